@@ -1,0 +1,287 @@
+package pinned
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// budget is a plain limit that remembers what it was asked for.
+type budget struct {
+	mu          sync.Mutex
+	limit, used int64
+}
+
+func (b *budget) Reserve(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used+n > b.limit {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+func (b *budget) Release(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if b.used < 0 {
+		panic("released more than was reserved")
+	}
+}
+
+func (b *budget) charged() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// eachStore runs a test on both kinds of store.
+func eachStore(t *testing.T, limit int64, test func(t *testing.T, p *Pool, b *budget)) {
+	for _, kind := range []string{"tmpfs", "anonymous"} {
+		t.Run(kind, func(t *testing.T) {
+			s := NewAnonymousStore()
+			if kind == "tmpfs" {
+				if s = NewStore(1 << 30); !s.Files() {
+					t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
+				}
+			}
+			defer s.Close()
+			b := &budget{limit: limit}
+			p := NewPool(s, b)
+			test(t, p, b)
+			p.Close()
+			if used := b.charged(); used != 0 {
+				t.Errorf("%d bytes stay charged after Close", used)
+			}
+		})
+	}
+}
+
+func get(t *testing.T, p *Pool, size int64) *Buffer {
+	t.Helper()
+	b, err := p.Get(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBytesAndFileAreExact(t *testing.T) {
+	eachStore(t, 1<<30, func(t *testing.T, p *Pool, _ *budget) {
+		// Growing, shrinking and growing again, as ragged batches do.
+		for _, size := range []int64{0, 1, 4096, 5000, 3 << 20, 100, 0, 2<<20 + 1} {
+			b := get(t, p, size)
+			if int64(len(b.Bytes())) != size || int64(cap(b.Bytes())) != size {
+				t.Fatalf("size %d: %d bytes, capacity %d", size, len(b.Bytes()), cap(b.Bytes()))
+			}
+			for i := range b.Bytes() {
+				b.Bytes()[i] = byte(i * 7)
+			}
+			if b.Fd() >= 0 {
+				checkFile(t, b)
+			}
+			b.Release()
+		}
+		if n := p.Stats().Buffers; n != 1 {
+			t.Errorf("%d buffers for batches that were never held together, want 1", n)
+		}
+	})
+}
+
+func checkFile(t *testing.T, b *Buffer) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Fstat(b.Fd(), &st); err != nil || st.Size != int64(len(b.Bytes())) {
+		t.Fatalf("the file has %d bytes (%v), the buffer %d", st.Size, err, len(b.Bytes()))
+	}
+	got := make([]byte, st.Size)
+	if n, err := unix.Pread(b.Fd(), got, 0); err != nil || int64(n) != st.Size || !bytes.Equal(got, b.Bytes()) {
+		t.Fatalf("the file holds something else (%d bytes, %v)", n, err)
+	}
+}
+
+// TestSeenBuffersAreNotReused is the law the whole package is for: a reader that
+// has the file open, or only mapped, keeps its bytes.
+func TestSeenBuffersAreNotReused(t *testing.T) {
+	s := NewStore(1 << 30)
+	if !s.Files() {
+		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
+	}
+	defer s.Close()
+	p := NewPool(s, &budget{limit: 1 << 30})
+	defer p.Close()
+	const size = 1 << 20
+	b := get(t, p, size)
+	copy(b.Bytes(), "the reader's own")
+
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := unix.Mmap(fd, 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Release()
+	overwrite := func(when string) {
+		t.Helper()
+		c := get(t, p, size)
+		if c == b {
+			t.Fatalf("%s: the buffer was handed out", when)
+		}
+		clear(c.Bytes())
+		c.Release()
+		if string(view[:16]) != "the reader's own" {
+			t.Fatalf("%s: the reader sees other bytes", when)
+		}
+	}
+	overwrite("open and mapped")
+	unix.Close(fd)
+	overwrite("mapped only")
+	if seen := p.Stats().Seen; seen != size {
+		t.Errorf("%d bytes count as seen, want %d", seen, size)
+	}
+	if p.Trim(); string(view[:16]) != "the reader's own" {
+		t.Fatal("Trim took the reader's bytes")
+	}
+	if err := unix.Munmap(view); err != nil {
+		t.Fatal(err)
+	}
+	if c := get(t, p, size); c != b {
+		t.Error("nobody sees the buffer any more, and it is not reused")
+	} else {
+		c.Release()
+	}
+}
+
+func TestBudgetIsAHardLimit(t *testing.T) {
+	eachStore(t, 3<<20, func(t *testing.T, p *Pool, b *budget) {
+		first, second := get(t, p, 1<<20), get(t, p, 2<<20)
+		if _, err := p.Get(1); !errors.Is(err, ErrNoMemory) {
+			t.Fatalf("error %v, want ErrNoMemory", err)
+		}
+		first.Release()
+		if c := get(t, p, 1<<20); c != first {
+			t.Error("the free buffer was not reused")
+		} else {
+			c.Release()
+		}
+		// Growing the free one needs more than is left.
+		if _, err := p.Get(2 << 20); !errors.Is(err, ErrNoMemory) {
+			t.Fatalf("error %v, want ErrNoMemory", err)
+		}
+		second.Release()
+		p.Trim()
+		if used := b.charged(); used != 0 {
+			t.Errorf("%d bytes charged with nothing in use", used)
+		}
+		get(t, p, 3<<20).Release()
+	})
+}
+
+func TestFullFileSystemIsAnErrorNotASignal(t *testing.T) {
+	s := NewStore(1 << 20)
+	if !s.Files() {
+		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
+	}
+	defer s.Close()
+	b := &budget{limit: 1 << 40}
+	p := NewPool(s, b)
+	defer p.Close()
+	if _, err := p.Get(64 << 20); !errors.Is(err, ErrNoMemory) {
+		t.Fatalf("error %v, want ErrNoMemory", err)
+	}
+	if used := b.charged(); used != 0 {
+		t.Errorf("%d bytes charged for a buffer that could not be made", used)
+	}
+}
+
+func TestBestFit(t *testing.T) {
+	eachStore(t, 1<<30, func(t *testing.T, p *Pool, _ *budget) {
+		small, middle, large := get(t, p, 1<<20), get(t, p, 2<<20), get(t, p, 3<<20)
+		small.Release()
+		large.Release()
+		middle.Release()
+		fit, grown := get(t, p, 2<<20-5), get(t, p, 4<<20)
+		if fit != middle {
+			t.Error("the smallest buffer that is large enough was not taken")
+		}
+		if grown != large {
+			t.Error("the largest buffer, which has the least to grow, was not taken")
+		}
+		fit.Release()
+		grown.Release()
+	})
+}
+
+func TestReleasingTwicePanics(t *testing.T) {
+	p := NewPool(NewAnonymousStore(), &budget{limit: 1 << 20})
+	b := get(t, p, 10)
+	b.Release()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	b.Release()
+}
+
+// TestAccountsAgree takes and returns buffers of random sizes from several
+// goroutines: the budget is never exceeded and always agrees with the pool.
+func TestAccountsAgree(t *testing.T) {
+	eachStore(t, 8<<20, func(t *testing.T, p *Pool, b *budget) {
+		var wait sync.WaitGroup
+		for seed := range uint64(4) {
+			wait.Go(func() {
+				r := rand.New(rand.NewPCG(seed, 0))
+				for range 200 {
+					size := r.Int64N(3 << 20)
+					buf, err := p.Get(size)
+					if errors.Is(err, ErrNoMemory) {
+						p.Trim()
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if size > 0 {
+						buf.Bytes()[0], buf.Bytes()[size-1] = 1, 2
+					}
+					buf.Release()
+				}
+			})
+		}
+		wait.Wait()
+		st := p.Stats()
+		if st.Reserved != b.charged() || st.Real != 0 || st.Seen != 0 {
+			t.Errorf("stats %+v with %d bytes charged and nothing in use", st, b.charged())
+		}
+	})
+}
+
+func TestHostBufferGrowsAndKeeps(t *testing.T) {
+	var h Host
+	defer h.Free()
+	for _, n := range []int{0, 1, 100_000, 5, 300_000} {
+		before := h.Bytes()
+		buf, err := h.Grow(n)
+		if err != nil || len(buf) != n || h.Bytes() < before || h.Bytes() < int64(n) {
+			t.Fatalf("Grow(%d): %d bytes of %d, %v", n, len(buf), h.Bytes(), err)
+		}
+		for i := range buf {
+			buf[i] = 1
+		}
+	}
+	h.Free()
+	if h.Bytes() != 0 {
+		t.Error("Free keeps memory")
+	}
+}

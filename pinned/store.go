@@ -1,0 +1,95 @@
+package pinned
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoMemory is returned when the budget or the file system has no room.
+var ErrNoMemory = errors.New("no memory left")
+
+// A Store is where buffers come from: a private tmpfs, or anonymous memory where
+// the process may not have one.
+type Store struct {
+	root   int // descriptor of the detached tmpfs, -1 for anonymous memory
+	reason error
+}
+
+// NewStore makes a store. limit is the size of the tmpfs in bytes; it is a
+// backstop, the budget of a Pool comes first. It never fails: Reason says why a
+// store is anonymous.
+func NewStore(limit int64) *Store {
+	root, err := mountTmpfs(limit, "within_size")
+	if errors.Is(err, unix.EINVAL) { // a kernel without huge pages for tmpfs
+		root, err = mountTmpfs(limit, "")
+	}
+	if err != nil {
+		return &Store{root: -1, reason: err}
+	}
+	return &Store{root: root}
+}
+
+// NewAnonymousStore makes a store of ordinary memory, as NewStore does for a
+// process without privileges.
+func NewAnonymousStore() *Store {
+	return &Store{root: -1, reason: errors.New("anonymous memory was asked for")}
+}
+
+// Files tells whether buffers have a descriptor that the kernel can serve.
+func (s *Store) Files() bool { return s.root >= 0 }
+
+// Reason says why the store has no files; nil when it has.
+func (s *Store) Reason() error { return s.reason }
+
+// Close lets go of the tmpfs. Files that somebody still holds stay valid.
+func (s *Store) Close() error {
+	if s.root < 0 {
+		return nil
+	}
+	err := unix.Close(s.root)
+	s.root = -1
+	return err
+}
+
+// File opens a new unnamed file in the store. The caller closes it.
+func (s *Store) File() (int, error) {
+	if s.root < 0 {
+		return -1, fmt.Errorf("no private tmpfs: %w", s.reason)
+	}
+	fd, err := unix.Openat(s.root, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o400)
+	if err != nil {
+		return -1, fmt.Errorf("open a file of the private tmpfs: %w", err)
+	}
+	return fd, nil
+}
+
+// mountTmpfs makes a tmpfs that is attached to no directory and returns a
+// descriptor of its root.
+func mountTmpfs(limit int64, huge string) (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("fsopen tmpfs: %w", err)
+	}
+	defer unix.Close(fs)
+	settings := [][2]string{{"mode", "0700"}, {"size", strconv.FormatInt(limit, 10)}}
+	if huge != "" {
+		settings = append(settings, [2]string{"huge", huge})
+	}
+	for _, s := range settings {
+		if err := unix.FsconfigSetString(fs, s[0], s[1]); err != nil {
+			return -1, fmt.Errorf("tmpfs option %s=%s: %w", s[0], s[1], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("create tmpfs: %w", err)
+	}
+	const attrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attrs)
+	if err != nil {
+		return -1, fmt.Errorf("fsmount tmpfs: %w", err)
+	}
+	return root, nil
+}
