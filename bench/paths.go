@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// readPaths compares reading a finished batch with reading the same bytes from a
+// tmpfs, by the same code.
+func readPaths(ctx context.Context, s *setup) ([]row, error) {
+	var rows []row
+	for _, c := range []struct {
+		path, huge, what string
+		wanted           float64
+		read             reader
+	}{
+		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, reading(0, false)},
+		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, mapped},
+		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, reading(16<<20, false)},
+	} {
+		r, err := s.readPath(ctx, c.path, c.huge, c.read)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.path, err)
+		}
+		r[0].what, r[0].wanted = c.what, c.wanted
+		rows = append(rows, r...)
+	}
+	return rows, nil
+}
+
+// readPath measures one way of reading; the second row counts the requests that
+// the daemon saw, where it should see none.
+func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([]row, error) {
+	m, err := s.mount(ctx, s.photos, "--batch-size", "32", "--read-path", path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.unmount(s)
+	plainDir, unmount, err := s.tmpfs(huge)
+	if err != nil {
+		return nil, err
+	}
+	defer unmount()
+	served, plain := m.batch(0, 0, 0, "nhwc"), filepath.Join(plainDir, "batch")
+	hold, err := os.Open(served) // finished, and kept so
+	if err != nil {
+		return nil, err
+	}
+	defer hold.Close()
+	bytes, err := os.ReadFile(served)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(plain, bytes, 0o600); err != nil {
+		return nil, err
+	}
+	before, err := m.stats()
+	if err != nil {
+		return nil, err
+	}
+	ratios, rate, err := s.compare(read, served, plain)
+	if err != nil {
+		return nil, err
+	}
+	after, err := m.stats()
+	if err != nil {
+		return nil, err
+	}
+	value, spread := median(ratios)
+	rows := []row{{unit: "x", value: value, note: fmt.Sprintf("%s %.1f GB/s", spread, rate/1e9)}}
+	if path == "passthrough" {
+		rows = append(rows, row{what: "    READ requests that the daemon saw", value: float64(after.FUSE.Reads - before.FUSE.Reads), atMost: true})
+	}
+	return rows, nil
+}
+
+// compare reads two files in turn and returns the ratios of their speeds, and the
+// speed of the first in bytes a second.
+func (s *setup) compare(read reader, a, b string) (ratios []float64, rate float64, err error) {
+	const passes = 20
+	speed := func(path string) (float64, error) {
+		began, total := time.Now(), int64(0)
+		for range passes {
+			n, err := read(path)
+			if err != nil {
+				return 0, err
+			}
+			total += n
+		}
+		return float64(total) / time.Since(began).Seconds(), nil
+	}
+	for range s.rounds + 1 {
+		x, err := speed(a)
+		if err != nil {
+			return nil, 0, err
+		}
+		y, err := speed(b)
+		if err != nil {
+			return nil, 0, err
+		}
+		ratios, rate = append(ratios, x/y), x
+	}
+	return ratios[1:], rate, nil // the first warmed up
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// commandLine is a command with its flags sorted from its arguments.
+//
+// The flag parser underneath stops at the first argument, so that in
+// `mount photos/ mnt/ --shuffle` it would take the flag for an argument.
+// Every command line is therefore brought into one order before parsing, and
+// refused here, in our own words, where a flag is unknown or lacks a value.
+type commandLine struct {
+	command   string
+	flags     []string
+	arguments []string
+}
+
+// words is the command line the parser reads: flags, then a "--" that
+// protects arguments that begin with a dash.
+func (l commandLine) words() []string {
+	line := append([]string{l.command}, l.flags...)
+	line = append(line, "--")
+	return append(line, l.arguments...)
+}
+
+// parseCommandLine finds the command and sorts the rest.
+func parseCommandLine(commands []*cli.Command, args []string) (commandLine, error) {
+	name := args[0]
+	names := make([]string, 0, len(commands))
+	for _, c := range commands {
+		if c.Name == name {
+			flags, arguments, err := sortArguments(vocabularyOf(c.Flags), args[1:])
+			return commandLine{name, flags, arguments}, withHelp(err, name)
+		}
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
+	}
+	advice := "batchfs --help"
+	if near := nearest(name, names); near != "" {
+		advice = fmt.Sprintf("did you mean: batchfs %s", near)
+	}
+	return commandLine{}, &usageError{fmt.Sprintf("there is no command %q", name), advice}
+}
+
+// withHelp gives a usage error that has no better advice the command's help.
+func withHelp(err error, command string) error {
+	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
+		return &usageError{wrong.message, "batchfs " + command + " --help"}
+	}
+	return err
+}
+
+// flagKind says what may follow a flag's name.
+type flagKind uint8
+
+const (
+	boolFlag flagKind = iota
+	valueFlag
+	optionFlag // -o: flags in fstab's spelling
+)
+
+// vocabulary is the flags of one command, by name.
+type vocabulary map[string]flagKind
+
+func vocabularyOf(flags []cli.Flag) vocabulary {
+	words := vocabulary{"help": boolFlag, "h": boolFlag}
+	for _, f := range flags {
+		kind := valueFlag
+		if _, ok := f.(*cli.BoolFlag); ok {
+			kind = boolFlag
+		}
+		for _, name := range f.Names() {
+			words[name] = kind
+			if name == optionFlagName {
+				words[name] = optionFlag
+			}
+		}
+	}
+	return words
+}
+
+// sortArguments separates flags from arguments. After "--" everything is an
+// argument. A flag that takes a value takes the next word, whatever it looks
+// like. The flags come back as --name or --name=value, -o expanded in place.
+func sortArguments(words vocabulary, args []string) (flags, arguments []string, err error) {
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		if word == "--" {
+			return flags, append(arguments, args[i+1:]...), nil
+		}
+		if len(word) < 2 || word[0] != '-' {
+			arguments = append(arguments, word)
+			continue
+		}
+		name, value, inline := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
+		kind, known := words[name]
+		if known && kind != boolFlag && !inline {
+			if i++; i == len(args) {
+				return nil, nil, usage("%s needs a value", dashed(name))
+			}
+			value, inline = args[i], true
+		}
+		more, err := words.spell(name, value, inline)
+		if err != nil {
+			return nil, nil, err
+		}
+		flags = append(flags, more...)
+	}
+	return flags, arguments, nil
+}
+
+// spell writes one flag as the parser reads it.
+func (words vocabulary) spell(name, value string, hasValue bool) ([]string, error) {
+	kind, known := words[name]
+	switch {
+	case !known:
+		return nil, words.unknown(name)
+	case kind == optionFlag:
+		return expandOptions(words, value, false)
+	case !hasValue:
+		return []string{dashed(name)}, nil
+	case kind == boolFlag:
+		if _, err := strconv.ParseBool(value); err != nil {
+			return nil, badValue(name, "true or false", value)
+		}
+	}
+	return []string{dashed(name) + "=" + value}, nil
+}
+
+func (words vocabulary) unknown(name string) error {
+	names := make([]string, 0, len(words))
+	for n := range words {
+		if len(n) > 1 {
+			names = append(names, n)
+		}
+	}
+	wrong := &usageError{message: fmt.Sprintf("there is no flag %s here", dashed(name))}
+	if near := nearest(name, names); near != "" {
+		wrong.hint = "did you mean: --" + near
+	}
+	return wrong
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}

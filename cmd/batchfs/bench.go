@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+func benchCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:      "bench",
+		Usage:     "read an epoch from another process and compare with what the machine could do at best",
+		ArgsUsage: "DATASET",
+		Description: "Mounts the dataset in a temporary directory and reads one epoch of every shard from another process, mapped and\n" +
+			"by read, touching every byte. Beside it, in the same rounds: the same files decoded by all CPUs into one reused\n" +
+			"buffer each and nothing else, and a finished batch's bytes in an ordinary file in memory. Medians are printed.",
+		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), []cli.Flag{
+			setting("", "rounds", "3", "measure everything `N` times"),
+			setting("", "batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch"),
+			jsonFlag("print one JSON object"),
+		}),
+		Action: func(ctx *cli.Context) error {
+			v := &flagValues{flags: ctx}
+			args := v.arguments("DATASET")
+			b := bench{
+				c: c, path: args[0], engine: v.engineOptions(c.machine, discardLog()), readPath: v.readPath(),
+				rounds: int(v.number("rounds", 1, 1000)), batches: int(v.number("batches", 0, 1<<30)),
+			}
+			b.engine.Epochs = 1 // nothing to run on into: every measurement ends with an idle engine
+			b.source = datasetOptions{workers: b.engine.Workers, allowOutside: v.on("allow-outside"), log: discardLog()}
+			if v.err != nil {
+				return v.err
+			}
+			report, err := b.run(ctx.Context)
+			if err != nil {
+				return err
+			}
+			if v.on("json") {
+				return writeJSON(c.out, report)
+			}
+			return report.print(c.out)
+		},
+	}, "batchfs bench --batch-size 64 photos/")
+}
+
+// bench is one comparison. Every figure is taken once a round, one after the
+// other, so that what slows the machine down slows all of them.
+type bench struct {
+	c        *console
+	path     string
+	engine   engine.Options
+	readPath string
+	source   datasetOptions
+	rounds   int
+	batches  int // of each shard; 0: all
+
+	ds      *dataset.Dataset
+	program string // this one: the reading process runs it
+	ceiling *decodeCeiling
+	rounded []round
+}
+
+// round is what one pass over all measurements gave.
+type round struct {
+	ceiling        float64 // images/s
+	mapped, read   readReport
+	finishedMapped float64 // bytes/s
+	finishedRead   float64
+	plainMapped    float64
+	plainRead      float64
+	readPath       string
+	daemonReads    int64
+}
+
+// benchReport is what bench prints as JSON. Rates are medians over the rounds,
+// ratios medians of each round's own ratio.
+type benchReport struct {
+	Samples         int     `json:"samples"`
+	Rounds          int     `json:"rounds"`
+	ReadPath        string  `json:"read_path"`
+	Decoder         string  `json:"decoder"`
+	CeilingImages   float64 `json:"ceiling_images_per_second"`
+	MappedImages    float64 `json:"mapped_images_per_second"`
+	MappedRatio     float64 `json:"mapped_ratio"`
+	ReadImages      float64 `json:"read_images_per_second"`
+	ReadRatio       float64 `json:"read_ratio"`
+	FirstBatch      float64 `json:"first_batch_seconds"`
+	FirstBatchRatio float64 `json:"first_batch_ratio"`
+	FinishedMapped  float64 `json:"finished_mapped_bytes_per_second"`
+	FinishedMapR    float64 `json:"finished_mapped_ratio"`
+	FinishedRead    float64 `json:"finished_read_bytes_per_second"`
+	FinishedReadR   float64 `json:"finished_read_ratio"`
+	DaemonReads     int64   `json:"daemon_reads"`
+}
+
+func (b *bench) run(ctx context.Context) (benchReport, error) {
+	var err error
+	if b.program, err = os.Executable(); err != nil {
+		return benchReport{}, err
+	}
+	if b.ds, err = b.c.openDataset(ctx, b.path, b.source); err != nil {
+		return benchReport{}, err
+	}
+	defer b.ds.Close()
+	b.ceiling, err = loadCeiling(b.ds, decode.Options{
+		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
+	})
+	if err != nil {
+		return benchReport{}, err
+	}
+	bar := b.c.progress("measuring", "rounds")
+	defer bar.close()
+	for i := range b.rounds {
+		bar.report(int64(i), int64(b.rounds))
+		r, err := b.round(ctx)
+		if err != nil {
+			return benchReport{}, err
+		}
+		b.rounded = append(b.rounded, r)
+	}
+	return b.report(), nil
+}
+
+func (b *bench) round(ctx context.Context) (r round, err error) {
+	if r.ceiling, err = b.ceiling.measure(ctx, b.c.machine.cpus); err != nil {
+		return r, err
+	}
+	if r.mapped, err = b.epoch(ctx, "map"); err != nil {
+		return r, err
+	}
+	if r.read, err = b.epoch(ctx, "read"); err != nil {
+		return r, err
+	}
+	return r, b.finished(ctx, &r)
+}
+
+// epoch mounts the dataset and reads it once.
+func (b *bench) epoch(ctx context.Context, how string) (report readReport, err error) {
+	err = b.mounted(func(dir string) error {
+		args := []string{"--how", how, "--batches", strconv.Itoa(b.batches)}
+		for s := range b.engine.Shards {
+			args = append(args, filepath.Join(dir, "shard-"+strconv.Itoa(s), "epoch-0"))
+		}
+		report, err = b.reader(ctx, nil, args...)
+		return err
+	})
+	return report, err
+}
+
+// finished compares a batch that is ready with the same bytes in a plain file.
+func (b *bench) finished(ctx context.Context, r *round) error {
+	return b.mounted(func(dir string) error {
+		batch := filepath.Join(dir, "shard-0", "epoch-0", "batch-00000.nhwc")
+		warm, err := b.reader(ctx, nil, batch)
+		if err != nil || warm.Bytes == 0 {
+			return err
+		}
+		plain, err := plainFile(warm.Bytes, b.engine.MemoryLimit)
+		if err != nil {
+			return err
+		}
+		defer plain.Close()
+		const inherited = "/proc/self/fd/3"
+		var before, after engine.Stats
+		if err := b.child(ctx, nil, &before, "stats", "--json", dir); err != nil {
+			return err
+		}
+		repeat := strconv.FormatInt(max(4, finishedBytes/warm.Bytes), 10)
+		for _, one := range []struct {
+			how, path string
+			into      *float64
+		}{
+			{"map", batch, &r.finishedMapped}, {"map", inherited, &r.plainMapped},
+			{"read", batch, &r.finishedRead}, {"read", inherited, &r.plainRead},
+		} {
+			report, err := b.reader(ctx, plain, "--how", one.how, "--repeat", repeat, one.path)
+			if err != nil {
+				return err
+			}
+			*one.into = report.BytesPerSecond
+		}
+		err = b.child(ctx, nil, &after, "stats", "--json", dir)
+		r.readPath, r.daemonReads = after.ReadPath, after.FUSE.Reads-before.FUSE.Reads
+		return err
+	})
+}
+
+// finishedBytes is how much of a finished batch is read for one figure.
+const finishedBytes = 2 << 30
+
+// mounted runs work on a fresh mount in a directory of its own.
+func (b *bench) mounted(work func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp("", "batchfs-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(dir)) }()
+	e, err := engine.New(b.ds, b.engine)
+	if err != nil {
+		return optionError(b.path, err)
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	m, err := fusefs.Mount(dir, e, temporaryTree(b.readPath))
+	if err != nil {
+		return mountError(err)
+	}
+	defer func() {
+		if busy := m.Unmount(); busy != nil {
+			err = errors.Join(err, busy, m.Detach())
+		}
+	}()
+	return work(dir)
+}
+
+// reader runs the reading process; inherit becomes its descriptor 3.
+func (b *bench) reader(ctx context.Context, inherit *os.File, args ...string) (r readReport, err error) {
+	err = b.child(ctx, inherit, &r, append([]string{"read", "--json"}, args...)...)
+	return r, err
+}
+
+// child runs a command of this program that prints JSON. All that looks at the
+// mount is such a child: a process that reads its own mount waits for itself.
+func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...string) error {
+	child := exec.CommandContext(ctx, b.program, args...)
+	child.Args[0] = "batchfs"
+	if inherit != nil {
+		child.ExtraFiles = []*os.File{inherit}
+	}
+	text, err := child.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return fmt.Errorf("batchfs %s failed: %s", args[0], oneLine(string(exit.Stderr)))
+	}
+	if err != nil {
+		return fmt.Errorf("run batchfs %s: %w", args[0], err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+func (b *bench) report() benchReport {
+	median := func(figure func(round) float64) float64 { return medianOf(b.rounded, figure) }
+	last := b.rounded[len(b.rounded)-1]
+	first := func(r round) float64 { return r.mapped.FirstSeconds }
+	alone := func(r round) float64 { return float64(min(b.engine.BatchSize, b.ds.Len())) / r.ceiling }
+	return benchReport{
+		Samples: b.ds.Len(), Rounds: b.rounds, ReadPath: last.readPath, Decoder: decode.Version(),
+		CeilingImages:   median(func(r round) float64 { return r.ceiling }),
+		MappedImages:    median(func(r round) float64 { return r.mapped.ImagesPerSecond }),
+		MappedRatio:     median(func(r round) float64 { return r.mapped.ImagesPerSecond / r.ceiling }),
+		ReadImages:      median(func(r round) float64 { return r.read.ImagesPerSecond }),
+		ReadRatio:       median(func(r round) float64 { return r.read.ImagesPerSecond / r.ceiling }),
+		FirstBatch:      median(first),
+		FirstBatchRatio: median(func(r round) float64 { return first(r) / alone(r) }),
+		FinishedMapped:  median(func(r round) float64 { return r.finishedMapped }),
+		FinishedMapR:    median(func(r round) float64 { return r.finishedMapped / max(r.plainMapped, 1) }),
+		FinishedRead:    median(func(r round) float64 { return r.finishedRead }),
+		FinishedReadR:   median(func(r round) float64 { return r.finishedRead / max(r.plainRead, 1) }),
+		DaemonReads:     last.daemonReads,
+	}
+}
+
+func medianOf(rounds []round, figure func(round) float64) float64 {
+	values := make([]float64, len(rounds))
+	for i, r := range rounds {
+		values[i] = figure(r)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func (r benchReport) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(what, value, against string) { fmt.Fprintf(w, "%s\t%s\t%s\n", what, value, against) }
+	images := func(v float64) string { return fmt.Sprintf("%.0f images/s", v) }
+	speed := func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) }
+	of := func(ratio float64, what string) string { return fmt.Sprintf("%.2f of %s", ratio, what) }
+	row("decoding alone, all CPUs", images(r.CeilingImages), "the ceiling: "+r.Decoder)
+	row("one epoch, mapped", images(r.MappedImages), of(r.MappedRatio, "the ceiling"))
+	row("one epoch, by read", images(r.ReadImages), of(r.ReadRatio, "the ceiling"))
+	row("first batch after the mount", fmt.Sprintf("%.0f ms", r.FirstBatch*1e3), of(r.FirstBatchRatio, "decoding it alone"))
+	row("a finished batch, mapped", speed(r.FinishedMapped), of(r.FinishedMapR, "a plain file in memory"))
+	row("a finished batch, by read", speed(r.FinishedRead), of(r.FinishedReadR, "a plain file in memory"))
+	row("read path", r.ReadPath, "")
+	if r.ReadPath == "passthrough" {
+		row("reads that reached the daemon", strconv.FormatInt(r.DaemonReads, 10), "")
+	}
+	return w.Flush()
+}

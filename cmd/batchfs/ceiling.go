@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// decodeCeiling is the most that this machine's CPUs can decode of a dataset:
+// encoded bytes in memory, one reused buffer a goroutine, nothing else.
+type decodeCeiling struct {
+	ds      *dataset.Dataset
+	options decode.Options
+	encoded [][]byte
+}
+
+// ceilingBytes bounds the encoded bytes that are held for it. Of a larger
+// dataset, samples are taken evenly from all of it.
+const ceilingBytes = 1 << 30
+
+func loadCeiling(ds *dataset.Dataset, o decode.Options) (*decodeCeiling, error) {
+	d := &decodeCeiling{ds: ds, options: o}
+	p := newPixelReader(ds, o)
+	defer p.close()
+	step := max(1, (ds.Report().Bytes+ceilingBytes-1)/ceilingBytes)
+	for i := 0; i < ds.Len(); i += int(step) {
+		if ds.Problem(i) != "" {
+			continue
+		}
+		data, err := p.load(i)
+		if err != nil {
+			return nil, err
+		}
+		d.encoded = append(d.encoded, append([]byte(nil), data...))
+	}
+	if len(d.encoded) == 0 {
+		return nil, errors.New("no image of the dataset can be read")
+	}
+	return d, nil
+}
+
+// measure decodes everything once on so many CPUs: images a second. It repeats
+// a small dataset for as long as a measurement takes to be one.
+func (d *decodeCeiling) measure(ctx context.Context, cpus int) (float64, error) {
+	const least = 500 * time.Millisecond
+	var images int64
+	start := time.Now()
+	for images == 0 || time.Since(start) < least {
+		if err := d.pass(ctx, cpus); err != nil {
+			return 0, err
+		}
+		images += int64(len(d.encoded))
+	}
+	return float64(images) / time.Since(start).Seconds(), nil
+}
+
+func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
+	var next atomic.Int64
+	errs := make([]error, cpus)
+	var wait sync.WaitGroup
+	for w := range cpus {
+		wait.Go(func() {
+			p := newPixelReader(d.ds, d.options)
+			defer p.close()
+			for ctx.Err() == nil && errs[w] == nil {
+				i := int(next.Add(1) - 1)
+				if i >= len(d.encoded) {
+					return
+				}
+				_, _, errs[w] = p.decode(d.encoded[i])
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// plainFile makes a file of a size in the same kind of memory that batches
+// live in, or in whatever the process may have.
+func plainFile(size, limit int64) (*os.File, error) {
+	store := pinned.NewStore(limit)
+	defer store.Close()
+	fd, err := store.File()
+	if err != nil {
+		fd, err = unix.MemfdCreate("batchfs-bench", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a file in memory to compare with: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "plain")
+	// All of it at once, as batches are: huge pages depend on the size.
+	if err := errors.Join(f.Truncate(size), unix.Fallocate(fd, 0, 0, size)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("a file in memory to compare with: %w", err)
+	}
+	data := make([]byte, 1<<20)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	for at := int64(0); at < size; at += int64(len(data)) {
+		if _, err := f.WriteAt(data[:min(int64(len(data)), size-at)], at); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// console is where a command speaks to its user: results go to out, progress
+// and messages to err. It also holds what the process was given.
+type console struct {
+	out, err io.Writer
+	env      environment
+	machine  machine
+	line     commandLine // the command line as the parser read it
+}
+
+// interactive says that a person looks at w.
+func interactive(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func (c *console) printf(format string, args ...any) { fmt.Fprintf(c.out, format, args...) }
+
+// say tells the user something that is no result.
+func (c *console) say(format string, args ...any) {
+	fmt.Fprintf(c.err, "batchfs: "+format+"\n", args...)
+}
+
+// progress shows how far a long piece of work is, on a terminal only.
+type progress struct {
+	out   io.Writer // nil: nobody looks
+	label string
+	unit  string
+
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
+}
+
+func (c *console) progress(label, unit string) *progress {
+	p := &progress{label: label, unit: unit}
+	if interactive(c.err) {
+		p.out = c.err
+	}
+	return p
+}
+
+// report shows done of total; total may become known late and may grow. It
+// may be called by several goroutines at once.
+func (p *progress) report(done, total int64) {
+	if p.out == nil || total <= 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.label),
+			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(true))
+	}
+	if p.bar.GetMax64() != total {
+		p.bar.ChangeMax64(total)
+	}
+	if done < total { // the bar closes itself when full; close does that
+		_ = p.bar.Set64(done)
+	}
+}
+
+// close takes the bar away.
+func (p *progress) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		p.bar = nil
+	}
+}

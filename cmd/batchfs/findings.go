@@ -1,0 +1,160 @@
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// What doctor looks at, one function each.
+
+func fuseDevice(c fusefs.Capabilities) finding {
+	if c.Device != "" {
+		return poor("FUSE", "/dev/fuse: "+c.Device+" (kernel "+c.Kernel+")",
+			"load the module: sudo modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN")
+	}
+	return good("FUSE", "/dev/fuse (kernel %s)", c.Kernel)
+}
+
+func fusermount(c fusefs.Capabilities) finding {
+	switch {
+	case c.Fusermount != "":
+		return good("fusermount3", "%s", c.Fusermount)
+	case c.SysAdmin:
+		return good("fusermount3", "not installed, and not needed by root")
+	}
+	return poor("fusermount3", "not installed", "ordinary users mount through it: sudo apt-get install fuse3")
+}
+
+func allowOther(c fusefs.Capabilities) finding {
+	if c.SysAdmin || c.UserAllowOther {
+		return good("--allow-other", "allowed")
+	}
+	return poor("--allow-other", "only for root", "to let others read your mounts: echo user_allow_other | sudo tee -a /etc/fuse.conf")
+}
+
+// shortTimeout is the time, in seconds, under which an open that waits for a
+// slow decode could be taken for a daemon that hangs.
+const shortTimeout = 60
+
+func requestTimeout(c fusefs.Capabilities) finding {
+	for _, limit := range []struct {
+		name    string
+		seconds int
+	}{{"default_request_timeout", c.DefaultTimeout}, {"max_request_timeout", c.MaxTimeout}} {
+		if limit.seconds > 0 && limit.seconds < shortTimeout {
+			return poor("request timeout", fmt.Sprintf("%d s", limit.seconds),
+				fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", limit.name))
+		}
+	}
+	return good("request timeout", "none that matters")
+}
+
+func (m machine) hugePages() finding {
+	const name = "huge pages"
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled")
+	switch {
+	case !store.Files():
+		return poor(name, store.Reason().Error(), "batches live in ordinary memory; a mount by root has a tmpfs with huge pages")
+	case setting == "":
+		return poor(name, "this kernel has none for tmpfs", "batches live in small pages, which are slower to read; it takes a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
+	case strings.Contains(setting, "[deny]"):
+		return poor(name, "denied for tmpfs", "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount asks for them by itself)")
+	}
+	return good(name, "on a private tmpfs")
+}
+
+// enoughLocked is the limit on locked memory under which a training process
+// cannot page-lock the batches it copies to a GPU.
+const enoughLocked = 1 << 30
+
+func memoryLocking() finding {
+	const name = "memory locking"
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit)
+	switch {
+	case err != nil:
+		return poor(name, err.Error(), "ulimit -l")
+	case limit.Cur == unix.RLIM_INFINITY:
+		return good(name, "unlimited")
+	case limit.Cur >= enoughLocked:
+		return good(name, "up to %s", formatBytes(int64(limit.Cur)))
+	case unix.Geteuid() == 0:
+		return good(name, "up to %s, which root may exceed", formatBytes(int64(limit.Cur)))
+	}
+	return poor(name, "up to "+formatBytes(int64(limit.Cur)),
+		"a process that page-locks batches, to copy them to a GPU, needs more: ulimit -l unlimited, after memlock in /etc/security/limits.conf")
+}
+
+// decoders says what decodes, and whether this program carries it along.
+func decoders() finding {
+	const name = "decoders"
+	if !strings.Contains(decode.Version(), "libjpeg") {
+		return poor(name, decode.Version(), "Go's own decoders are several times slower: build with the image libraries, make deps build")
+	}
+	if libraries := imageLibraries(); len(libraries) > 0 {
+		return good(name, "%s; from the system: %s", decode.Version(), strings.Join(libraries, ", "))
+	}
+	return good(name, "%s; linked in", decode.Version())
+}
+
+// imageLibraries lists the image libraries that this program loads.
+func imageLibraries() (names []string) {
+	binary, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		return nil
+	}
+	defer binary.Close()
+	libraries, _ := binary.ImportedLibraries() // none in a static program
+	for _, l := range libraries {
+		for _, image := range []string{"libjpeg", "libturbojpeg", "libpng", "libwebp"} {
+			if strings.HasPrefix(l, image) {
+				names = append(names, l)
+			}
+		}
+	}
+	return names
+}
+
+func (m machine) processors() finding { return good("CPUs", "%d may be used", m.cpus) }
+
+func (m machine) memoryShare() finding {
+	text := formatBytes(m.physicalMemory())
+	if group, ok := m.groupMemory(); ok && group < m.physicalMemory() {
+		text += ", of which the control group allows " + formatBytes(group)
+	}
+	return good("memory", "%s; --memory-limit is %s unless you say otherwise", text, formatBytes(m.defaultMemoryLimit()))
+}
+
+// gpu only looks whether one is there: batches are made by the CPUs, but who
+// asks wants to know where they go next.
+func (m machine) gpu() finding {
+	const name = "GPU"
+	switch {
+	case m.exists("dev/nvidia0"):
+		return good(name, "NVIDIA %s", m.line("proc/driver/nvidia/version"))
+	case m.exists("dev/kfd"):
+		return good(name, "AMD")
+	}
+	return good(name, "none seen")
+}
+
+func (c *console) indexes() finding {
+	const name = "indexes"
+	if c.env.cacheDir == "" {
+		return poor(name, "not kept: neither XDG_CACHE_HOME nor HOME is set", "every mount scans its dataset again: export XDG_CACHE_HOME=DIRECTORY")
+	}
+	if err := os.MkdirAll(c.env.cacheDir, 0o755); err != nil {
+		return poor(name, err.Error(), "every mount scans its dataset again: export XDG_CACHE_HOME=DIRECTORY")
+	}
+	return good(name, "kept in %s", c.env.cacheDir)
+}

@@ -1,0 +1,125 @@
+package main
+
+import "github.com/urfave/cli/v2"
+
+// The flags that several commands share are made here, once, so that they are
+// spelled, explained and defaulted alike; options.go reads them.
+
+// setting makes a flag that takes a value. The parser keeps the text; options.go
+// turns it into a value and owns the rules, so that a refusal reads alike for
+// every flag. fallback is what the help shows as the default.
+func setting(category, name, fallback, text string) cli.Flag {
+	return &cli.StringFlag{Category: category, Name: name, Value: fallback, DefaultText: fallback, Usage: text}
+}
+
+// derivedSetting is one whose default is found at run time; the help explains it.
+func derivedSetting(category, name, fallback, text string) cli.Flag {
+	return &cli.StringFlag{Category: category, Name: name, DefaultText: fallback, Usage: text}
+}
+
+func switchFlag(category, name string, fallback bool, text string) cli.Flag {
+	return &cli.BoolFlag{Category: category, Name: name, Value: fallback, Usage: text}
+}
+
+// The headings in the help, which sorts them by name.
+const (
+	aboutOrder    = "Batches and shards:"
+	aboutDataset  = "Dataset:"
+	aboutPipeline = "Memory and workers:"
+	aboutPixels   = "Pixels:"
+	aboutProcess  = "Process:"
+	aboutTree     = "Tree:"
+)
+
+// orderFlags decide which samples are in a batch: mount, plan, bench.
+func orderFlags() []cli.Flag {
+	return []cli.Flag{
+		setting(aboutOrder, "batch-size", "32", "`N` samples in a batch"),
+		setting(aboutOrder, "shards", "1", "divide the dataset into `K` parts, one for each training process"),
+		switchFlag(aboutOrder, "shuffle", false, "read in a pseudo-random order, a new one each epoch"),
+		setting(aboutOrder, "seed", "0", "draw the order from `N`"),
+		switchFlag(aboutOrder, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one"),
+		switchFlag(aboutOrder, "pad-last-batch", true, "repeat a shard's last sample until all shards have the same number of batches"),
+		setting(aboutOrder, "last-batch", "fill", "an incomplete last batch: `fill|partial|drop`"),
+	}
+}
+
+// pixelFlags decide what a batch looks like: mount, bench.
+func pixelFlags() []cli.Flag {
+	return []cli.Flag{
+		setting(aboutPixels, "resize", "none", "how images reach one size: `none` pads each to the largest in its batch, or to --size"),
+		derivedSetting(aboutPixels, "size", "the largest image in each batch", "make every batch of `HxW`, height and width"),
+		setting(aboutPixels, "color", "rgb", "decode to `rgb|gray`"),
+		setting(aboutPixels, "fill", "0", "pixels beyond an image's own are `0..255`"),
+		setting(aboutPixels, "dtype", "uint8", "elements are `uint8`"),
+		setting(aboutPixels, "layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`"),
+		maxPixelsFlag(),
+		orientationFlag(),
+	}
+}
+
+func maxPixelsFlag() cli.Flag {
+	return setting(aboutPixels, "max-pixels", "268435456", "an image of more than `N` pixels counts as corrupt")
+}
+
+func orientationFlag() cli.Flag {
+	return switchFlag(aboutPixels, "ignore-orientation", false, "keep the stored pixels, whatever EXIF says about their orientation")
+}
+
+// pipelineFlags decide how batches are made, never what is in them, but for
+// on-error: mount, bench.
+func pipelineFlags() []cli.Flag {
+	return []cli.Flag{
+		workersFlag(),
+		derivedSetting(aboutPipeline, "batch-workers", "the queue depth", "make `N` batches at once"),
+		setting(aboutPipeline, "prefetch-queue-depth", "2", "make `N` batches ahead of each reader"),
+		derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "use no more than `SIZE`, such as 8GiB"),
+		setting(aboutPipeline, "on-error", "fail", "a sample that cannot be read: `fail|replace|zero`"),
+		setting(aboutPipeline, "read-path", "auto", "how bytes reach readers: `auto|passthrough|direct`"),
+	}
+}
+
+func workersFlag() cli.Flag {
+	return derivedSetting(aboutPipeline, "workers", "one per CPU", "work on `N` samples at once")
+}
+
+// datasetFlags say how a dataset is opened: every command that takes one.
+func datasetFlags() []cli.Flag {
+	return []cli.Flag{
+		switchFlag(aboutDataset, "allow-outside", false, "let a manifest name files outside its directory"),
+	}
+}
+
+// treeFlags shape the mounted tree: mount.
+func treeFlags() []cli.Flag {
+	return []cli.Flag{
+		setting(aboutTree, "epochs", "100", "show `N` epochs"),
+		setting(aboutTree, "list", "nhwc,labels.npy,json", "list a batch as `FORM,...`; the other forms open by name"),
+		switchFlag(aboutTree, "allow-other", false, "let other users read; permissions are checked"),
+		derivedSetting(aboutTree, "uid", "yours", "the files belong to user `UID`"),
+		derivedSetting(aboutTree, "gid", "yours", "the files belong to group `GID`"),
+		setting(aboutTree, "file-mode", "0444", "permissions of the files, `OCTAL`"),
+		setting(aboutTree, "dir-mode", "0555", "permissions of the directories, `OCTAL`"),
+	}
+}
+
+// logFlags say what is logged and where: mount.
+func logFlags() []cli.Flag {
+	return []cli.Flag{
+		setting(aboutProcess, "log-level", "info", "log what is at least `debug|info|warn|error`"),
+		derivedSetting(aboutProcess, "log-file", "standard error", "append the log to `FILE`"),
+		setting(aboutProcess, "log-format", "text", "log as `text|json`"),
+	}
+}
+
+func jsonFlag(text string) cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: text}
+}
+
+func join(groups ...[]cli.Flag) []cli.Flag {
+	var all []cli.Flag
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}

@@ -1,0 +1,151 @@
+// Command batchfs mounts a folder of images as a tree of training batches.
+//
+// It is the outermost layer: it turns flags into plain option structs, builds
+// the parts (dataset, engine, mount), waits, and owns every word a user reads.
+// The packages below never print, read the environment or exit.
+//
+//   - main.go runs one command line; arguments.go and fstab.go bring it into the
+//     form the flag parser needs; flags.go defines the flags that commands share
+//     and options.go reads them;
+//   - words.go is how errors reach the user and become exit statuses;
+//   - every command has a file of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	err := run(ctx, os.Args, os.Stdout, os.Stderr)
+	stop()
+	report(os.Stderr, err)
+	os.Exit(exitStatus(err))
+}
+
+// run executes one command line; args[0] is the name the program was called by.
+func run(ctx context.Context, args []string, out, errOut io.Writer) error {
+	c := &console{out: out, err: errOut, env: processEnvironment(), machine: thisMachine()}
+	app := newApp(c)
+	words, err := c.read(app.Commands, args)
+	if errors.Is(err, errFake) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = app.RunContext(ctx, append([]string{app.Name}, words...))
+	return withHelp(err, c.line.command)
+}
+
+// errFake ends a call in which mount(8) asked only to pretend (-f).
+var errFake = errors.New("nothing was to be mounted")
+
+// read turns the words of a command line into the ones the parser reads.
+func (c *console) read(commands []*cli.Command, args []string) (words []string, err error) {
+	if asMountHelper(args) {
+		if c.line, err = helperLine(commands, args[1:]); err != nil {
+			return nil, err
+		}
+		return c.line.words(), nil
+	}
+	if len(args) < 2 {
+		return nil, nil
+	}
+	if strings.HasPrefix(args[1], "-") || args[1] == "help" {
+		return args[1:], nil // --help, --version, help COMMAND: the parser's own
+	}
+	if c.line, err = parseCommandLine(commands, args[1:]); err != nil {
+		return nil, err
+	}
+	return c.line.words(), nil
+}
+
+func helperLine(commands []*cli.Command, args []string) (commandLine, error) {
+	call, err := parseHelperCall(args)
+	if err != nil {
+		return commandLine{}, err
+	}
+	for _, command := range commands {
+		if command.Name == "mount" {
+			line, err := call.mountLine(vocabularyOf(command.Flags))
+			if err == nil && call.fake {
+				err = errFake
+			}
+			return line, err
+		}
+	}
+	return commandLine{}, errors.New("there is no mount command")
+}
+
+func newApp(c *console) *cli.App {
+	return &cli.App{
+		Name:    "batchfs",
+		Usage:   "mount a folder of images, read its batches as plain files",
+		Version: version(),
+		Description: "Flags may stand before or after the arguments. Every command has --help.\n\n" +
+			"Example:\n\n" +
+			"   batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n" +
+			"   ls mnt/shard-3/epoch-2\n" +
+			"   batchfs umount mnt/",
+		Writer:         c.out,
+		ErrWriter:      c.err,
+		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
+		OnUsageError:   usageErrorOf,
+		Action: func(ctx *cli.Context) error { // no command
+			if err := cli.ShowAppHelp(ctx); err != nil {
+				return err
+			}
+			return &saidError{statusUsage}
+		},
+		Commands: []*cli.Command{
+			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c),
+			genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), readCommand(c),
+		},
+	}
+}
+
+// command fills in what all commands have alike: the examples behind their
+// explanation, and no help command of their own, which a dataset named "help"
+// would call.
+func command(c cli.Command, examples string) *cli.Command {
+	c.Description += "\n\nExample:\n\n   " + examples
+	c.UsageText = fmt.Sprintf("batchfs %s [flags] %s", c.Name, c.ArgsUsage)
+	c.HideHelpCommand = true
+	c.OnUsageError = usageErrorOf
+	return &c
+}
+
+// usageErrorOf makes what the parser refuses a usage error. Little is left to
+// it: arguments.go has looked at every flag of a command before.
+func usageErrorOf(_ *cli.Context, err error, _ bool) error {
+	return &usageError{err.Error(), "batchfs --help"}
+}
+
+// version is the module's version where the binary was installed by one, else
+// the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "commit " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "development"
+}

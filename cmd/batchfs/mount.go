@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+func mountCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:      "mount",
+		Usage:     "mount a dataset's batches as files",
+		ArgsUsage: "DATASET MOUNTPOINT",
+		Description: "Shows every batch of every epoch as a file, whose bytes are a tensor. DATASET is a folder of class folders of\n" +
+			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet). Runs until it is unmounted or gets SIGINT\n" +
+			"or SIGTERM; a second signal detaches a mount that is in use.",
+		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), treeFlags(), datasetFlags(), logFlags(), []cli.Flag{
+			switchFlag(aboutProcess, "daemon", false, "return once the mount is live"),
+			&cli.StringSliceFlag{Category: aboutProcess, Name: optionFlagName, Usage: "flags as fstab writes them: `KEY=VALUE,KEY,...`"},
+			&cli.IntFlag{Name: readyFlag, Value: -1, Hidden: true},
+		}),
+		Action: func(ctx *cli.Context) error {
+			r, err := c.mountRequest(ctx)
+			if err != nil {
+				return err
+			}
+			if r.daemon {
+				return c.spawn(ctx.Context)
+			}
+			return c.mount(ctx.Context, r)
+		},
+	}, "batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n"+
+		"   python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"")
+}
+
+// mountRequest is one mount as the user asked for it, every flag looked at.
+type mountRequest struct {
+	dataset, mountpoint string // as given
+	engine              engine.Options
+	tree                fusefs.Options
+	source              datasetOptions
+	settings            map[string]any // for config.json
+	logFile             *os.File       // nil: standard error
+	daemon              bool
+	readyFD             int // -1: nobody waits
+}
+
+func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
+	v := &flagValues{flags: ctx}
+	args := v.arguments("DATASET", "MOUNTPOINT")
+	logs := v.logOptions()
+	r := mountRequest{
+		dataset: args[0], mountpoint: args[1],
+		engine: v.engineOptions(c.machine, nil), tree: v.treeOptions(nil),
+		daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
+	}
+	r.engine.Epochs = v.epochs()
+	r.source = datasetOptions{workers: r.engine.Workers, allowOutside: v.on("allow-outside")}
+	if v.err != nil {
+		return r, v.err
+	}
+	r.settings = mountSettings(v, r)
+	if r.readyFD >= 0 {
+		unix.CloseOnExec(r.readyFD)
+	}
+	if r.daemon {
+		return r, nil // the child opens the log
+	}
+	log, file, err := c.openLog(logs)
+	if err != nil {
+		return r, err
+	}
+	r.engine.Logger, r.tree.Logger, r.source.log, r.logFile = log, log, log, file
+	return r, nil
+}
+
+// mount runs one mount from the checks of its mountpoint to its end.
+func (c *console) mount(ctx context.Context, r mountRequest) error {
+	if r.logFile != nil {
+		defer r.logFile.Close()
+	}
+	// Two deep, so that a second signal is not lost while the first is served.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	if err := c.prepareMountpoint(r.mountpoint, r.dataset); err != nil {
+		return err
+	}
+	ds, err := c.openDataset(ctx, r.dataset, r.source)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	limitHeap(ds.MemoryBytes())
+	e, err := engine.New(ds, r.engine)
+	if err != nil {
+		return optionError(r.dataset, err)
+	}
+	m, err := c.serve(r, e)
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	if err := c.announce(r, ds, m); err != nil {
+		return errors.Join(err, m.Unmount(), e.Close())
+	}
+	closed, err := c.attend(m, signals)
+	c.env.notify("STOPPING=1")
+	if !closed || err != nil {
+		return err // readers may still hold batches: their memory ends with the process
+	}
+	return e.Close()
+}
+
+// serve makes the mount live.
+func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, error) {
+	config, err := json.MarshalIndent(r.settings, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	r.tree.Config = append(config, '\n')
+	r.tree.FsName = absolute(r.dataset)
+	m, err := fusefs.Mount(r.mountpoint, e, r.tree)
+	if err != nil {
+		return nil, mountError(err)
+	}
+	return m, nil
+}
+
+// announce tells everyone who waits that the mount is live: a person at a
+// terminal, systemd, the process that started this daemon.
+func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Session) error {
+	if interactive(c.out) {
+		c.welcome(r, ds, m.ReadPath())
+	}
+	c.env.notify("READY=1")
+	if r.readyFD < 0 {
+		return nil
+	}
+	return detach(r.readyFD, r.logFile)
+}
+
+func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {
+	report := ds.Report()
+	c.printf("%s: %s", r.dataset, count(int64(ds.Len()), "image"))
+	if n := len(ds.Classes()); n > 0 {
+		c.printf(" in %s", count(int64(n), "class"))
+	}
+	if report.Unreadable > 0 {
+		c.printf(", %d of them unreadable (batchfs verify %s)", report.Unreadable, shellWord(r.dataset))
+	}
+	c.printf("\nmounted at %s, read path: %s\n", r.mountpoint, readPath)
+	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
+	c.printf("try    ls %s\n", shellWord(first))
+	c.printf("       python3 -c \"import numpy as np; print(np.load('%s', mmap_mode='r').shape)\"\n", filepath.Join(first, "batch-00000.npy"))
+	c.printf("stop   batchfs umount %s", shellWord(r.mountpoint))
+	if r.readyFD < 0 {
+		c.printf(", or Ctrl-C")
+	}
+	c.printf("\n")
+}
+
+// live is what attend needs of a mount.
+type live interface {
+	Wait()
+	Unmount() error
+	Detach() error
+	ReadPath() string
+	Path() string
+}
+
+// attend waits for the end of a mount: unmounted from outside, or by a
+// signal. A mount in use survives the first signal; the second detaches it,
+// after which batches that are open stay readable. closed says that nobody
+// holds anything of it any more.
+func (c *console) attend(m live, signals <-chan os.Signal) (closed bool, err error) {
+	mountpoint := m.Path()
+	gone := make(chan struct{})
+	go func() {
+		m.Wait()
+		close(gone)
+	}()
+	for asked := 1; ; asked++ {
+		select {
+		case <-gone:
+			return true, nil
+		case <-signals:
+		}
+		switch {
+		case asked == 1:
+			err := m.Unmount()
+			if err == nil {
+				continue // gone follows
+			}
+			if !errors.Is(err, unix.EBUSY) {
+				return false, hint(fmt.Errorf("unmount %s: %w", mountpoint, err), "batchfs umount --lazy %s", shellWord(mountpoint))
+			}
+			c.say("%s is in use and stays mounted", mountpoint)
+			c.say("hint: fuser -vm %s shows who reads it; a second signal, or batchfs umount --lazy %s, detaches it now", shellWord(mountpoint), shellWord(mountpoint))
+		case asked == 2:
+			if err := m.Detach(); err != nil {
+				return false, fmt.Errorf("detach %s: %w", mountpoint, err)
+			}
+			if m.ReadPath() == "passthrough" {
+				return false, nil // the kernel serves what is open without us
+			}
+			c.say("detached %s; serving what is still open, a third signal ends that", mountpoint)
+		default:
+			return false, nil
+		}
+	}
+}
+
+// limitHeap bounds the garbage on the Go heap. Batches do not live there, but
+// the index does, and collecting only at twice its size would double it.
+func limitHeap(index int64) {
+	const rest = 96 << 20 // requests, scratch of Go's own decoders, documents
+	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
+	debug.FreeOSMemory() // what reading the index left behind
+}
+
+// mountSettings is config.json: what this mount was told, and what it chose.
+func mountSettings(v *flagValues, r mountRequest) map[string]any {
+	flags := map[string]any{}
+	for _, f := range v.flags.Command.Flags {
+		name := f.Names()[0]
+		switch f.(type) {
+		case *cli.BoolFlag:
+			flags[name] = v.on(name)
+		case *cli.StringFlag:
+			flags[name] = v.text(name)
+		}
+	}
+	delete(flags, "help")
+	delete(flags, "daemon")
+	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
+	flags["memory-limit"] = r.engine.MemoryLimit
+	flags["uid"], flags["gid"] = r.tree.UID, r.tree.GID
+	return map[string]any{
+		"version": version(), "pid": os.Getpid(),
+		"dataset": absolute(r.dataset), "mountpoint": absolute(r.mountpoint), "flags": flags,
+	}
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// discardLog is for commands whose own output says everything.
+func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+// prepareMountpoint makes sure that a mount can appear at a path: it clears
+// what a dead daemon left there, and says what is wrong otherwise.
+func (c *console) prepareMountpoint(path, dataset string) error {
+	cleared, err := fusefs.Clear(path)
+	if err != nil {
+		return mountpointError(path, err)
+	}
+	if cleared {
+		c.say("cleared a mount at %s whose daemon had died", path)
+	}
+	if err := apart(dataset, path); err != nil {
+		return err
+	}
+	return mountpointError(path, fusefs.CheckMountpoint(path))
+}
+
+// apart refuses a mountpoint inside the dataset, which would become part of
+// what it shows, and a dataset inside the mountpoint, which the mount would
+// hide.
+func apart(dataset, mountpoint string) error {
+	data, err := realPath(dataset)
+	if err != nil {
+		return nil // opening it has better words
+	}
+	point, err := realPath(mountpoint)
+	if err != nil {
+		return nil // so has checking it
+	}
+	elsewhere := "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT"
+	if inside(point, data) {
+		return hint(fmt.Errorf("mountpoint %s lies inside the dataset %s", mountpoint, dataset), "%s", elsewhere)
+	}
+	if inside(data, point) {
+		return hint(fmt.Errorf("the dataset %s lies inside the mountpoint %s, which would hide it", dataset, mountpoint), "%s", elsewhere)
+	}
+	return nil
+}
+
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}
+
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// mountpointError adds what to do about a mountpoint that cannot be used.
+func mountpointError(path string, err error) error {
+	word := shellWord(path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return hint(err, "mkdir -p %s", word)
+	case errors.Is(err, fusefs.ErrMounted):
+		return hint(err, "batchfs umount %s", word)
+	case errors.Is(err, fusefs.ErrDead), errors.Is(err, fusefs.ErrHangs):
+		return hint(err, "batchfs umount --lazy %s", word)
+	case errors.Is(err, fs.ErrPermission):
+		return hint(err, "choose a directory that you may write to")
+	}
+	return hint(err, "choose an empty directory: mkdir -p mnt")
+}
+
+// mountError adds what to do about a mount that the system refused.
+func mountError(err error) error {
+	switch {
+	case errors.Is(err, fusefs.ErrAllowOther):
+		return hint(err, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
+	case errors.Is(err, fusefs.ErrNoFusermount):
+		return hint(err, "sudo apt-get install fuse3, or mount as root")
+	}
+	return hint(err, "%s", seeDoctor)
+}
+
+const seeDoctor = "what this machine lacks, and how to get it: batchfs doctor"
+
+// shellWord quotes a path so that it can be copied into a shell.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+)
+
+// datasetOptions is how a command wants a dataset opened.
+type datasetOptions struct {
+	workers      int
+	allowOutside bool
+	rescan       bool // look at every file again, not only at what seems to have changed
+	log          *slog.Logger
+}
+
+// openDataset opens a dataset through its index, scanning what the index does
+// not know yet, with progress on a terminal.
+func (c *console) openDataset(ctx context.Context, path string, o datasetOptions) (*dataset.Dataset, error) {
+	bar := c.progress("indexing", "images")
+	defer bar.close()
+	ds, err := dataset.Open(ctx, path, dataset.Options{
+		CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
+		Prober: probeHeader, Progress: bar.report, Logger: o.log,
+	})
+	if err != nil {
+		return nil, datasetError(path, err)
+	}
+	return ds, nil
+}
+
+// probeHeader is how a dataset learns the format and size of a file: decode
+// reads the header, dataset keeps it. The two do not know each other.
+func probeHeader(data []byte, complete bool) (dataset.Header, error) {
+	h, err := decode.ReadHeader(data, complete)
+	if errors.Is(err, decode.ErrShort) {
+		return dataset.Header{}, fmt.Errorf("%w: %w", dataset.ErrShort, err)
+	}
+	if err != nil {
+		return dataset.Header{}, err
+	}
+	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, nil
+}
+
+// datasetError adds what to do about a dataset that cannot be opened.
+func datasetError(path string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted while indexing %s", path)
+	case errors.Is(err, dataset.ErrNotExist):
+		return hint(err, "%s", lookNear(path))
+	case errors.Is(err, dataset.ErrEmpty), errors.Is(err, dataset.ErrKind):
+		return hint(err, "a dataset is a folder of images, a folder of such folders, or a manifest; to make one to try: batchfs gen --out photos --images 100")
+	case errors.Is(err, dataset.ErrOutside):
+		return hint(err, "where that is meant: --allow-outside")
+	case errors.Is(err, dataset.ErrManifest):
+		return hint(err, "a manifest has the columns path and, if you like, label, height, width, format")
+	case errors.Is(err, fs.ErrPermission):
+		return hint(err, "ls -ld %s", shellWord(path))
+	}
+	return err
+}
+
+// lookNear proposes where to look for a dataset that is not where it should be.
+func lookNear(path string) string {
+	dir := filepath.Dir(strings.TrimRight(path, "/"))
+	if _, err := os.Stat(dir); err != nil {
+		return "to make a dataset to try: batchfs gen --out photos --images 100"
+	}
+	return "ls " + shellWord(dir)
+}

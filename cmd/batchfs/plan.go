@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/shard"
+)
+
+func planCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:      "plan",
+		Usage:     "print which samples are in which batch",
+		ArgsUsage: "[DATASET | --samples N]",
+		Description: "Prints the batches of a shard in an epoch, or in a range of epochs, without reading any image. With --json,\n" +
+			"one object a line for each epoch.",
+		Flags: join(orderFlags(), datasetFlags(), []cli.Flag{
+			derivedSetting("", "samples", "those of DATASET", "plan for `N` samples instead of a dataset"),
+			derivedSetting("", "shard", "all", "the shard, `S` from 0"),
+			setting("", "epoch", "0", "the epoch, `A` or A..B with B included"),
+			jsonFlag("print JSON, one object a line"),
+		}),
+		Action: func(ctx *cli.Context) error {
+			r, err := c.planRequest(ctx)
+			if err != nil {
+				return err
+			}
+			return c.plan(ctx.Context, r)
+		},
+	}, "batchfs plan --samples 1000 --batch-size 32 --shards 4 --shuffle --seed 7 --shard 3 --epoch 0..2 --json")
+}
+
+type planRequest struct {
+	order       shard.Config
+	dataset     string // "" where the number of samples is given
+	source      datasetOptions
+	shards      [2]int // first and last, both included
+	first, last int    // epochs, both included
+	asJSON      bool
+}
+
+func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {
+	v := &flagValues{flags: ctx}
+	r := planRequest{order: v.orderOptions(), asJSON: v.on("json")}
+	if v.given("samples") {
+		v.arguments()
+		r.order.Samples = v.number("samples", 1, math.MaxInt64)
+	} else {
+		r.dataset = v.arguments("DATASET (or --samples N)")[0]
+	}
+	r.source = datasetOptions{workers: c.machine.cpus, allowOutside: v.on("allow-outside"), log: discardLog()}
+	r.shards[1] = r.order.Shards - 1
+	if v.given("shard") {
+		s := int(v.number("shard", 0, int64(r.order.Shards-1)))
+		r.shards = [2]int{s, s}
+	}
+	var err error
+	if r.first, r.last, err = parseSpan(v.text("epoch")); err != nil {
+		v.refuse(badValue("epoch", "an epoch or a range of them, as in 3 or 0..9", v.text("epoch")))
+	}
+	return r, v.err
+}
+
+func (c *console) plan(ctx context.Context, r planRequest) error {
+	if r.dataset != "" {
+		ds, err := c.openDataset(ctx, r.dataset, r.source)
+		if err != nil {
+			return err
+		}
+		defer ds.Close()
+		r.order.Samples = int64(ds.Len())
+		if r.order.Shuffle {
+			r.order.Raw = rawSamples(ds)
+		}
+	}
+	plan, err := shard.New(r.order)
+	if err != nil {
+		return optionError(r.dataset, err)
+	}
+	out := bufio.NewWriter(c.out)
+	for epoch := r.first; epoch <= r.last; epoch++ {
+		for s := r.shards[0]; s <= r.shards[1]; s++ {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			e := planEpoch(plan, s, epoch)
+			if r.asJSON {
+				err = writeJSON(out, e)
+			} else {
+				err = e.print(out)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// rawSamples marks the samples that are stored as plain pixels: they have an
+// order of their own where both kinds are in a shuffled dataset.
+func rawSamples(ds *dataset.Dataset) *shard.RawSet {
+	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+		f, ok := decode.ParseFormat(ds.Format(int(i)))
+		return ok && f.Raw()
+	})
+}
+
+// epochPlan is one line of plan --json.
+type epochPlan struct {
+	Shard   int         `json:"shard"`
+	Epoch   int         `json:"epoch"`
+	Batches []batchPlan `json:"batches"`
+}
+
+type batchPlan struct {
+	Batch     int     `json:"batch"`
+	Positions []int64 `json:"positions"`
+	IDs       []int64 `json:"ids"`
+	Valid     int     `json:"valid"`
+}
+
+func planEpoch(plan *shard.Plan, s, epoch int) epochPlan {
+	e := epochPlan{Shard: s, Epoch: epoch, Batches: make([]batchPlan, plan.Batches(s, epoch))}
+	var slots []shard.Slot
+	for i := range e.Batches {
+		var valid int
+		slots, valid = plan.Batch(s, epoch, i, slots[:0])
+		b := batchPlan{Batch: i, Positions: make([]int64, len(slots)), IDs: make([]int64, len(slots)), Valid: valid}
+		for j, slot := range slots {
+			b.Positions[j], b.IDs[j] = slot.Position, slot.ID
+		}
+		e.Batches[i] = b
+	}
+	return e
+}
+
+// print writes an epoch for people: one line a batch, long ones cut short.
+func (e epochPlan) print(out io.Writer) error {
+	if _, err := fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch")); err != nil {
+		return err
+	}
+	for _, b := range e.Batches {
+		if _, err := fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s\n", b.Batch, b.Valid, len(b.IDs), firstFew(b.IDs)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func firstFew(ids []int64) string {
+	const few = 10
+	words := make([]string, 0, few+1)
+	for i, id := range ids {
+		if i == few {
+			words = append(words, "...")
+			break
+		}
+		words = append(words, fmt.Sprint(id))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteUnits are the suffixes of a size in bytes, longest first. A bare letter
+// is binary, as in systemd and docker; KB, MB and GB are decimal.
+var byteUnits = []struct {
+	suffix string
+	factor float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+	{"B", 1},
+}
+
+// parseBytes reads a size such as 1048576, 512MiB or 1.5GiB.
+func parseBytes(s string) (int64, error) {
+	number, factor := strings.TrimSpace(s), 1.0
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
+			number, factor = strings.TrimSpace(rest), u.factor
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(factor) {
+		return n * int64(factor), nil
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || n < 0 || math.IsNaN(n) || n*factor >= math.MaxInt64 || !plainDecimal(number) {
+		return 0, fmt.Errorf("%q is no size in bytes", s)
+	}
+	return int64(n * factor), nil
+}
+
+// plainDecimal refuses what ParseFloat reads besides digits and a point:
+// hexadecimal, exponents, infinities, underscores.
+func plainDecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789.") == ""
+}
+
+// formatBytes writes a size for people: "3.2 GiB".
+func formatBytes(n int64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/(1<<10), 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}
+
+// parseExtent reads a size in pixels, height first: 375x500.
+func parseExtent(s string) (height, width int, err error) {
+	left, right, ok := strings.Cut(strings.ToLower(s), "x")
+	if ok {
+		height, err = strconv.Atoi(left)
+	}
+	if ok && err == nil {
+		width, err = strconv.Atoi(right)
+	}
+	if !ok || err != nil || height < 1 || width < 1 || height > maxExtent || width > maxExtent {
+		return 0, 0, fmt.Errorf("%q is no height and width", s)
+	}
+	return height, width, nil
+}
+
+// maxExtent is more than any format that can be read allows a side to be.
+const maxExtent = 1 << 20
+
+// parseSpan reads a range of epochs, both ends included: 3 or 0..9.
+func parseSpan(s string) (first, last int, err error) {
+	left, right, ranged := strings.Cut(s, "..")
+	if first, err = parseIndex(left); err != nil {
+		return 0, 0, err
+	}
+	if !ranged {
+		return first, first, nil
+	}
+	if last, err = parseIndex(right); err != nil {
+		return 0, 0, err
+	}
+	if last < first {
+		return 0, 0, fmt.Errorf("%q ends before it begins", s)
+	}
+	return first, last, nil
+}
+
+func parseIndex(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no index", s)
+	}
+	return int(n), nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/batchfs/batchfs/engine"
+)
+
+func statsCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:      "stats",
+		Usage:     "live view of a mount's throughput, stalls and memory",
+		ArgsUsage: "MOUNTPOINT",
+		Description: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
+			"numbers are those of MOUNTPOINT/.batchfs/stats.json.",
+		Flags: []cli.Flag{
+			setting("", "interval", "1s", "time between two samples of the live view, `TIME`"),
+			jsonFlag("print one sample as JSON"),
+		},
+		Action: func(ctx *cli.Context) error {
+			v := &flagValues{flags: ctx}
+			args := v.arguments("MOUNTPOINT")
+			interval := v.duration("interval", 50*time.Millisecond)
+			if v.err != nil {
+				return v.err
+			}
+			return c.stats(ctx.Context, args[0], interval, v.on("json"))
+		},
+	}, "batchfs stats mnt/")
+}
+
+func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
+	text, sample, err := readStats(mountpoint)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		_, err = c.out.Write(append([]byte(strings.TrimSpace(string(text))), '\n'))
+		return err
+	}
+	if !interactive(c.out) {
+		return printStats(c.out, mountpoint, sample, nil)
+	}
+	return c.watchStats(ctx, mountpoint, interval, sample)
+}
+
+// readStats reads the mount's own account of itself.
+func readStats(mountpoint string) ([]byte, engine.Stats, error) {
+	var s engine.Stats
+	name := filepath.Join(mountpoint, ".batchfs", "stats.json")
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, s, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
+	}
+	if err != nil {
+		return nil, s, hint(err, "where its daemon has died: batchfs umount %s", shellWord(mountpoint))
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, s, fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, s, nil
+}
+
+// watchStats draws sample after sample over one another.
+func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first engine.Stats) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	last, lines := &first, 0
+	var before *engine.Stats
+	for {
+		var screen strings.Builder
+		if err := printStats(&screen, mountpoint, *last, before); err != nil {
+			return err
+		}
+		if lines > 0 {
+			c.printf("\x1b[%dA\x1b[J", lines) // up, and clear to the end
+		}
+		c.printf("%s", screen.String())
+		lines = strings.Count(screen.String(), "\n")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		_, now, err := readStats(mountpoint)
+		if err != nil {
+			c.say("the mount at %s has ended", mountpoint)
+			return nil
+		}
+		before, last = last, &now
+	}
+}
+
+// printStats writes one sample; with an earlier one, rates between the two
+// instead of averages since the start.
+func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engine.Stats) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	}
+	r := ratesBetween(now, before)
+	row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
+	row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
+	row("images", "%d", now.Images)
+	row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
+	row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
+	row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
+	row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
+	row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
+	return w.Flush()
+}
+
+func errorAdvice(n int64, mountpoint string) string {
+	if n == 0 {
+		return ""
+	}
+	return ", see " + filepath.Join(mountpoint, ".batchfs", "errors.jsonl")
+}
+
+// rates are per second; stalled is the time that readers waited, per second,
+// and exceeds 1 where several waited at once.
+type rates struct{ images, bytes, storage, stalled float64 }
+
+func ratesBetween(now engine.Stats, before *engine.Stats) rates {
+	if before == nil || now.Uptime <= before.Uptime {
+		if now.Uptime <= 0 {
+			return rates{}
+		}
+		return rates{now.ImagesPerSecond, now.BytesPerSecond, float64(now.Storage.Bytes) / now.Uptime, now.Batches.StallSeconds / now.Uptime}
+	}
+	span := now.Uptime - before.Uptime
+	return rates{
+		images:  float64(now.Images-before.Images) / span,
+		bytes:   now.BytesPerSecond,
+		storage: float64(now.Storage.Bytes-before.Storage.Bytes) / span,
+		stalled: (now.Batches.StallSeconds - before.Batches.StallSeconds) / span,
+	}
+}
+
+func formatSeconds(s float64) string {
+	if s < 60 {
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	}
+	return (time.Duration(s * float64(time.Second))).Round(time.Second).String()
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+// tryMount mounts a dataset of one pixel: the only way to know what works.
+func (c *console) tryMount(ctx context.Context) []finding {
+	readPath, reason, err := c.onePixelMount(ctx)
+	if err != nil {
+		advice := hintOf(err)
+		if advice == "" || advice == seeDoctor {
+			advice = "run as root, or, to mount as an ordinary user: sudo apt-get install fuse3"
+		}
+		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
+	}
+	mounted := good("mounting", "a mount of one pixel came and went")
+	if readPath == "passthrough" {
+		return []finding{mounted, good("passthrough", "yes: reads and maps never reach the daemon")}
+	}
+	return []finding{mounted, poor("passthrough", "no, reads go through the daemon: "+reason,
+		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")}
+}
+
+func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, err error) {
+	dir, err := os.MkdirTemp("", "batchfs-doctor-")
+	if err != nil {
+		return "", "", err
+	}
+	data, mnt := filepath.Join(dir, "data"), filepath.Join(dir, "mnt")
+	// One by one, so that nothing can reach through a mount that would not end.
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(data), os.Remove(mnt), os.Remove(dir))
+	}()
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(mnt, 0o700), writePixel(filepath.Join(data, "pixel.png"))); err != nil {
+		return "", "", err
+	}
+	quiet := *c
+	quiet.err, quiet.env = io.Discard, environment{}
+	ds, err := quiet.openDataset(ctx, data, datasetOptions{workers: 1, log: discardLog()})
+	if err != nil {
+		return "", "", err
+	}
+	defer ds.Close()
+	e, err := engine.New(ds, engine.Options{
+		Shards: 1, BatchSize: 1, PadLastBatch: true, Epochs: 1, MaxPixels: 1, Workers: 1, BatchWorkers: 1,
+		MemoryLimit: c.machine.defaultMemoryLimit(), Logger: discardLog(),
+	})
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	m, err := fusefs.Mount(mnt, e, temporaryTree("auto"))
+	if err != nil {
+		return "", "", mountError(err)
+	}
+	if err := m.Unmount(); err != nil {
+		return "", "", errors.Join(err, m.Detach())
+	}
+	return m.ReadPath(), m.Reason(), nil
+}
+
+// temporaryTree is for mounts that the command makes for itself and ends again.
+func temporaryTree(readPath string) fusefs.Options {
+	return fusefs.Options{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), ReadPath: readPath, Logger: discardLog()}
+}
+
+func writePixel(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(png.Encode(f, image.NewGray(image.Rect(0, 0, 1, 1))), f.Close())
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+func umountCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:        "umount",
+		Usage:       "unmount, also where the daemon has died",
+		ArgsUsage:   "MOUNTPOINT",
+		Description: "Ends a mount. One whose daemon died is cleared away.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "lazy", Usage: "detach a mount that is in use: it disappears now and ends with its last reader"},
+		},
+		Action: func(ctx *cli.Context) error {
+			v := &flagValues{flags: ctx}
+			args := v.arguments("MOUNTPOINT")
+			if v.err != nil {
+				return v.err
+			}
+			return c.umount(args[0], v.on("lazy"))
+		},
+	}, "batchfs umount mnt/")
+}
+
+func (c *console) umount(mountpoint string, lazy bool) error {
+	word := shellWord(mountpoint)
+	cleared, err := fusefs.Clear(mountpoint)
+	if cleared {
+		c.say("cleared a mount at %s whose daemon had died", mountpoint)
+		return err
+	}
+	if err == nil || errors.Is(err, fusefs.ErrHangs) && lazy {
+		err = fusefs.Unmount(mountpoint, lazy)
+	}
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who reads it; batchfs umount --lazy %s detaches it all the same", word, word)
+	case errors.Is(err, fusefs.ErrNotMounted):
+		return hint(err, "what is mounted: findmnt -t fuse.batchfs")
+	case errors.Is(err, fusefs.ErrHangs):
+		return hint(err, "batchfs umount --lazy %s", word)
+	case errors.Is(err, fs.ErrPermission):
+		return hint(err, "unmount it as the user who mounted it, or as root: sudo batchfs umount %s", word)
+	}
+	return err
+}

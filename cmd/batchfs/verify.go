@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+)
+
+func verifyCommand(c *console) *cli.Command {
+	return command(cli.Command{
+		Name:      "verify",
+		Usage:     "decode every image and list the bad ones",
+		ArgsUsage: "DATASET",
+		Description: "Decodes everything, on all CPUs, and lists each file that cannot be read, with the reason. Exit status 1 if\n" +
+			"there is any.",
+		Flags: join(datasetFlags(), []cli.Flag{workersFlag(), maxPixelsFlag(), orientationFlag(), jsonFlag("print one JSON object")}),
+		Action: func(ctx *cli.Context) error {
+			v := &flagValues{flags: ctx}
+			args := v.arguments("DATASET")
+			o := datasetOptions{workers: v.workers(c.machine), allowOutside: v.on("allow-outside"), rescan: true, log: discardLog()}
+			pixels := decode.Options{IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()}
+			if v.err != nil {
+				return v.err
+			}
+			return c.verify(ctx.Context, args[0], o, pixels, v.on("json"))
+		},
+	}, "batchfs verify photos/")
+}
+
+// verifyReport is what verify prints as JSON.
+type verifyReport struct {
+	Samples int       `json:"samples"`
+	Bad     []badFile `json:"bad"`
+}
+
+func (c *console) verify(ctx context.Context, path string, o datasetOptions, pixels decode.Options, asJSON bool) error {
+	ds, err := c.openDataset(ctx, path, o)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	bad, err := c.decodeAll(ctx, ds, o.workers, pixels)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = writeJSON(c.out, verifyReport{ds.Len(), bad})
+	} else {
+		for _, b := range bad {
+			c.printf("%s: %s\n", b.Path, b.Reason)
+		}
+		c.printf("%s, %d bad\n", count(ds.Len(), "image"), len(bad))
+	}
+	if err == nil && len(bad) > 0 {
+		return &saidError{statusFailed}
+	}
+	return err
+}
+
+// decodeAll decodes every sample once and returns the bad ones in order.
+func (c *console) decodeAll(ctx context.Context, ds *dataset.Dataset, workers int, o decode.Options) ([]badFile, error) {
+	bar := c.progress("verifying", "images")
+	defer bar.close()
+	var next, done atomic.Int64
+	var mu sync.Mutex
+	bad := []badFile{}
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			p := newPixelReader(ds, o)
+			defer p.close()
+			for ctx.Err() == nil {
+				i := int(next.Add(1) - 1)
+				if i >= ds.Len() {
+					return
+				}
+				if err := p.read(i); err != nil {
+					mu.Lock()
+					bad = append(bad, badFile{ds.Path(i), i, reasonOf(err)})
+					mu.Unlock()
+				}
+				bar.report(done.Add(1), int64(ds.Len()))
+			}
+		})
+	}
+	wait.Wait()
+	slices.SortFunc(bad, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("interrupted after %d of %s", done.Load(), count(ds.Len(), "image"))
+	}
+	return bad, nil
+}
+
+// reasonOf is an error without the path, which is printed before it.
+func reasonOf(err error) string {
+	var file *dataset.FileError
+	if errors.As(err, &file) {
+		err = file.Err
+	}
+	return oneLine(err.Error())
+}

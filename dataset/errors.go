@@ -1,0 +1,39 @@
+package dataset
+
+import "errors"
+
+var (
+	// ErrNotExist: there is nothing at the dataset's path.
+	ErrNotExist = errors.New("dataset does not exist")
+	// ErrKind: the dataset's path is neither a directory nor a manifest.
+	ErrKind = errors.New("neither a directory nor a manifest (.csv, .jsonl, .parquet)")
+	// ErrEmpty: the dataset has no samples.
+	ErrEmpty = errors.New("no images found")
+	// ErrManifest: a manifest's content is wrong; the text names the line.
+	ErrManifest = errors.New("bad manifest")
+	// ErrOutside: a manifest's path leaves its directory. It comes with ErrManifest.
+	ErrOutside = errors.New("path leaves the manifest's directory")
+	// ErrLinkCycle: a link leads back to a directory above it.
+	ErrLinkCycle = errors.New("link leads back to a directory above it")
+	// ErrShort is what a Prober returns, wrapped or not, when it needs more bytes.
+	ErrShort = errors.New("more bytes are needed")
+
+	// ErrMissing: the file of a sample is gone.
+	ErrMissing = errors.New("file is missing")
+	// ErrChanged: the file of a sample is not the one that was indexed.
+	ErrChanged = errors.New("file changed since it was indexed")
+	// ErrNotFile: what stands at a sample's path is no regular file.
+	ErrNotFile = errors.New("not a regular file")
+	// ErrTooLarge: the caller of Read gave no memory for the file.
+	ErrTooLarge = errors.New("file does not fit the memory given")
+)
+
+// FileError says which sample's file an operation failed on.
+type FileError struct {
+	Path string // relative to the dataset's root
+	Err  error
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
+
+func (e *FileError) Unwrap() error { return e.Err }

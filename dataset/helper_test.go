@@ -1,0 +1,172 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A test image is one line: "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed
+// by anything. NEED is how many bytes the prober pretends to have to see.
+
+func image(format string, height, width, orientation int) string {
+	return fmt.Sprintf("img %s %d %d %d 0\npixels", format, height, width, orientation)
+}
+
+// counter is a Prober that counts.
+type counter struct{ calls, bytes atomic.Int64 }
+
+func (c *counter) probe(data []byte, complete bool) (Header, error) {
+	c.calls.Add(1)
+	c.bytes.Add(int64(len(data)))
+	line, _, found := bytes.Cut(data, []byte("\n"))
+	if !found && !complete {
+		return Header{}, fmt.Errorf("header: %w", ErrShort)
+	}
+	var h Header
+	var need int
+	if _, err := fmt.Sscanf(string(line), "img %s %d %d %d %d", &h.Format, &h.Height, &h.Width, &h.Orientation, &need); err != nil {
+		return Header{}, fmt.Errorf("no image")
+	}
+	if len(data) < need && !complete {
+		return Header{}, ErrShort
+	}
+	return h, nil
+}
+
+// place is a dataset's directory and a cache directory beside it.
+type place struct {
+	t     testing.TB
+	root  string
+	cache string
+	c     counter
+}
+
+func newPlace(t testing.TB) *place {
+	dir := t.TempDir()
+	p := &place{t: t, root: filepath.Join(dir, "data"), cache: filepath.Join(dir, "cache")}
+	p.mkdir("")
+	return p
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.root, name) }
+
+func (p *place) mkdir(name string) {
+	p.t.Helper()
+	if err := os.MkdirAll(p.path(name), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) write(name, content string) {
+	p.t.Helper()
+	p.mkdir(filepath.Dir(name))
+	if err := os.WriteFile(p.path(name), []byte(content), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// images writes a 10x20 image at each name.
+func (p *place) images(names ...string) {
+	p.t.Helper()
+	for _, name := range names {
+		p.write(name, image("jpeg", 10, 20, 1))
+	}
+}
+
+func (p *place) link(target, name string) {
+	p.t.Helper()
+	p.mkdir(filepath.Dir(name))
+	if err := os.Symlink(target, p.path(name)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// settle makes everything an hour old, so that unchanged timestamps prove that
+// nothing changed.
+func (p *place) settle() {
+	p.t.Helper()
+	old := time.Now().Add(-time.Hour).Truncate(time.Second).Add(123456789)
+	err := filepath.WalkDir(p.root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		ts := unix.NsecToTimespec(old.UnixNano())
+		return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) options() Options {
+	return Options{CacheDir: p.cache, Workers: 4, Prober: p.c.probe, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// open opens the dataset, or the manifest of that name in it.
+func (p *place) open(manifest string, change ...func(*Options)) *Dataset {
+	p.t.Helper()
+	d, err := p.tryOpen(manifest, change...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+func (p *place) tryOpen(manifest string, change ...func(*Options)) (*Dataset, error) {
+	p.t.Helper()
+	o := p.options()
+	for _, f := range change {
+		f(&o)
+	}
+	d, err := Open(context.Background(), p.path(manifest), o)
+	if err == nil {
+		p.t.Cleanup(func() { d.Close() })
+	}
+	return d, err
+}
+
+// probes returns how often the prober was called since the last time.
+func (p *place) probes() int { return int(p.c.calls.Swap(0)) }
+
+// describe is everything a dataset says, for comparisons.
+func describe(d *Dataset) []string {
+	lines := []string{
+		fmt.Sprintf("root %q classes %q digest %s time %d", d.Root(), d.Classes(), d.Digest(), d.ModTime().UnixNano()),
+	}
+	r := d.Report()
+	r.Scanned, r.Reused = 0, 0
+	lines = append(lines, fmt.Sprintf("%+v", r))
+	for i := range d.Len() {
+		h, w := d.Size(i, false)
+		sh, sw := d.Size(i, true)
+		lines = append(lines, fmt.Sprintf("%q %d %dx%d %dx%d %s %+v %q",
+			d.Path(i), d.Label(i), h, w, sh, sw, d.Format(i), d.Stat(i), d.Problem(i)))
+	}
+	return lines
+}
+
+func paths(d *Dataset) []string {
+	var all []string
+	for i := range d.Len() {
+		all = append(all, d.Path(i))
+	}
+	return all
+}
+
+func labels(d *Dataset) []int {
+	var all []int
+	for i := range d.Len() {
+		all = append(all, d.Label(i))
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// indexVersion names the layout of the index and the rules by which datasets
+// are listed and headers judged; an index of another version is made anew.
+const indexVersion = "1"
+
+// index is everything about a dataset that is kept: the table, and what the
+// rest of the file's metadata says.
+type index struct {
+	name    string // of the source
+	table   *store
+	classes []string
+	dirs    []dirStamp
+	facts   facts
+}
+
+// facts are the index's own counts and stamps, kept as JSON in its metadata.
+// Numbers only: names may be no UTF-8.
+type facts struct {
+	Manifest     bool           `json:"manifest"`
+	Rows         int            `json:"rows"`
+	PathBytes    int64          `json:"path_bytes"`
+	Digest       string         `json:"digest"`
+	ModTime      int64          `json:"modtime_ns"`
+	Stamp        stamp          `json:"manifest_stamp"`
+	ManifestSize int64          `json:"manifest_size"`
+	Outside      bool           `json:"outside"`
+	Ignored      map[string]int `json:"ignored,omitempty"`
+}
+
+// newIndex describes a listing whose table was scanned.
+func newIndex(src *source, l *listing) *index {
+	x := &index{name: src.name(), table: l.table, classes: l.classes, dirs: l.dirs}
+	x.facts = facts{
+		Manifest: src.manifest != "", Rows: l.table.rows(), PathBytes: l.table.pathBytes(),
+		Stamp: l.manifest, ManifestSize: l.manifestSize, Outside: l.outside, Ignored: l.ignored,
+		ModTime: l.newest(),
+	}
+	x.settle()
+	return x
+}
+
+// settle computes what depends on the scanned rows.
+func (x *index) settle() {
+	x.facts.Digest = digest(x.table, x.classes)
+	for i := range x.table.rows() {
+		if id, known := x.table.identity(i); known {
+			x.facts.ModTime = max(x.facts.ModTime, id.ModTime)
+		}
+	}
+}
+
+// current says whether the dataset still is what was listed.
+func (x *index) current(src *source) bool {
+	if src.manifest != "" {
+		st, err := statFrom(src.fd(), src.manifest)
+		return err == nil && st.Size == x.facts.ManifestSize && x.facts.Stamp.proves(mtimeOf(&st))
+	}
+	for _, d := range x.dirs {
+		path := d.path
+		if path == "" {
+			path = "."
+		}
+		st, err := statFrom(src.fd(), path)
+		if err != nil || !isDir(&st) || !d.proves(mtimeOf(&st)) {
+			return false
+		}
+	}
+	return len(x.dirs) > 0
+}
+
+var errIndexInside = errors.New("the cache directory lies inside the dataset")
+
+// indexPath returns where the dataset's index belongs.
+func indexPath(cacheDir string, src *source) (string, error) {
+	dir, err := filepath.Abs(cacheDir)
+	if err != nil {
+		return "", err
+	}
+	// A manifest's directory may well be somebody's home; its dataset is only
+	// what it lists.
+	if src.manifest == "" && src.contains(resolveExisting(dir)) {
+		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
+	}
+	sum := sha256.Sum256([]byte(src.name()))
+	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
+}
+
+// resolveExisting resolves the links of a path of which an end may not exist.
+func resolveExisting(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolveExisting(parent), filepath.Base(path))
+}
+
+// loadIndex reads the index at path; the error says why there is none to use.
+func loadIndex(path string, src *source) (*index, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := verifyIndex(f, info.Size()); err != nil {
+		return nil, err
+	}
+	return readIndex(f, src)
+}
+
+// saveIndex writes the index so that others see the old one or the new one. It
+// is not synced: should a crash lose it, its checksum tells, and it is made anew.
+func saveIndex(path string, x *index) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if err := writeIndex(f, x); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := sealIndex(f, info.Size()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	removeLeftovers(path)
+	return nil
+}
+
+const (
+	tempMark = ".tmp-"
+	tempLife = time.Hour // longer than any writing of an index takes
+)
+
+// removeLeftovers removes what writers of this index left that were killed.
+func removeLeftovers(path string) {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), filepath.Base(path)+tempMark) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
+			os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+}

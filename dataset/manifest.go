@@ -1,0 +1,212 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// record is one row of a manifest as it was written. The strings are valid only
+// until the next record.
+type record struct {
+	line   int64  // 1-based, of the text; the row, in Parquet
+	unit   string // "line" or "row"
+	path   string
+	label  string // "" : none
+	kind   labelKind
+	height string // "" : not given, as for width and format
+	width  string
+	format string
+}
+
+// recordReader reads a manifest and calls emit for each of its records. Errors
+// of its own name the line.
+type recordReader func(f *os.File, emit func(*record) error) error
+
+// manifestReader returns the reader for a manifest by its extension, or nil.
+func manifestReader(name string) recordReader {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return readCSV
+	case ".jsonl":
+		return readJSONL
+	case ".parquet":
+		return readParquet
+	}
+	return nil
+}
+
+// lineError names the place in a manifest that is wrong.
+func lineError(unit string, line int64, err error) error {
+	return fmt.Errorf("%s %d: %w", unit, line, err)
+}
+
+// listManifest reads a manifest. Rows that give height, width and format need
+// no scan.
+func listManifest(ctx context.Context, src *source, allowOutside bool) (*listing, error) {
+	f, err := os.OpenFile(src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	now := time.Now()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	m := &manifest{ctx: ctx, allowOutside: allowOutside}
+	m.out.table = newStore(0, 0)
+	m.out.manifest = newStamp(info.ModTime().UnixNano(), now)
+	m.out.manifestSize = info.Size()
+	err = manifestReader(src.manifest)(f, m.add)
+	if err == nil {
+		m.out.classes, err = m.labels.resolve(m.out.table.labels)
+	}
+	if err != nil {
+		return nil, manifestError(ctx, src.name(), err)
+	}
+	return &m.out, nil
+}
+
+// manifestError keeps what is not the manifest's fault apart.
+func manifestError(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var file *os.PathError
+	if errors.As(err, &file) {
+		return err
+	}
+	return fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
+}
+
+// manifest turns records into rows.
+type manifest struct {
+	ctx          context.Context
+	allowOutside bool
+	labels       labelSet
+	out          listing
+}
+
+func (m *manifest) add(r *record) error {
+	if m.out.table.rows()%1024 == 0 && m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
+	if err := m.row(r); err != nil {
+		return lineError(r.unit, r.line, err)
+	}
+	return nil
+}
+
+func (m *manifest) row(r *record) error {
+	name, outside, err := cleanPath(r.path)
+	if err != nil {
+		return err
+	}
+	if outside && !m.allowOutside {
+		return fmt.Errorf("%q: %w", r.path, ErrOutside)
+	}
+	m.out.outside = m.out.outside || outside
+	label, err := m.labels.intern(r)
+	if err != nil {
+		return err
+	}
+	t := m.out.table
+	if err := t.appendRow(name, label); err != nil {
+		return err
+	}
+	return m.header(r, t.rows()-1)
+}
+
+// header fills in what the record says of the image, if it says everything.
+// The size is taken as what batchfs reports, so upright.
+func (m *manifest) header(r *record, row int) error {
+	height, err := parseExtent("height", r.height)
+	if err != nil {
+		return err
+	}
+	width, err := parseExtent("width", r.width)
+	if err != nil {
+		return err
+	}
+	format, err := parseFormat(r.format)
+	if err != nil || height == 0 || width == 0 || format == "" {
+		return err
+	}
+	t := m.out.table
+	t.heights[row], t.widths[row], t.orients[row] = height, width, 1
+	t.formats[row], err = t.internFormat(format)
+	return err
+}
+
+// cleanPath returns the path to open and whether it leaves the manifest's
+// directory. "a/../b" becomes "b" whatever "a" is, so that no link on the way
+// can turn it into something else than it says.
+func cleanPath(p string) (clean string, outside bool, err error) {
+	switch {
+	case p == "":
+		return "", false, errors.New("path is empty")
+	case len(p) > maxPath:
+		return "", false, fmt.Errorf("path is longer than %d bytes", maxPath)
+	case strings.IndexByte(p, 0) >= 0:
+		return "", false, errors.New("path holds a NUL byte")
+	}
+	clean = path.Clean(p)
+	if clean == "." || clean == "/" {
+		return "", false, fmt.Errorf("path %q names a directory", p)
+	}
+	outside = clean[0] == '/' || clean == ".." || strings.HasPrefix(clean, "../")
+	return clean, outside, nil
+}
+
+func parseExtent(field, text string) (int32, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, ok := parseInteger(text)
+	if !ok || n < 1 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%s %q is not a whole number from 1 to %d", field, text, math.MaxInt32)
+	}
+	return int32(n), nil
+}
+
+// parseFormat accepts the names and extensions of what can be read.
+func parseFormat(text string) (string, error) {
+	switch f := strings.ToLower(text); f {
+	case "", "jpeg", "png", "bmp", "pnm", "webp":
+		return f, nil
+	case "jpg":
+		return "jpeg", nil
+	case "ppm", "pgm":
+		return "pnm", nil
+	}
+	return "", fmt.Errorf("format %q is not one of jpeg, png, bmp, pnm, webp", text)
+}
+
+// parseInteger reads a whole number, also as tables that know only floating
+// point write it ("3.0").
+func parseInteger(text string) (int64, bool) {
+	if dot := strings.IndexByte(text, '.'); dot > 0 && strings.Trim(text[dot+1:], "0") == "" {
+		text = text[:dot]
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// withoutBOM skips the mark that some editors put before UTF-8 text.
+func withoutBOM(r *bufio.Reader) *bufio.Reader {
+	if mark, err := r.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
+		r.Discard(3)
+	}
+	return r
+}

@@ -1,0 +1,80 @@
+package dataset
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// readCSV reads a manifest whose first line names the columns.
+func readCSV(f *os.File, emit func(*record) error) error {
+	r := csv.NewReader(withoutBOM(bufio.NewReaderSize(f, 1<<20)))
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err == io.EOF {
+		return errors.New("line 1: no header")
+	}
+	if err != nil {
+		return csvError(err)
+	}
+	rec := record{unit: "line", kind: labelText}
+	columns, err := csvColumns(header, &rec)
+	if err != nil {
+		return lineError(rec.unit, 1, err)
+	}
+	for {
+		fields, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return csvError(err)
+		}
+		line, _ := r.FieldPos(0)
+		rec.line = int64(line)
+		for k, field := range fields {
+			if columns[k] != nil {
+				*columns[k] = field
+			}
+		}
+		if err := emit(&rec); err != nil {
+			return err
+		}
+	}
+}
+
+// csvColumns says where each column goes, nil for those of no interest.
+func csvColumns(header []string, rec *record) ([]*string, error) {
+	known := map[string]*string{
+		"path": &rec.path, "label": &rec.label,
+		"height": &rec.height, "width": &rec.width, "format": &rec.format,
+	}
+	columns := make([]*string, len(header))
+	seen := map[string]bool{}
+	for k, name := range header {
+		name = strings.TrimSpace(name)
+		if columns[k] = known[name]; columns[k] == nil {
+			continue
+		}
+		if seen[name] {
+			return nil, fmt.Errorf("two columns named %q", name)
+		}
+		seen[name] = true
+	}
+	if !seen["path"] {
+		return nil, errors.New(`the header has no column "path"`)
+	}
+	return columns, nil
+}
+
+func csvError(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return lineError("line", int64(parse.Line), parse.Err)
+	}
+	return err
+}

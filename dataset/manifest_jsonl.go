@@ -1,0 +1,97 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+)
+
+// maxLine bounds the memory one line can take.
+const maxLine = 1 << 20
+
+// jsonRow is one line; what may be a number or a string stays raw.
+type jsonRow struct {
+	Path   *string         `json:"path"`
+	Label  json.RawMessage `json:"label"`
+	Height json.RawMessage `json:"height"`
+	Width  json.RawMessage `json:"width"`
+	Format *string         `json:"format"`
+}
+
+// readJSONL reads a manifest of one JSON object a line.
+func readJSONL(f *os.File, emit func(*record) error) error {
+	r := withoutBOM(bufio.NewReaderSize(f, maxLine))
+	rec := record{unit: "line"}
+	for {
+		line, err := r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			return lineError(rec.unit, rec.line+1, fmt.Errorf("longer than %d bytes", maxLine))
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		rec.line++
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if err := jsonRecord(line, &rec); err != nil {
+				return lineError(rec.unit, rec.line, err)
+			}
+			if err := emit(&rec); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+func jsonRecord(line []byte, rec *record) error {
+	// The decoder would replace a bad byte, and so name another file.
+	if !utf8.Valid(line) {
+		return errors.New("not UTF-8")
+	}
+	var row jsonRow
+	if err := json.Unmarshal(line, &row); err != nil {
+		return err
+	}
+	if row.Path == nil {
+		return errors.New(`no "path"`)
+	}
+	rec.path, rec.format = *row.Path, ""
+	if row.Format != nil {
+		rec.format = *row.Format
+	}
+	var err error
+	if rec.label, rec.kind, err = jsonLabel(row.Label); err != nil {
+		return err
+	}
+	rec.height, rec.width = jsonNumber(row.Height), jsonNumber(row.Width)
+	return nil
+}
+
+func jsonLabel(raw json.RawMessage) (string, labelKind, error) {
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return "", labelText, nil
+	case raw[0] == '"':
+		var name string
+		err := json.Unmarshal(raw, &name)
+		return name, labelName, err
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+		return string(raw), labelNumber, nil
+	}
+	return "", 0, fmt.Errorf("label %s is neither a number nor a class name", raw)
+}
+
+// jsonNumber is the text of a number; whether it is one is judged later.
+func jsonNumber(raw json.RawMessage) string {
+	if string(raw) == "null" {
+		return ""
+	}
+	return string(raw)
+}

@@ -1,0 +1,201 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Options say how to open a dataset. Prober is required.
+type Options struct {
+	// CacheDir is where index files are kept, made if need be; "": no index is
+	// kept. One inside the dataset is not used.
+	CacheDir string
+	// Workers is how many files are looked at at a time; below 1: one a CPU that
+	// may be used.
+	Workers int
+	// AllowOutside lets a manifest's paths leave its directory.
+	AllowOutside bool
+	// Rescan compares every file with the index even where nothing suggests that
+	// one changed.
+	Rescan bool
+	// Prober reads image headers.
+	Prober Prober
+	// Progress, if not nil, is told how many of the files to be looked at are
+	// done. Calls do not overlap, done never falls, and the last call has
+	// done == total. Where nothing has to be looked at there is no call.
+	Progress func(done, total int64)
+	// Logger, if not nil, is told why an index was not used or not written.
+	Logger *slog.Logger
+}
+
+// Open opens the dataset at path: from its index while that is current, else by
+// listing it and reading the headers of the files the index does not know. The
+// caller closes it.
+func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
+	if o.Prober == nil {
+		return nil, errors.New("dataset: Options.Prober is nil")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	src, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &opening{Options: o, ctx: ctx, src: src}
+	x, err := p.run()
+	if err != nil {
+		src.dir.Close()
+		return nil, err
+	}
+	return newDataset(p, x), nil
+}
+
+// opening is the state of one Open.
+type opening struct {
+	Options
+	ctx       context.Context
+	src       *source
+	indexFile string // "": none
+	report    Report
+}
+
+func (p *opening) run() (*index, error) {
+	old := p.load()
+	if old != nil && !p.Rescan && old.current(p.src) {
+		return old, p.retry(old)
+	}
+	l, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.scan(l.table, old, l.table.unprobed()); err != nil {
+		return nil, err
+	}
+	x := newIndex(p.src, l)
+	p.save(x)
+	return x, nil
+}
+
+// load returns the index that is kept of the dataset, nil if there is none.
+func (p *opening) load() *index {
+	if p.CacheDir == "" {
+		return nil
+	}
+	var err error
+	if p.indexFile, err = indexPath(p.CacheDir, p.src); err != nil {
+		p.keepNone(err)
+		return nil
+	}
+	x, err := loadIndex(p.indexFile, p.src)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
+		return nil
+	case x.facts.Outside && !p.AllowOutside:
+		return nil // reading the manifest again gives the error its words
+	}
+	return x
+}
+
+// retry looks again at the files that could not be opened or read when the
+// index was made: whether they can be now shows in no timestamp.
+func (p *opening) retry(x *index) error {
+	rows := x.table.unsettled()
+	p.report.Reused = x.table.rows() - len(rows)
+	if len(rows) == 0 {
+		return nil
+	}
+	before := x.facts.Digest
+	if err := p.scan(x.table, nil, rows); err != nil {
+		return err
+	}
+	x.settle()
+	if x.facts.Digest != before {
+		p.save(x)
+	}
+	return nil
+}
+
+func (p *opening) list() (*listing, error) {
+	var l *listing
+	var err error
+	if p.src.manifest == "" {
+		l, err = listDirectory(p.ctx, p.src)
+	} else {
+		l, err = listManifest(p.ctx, p.src, p.AllowOutside)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.table.rows() == 0 {
+		return nil, emptyError(p.src, l)
+	}
+	l.table.clip()
+	return l, nil
+}
+
+// emptyError says what there was instead of images.
+func emptyError(src *source, l *listing) error {
+	if len(l.ignored) == 0 {
+		return fmt.Errorf("%s: %w", src.name(), ErrEmpty)
+	}
+	kinds := slices.Collect(maps.Keys(l.ignored))
+	slices.SortFunc(kinds, func(a, b string) int {
+		if l.ignored[a] != l.ignored[b] {
+			return l.ignored[b] - l.ignored[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var words []string
+	for _, k := range kinds[:min(len(kinds), 5)] {
+		name := "." + k
+		switch k {
+		case ".":
+			name = "hidden"
+		case "":
+			name = "without extension"
+		case "other":
+			name = "other"
+		}
+		words = append(words, fmt.Sprintf("%d %s", l.ignored[k], name))
+	}
+	return fmt.Errorf("%s: %w (files of other kinds: %s)", src.name(), ErrEmpty, strings.Join(words, ", "))
+}
+
+func (p *opening) scan(t *store, old *index, rows []uint32) error {
+	s := &scanner{dir: p.src.fd(), table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
+	if old != nil {
+		s.previous = &rowFinder{table: old.table}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := s.run(p.ctx, rows)
+	p.report.Scanned += s.scanned
+	p.report.Reused += s.reused
+	return err
+}
+
+func (p *opening) save(x *index) {
+	if p.indexFile == "" {
+		return
+	}
+	if err := saveIndex(p.indexFile, x); err != nil {
+		p.keepNone(err)
+	}
+}
+
+func (p *opening) keepNone(err error) {
+	p.Logger.Warn("no index is kept", "reason", err)
+	p.report.IndexProblem = err.Error()
+	p.indexFile = ""
+}

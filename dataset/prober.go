@@ -1,0 +1,86 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// Header is what an image says of itself in its first bytes.
+type Header struct {
+	Format        string // such as "jpeg"
+	Height, Width int    // pixels, as stored
+	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
+}
+
+// Prober reads a header from the beginning of a file. complete says that data is
+// the whole file. An error that wraps [ErrShort] asks for more of it; any other
+// is the reason why the file cannot be read. It is called concurrently, and must
+// not keep data.
+type Prober func(data []byte, complete bool) (Header, error)
+
+const (
+	firstProbe = 8 << 10  // bytes; holds the header of most files
+	probeStep  = 4        // growth while the prober asks for more
+	maxProbe   = 64 << 20 // bytes; a header that is not in them is none
+	keepProbe  = 1 << 20  // bytes of buffer kept from file to file
+)
+
+var errNoHeader = fmt.Errorf("no image header in the first %d MiB", maxProbe>>20)
+
+// probe reads as much of an open file of the given size as the prober needs.
+// buf is returned for the next file.
+func probe(fd int, size int64, prober Prober, buf []byte) (Header, []byte, error) {
+	// The rest of the file is of no use now; without this the kernel reads ahead.
+	_ = unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM)
+	have := 0
+	for want := int64(firstProbe); ; want *= probeStep {
+		want = min(want, size, maxProbe)
+		buf = growTo(buf, have, int(want))
+		n, err := readAt(fd, buf[have:want], int64(have))
+		have += n
+		if err != nil {
+			return Header{}, buf, &readError{err}
+		}
+		if int64(have) < want {
+			return Header{}, buf, &readError{ErrChanged}
+		}
+		h, err := prober(buf[:have], want == size)
+		if err == nil {
+			return h, buf, checkHeader(h)
+		}
+		if !errors.Is(err, ErrShort) || want == size {
+			return Header{}, buf, err
+		}
+		if want == maxProbe {
+			return Header{}, buf, errNoHeader
+		}
+	}
+}
+
+// growTo returns a buffer of at least n bytes that begins with buf's first have.
+func growTo(buf []byte, have, n int) []byte {
+	if n <= len(buf) {
+		return buf
+	}
+	grown := make([]byte, n)
+	copy(grown, buf[:have])
+	return grown
+}
+
+func checkHeader(h Header) error {
+	if h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32 {
+		return fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width)
+	}
+	return nil
+}
+
+// readError is a failure of the file system, not of the content, so one that
+// may be gone next time.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+func (e *readError) Unwrap() error { return e.err }

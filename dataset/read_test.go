@@ -1,0 +1,187 @@
+package dataset
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func grow(n int) []byte { return make([]byte, n) }
+
+func TestRead(t *testing.T) {
+	p := newPlace(t)
+	content := image("jpeg", 10, 20, 1) + strings.Repeat("x", 100_000)
+	p.write("a.jpg", content)
+	p.write("b.jpg", "")
+	p.link("a.jpg", "c.jpg")
+	d := p.open("")
+	grown := 0
+	counted := func(n int) []byte { grown++; return make([]byte, n, n+50) }
+	for _, c := range []struct {
+		name   string
+		sample int
+		buf    []byte
+		grow   func(int) []byte
+		grown  int
+		want   string
+	}{
+		{"no buffer", 0, nil, counted, 1, content},
+		{"too small", 0, make([]byte, 10), counted, 1, content},
+		{"capacity counts", 0, make([]byte, 0, len(content)), counted, 0, content},
+		{"too large", 0, make([]byte, 2*len(content)), counted, 0, content},
+		{"empty file", 1, nil, counted, 0, ""},
+		{"through a link", 2, nil, counted, 1, content},
+	} {
+		grown = 0
+		got, err := d.Read(c.sample, c.buf, c.grow)
+		if err != nil || string(got) != c.want || grown != c.grown {
+			t.Errorf("%s: %d bytes, grown %d times, error %v", c.name, len(got), grown, err)
+		}
+	}
+	for name, refuse := range map[string]func(int) []byte{"nil": nil, "short": func(n int) []byte { return make([]byte, n-1) }} {
+		if _, err := d.Read(0, nil, refuse); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("grow that refuses (%s): %v", name, err)
+		}
+	}
+}
+
+func TestChangedFiles(t *testing.T) {
+	content := image("jpeg", 10, 20, 1)
+	for _, c := range []struct {
+		name   string
+		change func(p *place, path string)
+		want   error
+	}{
+		{"nothing", func(p *place, path string) {}, nil},
+		{"removed", func(p *place, path string) { os.Remove(path) }, ErrMissing},
+		{"directory removed", func(p *place, path string) { os.RemoveAll(p.path("a")) }, ErrMissing},
+		{"directory became a file", func(p *place, path string) { os.RemoveAll(p.path("a")); p.write("a", "") }, ErrMissing},
+		{"longer", func(p *place, path string) { os.WriteFile(path, []byte(content+"x"), 0o644) }, ErrChanged},
+		{"shorter", func(p *place, path string) { os.Truncate(path, 3) }, ErrChanged},
+		{"rewritten", func(p *place, path string) { os.WriteFile(path, []byte(content), 0o644) }, ErrChanged},
+		{"touched", func(p *place, path string) { os.Chtimes(path, time.Time{}, time.Now()) }, ErrChanged},
+		{"older", func(p *place, path string) { os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)) }, ErrChanged},
+		{"replaced", func(p *place, path string) { p.write("n", content); os.Rename(p.path("n"), path) }, ErrChanged},
+		{"a directory now", func(p *place, path string) { os.Remove(path); os.Mkdir(path, 0o755) }, ErrChanged},
+		{"a fifo now", func(p *place, path string) { os.Remove(path); unix.Mkfifo(path, 0o644) }, ErrNotFile},
+		{"a broken link now", func(p *place, path string) { os.Remove(path); os.Symlink("nowhere", path) }, ErrMissing},
+		{"a link to itself now", func(p *place, path string) { os.Remove(path); os.Symlink("1.jpg", path) }, unix.ELOOP},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.write("a/1.jpg", content)
+			p.settle()
+			d := p.open("")
+			c.change(p, p.path("a/1.jpg"))
+			got, err := d.Read(0, nil, grow)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("Read: %v, want %v", err, c.want)
+			}
+			if err == nil && string(got) != content || err != nil && got != nil {
+				t.Errorf("Read returned %q", got)
+			}
+			id, err := d.Check(0)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("Check: %v, want %v", err, c.want)
+			}
+			if err == nil && id != d.Stat(0) {
+				t.Errorf("Check returned %+v, Stat %+v", id, d.Stat(0))
+			}
+			var file *FileError
+			if c.want != nil && (!errors.As(err, &file) || file.Path != "a/1.jpg") {
+				t.Errorf("the error %v does not name the file", err)
+			}
+		})
+	}
+}
+
+// TestReadsOfAChangingFile: a reader gets one version or an error, never a mix.
+func TestReadsOfAChangingFile(t *testing.T) {
+	p := newPlace(t)
+	content := image("jpeg", 10, 20, 1) + strings.Repeat("a", 300_000)
+	p.write("1.jpg", content)
+	p.settle()
+	d := p.open("")
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				os.Truncate(p.path("1.jpg"), 10)
+				os.WriteFile(p.path("1.jpg"), []byte(strings.ReplaceAll(content, "a", "b")), 0o644)
+			}
+		}
+	})
+	buf := make([]byte, len(content))
+	for range 300 {
+		got, err := d.Read(0, buf, nil)
+		if err == nil && string(got) != content {
+			t.Error("bytes of another version")
+			break
+		}
+	}
+	close(stop)
+	writer.Wait()
+}
+
+func TestReadAllocatesNothing(t *testing.T) {
+	p := newPlace(t)
+	p.images("some class/with a rather long name.jpg")
+	d := p.open("")
+	buf := make([]byte, 1000)
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := d.Read(0, buf, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = d.Path(0), d.Format(0), d.Problem(0)
+	})
+	if n > 0 {
+		t.Errorf("%v allocations a read", n)
+	}
+}
+
+func TestLearningIsConsistent(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	p.write("m.csv", "path,height,width,format\na.jpg,10,20,jpeg\n")
+	d := p.open("m.csv")
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			for range 50 {
+				id := d.Stat(0)
+				if id.Known() && id.Size == 0 {
+					t.Error("a time without its size")
+				}
+				if _, err := d.Read(0, nil, grow); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	if d.Same(0, Identity{Size: 1}) || !d.Same(0, d.Stat(0)) {
+		t.Error("Same after learning")
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	p := newPlace(b)
+	p.write("1.jpg", image("jpeg", 10, 20, 1)+strings.Repeat("x", 100_000))
+	d := p.open("")
+	buf := make([]byte, 200_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Read(0, buf, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

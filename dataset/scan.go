@@ -1,0 +1,176 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// scanChunk is how many rows a worker takes at a time: enough that taking them
+// costs nothing, few enough that progress moves and cancelling is prompt.
+const scanChunk = 64
+
+// scanner reads the headers of given rows of a table.
+type scanner struct {
+	dir      int // the root's descriptor
+	table    *store
+	previous *rowFinder // nil: no earlier index
+	prober   Prober
+	workers  int
+	progress func(done, total int64)
+
+	mu      sync.Mutex // the following, and calls of progress
+	rows    []uint32   // to scan; next of them is the first not taken
+	next    int
+	done    int64
+	scanned int
+	reused  int
+	found   problems
+}
+
+// run scans rows (ascending) and leaves the table complete, its list of bad
+// rows included. The rows must not be read meanwhile.
+func (s *scanner) run(ctx context.Context, rows []uint32) error {
+	s.rows = rows
+	s.found.keep(s.table, rows)
+	if s.workers < 1 {
+		s.workers = runtime.GOMAXPROCS(0)
+	}
+	if s.progress != nil {
+		s.progress(0, int64(len(rows)))
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(s.workers, len(rows)/scanChunk+1) {
+		group.Go(func() error { return s.work(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	s.found.store(s.table)
+	return nil
+}
+
+func (s *scanner) work(ctx context.Context) error {
+	w := &scanWorker{scanner: s, formats: map[string]uint8{}}
+	for {
+		rows := s.take()
+		if len(rows) == 0 {
+			s.finish(w)
+			return nil
+		}
+		for _, row := range rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := w.row(int(row)); err != nil {
+				return err
+			}
+		}
+		s.advance(int64(len(rows)))
+	}
+}
+
+// take hands out the next rows.
+func (s *scanner) take() []uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(scanChunk, len(s.rows)-s.next)
+	rows := s.rows[s.next : s.next+n]
+	s.next += n
+	return rows
+}
+
+func (s *scanner) advance(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done += n
+	if s.progress != nil {
+		s.progress(s.done, int64(len(s.rows)))
+	}
+}
+
+func (s *scanner) finish(w *scanWorker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scanned += w.scanned
+	s.reused += w.reused
+	s.found.merge(&w.found)
+}
+
+// scanWorker is one goroutine's part of a scan.
+type scanWorker struct {
+	*scanner
+	buf     []byte
+	formats map[string]uint8
+	shift   int // where the last row that was found in the previous table lay, relative to its own
+	scanned int
+	reused  int
+	found   problems
+}
+
+// row fills in one row. Only what is wrong with the scan is an error.
+func (w *scanWorker) row(i int) error {
+	if w.reuse(i) {
+		w.reused++
+		return nil
+	}
+	w.scanned++
+	fd, err := openAt(w.dir, w.table.cpath(i))
+	if err != nil {
+		w.found.add(uint32(i), reason(err))
+		return nil
+	}
+	defer unix.Close(fd)
+	id, err := statRegular(fd)
+	if err != nil {
+		w.found.add(uint32(i), reason(err))
+		return nil
+	}
+	var h Header
+	h, w.buf, err = probe(fd, id.Size, w.prober, w.buf)
+	if len(w.buf) > keepProbe {
+		w.buf = nil
+	}
+	var failed *readError
+	if !errors.As(err, &failed) {
+		w.table.setIdentity(i, id)
+	}
+	if err != nil {
+		w.found.add(uint32(i), reason(err))
+		return nil
+	}
+	return w.set(i, h)
+}
+
+// set fills in a header.
+func (w *scanWorker) set(i int, h Header) error {
+	format, err := w.format(h.Format)
+	if err != nil {
+		return err
+	}
+	t := w.table
+	if h.Orientation < 1 || h.Orientation > 8 {
+		h.Orientation = 1
+	}
+	if h.Orientation >= 5 {
+		h.Height, h.Width = h.Width, h.Height
+	}
+	t.heights[i], t.widths[i] = int32(h.Height), int32(h.Width)
+	t.orients[i], t.formats[i] = h.Orientation, format
+	return nil
+}
+
+func (w *scanWorker) format(name string) (uint8, error) {
+	if k, ok := w.formats[name]; ok {
+		return k, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k, err := w.table.internFormat(name)
+	w.formats[name] = k
+	return k, err
+}

@@ -1,0 +1,222 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// imagenetRows is the size of ImageNet's training set.
+const imagenetRows = 1_281_167
+
+func imagenetPath(i int) string {
+	class := 1_440_764 + i/1281*13
+	return fmt.Sprintf("n%08d/n%08d_%d.JPEG", class, class, i%1281*17)
+}
+
+// imagenetTable is a table like that of ImageNet's training set.
+func imagenetTable(rows int) *store {
+	s := newStore(0, 0)
+	jpeg, _ := s.internFormat("jpeg")
+	for i := range rows {
+		s.appendRow(imagenetPath(i), int32(i/1281))
+		s.heights[i], s.widths[i] = int32(300+i*7919%400), int32(300+i*7907%400)
+		s.orients[i], s.formats[i] = 1, jpeg
+		s.setIdentity(i, Identity{Size: int64(100_000 + i*7919%30_011), ModTime: 1_700_000_000e9 + int64(i)*123_457})
+	}
+	s.clip()
+	return s
+}
+
+func TestMemoryPerRow(t *testing.T) {
+	const rows, limit = 100_000, 120
+	s := imagenetTable(rows)
+	if perRow := s.memory() / rows; perRow > limit {
+		t.Errorf("%d bytes a row, more than %d", perRow, limit)
+	}
+	var bad problems
+	for i := range rows {
+		bad.add(uint32(i), "no image")
+	}
+	bad.store(s)
+	if perRow := s.memory() / rows; perRow > limit {
+		t.Errorf("%d bytes a row, more than %d, when all are bad", perRow, limit)
+	}
+}
+
+// TestTableIsWhatWasPutIn crosses the boundaries of offset bases, row groups
+// and pages.
+func TestTableIsWhatWasPutIn(t *testing.T) {
+	const rows = groupRows + 1000
+	s := imagenetTable(rows)
+	var bad problems
+	for i := 0; i < rows; i += 1000 {
+		bad.add(uint32(rows-1-i), fmt.Sprintf("reason %d", i))
+	}
+	bad.store(s)
+	src := &source{root: "/r", manifest: "m.csv"}
+	x := newIndex(src, &listing{table: s})
+	path := filepath.Join(t.TempDir(), "x.parquet")
+	if err := saveIndex(path, x); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadIndex(path, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.facts.Digest != digest(got.table, nil) {
+		t.Error("the digest of what was read is not that of what was written")
+	}
+	for i := range rows {
+		want := imagenetPath(i)
+		wantProblem := ""
+		if k := rows - 1 - i; k%1000 == 0 {
+			wantProblem = fmt.Sprintf("reason %d", k)
+		}
+		for _, table := range []*store{s, got.table} {
+			if table.path(i) != want || table.labels[i] != int32(i/1281) || table.problem(i) != wantProblem {
+				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.labels[i], table.problem(i))
+			}
+		}
+		if a, b := s.facts(i), got.table.facts(i); a != b {
+			t.Fatalf("row %d: %+v became %+v", i, a, b)
+		}
+	}
+}
+
+func TestRowFinder(t *testing.T) {
+	const rows = 5000
+	f := &rowFinder{table: imagenetTable(rows)}
+	for i := range rows {
+		if row, ok := f.find(imagenetPath(i), i); !ok || row != i {
+			t.Fatalf("row %d found at %d, %t", i, row, ok)
+		}
+	}
+	if f.slots != nil {
+		t.Error("right guesses should need no hash table")
+	}
+	for i := range rows {
+		if row, ok := f.find(imagenetPath(i), rows-i-1); !ok || row != i {
+			t.Fatalf("row %d found at %d, %t", i, row, ok)
+		}
+	}
+	for _, guess := range []int{-1, 0, rows} {
+		if _, ok := f.find("elsewhere", guess); ok {
+			t.Error("found what is not there")
+		}
+	}
+}
+
+// imagenetManifest writes a manifest that gives everything, and its index.
+func imagenetManifest(b *testing.B) *place {
+	p := newPlace(b)
+	f, err := os.Create(p.path("m.csv"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, "path,label,height,width,format")
+	for i := range imagenetRows {
+		fmt.Fprintf(w, "%s,%d,%d,%d,jpeg\n", imagenetPath(i), i/1281, 300+i*7919%400, 300+i*7907%400)
+	}
+	w.Flush()
+	f.Close()
+	p.settle()
+	return p
+}
+
+func BenchmarkListManifest(b *testing.B) {
+	p := imagenetManifest(b)
+	for b.Loop() {
+		p.open("m.csv", func(o *Options) { o.Rescan = true }).Close()
+	}
+}
+
+func BenchmarkOpenIndexedManifest(b *testing.B) {
+	p := imagenetManifest(b)
+	p.open("m.csv").Close()
+	info, err := os.Stat(p.open("m.csv").IndexPath())
+	if err != nil {
+		b.Fatal(err)
+	}
+	runtime.GC()
+	for b.Loop() {
+		d := p.open("m.csv")
+		b.ReportMetric(float64(d.MemoryBytes())/float64(d.Len()), "table-B/row")
+		d.Close()
+	}
+	b.ReportMetric(float64(info.Size())/imagenetRows, "file-B/row")
+	for _, kind := range []string{"RssAnon", "VmHWM"} {
+		b.ReportMetric(float64(openedElsewhere(b, p, kind))/imagenetRows, kind+"-B/row")
+	}
+}
+
+// BenchmarkScan reads the headers of many small files.
+func BenchmarkScan(b *testing.B) {
+	p := newPlace(b)
+	const files = 20_000
+	for i := range files {
+		p.images(fmt.Sprintf("c%d/%d.jpg", i/1000, i))
+	}
+	for _, c := range []struct {
+		name string
+		set  func(o *Options)
+	}{{"headers", func(o *Options) { o.CacheDir = "" }}, {"rescan", func(o *Options) { o.Rescan = true }}} {
+		p.open("")
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				p.open("", c.set).Close()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/files, "ns/file")
+		})
+	}
+}
+
+const openElsewhere = "BATCHFS_TEST_OPEN" // manifest, cache directory, kind of memory
+
+// openedElsewhere opens the dataset in a process of its own and returns by how
+// many bytes a line of /proc/self/status grew.
+func openedElsewhere(b *testing.B, p *place, kind string) int64 {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), openElsewhere+"="+p.path("m.csv")+"\n"+p.cache+"\n"+kind)
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	var n int64
+	if _, err := fmt.Sscan(string(out), &n); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	return n
+}
+
+func TestMain(m *testing.M) {
+	if args := strings.Split(os.Getenv(openElsewhere), "\n"); len(args) == 3 {
+		var c counter
+		before := memoryStatus(args[2])
+		d, err := Open(context.Background(), args[0], Options{CacheDir: args[1], Prober: c.probe})
+		fmt.Println(memoryStatus(args[2]) - before)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		d.Close()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// memoryStatus is a line of /proc/self/status in bytes, 0 if there is none.
+func memoryStatus(kind string) int64 {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, after, _ := strings.Cut(string(status), kind+":")
+	var kb int64
+	fmt.Sscan(after, &kb)
+	return kb << 10
+}

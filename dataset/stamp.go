@@ -1,0 +1,25 @@
+package dataset
+
+import "time"
+
+// stamp is the modification time under which a directory or manifest was read.
+type stamp struct {
+	Time int64 // ns
+	// Unsettled: it was modified so shortly before it was read that another
+	// change could leave the same time behind. It proves nothing then.
+	Unsettled bool
+}
+
+// newStamp judges a modification time, seen at now, before anything was read.
+// Kernels stamp with a clock that ticks every 1 to 10 ms; a time of whole
+// seconds is taken for a file system that counts in seconds, or in two.
+func newStamp(mtime int64, now time.Time) stamp {
+	grain := 20 * time.Millisecond
+	if mtime%int64(time.Second) == 0 {
+		grain = 2100 * time.Millisecond
+	}
+	return stamp{Time: mtime, Unsettled: mtime > now.Add(-grain).UnixNano()}
+}
+
+// proves says whether finding mtime again means that nothing changed.
+func (s stamp) proves(mtime int64) bool { return !s.Unsettled && s.Time == mtime }

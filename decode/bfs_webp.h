@@ -1,0 +1,11 @@
+//go:build cgo
+
+#ifndef BFS_WEBP_H
+#define BFS_WEBP_H
+
+#include "bfs_decode.h"
+
+int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
+int bfs_webp_version(void);
+
+#endif

@@ -1,0 +1,177 @@
+package decode
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// bmpCodec reads BMP: 1 to 32 bits a pixel, palettes, bit fields, RLE. Palette
+// entries that are missing are black; channels of other than 8 bits are scaled and rounded.
+type bmpCodec struct{ stateless }
+
+func (bmpCodec) Header(data []byte, complete bool) (Header, error) { return bmpHeader(data, complete) }
+
+func (bmpCodec) Decode(dst Image, data []byte, v View) error {
+	l, err := readBMPLayout(data, true)
+	if err != nil {
+		return err
+	}
+	if l.width != v.Header.Width || l.height != v.Header.Height {
+		return ErrMismatch
+	}
+	if l.compressed() {
+		return decodeRLE(dst, data[min(l.pixels, int64(len(data))):], v, &l)
+	}
+	if l.pixels+l.pixelBytes() > int64(len(data)) {
+		return endsEarly(true)
+	}
+	read := l.reader(v)
+	stride := int(l.rowBytes())
+	n := v.Region.W * v.Color.Channels()
+	for y := range v.Region.H {
+		from := v.Region.Y + y
+		if !l.topDown {
+			from = l.height - 1 - from
+		}
+		read(dst.Pix[y*dst.Stride:][:n], data[int(l.pixels)+from*stride:][:stride])
+	}
+	return nil
+}
+
+// colorTable is a palette in the wanted colour: the first byte alone in gray.
+type colorTable [256][3]uint8
+
+func (l *bmpLayout) table(c Color) *colorTable {
+	t := new(colorTable)
+	for i := 0; i < len(t) && (i+1)*l.paletteEntry <= len(l.palette); i++ {
+		e := l.palette[i*l.paletteEntry:]
+		t[i] = [3]uint8{e[2], e[1], e[0]}
+		if c == Gray {
+			t[i][0] = gray601(e[2], e[1], e[0])
+		}
+	}
+	return t
+}
+
+// reader returns what turns a stored row into the region's pixels.
+func (l *bmpLayout) reader(v View) func(to, from []byte) {
+	x, gray := v.Region.X, v.Color == Gray
+	switch {
+	case l.bits <= 8:
+		t := l.table(v.Color)
+		if gray {
+			return func(to, from []byte) { l.indexedGray(to, from, x, t) }
+		}
+		return func(to, from []byte) { l.indexed(to, from, x, t) }
+	case l.bits == 24 && gray:
+		return func(to, from []byte) { grayOfBGR(to, from[3*x:], 3) }
+	case l.bits == 24:
+		return func(to, from []byte) { swapBGR(to, from[3*x:]) }
+	case l.bits == 32 && l.masks == [3]uint32{0xff0000, 0xff00, 0xff}:
+		if gray {
+			return func(to, from []byte) { grayOfBGR(to, from[4*x:], 4) }
+		}
+		return func(to, from []byte) { swapBGRX(to, from[4*x:]) }
+	}
+	f := newBitFields(l.masks)
+	return func(to, from []byte) { f.read(to, from[l.bits/8*x:], l.bits, gray) }
+}
+
+// index returns pixel x of a row of 1, 2, 4 or 8 bits each.
+func (l *bmpLayout) index(from []byte, x int) uint8 {
+	at := x * l.bits
+	return from[at>>3] >> (8 - l.bits - at&7) & (1<<l.bits - 1)
+}
+
+func (l *bmpLayout) indexed(to, from []byte, x int, t *colorTable) {
+	if l.bits == 8 {
+		lookUp(to, from[x:x+len(to)/3], (*[256][3]uint8)(t))
+		return
+	}
+	for i := 0; i+3 <= len(to); i += 3 {
+		copy(to[i:i+3], t[l.index(from, x)][:])
+		x++
+	}
+}
+
+func (l *bmpLayout) indexedGray(to, from []byte, x int, t *colorTable) {
+	for i := range to {
+		to[i] = t[l.index(from, x+i)][0]
+	}
+}
+
+// swapBGR is most of the work of reading most BMPs: four pixels at a time.
+func swapBGR(to, from []byte) {
+	from = from[:len(to)]
+	for len(to) >= 12 {
+		f, t := from[:12:12], to[:12:12]
+		a, b, c := binary.LittleEndian.Uint32(f), binary.LittleEndian.Uint32(f[4:]), binary.LittleEndian.Uint32(f[8:])
+		// Bytes B0 G0 R0 B1, G1 R1 B2 G2, R2 B3 G3 R3.
+		binary.LittleEndian.PutUint32(t, a>>16&0xff|a&0xff00|a&0xff<<16|b<<16&0xff000000)
+		binary.LittleEndian.PutUint32(t[4:], b&0xff|a>>16&0xff00|c<<16&0xff0000|b&0xff000000)
+		binary.LittleEndian.PutUint32(t[8:], b>>16&0xff|c>>16&0xff00|c&0xff0000|c<<16&0xff000000)
+		to, from = to[12:], from[12:]
+	}
+	for i := 0; i+3 <= len(to); i += 3 {
+		to[i], to[i+1], to[i+2] = from[i+2], from[i+1], from[i]
+	}
+}
+
+func swapBGRX(to, from []byte) {
+	for len(to) >= 3 {
+		f, t := from[:3:3], to[:3:3]
+		t[0], t[1], t[2] = f[2], f[1], f[0]
+		to = to[3:]
+		from = from[min(4, len(from)):]
+	}
+}
+
+// grayOfBGR reads pixels that are step bytes apart.
+func grayOfBGR(to, from []byte, step int) {
+	for i := range to {
+		p := from[i*step : i*step+3]
+		to[i] = gray601(p[2], p[1], p[0])
+	}
+}
+
+// bitFields reads channels of any width.
+type bitFields struct {
+	shift [3]int
+	max   [3]uint64
+}
+
+func newBitFields(masks [3]uint32) (f bitFields) {
+	for i, m := range masks {
+		f.shift[i] = bits.TrailingZeros32(m)
+		f.max[i] = uint64(m >> f.shift[i])
+	}
+	return f
+}
+
+// channel scales to 8 bits: round(v * 255 / max).
+func (f *bitFields) channel(pixel uint32, i int) uint8 {
+	v := uint64(pixel>>f.shift[i]) & f.max[i]
+	return uint8((v*510 + f.max[i]) / (2 * f.max[i]))
+}
+
+func (f *bitFields) read(to, from []byte, depth int, gray bool) {
+	step := 3
+	if gray {
+		step = 1
+	}
+	for ; len(to) >= step; to = to[step:] {
+		var pixel uint32
+		if depth == 16 {
+			pixel = uint32(binary.LittleEndian.Uint16(from))
+		} else {
+			pixel = binary.LittleEndian.Uint32(from)
+		}
+		from = from[depth/8:]
+		r, g, b := f.channel(pixel, 0), f.channel(pixel, 1), f.channel(pixel, 2)
+		if gray {
+			to[0] = gray601(r, g, b)
+		} else {
+			to[0], to[1], to[2] = r, g, b
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package decode
+
+import "encoding/binary"
+
+// BMP compression methods.
+const (
+	bmpRGB            = 0
+	bmpRLE8           = 1
+	bmpRLE4           = 2
+	bmpBitfields      = 3
+	bmpAlphaBitfields = 6
+)
+
+const (
+	bmpFileHeader = 14 // "BM", sizes, and where the pixels start
+	bmpCore       = 12 // the info header of OS/2 1.x
+	bmpInfo       = 40 // the smallest of Windows
+)
+
+// bmpLayout is what a BMP's headers say.
+type bmpLayout struct {
+	width, height int
+	topDown       bool
+	bits          int // of a pixel
+	compression   uint32
+	masks         [3]uint32 // where red, green and blue are in 16 and 32 bits
+	palette       []byte    // entries of paletteEntry bytes: blue, green, red
+	paletteEntry  int
+	pixels        int64 // where they start
+}
+
+func bmpHeader(data []byte, complete bool) (Header, error) {
+	l, err := readBMPLayout(data, complete)
+	if err != nil {
+		return Header{}, err
+	}
+	if complete && l.pixels+l.pixelBytes() > int64(len(data)) {
+		return Header{}, endsEarly(true)
+	}
+	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1}, nil
+}
+
+// rowBytes is a stored row's size: padded to 4 bytes.
+func (l *bmpLayout) rowBytes() int64 { return (int64(l.width)*int64(l.bits) + 31) / 32 * 4 }
+
+// pixelBytes is the size of all rows, where it is known without decoding.
+func (l *bmpLayout) pixelBytes() int64 {
+	if l.compressed() {
+		return 0
+	}
+	return l.rowBytes() * int64(l.height)
+}
+
+func (l *bmpLayout) compressed() bool { return l.compression == bmpRLE4 || l.compression == bmpRLE8 }
+
+func readBMPLayout(data []byte, complete bool) (l bmpLayout, err error) {
+	if len(data) < bmpFileHeader+4 {
+		return l, endsEarly(complete)
+	}
+	info := int64(binary.LittleEndian.Uint32(data[bmpFileHeader:]))
+	switch info {
+	case bmpCore, 16, bmpInfo, 52, 56, 64, 108, 124:
+	default:
+		return l, unsupported("BMP with an info header of %d bytes", info)
+	}
+	if int64(len(data)) < bmpFileHeader+info {
+		return l, endsEarly(complete)
+	}
+	l.pixels = int64(binary.LittleEndian.Uint32(data[10:]))
+	b := data[bmpFileHeader : bmpFileHeader+info]
+	colors := l.readInfo(b)
+	if err := l.check(info); err != nil {
+		return l, err
+	}
+	end := bmpFileHeader + info
+	if l.compression == bmpBitfields || l.compression == bmpAlphaBitfields {
+		if end, err = l.readMasks(data, complete); err != nil {
+			return l, err
+		}
+	}
+	return l, l.readPalette(data, end, colors, complete)
+}
+
+// readInfo takes the info header apart, and returns how many colours it says
+// the palette has: 0 for all.
+func (l *bmpLayout) readInfo(b []byte) (colors uint32) {
+	if len(b) == bmpCore {
+		l.width, l.height = int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
+		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[10:])), 3
+	} else {
+		l.width, l.height = int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
+		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[14:])), 4
+	}
+	if len(b) >= bmpInfo {
+		l.compression = binary.LittleEndian.Uint32(b[16:])
+		colors = binary.LittleEndian.Uint32(b[32:])
+	}
+	if l.height < 0 {
+		l.height, l.topDown = -l.height, true
+	}
+	switch l.bits {
+	case 16:
+		l.masks = [3]uint32{0x7c00, 0x03e0, 0x001f}
+	case 32:
+		l.masks = [3]uint32{0xff0000, 0xff00, 0xff}
+	}
+	return colors
+}
+
+func (l *bmpLayout) check(info int64) error {
+	if err := checkSide(int64(l.width), int64(l.height)); err != nil {
+		return err
+	}
+	switch l.bits {
+	case 1, 2, 4, 8, 16, 24, 32:
+	default:
+		return corrupt("%d bits a pixel", l.bits)
+	}
+	const os2 = 64 // whose methods 3 and 4 mean something else
+	switch c := l.compression; {
+	case c == bmpRGB:
+	case c == bmpRLE8 && l.bits == 8, c == bmpRLE4 && l.bits == 4:
+		if l.topDown {
+			return corrupt("compressed rows from the top")
+		}
+	case (c == bmpBitfields || c == bmpAlphaBitfields) && info != os2:
+		if l.bits != 16 && l.bits != 32 {
+			return corrupt("bit fields in %d bits a pixel", l.bits)
+		}
+	default:
+		return unsupported("BMP with compression method %d and %d bits", c, l.bits)
+	}
+	return nil
+}
+
+// readMasks reads where the channels are: in the info header, or right behind
+// the one that has no room for them. It returns where they end.
+func (l *bmpLayout) readMasks(data []byte, complete bool) (end int64, err error) {
+	const at = bmpFileHeader + bmpInfo
+	n := 12
+	if l.compression == bmpAlphaBitfields {
+		n = 16
+	}
+	if len(data) < at+n {
+		return 0, endsEarly(complete)
+	}
+	for i := range l.masks {
+		l.masks[i] = binary.LittleEndian.Uint32(data[at+4*i:])
+		if m := l.masks[i]; m == 0 || l.bits == 16 && m > 0xffff || !contiguous(m) {
+			return 0, corrupt("a channel in bits %#x", m)
+		}
+	}
+	return max(int64(at+n), bmpFileHeader+int64(binary.LittleEndian.Uint32(data[bmpFileHeader:]))), nil
+}
+
+// contiguous: m's bits stand together.
+func contiguous(m uint32) bool {
+	low := m & -m
+	return (m+low)&m == 0
+}
+
+// readPalette finds the palette, which stands between the headers and the pixels.
+func (l *bmpLayout) readPalette(data []byte, end int64, colors uint32, complete bool) error {
+	if l.pixels < end {
+		return corrupt("pixels that start inside its headers")
+	}
+	if l.bits > 8 {
+		return nil
+	}
+	n := int64(1) << l.bits
+	if colors > 0 && int64(colors) < n {
+		n = int64(colors)
+	}
+	n = min(n*int64(l.paletteEntry), l.pixels-end)
+	if end+n > int64(len(data)) {
+		return endsEarly(complete)
+	}
+	l.palette = data[end : end+n]
+	return nil
+}

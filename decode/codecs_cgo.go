@@ -1,0 +1,114 @@
+//go:build cgo
+
+package decode
+
+// #cgo CFLAGS: -O3 -std=gnu11 -Wall
+// #include "bfs_decode.h"
+// #include "bfs_jpeg.h"
+// #include "bfs_png.h"
+// #include "bfs_webp.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// nativeCodecs returns this build's codecs for one Decoder.
+func nativeCodecs() (c [numFormats]Codec) {
+	c[JPEG] = new(cJPEG)
+	c[PNG] = new(cPNG)
+	c[WebP] = new(cWebP)
+	c[BMP] = bmpCodec{}
+	c[PNM] = pnmCodec{}
+	return c
+}
+
+// nativeScratch: JPEG and PNG keep a strip of rows at most, WebP all of an
+// image that it cannot decode in place.
+func nativeScratch(h Header, c Color, orientation uint8) int64 {
+	switch h.Format {
+	case JPEG:
+		return int64(h.Width) * 4 * C.BFS_STRIP
+	case PNG:
+		return int64(h.Width) * 3 * C.BFS_STRIP
+	case WebP:
+		if c == Gray || orientation != 1 && orientation != 4 {
+			return h.pixels() * 3
+		}
+	}
+	return 0
+}
+
+// Version names the decoders whose bytes a Decoder delivers.
+func Version() string {
+	webp := int(C.bfs_webp_version())
+	return fmt.Sprintf("libjpeg-turbo %s, libpng %s, libwebp %d.%d.%d",
+		C.GoString(C.bfs_jpeg_version()), C.GoString(C.bfs_png_version()), webp>>16, webp>>8&255, webp&255)
+}
+
+// cView is v as C sees it, and where its first pixel goes.
+func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
+	p := v.placement(dst.Stride)
+	return (*C.uint8_t)(unsafe.Pointer(&dst.Pix[p.base])), C.bfs_view{
+		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),
+		x: C.int32_t(v.Region.X), y: C.int32_t(v.Region.Y), w: C.int32_t(v.Region.W), h: C.int32_t(v.Region.H),
+		scale: C.int32_t(v.Scale), channels: C.int32_t(v.Color.Channels()),
+		dx: C.ptrdiff_t(p.dx), dy: C.ptrdiff_t(p.dy),
+	}
+}
+
+func cData(data []byte) (*C.uint8_t, C.size_t) {
+	return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(data))), C.size_t(len(data))
+}
+
+// cHandle is what a C codec keeps between images: memory in C, from the first
+// image on.
+type cHandle struct{ p *C.bfs_handle }
+
+func (h *cHandle) open() error {
+	if h.p == nil {
+		h.p = C.bfs_new()
+	}
+	if h.p == nil {
+		return fmt.Errorf("%w: not even a handle", ErrMemory)
+	}
+	return nil
+}
+
+func (h *cHandle) Scratch() int64 {
+	if h.p == nil {
+		return 0
+	}
+	return int64(h.p.size)
+}
+
+func (h *cHandle) Trim() {
+	if h.p != nil {
+		C.bfs_trim(h.p)
+	}
+}
+
+func (h *cHandle) Close() {
+	if h.p != nil {
+		C.bfs_free(h.p)
+		h.p = nil
+	}
+}
+
+// result gives a shim's result code its meaning, and the handle's words.
+func (h *cHandle) result(code C.int, library string) error {
+	if code == C.BFS_OK {
+		return nil
+	}
+	kind := ErrCorrupt
+	switch code {
+	case C.BFS_FORMAT:
+		kind = ErrFormat
+	case C.BFS_MEMORY:
+		kind = ErrMemory
+	case C.BFS_MISMATCH:
+		kind = ErrMismatch
+	}
+	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.p.error.text[0]))
+}

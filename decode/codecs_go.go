@@ -1,0 +1,48 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// goCodecs returns the codecs that need no C. They hold nothing between images.
+func goCodecs() (c [numFormats]Codec) {
+	c[JPEG] = goJPEG{}
+	c[PNG] = goPNG{}
+	c[WebP] = goWebP{}
+	c[BMP] = bmpCodec{}
+	c[PNM] = pnmCodec{}
+	return c
+}
+
+// stateless is the part of a Codec that holds nothing.
+type stateless struct{}
+
+func (stateless) Scratch() int64 { return 0 }
+func (stateless) Trim()          {}
+func (stateless) Close()         {}
+
+// guarded calls one of Go's decoders. What they make of hostile data is outside
+// this package; a panic of theirs must cost one image, not the program.
+func guarded(decode func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = corrupt("its decoder failed: %v", r)
+		}
+	}()
+	return decode()
+}
+
+// goError gives an error of Go's decoders its kind: E is the type of those that
+// mean "unsupported".
+func goError[E error](err error) error {
+	var e E
+	switch {
+	case errors.As(err, &e):
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return endsEarly(true)
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}

@@ -1,0 +1,334 @@
+package decode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// One suite for every codec, of this build and of Go: what each must do with
+// every sample.
+
+type codecSet struct {
+	name string
+	make func() [numFormats]Codec
+	goes bool // Go's decoders
+}
+
+// codecSets: without cgo the two are one.
+func codecSets() []codecSet {
+	all := goCodecs()
+	if native := nativeCodecs(); native == all {
+		return []codecSet{{"go", goCodecs, true}}
+	}
+	return []codecSet{{"native", nativeCodecs, false}, {"go", goCodecs, true}}
+}
+
+func (c codecSet) decoder(t testing.TB, o Options) *Decoder {
+	d := &Decoder{options: o, codecs: c.make()}
+	t.Cleanup(d.Close)
+	return d
+}
+
+// eachSample runs a subtest for each set and format; f is called for every sample
+// the set can read.
+func eachSample(t *testing.T, f func(t *testing.T, set codecSet, s *sample)) {
+	all := samples(t)
+	for _, set := range codecSets() {
+		for format := JPEG; format < numFormats; format++ {
+			t.Run(set.name+"/"+format.String(), func(t *testing.T) {
+				n := 0
+				for i := range all {
+					if s := &all[i]; s.format == format && !(set.goes && s.goRefuses) {
+						f(t, set, s)
+						n++
+					}
+				}
+				if n == 0 {
+					t.Fatal("no samples")
+				}
+			})
+		}
+	}
+}
+
+// canvas is memory to decode into with bytes around every row that nobody may touch.
+type canvas struct {
+	Image
+	all   []byte
+	lead  int
+	row   int
+	guard byte
+}
+
+func newCanvas(w, h, channels int) *canvas {
+	const slack = 5
+	c := &canvas{lead: 64, row: w * channels, guard: 0xa5}
+	stride := c.row + slack
+	c.all = bytes.Repeat([]byte{c.guard}, 2*c.lead+stride*h-slack)
+	c.Image = Image{Pix: c.all[c.lead : c.lead+stride*h-slack], Stride: stride, Height: h, Width: w}
+	return c
+}
+
+// pixels returns the rows without what is between them, and fails if that was touched.
+func (c *canvas) pixels(t testing.TB, name string) []byte {
+	t.Helper()
+	out := make([]byte, 0, c.row*c.Height)
+	for y := range c.Height {
+		out = append(out, c.Pix[y*c.Stride:][:c.row]...)
+	}
+	rest := append([]byte(nil), c.all[:c.lead]...)
+	for y := range c.Height - 1 {
+		rest = append(rest, c.Pix[y*c.Stride+c.row:][:c.Stride-c.row]...)
+	}
+	rest = append(rest, c.all[len(c.all)-c.lead:]...)
+	for _, b := range rest {
+		if b != c.guard {
+			t.Fatalf("%s: wrote outside the rows", name)
+		}
+	}
+	return out
+}
+
+// decodeTo decodes all of data into guarded memory and returns its pixels.
+func decodeTo(t testing.TB, d *Decoder, name string, data []byte, h Header) ([]byte, error) {
+	t.Helper()
+	height, width := h.Size(d.options.IgnoreOrientation)
+	c := newCanvas(width, height, d.options.Color.Channels())
+	err := d.Decode(c.Image, data, h)
+	return c.pixels(t, name), err
+}
+
+// compare fails if pixels are further from what is wanted than allowed.
+func compare(t testing.TB, name string, got, want []uint8, worst int, mean float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d bytes of pixels, want %d", name, len(got), len(want))
+	}
+	at, off, sum := 0, 0, 0
+	for i := range got {
+		d := int(got[i]) - int(want[i])
+		d = max(d, -d)
+		sum += d
+		if d > off {
+			at, off = i, d
+		}
+	}
+	if m := float64(sum) / float64(len(got)); off > worst || m > mean {
+		t.Errorf("%s: byte %d is %d, want %d; off by %d at worst and %.3f in the mean, allowed are %d and %.3f",
+			name, at, got[at], want[at], off, m, worst, mean)
+	}
+}
+
+var sentinels = []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrMemory}
+
+// explained: an error must be of a kind, and say why.
+func explained(t testing.TB, name string, err error) {
+	t.Helper()
+	for _, kind := range sentinels {
+		if errors.Is(err, kind) {
+			if len(err.Error()) <= len(kind.Error())+2 {
+				t.Errorf("%s: no reason in %q", name, err)
+			}
+			return
+		}
+	}
+	t.Errorf("%s: an error of no kind: %v", name, err)
+}
+
+func TestPixels(t *testing.T) {
+	eachSample(t, func(t *testing.T, set codecSet, s *sample) {
+		h, err := ReadHeader(s.data, true)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			return
+		}
+		if h.Format != s.format || h.Width != s.w || h.Height != s.h || h.Orientation != s.orientation {
+			t.Errorf("%s: header %+v", s.name, h)
+		}
+		for _, c := range []Color{RGB, Gray} {
+			name := fmt.Sprintf("%s in %d channels", s.name, c.Channels())
+			got, err := decodeTo(t, set.decoder(t, Options{Color: c}), name, s.data, h)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			want, _, _ := s.want(c, 1)
+			compare(t, name, got, want, s.worst, s.mean)
+		}
+	})
+}
+
+func TestExtensionDoesNotMatter(t *testing.T) {
+	// There is none to be told: content is all that ReadHeader is given. What
+	// must be right is that no format is taken for another.
+	for _, s := range samples(t) {
+		if f := Sniff(s.data); f != s.format {
+			t.Errorf("%s is taken for %s", s.name, f)
+		}
+	}
+}
+
+// lengths to cut a file of n bytes to: all of a small one; of a larger one those
+// at its ends, and some between.
+func lengths(n int) (out []int) {
+	const all, ends, between = 300, 80, 40
+	for i := 0; i < n; i++ {
+		if n <= all || i < ends || n-i <= ends || i%(n/between) == 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func TestTruncated(t *testing.T) {
+	eachSample(t, func(t *testing.T, set codecSet, s *sample) {
+		h, _ := ReadHeader(s.data, true)
+		d := set.decoder(t, Options{})
+		for _, n := range lengths(len(s.data) - s.loose) {
+			name := fmt.Sprintf("%s cut to %d of %d", s.name, n, len(s.data))
+			_, err := decodeTo(t, d, name, s.data[:n:n], h)
+			if err == nil {
+				t.Errorf("%s: no error", name)
+				break
+			}
+			explained(t, name, err)
+		}
+		stillWorks(t, d, s, h)
+	})
+}
+
+// stillWorks: what came before must not show.
+func stillWorks(t testing.TB, d *Decoder, s *sample, h Header) {
+	t.Helper()
+	got, err := decodeTo(t, d, s.name, s.data, h)
+	if err != nil {
+		t.Errorf("%s after damaged ones: %v", s.name, err)
+		return
+	}
+	want, _, _ := s.want(d.options.Color, 1)
+	compare(t, s.name+" after damaged ones", got, want, s.worst, s.mean)
+}
+
+func TestDamaged(t *testing.T) {
+	eachSample(t, func(t *testing.T, set codecSet, s *sample) {
+		h, _ := ReadHeader(s.data, true)
+		d := set.decoder(t, Options{MaxPixels: 1 << 20})
+		random := rand.New(rand.NewPCG(uint64(len(s.data)), uint64(s.w)))
+		for range 40 {
+			data := bytes.Clone(s.data)
+			for range 1 + random.IntN(3) {
+				data[random.IntN(len(data))] ^= 1 << random.IntN(8)
+			}
+			for _, header := range []Header{h, headerOf(data)} {
+				if header.Width == 0 || header.pixels() > 1<<16 {
+					continue
+				}
+				if _, err := decodeTo(t, d, s.name+" damaged", data, header); err != nil {
+					explained(t, s.name+" damaged", err)
+				}
+			}
+		}
+		stillWorks(t, d, s, h)
+	})
+}
+
+func headerOf(data []byte) Header {
+	h, _ := ReadHeader(data, true)
+	return h
+}
+
+// rotatable returns a sample of each format that can carry EXIF, with an orientation.
+func rotatable(w, h, orientation int, bigEndian bool) []sample {
+	tiff := exifWith(orientation, bigEndian)
+	png := pngSample(2, 8, w, h, false, nil)
+	png.data = writePNG(pngSpec{w: w, h: h, kind: 2, depth: 8, sample: pngScene(8), before: chunk("eXIf", tiff)})
+	interlaced := png
+	interlaced.data = writePNG(pngSpec{w: w, h: h, kind: 2, depth: 8, sample: pngScene(8), before: chunk("eXIf", tiff), interlaced: true})
+	jpeg := sample{name: "jpeg", format: JPEG, w: w, h: h, rgb: softRGB(w, h), gray: softLuma(w, h), worst: 10, mean: 1,
+		data: writeJPEG(jpegSpec{w: w, h: h, comps: ycc(2, 2), adobe: -1, exif: tiff})}
+	webp := sample{name: "webp", format: WebP, w: w, h: h, rgb: sceneRGB(w, h),
+		data: riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", writeVP8L(w, h, scene), "EXIF", tiff)}
+	prefixed := webp
+	prefixed.data = riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", writeVP8L(w, h, scene), "EXIF", append([]byte(exifPrefix), tiff...))
+	out := []sample{jpeg, png, interlaced, webp, prefixed}
+	for i := range out {
+		out[i].orientation = uint8(orientation)
+	}
+	return out
+}
+
+func TestOrientation(t *testing.T) {
+	for _, set := range codecSets() {
+		for orientation := 1; orientation <= 8; orientation++ {
+			for _, size := range [][2]int{{1, 1}, {37, 21}, {16, 35}} {
+				for _, s := range rotatable(size[0], size[1], orientation, orientation%2 == 0) {
+					testOriented(t, set, &s)
+				}
+			}
+		}
+	}
+}
+
+func testOriented(t *testing.T, set codecSet, s *sample) {
+	h, err := ReadHeader(s.data, true)
+	if err != nil || h.Orientation != s.orientation || h.Width != s.w || h.Height != s.h {
+		t.Fatalf("%s: header %+v, %v, want orientation %d", s.name, h, err, s.orientation)
+	}
+	for _, o := range []Options{{}, {Color: Gray}, {IgnoreOrientation: true}, {IgnoreOrientation: true, Color: Gray}} {
+		name := fmt.Sprintf("%s %s %dx%d turned by %d, %+v", set.name, s.name, s.w, s.h, s.orientation, o)
+		apply := s.orientation
+		if o.IgnoreOrientation {
+			apply = 1
+		}
+		want, w, hh := s.want(o.Color, apply)
+		if height, width := h.Size(o.IgnoreOrientation); height != hh || width != w {
+			t.Errorf("%s: size %dx%d, want %dx%d", name, width, height, w, hh)
+		}
+		got, err := decodeTo(t, set.decoder(t, o), name, s.data, h)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		compare(t, name, got, want, s.worst, s.mean)
+	}
+}
+
+// TestNativeAgainstGo compares the two decoders of each format with each other, which
+// is stricter than either against an oracle: the same chroma is
+// interpolated by the same rule, so that JPEG differs only by rounding in the inverse
+// transforms (a level in luma and each chroma, chroma weighing up to 1.8), and
+// all else not at all. Only RGB and CMYK with components of fewer samples are
+// upsampled by other rules.
+func TestNativeAgainstGo(t *testing.T) {
+	sets := codecSets()
+	if len(sets) < 2 {
+		t.Skip("this build has only Go's decoders")
+	}
+	all := samples(t)
+	for i := range all {
+		s := &all[i]
+		if s.goRefuses {
+			continue
+		}
+		h, _ := ReadHeader(s.data, true)
+		for _, c := range []Color{RGB, Gray} {
+			native, err1 := decodeTo(t, sets[0].decoder(t, Options{Color: c}), s.name, s.data, h)
+			pure, err2 := decodeTo(t, sets[1].decoder(t, Options{Color: c}), s.name, s.data, h)
+			if err1 != nil || err2 != nil {
+				t.Errorf("%s: %v, %v", s.name, err1, err2)
+				continue
+			}
+			worst, mean := 0, 0.0
+			if s.format == JPEG {
+				worst, mean = jpegWorst, jpegMean
+				if s.gray == nil && subsamples(s.data) {
+					worst, mean = subsampled, chromaMean
+				}
+			}
+			compare(t, s.name, native, pure, worst, mean)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package decode
+
+import "fmt"
+
+// DefaultMaxPixels is the limit where Options names none.
+const DefaultMaxPixels = 1 << 28
+
+// Options say what pixels a Decoder makes.
+type Options struct {
+	Color             Color
+	IgnoreOrientation bool  // leave the pixels as they are stored
+	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
+}
+
+func (o Options) maxPixels() int64 {
+	if o.MaxPixels <= 0 {
+		return DefaultMaxPixels
+	}
+	return o.MaxPixels
+}
+
+// orientation is the one to apply to h.
+func (o Options) orientation(h Header) uint8 {
+	if o.IgnoreOrientation || h.Orientation < 1 || h.Orientation > 8 {
+		return 1
+	}
+	return h.Orientation
+}
+
+// Image is memory to decode into: rows of 8-bit pixels, channels interleaved,
+// Stride bytes from one row to the next. It belongs to the caller, before, while
+// and after; bytes between the end of a row and the next are not touched.
+type Image struct {
+	Pix           []byte
+	Stride        int
+	Height, Width int // upright
+}
+
+// Decoder decodes images, one at a time: one for each worker. It owns the
+// libraries' handles and the scratch memory, outside the Go heap, that they
+// keep between images.
+type Decoder struct {
+	options Options
+	codecs  [numFormats]Codec // nil: cannot be decoded, or closed
+}
+
+// NewDecoder returns a Decoder on this build's codecs. Handles are made when the first
+// image of their format comes. Close frees them.
+func NewDecoder(o Options) *Decoder {
+	return &Decoder{options: o, codecs: nativeCodecs()}
+}
+
+// Close frees handles and scratch. Decoding afterwards is an error.
+func (d *Decoder) Close() {
+	for i, c := range d.codecs {
+		if c != nil {
+			c.Close()
+			d.codecs[i] = nil
+		}
+	}
+}
+
+// ScratchBytes is the memory that is held between images, outside the Go heap.
+func (d *Decoder) ScratchBytes() (n int64) {
+	for _, c := range d.codecs {
+		if c != nil {
+			n += c.Scratch()
+		}
+	}
+	return n
+}
+
+// Trim gives the scratch memory back; the next image that needs some
+// allocates it again.
+func (d *Decoder) Trim() {
+	for _, c := range d.codecs {
+		if c != nil {
+			c.Trim()
+		}
+	}
+}
+
+// Scratch is an upper estimate of the scratch memory that a Decoder with these
+// options holds after an image like h, in bytes. While it decodes, the codec
+// allocates h.Scratch besides.
+func (o Options) Scratch(h Header) int64 {
+	return nativeScratch(h, o.Color, o.orientation(h))
+}
+
+// Decode decodes all of an image, upright unless Options say otherwise, into
+// dst, which must have the size that h.Size gives. data must be a whole file; if it is
+// not the image that h describes, that is ErrMismatch. After an error what dst holds
+// is undefined; beyond dst's rows nothing is ever written.
+func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
+	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
+}
+
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1,
+// or for JPEG also 2, 4 and 8. dst must have the region's size, upright. The
+// pixels are those of decoding everything at that scale and cropping.
+func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
+	if h.pixels() > d.options.maxPixels() {
+		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, d.options.maxPixels())
+	}
+	if h.Format >= numFormats || d.codecs[h.Format] == nil {
+		return unsupported("there is no decoder for %s, or it is closed", h.Format)
+	}
+	codec := d.codecs[h.Format]
+	v := View{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
+	if err := v.check(dst); err != nil {
+		return err
+	}
+	// Reading the header again costs little beside decoding, and makes sure for
+	// all codecs at once that the file is still the one that was indexed.
+	if format := Sniff(data); format != h.Format {
+		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
+	}
+	found, err := codec.Header(data, true)
+	if err != nil {
+		return err
+	}
+	if !found.same(h) {
+		return fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
+			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
+	}
+	v.Header = found
+	return codec.Decode(dst, data, v)
+}
+
+// check makes sure that the region lies in the image and dst has exactly its
+// size and the memory for it.
+func (v *View) check(dst Image) error {
+	if !scales(v.Header.Format, v.Scale) {
+		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
+	}
+	r := v.Region
+	if w, h := v.Header.At(v.Scale); r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H {
+		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
+	}
+	height, width := v.size()
+	if dst.Height != height || dst.Width != width {
+		return fmt.Errorf("%w: %dx%d for an image of %dx%d", ErrDestination, dst.Width, dst.Height, width, height)
+	}
+	row := int64(width) * int64(v.Color.Channels())
+	if int64(dst.Stride) < row || int64(len(dst.Pix)) < row || (int64(len(dst.Pix))-row)/int64(dst.Stride) < int64(height-1) {
+		return fmt.Errorf("%w: %d bytes in rows of %d for an image of %dx%d", ErrDestination, len(dst.Pix), dst.Stride, width, height)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+// Package decode turns encoded bytes into pixels in the caller's memory.
+//
+// It reads JPEG, PNG, WebP, BMP and PPM/PGM, told apart by content. The work
+// has two halves that need not happen at the same time:
+//
+//   - [ReadHeader] finds format, stored size and EXIF orientation in the first
+//     bytes of a file. It is pure Go, allocates nothing on success, and is safe
+//     on any input; an index of a whole dataset is made with it.
+//   - A [Decoder], one for each worker, puts the pixels where they belong: into
+//     rows of 8-bit RGB or gray with any stride, already upright. It checks the
+//     destination and the limit on pixels before anything is allocated, and
+//     refuses data that is not what the header said.
+//
+// Behind the Decoder stands one [Codec] a format. Each decodes a region of the
+// stored image, at a scale where the format has one, since that is all that
+// cropping and resizing above this package need to save work.
+//
+// # Two builds
+//
+// With cgo, JPEG, PNG and WebP are decoded by libjpeg(-turbo), libpng and libwebp
+// through one C call an image, straight into the destination where no
+// conversion stands between; pixels never touch the Go heap and nothing is
+// allocated on it for an image. What scratch is needed (a strip of rows to turn
+// or convert, a whole image only for WebP that must be turned or made gray) is
+// malloc'ed, kept and reused. The build tag "static" links the libraries'
+// archives, so that the program needs only libc.
+//
+// Without cgo, Go's own decoders do the same work, slower and through the heap.
+// They are compiled into every build, because they are what the C
+// codecs are tested against. BMP and PPM/PGM are the same Go code in both.
+//
+// PNG, BMP, PPM/PGM and WebP (but for one rule below) come out the same to the
+// last bit in both builds. JPEG does not: the inverse transforms round
+// differently, by a level or two in a sample. [Version] names the decoders in use.
+//
+// # Pixels
+//
+// Alpha is dropped (colours are not premultiplied), palettes are expanded, 16
+// bits become round(v/257), gray becomes R=G=B. Gray from colour is a JPEG's own
+// luma where it has one, else BT.601 of the 8-bit RGB:
+// (19595R + 38470G + 7471B + 32768) >> 16. CMYK is multiplied, R = round(C*K/255),
+// after Adobe's inversion, which holds where an Adobe marker says so. There is
+// no colour management.
+//
+// # What is corrupt
+//
+// Data that ends early is, in every format, even if all pixels were there: a
+// JPEG without EOI, a PNG without IEND, a WebP shorter than its RIFF header
+// says, a BMP without its last padding. (The last number of a plain PPM can lose
+// digits without anyone being able to tell.) So are checksum errors of a PNG's
+// critical chunks, and entropy-coded JPEG data that runs out or makes no sense.
+// Stray bytes between a JPEG's markers are not, nor is anything after the end.
+// A region that stops above the image's last row decodes no more than it needs,
+// but still wants the end of the file to be there.
+//
+// # What this package refuses
+//
+// Lossless, arithmetic and 12-bit JPEG; animated WebP; bitmaps inside BMP that
+// are JPEG or PNG; PBM and PAM. Resizing, cropping policy, dtypes and tensor
+// layout are others' work.
+package decode

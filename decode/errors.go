@@ -1,0 +1,42 @@
+package decode
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reasons for refusing an image. Errors wrap one of these, followed by words a
+// user can read.
+var (
+	// ErrFormat: not an image, or of a kind that is not read.
+	ErrFormat = errors.New("unsupported image")
+	// ErrCorrupt: an image whose data is damaged or ends early.
+	ErrCorrupt = errors.New("corrupt image")
+	// ErrTooLarge: more pixels than Options.MaxPixels.
+	ErrTooLarge = errors.New("image too large")
+	// ErrShort: the bytes so far are fine, but more are needed.
+	ErrShort = errors.New("more bytes needed")
+	// ErrMismatch: the image is not the one the caller's header describes.
+	ErrMismatch = errors.New("image differs from its header")
+	// ErrMemory: the codec could not allocate what it needs.
+	ErrMemory = errors.New("no memory to decode")
+	// ErrDestination: a mistake of the caller in destination, region or scale.
+	ErrDestination = errors.New("bad destination")
+)
+
+func unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// endsEarly is the answer to data that stops before what was announced: more
+// may follow a prefix, but nothing follows a whole file.
+func endsEarly(complete bool) error {
+	if !complete {
+		return ErrShort
+	}
+	return corrupt("the data ends early")
+}

@@ -1,0 +1,77 @@
+package decode
+
+// Format is a kind of image file.
+type Format uint8
+
+// The formats that can be read. PNM stands for PPM and PGM, plain and raw.
+const (
+	Unknown Format = iota
+	JPEG
+	PNG
+	BMP
+	PNM
+	WebP
+	numFormats
+)
+
+var formatNames = [numFormats]string{"unknown", "jpeg", "png", "bmp", "pnm", "webp"}
+
+// String returns the format's lower-case name, as written to indexes and documents.
+func (f Format) String() string {
+	if f >= numFormats {
+		return formatNames[Unknown]
+	}
+	return formatNames[f]
+}
+
+// ParseFormat is the inverse of String for the formats that can be read.
+func ParseFormat(name string) (Format, bool) {
+	for f := JPEG; f < numFormats; f++ {
+		if formatNames[f] == name {
+			return f, true
+		}
+	}
+	return Unknown, false
+}
+
+// Raw reports whether the format stores pixels as they are, so that decoding
+// it costs next to nothing beside reading it.
+func (f Format) Raw() bool { return f == BMP || f == PNM }
+
+// Sniff tells the format from the first bytes of a file; 12 are enough.
+func Sniff(data []byte) Format {
+	switch {
+	case hasPrefix(data, "\xff\xd8"):
+		return JPEG
+	case hasPrefix(data, pngSignature):
+		return PNG
+	case hasPrefix(data, "BM"):
+		return BMP
+	case len(data) >= 12 && hasPrefix(data, "RIFF") && string(data[8:12]) == "WEBP":
+		return WebP
+	case isPNM(data):
+		return PNM
+	}
+	return Unknown
+}
+
+func hasPrefix(data []byte, prefix string) bool {
+	return len(data) >= len(prefix) && string(data[:len(prefix)]) == prefix
+}
+
+// Color is what pixels are decoded to.
+type Color uint8
+
+// The two kinds of pixels.
+const (
+	RGB Color = iota
+	Gray
+)
+
+// Channels returns the bytes of a pixel: 3 or 1.
+func (c Color) Channels() int {
+	if c == Gray {
+		return 1
+	}
+	return 3
+}

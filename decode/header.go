@@ -1,0 +1,81 @@
+package decode
+
+// sniffLength is how many bytes Sniff may look at.
+const sniffLength = 12
+
+// maxSide is the longest side that is read, in pixels, of formats without a
+// lower limit of their own. No real image comes near, and products of sizes stay far
+// from overflowing.
+const maxSide = 1 << 26
+
+// checkSide refuses sizes that no image has, and those that this package leaves.
+func checkSide(width, height int64) error {
+	if width < 1 || height < 1 {
+		return corrupt("a size of %dx%d", width, height)
+	}
+	if width > maxSide || height > maxSide {
+		return unsupported("a side of more than %d pixels", maxSide)
+	}
+	return nil
+}
+
+// Header is what is known of an image without decoding it.
+type Header struct {
+	Format        Format
+	Width, Height int   // as stored, before orientation
+	Orientation   uint8 // EXIF 1..8; 1 when absent or invalid
+	// Scratch is an upper estimate, in bytes, of what the codec itself
+	// allocates while it decodes the image (the coefficients of a progressive
+	// JPEG, for one), beside the Decoder's own scratch. Zero where a header
+	// did not come from ReadHeader.
+	Scratch int64
+}
+
+// Size returns the image's size after its orientation is applied, or as stored.
+func (h Header) Size(ignoreOrientation bool) (height, width int) {
+	if !ignoreOrientation && transposes(h.Orientation) {
+		return h.Width, h.Height
+	}
+	return h.Height, h.Width
+}
+
+// At returns the stored image's size at a scale of 1/scale: each side divided,
+// rounded up. Regions at that scale lie within it.
+func (h Header) At(scale int) (width, height int) {
+	return (h.Width + scale - 1) / scale, (h.Height + scale - 1) / scale
+}
+
+func (h Header) pixels() int64 { return int64(h.Width) * int64(h.Height) }
+
+// same reports whether both describe the same pixels in the same file format.
+func (h Header) same(o Header) bool {
+	return h.Format == o.Format && h.Width == o.Width && h.Height == o.Height && h.Orientation == o.Orientation
+}
+
+// ReadHeader reads an image's header from data, the first bytes of a file or,
+// if complete, all of them. It returns ErrShort when the header may go on past
+// data that is not complete; how far a header reaches depends on the format:
+// a few bytes in BMP and PNM, the first scan in JPEG, the first IDAT in PNG, and
+// in WebP the whole file where it says that it has EXIF, which stands last.
+// data is not kept.
+func ReadHeader(data []byte, complete bool) (Header, error) {
+	if !complete && len(data) < sniffLength {
+		return Header{}, ErrShort
+	}
+	switch Sniff(data) {
+	case JPEG:
+		return jpegHeader(data, complete)
+	case PNG:
+		return pngHeader(data, complete)
+	case BMP:
+		return bmpHeader(data, complete)
+	case PNM:
+		return pnmHeader(data, complete)
+	case WebP:
+		return webpHeader(data, complete)
+	}
+	if len(data) == 0 {
+		return Header{}, unsupported("the file is empty")
+	}
+	return Header{}, unsupported("its first bytes are those of no image format that is read")
+}

@@ -1,0 +1,300 @@
+//go:build cgo
+
+#define _GNU_SOURCE /* memmem */
+#include "bfs_jpeg.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#ifndef LIBJPEG_TURBO_VERSION_NUMBER
+#error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
+#endif
+
+/* A progressive file can ask for any number of passes over the whole image in
+ * few bytes. Encoders use about ten. */
+enum { MAX_SCANS = 1000 };
+
+struct bfs_jpeg {
+    struct jpeg_decompress_struct c;
+    struct jpeg_error_mgr errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf jump;
+    bfs_handle *handle; /* of the call */
+};
+
+static bfs_jpeg *self(j_common_ptr c)
+{
+    return c->client_data;
+}
+
+static void give_up(bfs_jpeg *j, int code, const char *text)
+{
+    bfs_fail(j->handle, code, text);
+    longjmp(j->jump, 1);
+}
+
+/* What libjpeg cannot decode is not the file's fault. */
+static int class_of(int message)
+{
+    switch (message) {
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_J_COLORSPACE:
+    case JERR_BAD_PRECISION:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_COMPONENT_COUNT:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_NOT_COMPILED:
+    case JERR_SOF_UNSUPPORTED:
+        return BFS_FORMAT;
+    case JERR_OUT_OF_MEMORY:
+    case JERR_NO_BACKING_STORE:
+        return BFS_MEMORY;
+    }
+    return BFS_CORRUPT;
+}
+
+static void on_error(j_common_ptr c)
+{
+    char text[JMSG_LENGTH_MAX];
+    c->err->format_message(c, text);
+    give_up(self(c), class_of(c->err->msg_code), text);
+}
+
+/* libjpeg only warns of damaged data and goes on with what it makes of it.
+ * Of its warnings these alone leave the pixels beyond doubt. */
+static void on_message(j_common_ptr c, int level)
+{
+    if (level >= 0)
+        return;
+    switch (c->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:
+        c->err->num_warnings++;
+        return;
+    }
+    on_error(c);
+}
+
+static void on_output(j_common_ptr c)
+{
+    (void)c;
+}
+
+static void on_progress(j_common_ptr c)
+{
+    if (((j_decompress_ptr)c)->input_scan_number > MAX_SCANS)
+        give_up(self(c), BFS_CORRUPT, "Progressive image with an absurd number of scans");
+}
+
+static void source_start(j_decompress_ptr c)
+{
+    (void)c;
+}
+
+/* The source holds the whole file, so that whoever wants more wants what was cut off. */
+static boolean source_fill(j_decompress_ptr c)
+{
+    ERREXIT(c, JERR_INPUT_EOF);
+    return FALSE;
+}
+
+static void source_skip(j_decompress_ptr c, long n)
+{
+    if (n <= 0)
+        return;
+    if ((size_t)n > c->src->bytes_in_buffer)
+        ERREXIT(c, JERR_INPUT_EOF);
+    c->src->next_input_byte += n;
+    c->src->bytes_in_buffer -= n;
+}
+
+static void source_end(j_decompress_ptr c)
+{
+    (void)c;
+}
+
+bfs_jpeg *bfs_jpeg_new(void)
+{
+    bfs_jpeg *j = calloc(1, sizeof *j);
+    if (!j)
+        return NULL;
+    j->c.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = on_error;
+    j->errors.emit_message = on_message;
+    j->errors.output_message = on_output;
+    j->c.client_data = j;
+    if (setjmp(j->jump)) {
+        free(j);
+        return NULL;
+    }
+    jpeg_create_decompress(&j->c);
+    j->c.mem->max_memory_to_use = 0; /* whatever the environment says */
+    j->source.init_source = source_start;
+    j->source.fill_input_buffer = source_fill;
+    j->source.skip_input_data = source_skip;
+    j->source.resync_to_restart = jpeg_resync_to_restart;
+    j->source.term_source = source_end;
+    j->c.src = &j->source;
+    j->progress.progress_monitor = on_progress;
+    return j;
+}
+
+void bfs_jpeg_free(bfs_jpeg *j)
+{
+    jpeg_destroy_decompress(&j->c);
+    free(j);
+}
+
+#define TEXT(x) #x
+#define TEXT_OF(x) TEXT(x)
+
+const char *bfs_jpeg_version(void)
+{
+    return TEXT_OF(LIBJPEG_TURBO_VERSION);
+}
+
+/* start reads the header and sets up what to decode to. */
+static void start(bfs_jpeg *j, const bfs_view *v)
+{
+    j_decompress_ptr c = &j->c;
+    jpeg_read_header(c, TRUE);
+    if (c->image_width != (JDIMENSION)v->width || c->image_height != (JDIMENSION)v->height)
+        give_up(j, BFS_MISMATCH, "libjpeg reads another size");
+    switch (c->jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_YCbCr:
+    case JCS_RGB:
+        c->out_color_space = v->channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+        break;
+    case JCS_CMYK:
+    case JCS_YCCK:
+        c->out_color_space = JCS_CMYK;
+        break;
+    default:
+        give_up(j, BFS_FORMAT, "Unknown colour space");
+    }
+    c->scale_num = 1;
+    c->scale_denom = v->scale;
+    c->dct_method = JDCT_ISLOW;
+    c->do_fancy_upsampling = TRUE;
+    c->progress = c->progressive_mode ? &j->progress : NULL;
+    jpeg_start_decompress(c);
+    if ((int64_t)v->x + v->w > c->output_width || (int64_t)v->y + v->h > c->output_height)
+        give_up(j, BFS_MISMATCH, "libjpeg makes another size");
+}
+
+/* Chroma that is upsampled looks at its neighbours, so that the outermost
+ * columns of what libjpeg crops are not those of the whole image. With this
+ * much more on either side they are not among those that are kept. */
+enum { MARGIN = 2 };
+
+/* crop has libjpeg leave out what lies left and right of the region, and returns
+ * how many pixels of its rows come before it. */
+static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
+{
+    JDIMENSION from = v->x > MARGIN ? v->x - MARGIN : 0;
+    JDIMENSION to = v->x + v->w + MARGIN;
+    JDIMENSION n = (to < c->output_width ? to : c->output_width) - from;
+    if (n < c->output_width)
+        jpeg_crop_scanline(c, &from, &n);
+    else
+        from = 0;
+    return v->x - from;
+}
+
+static void read_rows(j_decompress_ptr c, JSAMPROW *rows, int n)
+{
+    for (int got = 0; got < n;)
+        got += jpeg_read_scanlines(c, rows + got, n - got);
+}
+
+static void read_in_place(j_decompress_ptr c, uint8_t *to, const bfs_view *v)
+{
+    JSAMPROW rows[BFS_STRIP];
+    for (int y = 0; y < v->h; y += BFS_STRIP) {
+        int n = v->h - y < BFS_STRIP ? v->h - y : BFS_STRIP;
+        for (int i = 0; i < n; i++)
+            rows[i] = to + (y + i) * v->dy;
+        read_rows(c, rows, n);
+    }
+}
+
+/* read_strips decodes a few rows at a time to scratch, and from there converts,
+ * cuts and places them. */
+static void read_strips(bfs_jpeg *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
+{
+    j_decompress_ptr c = &j->c;
+    const size_t stride = (size_t)c->output_width * c->output_components;
+    uint8_t *strip = bfs_grow(j->handle, stride * BFS_STRIP);
+    if (!strip)
+        give_up(j, BFS_MEMORY, "No memory for a strip of rows");
+    JSAMPROW rows[BFS_STRIP];
+    for (int i = 0; i < BFS_STRIP; i++)
+        rows[i] = strip + i * stride;
+    for (int y = 0; y < v->h; y += BFS_STRIP) {
+        int n = v->h - y < BFS_STRIP ? v->h - y : BFS_STRIP;
+        read_rows(c, rows, n);
+        for (int i = 0; i < n && c->out_color_space == JCS_CMYK; i++) {
+            bfs_cmyk(rows[i], rows[i], c->output_width, c->saw_Adobe_marker);
+            if (v->channels == 1)
+                bfs_gray(rows[i], rows[i], c->output_width);
+        }
+        bfs_place(to + y * v->dy, v->dx, v->dy, v->channels,
+                  strip + (size_t)left * v->channels, stride, v->w, n);
+    }
+}
+
+/* finish makes sure that the file goes on to its end. Behind the image's last
+ * row libjpeg reads on to EOI; above it, EOI is looked for, which is quick, since
+ * entropy-coded data cannot contain it. */
+static void finish(bfs_jpeg *j)
+{
+    j_decompress_ptr c = &j->c;
+    if (c->output_scanline == c->output_height) {
+        jpeg_finish_decompress(c);
+        return;
+    }
+    if (!jpeg_input_complete(c) && c->unread_marker != JPEG_EOI &&
+        !memmem(c->src->next_input_byte, c->src->bytes_in_buffer, "\xff\xd9", 2))
+        ERREXIT(c, JERR_INPUT_EOF);
+    jpeg_abort_decompress(c);
+}
+
+static void decode(bfs_jpeg *j, uint8_t *to, const bfs_view *v)
+{
+    j_decompress_ptr c = &j->c;
+    start(j, v);
+    JDIMENSION left = crop(c, v);
+    if (v->y > 0)
+        jpeg_skip_scanlines(c, v->y);
+    if (c->output_components == v->channels && v->dx == v->channels && c->output_width == (JDIMENSION)v->w)
+        read_in_place(c, to, v);
+    else
+        read_strips(j, to, v, left);
+    finish(j);
+}
+
+int bfs_jpeg_decode(bfs_jpeg *j, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+{
+    h->error.code = BFS_OK;
+    j->handle = h;
+    j->source.next_input_byte = data;
+    j->source.bytes_in_buffer = size;
+    if (setjmp(j->jump)) /* nothing changed since is read below */
+        jpeg_abort_decompress(&j->c);
+    else
+        decode(j, to, &view);
+    j->source.next_input_byte = NULL;
+    j->source.bytes_in_buffer = 0;
+    return h->error.code;
+}

@@ -1,0 +1,63 @@
+//go:build cgo
+
+package decode
+
+// #include "bfs_jpeg.h"
+// #cgo noescape bfs_jpeg_decode
+// #cgo nocallback bfs_jpeg_decode
+import "C"
+
+import "fmt"
+
+// cJPEG decodes with libjpeg-turbo, whose decompressor serves every image.
+type cJPEG struct {
+	cHandle
+	jpeg *C.bfs_jpeg
+}
+
+func (c *cJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
+
+func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	to, view := cView(dst, v)
+	from, n := cData(data)
+	return c.result(C.bfs_jpeg_decode(c.jpeg, c.p, from, n, to, view), "libjpeg")
+}
+
+func (c *cJPEG) open() error {
+	if c.jpeg == nil {
+		c.jpeg = C.bfs_jpeg_new()
+	}
+	if c.jpeg == nil {
+		return fmt.Errorf("%w: libjpeg cannot start", ErrMemory)
+	}
+	return c.cHandle.open()
+}
+
+func (c *cJPEG) Close() {
+	if c.jpeg != nil {
+		C.bfs_jpeg_free(c.jpeg)
+		c.jpeg = nil
+	}
+	c.cHandle.Close()
+}
+
+// jpegScratch estimates what libjpeg allocates: windows of rows for each component before
+// and after upsampling, and, where the image comes in several scans, all of
+// its coefficients, 16 bits each.
+func jpegScratch(f *jpegFrame) int64 {
+	const fixed = 192 << 10 // tables, and the slack of libjpeg's pools
+	n := int64(fixed)
+	maxH, maxV := f.maxSampling()
+	for i := range f.components {
+		across, down := f.blocks(i)
+		n += across * 8 * int64(f.v[i]) * 16
+		n += int64(f.width+8*maxH) * int64(maxV)
+		if f.multiScan {
+			n += across * down * 128
+		}
+	}
+	return n
+}

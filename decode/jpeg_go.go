@@ -1,0 +1,106 @@
+package decode
+
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"io"
+)
+
+// goJPEG decodes with image/jpeg, and makes pixels of its planes as libjpeg does.
+// It knows fewer sampling factors than libjpeg, and upsamples CMYK by repetition.
+// Scaled images are averages of the whole image's pixels.
+type goJPEG struct{ stateless }
+
+func (goJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
+
+func (goJPEG) Decode(dst Image, data []byte, v View) error {
+	frame, err := readJPEGFrame(data, true)
+	if err != nil {
+		return err
+	}
+	return guarded(func() error {
+		m, err := jpeg.Decode(jpegReader(data, &frame))
+		if err != nil {
+			return goError[jpeg.UnsupportedError](err)
+		}
+		source, err := jpegRows(m, &frame, v.Color)
+		if err != nil {
+			return err
+		}
+		emit(dst, v, source)
+		return nil
+	})
+}
+
+// adobeMarker is an APP14 segment that says: components as they are.
+const adobeMarker = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
+
+// jpegReader reads data, but has CMYK without an Adobe marker, which image/jpeg
+// refuses, carry one.
+func jpegReader(data []byte, f *jpegFrame) io.Reader {
+	if f.components != 4 || f.adobe {
+		return bytes.NewReader(data)
+	}
+	return io.MultiReader(bytes.NewReader(data[:2]), bytes.NewReader([]byte(adobeMarker)), bytes.NewReader(data[2:]))
+}
+
+func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
+	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != f.width || b.Dy() != f.height {
+		return nil, corrupt("image/jpeg reads another size")
+	}
+	var gray, rgb row
+	switch m := m.(type) {
+	case *image.Gray:
+		gray = func(y int, to []byte) { copy(to, m.Pix[y*m.Stride:][:f.width]) }
+	case *image.YCbCr:
+		if c == Gray {
+			gray = func(y int, to []byte) { copy(to, m.Y[y*m.YStride:][:f.width]) }
+		} else {
+			rgb = newJPEGChroma(m).row
+		}
+	case *image.RGBA:
+		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }
+	case *image.CMYK:
+		rgb = func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }
+	default:
+		return nil, unsupported("image/jpeg makes it %T", m)
+	}
+	return inColor(c, rgb, gray, f.width), nil
+}
+
+// inColor returns rows of the wanted colour, given those of either.
+func inColor(c Color, rgb, gray row, width int) row {
+	switch {
+	case c == Gray && gray == nil:
+		return grayOf(rgb, width)
+	case c == RGB && rgb == nil:
+		return rgbOf(gray, width)
+	case c == Gray:
+		return gray
+	}
+	return rgb
+}
+
+// dropFourth copies n pixels of four bytes without their last.
+func dropFourth(to, from []byte, n int) {
+	for x := range n {
+		copy(to[3*x:3*x+3], from[4*x:4*x+3])
+	}
+}
+
+// multiplyInk makes RGB of n CMYK pixels, which image/jpeg has inverted as
+// Adobe's files ask for.
+func multiplyInk(to, from []byte, n int, adobe bool) {
+	flip := uint8(255)
+	if !adobe {
+		flip = 0
+	}
+	for x := range n {
+		p := from[4*x : 4*x+4]
+		k := uint32(p[3] ^ flip)
+		for i := range 3 {
+			to[3*x+i] = uint8((uint32(p[i]^flip)*k + 127) / 255)
+		}
+	}
+}

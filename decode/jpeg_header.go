@@ -1,0 +1,187 @@
+package decode
+
+import "encoding/binary"
+
+// JPEG markers that a header can meet.
+const (
+	markTEM   = 0x01
+	markSOF0  = 0xc0 // baseline
+	markSOF1  = 0xc1 // extended sequential
+	markSOF2  = 0xc2 // progressive
+	markDHT   = 0xc4
+	markDAC   = 0xcc
+	markSOF15 = 0xcf
+	markRST0  = 0xd0
+	markSOI   = 0xd8
+	markEOI   = 0xd9
+	markSOS   = 0xda
+	markAPP1  = 0xe1
+	markAPP14 = 0xee
+)
+
+// jpegMaxSide is libjpeg's limit.
+const jpegMaxSide = 65500
+
+// jpegFrame is what a JPEG's markers up to its first scan say.
+type jpegFrame struct {
+	width, height int
+	components    int
+	h, v          [4]int // sampling factors
+	multiScan     bool   // progressive, or components in separate scans
+	adobe         bool   // an Adobe marker, which decides what CMYK means
+	orientation   uint8
+}
+
+func jpegHeader(data []byte, complete bool) (Header, error) {
+	f, err := readJPEGFrame(data, complete)
+	if err != nil {
+		return Header{}, err
+	}
+	return Header{Format: JPEG, Width: f.width, Height: f.height, Orientation: f.orientation, Scratch: jpegScratch(&f)}, nil
+}
+
+// readJPEGFrame reads markers up to the first scan, with libjpeg's tolerance for
+// stray bytes between them.
+func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
+	f.orientation = 1
+	exif := false
+	for p := 2; ; {
+		marker, next := nextMarker(data, p)
+		if next < 0 {
+			return f, endsEarly(complete)
+		}
+		p = next
+		switch {
+		case marker == markTEM || marker >= markRST0 && marker < markSOI:
+			continue
+		case marker == markSOI:
+			return f, corrupt("a second start of image")
+		case marker == markEOI:
+			return f, corrupt("it has no image data")
+		}
+		body, rest := segment(data, p)
+		if rest < 0 {
+			return f, corrupt("a marker segment of impossible length")
+		}
+		if rest > len(data) {
+			return f, endsEarly(complete)
+		}
+		p = rest
+		switch {
+		case marker == markSOS:
+			return f, f.scan(body)
+		case marker >= markSOF0 && marker <= markSOF15 && marker != markDHT && marker != markDAC:
+			err = f.frame(marker, body)
+		case marker == markAPP1 && !exif && hasPrefix(body, exifPrefix):
+			exif = true
+			f.orientation = exifOrientation(body[len(exifPrefix):])
+		case marker == markAPP14 && len(body) >= 12 && hasPrefix(body, "Adobe"):
+			f.adobe = true
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+}
+
+// nextMarker returns the first marker at or after p, and where it ends; -1
+// where data ends first.
+func nextMarker(data []byte, p int) (marker byte, end int) {
+	for ; p+1 < len(data); p++ {
+		if data[p] == 0xff && data[p+1] != 0 && data[p+1] != 0xff {
+			return data[p+1], p + 2
+		}
+	}
+	return 0, -1
+}
+
+// segment returns the parameters of the marker that ends at p, and where they
+// end: past len(data) if they do, -1 if their length cannot be true.
+func segment(data []byte, p int) (body []byte, end int) {
+	if p+2 > len(data) {
+		return nil, len(data) + 1
+	}
+	n := int(binary.BigEndian.Uint16(data[p:]))
+	if n < 2 {
+		return nil, -1
+	}
+	if p+n > len(data) {
+		return nil, p + n
+	}
+	return data[p+2 : p+n], p + n
+}
+
+func (f *jpegFrame) frame(marker byte, b []byte) error {
+	if f.components != 0 {
+		return corrupt("a second frame header")
+	}
+	switch marker {
+	case markSOF0, markSOF1:
+	case markSOF2:
+		f.multiScan = true
+	case 0xc3, 0xc7, 0xcb, 0xcf:
+		return unsupported("lossless JPEG")
+	case 0xc9, 0xca, 0xcd, 0xce:
+		return unsupported("JPEG with arithmetic coding")
+	default:
+		return unsupported("hierarchical JPEG")
+	}
+	if len(b) < 6 || len(b) != 6+3*int(b[5]) {
+		return corrupt("a frame header of impossible length")
+	}
+	if b[0] != 8 {
+		return unsupported("JPEG with %d bits a sample", b[0])
+	}
+	f.height, f.width = int(binary.BigEndian.Uint16(b[1:])), int(binary.BigEndian.Uint16(b[3:]))
+	n := int(b[5])
+	switch {
+	case f.width == 0:
+		return corrupt("its width is 0")
+	case f.height == 0:
+		return unsupported("JPEG that gives its height only after the image")
+	case f.width > jpegMaxSide || f.height > jpegMaxSide:
+		return unsupported("JPEG with a side of more than %d pixels", jpegMaxSide)
+	case n != 1 && n != 3 && n != 4:
+		return unsupported("JPEG with %d components", n)
+	}
+	for i := range n {
+		hv := b[7+3*i]
+		f.h[i], f.v[i] = int(hv>>4), int(hv&15)
+		if f.h[i] < 1 || f.h[i] > 4 || f.v[i] < 1 || f.v[i] > 4 {
+			return corrupt("sampling factors of %dx%d", f.h[i], f.v[i])
+		}
+	}
+	f.components = n
+	return nil
+}
+
+// scan reads the first scan's header: whether one scan will be all there is
+// decides what must be held in memory.
+func (f *jpegFrame) scan(b []byte) error {
+	if f.components == 0 {
+		return corrupt("image data without a frame header")
+	}
+	if len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
+		return corrupt("a scan header of impossible length")
+	}
+	if int(b[0]) < f.components {
+		f.multiScan = true
+	}
+	return nil
+}
+
+// maxSampling returns the largest factors of any component.
+func (f *jpegFrame) maxSampling() (h, v int) {
+	for i := range f.components {
+		h, v = max(h, f.h[i]), max(v, f.v[i])
+	}
+	return h, v
+}
+
+// blocks returns the size of component i in 8x8 blocks, in whole MCUs.
+func (f *jpegFrame) blocks(i int) (across, down int64) {
+	mh, mv := f.maxSampling()
+	across = int64((f.width+8*mh-1)/(8*mh)) * int64(f.h[i])
+	down = int64((f.height+8*mv-1)/(8*mv)) * int64(f.v[i])
+	return across, down
+}

@@ -1,0 +1,204 @@
+//go:build cgo
+
+#include "bfs_png.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+#include <png.h>
+
+/* One image in the making. libpng's structs cannot be used again, so that they
+ * live as long as the call; only the strip is kept. */
+typedef struct {
+    bfs_handle *handle;
+    const bfs_view *view;
+    uint8_t *to;
+    const uint8_t *next;
+    size_t left;
+    png_structp png;
+    png_infop info;
+    size_t stride; /* of a row as libpng makes it */
+    int channels;  /* of its pixels; 3 where gray is asked of colour */
+    jmp_buf jump;
+} job;
+
+static void give_up(job *j, int code, const char *text)
+{
+    bfs_fail(j->handle, code, text);
+    longjmp(j->jump, 1);
+}
+
+static void on_error(png_structp png, png_const_charp text)
+{
+    give_up(png_get_error_ptr(png), strcmp(text, "Out of memory") ? BFS_CORRUPT : BFS_MEMORY, text);
+}
+
+static void on_warning(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void on_read(png_structp png, png_bytep to, size_t n)
+{
+    job *j = png_get_io_ptr(png);
+    if (n > j->left)
+        png_error(png, "the data ends early");
+    memcpy(to, j->next, n);
+    j->next += n;
+    j->left -= n;
+}
+
+/* strict turns off what libpng would forgive: data that does not inflate to
+ * exactly the image, with the right checksum. Chunks that cannot change
+ * the pixels are not looked at, so that theirs are forgiven. */
+static void strict(png_structp png)
+{
+    static const png_byte trns[] = "tRNS";
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, trns, 1);
+    png_set_benign_errors(png, 0);
+    png_set_check_for_invalid_index(png, 0); /* entries beyond the palette are black */
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
+}
+
+/* transform asks for 8-bit RGB, or gray where that is what the file has and the caller wants. */
+static void transform(job *j)
+{
+    const int kind = png_get_color_type(j->png, j->info);
+    const int depth = png_get_bit_depth(j->png, j->info);
+    const int gray = !(kind & PNG_COLOR_MASK_COLOR);
+    j->channels = gray && j->view->channels == 1 ? 1 : 3;
+    if (depth == 16)
+        png_set_scale_16(j->png);
+    if (kind == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(j->png);
+    if (gray && depth < 8)
+        png_set_expand_gray_1_2_4_to_8(j->png);
+    if (kind & PNG_COLOR_MASK_ALPHA)
+        png_set_strip_alpha(j->png);
+    if (gray && j->channels == 3)
+        png_set_gray_to_rgb(j->png);
+    png_read_update_info(j->png, j->info);
+    j->stride = png_get_rowbytes(j->png, j->info);
+    if (j->stride != (size_t)j->view->width * j->channels)
+        give_up(j, BFS_CORRUPT, "libpng makes rows of another length");
+}
+
+static uint8_t *strip(job *j, int rows)
+{
+    uint8_t *at = bfs_grow(j->handle, j->stride * rows);
+    if (!at)
+        give_up(j, BFS_MEMORY, "No memory for a strip of rows");
+    return at;
+}
+
+/* to_gray converts a row in place where libpng could not. */
+static void to_gray(const job *j, uint8_t *row, int n)
+{
+    if (j->channels != j->view->channels)
+        bfs_gray(row, row, n);
+}
+
+static void read_plain(job *j)
+{
+    const bfs_view *v = j->view;
+    const int in_place = j->channels == v->channels && v->dx == v->channels && v->w == v->width;
+    if (in_place && v->y == 0) {
+        for (int y = 0; y < v->h; y++)
+            png_read_row(j->png, j->to + y * v->dy, NULL);
+        return;
+    }
+    uint8_t *rows = strip(j, BFS_STRIP);
+    for (int y = 0; y < v->y; y++)
+        png_read_row(j->png, rows, NULL);
+    for (int y = 0; y < v->h; y += BFS_STRIP) {
+        int n = v->h - y < BFS_STRIP ? v->h - y : BFS_STRIP;
+        for (int i = 0; i < n; i++) {
+            png_read_row(j->png, rows + i * j->stride, NULL);
+            to_gray(j, rows + i * j->stride, v->width);
+        }
+        bfs_place(j->to + y * v->dy, v->dx, v->dy, v->channels,
+                  rows + (size_t)v->x * v->channels, j->stride, v->w, n);
+    }
+}
+
+/* place_pass puts a row of one of Adam7's passes in its places: its pixels are
+ * step apart in the image, from first on. */
+static void place_pass(const job *j, const uint8_t *row, int y, int first, int step, int n)
+{
+    const bfs_view *v = j->view;
+    int skip = v->x > first ? (v->x - first + step - 1) / step : 0;
+    int x = first + skip * step - v->x;
+    if (skip >= n || x >= v->w)
+        return;
+    int count = (v->w - 1 - x) / step + 1;
+    if (count > n - skip)
+        count = n - skip;
+    bfs_place(j->to + x * v->dx + (y - v->y) * v->dy, v->dx * step, v->dy, v->channels,
+              row + (size_t)skip * v->channels, 0, count, 1);
+}
+
+/* read_interlaced takes libpng's passes as they come and puts their pixels in
+ * place itself: no image need be held, whatever is to be done with it. */
+static void read_interlaced(job *j)
+{
+    const bfs_view *v = j->view;
+    uint8_t *row = strip(j, 1);
+    for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; pass++) {
+        const int cols = PNG_PASS_COLS(v->width, pass), rows = PNG_PASS_ROWS(v->height, pass);
+        for (int i = 0; i < rows && cols > 0; i++) {
+            png_read_row(j->png, row, NULL);
+            const int y = PNG_ROW_FROM_PASS_ROW(i, pass);
+            if (y < v->y || y - v->y >= v->h)
+                continue;
+            to_gray(j, row, cols);
+            place_pass(j, row, y, PNG_PASS_START_COL(pass), PNG_PASS_COL_OFFSET(pass), cols);
+        }
+    }
+}
+
+static void decode(job *j, const uint8_t *data, size_t size)
+{
+    j->next = data;
+    j->left = size;
+    png_set_read_fn(j->png, j, on_read);
+    strict(j->png);
+    png_read_info(j->png, j->info);
+    const bfs_view *v = j->view;
+    if (png_get_image_width(j->png, j->info) != (png_uint_32)v->width ||
+        png_get_image_height(j->png, j->info) != (png_uint_32)v->height)
+        give_up(j, BFS_MISMATCH, "libpng reads another size");
+    transform(j);
+    const int interlaced = png_get_interlace_type(j->png, j->info) != PNG_INTERLACE_NONE;
+    if (interlaced)
+        read_interlaced(j);
+    else
+        read_plain(j);
+    if (interlaced || v->y + v->h == v->height)
+        png_read_end(j->png, NULL);
+}
+
+int bfs_png_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+{
+    job j = {.handle = h, .view = &view, .to = to};
+    h->error.code = BFS_OK;
+    /* Made before setjmp, so that they have their values after longjmp. */
+    j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
+    if (!j.png)
+        return bfs_fail(h, BFS_MEMORY, "libpng cannot start");
+    j.info = png_create_info_struct(j.png);
+    if (!j.info) {
+        png_destroy_read_struct(&j.png, NULL, NULL);
+        return bfs_fail(h, BFS_MEMORY, "libpng cannot start");
+    }
+    if (!setjmp(j.jump))
+        decode(&j, data, size);
+    png_destroy_read_struct(&j.png, &j.info, NULL);
+    return h->error.code;
+}
+
+const char *bfs_png_version(void)
+{
+    return png_get_libpng_ver(NULL);
+}

@@ -1,0 +1,87 @@
+package decode
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+)
+
+// goPNG decodes with image/png.
+type goPNG struct{ stateless }
+
+func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
+
+func (goPNG) Decode(dst Image, data []byte, v View) error {
+	return guarded(func() error {
+		m, err := png.Decode(bytes.NewReader(data))
+		if err != nil {
+			return goError[png.UnsupportedError](err)
+		}
+		source, err := pngRows(m, v.Header, v.Color)
+		if err != nil {
+			return err
+		}
+		emit(dst, v, source)
+		return nil
+	})
+}
+
+func pngRows(m image.Image, h Header, c Color) (row, error) {
+	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
+		return nil, corrupt("image/png reads another size")
+	}
+	var gray, rgb row
+	n := h.Width
+	switch m := m.(type) {
+	case *image.Gray:
+		gray = func(y int, to []byte) { copy(to, m.Pix[y*m.Stride:][:n]) }
+	case *image.Gray16:
+		gray = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 1, 1) }
+	case *image.RGBA:
+		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }
+	case *image.NRGBA:
+		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }
+	case *image.RGBA64:
+		rgb = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4, 3) }
+	case *image.NRGBA64:
+		rgb = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4, 3) }
+	case *image.Paletted:
+		table := paletteRGB(m.Palette)
+		rgb = func(y int, to []byte) { lookUp(to, m.Pix[y*m.Stride:][:n], &table) }
+	default:
+		return nil, unsupported("image/png makes it %T", m)
+	}
+	return inColor(c, rgb, gray, n), nil
+}
+
+// narrow makes 8 bits of 16, round(v/257), and keeps some of each pixel's channels.
+func narrow(to, from []byte, pixels, channels, keep int) {
+	i := 0
+	for x := range pixels {
+		for c := range keep {
+			p := from[2*(x*channels+c):]
+			to[i] = uint8((uint32(p[0])<<8 | uint32(p[1]) + 128) / 257)
+			i++
+		}
+	}
+}
+
+// paletteRGB returns a palette's colours as stored: alpha is not applied to them.
+func paletteRGB(p color.Palette) (t [256][3]uint8) {
+	for i, c := range p {
+		switch c := c.(type) {
+		case color.RGBA:
+			t[i] = [3]uint8{c.R, c.G, c.B}
+		case color.NRGBA:
+			t[i] = [3]uint8{c.R, c.G, c.B}
+		}
+	}
+	return t
+}
+
+func lookUp(to, indices []byte, table *[256][3]uint8) {
+	for x, i := range indices {
+		copy(to[3*x:3*x+3], table[i][:])
+	}
+}

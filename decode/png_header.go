@@ -1,0 +1,133 @@
+package decode
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+const pngSignature = "\x89PNG\r\n\x1a\n"
+
+// pngOverhead is a chunk's size beside its data.
+const pngOverhead = 12
+
+// pngHead returns the length and name of the chunk at p.
+func pngHead(data []byte, p int) (n int64, name string, ok bool) {
+	if p+8 > len(data) {
+		return 0, "", false
+	}
+	return int64(binary.BigEndian.Uint32(data[p:])), pngName(data[p+4 : p+8]), true
+}
+
+// pngName maps a chunk's name to a constant, so that reading it costs nothing.
+func pngName(b []byte) string {
+	switch string(b) {
+	case "IHDR":
+		return "IHDR"
+	case "eXIf":
+		return "eXIf"
+	case "IDAT":
+		return "IDAT"
+	case "IEND":
+		return "IEND"
+	}
+	return ""
+}
+
+func pngHeader(data []byte, complete bool) (Header, error) {
+	p := len(pngSignature)
+	if p+pngOverhead+13 > len(data) {
+		return Header{}, endsEarly(complete)
+	}
+	if n, name, _ := pngHead(data, p); n != 13 || name != "IHDR" {
+		return Header{}, corrupt("its first chunk is not IHDR")
+	}
+	if !pngSound(data[p+4 : p+8+13+4]) {
+		return Header{}, corrupt("the checksum of IHDR is wrong")
+	}
+	ihdr := data[p+8 : p+8+13]
+	if err := checkIHDR(ihdr); err != nil {
+		return Header{}, err
+	}
+	h := Header{Format: PNG, Orientation: 1}
+	h.Width, h.Height = int(binary.BigEndian.Uint32(ihdr)), int(binary.BigEndian.Uint32(ihdr[4:]))
+	h.Scratch = pngScratch(h.Width, h.Height, pngPixelBits(ihdr[9], ihdr[8]), ihdr[12] != 0)
+	for p += pngOverhead + 13; ; {
+		n, name, ok := pngHead(data, p)
+		if !ok {
+			return Header{}, endsEarly(complete)
+		}
+		if n > 1<<31-1 {
+			return Header{}, corrupt("a chunk of impossible length")
+		}
+		switch name {
+		case "IDAT":
+			return h, nil
+		case "IEND":
+			return Header{}, corrupt("it has no image data")
+		}
+		end := int64(p) + pngOverhead + n
+		if end > int64(len(data)) {
+			return Header{}, endsEarly(complete)
+		}
+		if name == "eXIf" && pngSound(data[p+4:end]) {
+			h.Orientation = exifOrientation(data[p+8 : p+8+int(n)])
+		}
+		p = int(end)
+	}
+}
+
+// pngSound checks a chunk, given from its name to its checksum.
+func pngSound(b []byte) bool {
+	n := len(b) - 4
+	return crc32.ChecksumIEEE(b[:n]) == binary.BigEndian.Uint32(b[n:])
+}
+
+// pngComplete reports whether the file's chunks reach its IEND, for regions
+// that do not need its last rows.
+func pngComplete(data []byte) bool {
+	for p := int64(len(pngSignature)); p < int64(len(data)); {
+		n, name, ok := pngHead(data, int(p))
+		p += pngOverhead + n
+		if !ok || p > int64(len(data)) {
+			return false
+		}
+		if name == "IEND" {
+			return true
+		}
+	}
+	return false
+}
+
+func checkIHDR(b []byte) error {
+	if err := checkSide(int64(binary.BigEndian.Uint32(b)), int64(binary.BigEndian.Uint32(b[4:]))); err != nil {
+		return err
+	}
+	depth, kind := b[8], b[9]
+	switch {
+	case pngPixelBits(kind, depth) == 0:
+		return corrupt("colour type %d with %d bits", kind, depth)
+	case b[10] != 0 || b[11] != 0 || b[12] > 1:
+		return corrupt("unknown compression, filter or interlace method")
+	}
+	return nil
+}
+
+// pngPixelBits returns the bits of a pixel, 0 for what PNG does not allow.
+func pngPixelBits(kind, depth byte) int {
+	d := int(depth)
+	low := d == 1 || d == 2 || d == 4
+	full := d == 8 || d == 16
+	switch {
+	case kind == 0 && (low || full): // gray
+		return d
+	case kind == 3 && (low || d == 8): // palette
+		return d
+	case kind == 4 && full: // gray and alpha
+		return 2 * d
+	case kind == 2 && full: // RGB
+		return 3 * d
+	case kind == 6 && full: // RGB and alpha
+		return 4 * d
+	}
+	return 0
+}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// badFiles remembers which files could not be read, so that each is reported once
+// and not read again until it changes.
+type badFiles struct {
+	mu    sync.Mutex
+	files map[int64]badFile
+}
+
+type badFile struct {
+	seen   dataset.Identity // the file that was found bad
+	reason error
+	// mendable: the file was the indexed one and is corrupt. When it changes, the new
+	// one may take its place. A file that is bad because it changed is good again only
+	// when it is the indexed one again.
+	mendable bool
+}
+
+func (f *badFiles) lookup(id int64) (badFile, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	bad, ok := f.files[id]
+	return bad, ok
+}
+
+func (f *badFiles) forget(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.files, id)
+}
+
+// stillBad returns why a sample is known to be unreadable, or nil when it is not,
+// or when its file is another one by now.
+func (e *Engine) stillBad(id int64) error {
+	bad, known := e.bad.lookup(id)
+	if !known {
+		problem := e.ds.Problem(int(id))
+		if problem == "" {
+			return nil
+		}
+		bad = badFile{seen: e.ds.Stat(int(id)), reason: fmt.Errorf("%s", problem), mendable: true}
+	}
+	if now, there := e.identity(id); there && now != bad.seen && (bad.mendable || e.ds.Same(int(id), now)) {
+		e.ds.Accept(int(id), now)
+		e.bad.forget(id)
+		return nil
+	}
+	if !known {
+		e.remember(id, bad)
+	}
+	return e.badError(id, bad.reason)
+}
+
+// reportBad remembers that a sample could not be read, and says so once.
+func (e *Engine) reportBad(id int64, reason error) error {
+	now, _ := e.identity(id)
+	e.remember(id, badFile{seen: now, reason: reason, mendable: !changed(reason)})
+	return e.badError(id, reason)
+}
+
+// identity is that of a sample's file as it is now, whether it is the indexed one
+// or not.
+func (e *Engine) identity(id int64) (now dataset.Identity, there bool) {
+	now, err := e.ds.Check(int(id))
+	return now, err == nil || errors.Is(err, dataset.ErrChanged) && now.Known()
+}
+
+func (e *Engine) remember(id int64, bad badFile) {
+	e.bad.mu.Lock()
+	before, known := e.bad.files[id]
+	e.bad.files[id] = bad
+	e.bad.mu.Unlock()
+	if known && before.seen == bad.seen {
+		return
+	}
+	path := e.ds.Path(int(id))
+	e.log.Error("cannot read a sample", "path", path, "id", id, "reason", bad.reason.Error())
+	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()})
+}
+
+func (e *Engine) badError(id int64, reason error) error {
+	return fmt.Errorf("%w: %s: %w", ErrBad, e.ds.Path(int(id)), reason)
+}
+
+// knownBad fails a batch before anything is decoded, if it must fail anyway.
+func (e *Engine) knownBad(b *batch) error {
+	if e.opts.OnError != Fail {
+		return nil
+	}
+	for _, s := range b.slots[:b.items] {
+		if err := e.stillBad(s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+// Package engine makes batches: which ones, ahead of whom, with how many workers
+// and in how much memory. It is the one place where the parts of batchfs meet
+// (dataset, shard, decode, layout, pinned), and works without any file system, so
+// that it can be tested, measured and used as a library.
+//
+// # From a name to bytes
+//
+// A Key names a batch: shard, epoch, index. shard says which samples it holds,
+// the index of the dataset says how large they are; together they give the
+// batch's exact shape before anything is decoded. Open makes the batch, or joins
+// whoever makes it already, and returns its bytes when all of them are there.
+//
+// # The pipeline
+//
+// It is the DataLoader-Economic of the PyTorch RFC, in one address space:
+//
+//   - a batch worker owns a batch from the allocation of its memory to its
+//     completion: it lays out the slots, publishes them, and finishes what no
+//     single sample can (repeated slots, headers);
+//   - item workers take single samples from whatever batch matters most, and
+//     decode each directly into its slot.
+//
+// So all item workers work on the batch that somebody waits for, the first batch
+// included, and memory depends on how many batches exist, never on how many
+// workers there are.
+//
+// What matters most is decided in one place (schedule.go): batches that somebody
+// waits for, in the order of their asking; then prefetched ones, nearest to their
+// reader first. When all batch workers are busy with prefetched batches and
+// somebody begins to wait, one of them puts its batch aside and takes the wanted
+// one; nothing that was decoded is lost.
+//
+// # Streams
+//
+// A stream is one reading of a shard, roughly in order, by one process or several
+// (stream.go). The engine keeps the next batches of each stream ready, at most
+// PrefetchDepth of them in the making or waiting, runs on into the next epoch,
+// and keeps the batch that was opened last, for a second form or a late rank. A
+// stream that nobody reads any more gives its batches back.
+//
+// # Memory
+//
+// Everything is charged to one Ledger: batches, scratch, index, metadata. When it
+// is full, kept and prefetched batches give way, and only then does Open fail
+// with ErrNoMemory.
+//
+// # Bad samples
+//
+// What happens to a sample that cannot be read is decided here, once, by OnError
+// (sample.go); each bad file is reported once and remembered until it changes.
+//
+// # Locks
+//
+// Engine.mu guards the table of batches, the streams and the schedule. No file is
+// read, no pixel touched and no memory allocated for a batch while it is held.
+package engine

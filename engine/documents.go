@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// Small returns a batch in one of its small forms (labels, ids, sizes, json):
+// exactly Size bytes, the caller's to keep but not to write to. It comes from the
+// plan and the index, without decoding; only where bad samples are replaced or
+// zeroed does it wait for the pixels, which it must agree with.
+func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error) {
+	if !e.Exists(k) || f.Large() {
+		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, f.Ext())
+	}
+	name := e.documentID(k, f)
+	if doc, ok := e.documents.Get(name); ok {
+		return doc, nil
+	}
+	d, err := e.describe(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := e.render(d, f)
+	if err != nil {
+		return nil, err
+	}
+	e.documents.Set(name, doc, int64(len(doc)))
+	return doc, nil
+}
+
+// documentID numbers the small documents of all batches.
+func (e *Engine) documentID(k Key, f layout.Form) uint64 {
+	batch := (uint64(k.Shard)*uint64(e.opts.Epochs)+uint64(k.Epoch))*uint64(e.maxBatches) + uint64(k.Batch)
+	return batch*uint64(len(layout.Forms())) + uint64(f)
+}
+
+// A description is everything that is said about a batch beside its pixels.
+type description struct {
+	key      Key
+	spec     layout.Spec
+	valid    int
+	outcomes []outcome
+}
+
+func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
+	if e.opts.OnError == Fail {
+		return e.planned(k), nil
+	}
+	b, err := e.ready(ctx, k, e.usualForm(k.Shard))
+	if err != nil {
+		return description{}, err
+	}
+	defer e.unref(b, nil)
+	spec := b.spec
+	spec.Order = e.opts.Layout
+	return description{k, spec, b.valid, b.outcomes}, nil
+}
+
+// usualForm is the form that the shard's readers last opened.
+func (e *Engine) usualForm(shard int) layout.Form {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if list := e.streams[shard]; len(list) > 0 {
+		return list[len(list)-1].form
+	}
+	return formOf(e.opts.Layout)
+}
+
+// planned describes a batch that either is what the plan and the index say, or
+// fails.
+func (e *Engine) planned(k Key) description {
+	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	d := description{key: k, spec: e.spec(slots), valid: valid, outcomes: make([]outcome, len(slots))}
+	for i, s := range slots {
+		h, w := e.indexedSize(s.ID)
+		d.outcomes[i] = outcome{id: s.ID, height: int32(h), width: int32(w)}
+		if i >= valid {
+			d.outcomes[i].status = statusPadded
+		}
+	}
+	return d
+}
+
+func (e *Engine) render(d description, f layout.Form) ([]byte, error) {
+	m := e.meta(d.outcomes, d.valid)
+	switch f {
+	case layout.Labels:
+		return layout.AppendLabels(nil, m.Labels), nil
+	case layout.IDs:
+		return layout.AppendIDs(nil, m.IDs), nil
+	case layout.Sizes:
+		return layout.AppendSizes(nil, m.Sizes), nil
+	}
+	doc, err := json.Marshal(e.batchDocument(d, m))
+	if err != nil {
+		return nil, err
+	}
+	return layout.Pad(doc, int(e.documentSize(len(d.outcomes))))
+}
+
+type batchDocument struct {
+	Shard   int              `json:"shard"`
+	Epoch   int              `json:"epoch"`
+	Batch   int              `json:"batch"`
+	Shape   [4]int           `json:"shape"`
+	DType   string           `json:"dtype"`
+	Layout  string           `json:"layout"`
+	Seed    uint64           `json:"seed"`
+	Valid   int              `json:"valid"`
+	Samples []sampleDocument `json:"samples"`
+}
+
+type sampleDocument struct {
+	ID     int64    `json:"id"`
+	Path   string   `json:"path"`
+	Label  int64    `json:"label"`
+	Height int32    `json:"height"`
+	Width  int32    `json:"width"`
+	Crop   [4]int32 `json:"crop"` // y, x, height, width in the stored image
+	Flip   bool     `json:"flip"`
+	Status string   `json:"status"`
+}
+
+func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
+	doc := batchDocument{
+		Shard: d.key.Shard, Epoch: d.key.Epoch, Batch: d.key.Batch, Shape: d.spec.Shape(),
+		DType: d.spec.DType.String(), Layout: d.spec.Order.String(), Seed: e.opts.Seed, Valid: d.valid,
+		Samples: make([]sampleDocument, len(d.outcomes)),
+	}
+	for i, o := range d.outcomes {
+		doc.Samples[i] = sampleDocument{
+			ID: o.id, Path: e.ds.Path(int(o.id)), Label: m.Labels[i], Height: o.height, Width: o.width,
+			Crop: [4]int32{0, 0, o.height, o.width}, Status: o.status.String(),
+		}
+	}
+	return doc
+}
+
+// documentSize is how long the description of a batch of n slots may get: the
+// longest numbers, the longest path of the dataset.
+func (e *Engine) documentSize(n int) int64 {
+	const head, sample = 512, 256 // digits, keys and punctuation, with room to spare
+	return head + int64(n)*int64(sample+e.maxPath)
+}
+
+// jsonLength is how long a string is as JSON, quotes included.
+func jsonLength(s string) int {
+	plain := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+	if strings.IndexFunc(s, plain) < 0 {
+		return len(s) + 2
+	}
+	text, err := json.Marshal(s)
+	if err != nil { // strings always encode
+		return 6*len(s) + 2
+	}
+	return len(text)
+}
+
+// settings are the options that decide the bytes of batches: what the fingerprint
+// covers.
+func (e *Engine) settings() map[string]any {
+	o := e.opts
+	return map[string]any{
+		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
+		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
+		"epochs": o.Epochs, "resize": "none", "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
+		"fill": o.Fill, "dtype": layout.Uint8.String(), "layout": o.Layout.String(),
+		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
+	}
+}
+
+// DatasetJSON describes the dataset and the settings that the bytes depend on.
+func (e *Engine) DatasetJSON() []byte {
+	r := e.ds.Report()
+	size := func(n int) any {
+		if n == 0 {
+			return nil
+		}
+		return n
+	}
+	spec := layout.Spec{N: e.opts.BatchSize, H: e.opts.Height, W: e.opts.Width, C: e.opts.Color.Channels(), Order: e.opts.Layout}
+	shape := make([]any, 0, 4)
+	for i, n := range spec.Shape() {
+		if i == 0 || n == spec.C {
+			shape = append(shape, n)
+		} else {
+			shape = append(shape, size(n))
+		}
+	}
+	return document(struct {
+		Samples     int            `json:"samples"`
+		Classes     int            `json:"classes"`
+		Formats     map[string]int `json:"formats"`
+		Layout      string         `json:"layout"`
+		DType       string         `json:"dtype"`
+		Shape       []any          `json:"shape"`
+		Seed        uint64         `json:"seed"`
+		Order       string         `json:"order"`
+		Decoder     string         `json:"decoder"`
+		Fingerprint string         `json:"fingerprint"`
+		Settings    map[string]any `json:"settings"`
+	}{e.ds.Len(), len(e.ds.Classes()), r.Formats, e.opts.Layout.String(), layout.Uint8.String(), shape,
+		e.opts.Seed, shard.OrderVersion, decode.Version(), e.fingerprint, e.settings()})
+}
+
+// EpochJSON describes what a shard reads in an epoch.
+func (e *Engine) EpochJSON(s, epoch int) []byte {
+	lo, hi := e.plan.Range(s, epoch)
+	total, valid := e.plan.Samples(s, epoch)
+	return document(struct {
+		Shard   int      `json:"shard"`
+		Epoch   int      `json:"epoch"`
+		Batches int      `json:"batches"`
+		Samples int64    `json:"samples"`
+		Valid   int64    `json:"valid"`
+		Range   [2]int64 `json:"range"`
+		Seed    uint64   `json:"seed"`
+	}{s, epoch, e.plan.Batches(s, epoch), total, valid, [2]int64{lo, hi}, e.opts.Seed})
+}
+
+// ClassesTxt is one class name a line, in label order; nil without classes.
+func (e *Engine) ClassesTxt() []byte {
+	names := e.ds.Classes()
+	if len(names) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(names, "\n") + "\n")
+}
+
+// Errors is errors.jsonl as it is now.
+func (e *Engine) Errors() []byte { return e.errors.bytes() }
+
+// document is v as JSON with a newline. The values are structs of plain fields:
+// they always encode.
+func document(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}\n")
+	}
+	return append(text, '\n')
+}

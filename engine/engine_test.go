@@ -1,0 +1,644 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// picture is the pixels of test image i: any two differ in most bytes.
+func picture(i, h, w int) []byte {
+	r := rand.New(rand.NewPCG(uint64(i), 99))
+	p := make([]byte, h*w*3)
+	for j := range p {
+		p[j] = byte(r.Uint32())
+	}
+	return p
+}
+
+func writePPM(t testing.TB, path string, h, w int, pixels []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	head := fmt.Sprintf("P6\n%d %d\n255\n", w, h)
+	if err := os.WriteFile(path, append([]byte(head), pixels...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// size of test image i: ragged, so that batches differ in shape.
+func testSize(i int) (h, w int) { return 3 + i%5, 4 + i%3 }
+
+func samplePath(dir string, i int) string {
+	return filepath.Join(dir, fmt.Sprintf("class-%d", i%2), fmt.Sprintf("%03d.ppm", i))
+}
+
+// testDir writes n images, two classes; sample ids are the even ones first.
+func testDir(t testing.TB, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		h, w := testSize(i)
+		writePPM(t, samplePath(dir, i), h, w, picture(i, h, w))
+	}
+	return dir
+}
+
+// number is the image behind a sample id of testDir(n).
+func number(n int, id int64) int {
+	even := (n + 1) / 2
+	if int(id) < even {
+		return int(id) * 2
+	}
+	return (int(id)-even)*2 + 1
+}
+
+func openDataset(t testing.TB, dir string) *dataset.Dataset {
+	t.Helper()
+	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return ds
+}
+
+func testOptions() Options {
+	return Options{
+		Shards: 1, BatchSize: 4, PadLastBatch: true, Epochs: 3, Workers: 2, BatchWorkers: 2, PrefetchDepth: 2,
+		MemoryLimit: 256 << 20, MaxPixels: 1 << 28, Layout: layout.NHWC, Color: decode.RGB,
+	}
+}
+
+func start(t testing.TB, dir string, change ...func(*Options)) *Engine {
+	t.Helper()
+	o := testOptions()
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(openDataset(t, dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func read(t testing.TB, e *Engine, k Key, form layout.Form) []byte {
+	t.Helper()
+	f, err := e.Open(context.Background(), k, form)
+	if err != nil {
+		t.Fatalf("%s.%s: %v", k, form.Ext(), err)
+	}
+	defer f.Close()
+	return bytes.Clone(f.Bytes())
+}
+
+// want is the batch as the contract defines it, from the description alone.
+func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
+	t.Helper()
+	slots, _ := e.plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
+	H, W := 1, 1
+	for _, s := range slots {
+		h, w := testSize(number(n, s.ID))
+		H, W = max(H, h), max(W, w)
+	}
+	var out []byte
+	for _, s := range slots {
+		i := number(n, s.ID)
+		h, w := testSize(i)
+		p := picture(i, h, w)
+		for y := range H {
+			row := bytes.Repeat([]byte{fill}, W*3)
+			if y < h {
+				copy(row, p[y*w*3:(y+1)*w*3])
+			}
+			out = append(out, row...)
+		}
+	}
+	return out
+}
+
+func allKeys(e *Engine) (keys []Key) {
+	for s := range e.Shards() {
+		for epoch := range e.Epochs() {
+			for b := range e.Batches(s, epoch) {
+				keys = append(keys, Key{s, epoch, b})
+			}
+		}
+	}
+	return keys
+}
+
+func TestEveryBatchIsWhatTheContractSays(t *testing.T) {
+	const n = 23
+	dir := testDir(t, n)
+	for _, shuffle := range []bool{false, true} {
+		for _, anonymous := range []bool{false, true} {
+			e := start(t, dir, func(o *Options) { o.Shuffle, o.Anonymous, o.Shards, o.Fill = shuffle, anonymous, 2, 7 })
+			for _, k := range allKeys(e) {
+				exact := want(t, e, n, k, 7)
+				if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, exact) {
+					t.Fatalf("shuffle %v: %s has other bytes", shuffle, k)
+				}
+				checkForms(t, e, k, exact)
+			}
+		}
+	}
+}
+
+// checkForms checks all other forms of a batch against its NHWC pixels.
+func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
+	t.Helper()
+	spec := e.Spec(k)
+	planes := make([]byte, len(nhwc))
+	to := spec
+	to.Order = layout.NCHW
+	reorder(planes, to, nhwc, spec)
+	for _, f := range layout.Forms() {
+		var got []byte
+		if f.Large() {
+			got = read(t, e, k, f)
+		} else {
+			var err error
+			if got, err = e.Small(context.Background(), k, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if int64(len(got)) != e.Size(k, f) {
+			t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.Size(k, f))
+		}
+		pixels := nhwc
+		if f == layout.NCHWForm {
+			pixels = planes
+		}
+		if f.Tensor() && !bytes.Equal(got[layout.DataOffset(f, spec):], pixels) {
+			t.Fatalf("%s.%s has other pixels", k, f.Ext())
+		}
+	}
+}
+
+// TestBytesDependOnNothingElse reads under many ways of making and in many orders.
+func TestBytesDependOnNothingElse(t *testing.T) {
+	const n = 40
+	dir := testDir(t, n)
+	exact := map[Key][]byte{}
+	for _, workers := range []int{1, 8} {
+		for _, depth := range []int{0, 1, 4} {
+			e := start(t, dir, func(o *Options) {
+				o.Workers, o.PrefetchDepth, o.BatchWorkers, o.Shuffle, o.Shards = workers, depth, max(1, depth), true, 2
+			})
+			keys := allKeys(e)
+			for i, order := range [][]int{forwards(len(keys)), backwards(len(keys)), rand.New(rand.NewPCG(1, 1)).Perm(len(keys))} {
+				form := []layout.Form{layout.NHWCForm, layout.NPY, layout.NCHWForm}[i]
+				for _, at := range order {
+					k := keys[at]
+					if exact[k] == nil {
+						exact[k] = want(t, e, n, k, 0)
+					}
+					got := read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):]
+					pixels := exact[k]
+					if form == layout.NCHWForm {
+						to := e.Spec(k)
+						to.Order = layout.NCHW
+						pixels = make([]byte, len(got))
+						reorder(pixels, to, exact[k], e.Spec(k))
+					}
+					if !bytes.Equal(got, pixels) {
+						t.Fatalf("workers %d, depth %d, order %d: %s differs", workers, depth, i, k)
+					}
+				}
+			}
+			readTogether(t, e, keys, exact)
+		}
+	}
+}
+
+func forwards(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+func backwards(n int) []int {
+	order := forwards(n)
+	for i := range order {
+		order[i] = n - 1 - i
+	}
+	return order
+}
+
+// readTogether has eight readers, each reading everything in its own order.
+func readTogether(t *testing.T, e *Engine, keys []Key, exact map[Key][]byte) {
+	var wait sync.WaitGroup
+	for reader := range uint64(8) {
+		wait.Go(func() {
+			order := forwards(len(keys))
+			if reader%2 == 1 {
+				order = rand.New(rand.NewPCG(reader, 2)).Perm(len(keys))
+			}
+			for _, at := range order {
+				f, err := e.Open(context.Background(), keys[at], layout.NHWCForm)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !bytes.Equal(f.Bytes(), exact[keys[at]]) {
+					t.Errorf("%s differs", keys[at])
+				}
+				f.Close()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestOneDecodeServesEveryone(t *testing.T) {
+	e := start(t, testDir(t, 8), func(o *Options) { o.BatchSize, o.PrefetchDepth = 8, 0 })
+	var wait sync.WaitGroup
+	for i := range 16 {
+		wait.Go(func() {
+			form := []layout.Form{layout.NHWCForm, layout.NPY, layout.NCHWForm, layout.SafeTensors, layout.PNG}[i%5]
+			f, err := e.Open(context.Background(), Key{}, form)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			f.Close()
+		})
+	}
+	wait.Wait()
+	read(t, e, Key{}, layout.NPY) // and soon after
+	if s := e.Stats(); s.Batches.Decoded != 1 || s.Storage.Reads != 8 {
+		t.Errorf("%d batches made, %d samples read; want 1 and 8", s.Batches.Decoded, s.Storage.Reads)
+	}
+}
+
+func TestPrefetchKeepsToItsDepth(t *testing.T) {
+	e := start(t, testDir(t, 40), func(o *Options) { o.PrefetchDepth, o.Epochs = 3, 2 })
+	keys := allKeys(e)
+	for i, k := range keys {
+		read(t, e, k, layout.NHWCForm)
+		left := len(keys) - 1 - i
+		if ahead := e.Stats().Batches.Ahead; ahead > 3 || ahead < int64(min(3, left)) {
+			t.Fatalf("after %s: %d batches ahead, want %d", k, ahead, min(3, left))
+		}
+	}
+	// Everything was read once, in order, over the end of the epoch: made once, too.
+	if s := e.Stats(); s.Batches.Decoded != int64(len(keys)) || s.Batches.Streams != 1 {
+		t.Errorf("%d batches made for %d read, in %d streams", s.Batches.Decoded, len(keys), s.Batches.Streams)
+	}
+}
+
+func TestLoneBatchesAreNotReadAhead(t *testing.T) {
+	e := start(t, testDir(t, 80), func(o *Options) { o.Shuffle = true })
+	for _, b := range []int{15, 3, 11, 7} {
+		read(t, e, Key{Batch: b}, layout.NHWCForm)
+	}
+	if s := e.Stats(); s.Batches.Ahead != 0 || s.Batches.Decoded != 4 {
+		t.Errorf("%d batches ahead, %d made; want 0 and 4", s.Batches.Ahead, s.Batches.Decoded)
+	}
+}
+
+func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
+	dir := testDir(t, 40)
+	ds := openDataset(t, dir)
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		o.Anonymous = true
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		read(t, e, Key{}, layout.NHWCForm)
+		synctest.Wait()
+		if s := e.Stats(); s.Batches.Ahead != 2 || s.Memory.Batches == 0 {
+			t.Fatalf("%d batches ahead in %d bytes", s.Batches.Ahead, s.Memory.Batches)
+		}
+		time.Sleep(2 * defaultIdle) // the bubble's clock, not ours
+		synctest.Wait()
+		if s := e.Stats(); s.Batches.Streams != 0 || s.Memory.Batches != 0 {
+			t.Errorf("%d streams and %d bytes of batches remain", s.Batches.Streams, s.Memory.Batches)
+		}
+	})
+}
+
+func TestInterruptEndsOnlyTheWait(t *testing.T) {
+	e := start(t, testDir(t, 8), func(o *Options) { o.BatchSize, o.PrefetchDepth = 8, 0 })
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	var wait sync.WaitGroup
+	wait.Go(func() { read(t, e, Key{}, layout.NHWCForm) })
+	if f, err := e.Open(gone, Key{}, layout.NHWCForm); err == nil {
+		f.Close() // it was complete already
+	} else if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	wait.Wait()
+	if n := e.Stats().Batches.Decoded; n != 1 {
+		t.Errorf("made %d times, want 1", n)
+	}
+}
+
+// corrupt makes test image i unreadable.
+func corrupt(t testing.TB, dir string, i int) {
+	t.Helper()
+	h, w := testSize(i)
+	writePPM(t, samplePath(dir, i), h, w, picture(i, h, w)[:5])
+}
+
+// logLines counts the lines of an error log that contain s.
+func logLines(log []byte, s string) int { return strings.Count(string(log), s) }
+
+func TestFailPolicy(t *testing.T) {
+	dir := testDir(t, 16)
+	corrupt(t, dir, 6)
+	var log bytes.Buffer
+	var mu sync.Mutex
+	e := start(t, dir, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)) })
+	bad := Key{Batch: 0} // ids 0..3 are images 0, 2, 4, 6
+	for range 3 {
+		if _, err := e.Open(context.Background(), bad, layout.NHWCForm); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "006.ppm") {
+			t.Fatalf("error %v, want ErrBad that names the file", err)
+		}
+	}
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
+	mu.Lock()
+	lines := logLines(log.Bytes(), "006.ppm")
+	mu.Unlock()
+	if n := logLines(e.Errors(), "006.ppm"); n != 1 || lines != 1 {
+		t.Errorf("%d lines in errors.jsonl and %d in the log, want one each", n, lines)
+	}
+	if doc, err := e.Small(context.Background(), bad, layout.Labels); err != nil || len(doc) == 0 {
+		t.Errorf("labels of a bad batch: %v", err)
+	}
+	// Until the file changes.
+	h, w := testSize(6)
+	writePPM(t, samplePath(dir, 6), h, w, picture(6, h, w))
+	if got := read(t, e, bad, layout.NHWCForm); !bytes.Equal(got, want(t, e, 16, bad, 0)) {
+		t.Error("the mended batch has other bytes")
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func samplesOf(t *testing.T, e *Engine, k Key) []sampleDocument {
+	t.Helper()
+	text, err := e.Small(context.Background(), k, layout.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc batchDocument
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Samples
+}
+
+func TestReplacePolicy(t *testing.T) {
+	const n = 16
+	dir := testDir(t, n)
+	corrupt(t, dir, 2) // id 1
+	corrupt(t, dir, 4) // id 2
+	var first []byte
+	for _, workers := range []int{1, 8} {
+		e := start(t, dir, func(o *Options) { o.OnError, o.Workers = Replace, workers })
+		k := Key{}
+		samples := samplesOf(t, e, k) // before the tensor: they must agree all the same
+		got := read(t, e, k, layout.NHWCForm)
+		if first == nil {
+			first = got
+		}
+		if !bytes.Equal(first, got) {
+			t.Error("another replacement with another number of workers")
+		}
+		// The batch is 6x6 (images 0, 2, 4, 6); image 6 is the next readable one, and fits.
+		for slot, want := range map[int]string{0: "ok", 1: "replaced", 2: "replaced", 3: "ok"} {
+			if samples[slot].Status != want {
+				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
+			}
+		}
+		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(samples[1].Path, "006.ppm") {
+			t.Errorf("slot 1 holds %+v, want sample 3", samples[1])
+		}
+		size := len(got) / 4
+		if !bytes.Equal(got[size:2*size], got[3*size:]) {
+			t.Error("the replaced slot does not hold the sample it names")
+		}
+	}
+}
+
+func TestReplaceWithNothingLeftFails(t *testing.T) {
+	dir := testDir(t, 4)
+	for i := range 4 {
+		corrupt(t, dir, i)
+	}
+	e := start(t, dir, func(o *Options) { o.OnError = Replace })
+	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+		t.Errorf("error %v, want ErrBad", err)
+	}
+}
+
+func TestZeroPolicy(t *testing.T) {
+	dir := testDir(t, 16)
+	corrupt(t, dir, 2)
+	e := start(t, dir, func(o *Options) { o.OnError, o.Fill = Zero, 9 })
+	got := read(t, e, Key{}, layout.NHWCForm)
+	size := len(got) / 4
+	if !bytes.Equal(got[size:2*size], bytes.Repeat([]byte{9}, size)) {
+		t.Error("the slot is not filled")
+	}
+	if s := samplesOf(t, e, Key{})[1]; s.Status != "zeroed" || s.Label != -1 {
+		t.Errorf("the slot is described as %+v", s)
+	}
+}
+
+func TestChangedFileIsNeverServed(t *testing.T) {
+	dir := testDir(t, 8)
+	e := start(t, dir)
+	h, w := testSize(3)
+	writePPM(t, samplePath(dir, 2), h, w, picture(3, h, w)) // another image under the name
+	if err := os.Remove(samplePath(dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for b := range 2 {
+		if _, err := e.Open(context.Background(), Key{Batch: b}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+			t.Errorf("batch %d: error %v, want ErrBad", b, err)
+		}
+	}
+}
+
+// TestMemoryLimit opens more than fits: it fails with ErrNoMemory, what is open
+// stays valid, and room comes back with the first Close.
+func TestMemoryLimit(t *testing.T) {
+	dir := t.TempDir()
+	const n, side = 64, 128
+	for i := range n {
+		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.MemoryLimit = runtimeBytes + documentCacheBytes + 3<<20 // about 12 batches of 192 KiB, and scratch
+	})
+	var open []*File
+	var bytesOf [][]byte
+	var err error
+	for i := 0; err == nil; i++ {
+		var f *File
+		if f, err = e.Open(context.Background(), Key{Epoch: i / 16, Batch: i % 16}, layout.NHWCForm); err == nil {
+			open = append(open, f)
+			bytesOf = append(bytesOf, bytes.Clone(f.Bytes()))
+		}
+	}
+	if !errors.Is(err, ErrNoMemory) {
+		t.Fatalf("error %v, want ErrNoMemory", err)
+	}
+	if len(open) < 8 {
+		t.Errorf("only %d batches fit", len(open))
+	}
+	if s := e.Stats().Memory; s.Peak > s.Limit {
+		t.Errorf("%d bytes used of %d", s.Peak, s.Limit)
+	}
+	for i, f := range open {
+		if !bytes.Equal(f.Bytes(), bytesOf[i]) {
+			t.Errorf("open batch %d changed", i)
+		}
+	}
+	open[0].Close()
+	read(t, e, Key{Epoch: 2, Batch: 15}, layout.NHWCForm)
+	for _, f := range open[1:] {
+		f.Close()
+	}
+}
+
+// TestTightMemoryStillReads has room for hardly more than one batch: kept and
+// prefetched ones give way, nothing fails, nothing hangs.
+func TestTightMemoryStillReads(t *testing.T) {
+	dir := t.TempDir()
+	const n, side = 64, 128
+	for i := range n {
+		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.MemoryLimit = runtimeBytes + documentCacheBytes + 200<<10 + 700<<10
+		o.PrefetchDepth = 4
+	})
+	keys := allKeys(e)
+	for _, at := range rand.New(rand.NewPCG(3, 3)).Perm(len(keys)) {
+		read(t, e, keys[at], layout.NHWCForm)
+	}
+	for _, k := range keys {
+		read(t, e, k, layout.NPY)
+	}
+}
+
+func TestCloseWhileOpensWait(t *testing.T) {
+	dir := testDir(t, 80)
+	e := start(t, dir)
+	held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := bytes.Clone(held.Bytes())
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			for b := range 20 {
+				f, err := e.Open(context.Background(), Key{Epoch: i % 3, Batch: b}, layout.NHWCForm)
+				if err != nil {
+					if !errors.Is(err, ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				f.Close()
+			}
+		})
+	}
+	e.Close()
+	wait.Wait()
+	if !bytes.Equal(held.Bytes(), kept) {
+		t.Error("an open file lost its bytes at Close")
+	}
+	held.Close()
+	if _, used := e.ledger.usage(useBatches); used < 0 {
+		t.Error("negative account")
+	}
+	if n, _ := e.ledger.usage(useBatches); n != 0 {
+		t.Errorf("%d bytes of batches remain", n)
+	}
+}
+
+func TestWhatDoesNotExist(t *testing.T) {
+	e := start(t, testDir(t, 8))
+	for _, k := range []Key{{Shard: 1}, {Shard: -1}, {Epoch: 3}, {Epoch: -1}, {Batch: 2}, {Batch: -1}} {
+		if _, err := e.Open(context.Background(), k, layout.NHWCForm); !errors.Is(err, ErrNotExist) {
+			t.Errorf("%v: error %v, want ErrNotExist", k, err)
+		}
+		if _, err := e.Small(context.Background(), k, layout.JSON); !errors.Is(err, ErrNotExist) {
+			t.Errorf("%v: error %v, want ErrNotExist", k, err)
+		}
+	}
+}
+
+func TestOptionsNameTheirMistake(t *testing.T) {
+	ds := openDataset(t, testDir(t, 8))
+	for name, change := range map[string]func(*Options){
+		"shards":        func(o *Options) { o.Shards = 9 },
+		"batch size":    func(o *Options) { o.BatchSize = 0 },
+		"epochs":        func(o *Options) { o.Epochs = 0 },
+		"workers":       func(o *Options) { o.Workers = 0 },
+		"batch workers": func(o *Options) { o.BatchWorkers = 0 },
+		"prefetch":      func(o *Options) { o.PrefetchDepth = -1 },
+		"memory limit":  func(o *Options) { o.MemoryLimit = 0 },
+		"max pixels":    func(o *Options) { o.MaxPixels = 0 },
+		"size":          func(o *Options) { o.Height = 5 },
+		"larger":        func(o *Options) { o.Height, o.Width = 4, 4 },
+	} {
+		o := testOptions()
+		change(&o)
+		if e, err := New(ds, o); err == nil {
+			e.Close()
+			t.Errorf("%s: no error", name)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error does not say so: %v", name, err)
+		}
+	}
+}
+
+func TestFixedSize(t *testing.T) {
+	e := start(t, testDir(t, 8), func(o *Options) { o.Height, o.Width = 10, 12 })
+	if s := e.Spec(Key{}); s.H != 10 || s.W != 12 {
+		t.Errorf("shape %v", s.Shape())
+	}
+	if got := read(t, e, Key{}, layout.NHWCForm); len(got) != 4*10*12*3 {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -1,0 +1,61 @@
+package engine
+
+import "cmp"
+
+// makeRoom frees some memory for the sake of a batch, or waits until memory that was already
+// told to give way has come back. It reports false when there is nothing left to
+// give, or when nobody wants the batch now: prefetching takes only what is free.
+func (e *Engine) makeRoom(b *batch) bool {
+	if e.pool.Trim() > 0 {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || b.err != nil || b.refs == 0 {
+		return false
+	}
+	if victim := e.victim(b); victim != nil {
+		e.drop(victim)
+		return true
+	}
+	if e.giving > 0 {
+		e.memory.Wait()
+		return true
+	}
+	return false
+}
+
+// victim picks the batch that is missed least: one that was already read, the
+// longest ago; then a prefetched one, the farthest from its reader.
+func (e *Engine) victim(except *batch) *batch {
+	var best *batch
+	for _, b := range e.table {
+		if b == except || b.refs > 0 || (b.buf == nil && b.state != owned) {
+			continue
+		}
+		if best == nil || e.missedLess(b, best) {
+			best = b
+		}
+	}
+	return best
+}
+
+func (e *Engine) missedLess(a, b *batch) bool {
+	if a.opened != b.opened {
+		return a.opened
+	}
+	if a.opened {
+		return a.asked < b.asked
+	}
+	return cmp.Compare(e.ahead(a), e.ahead(b)) > 0
+}
+
+// reserveScratch charges n bytes that a worker needs while it decodes for b.
+func (e *Engine) reserveScratch(b *batch, n int64) error {
+	for !e.ledger.reserve(useScratch, n) {
+		if !e.makeRoom(b) {
+			return ErrNoMemory
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// errUnfit is a sample that is fine by itself, but not what the index, from which
+// the shape of its batch follows, said it is.
+var errUnfit = errors.New("not the image that was indexed")
+
+// fill decodes a sample into its slot, or does what OnError says. The error it
+// returns ends the batch.
+func (w *worker) fill(b *batch, slot int) error {
+	e, id := w.engine, b.slots[slot].ID
+	defer w.settle()
+	err := w.decode(b, slot, id, statusOK)
+	if err == nil || !isBad(err) {
+		return err
+	}
+	switch e.opts.OnError {
+	case Zero:
+		fillBytes(b.slotBytes(slot), e.opts.Fill)
+		b.outcomes[slot] = outcome{id: id, status: statusZeroed}
+		return nil
+	case Replace:
+		return w.replace(b, slot, err)
+	}
+	return err
+}
+
+// isBad tells a sample that cannot be read from a machine that cannot read.
+func isBad(err error) bool { return errors.Is(err, ErrBad) }
+
+// replace fills the slot with the next readable sample of the shard's range that
+// fits. It is the same one every time, since nothing but the dataset decides.
+func (w *worker) replace(b *batch, slot int, cause error) error {
+	e, s := w.engine, b.slots[slot]
+	lo, hi := e.plan.RangeAt(s.Position)
+	for n := int64(1); n < hi-lo; n++ {
+		id := e.plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))
+		if h, width := e.indexedSize(id); h == 0 || h > b.spec.H || width > b.spec.W {
+			continue
+		}
+		if err := w.decode(b, slot, id, statusReplaced); err == nil || !isBad(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
+}
+
+// decode reads a sample and decodes it into a slot. A sample that cannot be read
+// is remembered and reported once; the error then wraps ErrBad.
+func (w *worker) decode(b *batch, slot int, id int64, st status) error {
+	e := w.engine
+	if err := e.stillBad(id); err != nil {
+		return err
+	}
+	o, err := w.tryDecode(b, slot, id)
+	switch {
+	case err == nil:
+		o.status = st
+		b.outcomes[slot] = o
+		return nil
+	case errors.Is(err, ErrNoMemory), errors.Is(err, errDropped), errors.Is(err, ErrClosed):
+		return err
+	}
+	return e.reportBad(id, err)
+}
+
+func (w *worker) tryDecode(b *batch, slot int, id int64) (outcome, error) {
+	data, err := w.read(b, id)
+	if err != nil {
+		return outcome{}, err
+	}
+	head, err := decode.ReadHeader(data, true)
+	if err != nil {
+		return outcome{}, err
+	}
+	h, width, err := w.engine.fits(b, id, head)
+	if err != nil {
+		return outcome{}, err
+	}
+	extra := head.Scratch + int64(h)*int64(width)*int64(b.spec.C) // the codec's, and for turning
+	if err := w.engine.reserveScratch(b, extra); err != nil {
+		return outcome{}, err
+	}
+	defer w.engine.ledger.release(useScratch, extra)
+	if err := w.decodeInto(b, slot, data, head, h, width); err != nil {
+		return outcome{}, err
+	}
+	return outcome{id: id, height: int32(h), width: int32(width)}, nil
+}
+
+// read returns the encoded sample, in the worker's input buffer.
+func (w *worker) read(b *batch, id int64) ([]byte, error) {
+	e := w.engine
+	var refused error
+	grow := func(n int) []byte {
+		if more := int64(n) - w.input.Bytes(); more > 0 {
+			if refused = e.reserveScratch(b, more); refused != nil {
+				return nil
+			}
+			// The charge passes to settle, which knows what is really held.
+			defer e.ledger.release(useScratch, more)
+		}
+		buf, err := w.input.Grow(n)
+		if err != nil {
+			refused = fmt.Errorf("%w: %w", ErrNoMemory, err)
+		}
+		return buf
+	}
+	data, err := e.ds.Read(int(id), nil, grow)
+	if refused != nil {
+		return nil, refused
+	}
+	if err == nil {
+		e.meter.read(b.key.Epoch, int64(len(data)))
+	}
+	return data, err
+}
+
+// fits checks an image against the index and the batch it shall go into.
+func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err error) {
+	h, w = head.Size(e.opts.IgnoreOrientation)
+	if pixels := int64(h) * int64(w); pixels > e.opts.MaxPixels {
+		return 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed", decode.ErrTooLarge, pixels, e.opts.MaxPixels)
+	}
+	ih, iw := e.indexedSize(id)
+	if known := ih > 0; known && (h != ih || w != iw) {
+		return 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", errUnfit, h, w, ih, iw)
+	}
+	if h > b.spec.H || w > b.spec.W {
+		return 0, 0, fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, b.spec.H, b.spec.W)
+	}
+	return h, w, nil
+}
+
+// decodeInto decodes an image into the top left of its slot and fills the rest.
+func (w *worker) decodeInto(b *batch, slot int, data []byte, head decode.Header, h, width int) error {
+	spec, pixels := b.spec, b.slotBytes(slot)
+	target := pixels
+	if spec.Order == layout.NCHW {
+		var err error
+		if target, err = w.planar.Grow(len(pixels)); err != nil {
+			return fmt.Errorf("%w: %w", ErrNoMemory, err)
+		}
+	}
+	stride := spec.W * spec.C
+	err := w.decoder.Decode(decode.Image{Pix: target, Stride: stride, Height: h, Width: width}, data, head)
+	if err != nil {
+		return err
+	}
+	fillMargins(target, stride, h, width*spec.C, w.engine.opts.Fill)
+	if spec.Order == layout.NCHW {
+		layout.ToNCHW(pixels, target, spec.H, spec.W, spec.C)
+	}
+	return nil
+}
+
+// fillMargins fills what lies right of the first used bytes of the first h rows,
+// and all rows below.
+func fillMargins(pixels []byte, stride, h, used int, fill byte) {
+	if used < stride {
+		for y := range h {
+			fillBytes(pixels[y*stride+used:(y+1)*stride], fill)
+		}
+	}
+	fillBytes(pixels[h*stride:], fill)
+}
+
+func fillBytes(p []byte, v byte) {
+	if v == 0 || len(p) == 0 {
+		clear(p)
+		return
+	}
+	p[0] = v
+	for n := 1; n < len(p); n *= 2 {
+		copy(p[n:], p[:n])
+	}
+}
+
+// changed tells whether an error says that the file is no longer the indexed one.
+func changed(err error) bool {
+	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, errUnfit)
+}

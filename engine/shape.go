@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// A Key names a batch. All three count from 0.
+type Key struct{ Shard, Epoch, Batch int }
+
+// String is the batch's path below the mountpoint, without an extension.
+func (k Key) String() string {
+	return fmt.Sprintf("shard-%d/epoch-%d/%s", k.Shard, k.Epoch, layout.BatchName(k.Batch))
+}
+
+// Exists tells whether there is such a batch.
+func (e *Engine) Exists(k Key) bool {
+	return k.Shard >= 0 && k.Shard < e.opts.Shards && k.Epoch >= 0 && k.Epoch < e.opts.Epochs &&
+		k.Batch >= 0 && k.Batch < e.plan.Batches(k.Shard, k.Epoch)
+}
+
+// Shards is the number of shards.
+func (e *Engine) Shards() int { return e.opts.Shards }
+
+// Epochs is the number of epochs.
+func (e *Engine) Epochs() int { return e.opts.Epochs }
+
+// Batches is the number of batches that a shard reads in an epoch.
+func (e *Engine) Batches(shard, epoch int) int { return e.plan.Batches(shard, epoch) }
+
+// MaxBatches is at least the number of batches of any shard in any epoch.
+func (e *Engine) MaxBatches() int { return e.maxBatches }
+
+// Spec is the exact shape of a batch, in the mount's layout, from the plan and the
+// index alone.
+func (e *Engine) Spec(k Key) layout.Spec {
+	slots, _ := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	return e.spec(slots)
+}
+
+// Valid is the number of slots of a batch that are no padding.
+func (e *Engine) Valid(k Key) int {
+	_, valid := e.plan.Size(k.Shard, k.Epoch, k.Batch)
+	return valid
+}
+
+// spec is the shape of a batch of these slots. Samples whose size is unknown
+// (unreadable when they were indexed) have no say in it.
+func (e *Engine) spec(slots []shard.Slot) layout.Spec {
+	s := layout.Spec{N: len(slots), H: e.opts.Height, W: e.opts.Width, C: e.opts.Color.Channels(), Order: e.opts.Layout}
+	if s.H > 0 {
+		return s
+	}
+	s.H, s.W = 1, 1
+	for i := range slots {
+		h, w := e.indexedSize(slots[i].ID)
+		s.H, s.W = max(s.H, h), max(s.W, w)
+	}
+	return s
+}
+
+// indexedSize is the size of a sample as the index has it, 0x0 when it has none
+// or when the image is larger than it may be. It never changes during a mount:
+// the sizes of files follow from it.
+func (e *Engine) indexedSize(id int64) (h, w int) {
+	h, w = e.ds.Size(int(id), e.opts.IgnoreOrientation)
+	if int64(h)*int64(w) > e.opts.MaxPixels {
+		return 0, 0
+	}
+	return h, w
+}
+
+// Size is the exact size in bytes of a batch in one of its forms.
+func (e *Engine) Size(k Key, f layout.Form) int64 {
+	if f == layout.JSON {
+		slots, _ := e.plan.Size(k.Shard, k.Epoch, k.Batch)
+		return e.documentSize(slots)
+	}
+	return layout.Size(f, e.Spec(k))
+}
+
+// checkSizes refuses a fixed size that an image does not fit into.
+func (e *Engine) checkSizes() error {
+	if e.opts.Height == 0 {
+		return nil
+	}
+	for i := range e.ds.Len() {
+		h, w := e.indexedSize(int64(i))
+		if h > e.opts.Height || w > e.opts.Width {
+			return fmt.Errorf("%s is %dx%d, larger than the size %dx%d, and images are not resized",
+				e.ds.Path(i), h, w, e.opts.Height, e.opts.Width)
+		}
+	}
+	return nil
+}

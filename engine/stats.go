@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// Stats is the engine as it is now: stats.json, but for what the file system adds.
+// Sizes are in bytes, times in seconds.
+type Stats struct {
+	ReadPath        string       `json:"read_path"`
+	Uptime          float64      `json:"uptime"`
+	Images          int64        `json:"images"`
+	ImagesPerSecond float64      `json:"images_per_second"`
+	BytesPerSecond  float64      `json:"bytes_per_second"`
+	Batches         BatchStats   `json:"batches"`
+	FUSE            FUSEStats    `json:"fuse"`
+	Memory          MemoryStats  `json:"memory"`
+	Storage         StorageStats `json:"storage"`
+	Errors          int64        `json:"errors"`
+	Epochs          []EpochStats `json:"epochs"`
+}
+
+// BatchStats counts batches. A stall is an Open that had to wait.
+type BatchStats struct {
+	Decoded      int64   `json:"decoded"`
+	Opened       int64   `json:"opened"`
+	Waiting      int64   `json:"waiting"`
+	Stalled      int64   `json:"stalled"`
+	StallSeconds float64 `json:"stall_seconds"`
+	Ahead        int64   `json:"ahead"`   // prefetched and not opened
+	Streams      int64   `json:"streams"` // readings that are followed
+}
+
+// FUSEStats counts requests of the kernel; the file system fills it in.
+type FUSEStats struct {
+	Opens int64 `json:"opens"`
+	Reads int64 `json:"reads"`
+}
+
+// MemoryStats says what the memory limit is used for.
+type MemoryStats struct {
+	Limit   int64 `json:"limit"`
+	Used    int64 `json:"used"`
+	Peak    int64 `json:"peak"`
+	Batches int64 `json:"batches"`
+	Cache   int64 `json:"cache"`
+	Index   int64 `json:"index"`
+	Scratch int64 `json:"scratch"`
+}
+
+// StorageStats counts what was read from the dataset's files.
+type StorageStats struct {
+	Reads int64 `json:"reads"`
+	Bytes int64 `json:"bytes"`
+}
+
+// EpochStats counts one epoch over all shards.
+type EpochStats struct {
+	Epoch        int          `json:"epoch"`
+	Batches      int64        `json:"batches"`
+	Hits         int64        `json:"hits"`
+	Misses       int64        `json:"misses"`
+	HitsPerBatch Distribution `json:"hits_per_batch"`
+	StorageBytes int64        `json:"storage_bytes"`
+	Kept         int64        `json:"kept"`
+	KeptBytes    int64        `json:"kept_bytes"`
+	NotKept      int64        `json:"not_kept"`
+}
+
+// Distribution describes a count over full batches.
+type Distribution struct {
+	Min    int64   `json:"min"`
+	Max    int64   `json:"max"`
+	Mean   float64 `json:"mean"`
+	StdDev float64 `json:"stddev"`
+}
+
+// rateSeconds is over how long rates are taken.
+const rateSeconds = 10
+
+// A meter counts what the engine does.
+type meter struct {
+	start time.Time
+
+	mu      sync.Mutex
+	images  int64
+	batches BatchStats
+	storage StorageStats
+	epochs  []EpochStats // in the order in which they were first read
+	recent  [rateSeconds]tick
+}
+
+// A tick is what was made in one second of the meter's life.
+type tick struct{ second, images, bytes int64 }
+
+func (m *meter) batch(epoch, images int, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.images += int64(images)
+	m.batches.Decoded++
+	m.epoch(epoch).Batches++
+	now := int64(time.Since(m.start).Seconds())
+	t := &m.recent[now%rateSeconds]
+	if t.second != now {
+		*t = tick{second: now}
+	}
+	t.images += int64(images)
+	t.bytes += bytes
+}
+
+func (m *meter) read(epoch int, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.storage.Reads++
+	m.storage.Bytes += bytes
+	s := m.epoch(epoch)
+	s.Misses++
+	s.StorageBytes += bytes
+}
+
+func (m *meter) epoch(epoch int) *EpochStats {
+	for i := range m.epochs {
+		if m.epochs[i].Epoch == epoch {
+			return &m.epochs[i]
+		}
+	}
+	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
+	return &m.epochs[len(m.epochs)-1]
+}
+
+func (m *meter) opened(waited time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batches.Opened++
+	if waited > 0 {
+		m.batches.Stalled++
+		m.batches.StallSeconds += waited.Seconds()
+	}
+}
+
+func (m *meter) waiting(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batches.Waiting += n
+}
+
+// snapshot copies the counts and works out the rates, over the last seconds that
+// are complete or over the meter's life, whichever is shorter.
+func (m *meter) snapshot(now time.Time) Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	up := now.Sub(m.start).Seconds()
+	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, Epochs: append([]EpochStats{}, m.epochs...)}
+	var images, bytes int64
+	for _, t := range m.recent {
+		if age := int64(up) - t.second; age < rateSeconds {
+			images += t.images
+			bytes += t.bytes
+		}
+	}
+	if span := min(up, rateSeconds); span > 0 {
+		s.ImagesPerSecond, s.BytesPerSecond = float64(images)/span, float64(bytes)/span
+	}
+	return s
+}
+
+// Stats describes the engine as it is now.
+func (e *Engine) Stats() Stats {
+	s := e.meter.snapshot(time.Now())
+	s.Errors = e.errors.total()
+	l := e.ledger
+	l.mu.Lock()
+	s.Memory = MemoryStats{
+		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
+		Index: l.used[useIndex], Scratch: l.used[useScratch],
+	}
+	l.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, list := range e.streams {
+		s.Batches.Streams += int64(len(list))
+		for _, st := range list {
+			s.Batches.Ahead += int64(len(st.ahead))
+		}
+	}
+	return s
+}
+
+type bufferDocument struct {
+	Name                  string `json:"name"`
+	Kind                  string `json:"kind"`
+	RealMemorySize        int64  `json:"real_memory_size"`
+	MaxRealMemorySize     int64  `json:"max_real_memory_size"`
+	ReservedMemorySize    int64  `json:"reserved_memory_size"`
+	MaxReservedMemorySize int64  `json:"max_reserved_memory_size"`
+	Locked                bool   `json:"locked"`
+}
+
+// MemoryJSON describes the buffers, in the words of DALI's memory statistics.
+func (e *Engine) MemoryJSON() []byte {
+	p := e.pool.Stats()
+	scratch, _ := e.ledger.usage(useScratch)
+	return document(struct {
+		Buffers []bufferDocument `json:"buffers"`
+	}{[]bufferDocument{
+		{Name: "batch", Kind: "host", RealMemorySize: p.Real, MaxRealMemorySize: p.MaxReal, ReservedMemorySize: p.Reserved, MaxReservedMemorySize: p.MaxReserved},
+		{Name: "scratch", Kind: "host", RealMemorySize: scratch, ReservedMemorySize: scratch},
+	}})
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// maxStreams bounds the streams that are remembered for a shard; the one that was
+// read the longest ago goes first.
+const maxStreams = 16
+
+// A stream is one reading of a shard, roughly in order: by one process, or by
+// several that share the work. It runs on from one epoch into the next.
+type stream struct {
+	shard   int
+	head    Key         // the farthest batch that was opened
+	form    layout.Form // what was last opened: prefetched batches are made in it
+	inOrder bool        // whether it has shown an order worth reading ahead for
+	ahead   []*batch    // prefetched, not opened
+	last    *batch      // opened last: kept for a second form or a late rank
+	used    time.Time
+	ended   bool
+}
+
+// follow finds or begins the stream that an Open of b belongs to, moves its head,
+// and reads ahead.
+func (e *Engine) follow(b *batch, form layout.Form) {
+	s := b.stream
+	if s == nil || s.ended || !s.matches(e, b.key) {
+		s = e.findStream(b.key)
+	}
+	if s == nil {
+		s = e.beginStream(b.key)
+	}
+	if steps := e.steps(s.head, b.key, e.window()); steps > 0 {
+		s.head, s.inOrder = b.key, true
+	}
+	s.form, s.used = form, time.Now()
+	b.leaveStream()
+	b.stream, b.opened = s, true
+	e.keep(s, b)
+	e.absorb(s)
+	e.readAhead(s)
+}
+
+// window is how far from its head an Open still belongs to a stream: enough for
+// several processes that take turns.
+func (e *Engine) window() int { return max(8, 2*e.opts.PrefetchDepth) }
+
+func (s *stream) matches(e *Engine, k Key) bool {
+	return k == s.head || e.steps(s.head, k, e.window()) > 0 || e.steps(k, s.head, e.window()) > 0
+}
+
+// findStream returns the stream whose head is nearest before k, or at it.
+func (e *Engine) findStream(k Key) *stream {
+	var best *stream
+	nearest := e.window() + 1
+	for _, s := range e.streams[k.Shard] {
+		if s.head == k {
+			return s
+		}
+		if steps := e.steps(s.head, k, e.window()); steps > 0 && steps < nearest {
+			best, nearest = s, steps
+		}
+	}
+	return best
+}
+
+// beginStream starts a stream at k. The first batch of an epoch is reason enough
+// to read ahead; any other batch might be the only one that is wanted.
+func (e *Engine) beginStream(k Key) *stream {
+	list := e.streams[k.Shard]
+	for _, s := range list {
+		if !s.inOrder {
+			e.release(s) // a lone batch is kept only until the next one
+		}
+	}
+	if len(list) >= maxStreams {
+		oldest := list[0]
+		for _, s := range list {
+			if s.used.Before(oldest.used) {
+				oldest = s
+			}
+		}
+		e.endStream(oldest)
+	}
+	s := &stream{shard: k.Shard, head: k, inOrder: k.Batch == 0}
+	e.streams[k.Shard] = append(e.streams[k.Shard], s)
+	return s
+}
+
+// keep makes b the one that s keeps, and lets go of the one before.
+func (e *Engine) keep(s *stream, b *batch) {
+	before := s.last
+	s.last = b
+	if before != nil && before != b {
+		e.settle(before)
+	}
+}
+
+// settle frees a complete batch that nobody holds, no stream keeps, and nobody is
+// about to read.
+func (e *Engine) settle(b *batch) {
+	if b.state != ready || b.refs > 0 {
+		return
+	}
+	if s := b.stream; s == nil || s.ended || b.opened && s.last != b {
+		e.forget(b)
+	}
+}
+
+// release gives back what a stream keeps and has prefetched.
+func (e *Engine) release(s *stream) {
+	for _, b := range append([]*batch(nil), s.ahead...) {
+		if b.refs == 0 {
+			e.drop(b)
+		}
+	}
+	if b := s.last; b != nil {
+		s.last = nil
+		e.settle(b)
+	}
+}
+
+// endStream forgets a stream that nobody reads any more.
+func (e *Engine) endStream(s *stream) {
+	e.release(s)
+	s.ended = true
+	e.streams[s.shard] = without(e.streams[s.shard], s)
+	if len(e.streams[s.shard]) == 0 {
+		delete(e.streams, s.shard)
+	}
+}
+
+// absorb merges streams that have met: readers of the same batches need one
+// reading ahead, not two.
+func (e *Engine) absorb(s *stream) {
+	for _, t := range append([]*stream(nil), e.streams[s.shard]...) {
+		if t == s || !s.meets(e, t.head) {
+			continue
+		}
+		if e.steps(s.head, t.head, e.window()) > 0 {
+			s.head = t.head
+		}
+		for _, b := range t.ahead {
+			b.stream = s
+			s.ahead = append(s.ahead, b)
+		}
+		t.ahead, s.inOrder = nil, s.inOrder || t.inOrder
+		e.endStream(t)
+	}
+}
+
+func (s *stream) meets(e *Engine, k Key) bool {
+	return k == s.head || e.steps(s.head, k, e.opts.PrefetchDepth) > 0 || e.steps(k, s.head, e.opts.PrefetchDepth) > 0
+}
+
+// readAhead queues the next batches of a stream and drops those that its reader
+// has left behind.
+func (e *Engine) readAhead(s *stream) {
+	if !s.inOrder || e.closed {
+		return
+	}
+	depth := e.opts.PrefetchDepth
+	for _, b := range append([]*batch(nil), s.ahead...) {
+		if b.refs == 0 && e.steps(s.head, b.key, depth) == 0 && e.steps(b.key, s.head, depth) == 0 {
+			e.drop(b)
+		}
+	}
+	for k, n := s.head, 0; n < depth && len(s.ahead) < depth; n++ {
+		var ok bool
+		if k, ok = e.next(k); !ok {
+			return
+		}
+		if e.table[k] == nil {
+			b := e.newBatch(k, s.form)
+			b.stream = s
+			s.ahead = append(s.ahead, b)
+			e.enqueue(b)
+		}
+	}
+}
+
+// leaveStream takes the batch out of the stream it belongs to.
+func (b *batch) leaveStream() {
+	s := b.stream
+	if s == nil {
+		return
+	}
+	s.ahead = without(s.ahead, b)
+	if s.last == b {
+		s.last = nil
+	}
+	b.stream = nil
+}
+
+// next is the batch that a reader of k reads next, in this epoch or the one after.
+func (e *Engine) next(k Key) (Key, bool) {
+	if k.Batch++; k.Batch < e.plan.Batches(k.Shard, k.Epoch) {
+		return k, true
+	}
+	for k.Batch = 0; k.Epoch+1 < e.opts.Epochs; {
+		if k.Epoch++; e.plan.Batches(k.Shard, k.Epoch) > 0 {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// steps is how many batches after from one reads to, up to most; 0 when it is not
+// among them.
+func (e *Engine) steps(from, to Key, most int) int {
+	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
+		return 0
+	}
+	if to.Epoch == from.Epoch {
+		if n := to.Batch - from.Batch; n <= most {
+			return n
+		}
+		return 0
+	}
+	for n := 1; n <= most; n++ {
+		var ok bool
+		if from, ok = e.next(from); !ok {
+			return 0
+		}
+		if from == to {
+			return n
+		}
+	}
+	return 0
+}
+
+// ahead is how far a batch is from its reader; batches behind it, or without one,
+// count as farthest.
+func (e *Engine) ahead(b *batch) int {
+	const farthest = 1 << 30
+	if b.stream == nil {
+		return farthest
+	}
+	if n := e.steps(b.stream.head, b.key, e.window()+e.opts.PrefetchDepth); n > 0 {
+		return n
+	}
+	return farthest - 1
+}
+
+// watchIdle ends streams that nobody has read for a while, and returns the memory
+// of their batches to the system.
+func (e *Engine) watchIdle() {
+	timer := time.NewTimer(e.opts.IdleAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-e.closing:
+			return
+		case <-timer.C:
+		}
+		timer.Reset(e.endIdle(time.Now()))
+	}
+}
+
+// endIdle ends the streams that are idle now, and says when to look again.
+func (e *Engine) endIdle(now time.Time) time.Duration {
+	e.mu.Lock()
+	wait, ended := e.opts.IdleAfter, false
+	for _, list := range e.streams {
+		for _, s := range append([]*stream(nil), list...) {
+			rest := e.opts.IdleAfter - now.Sub(s.used)
+			switch {
+			case s.last != nil && s.last.refs > 0: // somebody has it open
+			case rest <= 0:
+				e.endStream(s)
+				ended = true
+			default:
+				wait = min(wait, rest)
+			}
+		}
+	}
+	e.mu.Unlock()
+	if ended {
+		e.pool.Trim()
+	}
+	return max(wait, time.Millisecond)
+}

@@ -1,0 +1,32 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/batchfs/batchfs/engine"
+)
+
+// status is the one translation of errors into errno. Errno inside an error mean
+// nothing here: a sample that vanished is an error of its batch (EIO), not a batch
+// that does not exist.
+func status(err error) fuse.Status {
+	switch {
+	case err == nil:
+		return fuse.OK
+	case errors.Is(err, engine.ErrBad):
+		return fuse.EIO
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fuse.EINTR
+	case errors.Is(err, engine.ErrNoMemory):
+		return fuse.Status(syscall.ENOMEM)
+	case errors.Is(err, engine.ErrNotExist):
+		return fuse.ENOENT
+	case errors.Is(err, engine.ErrClosed):
+		return fuse.Status(syscall.ENOTCONN) // what the kernel says when the daemon is gone
+	}
+	return fuse.EIO
+}

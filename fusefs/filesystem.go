@@ -1,0 +1,71 @@
+package fusefs
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// A filesystem answers the kernel's requests. Its methods are in files of their
+// own: lookup.go, dirs.go, open.go, xattr.go, statfs.go, readonly.go. None is
+// inherited, so that a method go-fuse renames is an error of the compiler and not
+// silently "not supported".
+type filesystem struct {
+	src      source
+	tree     *tree
+	attrs    attributes
+	path     readPath
+	handles  handles
+	files    openFiles
+	counters counters
+	log      *slog.Logger
+
+	dataset, classes, config []byte // documents that never change
+}
+
+var _ fuse.RawFileSystem = (*filesystem)(nil)
+
+// counters count requests, but for those about files below .batchfs: looking at a
+// mount must not change what is seen.
+type counters struct{ opens, reads atomic.Int64 }
+
+// newFilesystem builds the tree over a source.
+func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
+	classes := src.ClassesTxt()
+	t, err := newTree(src, o.List, classes != nil)
+	if err != nil {
+		return nil, err
+	}
+	f := &filesystem{
+		src: src, tree: t, path: path, log: o.Logger,
+		dataset: src.DatasetJSON(), classes: classes, config: o.Config,
+	}
+	f.attrs = attributes{
+		uid: o.UID, gid: o.GID,
+		fileMode: mode(o.FileMode, defaultFileMode), dirMode: mode(o.DirMode, defaultDirMode),
+		modTime: src.ModTime(), now: time.Now,
+	}
+	f.files.log = o.Logger
+	return f, nil
+}
+
+// Init is called when the kernel has said hello, before the first request.
+func (f *filesystem) Init(s *fuse.Server) {
+	if f.path == passthrough {
+		f.files.kernel = s
+	}
+}
+
+// OnUnmount is called after the last request. Whatever is still open then has no
+// readers that the daemon serves: the mount was aborted, or is gone.
+func (f *filesystem) OnUnmount() {
+	for _, h := range f.handles.removeAll() {
+		f.close(h)
+	}
+}
+
+// String and SetDebug are for go-fuse's own debug output, which is not used.
+func (f *filesystem) String() string { return fsType }
+func (f *filesystem) SetDebug(bool)  {}

@@ -1,0 +1,62 @@
+package fusefs
+
+import "sync"
+
+// A handle is one open file: either bytes of its own, or a share in a large file.
+type handle struct {
+	data    []byte    // never changes
+	file    *openFile // nil for small files
+	control bool      // below .batchfs: not counted
+}
+
+// bytes are the file's contents, valid while it is open.
+func (h *handle) bytes() []byte {
+	if h.file != nil {
+		return h.file.file.Bytes()
+	}
+	return h.data
+}
+
+// handles are the open files, by the number that the kernel knows them by. The
+// zero value is ready.
+type handles struct {
+	mu   sync.Mutex
+	last uint64
+	open map[uint64]*handle
+}
+
+// add makes a handle known and numbers it.
+func (t *handles) add(h *handle) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[uint64]*handle{}
+	}
+	t.last++
+	t.open[t.last] = h
+	return t.last
+}
+
+func (t *handles) get(fh uint64) (*handle, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, ok := t.open[fh]
+	return h, ok
+}
+
+// remove forgets a handle; only the first of two gets it.
+func (t *handles) remove(fh uint64) (*handle, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, ok := t.open[fh]
+	delete(t.open, fh)
+	return h, ok
+}
+
+func (t *handles) removeAll() map[uint64]*handle {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.open
+	t.open = nil
+	return all
+}

@@ -1,0 +1,234 @@
+package fusefs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A process must not touch its own mount, and some tests kill the one that mounts.
+// So the test binary also plays other parts, named by its first argument.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		if part, ok := parts[os.Args[1]]; ok {
+			if err := part(os.Args[2]); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var parts = map[string]func(mountpoint string) error{
+	"part-serve": partServe, "part-clear": partClear, "part-check": CheckMountpoint, "part-testfs": partTestFS,
+	"part-umount": func(path string) error { return Unmount(path, false) },
+	"part-detach": func(path string) error { return Unmount(path, true) },
+}
+
+// partServe mounts, says so, and serves until its standard input ends.
+func partServe(mountpoint string) error {
+	src := newFake()
+	o := Options{List: listed, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	if src.anonymous = os.Getuid() != 0; !src.anonymous {
+		o.ReadPath = "passthrough"
+	}
+	s, err := mount(mountpoint, src, o)
+	if err != nil {
+		return err
+	}
+	fmt.Println("mounted")
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	return s.Unmount()
+}
+
+func partClear(mountpoint string) error {
+	cleared, err := Clear(mountpoint)
+	fmt.Println("cleared", cleared)
+	return err
+}
+
+// partTestFS puts one epoch through the standard library's conformance test.
+func partTestFS(dir string) error {
+	return fstest.TestFS(os.DirFS(dir), "epoch.json", "batch-00000.nhwc", "batch-00004.json")
+}
+
+// play starts a part in another process and returns what it wrote.
+func play(t *testing.T, part, argument string) (string, error) {
+	t.Helper()
+	return command(t, os.Args[0], part, argument)
+}
+
+// command runs a program outside of any mount and returns its standard output.
+func command(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = "/"
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, exit.Stderr)
+	}
+	return string(out), err
+}
+
+// python runs a program with arguments and returns its standard output.
+func python(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := command(t, append([]string{needPython(t), "-c", program}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// needPython finds a python3, preferably one that every user may run.
+func needPython(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"/usr/bin/python3", "python3"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("SKIPPED: this test reads the mount with python3, which is not installed")
+	return ""
+}
+
+// needMounts skips a test loudly where nothing can be mounted.
+func needMounts(t *testing.T) {
+	t.Helper()
+	if err := openDevice(); err != nil {
+		t.Skipf("SKIPPED: no mount can be tested without /dev/fuse: %v", err)
+	}
+	if err := checkPrivileges(Options{}); err != nil {
+		t.Skipf("SKIPPED: no mount can be tested: %v", err)
+	}
+}
+
+func needPassthrough(t *testing.T) {
+	t.Helper()
+	if c := Probe(); !c.Passthrough {
+		t.Skipf("SKIPPED: passthrough cannot be tested here: %s", c.Reason)
+	}
+}
+
+// mounted mounts a fake source for the length of a test. Unmounting must succeed:
+// a file that is still open then is a fault of the test or of the mount.
+func mounted(t *testing.T, src *fakeSource, o Options) *Session {
+	t.Helper()
+	needMounts(t)
+	if o.ReadPath == "passthrough" {
+		needPassthrough(t)
+	}
+	if o.List == nil {
+		o.List = listed
+	}
+	s, err := mount(t.TempDir(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Unmount(); err != nil {
+			t.Errorf("at the end of the test: %v", err)
+			if err := s.Detach(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if _, live, twice := src.counts(); live != 0 || twice {
+			t.Errorf("%d files are open after the mount; closed twice: %v", live, twice)
+		}
+	})
+	return s
+}
+
+// A process is a program that runs while a test goes on, and answers lines.
+type process struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	return prepare(args...).run(t)
+}
+
+func prepare(args ...string) *process {
+	p := &process{cmd: exec.Command(args[0], args[1:]...)}
+	p.cmd.Dir = "/"
+	p.cmd.Stderr = os.Stderr
+	return p
+}
+
+func (p *process) run(t *testing.T) *process {
+	t.Helper()
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // for tests that failed half-way
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// expect reads a line that the process writes.
+func (p *process) expect(t *testing.T, want string) {
+	t.Helper()
+	line, err := p.out.ReadString('\n')
+	if line = strings.TrimSpace(line); line != want {
+		t.Fatalf("the process said %q (%v), not %q", line, err, want)
+	}
+}
+
+// tell writes a line to the process.
+func (p *process) tell(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// finish ends the process's input and waits for it.
+func (p *process) finish(t *testing.T) {
+	t.Helper()
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (p *process) kill(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// batchPath is the path of a batch of the fake source below a mountpoint.
+func batchPath(mountpoint string, shard, epoch, batch int, f layout.Form) string {
+	return fmt.Sprintf("%s/shard-%d/epoch-%d/%s.%s", mountpoint, shard, epoch, layout.BatchName(batch), f.Ext())
+}

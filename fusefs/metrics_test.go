@@ -1,0 +1,73 @@
+package fusefs
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/engine"
+)
+
+// TestMetricsFormat holds the text to the grammar that Prometheus reads: HELP and
+// TYPE before the samples of each family, each family once, each sample once.
+func TestMetricsFormat(t *testing.T) {
+	s := engine.Stats{ReadPath: `odd "path"`, Uptime: 1.25, Epochs: []engine.EpochStats{{Epoch: 3, Batches: 7}, {Epoch: 4}}}
+	s.Memory.Limit = 1 << 40
+	text := string(metrics(s, 2))
+	sample := regexp.MustCompile(`^(batchfs_[a-z_]+)(\{[a-z_]+="(?:[^"\\]|\\.)*"\})? (-?[0-9.e+]+)$`)
+	families, samples := map[string]string{}, map[string]bool{}
+	family, kind := "", ""
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		if rest, ok := strings.CutPrefix(line, "# HELP "); ok {
+			family, _, _ = strings.Cut(rest, " ")
+			if _, twice := families[family]; twice {
+				t.Errorf("family %s twice", family)
+			}
+			families[family], kind = "", ""
+			continue
+		}
+		if rest, ok := strings.CutPrefix(line, "# TYPE "+family+" "); ok {
+			families[family], kind = rest, rest
+			if (rest == "counter") != strings.HasSuffix(family, "_total") || rest != "counter" && rest != "gauge" {
+				t.Errorf("%s is a %s", family, rest)
+			}
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		if m == nil || m[1] != family || kind == "" {
+			t.Errorf("line %q in family %s", line, family)
+			continue
+		}
+		if samples[m[1]+m[2]] {
+			t.Errorf("sample %s%s twice", m[1], m[2])
+		}
+		samples[m[1]+m[2]] = true
+	}
+	for _, want := range []string{
+		`batchfs_info{read_path="odd \"path\""} 1`, "batchfs_uptime_seconds 1.25", "batchfs_memory_limit_bytes 1.099511627776e+12",
+		`batchfs_epoch_batches_total{epoch="3"} 7`, "batchfs_passthrough_refused_total 2",
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no line %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestStatsKeys pins the names that programs look for.
+func TestStatsKeys(t *testing.T) {
+	f := fakeFilesystem(t, newFake(), passthrough)
+	f.counters.opens.Store(3)
+	f.counters.reads.Store(4)
+	var doc struct {
+		ReadPath string `json:"read_path"`
+		FUSE     struct{ Opens, Reads int64 }
+	}
+	text := f.document(node{kind: statsDoc})
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.ReadPath != "passthrough" || doc.FUSE.Opens != 3 || doc.FUSE.Reads != 4 || text[len(text)-1] != '\n' {
+		t.Errorf("%s", text)
+	}
+}

@@ -1,0 +1,639 @@
+package fusefs
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+var readPaths = []string{"passthrough", "direct"}
+
+// readAnyWay prints a file's size as stat has it, and the SHA-256 of what read, pread
+// in an odd order, and a shared mapping find in it.
+const readAnyWay = `
+import hashlib, mmap, os, sys
+for path in sys.argv[1:]:
+    size = os.stat(path).st_size
+    fd = os.open(path, os.O_RDONLY)
+    found = []
+    with open(path, "rb", buffering=0) as f:
+        found.append(f.read())
+    pieces = {at: os.pread(fd, 977, at) for at in reversed(range(0, size, 977))}
+    found.append(b"".join(pieces[at] for at in sorted(pieces)))
+    if size:
+        found.append(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ).read())
+        found.append(mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ).read())
+    os.close(fd)
+    print(size, *{hashlib.sha256(b).hexdigest() for b in found})
+`
+
+func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
+
+func TestMountReads(t *testing.T) {
+	for _, path := range readPaths {
+		t.Run(path, func(t *testing.T) {
+			src := newFake()
+			s := mounted(t, src, Options{ReadPath: path})
+			if s.ReadPath() != path || (s.Reason() == "") != (path == "passthrough") {
+				t.Errorf("read path %q, reason %q", s.ReadPath(), s.Reason())
+			}
+			k := engine.Key{Shard: 1, Epoch: 2, Batch: 3}
+			var files []string
+			var want []string
+			for _, f := range layout.Forms() {
+				files = append(files, batchPath(s.Path(), 1, 2, 3, f))
+				want = append(want, fmt.Sprint(src.Size(k, f), " ", sum(src.content(k, f))))
+			}
+			got := python(t, readAnyWay, files...)
+			if got != strings.Join(want, "\n") {
+				t.Errorf("read\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// TestMountRequests counts the requests for large files: none for what the kernel
+// serves by itself, one for each MiB otherwise; two more where the reader's buffer
+// starts in the middle of a page, and for the end of the file.
+func TestMountRequests(t *testing.T) {
+	const read = `
+import os, sys
+fd, buffer = os.open(sys.argv[1], os.O_RDONLY), bytearray(8 << 20)
+while os.readv(fd, [buffer]): pass
+`
+	for path, want := range map[string]int64{"passthrough": 0, "direct": 8} {
+		t.Run(path, func(t *testing.T) {
+			src := newFake()
+			src.spec = layout.Spec{N: 8, H: 1024, W: 1024, C: 1}
+			s := mounted(t, src, Options{ReadPath: path})
+			python(t, read, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
+			f := s.fs
+			if opens, reads := f.counters.opens.Load(), f.counters.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
+				t.Errorf("%d opens, %d reads; want 1 and %d", opens, reads, want)
+			}
+		})
+	}
+}
+
+func TestMountTree(t *testing.T) {
+	src := newFake()
+	s := mounted(t, src, Options{})
+	if out, err := play(t, "part-testfs", s.Path()+"/shard-1/epoch-0"); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	const tree = `
+import os, sys
+top, dirs, files = sys.argv[1], 0, 0
+for path, subdirs, names in os.walk(top):
+    st = os.stat(path)
+    assert st.st_nlink == 2 + len(subdirs), (path, st.st_nlink)
+    dirs += 1
+    for name in names:
+        st = os.lstat(os.path.join(path, name))
+        assert st.st_blocks == (st.st_size + 511) // 512 and st.st_nlink == 1, (path, name)
+        entry = {e.name: e.inode() for e in os.scandir(path)}
+        assert entry[name] == st.st_ino, (path, name)
+        files += 1
+for name in [".git", "shard-00", "shard-3", "shard-0/epoch-0/batch-00005.nhwc", "shard-0/epoch-0/batch-0.nhwc"]:
+    assert not os.path.exists(os.path.join(top, name)), name
+vfs = os.statvfs(top)
+assert vfs.f_blocks * vfs.f_frsize == 1 << 30 and vfs.f_bavail * vfs.f_frsize == 3 << 28, vfs
+batch = os.path.join(top, "shard-0/epoch-0/batch-00001.nchw")
+assert os.getxattr(batch, "user.batchfs.shape") == b"2,3,30,50"
+assert sorted(os.listxattr(batch)) == ["user.batchfs." + x for x in ("dtype", "layout", "shape", "valid")]
+try: os.getxattr(top, "user.batchfs.shape")
+except OSError as e: assert e.errno == 61, e
+print(dirs, files)
+`
+	perEpoch := 1 + src.most*len(listed)
+	want := fmt.Sprint(1+1+src.shards+src.shards*src.epochs, " ", 2+len(controlNames)+src.shards*src.epochs*perEpoch)
+	if got := python(t, tree, s.Path()); got != want {
+		t.Errorf("directories and files: %s, want %s", got, want)
+	}
+}
+
+func TestMountReadOnly(t *testing.T) {
+	const attempts = `
+import errno, mmap, os, sys
+top = sys.argv[1]
+batch = top + "/shard-0/epoch-0/batch-00000.nhwc"
+def refused(code, act):
+    try: act()
+    except OSError as e: assert e.errno == code, (e, act)
+    else: raise AssertionError("not refused")
+for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC):
+    refused(errno.EROFS, lambda: os.open(batch, flags))
+refused(errno.EROFS, lambda: os.open(top + "/new", os.O_CREAT | os.O_WRONLY))
+refused(errno.EROFS, lambda: os.mkdir(top + "/new"))
+refused(errno.EROFS, lambda: os.unlink(batch))
+refused(errno.EROFS, lambda: os.rename(batch, batch + "x"))
+refused(errno.EROFS, lambda: os.chmod(batch, 0o666))
+refused(errno.EROFS, lambda: os.utime(batch))
+refused(errno.EROFS, lambda: os.truncate(batch, 0))
+refused(errno.EROFS, lambda: os.symlink("x", top + "/new"))
+refused(errno.EROFS, lambda: os.setxattr(batch, "user.x", b"y"))
+assert not os.access(batch, os.W_OK) and os.access(batch, os.R_OK)
+fd = os.open(batch, os.O_RDONLY)
+refused(errno.EACCES, lambda: mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
+`
+	for _, path := range readPaths {
+		t.Run(path, func(t *testing.T) {
+			python(t, attempts, mounted(t, newFake(), Options{ReadPath: path}).Path())
+		})
+	}
+}
+
+// gate makes every open of a source wait until it is let through, and tells of each
+// that has come.
+func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {
+	came, through = make(chan struct{}, 100), make(chan struct{})
+	src.before = func(ctx context.Context, _ engine.Key) error {
+		came <- struct{}{}
+		select {
+		case <-through:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return came, through
+}
+
+// TestMountInterrupt: of two processes that wait for a batch, one is interrupted,
+// and only that one.
+func TestMountInterrupt(t *testing.T) {
+	const wait = `
+import signal, sys
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGINT, stop)
+try: data = open(sys.argv[1], "rb", buffering=0).read()
+except KeyboardInterrupt: print("interrupted")
+else: print(len(data))
+`
+	src := newFake()
+	came, through := gate(src)
+	s := mounted(t, src, Options{})
+	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
+	stays, goes := start(t, needPython(t), "-c", wait, file), start(t, needPython(t), "-c", wait, file)
+	<-came
+	<-came
+	goes.kill(t, syscall.SIGINT)
+	goes.expect(t, "interrupted")
+	goes.finish(t)
+	killed := start(t, needPython(t), "-c", wait, file)
+	<-came
+	killed.kill(t, syscall.SIGKILL)
+	_ = killed.cmd.Wait() // says that it was killed
+	close(through)
+	stays.expect(t, fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm)))
+	stays.finish(t)
+}
+
+// TestMountTogether: many processes open one batch at once; they see the same bytes,
+// whichever of them asked first.
+func TestMountTogether(t *testing.T) {
+	for _, path := range readPaths {
+		t.Run(path, func(t *testing.T) {
+			src := newFake()
+			came, through := gate(src)
+			s := mounted(t, src, Options{ReadPath: path})
+			file := batchPath(s.Path(), 2, 3, 4, layout.NPY)
+			var readers []*process
+			for range 6 {
+				readers = append(readers, start(t, needPython(t), "-c", readAnyWay, file))
+				<-came
+			}
+			close(through)
+			k := engine.Key{Shard: 2, Epoch: 3, Batch: 4}
+			for _, r := range readers {
+				r.expect(t, fmt.Sprint(src.Size(k, layout.NPY), " ", sum(src.content(k, layout.NPY))))
+				r.finish(t)
+			}
+		})
+	}
+}
+
+// TestMountRefusedFile: a file that the kernel will not serve is read through the
+// daemon, also by two processes at once, while the mount is a passthrough one.
+func TestMountRefusedFile(t *testing.T) {
+	src := newFake()
+	src.oddFd = true
+	s := mounted(t, src, Options{ReadPath: "passthrough"})
+	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
+	holder := start(t, needPython(t), "-c", hold, file)
+	holder.expect(t, "open")
+	want := fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm), " ", sum(src.content(engine.Key{}, layout.NHWCForm)))
+	if got := python(t, readAnyWay, file); got != want {
+		t.Errorf("read %s, want %s", got, want)
+	}
+	holder.finish(t)
+	if n := s.fs.files.refused(); n == 0 {
+		t.Error("no refusal is counted")
+	}
+}
+
+// TestMountBad: what the engine says of a batch reaches the process that opens it.
+func TestMountBad(t *testing.T) {
+	src := newFake()
+	src.before = func(_ context.Context, k engine.Key) error {
+		switch k.Batch {
+		case 0:
+			return fmt.Errorf("%w: a.jpg: truncated", engine.ErrBad)
+		case 1:
+			return engine.ErrNoMemory
+		case 2:
+			panic("a bug")
+		}
+		return nil
+	}
+	s := mounted(t, src, Options{})
+	const open = `
+import sys
+for path in sys.argv[1:]:
+    try: open(path, "rb").close()
+    except OSError as e: print(e.errno)
+    else: print(0)
+`
+	var files []string
+	for i := range 4 {
+		files = append(files, batchPath(s.Path(), 0, 0, i, layout.NHWCForm))
+	}
+	want := fmt.Sprintf("%d\n%d\n%d\n0", unix.EIO, unix.ENOMEM, unix.EIO)
+	if got := python(t, open, files...); got != want {
+		t.Errorf("errors %q, want %q", got, want)
+	}
+}
+
+func TestTwoMounts(t *testing.T) {
+	a, b := newFake(), newFake()
+	b.spec.H = 31
+	first, second := mounted(t, a, Options{ReadPath: "direct"}), mounted(t, b, Options{})
+	got := python(t, readAnyWay, batchPath(first.Path(), 0, 0, 0, layout.NHWCForm), batchPath(second.Path(), 0, 0, 0, layout.NHWCForm))
+	want := fmt.Sprint(a.Size(engine.Key{}, layout.NHWCForm), " ", sum(a.content(engine.Key{}, layout.NHWCForm)), "\n",
+		b.Size(engine.Key{}, layout.NHWCForm), " ", sum(b.content(engine.Key{}, layout.NHWCForm)))
+	if got != want {
+		t.Errorf("read\n%s\nwant\n%s", got, want)
+	}
+	if err := first.Unmount(); err != nil {
+		t.Error(err)
+	}
+	if _, err := command(t, "ls", second.Path()); err != nil {
+		t.Errorf("the second mount went with the first: %v", err)
+	}
+}
+
+// hold opens and maps a file, says so, and reads all of it when it is told to.
+const hold = `
+import hashlib, mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+m = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+print("open", flush=True)
+for line in sys.stdin:
+    print(hashlib.sha256(m[:]).hexdigest(), hashlib.sha256(os.pread(fd, len(m), 0)).hexdigest(), flush=True)
+`
+
+// TestMountBusy: while somebody has a file open, unmounting fails; a detached mount
+// goes on for him, and ends with him.
+func TestMountBusy(t *testing.T) {
+	src := newFake()
+	s := mounted(t, src, Options{ReadPath: "direct"})
+	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
+	holder := start(t, needPython(t), "-c", hold, file)
+	holder.expect(t, "open")
+	if err := s.Unmount(); !errors.Is(err, unix.EBUSY) {
+		t.Fatalf("unmount while a file is open: %v", err)
+	}
+	if out, err := play(t, "part-umount", s.Path()); err == nil {
+		t.Fatalf("unmounted by another process while a file is open: %s", out)
+	}
+	if err := s.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unmount(); err != nil {
+		t.Errorf("unmount after detach: %v", err)
+	}
+	select {
+	case <-s.done:
+		t.Error("the mount ended while a file is open")
+	default:
+	}
+	holder.tell(t, "read")
+	hash := sum(src.content(engine.Key{}, layout.NHWCForm))
+	holder.expect(t, hash+" "+hash)
+	holder.finish(t)
+	s.Wait()
+	if entries, err := os.ReadDir(s.Path()); err != nil || len(entries) != 0 {
+		t.Errorf("the mountpoint afterwards: %v, %v", entries, err)
+	}
+}
+
+// TestMountedByOthers: another process checks, clears and unmounts the mount.
+func TestMountedByOthers(t *testing.T) {
+	s := mounted(t, newFake(), Options{})
+	if out, err := play(t, "part-check", s.Path()); err == nil || !strings.Contains(out, ErrMounted.Error()) {
+		t.Errorf("check of a mount: %v: %s", err, out)
+	}
+	if out, err := play(t, "part-clear", s.Path()); err != nil || strings.TrimSpace(out) != "cleared false" {
+		t.Errorf("clear of a living mount: %v: %s", err, out)
+	}
+	link := t.TempDir() + "/link"
+	if err := os.Symlink(s.Path(), link); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := play(t, "part-umount", link); err != nil {
+		t.Fatalf("unmount through a link: %v: %s", err, out)
+	}
+	s.Wait()
+	if out, err := play(t, "part-umount", s.Path()); err == nil || !strings.Contains(out, ErrNotMounted.Error()) {
+		t.Errorf("unmount of nothing: %v: %s", err, out)
+	}
+	if err := s.Detach(); err != nil {
+		t.Errorf("detach after the end: %v", err)
+	}
+}
+
+// TestForeignMount: what is no batchfs is left alone, also on top of one.
+func TestForeignMount(t *testing.T) {
+	if !privileged() {
+		t.Skip("SKIPPED: mounting another file system needs CAP_SYS_ADMIN")
+	}
+	s := mounted(t, newFake(), Options{})
+	if err := unix.Mount("over", s.Path(), "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unmount(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("unmount of a mount that is covered: %v", err)
+	}
+	if err := s.Detach(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("detach of a mount that is covered: %v", err)
+	}
+	if err := Unmount(s.Path(), true); !errors.Is(err, ErrNotMounted) {
+		t.Errorf("unmount of a foreign mount: %v", err)
+	}
+	if cleared, err := Clear(s.Path()); cleared || err != nil {
+		t.Errorf("clear of a foreign mount: %v, %v", cleared, err)
+	}
+	if err := unix.Unmount(s.Path(), 0); err != nil {
+		t.Fatalf("the foreign mount is gone: %v", err)
+	}
+}
+
+// TestDaemonKilled: the daemon dies while a process holds a batch. With passthrough
+// the process goes on, the mount is recognised as dead, cleared, and mounted again.
+func TestDaemonKilled(t *testing.T) {
+	needMounts(t)
+	needPassthrough(t)
+	if !privileged() {
+		t.Skip("SKIPPED: passthrough needs CAP_SYS_ADMIN")
+	}
+	dir := t.TempDir()
+	daemon := start(t, os.Args[0], "part-serve", dir)
+	daemon.expect(t, "mounted")
+	holder := start(t, needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
+	holder.expect(t, "open")
+	daemon.kill(t, syscall.SIGKILL)
+	_ = daemon.cmd.Wait() // says that it was killed
+
+	if err := CheckMountpoint(dir); !errors.Is(err, ErrDead) {
+		t.Errorf("check of a dead mount: %v", err)
+	}
+	hash := sum(newFake().content(engine.Key{}, layout.NHWCForm))
+	holder.tell(t, "read")
+	holder.expect(t, hash+" "+hash)
+	if cleared, err := Clear(dir); !cleared || err != nil {
+		t.Fatalf("clear of a dead mount: %v, %v", cleared, err)
+	}
+	if cleared, err := Clear(dir); cleared || err != nil {
+		t.Errorf("clear of nothing: %v, %v", cleared, err)
+	}
+	again := start(t, os.Args[0], "part-serve", dir)
+	again.expect(t, "mounted")
+	holder.tell(t, "read")
+	holder.expect(t, hash+" "+hash)
+	holder.finish(t)
+	again.finish(t)
+}
+
+// TestMountAborted: when the connection is cut under the mount, the mount ends and
+// leaves no dead directory behind.
+func TestMountAborted(t *testing.T) {
+	if !privileged() {
+		t.Skip("SKIPPED: mounting the file system that cuts connections needs CAP_SYS_ADMIN")
+	}
+	s := mounted(t, newFake(), Options{})
+	control := t.TempDir()
+	if err := unix.Mount("fusectl", control, "fusectl", 0, ""); err != nil {
+		t.Skipf("SKIPPED: no connection can be cut here: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(control, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	entry, ok, err := mountAt(s.Path())
+	if err != nil || !ok {
+		t.Fatalf("the mount is not listed: %v", err)
+	}
+	_, minor, _ := strings.Cut(entry.device, ":")
+	if err := os.WriteFile(control+"/"+minor+"/abort", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	if err := CheckMountpoint(s.Path()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Unmount(); err != nil {
+		t.Errorf("unmount after the end: %v", err)
+	}
+}
+
+// TestMountAsUser mounts through fusermount3, as a user without privileges, and
+// reads as the same user.
+func TestMountAsUser(t *testing.T) {
+	needMounts(t)
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: becoming an ordinary user needs root; the other tests are run as one")
+	}
+	if _, err := findFusermount(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	if info, err := os.Stat(fuseDevice); err != nil || info.Mode()&0o006 != 0o006 {
+		t.Skipf("SKIPPED: %s is not open to ordinary users here", fuseDevice)
+	}
+	const nobody = 65534
+	dir, err := os.MkdirTemp("", "batchfs-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(dir) })
+	program := copyProgram(t, dir+"-program")
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	as := func(args ...string) *process {
+		p := prepare(args...)
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		return p.run(t)
+	}
+	daemon := as(program, "part-serve", dir)
+	daemon.expect(t, "mounted")
+	src := newFake()
+	reader := as(needPython(t), "-c", readAnyWay, batchPath(dir, 0, 0, 0, layout.NHWCForm))
+	reader.expect(t, fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm), " ", sum(src.content(engine.Key{}, layout.NHWCForm))))
+	reader.finish(t)
+	holder := as(needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
+	holder.expect(t, "open")
+	busy := as(program, "part-umount", dir)
+	line, _ := busy.out.ReadString('\n')
+	if err := busy.cmd.Wait(); err == nil || !strings.Contains(line, unix.EBUSY.Error()) {
+		t.Errorf("unmount while a file is open: %v: %s", err, line)
+	}
+	holder.finish(t)
+	daemon.finish(t)
+	if err := CheckMountpoint(dir); err != nil {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestManyOpens: opening and closing leaves nothing behind.
+func TestManyOpens(t *testing.T) {
+	const opens = `
+import os, sys
+for i in range(int(sys.argv[2])):
+    os.close(os.open(sys.argv[1].replace("00000", "%05d" % (i % 5)), os.O_RDONLY))
+`
+	for _, path := range readPaths {
+		t.Run(path, func(t *testing.T) {
+			src := newFake()
+			s := mounted(t, src, Options{ReadPath: path})
+			file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
+			python(t, opens, file, "100") // readers of the device, pools
+			before, goroutines := openDescriptors(t), runtime.NumGoroutine()
+			python(t, opens, file, "2500")
+			f := s.fs
+			if n := f.counters.opens.Load(); n != 2600 {
+				t.Errorf("%d opens are counted", n)
+			}
+			if err := s.Unmount(); err != nil { // the last releases have been answered then
+				t.Fatal(err)
+			}
+			if len(f.handles.open) != 0 || len(f.files.byNode) != 0 {
+				t.Errorf("left: %d handles, %d files", len(f.handles.open), len(f.files.byNode))
+			}
+			if after := openDescriptors(t); after > before {
+				t.Errorf("%d descriptors before, %d after", before, after)
+			}
+			if n := runtime.NumGoroutine(); n > goroutines {
+				t.Errorf("%d goroutines before, %d after", goroutines, n)
+			}
+		})
+	}
+}
+
+func TestCheckMountpoint(t *testing.T) {
+	dir := t.TempDir()
+	file := dir + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		t.TempDir(): nil, dir: ErrNotEmpty, file: ErrNotDirectory,
+		dir + "/missing": os.ErrNotExist, dir + "/missing/too": os.ErrNotExist,
+	} {
+		err := CheckMountpoint(path)
+		if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	if err := CheckMountpoint(""); err == nil {
+		t.Error("no mountpoint at all is accepted")
+	}
+	if _, err := mount(dir, newFake(), Options{}); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("mount on a directory with a file: %v", err)
+	}
+}
+
+func TestMountOptions(t *testing.T) {
+	needMounts(t)
+	for name, o := range map[string]Options{
+		"read path":        {ReadPath: "fast"},
+		"a form twice":     {List: []layout.Form{layout.NPY, layout.NPY}},
+		"an unknown form":  {List: []layout.Form{200}},
+		"nothing to serve": {ReadPath: "passthrough"},
+	} {
+		src := newFake()
+		src.anonymous = true
+		if s, err := mount(t.TempDir(), src, o); err == nil {
+			t.Errorf("%s: mounted", name)
+			_ = s.Unmount()
+		}
+	}
+	many := newFake()
+	many.shards, many.epochs, many.most = 1<<30, 1<<30, 1<<30
+	if s, err := mount(t.TempDir(), many, Options{}); err == nil {
+		t.Error("a tree without numbers is mounted")
+		_ = s.Unmount()
+	}
+	anonymous := newFake()
+	anonymous.anonymous = true
+	if s := mounted(t, anonymous, Options{}); s.ReadPath() != "direct" || !strings.Contains(s.Reason(), "anonymous memory") {
+		t.Errorf("read path %s, reason %q", s.ReadPath(), s.Reason())
+	}
+}
+
+// TestProbe: asking what there is leaves nothing behind, and agrees with a mount.
+func TestProbe(t *testing.T) {
+	Probe()
+	before := openDescriptors(t)
+	entries, err := mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Probe()
+	if after := openDescriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if now, _ := mounts(); len(now) != len(entries) {
+		t.Errorf("%d mounts before, %d after", len(entries), len(now))
+	}
+	if c.Passthrough != (c.Reason == "") || c.Kernel == "" {
+		t.Errorf("%+v", c)
+	}
+	needMounts(t)
+	if s := mounted(t, newFake(), Options{}); (s.ReadPath() == "passthrough") != c.Passthrough {
+		t.Errorf("the mount reads by %s (%s), the probe says %+v", s.ReadPath(), s.Reason(), c)
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func copyProgram(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(path) })
+	return path
+}

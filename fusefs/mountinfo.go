@@ -1,0 +1,147 @@
+package fusefs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	mountName = "batchfs"
+	fsType    = "fuse." + mountName
+)
+
+// A mountEntry is one line of /proc/self/mountinfo.
+type mountEntry struct {
+	id, parent int
+	device     string // major:minor
+	path       string
+	fsType     string
+}
+
+// mounts reads what is mounted in this process's view of the file system.
+func mounts() ([]mountEntry, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read what is mounted: %w", err)
+	}
+	defer f.Close()
+	return parseMounts(f)
+}
+
+func parseMounts(r io.Reader) ([]mountEntry, error) {
+	var entries []mountEntry
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		if e, ok := parseMount(line); ok {
+			entries = append(entries, e)
+		}
+		if err == io.EOF {
+			return entries, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read what is mounted: %w", err)
+		}
+	}
+}
+
+// parseMount reads one line: id parent major:minor root path options, then any
+// number of optional fields, a dash, and type source options.
+func parseMount(line string) (mountEntry, bool) {
+	before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+	fields, rest := strings.Split(before, " "), strings.Split(after, " ")
+	if !ok || len(fields) < 6 || len(rest) < 1 {
+		return mountEntry{}, false
+	}
+	id, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return mountEntry{}, false
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return mountEntry{}, false
+	}
+	return mountEntry{id: id, parent: parent, device: fields[2], path: unescape(fields[4]), fsType: unescape(rest[0])}, true
+}
+
+// unescape undoes the kernel's escapes: a backslash and three octal digits for a
+// space, a tab, a newline, a hash or a backslash.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				out.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+	}
+	return out.String()
+}
+
+// topMount finds what one sees at a path: of the mounts that are stacked there, the
+// one that no other covers.
+func topMount(entries []mountEntry, path string) (mountEntry, bool) {
+	covered := map[int]bool{}
+	for _, e := range entries {
+		if e.path == path && e.parent != e.id {
+			covered[e.parent] = true
+		}
+	}
+	for _, e := range entries {
+		if e.path == path && !covered[e.id] {
+			return e, true
+		}
+	}
+	return mountEntry{}, false
+}
+
+// mountAt finds what is mounted at a path that realPath returned.
+func mountAt(path string) (mountEntry, bool, error) {
+	entries, err := mounts()
+	if err != nil {
+		return mountEntry{}, false, err
+	}
+	e, ok := topMount(entries, path)
+	return e, ok, nil
+}
+
+// maxLinks is how many links in a row may lead to a mountpoint, as in the kernel.
+const maxLinks = 40
+
+// realPath makes a mountpoint absolute and free of links, as the kernel lists it.
+// It asks nothing of what is mounted there: that may be dead, or hang.
+func realPath(mountpoint string) (string, error) {
+	if mountpoint == "" {
+		return "", fmt.Errorf("the mountpoint is empty")
+	}
+	for range maxLinks {
+		abs, err := filepath.Abs(mountpoint)
+		if err != nil {
+			return "", err
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, filepath.Base(abs))
+		target, err := os.Readlink(path)
+		if err != nil { // no link, or nothing there: for the caller to find out
+			return path, nil
+		}
+		if mountpoint = target; !filepath.IsAbs(target) {
+			mountpoint = filepath.Join(dir, target)
+		}
+	}
+	return "", fmt.Errorf("%s: too many links", mountpoint)
+}

@@ -1,0 +1,121 @@
+package fusefs
+
+import (
+	"math"
+	"testing"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestNumbersBijection sweeps a whole tree: every node has a number of its own, and
+// numbers that are nobody's are refused.
+func TestNumbersBijection(t *testing.T) {
+	n, err := newNumbers(3, 4, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[uint64]node{}
+	visit := func(x node) {
+		t.Helper()
+		id := n.id(x)
+		if other, taken := seen[id]; taken {
+			t.Fatalf("%+v and %+v share number %d", x, other, id)
+		}
+		seen[id] = x
+		if back, ok := n.node(id); !ok || back != x {
+			t.Fatalf("%+v is number %d, which is %+v, %v", x, id, back, ok)
+		}
+	}
+	for k := root; k < singles; k++ {
+		visit(node{kind: k})
+	}
+	for s := range 3 {
+		visit(node{kind: shardDir, key: engine.Key{Shard: s}})
+		for e := range 4 {
+			visit(node{kind: epochDir, key: engine.Key{Shard: s, Epoch: e}})
+			visit(node{kind: epochDoc, key: engine.Key{Shard: s, Epoch: e}})
+			for b := range 5 {
+				for _, f := range layout.Forms() {
+					visit(node{kind: batchFile, key: engine.Key{Shard: s, Epoch: e, Batch: b}, form: f})
+				}
+			}
+		}
+	}
+	for id := range n.end + 100 {
+		if _, ok := n.node(id); ok != (seen[id] != node{} || id == 1) {
+			t.Errorf("number %d: exists %v", id, ok)
+		}
+	}
+	if _, ok := n.node(math.MaxUint64); ok {
+		t.Error("the number that go-fuse keeps for itself names a node")
+	}
+}
+
+// TestNumbersStable pins numbers: they are inode numbers, and those are promised to
+// be the same after a remount. A change here is one that users see.
+func TestNumbersStable(t *testing.T) {
+	n, err := newNumbers(8, 100, 626)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, x := range map[uint64]node{
+		1:         {kind: root},
+		2:         {kind: datasetDoc},
+		9:         {kind: errorsDoc},
+		32:        {kind: shardDir},
+		40:        {kind: epochDir},
+		840:       {kind: epochDoc},
+		1640:      {kind: batchFile},
+		1_838_317: {kind: batchFile, key: engine.Key{Shard: 3, Epoch: 25, Batch: 625}, form: layout.Form(2)},
+	} {
+		if got := n.id(x); got != want {
+			t.Errorf("%+v is number %d, want %d", x, got, want)
+		}
+	}
+}
+
+func TestNumbersTooMany(t *testing.T) {
+	for _, c := range []struct {
+		shards, epochs, batches int
+		ok                      bool
+	}{
+		{1 << 20, 1 << 20, 1 << 16, true},
+		{1 << 30, 1 << 30, 0, true},
+		{1 << 20, 1 << 20, 1 << 20, false},
+		{1 << 32, 1 << 32, 1, false},
+		{math.MaxInt, 1, 1, false},
+		{math.MaxInt, math.MaxInt, math.MaxInt, false},
+		{-1, 1, 1, false},
+	} {
+		n, err := newNumbers(c.shards, c.epochs, c.batches)
+		if (err == nil) != c.ok {
+			t.Errorf("%+v: error %v", c, err)
+		}
+		if err == nil && n.end > maxID {
+			t.Errorf("%+v: numbers up to %d", c, n.end)
+		}
+	}
+}
+
+func FuzzNumbers(f *testing.F) {
+	f.Add(uint64(1), 3, 4, 5)
+	f.Add(uint64(1<<40), 1000, 100, 100_000)
+	f.Add(uint64(math.MaxUint64), 1, 1, 1)
+	f.Fuzz(func(t *testing.T, id uint64, shards, epochs, batches int) {
+		n, err := newNumbers(shards, epochs, batches)
+		if err != nil {
+			return
+		}
+		x, ok := n.node(id)
+		if !ok {
+			return
+		}
+		if back := n.id(x); back != id {
+			t.Fatalf("number %d is %+v, which is number %d", id, x, back)
+		}
+		if x.key.Shard >= max(shards, 1) || x.key.Epoch >= max(epochs, 1) || x.key.Batch >= max(batches, 1) {
+			t.Fatalf("number %d is outside of the tree: %+v", id, x)
+		}
+	})
+}

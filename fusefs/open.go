@@ -1,0 +1,116 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+)
+
+// Open opens a file for reading. It is the only request that waits: for the batch
+// to be made, until the process that asks is interrupted.
+func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n, ok := f.tree.node(in.NodeId)
+	switch {
+	case !ok:
+		return fuse.ENOENT
+	case in.Flags&unix.O_ACCMODE != unix.O_RDONLY || in.Flags&unix.O_TRUNC != 0:
+		return fuse.EROFS
+	case n.isDir():
+		return fuse.EISDIR
+	}
+	if !n.isControl() {
+		f.counters.opens.Add(1)
+	}
+	// The context must not outlive the request: go-fuse uses the channel again.
+	ctx := &fuse.Context{Caller: in.Caller, Cancel: cancel}
+	h, flags, err := f.open(ctx, in.NodeId, n)
+	if err != nil {
+		f.report(n, err)
+		return status(err)
+	}
+	// Nothing is written, so nothing is to be flushed.
+	out.OpenFlags = flags | fuse.FOPEN_NOFLUSH
+	if h.file != nil {
+		out.BackingID = h.file.backing
+	}
+	out.Fh = f.handles.add(h)
+	return fuse.OK
+}
+
+// open makes a handle and says how the kernel shall treat it.
+func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint32, error) {
+	switch {
+	case n.isControl():
+		// Its size is whatever it is by now: only direct I/O reads past what stat said.
+		return &handle{data: f.document(n), control: true}, fuse.FOPEN_DIRECT_IO, nil
+	case n.kind != batchFile:
+		return &handle{data: f.document(n)}, 0, nil
+	case !n.form.Large():
+		data, err := f.src.Small(ctx, n.key, n.form)
+		return &handle{data: data}, 0, err
+	}
+	opened, err := f.src.Open(ctx, n.key, n.form)
+	if err != nil {
+		return nil, 0, err
+	}
+	shared := f.files.add(id, opened)
+	if shared.backing != 0 {
+		return &handle{file: shared}, fuse.FOPEN_PASSTHROUGH, nil
+	}
+	return &handle{file: shared}, fuse.FOPEN_DIRECT_IO, nil
+}
+
+// report logs the errors that nobody else does: the engine reports bad samples and
+// want of memory itself.
+func (f *filesystem) report(n node, err error) {
+	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrClosed}
+	for _, e := range known {
+		if errors.Is(err, e) {
+			return
+		}
+	}
+	f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
+}
+
+// Read answers from the batch's own memory; the kernel copies it while the file is
+// open, and so while the memory is valid.
+func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+	h, ok := f.handles.get(in.Fh)
+	if !ok {
+		return nil, fuse.EBADF
+	}
+	if !h.control {
+		f.counters.reads.Add(1)
+	}
+	data := h.bytes()
+	from := min(in.Offset, uint64(len(data)))
+	to := min(from+uint64(in.Size), uint64(len(data)))
+	return fuse.ReadResultData(data[from:to]), fuse.OK
+}
+
+// Release closes a file that nobody has open or mapped any more.
+func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if h, ok := f.handles.remove(in.Fh); ok {
+		f.close(h)
+	}
+}
+
+func (f *filesystem) close(h *handle) {
+	if h.file != nil {
+		f.files.release(h.file)
+	}
+}
+
+// Flush and Fsync have nothing to write.
+func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.OK }
+
+func (f *filesystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
+
+// Lseek is about holes, and there are none: the kernel knows what to do without.
+func (f *filesystem) Lseek(<-chan struct{}, *fuse.LseekIn, *fuse.LseekOut) fuse.Status {
+	return fuse.ENOSYS
+}

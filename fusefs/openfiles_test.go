@@ -1,0 +1,174 @@
+package fusefs
+
+import (
+	"log/slog"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// fakeKernel registers backing files, and holds the file system to the kernel's
+// rules: an inode has one backing at a time.
+type fakeKernel struct {
+	mu     sync.Mutex
+	last   int32
+	live   map[int32]bool
+	refuse syscall.Errno
+	bad    int // ids that were given back without being held
+}
+
+func (k *fakeKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.refuse != 0 {
+		return 0, k.refuse
+	}
+	if k.live == nil {
+		k.live = map[int32]bool{}
+	}
+	k.last++
+	k.live[k.last] = true
+	return k.last, 0
+}
+
+func (k *fakeKernel) UnregisterBackingFd(id int32) syscall.Errno {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.live[id] {
+		k.bad++
+		return unix.ENOENT
+	}
+	delete(k.live, id)
+	return 0
+}
+
+func withKernel(t *testing.T, src *fakeSource, k *fakeKernel) *filesystem {
+	f := fakeFilesystem(t, src, passthrough)
+	f.files.kernel = k
+	f.log = slog.New(slog.DiscardHandler)
+	return f
+}
+
+// TestOpensShareBacking: concurrent opens of one inode get one backing id, and the
+// next one after the last release may get another.
+func TestOpensShareBacking(t *testing.T) {
+	src, k := newFake(), &fakeKernel{}
+	f := withKernel(t, src, k)
+	id := findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId
+	other := findPath(t, f, "shard-0/epoch-0/batch-00000.npy").NodeId
+	a, _ := openNode(f, id, 0)
+	b, _ := openNode(f, id, 0)
+	c, _ := openNode(f, other, 0)
+	if a.OpenFlags != fuse.FOPEN_PASSTHROUGH|fuse.FOPEN_NOFLUSH || a.BackingID == 0 {
+		t.Fatalf("flags %#x, backing %d", a.OpenFlags, a.BackingID)
+	}
+	if b.BackingID != a.BackingID || b.Fh == a.Fh {
+		t.Errorf("two opens: backings %d and %d, handles %d and %d", a.BackingID, b.BackingID, a.Fh, b.Fh)
+	}
+	if c.BackingID == a.BackingID {
+		t.Error("two inodes share a backing")
+	}
+	if _, live, _ := src.counts(); live != 2 {
+		t.Errorf("%d files are open for two inodes", live)
+	}
+	f.closeAll(a.Fh)
+	if !k.live[a.BackingID] {
+		t.Error("the backing went while an open was left")
+	}
+	f.closeAll(b.Fh, c.Fh)
+	if len(k.live) != 0 || k.bad != 0 {
+		t.Errorf("%d backings are left, %d were given back twice", len(k.live), k.bad)
+	}
+	if d, _ := openNode(f, id, 0); d.BackingID == 0 || d.BackingID == a.BackingID {
+		t.Errorf("a later open: backing %d, before %d", d.BackingID, a.BackingID)
+	}
+}
+
+// TestRegistrationRefused: what the kernel will not serve is read through the
+// daemon, by everybody who opens it meanwhile, even if the kernel changes its mind.
+func TestRegistrationRefused(t *testing.T) {
+	src, k := newFake(), &fakeKernel{refuse: unix.ENOMEM}
+	f := withKernel(t, src, k)
+	id := findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId
+	a, st := openNode(f, id, 0)
+	if !st.Ok() || a.OpenFlags != fuse.FOPEN_DIRECT_IO|fuse.FOPEN_NOFLUSH {
+		t.Fatalf("refused: %v, flags %#x", st, a.OpenFlags)
+	}
+	k.refuse = 0
+	b, _ := openNode(f, id, 0)
+	if b.OpenFlags != a.OpenFlags || b.BackingID != 0 {
+		t.Errorf("opens of one inode differ: flags %#x and %#x", a.OpenFlags, b.OpenFlags)
+	}
+	if got := f.files.refused(); got != 1 {
+		t.Errorf("%d refusals are counted", got)
+	}
+	f.closeAll(a.Fh, b.Fh)
+	if c, _ := openNode(f, id, 0); c.BackingID == 0 {
+		t.Error("passthrough is off for ever after one refusal")
+	}
+}
+
+// TestAnonymousFiles: files without a descriptor never reach the kernel.
+func TestAnonymousFiles(t *testing.T) {
+	src, k := newFake(), &fakeKernel{}
+	src.anonymous = true
+	f := withKernel(t, src, k)
+	a, _ := openNode(f, findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId, 0)
+	if a.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 || k.last != 0 || f.files.refused() != 0 {
+		t.Errorf("flags %#x, %d registrations, %d refused", a.OpenFlags, k.last, f.files.refused())
+	}
+}
+
+// TestOpensRace opens and closes a few inodes from many goroutines: at each moment
+// all opens of an inode have one backing, and nothing is left in the end.
+func TestOpensRace(t *testing.T) {
+	src, k := newFake(), &fakeKernel{}
+	f := withKernel(t, src, k)
+	var ids []uint64
+	for _, form := range []string{"nhwc", "npy", "png"} {
+		ids = append(ids, findPath(t, f, "shard-0/epoch-0/batch-00000."+form).NodeId)
+	}
+	var mu sync.Mutex
+	held := map[uint64]map[int32]int{} // by inode: backings and how many opens have them
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Go(func() {
+			for i := range 200 {
+				id := ids[(g+i)%len(ids)]
+				out, st := openNode(f, id, 0)
+				if !st.Ok() {
+					t.Errorf("open: %v", st)
+					return
+				}
+				mu.Lock()
+				if held[id] == nil {
+					held[id] = map[int32]int{}
+				}
+				held[id][out.BackingID]++
+				if len(held[id]) != 1 {
+					t.Errorf("inode %d is open with backings %v", id, held[id])
+				}
+				mu.Unlock()
+				if result, st := f.Read(nil, &fuse.ReadIn{Fh: out.Fh, Size: 10}, nil); !st.Ok() || result.Size() != 10 {
+					t.Errorf("read: %v, %d bytes", st, result.Size())
+				}
+				mu.Lock()
+				if held[id][out.BackingID]--; held[id][out.BackingID] == 0 {
+					delete(held[id], out.BackingID)
+				}
+				f.closeAll(out.Fh) // under the lock: the model and the table change together
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	if opened, live, twice := src.counts(); opened != 1600 || live != 0 || twice {
+		t.Errorf("%d opens, %d files left; closed twice: %v", opened, live, twice)
+	}
+	if len(k.live) != 0 || k.bad != 0 || len(f.files.byNode) != 0 || len(f.handles.open) != 0 {
+		t.Errorf("left: %d backings, %d bad, %d files, %d handles", len(k.live), k.bad, len(f.files.byNode), len(f.handles.open))
+	}
+}

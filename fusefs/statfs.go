@@ -1,0 +1,20 @@
+package fusefs
+
+import "github.com/hanwen/go-fuse/v2/fuse"
+
+// statBlock is the unit in which df counts.
+const statBlock = 4096
+
+// StatFs shows the memory of the mount: df's size is the limit, and what is used
+// is what batches and the index take now. Files are not counted, as a file system
+// that is always out of free ones would alarm those who watch.
+func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	total, free, _ := f.src.Usage()
+	*out = fuse.StatfsOut{
+		Bsize: statBlock, Frsize: statBlock, NameLen: 255,
+		Blocks: uint64(max(total, 0)) / statBlock,
+		Bfree:  uint64(max(free, 0)) / statBlock,
+	}
+	out.Bavail = out.Bfree
+	return fuse.OK
+}

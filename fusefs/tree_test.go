@@ -1,0 +1,167 @@
+package fusefs
+
+import (
+	"testing"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+func fakeTree(t *testing.T, src *fakeSource, list ...layout.Form) *tree {
+	t.Helper()
+	tr, err := newTree(src, list, src.classes != nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// walk lists a whole tree, and checks on the way that every name leads to the node
+// that it is listed for, and every directory back to its parent.
+func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string, n node)) {
+	t.Helper()
+	dirs := 0
+	for i := 0; ; i++ {
+		name, n, ok := tr.entry(dir, i)
+		if !ok {
+			break
+		}
+		if found, ok := tr.lookup(dir, name); !ok || found != n {
+			t.Errorf("%s/%s is listed as %+v and found as %+v, %v", path, name, n, found, ok)
+		}
+		if found, ok := tr.node(tr.numbers.id(n)); !ok || found != n {
+			t.Errorf("%s/%s is %+v, its number %+v, %v", path, name, n, found, ok)
+		}
+		visit(path+"/"+name, n)
+		if n.isDir() {
+			dirs++
+			if tr.parent(n) != dir {
+				t.Errorf("%s/%s is in %+v, not %+v", path, name, tr.parent(n), dir)
+			}
+			walk(t, tr, n, path+"/"+name, visit)
+		}
+	}
+	if got := tr.subdirs(dir); got != dirs {
+		t.Errorf("%s lists %d directories and counts %d", path, dirs, got)
+	}
+}
+
+func TestTreeListing(t *testing.T) {
+	src := newFake()
+	src.count = func(shard, epoch int) int { return (shard + epoch) % 4 }
+	tr := fakeTree(t, src, layout.NHWCForm, layout.JSON)
+	paths := map[string]node{}
+	walk(t, tr, node{kind: root}, "", func(path string, n node) {
+		if _, twice := paths[path]; twice {
+			t.Errorf("%s is listed twice", path)
+		}
+		paths[path] = n
+	})
+	files := 0
+	for s := range src.shards {
+		for e := range src.epochs {
+			files += 1 + 2*src.count(s, e)
+		}
+	}
+	want := 3 + len(controlNames) + src.shards + src.shards*src.epochs + files
+	if len(paths) != want {
+		t.Errorf("%d names, want %d", len(paths), want)
+	}
+	if n := paths["/shard-2/epoch-1/batch-00002.json"]; n != (node{kind: batchFile, key: engine.Key{Shard: 2, Epoch: 1, Batch: 2}, form: layout.JSON}) {
+		t.Errorf("a batch is %+v", n)
+	}
+}
+
+// TestTreeNames pins which names exist: all forms whether listed or not, and each
+// in one spelling only.
+func TestTreeNames(t *testing.T) {
+	src := newFake()
+	tr := fakeTree(t, src, layout.NHWCForm)
+	epoch := node{kind: epochDir, key: engine.Key{Shard: 2, Epoch: 3}}
+	shard := node{kind: shardDir, key: engine.Key{Shard: 2}}
+	for _, c := range []struct {
+		dir  node
+		name string
+		ok   bool
+	}{
+		{node{}, "dataset.json", true}, {node{}, "classes.txt", true}, {node{}, ".batchfs", true},
+		{node{}, "shard-0", true}, {node{}, "shard-2", true}, {node{}, "shard-3", false},
+		{node{}, "shard-00", false}, {node{}, "shard-01", false}, {node{}, "shard-+1", false}, {node{}, "shard--1", false},
+		{node{}, "shard-", false}, {node{}, "shard-1 ", false}, {node{}, "Shard-1", false}, {node{}, "", false},
+		{node{}, "shard-99999999999999999999", false}, {node{}, "shard-0x1", false}, {node{}, "epoch-0", false},
+		{node{}, "stats.json", false}, {node{}, ".git", false}, {node{}, "shard-1/epoch-0", false},
+		{node{kind: controlDir}, "stats.json", true}, {node{kind: controlDir}, "metrics", true},
+		{node{kind: controlDir}, "dataset.json", false},
+		{shard, "epoch-0", true}, {shard, "epoch-3", true}, {shard, "epoch-4", false}, {shard, "epoch-03", false}, {shard, "shard-0", false},
+		{epoch, "epoch.json", true}, {epoch, "batch-00004.nhwc", true}, {epoch, "batch-00005.nhwc", false},
+		{epoch, "batch-4.nhwc", false}, {epoch, "batch-000004.nhwc", false}, {epoch, "batch-00004", false}, {epoch, "batch-00004.bin", false},
+		{node{kind: datasetDoc}, "x", false},
+	} {
+		if _, ok := tr.lookup(c.dir, c.name); ok != c.ok {
+			t.Errorf("%+v/%q: exists %v", c.dir, c.name, ok)
+		}
+	}
+	for _, f := range layout.Forms() {
+		n, ok := tr.lookup(epoch, layout.BatchName(1)+"."+f.Ext())
+		if !ok || n.form != f {
+			t.Errorf("%s: %+v, %v", f, n, ok)
+		}
+	}
+}
+
+func TestTreeWithoutClasses(t *testing.T) {
+	src := newFake()
+	src.classes = nil
+	tr := fakeTree(t, src)
+	if _, ok := tr.lookup(node{}, "classes.txt"); ok {
+		t.Error("classes.txt exists without classes")
+	}
+	if _, ok := tr.node(tr.numbers.id(node{kind: classesDoc})); ok {
+		t.Error("the number of classes.txt is a node")
+	}
+	for i := 0; ; i++ {
+		name, _, ok := tr.entry(node{}, i)
+		if !ok {
+			break
+		}
+		if name == "classes.txt" {
+			t.Error("classes.txt is listed without classes")
+		}
+	}
+}
+
+// TestTreeBeyondPlan: a plan that promised fewer batches than it has must not make
+// numbers overlap.
+func TestTreeBeyondPlan(t *testing.T) {
+	src := newFake()
+	src.count = func(int, int) int { return src.most + 1 }
+	tr := fakeTree(t, src, layout.NHWCForm)
+	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(src.most)+".nhwc"); ok {
+		t.Error("a batch without a number exists")
+	}
+}
+
+func FuzzLookup(f *testing.F) {
+	for _, name := range []string{"shard-1", "epoch-0", "batch-00001.npy", "", ".", "batch-00000.labels.npy", "shard-\x00"} {
+		f.Add(name, uint64(1))
+		f.Add(name, uint64(60))
+	}
+	src := newFake()
+	tr, err := newTree(src, []layout.Form{layout.NHWCForm}, true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, name string, id uint64) {
+		dir, ok := tr.node(id)
+		if !ok {
+			return
+		}
+		n, ok := tr.lookup(dir, name)
+		if !ok {
+			return
+		}
+		if back, ok := tr.node(tr.numbers.id(n)); !ok || back != n {
+			t.Fatalf("%q is %+v, its number %+v, %v", name, n, back, ok)
+		}
+	})
+}

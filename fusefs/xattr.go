@@ -1,0 +1,80 @@
+package fusefs
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// An xattr is an extended attribute of every batch file. All of them are about the
+// tensor of the batch: in the file's own layout where it holds the tensor, else in
+// the mount's.
+type xattr struct {
+	name  string
+	value func(s layout.Spec, valid int) string
+}
+
+// xattrs are written as the batch's .json has them, the shape as "32,375,500,3".
+var xattrs = []xattr{
+	{"user.batchfs.shape", func(s layout.Spec, _ int) string {
+		d := s.Shape()
+		return fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3])
+	}},
+	{"user.batchfs.dtype", func(s layout.Spec, _ int) string { return s.DType.String() }},
+	{"user.batchfs.layout", func(s layout.Spec, _ int) string { return s.Order.String() }},
+	{"user.batchfs.valid", func(_ layout.Spec, valid int) string { return strconv.Itoa(valid) }},
+}
+
+func (f *filesystem) xattr(n node, name string) (string, bool) {
+	if n.kind != batchFile {
+		return "", false
+	}
+	for _, x := range xattrs {
+		if x.name == name {
+			spec := f.src.Spec(n.key)
+			spec.Order = n.form.OrderOf(spec.Order)
+			return x.value(spec, f.src.Valid(n.key)), true
+		}
+	}
+	return "", false
+}
+
+// GetXAttr reads an attribute.
+func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	n, ok := f.tree.node(header.NodeId)
+	if !ok {
+		return 0, fuse.ENOENT
+	}
+	value, ok := f.xattr(n, name)
+	if !ok {
+		return 0, fuse.ENOATTR
+	}
+	return put(dest, value)
+}
+
+// ListXAttr lists the names of a node's attributes.
+func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	n, ok := f.tree.node(header.NodeId)
+	if !ok {
+		return 0, fuse.ENOENT
+	}
+	var names string
+	if n.kind == batchFile {
+		for _, x := range xattrs {
+			names += x.name + "\x00"
+		}
+	}
+	return put(dest, names)
+}
+
+// put copies a value into the room the caller has. Without any room, go-fuse makes
+// of ERANGE what the caller asked for: the length.
+func put(dest []byte, value string) (uint32, fuse.Status) {
+	if len(dest) < len(value) {
+		return uint32(len(value)), fuse.ERANGE
+	}
+	return uint32(copy(dest, value)), fuse.OK
+}

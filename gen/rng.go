@@ -1,0 +1,39 @@
+package gen
+
+import "math/bits"
+
+// rng is the splitmix64 generator: its whole state is one number, so that every
+// image can have its own, computed from the seed and the image's index.
+type rng uint64
+
+// imageRNG is the generator for one image.
+func imageRNG(seed uint64, index int) rng {
+	r := rng(seed)
+	r = rng(r.next() + uint64(index))
+	return rng(r.next())
+}
+
+func (r *rng) next() uint64 {
+	*r += 0x9e3779b97f4a7c15
+	z := uint64(*r)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below is a number in [0, n), n > 0.
+func (r *rng) below(n int) int {
+	high, _ := bits.Mul64(r.next(), uint64(n))
+	return int(high)
+}
+
+// between is a number in [low, high]; low where there is none.
+func (r *rng) between(low, high int) int {
+	if high <= low {
+		return low
+	}
+	return low + r.below(high-low+1)
+}
+
+// chance is true in percent out of 100 cases.
+func (r *rng) chance(percent int) bool { return r.below(100) < percent }

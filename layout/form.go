@@ -1,0 +1,77 @@
+package layout
+
+// Form is one of the files in which a batch exists.
+type Form uint8
+
+const (
+	NHWCForm    Form = iota // the tensor's bytes
+	NCHWForm                // the same, in planes
+	NPY                     // NumPy format 1.0, data at byte Page
+	SafeTensors             // images with labels, ids, sizes and valid in one file
+	Labels                  // .npy, int64 [N]
+	IDs                     // .npy, int64 [N]
+	Sizes                   // .npy, int32 [N,2]
+	JSON                    // the batch described
+	PNG                     // a contact sheet
+	numForms
+)
+
+var forms = [numForms]string{
+	NHWCForm:    "nhwc",
+	NCHWForm:    "nchw",
+	NPY:         "npy",
+	SafeTensors: "safetensors",
+	Labels:      "labels.npy",
+	IDs:         "ids.npy",
+	Sizes:       "sizes.npy",
+	JSON:        "json",
+	PNG:         "png",
+}
+
+// Forms returns every form, in the order in which they are documented.
+func Forms() []Form {
+	all := make([]Form, numForms)
+	for i := range all {
+		all[i] = Form(i)
+	}
+	return all
+}
+
+// ParseForm finds a form by its extension, written without the leading dot.
+func ParseForm(ext string) (Form, bool) {
+	for f := range forms {
+		if forms[f] == ext {
+			return Form(f), true
+		}
+	}
+	return 0, false
+}
+
+// Ext is the form's extension, without the leading dot.
+func (f Form) Ext() string {
+	if f < numForms {
+		return forms[f]
+	}
+	return "unknown"
+}
+
+// String is Ext.
+func (f Form) String() string { return f.Ext() }
+
+// Tensor reports whether the form is one of the four that hold the tensor.
+func (f Form) Tensor() bool { return f <= SafeTensors }
+
+// Large reports whether the form needs the batch's pixels, and so lives in batch
+// memory: the tensor forms and the contact sheet.
+func (f Form) Large() bool { return f.Tensor() || f == PNG }
+
+// OrderOf is the order of the form's tensor where def is the mount's own.
+func (f Form) OrderOf(def Order) Order {
+	switch f {
+	case NHWCForm:
+		return NHWC
+	case NCHWForm:
+		return NCHW
+	}
+	return def
+}

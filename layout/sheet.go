@@ -1,0 +1,145 @@
+package layout
+
+// sheet is the arithmetic of a contact sheet: a grid of thumbnails, each a box
+// average of its sample by one integer factor. Everything follows from the Spec.
+type sheet struct {
+	scale          int // samples are shrunk by this factor
+	thumbW, thumbH int
+	cols, rows     int
+	chans          int // 1: gray, 3: RGB
+	width, height  int
+	png            stored
+}
+
+const (
+	sheetMargin     = 4    // pixels around each thumbnail
+	sheetBackground = 24   // nearly black, so that pictures stand out
+	sheetCell       = 192  // a thumbnail is at most this long,
+	sheetSmallCell  = 32   // but at least this where there are many,
+	sheetSide       = 2048 // so that the picture is about this wide
+	sheetMaxWidth   = 20000
+)
+
+func newSheet(s Spec) sheet {
+	across := ceilSqrt(s.N)
+	limit := min(max(sheetSide/max(across, 1), sheetSmallCell), sheetCell)
+	g := sheet{scale: 1, chans: 3, rows: 1, cols: 1, thumbW: sheetSmallCell, thumbH: sheetSmallCell}
+	if s.C == 1 {
+		g.chans = 1
+	}
+	if s.N > 0 && s.H > 0 && s.W > 0 {
+		g.scale = max(1, ceilDiv(max(s.H, s.W), limit))
+		g.thumbW, g.thumbH = ceilDiv(s.W, g.scale), ceilDiv(s.H, g.scale)
+		// As many columns as make a picture of about 4:3.
+		g.cols = ceilSqrt(ceilDiv(s.N*4*(g.thumbH+sheetMargin), 3*(g.thumbW+sheetMargin)))
+		g.cols = min(g.cols, s.N, sheetMaxWidth/(g.thumbW+sheetMargin))
+		g.rows = ceilDiv(s.N, g.cols)
+	}
+	g.width = sheetMargin + g.cols*(g.thumbW+sheetMargin)
+	g.height = sheetMargin + g.rows*(g.thumbH+sheetMargin)
+	g.png = newStored(g.width*g.chans, g.height)
+	return g
+}
+
+// SheetSize is the size of the contact sheet's file.
+func SheetSize(s Spec) int64 { return newSheet(s).png.size() }
+
+// PutSheet draws the contact sheet of a batch into dst, SheetSize(s) bytes, as a
+// PNG. pixels is the batch's tensor in s.Order and stays untouched. Slots from
+// valid on only repeat a sample; they are dimmed and struck through. Tensors of
+// other types than Uint8 have no picture; their sheet is empty. Nothing is
+// allocated that grows with the batch.
+func PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
+	g := newSheet(s)
+	dst = dst[:g.png.size()]
+	for y := range g.height {
+		row := g.png.row(dst, y)
+		for x := range row {
+			row[x] = sheetBackground
+		}
+	}
+	if s.DType == Uint8 && s.H > 0 && s.W > 0 {
+		each := int(s.SampleBytes())
+		for i := range s.N {
+			g.drawSample(dst, s, i, pixels[i*each:(i+1)*each], i >= valid)
+		}
+	}
+	g.png.finish(dst, g.width, g.height, g.chans)
+}
+
+// drawSample draws the thumbnail of slot i.
+func (g *sheet) drawSample(dst []byte, s Spec, i int, pix []byte, padded bool) {
+	left := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
+	top := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
+	var sums [3 * sheetCell]uint32
+	for ty := range g.thumbH {
+		clear(sums[:])
+		y0, y1 := ty*g.scale, min((ty+1)*g.scale, s.H)
+		for y := y0; y < y1; y++ {
+			g.addRow(sums[:], s, pix, y)
+		}
+		out := g.png.row(dst, top+ty)[left*g.chans:][:g.thumbW*g.chans]
+		g.putAverages(out, sums[:], s.W, y1-y0)
+		if padded {
+			g.strike(out, ty)
+		}
+	}
+}
+
+// addRow adds row y of a sample to the sums of the thumbnail's row it falls into.
+func (g *sheet) addRow(sums []uint32, s Spec, pix []byte, y int) {
+	for c := range min(g.chans, s.C) {
+		row, step := pix[y*s.W*s.C+c:], s.C
+		if s.Order == NCHW {
+			row, step = pix[(c*s.H+y)*s.W:], 1
+		}
+		at := 0
+		for x := range g.thumbW {
+			var sum uint32
+			for range min(g.scale, s.W-x*g.scale) {
+				sum += uint32(row[at])
+				at += step
+			}
+			sums[x*g.chans+c] += sum
+		}
+	}
+}
+
+// putAverages turns sums over boxes of the given number of rows into pixels.
+func (g *sheet) putAverages(out []byte, sums []uint32, w, rows int) {
+	for x := range g.thumbW {
+		n := uint32(min(g.scale, w-x*g.scale) * rows)
+		for c := range g.chans {
+			k := x*g.chans + c
+			out[k] = byte((sums[k] + n/2) / n)
+		}
+	}
+}
+
+// strike dims a row of a padded slot's thumbnail and puts a point of the diagonal
+// on it, so that padding shows on dark pictures too.
+func (g *sheet) strike(out []byte, ty int) {
+	for k := range out {
+		out[k] /= 3
+	}
+	x := ty * g.thumbW / g.thumbH
+	for k := x * g.chans; k < (x+1)*g.chans; k++ {
+		out[k] = 160
+	}
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// ceilSqrt is the smallest r with r*r >= n.
+func ceilSqrt(n int) int {
+	r := 0
+	for bit := 1 << 30; bit > 0; bit >>= 1 {
+		if (r+bit)*(r+bit) < n {
+			r += bit
+		}
+	}
+	if n <= 0 {
+		return 0
+	}
+	return r + 1
+}

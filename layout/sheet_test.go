@@ -1,0 +1,187 @@
+package layout
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math/rand/v2"
+	"testing"
+)
+
+// drawSheet makes a sheet in dirty memory and reads it back.
+func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []byte) {
+	t.Helper()
+	file := bytes.Repeat([]byte{0xAA}, int(SheetSize(s)))
+	PutSheet(file, s, pixels, valid)
+	r := bytes.NewReader(file)
+	img, err := png.Decode(r)
+	if err != nil {
+		t.Fatalf("%+v: %v", s, err)
+	}
+	if r.Len() != 0 {
+		t.Errorf("%+v: %d bytes behind the picture", s, r.Len())
+	}
+	if s.C == 1 {
+		if _, ok := img.(*image.Gray); !ok {
+			t.Errorf("%+v: gray became %T", s, img)
+		}
+	}
+	return img, file
+}
+
+func randomPixels(s Spec) []byte {
+	pixels := make([]byte, s.Bytes())
+	rng := rand.New(rand.NewPCG(uint64(s.N), uint64(s.W)))
+	for i := range pixels {
+		pixels[i] = byte(rng.Uint32())
+	}
+	return pixels
+}
+
+// wantThumb is a thumbnail's pixel computed the obvious way.
+func wantThumb(s Spec, pix []byte, g sheet, tx, ty, c int) uint8 {
+	sum, n := 0, 0
+	for y := ty * g.scale; y < min(s.H, (ty+1)*g.scale); y++ {
+		for x := tx * g.scale; x < min(s.W, (tx+1)*g.scale); x++ {
+			at := (y*s.W+x)*s.C + c
+			if s.Order == NCHW {
+				at = (c*s.H+y)*s.W + x
+			}
+			sum += int(pix[at])
+			n++
+		}
+	}
+	return uint8((sum + n/2) / n)
+}
+
+func TestSheet(t *testing.T) {
+	for _, s := range []Spec{
+		{N: 1, H: 1, W: 1, C: 3}, {N: 5, H: 7, W: 9, C: 1}, {N: 3, H: 200, W: 191, C: 3, Order: NCHW},
+		{N: 2, H: 401, W: 577, C: 3}, {N: 2, H: 193, W: 10, C: 1, Order: NCHW}, {N: 130, H: 70, W: 300, C: 3},
+		{N: 7, H: 1, W: 2000, C: 3}, {N: 2, H: 3000, W: 1, C: 3}, {N: 4096, H: 3, W: 40, C: 1}, {N: 3, H: 30, W: 20, C: 4},
+	} {
+		pixels := randomPixels(s)
+		img, _ := drawSheet(t, s, pixels, s.N)
+		g := newSheet(s)
+		if max(g.thumbW, g.thumbH) > sheetCell {
+			t.Errorf("%+v: thumbnails of %dx%d", s, g.thumbW, g.thumbH)
+		}
+		each := int(s.SampleBytes())
+		for i := range s.N {
+			x0 := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
+			y0 := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
+			for _, p := range []image.Point{{0, 0}, {g.thumbW - 1, 0}, {g.thumbW / 2, g.thumbH / 2}, {g.thumbW - 1, g.thumbH - 1}} {
+				r, gr, b, _ := img.At(x0+p.X, y0+p.Y).RGBA()
+				got := [3]uint8{uint8(r >> 8), uint8(gr >> 8), uint8(b >> 8)}
+				for c := range g.chans {
+					if want := wantThumb(s, pixels[i*each:(i+1)*each], g, p.X, p.Y, c); got[c] != want {
+						t.Fatalf("%+v: sample %d at %v: %v, channel %d should be %d", s, i, p, got, c, want)
+					}
+				}
+			}
+			if got := img.At(x0-1, y0-1); color.GrayModel.Convert(got) != (color.Gray{Y: sheetBackground}) {
+				t.Fatalf("%+v: margin is %v", s, got)
+			}
+		}
+	}
+}
+
+// The picture is the same for both orders of the same pixels.
+func TestSheetOrders(t *testing.T) {
+	s := Spec{N: 4, H: 50, W: 333, C: 3}
+	pixels := randomPixels(s)
+	turned := make([]byte, len(pixels))
+	each := int(s.SampleBytes())
+	for i := range s.N {
+		ToNCHW(turned[i*each:(i+1)*each], pixels[i*each:(i+1)*each], s.H, s.W, s.C)
+	}
+	_, a := drawSheet(t, s, pixels, 3)
+	s.Order = NCHW
+	_, b := drawSheet(t, s, turned, 3)
+	if !bytes.Equal(a, b) {
+		t.Error("NHWC and NCHW give different pictures")
+	}
+}
+
+// Padded slots look different, valid ones do not depend on them.
+func TestSheetPadded(t *testing.T) {
+	s := Spec{N: 2, H: 20, W: 30, C: 3}
+	pixels := bytes.Repeat([]byte{0xFF}, int(s.Bytes()))
+	img, _ := drawSheet(t, s, pixels, 1)
+	g := newSheet(s)
+	white, padded := 0, 0
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			switch r, _, _, _ := img.At(x, y).RGBA(); r >> 8 {
+			case 0xFF:
+				white++
+			case 0x55:
+				padded++
+			}
+		}
+	}
+	if white != g.thumbW*g.thumbH || padded == 0 || padded >= white {
+		t.Errorf("%d white and %d dimmed pixels in thumbnails of %dx%d", white, padded, g.thumbW, g.thumbH)
+	}
+}
+
+func TestSheetEmpty(t *testing.T) {
+	for _, s := range []Spec{{C: 3}, {C: 1}, {H: 375, W: 500, C: 3}, {N: 4, C: 3}, {N: 4, H: 8, C: 3}, {}} {
+		img, file := drawSheet(t, s, nil, 0)
+		if b := img.Bounds(); b.Dx() < 8 || b.Dy() < 8 || len(file) > 1<<16 {
+			t.Errorf("%+v: a picture of %v in %d bytes", s, b, len(file))
+		}
+	}
+	// Not a picture, but no failure either: floats are not drawn.
+	s := Spec{N: 2, H: 8, W: 8, C: 3, DType: Float32}
+	drawSheet(t, s, make([]byte, s.Bytes()), 2)
+}
+
+func TestSheetSizes(t *testing.T) {
+	for n := 0; n < 3000; n = n*5/4 + 1 {
+		for _, hw := range [][2]int{{1, 1}, {375, 500}, {1, 60000}, {60000, 1}, {1024, 2048}} {
+			s := Spec{N: n, H: hw[0], W: hw[1], C: 3}
+			g := newSheet(s)
+			if g.cols*g.rows < n || g.width*3+1 > maxStored {
+				t.Errorf("%+v: %d x %d thumbnails, %d pixels wide", s, g.cols, g.rows, g.width)
+			}
+			last := g.png.row(make([]byte, g.png.size()), g.height-1)
+			if len(last) != 3*g.width {
+				t.Errorf("%+v: rows of %d bytes", s, len(last))
+			}
+		}
+	}
+}
+
+func TestCeilSqrt(t *testing.T) {
+	for n := -1; n < 1000; n++ {
+		r := ceilSqrt(n)
+		if r*r < n || r > 0 && (r-1)*(r-1) >= n {
+			t.Errorf("ceilSqrt(%d) = %d", n, r)
+		}
+	}
+}
+
+// What PutSheet allocates does not depend on the pixels.
+func TestSheetAllocatesLittle(t *testing.T) {
+	s := Spec{N: 8, H: 300, W: 400, C: 3}
+	pixels := randomPixels(s)
+	file := make([]byte, SheetSize(s))
+	if n := testing.AllocsPerRun(5, func() { PutSheet(file, s, pixels, 8) }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkSheet(b *testing.B) {
+	for _, s := range []Spec{{N: 32, H: 375, W: 500, C: 3}, {N: 8, H: 1024, W: 2048, C: 3}, {N: 32, H: 375, W: 500, C: 3, Order: NCHW}} {
+		b.Run(fmt.Sprintf("%dx%d-%v", s.H, s.W, s.Order), func(b *testing.B) {
+			pixels, file := randomPixels(s), make([]byte, SheetSize(s))
+			b.SetBytes(s.Bytes())
+			for b.Loop() {
+				PutSheet(file, s, pixels, s.N)
+			}
+		})
+	}
+}

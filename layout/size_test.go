@@ -1,0 +1,317 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// npyFile is what the small reader below understands of a .npy file. The reader is
+// written from the format's description and shares nothing with the writer.
+type npyFile struct {
+	descr  string
+	shape  []int
+	header int // bytes in front of the data
+	data   []byte
+}
+
+var npyDict = regexp.MustCompile(`^\{'descr': '([^']+)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`)
+
+func readNPY(file []byte) (npyFile, error) {
+	if len(file) < 10 || string(file[:6]) != "\x93NUMPY" || file[6] != 1 || file[7] != 0 {
+		return npyFile{}, fmt.Errorf("no .npy 1.0 file")
+	}
+	end := 10 + int(file[8]) + int(file[9])<<8
+	if end > len(file) {
+		return npyFile{}, fmt.Errorf("header ends at %d of %d", end, len(file))
+	}
+	m := npyDict.FindSubmatch(file[10:end])
+	if m == nil {
+		return npyFile{}, fmt.Errorf("bad header %q", file[10:end])
+	}
+	f := npyFile{descr: string(m[1]), header: end, data: file[end:]}
+	for _, s := range strings.FieldsFunc(string(m[2]), func(r rune) bool { return r == ',' || r == ' ' }) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return npyFile{}, err
+		}
+		f.shape = append(f.shape, n)
+	}
+	return f, nil
+}
+
+func metaFor(n int) Meta {
+	m := Meta{Valid: max(0, n-1)}
+	for i := range n {
+		m.Labels = append(m.Labels, int64(i%3)-1)
+		m.IDs = append(m.IDs, int64(i)<<33+7)
+		m.Sizes = append(m.Sizes, [2]int32{int32(100 + i), int32(200 - i)})
+	}
+	return m
+}
+
+// writeFile makes a whole tensor file: pixels first, then the header, as the
+// engine does it. The header's bytes are dirty before, and nothing behind it may
+// change.
+func writeFile(t testing.TB, f Form, s Spec, m Meta) (file, pixels []byte) {
+	t.Helper()
+	file = bytes.Repeat([]byte{0xAA}, int(Size(f, s)))
+	at := DataOffset(f, s)
+	rng := rand.New(rand.NewPCG(1, uint64(s.N)))
+	for i := range file[at:] {
+		file[int(at)+i] = byte(rng.Uint32())
+	}
+	pixels = slices.Clone(file[at:])
+	PutHeader(f, s, file, m)
+	if !bytes.Equal(pixels, file[at:]) {
+		t.Errorf("%v %v: the header changed the pixels", f, s)
+	}
+	if int64(len(pixels)) != s.Bytes() {
+		t.Errorf("%v %v: room for %d bytes of pixels, want %d", f, s, len(pixels), s.Bytes())
+	}
+	if at%Page != 0 {
+		t.Errorf("%v %v: pixels at %d", f, s, at)
+	}
+	return file, pixels
+}
+
+func specs() []Spec {
+	var all []Spec
+	for d := Uint8; d <= Float32; d++ {
+		for _, o := range []Order{NHWC, NCHW} {
+			for _, c := range []int{1, 3} {
+				all = append(all,
+					Spec{3, 75, 101, c, d, o}, Spec{1, 1, 1, c, d, o}, Spec{7, 13, 1, c, d, o},
+					Spec{0, 375, 500, c, d, o}, Spec{0, 0, 0, c, d, o})
+			}
+		}
+	}
+	return append(all, Spec{1000, 2, 3, 3, Uint8, NHWC}, Spec{170, 5, 7, 3, Uint8, NHWC}, Spec{169, 5, 7, 3, Uint8, NCHW})
+}
+
+func TestHeaders(t *testing.T) {
+	for _, s := range specs() {
+		checkHeaders(t, s)
+	}
+}
+
+func FuzzHeaders(f *testing.F) {
+	f.Add(uint16(32), uint16(3), uint16(5), uint8(3), uint8(0), false)
+	f.Add(uint16(0), uint16(0), uint16(0), uint8(1), uint8(3), true)
+	f.Fuzz(func(t *testing.T, n, h, w uint16, c, d uint8, planar bool) {
+		s := Spec{N: int(n % 512), H: int(h), W: int(w), C: int(c%4) + 1, DType: DType(d % 4)}
+		if planar {
+			s.Order = NCHW
+		}
+		if s.Bytes() > 1<<22 {
+			t.Skip("more memory than a fuzzer should touch")
+		}
+		checkHeaders(t, s)
+	})
+}
+
+func checkHeaders(t *testing.T, s Spec) {
+	t.Helper()
+	m := metaFor(s.N)
+	checkNPY(t, s, m)
+	checkSafeTensors(t, s, m)
+	checkSmall(t, s, m)
+	for _, f := range []Form{NHWCForm, NCHWForm} {
+		file, pixels := writeFile(t, f, s, m)
+		if !bytes.Equal(file, pixels) {
+			t.Errorf("%v %v has a header", f, s)
+		}
+	}
+	if n := Size(JSON, s); n != -1 {
+		t.Errorf("Size(JSON) = %d", n)
+	}
+}
+
+func checkNPY(t *testing.T, s Spec, m Meta) {
+	t.Helper()
+	file, _ := writeFile(t, NPY, s, m)
+	f, err := readNPY(file)
+	if err != nil {
+		t.Fatalf("%v: %v", s, err)
+	}
+	descr := []string{"|u1", "<f2", "<V2", "<f4"}[s.DType]
+	shape := s.Shape()
+	if f.header != 4096 || f.descr != descr || !slices.Equal(f.shape, shape[:]) {
+		t.Errorf("%v: read back as %q %v, data at %d", s, f.descr, f.shape, f.header)
+	}
+}
+
+func checkSmall(t *testing.T, s Spec, m Meta) {
+	t.Helper()
+	files := map[Form][]byte{
+		Labels: AppendLabels(nil, m.Labels), IDs: AppendIDs(nil, m.IDs), Sizes: AppendSizes(nil, m.Sizes),
+	}
+	for form, file := range files {
+		if int64(len(file)) != Size(form, s) {
+			t.Errorf("%v %v: %d bytes, Size says %d", form, s, len(file), Size(form, s))
+		}
+		f, err := readNPY(file)
+		if err != nil {
+			t.Fatalf("%v %v: %v", form, s, err)
+		}
+		if f.header%64 != 0 || f.shape[0] != s.N {
+			t.Errorf("%v %v: header of %d, shape %v", form, s, f.header, f.shape)
+		}
+		checkSmallData(t, form, f, m)
+	}
+}
+
+func checkSmallData(t *testing.T, form Form, f npyFile, m Meta) {
+	t.Helper()
+	var want []byte
+	switch form {
+	case Labels:
+		want, _ = binary.Append(nil, binary.LittleEndian, m.Labels)
+	case IDs:
+		want, _ = binary.Append(nil, binary.LittleEndian, m.IDs)
+	case Sizes:
+		want, _ = binary.Append(nil, binary.LittleEndian, m.Sizes)
+	}
+	descr, dims := "<i8", 1
+	if form == Sizes {
+		descr, dims = "<i4", 2
+	}
+	if f.descr != descr || len(f.shape) != dims || dims == 2 && f.shape[1] != 2 || !bytes.Equal(f.data, want) {
+		t.Errorf("%v read back as %q %v", form, f.descr, f.shape)
+	}
+}
+
+type tensorEntry struct {
+	DType   string   `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+func checkSafeTensors(t *testing.T, s Spec, m Meta) {
+	t.Helper()
+	file, pixels := writeFile(t, SafeTensors, s, m)
+	start := 8 + int64(binary.LittleEndian.Uint64(file))
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(file[8:start], &header); err != nil || file[8] != '{' {
+		t.Fatalf("%v: header %q: %v", s, file[8:start], err)
+	}
+	if got := string(header["__metadata__"]); got != `{"layout":"`+s.Order.String()+`"}` {
+		t.Errorf("%v: metadata %s", s, got)
+	}
+	delete(header, "__metadata__")
+	shape := s.Shape()
+	want := []struct {
+		name, dtype string
+		elem        int64
+		shape       []int
+	}{
+		{"labels", "I64", 8, []int{s.N}}, {"ids", "I64", 8, []int{s.N}}, {"sizes", "I32", 4, []int{s.N, 2}},
+		{"valid", "I64", 8, []int{1}}, {"images", []string{"U8", "F16", "BF16", "F32"}[s.DType], Page, shape[:]},
+	}
+	if len(header) != len(want) {
+		t.Errorf("%v: tensors %v", s, header)
+	}
+	data, end := map[string][]byte{}, int64(0)
+	for _, w := range want {
+		var e tensorEntry
+		if err := json.Unmarshal(header[w.name], &e); err != nil {
+			t.Fatalf("%v: %s: %v", s, w.name, err)
+		}
+		if e.DType != w.dtype || !slices.Equal(e.Shape, w.shape) || e.Offsets[0] != end || (start+end)%w.elem != 0 {
+			t.Errorf("%v: %s is %+v after byte %d of data that starts at %d", s, w.name, e, end, start)
+		}
+		data[w.name], end = file[start+e.Offsets[0]:start+e.Offsets[1]], e.Offsets[1]
+	}
+	if start+end != int64(len(file)) {
+		t.Errorf("%v: tensors end at %d of %d", s, start+end, len(file))
+	}
+	all, _ := binary.Append(nil, binary.LittleEndian, m.Labels)
+	all, _ = binary.Append(all, binary.LittleEndian, m.IDs)
+	all, _ = binary.Append(all, binary.LittleEndian, m.Sizes)
+	all, _ = binary.Append(all, binary.LittleEndian, int64(m.Valid))
+	if !bytes.Equal(all, file[start:len(file)-len(pixels)]) || !bytes.Equal(data["images"], pixels) {
+		t.Errorf("%v: tensors hold other values", s)
+	}
+}
+
+// The order decides nothing about sizes, and neither does what the header says.
+func TestSizeFromSpecAlone(t *testing.T) {
+	for _, s := range specs() {
+		other := s
+		other.Order ^= 1
+		for _, f := range Forms() {
+			if Size(f, s) != Size(f, other) {
+				t.Errorf("%v: %d as %v, %d as %v", f, Size(f, s), s, Size(f, other), other)
+			}
+		}
+	}
+}
+
+// Slices that are too short must not stop a header from being written.
+func TestShortMeta(t *testing.T) {
+	s := Spec{N: 3, H: 1, W: 1, C: 3}
+	file := make([]byte, Size(SafeTensors, s))
+	PutHeader(SafeTensors, s, file, Meta{Labels: []int64{5}, Valid: 2})
+	at := DataOffset(SafeTensors, s) - smallTensorBytes(3)
+	want, _ := binary.Append(nil, binary.LittleEndian, []int64{5, -1, -1, -1, -1, -1, 0, 0, 0, 2})
+	if !bytes.Equal(file[at:DataOffset(SafeTensors, s)], want) {
+		t.Errorf("got %v", file[at:])
+	}
+}
+
+func TestHeadersAllocateNothing(t *testing.T) {
+	s := Spec{N: 32, H: 375, W: 500, C: 3}
+	m := metaFor(32)
+	buf := make([]byte, DataOffset(SafeTensors, s)+Page)
+	small := make([]byte, 0, Size(Sizes, s))
+	for name, f := range map[string]func(){
+		"npy":         func() { PutHeader(NPY, s, buf, m) },
+		"safetensors": func() { PutHeader(SafeTensors, s, buf, m) },
+		"labels":      func() { AppendLabels(small, m.Labels) },
+		"sizes":       func() { AppendSizes(small, m.Sizes) },
+		"size": func() {
+			for f := range numForms {
+				Size(f, s)
+			}
+		},
+	} {
+		if n := testing.AllocsPerRun(20, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func TestAppendKeepsWhatWasThere(t *testing.T) {
+	got := AppendSizes(AppendLabels([]byte("x"), []int64{1}), [][2]int32{{2, 3}})
+	want := slices.Concat([]byte("x"), AppendLabels(nil, []int64{1}), AppendSizes(nil, [][2]int32{{2, 3}}))
+	if !bytes.Equal(got, want) {
+		t.Error("appending changed the result")
+	}
+}
+
+func TestPad(t *testing.T) {
+	for _, c := range []struct {
+		doc  string
+		size int
+		want string
+	}{
+		{"{}\n", 6, "{}   \n"}, {"{}\n", 3, "{}\n"}, {"{}", 4, "{}  "}, {"", 2, "  "}, {"\n", 2, " \n"}, {"", 0, ""},
+	} {
+		doc := append(make([]byte, 0, 16), c.doc...)
+		copy(doc[:cap(doc)][len(doc):], "dirty dirty dirty")
+		got, err := Pad(doc, c.size)
+		if err != nil || string(got) != c.want {
+			t.Errorf("Pad(%q, %d) = %q, %v", c.doc, c.size, got, err)
+		}
+	}
+	if got, err := Pad([]byte("{}\n"), 2); err == nil {
+		t.Errorf("a document that is too long became %q", got)
+	}
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Builds batchfs: build.sh OUTPUT
+#
+# The image libraries are linked statically where the system has their archives, so
+# that the binary needs only libc; else dynamically. CGO_ENABLED=0 builds without
+# them, on Go's own decoders. TAGS adds build tags.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/libraries.sh
+
+output=$1
+tags=${TAGS:-}
+
+if [ "${CGO_ENABLED:-1}" != 0 ]; then
+	missing=
+	if has_compiler; then missing=$(missing_headers); else missing=compiler; fi
+	if [ -n "$missing" ]; then
+		# shellcheck disable=SC2086 # a list of words
+		printf 'build: error: not found: %s\nbuild: hint: %s\nbuild: hint: or without them, on slower decoders: CGO_ENABLED=0 make build\n' \
+			"$missing" "$(install_command $missing)" >&2
+		exit 1
+	fi
+	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive z; then
+		tags="$tags static"
+	fi
+	export CGO_ENABLED=1
+fi
+
+mkdir -p "$(dirname "$output")"
+go build -trimpath -tags "$tags" -o "$output" ./cmd/batchfs

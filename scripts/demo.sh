@@ -1,0 +1,62 @@
+#!/bin/sh
+# Shows batchfs at work: demo.sh BATCHFS
+#
+# Makes a small set of photos (or takes DATASET=dir), mounts it, looks around, reads an
+# epoch from another process, keeps a contact sheet to look at, and unmounts.
+set -eu
+
+batchfs=$1
+: "${IMAGES:=1024}"
+work=$PWD/demo
+mnt=$work/mnt
+sheet=$work/contact-sheet.png
+dataset=${DATASET:-$work/photos}
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+[ -t 1 ] || say() { printf '\n%s\n' "$*"; }
+run() { say "\$ $*"; "$@"; }
+
+mounted=
+finish() {
+	status=$?
+	trap - EXIT INT TERM
+	if [ -n "$mounted" ]; then
+		"$batchfs" umount "$mnt" || "$batchfs" umount --lazy "$mnt" || true
+	fi
+	rmdir "$mnt" 2>/dev/null || true
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+mkdir -p "$work"
+[ ! -d "$mnt" ] || "$batchfs" umount "$mnt" 2>/dev/null || true # left by a demo that was killed
+mkdir -p "$mnt"
+
+if [ -z "${DATASET:-}" ] && [ ! -f "$work/photos.$IMAGES" ]; then
+	rm -rf "$dataset" "$work"/photos.*
+	run "$batchfs" gen --out "$dataset" --images "$IMAGES" --classes 8
+	: >"$work/photos.$IMAGES"
+fi
+
+run "$batchfs" index "$dataset"
+run "$batchfs" mount --daemon --batch-size 32 --shards 2 --shuffle --seed 7 --log-level warn "$dataset" "$mnt"
+mounted=yes
+
+run ls "$mnt"
+say "\$ ls -l $mnt/shard-1/epoch-0 | head"
+# shellcheck disable=SC2012 # to be looked at
+ls -l "$mnt/shard-1/epoch-0" | head -n 12
+say "\$ head -c 400 $mnt/shard-1/epoch-0/batch-00000.json"
+head -c 400 "$mnt/shard-1/epoch-0/batch-00000.json"
+echo ' ...'
+
+say "One epoch, both shards, read by another process that touches every byte:"
+"$batchfs" read "$mnt/shard-0/epoch-0" "$mnt/shard-1/epoch-0"
+
+cp "$mnt/shard-0/epoch-0/batch-00000.png" "$sheet"
+chmod u+w "$sheet"
+run "$batchfs" stats "$mnt" </dev/null | cat
+run "$batchfs" umount "$mnt"
+mounted=
+printf '\nThe first batch as a picture: %s\n' "$sheet"

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Installs what is missing, on Debian and Ubuntu: deps.sh [build] [mount] [test]
+#
+# Nothing is asked of the network when nothing is missing. What only some tests need
+# may stay missing: those tests then skip, and say so. On other systems nothing is
+# installed; build.sh names what it misses.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/libraries.sh
+
+needed=
+wanted=
+need() { needed="$needed $*"; }
+want() { wanted="$wanted $*"; }
+
+has_module() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
+
+for purpose in "$@"; do
+	case $purpose in
+		build)
+			[ "${CGO_ENABLED:-1}" != 0 ] || continue
+			if has_compiler; then
+				for library in $(missing_headers); do need "$(package_of "$library")"; done
+			else
+				for library in compiler libjpeg libpng libwebp zlib; do need "$(package_of "$library")"; done
+			fi
+			;;
+		mount)
+			# Root mounts without it.
+			[ "$(id -u)" = 0 ] || command -v fusermount3 >/dev/null 2>&1 || need fuse3
+			;;
+		test)
+			command -v fusermount3 >/dev/null 2>&1 || want fuse3
+			command -v fio >/dev/null 2>&1 || want fio
+			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
+			has_module venv || want python3-venv
+			;;
+		*)
+			echo "deps: error: unknown purpose $purpose" >&2
+			exit 2
+			;;
+	esac
+done
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# install PACKAGE...: what apt-get prints is shown only when it fails.
+install() {
+	log=$(mktemp)
+	if DEBIAN_FRONTEND=noninteractive as_root apt-get install -y --no-install-recommends "$@" >"$log" 2>&1; then
+		rm -f "$log"
+		return 0
+	fi
+	cat "$log" >&2
+	rm -f "$log"
+	return 1
+}
+
+if [ -n "$needed$wanted" ] && command -v apt-get >/dev/null 2>&1; then
+	echo "installing:$needed$wanted"
+	# Without fresh lists the packages may still be found.
+	as_root apt-get update -qq >/dev/null 2>&1 || echo 'deps: the package lists could not be updated' >&2
+	if [ -n "$needed" ]; then
+		# shellcheck disable=SC2086 # lists of words
+		if ! install $needed; then
+			echo "deps: error: could not install$needed" >&2
+			exit 1
+		fi
+	fi
+	# shellcheck disable=SC2086
+	if [ -n "$wanted" ] && ! install $wanted; then
+		echo "deps: could not install$wanted; some tests will be skipped" >&2
+	fi
+fi
+
+# The safetensors library is no package of Debian's. It goes into an environment of
+# its own, beside the binary, which sees Debian's modules too.
+case " $* " in *' test '*)
+	if [ ! -x bin/python/bin/python3 ] || ! bin/python/bin/python3 -c 'import safetensors' >/dev/null 2>&1; then
+		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q safetensors; } >/dev/null 2>&1; then
+			rm -rf bin/python
+			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
+		fi
+	fi
+	;;
+esac

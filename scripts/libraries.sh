@@ -1,0 +1,62 @@
+# Which image libraries the compiler finds, for build.sh and deps.sh to read in.
+# shellcheck shell=sh
+
+: "${CC:=cc}"
+
+# has_compiler: is there a C compiler at all.
+has_compiler() { command -v "$CC" >/dev/null 2>&1; }
+
+# has_header FILE: can a C program include it.
+has_header() { printf '#include <stdio.h>\n#include <%s>\n' "$1" | "$CC" -E -x c - >/dev/null 2>&1; }
+
+# has_archive LIB: is there a libLIB.a to link statically.
+has_archive() {
+	case $("$CC" -print-file-name="lib$1.a") in /*) return 0 ;; *) return 1 ;; esac
+}
+
+# missing_headers: the libraries that cannot be compiled against, by their usual names.
+missing_headers() {
+	for pair in jpeglib.h:libjpeg png.h:libpng webp/decode.h:libwebp zlib.h:zlib; do
+		has_header "${pair%%:*}" || printf '%s ' "${pair##*:}"
+	done
+}
+
+# install_command LIBRARY...: how to get them with this system's package manager.
+install_command() {
+	packages=
+	for library in "$@"; do
+		packages="$packages $(package_of "$library")"
+	done
+	printf '%s%s\n' "$(installer)" "$packages"
+}
+
+installer() {
+	for known in 'apt-get:apt-get install' 'dnf:dnf install' 'zypper:zypper install' 'pacman:pacman -S' 'apk:apk add' 'brew:brew install'; do
+		if command -v "${known%%:*}" >/dev/null 2>&1; then
+			case ${known%%:*} in brew) printf '%s' "${known#*:}" ;; *) printf 'sudo %s' "${known#*:}" ;; esac
+			return
+		fi
+	done
+	printf 'install with your package manager:'
+}
+
+# package_of LIBRARY: its development package, named as this system names it.
+package_of() {
+	if command -v apt-get >/dev/null 2>&1; then
+		case $1 in
+			compiler) echo gcc libc6-dev ;; libjpeg) echo libjpeg-dev ;; libpng) echo libpng-dev ;; libwebp) echo libwebp-dev ;; zlib) echo zlib1g-dev ;;
+		esac
+	elif command -v dnf >/dev/null 2>&1 || command -v zypper >/dev/null 2>&1; then
+		case $1 in
+			compiler) echo gcc ;; libjpeg) echo libjpeg-turbo-devel ;; libpng) echo libpng-devel ;; libwebp) echo libwebp-devel ;; zlib) echo zlib-devel ;;
+		esac
+	elif command -v apk >/dev/null 2>&1; then
+		case $1 in
+			compiler) echo gcc musl-dev ;; libjpeg) echo libjpeg-turbo-dev ;; zlib) echo zlib-dev ;; *) echo "$1-dev" ;;
+		esac
+	else
+		case $1 in
+			compiler) echo gcc ;; libjpeg) echo libjpeg-turbo ;; *) echo "$1" ;;
+		esac
+	fi
+}

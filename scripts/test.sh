@@ -1,0 +1,51 @@
+#!/bin/sh
+# Runs all tests: with the race detector, on one processor, without cgo; then each
+# fuzz target for a moment. What was skipped, and why, is shown. It needs no network.
+set -eu
+cd "$(dirname "$0")/.."
+
+: "${FUZZTIME:=4s}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT INT TERM
+[ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
+export PATH
+
+say() { printf '\n== %s\n' "$*"; }
+
+# tests NAME ARGUMENT...: go test, showing one line a package, every skip with its
+# reason, and of a failure all but what passed.
+tests() {
+	say "$1"
+	shift
+	if go test -v -timeout 15m "$@" >"$log" 2>&1; then
+		grep -E '^(ok|\?)' "$log" | grep -v 'no test files' || true
+		grep -A 3 -E '^ *--- SKIP' "$log" | grep -E 'SKIP|_test\.go' || true
+	else
+		grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" || true
+		exit 1
+	fi
+}
+
+say 'gofmt and vet'
+unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
+if [ -n "$unformatted" ]; then
+	printf 'not formatted by gofmt:\n%s\n' "$unformatted"
+	exit 1
+fi
+go vet ./...
+CGO_ENABLED=0 go vet ./...
+
+tests 'all tests, with the race detector' -race ./...
+(export GOMAXPROCS=1 && tests 'on one processor' -p "$(nproc)" ./...)
+(export CGO_ENABLED=0 && tests "without cgo, on Go's own decoders" ./...)
+
+say "fuzzing, $FUZZTIME each"
+for package in $(go list ./...); do
+	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+		if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$package" >"$log" 2>&1; then
+			cat "$log"
+			exit 1
+		fi
+		echo "ok   $package $target"
+	done
+done

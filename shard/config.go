@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// What a plan can count. A dataset of this size would need terabytes for its index
+// alone; the limits are there so that no offset overflows.
+const (
+	MaxSamples   = 1 << 36   // samples of a dataset
+	MaxBatchSize = 1<<31 - 1 // samples of a batch
+	MaxEpochs    = 1 << 26   // epochs that have batches
+)
+
+// Config is what a plan depends on, and all it depends on.
+type Config struct {
+	Samples   int64 // in the dataset
+	Shards    int   // at most as many as there are samples
+	BatchSize int   // samples
+
+	Shuffle bool
+	Seed    uint64 // of the shuffle; without effect where there is none
+
+	StickToShard bool // a shard reads the same range in every epoch
+	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a batch of its own
+	LastBatch    LastBatch
+
+	// Raw says which samples are raw, for a shuffle that gives every batch the
+	// same mix of raw and encoded ones. nil: all samples are of one class.
+	Raw *RawSet
+}
+
+// ConfigError says what is wrong with a Config. Field is in the words of the
+// command line: "batch size" is its --batch-size.
+type ConfigError struct {
+	Field string // "batch size"
+	Rule  string // "at least 1"
+	Value string // what it was
+}
+
+// Error names the field, the rule and the value.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value)
+}
+
+// validate reports the first field that breaks its rule.
+func (c *Config) validate() error {
+	for _, check := range []error{
+		within("samples", c.Samples, MaxSamples),
+		within("shards", int64(c.Shards), MaxSamples),
+		within("batch size", int64(c.BatchSize), MaxBatchSize),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	switch {
+	case int64(c.Shards) > c.Samples:
+		rule := fmt.Sprintf("at most the number of samples, %d", c.Samples)
+		return &ConfigError{Field: "shards", Rule: rule, Value: strconv.Itoa(c.Shards)}
+	case c.LastBatch > Drop:
+		return &ConfigError{Field: "last batch", Rule: lastBatchRule, Value: c.LastBatch.String()}
+	case c.Raw != nil && c.Raw.Len() != c.Samples:
+		rule := fmt.Sprintf("a set over all %d samples", c.Samples)
+		return &ConfigError{Field: "raw", Rule: rule, Value: fmt.Sprintf("over %d", c.Raw.Len())}
+	}
+	return nil
+}
+
+// within checks 1 <= value <= most.
+func within(field string, value, most int64) error {
+	rule := "at least 1"
+	switch {
+	case value > most:
+		rule = fmt.Sprintf("at most %d", most)
+	case value >= 1:
+		return nil
+	}
+	return &ConfigError{Field: field, Rule: rule, Value: strconv.FormatInt(value, 10)}
+}

@@ -1,0 +1,50 @@
+package shard
+
+import (
+	"errors"
+	"testing"
+)
+
+// FuzzPlan asks any plan about any batch. What New accepts must hold together,
+// what it refuses must be explained.
+func FuzzPlan(f *testing.F) {
+	f.Add(int64(10), 3, 4, uint8(0), uint64(7), uint64(0), 2, 5, 0)
+	f.Add(int64(1), 1, 1, uint8(31), uint64(1), ^uint64(0), 0, 0, 0)
+	f.Add(int64(1281167), 8, 256, uint8(11), uint64(7), uint64(0b1011), 7, 99_999, 624)
+	f.Add(int64(MaxSamples), 1, 300, uint8(2), uint64(7), uint64(0), 0, MaxEpochs-1, 0)
+	f.Add(int64(5), 6, 0, uint8(255), uint64(0), uint64(0), -1, -1, -1)
+	f.Fuzz(func(t *testing.T, n int64, shards, batchSize int, settings uint8, seed, rawPattern uint64, shard, epoch, batch int) {
+		cfg := Config{Samples: n, Shards: shards, BatchSize: batchSize, Seed: seed,
+			StickToShard: settings&1 != 0, PadLastBatch: settings&2 != 0, Shuffle: settings&8 != 0, LastBatch: LastBatch(settings >> 4 & 3)}
+		if settings&4 != 0 && n < 1<<12 {
+			cfg.Raw = NewRawSet(n, func(id int64) bool { return rawPattern>>(id%64)&1 != 0 })
+		}
+		p, err := New(cfg)
+		if err != nil {
+			var bad *ConfigError
+			if !errors.As(err, &bad) || bad.Field == "" || bad.Rule == "" || bad.Value == "" {
+				t.Fatalf("unexplained: %v", err)
+			}
+			return
+		}
+		askAbout(t, p, shard, epoch, batch)
+	})
+}
+
+func askAbout(t *testing.T, p *Plan, shard, epoch, batch int) {
+	wantSlots, wantValid := p.Size(shard, epoch, batch)
+	exists := batch >= 0 && batch < p.Batches(shard, epoch)
+	if wantSlots > 1<<9 {
+		return // too large to look at here
+	}
+	slots, valid := p.Batch(shard, epoch, batch, nil)
+	if len(slots) != wantSlots || valid != wantValid || valid > len(slots) || !exists && len(slots) != 0 {
+		t.Fatalf("%d slots, %d valid; Size says %d, %d; exists: %v", len(slots), valid, wantSlots, wantValid, exists)
+	}
+	checkSlots(t, p, shard, slots, valid)
+	for j := 1; j < valid; j++ {
+		if before, slot := slots[j-1], slots[j]; slot.Epoch == before.Epoch && slot.Position != before.Position+1 {
+			t.Fatalf("%+v follows %+v", slot, before)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package shard
+
+// OrderVersion names the construction in the package comment. It changes with
+// any change that moves a sample, and with nothing else.
+const OrderVersion = "xor-feistel-8/1"
+
+// Order is the order of one epoch, with its keys derived: what to hold for
+// asking about many positions. It is a plain value.
+type Order struct {
+	samples uint64
+	shuffle bool
+	raw     *RawSet // nil: one class
+	spread  spread
+	all     permutation // of all samples; with two classes, of the encoded ones
+	rawOnly permutation
+}
+
+// What is permuted, as part of a permutation's key.
+const (
+	tagAll     = 0
+	tagRaw     = 1
+	tagEncoded = 2
+)
+
+// Order derives the order of an epoch.
+func (p *Plan) Order(epoch int) Order {
+	o := Order{samples: uint64(p.samples), shuffle: p.cfg.Shuffle}
+	seed, e := p.cfg.Seed, uint64(epoch)
+	switch {
+	case !o.shuffle:
+	case p.mixed:
+		raw := uint64(p.cfg.Raw.Count())
+		o.raw = p.cfg.Raw
+		o.spread = spread{chosen: raw, of: o.samples}
+		o.rawOnly = newPermutation(raw, seed, e, tagRaw)
+		o.all = newPermutation(o.samples-raw, seed, e, tagEncoded)
+	default:
+		o.all = newPermutation(o.samples, seed, e, tagAll)
+	}
+	return o
+}
+
+// ID is the sample at a position; -1 where there is no such position.
+func (o *Order) ID(position int64) int64 {
+	p := uint64(position)
+	switch {
+	case p >= o.samples:
+		return -1
+	case !o.shuffle:
+		return position
+	case o.raw == nil:
+		return int64(o.all.at(p))
+	}
+	raw, rank := o.spread.at(p)
+	if raw {
+		return o.raw.raw(int64(o.rawOnly.at(rank)))
+	}
+	return o.raw.encoded(int64(o.all.at(rank)))
+}
+
+// Position is where a sample stands, the inverse of ID; -1 where there is no such
+// sample.
+func (o *Order) Position(id int64) int64 {
+	x := uint64(id)
+	switch {
+	case x >= o.samples:
+		return -1
+	case !o.shuffle:
+		return id
+	case o.raw == nil:
+		return int64(o.all.find(x))
+	}
+	before := o.raw.before(id)
+	if o.raw.Contains(id) {
+		return int64(o.spread.chosenAt(o.rawOnly.find(uint64(before))))
+	}
+	return int64(o.spread.otherAt(o.all.find(uint64(id - before))))
+}
+
+// ID is the sample at a position of an epoch; -1 where there is none.
+func (p *Plan) ID(epoch int, position int64) int64 {
+	if epoch < 0 {
+		return -1
+	}
+	o := p.Order(epoch)
+	return o.ID(position)
+}
+
+// Position is where a sample stands in an epoch, the inverse of ID; -1 where
+// there is no such sample.
+func (p *Plan) Position(epoch int, id int64) int64 {
+	if epoch < 0 {
+		return -1
+	}
+	o := p.Order(epoch)
+	return o.Position(id)
+}

@@ -1,0 +1,304 @@
+package shard
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shuffled is a plan of one shard; rawEvery > 0 makes each sample raw whose id it
+// divides.
+func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
+	t.Helper()
+	cfg := Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed}
+	if rawEvery > 0 {
+		cfg.Raw = NewRawSet(n, func(id int64) bool { return id%rawEvery == 0 })
+	}
+	return mustPlan(t, cfg)
+}
+
+// The golden vectors pin the order. They were computed by an independent program,
+// written from the package comment in another language.
+//
+// DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run
+// reads. Where it must be, OrderVersion changes with it.
+func TestGolden(t *testing.T) {
+	if OrderVersion != "xor-feistel-8/1" {
+		t.Error("a new OrderVersion needs new golden vectors, and they a new version")
+	}
+	type golden struct {
+		Samples  int64   `json:"samples"`
+		Seed     uint64  `json:"seed"`
+		Epoch    int     `json:"epoch"`
+		RawEvery int64   `json:"raw_every"`
+		First    int64   `json:"first"`
+		IDs      []int64 `json:"ids"`
+	}
+	eachLine(t, "testdata/order.jsonl", func(line int, g golden) {
+		p, got := shuffled(t, g.Samples, g.Seed, g.RawEvery), []int64{}
+		for i := range g.IDs {
+			got = append(got, p.ID(g.Epoch, g.First+int64(i)))
+		}
+		if diff := cmp.Diff(g.IDs, got); diff != "" {
+			t.Errorf("line %d: (-want +got)\n%s", line, diff)
+		}
+	})
+}
+
+// Whole epochs, as the SHA-256 of their ids (int64, little endian). The same
+// warning holds.
+func TestGoldenEpochs(t *testing.T) {
+	for _, test := range []struct {
+		rawEvery int64
+		want     string
+	}{
+		{0, "956babcdd38c24ef558ffcdb35d43e9b60afda611da2dabe9e377cd3fa51ed6c"},
+		{10, "ceec3e7eef2681b0cd2c500788fedf8fb5678578bd51209d1e37f70cd1d6ceee"},
+	} {
+		const n = 100_000
+		order, data := shuffled(t, n, 7, test.rawEvery).Order(3), []byte(nil)
+		for p := range int64(n) {
+			data = binary.LittleEndian.AppendUint64(data, uint64(order.ID(p)))
+		}
+		sum := sha256.Sum256(data)
+		if got := hex.EncodeToString(sum[:]); got != test.want {
+			t.Errorf("raw every %d: %s, want %s", test.rawEvery, got, test.want)
+		}
+	}
+}
+
+func checkBijection(t *testing.T, p *Plan, epoch int) {
+	t.Helper()
+	seen := make([]bool, p.samples)
+	order := p.Order(epoch)
+	for position := range p.samples {
+		id := order.ID(position)
+		if id < 0 || id >= p.samples || seen[id] {
+			t.Fatalf("n %d, epoch %d: position %d holds %d, out of range or twice", p.samples, epoch, position, id)
+		}
+		seen[id] = true
+		if back := order.Position(id); back != position {
+			t.Fatalf("n %d, epoch %d: sample %d is at %d, Position says %d", p.samples, epoch, id, position, back)
+		}
+	}
+}
+
+func TestOrderIsAPermutation(t *testing.T) {
+	for n := int64(1); n <= 300; n++ {
+		checkBijection(t, shuffled(t, n, 5, 0), int(n))
+		checkBijection(t, shuffled(t, n, 5, 2+n%9), int(n))
+	}
+	for _, n := range []int64{511, 512, 513, 4095, 4096, 4097, 65_536, 100_003} {
+		checkBijection(t, shuffled(t, n, 6, 0), 100_000)
+		checkBijection(t, shuffled(t, n, 6, 10), 100_000)
+	}
+}
+
+// Any two of these orders agree about as often as chance would have it: in 1 of n
+// positions. So do the two classes' permutations.
+func TestSeedsAndEpochsDiffer(t *testing.T) {
+	const n = 4000
+	orders := []Order{}
+	for _, seed := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
+		for _, epoch := range []int{0, 1, 2, 100_000} {
+			orders = append(orders, shuffled(t, n, seed, 0).Order(epoch))
+		}
+	}
+	half := shuffled(t, 2*n, 0, 2).Order(0)
+	orders = append(orders, Order{samples: n, shuffle: true, all: half.all}, Order{samples: n, shuffle: true, all: half.rawOnly})
+	for i := range orders {
+		for j := range i {
+			same := 0
+			for p := range int64(n) {
+				if orders[i].ID(p) == orders[j].ID(p) {
+					same++
+				}
+			}
+			if same > 10 {
+				t.Errorf("orders %d and %d agree in %d of %d positions", i, j, same, n)
+			}
+		}
+	}
+}
+
+// excess is how many standard deviations a chi-square statistic lies above its
+// mean. The seeds are fixed, so a test that passes once passes always.
+func excess(counts []int, expected float64, freedom int) float64 {
+	sum := 0.0
+	for _, c := range counts {
+		sum += (float64(c) - expected) * (float64(c) - expected) / expected
+	}
+	return (sum - float64(freedom)) / math.Sqrt(2*float64(freedom))
+}
+
+// All orders of a few samples come equally often, over seeds and over epochs.
+func TestFewSamplesTakeEveryOrder(t *testing.T) {
+	const rounds = 12_000
+	for n, factorial := range map[int64]int{2: 2, 3: 6, 4: 24, 5: 120} {
+		bySeed, byEpoch := make([]int, factorial), make([]int, factorial)
+		for i := range rounds {
+			bySeed[rankOf(shuffled(t, n, uint64(i), 0), 0)]++
+			byEpoch[rankOf(shuffled(t, n, 1, 0), i)]++
+		}
+		for name, counts := range map[string][]int{"seeds": bySeed, "epochs": byEpoch} {
+			if z := excess(counts, float64(rounds)/float64(factorial), factorial-1); z > 4 {
+				t.Errorf("n %d over %s: chi-square is %.1f deviations above its mean", n, name, z)
+			}
+		}
+	}
+}
+
+// rankOf numbers the orders of n samples.
+func rankOf(p *Plan, epoch int) int {
+	order, ids, rank := p.Order(epoch), []int64{}, 0
+	for i := range p.samples {
+		ids = append(ids, order.ID(i))
+	}
+	for i, id := range ids {
+		below := 0
+		for _, later := range ids[i+1:] {
+			if later < id {
+				below++
+			}
+		}
+		rank = rank*(len(ids)-i) + below
+	}
+	return rank
+}
+
+// Over many seeds every position holds every sample equally often, with one class
+// and with two; and what follows a sample is any other, equally often.
+func TestPositionsAreUniform(t *testing.T) {
+	const n, seeds = 48, 6000
+	for _, rawEvery := range []int64{0, 4} {
+		held, steps := make([]int, n*n), make([]int, n)
+		for seed := range uint64(seeds) {
+			order := shuffled(t, n, seed, rawEvery).Order(int(seed % 7))
+			before := order.ID(n - 1)
+			for p := range int64(n) {
+				id := order.ID(p)
+				held[p*n+id]++
+				steps[(id-before+n)%n]++
+				before = id
+			}
+		}
+		if rawEvery > 0 {
+			checkClasses(t, held, n, seeds, rawEvery)
+			continue
+		}
+		if z := excess(held, seeds/float64(n), (n-1)*(n-1)); z > 4 {
+			t.Errorf("held: chi-square is %.1f deviations above its mean", z)
+		}
+		if z := excess(steps[1:], seeds*n/float64(n-1), n-2); z > 4 {
+			t.Errorf("steps: chi-square is %.1f deviations above its mean", z)
+		}
+	}
+}
+
+// checkClasses splits the counts by class: raw positions hold raw samples only,
+// and those equally often.
+func checkClasses(t *testing.T, held []int, n, seeds, rawEvery int64) {
+	t.Helper()
+	raw, encoded, r := []int{}, []int{}, n/rawEvery
+	for p := range n {
+		rawPosition := (p+1)*r/n > p*r/n
+		for id := range n {
+			count := held[p*n+id]
+			switch rawSample := id%rawEvery == 0; {
+			case rawSample != rawPosition:
+				if count != 0 {
+					t.Fatalf("position %d holds sample %d of the other class", p, id)
+				}
+			case rawSample:
+				raw = append(raw, count)
+			default:
+				encoded = append(encoded, count)
+			}
+		}
+	}
+	for _, class := range [][]int{raw, encoded} {
+		size := math.Sqrt(float64(len(class)))
+		if z := excess(class, float64(seeds)/size, int((size-1)*(size-1))); z > 4 {
+			t.Errorf("class of %v: chi-square is %.1f deviations above its mean", size, z)
+		}
+	}
+}
+
+// Every full batch of every epoch has its share of raw samples, to within one,
+// even one that runs over the end of the dataset.
+func TestEveryBatchHasTheSameMix(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 300 {
+		cfg := randomConfig(rng)
+		cfg.Shuffle = true
+		share := rng.Float64()
+		cfg.Raw = NewRawSet(cfg.Samples, func(int64) bool { return rng.Float64() < share })
+		if !cfg.PadLastBatch {
+			cfg.StickToShard = false // it would read one range over and over, not a window
+		}
+		p, epoch := mustPlan(t, cfg), rng.IntN(50)
+		n, r := float64(cfg.Samples), float64(cfg.Raw.Count())
+		for shard := range cfg.Shards {
+			for i := range p.Batches(shard, epoch) {
+				slots, valid := p.Batch(shard, epoch, i, nil)
+				raw := 0
+				for _, slot := range slots[:valid] {
+					if cfg.Raw.Contains(slot.ID) {
+						raw++
+					}
+				}
+				if want := float64(valid) * r / n; math.Abs(float64(raw)-want) >= 1 {
+					t.Fatalf("%s: batch %d of epoch %d has %d raw among %d, want about %.2f", describe(cfg), i, epoch, raw, valid, want)
+				}
+			}
+		}
+	}
+}
+
+// With samples of one class only, or without shuffle, a RawSet changes nothing.
+func TestOneClass(t *testing.T) {
+	const n = 50
+	for _, share := range []int64{0, n} {
+		raw := NewRawSet(n, func(id int64) bool { return id < share })
+		with := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true, Raw: raw})
+		without := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Shuffle: true})
+		a, _ := with.Batch(0, 1, 0, nil)
+		b, _ := without.Batch(0, 1, 0, nil)
+		if diff := cmp.Diff(b, a); diff != "" {
+			t.Errorf("%d raw: %s", share, diff)
+		}
+	}
+	raw := NewRawSet(n, func(id int64) bool { return id%2 == 0 })
+	plain := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Raw: raw})
+	for position := range int64(n) {
+		if plain.ID(4, position) != position || plain.Position(4, position) != position {
+			t.Fatalf("unshuffled position %d holds %d", position, plain.ID(4, position))
+		}
+	}
+}
+
+// The spread at sizes whose products need 128 bits.
+func TestSpread(t *testing.T) {
+	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, MaxSamples}, {MaxSamples - 1, MaxSamples}, {MaxSamples/3 + 1, MaxSamples}, {1 << 35, MaxSamples - 1}} {
+		for _, from := range []uint64{0, s.of / 3, s.of - min(s.of, 100)} {
+			for p := from; p < min(from+100, s.of); p++ {
+				chosen, rank := s.at(p)
+				back := s.otherAt
+				if chosen {
+					back = s.chosenAt
+				}
+				if got := back(rank); got != p {
+					t.Fatalf("%+v: place %d is rank %d, which is at %d", s, p, rank, got)
+				}
+			}
+		}
+		if chosen, rank := s.at(s.of - 1); !chosen || rank != s.chosen-1 {
+			t.Errorf("%+v: the last place is %v, rank %d", s, chosen, rank)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package shard
+
+import "math/bits"
+
+// golden is 2^64 over the golden ratio, made odd: SplitMix64's increment.
+const golden = 0x9e3779b97f4a7c15
+
+const (
+	rounds  = 8 // even: each step of encrypt and decrypt does two
+	minBits = 8
+)
+
+// permutation is P of the package comment, for one number of samples and one key.
+// Never change what it computes: it is part of the contract, see OrderVersion.
+type permutation struct {
+	n        uint64
+	lowBits  uint
+	lowMask  uint64
+	highMask uint64
+	keys     [rounds]roundKey
+}
+
+type roundKey struct {
+	add, mul uint64
+}
+
+// newPermutation derives the keys of a permutation of [0, n), n > 0.
+func newPermutation(n, seed, epoch, tag uint64) permutation {
+	width := uint(max(bits.Len64(n), minBits))
+	p := permutation{n: n, lowBits: width / 2}
+	p.lowMask = 1<<p.lowBits - 1
+	p.highMask = 1<<(width-p.lowBits) - 1
+	state := mix(seed + golden)
+	state = mix((state ^ epoch) + golden)
+	state = mix((state ^ tag) + golden)
+	for i := range p.keys {
+		state += golden
+		p.keys[i].add = mix(state)
+		state += golden
+		p.keys[i].mul = mix(state) | 1
+	}
+	return p
+}
+
+// at is the element at place x < n.
+func (p *permutation) at(x uint64) uint64 {
+	for {
+		if x = p.encrypt(x); x < p.n {
+			return x
+		}
+	}
+}
+
+// find is the place of element x < n.
+func (p *permutation) find(x uint64) uint64 {
+	for {
+		if x = p.decrypt(x); x < p.n {
+			return x
+		}
+	}
+}
+
+func (p *permutation) encrypt(x uint64) uint64 {
+	low, high, k := x&p.lowMask, x>>(p.lowBits&63), &p.keys
+	high ^= k[0].scramble(low) & p.highMask
+	low ^= k[1].scramble(high) & p.lowMask
+	high ^= k[2].scramble(low) & p.highMask
+	low ^= k[3].scramble(high) & p.lowMask
+	high ^= k[4].scramble(low) & p.highMask
+	low ^= k[5].scramble(high) & p.lowMask
+	high ^= k[6].scramble(low) & p.highMask
+	low ^= k[7].scramble(high) & p.lowMask
+	return high<<(p.lowBits&63) | low
+}
+
+func (p *permutation) decrypt(x uint64) uint64 {
+	low, high, k := x&p.lowMask, x>>(p.lowBits&63), &p.keys
+	low ^= k[7].scramble(high) & p.lowMask
+	high ^= k[6].scramble(low) & p.highMask
+	low ^= k[5].scramble(high) & p.lowMask
+	high ^= k[4].scramble(low) & p.highMask
+	low ^= k[3].scramble(high) & p.lowMask
+	high ^= k[2].scramble(low) & p.highMask
+	low ^= k[1].scramble(high) & p.lowMask
+	high ^= k[0].scramble(low) & p.highMask
+	return high<<(p.lowBits&63) | low
+}
+
+// scramble is F of the package comment. One 128-bit product, folded, carries every
+// bit of x into the low bits that are used: down through its upper word, up
+// through its lower.
+func (k *roundKey) scramble(x uint64) uint64 {
+	high, low := bits.Mul64(x^k.add, k.mul)
+	return high ^ low
+}
+
+// mix is SplitMix64's finalizer, a bijection.
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

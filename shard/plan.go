@@ -1,0 +1,116 @@
+package shard
+
+// Plan answers which samples are in any batch. It is immutable.
+type Plan struct {
+	cfg     Config
+	samples int64 // n
+	shards  int64 // k
+	batch   int64 // b
+	largest int64 // of a range: ceil(n/k), Z in the package comment
+	least   int64 // of a range: floor(n/k)
+	mixed   bool  // two classes, each with its own permutation
+}
+
+// New makes a plan. An error is a *ConfigError.
+func New(cfg Config) (*Plan, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	n, k := cfg.Samples, int64(cfg.Shards)
+	p := &Plan{
+		cfg:     cfg,
+		samples: n,
+		shards:  k,
+		batch:   int64(cfg.BatchSize),
+		largest: ceilDiv(n, k),
+		least:   n / k,
+	}
+	if cfg.Raw != nil {
+		p.mixed = cfg.Shuffle && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n
+	}
+	return p, nil
+}
+
+// Batches is the number of batches that a shard has in an epoch: the same for
+// all shards; 0 for a shard or an epoch that does not exist.
+func (p *Plan) Batches(shard, epoch int) int {
+	if !p.exists(shard, epoch) {
+		return 0
+	}
+	switch {
+	case p.cfg.LastBatch == Drop:
+		return int(p.least / p.batch)
+	case p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch:
+		return int(p.filledBefore(int64(epoch)+1) - p.filledBefore(int64(epoch)))
+	}
+	return int(ceilDiv(p.largest, p.batch))
+}
+
+// Range is the range of positions [lo, hi) that a shard reads in an epoch; 0, 0 for
+// a shard or an epoch that does not exist. In an unpadded plan it holds every slot
+// of the shard that has this epoch in Slot.Epoch.
+func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
+	if epoch < 0 || !p.isShard(shard) {
+		return 0, 0
+	}
+	x := int64(shard)
+	if !p.cfg.StickToShard {
+		x = (x + int64(epoch)%p.shards) % p.shards
+	}
+	return p.start(x), p.start(x + 1)
+}
+
+// Samples counts the slots that a shard delivers in an epoch, and the valid ones
+// among them.
+func (p *Plan) Samples(shard, epoch int) (total, valid int64) {
+	batches := int64(p.Batches(shard, epoch))
+	if batches == 0 {
+		return 0, 0
+	}
+	total = batches * p.batch
+	if p.onlyFull() {
+		return total, total
+	}
+	lo, hi := p.Range(shard, epoch)
+	if p.cfg.LastBatch == Partial {
+		return hi - lo, hi - lo
+	}
+	return total, hi - lo
+}
+
+// Size counts the slots of a batch, and the valid ones, which come first; 0, 0 for
+// a batch that does not exist. It computes no id.
+func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
+	if batch < 0 || batch >= p.Batches(shard, epoch) {
+		return 0, 0
+	}
+	if p.onlyFull() {
+		return int(p.batch), int(p.batch)
+	}
+	lo, hi := p.Range(shard, epoch)
+	left := hi - lo - int64(batch)*p.batch
+	valid = int(min(max(left, 0), p.batch))
+	if p.cfg.LastBatch == Partial {
+		return valid, valid
+	}
+	return int(p.batch), valid
+}
+
+// onlyFull: all batches are full, of valid slots.
+func (p *Plan) onlyFull() bool {
+	return p.cfg.LastBatch == Drop || p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch
+}
+
+// start is the first position of range x, for x up to and including k.
+func (p *Plan) start(x int64) int64 {
+	q, _ := mulDiv(uint64(p.samples), uint64(x), uint64(p.shards))
+	return int64(q)
+}
+
+func (p *Plan) isShard(shard int) bool {
+	return shard >= 0 && int64(shard) < p.shards
+}
+
+func (p *Plan) exists(shard, epoch int) bool {
+	return p.isShard(shard) && epoch >= 0 && epoch < MaxEpochs
+}

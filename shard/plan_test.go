@@ -1,0 +1,281 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func mustPlan(t testing.TB, cfg Config) *Plan {
+	t.Helper()
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatalf("%+v: %v", cfg, err)
+	}
+	return p
+}
+
+// randomConfig is any valid configuration of a few samples.
+func randomConfig(rng *rand.Rand) Config {
+	n := 1 + rng.Int64N(200)
+	cfg := Config{
+		Samples: n, Shards: 1 + rng.IntN(min(int(n), 12)), BatchSize: 1 + rng.IntN(40),
+		Shuffle: rng.IntN(2) == 0, Seed: rng.Uint64(),
+		StickToShard: rng.IntN(2) == 0, PadLastBatch: rng.IntN(2) == 0, LastBatch: LastBatch(rng.IntN(3)),
+	}
+	if rng.IntN(2) == 0 {
+		share := rng.Float64() * 1.2
+		cfg.Raw = NewRawSet(n, func(int64) bool { return rng.Float64() < share })
+	}
+	return cfg
+}
+
+// describe names a configuration in a failure.
+func describe(cfg Config) string {
+	raw := int64(-1)
+	if cfg.Raw != nil {
+		raw = cfg.Raw.Count()
+	}
+	cfg.Raw = nil
+	return fmt.Sprintf("%+v with %d raw", cfg, raw)
+}
+
+// readEpoch is all slots of a shard's epoch, the padded ones left out.
+func readEpoch(p *Plan, shard, epoch int) (valid []Slot) {
+	var slots []Slot
+	for i := range p.Batches(shard, epoch) {
+		var count int
+		slots, count = p.Batch(shard, epoch, i, slots)
+		valid = append(valid, slots[:count]...)
+	}
+	return valid
+}
+
+// Padded fill and partial read every sample exactly once an epoch as a valid
+// slot, so shards are disjoint; all shards have the same number of batches.
+func TestPaddedReadsEverySampleOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		cfg := randomConfig(rng)
+		cfg.PadLastBatch, cfg.LastBatch = true, LastBatch(rng.IntN(2))
+		p, epoch := mustPlan(t, cfg), rng.IntN(200_000)
+		times := make([]int, cfg.Samples)
+		for shard := range cfg.Shards {
+			if p.Batches(shard, epoch) != p.Batches(0, epoch) {
+				t.Fatalf("%s, epoch %d: batches differ between shards", describe(cfg), epoch)
+			}
+			for _, slot := range readEpoch(p, shard, epoch) {
+				times[slot.ID]++
+			}
+		}
+		for id, got := range times {
+			if got != 1 {
+				t.Fatalf("%s, epoch %d: sample %d read %d times", describe(cfg), epoch, id, got)
+			}
+		}
+	}
+}
+
+// Drop reads no sample twice in an epoch, padded or not, and all its batches are
+// full.
+func TestDropReadsNoSampleTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		cfg := randomConfig(rng)
+		cfg.PadLastBatch, cfg.LastBatch = true, Drop
+		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
+		seen := map[int64]bool{}
+		for shard := range cfg.Shards {
+			slots := readEpoch(p, shard, epoch)
+			if len(slots) != p.Batches(0, epoch)*cfg.BatchSize {
+				t.Fatalf("%s: %d slots", describe(cfg), len(slots))
+			}
+			for _, slot := range slots {
+				if seen[slot.ID] {
+					t.Fatalf("%s, epoch %d: sample %d read twice", describe(cfg), epoch, slot.ID)
+				}
+				seen[slot.ID] = true
+			}
+		}
+	}
+}
+
+// checkEpoch holds the slots of an epoch against everything else the plan says.
+func checkEpoch(t *testing.T, p *Plan, shard, epoch int) {
+	t.Helper()
+	var total, valid int64
+	for i := range p.Batches(shard, epoch) {
+		slots, count := p.Batch(shard, epoch, i, nil)
+		wantSlots, wantCount := p.Size(shard, epoch, i)
+		if len(slots) != wantSlots || count != wantCount {
+			t.Fatalf("batch %d has %d slots, %d valid; Size says %d, %d", i, len(slots), count, wantSlots, wantCount)
+		}
+		total, valid = total+int64(len(slots)), valid+int64(count)
+		checkSlots(t, p, shard, slots, count)
+	}
+	if wantTotal, wantValid := p.Samples(shard, epoch); total != wantTotal || valid != wantValid {
+		t.Fatalf("%d slots, %d valid; Samples says %d, %d", total, valid, wantTotal, wantValid)
+	}
+}
+
+func checkSlots(t *testing.T, p *Plan, shard int, slots []Slot, valid int) {
+	t.Helper()
+	for j, slot := range slots {
+		lo, hi := p.Range(shard, slot.Epoch)
+		switch {
+		case slot.Position < lo || slot.Position >= hi:
+			t.Fatalf("%+v outside the range %d-%d of its epoch", slot, lo, hi)
+		case p.ID(slot.Epoch, slot.Position) != slot.ID:
+			t.Fatalf("%+v: ID says %d", slot, p.ID(slot.Epoch, slot.Position))
+		case p.Position(slot.Epoch, slot.ID) != slot.Position:
+			t.Fatalf("%+v: Position says %d", slot, p.Position(slot.Epoch, slot.ID))
+		case j >= valid && slot.Position != hi-1:
+			t.Fatalf("%+v is padding, but not the range's last sample", slot)
+		}
+	}
+}
+
+func TestPlanAgreesWithItself(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 400 {
+		cfg := randomConfig(rng)
+		p, shard, epoch := mustPlan(t, cfg), rng.IntN(cfg.Shards), rng.IntN(100_001)
+		t.Run("", func(t *testing.T) {
+			t.Log(describe(cfg), "shard", shard, "epoch", epoch)
+			checkEpoch(t, p, shard, epoch)
+		})
+	}
+}
+
+// Batches asked for in any order, into a buffer in use, are those read in order.
+func TestRandomAccess(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for range 100 {
+		cfg := randomConfig(rng)
+		p, shard := mustPlan(t, cfg), rng.IntN(cfg.Shards)
+		type key struct{ epoch, batch int }
+		want, keys := map[key][]Slot{}, []key{}
+		for epoch := range 4 {
+			for i := range p.Batches(shard, epoch) {
+				k := key{epoch, i}
+				want[k], _ = p.Batch(shard, epoch, i, nil)
+				keys = append(keys, k)
+			}
+		}
+		other, buffer := mustPlan(t, cfg), make([]Slot, 1, 20)
+		for _, at := range rng.Perm(len(keys)) {
+			k := keys[at]
+			got, _ := other.Batch(shard, k.epoch, k.batch, buffer)
+			if diff := cmp.Diff(want[k], append([]Slot{}, got...)); diff != "" && len(got)+len(want[k]) > 0 {
+				t.Fatalf("%s, %+v: (-want +got)\n%s", describe(cfg), k, diff)
+			}
+		}
+	}
+}
+
+func TestWhatDoesNotExist(t *testing.T) {
+	for _, pad := range []bool{true, false} {
+		p := mustPlan(t, Config{Samples: 10, Shards: 3, BatchSize: 2, Shuffle: true, PadLastBatch: pad})
+		for _, at := range [][3]int{{-1, 0, 0}, {3, 0, 0}, {0, -1, 0}, {0, MaxEpochs, 0}, {0, 0, -1}, {0, 0, 2}, {math.MaxInt, math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt, math.MinInt}} {
+			if slots, valid := p.Batch(at[0], at[1], at[2], make([]Slot, 5)); len(slots) != 0 || valid != 0 {
+				t.Errorf("Batch(%v) has %d slots, %d valid", at, len(slots), valid)
+			}
+			if slots, valid := p.Size(at[0], at[1], at[2]); slots != 0 || valid != 0 {
+				t.Errorf("Size(%v) = %d, %d", at, slots, valid)
+			}
+		}
+		for _, position := range []int64{-1, 10, math.MaxInt64, math.MinInt64} {
+			if p.ID(0, position) != -1 || p.Position(0, position) != -1 {
+				t.Errorf("position or id %d exists", position)
+			}
+		}
+		if p.ID(-1, 0) != -1 || p.Position(-1, 0) != -1 {
+			t.Error("epoch -1 has an order")
+		}
+		if lo, hi := p.Range(3, 0); lo != 0 || hi != 0 {
+			t.Error("shard 3 of 3 has a range")
+		}
+		if lo, hi := p.Range(0, -1); lo != 0 || hi != 0 {
+			t.Error("epoch -1 has a range")
+		}
+		if total, valid := p.Samples(3, 0); total != 0 || valid != 0 {
+			t.Error("shard 3 of 3 has samples")
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	good := Config{Samples: 10, Shards: 3, BatchSize: 2}
+	mustPlan(t, good)
+	for _, test := range []struct {
+		change func(*Config)
+		field  string
+		want   string
+	}{
+		{func(c *Config) { c.Samples = 0 }, "samples", "samples must be at least 1, not 0"},
+		{func(c *Config) { c.Samples = -5 }, "samples", "samples must be at least 1, not -5"},
+		{func(c *Config) { c.Samples = MaxSamples + 1 }, "samples", "samples must be at most 68719476736, not 68719476737"},
+		{func(c *Config) { c.Shards = 0 }, "shards", "shards must be at least 1, not 0"},
+		{func(c *Config) { c.Shards = 11 }, "shards", "shards must be at most the number of samples, 10, not 11"},
+		{func(c *Config) { c.BatchSize = 0 }, "batch size", "batch size must be at least 1, not 0"},
+		{func(c *Config) { c.BatchSize = math.MinInt }, "batch size", fmt.Sprintf("batch size must be at least 1, not %d", math.MinInt)},
+		{func(c *Config) { c.LastBatch = 3 }, "last batch", "last batch must be fill, partial or drop, not LastBatch(3)"},
+		{func(c *Config) { c.Raw = NewRawSet(9, func(int64) bool { return true }) }, "raw", "raw must be a set over all 10 samples, not over 9"},
+	} {
+		cfg := good
+		test.change(&cfg)
+		_, err := New(cfg)
+		var bad *ConfigError
+		if !errors.As(err, &bad) || bad.Field != test.field || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestLastBatchWords(t *testing.T) {
+	for _, l := range []LastBatch{Fill, Partial, Drop} {
+		if got, err := ParseLastBatch(l.String()); got != l || err != nil {
+			t.Errorf("%v: %v, %v", l, got, err)
+		}
+	}
+	for _, word := range []string{"", "FILL", "LastBatch(3)"} {
+		if _, err := ParseLastBatch(word); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", word)) {
+			t.Errorf("%q: %v", word, err)
+		}
+	}
+}
+
+// The largest of everything overflows nothing.
+func TestLimits(t *testing.T) {
+	for _, shape := range []struct {
+		shards, batch int
+	}{{1, 1}, {1, 256}, {8, 1000}, {MaxSamples, 1}, {MaxSamples - 1, 7}, {1 << 20, 1<<16 + 1}, {3, MaxBatchSize}, {MaxSamples, MaxBatchSize}} {
+		for settings := range 12 {
+			cfg := Config{Samples: MaxSamples, Shards: shape.shards, BatchSize: shape.batch, Shuffle: true, Seed: 1,
+				StickToShard: settings&1 != 0, PadLastBatch: settings&2 != 0, LastBatch: LastBatch(settings / 4)}
+			p := mustPlan(t, cfg)
+			shard, epoch := shape.shards-1, MaxEpochs-1
+			last := p.Batches(shard, epoch) - 1
+			if last < 0 {
+				continue
+			}
+			if slots, _ := p.Size(shard, epoch, last); slots > 1<<17 {
+				at := p.seek(shard, p.consumed(epoch)+int64(last)*p.batch)
+				if lo, hi := p.Range(shard, at.epoch); at.position < lo || at.position >= hi || at.end != hi {
+					t.Errorf("%+v: %+v outside %d-%d", cfg, at, lo, hi)
+				}
+				continue
+			}
+			slots, valid := p.Batch(shard, epoch, last, nil)
+			checkSlots(t, p, shard, slots, valid)
+			if len(slots) > 0 && slots[0].Epoch < epoch {
+				t.Errorf("%+v: %+v lags behind epoch %d", cfg, slots[0], epoch)
+			}
+		}
+	}
+}

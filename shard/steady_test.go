@@ -1,0 +1,86 @@
+package shard
+
+import "testing"
+
+// imageNet is the plan of 8 shards that the benchmarks use.
+func imageNet(t testing.TB, change func(*Config)) *Plan {
+	t.Helper()
+	cfg := Config{Samples: 1281167, Shards: 8, BatchSize: 256, Shuffle: true, Seed: 7, PadLastBatch: true}
+	change(&cfg)
+	return mustPlan(t, cfg)
+}
+
+func mixed(cfg *Config) {
+	cfg.Raw = NewRawSet(cfg.Samples, func(id int64) bool { return id*2654435761%10 < 3 })
+}
+
+var steady = map[string]func(*Config){
+	"padded":   func(*Config) {},
+	"unpadded": func(cfg *Config) { cfg.PadLastBatch = false },
+	"sticking": func(cfg *Config) { cfg.PadLastBatch, cfg.StickToShard = false, true },
+	"partial":  func(cfg *Config) { cfg.LastBatch = Partial },
+	"mixed":    mixed,
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	for name, change := range steady {
+		t.Run(name, func(t *testing.T) {
+			p := imageNet(t, change)
+			buffer, epoch := make([]Slot, p.batch), 0
+			work := func() {
+				last := p.Batches(3, epoch) - 1 // where ranges end
+				slots, _ := p.Batch(3, epoch, last, buffer)
+				p.Size(3, epoch, last)
+				p.Samples(3, epoch)
+				if id := p.ID(epoch, slots[0].Position); p.Position(epoch, id) != slots[0].Position {
+					t.Error("Position is not ID's inverse")
+				}
+				epoch++
+			}
+			if got := testing.AllocsPerRun(100, work); got != 0 {
+				t.Errorf("%v allocations", got)
+			}
+		})
+	}
+}
+
+// One operation is one sample, of batches of 256.
+func BenchmarkBatch(b *testing.B) {
+	for name, change := range steady {
+		b.Run(name, func(b *testing.B) {
+			p := imageNet(b, change)
+			buffer, i := make([]Slot, p.batch), 0
+			b.ReportAllocs()
+			for done := 0; done < b.N; done += len(buffer) {
+				p.Batch(3, 1, i%600, buffer)
+				i++
+			}
+		})
+	}
+}
+
+// One operation is one sample, in the order of the positions.
+func BenchmarkOrder(b *testing.B) {
+	for name, change := range map[string]func(*Config){"one class": func(*Config) {}, "mixed": mixed} {
+		p := imageNet(b, change)
+		order := p.Order(1)
+		b.Run(name+"/ID", func(b *testing.B) {
+			for i := range b.N {
+				order.ID(int64(i) % p.samples)
+			}
+		})
+		b.Run(name+"/Position", func(b *testing.B) {
+			for i := range b.N {
+				order.Position(int64(i) % p.samples)
+			}
+		})
+	}
+}
+
+// A single sample of any epoch, keys and all.
+func BenchmarkPlanID(b *testing.B) {
+	p := imageNet(b, func(*Config) {})
+	for i := range b.N {
+		p.ID(i&0xffff, int64(i)%p.samples)
+	}
+}

@@ -1,0 +1,67 @@
+package shard
+
+// place is a place in the endless stream of a shard's unpadded reader.
+type place struct {
+	epoch    int   // of the range that it stands in: how many the stream has left behind
+	position int64 // in that range
+	end      int64 // of the range
+}
+
+// consumed is how much of its stream an unpadded shard has read before an epoch.
+func (p *Plan) consumed(epoch int) int64 {
+	e := int64(epoch)
+	switch p.cfg.LastBatch {
+	case Fill:
+		return p.filledBefore(e) * p.batch
+	case Partial:
+		return e * ceilDiv(p.largest, p.batch) * p.batch
+	}
+	batches := p.least / p.batch
+	if p.least%p.batch != 0 {
+		batches++ // one that was begun, and is dropped
+	}
+	return e * batches * p.batch
+}
+
+// filledBefore is T of the package comment: how many batches an unpadded Fill
+// delivers before epoch e.
+func (p *Plan) filledBefore(e int64) int64 {
+	switch {
+	case p.batch >= p.largest:
+		return e
+	case p.cfg.StickToShard:
+		return ceilDiv(p.largest*e, p.batch)
+	}
+	// batch < largest, so the product is under n+k.
+	return ceilDiv(p.samples*e, p.batch*p.shards)
+}
+
+// seek finds the sample number offset of a shard's stream.
+func (p *Plan) seek(shard int, offset int64) place {
+	if p.cfg.StickToShard {
+		lo, hi := p.Range(shard, 0)
+		size := hi - lo
+		return place{epoch: int(offset / size), position: lo + offset%size, end: hi}
+	}
+	absolute := p.start(int64(shard)) + offset
+	position := absolute % p.samples
+	x := p.rangeOf(position)
+	ranges := absolute/p.samples*p.shards + x
+	return place{epoch: int(ranges - int64(shard)), position: position, end: p.start(x + 1)}
+}
+
+// enter is the first sample of the range that a shard reads in an epoch.
+func (p *Plan) enter(shard, epoch int) place {
+	lo, hi := p.Range(shard, epoch)
+	return place{epoch: epoch, position: lo, end: hi}
+}
+
+// rangeOf is the range that holds a position: the largest x with floor(n·x/k) <=
+// position, that is with n·x/k < position+1.
+func (p *Plan) rangeOf(position int64) int64 {
+	q, rest := mulDiv(uint64(position)+1, uint64(p.shards), uint64(p.samples))
+	if rest == 0 {
+		q--
+	}
+	return int64(q)
+}
