@@ -37,7 +37,7 @@ func readIndex(f *os.File, src *source) (x *index, err error) {
 	}
 	l := &tableLoader{table: newStore(x.facts.Rows, x.facts.PathBytes), classes: len(x.classes)}
 	for _, group := range file.RowGroups() {
-		if err := l.group(file.Schema(), group); err != nil {
+		if err := l.group(file, group); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +54,7 @@ type tableLoader struct {
 	row     int // rows of the problem column so far
 }
 
-func (l *tableLoader) group(schema *parquet.Schema, group parquet.RowGroup) error {
+func (l *tableLoader) group(file *parquet.File, group parquet.RowGroup) error {
 	for _, c := range []struct {
 		name string
 		load func(parquet.Page) error
@@ -69,9 +69,12 @@ func (l *tableLoader) group(schema *parquet.Schema, group parquet.RowGroup) erro
 		{"mtime_ns", func(p parquet.Page) error { return loadInt64(&l.table.mtimes, p) }},
 		{"problem", l.problems},
 	} {
-		leaf, ok := schema.Lookup(c.name)
+		leaf, ok := file.Schema().Lookup(c.name)
 		if !ok || leaf.MaxDefinitionLevel > 0 || leaf.MaxRepetitionLevel > 0 {
 			return fmt.Errorf("column %q is missing or optional", c.name)
+		}
+		if err := checkCodec(file, leaf.ColumnIndex); err != nil {
+			return fmt.Errorf("column %q: %w", c.name, err)
 		}
 		if err := eachPage(group.ColumnChunks()[leaf.ColumnIndex], c.load); err != nil {
 			return fmt.Errorf("column %q: %w", c.name, err)

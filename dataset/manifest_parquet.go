@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // readParquet reads a manifest with one row a sample.
@@ -24,7 +25,7 @@ func readParquet(f *os.File, emit func(*record) error) (err error) {
 	if err != nil {
 		return err
 	}
-	columns, err := parquetColumns(file.Schema(), &rec)
+	columns, err := parquetColumns(file, &rec)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,22 @@ func openParquet(f *os.File) (*parquet.File, error) {
 		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 }
 
+// checkCodec refuses LZ4: the library's decoder takes any error for a buffer that
+// is too small, and doubles it until memory ends.
+func checkCodec(file *parquet.File, column int) error {
+	for _, group := range file.Metadata().RowGroups {
+		if column >= len(group.Columns) {
+			return errFooter
+		}
+		switch codec := group.Columns[column].MetaData.Codec; codec {
+		case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+		default:
+			return fmt.Errorf("compressed with %s; write it with snappy or zstd", codec)
+		}
+	}
+	return nil
+}
+
 // parquetColumn reads one column of interest into a record.
 type parquetColumn struct {
 	index  int
@@ -60,7 +77,7 @@ type parquetColumn struct {
 	next   int
 }
 
-func parquetColumns(schema *parquet.Schema, rec *record) ([]*parquetColumn, error) {
+func parquetColumns(file *parquet.File, rec *record) ([]*parquetColumn, error) {
 	var columns []*parquetColumn
 	for _, want := range []struct {
 		name   string
@@ -69,7 +86,7 @@ func parquetColumns(schema *parquet.Schema, rec *record) ([]*parquetColumn, erro
 		{"path", &rec.path}, {"label", &rec.label},
 		{"height", &rec.height}, {"width", &rec.width}, {"format", &rec.format},
 	} {
-		leaf, ok := schema.Lookup(want.name)
+		leaf, ok := file.Schema().Lookup(want.name)
 		if !ok && want.name == "path" {
 			return nil, errors.New(`no column "path"`)
 		}
@@ -78,6 +95,9 @@ func parquetColumns(schema *parquet.Schema, rec *record) ([]*parquetColumn, erro
 		}
 		if leaf.MaxRepetitionLevel > 0 {
 			return nil, fmt.Errorf("column %q is a list", want.name)
+		}
+		if err := checkCodec(file, leaf.ColumnIndex); err != nil {
+			return nil, fmt.Errorf("column %q: %w", want.name, err)
 		}
 		text := leaf.Node.Type().Kind() == parquet.ByteArray
 		switch {

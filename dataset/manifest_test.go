@@ -220,10 +220,15 @@ func TestBadParquetManifests(t *testing.T) {
 		write func(t *testing.T, path string)
 		words string
 	}{
-		"no path":   {func(t *testing.T, p string) { writeParquet(t, p, []noPath{{"a"}}) }, `no column "path"`},
-		"number":    {func(t *testing.T, p string) { writeParquet(t, p, []numberPath{{1}}) }, `column "path" is no text`},
-		"list":      {func(t *testing.T, p string) { writeParquet(t, p, []listPath{{[]string{"a"}}}) }, `column "path" is a list`},
-		"bool":      {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
+		"no path": {func(t *testing.T, p string) { writeParquet(t, p, []noPath{{"a"}}) }, `no column "path"`},
+		"number":  {func(t *testing.T, p string) { writeParquet(t, p, []numberPath{{1}}) }, `column "path" is no text`},
+		"list":    {func(t *testing.T, p string) { writeParquet(t, p, []listPath{{[]string{"a"}}}) }, `column "path" is a list`},
+		"bool":    {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
+		"LZ4": {func(t *testing.T, p string) {
+			if err := parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
+				t.Fatal(err)
+			}
+		}, `column "path": compressed with LZ4_RAW`},
 		"row named": {func(t *testing.T, p string) { writeParquet(t, p, []plain{{"a"}, {"b"}, {"c"}, {""}}) }, "row 4: path is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,4 +367,33 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 			t.Errorf("%s: %v", round, err)
 		}
 	}
+}
+
+func FuzzParquetManifest(f *testing.F) {
+	type line struct {
+		Path  string  `parquet:"path"`
+		Label *string `parquet:"label,dict"`
+		Width float64 `parquet:"width"`
+	}
+	p := newPlace(f)
+	for _, codec := range []parquet.WriterOption{parquet.Compression(&parquet.Snappy), parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1)} {
+		name := "c"
+		if err := parquet.WriteFile(p.path("m"), []line{{"a", &name, 1}, {"b", nil, 2}}, codec); err != nil {
+			f.Fatal(err)
+		}
+		data, err := os.ReadFile(p.path("m"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		file.Write(data)
+		_ = readParquet(file, func(*record) error { return nil })
+	})
 }

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 )
 
@@ -17,7 +18,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 		return err
 	}
 	if l.width != v.Header.Width || l.height != v.Header.Height {
-		return ErrMismatch
+		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
 	if l.compressed() {
 		return decodeRLE(dst, data[min(l.pixels, int64(len(data))):], v, &l)

@@ -11,7 +11,7 @@ type View struct {
 	Region      Region
 	Scale       int // 1; for JPEG also 2, 4 or 8
 	Color       Color
-	Orientation uint8 // the one to apply: 1 for none
+	Orientation uint8 // the one to apply: 1 for none, as always in formats that know none
 }
 
 // size is that of the region once it is upright.

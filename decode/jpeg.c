@@ -187,6 +187,7 @@ static void start(bfs_jpeg *j, const bfs_view *v)
     c->scale_denom = v->scale;
     c->dct_method = JDCT_ISLOW;
     c->do_fancy_upsampling = TRUE;
+    c->do_block_smoothing = FALSE; /* which would guess at scans that never came */
     c->progress = c->progressive_mode ? &j->progress : NULL;
     jpeg_start_decompress(c);
     if ((int64_t)v->x + v->w > c->output_width || (int64_t)v->y + v->h > c->output_height)
@@ -198,6 +199,29 @@ static void start(bfs_jpeg *j, const bfs_view *v)
  * much more on either side they are not among those that are kept. */
 enum { MARGIN = 2 };
 
+#if JPEG_LIB_VERSION >= 70
+#define SCALED(x) (x).DCT_h_scaled_size /* the same in both directions here */
+#define MIN_SCALED(c) (c)->min_DCT_h_scaled_size
+#else
+#define SCALED(x) (x).DCT_scaled_size
+#define MIN_SCALED(c) (c)->min_DCT_scaled_size
+#endif
+
+/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor
+ * alone. Chroma that its inverse transform has scaled otherwise than luma, and that
+ * must be upsampled still (4:1:1 at 1/2), would come out wrong. */
+static int can_crop(j_decompress_ptr c)
+{
+    for (int i = 0; i < c->num_components; i++) {
+        const jpeg_component_info *p = &c->comp_info[i];
+        const int full = c->max_h_samp_factor * MIN_SCALED(c) == p->h_samp_factor * SCALED(*p) &&
+                         c->max_v_samp_factor * MIN_SCALED(c) == p->v_samp_factor * SCALED(*p);
+        if (!full && SCALED(*p) != MIN_SCALED(c))
+            return 0;
+    }
+    return 1;
+}
+
 /* crop has libjpeg leave out what lies left and right of the region, and returns
  * how many pixels of its rows come before it. */
 static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
@@ -205,7 +229,7 @@ static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
     JDIMENSION from = v->x > MARGIN ? v->x - MARGIN : 0;
     JDIMENSION to = v->x + v->w + MARGIN;
     JDIMENSION n = (to < c->output_width ? to : c->output_width) - from;
-    if (n < c->output_width)
+    if (n < c->output_width && can_crop(c))
         jpeg_crop_scanline(c, &from, &n);
     else
         from = 0;

@@ -48,7 +48,7 @@ func (c *cJPEG) Close() {
 // and after upsampling, and, where the image comes in several scans, all of
 // its coefficients, 16 bits each.
 func jpegScratch(f *jpegFrame) int64 {
-	const fixed = 192 << 10 // tables, and the slack of libjpeg's pools
+	const fixed = 64 << 10 // tables, and the slack of libjpeg's pools
 	n := int64(fixed)
 	maxH, maxV := f.maxSampling()
 	for i := range f.components {

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/jpeg"
 	"io"
@@ -23,6 +24,9 @@ func (goJPEG) Decode(dst Image, data []byte, v View) error {
 		m, err := jpeg.Decode(jpegReader(data, &frame))
 		if err != nil {
 			return goError[jpeg.UnsupportedError](err)
+		}
+		if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != v.Header.Width || b.Dy() != v.Header.Height {
+			return fmt.Errorf("%w: image/jpeg reads another size", ErrMismatch)
 		}
 		source, err := jpegRows(m, &frame, v.Color)
 		if err != nil {
@@ -46,9 +50,6 @@ func jpegReader(data []byte, f *jpegFrame) io.Reader {
 }
 
 func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != f.width || b.Dy() != f.height {
-		return nil, corrupt("image/jpeg reads another size")
-	}
 	var gray, rgb row
 	switch m := m.(type) {
 	case *image.Gray:

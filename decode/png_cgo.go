@@ -28,6 +28,6 @@ func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 // pngScratch estimates what libpng and zlib allocate: two rows as stored and
 // one as converted, and the window to inflate.
 func pngScratch(width, height, bits int, interlaced bool) int64 {
-	const fixed = 128 << 10
+	const fixed = 64 << 10
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)
 }

@@ -2,19 +2,25 @@ package decode
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 )
 
-// goPNG decodes with image/png.
+// goPNG decodes with image/png, which sees only the chunks that make the pixels.
 type goPNG struct{ stateless }
 
 func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
 
 func (goPNG) Decode(dst Image, data []byte, v View) error {
+	critical, err := pngCritical(data)
+	if err != nil {
+		return err
+	}
 	return guarded(func() error {
-		m, err := png.Decode(bytes.NewReader(data))
+		m, err := png.Decode(critical)
 		if err != nil {
 			return goError[png.UnsupportedError](err)
 		}
@@ -27,9 +33,35 @@ func (goPNG) Decode(dst Image, data []byte, v View) error {
 	})
 }
 
+// pngCritical reads a PNG's critical chunks alone: image/png is stricter with the
+// others than they deserve here, and lets critical ones pass that it does not know.
+func pngCritical(data []byte) (io.Reader, error) {
+	var parts []io.Reader
+	kept := int64(0) // everything from here to p is to be read
+	for p := int64(len(pngSignature)); p < int64(len(data)); {
+		n, name, ok := pngHead(data, int(p))
+		end := p + pngOverhead + n
+		if !ok || end > int64(len(data)) {
+			return nil, endsEarly(true)
+		}
+		switch {
+		case data[p+4]&0x20 != 0: // a small first letter: ancillary
+			parts = append(parts, bytes.NewReader(data[kept:p]))
+			kept = end
+		case name == "IEND":
+			parts = append(parts, bytes.NewReader(data[kept:end]))
+			return io.MultiReader(parts...), nil
+		case name == "":
+			return nil, corrupt("an unknown critical chunk")
+		}
+		p = end
+	}
+	return nil, endsEarly(true)
+}
+
 func pngRows(m image.Image, h Header, c Color) (row, error) {
 	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
-		return nil, corrupt("image/png reads another size")
+		return nil, fmt.Errorf("%w: image/png reads another size", ErrMismatch)
 	}
 	var gray, rgb row
 	n := h.Width
@@ -67,13 +99,10 @@ func narrow(to, from []byte, pixels, channels, keep int) {
 	}
 }
 
-// paletteRGB returns a palette's colours as stored: alpha is not applied to them.
+// paletteRGB returns a palette's colours. They are opaque, since tRNS is not read.
 func paletteRGB(p color.Palette) (t [256][3]uint8) {
 	for i, c := range p {
-		switch c := c.(type) {
-		case color.RGBA:
-			t[i] = [3]uint8{c.R, c.G, c.B}
-		case color.NRGBA:
+		if c, ok := c.(color.RGBA); ok {
 			t[i] = [3]uint8{c.R, c.G, c.B}
 		}
 	}

@@ -23,6 +23,8 @@ func pngName(b []byte) string {
 	switch string(b) {
 	case "IHDR":
 		return "IHDR"
+	case "PLTE":
+		return "PLTE"
 	case "eXIf":
 		return "eXIf"
 	case "IDAT":

@@ -1,6 +1,9 @@
 package decode
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // pnmCodec reads PPM and PGM, raw and plain, of any maximum: samples become
 // round(v*255/maximum).
@@ -14,7 +17,7 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 		return err
 	}
 	if l.width != v.Header.Width || l.height != v.Header.Height {
-		return ErrMismatch
+		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
 	if l.plain {
 		return l.decodePlain(dst, data, v)

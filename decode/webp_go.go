@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 
 	"golang.org/x/image/webp"
@@ -34,7 +35,7 @@ func (goWebP) Decode(dst Image, data []byte, v View) error {
 
 func webpRows(m image.Image, h Header) (row, error) {
 	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
-		return nil, corrupt("x/image/webp reads another size")
+		return nil, fmt.Errorf("%w: x/image/webp reads another size", ErrMismatch)
 	}
 	switch m := m.(type) {
 	case *image.NRGBA:

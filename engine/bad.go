@@ -12,8 +12,9 @@ import (
 // badFiles remembers which files could not be read, so that each is reported once
 // and not read again until it changes.
 type badFiles struct {
-	mu    sync.Mutex
-	files map[int64]badFile
+	mu     sync.Mutex
+	files  map[int64]badFile
+	mended map[int64]bool // what the index says against these no longer holds
 }
 
 type badFile struct {
@@ -32,10 +33,17 @@ func (f *badFiles) lookup(id int64) (badFile, bool) {
 	return bad, ok
 }
 
-func (f *badFiles) forget(id int64) {
+func (f *badFiles) isMended(id int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mended[id]
+}
+
+func (f *badFiles) mend(id int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.files, id)
+	f.mended[id] = true
 }
 
 // stillBad returns why a sample is known to be unreadable, or nil when it is not,
@@ -44,14 +52,14 @@ func (e *Engine) stillBad(id int64) error {
 	bad, known := e.bad.lookup(id)
 	if !known {
 		problem := e.ds.Problem(int(id))
-		if problem == "" {
+		if problem == "" || e.bad.isMended(id) {
 			return nil
 		}
 		bad = badFile{seen: e.ds.Stat(int(id)), reason: fmt.Errorf("%s", problem), mendable: true}
 	}
 	if now, there := e.identity(id); there && now != bad.seen && (bad.mendable || e.ds.Same(int(id), now)) {
 		e.ds.Accept(int(id), now)
-		e.bad.forget(id)
+		e.bad.mend(id)
 		return nil
 	}
 	if !known {

@@ -47,6 +47,7 @@ type Engine struct {
 	asked    uint64            // counts batches that somebody began to wait for
 	idle     int               // batch workers without a batch
 	giving   int               // batches that were told to give way and still hold memory
+	decoding int               // samples being decoded, with scratch memory of their own
 	closed   bool
 	itemWork sync.Cond // a slot may be waiting to be decoded
 	takeWork sync.Cond // a batch may be waiting for a batch worker
@@ -74,7 +75,7 @@ func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	e.itemWork.L, e.takeWork.L, e.memory.L = &e.mu, &e.mu, &e.mu
 	e.meter.start = time.Now()
-	e.bad.files = map[int64]badFile{}
+	e.bad.files, e.bad.mended = map[int64]badFile{}, map[int64]bool{}
 	if err := e.checkSizes(); err != nil {
 		return nil, err
 	}
@@ -154,6 +155,9 @@ func (e *Engine) Close() error {
 	e.itemWork.Broadcast()
 	e.takeWork.Broadcast()
 	e.memory.Broadcast()
+	for _, b := range e.making {
+		b.progress.Signal()
+	}
 	e.mu.Unlock()
 	e.wait.Wait()
 

@@ -2,8 +2,8 @@ package engine
 
 import "cmp"
 
-// makeRoom frees some memory for the sake of a batch, or waits until memory that was already
-// told to give way has come back. It reports false when there is nothing left to
+// makeRoom frees some memory for the sake of a batch, or waits until some that is about to
+// be freed has come back. It reports false when there is nothing left to
 // give, or when nobody wants the batch now: prefetching takes only what is free.
 func (e *Engine) makeRoom(b *batch) bool {
 	if e.pool.Trim() > 0 {
@@ -18,7 +18,7 @@ func (e *Engine) makeRoom(b *batch) bool {
 		e.drop(victim)
 		return true
 	}
-	if e.giving > 0 {
+	if e.giving > 0 || e.decoding > 0 { // who calls is not decoding
 		e.memory.Wait()
 		return true
 	}
@@ -58,4 +58,23 @@ func (e *Engine) reserveScratch(b *batch, n int64) error {
 		}
 	}
 	return nil
+}
+
+// beginDecode charges what a codec will take while it decodes one image.
+func (e *Engine) beginDecode(b *batch, scratch int64) error {
+	if err := e.reserveScratch(b, scratch); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.decoding++
+	e.mu.Unlock()
+	return nil
+}
+
+func (e *Engine) endDecode(scratch int64) {
+	e.ledger.release(useScratch, scratch)
+	e.mu.Lock()
+	e.decoding--
+	e.memory.Broadcast()
+	e.mu.Unlock()
 }

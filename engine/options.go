@@ -102,6 +102,9 @@ func (o *Options) validate() error {
 			return check
 		}
 	}
+	if o.Epochs > shard.MaxEpochs {
+		return fmt.Errorf("epochs must be at most %d, not %d", shard.MaxEpochs, o.Epochs)
+	}
 	if (o.Height == 0) != (o.Width == 0) {
 		return fmt.Errorf("size must have both a height and a width, not %dx%d", o.Height, o.Width)
 	}

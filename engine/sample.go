@@ -85,12 +85,17 @@ func (w *worker) tryDecode(b *batch, slot int, id int64) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	extra := head.Scratch + int64(h)*int64(width)*int64(b.spec.C) // the codec's, and for turning
-	if err := w.engine.reserveScratch(b, extra); err != nil {
+	target := b.slotBytes(slot)
+	if b.spec.Order == layout.NCHW {
+		if target, err = w.grow(b, &w.planar, len(target)); err != nil {
+			return outcome{}, err
+		}
+	}
+	if err := w.engine.beginDecode(b, head.Scratch); err != nil {
 		return outcome{}, err
 	}
-	defer w.engine.ledger.release(useScratch, extra)
-	if err := w.decodeInto(b, slot, data, head, h, width); err != nil {
+	defer w.engine.endDecode(head.Scratch)
+	if err := w.decodeInto(b, slot, target, data, head, h, width); err != nil {
 		return outcome{}, err
 	}
 	return outcome{id: id, height: int32(h), width: int32(width)}, nil
@@ -100,21 +105,10 @@ func (w *worker) tryDecode(b *batch, slot int, id int64) (outcome, error) {
 func (w *worker) read(b *batch, id int64) ([]byte, error) {
 	e := w.engine
 	var refused error
-	grow := func(n int) []byte {
-		if more := int64(n) - w.input.Bytes(); more > 0 {
-			if refused = e.reserveScratch(b, more); refused != nil {
-				return nil
-			}
-			// The charge passes to settle, which knows what is really held.
-			defer e.ledger.release(useScratch, more)
-		}
-		buf, err := w.input.Grow(n)
-		if err != nil {
-			refused = fmt.Errorf("%w: %w", ErrNoMemory, err)
-		}
-		return buf
-	}
-	data, err := e.ds.Read(int(id), nil, grow)
+	data, err := e.ds.Read(int(id), nil, func(n int) (p []byte) {
+		p, refused = w.grow(b, &w.input, n)
+		return p
+	})
 	if refused != nil {
 		return nil, refused
 	}
@@ -140,16 +134,10 @@ func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err err
 	return h, w, nil
 }
 
-// decodeInto decodes an image into the top left of its slot and fills the rest.
-func (w *worker) decodeInto(b *batch, slot int, data []byte, head decode.Header, h, width int) error {
-	spec, pixels := b.spec, b.slotBytes(slot)
-	target := pixels
-	if spec.Order == layout.NCHW {
-		var err error
-		if target, err = w.planar.Grow(len(pixels)); err != nil {
-			return fmt.Errorf("%w: %w", ErrNoMemory, err)
-		}
-	}
+// decodeInto decodes an image into the top left of target and fills the rest.
+// target is the slot, or where the pixels are before they are turned into planes.
+func (w *worker) decodeInto(b *batch, slot int, target, data []byte, head decode.Header, h, width int) error {
+	spec := b.spec
 	stride := spec.W * spec.C
 	err := w.decoder.Decode(decode.Image{Pix: target, Stride: stride, Height: h, Width: width}, data, head)
 	if err != nil {
@@ -157,7 +145,7 @@ func (w *worker) decodeInto(b *batch, slot int, data []byte, head decode.Header,
 	}
 	fillMargins(target, stride, h, width*spec.C, w.engine.opts.Fill)
 	if spec.Order == layout.NCHW {
-		layout.ToNCHW(pixels, target, spec.H, spec.W, spec.C)
+		layout.ToNCHW(b.slotBytes(slot), target, spec.H, spec.W, spec.C)
 	}
 	return nil
 }

@@ -81,7 +81,10 @@ func (e *Engine) before(a, b *batch) bool {
 
 // urge makes way for a batch that somebody has begun to wait for.
 func (e *Engine) urge(b *batch) {
-	b.aside = false
+	if b.aside {
+		b.aside = false
+		e.itemWork.Broadcast() // its slots are to be had again
+	}
 	if b.state != queued {
 		return
 	}

@@ -60,7 +60,11 @@ func (e *Engine) findStream(k Key) *stream {
 		if s.head == k {
 			return s
 		}
-		if steps := e.steps(s.head, k, e.window()); steps > 0 && steps < nearest {
+		reach := e.window()
+		if !s.inOrder {
+			reach = e.opts.PrefetchDepth + 1 // nothing says yet that there is an order
+		}
+		if steps := e.steps(s.head, k, reach); steps > 0 && steps < nearest {
 			best, nearest = s, steps
 		}
 	}

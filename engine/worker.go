@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/batchfs/batchfs/decode"
@@ -47,7 +48,23 @@ func (w *worker) free() {
 	w.engine.ledger.release(useScratch, w.charged)
 }
 
-// settle makes the ledger agree with what the worker holds between samples.
+// grow makes one of the worker's buffers n bytes long, charged before it is there.
+func (w *worker) grow(b *batch, buf *pinned.Host, n int) ([]byte, error) {
+	if more := pinned.HostBytes(n) - buf.Bytes(); more > 0 {
+		if err := w.engine.reserveScratch(b, more); err != nil {
+			return nil, err
+		}
+		w.charged += more
+	}
+	p, err := buf.Grow(n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+	}
+	return p, nil
+}
+
+// settle makes the ledger agree with what the worker holds between samples: a
+// codec's scratch is only known when it is there.
 func (w *worker) settle() {
 	held := w.decoder.ScratchBytes() + w.input.Bytes() + w.planar.Bytes()
 	if more := held - w.charged; more > 0 {

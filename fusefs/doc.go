@@ -25,9 +25,9 @@
 //
 //   - large forms (tensors, contact sheets) by passthrough: the kernel reads and
 //     maps the batch's own memory, the daemon sees the open and the close;
-//   - large forms directly: the page cache is bypassed, requests of up to 1 MiB
-//     are answered from the batch's memory without a copy, and mapping works where
-//     the kernel can do it (Linux 6.6);
+//   - large forms directly: the page cache is bypassed, and requests of up to 1 MiB
+//     are answered from the batch's memory without a copy. Kernels before 6.6 cannot
+//     map such files; there, they go through the page cache;
 //   - documents and small arrays through the page cache, so that they can be
 //     mapped everywhere. What is below .batchfs is rendered when it is opened.
 //

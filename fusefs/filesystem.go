@@ -3,7 +3,6 @@ package fusefs
 import (
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
@@ -13,14 +12,15 @@ import (
 // inherited, so that a method go-fuse renames is an error of the compiler and not
 // silently "not supported".
 type filesystem struct {
-	src      source
-	tree     *tree
-	attrs    attributes
-	path     readPath
-	handles  handles
-	files    openFiles
-	counters counters
-	log      *slog.Logger
+	src       source
+	tree      *tree
+	attrs     attributes
+	path      readPath
+	viaDaemon uint32 // how large files are opened that the kernel does not serve itself
+	handles   handles
+	files     openFiles
+	counters  counters
+	log       *slog.Logger
 
 	dataset, classes, config []byte // documents that never change
 }
@@ -39,13 +39,13 @@ func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
 		return nil, err
 	}
 	f := &filesystem{
-		src: src, tree: t, path: path, log: o.Logger,
+		src: src, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
 		dataset: src.DatasetJSON(), classes: classes, config: o.Config,
 	}
 	f.attrs = attributes{
 		uid: o.UID, gid: o.GID,
 		fileMode: mode(o.FileMode, defaultFileMode), dirMode: mode(o.DirMode, defaultDirMode),
-		modTime: src.ModTime(), now: time.Now,
+		modTime: src.ModTime(),
 	}
 	f.files.log = o.Logger
 	return f, nil
@@ -55,6 +55,16 @@ func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
 func (f *filesystem) Init(s *fuse.Server) {
 	if f.path == passthrough {
 		f.files.kernel = s
+	}
+	f.adapt(s.KernelSettings().Flags64())
+}
+
+// adapt sends large files through the page cache on kernels that cannot share a
+// mapping of a file without it: mapping has to work, if more slowly.
+func (f *filesystem) adapt(kernel uint64) {
+	if kernel&fuse.CAP_DIRECT_IO_ALLOW_MMAP == 0 {
+		f.viaDaemon = 0
+		f.log.Info("batches go through the page cache: this kernel cannot map them otherwise (Linux 6.6 can)")
 	}
 }
 

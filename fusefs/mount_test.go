@@ -425,6 +425,33 @@ func TestDaemonKilled(t *testing.T) {
 	again.finish(t)
 }
 
+// TestMountSeenElsewhere: a mount that is also bound to another directory does not
+// end with its own; whoever waits for that can still be overtaken by Detach.
+func TestMountSeenElsewhere(t *testing.T) {
+	s, elsewhere := mounted(t, newFake(), Options{}), t.TempDir()
+	if !privileged() {
+		t.Skip("SKIPPED: binding a mount to another directory needs CAP_SYS_ADMIN")
+	}
+	if _, err := command(t, "mount", "--bind", s.Path(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Unmount() }()
+	if err := s.Detach(); err != nil {
+		t.Error(err)
+	}
+	if _, err := command(t, "cat", elsewhere+"/dataset.json"); err != nil {
+		t.Errorf("the other directory: %v", err)
+	}
+	if err := unix.Unmount(elsewhere, 0); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	s.Wait()
+}
+
 // TestMountAborted: when the connection is cut under the mount, the mount ends and
 // leaves no dead directory behind.
 func TestMountAborted(t *testing.T) {

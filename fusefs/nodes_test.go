@@ -534,3 +534,18 @@ func FuzzRequests(f *testing.F) {
 		}
 	})
 }
+
+// TestOldKernel: where files that are read directly cannot be mapped, they go
+// through the page cache.
+func TestOldKernel(t *testing.T) {
+	f := fakeFilesystem(t, newFake(), direct)
+	id := findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId
+	f.adapt(fuse.CAP_PASSTHROUGH | fuse.CAP_DIRECT_IO_ALLOW_MMAP)
+	if out, _ := openNode(f, id, 0); out.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 {
+		t.Errorf("new kernel: flags %#x", out.OpenFlags)
+	}
+	f.adapt(fuse.CAP_ASYNC_READ)
+	if out, _ := openNode(f, id, 0); out.OpenFlags != fuse.FOPEN_NOFLUSH {
+		t.Errorf("old kernel: flags %#x", out.OpenFlags)
+	}
+}

@@ -61,7 +61,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 	if shared.backing != 0 {
 		return &handle{file: shared}, fuse.FOPEN_PASSTHROUGH, nil
 	}
-	return &handle{file: shared}, fuse.FOPEN_DIRECT_IO, nil
+	return &handle{file: shared}, f.viaDaemon, nil
 }
 
 // report logs the errors that nobody else does: the engine reports bad samples and

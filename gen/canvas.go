@@ -169,15 +169,15 @@ func (c *canvas) expose(t *tiles, r *rng, luma, chroma, vignette int) {
 		for x, v := range row {
 			dx := x - c.w/2
 			keep := 256 - (dx*dx+dy*dy)*scale>>16
-			row[x] = clampByte(int(v)*keep>>8 + int(grain[(x+ox)&tileMask])*luma>>7)
+			row[x] = clampByte(int(v)*keep>>8 + (int(grain[(x+ox)&tileMask])*luma+64)>>7)
 		}
 	}
 	for y := range c.ch {
 		cb, cr := c.cb[y*c.cw:][:c.cw], c.cr[y*c.cw:][:c.cw]
 		fine := &t.fine[(y+oy)&tileMask]
 		for x := range cb {
-			cb[x] = clampByte(int(cb[x]) + int(fine[(x+ox)&tileMask])*chroma>>7)
-			cr[x] = clampByte(int(cr[x]) + int(fine[(x+oy)&tileMask])*chroma>>7)
+			cb[x] = clampByte(int(cb[x]) + (int(fine[(x+ox)&tileMask])*chroma+64)>>7)
+			cr[x] = clampByte(int(cr[x]) + (int(fine[(x+oy)&tileMask])*chroma+64)>>7)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func isin(a int) int {
 		a, sign = a-512, -1
 	}
 	p := a * (512 - a)
-	return sign * 16 * p * 4096 / (5*512*512 - 4*p)
+	return sign * 4 * p * 4096 / ((5*512*512 - 4*p) / 4)
 }
 
 func icos(a int) int { return isin(a + 256) }

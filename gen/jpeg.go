@@ -19,7 +19,7 @@ type jpegStyle struct {
 	orientation int  // EXIF orientation; 0: no EXIF segment
 	bigEndian   bool // byte order of the EXIF segment
 	adobe       int  // colour transform of the Adobe segment plus one; 0: a JFIF segment instead
-	stray       bool // bytes between markers that mean nothing, as some cameras leave
+	stray       bool // bytes between segments that mean nothing, as some cameras leave
 }
 
 // jpegComponent is a plane while it is being coded: its quantised coefficients in
@@ -162,7 +162,7 @@ func (c *jpegComponent) load(block *[64]int32, bx, by int) {
 func (e *jpegCoder) marker(kind byte) { e.out = append(e.out, 0xFF, kind) }
 
 func (e *jpegCoder) segment(kind byte, content ...byte) {
-	if e.style.stray {
+	if e.style.stray && kind != markerAPP0 { // the first three bytes tell many readers what it is
 		e.out = append(e.out, 0x00, 0x55, 0xAA)
 	}
 	e.marker(kind)

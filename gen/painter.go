@@ -82,6 +82,9 @@ func (p *painter) ellipse(cx, cy, rx, ry, strength int, soft bool, t tone) {
 
 // ball draws a shaded sphere with a highlight, its surface from a tile.
 func (p *painter) ball(cx, cy, radius int, t tone, tl *tile, amount int) {
+	if radius < 1 {
+		return
+	}
 	ox, oy := p.place(), p.place()
 	bounce := t.lighter(-60)
 	for y := max(cy-radius, 0); y < min(cy+radius+1, p.h); y++ {
@@ -107,15 +110,20 @@ func (p *painter) ball(cx, cy, radius int, t tone, tl *tile, amount int) {
 // slimmer towards its tip, lit along its width and with a vein; it is the brush for
 // leaves and petals.
 func (p *painter) leaf(cx, cy, long, wide, angle int, t tone) {
+	if long < 1 || wide < 1 {
+		return
+	}
 	sin, cos := isin(angle), icos(angle)
-	// Steps of the leaf's own axes a pixel, where the rim is at 1<<16.
-	ux, uy := cos<<4/long, sin<<4/long
-	vx, vy := -sin<<4/wide, cos<<4/wide
-	surface, vein := p.place(), 3<<14/wide
+	// Steps of the leaf's own axes a pixel, where the rim is at 1<<16. Their products
+	// need more than 32 bits.
+	ux, uy := int64(cos<<4/long), int64(sin<<4/long)
+	vx, vy := int64(-sin<<4/wide), int64(cos<<4/wide)
+	surface, vein := p.place(), int64(3<<14/wide)
 	for y := max(cy-long, 0); y < min(cy+long+1, p.h); y++ {
 		x0, x1 := turnedSpan(y-cy, long, wide*15/8, sin, cos)
 		x0, x1 = max(cx+x0, 0), min(cx+x1, p.w)
-		u, v := (x0-cx)*ux+(y-cy)*uy, (x0-cx)*vx+(y-cy)*vy
+		dx, dy := int64(x0-cx), int64(y-cy)
+		u, v := dx*ux+dy*uy, dx*vx+dy*vy
 		tex := &p.tiles.rough[(y+surface)&tileMask]
 		luma := p.y[y*p.w:][:p.w]
 		first, last := -1, -2
@@ -127,7 +135,7 @@ func (p *painter) leaf(cx, cy, long, wide, angle int, t tone) {
 					first = x
 				}
 				last = x
-				shade := v*24>>16 + int(tex[(x+surface)&tileMask])>>2
+				shade := int(v*24>>16) + int(tex[(x+surface)&tileMask])>>2
 				if v > -vein && v < vein {
 					shade += 14
 				}
@@ -144,13 +152,14 @@ func (p *painter) leaf(cx, cy, long, wide, angle int, t tone) {
 // turnedSpan is where row dy crosses an ellipse of radii a and b around the origin,
 // turned as sin and cos say: columns [x0, x1).
 func turnedSpan(dy, a, b, sin, cos int) (x0, x1 int) {
-	across := (b*b*(cos*cos>>8) + a*a*(sin*sin>>8)) >> 8 // in 1/256
-	inside := across - dy*dy<<8
+	aa, bb := int64(a*a), int64(b*b)
+	across := (bb*int64(cos*cos>>8) + aa*int64(sin*sin>>8)) >> 8 // in 1/256
+	inside := across - int64(dy*dy)<<8
 	if inside < 0 || across == 0 {
 		return 0, 0
 	}
-	half := a*b*isqrt(inside<<8)/across + 1
-	centre := dy * ((sin * cos >> 8) * (a*a - b*b) >> 8) / across
+	half := int(int64(a*b)*isqrt64(inside<<8)/across) + 1
+	centre := int(int64(dy) * (int64(sin*cos>>8) * (aa - bb) >> 8) / across)
 	return centre - half, centre + half + 1
 }
 
@@ -166,9 +175,11 @@ func (p *painter) tint(y, x0, x1 int, t tone) {
 
 // isqrt is the whole part of a square root; 0 for what has none. Square roots are
 // exact to the last bit on every processor, unlike most of floating point.
-func isqrt(n int) int {
+func isqrt(n int) int { return int(isqrt64(int64(n))) }
+
+func isqrt64(n int64) int64 {
 	if n <= 0 {
 		return 0
 	}
-	return int(math.Sqrt(float64(n)))
+	return int64(math.Sqrt(float64(n)))
 }

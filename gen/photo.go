@@ -11,8 +11,8 @@ const (
 const (
 	cityWidth  = 2048
 	cityHeight = 1024
-	cityDetail = 25
-	cityGrain  = 5
+	cityDetail = 20
+	cityGrain  = 3
 )
 
 // scenes are what photos show. They take turns by index, so that a small dataset
@@ -46,7 +46,7 @@ func (p *painter) cityscape(seed uint64, index int) {
 	p.r = imageRNG(seed, index)
 	p.street(cityDetail)
 	p.soften()
-	p.expose(p.tiles, &p.r, cityGrain, 2, p.r.between(0, 40))
+	p.expose(p.tiles, &p.r, cityGrain, 1, p.r.between(0, 40))
 }
 
 // landscape: a sky, ranges of hills that fade with distance, a meadow or a lake.
@@ -158,7 +158,7 @@ func (p *painter) tree(x, foot, height int) {
 	green := rgbTone(p.r.between(45, 110), p.r.between(80, 115), p.r.between(25, 50))
 	p.ellipse(x, foot, height/3, height/24, 110, true, rgbTone(20, 24, 18))
 	p.fillRect(x-height/30, foot-height/2, x+height/30+1, foot, bark)
-	tufts := 220
+	tufts, size := 160+height, 2+min(height/22, 8+height/60)
 	for i := range tufts {
 		dx := p.r.between(-height, height) * 10 / 32
 		dy := p.r.between(-height, height) * 10 / 34
@@ -166,7 +166,7 @@ func (p *painter) tree(x, foot, height int) {
 			continue
 		}
 		light := i*60/tufts - 40 - dy*60/(height+1) - dx*40/(height+1)
-		p.leaf(x+dx, foot-height*2/3+dy, 2+height/22, 2+height/32, p.r.below(1024), green.lighter(light).vary(&p.r, 16, 3))
+		p.leaf(x+dx, foot-height*2/3+dy, size, size*3/4, p.r.below(1024), green.lighter(light).vary(&p.r, 16, 3))
 	}
 }
 

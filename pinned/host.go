@@ -16,7 +16,7 @@ type Host struct{ mapping []byte }
 func (h *Host) Grow(n int) ([]byte, error) {
 	if n > len(h.mapping) {
 		h.Free()
-		need := int(roundUp(int64(n), hostUnit))
+		need := int(HostBytes(n))
 		m, err := unix.Mmap(-1, 0, need, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
 			return nil, fmt.Errorf("map %d bytes: %w", need, noMemory(err))
@@ -28,6 +28,9 @@ func (h *Host) Grow(n int) ([]byte, error) {
 
 // hostUnit keeps a buffer from being mapped anew for every slightly larger sample.
 const hostUnit = 64 << 10
+
+// HostBytes is how much memory a buffer takes that had to grow to n bytes.
+func HostBytes(n int) int64 { return roundUp(int64(n), hostUnit) }
 
 // Bytes is how much memory the buffer takes.
 func (h *Host) Bytes() int64 { return int64(len(h.mapping)) }

@@ -78,10 +78,10 @@
 //
 // Walk. P(p) is the first of E(p), E(E(p)), ... that is below n. E is a permutation
 // of [0, 2^w), so this ends, and is a permutation of [0, n); the inverse walks with the
-// rounds in reverse. On average it takes 2^w/n applications of E, which is at most 2 for n >= 128. The domain
-// is always larger than n because a Feistel cipher yields even permutations
-// only, and never smaller than 2^8 because with tiny halves eight rounds would not
-// reach all orders of a few samples.
+// rounds in reverse. On average it takes 2^w/n applications of E, at most 2 for
+// n >= 128. The domain is always larger than n because a Feistel cipher yields even
+// permutations only, and never smaller than 2^8 because with tiny halves eight rounds
+// would not reach all orders of a few samples.
 //
 // # Raw and encoded samples
 //

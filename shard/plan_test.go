@@ -127,7 +127,10 @@ func checkSlots(t *testing.T, p *Plan, shard int, slots []Slot, valid int) {
 	t.Helper()
 	for j, slot := range slots {
 		lo, hi := p.Range(shard, slot.Epoch)
+		atLo, atHi := p.RangeAt(slot.Position)
 		switch {
+		case atLo != lo || atHi != hi:
+			t.Fatalf("%+v: RangeAt says %d-%d, Range %d-%d", slot, atLo, atHi, lo, hi)
 		case slot.Position < lo || slot.Position >= hi:
 			t.Fatalf("%+v outside the range %d-%d of its epoch", slot, lo, hi)
 		case p.ID(slot.Epoch, slot.Position) != slot.ID:
@@ -192,6 +195,9 @@ func TestWhatDoesNotExist(t *testing.T) {
 		for _, position := range []int64{-1, 10, math.MaxInt64, math.MinInt64} {
 			if p.ID(0, position) != -1 || p.Position(0, position) != -1 {
 				t.Errorf("position or id %d exists", position)
+			}
+			if lo, hi := p.RangeAt(position); lo != 0 || hi != 0 {
+				t.Errorf("position %d is in the range %d-%d", position, lo, hi)
 			}
 		}
 		if p.ID(-1, 0) != -1 || p.Position(-1, 0) != -1 {

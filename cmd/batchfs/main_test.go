@@ -1,0 +1,377 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// asProgram makes the test binary stand for batchfs itself, for commands that
+// run themselves again.
+const asProgram = "BATCHFS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// outcome is what a user sees of a command.
+type outcome struct {
+	out, err string
+	status   int
+}
+
+// batchfs runs one command line in this process.
+func batchfs(t *testing.T, args ...string) outcome {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
+	var out, errOut bytes.Buffer
+	err := run(context.Background(), append([]string{"batchfs"}, args...), &out, &errOut)
+	report(&errOut, err)
+	return outcome{out.String(), errOut.String(), exitStatus(err)}
+}
+
+// photos makes a dataset of two classes with n images each, of 3x5 pixels.
+func photos(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "photos")
+	for _, class := range []string{"a", "b"} {
+		if err := os.MkdirAll(filepath.Join(dir, class), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			writeImage(t, filepath.Join(dir, class, string(rune('0'+i))+".png"), 3, 5)
+		}
+	}
+	return dir
+}
+
+func writeImage(t *testing.T, path string, height, width int) {
+	t.Helper()
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			img.Set(x, y, color.RGBA{uint8(x), uint8(y), 7, 255})
+		}
+	}
+	var buf bytes.Buffer
+	if err := png.Encode(&buf, img); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryCommandHelps(t *testing.T) {
+	app := newApp(&console{})
+	for _, c := range app.Commands {
+		got := batchfs(t, c.Name, "--help")
+		if got.status != statusDone || got.err != "" {
+			t.Errorf("%s --help: status %d, %s", c.Name, got.status, got.err)
+		}
+		for _, want := range []string{"batchfs " + c.Name, "Example:", "USAGE:"} {
+			if !strings.Contains(got.out, want) {
+				t.Errorf("%s --help does not say %q", c.Name, want)
+			}
+		}
+		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Usage) {
+			t.Errorf("--help does not list %s", c.Name)
+		}
+	}
+}
+
+func TestWithoutCommand(t *testing.T) {
+	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "COMMANDS:") {
+		t.Errorf("got status %d and %q", got.status, got.out)
+	}
+	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version ") {
+		t.Errorf("got status %d and %q", got.status, got.out)
+	}
+	if got := batchfs(t, "help", "mount"); got.status != statusDone || !strings.Contains(got.out, "--batch-size") {
+		t.Errorf("got status %d and %q", got.status, got.out)
+	}
+}
+
+// TestWrongUsage holds every refusal to the contract: status 2, and words that
+// name the flag, the rule and the value.
+func TestWrongUsage(t *testing.T) {
+	mount := func(flags ...string) []string {
+		return append([]string{"mount", "/nowhere/photos", "/nowhere/mnt"}, flags...)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"mout"}, `there is no command "mout"`},
+		{[]string{"--shuffle"}, "flag provided but not defined: -shuffle"},
+		{[]string{"mount"}, "DATASET is missing"},
+		{[]string{"mount", "a"}, "MOUNTPOINT is missing"},
+		{[]string{"mount", "a", "b", "c"}, `"c" is one argument too many: mount takes DATASET and MOUNTPOINT`},
+		{[]string{"mount", "", "b"}, "DATASET must not be empty"},
+		{[]string{"umount"}, "MOUNTPOINT is missing"},
+		{[]string{"doctor", "me"}, `"me" is one argument too many`},
+		{mount("--shards", "0"), `--shards must be a whole number, at least 1, but is "0"`},
+		{mount("--shards", "-3"), `--shards must be a whole number, at least 1, but is "-3"`},
+		{mount("--shards", "two"), `--shards must be a whole number, at least 1, but is "two"`},
+		{mount("--shards=1.5"), `--shards must be a whole number, at least 1, but is "1.5"`},
+		{mount("--shards="), `--shards must be a whole number, at least 1, but is ""`},
+		{mount("--batch-size", "0"), `--batch-size must be a whole number from 1 to 1048576, but is "0"`},
+		{mount("--batch-size", "99999999999999999999"), `--batch-size must be a whole number from 1 to 1048576, but is "99999999999999999999"`},
+		{mount("--seed", "-1"), `--seed must be a whole number from 0 to 2^64-1, but is "-1"`},
+		{mount("--seed", "18446744073709551616"), `--seed must be a whole number from 0 to 2^64-1, but is "18446744073709551616"`},
+		{mount("--shuffle=maybe"), `--shuffle must be true or false, but is "maybe"`},
+		{mount("--pad-last-batch=2"), `--pad-last-batch must be true or false, but is "2"`},
+		{mount("--last-batch", "keep"), `--last-batch must be fill, partial or drop, but is "keep"`},
+		{mount("--resize", "stretch"), `--resize must be none, but is "stretch"`},
+		{mount("--size", "0x5"), `--size must be a height and a width, each at least 1, as in 375x500, but is "0x5"`},
+		{mount("--size", "224"), `--size must be a height and a width, each at least 1, as in 375x500, but is "224"`},
+		{mount("--color", "cmyk"), `--color must be rgb or gray, but is "cmyk"`},
+		{mount("--fill", "256"), `--fill must be a whole number from 0 to 255, but is "256"`},
+		{mount("--fill", "-1"), `--fill must be a whole number from 0 to 255, but is "-1"`},
+		{mount("--dtype", "float32"), `--dtype must be uint8, but is "float32"`},
+		{mount("--layout", "nhcw"), `--layout must be nhwc or nchw, but is "nhcw"`},
+		{mount("--epochs", "0"), `--epochs must be a whole number from 1 to 1048576, but is "0"`},
+		{mount("--list", "nhwc,tiff"), `--list must be a list of nhwc, nchw, npy, safetensors, labels.npy, ids.npy, sizes.npy, json or png, but is "nhwc,tiff"`},
+		{mount("--list", ""), `--list must be a list of`},
+		{mount("--prefetch-queue-depth", "-1"), `--prefetch-queue-depth must be a whole number from 0 to 1024, but is "-1"`},
+		{mount("--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
+		{mount("--batch-workers", "0"), `--batch-workers must be a whole number from 1 to 1024, but is "0"`},
+		{mount("--memory-limit", "12q"), `--memory-limit must be a size in bytes above 0, such as 512MiB or 8GiB, but is "12q"`},
+		{mount("--memory-limit", "0"), `--memory-limit must be a size in bytes above 0, such as 512MiB or 8GiB, but is "0"`},
+		{mount("--on-error", "ignore"), `--on-error must be fail, replace or zero, but is "ignore"`},
+		{mount("--max-pixels", "0"), `--max-pixels must be a whole number, at least 1, but is "0"`},
+		{mount("--read-path", "fast"), `--read-path must be auto, passthrough or direct, but is "fast"`},
+		{mount("--uid", "-1"), `--uid must be a whole number, at least 0, but is "-1"`},
+		{mount("--uid", "root"), `--uid must be a whole number, at least 0, but is "root"`},
+		{mount("--gid", "4294967295"), `--gid must be a whole number, at least 0, but is "4294967295"`},
+		{mount("--file-mode", "999"), `--file-mode must be an octal number up to 0777, but is "999"`},
+		{mount("--dir-mode", "01755"), `--dir-mode must be an octal number up to 0777, but is "01755"`},
+		{mount("--log-level", "loud"), `--log-level must be debug, info, warn or error, but is "loud"`},
+		{mount("--log-format", "xml"), `--log-format must be text or json, but is "xml"`},
+		{mount("--batch-size"), "--batch-size needs a value"},
+		{mount("--sead", "7"), "there is no flag --sead here"},
+		{mount("--cache-size", "0"), "there is no flag --cache-size here"},
+		{mount("-o", "seed=7,shards=0"), `--shards must be a whole number, at least 1, but is "0"`},
+		{mount("-o", "sead=7"), "-o sead is no option of a batchfs mount"},
+		{[]string{"plan"}, "DATASET (or --samples N) is missing"},
+		{[]string{"plan", "photos", "--samples", "7"}, `"photos" is one argument too many: plan takes no arguments`},
+		{[]string{"plan", "--samples", "0"}, `--samples must be a whole number, at least 1, but is "0"`},
+		{[]string{"plan", "--samples", "7", "--shard", "1"}, `--shard must be a whole number from 0 to 0, but is "1"`},
+		{[]string{"plan", "--samples", "7", "--epoch", "3..1"}, `--epoch must be an epoch or a range of them, as in 3 or 0..9, but is "3..1"`},
+		{[]string{"plan", "--samples", "7", "--shards", "8"}, `--shards must be at most the number of samples, 7, but is "8"`},
+		{[]string{"verify", "photos", "--workers", "-1"}, `--workers must be a whole number from 1 to 4096, but is "-1"`},
+		{[]string{"bench", "photos", "--rounds", "0"}, `--rounds must be a whole number from 1 to 1000, but is "0"`},
+		{[]string{"stats", "mnt", "--interval", "1ms"}, `--interval must be a time of at least 50ms, such as 500ms or 2s, but is "1ms"`},
+		{[]string{"gen", "--out", "x", "--images", "0"}, `--images must be a whole number, at least 1, but is "0"`},
+		{[]string{"gen", "--images", "5"}, "--out is missing"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			got := batchfs(t, test.args...)
+			if got.status != statusUsage {
+				t.Errorf("status %d, want %d", got.status, statusUsage)
+			}
+			first, rest, _ := strings.Cut(got.err, "\n")
+			if !strings.HasPrefix(first, "batchfs: error: "+test.want) {
+				t.Errorf("says %q, want %q", first, test.want)
+			}
+			if !strings.HasPrefix(rest, "batchfs: hint: ") || strings.Count(rest, "\n") != 1 {
+				t.Errorf("the hint is %q", rest)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	data, empty, mnt := photos(t, 1), t.TempDir(), t.TempDir()
+	full := t.TempDir()
+	writeImage(t, filepath.Join(full, "x.png"), 1, 1)
+	inside := filepath.Join(data, "mnt")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data, filepath.Join(empty, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no dataset", []string{"mount", data + "-not", mnt}, "does not exist"},
+		{"empty dataset", []string{"mount", mnt, full}, "not empty"},
+		{"an empty dataset indexed", []string{"index", mnt}, "no images found"},
+		{"no mountpoint", []string{"mount", data, mnt + "/not"}, "no such file or directory"},
+		{"mountpoint not empty", []string{"mount", data, full}, "not empty"},
+		{"mountpoint is a file", []string{"mount", data, filepath.Join(full, "x.png")}, "not a directory"},
+		{"mountpoint inside the dataset", []string{"mount", data, inside}, "lies inside the dataset"},
+		{"the same through a link", []string{"mount", data, filepath.Join(empty, "link", "mnt")}, "lies inside the dataset"},
+		{"dataset inside the mountpoint", []string{"mount", data, filepath.Dir(data)}, "lies inside the mountpoint"},
+		{"dataset is the mountpoint", []string{"mount", data, data}, "lies inside the dataset"},
+		{"log file cannot be written", []string{"mount", data, mnt, "--log-file", "/nowhere/log"}, "no such file or directory"},
+		{"nothing mounted", []string{"umount", mnt}, "no batchfs is mounted there"},
+		{"no mount to look at", []string{"stats", mnt}, "no batchfs mount"},
+		{"verify nothing", []string{"verify", data + "-not"}, "does not exist"},
+		{"plan nothing", []string{"plan", data + "-not"}, "does not exist"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := batchfs(t, test.args...)
+			if got.status != statusFailed {
+				t.Errorf("status %d, want %d", got.status, statusFailed)
+			}
+			first, rest, _ := strings.Cut(got.err, "\n")
+			if !strings.HasPrefix(first, "batchfs: error: ") || !strings.Contains(first, test.want) {
+				t.Errorf("says %q, want %q", first, test.want)
+			}
+			if !strings.HasPrefix(rest, "batchfs: hint: ") {
+				t.Errorf("gives no hint, but %q", rest)
+			}
+		})
+	}
+}
+
+func TestLateUsageErrors(t *testing.T) {
+	data, mnt := photos(t, 3), t.TempDir()
+	for flags, want := range map[string]string{
+		"--shards 7": `--shards must be at most the number of samples, 6, but is "7"`,
+		"--size 2x9": "a/0.png",
+	} {
+		got := batchfs(t, append([]string{"mount", data, mnt}, strings.Fields(flags)...)...)
+		if got.status != statusUsage || !strings.Contains(got.err, want) || !strings.Contains(got.err, "batchfs: hint: ") {
+			t.Errorf("%s: status %d, %s", flags, got.status, got.err)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	data := photos(t, 2)
+	if err := os.WriteFile(filepath.Join(data, "a", "bad.jpg"), []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "notes.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := batchfs(t, "index", "--json", data)
+	var s datasetSummary
+	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
+		t.Fatalf("status %d, %v, %s", got.status, err, got.err)
+	}
+	if s.Samples != 5 || s.Classes != 2 || s.MaxHeight != 3 || s.MaxWidth != 5 || s.Scanned != 5 || s.Formats["png"] != 4 {
+		t.Errorf("got %+v", s)
+	}
+	if len(s.Unreadable) != 1 || s.Unreadable[0].Path != "a/bad.jpg" || s.Unreadable[0].Reason == "" {
+		t.Errorf("unreadable: %+v", s.Unreadable)
+	}
+	if strings.HasPrefix(s.Index, data) {
+		t.Errorf("the index %s lies in the dataset", s.Index)
+	}
+	text := batchfs(t, data, "index")
+	if text.status != statusUsage {
+		t.Errorf("a dataset in place of a command: status %d", text.status)
+	}
+	text = batchfs(t, "index", data)
+	for _, want := range []string{"images      5\n", "formats     png 4\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
+		if !strings.Contains(text.out, want) {
+			t.Errorf("does not print %q:\n%s", want, text.out)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	data := photos(t, 3)
+	if got := batchfs(t, "verify", data); got.status != statusDone || got.out != "6 images, 0 bad\n" {
+		t.Errorf("status %d, %q", got.status, got.out)
+	}
+	whole, err := os.ReadFile(filepath.Join(data, "b", "1.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "b", "1.png"), whole[:len(whole)-20], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/nowhere", filepath.Join(data, "a", "gone.jpg")); err != nil {
+		t.Fatal(err)
+	}
+	got := batchfs(t, "verify", "--workers", "2", data)
+	if got.status != statusFailed || got.err != "" {
+		t.Errorf("status %d, %q", got.status, got.err)
+	}
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "a/gone.jpg: ") || !strings.HasPrefix(lines[1], "b/1.png: ") || lines[2] != "7 images, 2 bad" {
+		t.Errorf("prints %q", lines)
+	}
+	got = batchfs(t, "verify", "--json", data)
+	var r verifyReport
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || r.Samples != 7 || len(r.Bad) != 2 || r.Bad[1].ID != 5 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if got := batchfs(t, "verify", "--max-pixels", "14", data); !strings.HasSuffix(got.out, "7 images, 7 bad\n") {
+		t.Errorf("prints %q", got.out)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	got := batchfs(t, "plan", "--samples", "10", "--shards", "3", "--batch-size", "2", "--shard", "1", "--epoch", "0..1", "--json")
+	const want = `{"shard":1,"epoch":0,"batches":[{"batch":0,"positions":[3,4],"ids":[3,4],"valid":2},{"batch":1,"positions":[5,5],"ids":[5,5],"valid":1}]}
+{"shard":1,"epoch":1,"batches":[{"batch":0,"positions":[6,7],"ids":[6,7],"valid":2},{"batch":1,"positions":[8,9],"ids":[8,9],"valid":2}]}
+`
+	if got.status != statusDone || got.out != want {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+	var shuffled []int64
+	for _, line := range strings.Split(strings.TrimSpace(batchfs(t, "plan", photos(t, 5), "--shuffle", "--shards=2", "--pad-last-batch=false", "--last-batch=partial", "--json").out), "\n") {
+		var e epochPlan
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range e.Batches {
+			shuffled = append(shuffled, b.IDs...)
+		}
+	}
+	sorted := slices.Sorted(slices.Values(shuffled))
+	if diff := cmp.Diff([]int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, sorted); diff != "" || slices.Equal(sorted, shuffled) {
+		t.Errorf("an epoch of all shards, shuffled, reads %v", shuffled)
+	}
+	if got := batchfs(t, "plan", "--samples=3", "--batch-size=2"); got.out != "shard 0, epoch 0: 2 batches\n  batch     0     2 valid of    2  samples 0 1\n  batch     1     1 valid of    2  samples 2 2\n" {
+		t.Errorf("prints %q", got.out)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	got := batchfs(t, "doctor", "--json")
+	var r doctorReport
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != statusDone {
+		t.Fatalf("status %d, %v: %s", got.status, err, got.err)
+	}
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		seen[f.Name] = true
+		if f.Found == "" || f.OK && f.Advice != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, name := range []string{"FUSE", "mounting", "passthrough", "huge pages", "memory locking", "decoders", "CPUs", "memory", "GPU"} {
+		if !seen[name] {
+			t.Errorf("%s was not looked at", name)
+		}
+	}
+	var table bytes.Buffer
+	if err := (doctorReport{Version: "v1", Findings: []finding{good("one", "fine"), poor("two", "bad\nluck", "do this")}}).print(&table); err != nil {
+		t.Fatal(err)
+	}
+	if want := "    batchfs  v1\nok  one      fine\n!!  two      bad; luck\n\nwhat to do:\n  two: do this\n"; table.String() != want {
+		t.Errorf("prints\n%swant\n%s", table.String(), want)
+	}
+}
