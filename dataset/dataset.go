@@ -21,7 +21,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 
-	learning sync.Mutex // held while an unknown identity becomes known
+	learning sync.Mutex // held while an identity becomes known or is replaced
 }
 
 func newDataset(p *opening, x *index) *Dataset {
@@ -79,6 +79,8 @@ func (d *Dataset) Problem(i int) string { return d.table.problem(i) }
 // Stat is sample i's indexed identity. It is not Known where the file could not
 // be read, or where a manifest gave its header and it was not read yet.
 func (d *Dataset) Stat(i int) Identity {
+	d.learning.Lock()
+	defer d.learning.Unlock()
 	id, _ := d.table.identity(i)
 	return id
 }

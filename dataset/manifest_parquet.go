@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"unsafe"
@@ -172,9 +173,17 @@ func valueText(v parquet.Value) (string, error) {
 	case parquet.Int64:
 		return strconv.FormatInt(v.Int64(), 10), nil
 	case parquet.Float:
-		return strconv.FormatFloat(float64(v.Float()), 'f', -1, 32), nil
+		return floatText(float64(v.Float())), nil
 	case parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'f', -1, 64), nil
+		return floatText(v.Double()), nil
 	}
 	return "", fmt.Errorf("neither text nor a number: %s", v.Kind())
+}
+
+// floatText writes a number; none is what tables of numbers use NaN for.
+func floatText(f float64) string {
+	if math.IsNaN(f) {
+		return ""
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
 }

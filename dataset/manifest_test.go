@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +56,7 @@ func TestManifestKindsAgree(t *testing.T) {
 	type record struct {
 		More   int32   `parquet:"more"`
 		Width  *int32  `parquet:"width"`
-		Height float64 `parquet:"height,optional"`
+		Height float64 `parquet:"height"`
 		Label  *string `parquet:"label,dict"`
 		Format string  `parquet:"format,optional"`
 		Path   string  `parquet:"path,delta"`
@@ -63,8 +64,8 @@ func TestManifestKindsAgree(t *testing.T) {
 	text := func(s string) *string { return &s }
 	number := func(n int32) *int32 { return &n }
 	writeParquet(t, p.path("m.parquet"), []record{
-		{Path: "b/1.jpg", Label: text("dog")},
-		{Path: "./a/../a/2.jpg", Label: text("cat"), Width: number(20), Format: "jpeg"},
+		{Path: "b/1.jpg", Label: text("dog"), Height: math.NaN()},
+		{Path: "./a/../a/2.jpg", Label: text("cat"), Height: math.NaN(), Width: number(20), Format: "jpeg"},
 		{Path: `c, "d".png`, Label: text("new\nline"), Height: 5, Width: number(6), Format: "PNG"},
 		{Path: "gone.jpg", Height: 7, Width: number(8), Format: "jpg"},
 	})

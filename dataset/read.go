@@ -149,7 +149,14 @@ func (d *Dataset) Check(i int) (Identity, error) {
 // knows none (a manifest that gives the header), any identity is.
 func (d *Dataset) Same(i int, id Identity) bool {
 	want, known := d.table.identity(i)
-	return !known || want == id
+	if !known || want == id {
+		return true
+	}
+	// Accept may have been half way through replacing it.
+	d.learning.Lock()
+	defer d.learning.Unlock()
+	want, _ = d.table.identity(i)
+	return want == id
 }
 
 // learn keeps an identity that the index did not have, so that from the first

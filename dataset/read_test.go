@@ -173,6 +173,39 @@ func TestLearningIsConsistent(t *testing.T) {
 	}
 }
 
+func TestAccept(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	p.settle()
+	d := p.open("")
+	was := d.Stat(0)
+	p.write("a.jpg", image("jpeg", 10, 20, 1)+"mended")
+	now, err := d.Check(0)
+	if !errors.Is(err, ErrChanged) || now == was {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	d.Accept(0, now)
+	if _, err := d.Read(0, nil, grow); err != nil || d.Stat(0) != now || d.Same(0, was) {
+		t.Errorf("after Accept: %+v, %v", d.Stat(0), err)
+	}
+	// Whoever asks while identities are being replaced sees one of them.
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for range 5000 {
+				if id := d.Stat(0); id != now && id != was {
+					t.Errorf("%+v is neither", id)
+				}
+			}
+		})
+	}
+	for range 5000 {
+		d.Accept(0, was)
+		d.Accept(0, now)
+	}
+	readers.Wait()
+}
+
 func BenchmarkRead(b *testing.B) {
 	p := newPlace(b)
 	p.write("1.jpg", image("jpeg", 10, 20, 1)+strings.Repeat("x", 100_000))

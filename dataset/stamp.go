@@ -4,10 +4,10 @@ import "time"
 
 // stamp is the modification time under which a directory or manifest was read.
 type stamp struct {
-	Time int64 // ns
+	Time int64 `json:"mtime_ns"`
 	// Unsettled: it was modified so shortly before it was read that another
 	// change could leave the same time behind. It proves nothing then.
-	Unsettled bool
+	Unsettled bool `json:"unsettled"`
 }
 
 // newStamp judges a modification time, seen at now, before anything was read.

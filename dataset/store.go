@@ -23,7 +23,7 @@ const (
 
 // store is the table of samples. Rows are appended, then filled by a scan (each
 // row by one goroutine), then only read; an identity alone may still become
-// known later, which is why identities are loaded and stored atomically.
+// known or be replaced, which is why identities are loaded and stored atomically.
 type store struct {
 	paths   []byte   // every path and a NUL
 	starts  []uint32 // row -> start in paths, from bases[row>>baseShift]
@@ -147,7 +147,8 @@ func (s *store) internFormat(name string) (uint8, error) {
 }
 
 // identity returns size and time, and whether they are known. The size is
-// published before the time, so a known time comes with its size.
+// published before the time, so what becomes known is seen whole. What replaces
+// a known identity is not: see Dataset.Same.
 func (s *store) identity(i int) (Identity, bool) {
 	t := atomic.LoadInt64(&s.mtimes[i])
 	if t == UnknownTime {

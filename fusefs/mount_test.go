@@ -398,6 +398,7 @@ func TestDaemonKilled(t *testing.T) {
 		t.Skip("SKIPPED: passthrough needs CAP_SYS_ADMIN")
 	}
 	dir := t.TempDir()
+	t.Cleanup(func() { clearAfter(t, dir) })
 	daemon := start(t, os.Args[0], "part-serve", dir)
 	daemon.expect(t, "mounted")
 	holder := start(t, needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
@@ -503,7 +504,7 @@ func TestMountAsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(dir) })
+	t.Cleanup(func() { clearAfter(t, dir); os.Remove(dir) })
 	program := copyProgram(t, dir+"-program")
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
@@ -640,6 +641,13 @@ func TestProbe(t *testing.T) {
 	needMounts(t)
 	if s := mounted(t, newFake(), Options{}); (s.ReadPath() == "passthrough") != c.Passthrough {
 		t.Errorf("the mount reads by %s (%s), the probe says %+v", s.ReadPath(), s.Reason(), c)
+	}
+}
+
+// clearAfter takes away what a daemon left that a failed test has killed.
+func clearAfter(t *testing.T, dir string) {
+	if _, err := Clear(dir); err != nil {
+		t.Error(err)
 	}
 }
 
