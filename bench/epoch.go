@@ -58,7 +58,7 @@ func (s *setup) readEpoch(m *mounted, epoch int, read reader) (float64, error) {
 	}
 	began := time.Now()
 	for i := range batches {
-		if _, err := read(m.batch(0, epoch, i, "nhwc")); err != nil {
+		if _, err := read.path(m.batch(0, epoch, i, "nhwc")); err != nil {
 			return 0, err
 		}
 	}
@@ -81,7 +81,7 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 			return nil, err
 		}
 		began := time.Now()
-		if _, err := mapped(m.batch(0, 0, 0, "nhwc")); err != nil {
+		if _, err := reader(mapped).path(m.batch(0, 0, 0, "nhwc")); err != nil {
 			return nil, err
 		}
 		took = time.Since(began).Seconds()
@@ -117,7 +117,7 @@ func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if batchBytes, err = mapped(m.batch(0, 1, 0, "nhwc")); err != nil {
+		if batchBytes, err = reader(mapped).path(m.batch(0, 1, 0, "nhwc")); err != nil {
 			return nil, err
 		}
 		if err := m.unmount(s); err != nil {

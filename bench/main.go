@@ -51,6 +51,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the bare libjpeg-turbo `binary`")
 	flag.IntVar(&s.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
+	flag.StringVar(&s.photos, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
 	only := flag.String("only", "", "measure only this: path, epoch, first, memory or manifest")
 	flag.Parse()
 	if os.Geteuid() != 0 {

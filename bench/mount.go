@@ -18,6 +18,11 @@ import (
 
 // generate makes the photos and their index, once.
 func (s *setup) generate(ctx context.Context) error {
+	if s.photos != "" {
+		files, err := s.imageFiles()
+		s.images = len(files)
+		return err
+	}
 	s.photos = filepath.Join(s.work, "photos")
 	for _, args := range [][]string{
 		{"gen", "--out", s.photos, "--images", strconv.Itoa(s.images), "--classes", "16"},

@@ -27,23 +27,28 @@ func touch(p []byte) {
 	sink += a ^ b ^ c ^ d
 }
 
-// A reader takes a file in, whole, one way or another.
-type reader func(path string) (bytes int64, err error)
+// A reader takes an open file in, whole, one way or another.
+type reader func(f *os.File) (bytes int64, err error)
 
-// mapped maps the file and touches every byte in place.
-func mapped(path string) (int64, error) {
+// path opens a file, reads it and closes it.
+func (read reader) path(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
+	return read(f)
+}
+
+// mapped maps the file and touches every byte in place.
+func mapped(f *os.File) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
 	p, err := syscall.Mmap(int(f.Fd()), 0, int(st.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
-		return 0, fmt.Errorf("map %s: %w", path, err)
+		return 0, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
 	touch(p)
 	return st.Size(), syscall.Munmap(p)
@@ -53,12 +58,7 @@ func mapped(path string) (int64, error) {
 // where chunk is not 0, of that many bytes, and touches every byte if asked to.
 func reading(chunk int64, look bool) reader {
 	var buf []byte
-	return func(path string) (int64, error) {
-		f, err := os.Open(path)
-		if err != nil {
-			return 0, err
-		}
-		defer f.Close()
+	return func(f *os.File) (int64, error) {
 		st, err := f.Stat()
 		if err != nil {
 			return 0, err
@@ -72,21 +72,18 @@ func reading(chunk int64, look bool) reader {
 			touchPages(buf)
 		}
 		var total int64
-		for {
+		for total < st.Size() {
 			// One system call: os.File would cut a large read into pieces.
-			n, err := syscall.Read(int(f.Fd()), buf[:size])
+			n, err := syscall.Pread(int(f.Fd()), buf[:size], total)
 			if err != nil {
 				return total, err
 			}
 			if n == 0 {
-				break
+				return total, io.ErrUnexpectedEOF
 			}
 			if total += int64(n); look {
 				touch(buf[:n])
 			}
-		}
-		if total != st.Size() {
-			return total, io.ErrUnexpectedEOF
 		}
 		return total, nil
 	}

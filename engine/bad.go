@@ -60,6 +60,7 @@ func (e *Engine) stillBad(id int64) error {
 	if now, there := e.identity(id); there && now != bad.seen && (bad.mendable || e.ds.Same(int(id), now)) {
 		e.ds.Accept(int(id), now)
 		e.bad.mend(id)
+		e.documents.Clear() // they may name what replaced it
 		return nil
 	}
 	if !known {
@@ -90,6 +91,7 @@ func (e *Engine) remember(id int64, bad badFile) {
 	if known && before.seen == bad.seen {
 		return
 	}
+	e.documents.Clear() // they may say that it is fine
 	path := e.ds.Path(int(id))
 	e.log.Error("cannot read a sample", "path", path, "id", id, "reason", bad.reason.Error())
 	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()})

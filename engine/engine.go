@@ -59,6 +59,16 @@ type Engine struct {
 // New starts an engine: Workers item workers, BatchWorkers batch workers, and a
 // watch over idle streams, all of which Close ends. The dataset must outlive it.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
+	e, err := build(ds, o)
+	if err != nil {
+		return nil, err
+	}
+	e.start()
+	return e, nil
+}
+
+// build makes an engine whose workers have not been started.
+func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -89,7 +99,6 @@ func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
 	e.pool = pinned.NewPool(e.store, batchBudget{e.ledger})
-	e.start()
 	return e, nil
 }
 

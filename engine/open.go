@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -121,6 +122,9 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 	e.mu.Unlock()
 	if err != nil {
 		e.unref(b, nil)
+	}
+	if errors.Is(err, ErrNoMemory) {
+		e.log.Warn("an open failed for want of memory", "batch", b.key.String(), "reason", err)
 	}
 	return err
 }

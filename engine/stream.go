@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -116,7 +117,7 @@ func (e *Engine) settle(b *batch) {
 
 // release gives back what a stream keeps and has prefetched.
 func (e *Engine) release(s *stream) {
-	for _, b := range append([]*batch(nil), s.ahead...) {
+	for _, b := range slices.Clone(s.ahead) {
 		if b.refs == 0 {
 			e.drop(b)
 		}
@@ -140,7 +141,7 @@ func (e *Engine) endStream(s *stream) {
 // absorb merges streams that have met: readers of the same batches need one
 // reading ahead, not two.
 func (e *Engine) absorb(s *stream) {
-	for _, t := range append([]*stream(nil), e.streams[s.shard]...) {
+	for _, t := range slices.Clone(e.streams[s.shard]) {
 		if t == s || !s.meets(e, t.head) {
 			continue
 		}
@@ -167,8 +168,9 @@ func (e *Engine) readAhead(s *stream) {
 		return
 	}
 	depth := e.opts.PrefetchDepth
-	for _, b := range append([]*batch(nil), s.ahead...) {
-		if b.refs == 0 && e.steps(s.head, b.key, depth) == 0 && e.steps(b.key, s.head, depth) == 0 {
+	slices.SortStableFunc(s.ahead, func(a, b *batch) int { return e.ahead(a) - e.ahead(b) })
+	for _, b := range slices.Backward(slices.Clone(s.ahead)) {
+		if len(s.ahead) > depth || e.steps(s.head, b.key, depth) == 0 && e.steps(b.key, s.head, depth) == 0 {
 			e.drop(b)
 		}
 	}
@@ -269,7 +271,7 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 	e.mu.Lock()
 	wait, ended := e.opts.IdleAfter, false
 	for _, list := range e.streams {
-		for _, s := range append([]*stream(nil), list...) {
+		for _, s := range slices.Clone(list) {
 			rest := e.opts.IdleAfter - now.Sub(s.used)
 			switch {
 			case s.last != nil && s.last.refs > 0: // somebody has it open
