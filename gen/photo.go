@@ -238,11 +238,11 @@ func (p *painter) flower() {
 // surface: stone, sand, bark or cloth, close up.
 func (p *painter) surface() {
 	a := rgbTone(p.r.between(70, 200), p.r.between(60, 170), p.r.between(50, 150))
-	b := a.vary(&p.r, 60, 22)
+	b := a.vary(&p.r, 60, 12)
 	p.gradient(0, p.h, a, a.lighter(-15))
 	stretch := p.r.between(1, 5)
 	p.stain(0, p.h, p.tiles.soft, p.r.between(-20, 20), p.r.between(2, 8), stretch, b)
-	p.stain(0, p.h, p.tiles.rough, p.r.between(5, 30), p.r.between(3, 9), stretch, a.vary(&p.r, 70, 18))
+	p.stain(0, p.h, p.tiles.rough, p.r.between(5, 30), p.r.between(3, 9), stretch, a.vary(&p.r, 70, 10))
 	p.texturize(0, p.h, p.tiles.relief, p.r.between(60, 110), stretch)
 	p.texturize(0, p.h, p.tiles.fine, p.r.between(20, 60), 1)
 }

@@ -140,8 +140,8 @@ const (
 	jpegYCCK
 )
 
-// convert gives a pixel's components. Ink is stored the way Adobe does it,
-// inverted, and black takes over what the colours share.
+// convert gives a pixel's components. Black takes over what the colours share. Ink
+// is stored the way Adobe does it, inverted, except where YCC stands for it.
 func (c jpegColor) convert(r, g, b int) [4]int {
 	switch c {
 	case jpegRGB:
@@ -152,7 +152,7 @@ func (c jpegColor) convert(r, g, b int) [4]int {
 		if c == jpegCMYK {
 			return [4]int{r, g, b, k}
 		}
-		t := rgbTone(r, g, b)
+		t := rgbTone(255-r, 255-g, 255-b)
 		return [4]int{t.y, t.cb, t.cr, k}
 	}
 	t := rgbTone(r, g, b)
