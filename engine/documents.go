@@ -179,20 +179,13 @@ func (e *Engine) settings() map[string]any {
 // DatasetJSON describes the dataset and the settings that the bytes depend on.
 func (e *Engine) DatasetJSON() []byte {
 	r := e.ds.Report()
-	size := func(n int) any {
-		if n == 0 {
-			return nil
-		}
-		return n
+	var height, width any // null: as the images of each batch have it
+	if e.opts.Height > 0 {
+		height, width = e.opts.Height, e.opts.Width
 	}
-	spec := layout.Spec{N: e.opts.BatchSize, H: e.opts.Height, W: e.opts.Width, C: e.opts.Color.Channels(), Order: e.opts.Layout}
-	shape := make([]any, 0, 4)
-	for i, n := range spec.Shape() {
-		if i == 0 || n == spec.C {
-			shape = append(shape, n)
-		} else {
-			shape = append(shape, size(n))
-		}
+	shape := []any{e.opts.BatchSize, height, width, e.opts.Color.Channels()}
+	if e.opts.Layout == layout.NCHW {
+		shape = []any{e.opts.BatchSize, e.opts.Color.Channels(), height, width}
 	}
 	return document(struct {
 		Samples     int            `json:"samples"`

@@ -125,15 +125,9 @@ func (e *Engine) measure() {
 	for i := range e.ds.Len() {
 		e.maxPath = max(e.maxPath, jsonLength(e.ds.Path(i)))
 	}
-	for s := range e.opts.Shards {
-		for epoch := range min(e.opts.Epochs, 4*e.opts.Shards) {
-			e.maxBatches = max(e.maxBatches, e.plan.Batches(s, epoch))
-		}
-		if s > 64 { // every shard of an epoch has as many
-			break
-		}
-	}
-	e.maxBatches++ // an epoch of unpadded reading may take one more than those before it
+	// All shards of an epoch have as many batches, and no epoch has more than the
+	// first: unpadded reading credits what it has read ahead to later ones.
+	e.maxBatches = e.plan.Batches(0, 0)
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n", e.ds.Digest(), shard.OrderVersion, decode.Version())
 	_ = json.NewEncoder(sum).Encode(e.settings())

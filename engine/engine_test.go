@@ -19,6 +19,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // picture is the pixels of test image i: any two differ in most bytes.
@@ -640,5 +641,30 @@ func TestFixedSize(t *testing.T) {
 	}
 	if got := read(t, e, Key{}, layout.NHWCForm); len(got) != 4*10*12*3 {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestNoEpochHasMoreBatchesThanTheFirst holds in every mode: directories and node
+// numbers are sized by it.
+func TestNoEpochHasMoreBatchesThanTheFirst(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 500 {
+		o := testOptions()
+		n := 1 + r.Int64N(200)
+		o.Shards, o.BatchSize = 1+r.IntN(int(min(n, 9))), 1+r.IntN(40)
+		o.PadLastBatch, o.StickToShard = r.IntN(2) == 0, r.IntN(2) == 0
+		o.LastBatch = []shard.LastBatch{shard.Fill, shard.Partial, shard.Drop}[r.IntN(3)]
+		p, err := o.plan(n, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range o.Shards {
+			for epoch := range 50 {
+				if p.Batches(s, epoch) > p.Batches(0, 0) {
+					t.Fatalf("%+v, n %d: %d batches in epoch %d of shard %d, %d in the first",
+						o, n, p.Batches(s, epoch), epoch, s, p.Batches(0, 0))
+				}
+			}
+		}
 	}
 }

@@ -120,7 +120,7 @@ func (m *meter) read(epoch int, bytes int64) {
 }
 
 func (m *meter) epoch(epoch int) *EpochStats {
-	for i := range m.epochs {
+	for i := len(m.epochs) - 1; i >= 0; i-- { // what is being read is near the end
 		if m.epochs[i].Epoch == epoch {
 			return &m.epochs[i]
 		}
