@@ -26,7 +26,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 	if l.pixels+l.pixelBytes() > int64(len(data)) {
 		return endsEarly(true)
 	}
-	read := l.reader(v)
+	rows := newBMPRows(&l, v)
 	stride := int(l.rowBytes())
 	n := v.Region.W * v.Color.Channels()
 	for y := range v.Region.H {
@@ -34,7 +34,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 		if !l.topDown {
 			from = l.height - 1 - from
 		}
-		read(dst.Pix[y*dst.Stride:][:n], data[int(l.pixels)+from*stride:][:stride])
+		rows.read(dst.Pix[y*dst.Stride:][:n], data[int(l.pixels)+from*stride:][:stride])
 	}
 	return nil
 }
@@ -42,8 +42,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 // colorTable is a palette in the wanted colour: the first byte alone in gray.
 type colorTable [256][3]uint8
 
-func (l *bmpLayout) table(c Color) *colorTable {
-	t := new(colorTable)
+func (l *bmpLayout) table(c Color) (t colorTable) {
 	for i := 0; i < len(t) && (i+1)*l.paletteEntry <= len(l.palette); i++ {
 		e := l.palette[i*l.paletteEntry:]
 		t[i] = [3]uint8{e[2], e[1], e[0]}
@@ -54,28 +53,43 @@ func (l *bmpLayout) table(c Color) *colorTable {
 	return t
 }
 
-// reader returns what turns a stored row into the region's pixels.
-func (l *bmpLayout) reader(v View) func(to, from []byte) {
-	x, gray := v.Region.X, v.Color == Gray
-	switch {
-	case l.bits <= 8:
-		t := l.table(v.Color)
-		if gray {
-			return func(to, from []byte) { l.indexedGray(to, from, x, t) }
-		}
-		return func(to, from []byte) { l.indexed(to, from, x, t) }
-	case l.bits == 24 && gray:
-		return func(to, from []byte) { grayOfBGR(to, from[3*x:], 3) }
-	case l.bits == 24:
-		return func(to, from []byte) { swapBGR(to, from[3*x:]) }
-	case l.bits == 32 && l.masks == [3]uint32{0xff0000, 0xff00, 0xff}:
-		if gray {
-			return func(to, from []byte) { grayOfBGR(to, from[4*x:], 4) }
-		}
-		return func(to, from []byte) { swapBGRX(to, from[4*x:]) }
+// bmpRows turns stored rows into the region's pixels. It lives on the stack.
+type bmpRows struct {
+	layout *bmpLayout
+	x      int // where the region starts
+	gray   bool
+	table  colorTable
+	fields bitFields
+}
+
+func newBMPRows(l *bmpLayout, v View) bmpRows {
+	r := bmpRows{layout: l, x: v.Region.X, gray: v.Color == Gray}
+	switch l.bits {
+	case 1, 2, 4, 8:
+		r.table = l.table(v.Color)
+	case 16, 32:
+		r.fields = newBitFields(l.masks)
 	}
-	f := newBitFields(l.masks)
-	return func(to, from []byte) { f.read(to, from[l.bits/8*x:], l.bits, gray) }
+	return r
+}
+
+func (r *bmpRows) read(to, from []byte) {
+	bits := r.layout.bits
+	whole := bits == 24 || bits == 32 && r.layout.masks == [3]uint32{0xff0000, 0xff00, 0xff}
+	switch {
+	case bits <= 8 && r.gray:
+		r.layout.indexedGray(to, from, r.x, &r.table)
+	case bits <= 8:
+		r.layout.indexed(to, from, r.x, &r.table)
+	case whole && r.gray:
+		weigh(to, from[bits/8*r.x:], bits/8, 2, 0)
+	case bits == 24:
+		swapBGR(to, from[3*r.x:])
+	case whole:
+		swapBGRX(to, from[4*r.x:])
+	default:
+		r.fields.read(to, from[bits/8*r.x:], bits, r.gray)
+	}
 }
 
 // index returns pixel x of a row of 1, 2, 4 or 8 bits each.
@@ -124,14 +138,6 @@ func swapBGRX(to, from []byte) {
 		t[0], t[1], t[2] = f[2], f[1], f[0]
 		to = to[3:]
 		from = from[min(4, len(from)):]
-	}
-}
-
-// grayOfBGR reads pixels that are step bytes apart.
-func grayOfBGR(to, from []byte, step int) {
-	for i := range to {
-		p := from[i*step : i*step+3]
-		to[i] = gray601(p[2], p[1], p[0])
 	}
 }
 

@@ -6,7 +6,7 @@ type rleCanvas struct {
 	dst    Image
 	view   View
 	layout *bmpLayout
-	table  *colorTable
+	table  colorTable
 	x, y   int // y counts from the bottom, as stored
 }
 

@@ -22,12 +22,6 @@ func (v *View) size() (height, width int) {
 	return v.Region.H, v.Region.W
 }
 
-// whole reports whether the view is all of the image at its scale.
-func (v *View) whole() bool {
-	w, h := v.Header.At(v.Scale)
-	return v.Region == Region{0, 0, w, h}
-}
-
 // placement of the view's pixels in rows of the given stride.
 func (v *View) placement(stride int) placement {
 	return place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), stride)

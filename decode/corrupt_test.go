@@ -13,6 +13,7 @@ type damagedFile struct {
 	data  []byte
 	kind  error  // nil: it must decode
 	words string // of the reason, in the native build
+	taken bool   // by Go's decoders
 }
 
 func damagedFiles() []damagedFile {
@@ -37,18 +38,35 @@ func damagedJPEGs() []damagedFile {
 	end := len(plain) - 2
 	lastScan := bytes.LastIndex(progressive, []byte("\xff\xda"))
 	return []damagedFile{
-		{"trailing bytes", append(bytes.Clone(plain), "what is this"...), nil, ""},
-		{"a second image behind it", append(bytes.Clone(plain), plain...), nil, ""},
-		{"a last scan left out", cut(progressive, lastScan, len(progressive)-2), nil, ""},
-		{"no end of image", plain[:end], ErrCorrupt, "Premature end"},
-		{"half of the mark for the end", plain[:end+1], ErrCorrupt, "Premature end"},
-		{"no end of image, progressive", progressive[:len(progressive)-2], ErrCorrupt, "Premature end"},
-		{"data left out before the end", cut(plain, end-60, end), ErrCorrupt, "premature end of data segment"},
-		{"data left out of a scan", cut(progressive, lastScan+30, len(progressive)-2), ErrCorrupt, "premature end of data segment"},
-		{"a restart marker out of order", replace(restarts, "\xff\xd1", "\xff\xd5"), ErrCorrupt, "found marker"},
-		{"a restart marker left out", replace(restarts, "\xff\xd1", ""), ErrCorrupt, ""},
-		{"a code that is none", replace(restarts, "\xff\xd1", "\xff\xd1\xfe\xfe\xfe\xfe\xfe\xfe"), ErrCorrupt, "bad Huffman code"},
+		{name: "trailing bytes", data: append(bytes.Clone(plain), "what is this"...)},
+		{name: "a second image behind it", data: append(bytes.Clone(plain), plain...)},
+		{name: "as many scans as are allowed", data: manyScans(499)},
+		{name: "too many scans", data: manyScans(501), kind: ErrCorrupt, words: "number of scans", taken: true},
+		{name: "a last scan left out", data: cut(progressive, lastScan, len(progressive)-2)},
+		{name: "no end of image", data: plain[:end], kind: ErrCorrupt, words: "Premature end"},
+		{name: "half of the mark for the end", data: plain[:end+1], kind: ErrCorrupt, words: "Premature end"},
+		{name: "no end of image, progressive", data: progressive[:len(progressive)-2], kind: ErrCorrupt, words: "Premature end"},
+		{name: "data left out before the end", data: cut(plain, end-60, end), kind: ErrCorrupt, words: "premature end of data segment"},
+		{name: "data left out of a scan", data: cut(progressive, lastScan+30, len(progressive)-2), kind: ErrCorrupt, words: "premature end of data segment"},
+		{name: "a restart marker out of order", data: replace(restarts, "\xff\xd1", "\xff\xd5"), kind: ErrCorrupt, words: "found marker"},
+		{name: "a restart marker left out", data: replace(restarts, "\xff\xd1", ""), kind: ErrCorrupt},
+		{name: "a code that is none", data: replace(restarts, "\xff\xd1", "\xff\xd1\xfe\xfe\xfe\xfe\xfe\xfe"), kind: ErrCorrupt, words: "bad Huffman code"},
 	}
+}
+
+// manyScans is a progressive image that sends each bit of each coefficient by
+// itself, all of them zero.
+func manyScans(n int) []byte {
+	gray := []jpegPlane{{1, 1, 1, func(x, y int) float64 { return 128 }}}
+	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: gray, adobe: -1, progressive: true})
+	data = data[:bytes.LastIndex(data, []byte("\xff\xda"))]
+	const endOfBlock = 0
+	for i := range n - 1 { // beside the one for DC
+		k, bit := byte(1+i/14), byte(13-i%14)
+		before := (bit + 1) % 14
+		data = append(data, 0xff, 0xda, 0, 8, 1, 1, 0, k, k, before<<4|bit, endOfBlock)
+	}
+	return append(data, 0xff, 0xd9)
 }
 
 func damagedPNGs() []damagedFile {
@@ -70,18 +88,18 @@ func damagedPNGs() []damagedFile {
 	text := chunk("tEXt", []byte("Comment\x00harmless"))
 	text[len(text)-1] ^= 1
 	return []damagedFile{
-		{"trailing bytes", append(bytes.Clone(plain), "what is this"...), nil, ""},
-		{"a wrong checksum of text", with(func(s *pngSpec) { s.before = text }), nil, ""},
-		{"a wrong checksum of IDAT", crc, ErrCorrupt, "CRC"},
-		{"a wrong checksum of the pixels", with(func(s *pngSpec) { s.damage = flip(-1) }), ErrCorrupt, "incorrect data check"},
-		{"no IEND", plain[:len(plain)-12], ErrCorrupt, "ends early"},
-		{"more pixels than there are", with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*21)) } }), ErrCorrupt, ""},
-		{"fewer pixels than there are", with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*19)) } }), ErrCorrupt, ""},
-		{"a filter that is none", with(func(s *pngSpec) {
+		{name: "trailing bytes", data: append(bytes.Clone(plain), "what is this"...)},
+		{name: "a wrong checksum of text", data: with(func(s *pngSpec) { s.before = text })},
+		{name: "a wrong checksum of IDAT", data: crc, kind: ErrCorrupt, words: "CRC"},
+		{name: "a wrong checksum of the pixels", data: with(func(s *pngSpec) { s.damage = flip(-1) }), kind: ErrCorrupt, words: "incorrect data check"},
+		{name: "no IEND", data: plain[:len(plain)-12], kind: ErrCorrupt, words: "ends early"},
+		{name: "more pixels than there are", data: with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*21)) } }), kind: ErrCorrupt},
+		{name: "fewer pixels than there are", data: with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*19)) } }), kind: ErrCorrupt},
+		{name: "a filter that is none", data: with(func(s *pngSpec) {
 			s.damage = func([]byte) []byte { return deflated(bytes.Repeat([]byte{9}, 61*20)) }
-		}), ErrCorrupt, "filter"},
-		{"an unknown critical chunk", with(func(s *pngSpec) { s.before = chunk("ABCD", nil) }), ErrCorrupt, ""},
-		{"no palette", with(func(s *pngSpec) { s.kind = 3 }), ErrCorrupt, ""},
+		}), kind: ErrCorrupt, words: "filter"},
+		{name: "an unknown critical chunk", data: with(func(s *pngSpec) { s.before = chunk("ABCD", nil) }), kind: ErrCorrupt},
+		{name: "no palette", data: with(func(s *pngSpec) { s.kind = 3 }), kind: ErrCorrupt},
 	}
 }
 
@@ -94,18 +112,18 @@ func damagedRest() []damagedFile {
 		return writeBMP(bmpSpec{w: 4, h: 2, bits: 8, compression: bmpRLE8, palette: make([][3]uint8, 256), data: data})
 	}
 	return []damagedFile{
-		{"trailing bytes", append(bytes.Clone(webp), "what is this"...), nil, ""},
-		{"too little data for its pixels", riff("VP8L", vp8l[:len(vp8l)/2]), ErrCorrupt, ""},
-		{"a sample above the maximum", ppm, ErrCorrupt, "101"},
-		{"a plain one above the maximum", []byte("P2 2 1 9 3 10 "), ErrCorrupt, "10"},
-		{"a plain one of letters", []byte("P2 2 1 9 3 x "), ErrCorrupt, "no number"},
-		{"a plain one that is short", []byte("P2 2 1 9 3    "), ErrCorrupt, "ends early"},
-		{"a plain one with comments", []byte("P2 2 1 9 3 # three\n 4"), nil, ""},
-		{"run past the right edge", rle(9, 1, 0, 0, 4, 2, 0, 1), nil, ""},
-		{"run past the last row", rle(4, 1, 0, 0, 4, 2, 0, 0, 1, 1, 0, 1), ErrCorrupt, "height"},
-		{"moved past the last row", rle(0, 2, 0, 3, 0, 1), ErrCorrupt, "height"},
-		{"no end of bitmap", rle(4, 1, 0, 0, 4, 2, 0, 0), ErrCorrupt, "ends early"},
-		{"half a literal", rle(0, 4, 1, 2), ErrCorrupt, "ends early"},
+		{name: "trailing bytes", data: append(bytes.Clone(webp), "what is this"...)},
+		{name: "too little data for its pixels", data: riff("VP8L", vp8l[:len(vp8l)/2]), kind: ErrCorrupt},
+		{name: "a sample above the maximum", data: ppm, kind: ErrCorrupt, words: "101"},
+		{name: "a plain one above the maximum", data: []byte("P2 2 1 9 3 10 "), kind: ErrCorrupt, words: "10"},
+		{name: "a plain one of letters", data: []byte("P2 2 1 9 3 x "), kind: ErrCorrupt, words: "no number"},
+		{name: "a plain one that is short", data: []byte("P2 2 1 9 3    "), kind: ErrCorrupt, words: "ends early"},
+		{name: "a plain one with comments", data: []byte("P2 2 1 9 3 # three\n 4")},
+		{name: "run past the right edge", data: rle(9, 1, 0, 0, 4, 2, 0, 1)},
+		{name: "run past the last row", data: rle(4, 1, 0, 0, 4, 2, 0, 0, 1, 1, 0, 1), kind: ErrCorrupt, words: "height"},
+		{name: "moved past the last row", data: rle(0, 2, 0, 3, 0, 1), kind: ErrCorrupt, words: "height"},
+		{name: "no end of bitmap", data: rle(4, 1, 0, 0, 4, 2, 0, 0), kind: ErrCorrupt, words: "ends early"},
+		{name: "half a literal", data: rle(0, 4, 1, 2), kind: ErrCorrupt, words: "ends early"},
 	}
 }
 
@@ -118,6 +136,10 @@ func TestDamagedInKnownWays(t *testing.T) {
 				_, err = decodeTo(t, set.decoder(t, Options{}), name, f.data, h)
 			}
 			switch {
+			case set.goes && f.taken:
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
 			case !errors.Is(err, f.kind):
 				t.Errorf("%s: %v, want %v", name, err, f.kind)
 			case !set.goes && err != nil && !strings.Contains(err.Error(), f.words):

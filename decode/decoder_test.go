@@ -171,6 +171,8 @@ func TestNothingOnTheHeap(t *testing.T) {
 	}
 	all = append(all, inkSamples(33, 20)...)
 	all = append(all, pngSample(3, 8, 33, 20, true, make([]byte, 768)), pngSample(6, 16, 33, 20, false, nil))
+	all = append(all, bmpSamples()...)
+	all = append(all, pnmSamples()...)
 	for _, o := range []Options{{}, {Color: Gray}} {
 		d := NewDecoder(o)
 		defer d.Close()

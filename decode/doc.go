@@ -29,9 +29,11 @@
 // They are compiled into every build, because they are what the C
 // codecs are tested against. BMP and PPM/PGM are the same Go code in both.
 //
-// PNG, BMP, PPM/PGM and WebP (but for one rule below) come out the same to the
-// last bit in both builds. JPEG does not: the inverse transforms round
-// differently, by a level or two in a sample. [Version] names the decoders in use.
+// PNG, BMP, PPM/PGM and WebP come out the same to the last bit in both builds.
+// JPEG does not: the inverse transforms round differently, by a level in a sample;
+// Go's decoder repeats the samples of subsampled CMYK and RGB where libjpeg
+// interpolates, and averages pixels for a scale; and it refuses a few sampling
+// factors. [Version] names the decoders in use.
 //
 // # Pixels
 //
@@ -49,7 +51,9 @@
 // says, a BMP without its last padding. (The last number of a plain PPM can lose
 // digits without anyone being able to tell.) So are checksum errors of a PNG's
 // critical chunks, and entropy-coded JPEG data that runs out or makes no sense.
-// Stray bytes between a JPEG's markers are not, nor is anything after the end.
+// Stray bytes between a JPEG's markers are not, nor are scans that an otherwise whole
+// progressive JPEG leaves out, chunks of a PNG that cannot change its pixels, and
+// anything after the end.
 // A region that stops above the image's last row decodes no more than it needs,
 // but still wants the end of the file to be there.
 //

@@ -15,9 +15,9 @@
 #error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
 #endif
 
-/* A progressive file can ask for any number of passes over the whole image in
+/* A progressive file can ask for thousands of passes over the whole image in
  * few bytes. Encoders use about ten. */
-enum { MAX_SCANS = 1000 };
+enum { MAX_SCANS = 500 };
 
 struct bfs_jpeg {
     struct jpeg_decompress_struct c;
@@ -123,20 +123,16 @@ static void source_end(j_decompress_ptr c)
     (void)c;
 }
 
-bfs_jpeg *bfs_jpeg_new(void)
+/* create sets up libjpeg's part; 0 if that failed. */
+static int create(bfs_jpeg *j)
 {
-    bfs_jpeg *j = calloc(1, sizeof *j);
-    if (!j)
-        return NULL;
     j->c.err = jpeg_std_error(&j->errors);
     j->errors.error_exit = on_error;
     j->errors.emit_message = on_message;
     j->errors.output_message = on_output;
     j->c.client_data = j;
-    if (setjmp(j->jump)) {
-        free(j);
-        return NULL;
-    }
+    if (setjmp(j->jump))
+        return 0;
     jpeg_create_decompress(&j->c);
     j->c.mem->max_memory_to_use = 0; /* whatever the environment says */
     j->source.init_source = source_start;
@@ -146,6 +142,22 @@ bfs_jpeg *bfs_jpeg_new(void)
     j->source.term_source = source_end;
     j->c.src = &j->source;
     j->progress.progress_monitor = on_progress;
+    return 1;
+}
+
+/* bfs_jpeg_new returns a decompressor, or NULL with words in h. */
+bfs_jpeg *bfs_jpeg_new(bfs_handle *h)
+{
+    bfs_jpeg *j = calloc(1, sizeof *j);
+    if (!j) {
+        bfs_fail(h, BFS_MEMORY, "No memory to start");
+        return NULL;
+    }
+    j->handle = h;
+    if (!create(j)) {
+        free(j);
+        return NULL;
+    }
     return j;
 }
 

@@ -7,8 +7,6 @@ package decode
 // #cgo nocallback bfs_jpeg_decode
 import "C"
 
-import "fmt"
-
 // cJPEG decodes with libjpeg-turbo, whose decompressor serves every image.
 type cJPEG struct {
 	cHandle
@@ -27,13 +25,16 @@ func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 }
 
 func (c *cJPEG) open() error {
-	if c.jpeg == nil {
-		c.jpeg = C.bfs_jpeg_new()
+	if err := c.cHandle.open(); err != nil {
+		return err
 	}
 	if c.jpeg == nil {
-		return fmt.Errorf("%w: libjpeg cannot start", ErrMemory)
+		c.jpeg = C.bfs_jpeg_new(c.p)
 	}
-	return c.cHandle.open()
+	if c.jpeg == nil {
+		return c.result(c.p.error.code, "libjpeg")
+	}
+	return nil
 }
 
 func (c *cJPEG) Close() {

@@ -25,6 +25,22 @@ func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 	return c.result(C.bfs_png_decode(c.p, from, n, to, view), "libpng")
 }
 
+// pngComplete reports whether the file's chunks reach its IEND, for regions
+// that do not need its last rows.
+func pngComplete(data []byte) bool {
+	for p := int64(len(pngSignature)); p < int64(len(data)); {
+		n, name, ok := pngHead(data, int(p))
+		p += pngOverhead + n
+		if !ok || p > int64(len(data)) {
+			return false
+		}
+		if name == "IEND" {
+			return true
+		}
+	}
+	return false
+}
+
 // pngScratch estimates what libpng and zlib allocate: two rows as stored and
 // one as converted, and the window to inflate.
 func pngScratch(width, height, bits int, interlaced bool) int64 {

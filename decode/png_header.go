@@ -84,22 +84,6 @@ func pngSound(b []byte) bool {
 	return crc32.ChecksumIEEE(b[:n]) == binary.BigEndian.Uint32(b[n:])
 }
 
-// pngComplete reports whether the file's chunks reach its IEND, for regions
-// that do not need its last rows.
-func pngComplete(data []byte) bool {
-	for p := int64(len(pngSignature)); p < int64(len(data)); {
-		n, name, ok := pngHead(data, int(p))
-		p += pngOverhead + n
-		if !ok || p > int64(len(data)) {
-			return false
-		}
-		if name == "IEND" {
-			return true
-		}
-	}
-	return false
-}
-
 func checkIHDR(b []byte) error {
 	if err := checkSide(int64(binary.BigEndian.Uint32(b)), int64(binary.BigEndian.Uint32(b[4:]))); err != nil {
 		return err

@@ -35,12 +35,22 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	return nil
 }
 
-// decodeRow converts a binary row; the usual kinds are copies.
+// decodeRow converts a binary row; the usual kinds have shorter ways.
 func (l *pnmLayout) decodeRow(to, from []byte, c Color) error {
-	if l.maxval == 255 && l.channels == c.Channels() {
+	switch {
+	case l.maxval != 255:
+		return l.scaleRow(to, from, c)
+	case l.channels == c.Channels():
 		copy(to, from)
-		return nil
+	case c == Gray:
+		weigh(to, from, 3, 0, 2)
+	default:
+		repeat(to, from)
 	}
+	return nil
+}
+
+func (l *pnmLayout) scaleRow(to, from []byte, c Color) error {
 	w := pixelWriter{to: to, color: c, channels: l.channels}
 	for size := l.sampleBytes(); len(from) >= size; from = from[size:] {
 		s := int(from[0])

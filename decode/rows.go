@@ -5,6 +5,23 @@ func gray601(r, g, b uint8) uint8 {
 	return uint8((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 32768) >> 16)
 }
 
+// weigh makes gray of pixels that are step bytes apart, with red and blue at the given
+// bytes of each, and green at 1.
+func weigh(to, from []byte, step, red, blue int) {
+	for i := range to {
+		p := from[i*step : i*step+3]
+		to[i] = gray601(p[red], p[1], p[blue])
+	}
+}
+
+// repeat makes RGB of gray pixels.
+func repeat(to, from []byte) {
+	for x, g := range from {
+		p := to[3*x : 3*x+3]
+		p[0], p[1], p[2] = g, g, g
+	}
+}
+
 // row makes row y of a whole image, as packed pixels of the wanted colour.
 type row func(y int, to []byte)
 
@@ -13,9 +30,7 @@ func grayOf(rgb row, width int) row {
 	line := make([]byte, 3*width)
 	return func(y int, to []byte) {
 		rgb(y, line)
-		for x := range width {
-			to[x] = gray601(line[3*x], line[3*x+1], line[3*x+2])
-		}
+		weigh(to, line, 3, 0, 2)
 	}
 }
 
@@ -24,9 +39,7 @@ func rgbOf(gray row, width int) row {
 	line := make([]byte, width)
 	return func(y int, to []byte) {
 		gray(y, line)
-		for x, g := range line {
-			to[3*x], to[3*x+1], to[3*x+2] = g, g, g
-		}
+		repeat(to, line)
 	}
 }
 

@@ -9,6 +9,11 @@ cd "$(dirname "$0")/.."
 . scripts/libraries.sh
 
 output=$1
+if ! command -v go >/dev/null 2>&1; then
+	echo 'build: error: go is not installed' >&2
+	echo 'build: hint: https://go.dev/doc/install' >&2
+	exit 1
+fi
 tags=${TAGS:-}
 
 if [ "${CGO_ENABLED:-1}" != 0 ]; then

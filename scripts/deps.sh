@@ -33,7 +33,7 @@ for purpose in "$@"; do
 			command -v fusermount3 >/dev/null 2>&1 || want fuse3
 			command -v fio >/dev/null 2>&1 || want fio
 			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
-			has_module venv || want python3-venv
+			has_module ensurepip || want python3-venv
 			;;
 		*)
 			echo "deps: error: unknown purpose $purpose" >&2
@@ -79,7 +79,7 @@ fi
 # its own, beside the binary, which sees Debian's modules too.
 case " $* " in *' test '*)
 	if [ ! -x bin/python/bin/python3 ] || ! bin/python/bin/python3 -c 'import safetensors' >/dev/null 2>&1; then
-		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q safetensors; } >/dev/null 2>&1; then
+		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q --retries 1 safetensors; } >/dev/null 2>&1; then
 			rm -rf bin/python
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
 		fi

@@ -12,18 +12,14 @@ export PATH
 
 say() { printf '\n== %s\n' "$*"; }
 
-# tests NAME ARGUMENT...: go test, showing one line a package, every skip with its
-# reason, and of a failure all but what passed.
+# tests NAME ARGUMENT...: go test, its output shortened.
 tests() {
 	say "$1"
 	shift
-	if go test -v -timeout 15m "$@" >"$log" 2>&1; then
-		grep -E '^(ok|\?)' "$log" | grep -v 'no test files' || true
-		grep -A 3 -E '^ *--- SKIP' "$log" | grep -E 'SKIP|_test\.go' || true
-	else
-		grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" || true
-		exit 1
-	fi
+	status=0
+	go test -v -timeout 15m "$@" >"$log" 2>&1 || status=$?
+	awk -f scripts/testlog.awk "$log"
+	return $status
 }
 
 say 'gofmt and vet'

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,20 @@ func (c *console) printf(format string, args ...any) { fmt.Fprintf(c.out, format
 // say tells the user something that is no result.
 func (c *console) say(format string, args ...any) {
 	fmt.Fprintf(c.err, "batchfs: "+format+"\n", args...)
+}
+
+// printable is a result: a document for programs, which is its JSON, and a text
+// for people.
+type printable interface {
+	print(out io.Writer) error
+}
+
+// show writes a result in one of its two forms, JSON on one line.
+func show(out io.Writer, result printable, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(result)
+	}
+	return result.print(out)
 }
 
 // progress shows how far a long piece of work is, on a terminal only.

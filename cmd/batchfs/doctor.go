@@ -23,11 +23,7 @@ func doctorCommand(c *console) *cli.Command {
 			if v.err != nil {
 				return v.err
 			}
-			report := c.examine(ctx.Context)
-			if v.on("json") {
-				return writeJSON(c.out, report)
-			}
-			return report.print(c.out)
+			return show(c.out, c.examine(ctx.Context), v.on("json"))
 		},
 	}, "batchfs doctor")
 }

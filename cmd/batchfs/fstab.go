@@ -86,12 +86,12 @@ func splitOptions(list string) []string {
 //	batchfs DATASET MOUNTPOINT [-o OPTIONS]        from mount.fuse, type fuse.batchfs
 //
 // A mount from fstab has nobody waiting in front of it: it runs as a daemon.
-func asMountHelper(args []string) (helper bool) {
-	name := filepath.Base(args[0])
-	if name == "mount.batchfs" || name == "mount.fuse.batchfs" {
+func asMountHelper(args []string) bool {
+	switch filepath.Base(args[0]) {
+	case "mount.batchfs", "mount.fuse.batchfs":
 		return true
 	}
-	return len(args) >= 3 && filepath.IsAbs(args[1])
+	return len(args) >= 3 && filepath.IsAbs(args[1]) && filepath.IsAbs(args[2])
 }
 
 // helperCall is what mount(8) asked for.

@@ -95,7 +95,7 @@ func TestMountHelperRefuses(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", in, err, message)
 		}
 	}
-	for _, not := range []string{"batchfs", "batchfs mount", "batchfs mount /a /b", "batchfs /only"} {
+	for _, not := range []string{"batchfs", "batchfs mount", "batchfs mount /a /b", "batchfs /only", "batchfs /data index"} {
 		if asMountHelper(strings.Fields(not)) {
 			t.Errorf("%q is taken for a call by mount(8)", not)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -41,11 +40,7 @@ func indexCommand(c *console) *cli.Command {
 				return err
 			}
 			defer ds.Close()
-			s := summarize(ds)
-			if v.on("json") {
-				return writeJSON(c.out, s)
-			}
-			return s.print(c.out)
+			return show(c.out, summarize(ds), v.on("json"))
 		},
 	}, "batchfs index photos/")
 }
@@ -112,12 +107,7 @@ func (s datasetSummary) print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, b := range s.Unreadable {
-		if _, err := fmt.Fprintf(out, "%s: %s\n", b.Path, b.Reason); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printBad(out, s.Unreadable)
 }
 
 // formatCounts writes the formats, the most frequent first.
@@ -133,9 +123,4 @@ func formatCounts(formats map[string]int) string {
 		parts[i] = fmt.Sprintf("%s %d", name, formats[name])
 	}
 	return strings.Join(parts, ", ")
-}
-
-// writeJSON prints one document on one line.
-func writeJSON(out io.Writer, document any) error {
-	return json.NewEncoder(out).Encode(document)
 }

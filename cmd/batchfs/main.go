@@ -6,7 +6,7 @@
 //
 //   - main.go runs one command line; arguments.go and fstab.go bring it into the
 //     form the flag parser needs; flags.go defines the flags that commands share
-//     and options.go reads them;
+//     and values.go and options.go read them;
 //   - words.go is how errors reach the user and become exit statuses;
 //   - every command has a file of its own.
 package main
@@ -26,11 +26,23 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	err := run(ctx, os.Args, os.Stdout, os.Stderr)
 	stop()
 	report(os.Stderr, err)
 	os.Exit(exitStatus(err))
+}
+
+// stopSignals are those that end a command, but for what the process was
+// started to ignore: under nohup, or in the background of a script, it lives on.
+func stopSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
 }
 
 // run executes one command line; args[0] is the name the program was called by.

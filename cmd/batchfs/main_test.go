@@ -16,12 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asProgram makes the test binary stand for batchfs itself, for commands that
-// run themselves again.
-const asProgram = "BATCHFS_TEST_AS_PROGRAM"
-
+// TestMain makes the test binary stand for batchfs itself, for commands that
+// run themselves again: go test gives it flags of its own, batchfs never does.
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
 	}
 	os.Exit(m.Run())
@@ -176,7 +174,11 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"bench", "photos", "--rounds", "0"}, `--rounds must be a whole number from 1 to 1000, but is "0"`},
 		{[]string{"stats", "mnt", "--interval", "1ms"}, `--interval must be a time of at least 50ms, such as 500ms or 2s, but is "1ms"`},
 		{[]string{"gen", "--out", "x", "--images", "0"}, `--images must be a whole number, at least 1, but is "0"`},
-		{[]string{"gen", "--images", "5"}, "--out is missing"},
+		{[]string{"gen", "--images", "5", "--out", "x", "--classes", "10"}, "--classes must be at most --images, 5, but is \"10\""},
+		{[]string{"gen", "--images", "50"}, "--out is missing"},
+		{[]string{"gen", "--out", "x", "--format", "gif"}, `--format must be jpeg, png, bmp, ppm or webp, but is "gif"`},
+		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with --kind mixed`},
+		{[]string{"gen", "x", "--out", "y"}, `"x" is one argument too many: gen takes no arguments`},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := batchfs(t, test.args...)
@@ -373,5 +375,18 @@ func TestDoctor(t *testing.T) {
 	}
 	if want := "    batchfs  v1\nok  one      fine\n!!  two      bad; luck\n\nwhat to do:\n  two: do this\n"; table.String() != want {
 		t.Errorf("prints\n%swant\n%s", table.String(), want)
+	}
+}
+
+func TestGen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	if got := batchfs(t, "gen", "--out", dir, "--images", "7", "--classes", "2", "--kind", "mixed", "--seed", "3"); got != (outcome{}) {
+		t.Fatalf("got %+v", got)
+	}
+	if got := batchfs(t, "verify", dir); got.out != "7 images, 0 bad\n" {
+		t.Errorf("verify prints %q", got.out)
+	}
+	if got := batchfs(t, "gen", "--out", dir, "--images", "10"); got.status != statusFailed || !strings.Contains(got.err, "--out DIR") {
+		t.Errorf("into a directory with something in it: %+v", got)
 	}
 }

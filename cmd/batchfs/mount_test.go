@@ -245,7 +245,6 @@ func TestNotify(t *testing.T) {
 
 // TestDaemonThatFails: the parent passes on what the child said and how it ended.
 func TestDaemonThatFails(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	data := photos(t, 1)
 	for _, test := range []struct {
 		args   []string

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 )
 
 // datasetOptions is how a command wants a dataset opened.
@@ -29,25 +29,12 @@ func (c *console) openDataset(ctx context.Context, path string, o datasetOptions
 	defer bar.close()
 	ds, err := dataset.Open(ctx, path, dataset.Options{
 		CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
-		Prober: probeHeader, Progress: bar.report, Logger: o.log,
+		Prober: engine.Probe, Progress: bar.report, Logger: o.log,
 	})
 	if err != nil {
 		return nil, datasetError(path, err)
 	}
 	return ds, nil
-}
-
-// probeHeader is how a dataset learns the format and size of a file: decode
-// reads the header, dataset keeps it. The two do not know each other.
-func probeHeader(data []byte, complete bool) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, complete)
-	if errors.Is(err, decode.ErrShort) {
-		return dataset.Header{}, fmt.Errorf("%w: %w", dataset.ErrShort, err)
-	}
-	if err != nil {
-		return dataset.Header{}, err
-	}
-	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, nil
 }
 
 // datasetError adds what to do about a dataset that cannot be opened.

@@ -91,13 +91,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			e := planEpoch(plan, s, epoch)
-			if r.asJSON {
-				err = writeJSON(out, e)
-			} else {
-				err = e.print(out)
-			}
-			if err != nil {
+			if err := show(out, planEpoch(plan, s, epoch), r.asJSON); err != nil {
 				return err
 			}
 		}

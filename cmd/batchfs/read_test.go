@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
 func TestSumWords(t *testing.T) {
@@ -130,5 +132,26 @@ func TestProgressIsQuietInAPipe(t *testing.T) {
 	p.close()
 	if !strings.Contains(out.String(), "indexing") {
 		t.Errorf("a terminal sees %q", out.String())
+	}
+}
+
+func TestRatesBetween(t *testing.T) {
+	var before, now engine.Stats
+	before.Uptime, before.Storage.Bytes, before.Batches.StallSeconds = 10, 1000, 3
+	now.Uptime, now.Storage.Bytes, now.Batches.StallSeconds, now.ImagesPerSecond, now.BytesPerSecond = 12, 5000, 4, 50, 7
+	if got, want := ratesBetween(now, &before), (rates{50, 7, 2000, 0.5}); got != want {
+		t.Errorf("between two samples: %+v, want %+v", got, want)
+	}
+	if got, want := ratesBetween(now, nil), (rates{50, 7, 5000.0 / 12, 4.0 / 12}); got != want {
+		t.Errorf("since the start: %+v, want %+v", got, want)
+	}
+	if got := ratesBetween(engine.Stats{}, nil); got != (rates{}) {
+		t.Errorf("at the start: %+v", got)
+	}
+}
+
+func TestClip(t *testing.T) {
+	if got, want := clip("short\nmuch too long\nüüüüüüüü\n", 6), "short\nmuch t\nüüüüüü\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

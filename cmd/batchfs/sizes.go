@@ -28,20 +28,18 @@ func parseBytes(s string) (int64, error) {
 			break
 		}
 	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(factor) {
+	// Digits and a point only: no signs, exponents, infinities, hexadecimal.
+	if strings.Trim(number, "0123456789.") != "" {
+		return 0, fmt.Errorf("%q is no size in bytes", s)
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n <= math.MaxInt64/int64(factor) {
 		return n * int64(factor), nil
 	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || n < 0 || math.IsNaN(n) || n*factor >= math.MaxInt64 || !plainDecimal(number) {
+	if err != nil || n*factor >= math.MaxInt64 {
 		return 0, fmt.Errorf("%q is no size in bytes", s)
 	}
 	return int64(n * factor), nil
-}
-
-// plainDecimal refuses what ParseFloat reads besides digits and a point:
-// hexadecimal, exponents, infinities, underscores.
-func plainDecimal(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789.") == ""
 }
 
 // formatBytes writes a size for people: "3.2 GiB".

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"github.com/batchfs/batchfs/engine"
 )
@@ -88,8 +89,9 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 		if lines > 0 {
 			c.printf("\x1b[%dA\x1b[J", lines) // up, and clear to the end
 		}
-		c.printf("%s", screen.String())
-		lines = strings.Count(screen.String(), "\n")
+		text := clip(screen.String(), width(c.out))
+		c.printf("%s", text)
+		lines = strings.Count(text, "\n")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -104,8 +106,36 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 	}
 }
 
-// printStats writes one sample; with an earlier one, rates between the two
-// instead of averages since the start.
+// width is that of the terminal, in columns.
+func width(out io.Writer) int {
+	const usual = 80
+	f, ok := out.(*os.File)
+	if !ok {
+		return usual
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns < 1 {
+		return usual
+	}
+	return columns
+}
+
+// clip cuts lines that a terminal would break, which would move those above
+// them out of the cursor's reach.
+func clip(text string, columns int) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if runes := []rune(strings.TrimSuffix(line, "\n")); len(runes) > columns {
+			line = string(runes[:columns]) + "\n"
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+// printStats writes one sample; with an earlier one, storage and stalls are
+// rates between the two instead of averages since the start. Throughput is the
+// mount's own, over its last seconds.
 func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engine.Stats) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -144,7 +174,7 @@ func ratesBetween(now engine.Stats, before *engine.Stats) rates {
 	}
 	span := now.Uptime - before.Uptime
 	return rates{
-		images:  float64(now.Images-before.Images) / span,
+		images:  now.ImagesPerSecond,
 		bytes:   now.BytesPerSecond,
 		storage: float64(now.Storage.Bytes-before.Storage.Bytes) / span,
 		stalled: (now.Batches.StallSeconds - before.Batches.StallSeconds) / span,

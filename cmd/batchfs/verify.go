@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,18 +53,31 @@ func (c *console) verify(ctx context.Context, path string, o datasetOptions, pix
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = writeJSON(c.out, verifyReport{ds.Len(), bad})
-	} else {
-		for _, b := range bad {
-			c.printf("%s: %s\n", b.Path, b.Reason)
-		}
-		c.printf("%s, %d bad\n", count(ds.Len(), "image"), len(bad))
+	if err := show(c.out, verifyReport{ds.Len(), bad}, asJSON); err != nil {
+		return err
 	}
-	if err == nil && len(bad) > 0 {
+	if len(bad) > 0 {
 		return &saidError{statusFailed}
 	}
+	return nil
+}
+
+func (r verifyReport) print(out io.Writer) error {
+	if err := printBad(out, r.Bad); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s, %d bad\n", count(r.Samples, "image"), len(r.Bad))
 	return err
+}
+
+// printBad lists files that cannot be read, one a line.
+func printBad(out io.Writer, bad []badFile) error {
+	for _, b := range bad {
+		if _, err := fmt.Fprintf(out, "%s: %s\n", b.Path, b.Reason); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // decodeAll decodes every sample once and returns the bad ones in order.

@@ -1,0 +1,98 @@
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An outcome is how a command ended and what it said.
+type outcome struct {
+	words       string // the command line
+	status      int
+	out, stderr string
+}
+
+// execute runs batchfs to its end.
+func execute(t testing.TB, args ...string) outcome {
+	t.Helper()
+	return executeAs(t, thisUser().daemon(append([]string{suite.binary}, args...)))
+}
+
+func executeAs(t testing.TB, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hung := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer hung.Stop()
+	o := outcome{words: strings.Join(cmd.Args, " ")}
+	var exit *exec.ExitError
+	switch err := cmd.Wait(); {
+	case errors.As(err, &exit):
+		o.status = exit.ExitCode()
+	case err != nil:
+		t.Fatalf("%s: %v", o.words, err)
+	}
+	o.out, o.stderr = out.String(), stderr.String()
+	if strings.Contains(o.stderr, "DATA RACE") {
+		t.Errorf("%s: %s", o.words, o.stderr)
+	}
+	return o
+}
+
+// done wants success, without complaints.
+func (o outcome) done(t testing.TB) outcome {
+	t.Helper()
+	o.ended(t, 0)
+	if strings.Contains(o.stderr, "batchfs: error") {
+		t.Errorf("%s: complains: %s", o.words, o.stderr)
+	}
+	return o
+}
+
+// failed wants status 1, one line of error, a hint that is a line too where there
+// is one, and words in them.
+func (o outcome) failed(t testing.TB, words ...string) outcome {
+	t.Helper()
+	return o.refused(t, 1, words...)
+}
+
+// wrong wants what wrong usage gets.
+func (o outcome) wrong(t testing.TB, words ...string) outcome {
+	t.Helper()
+	return o.refused(t, 2, words...)
+}
+
+func (o outcome) refused(t testing.TB, status int, words ...string) outcome {
+	t.Helper()
+	o.ended(t, status)
+	if o.out != "" {
+		t.Errorf("%s: printed %q on standard output", o.words, o.out)
+	}
+	lines := strings.Split(strings.TrimSuffix(o.stderr, "\n"), "\n")
+	if !strings.HasPrefix(lines[0], "batchfs: error: ") || len(lines) > 2 || len(lines) == 2 && !strings.HasPrefix(lines[1], "batchfs: hint: ") {
+		t.Errorf("%s: an error and a hint were to be said, not\n%s", o.words, o.stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(o.stderr, w) {
+			t.Errorf("%s: %q is not in\n%s", o.words, w, o.stderr)
+		}
+	}
+	return o
+}
+
+func (o outcome) ended(t testing.TB, status int) {
+	t.Helper()
+	if o.status != status {
+		t.Errorf("%s: exit status %d, want %d\n%s", o.words, o.status, status, o.stderr)
+	}
+}

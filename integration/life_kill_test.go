@@ -1,0 +1,111 @@
+package integration
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// kill ends the daemon as an out-of-memory killer would.
+func (m *mounted) kill(t testing.TB) {
+	t.Helper()
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.wait(t)
+}
+
+// remount mounts the same dataset at the same place, where m's daemon has died.
+func (m *mounted) remount(t testing.TB, flags ...string) *mounted {
+	t.Helper()
+	again, err := startMount(m.user, filepath.Dir(m.dir), m.dataset, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.finish(t) })
+	return again
+}
+
+// TestDaemonKilled: with passthrough, what a process has open or mapped outlives
+// the daemon, also the parts that nobody looked at before; the dead mount can be
+// cleared and mounted again, which changes nothing for that process.
+func TestDaemonKilled(t *testing.T) {
+	const side = 128 // several huge reads and many pages in a batch
+	dataset := tiles(t, 32, side)
+	eachReadPath(t, func(t *testing.T, path string) {
+		for _, clear := range []string{"umount", "mount"} {
+			t.Run(clear, func(t *testing.T) {
+				flags := []string{"--batch-size", "4", "--read-path", path}
+				m := tileMount(t, dataset, flags...)
+				holders := map[string]*partner{}
+				look := func(when string) {
+					if path == "passthrough" { // without it, nobody is left to read from
+						t.Helper()
+						stillSame(t, when, holders)
+					}
+				}
+				for i, mode := range []string{"open", "mapped", "untouched", "forked", "on its way"} {
+					holders[mode] = m.hold(t, mode, i, side, layout.NPY)
+				}
+				m.kill(t)
+				look("after the daemon was killed")
+				expectOpen(t, m.path(0, 0, 7, layout.NHWCForm), unix.ENOTCONN)
+				if clear == "umount" {
+					if out, err := output(m.user.reader(0, []string{suite.binary, "umount", m.dir})); err != nil {
+						t.Fatal(out, err)
+					}
+					if left, err := mountsBelow(m.dir); err != nil || len(left) > 0 {
+						t.Fatalf("the dead mount is still there: %v %v", left, err)
+					}
+				}
+				again := m.remount(t, flags...)
+				look("after another mount")
+				again.readEpochs(t, side, 4)
+				look("after the other mount was read")
+				for _, p := range holders {
+					p.end()
+				}
+				again.finish(t)
+			})
+		}
+	})
+}
+
+// readEpochs reads all batches of a dataset of 8, over some epochs.
+func (m *mounted) readEpochs(t testing.TB, side, epochs int) {
+	t.Helper()
+	for epoch := range epochs {
+		for batch := range 8 {
+			if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestKilledWhileOpensWait: whoever waits for a batch is told when the daemon dies,
+// and does not wait for ever.
+func TestKilledWhileOpensWait(t *testing.T) {
+	g := gatedTiles(t, 16, 16)
+	m := tileMount(t, g.dir)
+	defer g.open()
+	g.close(0)
+	waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
+	m.awaitWaiting(t, 1)
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	g.open() // a thread of the daemon waits there, and cannot die before
+	m.wait(t)
+	if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" {
+		t.Errorf("the open that waited ended with %s", got)
+	}
+	again := m.remount(t, "--batch-size", "4")
+	if err := readTiles(again, 0, 0, 16, layout.NHWCForm); err != nil {
+		t.Error(err)
+	}
+	again.finish(t)
+}

@@ -1,0 +1,293 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A daemonized is a mount whose daemon nobody is the parent of.
+type daemonized struct {
+	*mounted // of which only dir can be used
+	fd       int
+}
+
+// findDaemon takes a mount that some command has made, for the length of the test.
+// It must be live already.
+func findDaemon(t testing.TB, dir string) *daemonized {
+	t.Helper()
+	var config struct {
+		PID int `json:"pid"`
+	}
+	text, err := os.ReadFile(filepath.Join(dir, ".batchfs", "config.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &config)
+	}
+	if err != nil {
+		t.Fatalf("the mount is not live: %v", err)
+	}
+	fd, err := unix.PidfdOpen(config.PID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemonized{&mounted{dir: dir, user: thisUser()}, fd}
+	t.Cleanup(func() {
+		unmounted(t, dir)
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		d.gone(t)
+		_ = unix.Close(fd)
+	})
+	return d
+}
+
+// gone waits for the end of the daemon.
+func (d *daemonized) gone(t testing.TB) {
+	t.Helper()
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}, int(patience/time.Millisecond))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n != 1 {
+			t.Errorf("the daemon does not end (%v)", err)
+			_ = unix.PidfdSendSignal(d.fd, unix.SIGKILL, nil, 0)
+		}
+		return
+	}
+}
+
+// mountpoint makes an empty directory.
+func mountpoint(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(scratch(t), "mnt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestDaemonOption: the command returns when the mount is live, no sooner, and
+// passes on how a daemon failed.
+func TestDaemonOption(t *testing.T) {
+	skipWithoutFUSE(t)
+	dataset := tiles(t, 8, 2)
+	t.Run("live", func(t *testing.T) {
+		dir := mountpoint(t)
+		log := filepath.Join(filepath.Dir(dir), "log")
+		o := execute(t, "mount", "--daemon", "--batch-size", "4", "--log-file", log, "--log-format", "json", dataset, dir).done(t)
+		d := findDaemon(t, dir)
+		d.readOneOf(t)
+		if o.stderr != "" || o.out != "" {
+			t.Errorf("the command said %q %q", o.out, o.stderr)
+		}
+		execute(t, "umount", dir).done(t)
+		d.gone(t)
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLog(t, string(text))
+		for line := range bytes.Lines(text) {
+			if !json.Valid(line) {
+				t.Errorf("no JSON in the log: %s", line)
+			}
+		}
+	})
+	t.Run("a pipe ends with the command", func(t *testing.T) {
+		// A daemon that kept its parent's standard output would keep the shell waiting.
+		dir := mountpoint(t)
+		out, err := exec.Command("sh", "-c", `"$0" mount --daemon --batch-size 4 "$1" "$2" | cat && exec cat "$2/.batchfs/stats.json"`, suite.binary, dataset, dir).Output()
+		if err != nil || !json.Valid(out) {
+			t.Errorf("%v: %s", err, out)
+		}
+		d := findDaemon(t, dir)
+		execute(t, "umount", dir).done(t)
+		d.gone(t)
+	})
+	t.Run("by relative paths", func(t *testing.T) {
+		dir := mountpoint(t)
+		cmd := thisUser().daemon([]string{suite.binary, "mount", "--daemon", "--batch-size=4", "--log-file", "log", dataset, "mnt"})
+		cmd.Dir = filepath.Dir(dir)
+		executeAs(t, cmd).done(t)
+		d := findDaemon(t, dir)
+		d.readOneOf(t)
+		cmd = thisUser().daemon([]string{suite.binary, "umount", "mnt"})
+		cmd.Dir = filepath.Dir(dir)
+		executeAs(t, cmd).done(t)
+		d.gone(t)
+	})
+	t.Run("fails", func(t *testing.T) {
+		full := scratch(t)
+		writeFile(t, filepath.Join(full, "file"), nil)
+		execute(t, "mount", "--daemon", "/nothing/here", mountpoint(t)).failed(t, "/nothing/here", "does not exist")
+		execute(t, "mount", "--daemon", dataset, full).failed(t, "not empty", "mkdir")
+		execute(t, "mount", "--daemon", "--shards", "0", dataset, mountpoint(t)).wrong(t, "--shards", `"0"`)
+		execute(t, "mount", "--daemon", "--shards", "9", dataset, mountpoint(t)).wrong(t, "--shards", `"9"`)
+	})
+}
+
+// TestFlagsAnywhere: flags may stand before, between and behind the arguments.
+func TestFlagsAnywhere(t *testing.T) {
+	skipWithoutFUSE(t)
+	dataset := tiles(t, 8, 2)
+	var before []byte
+	for _, line := range [][]string{
+		{"mount", "--daemon", "--batch-size", "4", "--shuffle", "--seed", "7", dataset, "MNT"},
+		{"mount", dataset, "--batch-size", "4", "MNT", "--shuffle", "--seed=7", "--daemon"},
+		{"mount", dataset, "MNT", "--shuffle=true", "-daemon", "--seed", "7", "-batch-size=4"},
+		{"mount", "--daemon=true", dataset, "-o", "batch_size=4,shuffle", "MNT", "-o", "seed=7"},
+	} {
+		dir := mountpoint(t)
+		for i := range line {
+			line[i] = strings.ReplaceAll(line[i], "MNT", dir)
+		}
+		execute(t, line...).done(t)
+		d := findDaemon(t, dir)
+		doc, err := os.ReadFile(filepath.Join(dir, "dataset.json"))
+		if err != nil {
+			t.Error(err)
+		}
+		if before == nil {
+			before = doc
+		} else if !bytes.Equal(doc, before) {
+			t.Errorf("%v: is another mount than the first:\n%s%s", line, doc, before)
+		}
+		execute(t, "umount", dir).done(t)
+		d.gone(t)
+	}
+	if !bytes.Contains(before, []byte(`"seed":7`)) || !bytes.Contains(before, []byte(`"shuffle":true`)) {
+		t.Errorf("the flags are not in dataset.json: %s", before)
+	}
+}
+
+// TestMountHelper: a program by the name of mount.batchfs is called as mount(8) calls
+// it from fstab, and mounts as a daemon.
+func TestMountHelper(t *testing.T) {
+	skipWithoutFUSE(t)
+	dataset := tiles(t, 8, 2)
+	for _, name := range []string{"mount.batchfs", "mount.fuse.batchfs"} {
+		helper := filepath.Join(scratch(t), name)
+		if err := os.Symlink(suite.binary, helper); err != nil {
+			t.Fatal(err)
+		}
+		dir := mountpoint(t)
+		executeAs(t, thisUser().daemon([]string{helper, dataset, dir, "-n", "-o", `rw,noauto,x-systemd.automount,batch_size=4,list=json\,nhwc`})).done(t)
+		d := findDaemon(t, dir)
+		d.readOneOf(t)
+		names, err := os.ReadDir(d.epochDir(0, 0))
+		if err != nil || len(names) != 5 {
+			t.Errorf("%d names of a list of two forms (%v)", len(names), err)
+		}
+		execute(t, "umount", dir).done(t)
+		d.gone(t)
+
+		executeAs(t, thisUser().daemon([]string{helper, dataset, dir, "-f", "-o", "batch_size=4"})).done(t)
+		unmounted(t, dir)
+		executeAs(t, thisUser().daemon([]string{helper, dataset, dir, "-o", "batch_syze=4"})).wrong(t, "batch_syze")
+		executeAs(t, thisUser().daemon([]string{helper, dataset, dir, "-o", "batch_size=0"})).wrong(t, "--batch-size", `"0"`)
+		executeAs(t, thisUser().daemon([]string{helper, dataset, dir, "-s", "-o", "nonsense,batch_size=0"})).wrong(t, "--batch-size", `"0"`)
+		executeAs(t, thisUser().daemon([]string{helper, "/nothing", dir})).failed(t, "/nothing")
+	}
+}
+
+// bootScript mounts as an administrator would, in a mount namespace of its own,
+// where /sbin has what the test puts there: BATCHFS DATASET MOUNTPOINT READER
+const bootScript = `set -eu
+batchfs=$1 dataset=$2 mnt=$3 work=$4
+batch=$mnt/shard-0/epoch-0/batch-00000.nhwc
+mount -t tmpfs none /sbin
+look() {
+	[ "$(findmnt -n -o FSTYPE,SOURCE "$mnt" | tr -s ' ')" = "fuse.batchfs $dataset" ]
+	sha256sum <"$batch"
+	umount "$mnt"
+	! findmnt "$mnt"
+}
+ln -s "$batchfs" /sbin/mount.batchfs
+mount -t batchfs -o ro,batch_size=4 "$dataset" "$mnt"
+look
+printf '%s %s batchfs batch_size=4,list="nhwc,json",nofail,x-systemd.requires=network.target 0 0\n' "$dataset" "$mnt" >"$work/fstab"
+mount -T "$work/fstab" "$mnt"
+look
+! mount -t batchfs -o batch_size=0 "$dataset" "$mnt"
+mv /sbin/mount.batchfs /sbin/mount.fuse.batchfs
+mount -t fuse.batchfs -o batch_size=4,allow_other "$dataset" "$mnt"
+look
+if [ -e "$work/mount.fuse" ]; then
+	rm /sbin/mount.fuse.batchfs
+	cp "$work/mount.fuse" /sbin/mount.fuse
+	cp "$batchfs" /sbin/batchfs
+	mount -t fuse.batchfs -o batch_size=4 "$dataset" "$mnt"
+	look
+fi
+`
+
+// TestMountProgram: mount(8) and umount(8) work on batchfs, by type and from fstab.
+func TestMountProgram(t *testing.T) {
+	skipWithoutFUSE(t)
+	root(t)
+	for _, tool := range []string{"unshare", "mount", "umount", "findmnt", "sha256sum"} {
+		needTool(t, tool)
+	}
+	dataset, dir := tiles(t, 8, 2), mountpoint(t)
+	work := filepath.Dir(dir)
+	for _, fuse := range []string{"/sbin/mount.fuse3", "/sbin/mount.fuse"} {
+		if _, err := os.Stat(fuse); err == nil {
+			if err := copyFile(filepath.Join(work, "mount.fuse"), fuse, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	cmd := thisUser().daemon([]string{"unshare", "--mount", "--propagation", "private", "--", "sh", "-c", bootScript, "sh", suite.binary, dataset, dir, work})
+	o := executeAs(t, cmd)
+	o.ended(t, 0)
+	sums := strings.Fields(strings.ReplaceAll(o.out, "-", ""))
+	if len(sums) < 3 {
+		t.Fatalf("%d batches were read: %s\n%s", len(sums), o.out, o.stderr)
+	}
+	m := tileMount(t, dataset)
+	want := strings.TrimSpace(m.part(t, "part-digest", m.path(0, 0, 0, layout.NHWCForm)))
+	for i, sum := range sums {
+		if sum != want {
+			t.Errorf("mount %d: read %s, want %s", i, sum, want)
+		}
+	}
+}
+
+// TestOneProcessTwoMounts is in life_process_test.go; this is about names: odd ones
+// for datasets and mountpoints work everywhere.
+func TestOddPaths(t *testing.T) {
+	skipWithoutFUSE(t)
+	base := scratch(t)
+	dataset, dir := filepath.Join(base, "a b,c=\"d\"\\e\n-f"), filepath.Join(base, "m n,o\\p\tq")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for id := range 4 {
+		writeFile(t, filepath.Join(dataset, fmt.Sprintf("%d \"x\"\n\xff.ppm", id)), tileFile(id, 2))
+	}
+	execute(t, "mount", "--daemon", "--batch-size", "4", dataset, dir).done(t)
+	d := findDaemon(t, dir)
+	d.readOneOf(t)
+	var doc struct{ Samples []struct{ Path string } }
+	text, err := os.ReadFile(d.path(0, 0, 0, layout.JSON))
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err != nil || len(doc.Samples) != 4 || !strings.HasPrefix(doc.Samples[3].Path, "3 \"x\"\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+	execute(t, "mount", "--batch-size", "4", dataset, dir).failed(t, "mounted there already")
+	execute(t, "umount", dir).done(t)
+	d.gone(t)
+}

@@ -1,0 +1,238 @@
+package integration
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+func (m *mounted) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := m.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLog waits until the daemon has said something to the user or the log.
+func (m *mounted) awaitLog(t testing.TB, words string) {
+	t.Helper()
+	eventually(t, "the daemon says: "+words, func() bool { return strings.Contains(m.logged(), words) })
+}
+
+// unmounted checks that nothing is left at a mountpoint.
+func unmounted(t testing.TB, dir string) {
+	t.Helper()
+	if left, err := mountsBelow(dir); err != nil || len(left) > 0 {
+		t.Errorf("still mounted: %v %v", left, err)
+	}
+}
+
+// TestSignalsUnmount: an unused mount ends with the first signal, whichever it is.
+func TestSignalsUnmount(t *testing.T) {
+	dataset := tiles(t, 4, 2)
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		m := tileMount(t, dataset)
+		if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {
+			t.Error(err)
+		}
+		m.signal(t, s)
+		m.wait(t)
+		m.finish(t) // exit status 0, nothing left
+	}
+}
+
+// TestBusyMount: a mount in use survives the first signal, and says so; the second
+// detaches it, and whoever uses it can go on.
+func TestBusyMount(t *testing.T) {
+	const side = 128
+	dataset := tiles(t, 16, side)
+	eachReadPath(t, func(t *testing.T, path string) {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			m := tileMount(t, dataset, "--read-path", path)
+			holders := map[string]*partner{"open": m.hold(t, "open", 0, side, layout.NHWCForm), "untouched": m.hold(t, "untouched", 1, side, layout.NPY)}
+			m.signal(t, s)
+			m.awaitLog(t, m.dir+" is in use and stays mounted")
+			stillSame(t, "after the first signal", holders)
+			if err := readTiles(m, 1, 2, side, layout.NHWCForm); err != nil {
+				t.Errorf("after the first signal: %v", err)
+			}
+			m.signal(t, s)
+			if path == "direct" { // it serves what is open
+				m.awaitLog(t, "detached "+m.dir)
+			} else {
+				m.wait(t)
+			}
+			unmounted(t, m.dir)
+			stillSame(t, "after the second signal", holders)
+			for _, p := range holders {
+				p.end()
+			}
+			m.wait(t) // nobody is left
+			m.finish(t)
+		}
+	})
+}
+
+// TestThirdSignal: without passthrough, a detached daemon ends before its readers
+// only when it is told so.
+func TestThirdSignal(t *testing.T) {
+	const side = 128
+	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
+	m.hold(t, "open", 0, side, layout.NHWCForm)
+	for _, words := range []string{"stays mounted", "a third signal ends that"} {
+		m.signal(t, syscall.SIGINT)
+		m.awaitLog(t, words)
+	}
+	m.signal(t, syscall.SIGINT)
+	m.wait(t)
+	m.finish(t)
+}
+
+// TestBusyByWaiting: an open that waits keeps a mount busy; a mount that is detached
+// ends the wait one way or the other.
+func TestBusyByWaiting(t *testing.T) {
+	eachReadPath(t, func(t *testing.T, path string) {
+		g := gatedTiles(t, 16, 16)
+		m := tileMount(t, g.dir, "--read-path", path)
+		defer g.open()
+		g.close(0)
+		waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
+		m.awaitWaiting(t, 1)
+		m.signal(t, syscall.SIGINT)
+		m.awaitLog(t, "stays mounted")
+		m.signal(t, syscall.SIGINT)
+		eventually(t, "the mount is gone", func() bool {
+			left, err := mountsBelow(m.dir)
+			return err == nil && len(left) == 0
+		})
+		g.open()
+		if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" && !strings.HasPrefix(got, "open") {
+			t.Errorf("the open that waited ended with %s", got)
+		}
+		waits.end()
+		m.wait(t)
+		m.finish(t)
+	})
+}
+
+// TestUmountCommand unmounts from another process: refused while in use, but not
+// lazily.
+func TestUmountCommand(t *testing.T) {
+	const side = 16
+	dataset := tiles(t, 16, side)
+	umount := func(t *testing.T, args ...string) outcome {
+		t.Helper()
+		return execute(t, append([]string{"umount"}, args...)...)
+	}
+	t.Run("unused", func(t *testing.T) {
+		m := tileMount(t, dataset)
+		umount(t, m.dir).done(t)
+		m.wait(t)
+		unmounted(t, m.dir)
+		umount(t, m.dir).failed(t, "no batchfs is mounted there", "findmnt")
+		umount(t, m.dir+"/nothing").failed(t, "no batchfs is mounted there")
+		umount(t, m.dir+"/no/thing").failed(t, "no such file or directory")
+	})
+	t.Run("in use", func(t *testing.T) {
+		m := tileMount(t, dataset)
+		holders := map[string]*partner{"mapped": m.hold(t, "mapped", 0, side, layout.NHWCForm), "open": m.hold(t, "open", 1, side, layout.NHWCForm)}
+		umount(t, m.dir).failed(t, m.dir+" is in use", "umount --lazy "+m.dir)
+		if err := readTiles(m, 0, 2, side, layout.NHWCForm); err != nil {
+			t.Error(err)
+		}
+		umount(t, "--lazy", m.dir).done(t)
+		unmounted(t, m.dir)
+		stillSame(t, "after the lazy umount", holders)
+		for _, p := range holders {
+			p.end()
+		}
+		m.wait(t)
+	})
+	t.Run("by a working directory", func(t *testing.T) {
+		m := tileMount(t, dataset)
+		cmd := m.command("cat")
+		cmd.Dir = m.epochDir(0, 0)
+		sits := startPartner(t, cmd)
+		umount(t, m.dir).failed(t, "is in use")
+		sits.end()
+		umount(t, m.dir).done(t)
+		m.wait(t)
+	})
+	t.Run("by umount itself", func(t *testing.T) {
+		program := needTool(t, "umount")
+		if thisUser().name != "root" {
+			program = needTool(t, "fusermount3") + " -u"
+		}
+		m := tileMount(t, dataset)
+		m.run(t, append(strings.Fields(program), m.dir)...)
+		m.wait(t)
+	})
+	t.Run("twice at once", func(t *testing.T) {
+		m := tileMount(t, dataset)
+		m.signal(t, syscall.SIGTERM)
+		if out, err := exec.Command(suite.binary, "umount", m.dir).CombinedOutput(); err != nil && !strings.Contains(string(out), "no batchfs is mounted there") {
+			t.Errorf("%v: %s", err, out)
+		}
+		m.wait(t)
+	})
+	t.Run("something else", func(t *testing.T) {
+		umount(t, dataset).failed(t, "no batchfs is mounted there")
+		umount(t, "/proc").failed(t, "no batchfs is mounted there")
+	})
+}
+
+// TestTwoMounts: two daemons serve the same dataset at once; what happens to one is
+// nothing to the other.
+func TestTwoMounts(t *testing.T) {
+	const side = 16
+	dataset := tiles(t, 32, side)
+	one, two := tileMount(t, dataset), tileMount(t, dataset, "--shuffle")
+	three := tileMount(t, dataset, "--read-path", "direct")
+	again := execute(t, "mount", dataset, one.dir)
+	again.failed(t, one.dir, "batchfs is mounted there already", "batchfs umount "+one.dir)
+	for batch := range 8 {
+		for _, m := range []*mounted{one, three} {
+			if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
+				t.Error(err)
+			}
+		}
+		if errno, err := openErrno(two.path(0, 0, batch, layout.NHWCForm), unix.O_RDONLY); errno != 0 || err != nil {
+			t.Error(errno, err)
+		}
+	}
+	two.kill(t)
+	execute(t, "umount", two.dir).done(t)
+	one.readEpochs(t, side, 2)
+	one.finish(t)
+	three.readEpochs(t, side, 2)
+	if left, err := mountsBelow(suite.dir); err != nil || len(left) != 1 || left[0] != three.dir {
+		t.Errorf("mounted are %v (%v), not only %s", left, err, three.dir)
+	}
+}
+
+// TestMountOverMount: a mountpoint inside another mount of batchfs is none: nothing
+// can be made there.
+func TestMountOverMount(t *testing.T) {
+	dataset := tiles(t, 8, 2)
+	m := tileMount(t, dataset)
+	for _, dir := range []string{m.epochDir(0, 0), filepath.Join(m.dir, ".batchfs")} {
+		execute(t, "mount", dataset, dir).failed(t, "not empty")
+	}
+	m.hold(t, "open", 0, 2, layout.NHWCForm).end()
+	m.readOneOf(t)
+}
+
+// readOneOf reads the first batch, of tiles of 2x2.
+func (m *mounted) readOneOf(t testing.TB) {
+	t.Helper()
+	if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {
+		t.Error(fmt.Errorf("%s: %w", m.dir, err))
+	}
+}

@@ -1,0 +1,165 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// opener opens a file and says how that went: FILE. It survives SIGUSR1, like a
+// program whose runtime sends itself signals.
+const opener = `
+import errno, os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: print("signal", flush=True))
+try:
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+except KeyboardInterrupt:
+    print("interrupted")
+except OSError as e:
+    print(errno.errorcode[e.errno])
+else:
+    print("open", os.fstat(fd).st_size, flush=True)
+    sys.stdin.read()
+`
+
+// awaitWaiting waits until so many opens wait.
+func (m *mounted) awaitWaiting(t testing.TB, n int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d opens wait", n), func() bool { return m.stats(t).Batches.Waiting == n })
+}
+
+// TestInterruptedOpen: whoever waits for a batch can be interrupted or killed; the
+// batch is made all the same, once, for whoever else wants it.
+func TestInterruptedOpen(t *testing.T) {
+	eachReadPath(t, func(t *testing.T, path string) {
+		const side = 16
+		g := gatedTiles(t, 16, side)
+		m := tileMount(t, g.dir, "--read-path", path, "--prefetch-queue-depth", "0")
+		defer g.open()
+		g.close(6)
+		file := m.path(0, 0, 1, layout.NHWCForm)
+		wait := func() *partner { return m.partner(t, opener, file) }
+		stays, interrupted, killed := wait(), wait(), wait()
+		m.awaitWaiting(t, 3)
+
+		interrupted.signal(t, syscall.SIGINT)
+		interrupted.expect(t, "interrupted")
+		m.awaitWaiting(t, 2)
+		killed.signal(t, syscall.SIGKILL)
+		killed.gone(t)
+		m.awaitWaiting(t, 1)
+		for range 5 { // a signal that the program handles does it no harm
+			stays.signal(t, syscall.SIGUSR1)
+			stays.expect(t, "signal")
+		}
+		m.awaitWaiting(t, 1)
+		alone := m.partner(t, opener, m.path(0, 0, 1, layout.NPY))
+		m.awaitWaiting(t, 2)
+		stays.signal(t, syscall.SIGKILL)
+		alone.signal(t, syscall.SIGINT)
+		alone.expect(t, "interrupted")
+		m.awaitWaiting(t, 0)
+
+		// Nobody waits any more. Who comes now finds the work under way, or done.
+		late := wait()
+		m.awaitWaiting(t, 1)
+		g.open()
+		late.expect(t, fmt.Sprint("open ", tileBatch*side*side*3))
+		if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil {
+			t.Error(err)
+		}
+		if s := m.stats(t); s.Batches.Decoded != 1 || s.Storage.Reads != tileBatch {
+			t.Errorf("%d batches were made of %d files that were read, not 1 of %d", s.Batches.Decoded, s.Storage.Reads, tileBatch)
+		}
+		late.end()
+	})
+}
+
+// TestAbandonedBatchIsMade: the only one who waited was interrupted.
+func TestAbandonedBatchIsMade(t *testing.T) {
+	const side = 16
+	g := gatedTiles(t, 16, side)
+	m := tileMount(t, g.dir, "--prefetch-queue-depth", "0")
+	defer g.open()
+	g.close(0)
+	only := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
+	m.awaitWaiting(t, 1)
+	only.signal(t, syscall.SIGINT)
+	only.expect(t, "interrupted")
+	m.awaitWaiting(t, 0)
+	g.open()
+	eventually(t, "the batch is made", func() bool { return m.stats(t).Batches.Decoded == 1 })
+	if err := readTiles(m, 0, 0, side, layout.NHWCForm); err != nil {
+		t.Error(err)
+	}
+	if s := m.stats(t); s.Batches.Decoded != 1 || s.Batches.Stalled != 1 {
+		t.Errorf("%d batches were made and %d opens waited, want 1 and 1", s.Batches.Decoded, s.Batches.Stalled)
+	}
+}
+
+// TestNothingElseWaits: while opens of batches wait, all that is not pixels can be
+// read, and stat answers.
+func TestNothingElseWaits(t *testing.T) {
+	const side = 16
+	g := gatedTiles(t, 16, side)
+	m := tileMount(t, g.dir, "--workers", "1", "--epochs", "3", "--list", "nhwc,npy,safetensors,labels.npy,ids.npy,sizes.npy,json,png")
+	defer g.open()
+	g.close(0, 4)
+	var waiting []*partner
+	for batch := range 2 {
+		for _, form := range []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors, layout.PNG} {
+			waiting = append(waiting, m.partner(t, opener, m.path(0, 0, batch, form)))
+		}
+	}
+	m.awaitWaiting(t, int64(len(waiting)))
+	for _, name := range []string{"config.json", "stats.json", "memory.json", "errors.jsonl", "metrics"} {
+		text, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", name))
+		if err != nil {
+			t.Error(err)
+		}
+		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
+			t.Errorf("%s is no JSON: %s", name, text)
+		}
+		if name == "metrics" && !bytes.Contains(text, fmt.Appendf(nil, "\nbatchfs_batches_waiting %d\n", len(waiting))) {
+			t.Errorf("the metrics do not show %d waiting:\n%s", len(waiting), text)
+		}
+	}
+	// Every name there is, and every file that needs no pixels.
+	err := filepath.WalkDir(m.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if _, err := d.Info(); err != nil {
+			return err
+		}
+		if _, form, ok := layout.ParseBatchName(d.Name()); ok && form.Large() {
+			return nil
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	expectOpen(t, m.path(0, 0, 4, layout.NHWCForm), unix.ENOENT)
+	expectOpen(t, filepath.Join(m.dir, "nothing"), unix.ENOENT)
+	if s := m.stats(t); s.Batches.Waiting != int64(len(waiting)) || s.Batches.Decoded != 0 {
+		t.Errorf("%d opens wait and %d batches are made; it was to be %d and none", s.Batches.Waiting, s.Batches.Decoded, len(waiting))
+	}
+	g.open()
+	for _, p := range waiting {
+		if got := p.line(t); !strings.HasPrefix(got, "open ") {
+			t.Errorf("after the wait: %s", got)
+		}
+		p.end()
+	}
+}

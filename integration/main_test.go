@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/fusefs"
+)
+
+// suite is what all tests share. TestMain makes it and takes it away.
+var suite struct {
+	dir    string // for everything that is written; every user may enter it
+	binary string // batchfs
+	self   string // this test binary, where every user may run it
+}
+
+// parts are what this binary does in another process, named by its first
+// argument: programs that read a mount or that get in its way. What a part
+// prints is its answer.
+var parts = map[string]func(args []string) error{
+	"part-testfs":   partTestFS,
+	"part-read":     partRead,
+	"part-digest":   partDigest,
+	"part-map":      partMap,
+	"part-sendfile": partSendfile,
+	"part-xattrs":   partXattrs,
+	"part-open":     partOpen,
+	"part-list":     partList,
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if part, ok := parts[os.Args[1]]; ok {
+			if err := part(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	os.Exit(runSuite(m))
+}
+
+// runSuite builds the binary, runs the tests, and looks for what they left.
+func runSuite(m *testing.M) int {
+	if err := prepareSuite(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		return 1
+	}
+	code := m.Run()
+	left, err := mountsBelow(suite.dir)
+	if err != nil || len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "integration: mounts were left behind:", left, err)
+		for _, path := range left {
+			_ = unix.Unmount(path, unix.MNT_DETACH)
+		}
+		code = max(code, 1)
+	}
+	if err := os.RemoveAll(suite.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+func prepareSuite() error {
+	syscall.Umask(0o022) // ordinary users read what is made here
+	if os.Getenv("GORACE") == "" {
+		// Else every process of the race detector sleeps for a second when it ends.
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "batchfs-integration-")
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // as mountinfo shows it
+		return err
+	}
+	suite.dir, suite.binary, suite.self = dir, filepath.Join(dir, "batchfs"), filepath.Join(dir, "part")
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	if err := buildBinary(suite.binary); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return copyFile(suite.self, self, 0o755)
+}
+
+// buildBinary builds batchfs as `make build` does, but with the race detector and
+// cgo as this test has them: so one command decides for both.
+func buildBinary(output string) error {
+	cmd := exec.Command("../scripts/build.sh", output)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
+	if buildSetting("-race") == "true" {
+		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build batchfs: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// buildSetting is a setting that this test was built with.
+func buildSetting(key string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
+func copyFile(to, from string, mode os.FileMode) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// scratch is a directory for one test. Unlike t.TempDir's, every user may enter it.
+func scratch(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(suite.dir, "test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// capabilities are probed once.
+var capabilities = sync.OnceValue(fusefs.Probe)
+
+// skipWithoutFUSE skips a test loudly where nothing can be mounted.
+func skipWithoutFUSE(t testing.TB) {
+	t.Helper()
+	switch c := capabilities(); {
+	case c.Device != "":
+		t.Skipf("SKIPPED: NO MOUNT CAN BE TESTED HERE: /dev/fuse: %s", c.Device)
+	case !c.SysAdmin && c.Fusermount == "":
+		t.Skip("SKIPPED: NO MOUNT CAN BE TESTED HERE: not root, and fusermount3 is not installed")
+	}
+}
+
+// skipWithoutPassthrough skips a test where the kernel cannot serve batches by itself.
+func skipWithoutPassthrough(t testing.TB) {
+	t.Helper()
+	skipWithoutFUSE(t)
+	if c := capabilities(); !c.Passthrough {
+		t.Skipf("SKIPPED: passthrough cannot be tested here: %s", c.Reason)
+	}
+}
+
+// needTool finds a program, or skips the test.
+func needTool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("SKIPPED: %s is not installed", name)
+	}
+	return path
+}

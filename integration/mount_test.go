@@ -1,0 +1,412 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// patience is how long a daemon or a reader may take before it is taken for hung
+// and asked for its goroutines. Nothing waits this long on purpose.
+const patience = 60 * time.Second
+
+// A mounted is a running daemon and its mount.
+type mounted struct {
+	dir     string // the mountpoint
+	dataset string
+	cmd     *exec.Cmd
+	log     string // file
+	user    account
+
+	exited chan struct{} // closed when the daemon has ended, with err set
+	err    error
+	atRest []string // what it had open when it became ready
+	ended  bool     // finish was called
+}
+
+// mountBatchfs mounts a dataset as the user who runs the tests, for the length of
+// the test.
+func mountBatchfs(t testing.TB, dataset string, flags ...string) *mounted {
+	t.Helper()
+	return mountAs(t, thisUser(), dataset, flags...)
+}
+
+func mountAs(t testing.TB, user account, dataset string, flags ...string) *mounted {
+	t.Helper()
+	skipWithoutFUSE(t)
+	dir := scratch(t)
+	m, err := startMount(user, dir, dataset, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.finish(t) })
+	return m
+}
+
+// startMount starts a daemon below a directory, and returns when its tree can be
+// read, or when it has ended.
+func startMount(user account, dir, dataset string, flags ...string) (*mounted, error) {
+	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, log: filepath.Join(dir, "log"), user: user, exited: make(chan struct{})}
+	if err := os.Mkdir(m.dir, 0o755); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	if err := user.own(m.dir); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	ready, socket, err := listenReady(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	args := slices.Concat([]string{suite.binary, "mount"}, flags, []string{dataset, m.dir})
+	m.cmd = user.daemon(args)
+	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = "/", log, log
+	m.cmd.Env = append(m.cmd.Env, "NOTIFY_SOCKET="+socket.LocalAddr().String())
+	if err := m.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		m.err = m.cmd.Wait()
+		close(m.exited)
+	}()
+	select {
+	case <-ready:
+	case <-m.exited:
+		return nil, fmt.Errorf("batchfs %s: %w\n%s", strings.Join(args[1:], " "), m.err, m.logged())
+	case <-time.After(patience):
+		m.abort()
+		return nil, fmt.Errorf("batchfs %s does not get ready\n%s", strings.Join(args[1:], " "), m.logged())
+	}
+	m.atRest, err = m.openFiles()
+	return m, err
+}
+
+// listenReady listens for the daemon's word that it is ready, as systemd would.
+func listenReady(dir string) (ready chan struct{}, socket *net.UnixConn, err error) {
+	path := filepath.Join(dir, "notify")
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, nil, err
+	}
+	socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		return nil, nil, err
+	}
+	ready = make(chan struct{})
+	go func() {
+		message := make([]byte, 256)
+		if n, err := socket.Read(message); err == nil && string(message[:n]) == "READY=1" {
+			close(ready)
+		}
+	}()
+	return ready, socket, nil
+}
+
+func (m *mounted) pid() int { return m.cmd.Process.Pid }
+
+// logged is what the daemon has logged so far.
+func (m *mounted) logged() string {
+	text, err := os.ReadFile(m.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// path names a batch's file.
+func (m *mounted) path(shard, epoch, batch int, f layout.Form) string {
+	return filepath.Join(m.epochDir(shard, epoch), layout.BatchName(batch)+"."+f.Ext())
+}
+
+func (m *mounted) epochDir(shard, epoch int) string {
+	return filepath.Join(m.dir, fmt.Sprintf("shard-%d", shard), fmt.Sprintf("epoch-%d", epoch))
+}
+
+// command is a program that runs where the mount can be seen, as the user it
+// belongs to.
+func (m *mounted) command(args ...string) *exec.Cmd {
+	cmd := m.user.reader(m.pid(), args)
+	cmd.Dir = "/" // a working directory below the mount would keep it busy
+	return cmd
+}
+
+// run runs a program to its end and returns what it printed; the program must
+// succeed.
+func (m *mounted) run(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := m.try(args...)
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// try runs a program and returns what it printed; the error holds what it
+// complained of.
+func (m *mounted) try(args ...string) (string, error) {
+	return output(m.command(args...))
+}
+
+// part runs a part of this binary.
+func (m *mounted) part(t testing.TB, part string, args ...string) string {
+	t.Helper()
+	return m.run(t, append([]string{suite.self, part}, args...)...)
+}
+
+// output runs a command, but not for ever.
+func output(cmd *exec.Cmd) (string, error) {
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	hung := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer hung.Stop()
+	if err := cmd.Wait(); err != nil {
+		return out.String(), fmt.Errorf("%w: %s", err, complaint.String())
+	}
+	return out.String(), nil
+}
+
+// document reads a JSON document of the mount.
+func (m *mounted) document(t testing.TB, path string, into any) {
+	t.Helper()
+	text := m.run(t, "cat", filepath.Join(m.dir, path))
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%s: %v\n%s", path, err, text)
+	}
+}
+
+// statistics are the figures of stats.json that tests look at.
+type statistics struct {
+	ReadPath string  `json:"read_path"`
+	Images   int64   `json:"images"`
+	Uptime   float64 `json:"uptime"`
+	Batches  struct {
+		Decoded int64 `json:"decoded"`
+		Opened  int64 `json:"opened"`
+		Waiting int64 `json:"waiting"`
+		Stalled int64 `json:"stalled"`
+		Ahead   int64 `json:"ahead"`
+		Streams int64 `json:"streams"`
+	} `json:"batches"`
+	FUSE struct {
+		Opens int64 `json:"opens"`
+		Reads int64 `json:"reads"`
+	} `json:"fuse"`
+	Memory struct {
+		Limit   int64 `json:"limit"`
+		Used    int64 `json:"used"`
+		Peak    int64 `json:"peak"`
+		Batches int64 `json:"batches"`
+		Index   int64 `json:"index"`
+		Scratch int64 `json:"scratch"`
+	} `json:"memory"`
+	Storage struct {
+		Reads int64 `json:"reads"`
+		Bytes int64 `json:"bytes"`
+	} `json:"storage"`
+	Errors int64 `json:"errors"`
+}
+
+func (m *mounted) stats(t testing.TB) (s statistics) {
+	t.Helper()
+	m.document(t, ".batchfs/stats.json", &s)
+	return s
+}
+
+// rss is the memory of the daemon that is no batch: without shared pages, in
+// bytes.
+func (m *mounted) rss(t testing.TB) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatal("no RssAnon in /proc/PID/status")
+	return 0
+}
+
+// openFiles are the descriptors of the daemon, as far as their number says
+// something: not those of batch memory, which is pooled, and of Go's poller, which
+// comes with first use.
+func (m *mounted) openFiles() ([]string, error) {
+	dir := fmt.Sprintf("/proc/%d/fd", m.pid())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var open []string
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(dir, e.Name()))
+		switch {
+		case err != nil: // closed meanwhile
+		case strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)"): // O_TMPFILE
+		case target == "anon_inode:[eventpoll]", target == "anon_inode:[eventfd]":
+		default:
+			kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
+			open = append(open, kind)
+		}
+	}
+	slices.Sort(open)
+	return open, nil
+}
+
+// finish unmounts, unless that was done, and looks at what the daemon leaves
+// behind. It is called at the end of every test that mounts.
+func (m *mounted) finish(t testing.TB) {
+	t.Helper()
+	if m.ended {
+		return
+	}
+	m.ended = true
+	if m.alive() {
+		m.checkOpenFiles(t)
+		if _, err := m.try(suite.binary, "umount", m.dir); err != nil {
+			t.Errorf("at the end of the test: %v", err)
+			_, _ = m.try(suite.binary, "umount", "--lazy", m.dir)
+			_ = m.cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	m.wait(t)
+	m.checkExit(t)
+}
+
+func (m *mounted) alive() bool {
+	select {
+	case <-m.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// wait returns when the daemon has ended. One that does not is made to say why.
+func (m *mounted) wait(t testing.TB) {
+	t.Helper()
+	select {
+	case <-m.exited:
+	case <-time.After(patience):
+		m.abort()
+		t.Errorf("the daemon does not end")
+	}
+}
+
+// abort ends a daemon that hangs, with its goroutines in the log.
+func (m *mounted) abort() {
+	_ = m.cmd.Process.Signal(syscall.SIGQUIT)
+	select {
+	case <-m.exited:
+	case <-time.After(patience / 4):
+		_ = m.cmd.Process.Kill()
+		<-m.exited
+	}
+}
+
+// checkOpenFiles finds descriptors that nobody closed: nothing but batch memory
+// may have come since the mount was ready, once no reader is left.
+func (m *mounted) checkOpenFiles(t testing.TB) {
+	t.Helper()
+	open, err := m.openFiles()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for deadline := time.Now().Add(patience); ; {
+		extra := without(open, m.atRest)
+		if len(extra) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("the daemon still has open: %v", extra)
+			return
+		}
+		// What is read ahead now is closed in a moment, and nobody is told.
+		if open, err = m.openFiles(); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// without is a multiset less another.
+func without(all, less []string) []string {
+	less = slices.Clone(less)
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
+		i := slices.Index(less, s)
+		if i >= 0 {
+			less = slices.Delete(less, i, i+1)
+		}
+		return i >= 0
+	})
+}
+
+// checkExit looks at how a daemon ended and what it left. A daemon that a test
+// killed is not asked for its exit status.
+func (m *mounted) checkExit(t testing.TB) {
+	t.Helper()
+	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
+		t.Errorf("the daemon ended with %v", m.err)
+	}
+	if left, err := mountsBelow(m.dir); err != nil || len(left) > 0 {
+		t.Errorf("the daemon left mounts behind: %v %v", left, err)
+	}
+	checkLog(t, m.logged())
+}
+
+// checkLog finds what no log may hold.
+func checkLog(t testing.TB, log string) {
+	t.Helper()
+	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
+		if strings.Contains(log, word) {
+			t.Errorf("the daemon's log speaks of a %s", word)
+		}
+	}
+	if t.Failed() && log != "" {
+		t.Logf("the daemon's log:\n%s", log)
+	}
+}
+
+// mountsBelow are the mountpoints at or below a directory, deepest first.
+func mountsBelow(dir string) ([]string, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
+			found = append(found, fields[4])
+		}
+	}
+	slices.Reverse(found)
+	return found, nil
+}

@@ -1,0 +1,210 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// settings are what the bytes of batches depend on.
+type settings struct {
+	batch         int // 0: 8
+	shards        int // 0: 1
+	shuffle       bool
+	seed          uint64
+	stick         bool
+	unpadded      bool
+	last          shard.LastBatch
+	height, width int // 0: of the largest image in each batch
+	gray          bool
+	fill          uint8
+	nchw          bool
+	ignore        bool // EXIF orientation
+}
+
+func (s settings) complete() settings {
+	s.batch, s.shards = max(s.batch, 1), max(s.shards, 1)
+	return s
+}
+
+// flags are the settings on a command line, more flags behind them.
+func (s settings) flags(more ...string) []string {
+	s = s.complete()
+	flags := []string{
+		"--batch-size", strconv.Itoa(s.batch), "--shards", strconv.Itoa(s.shards), "--seed", strconv.FormatUint(s.seed, 10),
+		"--last-batch", s.last.String(), "--fill", strconv.Itoa(int(s.fill)),
+		fmt.Sprintf("--shuffle=%v", s.shuffle), fmt.Sprintf("--stick-to-shard=%v", s.stick), fmt.Sprintf("--pad-last-batch=%v", !s.unpadded),
+		fmt.Sprintf("--ignore-orientation=%v", s.ignore),
+	}
+	if s.height > 0 {
+		flags = append(flags, "--size", fmt.Sprintf("%dx%d", s.height, s.width))
+	}
+	if s.gray {
+		flags = append(flags, "--color", "gray")
+	}
+	if s.nchw {
+		flags = append(flags, "--layout", "nchw")
+	}
+	return append(flags, more...)
+}
+
+// An oracle says what must be read from a mount of a dataset: from the files, by
+// decoding each by itself, one after the other, and placing its pixels by hand.
+// It shares the decoders and the plan with batchfs, which have oracles of their own,
+// and nothing else.
+type oracle struct {
+	ds      *dataset.Dataset
+	plan    *shard.Plan
+	o       settings
+	options decode.Options
+	decoder *decode.Decoder
+}
+
+func newOracle(t testing.TB, path string, s settings) *oracle {
+	t.Helper()
+	s = s.complete()
+	ds, err := dataset.Open(context.Background(), path, dataset.Options{Prober: probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := shard.Config{
+		Samples: int64(ds.Len()), Shards: s.shards, BatchSize: s.batch, Shuffle: s.shuffle, Seed: s.seed,
+		StickToShard: s.stick, PadLastBatch: !s.unpadded, LastBatch: s.last,
+	}
+	if s.shuffle {
+		config.Raw = shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+			f, _ := decode.ParseFormat(ds.Format(int(i)))
+			return f.Raw()
+		})
+	}
+	plan, err := shard.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &oracle{ds: ds, plan: plan, o: s, options: decode.Options{IgnoreOrientation: s.ignore}}
+	if s.gray {
+		o.options.Color = decode.Gray
+	}
+	o.decoder = decode.NewDecoder(o.options)
+	t.Cleanup(func() {
+		o.decoder.Close()
+		if err := ds.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func probe(data []byte, complete bool) (dataset.Header, error) {
+	h, err := decode.ReadHeader(data, complete)
+	if errors.Is(err, decode.ErrShort) {
+		return dataset.Header{}, fmt.Errorf("%w: %w", dataset.ErrShort, err)
+	}
+	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
+}
+
+// picture decodes the file of a sample: h*w*c bytes.
+func (o *oracle) picture(t testing.TB, id int64) (pixels []byte, h, w int) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(o.ds.Root(), o.ds.Path(int(id))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := decode.ReadHeader(data, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, w = head.Size(o.o.ignore)
+	stride := w * o.channels()
+	pixels = make([]byte, h*stride)
+	if err := o.decoder.Decode(decode.Image{Pix: pixels, Stride: stride, Height: h, Width: w}, data, head); err != nil {
+		t.Fatal(err)
+	}
+	return pixels, h, w
+}
+
+func (o *oracle) channels() int {
+	if o.o.gray {
+		return 1
+	}
+	return 3
+}
+
+// A want is a batch as it must be.
+type want struct {
+	n, h, w, c  int
+	valid       int
+	pixels      []byte // nhwc
+	labels, ids []int64
+	sizes       [][2]int32
+	paths       []string
+}
+
+func (o *oracle) batch(t testing.TB, s, epoch, batch int) want {
+	t.Helper()
+	slots, valid := o.plan.Batch(s, epoch, batch, nil)
+	x := want{n: len(slots), h: o.o.height, w: o.o.width, c: o.channels(), valid: valid}
+	pictures := make([][]byte, len(slots))
+	for i, slot := range slots {
+		p, h, w := o.picture(t, slot.ID)
+		pictures[i] = p
+		x.sizes = append(x.sizes, [2]int32{int32(h), int32(w)})
+		x.ids = append(x.ids, slot.ID)
+		x.labels = append(x.labels, int64(o.ds.Label(int(slot.ID))))
+		x.paths = append(x.paths, o.ds.Path(int(slot.ID)))
+		if o.o.height == 0 {
+			x.h, x.w = max(x.h, h), max(x.w, w)
+		}
+	}
+	if len(slots) == 0 && o.o.height == 0 {
+		x.h, x.w = 1, 1
+	}
+	x.pixels = bytes.Repeat([]byte{o.o.fill}, x.n*x.h*x.w*x.c)
+	for i, p := range pictures {
+		row := int(x.sizes[i][1]) * x.c
+		for y := range int(x.sizes[i][0]) {
+			copy(x.pixels[((i*x.h+y)*x.w)*x.c:], p[y*row:(y+1)*row])
+		}
+	}
+	return x
+}
+
+// planes are the pixels as nchw.
+func (x want) planes() []byte {
+	out := make([]byte, len(x.pixels))
+	i := 0
+	for n := range x.n {
+		for c := range x.c {
+			for p := range x.h * x.w {
+				out[i] = x.pixels[(n*x.h*x.w+p)*x.c+c]
+				i++
+			}
+		}
+	}
+	return out
+}
+
+// tensor are the pixels in the mount's own layout.
+func (o *oracle) tensor(x want) []byte {
+	if o.o.nchw {
+		return x.planes()
+	}
+	return x.pixels
+}
+
+// shape is the tensor's, in that layout.
+func (o *oracle) shape(x want) [4]int {
+	if o.o.nchw {
+		return [4]int{x.n, x.c, x.h, x.w}
+	}
+	return [4]int{x.n, x.h, x.w, x.c}
+}

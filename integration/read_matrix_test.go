@@ -1,0 +1,267 @@
+package integration
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// overMatrix runs a test over every way of reading, mounting and ordering there
+// is: passthrough is for root alone.
+func overMatrix(t *testing.T, test func(t *testing.T, user account, readPath string, s settings)) {
+	type column struct {
+		name     string
+		account  func(testing.TB) account
+		readPath string
+	}
+	for _, c := range []column{
+		{"passthrough/root", root, "passthrough"}, {"direct/root", root, "direct"}, {"direct/user", ordinaryUser, "direct"},
+	} {
+		for _, shuffle := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/shuffle=%v", c.name, shuffle), func(t *testing.T) {
+				if c.readPath == "passthrough" {
+					skipWithoutPassthrough(t)
+				}
+				test(t, c.account(t), c.readPath, settings{batch: 8, shards: 3, shuffle: shuffle, seed: 11})
+			})
+		}
+	}
+}
+
+// TestReadFileSystem puts a shard through the standard library's test of file
+// systems. It reads files byte by byte, twice, so the batches are small.
+func TestReadFileSystem(t *testing.T) {
+	dir := scratch(t)
+	for i := range 15 {
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("class-%d", i%2), fmt.Sprintf("%02d.ppm", i)), plainImage(1+i%5, 2+i%3, byte(i)))
+	}
+	overMatrix(t, func(t *testing.T, user account, readPath string, s settings) {
+		s.batch, s.shards = 3, 2
+		m := mountAs(t, user, dir, s.flags("--read-path", readPath, "--epochs", "2", "--list", "nhwc,nchw,labels.npy,json")...)
+		m.part(t, "part-testfs", filepath.Join(m.dir, "shard-1"),
+			"epoch-0/epoch.json", "epoch-1/batch-00000.nhwc", "epoch-0/batch-00002.json", "epoch-1/batch-00001.nchw")
+	})
+}
+
+// plainImage is a PPM of one colour that changes a little.
+func plainImage(h, w int, v byte) []byte {
+	data := fmt.Appendf(nil, "P6\n%d %d\n255\n", w, h)
+	for i := range h * w {
+		data = append(data, v, byte(i), v+byte(i))
+	}
+	return data
+}
+
+// TestReadByTools reads batches with the programs that people have at hand, and
+// with the system calls that others use.
+func TestReadByTools(t *testing.T) {
+	images := mixedImages(t)
+	overMatrix(t, func(t *testing.T, user account, readPath string, s settings) {
+		m := mountAs(t, user, images, s.flags("--read-path", readPath)...)
+		r := &toolReader{m: m, o: newOracle(t, images, s), work: filepath.Join(scratch(t), "work")}
+		if err := os.Mkdir(r.work, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := user.own(r.work); err != nil {
+			t.Fatal(err)
+		}
+		r.sizesComeFirst(t)
+		r.expect(t)
+		for _, step := range []struct {
+			name string
+			run  func(*testing.T)
+		}{
+			{"sha256sum", r.sha256sum}, {"cp", r.cp}, {"tar", r.tar}, {"dd", r.dd}, {"fio", r.fio}, {"mmap", r.mmap},
+			{"python mmap", r.pythonMap}, {"sendfile", r.sendfile}, {"random reads", r.randomReads}, {"read path", r.readPath},
+		} {
+			t.Run(step.name, step.run)
+		}
+	})
+}
+
+// A toolReader reads one epoch of one shard.
+type toolReader struct {
+	m     *mounted
+	o     *oracle
+	work  string   // a directory that the reading user may write to
+	files []string // the batches, in order
+	wants []string // files with the bytes that they must have
+	sums  []string // their sha256
+}
+
+const toolShard, toolEpoch = 1, 1
+
+// sizesComeFirst stats every form of every batch, of which none is decoded.
+func (r *toolReader) sizesComeFirst(t *testing.T) {
+	batches := r.o.plan.Batches(toolShard, toolEpoch)
+	for b := range batches {
+		r.files = append(r.files, r.m.path(toolShard, toolEpoch, b, layout.NHWCForm))
+	}
+	var all []string
+	for b := range batches {
+		for _, f := range layout.Forms() {
+			all = append(all, r.m.path(toolShard, toolEpoch, b, f))
+		}
+	}
+	sizes := strings.Fields(r.m.run(t, append([]string{"stat", "-c", "%s"}, all...)...))
+	if s := r.m.stats(t); s.Batches.Decoded != 0 || s.Images != 0 || s.Storage.Reads != 0 || s.FUSE.Opens != 0 {
+		t.Errorf("after stat alone, the daemon counts %+v", s)
+	}
+	lengths := strings.Fields(r.m.run(t, append([]string{"sh", "-c", `for f; do wc -c <"$f"; done`, "sh"}, all...)...))
+	read := strings.Fields(r.m.run(t, append([]string{"sh", "-c", `for f; do cat "$f" | wc -c; done`, "sh"}, all...)...))
+	if len(sizes) != len(all) || len(lengths) != len(all) || len(read) != len(all) {
+		t.Fatalf("%d files have %d sizes, %d lengths and %d contents", len(all), len(sizes), len(lengths), len(read))
+	}
+	for i := range all {
+		if sizes[i] != lengths[i] || sizes[i] != read[i] {
+			t.Errorf("%s has %s bytes, or %s, but %s when it is read", all[i], sizes[i], lengths[i], read[i])
+		}
+	}
+}
+
+// expect writes down what must be read.
+func (r *toolReader) expect(t *testing.T) {
+	dir := scratch(t)
+	for b := range r.files {
+		pixels := r.o.batch(t, toolShard, toolEpoch, b).pixels
+		path := filepath.Join(dir, strconv.Itoa(b))
+		writeFile(t, path, pixels)
+		r.wants = append(r.wants, path)
+		r.sums = append(r.sums, fmt.Sprintf("%x", sha256.Sum256(pixels)))
+	}
+}
+
+// compare holds files, one a batch, against what they must be.
+func (r *toolReader) compare(t *testing.T, what string, files []string) {
+	t.Helper()
+	for i, path := range files {
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := fmt.Sprintf("%x", sha256.Sum256(got)); sum != r.sums[i] {
+			t.Errorf("%s read other bytes from %s", what, r.files[i])
+		}
+	}
+}
+
+func (r *toolReader) sha256sum(t *testing.T) {
+	for i, line := range strings.Split(strings.TrimSpace(r.m.run(t, append([]string{"sha256sum"}, r.files...)...)), "\n") {
+		if sum, _, _ := strings.Cut(line, " "); sum != r.sums[i] {
+			t.Errorf("%s: %s instead of %s", r.files[i], sum, r.sums[i])
+		}
+	}
+}
+
+func (r *toolReader) cp(t *testing.T) {
+	to := filepath.Join(r.work, "copy")
+	r.m.run(t, "cp", "-r", "--preserve=timestamps,xattr", r.m.epochDir(toolShard, toolEpoch), to)
+	r.compare(t, "cp", r.names(to))
+	listed := strings.Fields(r.m.run(t, "ls", r.m.epochDir(toolShard, toolEpoch)))
+	if copied := strings.Fields(r.m.run(t, "ls", to)); len(copied) != len(listed) || len(listed) != 1+3*len(r.files) {
+		t.Errorf("%d files were copied, of %d", len(copied), len(listed))
+	}
+}
+
+// names are the batches' file names in another directory.
+func (r *toolReader) names(dir string) []string {
+	var names []string
+	for _, f := range r.files {
+		names = append(names, filepath.Join(dir, filepath.Base(f)))
+	}
+	return names
+}
+
+func (r *toolReader) tar(t *testing.T) {
+	to := filepath.Join(r.work, "untarred")
+	epoch := r.m.epochDir(toolShard, toolEpoch)
+	r.m.run(t, "sh", "-ec", `mkdir "$2"; tar -C "$1" -cf "$2/tar" .; tar -C "$1" -df "$2/tar"; tar -C "$2" -xf "$2/tar"`, "sh", epoch, to)
+	r.compare(t, "tar", r.names(to))
+}
+
+// dd reads in blocks that do not fit, from the middle, and past the page cache.
+func (r *toolReader) dd(t *testing.T) {
+	for _, options := range []string{"bs=64K", "bs=1000003", "bs=16M", "iflag=direct bs=4K", "iflag=direct bs=1M", "iflag=nonblock,fullblock bs=3M"} {
+		var out []string
+		for i, f := range r.files {
+			out = append(out, filepath.Join(r.work, fmt.Sprintf("dd-%d", i)))
+			r.m.run(t, append([]string{"dd", "status=none", "if=" + f, "of=" + out[i]}, strings.Fields(options)...)...)
+		}
+		r.compare(t, "dd "+options, out)
+	}
+}
+
+func (r *toolReader) fio(t *testing.T) {
+	needTool(t, "fio")
+	for _, pattern := range []string{"read", "randread"} {
+		for _, engine := range []string{"psync", "mmap"} {
+			r.m.run(t, "fio", "--name=batch", "--readonly", "--rw="+pattern, "--ioengine="+engine, "--filename="+r.files[0], "--bs=32k",
+				"--size="+strconv.Itoa(r.size(t, 0)), "--loops=2", "--thread", "--numjobs=3", "--output-format=terse",
+				"--output="+filepath.Join(r.work, "fio"), "--aux-path="+r.work)
+		}
+	}
+}
+
+func (r *toolReader) size(t *testing.T, i int) int {
+	info, err := os.Stat(r.wants[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(info.Size())
+}
+
+func (r *toolReader) mmap(t *testing.T) {
+	for i := range r.files {
+		r.m.part(t, "part-map", r.files[i], r.wants[i])
+	}
+}
+
+func (r *toolReader) pythonMap(t *testing.T) {
+	const program = `
+import mmap, sys
+for path, want in zip(sys.argv[1::2], sys.argv[2::2]):
+    f = open(path, "rb")
+    m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+    f.close()
+    assert m[:] == open(want, "rb").read(), path
+`
+	args := []string{needPython(t), "-c", program}
+	for i := range r.files {
+		args = append(args, r.files[i], r.wants[i])
+	}
+	r.m.run(t, args...)
+}
+
+func (r *toolReader) sendfile(t *testing.T) {
+	for i := range r.files {
+		r.m.part(t, "part-sendfile", r.files[i], r.wants[i], filepath.Join(r.work, "sent"))
+	}
+}
+
+func (r *toolReader) randomReads(t *testing.T) {
+	for i := range r.files {
+		r.m.part(t, "part-read", r.files[i], r.wants[i], strconv.Itoa(i), "100")
+	}
+}
+
+// readPath comes last: everything was read the way that was asked for.
+func (r *toolReader) readPath(t *testing.T) {
+	s := r.m.stats(t)
+	wanted := "direct"
+	if strings.Contains(t.Name(), "passthrough") {
+		wanted = "passthrough"
+	}
+	if s.ReadPath != wanted {
+		t.Errorf("the read path is %s, not %s", s.ReadPath, wanted)
+	}
+	const most = 1000 // the documents, which are not in batch memory
+	if passthrough := wanted == "passthrough"; passthrough != (s.FUSE.Reads < most) {
+		t.Errorf("the daemon answered %d reads", s.FUSE.Reads)
+	}
+}

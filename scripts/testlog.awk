@@ -1,0 +1,13 @@
+# Shortens the output of go test -v: one line a package, each skip with its reason,
+# and all that a failed test had to say. Nothing else.
+
+/^ *=== (RUN|NAME|CONT|PAUSE) / { current = $3; next }
+/^ *--- PASS: / { delete said[$3]; next }
+/^ *--- SKIP: / { sub(/^ */, ""); print; printf "%s", said[$3]; delete said[$3]; next }
+/^ *--- FAIL: / { sub(/^ */, ""); print; printf "%s", said[$3]; delete said[$3]; next }
+/no test files/ { next }
+/^(ok|FAIL|exit status) / || /^FAIL$/ { current = ""; crashed = 0; if ($0 != "FAIL") print; next }
+/^PASS$/ { current = ""; next }
+/^(panic: |fatal error: |SIGSEGV|unexpected fault)/ { crashed = 1; if (current != "") printf "in %s\n%s", current, said[current] }
+crashed || current == "" { print; next }
+{ said[current] = said[current] $0 "\n" }
