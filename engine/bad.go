@@ -72,7 +72,8 @@ func (e *Engine) stillBad(id int64) error {
 // reportBad remembers that a sample could not be read, and says so once.
 func (e *Engine) reportBad(id int64, reason error) error {
 	now, _ := e.identity(id)
-	e.remember(id, badFile{seen: now, reason: reason, mendable: !changed(reason)})
+	mendable := !changed(reason) || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
+	e.remember(id, badFile{seen: now, reason: reason, mendable: mendable})
 	return e.badError(id, reason)
 }
 

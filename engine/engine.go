@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type Engine struct {
 	errors      errorLog
 	documents   *ristretto.Cache[uint64, []byte]
 	meter       meter
+	processors  chan struct{} // one token a sample that is being decoded
 
 	mu       sync.Mutex
 	table    map[Key]*batch    // every batch that exists
@@ -78,10 +80,11 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		ds: ds, opts: o, plan: plan, log: o.Logger,
-		ledger:  &Ledger{limit: o.MemoryLimit},
-		table:   map[Key]*batch{},
-		streams: map[int][]*stream{},
-		closing: make(chan struct{}),
+		ledger:     &Ledger{limit: o.MemoryLimit},
+		table:      map[Key]*batch{},
+		streams:    map[int][]*stream{},
+		closing:    make(chan struct{}),
+		processors: make(chan struct{}, runtime.NumCPU()),
 	}
 	e.itemWork.L, e.takeWork.L, e.memory.L = &e.mu, &e.mu, &e.mu
 	e.meter.start = time.Now()

@@ -621,7 +621,7 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 		"memory limit":  func(o *Options) { o.MemoryLimit = 0 },
 		"max pixels":    func(o *Options) { o.MaxPixels = 0 },
 		"size":          func(o *Options) { o.Height = 5 },
-		"larger":        func(o *Options) { o.Height, o.Width = 4, 4 },
+		"large enough":  func(o *Options) { o.Height, o.Width = 4, 4 },
 	} {
 		o := testOptions()
 		change(&o)

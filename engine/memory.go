@@ -60,7 +60,11 @@ func (e *Engine) reserveScratch(b *batch, n int64) error {
 	return nil
 }
 
-// beginDecode charges what a codec will take while it decodes one image.
+// beginDecode charges what a codec will take while it decodes one image, and waits
+// for a processor. No more images are decoded at once than there are processors:
+// more workers than that wait for storage together, which is what they are good
+// for, but do not take time slices from one another. The order matters: whoever
+// has a processor waits for nothing.
 func (e *Engine) beginDecode(b *batch, scratch int64) error {
 	if err := e.reserveScratch(b, scratch); err != nil {
 		return err
@@ -68,10 +72,12 @@ func (e *Engine) beginDecode(b *batch, scratch int64) error {
 	e.mu.Lock()
 	e.decoding++
 	e.mu.Unlock()
+	e.processors <- struct{}{}
 	return nil
 }
 
 func (e *Engine) endDecode(scratch int64) {
+	<-e.processors
 	e.ledger.release(useScratch, scratch)
 	e.mu.Lock()
 	e.decoding--

@@ -89,8 +89,10 @@ func (e *Engine) checkSizes() error {
 	for i := range e.ds.Len() {
 		h, w := e.indexedSize(int64(i))
 		if h > e.opts.Height || w > e.opts.Width {
-			return fmt.Errorf("%s is %dx%d, larger than the size %dx%d, and images are not resized",
-				e.ds.Path(i), h, w, e.opts.Height, e.opts.Width)
+			return &shard.ConfigError{
+				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", e.ds.Path(i), h, w),
+				Value: fmt.Sprintf("%dx%d", e.opts.Height, e.opts.Width),
+			}
 		}
 	}
 	return nil

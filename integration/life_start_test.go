@@ -264,8 +264,7 @@ func TestMountProgram(t *testing.T) {
 	}
 }
 
-// TestOneProcessTwoMounts is in life_process_test.go; this is about names: odd ones
-// for datasets and mountpoints work everywhere.
+// TestOddPaths: datasets, files and mountpoints may have any name.
 func TestOddPaths(t *testing.T) {
 	skipWithoutFUSE(t)
 	base := scratch(t)

@@ -75,12 +75,6 @@ func runSuite(m *testing.M) int {
 
 func prepareSuite() error {
 	syscall.Umask(0o022) // ordinary users read what is made here
-	if os.Getenv("GORACE") == "" {
-		// Else every process of the race detector sleeps for a second when it ends.
-		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
-			return err
-		}
-	}
 	dir, err := os.MkdirTemp("", "batchfs-integration-")
 	if err != nil {
 		return err

@@ -195,7 +195,7 @@ func partXattrs(args []string) error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", path, err)
 		}
-		for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		for name := range strings.FieldsFuncSeq(string(names[:n]), func(r rune) bool { return r == 0 }) {
 			value := make([]byte, 4096)
 			k, err := unix.Getxattr(path, name, value)
 			if err != nil {

@@ -12,26 +12,34 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// overMatrix runs a test over every way of reading, mounting and ordering there
-// is: passthrough is for root alone.
-func overMatrix(t *testing.T, test func(t *testing.T, user account, readPath string, s settings)) {
-	type column struct {
+// overReadPaths runs a test over every way of mounting and reading that there is:
+// passthrough is for root alone.
+func overReadPaths(t *testing.T, test func(t *testing.T, user account, readPath string)) {
+	for _, c := range []struct {
 		name     string
 		account  func(testing.TB) account
 		readPath string
-	}
-	for _, c := range []column{
+	}{
 		{"passthrough/root", root, "passthrough"}, {"direct/root", root, "direct"}, {"direct/user", ordinaryUser, "direct"},
 	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.readPath == "passthrough" {
+				skipWithoutPassthrough(t)
+			}
+			test(t, c.account(t), c.readPath)
+		})
+	}
+}
+
+// overMatrix runs it over those, and over both orders.
+func overMatrix(t *testing.T, test func(t *testing.T, user account, readPath string, s settings)) {
+	overReadPaths(t, func(t *testing.T, user account, readPath string) {
 		for _, shuffle := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/shuffle=%v", c.name, shuffle), func(t *testing.T) {
-				if c.readPath == "passthrough" {
-					skipWithoutPassthrough(t)
-				}
-				test(t, c.account(t), c.readPath, settings{batch: 8, shards: 3, shuffle: shuffle, seed: 11})
+			t.Run(fmt.Sprintf("shuffle=%v", shuffle), func(t *testing.T) {
+				test(t, user, readPath, settings{batch: 8, shards: 3, shuffle: shuffle, seed: 11})
 			})
 		}
-	}
+	})
 }
 
 // TestReadFileSystem puts a shard through the standard library's test of file
@@ -197,15 +205,16 @@ func (r *toolReader) dd(t *testing.T) {
 	}
 }
 
+// fio reads in order and at random, by read and mapped, three threads each at once.
 func (r *toolReader) fio(t *testing.T) {
-	needTool(t, "fio")
+	args := []string{needTool(t, "fio"), "--readonly", "--filename=" + r.files[0], "--size=" + strconv.Itoa(r.size(t, 0)), "--bs=16k",
+		"--loops=2", "--thread", "--numjobs=3", "--output=" + filepath.Join(r.work, "fio"), "--aux-path=" + r.work}
 	for _, pattern := range []string{"read", "randread"} {
 		for _, engine := range []string{"psync", "mmap"} {
-			r.m.run(t, "fio", "--name=batch", "--readonly", "--rw="+pattern, "--ioengine="+engine, "--filename="+r.files[0], "--bs=32k",
-				"--size="+strconv.Itoa(r.size(t, 0)), "--loops=2", "--thread", "--numjobs=3", "--output-format=terse",
-				"--output="+filepath.Join(r.work, "fio"), "--aux-path="+r.work)
+			args = append(args, "--name="+pattern+"-"+engine, "--rw="+pattern, "--ioengine="+engine)
 		}
 	}
+	r.m.run(t, args...)
 }
 
 func (r *toolReader) size(t *testing.T, i int) int {

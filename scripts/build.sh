@@ -22,7 +22,7 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 	if [ -n "$missing" ]; then
 		# shellcheck disable=SC2086 # a list of words
 		printf 'build: error: not found: %s\nbuild: hint: %s\nbuild: hint: or without them, on slower decoders: CGO_ENABLED=0 make build\n' \
-			"$missing" "$(install_command $missing)" >&2
+			"${missing% }" "$(install_command $missing)" >&2
 		exit 1
 	fi
 	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive z; then

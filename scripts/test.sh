@@ -35,10 +35,17 @@ tests 'all tests, with the race detector' -race ./...
 (export GOMAXPROCS=1 && tests 'on one processor' -p "$(nproc)" ./...)
 (export CGO_ENABLED=0 && tests "without cgo, on Go's own decoders" ./...)
 
+# fuzz PACKAGE TARGET
+fuzz() {
+	go test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" "$1" >"$log" 2>&1
+}
+
 say "fuzzing, $FUZZTIME each"
 for package in $(go list ./...); do
 	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
-		if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZTIME" "$package" >"$log" 2>&1; then
+		# At its deadline the fuzzer can stumble over itself ("context deadline
+		# exceeded"); what it really finds, it writes down.
+		if ! fuzz "$package" "$target" && { grep -q 'Failing input' "$log" || ! fuzz "$package" "$target"; }; then
 			cat "$log"
 			exit 1
 		fi

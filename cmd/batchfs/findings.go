@@ -17,10 +17,22 @@ import (
 
 func fuseDevice(c fusefs.Capabilities) finding {
 	if c.Device != "" {
-		return poor("FUSE", "/dev/fuse: "+c.Device+" (kernel "+c.Kernel+")",
-			"load the module: sudo modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN")
+		return poor("FUSE", "/dev/fuse: "+c.Device+" (kernel "+c.Kernel+")", deviceAdvice())
 	}
 	return good("FUSE", "/dev/fuse (kernel %s)", c.Kernel)
+}
+
+// deviceAdvice is what to do where the device of FUSE cannot be used, "" where
+// it can.
+func deviceAdvice() string {
+	switch err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err {
+	case nil:
+		return ""
+	case unix.EACCES:
+		return "sudo chmod 666 /dev/fuse"
+	default:
+		return "load the module: sudo modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
+	}
 }
 
 func fusermount(c fusefs.Capabilities) finding {

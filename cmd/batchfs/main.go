@@ -33,14 +33,13 @@ func main() {
 	os.Exit(exitStatus(err))
 }
 
-// stopSignals are those that end a command, but for what the process was
-// started to ignore: under nohup, or in the background of a script, it lives on.
+// stopSignals are those that end a command: also in the background of a script,
+// which starts its jobs with SIGINT ignored, but not, under nohup, the end of the
+// terminal.
 func stopSignals() []os.Signal {
-	signals := []os.Signal{syscall.SIGTERM}
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
 	}
 	return signals
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,10 +88,8 @@ func mountError(err error) error {
 	case errors.Is(err, fusefs.ErrNoFusermount):
 		return hint(err, "sudo apt-get install fuse3, or mount as root")
 	}
-	return hint(err, "%s", seeDoctor)
+	return hint(err, "%s", cmp.Or(deviceAdvice(), "what this machine lacks, and how to get it: batchfs doctor"))
 }
-
-const seeDoctor = "what this machine lacks, and how to get it: batchfs doctor"
 
 // shellWord quotes a path so that it can be copied into a shell.
 func shellWord(s string) string {

@@ -17,9 +17,9 @@ import (
 func (c *console) tryMount(ctx context.Context) []finding {
 	readPath, reason, err := c.onePixelMount(ctx)
 	if err != nil {
-		advice := hintOf(err)
-		if advice == "" || advice == seeDoctor {
-			advice = "run as root, or, to mount as an ordinary user: sudo apt-get install fuse3"
+		advice := mountAdvice
+		if deviceAdvice() != "" {
+			advice = "" // said already
 		}
 		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
 	}
@@ -30,6 +30,8 @@ func (c *console) tryMount(ctx context.Context) []finding {
 	return []finding{mounted, poor("passthrough", "no, reads go through the daemon: "+reason,
 		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")}
 }
+
+const mountAdvice = "mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"
 
 func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, err error) {
 	dir, err := os.MkdirTemp("", "batchfs-doctor-")
@@ -61,7 +63,7 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	defer func() { err = errors.Join(err, e.Close()) }()
 	m, err := fusefs.Mount(mnt, e, temporaryTree("auto"))
 	if err != nil {
-		return "", "", mountError(err)
+		return "", "", err
 	}
 	if err := m.Unmount(); err != nil {
 		return "", "", errors.Join(err, m.Detach())

@@ -1,0 +1,639 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A spoilt dataset has 16 images in two classes, each of one gray value that is ten
+// times its index, and some files among them that are none.
+type spoilt struct {
+	dir string
+	bad map[int]string // index -> a word of the reason
+}
+
+const (
+	spoiltCount  = 16
+	spoiltHeight = 6
+	spoiltWidth  = 8
+	spoiltLarge  = 6 // this image is larger than the others
+)
+
+// size is that of a sample's image.
+func (spoilt) size(id int) (h, w int) {
+	if id == spoiltLarge {
+		return spoiltHeight + 4, spoiltWidth + 4
+	}
+	return spoiltHeight, spoiltWidth
+}
+
+func (s spoilt) label(id int) int { return id / (spoiltCount / 2) }
+
+func (s spoilt) name(id int) string {
+	return fmt.Sprintf("%s/%02d.png", []string{"cats", "dogs"}[s.label(id)], id)
+}
+
+func (s spoilt) file(id int) string { return filepath.Join(s.dir, s.name(id)) }
+
+// good is a sample's file as it should be.
+func (s spoilt) good(id int) []byte {
+	h, w := s.size(id)
+	return pngFile(h, w, byte(10*id))
+}
+
+func spoiltImages(t testing.TB) spoilt {
+	t.Helper()
+	s := spoilt{filepath.Join(scratch(t), "images"), map[int]string{
+		2: "unsupported", 5: "corrupt", 9: "too large", 11: "empty", 12: "corrupt", 14: "too large",
+	}}
+	for id := range spoiltCount {
+		data := s.good(id)
+		switch id {
+		case 2:
+			data = []byte("this is no image at all")
+		case 5:
+			data = data[:len(data)/2]
+		case 9:
+			data = pngClaiming(60000, 60000)
+		case 11:
+			data = nil
+		case 12:
+			data = bytes.Clone(data)
+			data[bytes.Index(data, []byte("IDAT"))+6] ^= 0xff
+		case 14:
+			data = jpegClaiming(60000, 60000)
+		}
+		writeFile(t, s.file(id), data)
+	}
+	return s
+}
+
+// shape is that of a batch of two: the largest image whose header can be used.
+func (s spoilt) shape(batch int) (h, w int) {
+	for id := 2 * batch; id < 2*batch+2; id++ {
+		if s.bad[id] == "" || s.bad[id] == "corrupt" {
+			sh, sw := s.size(id)
+			h, w = max(h, sh), max(w, sw)
+		}
+	}
+	return h, w
+}
+
+// slot is what must be in a slot of a batch under a policy.
+func (s spoilt) slot(policy string, id int) slotDoc {
+	doc := slotDoc{ID: id, Label: s.label(id), Status: "ok"}
+	doc.Height, doc.Width = s.size(id)
+	switch {
+	case s.bad[id] == "":
+	case policy == "zero":
+		doc.Label, doc.Status, doc.Height, doc.Width = -1, "zeroed", 0, 0
+	case policy == "replace":
+		h, w := s.shape(id / 2)
+		for doc.ID = (id + 1) % spoiltCount; ; doc.ID = (doc.ID + 1) % spoiltCount {
+			if dh, dw := s.size(doc.ID); s.bad[doc.ID] == "" && dh <= h && dw <= w {
+				break
+			}
+		}
+		doc.Label, doc.Status = s.label(doc.ID), "replaced"
+		doc.Height, doc.Width = s.size(doc.ID)
+	}
+	doc.Path = s.name(doc.ID)
+	return doc
+}
+
+// pixels are those of a batch of these slots.
+func (s spoilt) pixels(h, w int, fill byte, slots []slotDoc) []byte {
+	var all []byte
+	for _, slot := range slots {
+		for y := range h {
+			for x := range w {
+				value := fill
+				if y < slot.Height && x < slot.Width {
+					value = byte(10 * slot.ID)
+				}
+				all = append(all, value, value, value)
+			}
+		}
+	}
+	return all
+}
+
+// A slotDoc is what a batch's document says of a slot.
+type slotDoc struct {
+	ID     int    `json:"id"`
+	Path   string `json:"path"`
+	Label  int    `json:"label"`
+	Height int    `json:"height"`
+	Width  int    `json:"width"`
+	Status string `json:"status"`
+}
+
+type badDoc struct {
+	Shape   [4]int    `json:"shape"`
+	Valid   int       `json:"valid"`
+	Samples []slotDoc `json:"samples"`
+}
+
+func (m *mounted) badDoc(t testing.TB, batch int) (doc badDoc) {
+	t.Helper()
+	text, err := os.ReadFile(m.path(0, 0, batch, layout.JSON))
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// expectBatch wants a batch to hold these slots, in all of its forms.
+func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slots []slotDoc) {
+	t.Helper()
+	h, w := s.shape(batch)
+	want := s.pixels(h, w, fill, slots)
+	spec := layout.Spec{N: len(slots), H: h, W: w, C: 3}
+	for _, form := range []layout.Form{layout.NPY, layout.NHWCForm, layout.SafeTensors} {
+		data, err := os.ReadFile(m.path(0, 0, batch, form))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		start := layout.DataOffset(form, spec)
+		if int64(len(data)) != layout.Size(form, spec) || !bytes.Equal(data[start:start+spec.Bytes()], want) {
+			t.Errorf("batch %d.%s holds other pixels", batch, form.Ext())
+		}
+	}
+	planes, err := os.ReadFile(m.path(0, 0, batch, layout.NCHWForm))
+	if err != nil || !bytes.Equal(planes, bare(want, spec).planes()) {
+		t.Errorf("batch %d.nchw holds other pixels (%v)", batch, err)
+	}
+	doc := m.badDoc(t, batch)
+	if !slices.Equal(doc.Samples, slots) || doc.Shape != [4]int{len(slots), h, w, 3} {
+		t.Errorf("batch %d.json says %+v, want %dx%d and %+v", batch, doc, h, w, slots)
+	}
+	s.expectArrays(t, m, batch, slots)
+}
+
+func bare(pixels []byte, s layout.Spec) want {
+	return want{n: s.N, h: s.H, w: s.W, c: s.C, pixels: pixels}
+}
+
+// expectArrays wants the small arrays to agree, also those inside .safetensors.
+func (s spoilt) expectArrays(t testing.TB, m *mounted, batch int, slots []slotDoc) {
+	t.Helper()
+	meta := layout.Meta{Valid: len(slots)}
+	for _, slot := range slots {
+		meta.Labels = append(meta.Labels, int64(slot.Label))
+		meta.IDs = append(meta.IDs, int64(slot.ID))
+		meta.Sizes = append(meta.Sizes, [2]int32{int32(slot.Height), int32(slot.Width)})
+	}
+	for form, want := range map[layout.Form][]byte{
+		layout.Labels: layout.AppendLabels(nil, meta.Labels), layout.IDs: layout.AppendIDs(nil, meta.IDs), layout.Sizes: layout.AppendSizes(nil, meta.Sizes),
+	} {
+		if got, err := os.ReadFile(m.path(0, 0, batch, form)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("batch %d.%s: %q (%v), want %q", batch, form.Ext(), got, err, want)
+		}
+	}
+	h, w := s.shape(batch)
+	spec := layout.Spec{N: len(slots), H: h, W: w, C: 3}
+	header := make([]byte, layout.Size(layout.SafeTensors, spec))
+	layout.PutHeader(layout.SafeTensors, spec, header, meta)
+	got, err := os.ReadFile(m.path(0, 0, batch, layout.SafeTensors))
+	start := layout.DataOffset(layout.SafeTensors, spec)
+	if err != nil || len(got) != len(header) || !bytes.Equal(got[:start], header[:start]) || !bytes.Equal(got[start+spec.Bytes():], header[start+spec.Bytes():]) {
+		t.Errorf("batch %d.safetensors: its arrays are others (%v)", batch, err)
+	}
+}
+
+// badLines are the lines of errors.jsonl.
+func (m *mounted) badLines(t testing.TB) (lines []badLine) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "errors.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var l badLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, l.Time); err != nil || at.IsZero() {
+			t.Errorf("no time: %s", line)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+type badLine struct {
+	Time, Path, Reason string
+	ID                 int
+}
+
+// expectReports wants exactly one line for each bad file, in errors.jsonl and in the
+// log, with its path and reason.
+func (s spoilt) expectReports(t testing.TB, m *mounted) {
+	t.Helper()
+	lines := m.badLines(t)
+	seen := map[int]bool{}
+	for _, l := range lines {
+		if word := s.bad[l.ID]; word == "" || l.Path != s.name(l.ID) || !strings.Contains(l.Reason, word) {
+			t.Errorf("errors.jsonl speaks of %+v, where %q was expected", l, word)
+		}
+		if n := strings.Count(m.logged(), "path="+l.Path); n != 1 || seen[l.ID] {
+			t.Errorf("%s is in the log %d times; twice in errors.jsonl: %v", l.Path, n, seen[l.ID])
+		}
+		seen[l.ID] = true
+	}
+	if n := m.stats(t).Errors; len(lines) != len(s.bad) || n != int64(len(s.bad)) {
+		t.Errorf("%d lines and a count of %d for %d bad files", len(lines), n, len(s.bad))
+	}
+}
+
+// spoiltMount mounts spoilt images in batches of two.
+func spoiltMount(t testing.TB, s spoilt, flags ...string) *mounted {
+	t.Helper()
+	return mountBatchfs(t, s.dir, append([]string{"--batch-size", "2"}, flags...)...)
+}
+
+func tensorForms() []layout.Form {
+	return []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors, layout.PNG}
+}
+
+// TestBadFilesFail: by default, a batch with a bad file cannot be opened, in any
+// form, as often as one tries; everything else is as if it was not there.
+func TestBadFilesFail(t *testing.T) {
+	s := spoiltImages(t)
+	m := spoiltMount(t, s)
+	for range 3 {
+		for batch := range spoiltCount / 2 {
+			slots := []slotDoc{s.slot("fail", 2*batch), s.slot("fail", 2*batch+1)}
+			if s.bad[2*batch] == "" && s.bad[2*batch+1] == "" {
+				s.expectBatch(t, m, batch, 0, slots)
+				continue
+			}
+			for _, form := range tensorForms() {
+				expectOpen(t, m.path(0, 0, batch, form), unix.EIO)
+			}
+			// What needs no pixels tells what would be there.
+			if doc := m.badDoc(t, batch); doc.Samples[0].ID != 2*batch || doc.Samples[1].Path != s.name(2*batch+1) {
+				t.Errorf("batch %d: %+v", batch, doc)
+			}
+		}
+	}
+	s.expectReports(t, m)
+}
+
+// TestBadFilesMended: EIO lasts until the file changes, and comes back when the file
+// goes bad again.
+func TestBadFilesMended(t *testing.T) {
+	s := spoiltImages(t)
+	m := spoiltMount(t, s)
+	s.expectBatch(t, m, 0, 0, []slotDoc{s.slot("fail", 0), s.slot("fail", 1)})
+	for _, id := range []int{2, 5, 9, 12} {
+		expectOpen(t, m.path(0, 0, id/2, layout.NHWCForm), unix.EIO)
+		rewrite(t, s.file(id), s.good(id))
+		data, err := os.ReadFile(m.path(0, 0, id/2, layout.NHWCForm))
+		h, w := s.shape(id / 2)
+		slots := []slotDoc{s.slot("", id&^1), s.slot("", id|1)}
+		if want := s.pixels(h, w, 0, slots); err != nil || !bytes.Equal(data, want) {
+			t.Errorf("sample %d was mended, and its batch is wrong (%v)", id, err)
+		}
+	}
+	// A good image of another size does not fit: sizes were promised.
+	rewrite(t, s.file(11), pngFile(40, 40, 1))
+	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), unix.EIO)
+	rewrite(t, s.file(11), s.good(11))
+	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), 0)
+	// And bad again: nobody keeps this batch once others were read.
+	for batch := range spoiltCount/2 - 1 {
+		if batch != 1 {
+			expectOpen(t, m.path(0, 0, batch, layout.NHWCForm), 0)
+		}
+	}
+	rewrite(t, s.file(2), []byte("bad again"))
+	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
+	// As they were, each once, and the two that were changed for the worse.
+	counts := map[int]int{}
+	for _, l := range m.badLines(t) {
+		counts[l.ID]++
+	}
+	delete(counts, 14) // it is read ahead, or not
+	if want := map[int]int{2: 2, 5: 1, 9: 1, 11: 2, 12: 1}; !maps.Equal(counts, want) {
+		t.Errorf("lines by file: %v, want %v", counts, want)
+	}
+}
+
+// rewrite replaces a file in place, with a time of its own.
+func rewrite(t testing.TB, path string, data []byte) {
+	t.Helper()
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, data)
+	// Two writes within one tick of the clock could look alike.
+	later := before.ModTime().Add(time.Second)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadFilesReplacedOrZeroed: under these policies every batch opens, and all of
+// its forms agree on what was done.
+func TestBadFilesReplacedOrZeroed(t *testing.T) {
+	s := spoiltImages(t)
+	for _, policy := range []string{"replace", "zero"} {
+		t.Run(policy, func(t *testing.T) {
+			const fill = 77
+			m := spoiltMount(t, s, "--on-error", policy, "--fill", fmt.Sprint(fill))
+			for _, batch := range []int{7, 0, 2, 1, 3, 4, 6, 5} {
+				if h, _ := s.shape(batch); h == 0 {
+					t.Fatalf("batch %d has no good image", batch)
+				}
+				s.expectBatch(t, m, batch, fill, []slotDoc{s.slot(policy, 2*batch), s.slot(policy, 2*batch+1)})
+			}
+			s.expectReports(t, m)
+		})
+	}
+}
+
+// TestReplacedInAnyOrder: what stands in for a bad sample depends on nothing but the
+// dataset: not on what was read before, in which form, by how many.
+func TestReplacedInAnyOrder(t *testing.T) {
+	s := spoiltImages(t)
+	flags := []string{"--batch-size", "4", "--on-error", "replace", "--shuffle", "--seed", "5", "--shards", "2", "--epochs", "2"}
+	var names []string
+	files := func(m *mounted) (all []string) {
+		for shard := range 2 {
+			for epoch := range 2 {
+				for batch := range 2 {
+					for _, form := range layout.Forms() {
+						all = append(all, m.path(shard, epoch, batch, form))
+					}
+				}
+			}
+		}
+		return all
+	}
+	digest := func(m *mounted, files []string) map[string]string {
+		sums := map[string]string{}
+		for i, sum := range strings.Fields(m.part(t, "part-digest", files...)) {
+			sums[strings.TrimPrefix(files[i], m.dir)] = sum
+		}
+		return sums
+	}
+	forwards := mountBatchfs(t, s.dir, append(flags, "--workers", "1")...)
+	names = files(forwards)
+	want := digest(forwards, names)
+	same := func(how string, got map[string]string) {
+		t.Helper()
+		for name, sum := range got {
+			if sum != want[name] {
+				t.Errorf("%s, %s is %s, not %s", how, name, sum, want[name])
+			}
+		}
+	}
+	backwards := mountBatchfs(t, s.dir, append(flags, "--workers", "8", "--prefetch-queue-depth", "4", "--read-path", "direct")...)
+	names = files(backwards)
+	slices.Reverse(names)
+	same("backwards", digest(backwards, names))
+
+	crowd := mountBatchfs(t, s.dir, append(flags, "--workers", "3")...)
+	results := make(chan map[string]string)
+	for seed := range uint64(4) {
+		names := files(crowd)
+		r := rand.New(rand.NewPCG(seed, 0))
+		r.Shuffle(len(names), func(i, k int) { names[i], names[k] = names[k], names[i] })
+		go func() { results <- digest(crowd, names) }()
+	}
+	for range 4 {
+		same("by many at once", <-results)
+	}
+}
+
+// TestNothingToReplaceWith: where no sample fits or none is readable, the batch
+// cannot be opened; zeroing always can be done.
+func TestNothingToReplaceWith(t *testing.T) {
+	dir := filepath.Join(scratch(t), "images")
+	writeFile(t, filepath.Join(dir, "0.png"), pngFile(6, 6, 1)[:60])
+	writeFile(t, filepath.Join(dir, "1.png"), pngFile(7, 6, 1))
+	writeFile(t, filepath.Join(dir, "2.png"), pngFile(6, 7, 1))
+	writeFile(t, filepath.Join(dir, "3.png"), []byte("none"))
+	m := mountBatchfs(t, dir, "--batch-size", "1", "--on-error", "replace")
+	for batch, want := range []unix.Errno{unix.EIO, 0, 0, unix.EIO} {
+		for range 2 {
+			expectOpen(t, m.path(0, 0, batch, layout.NHWCForm), want)
+			expectOpen(t, m.path(0, 0, batch, layout.JSON), want)
+			expectOpen(t, m.path(0, 0, batch, layout.Labels), want)
+		}
+	}
+	z := mountBatchfs(t, dir, "--batch-size", "4", "--on-error", "zero")
+	data, err := os.ReadFile(z.path(0, 0, 0, layout.NHWCForm))
+	if err != nil || len(data) != 4*7*7*3 {
+		t.Errorf("%d bytes (%v)", len(data), err)
+	}
+	if doc := z.badDoc(t, 0); doc.Samples[0].Status != "zeroed" || doc.Samples[1].Status != "ok" || doc.Samples[3].Label != -1 {
+		t.Errorf("%+v", doc)
+	}
+	// A dataset of nothing but bad files can be mounted and looked at.
+	hopeless := filepath.Join(scratch(t), "hopeless")
+	for i := range 3 {
+		writeFile(t, filepath.Join(hopeless, fmt.Sprintf("%d.jpg", i)), []byte{0xff, 0xd8, 0xff})
+	}
+	h := mountBatchfs(t, hopeless, "--on-error", "replace", "--batch-size", "1")
+	for batch := range 3 {
+		expectOpen(t, h.path(0, 0, batch, layout.NHWCForm), unix.EIO)
+	}
+	if n := len(h.badLines(t)); n != 3 {
+		t.Errorf("%d lines for 3 bad files", n)
+	}
+}
+
+// TestFilesChangeUnderTheMount: a file that is not what was indexed is never shown,
+// whatever became of it; when it is the old one again, so is its batch.
+func TestFilesChangeUnderTheMount(t *testing.T) {
+	const count = 10
+	dir := filepath.Join(scratch(t), "images")
+	name := func(id int) string { return filepath.Join(dir, fmt.Sprintf("%02d.png", id)) }
+	for id := range count {
+		writeFile(t, name(id), pngFile(4, 4, byte(id)))
+	}
+	aside := filepath.Join(filepath.Dir(dir), "aside")
+	changes := []func(id int) error{
+		0: func(id int) error { return os.WriteFile(name(id), pngFile(4, 4, 200), 0o644) }, // fits, but is another
+		1: func(id int) error { return os.WriteFile(name(id), pngFile(9, 2, 200), 0o644) },
+		2: func(id int) error { return os.Truncate(name(id), 50) },
+		3: func(id int) error { return os.Remove(name(id)) },
+		4: func(id int) error { return errors.Join(os.Remove(name(id)), os.Mkdir(name(id), 0o755)) },
+		5: func(id int) error { return errors.Join(os.Remove(name(id)), syscall.Mkfifo(name(id), 0o644)) },
+		6: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(id), name(id))) },
+		7: func(id int) error { return os.WriteFile(name(id), nil, 0o644) },
+		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(9), name(id))) }, // a good image, of another sample
+	}
+	for _, policy := range []string{"fail", "replace", "zero"} {
+		t.Run(policy, func(t *testing.T) {
+			if err := os.CopyFS(aside, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			times := map[int]time.Time{}
+			for id := range count {
+				info, err := os.Stat(name(id))
+				if err != nil {
+					t.Fatal(err)
+				}
+				times[id] = info.ModTime()
+			}
+			m := mountBatchfs(t, dir, "--batch-size", "1", "--on-error", policy, "--prefetch-queue-depth", "0", "--fill", "99")
+			for id, change := range changes {
+				if err := change(id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pixels := func(value byte) []byte { return bytes.Repeat([]byte{value}, 4*4*3) }
+			for range 2 {
+				for id := range changes {
+					path := m.path(0, 0, id, layout.NHWCForm)
+					if policy == "fail" {
+						expectOpen(t, path, unix.EIO)
+						continue
+					}
+					value, status, got := byte(9), "replaced", m.badDoc(t, id).Samples[0] // the only one that is left
+					if policy == "zero" {
+						value, status = 99, "zeroed"
+					}
+					if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, pixels(value)) || got.Status != status {
+						t.Errorf("sample %d: %v %v %+v", id, err, data, got)
+					}
+				}
+			}
+			if data, err := os.ReadFile(m.path(0, 0, 9, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(9)) {
+				t.Errorf("the one that did not change: %v %v", err, data)
+			}
+			if lines := m.badLines(t); len(lines) != len(changes) {
+				t.Errorf("%d lines for %d changed files: %+v", len(lines), len(changes), lines)
+			}
+			for id := range changes { // everything is as it was
+				data, err := os.ReadFile(filepath.Join(aside, filepath.Base(name(id))))
+				if err := errors.Join(err, os.RemoveAll(name(id)), os.WriteFile(name(id), data, 0o644), os.Chtimes(name(id), times[id], times[id])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for id := range changes { // this epoch was never looked at
+				if data, err := os.ReadFile(m.path(0, 1, id, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(byte(id))) {
+					t.Errorf("sample %d is the old one again: %v %v", id, err, data)
+				}
+			}
+			for id := range changes { // of this one, what was kept may be shown still: but all of it
+				data, err := os.ReadFile(m.path(0, 0, id, layout.NHWCForm))
+				if doc := m.badDoc(t, id).Samples[0]; err != nil || (doc.Status == "ok") != bytes.Equal(data, pixels(byte(id))) {
+					t.Errorf("sample %d is the old one again: %v, but is said to be %+v: %v", id, err, doc, data)
+				}
+			}
+			if err := os.RemoveAll(aside); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestOpenBatchOutlivesItsFiles: what is open stays what it is.
+func TestOpenBatchOutlivesItsFiles(t *testing.T) {
+	const side = 16
+	dataset := tiles(t, 8, side)
+	m := tileMount(t, dataset, "--prefetch-queue-depth", "0")
+	holders := map[string]*partner{"mapped": m.hold(t, "mapped", 0, side, layout.NHWCForm), "open": m.hold(t, "open", 1, side, layout.NHWCForm)}
+	for id := range 8 {
+		rewrite(t, filepath.Join(dataset, tileName(id)), tileFile(id+50, side))
+	}
+	for epoch := 1; epoch < 3; epoch++ {
+		expectOpen(t, m.path(0, epoch, 0, layout.NHWCForm), unix.EIO)
+	}
+	stillSame(t, "when all files are others", holders)
+	for _, p := range holders {
+		p.end()
+	}
+}
+
+// TestManifestWithWrongSizes: a manifest's word about a size is believed before the
+// image is read, and held against it then.
+func TestManifestWithWrongSizes(t *testing.T) {
+	dir := scratch(t)
+	for id := range 6 {
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%d.png", id)), pngFile(4, 4, byte(10+id)))
+	}
+	writeFile(t, filepath.Join(dir, "m.csv"), []byte(strings.Join([]string{
+		"path,label,height,width,format", "0.png,x,4,4,png", "1.png,x,5,4,png", "2.png,y,4,3,png", "3.png,y,400,400,png",
+		"4.png,y,4,4,jpeg", // which it is not; only its size was promised
+		"missing.png,y,4,4,png",
+	}, "\n")+"\n"))
+	manifest := filepath.Join(dir, "m.csv")
+	sizes := []int64{4 * 4 * 3, 5 * 4 * 3, 4 * 3 * 3, 400 * 400 * 3, 4 * 4 * 3, 4 * 4 * 3}
+	for _, policy := range []string{"fail", "replace", "zero"} {
+		m := mountBatchfs(t, manifest, "--batch-size", "1", "--on-error", policy)
+		for batch, size := range sizes {
+			path := m.path(0, 0, batch, layout.NHWCForm)
+			if info, err := os.Stat(path); err != nil || info.Size() != size {
+				t.Errorf("batch %d: %v %v, want %d bytes", batch, info, err, size)
+			}
+			bad := batch != 0 && batch != 4
+			switch {
+			case !bad:
+				expectOpen(t, path, 0)
+			case policy == "fail":
+				expectOpen(t, path, unix.EIO)
+			case policy == "replace" && batch == 2: // nothing is as small
+				expectOpen(t, path, unix.EIO)
+			default:
+				doc := m.badDoc(t, batch).Samples[0]
+				next := []int{0, 4, 0, 4, 4, 0}[batch]
+				if policy == "replace" && (doc.Status != "replaced" || doc.ID != next) || policy == "zero" && doc.Status != "zeroed" {
+					t.Errorf("batch %d: %+v", batch, doc)
+				}
+				data, err := os.ReadFile(path)
+				if value := map[string]byte{"replace": byte(10 + next), "zero": 0}[policy]; err != nil || int64(len(data)) != size || data[0] != value {
+					t.Errorf("batch %d: %d bytes, the first %d (%v)", batch, len(data), data[0], err)
+				}
+			}
+		}
+		if n := len(m.badLines(t)); n != 4 {
+			t.Errorf("%s: %d lines for 4 bad files", policy, n)
+		}
+	}
+}
+
+// TestMaxPixels: images above the limit count as corrupt, before their pixels are
+// allocated, and have no say in the shape of their batch.
+func TestMaxPixels(t *testing.T) {
+	dir := filepath.Join(scratch(t), "images")
+	writeFile(t, filepath.Join(dir, "0.png"), pngFile(10, 10, 1))
+	writeFile(t, filepath.Join(dir, "1.png"), pngFile(10, 11, 2))
+	writeFile(t, filepath.Join(dir, "2.jpg"), jpegClaiming(60000, 60000))
+	writeFile(t, filepath.Join(dir, "3.png"), pngFile(3, 3, 4))
+	m := mountBatchfs(t, dir, "--batch-size", "4", "--max-pixels", "100", "--on-error", "zero")
+	if doc := m.badDoc(t, 0); doc.Shape != [4]int{4, 10, 10, 3} || doc.Samples[1].Status != "zeroed" || doc.Samples[2].Status != "zeroed" || doc.Samples[0].Status != "ok" {
+		t.Errorf("%+v", doc)
+	}
+	f := mountBatchfs(t, dir, "--batch-size", "1")
+	for batch, want := range []unix.Errno{0, 0, unix.EIO, 0} {
+		expectOpen(t, f.path(0, 0, batch, layout.NHWCForm), want)
+	}
+	if s := f.stats(t); s.Memory.Peak > 64<<20 || f.rss(t) > 512<<20 {
+		t.Errorf("memory: %+v", s.Memory)
+	}
+}

@@ -1,0 +1,508 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestRefusedFlags: wrong usage is refused with status 2 before anything is mounted or
+// read, naming the flag, the rule and the value. The whole list is in cmd/batchfs; this is
+// the program itself.
+func TestRefusedFlags(t *testing.T) {
+	dataset, dir := tiles(t, 6, 2), mountpoint(t)
+	for _, test := range []struct{ flags, flag, rule, value string }{
+		{"--shards 0", "--shards", "at least 1", `"0"`},
+		{"--shards 7", "--shards", "number of samples", `"7"`},
+		{"--batch-size 0", "--batch-size", "from 1", `"0"`},
+		{"--batch-size=-1", "--batch-size", "from 1", `"-1"`},
+		{"--size 0x4", "--size", "at least 1", `"0x4"`},
+		{"--size 1x1", "--size", "large enough for every image (00000.ppm is larger: 2x2)", `"1x1"`},
+		{"--epochs 0", "--epochs", "from 1", `"0"`},
+		{"--fill 256", "--fill", "255", `"256"`},
+		{"--last-batch never", "--last-batch", "fill, partial or drop", `"never"`},
+		{"--on-error hope", "--on-error", "fail, replace or zero", `"hope"`},
+		{"--memory-limit lots", "--memory-limit", "size in bytes", `"lots"`},
+		{"--max-pixels 0", "--max-pixels", "at least 1", `"0"`},
+		{"--shuffle=2", "--shuffle", "true or false", `"2"`},
+		{"--prefetch-queue-depth -1", "--prefetch-queue-depth", "from 0", `"-1"`},
+		{"--file-mode 8", "--file-mode", "octal", `"8"`},
+		{"--read-path fastest", "--read-path", "direct", `"fastest"`},
+		{"-o batch_size=0", "--batch-size", "from 1", `"0"`},
+	} {
+		args := append(append([]string{"mount", dataset}, strings.Fields(test.flags)...), dir)
+		execute(t, args...).wrong(t, test.flag, test.rule, test.value)
+		unmounted(t, dir)
+	}
+	execute(t, "mount", "--shadrs", "3", dataset, dir).wrong(t, "--shadrs", "did you mean: --shards")
+	execute(t, "mount", dataset).wrong(t, "MOUNTPOINT is missing")
+	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "one argument too many")
+	execute(t, "monut").wrong(t, "monut", "did you mean: batchfs mount")
+	execute(t, "plan", "--samples", "3", "--shards", "4").wrong(t, "--shards", "number of samples", `"4"`)
+	execute(t, "gen", "--out", filepath.Join(dir, "x"), "--images", "0").wrong(t, "--images", `"0"`)
+	execute(t, "verify", "--workers", "0", dataset).wrong(t, "--workers", `"0"`)
+	execute(t, "bench", "--rounds", "0", dataset).wrong(t, "--rounds", `"0"`)
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("something was made: %v %v", names, err)
+	}
+}
+
+// TestRefusedPlaces: datasets and mountpoints that cannot be used are status 1, with
+// a command that helps.
+func TestRefusedPlaces(t *testing.T) {
+	dataset, dir := tiles(t, 6, 2), mountpoint(t)
+	file := filepath.Join(dataset, tileName(0))
+	inside := filepath.Join(dataset, "inside")
+	outer := filepath.Dir(dataset)
+	link := filepath.Join(filepath.Dir(dir), "link")
+	hollow := filepath.Join(filepath.Dir(dir), "hollow")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(inside, link); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(hollow, "class", "notes.txt"), []byte("no image"))
+	writeFile(t, filepath.Join(hollow, ".hidden.png"), pngFile(1, 1, 0))
+	for name, text := range map[string]string{
+		"empty.csv": "", "header.csv": "path\n", "column.csv": "file,label\na.png,1\n", "outside.csv": "path\n../tiles/00000.ppm\n",
+		"broken.jsonl": "{\"path\":\"a.png\"}\n{\"path\":\n", "no.parquet": "PAR1 this is none PAR1", "absolute.jsonl": `{"path":"/etc/passwd"}`, "other.txt": "path\n",
+	} {
+		writeFile(t, filepath.Join(hollow, name), []byte(text))
+	}
+	for _, test := range []struct {
+		dataset, dir string
+		words        []string
+	}{
+		{dataset + "-not", dir, []string{"does not exist", "ls " + outer}},
+		{"/no/where/at/all", dir, []string{"does not exist", "batchfs gen"}},
+		{hollow, dir, []string{"no images found", "batchfs gen"}},
+		{file, dir, []string{"neither a directory nor a manifest", "batchfs gen"}},
+		{filepath.Join(hollow, "other.txt"), dir, []string{"neither a directory nor a manifest"}},
+		{filepath.Join(hollow, "empty.csv"), dir, []string{"manifest"}},
+		{filepath.Join(hollow, "header.csv"), dir, []string{"no images found"}},
+		{filepath.Join(hollow, "column.csv"), dir, []string{"path"}},
+		{filepath.Join(hollow, "outside.csv"), dir, []string{"leaves the manifest's directory", "--allow-outside"}},
+		{filepath.Join(hollow, "absolute.jsonl"), dir, []string{"leaves the manifest's directory", "--allow-outside"}},
+		{filepath.Join(hollow, "broken.jsonl"), dir, []string{"bad manifest", "2"}},
+		{filepath.Join(hollow, "no.parquet"), dir, []string{"manifest"}},
+		{dataset, dir + "-not", []string{"no such file or directory", "mkdir -p " + dir + "-not"}},
+		{dataset, file, []string{"lies inside the dataset"}},
+		{dataset, suite.binary, []string{"not a directory", "mkdir"}},
+		{dataset, hollow, []string{"not empty", "mkdir"}},
+		{dataset, inside, []string{"lies inside the dataset", "batchfs mount DATASET MOUNTPOINT"}},
+		{dataset, link, []string{"lies inside the dataset"}},
+		{dataset, dataset, []string{"lies inside the dataset"}},
+		{dataset, outer, []string{"lies inside the mountpoint"}},
+	} {
+		o := execute(t, "mount", test.dataset, test.dir).failed(t, test.words...)
+		if !strings.Contains(o.stderr, "\nbatchfs: hint: ") {
+			t.Errorf("%s: no hint", o.words)
+		}
+	}
+	unmounted(t, filepath.Dir(dir))
+}
+
+// snapshot is every file below a directory, with its size, time and content.
+func snapshot(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		about := fmt.Sprint(info.Mode(), info.Size(), info.ModTime().UnixNano())
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			about += fmt.Sprintf(" %x", sha256.Sum256(data))
+		}
+		all[path] = about
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A summary is what index prints.
+type summary struct {
+	Index                             string
+	Samples, Classes, Scanned, Reused int
+	Ignored                           int
+	Unreadable                        []badLine
+	IndexProblem                      string `json:"index_problem"`
+}
+
+// indexed runs the index command.
+func indexed(t testing.TB, args ...string) (s summary) {
+	t.Helper()
+	o := execute(t, append([]string{"index", "--json"}, args...)...).done(t)
+	if err := json.Unmarshal([]byte(o.out), &s); err != nil {
+		t.Fatalf("%v: %s", err, o.out)
+	}
+	return s
+}
+
+// datasetDoc is what a mount says of its dataset.
+type datasetDoc struct {
+	Samples     int
+	Fingerprint string
+}
+
+// fingerprint mounts a dataset for a moment.
+func fingerprint(t testing.TB, dataset string) (d datasetDoc) {
+	t.Helper()
+	m := mountBatchfs(t, dataset, "--batch-size", "1", "--epochs", "1")
+	m.document(t, "dataset.json", &d)
+	for batch := range d.Samples {
+		if _, err := os.ReadFile(m.path(0, 0, batch, layout.NHWCForm)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.finish(t)
+	return d
+}
+
+// TestIndexFollowsTheDataset: between mounts, files come, go and change; each mount
+// shows what is there, reads again only what changed, and never writes to the dataset.
+func TestIndexFollowsTheDataset(t *testing.T) {
+	skipWithoutFUSE(t)
+	const count = 20
+	dir := filepath.Join(scratch(t), "images")
+	name := func(id int) string { return filepath.Join(dir, []string{"a", "b"}[id%2], fmt.Sprintf("%03d.png", id)) }
+	for id := range count {
+		writeFile(t, name(id), pngFile(4, 4, byte(id)))
+	}
+	// Directories that were just written are looked at again; these are not.
+	settle := func() map[string]string {
+		t.Helper()
+		for _, d := range []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "b")} {
+			backdate(t, d)
+		}
+		return snapshot(t, dir)
+	}
+	untouched := func(before map[string]string) {
+		t.Helper()
+		after := snapshot(t, dir)
+		for path := range after {
+			if after[path] != before[path] {
+				t.Errorf("%s was %q, and is %q", path, before[path], after[path])
+			}
+		}
+		if len(after) != len(before) {
+			t.Errorf("%d files and directories have become %d", len(before), len(after))
+		}
+	}
+	before := settle()
+	first := indexed(t, dir)
+	if first.Samples != count || first.Classes != 2 || first.Scanned != count || first.Reused != 0 || len(first.Unreadable) != 0 {
+		t.Errorf("at first: %+v", first)
+	}
+	if info, err := os.Stat(first.Index); err != nil || info.Size() == 0 || strings.HasPrefix(first.Index, dir) {
+		t.Errorf("the index: %v %v", info, err)
+	}
+	if again := indexed(t, dir); again.Scanned != 0 || again.Reused != count || again.Index != first.Index {
+		t.Errorf("again: %+v", again)
+	}
+	one := fingerprint(t, dir)
+	if two := fingerprint(t, dir); one != two || one.Samples != count {
+		t.Errorf("unchanged: %+v, then %+v", one, two)
+	}
+	untouched(before)
+
+	steps := []struct {
+		what    string
+		change  func()
+		samples int
+		scanned int
+	}{
+		{"one is new", func() { writeFile(t, name(100), pngFile(5, 5, 7)) }, count + 1, 1},
+		{"one is gone", func() { remove(t, name(3)) }, count, 0},
+		{"one has another name", func() {
+			if err := os.Rename(name(5), name(51)); err != nil {
+				t.Fatal(err)
+			}
+		}, count, 1},
+		{"a class is new", func() { writeFile(t, filepath.Join(dir, "c", "1.png"), pngFile(4, 4, 1)) }, count + 1, 1},
+		{"a class is gone", func() { remove(t, filepath.Join(dir, "c")) }, count, 0},
+	}
+	for _, step := range steps {
+		step.change()
+		before := settle()
+		got := indexed(t, dir)
+		if got.Samples != step.samples || got.Scanned != step.scanned || got.Reused != step.samples-step.scanned {
+			t.Errorf("%s: %+v, want %d samples, %d of them scanned", step.what, got, step.samples, step.scanned)
+		}
+		now := fingerprint(t, dir)
+		if now.Samples != step.samples || now == one {
+			t.Errorf("%s: %+v, and it was %+v", step.what, now, one)
+		}
+		one = now
+		untouched(before)
+	}
+
+	// A file that changed in place leaves no trace in its directory: who knows says so.
+	rewrite(t, name(7), pngFile(9, 9, 7))
+	if got := indexed(t, "--rescan", dir); got.Scanned != 1 || got.Reused != count-1 {
+		t.Errorf("one changed in place: %+v", got)
+	}
+	if now := fingerprint(t, dir); now == one {
+		t.Error("one changed in place, and the fingerprint is the same")
+	}
+	// A damaged index is as good as none.
+	if err := os.WriteFile(first.Index, []byte("PAR1 no index PAR1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := indexed(t, dir); got.Scanned != count {
+		t.Errorf("with a damaged index: %+v", got)
+	}
+}
+
+// backdate gives a file an old time, which later ones differ from.
+func backdate(t testing.TB, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := info.ModTime().Add(-3600e9)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t testing.TB, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIndexNeverInsideTheDataset: also not where the user's cache directory is.
+func TestIndexNeverInsideTheDataset(t *testing.T) {
+	skipWithoutFUSE(t)
+	dataset := tiles(t, 4, 2)
+	cache := filepath.Join(dataset, "cache")
+	if err := os.Mkdir(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, dataset)
+	cmd := thisUser().daemon([]string{suite.binary, "index", "--json", dataset})
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache)
+	o := executeAs(t, cmd).done(t)
+	var s summary
+	if err := json.Unmarshal([]byte(o.out), &s); err != nil || s.Index != "" || s.IndexProblem == "" || s.Samples != 4 {
+		t.Errorf("%v: %s", err, o.out)
+	}
+	dir := mountpoint(t)
+	cmd = thisUser().daemon([]string{suite.binary, "mount", "--daemon", "--batch-size", "4", dataset, dir})
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache)
+	executeAs(t, cmd)
+	d := findDaemon(t, dir)
+	d.readOneOf(t)
+	execute(t, "umount", dir).done(t)
+	d.gone(t)
+	after := snapshot(t, dataset)
+	if len(after) != len(before) {
+		t.Errorf("something was written to the dataset: %v", after)
+	}
+}
+
+// TestVerifyCommand lists what is bad, and nothing else.
+func TestVerifyCommand(t *testing.T) {
+	s := spoiltImages(t)
+	var report struct {
+		Samples int
+		Bad     []badLine
+	}
+	o := execute(t, "verify", "--json", s.dir)
+	o.ended(t, 1)
+	if err := json.Unmarshal([]byte(o.out), &report); err != nil || report.Samples != spoiltCount {
+		t.Errorf("%v: %s", err, o.out)
+	}
+	found := map[int]bool{}
+	for _, b := range report.Bad {
+		found[b.ID] = true
+		if word := s.bad[b.ID]; word == "" || b.Path != s.name(b.ID) || !strings.Contains(b.Reason, word) {
+			t.Errorf("%+v, where %q was expected", b, word)
+		}
+	}
+	if len(found) != len(s.bad) || len(report.Bad) != len(s.bad) {
+		t.Errorf("%d of %d bad files were found: %s", len(found), len(s.bad), o.out)
+	}
+	o = execute(t, "verify", s.dir)
+	o.ended(t, 1)
+	for id := range s.bad {
+		if strings.Count(o.out, s.name(id)+": ") != 1 {
+			t.Errorf("%s is not listed once:\n%s", s.name(id), o.out)
+		}
+	}
+	if !strings.HasSuffix(o.out, "\n16 images, 6 bad\n") || o.stderr != "" {
+		t.Errorf("it ends with %q %q", o.out, o.stderr)
+	}
+	if o := execute(t, "verify", tiles(t, 5, 2)).done(t); o.out != "5 images, 0 bad\n" {
+		t.Errorf("of a good dataset it says %q", o.out)
+	}
+	o = execute(t, "index", s.dir).done(t) // what only decoding shows, it does not
+	for _, id := range []int{2, 11} {
+		if !strings.Contains(o.out, s.name(id)+": ") {
+			t.Errorf("index does not list %s:\n%s", s.name(id), o.out)
+		}
+	}
+}
+
+// TestPlanCommand: the plan is what a mount shows.
+func TestPlanCommand(t *testing.T) {
+	dataset := tiles(t, 23, 2)
+	flags := []string{"--batch-size", "4", "--shards", "3", "--shuffle", "--seed", "11"}
+	o := execute(t, append(append([]string{"plan", "--json", dataset, "--epoch", "0..2"}, flags...), "--shard", "1")...).done(t)
+	m := mountBatchfs(t, dataset, flags...)
+	lines := slices.Collect(strings.Lines(o.out))
+	if len(lines) != 3 {
+		t.Fatalf("%d lines for 3 epochs", len(lines))
+	}
+	for epoch, line := range lines {
+		likeExample(t, "plan", []byte(line), planExample)
+		var plan struct {
+			Shard, Epoch int
+			Batches      []struct {
+				Batch, Valid   int
+				Positions, IDs []int64
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &plan); err != nil || plan.Shard != 1 || plan.Epoch != epoch {
+			t.Fatalf("%v: %s", err, line)
+		}
+		for i, b := range plan.Batches {
+			ids, err := os.ReadFile(m.path(1, epoch, i, layout.IDs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := layout.AppendIDs(nil, b.IDs); !bytes.Equal(ids, want) {
+				t.Errorf("epoch %d, batch %d: the mount has other ids than %v", epoch, i, b.IDs)
+			}
+			if b.Batch != i || b.Valid < 1 || len(b.Positions) != 4 || len(b.IDs) != 4 {
+				t.Errorf("%+v", b)
+			}
+		}
+	}
+	samples := execute(t, append([]string{"plan", "--json", "--samples", "23", "--shard", "1", "--epoch", "0..2"}, flags...)...).done(t)
+	if samples.out != o.out {
+		t.Error("for as many samples, the plan is another than for the dataset")
+	}
+	if text := execute(t, append([]string{"plan", "--samples", "23"}, flags...)...).done(t).out; strings.Count(text, "epoch 0: 2 batches") != 3 {
+		t.Errorf("for people: %s", text)
+	}
+}
+
+// TestGenCommand: what is generated can be verified and mounted, and never overwrites
+// anything.
+func TestGenCommand(t *testing.T) {
+	dir := filepath.Join(scratch(t), "photos")
+	execute(t, "gen", "--out", dir, "--images", "5", "--classes", "3", "--format", "ppm").done(t)
+	if o := execute(t, "verify", dir).done(t); o.out != "5 images, 0 bad\n" {
+		t.Errorf("verified: %s", o.out)
+	}
+	before := snapshot(t, dir)
+	execute(t, "gen", "--out", dir, "--images", "2").failed(t, "--out DIR")
+	if after := snapshot(t, dir); !maps.Equal(before, after) {
+		t.Error("a dataset was written over")
+	}
+	if s := indexed(t, dir); s.Samples != 5 || s.Classes != 3 {
+		t.Errorf("%+v", s)
+	}
+	if d := fingerprint(t, dir); d.Samples != 5 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestStatsCommand looks at a mount from outside.
+func TestStatsCommand(t *testing.T) {
+	const side = 16
+	m := tileMount(t, tiles(t, 16, side))
+	m.hold(t, "open", 0, side, layout.NHWCForm).end()
+	o := execute(t, "stats", "--json", m.dir).done(t)
+	likeExample(t, "stats --json", []byte(o.out), statsExample)
+	if strings.Count(o.out, "\n") != 1 {
+		t.Errorf("not one line: %s", o.out)
+	}
+	if o := execute(t, "stats", m.dir).done(t); !strings.Contains(o.out, "1 opened") || strings.Contains(o.out, "\x1b") {
+		t.Errorf("in a pipe: %q", o.out)
+	}
+	execute(t, "stats", filepath.Dir(m.dir)).failed(t, "no batchfs mount", "findmnt")
+	m.kill(t)
+	execute(t, "stats", m.dir).failed(t, m.dir, "batchfs umount "+m.dir)
+	execute(t, "umount", m.dir).done(t)
+}
+
+// TestDoctorCommand says what the machine offers, and leaves nothing mounted.
+func TestDoctorCommand(t *testing.T) {
+	before, err := mountsBelow("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Version  string
+		Findings []struct {
+			Name, Found, Advice string
+			OK                  bool
+		}
+	}
+	o := execute(t, "doctor", "--json").done(t)
+	if err := json.Unmarshal([]byte(o.out), &report); err != nil || report.Version == "" || len(report.Findings) < 8 {
+		t.Errorf("%v: %s", err, o.out)
+	}
+	for _, f := range report.Findings {
+		if f.Name == "" || f.Found == "" {
+			t.Errorf("%+v", f)
+		}
+		if f.Name == "passthrough" && f.OK != capabilities().Passthrough {
+			t.Errorf("passthrough: %+v", f)
+		}
+	}
+	if text := execute(t, "doctor").done(t).out; !strings.Contains(text, "FUSE") {
+		t.Errorf("for people: %s", text)
+	}
+	if after, err := mountsBelow("/"); err != nil || len(after) > len(before) {
+		t.Errorf("mounted before: %v, after: %v (%v)", before, after, err)
+	}
+}
+
+// TestBenchCommand measures a tiny dataset: every figure is there, nothing is left.
+func TestBenchCommand(t *testing.T) {
+	skipWithoutFUSE(t)
+	dataset := tiles(t, 4, 512) // of tiny batches, it would read very many
+	o := execute(t, "bench", "--json", "--rounds", "1", "--batch-size", "4", dataset).done(t)
+	var report map[string]any
+	if err := json.Unmarshal([]byte(o.out), &report); err != nil {
+		t.Fatalf("%v: %s", err, o.out)
+	}
+	for _, key := range []string{"ceiling_images_per_second", "mapped_images_per_second", "mapped_ratio", "read_images_per_second", "read_ratio", "first_batch_seconds", "finished_mapped_ratio", "finished_read_ratio"} {
+		if v, ok := report[key].(float64); !ok || v <= 0 {
+			t.Errorf("%s is %v", key, report[key])
+		}
+	}
+	execute(t, "bench", dataset+"-not").failed(t, "does not exist")
+	bad := spoiltImages(t)
+	if o := execute(t, "bench", "--rounds", "1", bad.dir); o.status != 1 || !strings.Contains(o.stderr, "batchfs: error: ") {
+		t.Errorf("of bad images: status %d, %s", o.status, o.stderr)
+	}
+}

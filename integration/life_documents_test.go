@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// What every document has at least, by example: keys, and values of the same type.
+// A list has an example of what is in it, a null stands for what may be missing.
+const (
+	datasetExample = `{"samples":96,"classes":4,"formats":{},"layout":"nhwc","dtype":"uint8","shape":[32,null,null,3],"seed":7,"order":"...","decoder":"...","fingerprint":"...","settings":{}}`
+	epochExample   = `{"shard":3,"epoch":2,"batches":25,"samples":800,"valid":797,"range":[2391,3188],"seed":7}`
+	batchExample   = `{"shard":3,"epoch":2,"batch":17,"shape":[32,375,500,3],"dtype":"uint8","layout":"nhwc","seed":7,"valid":32,
+		"samples":[{"id":51,"path":"b/51.jpg","label":1,"height":375,"width":500,"crop":[0,0,1,1],"flip":false,"status":"ok"}]}`
+	statsExample = `{"read_path":"direct","uptime":1.0,"images":0,"images_per_second":0,"bytes_per_second":0,
+		"batches":{"decoded":0,"opened":0,"waiting":0,"stalled":0,"stall_seconds":0},"fuse":{"opens":0,"reads":0},
+		"memory":{"limit":0,"used":0,"batches":0,"cache":0,"index":0},"storage":{"reads":0,"bytes":0},"errors":0,
+		"epochs":[{"epoch":0,"batches":0,"hits":0,"misses":0,"hits_per_batch":{"min":0,"max":0,"mean":0,"stddev":0},"storage_bytes":0,"kept":0,"kept_bytes":0,"not_kept":0}]}`
+	memoryExample = `{"buffers":[{"name":"batch","kind":"host","real_memory_size":0,"max_real_memory_size":0,"reserved_memory_size":0,"max_reserved_memory_size":0,"locked":true}]}`
+	errorExample  = `{"time":"...","path":"b/51.jpg","id":51,"reason":"..."}`
+	planExample   = `{"shard":1,"epoch":0,"batches":[{"batch":0,"positions":[2,3,4],"ids":[2,3,4],"valid":3}]}`
+)
+
+// likeExample holds a document against an example.
+func likeExample(t testing.TB, what string, text []byte, example string) {
+	t.Helper()
+	var got, want any
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Errorf("%s: %v: %s", what, err, text)
+		return
+	}
+	if err := json.Unmarshal([]byte(example), &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range unlike(what, got, want) {
+		t.Error(complaint)
+	}
+}
+
+// unlike lists where a value is not like an example.
+func unlike(path string, got, want any) (complaints []string) {
+	switch want := want.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		for key, value := range want {
+			if _, ok := object[key]; !ok {
+				complaints = append(complaints, fmt.Sprintf("%s has no %q", path, key))
+				continue
+			}
+			complaints = append(complaints, unlike(path+"."+key, object[key], value)...)
+		}
+		return complaints
+	case []any:
+		list, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i, value := range list {
+			complaints = append(complaints, unlike(fmt.Sprintf("%s[%d]", path, i), value, want[min(i, len(want)-1)])...)
+		}
+		return complaints
+	default:
+		if fmt.Sprintf("%T", got) == fmt.Sprintf("%T", want) {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("%s is %v (%T), not like %v", path, got, got, want)}
+}
+
+// TestDocumentsHaveTheirKeys: what programs rely on is there, in every document, and of
+// the type that was promised.
+func TestDocumentsHaveTheirKeys(t *testing.T) {
+	s := spoiltImages(t)
+	eachReadPath(t, func(t *testing.T, path string) {
+		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3")
+		read := func(name string) []byte {
+			t.Helper()
+			text, err := os.ReadFile(filepath.Join(m.dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)
+		for shard := range 2 {
+			for epoch := range 2 {
+				for batch := range spoiltCount / 4 {
+					if _, err := os.ReadFile(m.path(shard, epoch, batch, layout.NHWCForm)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+		likeExample(t, "dataset.json", read("dataset.json"), datasetExample)
+		likeExample(t, "epoch.json", read("shard-1/epoch-2/epoch.json"), epochExample)
+		likeExample(t, "batch.json", read("shard-1/epoch-0/batch-00001.json"), batchExample)
+		likeExample(t, "stats.json", read(".batchfs/stats.json"), statsExample)
+		likeExample(t, "memory.json", read(".batchfs/memory.json"), memoryExample)
+		if got := string(read("classes.txt")); got != "cats\ndogs\n" {
+			t.Errorf("classes.txt is %q", got)
+		}
+		lines := slices.Collect(bytes.Lines(read(".batchfs/errors.jsonl")))
+		for _, line := range lines {
+			likeExample(t, "errors.jsonl", line, errorExample)
+		}
+		if len(lines) != len(s.bad) {
+			t.Errorf("errors.jsonl has %d lines", len(lines))
+		}
+		var stats struct {
+			ReadPath string `json:"read_path"`
+			Images   int
+			Errors   int
+			Batches  struct{ Decoded, Opened, Waiting int }
+			Fuse     struct{ Opens, Reads int }
+			Epochs   []struct{ Epoch, Batches, Misses int }
+		}
+		if err := json.Unmarshal(read(".batchfs/stats.json"), &stats); err != nil {
+			t.Error(err)
+		}
+		if b := stats.Batches; stats.ReadPath != path || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != len(s.bad) {
+			t.Errorf("%+v", stats)
+		}
+		if len(stats.Epochs) < 2 || stats.Epochs[0].Batches < spoiltCount/2 {
+			t.Errorf("by epoch: %+v", stats.Epochs)
+		}
+		checkMetrics(t, string(read(".batchfs/metrics")))
+	})
+}
+
+var (
+	metricLine = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*"(,[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*")*\})? (-?[0-9.e+-]+|NaN|[+-]Inf)$`)
+	helpLine   = regexp.MustCompile(`^# HELP (\w+) .+$`)
+	typeLine   = regexp.MustCompile(`^# TYPE (\w+) (counter|gauge)$`)
+)
+
+// checkMetrics reads Prometheus's text format: each family has help and type first, and
+// all of its samples together.
+func checkMetrics(t testing.TB, text string) {
+	t.Helper()
+	seen, family := map[string]bool{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case helpLine.MatchString(line):
+			family = helpLine.FindStringSubmatch(line)[1]
+			if seen[family] {
+				t.Errorf("twice in the metrics: %s", family)
+			}
+			seen[family] = true
+		case typeLine.MatchString(line):
+			if name := typeLine.FindStringSubmatch(line)[1]; name != family {
+				t.Errorf("the type of %s behind the help of %s", name, family)
+			}
+		case metricLine.MatchString(line):
+			if name := strings.FieldsFunc(line, func(r rune) bool { return r == '{' || r == ' ' })[0]; name != family {
+				t.Errorf("%s among the samples of %s", name, family)
+			}
+		default:
+			t.Errorf("no metric: %q", line)
+		}
+	}
+	for _, name := range []string{"batchfs_batches_decoded_total", "batchfs_batches_waiting", "batchfs_memory_used_bytes", "batchfs_errors_total", "batchfs_storage_bytes_total"} {
+		if !seen[name] {
+			t.Errorf("no %s in the metrics", name)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestReadNames tries names that are not there, and such that almost are: every
+// file has one name only.
+func TestReadNames(t *testing.T) {
+	m := mountBatchfs(t, mixedImages(t), "--batch-size", "10", "--shards", "2", "--epochs", "12", "--list", "json,npy")
+	wants := map[string]string{}
+	for _, ext := range formNames() {
+		wants["shard-1/epoch-11/batch-00002."+ext] = "ok" // listed or not
+	}
+	for _, name := range []string{"dataset.json", "classes.txt", "shard-0/epoch-0/epoch.json", ".batchfs/config.json", ".batchfs/stats.json",
+		".batchfs/metrics", ".batchfs/memory.json", ".batchfs/errors.jsonl"} {
+		wants[name] = "ok"
+	}
+	for _, name := range []string{
+		"nothing", "dataset.JSON", "shard-2", "shard-00", "shard--1", "shard-", "shard-+1", "shard-1x", "Shard-1", "shard-18446744073709551617",
+		"shard-0/epoch-12", "shard-0/epoch-01", "shard-0/batch-00000.npy", "shard-0/epoch.json", ".batchfs/nothing",
+		"shard-0/epoch-0/batch-00000", "shard-0/epoch-0/batch-00000.", "shard-0/epoch-0/batch-0.npy", "shard-0/epoch-0/batch-000000.npy",
+		"shard-0/epoch-0/batch-00000.npz", "shard-0/epoch-0/batch-00000.NPY", "shard-0/epoch-0/batch-00000.npy.npy", "shard-0/epoch-0/batch--0001.npy",
+		"shard-0/epoch-0/batch-99999.npy", "shard-0/epoch-0/batch-00000.labels", "shard-0/epoch-0/batch-00000.tar", "shard-0/epoch-0/batch-0000٣.npy",
+		"shard-0/epoch-0/" + strings.Repeat("x", 255), "shard-0/epoch-0/" + strings.Repeat("x", 256),
+	} {
+		wants[name] = "ENOENT"
+	}
+	wants["dataset.json/x"] = "ENOTDIR"
+	names := slices.Sorted(maps.Keys(wants))
+	args := make([]string, len(names))
+	for i, name := range names {
+		args[i] = filepath.Join(m.dir, name)
+	}
+	for range 2 { // the second time, the kernel may know the answer
+		for i, got := range strings.Fields(m.part(t, "part-open", args...)) {
+			if got != wants[names[i]] {
+				t.Errorf("%s: %s instead of %s", names[i], got, wants[names[i]])
+			}
+		}
+	}
+}
+
+func formNames() []string {
+	var names []string
+	for _, f := range layout.Forms() {
+		names = append(names, f.Ext())
+	}
+	return names
+}
+
+// TestReadListed lists what --list says, all of it, in order, and nothing more.
+func TestReadListed(t *testing.T) {
+	for _, list := range []string{"", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
+		t.Run("list="+list, func(t *testing.T) {
+			flags := []string{"--batch-size", "50", "--shards", "1", "--epochs", "2"}
+			want := strings.Split(list, ",")
+			if list == "" {
+				want = []string{"nhwc", "labels.npy", "json"}
+			} else {
+				flags = append(flags, "--list", list)
+			}
+			m := mountBatchfs(t, mixedImages(t), flags...)
+			var names []string
+			for name := range strings.SplitSeq(strings.TrimSpace(m.run(t, "ls", "-U", m.epochDir(0, 1))), "\n") {
+				names = append(names, name)
+			}
+			wants := []string{"epoch.json"}
+			for b := range (len(names) - 1) / len(want) {
+				for _, ext := range want {
+					wants = append(wants, fmt.Sprintf("batch-%05d.%s", b, ext))
+				}
+			}
+			if diff := cmp.Diff(wants, names); diff != "" || len(wants) == 1 {
+				t.Error(diff)
+			}
+			root := strings.Fields(m.run(t, "ls", "-A", m.dir))
+			if diff := cmp.Diff([]string{".batchfs", "classes.txt", "dataset.json", "shard-0"}, root); diff != "" {
+				t.Errorf("the root: %s", diff)
+			}
+			control := strings.Fields(m.run(t, "ls", filepath.Join(m.dir, ".batchfs")))
+			if diff := cmp.Diff([]string{"config.json", "errors.jsonl", "memory.json", "metrics", "stats.json"}, control); diff != "" {
+				t.Errorf(".batchfs: %s", diff)
+			}
+		})
+	}
+}
+
+// TestReadFlatDataset has no classes: there is no classes.txt, and labels are -1.
+func TestReadFlatDataset(t *testing.T) {
+	dir := filepath.Join(scratch(t), "flat")
+	for i := range 5 {
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%d.ppm", i)), plainImage(2, 3, byte(i)))
+	}
+	s := settings{batch: 2}
+	m := mountBatchfs(t, dir, s.flags("--epochs", "1", "--list", "npy")...)
+	r := &formReader{m: m, o: newOracle(t, dir, s)}
+	if got := strings.TrimSpace(m.part(t, "part-open", filepath.Join(m.dir, "classes.txt"))); got != "ENOENT" {
+		t.Errorf("classes.txt: %s", got)
+	}
+	r.epoch(t, 0, 0)
+}
+
+// TestReadXattrs reads what batches say of themselves.
+func TestReadXattrs(t *testing.T) {
+	images := mixedImages(t)
+	s := settings{batch: 8, shards: 3, shuffle: true, seed: 1, nchw: true}
+	m := mountBatchfs(t, images, s.flags()...)
+	o := newOracle(t, images, s)
+	var paths, wants []string
+	for b := range o.plan.Batches(0, 0) {
+		x := o.batch(t, 0, 0, b)
+		for _, f := range layout.Forms() {
+			name, shape := "nchw", [4]int{x.n, x.c, x.h, x.w}
+			if f == layout.NHWCForm {
+				name, shape = "nhwc", [4]int{x.n, x.h, x.w, x.c}
+			}
+			paths = append(paths, m.path(0, 0, b, f))
+			wants = append(wants, fmt.Sprintf("user.batchfs.shape=%s\nuser.batchfs.dtype=uint8\nuser.batchfs.layout=%s\nuser.batchfs.valid=%d",
+				strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ","), "[]"), name, x.valid))
+		}
+	}
+	got := strings.Split(strings.TrimSpace(m.part(t, "part-xattrs", paths...)), "\n\n")
+	if diff := cmp.Diff(wants, got); diff != "" {
+		t.Error(diff)
+	}
+	if s := m.stats(t); s.Batches.Decoded != 0 || s.FUSE.Opens != 0 {
+		t.Errorf("reading attributes decoded %d batches and opened %d files", s.Batches.Decoded, s.FUSE.Opens)
+	}
+	for _, path := range []string{m.dir, m.epochDir(0, 0), filepath.Join(m.dir, "dataset.json")} {
+		if got := strings.TrimSpace(m.part(t, "part-xattrs", path)); got != "" {
+			t.Errorf("%s has %s", path, got)
+		}
+	}
+}
+
+// TestReadOnly tries to write.
+func TestReadOnly(t *testing.T) {
+	overReadPaths(t, func(t *testing.T, user account, readPath string) {
+		m := mountAs(t, user, mixedImages(t), "--read-path", readPath)
+		batch := m.path(0, 0, 0, layout.NHWCForm)
+		before := m.run(t, "sha256sum", batch)
+		for _, attempt := range [][]string{
+			{"sh", "-c", `: >"$1"`}, {"sh", "-c", `: >>"$1"`}, {"sh", "-c", `: <>"$1"`}, {"sh", "-c", `: >"$1.new"`},
+			{"rm", "-f"}, {"chmod", "600"}, {"touch"}, {"truncate", "-s", "0"}, {"sh", "-c", `mv "$1" "$1.x"`}, {"sh", "-c", `ln "$1" "$1.x"`},
+			{"sh", "-c", `mkdir "$1.d"`}, {"sh", "-c", `ln -s x "$1.l"`}, {"sh", "-c", `cp /dev/null "$1"`},
+		} {
+			if attempt[0] == "sh" {
+				attempt = append(attempt, "sh")
+			}
+			_, err := m.try(append(attempt, batch)...)
+			if err == nil || !strings.Contains(err.Error(), "Read-only file system") {
+				t.Errorf("%v: %v", attempt, err)
+			}
+		}
+		if after := m.run(t, "sha256sum", batch); after != before {
+			t.Error("the batch changed")
+		}
+	})
+}
+
+// TestReadDocuments looks at what the mount says about itself.
+func TestReadDocuments(t *testing.T) {
+	m := mountBatchfs(t, mixedImages(t), "--batch-size", "5", "--seed", "9", "--memory-limit", "256MiB")
+	m.run(t, "cat", m.path(0, 0, 0, layout.NPY))
+	var config struct {
+		Dataset, Mountpoint string
+		PID                 int
+		Flags               map[string]any
+	}
+	m.document(t, ".batchfs/config.json", &config)
+	if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
+		t.Errorf("config.json says %+v", config)
+	}
+	var memory struct {
+		Buffers []map[string]any
+	}
+	m.document(t, ".batchfs/memory.json", &memory)
+	keys := []string{"kind", "locked", "max_real_memory_size", "max_reserved_memory_size", "name", "real_memory_size", "reserved_memory_size"}
+	for _, b := range memory.Buffers {
+		for _, key := range keys {
+			if _, ok := b[key]; !ok {
+				t.Errorf("memory.json has no %s in %v", key, b)
+			}
+		}
+	}
+	if len(memory.Buffers) == 0 {
+		t.Error("memory.json lists nothing")
+	}
+	s := m.stats(t)
+	if s.Batches.Opened != 1 || s.Batches.Decoded < 1 || s.Memory.Limit != 256<<20 || s.Memory.Used <= 0 || s.Memory.Batches <= 0 || s.Storage.Bytes <= 0 || s.Images < 5 || s.Uptime <= 0 {
+		t.Errorf("stats.json says %+v", s)
+	}
+	text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs", "metrics"))
+	if !strings.Contains(text, "\nbatchfs_batches_opened_total 1\n") || !strings.HasPrefix(text, "# HELP ") {
+		t.Errorf("metrics:\n%s", text)
+	}
+	if out := m.run(t, suite.binary, "stats", "--json", m.dir); !strings.Contains(out, `"read_path"`) {
+		t.Errorf("batchfs stats --json prints %s", out)
+	}
+	if out, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "errors.jsonl")); err != nil || len(out) > 0 {
+		t.Errorf("errors.jsonl: %q %v", out, err)
+	}
+}

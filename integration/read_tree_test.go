@@ -1,0 +1,191 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestReadSameTree mounts twice, and once more under other settings of what does
+// not matter: inode numbers, times, sizes, modes and documents stay the same.
+func TestReadSameTree(t *testing.T) {
+	images := mixedImages(t)
+	s := settings{batch: 8, shards: 3, shuffle: true, seed: 2}
+	snapshot := func(flags ...string) string {
+		m := mountBatchfs(t, images, s.flags(append(flags, "--epochs", "4", "--list", strings.Join(formNames(), ","))...)...)
+		defer m.finish(t)
+		tree := m.run(t, "find", m.dir, "-name", ".batchfs", "-prune", "-o", "-printf", "%P %i %y %m %n %U %G %s %b %T@ %C@\n")
+		documents := m.run(t, "sh", "-c", `cd "$1" && cat dataset.json classes.txt shard-*/epoch-*/epoch.json && sha256sum shard-1/epoch-2/*`, "sh", m.dir)
+		return tree + documents
+	}
+	first := snapshot()
+	lines := strings.Split(first, "\n")
+	seen := map[string]string{}
+	for _, line := range lines {
+		fields := strings.Split(line, " ")
+		if len(fields) != 11 {
+			continue
+		}
+		if name, other := fields[0], seen[fields[1]]; other != "" {
+			t.Errorf("%s and %s have the same inode number", name, other)
+		}
+		seen[fields[1]] = fields[0]
+	}
+	if len(seen) < 3*4*5*9 {
+		t.Fatalf("only %d files were found", len(seen))
+	}
+	if diff := cmp.Diff(lines, strings.Split(snapshot(), "\n")); diff != "" {
+		t.Errorf("after mounting again: %s", diff)
+	}
+	if diff := cmp.Diff(lines, strings.Split(snapshot("--read-path", "direct", "--workers", "7", "--prefetch-queue-depth", "0", "--memory-limit", "1GiB"), "\n")); diff != "" {
+		t.Errorf("with settings that do not matter: %s", diff)
+	}
+}
+
+// TestReadOwners shows the owner and the modes that were asked for.
+func TestReadOwners(t *testing.T) {
+	m := mountBatchfs(t, mixedImages(t), "--uid", "1234", "--gid", "567", "--file-mode", "0440", "--dir-mode", "0550")
+	got := m.run(t, "stat", "-c", "%u %g %a", m.dir, m.epochDir(0, 0), m.path(0, 0, 0, layout.NPY), filepath.Join(m.dir, ".batchfs/stats.json"))
+	if want := "1234 567 550\n1234 567 550\n1234 567 440\n1234 567 440\n"; got != want {
+		t.Errorf("got %q, not %q", got, want)
+	}
+}
+
+// TestReadSpace asks du and df. Neither makes a batch.
+func TestReadSpace(t *testing.T) {
+	images := mixedImages(t)
+	s := settings{batch: 8, shards: 3}
+	m := mountBatchfs(t, images, s.flags("--memory-limit", "512MiB", "--epochs", "2")...)
+	o := newOracle(t, images, s)
+	epoch := m.epochDir(0, 0)
+	var pixels, apparent, disk int64
+	for b := range o.plan.Batches(0, 0) {
+		pixels += int64(len(o.batch(t, 0, 0, b).pixels))
+	}
+	scan(t, m.run(t, "du", "-s", "--apparent-size", "--block-size=1", epoch), &apparent)
+	scan(t, m.run(t, "du", "-s", "--block-size=1", epoch), &disk)
+	if most := pixels + 100<<10; apparent < pixels || apparent > most || disk < pixels || disk > most {
+		t.Errorf("du sees %d and %d bytes, where the pixels alone are %d", apparent, disk, pixels)
+	}
+	df := func() (size, used, free int64, source, kind string) {
+		scan(t, tail(m.run(t, "df", "--block-size=1", "--output=size,used,avail,source,fstype", m.dir)), &size, &used, &free, &source, &kind)
+		return
+	}
+	size, used, free, source, kind := df()
+	if size != 512<<20 || used <= 0 || used > 100<<20 || free != size-used || source != images || kind != "fuse.batchfs" {
+		t.Errorf("df shows size %d, used %d, free %d of %s, %s", size, used, free, source, kind)
+	}
+	if s := m.stats(t); s.Batches.Decoded != 0 {
+		t.Errorf("du and df decoded %d batches", s.Batches.Decoded)
+	}
+	held, err := os.Open(m.path(0, 0, 0, layout.NHWCForm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	info, err := held.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, with, _, _, _ := df(); with < used+info.Size()/2 {
+		t.Errorf("df shows %d bytes used before a batch of %d was opened, and %d after", used, info.Size(), with)
+	}
+}
+
+// scan reads words into values.
+func scan(t *testing.T, text string, into ...any) {
+	t.Helper()
+	if _, err := fmt.Sscan(text, into...); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+}
+
+// tail is the text behind the first line.
+func tail(text string) string {
+	_, rest, _ := strings.Cut(text, "\n")
+	return rest
+}
+
+// manifestRows is how many samples the large dataset has. None of their files
+// exists: listing and stat do without.
+const manifestRows = 200_000
+
+func largeManifest(t *testing.T) string {
+	t.Helper()
+	var csv bytes.Buffer
+	csv.WriteString("path,label,height,width,format\n")
+	for i := range manifestRows {
+		fmt.Fprintf(&csv, "class-%03d/image-%06d.jpg,%d,%d,%d,jpeg\n", i%1000, i, i%1000, 100+i%400, 100+i%300)
+	}
+	path := filepath.Join(scratch(t), "manifest.csv")
+	writeFile(t, path, csv.Bytes())
+	return path
+}
+
+// TestReadLargeDirectory lists tens of thousands of batches, from everywhere, and
+// stats all of an epoch: sizes are right, nothing is read, and the daemon keeps
+// nothing of it.
+func TestReadLargeDirectory(t *testing.T) {
+	manifest := largeManifest(t)
+	const batchSize, forms = 10, 3
+	s := settings{batch: batchSize, shuffle: true, seed: 1}
+	m := mountBatchfs(t, manifest, s.flags("--epochs", "3")...)
+	const entries = manifestRows/batchSize*forms + 3 // epoch.json, itself and its parent
+	epoch := m.epochDir(0, 1)
+	if got := strings.TrimSpace(m.part(t, "part-list", epoch)); got != strconv.Itoa(entries) {
+		t.Errorf("%s entries are listed, not %d", got, entries)
+	}
+	for e := range 3 {
+		if got := strings.Count(m.run(t, "ls", "-U", m.epochDir(0, e)), "\n"); got != entries-2 {
+			t.Errorf("ls shows %d entries, not %d", got, entries-2)
+		}
+	}
+	before := m.rss(t)
+	o := newOracle(t, manifest, s)
+	tensors := 0
+	for line := range strings.SplitSeq(strings.TrimSpace(m.run(t, "find", epoch, "-name", "*.n*", "-printf", "%s %f\n")), "\n") {
+		size, name, _ := strings.Cut(line, " ")
+		b, form, ok := layout.ParseBatchName(name)
+		if !ok {
+			t.Fatalf("the name %q", name)
+		}
+		if form == layout.Labels {
+			continue
+		}
+		tensors++
+		if want := strconv.FormatInt(o.tensorSize(1, b), 10); size != want {
+			t.Errorf("%s has %s bytes, not %s", name, size, want)
+		}
+	}
+	if tensors != manifestRows/batchSize {
+		t.Errorf("%d tensors were found", tensors)
+	}
+	const slack = 16 << 20 // what is not collected yet; 40,000 inodes of the library's own would be 30 MB
+	if after := m.rss(t); after > before+slack {
+		t.Errorf("the daemon grew from %d to %d bytes", before, after)
+	}
+	if s := m.stats(t); s.Storage.Reads != 0 || s.Batches.Decoded != 0 {
+		t.Errorf("listing read %d files and decoded %d batches", s.Storage.Reads, s.Batches.Decoded)
+	}
+}
+
+// tensorSize is the size of a batch of shard 0, from the index alone.
+func (o *oracle) tensorSize(epoch, batch int) int64 {
+	slots, _ := o.plan.Batch(0, epoch, batch, nil)
+	h, w := o.o.height, o.o.width
+	for _, slot := range slots {
+		if o.o.height == 0 {
+			sh, sw := o.ds.Size(int(slot.ID), o.o.ignore)
+			h, w = max(h, sh), max(w, sw)
+		}
+	}
+	return int64(len(slots)) * int64(h) * int64(w) * int64(o.channels())
+}
