@@ -74,7 +74,11 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	plan, err := o.plan(int64(ds.Len()), rawSet(ds, o.Shuffle))
+	var raw *shard.RawSet
+	if o.Shuffle {
+		raw = RawSamples(ds)
+	}
+	plan, err := o.plan(int64(ds.Len()), raw)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +115,9 @@ func newDocumentCache() (*ristretto.Cache[uint64, []byte], error) {
 	})
 }
 
-// rawSet marks the samples that are stored as plain pixels, when the order
-// depends on it.
-func rawSet(ds *dataset.Dataset, shuffle bool) *shard.RawSet {
-	if !shuffle {
-		return nil
-	}
+// RawSamples marks the samples that are stored as plain pixels: where a shuffled
+// dataset has both kinds, each has an order of its own.
+func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
 		format, known := decode.ParseFormat(ds.Format(int(i)))
 		return known && format.Raw()

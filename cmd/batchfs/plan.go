@@ -10,8 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -78,7 +77,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		defer ds.Close()
 		r.order.Samples = int64(ds.Len())
 		if r.order.Shuffle {
-			r.order.Raw = rawSamples(ds)
+			r.order.Raw = engine.RawSamples(ds)
 		}
 	}
 	plan, err := shard.New(r.order)
@@ -97,15 +96,6 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		}
 	}
 	return out.Flush()
-}
-
-// rawSamples marks the samples that are stored as plain pixels: they have an
-// order of their own where both kinds are in a shuffled dataset.
-func rawSamples(ds *dataset.Dataset) *shard.RawSet {
-	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
-		f, ok := decode.ParseFormat(ds.Format(int(i)))
-		return ok && f.Raw()
-	})
 }
 
 // epochPlan is one line of plan --json.
