@@ -108,6 +108,7 @@ func expectOpen(t testing.TB, path string, want unix.Errno) {
 
 // eachReadPath runs a test by passthrough, where that can be had, and directly.
 func eachReadPath(t *testing.T, test func(t *testing.T, path string)) {
+	skipWithoutFUSE(t)
 	for _, path := range []string{"passthrough", "direct"} {
 		t.Run(path, func(t *testing.T) {
 			if path == "passthrough" {

@@ -30,7 +30,6 @@ var suite struct {
 var parts = map[string]func(args []string) error{
 	"part-testfs":   partTestFS,
 	"part-read":     partRead,
-	"part-digest":   partDigest,
 	"part-map":      partMap,
 	"part-sendfile": partSendfile,
 	"part-xattrs":   partXattrs,

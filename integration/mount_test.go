@@ -340,7 +340,7 @@ func (m *mounted) checkOpenFiles(t testing.TB) {
 		t.Error(err)
 		return
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(patience / 4); ; {
 		extra := without(open, m.atRest)
 		if len(extra) == 0 {
 			return

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,18 +24,6 @@ import (
 // EXPECTED...
 func partTestFS(args []string) error {
 	return fstest.TestFS(os.DirFS(args[0]), args[1:]...)
-}
-
-// partDigest prints the sha256 of files, in the order given: FILE...
-func partDigest(args []string) error {
-	for _, path := range args {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%x\n", sha256.Sum256(data))
-	}
-	return nil
 }
 
 // openTwo opens a file of the mount, and reads the file it must be like.

@@ -21,6 +21,7 @@ import (
 // TestReadForms reads every batch in every form, under settings that change what a
 // form looks like, and holds each byte against what the files hold.
 func TestReadForms(t *testing.T) {
+	skipWithoutFUSE(t)
 	for _, test := range []struct {
 		name string
 		settings

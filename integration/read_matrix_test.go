@@ -15,6 +15,7 @@ import (
 // overReadPaths runs a test over every way of mounting and reading that there is:
 // passthrough is for root alone.
 func overReadPaths(t *testing.T, test func(t *testing.T, user account, readPath string)) {
+	skipWithoutFUSE(t)
 	for _, c := range []struct {
 		name     string
 		account  func(testing.TB) account
@@ -189,7 +190,7 @@ func (r *toolReader) names(dir string) []string {
 func (r *toolReader) tar(t *testing.T) {
 	to := filepath.Join(r.work, "untarred")
 	epoch := r.m.epochDir(toolShard, toolEpoch)
-	r.m.run(t, "sh", "-ec", `mkdir "$2"; tar -C "$1" -cf "$2/tar" .; tar -C "$1" -df "$2/tar"; tar -C "$2" -xf "$2/tar"`, "sh", epoch, to)
+	r.m.run(t, "sh", "-ec", `mkdir "$2"; tar -C "$1" -cf "$2/tar" .; tar -C "$1" -df "$2/tar"; tar -C "$2" -xf "$2/tar"; chmod u+w "$2"`, "sh", epoch, to)
 	r.compare(t, "tar", r.names(to))
 }
 

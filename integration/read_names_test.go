@@ -61,6 +61,7 @@ func formNames() []string {
 
 // TestReadListed lists what --list says, all of it, in order, and nothing more.
 func TestReadListed(t *testing.T) {
+	skipWithoutFUSE(t)
 	for _, list := range []string{"", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
 		t.Run("list="+list, func(t *testing.T) {
 			flags := []string{"--batch-size", "50", "--shards", "1", "--epochs", "2"}

@@ -15,6 +15,7 @@ import (
 // byte of it: how many workers, how far ahead, which way the bytes travel, in
 // which order, and by how many processes. What they must be, the oracle says.
 func TestReadSameBytes(t *testing.T) {
+	skipWithoutFUSE(t)
 	s := settings{batch: 7, shards: 2, shuffle: true, seed: 5}
 	images := mixedImages(t)
 	wants := digests(t, newOracle(t, images, s))
