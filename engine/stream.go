@@ -283,6 +283,8 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 			}
 		}
 	}
+	// Without streams, too: what readers held longer than that has come back since.
+	ended = ended || len(e.streams) == 0
 	e.mu.Unlock()
 	if ended {
 		e.pool.Trim()

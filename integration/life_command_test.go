@@ -96,3 +96,13 @@ func (o outcome) ended(t testing.TB, status int) {
 		t.Errorf("%s: exit status %d, want %d\n%s", o.words, o.status, status, o.stderr)
 	}
 }
+
+// digests are the sha256 of files, as a program sees them.
+func (m *mounted) digests(t testing.TB, files ...string) (sums []string) {
+	t.Helper()
+	for line := range strings.Lines(m.run(t, append([]string{"sha256sum", "--"}, files...)...)) {
+		sum, _, _ := strings.Cut(line, " ")
+		sums = append(sums, sum)
+	}
+	return sums
+}

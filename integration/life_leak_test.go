@@ -171,13 +171,13 @@ func TestTwoMountsInOneProcess(t *testing.T) {
 			files = append(files, g.path(0, 1, batch, layout.NHWCForm))
 			fmt.Fprintf(&want, "%x\n", sha256.Sum256(tilesOf(batch, side)))
 		}
-		if got := g.part(t, "part-digest", files...); got != want.String() {
+		if got := g.digests(t, files...); strings.Join(got, "\n")+"\n" != want.String() {
 			t.Errorf("%s holds something else", g.dir)
 		}
 	}
 	sums(one, side)
 	sums(two, 2*side)
-	three.part(t, "part-digest", three.path(0, 0, 0, layout.NPY))
+	three.digests(t, three.path(0, 0, 0, layout.NPY))
 	two.leave(t)
 	three.leave(t)
 	sums(one, side)
@@ -222,6 +222,24 @@ func TestNothingStaysBehind(t *testing.T) {
 		if grown := heapBytes() - heap; grown > 4<<20 {
 			t.Errorf("the heap grew by %d bytes", grown)
 		}
+	})
+}
+
+// TestHeldWhileIdle: a batch that is open when its stream ends is given back when it
+// is closed, though there is no stream any more.
+func TestHeldWhileIdle(t *testing.T) {
+	const side = 16
+	dataset := tiles(t, 16, side)
+	eachReadPath(t, func(t *testing.T, path string) {
+		g := host(t, dataset, engine.Options{IdleAfter: time.Millisecond}, fusefs.Options{ReadPath: path})
+		held := map[string]*partner{"open": g.hold(t, "open", 0, side, layout.NHWCForm), "mapped": g.hold(t, "mapped", 1, side, layout.NPY)}
+		g.hold(t, "open", 3, side, layout.NHWCForm).end()
+		eventually(t, "the stream has ended", func() bool { return g.engine.Stats().Batches.Streams == 0 })
+		stillSame(t, "when the stream has ended", held)
+		for _, p := range held {
+			p.end()
+		}
+		eventually(t, "no batch takes memory", func() bool { return g.engine.Stats().Memory.Batches == 0 })
 	})
 }
 

@@ -256,7 +256,7 @@ func TestMountProgram(t *testing.T) {
 		t.Fatalf("%d batches were read: %s\n%s", len(sums), o.out, o.stderr)
 	}
 	m := tileMount(t, dataset)
-	want := strings.TrimSpace(m.part(t, "part-digest", m.path(0, 0, 0, layout.NHWCForm)))
+	want := m.digests(t, m.path(0, 0, 0, layout.NHWCForm))[0]
 	for i, sum := range sums {
 		if sum != want {
 			t.Errorf("mount %d: read %s, want %s", i, sum, want)

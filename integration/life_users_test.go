@@ -55,7 +55,7 @@ func TestOtherUsers(t *testing.T) {
 			}{
 				{"list the mount", []string{"ls", m.dir}, test.list},
 				{"list an epoch", []string{"ls", m.epochDir(0, 0)}, test.list},
-				{"read a batch", []string{suite.self, "part-digest", file}, test.read},
+				{"read a batch", []string{"sha256sum", file}, test.read},
 				{"read the statistics", []string{"cat", filepath.Join(m.dir, ".batchfs", "stats.json")}, test.read},
 			} {
 				_, err := output(as(test.user, try.args...))

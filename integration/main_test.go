@@ -100,7 +100,7 @@ func prepareSuite() error {
 func buildBinary(output string) error {
 	cmd := exec.Command("../scripts/build.sh", output)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
-	if buildSetting("-race") == "true" {
+	if raceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -108,6 +108,9 @@ func buildBinary(output string) error {
 	}
 	return nil
 }
+
+// raceDetector says whether tests and daemon watch for data races.
+func raceDetector() bool { return buildSetting("-race") == "true" }
 
 // buildSetting is a setting that this test was built with.
 func buildSetting(key string) string {

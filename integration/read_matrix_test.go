@@ -171,6 +171,7 @@ func (r *toolReader) sha256sum(t *testing.T) {
 func (r *toolReader) cp(t *testing.T) {
 	to := filepath.Join(r.work, "copy")
 	r.m.run(t, "cp", "-r", "--preserve=timestamps,xattr", r.m.epochDir(toolShard, toolEpoch), to)
+	r.m.run(t, "chmod", "u+w", to) // for it to be removed
 	r.compare(t, "cp", r.names(to))
 	listed := strings.Fields(r.m.run(t, "ls", r.m.epochDir(toolShard, toolEpoch)))
 	if copied := strings.Fields(r.m.run(t, "ls", to)); len(copied) != len(listed) || len(listed) != 1+3*len(r.files) {

@@ -136,6 +136,7 @@ func largeManifest(t *testing.T) string {
 func TestReadLargeDirectory(t *testing.T) {
 	manifest := largeManifest(t)
 	const batchSize, forms = 10, 3
+	t.Setenv("GOGC", "10") // so that what the daemon holds is mostly what it keeps
 	s := settings{batch: batchSize, shuffle: true, seed: 1}
 	m := mountBatchfs(t, manifest, s.flags("--epochs", "3")...)
 	const entries = manifestRows/batchSize*forms + 3 // epoch.json, itself and its parent
@@ -168,8 +169,9 @@ func TestReadLargeDirectory(t *testing.T) {
 	if tensors != manifestRows/batchSize {
 		t.Errorf("%d tensors were found", tensors)
 	}
-	const slack = 16 << 20 // what is not collected yet; 40,000 inodes of the library's own would be 30 MB
-	if after := m.rss(t); after > before+slack {
+	const slack = 16 << 20 // 40,000 inodes of the library's own would be 30 MB
+	// The race detector throws pooled buffers away and keeps a shadow of them.
+	if after := m.rss(t); after > before+slack && !raceDetector() {
 		t.Errorf("the daemon grew from %d to %d bytes", before, after)
 	}
 	if s := m.stats(t); s.Storage.Reads != 0 || s.Batches.Decoded != 0 {
