@@ -147,6 +147,20 @@ func (e *Engine) start() {
 		e.wait.Go(e.batchWorker)
 	}
 	e.wait.Go(e.watchIdle)
+	e.wait.Go(e.presize)
+}
+
+// presize allocates the memory of one batch before anybody asks for it, so that the
+// first reader does not wait for pages as well as for pixels. Without a reader it
+// goes back like that of any stream that nobody reads.
+func (e *Engine) presize() {
+	size := e.Size(Key{}, formOf(e.opts.Layout))
+	if _, used := e.ledger.usage(useBatches); size > (e.opts.MemoryLimit-used)/4 {
+		return // what little there is goes to those who ask
+	}
+	if buf, err := e.pool.Get(size); err == nil {
+		buf.Release()
+	}
 }
 
 // Close ends all workers, waits for them, and frees all memory but that of open

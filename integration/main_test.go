@@ -29,9 +29,9 @@ var suite struct {
 // prints is its answer.
 var parts = map[string]func(args []string) error{
 	"part-testfs":   partTestFS,
-	"part-read":     partRead,
-	"part-map":      partMap,
-	"part-sendfile": partSendfile,
+	"part-read":     each(4, partRead),
+	"part-map":      each(2, partMap),
+	"part-sendfile": each(3, partSendfile),
 	"part-xattrs":   partXattrs,
 	"part-open":     partOpen,
 	"part-list":     partList,
@@ -51,22 +51,25 @@ func TestMain(m *testing.M) {
 }
 
 // runSuite builds the binary, runs the tests, and looks for what they left.
-func runSuite(m *testing.M) int {
-	if err := prepareSuite(); err != nil {
+func runSuite(m *testing.M) (code int) {
+	err := prepareSuite()
+	defer func() {
+		if err := os.RemoveAll(suite.dir); err != nil {
+			fmt.Fprintln(os.Stderr, "integration:", err)
+			code = max(code, 1)
+		}
+	}()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		return 1
 	}
-	code := m.Run()
+	code = m.Run()
 	left, err := mountsBelow(suite.dir)
 	if err != nil || len(left) > 0 {
 		fmt.Fprintln(os.Stderr, "integration: mounts were left behind:", left, err)
 		for _, path := range left {
 			_ = unix.Unmount(path, unix.MNT_DETACH)
 		}
-		code = max(code, 1)
-	}
-	if err := os.RemoveAll(suite.dir); err != nil {
-		fmt.Fprintln(os.Stderr, "integration:", err)
 		code = max(code, 1)
 	}
 	return code

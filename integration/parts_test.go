@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing/fstest"
@@ -24,6 +25,18 @@ import (
 // EXPECTED...
 func partTestFS(args []string) error {
 	return fstest.TestFS(os.DirFS(args[0]), args[1:]...)
+}
+
+// each repeats a part that takes n arguments for as many as there are.
+func each(n int, part func(args []string) error) func(args []string) error {
+	return func(args []string) error {
+		for group := range slices.Chunk(args, n) {
+			if err := part(group); err != nil {
+				return fmt.Errorf("%s: %w", group[0], err)
+			}
+		}
+		return nil
+	}
 }
 
 // openTwo opens a file of the mount, and reads the file it must be like.

@@ -172,18 +172,18 @@ func (r *toolReader) cp(t *testing.T) {
 	to := filepath.Join(r.work, "copy")
 	r.m.run(t, "cp", "-r", "--preserve=timestamps,xattr", r.m.epochDir(toolShard, toolEpoch), to)
 	r.m.run(t, "chmod", "u+w", to) // for it to be removed
-	r.compare(t, "cp", r.names(to))
+	r.compare(t, "cp", r.names(to+"/"))
 	listed := strings.Fields(r.m.run(t, "ls", r.m.epochDir(toolShard, toolEpoch)))
 	if copied := strings.Fields(r.m.run(t, "ls", to)); len(copied) != len(listed) || len(listed) != 1+3*len(r.files) {
 		t.Errorf("%d files were copied, of %d", len(copied), len(listed))
 	}
 }
 
-// names are the batches' file names in another directory.
-func (r *toolReader) names(dir string) []string {
+// names are the batches' file names with something else before them.
+func (r *toolReader) names(prefix string) []string {
 	var names []string
 	for _, f := range r.files {
-		names = append(names, filepath.Join(dir, filepath.Base(f)))
+		names = append(names, prefix+filepath.Base(f))
 	}
 	return names
 }
@@ -192,18 +192,18 @@ func (r *toolReader) tar(t *testing.T) {
 	to := filepath.Join(r.work, "untarred")
 	epoch := r.m.epochDir(toolShard, toolEpoch)
 	r.m.run(t, "sh", "-ec", `mkdir "$2"; tar -C "$1" -cf "$2/tar" .; tar -C "$1" -df "$2/tar"; tar -C "$2" -xf "$2/tar"; chmod u+w "$2"`, "sh", epoch, to)
-	r.compare(t, "tar", r.names(to))
+	r.compare(t, "tar", r.names(to+"/"))
 }
 
 // dd reads in blocks that do not fit, from the middle, and past the page cache.
 func (r *toolReader) dd(t *testing.T) {
+	const program = `set -e
+options=$1 to=$2
+shift 2
+for f; do dd status=none if="$f" of="$to/dd-${f##*/}" $options; done`
 	for _, options := range []string{"bs=64K", "bs=1000003", "bs=16M", "iflag=direct bs=4K", "iflag=direct bs=1M", "iflag=nonblock,fullblock bs=3M"} {
-		var out []string
-		for i, f := range r.files {
-			out = append(out, filepath.Join(r.work, fmt.Sprintf("dd-%d", i)))
-			r.m.run(t, append([]string{"dd", "status=none", "if=" + f, "of=" + out[i]}, strings.Fields(options)...)...)
-		}
-		r.compare(t, "dd "+options, out)
+		r.m.run(t, append([]string{"sh", "-c", program, "sh", options, r.work}, r.files...)...)
+		r.compare(t, "dd "+options, r.names(filepath.Join(r.work, "dd-")))
 	}
 }
 
@@ -228,9 +228,11 @@ func (r *toolReader) size(t *testing.T, i int) int {
 }
 
 func (r *toolReader) mmap(t *testing.T) {
+	var args []string
 	for i := range r.files {
-		r.m.part(t, "part-map", r.files[i], r.wants[i])
+		args = append(args, r.files[i], r.wants[i])
 	}
+	r.m.part(t, "part-map", args...)
 }
 
 func (r *toolReader) pythonMap(t *testing.T) {
@@ -250,15 +252,19 @@ for path, want in zip(sys.argv[1::2], sys.argv[2::2]):
 }
 
 func (r *toolReader) sendfile(t *testing.T) {
+	var args []string
 	for i := range r.files {
-		r.m.part(t, "part-sendfile", r.files[i], r.wants[i], filepath.Join(r.work, "sent"))
+		args = append(args, r.files[i], r.wants[i], filepath.Join(r.work, "sent"))
 	}
+	r.m.part(t, "part-sendfile", args...)
 }
 
 func (r *toolReader) randomReads(t *testing.T) {
+	var args []string
 	for i := range r.files {
-		r.m.part(t, "part-read", r.files[i], r.wants[i], strconv.Itoa(i), "100")
+		args = append(args, r.files[i], r.wants[i], strconv.Itoa(i), "100")
 	}
+	r.m.part(t, "part-read", args...)
 }
 
 // readPath comes last: everything was read the way that was asked for.
