@@ -47,6 +47,7 @@ type batch struct {
 
 	next     int  // items that were handed out
 	inFlight int  // of these, being decoded
+	finished int  // of these, done
 	aside    bool // its owner shall put it aside
 	progress sync.Cond
 	copies   map[layout.Form]*derived
@@ -240,6 +241,10 @@ func (e *Engine) itemDone(b *batch, err error) {
 	defer e.mu.Unlock()
 	if err != nil && b.err == nil {
 		b.err = err
+	}
+	b.finished++
+	if b.items-b.finished == cap(e.processors) {
+		e.takeWork.Broadcast() // it is no longer too early for the next batch
 	}
 	if b.inFlight--; b.inFlight == 0 {
 		b.progress.Signal()

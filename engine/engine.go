@@ -41,21 +41,22 @@ type Engine struct {
 	meter       meter
 	processors  chan struct{} // one token a sample that is being decoded
 
-	mu       sync.Mutex
-	table    map[Key]*batch    // every batch that exists
-	streams  map[int][]*stream // by shard, the most recently read first
-	queue    []*batch          // wants a batch worker
-	making   []*batch          // has one
-	asked    uint64            // counts batches that somebody began to wait for
-	idle     int               // batch workers without a batch
-	giving   int               // batches that were told to give way and still hold memory
-	decoding int               // samples being decoded, with scratch memory of their own
-	closed   bool
-	itemWork sync.Cond // a slot may be waiting to be decoded
-	takeWork sync.Cond // a batch may be waiting for a batch worker
-	memory   sync.Cond // memory was given back
-	closing  chan struct{}
-	wait     sync.WaitGroup
+	mu        sync.Mutex
+	table     map[Key]*batch    // every batch that exists
+	streams   map[int][]*stream // by shard, the most recently read first
+	queue     []*batch          // wants a batch worker
+	making    []*batch          // has one
+	asked     uint64            // counts batches that somebody began to wait for
+	idle      int               // batch workers without a batch
+	idleItems int               // item workers without a sample
+	giving    int               // batches that were told to give way and still hold memory
+	decoding  int               // samples being decoded, with scratch memory of their own
+	closed    bool
+	itemWork  sync.Cond // a slot may be waiting to be decoded
+	takeWork  sync.Cond // a batch may be waiting for a batch worker
+	memory    sync.Cond // memory was given back
+	closing   chan struct{}
+	wait      sync.WaitGroup
 }
 
 // New starts an engine: Workers item workers, BatchWorkers batch workers, and a

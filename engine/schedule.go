@@ -19,13 +19,17 @@ func (e *Engine) take() *batch {
 }
 
 // tooEarly keeps memory and processors from a prefetched batch while a batch that
-// somebody waits for has work for every item worker.
+// somebody waits for keeps them busy: it has more samples left than there are
+// processors, and those decode, or every item worker has one of them.
 func (e *Engine) tooEarly(b *batch) bool {
 	if b.waiting > 0 {
 		return false
 	}
+	if e.idleItems > 0 && len(e.processors) < cap(e.processors) {
+		return false
+	}
 	for _, m := range e.making {
-		if m.waiting > 0 && m.items-m.next > e.opts.Workers {
+		if m.waiting > 0 && m.items-m.finished > cap(e.processors) {
 			return true
 		}
 	}
@@ -42,12 +46,12 @@ func (e *Engine) claim() (b *batch, slot int) {
 			slot := b.next
 			b.next++
 			b.inFlight++
-			if b.items-b.next == e.opts.Workers {
-				e.takeWork.Broadcast() // it is no longer too early for the next batch
-			}
 			return b, slot
 		}
+		e.idleItems++
+		e.takeWork.Broadcast() // it may no longer be too early for the next batch
 		e.itemWork.Wait()
+		e.idleItems--
 	}
 	return nil, 0
 }

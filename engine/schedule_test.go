@@ -20,6 +20,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.processors = make(chan struct{}, 2) // on any machine
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -98,6 +99,9 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", got, b.key, slot)
 		}
 	}
+	for range 8 - cap(e.processors) {
+		e.itemDone(first, nil)
+	}
 	// ...and are begun as soon as it has not.
 	e.mu.Lock()
 	early = e.tooEarly(e.queue[0])
@@ -152,6 +156,7 @@ func TestDroppedBatchComesBackFromItsOwner(t *testing.T) {
 	e.mu.Lock()
 	for e.making[0].next < e.making[0].items {
 		e.making[0].next++
+		e.making[0].finished++
 	}
 	e.mu.Unlock()
 	ahead := own(t, e)
