@@ -30,7 +30,7 @@ func (e *Engine) makeRoom(b *batch) bool {
 func (e *Engine) victim(except *batch) *batch {
 	var best *batch
 	for _, b := range e.table {
-		if b == except || b.refs > 0 || (b.buf == nil && b.state != owned) {
+		if b == except || b.refs > 0 || b.state != owned && b.buf == nil {
 			continue
 		}
 		if best == nil || e.missedLess(b, best) {
