@@ -49,6 +49,7 @@ type batch struct {
 	inFlight int  // of these, being decoded
 	finished int  // of these, done
 	aside    bool // its owner shall put it aside
+	denied   bool // somebody wanted it, and there was no memory to be had
 	progress sync.Cond
 	copies   map[layout.Form]*derived
 }
@@ -190,6 +191,13 @@ func (e *Engine) finish(b *batch, err error) {
 	if b.err == nil {
 		b.err = err
 	}
+	if errors.Is(b.err, ErrNoMemory) && b.refs > 0 && !b.denied {
+		// It was refused memory while it was only prefetched; somebody wants it by now,
+		// for whom others give way.
+		b.err, b.state, b.next, b.finished = nil, queued, 0, 0
+		e.enqueue(b)
+		return
+	}
 	if b.err == nil {
 		b.state = ready
 		e.meter.batch(b.key.Epoch, b.items, int64(len(b.buf.Bytes())))
@@ -264,6 +272,7 @@ func without[T comparable](list []T, x T) []T {
 // now, kept and prefetched batches give way.
 func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 	for {
+		before := e.ledger.returns()
 		buf, err := e.pool.Get(size)
 		if err == nil {
 			return buf, nil
@@ -271,7 +280,7 @@ func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 		if !errors.Is(err, pinned.ErrNoMemory) {
 			return nil, err
 		}
-		if !e.makeRoom(b) {
+		if !e.makeRoom(b, before) {
 			return nil, fmt.Errorf("%w: %s takes %d bytes", ErrNoMemory, b.key, size)
 		}
 	}

@@ -25,6 +25,7 @@ type Ledger struct {
 	used [uses]int64
 	sum  int64
 	peak int64
+	back uint64 // counts what was given back
 }
 
 // reserve charges n bytes, or refuses when they would exceed the limit.
@@ -49,6 +50,9 @@ func (l *Ledger) release(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(u, -n)
+	if n > 0 {
+		l.back++
+	}
 	if l.used[u] < 0 {
 		panic("engine: more memory released than was reserved")
 	}
@@ -58,6 +62,14 @@ func (l *Ledger) add(u use, n int64) {
 	l.used[u] += n
 	l.sum += n
 	l.peak = max(l.peak, l.sum)
+}
+
+// returns counts how often memory was given back. Whoever was refused and sees
+// another count afterwards should ask again.
+func (l *Ledger) returns() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.back
 }
 
 // usage returns what is charged to one use, and in all.

@@ -2,17 +2,22 @@ package engine
 
 import "cmp"
 
-// makeRoom frees some memory for the sake of a batch, or waits until some that is about to
-// be freed has come back. It reports false when there is nothing left to
+// makeRoom frees some memory for the sake of a batch, or waits until some that is
+// about to be freed has come back. It reports false when there is nothing left to
 // give, or when nobody wants the batch now: prefetching takes only what is free.
-func (e *Engine) makeRoom(b *batch) bool {
-	if e.pool.Trim() > 0 {
+//
+// before is what Ledger.returns said before the memory was refused.
+func (e *Engine) makeRoom(b *batch, before uint64) bool {
+	if e.pool.Trim() > 0 || e.ledger.returns() != before {
 		return true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || b.err != nil || b.refs == 0 {
 		return false
+	}
+	if e.ledger.returns() != before { // by a batch that has ended since
+		return true
 	}
 	if victim := e.victim(b); victim != nil {
 		e.drop(victim)
@@ -22,6 +27,7 @@ func (e *Engine) makeRoom(b *batch) bool {
 		e.memory.Wait()
 		return true
 	}
+	b.denied = true
 	return false
 }
 
@@ -52,12 +58,15 @@ func (e *Engine) missedLess(a, b *batch) bool {
 
 // reserveScratch charges n bytes that a worker needs while it decodes for b.
 func (e *Engine) reserveScratch(b *batch, n int64) error {
-	for !e.ledger.reserve(useScratch, n) {
-		if !e.makeRoom(b) {
+	for {
+		before := e.ledger.returns()
+		if e.ledger.reserve(useScratch, n) {
+			return nil
+		}
+		if !e.makeRoom(b, before) {
 			return ErrNoMemory
 		}
 	}
-	return nil
 }
 
 // beginDecode charges what a codec will take while it decodes one image, and waits
