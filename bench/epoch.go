@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -75,27 +76,29 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 	files = files[:batchSize] // without shuffling, the first batch
 	var ratios []float64
 	var took float64
-	for range s.rounds {
+	for range 3 * s.rounds {
 		m, err := s.mount(ctx, s.photos, "--batch-size", fmt.Sprint(batchSize))
 		if err != nil {
 			return nil, err
 		}
 		began := time.Now()
-		if _, err := reader(mapped).path(m.batch(0, 0, 0, "nhwc")); err != nil {
+		f, err := os.Open(m.batch(0, 0, 0, "nhwc")) // returns when the batch is complete
+		if err != nil {
 			return nil, err
 		}
 		took = time.Since(began).Seconds()
+		f.Close()
 		if err := m.unmount(s); err != nil {
 			return nil, err
 		}
-		rate, err := s.runCeiling(ctx, runtime.NumCPU(), 8, files)
+		rate, err := s.runCeiling(ctx, runtime.NumCPU(), 1, files) // once, in a new process, too
 		if err != nil {
 			return nil, err
 		}
 		ratios = append(ratios, took/(batchSize/rate))
 	}
 	value, spread := median(ratios)
-	return []row{{what: "time to the first batch / decoding it on all cores", unit: "x", value: value, wanted: 1.5, atMost: true,
+	return []row{{what: "open of the first batch after mount / decoding it on all cores", unit: "x", value: value, wanted: 1.5, atMost: true,
 		note: fmt.Sprintf("%s %.1f ms", spread, took*1e3)}}, nil
 }
 
