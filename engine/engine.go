@@ -107,6 +107,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
 	e.pool = pinned.NewPool(e.store, batchBudget{e.ledger})
+	e.presize()
 	return e, nil
 }
 
@@ -148,19 +149,29 @@ func (e *Engine) start() {
 		e.wait.Go(e.batchWorker)
 	}
 	e.wait.Go(e.watchIdle)
-	e.wait.Go(e.presize)
 }
 
-// presize allocates the memory of one batch before anybody asks for it, so that the
-// first reader does not wait for pages as well as for pixels. Without a reader it
-// goes back like that of any stream that nobody reads.
+// presizeBytes bounds what is allocated before anybody has asked for a batch.
+const presizeBytes = 256 << 20
+
+// presize allocates the buffers that one stream goes through, the batches ahead of
+// its reader, the open one, and the one that is being let go, so that no reader
+// waits for pages as well as for pixels. Where they are too large it is one
+// buffer, or none. Without readers they go back like those of an idle stream.
 func (e *Engine) presize() {
 	size := e.Size(Key{}, formOf(e.opts.Layout))
-	if _, used := e.ledger.usage(useBatches); size > (e.opts.MemoryLimit-used)/4 {
-		return // what little there is goes to those who ask
+	most := min(presizeBytes, e.opts.MemoryLimit/4)
+	n := int64(e.opts.PrefetchDepth) + 2
+	if n*size > most {
+		n = 1
 	}
-	if buf, err := e.pool.Get(size); err == nil {
-		buf.Release()
+	if size > most {
+		return
+	}
+	for range n {
+		if buf, err := e.pool.Get(size); err == nil {
+			defer buf.Release() // when all are there
+		}
 	}
 }
 
