@@ -77,7 +77,7 @@ func TestEnvironment(t *testing.T) {
 	}{
 		{"XDG first", map[string]string{"XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, 1000, "/x/batchfs"},
 		{"a relative XDG counts for nothing", map[string]string{"XDG_CACHE_HOME": "x", "HOME": "/home/a"}, 1000, "/home/a/.cache/batchfs"},
-		{"HOME", map[string]string{"HOME": "/root"}, 0, "/root/.cache/batchfs"},
+		{"HOME", map[string]string{"HOME": "/home/ann"}, 0, "/home/ann/.cache/batchfs"},
 		{"root from fstab", nil, 0, "/var/cache/batchfs"},
 		{"nowhere", nil, 1000, ""},
 	} {
