@@ -13,15 +13,19 @@ import (
 type Buffer struct {
 	pool     *Pool
 	fd       int    // -1 for anonymous memory
-	mapping  []byte // capacity bytes, page-aligned
+	bytes    []byte // the owner's view of the mapping
 	size     int64  // what was asked for: the size of the file
-	charged  int64  // what the budget was asked for
 	released atomic.Bool
+
+	// Guarded by Pool.mu while the buffer is owned or released.
+	mapping []byte // whole pages, at least as many as size takes
+	held    int64  // bytes of memory behind it, in whole pages; beyond size they are spare
+	locked  bool   // the mapping is page-locked
 }
 
 // Bytes is the buffer's memory, exactly as long as was asked for. It is nil for
 // a size of 0. What it holds at first is unspecified.
-func (b *Buffer) Bytes() []byte { return b.mapping[:b.size:b.size] }
+func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Fd is the descriptor of the file that holds the bytes, from offset 0, and ends
 // where they end; -1 where the buffer has none. It is the buffer's: do not close it.
@@ -37,66 +41,119 @@ func (b *Buffer) Release() {
 	b.pool.put(b)
 }
 
-// resize makes the buffer size bytes long, with all of its pages allocated. What
-// was in it is lost.
-func (b *Buffer) resize(size int64) error {
+// resize makes the buffer size bytes long, with held bytes of memory behind it. It
+// returns how many there are now: spare memory that cannot be had is no error.
+func (b *Buffer) resize(size, held int64) (int64, error) {
+	var err error
 	if b.fd < 0 {
-		return b.resizeAnonymous(size)
+		err = b.remapAnonymous(held)
+	} else if held, err = b.resizeFile(size, held); err == nil {
+		err = b.remapFile(size, held)
 	}
-	if err := unix.Ftruncate(b.fd, size); err != nil {
-		return fmt.Errorf("size a batch file to %d bytes: %w", size, noMemory(err))
+	if err != nil {
+		return 0, err
 	}
-	if size > b.size {
-		if err := allocate(b.fd, b.size, size); err != nil {
-			return err
-		}
+	b.size, b.bytes = size, nil
+	if size > 0 {
+		b.bytes = b.mapping[:size:size]
 	}
-	return b.remap(size)
+	return held, nil
 }
 
-// allocate gives the file its pages from offset from up to size, so that writing
-// to a mapping cannot fail.
-func allocate(fd int, from, size int64) error {
-	for {
-		err := unix.Fallocate(fd, 0, from, size-from)
-		if errors.Is(err, unix.EINTR) {
-			continue
+// resizeFile sets where the file ends, and allocates its pages up to held, also
+// those past its end.
+func (b *Buffer) resizeFile(size, held int64) (int64, error) {
+	from := b.held // up to there it has its pages
+	if size < b.size {
+		from = size
+	}
+	if size != b.size { // a nearer end frees all pages past it
+		if err := unix.Ftruncate(b.fd, size); err != nil {
+			return 0, fmt.Errorf("size a batch file to %d bytes: %w", size, noMemory(err))
 		}
-		if err != nil {
-			return fmt.Errorf("allocate %d bytes for a batch: %w", size-from, noMemory(err))
+	}
+	need := roundUp(size, pageSize)
+	err := allocate(b.fd, from, held)
+	if err != nil && held > need {
+		held = need
+		err = allocate(b.fd, from, need)
+	}
+	return held, err
+}
+
+// allocate gives the file its pages between two offsets, so that writing to a
+// mapping cannot fail. Where the file ends does not change.
+func allocate(fd int, from, to int64) error {
+	for to > from {
+		err := unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, from, to-from)
+		if err == nil {
+			break
 		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("allocate %d bytes for a batch: %w", to-from, noMemory(err))
+		}
+	}
+	return nil
+}
+
+// remapFile maps the file anew when the mapping is too small. A mapping that is
+// larger than the file stays: its tail is not touched.
+func (b *Buffer) remapFile(size, held int64) error {
+	if roundUp(size, pageSize) <= int64(len(b.mapping)) {
 		return nil
 	}
+	m, err := unix.Mmap(b.fd, 0, int(held), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map %d bytes for a batch: %w", held, noMemory(err))
+	}
+	b.unmap()
+	b.mapping, b.locked = m, b.pool.lock(m)
+	// A hint: without it (Linux before 5.14) pages are mapped as they are touched.
+	_ = unix.Madvise(m[:size], unix.MADV_POPULATE_WRITE)
+	return nil
 }
 
-// remap maps the file anew when the mapping is too small. A mapping that is
-// larger than the file stays: its tail is not touched.
-func (b *Buffer) remap(size int64) error {
-	if need := roundUp(size, pageSize); need > int64(len(b.mapping)) {
-		mapping, err := unix.Mmap(b.fd, 0, int(need), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
-		if err != nil {
-			return fmt.Errorf("map %d bytes for a batch: %w", need, noMemory(err))
-		}
+// remapAnonymous makes ordinary memory as large as it shall be.
+func (b *Buffer) remapAnonymous(held int64) error {
+	if held == int64(len(b.mapping)) {
+		return nil
+	}
+	b.unmap() // first: both at once would be memory that nobody was charged for
+	m, err := unix.Mmap(-1, 0, int(held), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return fmt.Errorf("map %d bytes for a batch: %w", held, noMemory(err))
+	}
+	// A hint: kernels without huge pages refuse it, and nothing is lost.
+	_ = unix.Madvise(m, unix.MADV_HUGEPAGE)
+	b.mapping, b.locked = m, b.pool.lock(m)
+	return nil
+}
+
+// cut frees the spare memory and returns how many bytes it was. Pool.mu is held;
+// the bytes in use stay where they are, whoever looks at them.
+func (b *Buffer) cut() int64 {
+	need := roundUp(b.size, pageSize)
+	spare := b.held - need
+	if spare <= 0 || !b.free(need, spare) {
+		return 0
+	}
+	b.held = need
+	return spare
+}
+
+func (b *Buffer) free(from, n int64) bool {
+	if b.fd >= 0 {
+		return unix.Fallocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) == nil
+	}
+	if from == 0 {
 		b.unmap()
-		b.mapping = mapping
+		return true
 	}
-	b.size = size
-	return nil
-}
-
-func (b *Buffer) resizeAnonymous(size int64) error {
-	if need := roundUp(size, pageSize); need > int64(len(b.mapping)) {
-		b.unmap() // first: both at once would be memory that nobody was charged for
-		mapping, err := unix.Mmap(-1, 0, int(need), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-		if err != nil {
-			return fmt.Errorf("map %d bytes for a batch: %w", need, noMemory(err))
-		}
-		// A hint: kernels without huge pages refuse it, and nothing is lost.
-		_ = unix.Madvise(mapping, unix.MADV_HUGEPAGE)
-		b.mapping = mapping
+	m, err := unix.Mremap(b.mapping, int(from), 0)
+	if err == nil {
+		b.mapping = m
 	}
-	b.size = size
-	return nil
+	return err == nil
 }
 
 // idle asks the kernel whether the daemon is the only one who can see the bytes.
@@ -128,14 +185,5 @@ func (b *Buffer) destroy() {
 	}
 }
 
-const pageSize = 4096
-
-func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
-
-// noMemory makes ErrNoMemory of the kernel's ways to say so.
-func noMemory(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
-		return fmt.Errorf("%w (%w)", ErrNoMemory, err)
-	}
-	return err
-}
+// pageSize is a variable: arm64 has kernels with pages of 64 KiB.
+var pageSize = int64(unix.Getpagesize())

@@ -7,33 +7,45 @@ import (
 )
 
 // A Host is an ordinary host buffer off the Go heap, for what is needed while a
-// sample is decoded: encoded bytes, scratch. The zero value is empty. It belongs
-// to one goroutine.
-type Host struct{ mapping []byte }
+// sample is decoded: encoded bytes, scratch. It grows and shrinks with what is
+// asked of it; the rules are the package's. The zero value is empty, grows to what
+// is asked, and never shrinks. It belongs to one goroutine, and must not be copied
+// once it was used.
+type Host struct {
+	policy   Policy
+	account  *Account
+	capacity capacity
+	mapping  []byte // as long as capacity.held
+	real     int64  // what was last asked for
+}
 
-// Grow returns n bytes with unspecified contents, valid until the next Grow or
-// Free. What was in the buffer is lost when it has to grow.
+// NewHost returns an empty buffer that follows a policy. Its use is noted in the
+// account, which may be nil, and may be shared by buffers of several goroutines.
+func NewHost(p Policy, a *Account) Host { return Host{policy: p, account: a} }
+
+// Plan is how many bytes the buffer will take after Grow(n): whoever keeps a
+// budget charges Plan(n)-Bytes() beforehand, or gets as much back afterwards.
+func (h *Host) Plan(n int) int64 { return h.capacity.after(int64(n), h.policy).held }
+
+// Grow returns n bytes with unspecified contents, valid until the next Grow,
+// Presize or Free. It may give memory back that has not been asked for lately.
 func (h *Host) Grow(n int) ([]byte, error) {
-	if n > len(h.mapping) {
-		h.Free()
-		need := int(HostBytes(n))
-		m, err := unix.Mmap(-1, 0, need, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-		if err != nil {
-			return nil, fmt.Errorf("map %d bytes: %w", need, noMemory(err))
-		}
-		h.mapping = m
+	if err := h.become(h.capacity.after(int64(n), h.policy), int64(n)); err != nil {
+		return nil, err
 	}
 	return h.mapping[:n:n], nil
 }
 
-// hostUnit keeps a buffer from being mapped anew for every slightly larger sample.
-const hostUnit = 64 << 10
+// Presize makes the buffer at least n bytes large, and keeps it so until Free. It
+// takes max(Bytes(), HostBytes(n)) bytes afterwards.
+func (h *Host) Presize(n int) error { return h.become(h.capacity.presized(int64(n)), h.real) }
 
-// HostBytes is how much memory a buffer takes that had to grow to n bytes.
+// HostBytes is how much memory a buffer takes that had to grow to n bytes, without
+// a margin.
 func HostBytes(n int) int64 { return roundUp(int64(n), hostUnit) }
 
 // Bytes is how much memory the buffer takes.
-func (h *Host) Bytes() int64 { return int64(len(h.mapping)) }
+func (h *Host) Bytes() int64 { return h.capacity.held }
 
 // Free gives the memory back; the buffer is empty afterwards.
 func (h *Host) Free() {
@@ -42,4 +54,34 @@ func (h *Host) Free() {
 		_ = unix.Munmap(h.mapping)
 		h.mapping = nil
 	}
+	h.note(capacity{}, 0)
+}
+
+// become gives the buffer the memory of its next capacity. When that fails
+// everything stays as it was.
+func (h *Host) become(next capacity, real int64) error {
+	if next.held != h.capacity.held {
+		m, err := remapped(h.mapping, int(next.held))
+		if err != nil {
+			return fmt.Errorf("map %d bytes: %w", next.held, noMemory(err))
+		}
+		h.mapping = m
+	}
+	h.note(next, real)
+	return nil
+}
+
+func (h *Host) note(next capacity, real int64) {
+	h.account.Change(Use{h.real, h.capacity.held}, Use{real, next.held})
+	h.capacity, h.real = next, real
+}
+
+// remapped is ordinary memory m made n bytes long, n > 0. The pages that stay are
+// not faulted in again, and those that go are gone, address range and all: what is
+// held is never less than what is resident.
+func remapped(m []byte, n int) ([]byte, error) {
+	if m == nil {
+		return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	}
+	return unix.Mremap(m, n, unix.MREMAP_MAYMOVE)
 }

@@ -1,0 +1,208 @@
+package pinned
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockedMemory is how much the kernel says this process has page-locked.
+func lockedMemory(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "VmLck: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	t.Fatal("the kernel does not say how much is locked")
+	return 0
+}
+
+func TestLockedBuffers(t *testing.T) {
+	if err := CanLock(16 * miB); err != nil {
+		t.Skipf("SKIPPED: no memory can be locked here: %v", err)
+	}
+	if n := lockedMemory(t); n != 0 {
+		t.Fatalf("CanLock leaves %d bytes locked", n)
+	}
+	eachPool(t, 1<<30, PoolOptions{Lock: true, Growth: 1.5}, func(t *testing.T, p *Pool, _ *budget) {
+		check := func(step string, want int64) {
+			t.Helper()
+			st := p.Stats()
+			if got := lockedMemory(t); got != want || st.LockedBytes != want || !st.Locked || st.LockError != nil {
+				t.Fatalf("%s: the kernel has %d bytes locked, want %d; stats %+v", step, got, want, st)
+			}
+		}
+		check("empty", 0)
+		a := get(t, p, miB)
+		write(a, 1)
+		check("one", miB)
+		b := get(t, p, 2*miB-9)
+		check("two", 3*miB)
+		b.Release()
+		check("released", 3*miB)
+		b = get(t, p, 2*miB+1) // with a margin
+		write(b, 2)
+		check("grown", 4*miB)
+		b.Release()
+		b = get(t, p, 5)
+		check("smaller", 4*miB)
+		a.Release()
+		b.Release()
+		if s := p.BufferStats("batch"); !s.Locked || s.Kind != Pinned {
+			t.Errorf("%+v", s)
+		}
+		p.Trim()
+		check("trimmed", 0)
+	})
+}
+
+func TestUnlockedPoolsLockNothing(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
+		b := get(t, p, miB)
+		defer b.Release()
+		if st := p.Stats(); st.Locked || st.LockError != nil || st.LockedBytes != 0 || lockedMemory(t) != 0 {
+			t.Errorf("%+v, %d bytes locked", st, lockedMemory(t))
+		}
+	})
+}
+
+func TestCanLockNothing(t *testing.T) {
+	for _, n := range []int64{0, -1} {
+		if err := CanLock(n); err != nil {
+			t.Errorf("CanLock(%d): %v", n, err)
+		}
+	}
+}
+
+// refusedVariable marks the child process that may lock next to nothing.
+const refusedVariable = "PINNED_TEST_LOCK_REFUSED"
+
+// TestLockingRefused runs TestLockingRefusedChild in a process of its own, since
+// what that gives up cannot be had back.
+func TestLockingRefused(t *testing.T) {
+	child := exec.Command("/proc/self/exe", "-test.run=^TestLockingRefusedChild$", "-test.v")
+	child.Env = append(os.Environ(), refusedVariable+"=1")
+	out, err := child.CombinedOutput()
+	switch text := string(out); {
+	case strings.Contains(text, "CANNOT BE ARRANGED"):
+		t.Skipf("SKIPPED: locking could not be forbidden:\n%s", text)
+	case err != nil:
+		t.Errorf("%v\n%s", err, text)
+	case !strings.Contains(text, "--- PASS: TestLockingRefusedChild"):
+		t.Errorf("the child did not run its test:\n%s", text)
+	}
+}
+
+const childLimit = 64 * kiB
+
+func TestLockingRefusedChild(t *testing.T) {
+	if os.Getenv(refusedVariable) == "" {
+		t.Skip("is run by TestLockingRefused")
+	}
+	runtime.LockOSThread() // what is dropped belongs to the thread, which ends with the test
+	if err := errors.Join(dropLocking(), limitLocking(childLimit)); err != nil {
+		t.Skipf("CANNOT BE ARRANGED: %v", err)
+	}
+	checkRefusal(t) // no subtests: they have threads of their own
+	for _, files := range []bool{true, false} {
+		s := NewAnonymousStore()
+		if files {
+			s = NewStore(1 << 30)
+		}
+		if files == s.Files() {
+			checkRefusedPool(t, s)
+		} else {
+			t.Logf("no private tmpfs here: %v", s.Reason())
+		}
+		s.Close()
+	}
+	if err := limitLocking(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := CanLock(1); !errors.Is(err, unix.EPERM) {
+		t.Errorf("error %v with a limit of 0, want EPERM", err)
+	}
+}
+
+func checkRefusal(t *testing.T) {
+	t.Helper()
+	if err := CanLock(childLimit); err != nil {
+		t.Errorf("what the limit allows: %v", err)
+	}
+	err := CanLock(childLimit + 1)
+	var refused *LockError
+	if !errors.As(err, &refused) || !errors.Is(err, unix.ENOMEM) || refused.Limit != childLimit || refused.Size != childLimit+1 {
+		t.Fatalf("error %+v, want a LockError with the limit", err)
+	}
+	for _, part := range []string{"65 KiB", "RLIMIT_MEMLOCK is 64 KiB", "ulimit -l", "LimitMEMLOCK", "CAP_IPC_LOCK"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func checkRefusedPool(t *testing.T, s *Store) {
+	t.Helper()
+	p := NewPoolWith(s, &budget{limit: 1 << 30}, PoolOptions{Lock: true})
+	small := get(t, p, 32*kiB)
+	if st := p.Stats(); !st.Locked || st.LockError != nil || st.LockedBytes != 32*kiB || lockedMemory(t) != 32*kiB {
+		t.Errorf("files %v: %+v, %d bytes locked, within the limit", s.Files(), st, lockedMemory(t))
+	}
+	large := get(t, p, miB)
+	write(large, 1)
+	st := p.Stats()
+	var refused *LockError
+	if st.Locked || st.LockedBytes != 32*kiB || !errors.As(st.LockError, &refused) || refused.Limit != childLimit {
+		t.Errorf("files %v: %+v, beyond the limit", s.Files(), st)
+	}
+	again := get(t, p, 16*kiB)
+	if now := p.Stats(); now.LockError != st.LockError || now.LockedBytes != 32*kiB {
+		t.Errorf("files %v: the kernel was asked again: %+v", s.Files(), now)
+	}
+	if b := p.BufferStats("batch"); b.Locked || b.Kind != Pinned {
+		t.Errorf("files %v: %+v", s.Files(), b)
+	}
+	for _, b := range []*Buffer{small, large, again} {
+		b.Release()
+	}
+	p.Close()
+	if n := lockedMemory(t); n != 0 {
+		t.Errorf("files %v: %d bytes stay locked", s.Files(), n)
+	}
+}
+
+// dropLocking takes CAP_IPC_LOCK from the calling thread.
+func dropLocking() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return fmt.Errorf("capget: %w", err)
+	}
+	const bit = 1 << unix.CAP_IPC_LOCK
+	data[0].Effective &^= bit
+	data[0].Permitted &^= bit
+	if err := unix.Capset(&header, &data[0]); err != nil {
+		return fmt.Errorf("capset: %w", err)
+	}
+	return nil
+}
+
+// limitLocking sets how many bytes the process may lock.
+func limitLocking(n uint64) error {
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+		return fmt.Errorf("RLIMIT_MEMLOCK: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package pinned
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// poolRules says what one buffer holds, in pages, after batches of some sizes went
+// through it one after another.
+var poolRules = []struct {
+	name   string
+	growth float64
+	pages  [][2]float64 // asked for, held
+}{
+	{"only what is asked", 0, [][2]float64{{0, 0}, {0.5, 1}, {1, 1}, {1.5, 2}, {100, 100}}},
+	{"never less", 1, [][2]float64{{100, 100}, {99.5, 100}, {1, 100}, {0, 100}, {100, 100}, {101, 101}, {50, 101}}},
+	{"the first has no margin", 1.5, [][2]float64{{100, 100}}},
+	{"growth beyond what is asked", 1.5, [][2]float64{{100, 100}, {101, 150}, {150, 150}, {151, 225}, {3, 225}}},
+	{"growth less than what is asked", 1.5, [][2]float64{{100, 100}, {200, 200}}},
+	{"growth in whole pages", 1.25, [][2]float64{{10, 10}, {11, 13}}},
+}
+
+func eachPool(t *testing.T, limit int64, o PoolOptions, test func(t *testing.T, p *Pool, b *budget)) {
+	eachStore(t, limit, func(t *testing.T, plain *Pool, b *budget) {
+		p := NewPoolWith(plain.store, b, o)
+		test(t, p, b)
+		p.Close()
+	})
+}
+
+func TestPoolRules(t *testing.T) {
+	for _, c := range poolRules {
+		t.Run(c.name, func(t *testing.T) {
+			eachPool(t, 1<<30, PoolOptions{Growth: c.growth}, func(t *testing.T, p *Pool, budget *budget) {
+				for i, step := range c.pages {
+					size, held := int64(step[0]*float64(pageSize)), int64(step[1])*pageSize
+					b := get(t, p, size)
+					checkHeld(t, b, held)
+					write(b, byte(i))
+					if b.Fd() >= 0 {
+						checkFile(t, b)
+					}
+					st := p.Stats()
+					if budget.charged() != held || st.Reserved != held || st.Real != size || st.Buffers != 1 {
+						t.Fatalf("step %d: %d bytes charged, stats %+v, want %d", i, budget.charged(), st, held)
+					}
+					b.Release()
+				}
+			})
+		})
+	}
+}
+
+func write(b *Buffer, v byte) {
+	for i := range b.Bytes() {
+		b.Bytes()[i] = byte(i)*7 + v
+	}
+}
+
+// checkHeld compares what a buffer is said to hold with what the kernel says.
+func checkHeld(t *testing.T, b *Buffer, want int64) {
+	t.Helper()
+	got := int64(len(b.mapping))
+	if b.fd >= 0 {
+		var st unix.Stat_t
+		if err := unix.Fstat(b.fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		got = st.Blocks * 512
+	}
+	if b.held != want || got != want {
+		t.Fatalf("%d bytes are held, the kernel says %d, want %d", b.held, got, want)
+	}
+}
+
+// TestMarginIsAWish: where the budget has no room for the margin, what was asked
+// for is enough.
+func TestMarginIsAWish(t *testing.T) {
+	eachPool(t, 120*pageSize, PoolOptions{Growth: 2}, func(t *testing.T, p *Pool, budget *budget) {
+		get(t, p, 100*pageSize).Release()
+		b := get(t, p, 101*pageSize)
+		checkHeld(t, b, 101*pageSize)
+		b.Release()
+		if used := budget.charged(); used != 101*pageSize {
+			t.Errorf("%d bytes charged", used)
+		}
+	})
+}
+
+// TestFullFileSystemLeavesTheMarginOut is the same for a file system that has less
+// room than the budget thinks.
+func TestFullFileSystemLeavesTheMarginOut(t *testing.T) {
+	s := NewStore(128 * pageSize)
+	if !s.Files() {
+		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
+	}
+	defer s.Close()
+	budget := &budget{limit: 1 << 30}
+	p := NewPoolWith(s, budget, PoolOptions{Growth: 4})
+	defer p.Close()
+	get(t, p, 60*pageSize).Release()
+	b := get(t, p, 61*pageSize)
+	defer b.Release()
+	write(b, 1)
+	checkFile(t, b)
+	checkHeld(t, b, 61*pageSize)
+	if used, st := budget.charged(), p.Stats(); used != 61*pageSize || st.Reserved != used || st.MaxReserved != used {
+		t.Errorf("%d bytes charged, stats %+v", used, st)
+	}
+}
+
+// TestTrimTakesSpareMemory of buffers in use, whose bytes stay, and of those that
+// readers see.
+func TestTrimTakesSpareMemory(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
+		get(t, p, 600*pageSize).Release()
+		b := get(t, p, 10*pageSize-5)
+		write(b, 3)
+		want := bytes.Clone(b.Bytes())
+		if freed := p.Trim(); freed != 590*pageSize {
+			t.Errorf("Trim freed %d bytes, want %d", freed, 590*pageSize)
+		}
+		checkHeld(t, b, 10*pageSize)
+		if !bytes.Equal(b.Bytes(), want) {
+			t.Error("Trim changed a buffer in use")
+		}
+		if b.Fd() >= 0 {
+			checkFile(t, b)
+		}
+		if st := p.Stats(); st.Reserved != 10*pageSize || st.MaxReserved != 600*pageSize || budget.charged() != st.Reserved {
+			t.Errorf("%d bytes charged, stats %+v", budget.charged(), st)
+		}
+		if freed := p.Trim(); freed != 0 {
+			t.Errorf("there were %d bytes more to free", freed)
+		}
+		b.Release()
+		b = get(t, p, 600*pageSize)
+		write(b, 4)
+		checkHeld(t, b, 600*pageSize)
+		b.Release()
+		b = get(t, p, 0)
+		if freed := p.Trim(); freed != 600*pageSize || b.held != 0 {
+			t.Errorf("Trim freed %d bytes of an empty buffer that held %d", freed, 600*pageSize)
+		}
+		b.Release()
+		get(t, p, pageSize).Release()
+	})
+}
+
+func TestTrimLeavesReadersTheirBytes(t *testing.T) {
+	s := NewStore(1 << 30)
+	if !s.Files() {
+		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
+	}
+	defer s.Close()
+	budget := &budget{limit: 1 << 30}
+	p := NewPool(s, budget)
+	get(t, p, 8*miB).Release()
+	b := get(t, p, 3*miB+1)
+	write(b, 9)
+	want := bytes.Clone(b.Bytes())
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	view, err := unix.Mmap(fd, 0, len(want), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(view)
+	b.Release()
+	if freed := p.Trim(); freed != 8*miB-roundUp(3*miB+1, pageSize) {
+		t.Errorf("Trim freed %d bytes", freed)
+	}
+	if !bytes.Equal(view, want) {
+		t.Error("the reader sees other bytes")
+	}
+	if seen := p.Stats().Seen; seen != roundUp(3*miB+1, pageSize) || seen != budget.charged() {
+		t.Errorf("%d bytes count as seen, %d are charged", seen, budget.charged())
+	}
+	p.Close()
+}
+
+// TestPagesAreReused: a batch of the same size finds its pages as they were, so
+// that nothing is cleared, or faulted in, twice.
+func TestPagesAreReused(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
+		b := get(t, p, miB)
+		write(b, 5)
+		want := bytes.Clone(b.Bytes())
+		b.Release()
+		if b = get(t, p, miB); !bytes.Equal(b.Bytes(), want) {
+			t.Error("the same size was cleared")
+		}
+		b.Release()
+		b = get(t, p, miB/2)
+		b.Release()
+		if b = get(t, p, miB); !bytes.Equal(b.Bytes()[:miB/2], want[:miB/2]) {
+			t.Error("pages that were in use all the time were cleared")
+		}
+		b.Release()
+	})
+}
+
+// TestSizesThatChangeLeast: of buffers that hold as much, the one whose size is
+// nearest is taken.
+func TestSizesThatChangeLeast(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
+		var near *Buffer
+		held := []*Buffer{get(t, p, miB), get(t, p, miB), get(t, p, miB)}
+		for _, b := range held {
+			b.Release()
+		}
+		held = []*Buffer{get(t, p, miB), get(t, p, miB/2), get(t, p, miB/4)}
+		near = held[1]
+		for _, b := range held {
+			b.Release()
+		}
+		b := get(t, p, miB/2+miB/16)
+		if b != near {
+			t.Error("another buffer was cut or extended further")
+		}
+		b.Release()
+	})
+}
+
+func TestPresize(t *testing.T) {
+	eachPool(t, 10*miB, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
+		if err := p.Presize(3*miB, 2); err != nil {
+			t.Fatal(err)
+		}
+		want := Stats{MaxReal: 3 * miB, Reserved: 6 * miB, MaxReserved: 6 * miB, Buffers: 2}
+		if st := p.Stats(); st != want {
+			t.Errorf("%+v, want %+v", st, want)
+		}
+		if err := p.Presize(3*miB, 2); err != nil || p.Stats() != want { // they are there
+			t.Errorf("%v, %+v, want %+v", err, p.Stats(), want)
+		}
+		if err := p.Presize(3*miB, 4); err == nil {
+			t.Error("four were promised where there is room for three")
+		}
+		if st := p.Stats(); st.Buffers != 3 || st.Reserved != 9*miB || budget.charged() != 9*miB {
+			t.Errorf("%+v, want three buffers", st)
+		}
+		a, b, c := get(t, p, 3*miB), get(t, p, 3*miB), get(t, p, 3*miB)
+		for _, x := range []*Buffer{a, b, c} {
+			x.Release()
+		}
+	})
+}
+
+func TestPoolStatisticsAreExact(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
+		check := func(step string, real, maxReal, reserved, maxReserved int64) {
+			t.Helper()
+			want := BufferStats{Name: "batch", Kind: HostMemory, Real: real, MaxReal: maxReal, Reserved: reserved, MaxReserved: maxReserved}
+			if got := p.BufferStats("batch"); got != want {
+				t.Fatalf("%s: %+v, want %+v", step, got, want)
+			}
+		}
+		check("empty", 0, 0, 0, 0)
+		a := get(t, p, 10*pageSize-1)
+		check("one", 10*pageSize-1, 10*pageSize-1, 10*pageSize, 10*pageSize)
+		b := get(t, p, 20*pageSize)
+		check("two", 30*pageSize-1, 20*pageSize, 30*pageSize, 30*pageSize)
+		b.Release()
+		check("one again", 10*pageSize-1, 20*pageSize, 30*pageSize, 30*pageSize)
+		b = get(t, p, 5)
+		check("a smaller batch in a large buffer", 10*pageSize+4, 20*pageSize, 30*pageSize, 30*pageSize)
+		a.Release()
+		b.Release()
+		p.Trim()
+		check("nothing", 0, 20*pageSize, 0, 30*pageSize)
+	})
+}
