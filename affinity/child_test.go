@@ -1,0 +1,105 @@
+package affinity
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// childVariable holds what a child process is to do, as a childTask.
+const childVariable = "AFFINITY_TEST_CHILD"
+
+// A childTask is done by the test's own program, started anew: on the CPUs of the
+// thread that started it, or with another library of NVML.
+type childTask struct{ GPU, List string }
+
+// A childReport is what it found there.
+type childReport struct {
+	Machine Machine
+	Again   Machine // asked a second time
+	Error   string  // of the list
+	Got     []string
+	Missing int // what a function answers that the library does not have
+}
+
+// callMissing calls such a function; nil in a build without NVML.
+var callMissing func() int
+
+func TestMain(m *testing.M) {
+	if text, isChild := os.LookupEnv(childVariable); isChild {
+		if err := child(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func child(text string) (err error) {
+	var task childTask
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
+		return err
+	}
+	var r childReport
+	if r.Machine, err = ThisMachine(task.GPU); err != nil {
+		return err
+	}
+	if r.Again, err = ThisMachine(task.GPU); err != nil {
+		return err
+	}
+	if r.Got, err = childMasks(task.List, r.Machine); err != nil {
+		r.Error = err.Error()
+	}
+	if callMissing != nil {
+		r.Missing = callMissing()
+	}
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+// childMasks pins a thread for each entry of the list and one more.
+func childMasks(text string, m Machine) ([]string, error) {
+	list, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := Assign(list, len(list)+1, m)
+	if err != nil {
+		return nil, err
+	}
+	return kernelMasks(sets)
+}
+
+// runChild starts the child from the calling thread, whose CPUs it inherits.
+func runChild(t *testing.T, task childTask, env ...string) childReport {
+	t.Helper()
+	text, err := json.Marshal(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	// The race detector waits a second at the end, unless told.
+	cmd.Env = append(append(os.Environ(), childVariable+"="+string(text), "GORACE=atexit_sleep_ms=0"), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("child: %v", err)
+	}
+	var r childReport
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	return r
+}
+
+// UnmarshalText reads a set back in tests.
+func (s *Set) UnmarshalText(text []byte) (err error) {
+	*s, err = parseSet(string(text))
+	return err
+}

@@ -1,0 +1,146 @@
+//go:build linux && cgo && (amd64 || arm64)
+
+package affinity
+
+import (
+	"debug/elf"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+func init() {
+	callMissing = func() int {
+		_, ret := nvml.New().SystemGetDriverVersion()
+		return int(ret)
+	}
+}
+
+// driverSource is a library in place of the driver's, as old as OLD and failing as
+// FAILING says.
+const driverSource = `
+#include <string.h>
+static int open_count;
+#ifdef FAILING
+int nvmlInit_v2(void) { return FAILING; }
+#else
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+int nvmlInit_v2(void) { open_count++; return 0; }
+int nvmlShutdown(void) { open_count--; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d)
+{
+	*d = &open_count;
+	return i == 0 && open_count == 1 ? 0 : 2;
+}
+int nvmlDeviceGetName(void *d, char *s, unsigned n) { strncpy(s, "Test", n); return 0; }
+int nvmlDeviceGetPciInfo_v3(void *d, struct pci *p) { memset(p, 0, sizeof *p); p->bus = 0xfe; return 0; }
+int nvmlDeviceGetCpuAffinity(void *d, unsigned n, unsigned long *set) { memset(set, 0, n * sizeof *set); set[0] = 8; return 0; }
+#ifndef OLD
+int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set, unsigned scope)
+{
+	memset(set, 0, n * sizeof *set);
+	set[0] = scope == 1 ? 6 : 0;
+	return 0;
+}
+#endif
+#endif
+`
+
+// buildDriver compiles driverSource and returns the variable that has it found.
+func buildDriver(t *testing.T, flags ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	arguments := append(flags, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", filepath.Join(dir, library))
+	cmd := exec.Command("cc", arguments...)
+	cmd.Stdin = strings.NewReader(driverSource)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("cc: %v\n%s", err, out)
+	}
+	return "LD_LIBRARY_PATH=" + dir
+}
+
+// Real libraries, found by the real dynamic linker: none of them ends the process,
+// and a second question is answered like the first.
+func TestDrivers(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler")
+	}
+	for _, c := range []struct {
+		name  string
+		gpu   string
+		flags []string
+		cpus  string
+		note  string
+	}{
+		{"complete", "", nil, "1-2", ""},
+		{"old", "0", []string{"-DOLD"}, "3", ""},
+		{"no such device", "1", nil, "", "GPU 1: no such device"},
+		{"no such function", "GPU-1", nil, "", "no GPU"},
+		{"not loaded", "", []string{"-DFAILING=9"}, "", "no NVML: the NVIDIA driver is not loaded; no GPU"},
+		{"unknown failure", "", []string{"-DFAILING=999"}, "", "no NVML: NVML error 999; no GPU"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			variable := buildDriver(t, c.flags...)
+			for _, binding := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
+				r := runChild(t, childTask{GPU: c.gpu}, variable, binding)
+				if r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
+					t.Errorf("a function that is not there answers %d", r.Missing)
+				}
+				for _, m := range []Machine{r.Machine, r.Again} {
+					checkDriver(t, m, c.cpus, c.note)
+				}
+			}
+		})
+	}
+}
+
+// checkDriver compares a machine with a device's CPUs; without CPUs, there is no
+// device. A machine with a driver of its own still has a /proc that shows it.
+func checkDriver(t *testing.T, m Machine, cpus, note string) {
+	t.Helper()
+	if strings.HasPrefix(note, errNoNVML.Error()) {
+		if !strings.HasPrefix(m.Note, strings.TrimSuffix(note, "; no GPU")) {
+			t.Errorf("%q", m.Note)
+		}
+		return
+	}
+	if m.Note != note || (m.GPU != nil) != (cpus != "") {
+		t.Fatalf("%+v", m)
+	}
+	if g := m.GPU; g != nil && (g.CPUs.String() != cpus || g.Name != "Test" || g.PCI != "0000:fe:00.0" || g.UUID != "") {
+		t.Errorf("%+v", *g)
+	}
+}
+
+// Without a driver the process lives, also where everything is bound at its start.
+func TestNoDriver(t *testing.T) {
+	if openLibrary() {
+		t.Skip("this machine has a driver")
+	}
+	r := runChild(t, childTask{}, "LD_BIND_NOW=1")
+	if !strings.HasPrefix(r.Machine.Note, "no NVML: libnvidia-ml.so.1 not found") || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Every function that go-nvml calls is in nvmlnames.h: none is left to the dynamic
+// linker, and none of ours is shown to it. LD_BIND_NOW above asks the linker itself.
+func TestNamesAreComplete(t *testing.T) {
+	self, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	symbols, err := self.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if strings.HasPrefix(s.Name, "nvml") {
+			t.Errorf("the dynamic linker sees %s", s.Name)
+		}
+	}
+}

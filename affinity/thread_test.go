@@ -1,0 +1,205 @@
+package affinity
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// thisMachine is the machine the tests run on, without a GPU.
+func thisMachine(t *testing.T) Machine {
+	t.Helper()
+	m, err := ThisMachine(NoGPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// kernelMask is what the kernel reports for the calling thread, in its own words.
+func kernelMask() (string, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", unix.Gettid()))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(status)) {
+		if mask, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return strings.TrimSpace(mask), nil
+		}
+	}
+	return "", errors.New("the kernel reports no mask")
+}
+
+// kernelMasks pins a thread to each set, all alive at the same time, and returns what
+// the kernel reports for each.
+func kernelMasks(sets []Set) ([]string, error) {
+	masks, errs := make([]string, len(sets)), make([]error, len(sets))
+	var pinned, done sync.WaitGroup
+	pinned.Add(len(sets))
+	for i, s := range sets {
+		done.Go(func() {
+			runtime.LockOSThread() // and the thread ends with the goroutine
+			errs[i] = Pin(s)
+			pinned.Done()
+			pinned.Wait()
+			if errs[i] == nil {
+				masks[i], errs[i] = kernelMask()
+			}
+		})
+	}
+	done.Wait()
+	return masks, errors.Join(errs...)
+}
+
+func TestThisMachine(t *testing.T) {
+	m := thisMachine(t)
+	masks, err := kernelMasks(make([]Set, 1))
+	if err != nil || m.Allowed.String() != masks[0] {
+		t.Errorf("allowed %s, the kernel says %q, %v", m.Allowed, masks, err)
+	}
+	if m.Configured < m.Allowed.end() || m.Configured < runtime.NumCPU() {
+		t.Errorf("%d CPUs configured, %s allowed", m.Configured, m.Allowed)
+	}
+	if m.GPU != nil || m.Note != "" {
+		t.Errorf("no GPU was asked for: %+v, %q", m.GPU, m.Note)
+	}
+}
+
+// Each worker is where the list says, and those past it where the machine says.
+func TestPinnedThreads(t *testing.T) {
+	m := thisMachine(t)
+	list := slices.Collect(m.Allowed.All())
+	sets, err := Assign(append(list, list[0]), len(list)+3, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masks, err := kernelMasks(sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, cpu := range append(list, list[0]) {
+		want = append(want, fmt.Sprint(cpu))
+	}
+	past, _ := m.Near()
+	if past.Empty() {
+		past = m.Allowed
+	}
+	want = append(want, past.String(), past.String())
+	if !slices.Equal(masks, want) {
+		t.Errorf("%q, not %q", masks, want)
+	}
+}
+
+// Without a list the threads stay where they are.
+func TestNothingAskedFor(t *testing.T) {
+	m := thisMachine(t)
+	m.GPU = &GPU{CPUs: Of(m.Allowed.end() - 1)}
+	sets, err := Assign(nil, 3, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masks, err := kernelMasks(sets)
+	if all := m.Allowed.String(); err != nil || !slices.Equal(masks, []string{all, all, all}) {
+		t.Errorf("%q, %v", masks, err)
+	}
+}
+
+// What one thread was pinned to is neither the process's, nor that of threads which
+// start while it runs.
+func TestPinStaysWithItsThread(t *testing.T) {
+	m := thisMachine(t)
+	one := Of(m.Allowed.end() - 1)
+	asPinned(t, one, func() {
+		current, err := Current()
+		if err != nil || !current.Equal(one) {
+			t.Errorf("pinned to %s, on %s, %v", one, current, err)
+		}
+		again, err := ThisMachine(NoGPU)
+		if err != nil || !again.Allowed.Equal(m.Allowed) {
+			t.Errorf("the process's CPUs are %s, %v", again.Allowed, err)
+		}
+		masks, err := kernelMasks(make([]Set, 16))
+		if err != nil {
+			t.Error(err)
+		}
+		for _, mask := range masks {
+			if mask != m.Allowed.String() {
+				t.Errorf("a thread that nobody pinned is on %s", mask)
+			}
+		}
+	})
+}
+
+// asPinned calls f on a thread of its own that is pinned to a set.
+func asPinned(t *testing.T, s Set, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err := Pin(s); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// A mask may be longer than the kernel's own.
+func TestPinBeyondTheKernel(t *testing.T) {
+	m := thisMachine(t)
+	first := m.Allowed.end() - 1
+	asPinned(t, Of(first, maxCPUs-1), func() {
+		if current, err := Current(); err != nil || !current.Equal(Of(first)) {
+			t.Errorf("on %s, %v", current, err)
+		}
+	})
+}
+
+func TestPinRefused(t *testing.T) {
+	asPinned(t, Set{}, func() {
+		err := Pin(Of(maxCPUs-3, maxCPUs-2))
+		const want = "pin the thread to CPUs 65533-65534: invalid argument"
+		if !errors.Is(err, unix.EINVAL) || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestMaskOfNoThread(t *testing.T) {
+	if s, err := maskOf(1 << 30); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("%s, %v", s, err)
+	}
+}
+
+// A process that was given some CPUs uses only those, and refuses the others.
+func TestRestrictedProcess(t *testing.T) {
+	m := thisMachine(t)
+	cpus := slices.Collect(m.Allowed.All())
+	if len(cpus) < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	mine, other := cpus[len(cpus)-1], cpus[0]
+	asPinned(t, Of(mine), func() {
+		r := runChild(t, childTask{GPU: NoGPU, List: fmt.Sprint(mine)})
+		if !r.Machine.Allowed.Equal(Of(mine)) || r.Machine.Configured < m.Configured {
+			t.Errorf("%+v", r.Machine)
+		}
+		if want := fmt.Sprint(mine); r.Error != "" || !slices.Equal(r.Got, []string{want, want}) {
+			t.Errorf("%q, %s", r.Got, r.Error)
+		}
+		r = runChild(t, childTask{GPU: NoGPU, List: fmt.Sprintf("%d,%d", mine, other)})
+		if want := fmt.Sprintf(`entry 2 must be one of the CPUs this process may use, %d, not "%d"`, mine, other); r.Error != want {
+			t.Errorf("%q, %q", r.Got, r.Error)
+		}
+	})
+}
