@@ -45,11 +45,14 @@ func newSheet(s Spec) sheet {
 func SheetSize(s Spec) int64 { return newSheet(s).png.size() }
 
 // PutSheet draws the contact sheet of a batch into dst, SheetSize(s) bytes, as a
-// PNG. pixels is the batch's tensor in s.Order and stays untouched. Slots from
-// valid on only repeat a sample; they are dimmed and struck through. Tensors of
-// other types than Uint8 have no picture; their sheet is empty. Nothing is
-// allocated that grows with the batch.
-func PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
+// PNG. pixels is the batch's tensor in s.Order, of elements that the Converter made,
+// and stays untouched: the picture is of the 8-bit pixels that it was made of.
+// Slots from valid on only repeat a sample; they are dimmed and struck through.
+// Nothing is allocated that grows with the batch.
+func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
+	if s.DType != c.dtype || s.C != c.channels {
+		panic("layout: a tensor of other elements than the converter's")
+	}
 	g := newSheet(s)
 	dst = dst[:g.png.size()]
 	for y := range g.height {
@@ -58,28 +61,35 @@ func PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 			row[x] = sheetBackground
 		}
 	}
-	if s.DType == Uint8 && s.H > 0 && s.W > 0 {
+	if s.H > 0 && s.W > 0 {
 		each := int(s.SampleBytes())
 		for i := range s.N {
-			g.drawSample(dst, s, i, pixels[i*each:(i+1)*each], i >= valid)
+			g.drawSample(dst, &source{s, c, pixels[i*each : (i+1)*each]}, i, i >= valid)
 		}
 	}
 	g.png.finish(dst, g.width, g.height, g.chans)
 }
 
+// A source is one sample's part of a tensor.
+type source struct {
+	Spec
+	convert *Converter // nil: bytes
+	pix     []byte
+}
+
 // drawSample draws the thumbnail of slot i.
-func (g *sheet) drawSample(dst []byte, s Spec, i int, pix []byte, padded bool) {
+func (g *sheet) drawSample(dst []byte, src *source, i int, padded bool) {
 	left := sheetMargin + i%g.cols*(g.thumbW+sheetMargin)
 	top := sheetMargin + i/g.cols*(g.thumbH+sheetMargin)
 	var sums [3 * sheetCell]uint32
 	for ty := range g.thumbH {
 		clear(sums[:])
-		y0, y1 := ty*g.scale, min((ty+1)*g.scale, s.H)
+		y0, y1 := ty*g.scale, min((ty+1)*g.scale, src.H)
 		for y := y0; y < y1; y++ {
-			g.addRow(sums[:], s, pix, y)
+			g.addRow(sums[:], src, y)
 		}
 		out := g.png.row(dst, top+ty)[left*g.chans:][:g.thumbW*g.chans]
-		g.putAverages(out, sums[:], s.W, y1-y0)
+		g.putAverages(out, sums[:], src.W, y1-y0)
 		if padded {
 			g.strike(out, ty)
 		}
@@ -87,22 +97,39 @@ func (g *sheet) drawSample(dst []byte, s Spec, i int, pix []byte, padded bool) {
 }
 
 // addRow adds row y of a sample to the sums of the thumbnail's row it falls into.
-func (g *sheet) addRow(sums []uint32, s Spec, pix []byte, y int) {
-	for c := range min(g.chans, s.C) {
-		row, step := pix[y*s.W*s.C+c:], s.C
-		if s.Order == NCHW {
-			row, step = pix[(c*s.H+y)*s.W:], 1
+func (g *sheet) addRow(sums []uint32, src *source, y int) {
+	for c := range min(g.chans, src.C) {
+		first, step := y*src.W*src.C+c, src.C
+		if src.Order == NCHW {
+			first, step = (c*src.H+y)*src.W, 1
 		}
-		at := 0
 		for x := range g.thumbW {
-			var sum uint32
-			for range min(g.scale, s.W-x*g.scale) {
-				sum += uint32(row[at])
-				at += step
-			}
-			sums[x*g.chans+c] += sum
+			n := min(g.scale, src.W-x*g.scale)
+			sums[x*g.chans+c] += src.sum(first+x*g.scale*step, step, n, c)
 		}
 	}
+}
+
+// sum adds n pixels of channel c, from an element of the sample on, step elements
+// apart.
+func (src *source) sum(first, step, n, c int) (sum uint32) {
+	if src.DType == Uint8 {
+		for range n {
+			sum += uint32(src.pix[first])
+			first += step
+		}
+		return sum
+	}
+	var values [64]byte
+	for size := src.DType.Size(); n > 0; n -= len(values) {
+		some := values[:min(n, len(values))]
+		src.convert.pixels(some, src.pix[first*size:], c, step)
+		for _, v := range some {
+			sum += uint32(v)
+		}
+		first += len(some) * step
+	}
+	return sum
 }
 
 // putAverages turns sums over boxes of the given number of rows into pixels.

@@ -7,9 +7,9 @@ import "encoding/binary"
 // walks over it again.
 const turnBlock = 2048
 
-// ToNCHW writes the h x w pixels of src, c interleaved channels of one byte each,
+// toNCHW writes the h x w pixels of src, c interleaved channels of one byte each,
 // to dst as c planes. Both must hold at least h*w*c bytes and must not overlap.
-func ToNCHW(dst, src []byte, h, w, c int) {
+func toNCHW(dst, src []byte, h, w, c int) {
 	n := h * w
 	switch dst, src = dst[:n*c], src[:n*c]; c {
 	case 1:
@@ -21,8 +21,8 @@ func ToNCHW(dst, src []byte, h, w, c int) {
 	}
 }
 
-// ToNHWC is the inverse of ToNCHW: src holds c planes, dst takes pixels.
-func ToNHWC(dst, src []byte, h, w, c int) {
+// toNHWC is the inverse of toNCHW: src holds c planes, dst takes pixels.
+func toNHWC(dst, src []byte, h, w, c int) {
 	n := h * w
 	switch dst, src = dst[:n*c], src[:n*c]; c {
 	case 1:

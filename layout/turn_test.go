@@ -20,14 +20,14 @@ func TestTurn(t *testing.T) {
 			}
 			// One byte more on either side, to see that nothing else is written.
 			turned := bytes.Repeat([]byte{0x55}, n+2)
-			ToNCHW(turned[1:n+1], src, h, w, c)
+			toNCHW(turned[1:n+1], src, h, w, c)
 			for i := range n {
 				if got := turned[1+i%c*h*w+i/c]; got != src[i] {
 					t.Fatalf("%dx%dx%d: byte %d is %d, want %d", h, w, c, i, got, src[i])
 				}
 			}
 			back := bytes.Repeat([]byte{0x55}, n+2)
-			ToNHWC(back[1:n+1], turned[1:n+1], h, w, c)
+			toNHWC(back[1:n+1], turned[1:n+1], h, w, c)
 			if !bytes.Equal(back[1:n+1], src) {
 				t.Fatalf("%dx%dx%d: not the same after turning twice", h, w, c)
 			}
@@ -42,7 +42,7 @@ func TestTurn(t *testing.T) {
 
 func TestTurnAllocatesNothing(t *testing.T) {
 	a, b := make([]byte, 300), make([]byte, 300)
-	if n := testing.AllocsPerRun(20, func() { ToNCHW(a, b, 10, 10, 3); ToNHWC(b, a, 10, 10, 3) }); n != 0 {
+	if n := testing.AllocsPerRun(20, func() { toNCHW(a, b, 10, 10, 3); toNHWC(b, a, 10, 10, 3) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -54,13 +54,13 @@ func BenchmarkTurn(b *testing.B) {
 		b.Run(fmt.Sprintf("nchw/c%d", c), func(b *testing.B) {
 			b.SetBytes(h * w * int64(c))
 			for b.Loop() {
-				ToNCHW(dst, src, h, w, c)
+				toNCHW(dst, src, h, w, c)
 			}
 		})
 		b.Run(fmt.Sprintf("nhwc/c%d", c), func(b *testing.B) {
 			b.SetBytes(h * w * int64(c))
 			for b.Loop() {
-				ToNHWC(dst, src, h, w, c)
+				toNHWC(dst, src, h, w, c)
 			}
 		})
 	}

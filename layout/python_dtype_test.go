@@ -1,0 +1,149 @@
+package layout
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// elementSpecs are all dtypes in both orders, in files that hold every value.
+func elementSpecs() (all []Spec) {
+	for d := Uint8; d <= Float32; d++ {
+		for _, o := range []Order{NHWC, NCHW} {
+			all = append(all, Spec{N: 2, H: 17, W: 19, C: 3, DType: d, Order: o})
+		}
+	}
+	return all
+}
+
+// writeElements writes one batch as a file in form f, normalised as ImageNet is,
+// and the 8-bit pixels that it was made of.
+func writeElements(t *testing.T, dir string, k int, f Form, s Spec) {
+	t.Helper()
+	_, elements, pixels := floatBatch(t, s, normFor(s))
+	file := make([]byte, Size(f, s))
+	copy(file[DataOffset(f, s):], elements)
+	PutHeader(f, s, file, metaFor(s.N))
+	write(t, dir, k, "."+f.Ext(), file)
+	write(t, dir, k, ".pixels", pixels)
+	write(t, dir, k, ".about", []byte(s.DType.String()+" "+s.Order.String()))
+}
+
+// What Python expects of batch k. NumPy divides float64s, whose errors are far too
+// small to show in float32 for these numbers.
+const expectElements = `
+import sys, os, numpy as np
+dir, n = sys.argv[1], int(sys.argv[2])
+def about(k):
+    p = os.path.join(dir, str(k))
+    dtype, order = open(p + ".about").read().split()
+    return p, dtype, order
+def expected(k):
+    p, dtype, order = about(k)
+    x = np.fromfile(p + ".pixels", np.uint8).reshape(2, 17, 19, 3)
+    if dtype != "uint8":
+        x = ((x - np.array([123.675, 116.28, 103.53])) / np.array([58.395, 57.12, 57.375])).astype(np.float32)
+    return x if order == "nhwc" else x.transpose(0, 3, 1, 2)
+def brain(x):
+    u = x.view(np.uint32).astype(np.uint64)
+    return ((u + 0x7fff + (u >> 16 & 1)) >> 16).astype(np.uint16)
+`
+
+func TestNumPyReadsElements(t *testing.T) {
+	interpreter := python(t, "numpy")
+	const script = expectElements + `
+for k in range(n):
+    p, dtype, order = about(k)
+    a, want = np.load(p + ".npy", mmap_mode="r"), np.ascontiguousarray(expected(k))
+    assert a.shape == want.shape, (k, a.shape)
+    if dtype == "bfloat16":
+        assert a.dtype == np.dtype("V2"), (k, a.dtype)
+        assert (a.view(np.uint16) == brain(want)).all(), k
+        try:
+            import ml_dtypes
+            assert (a.view(ml_dtypes.bfloat16) == want.astype(ml_dtypes.bfloat16)).all(), k
+        except ImportError:
+            pass
+    else:
+        assert a.dtype == np.dtype(dtype) and a.dtype.isnative, (k, a.dtype)
+        assert (a == want.astype(dtype)).all(), k
+print("all good")
+`
+	dir := t.TempDir()
+	for k, s := range elementSpecs() {
+		writeElements(t, dir, k, NPY, s)
+	}
+	runPython(t, interpreter, script, dir, strconv.Itoa(len(elementSpecs())))
+}
+
+// PyTorch reads the tensor files themselves and, where it has the library, the
+// safetensors files, and rounds to the same elements. It takes so long to import
+// that the script itself finds out whether it can.
+func TestTorchReadsElements(t *testing.T) {
+	const script = `
+try:
+    import numpy, torch
+    torch.from_numpy(numpy.zeros(1)) # one built for another NumPy imports, and no more
+except Exception:
+    print("no torch")
+    raise SystemExit
+try:
+    from safetensors.torch import load_file
+except ImportError:
+    load_file = None
+` + expectElements + `
+for k in range(n):
+    p, dtype, order = about(k)
+    want = torch.from_numpy(np.ascontiguousarray(expected(k))).to(getattr(torch, dtype))
+    got = torch.from_numpy(np.fromfile(p + "." + order, np.uint8)).view(getattr(torch, dtype)).reshape(want.shape)
+    assert torch.equal(got, want), (k, dtype, order)
+    if load_file:
+        got = load_file(p + ".safetensors")["images"]
+        assert got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want), (k, dtype, order)
+print("all good" if load_file else "all good, but no safetensors")
+`
+	dir := t.TempDir()
+	for k, s := range elementSpecs() {
+		writeElements(t, dir, k, formOf(s.Order), s)
+		writeElements(t, dir, k, SafeTensors, s)
+	}
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if _, err := exec.LookPath(name); err != nil {
+			continue
+		}
+		out, err := exec.Command(name, "-c", script, dir, strconv.Itoa(len(elementSpecs()))).CombinedOutput()
+		switch said := string(out); {
+		case strings.Contains(said, "no torch"):
+		case err != nil, !strings.Contains(said, "all good"):
+			t.Fatalf("%s: %v\n%s", name, err, said)
+		case strings.Contains(said, "no safetensors"):
+			t.Skip("SKIPPED, in part: PyTorch read the tensor files, but there is no module safetensors for the others")
+		default:
+			return
+		}
+	}
+	t.Skip("SKIPPED: no python3 with the modules torch and numpy; elements are checked against this package's own reference only")
+}
+
+func formOf(o Order) Form {
+	if o == NCHW {
+		return NCHWForm
+	}
+	return NHWCForm
+}
+
+// The pixels start on a page and fill the file, in every form, dtype and order.
+func TestTensorForms(t *testing.T) {
+	for _, s := range specs() {
+		for _, f := range Forms() {
+			if !f.Tensor() {
+				continue
+			}
+			if at := DataOffset(f, s); at%Page != 0 || Size(f, s) != at+int64(s.N*s.H*s.W*s.C*s.DType.Size()) {
+				t.Error(fmt.Sprint(f, s, at, Size(f, s)))
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+//go:build cgo
+
+package layout
+
+// #cgo CFLAGS: -std=gnu11 -Wall
+// #cgo noescape bfs_rows_put
+// #cgo nocallback bfs_rows_put
+// #include <stdlib.h>
+// #include "row.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"unsafe"
+)
+
+// fastest is the best kernel for this processor.
+var fastest = sync.OnceValue(func() kernel { return kernel(C.bfs_fastest()) })
+
+// native is a Writer's context in C. The slot stands in it from begin to end; it
+// is pinned for as long where it is Go's.
+type native struct{ ctx *C.bfs_rows }
+
+func (n *native) there() bool { return n.ctx != nil }
+
+func (n *native) open(c *Converter, k kernel) {
+	if k == goKernel {
+		return
+	}
+	n.ctx = (*C.bfs_rows)(C.malloc(C.sizeof_bfs_rows)) // never nil
+	*n.ctx = C.bfs_rows{
+		kernel: C.int32_t(k), dtype: C.int32_t(c.dtype), size: C.int32_t(c.dtype.Size()), channels: C.int32_t(c.channels),
+	}
+	for k := range c.channels {
+		for v, bits := range c.bits[k] {
+			var element [4]byte
+			binary.LittleEndian.PutUint32(element[:], bits)
+			n.ctx.table[k][v] = *(*[4]C.uint8_t)(unsafe.Pointer(&element))
+		}
+	}
+	for i := range n.ctx.mean {
+		n.formula(i, c.norm.Mean[i%c.channels], c.norm.Std[i%c.channels])
+	}
+	C.bfs_rows_ready(n.ctx)
+}
+
+// formula gives lane i the constants of a mean and a std. The mean is rounded to a
+// multiple that lets its difference to every value be a float32; what it loses
+// there, and what 1/std loses as a float32, is kept in a second one each. C compares
+// what comes out with the tables before it uses them.
+func (n *native) formula(i int, mean, std float64) {
+	near := math.Round(mean*(1<<16)) / (1 << 16)
+	scale := 1 / std
+	n.ctx.mean[i] = C.float(near)
+	n.ctx.scale[i] = C.float(scale)
+	n.ctx.scale_low[i] = C.float(scale - float64(float32(scale)))
+	n.ctx.offset_exactly[i] = C.float((near - mean) * scale)
+	n.ctx.offset_nearly[i] = C.float(-mean * scale)
+}
+
+func (n *native) close() {
+	C.free(unsafe.Pointer(n.ctx))
+	n.ctx = nil
+}
+
+func (n *native) begin(w *Writer) {
+	size, channels := w.convert.dtype.Size(), w.convert.channels
+	planar := w.spec.Order == NCHW && channels > 1
+	r := n.ctx
+	r.slot = bytesOf(w.slot)
+	r.height, r.width = C.int32_t(w.height), C.int32_t(w.width)
+	r.planar, r.flip = flag(planar), flag(w.flip)
+	if planar {
+		r.pitch = C.size_t(w.spec.W * size)
+		r.plane, r.step = C.size_t(w.spec.H)*r.pitch, C.size_t(size)
+		return
+	}
+	r.pitch = C.size_t(w.spec.W * channels * size)
+	r.plane, r.step = C.size_t(size), C.size_t(channels*size)
+}
+
+func (n *native) end() {
+	if n.ctx != nil {
+		n.ctx.slot, n.ctx.height = nil, 0
+	}
+}
+
+func (n *native) put(y, count int, rows []byte, stride int) {
+	C.bfs_rows_put(n.ctx, C.int(y), C.int(count), bytesOf(rows), C.size_t(stride))
+}
+
+func (n *native) callback() (put, ctx unsafe.Pointer) {
+	if n.ctx == nil {
+		return nil, nil
+	}
+	return C.bfs_rows_deliver, unsafe.Pointer(n.ctx)
+}
+
+func flag(b bool) C.int32_t {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,21 @@
+//go:build !cgo
+
+package layout
+
+import "unsafe"
+
+func fastest() kernel { return goKernel }
+
+// native is empty: there is no C.
+type native struct{}
+
+func (native) open(*Converter, kernel)               {}
+func (native) close()                                {}
+func (native) there() bool                           { return false }
+func (native) begin(*Writer)                         {}
+func (native) end()                                  {}
+func (native) put(y, n int, rows []byte, stride int) {}
+func (native) callback() (put, ctx unsafe.Pointer)   { return nil, nil }
+
+func nativeSplit3(dst, src []byte, n, size int) bool { return false }
+func nativeJoin3(dst, src []byte, n, size int) bool  { return false }

@@ -1,0 +1,241 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+)
+
+// imagenet is what --normalize imagenet stands for, in 0..255 units.
+var imagenet = Normalization{Mean: []float64{123.675, 116.28, 103.53}, Std: []float64{58.395, 57.12, 57.375}}
+
+var floatTypes = []DType{Float16, BFloat16, Float32}
+
+// Means and stds of every kind: common ones, ties, cancellation, numbers that no
+// format can hold.
+var oddNorms = [][2]float64{
+	{0, 1}, {0, 255}, {127.5, 127.5}, {128, 128}, {123.675, 58.395}, {116.28, 57.12}, {103.53, 57.375}, {0.485 * 255, 0.229 * 255},
+	{123.68, 58.393}, {116.779, 57.12}, {103.939, 57.375}, {-3, 0.25}, {1.0 / 3, 1.0 / 3}, {255, math.Pi}, {254.99999, 1e-5},
+	{128 + 1e-13, 1}, {128, 1 << 24}, {128, 1 << 30}, {100, 3e-3}, {100, 0.003906}, {100, 3e-37}, {100, 1e-300}, {0, 5e-324}, {1e300, 1},
+	{-1e300, 1e-300}, {5e-324, 1}, {5e-324, 5e-324}, {7, 1e40}, {7, 1e46}, {7, 1e300}, {math.MaxFloat64, math.MaxFloat64}, {130.0001, 0x1p120},
+	{127, 0x1p17}, {127, 0x1p21}, {127, 0x1p131}, {127, 0x1p139}, {127, 0x1p-120}, {16777217, 1}, {0.1, 0.1}, {1, 4080.0000001},
+}
+
+func TestElements(t *testing.T) {
+	for _, norm := range oddNorms {
+		for _, d := range floatTypes {
+			c, err := NewConverter(d, 1, Normalization{Mean: norm[:1], Std: norm[1:]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for v, want := range referenceElements(d, norm[0], norm[1]) {
+				if got := c.Element(0, uint8(v)); got != want {
+					t.Fatalf("%v: (%d-%v)/%v is %#x, want %#x", d, v, norm[0], norm[1], got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestElementsWithoutNormalization(t *testing.T) {
+	for _, n := range []Normalization{{}, {Mean: []float64{0, 0, 0}}, {Std: []float64{1, 1, 1}}} {
+		for d := Uint8; d <= Float32; d++ {
+			if d == Uint8 && !n.none() {
+				continue
+			}
+			c, err := NewConverter(d, 3, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for v := range 256 {
+				if x := float(d, c.Element(v%3, uint8(v))); x != float64(v) {
+					t.Errorf("%v: %d became %v", d, v, x)
+				}
+			}
+		}
+	}
+}
+
+// A handful of elements, worked out by hand.
+func TestElementsByHand(t *testing.T) {
+	for _, c := range []struct {
+		d         DType
+		v         uint8
+		mean, std float64
+		want      uint32
+	}{
+		{Float32, 0, 0, 1, 0}, {Float32, 1, 0, 1, 0x3f800000}, {Float32, 0, 1, 1, 0xbf800000}, {Float32, 1, 0, 3, 0x3eaaaaab},
+		{Float16, 1, 0, 3, 0x3555}, {BFloat16, 1, 0, 3, 0x3eab}, {Float16, 255, 0, 0x1p-8, 0x7bf8}, {Float16, 255, 0, 0x1p-9, 0x7c00},
+		{Float16, 1, 0, 0x1p24, 1}, {Float16, 1, 0, 0x1p25, 0}, {Float16, 3, 0, 0x1p25, 2}, {Float16, 0, 3, 0x1p25, 0x8002},
+		// Ties of bfloat16, which has 8 bits: 257/2 lies between 128 and 129, 259/2 between 129 and 130.
+		{BFloat16, 128, -0.5, 1, 0x4300}, {BFloat16, 129, -0.5, 1, 0x4302}, {BFloat16, 130, 259.5, -0 + 1, 0xc302},
+		// Rounded to float32 first: 1+2^-8+2^-30 is a tie of bfloat16 by then.
+		{BFloat16, 1, -0x1p-8 - 0x1p-30, 1, 0x3f80},
+	} {
+		conv, err := NewConverter(c.d, 1, Normalization{Mean: []float64{c.mean}, Std: []float64{c.std}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := conv.Element(0, c.v); got != c.want {
+			t.Errorf("%v: (%d-%v)/%v is %#x, want %#x", c.d, c.v, c.mean, c.std, got, c.want)
+		}
+	}
+}
+
+// Every number of the 16-bit formats, the ones halfway between two, and their
+// neighbours among the float32s.
+func TestRoundTo16(t *testing.T) {
+	for d, round := range map[DType]func(uint32) uint16{Float16: half, BFloat16: brain} {
+		top := uint32(1<<referenceFormats[d].exponent-1) << referenceFormats[d].fraction // infinity
+		for h := range top {
+			low, high := math.Float32bits(float32(float(d, h))), uint32(0x7f800000)
+			if h+1 < top {
+				high = math.Float32bits(float32(float(d, h+1)))
+			} else if d == Float16 {
+				high = math.Float32bits(65536)
+			}
+			// Neighbouring float16 are an even number of float32 apart, except
+			// among the subnormals, where their midpoint is a float32 as well.
+			middle := math.Float32bits(float32((float64(math.Float32frombits(low)) + float64(math.Float32frombits(high))) / 2))
+			if h+1 == top && d == BFloat16 {
+				middle = low + 0x8000
+			}
+			even := h + h&1
+			for _, c := range []struct{ f, want uint32 }{{low, h}, {low + 1, h}, {middle - 1, h}, {middle, even}, {middle + 1, h + 1}, {high - 1, h + 1}} {
+				if c.f == low+1 && middle == low+1 { // float32 subnormals
+					continue
+				}
+				for sign := range uint32(2) {
+					if got := uint32(round(c.f | sign<<31)); got != c.want|sign<<15 {
+						t.Fatalf("%v: %#x became %#x, want %#x", d, c.f|sign<<31, got, c.want|sign<<15)
+					}
+				}
+			}
+		}
+		if got := uint32(round(0x7f800000)); got != top {
+			t.Errorf("%v: infinity became %#x", d, got)
+		}
+		if got := uint32(round(0x7f7fffff)); got != top {
+			t.Errorf("%v: the largest float32 became %#x", d, got)
+		}
+	}
+}
+
+func FuzzElements(f *testing.F) {
+	f.Add(uint8(0), uint8(1), 123.675, 58.395)
+	f.Add(uint8(255), uint8(2), -1e-310, 1e-310)
+	f.Fuzz(func(t *testing.T, v, d uint8, mean, std float64) {
+		dtype := floatTypes[d%3]
+		c, err := NewConverter(dtype, 1, Normalization{Mean: []float64{mean}, Std: []float64{std}})
+		if bad := !finite(mean) || !finite(std) || std <= 0; bad != (err != nil) {
+			t.Fatalf("mean %v, std %v: %v", mean, std, err)
+		}
+		if err != nil {
+			return
+		}
+		if got, want := c.Element(0, v), referenceElement(dtype, v, mean, std); got != want {
+			t.Errorf("%v: (%d-%v)/%v is %#x, want %#x", dtype, v, mean, std, got, want)
+		}
+	})
+}
+
+func FuzzRoundTo16(f *testing.F) {
+	f.Add(uint32(0x33000000))
+	f.Fuzz(func(t *testing.T, bits uint32) {
+		x := math.Float32frombits(bits)
+		if x != x {
+			return
+		}
+		exact := new(big.Float).SetPrec(referenceBits).SetFloat64(float64(x))
+		if got, want := uint32(half(bits)), referenceFormats[Float16].encode(exact); got != want {
+			t.Errorf("float16 of %#x is %#x, want %#x", bits, got, want)
+		}
+		if got, want := uint32(brain(bits)), referenceFormats[BFloat16].encode(exact); got != want {
+			t.Errorf("bfloat16 of %#x is %#x, want %#x", bits, got, want)
+		}
+	})
+}
+
+func TestOptionErrors(t *testing.T) {
+	three := []float64{1, 2, 3}
+	for _, c := range []struct {
+		d        DType
+		channels int
+		n        Normalization
+		field    string
+		want     string
+	}{
+		{Float32, 3, Normalization{Mean: three[:1]}, "mean", "mean must be 3 values, one for each channel, not 1"},
+		{Float16, 1, Normalization{Std: three}, "std", "std must be one value, for the one channel, not 3"},
+		{Float32, 3, Normalization{Mean: []float64{0, math.NaN(), 0}}, "mean", "mean must be finite for every channel, not NaN"},
+		{Float32, 3, Normalization{Mean: []float64{0, 0, math.Inf(-1)}}, "mean", "mean must be finite for every channel, not -Inf"},
+		{BFloat16, 3, Normalization{Std: []float64{1, 0, 1}}, "std", "std must be greater than 0 and finite for every channel, not 0"},
+		{BFloat16, 3, Normalization{Std: []float64{1, 1, -2.5}}, "std", "std must be greater than 0 and finite for every channel, not -2.5"},
+		{BFloat16, 3, Normalization{Std: []float64{math.Inf(1), 1, 1}}, "std", "std must be greater than 0 and finite for every channel, not +Inf"},
+		{BFloat16, 3, Normalization{Std: []float64{math.NaN(), 1, 1}}, "std", "std must be greater than 0 and finite for every channel, not NaN"},
+		{Uint8, 3, Normalization{Mean: three}, "dtype", "dtype must be float16, bfloat16 or float32 where there is a mean or a std, since normalising needs a float dtype, not uint8"},
+		{Uint8, 1, Normalization{Std: three[:1]}, "dtype", "dtype must be float16, bfloat16 or float32 where there is a mean or a std, since normalising needs a float dtype, not uint8"},
+		{Float32, 4, Normalization{}, "channels", "channels must be 1 or 3, not 4"},
+		{9, 3, Normalization{}, "dtype", "dtype must be uint8, float16, bfloat16 or float32, not 9"},
+	} {
+		conv, err := NewConverter(c.d, c.channels, c.n)
+		var bad *OptionError
+		if !errors.As(err, &bad) || bad.Field != c.field || err.Error() != c.want || conv != nil {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+// The way back leads to a value whose element is the same number, for each of them.
+func TestPixels(t *testing.T) {
+	for _, norm := range oddNorms {
+		for d := Uint8; d <= Float32; d++ {
+			n := Normalization{Mean: norm[:1], Std: norm[1:]}
+			if d == Uint8 {
+				n = Normalization{}
+			}
+			c, err := NewConverter(d, 1, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, back := make([]byte, 256*d.Size()), make([]byte, 256)
+			for v := range 256 {
+				store(src[v*d.Size():], d.Size(), c.Element(0, uint8(v)))
+			}
+			c.Pixels(back, src, 0)
+			for v := range 256 {
+				// Small negative numbers may have become -0, which is 0.
+				if float(d, c.Element(0, back[v])) != float(d, c.Element(0, uint8(v))) {
+					t.Fatalf("%v, %v: value %d came back as %d", d, norm, v, back[v])
+				}
+			}
+		}
+	}
+}
+
+// An element that no value has becomes the nearest value.
+func TestPixelsOfOtherElements(t *testing.T) {
+	c, err := NewConverter(Float32, 1, Normalization{Mean: []float64{100}, Std: []float64{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := math.Inf(1)
+	for _, e := range []struct {
+		x    float64
+		want byte
+	}{{0, 100}, {0.2, 100}, {0.3, 101}, {-1000, 0}, {1e38, 255}, {inf, 255}, {-inf, 0}, {77.4, 255}, {77.2, 254}, {math.NaN(), 0}} {
+		src, got := make([]byte, 4), make([]byte, 1)
+		store(src, 4, math.Float32bits(float32(e.x)))
+		if c.Pixels(got, src, 0); got[0] != e.want {
+			t.Errorf("%v became %d, want %d", e.x, got[0], e.want)
+		}
+	}
+}
+
+func ExampleNewConverter() {
+	_, err := NewConverter(Float16, 3, Normalization{Mean: []float64{124, 116}})
+	fmt.Println(err)
+	// Output: mean must be 3 values, one for each channel, not 2
+}

@@ -1,0 +1,400 @@
+package layout
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout/rowtest"
+)
+
+// useKernel selects a kernel for one test.
+func useKernel(t testing.TB, name string) {
+	t.Helper()
+	if err := SetKernel(name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { SetKernel("") })
+}
+
+// A kernelWriter is a Writer that uses one of the kernels.
+type kernelWriter struct {
+	kernel string
+	*Writer
+}
+
+// newWriters returns one for each kernel, with the same converter.
+func newWriters(t testing.TB, s Spec, n Normalization) (all []kernelWriter) {
+	t.Helper()
+	c, err := NewConverter(s.DType, s.C, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer SetKernel("")
+	for _, k := range Kernels() {
+		if err := SetKernel(k); err != nil {
+			t.Fatal(err)
+		}
+		w := NewWriter(c)
+		t.Cleanup(w.Close)
+		all = append(all, kernelWriter{k, w})
+	}
+	return all
+}
+
+// The ways in which rows reach a Writer.
+var deliveries = []func(w *Writer, c sampleCase, rng *rand.Rand){inAnyOrder, atOnce, inTwoParts, fromC}
+
+func inAnyOrder(w *Writer, c sampleCase, rng *rand.Rand) {
+	for _, y := range rng.Perm(c.height) {
+		w.PutRow(y, c.row(y))
+	}
+}
+
+func atOnce(w *Writer, c sampleCase, _ *rand.Rand) {
+	w.PutRows(0, c.height, c.pixels, c.width*c.spec.C)
+}
+
+// inTwoParts delivers rows that are further apart than they are long, the lower
+// ones first.
+func inTwoParts(w *Writer, c sampleCase, rng *rand.Rand) {
+	stride, cut := c.width*c.spec.C+5, rng.IntN(c.height+1)
+	var rows []byte
+	for y := range c.height {
+		rows = append(append(rows, c.row(y)...), "extra"...)
+	}
+	w.PutRows(cut, c.height-cut, rows[cut*stride:], stride)
+	w.PutRows(0, cut, rows, stride)
+}
+
+func fromC(w *Writer, c sampleCase, rng *rand.Rand) {
+	put, ctx := w.Native()
+	if put == nil {
+		inAnyOrder(w, c, rng)
+		return
+	}
+	for _, y := range rng.Perm(c.height) {
+		rowtest.Put(put, ctx, y, c.row(y))
+	}
+}
+
+// write puts a sample into memory that is guarded on both sides, at an odd address.
+func (c sampleCase) write(t testing.TB, w *Writer, deliver func(*Writer, sampleCase, *rand.Rand), rng *rand.Rand) []byte {
+	t.Helper()
+	const guard = 67
+	n := int(c.spec.SampleBytes())
+	memory := bytes.Repeat([]byte{0x5A}, n+2*guard)
+	w.Begin(memory[guard:guard+n:guard+n], c.spec, c.height, c.width, c.flip, c.fill)
+	deliver(w, c, rng)
+	w.End()
+	for i, b := range memory {
+		if (i < guard || i >= guard+n) && b != 0x5A {
+			t.Errorf("%v: wrote byte %d of a slot of %d", c, i-guard, n)
+			break
+		}
+	}
+	return memory[guard : guard+n]
+}
+
+func (c sampleCase) row(y int) []byte {
+	n := c.width * c.spec.C
+	return c.pixels[y*n : (y+1)*n : (y+1)*n]
+}
+
+func (c sampleCase) String() string {
+	return fmt.Sprintf("%v %v %dx%dx%d in %dx%d flip=%v fill=%d", c.spec.DType, c.spec.Order, c.height, c.width, c.spec.C, c.spec.H, c.spec.W, c.flip, c.fill)
+}
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// normFor is ImageNet's where the type is a float, in as many channels.
+func normFor(s Spec) Normalization {
+	if s.DType == Uint8 {
+		return Normalization{}
+	}
+	return Normalization{Mean: imagenet.Mean[:s.C], Std: imagenet.Std[:s.C]}
+}
+
+// Every dtype, order, mirroring, kernel and width up to several vectors.
+func TestWriter(t *testing.T) {
+	for d := Uint8; d <= Float32; d++ {
+		for _, channels := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%v/%d", d, channels), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(d), uint64(channels)))
+				s := Spec{N: 1, C: channels, DType: d}
+				writers := newWriters(t, s, normFor(s))
+				table := sampleCase{spec: s, norm: normFor(s)}.referenceTable()
+				for width := 0; width <= 70; width++ {
+					for variant := range 8 {
+						s.Order, s.H, s.W = Order(variant&1), 2, width+(width*5+variant)%4
+						c := sampleCase{spec: s, norm: normFor(s), height: 2 - variant>>2, width: width, flip: variant&2 != 0, fill: uint8(width * variant)}
+						c.pixels = randomBytes(rng, c.height*c.width*channels)
+						checkWriters(t, writers, c, &table, rng)
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkWriters compares all kernels, and all ways to deliver rows, with the reference.
+func checkWriters(t *testing.T, writers []kernelWriter, c sampleCase, table *[MaxChannels][256]uint32, rng *rand.Rand) {
+	t.Helper()
+	want := c.slot(table)
+	for _, w := range writers {
+		for i, deliver := range deliveries {
+			if got := c.write(t, w.Writer, deliver, rng); !bytes.Equal(got, want) {
+				t.Fatalf("%s, delivery %d: %v: byte %d differs", w.kernel, i, c, firstDifference(got, want))
+			}
+		}
+	}
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// Formulas that hold for every value, nearly, or not at all: the bytes are the
+// tables'.
+func TestWriterOddNorms(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, d := range floatTypes {
+		for i := 0; i < len(oddNorms); i += 3 {
+			var n Normalization
+			for k := range 3 {
+				odd := oddNorms[(i+k)%len(oddNorms)]
+				n.Mean, n.Std = append(n.Mean, odd[0]), append(n.Std, odd[1])
+			}
+			c := sampleCase{spec: Spec{N: 1, H: 3, W: 259, C: 3, DType: d, Order: Order(i & 1)}, norm: n, height: 2, width: 256, flip: i&2 != 0, fill: 77}
+			for v := range c.height * c.width {
+				c.pixels = append(c.pixels, byte(v), byte(v+85), byte(v+170))
+			}
+			table := c.referenceTable()
+			checkWriters(t, newWriters(t, c.spec, n), c, &table, rng)
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	for d := Uint8; d <= Float32; d++ {
+		c := sampleCase{spec: Spec{N: 1, C: 3, DType: d}}
+		c.norm = normFor(c.spec)
+		table := c.referenceTable()
+		conv, err := NewConverter(d, 3, c.norm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hw := range [][2]int{{0, 0}, {0, 7}, {1, 1}, {3, 5}, {70, 61}} {
+			for variant, fill := range []uint8{0, 0, 1, 1, 114, 114, 255, 255} {
+				c.spec.H, c.spec.W, c.spec.Order, c.fill = hw[0], hw[1], Order(variant&1), fill
+				n := int(c.spec.SampleBytes())
+				memory := bytes.Repeat([]byte{0x5A}, n+2)
+				conv.Fill(memory[1:n+1], c.spec, fill)
+				if want := c.slot(&table); !bytes.Equal(memory[1:n+1], want) || memory[0] != 0x5A || memory[n+1] != 0x5A {
+					t.Errorf("%v: wrong", c)
+				}
+			}
+		}
+	}
+}
+
+// A Direct slot may be written by others; the margins come all the same.
+func TestWriterDirect(t *testing.T) {
+	s := Spec{N: 1, H: 3, W: 4, C: 3}
+	for _, w := range newWriters(t, s, Normalization{}) {
+		if !w.convert.Direct(NHWC, false) || w.convert.Direct(NCHW, false) || w.convert.Direct(NHWC, true) {
+			t.Fatal("Direct is wrong")
+		}
+		slot := make([]byte, s.SampleBytes())
+		w.Begin(slot, s, 2, 3, false, 9)
+		for y := range 2 {
+			copy(slot[y*12:], "pixelsRGB")
+		}
+		w.End()
+		if want := "pixelsRGB\t\t\tpixelsRGB\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"; string(slot) != want {
+			t.Errorf("%s: %q", w.kernel, slot)
+		}
+	}
+	gray, err := NewConverter(Uint8, 1, Normalization{})
+	if err != nil || !gray.Direct(NCHW, false) {
+		t.Error("gray pixels are one plane", err)
+	}
+}
+
+// A sample that was begun and not ended leaves nothing behind.
+func TestWriterAbandoned(t *testing.T) {
+	s := Spec{N: 1, H: 2, W: 20, C: 3, DType: Float16, Order: NCHW}
+	c := sampleCase{spec: s, norm: normFor(s), height: 2, width: 20, pixels: randomBytes(rand.New(rand.NewPCG(1, 2)), 120)}
+	table := c.referenceTable()
+	for _, w := range newWriters(t, s, c.norm) {
+		w.Begin(make([]byte, s.SampleBytes()), s, 1, 3, true, 200)
+		w.PutRow(0, make([]byte, 9))
+		got := c.write(t, w.Writer, atOnce, nil)
+		if !bytes.Equal(got, c.slot(&table)) {
+			t.Errorf("%s: the sample before shows", w.kernel)
+		}
+	}
+}
+
+// Rows from C that are none of the sample's go nowhere.
+func TestNativeIgnores(t *testing.T) {
+	s := Spec{N: 1, H: 4, W: 20, C: 3, DType: Float32}
+	for _, w := range newWriters(t, s, normFor(s)) {
+		put, ctx := w.Native()
+		if put == nil {
+			continue
+		}
+		row, slot := make([]byte, 60), make([]byte, s.SampleBytes())
+		rowtest.Put(put, ctx, 0, row) // before
+		w.Begin(slot, s, 2, 20, false, 0)
+		for _, y := range []int{-1, 2, 3, 1 << 30, -1 << 31} {
+			rowtest.Put(put, ctx, y, row)
+		}
+		if !bytes.Equal(slot, make([]byte, len(slot))) {
+			t.Errorf("%s: a row outside was written", w.kernel)
+		}
+		w.End()
+		clear(slot)
+		rowtest.Put(put, ctx, 0, row)
+		if again, _ := w.Native(); again != put || !bytes.Equal(slot, make([]byte, len(slot))) {
+			t.Errorf("%s: a row was written after the end", w.kernel)
+		}
+	}
+}
+
+func TestWriterPanics(t *testing.T) {
+	s := Spec{N: 1, H: 4, W: 5, C: 3, DType: Float16}
+	slot := make([]byte, s.SampleBytes())
+	other := func(change func(*Spec)) Spec { o := s; change(&o); return o }
+	for _, w := range newWriters(t, s, Normalization{}) {
+		for what, f := range map[string]func(){
+			"short slot":   func() { w.Begin(slot[1:], s, 4, 5, false, 0) },
+			"long slot":    func() { w.Begin(append(slot, 0), s, 4, 5, false, 0) },
+			"other dtype":  func() { w.Begin(slot, other(func(o *Spec) { o.DType = BFloat16 }), 4, 5, false, 0) },
+			"other colour": func() { w.Begin(slot, other(func(o *Spec) { o.C, o.W = 1, 15 }), 4, 15, false, 0) },
+			"too high":     func() { w.Begin(slot, s, 5, 5, false, 0) },
+			"too wide":     func() { w.Begin(slot, s, 4, 6, false, 0) },
+			"negative":     func() { w.Begin(slot, s, -1, 5, false, 0) },
+			"row outside":  func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(3, make([]byte, 15)) },
+			"row before":   func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(-1, make([]byte, 15)) },
+			"short row":    func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(0, make([]byte, 14)[:14:14]) },
+			"short rows":   func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRows(0, 3, make([]byte, 44)[:44:44], 15) },
+			"after end":    func() { w.Begin(slot, s, 3, 5, false, 0); w.End(); w.PutRow(0, make([]byte, 15)) },
+		} {
+			if !panics(f) {
+				t.Errorf("%s: %s: no panic", w.kernel, what)
+			}
+		}
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func TestWriterAllocatesNothing(t *testing.T) {
+	for d := Uint8; d <= Float32; d++ {
+		s := Spec{N: 1, H: 9, W: 40, C: 3, DType: d, Order: NCHW}
+		slot, pixels := make([]byte, s.SampleBytes()), make([]byte, 9*40*3)
+		for _, w := range newWriters(t, s, normFor(s)) {
+			if n := testing.AllocsPerRun(20, func() {
+				w.Begin(slot, s, 8, 33, true, 5)
+				w.PutRows(0, 7, pixels, 99)
+				w.PutRow(7, pixels)
+				w.End()
+				w.convert.Fill(slot, s, 3)
+			}); n != 0 {
+				t.Errorf("%v, %s: %v allocations", d, w.kernel, n)
+			}
+		}
+	}
+}
+
+// Workers share a Converter, each with a Writer of its own.
+func TestConverterIsShared(t *testing.T) {
+	s := Spec{N: 1, H: 5, W: 30, C: 3, DType: BFloat16, Order: NCHW}
+	conv, err := NewConverter(s.DType, s.C, imagenet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sampleCase{spec: s, norm: imagenet, height: 5, width: 30, pixels: randomBytes(rand.New(rand.NewPCG(4, 4)), 450)}
+	table := c.referenceTable()
+	want := c.slot(&table)
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			w := NewWriter(conv)
+			defer w.Close()
+			for range 50 {
+				if !bytes.Equal(c.write(t, w, atOnce, nil), want) {
+					t.Error("wrong bytes")
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+func TestKernels(t *testing.T) {
+	all := Kernels()
+	if all[0] != "go" || Kernel() != all[len(all)-1] {
+		t.Errorf("%v, in use %s", all, Kernel())
+	}
+	for _, k := range all {
+		useKernel(t, k)
+		if Kernel() != k {
+			t.Errorf("%s selected, %s in use", k, Kernel())
+		}
+	}
+	if err := SetKernel("mmx"); err == nil || Kernel() != all[len(all)-1] {
+		t.Errorf("mmx: %v", err)
+	}
+}
+
+// Closing twice, and handing out what C needs, with and without C.
+func TestWriterClose(t *testing.T) {
+	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {
+		put, ctx := w.Native()
+		if (put == nil) != (w.kernel == "go") || (ctx == nil) != (put == nil) {
+			t.Errorf("%s: %v, %v", w.kernel, put, ctx)
+		}
+		w.Close()
+		w.Close()
+		if put, ctx := w.Native(); put != nil || ctx != nil {
+			t.Errorf("%s: closed, but %v, %v", w.kernel, put, ctx)
+		}
+	}
+}
+
+func FuzzWriter(f *testing.F) {
+	f.Add(uint16(3), uint16(17), uint8(2), uint8(5), uint8(0xff), uint8(3), []byte("pixels"))
+	f.Add(uint16(1), uint16(6), uint8(0), uint8(0), uint8(0), uint8(0), []byte{1})
+	f.Fuzz(func(t *testing.T, h, w uint16, right, below, what, fill uint8, pixels []byte) {
+		c := sampleCase{height: int(h % 9), width: int(w % 300), flip: what&1 != 0, fill: fill}
+		c.spec = Spec{N: 1, C: 1 + int(what>>1&1)*2, DType: DType(what >> 2 & 3), Order: Order(what >> 4 & 1)}
+		c.spec.H, c.spec.W = c.height+int(below%4), c.width+int(right%40)
+		c.norm = normFor(c.spec)
+		for len(c.pixels) < c.height*c.width*c.spec.C {
+			c.pixels = append(append(c.pixels, pixels...), byte(len(c.pixels)))
+		}
+		c.pixels = c.pixels[:c.height*c.width*c.spec.C]
+		table := c.referenceTable()
+		checkWriters(t, newWriters(t, c.spec, c.norm), c, &table, rand.New(rand.NewPCG(uint64(w), uint64(what))))
+	})
+}

@@ -1,0 +1,94 @@
+package layout
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// floatBatch writes a batch of random pixels as bytes and as elements of s.
+func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pixels []byte) {
+	t.Helper()
+	c, err := NewConverter(s.DType, s.C, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(c)
+	defer w.Close()
+	plain := s
+	plain.DType, plain.Order = Uint8, NHWC
+	pixels, floats = randomBytes(rand.New(rand.NewPCG(uint64(s.W), 5)), int(plain.Bytes())), make([]byte, s.Bytes())
+	from, to := int(plain.SampleBytes()), int(s.SampleBytes())
+	for i := range s.N {
+		w.Begin(floats[i*to:(i+1)*to], s, s.H, s.W, false, 0)
+		w.PutRows(0, s.H, pixels[i*from:], s.W*s.C)
+		w.End()
+	}
+	return c, floats, pixels
+}
+
+// The picture of a float batch is that of the bytes it was made of.
+func TestSheetOfFloats(t *testing.T) {
+	for _, d := range floatTypes {
+		for _, s := range []Spec{
+			{N: 3, H: 40, W: 30, C: 3}, {N: 3, H: 40, W: 30, C: 3, Order: NCHW}, {N: 2, H: 201, W: 577, C: 3},
+			{N: 2, H: 300, W: 7, C: 1, Order: NCHW}, {N: 1, H: 2, W: 20000, C: 1},
+		} {
+			s.DType = d
+			// All three types tell 256 values apart after this.
+			n := Normalization{Mean: []float64{123.675, 116.28, 128}[:s.C], Std: []float64{58.395, 57.12, 128}[:s.C]}
+			c, floats, pixels := floatBatch(t, s, n)
+			got, want := bytes.Repeat([]byte{0xAA}, int(SheetSize(s))), make([]byte, SheetSize(s))
+			c.PutSheet(got, s, floats, s.N-1)
+			s.DType, s.Order = Uint8, NHWC
+			if putBytes(want, s, pixels, s.N-1); !bytes.Equal(got, want) {
+				t.Errorf("%v %+v: another picture", d, s)
+			}
+		}
+	}
+}
+
+// The size of the picture needs no pixels, nor their type.
+func TestSheetSizeOfFloats(t *testing.T) {
+	for _, s := range specs() {
+		plain := s
+		plain.DType = Uint8
+		if SheetSize(s) != SheetSize(plain) {
+			t.Errorf("%+v: %d bytes, %d for uint8", s, SheetSize(s), SheetSize(plain))
+		}
+	}
+}
+
+func TestSheetOfOthers(t *testing.T) {
+	s := Spec{N: 1, H: 4, W: 4, C: 3, DType: Float32}
+	c, floats, _ := floatBatch(t, s, imagenet)
+	file := make([]byte, SheetSize(s))
+	for _, other := range []Spec{{N: 1, H: 4, W: 4, C: 3, DType: Float16}, {N: 1, H: 4, W: 12, C: 1, DType: Float32}} {
+		if !panics(func() { c.PutSheet(file, other, floats, 1) }) {
+			t.Errorf("%+v: drawn", other)
+		}
+	}
+}
+
+func TestSheetOfFloatsAllocatesLittle(t *testing.T) {
+	s := Spec{N: 2, H: 300, W: 400, C: 3, DType: Float16, Order: NCHW}
+	c, floats, _ := floatBatch(t, s, imagenet)
+	file := make([]byte, SheetSize(s))
+	if n := testing.AllocsPerRun(2, func() { c.PutSheet(file, s, floats, 2) }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkSheetOfFloats(b *testing.B) {
+	for _, d := range floatTypes {
+		s := Spec{N: 32, H: 224, W: 224, C: 3, DType: d, Order: NCHW}
+		c, floats, _ := floatBatch(b, s, imagenet)
+		file := make([]byte, SheetSize(s))
+		b.Run(d.String(), func(b *testing.B) {
+			b.SetBytes(s.Bytes())
+			for b.Loop() {
+				c.PutSheet(file, s, floats, s.N)
+			}
+		})
+	}
+}
