@@ -14,6 +14,7 @@ type Dataset struct {
 	root      string
 	dir       *os.File // root
 	fd        int      // of dir
+	storage   *storage
 	table     *store
 	classes   []string
 	digest    string
@@ -26,7 +27,7 @@ type Dataset struct {
 
 func newDataset(p *opening, x *index) *Dataset {
 	d := &Dataset{
-		root: p.src.root, dir: p.src.dir, fd: p.src.fd(), table: x.table, classes: x.classes,
+		root: p.src.root, dir: p.src.dir, fd: p.src.fd(), storage: p.storage, table: x.table, classes: x.classes,
 		digest: x.facts.Digest, modTime: x.facts.ModTime, report: p.report, indexFile: p.indexFile,
 	}
 	d.report.Classes = len(x.classes)
@@ -60,9 +61,12 @@ func (d *Dataset) Label(i int) int { return int(d.table.labels[i]) }
 func (d *Dataset) Classes() []string { return d.classes }
 
 // Size is sample i's size in pixels, upright, or as stored if ignoreOrientation.
-// It is 0, 0 where the sample has a Problem.
+// Where the sample has a Problem it is what a manifest says, else 0, 0.
 func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	height, width = int(d.table.heights[i]), int(d.table.widths[i])
+	if height == 0 || width == 0 { // a manifest may have given one of them
+		return 0, 0
+	}
 	if ignoreOrientation && d.table.orients[i] >= 5 {
 		return width, height
 	}

@@ -33,8 +33,22 @@
 // the dataset is listed anew and only files whose size or time changed are read
 // again. A directory or manifest that was modified just before it was listed
 // could change once more without a new timestamp, so it is recorded as unsettled
-// and checked again next time. An index that is damaged (a checksum covers the
+// and checked again next time. A size that a manifest gives is held against the
+// file's header when that is read, here or, where the manifest gives the format too
+// and nothing has to be scanned, by whoever reads the sample; one that differs is a
+// bad sample, of the size that was promised. An index that is damaged (a checksum covers the
 // whole file), of another version or of another dataset is ignored.
+//
+// # Reading
+//
+// Files are read as [Storage] says (storage.go): like any file, or past the page
+// cache, whose hits come and go as others fill it, and which would hold a second
+// copy of what batchfs keeps itself. How a file system reads directly is learned
+// from its first file; where it does not, and where the memory at hand is not
+// aligned, the file is read in the ordinary way and dropped from the page cache
+// afterwards. One bucket of bandwidth serves all reads of a dataset (bandwidth.go).
+// Whatever happens to a file while it is read, its reader gets the bytes of the
+// version that the index knows, or an error.
 //
 // # Links and leaving the dataset
 //

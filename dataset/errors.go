@@ -24,6 +24,8 @@ var (
 	ErrChanged = errors.New("file changed since it was indexed")
 	// ErrNotFile: what stands at a sample's path is no regular file.
 	ErrNotFile = errors.New("not a regular file")
+	// ErrStopped: a read that waited for bandwidth was called off.
+	ErrStopped = errors.New("read was called off")
 	// ErrTooLarge: the caller of Read gave no memory for the file.
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )

@@ -49,6 +49,7 @@ type place struct {
 	root  string
 	cache string
 	c     counter
+	how   Storage
 }
 
 func newPlace(t testing.TB) *place {
@@ -109,7 +110,7 @@ func (p *place) settle() {
 }
 
 func (p *place) options() Options {
-	return Options{CacheDir: p.cache, Workers: 4, Prober: p.c.probe, Logger: slog.New(slog.DiscardHandler)}
+	return Options{CacheDir: p.cache, Workers: 4, Storage: p.how, Prober: p.c.probe, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // open opens the dataset, or the manifest of that name in it.

@@ -53,12 +53,13 @@ func lineError(unit string, line int64, err error) error {
 
 // listManifest reads a manifest. Rows that give height, width and format need
 // no scan.
-func listManifest(ctx context.Context, src *source, allowOutside bool) (*listing, error) {
+func listManifest(ctx context.Context, src *source, st *storage, allowOutside bool) (*listing, error) {
 	f, err := os.OpenFile(src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	defer st.drop(int(f.Fd()))
 	now := time.Now()
 	info, err := f.Stat()
 	if err != nil {
@@ -128,8 +129,9 @@ func (m *manifest) row(r *record) error {
 	return m.header(r, t.rows()-1)
 }
 
-// header fills in what the record says of the image, if it says everything.
-// The size is taken as what batchfs reports, so upright.
+// header fills in what the record says of the image. Where that is everything, no
+// scan is needed, and who reads the file holds the size against it; else the scan
+// does. The size is taken as what batchfs reports, so upright.
 func (m *manifest) header(r *record, row int) error {
 	height, err := parseExtent("height", r.height)
 	if err != nil {
@@ -140,11 +142,15 @@ func (m *manifest) header(r *record, row int) error {
 		return err
 	}
 	format, err := parseFormat(r.format)
-	if err != nil || height == 0 || width == 0 || format == "" {
+	if err != nil {
 		return err
 	}
 	t := m.out.table
-	t.heights[row], t.widths[row], t.orients[row] = height, width, 1
+	t.heights[row], t.widths[row] = height, width
+	if height == 0 || width == 0 || format == "" {
+		return nil
+	}
+	t.orients[row] = 1
 	t.formats[row], err = t.internFormat(format)
 	return err
 }

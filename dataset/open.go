@@ -24,13 +24,16 @@ type Options struct {
 	// Rescan compares every file with the index even where nothing suggests that
 	// one changed.
 	Rescan bool
+	// Storage says how files are read.
+	Storage Storage
 	// Prober reads image headers.
 	Prober Prober
 	// Progress, if not nil, is told how many of the files to be looked at are
 	// done. Calls do not overlap, done never falls, and the last call has
 	// done == total. Where nothing has to be looked at there is no call.
 	Progress func(done, total int64)
-	// Logger, if not nil, is told why an index was not used or not written.
+	// Logger, if not nil, is told why an index was not used or not written, and where
+	// files cannot be read as Storage says.
 	Logger *slog.Logger
 }
 
@@ -41,6 +44,9 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Prober == nil {
 		return nil, errors.New("dataset: Options.Prober is nil")
 	}
+	if err := o.Storage.validate(); err != nil {
+		return nil, fmt.Errorf("dataset: %w", err)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -48,7 +54,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src}
+	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, o.Logger)}
 	x, err := p.run()
 	if err != nil {
 		src.dir.Close()
@@ -62,6 +68,7 @@ type opening struct {
 	Options
 	ctx       context.Context
 	src       *source
+	storage   *storage
 	indexFile string // "": none
 	report    Report
 }
@@ -131,7 +138,7 @@ func (p *opening) list() (*listing, error) {
 	if p.src.manifest == "" {
 		l, err = listDirectory(p.ctx, p.src)
 	} else {
-		l, err = listManifest(p.ctx, p.src, p.AllowOutside)
+		l, err = listManifest(p.ctx, p.src, p.storage, p.AllowOutside)
 	}
 	if err != nil {
 		return nil, err
@@ -172,7 +179,7 @@ func emptyError(src *source, l *listing) error {
 }
 
 func (p *opening) scan(t *store, old *index, rows []uint32) error {
-	s := &scanner{dir: p.src.fd(), table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
+	s := &scanner{dir: p.src.fd(), storage: p.storage, table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
 	if old != nil {
 		s.previous = &rowFinder{table: old.table}
 	}

@@ -30,16 +30,18 @@ const (
 
 var errNoHeader = fmt.Errorf("no image header in the first %d MiB", maxProbe>>20)
 
-// probe reads as much of an open file of the given size as the prober needs.
-// buf is returned for the next file.
-func probe(fd int, size int64, prober Prober, buf []byte) (Header, []byte, error) {
-	// The rest of the file is of no use now; without this the kernel reads ahead.
-	_ = unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM)
-	have := 0
+// probe reads as much of an open file as the prober needs. buf is returned for the
+// next file.
+func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}) (Header, []byte, error) {
+	if f.unit == 0 {
+		// The rest of the file is of no use now; without this the kernel reads ahead.
+		s.system.advise(f.fd, unix.FADV_RANDOM)
+	}
+	have, size := 0, f.id.Size
 	for want := int64(firstProbe); ; want *= probeStep {
 		want = min(want, size, maxProbe)
-		buf = growTo(buf, have, int(want))
-		n, err := readAt(fd, buf[have:want], int64(have))
+		buf = growTo(buf, have, f.room(int(want)))
+		n, err := s.fill(f, buf[have:], int64(have), int(want)-have, stop)
 		have += n
 		if err != nil {
 			return Header{}, buf, &readError{err}

@@ -2,14 +2,9 @@ package dataset
 
 import (
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// openFlags: a FIFO or a device must not keep the open waiting, and no terminal
-// may become the process's own.
-const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 
 // Identity is what tells a file from a later one at the same path.
 type Identity struct {
@@ -24,105 +19,65 @@ func identityOf(st *unix.Stat_t) Identity {
 	return Identity{Size: st.Size, ModTime: mtimeOf(st)}
 }
 
-// openAt opens a NUL-terminated path. It goes around unix.Openat, which would
-// copy the path to the heap for every file.
-func openAt(dir int, path *byte) (int, error) {
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
-			uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
-		if errno == 0 {
-			return int(fd), nil
-		}
-		if errno != unix.EINTR {
-			return -1, errno
-		}
-	}
-}
-
-// statRegular returns the identity of an open file, if it is a regular one.
-func statRegular(fd int) (Identity, error) {
-	var st unix.Stat_t
-	for {
-		err := unix.Fstat(fd, &st)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return Identity{}, err
-		}
-		break
-	}
-	if !isRegular(&st) {
-		return Identity{}, ErrNotFile
-	}
-	return identityOf(&st), nil
-}
-
-// readAt fills buf from offset, or returns how far it came at the end of file.
-func readAt(fd int, buf []byte, offset int64) (int, error) {
-	n := 0
-	for n < len(buf) {
-		k, err := unix.Pread(fd, buf[n:], offset+int64(n))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return n, err
-		}
-		if k == 0 {
-			break
-		}
-		n += k
-	}
-	return n, nil
-}
-
-// Read reads sample i's whole file into buf if it has the capacity, else into
-// what grow(n) returns (at least n bytes, or less to refuse: [ErrTooLarge]).
-// The bytes returned are the caller's memory, which on an error may hold part of
-// the file. An identity that differs from the index before or after the read is
-// [ErrChanged], a file that is gone [ErrMissing], both in a [FileError].
-// It may be called concurrently, and allocates nothing unless it fails.
+// Read is Load for who never calls a read off and does not ask what was read.
 func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
-	fd, err := openAt(d.fd, d.table.cpath(i))
-	if err != nil {
-		return nil, d.fail(i, err)
-	}
-	data, err := d.readOpen(i, fd, buf, grow)
-	unix.Close(fd)
-	if err != nil {
-		return nil, d.fail(i, err)
-	}
-	return data, nil
+	data, _, err := d.Load(i, buf, grow, nil)
+	return data, err
 }
 
-func (d *Dataset) readOpen(i, fd int, buf []byte, grow func(n int) []byte) ([]byte, error) {
-	now, err := statRegular(fd)
+// Load reads sample i's whole file into buf if it has the capacity, else into what
+// grow(n) returns (at least n bytes, or less to refuse: [ErrTooLarge]), and returns
+// the identity under which it was read.
+//
+// Direct reads want memory at a multiple of 4096 with room for the file's size
+// rounded up to such a multiple, which is what grow is asked for; where a device
+// wants more than 4096 bytes at a time, grow is asked for a multiple of that, and
+// the memory has to be aligned to it. Memory that is not, or has only room for the
+// file, serves too, but the file is then read in the ordinary way.
+//
+// The bytes returned are the caller's memory; what lies behind them up to its
+// capacity, and on an error all of it, may hold anything. An identity that differs
+// from the index before or after the read is [ErrChanged], a file that is gone
+// [ErrMissing]; a read that was still waiting for bandwidth when stop was closed is
+// [ErrStopped]; all in a [FileError], like what the system reports. Load may be
+// called concurrently, and allocates nothing unless it fails.
+func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
+	f, err := d.storage.open(d.fd, d.table.cpath(i))
 	if err != nil {
-		return nil, err
+		return nil, Identity{ModTime: UnknownTime}, d.fail(i, err)
 	}
-	if !d.Same(i, now) {
+	data, err := d.load(i, &f, buf, grow, stop)
+	d.storage.close(&f)
+	if err != nil {
+		return nil, f.id, d.fail(i, err)
+	}
+	return data, f.id, nil
+}
+
+func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, error) {
+	if !d.Same(i, f.id) {
 		return nil, ErrChanged
 	}
-	n := int(now.Size)
-	if cap(buf) < n && grow != nil {
-		buf = grow(n)
+	n := int(f.id.Size)
+	if room := f.room(n); cap(buf) < room && grow != nil {
+		if p := grow(room); cap(p) >= n {
+			buf = p
+		}
 	}
 	if cap(buf) < n {
 		return nil, ErrTooLarge
 	}
-	buf = buf[:n]
-	got, err := readAt(fd, buf, 0)
+	got, err := d.storage.fill(f, buf, 0, n, stop)
 	if err != nil {
 		return nil, err
 	}
-	if after, err := statRegular(fd); err != nil || got < n || after != now {
+	if after, _, err := d.storage.system.stat(f.fd); err != nil || got < n || after != f.id {
 		return nil, ErrChanged
 	}
-	if !d.learn(i, now) {
+	if !d.learn(i, f.id) {
 		return nil, ErrChanged
 	}
-	return buf, nil
+	return buf[:n], nil
 }
 
 // Check returns the identity that sample i's file has now, and [ErrChanged] or

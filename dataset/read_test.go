@@ -13,8 +13,27 @@ import (
 
 func grow(n int) []byte { return make([]byte, n) }
 
-func TestRead(t *testing.T) {
+// eachWay runs a test with files read in every way there is.
+func eachWay(t *testing.T, test func(t *testing.T, how Storage)) {
+	for _, way := range []struct {
+		name string
+		how  Storage
+	}{
+		{"ordinary", Storage{}},
+		{"direct", Storage{Direct: true}},
+		{"direct refused", Storage{Direct: true, system: &fault{align: 0}}},
+		{"direct refused late", Storage{Direct: true, system: &fault{align: 4096, refuse: unix.EINVAL}}},
+		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}},
+	} {
+		t.Run(way.name, func(t *testing.T) { test(t, way.how) })
+	}
+}
+
+func TestRead(t *testing.T) { eachWay(t, testRead) }
+
+func testRead(t *testing.T, how Storage) {
 	p := newPlace(t)
+	p.how = how
 	content := image("jpeg", 10, 20, 1) + strings.Repeat("x", 100_000)
 	p.write("a.jpg", content)
 	p.write("b.jpg", "")
@@ -32,7 +51,7 @@ func TestRead(t *testing.T) {
 	}{
 		{"no buffer", 0, nil, counted, 1, content},
 		{"too small", 0, make([]byte, 10), counted, 1, content},
-		{"capacity counts", 0, make([]byte, 0, len(content)), counted, 0, content},
+		{"capacity counts", 0, make([]byte, 0, len(content)+minUnit), counted, 0, content},
 		{"too large", 0, make([]byte, 2*len(content)), counted, 0, content},
 		{"empty file", 1, nil, counted, 0, ""},
 		{"through a link", 2, nil, counted, 1, content},
@@ -43,14 +62,16 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %d bytes, grown %d times, error %v", c.name, len(got), grown, err)
 		}
 	}
-	for name, refuse := range map[string]func(int) []byte{"nil": nil, "short": func(n int) []byte { return make([]byte, n-1) }} {
+	for name, refuse := range map[string]func(int) []byte{"nil": nil, "short": func(int) []byte { return make([]byte, len(content)-1) }} {
 		if _, err := d.Read(0, nil, refuse); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("grow that refuses (%s): %v", name, err)
 		}
 	}
 }
 
-func TestChangedFiles(t *testing.T) {
+func TestChangedFiles(t *testing.T) { eachWay(t, testChangedFiles) }
+
+func testChangedFiles(t *testing.T, how Storage) {
 	content := image("jpeg", 10, 20, 1)
 	for _, c := range []struct {
 		name   string
@@ -74,6 +95,7 @@ func TestChangedFiles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPlace(t)
+			p.how = how
 			p.write("a/1.jpg", content)
 			p.settle()
 			d := p.open("")
@@ -101,8 +123,11 @@ func TestChangedFiles(t *testing.T) {
 }
 
 // TestReadsOfAChangingFile: a reader gets one version or an error, never a mix.
-func TestReadsOfAChangingFile(t *testing.T) {
+func TestReadsOfAChangingFile(t *testing.T) { eachWay(t, testReadsOfAChangingFile) }
+
+func testReadsOfAChangingFile(t *testing.T, how Storage) {
 	p := newPlace(t)
+	p.how = how
 	content := image("jpeg", 10, 20, 1) + strings.Repeat("a", 300_000)
 	p.write("1.jpg", content)
 	p.settle()
@@ -132,11 +157,17 @@ func TestReadsOfAChangingFile(t *testing.T) {
 	writer.Wait()
 }
 
-func TestReadAllocatesNothing(t *testing.T) {
+func TestReadAllocatesNothing(t *testing.T) { eachWay(t, testReadAllocatesNothing) }
+
+func testReadAllocatesNothing(t *testing.T, how Storage) {
+	if how.system != nil {
+		t.Skip("SKIPPED: the test's own file system allocates")
+	}
 	p := newPlace(t)
+	p.how = how
 	p.images("some class/with a rather long name.jpg")
 	d := p.open("")
-	buf := make([]byte, 1000)
+	buf := make([]byte, 8192)
 	n := testing.AllocsPerRun(100, func() {
 		if _, err := d.Read(0, buf, nil); err != nil {
 			t.Fatal(err)
@@ -206,15 +237,26 @@ func TestAccept(t *testing.T) {
 	readers.Wait()
 }
 
+// BenchmarkRead reads one file of 100 KB again and again: out of the page cache, from
+// the disk, and from the disk through the page cache.
 func BenchmarkRead(b *testing.B) {
-	p := newPlace(b)
-	p.write("1.jpg", image("jpeg", 10, 20, 1)+strings.Repeat("x", 100_000))
-	d := p.open("")
-	buf := make([]byte, 200_000)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := d.Read(0, buf, nil); err != nil {
-			b.Fatal(err)
-		}
+	for _, way := range []struct {
+		name string
+		how  Storage
+	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: &fault{align: 0}}}} {
+		b.Run(way.name, func(b *testing.B) {
+			p := newPlace(b)
+			p.how = way.how
+			p.write("1.jpg", pattern(100_000))
+			d := p.open("")
+			buf := pages(200_000, minUnit)
+			b.SetBytes(100_000)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.Read(0, buf, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

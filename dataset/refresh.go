@@ -49,7 +49,8 @@ func (f *rowFinder) build() {
 
 // reuse takes row i from the earlier table if its file is still the same one.
 // A row whose header came from a manifest has no identity there and is not the
-// file's own word, so it is never taken.
+// file's own word, so it is never taken; nor is one that is not what the manifest
+// says now.
 func (w *scanWorker) reuse(i int) bool {
 	if w.previous == nil {
 		return false
@@ -61,7 +62,7 @@ func (w *scanWorker) reuse(i int) bool {
 	w.shift = from - i
 	old := w.previous.table
 	was, known := old.identity(from)
-	if !known {
+	if !known || !w.asPromised(i, old, from) {
 		return false
 	}
 	st, err := statFrom(w.dir, w.table.path(i))
@@ -69,6 +70,14 @@ func (w *scanWorker) reuse(i int) bool {
 		return false
 	}
 	return w.copyRow(i, old, from)
+}
+
+func (w *scanWorker) asPromised(i int, old *store, from int) bool {
+	said, given := w.table.promise(i)
+	if !given {
+		return old.problem(from) == "" || old.heights[from] == 0 && old.widths[from] == 0
+	}
+	return old.problem(from) == "" && said.holds(Header{Height: int(old.heights[from]), Width: int(old.widths[from])})
 }
 
 func (w *scanWorker) copyRow(i int, old *store, from int) bool {

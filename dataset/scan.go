@@ -1,13 +1,14 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // scanChunk is how many rows a worker takes at a time: enough that taking them
@@ -17,6 +18,7 @@ const scanChunk = 64
 // scanner reads the headers of given rows of a table.
 type scanner struct {
 	dir      int // the root's descriptor
+	storage  *storage
 	table    *store
 	previous *rowFinder // nil: no earlier index
 	prober   Prober
@@ -55,7 +57,7 @@ func (s *scanner) run(ctx context.Context, rows []uint32) error {
 }
 
 func (s *scanner) work(ctx context.Context) error {
-	w := &scanWorker{scanner: s, formats: map[string]uint8{}}
+	w := &scanWorker{scanner: s, stop: ctx.Done(), formats: map[string]uint8{}}
 	for {
 		rows := s.take()
 		if len(rows) == 0 {
@@ -67,7 +69,7 @@ func (s *scanner) work(ctx context.Context) error {
 				return err
 			}
 			if err := w.row(int(row)); err != nil {
-				return err
+				return cmp.Or(ctx.Err(), err)
 			}
 		}
 		s.advance(int64(len(rows)))
@@ -104,6 +106,7 @@ func (s *scanner) finish(w *scanWorker) {
 // scanWorker is one goroutine's part of a scan.
 type scanWorker struct {
 	*scanner
+	stop    <-chan struct{}
 	buf     []byte
 	formats map[string]uint8
 	shift   int // where the last row that was found in the previous table lay, relative to its own
@@ -119,25 +122,23 @@ func (w *scanWorker) row(i int) error {
 		return nil
 	}
 	w.scanned++
-	fd, err := openAt(w.dir, w.table.cpath(i))
+	f, err := w.storage.open(w.dir, w.table.cpath(i))
 	if err != nil {
 		w.found.add(uint32(i), reason(err))
 		return nil
 	}
-	defer unix.Close(fd)
-	id, err := statRegular(fd)
-	if err != nil {
-		w.found.add(uint32(i), reason(err))
-		return nil
-	}
+	defer w.storage.close(&f)
 	var h Header
-	h, w.buf, err = probe(fd, id.Size, w.prober, w.buf)
+	h, w.buf, err = w.storage.probe(&f, w.prober, w.buf, w.stop)
 	if len(w.buf) > keepProbe {
 		w.buf = nil
 	}
+	if errors.Is(err, ErrStopped) {
+		return err
+	}
 	var failed *readError
 	if !errors.As(err, &failed) {
-		w.table.setIdentity(i, id)
+		w.table.setIdentity(i, f.id)
 	}
 	if err != nil {
 		w.found.add(uint32(i), reason(err))
@@ -146,18 +147,22 @@ func (w *scanWorker) row(i int) error {
 	return w.set(i, h)
 }
 
-// set fills in a header.
+// set fills in a header, unless it is not what a manifest said.
 func (w *scanWorker) set(i int, h Header) error {
-	format, err := w.format(h.Format)
-	if err != nil {
-		return err
-	}
-	t := w.table
 	if h.Orientation < 1 || h.Orientation > 8 {
 		h.Orientation = 1
 	}
 	if h.Orientation >= 5 {
 		h.Height, h.Width = h.Width, h.Height
+	}
+	t := w.table
+	if said, given := t.promise(i); given && !said.holds(h) {
+		w.found.add(uint32(i), fmt.Sprintf("is %dx%d, but the manifest says %s", h.Height, h.Width, said))
+		return nil
+	}
+	format, err := w.format(h.Format)
+	if err != nil {
+		return err
 	}
 	t.heights[i], t.widths[i] = int32(h.Height), int32(h.Width)
 	t.orients[i], t.formats[i] = h.Orientation, format

@@ -43,7 +43,9 @@ func TestScan(t *testing.T) {
 	}
 }
 
-func TestProbeReadsNoMoreThanNeeded(t *testing.T) {
+func TestProbeReadsNoMoreThanNeeded(t *testing.T) { eachWay(t, testProbeReadsNoMoreThanNeeded) }
+
+func testProbeReadsNoMoreThanNeeded(t *testing.T, how Storage) {
 	tail := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
 		need, calls, bytes int
@@ -54,6 +56,7 @@ func TestProbeReadsNoMoreThanNeeded(t *testing.T) {
 		{100_000, 3, 21 * firstProbe},
 	} {
 		p := newPlace(t)
+		p.how = how
 		p.write("a.jpg", fmt.Sprintf("img jpeg 1 2 1 %d\n", c.need)+tail)
 		d := p.open("")
 		if d.Problem(0) != "" || p.probes() != c.calls || int(p.c.bytes.Load()) != c.bytes {
@@ -63,6 +66,7 @@ func TestProbeReadsNoMoreThanNeeded(t *testing.T) {
 	// A prober that never has enough sees the whole of a small file, and is asked
 	// no more.
 	p := newPlace(t)
+	p.how = how
 	p.write("a.jpg", strings.Repeat("x", 3*firstProbe))
 	if d := p.open(""); d.Problem(0) != "no image" || p.probes() != 2 {
 		t.Errorf("problem %q", d.Problem(0))
@@ -97,8 +101,11 @@ func TestProberResults(t *testing.T) {
 	}
 }
 
-func TestUnreadableFiles(t *testing.T) {
+func TestUnreadableFiles(t *testing.T) { eachWay(t, testUnreadableFiles) }
+
+func testUnreadableFiles(t *testing.T, how Storage) {
 	p := newPlace(t)
+	p.how = how
 	p.images("c/ok.jpg")
 	p.write("c/empty.jpg", "")
 	p.write("c/rubbish.jpg", "rubbish")

@@ -1,0 +1,119 @@
+package cache
+
+// Room is how much of its limit a cache has for samples, each of which takes Cost
+// of its size; 0 where the limit is too low for any cache.
+func Room(p Policy, limit, samples int64) int64 {
+	if p == None || limit <= 0 {
+		return 0
+	}
+	partial := int64(systemPage) + pageMeta // a page of which not all crumbs are used
+	return max(0, limit-fixedBytes(p, limit, samples)-partial)
+}
+
+// Cost is what a sample of size bytes takes of a cache's Room.
+func Cost(p Policy, size int64) int64 {
+	perSample := int64(entryBytes)
+	if p == TinyLFU {
+		perSample += lfuPerSample
+	}
+	return cost(size, systemPage) + perSample
+}
+
+// cost is what a sample takes in an arena.
+func cost(size int64, page int) int64 {
+	pages, crumbs := shape(size, page)
+	whole := int64(page) + pageMeta
+	return pages*whole + (int64(crumbs)*whole+crumbsPerPage-1)/crumbsPerPage
+}
+
+func (c *Cache) cost(size int64) int64 { return cost(size, c.arena.page) + c.perSample }
+
+// mostSamples is how many samples a cache can hold at most.
+func mostSamples(limit, samples int64) int64 {
+	smallest := int64(systemPage/crumbsPerPage + entryBytes)
+	return max(1, min(samples, limit/smallest))
+}
+
+// fixedBytes is what a cache takes before it holds anything: its hash table, the
+// first page of each region, and what ristretto keeps.
+func fixedBytes(p Policy, limit, samples int64) int64 {
+	const regions = 7
+	n := mostSamples(limit, samples)
+	fixed := roundUp(4*bucketsFor(n), int64(systemPage)) + regions*int64(systemPage)
+	if p == TinyLFU {
+		fixed += lfuFixed(n)
+	}
+	return fixed
+}
+
+// charge asks the limit and the budget for n bytes more, or gives some back when n
+// is negative. c.mu is held, or nobody else knows c.
+func (c *Cache) charge(n int64) bool {
+	switch {
+	case n > 0 && (c.charged+n > c.limit || !c.budget.Reserve(n)):
+		return false
+	case n < 0:
+		c.budget.Release(-n)
+	}
+	c.charged += n
+	c.meter.peak = max(c.meter.peak, c.charged)
+	return true
+}
+
+// pageCost is what a page of memory is charged.
+func (c *Cache) pageCost() int64 { return int64(c.arena.page) + pageMeta }
+
+// place takes an entry and a chain for a sample, if there is memory or if more may
+// be had; else it returns 0. c.mu is held.
+func (c *Cache) place(size int64) uint32 {
+	if c.closed {
+		return 0
+	}
+	short, possible := c.arena.short(size)
+	if !possible {
+		return 0
+	}
+	more := int64(short) * c.pageCost()
+	if !c.table.spare() {
+		if !c.table.room() {
+			return 0
+		}
+		more += c.perSample
+	}
+	if !c.charge(more) {
+		return 0
+	}
+	if err := c.arena.warmUp(short); err != nil {
+		c.charge(-more)
+		return 0
+	}
+	n := c.table.take()
+	c.table.entries[n].chain = c.arena.take(size)
+	return n
+}
+
+// publish makes an entry that was placed and written the sample's. c.mu is held.
+func (c *Cache) publish(n, id uint32, s Stamp, waits int) {
+	e := &c.table.entries[n]
+	e.id, e.stamp, e.waits = id, s, int32(waits)
+	c.table.insert(n)
+	c.held += s.Size
+	c.costs += c.cost(s.Size)
+}
+
+// evict makes a sample leave: at once, or when its last reader is done. c.mu is held.
+func (c *Cache) evict(n uint32) {
+	size := c.table.entries[n].stamp.Size
+	c.held -= size
+	c.costs -= c.cost(size)
+	c.table.remove(n)
+	if c.table.entries[n].readers == 0 {
+		c.release(n)
+	}
+}
+
+// release gives back what an entry that is not held has taken. c.mu is held.
+func (c *Cache) release(n uint32) {
+	c.arena.release(c.table.entries[n].chain)
+	c.table.release(n)
+}

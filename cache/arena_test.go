@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+func TestEntrySize(t *testing.T) {
+	if n := unsafe.Sizeof(entry{}); n != entryBytes {
+		t.Errorf("an entry takes %d bytes, not %d", n, entryBytes)
+	}
+}
+
+// TestShape: a sample fits its pages and crumbs, and no less would do.
+func TestShape(t *testing.T) {
+	for _, page := range []int{4096, 16384, 65536} {
+		crumb := page/crumbsPerPage - crumbLink
+		for size := int64(0); size <= int64(3*page); size++ {
+			pages, crumbs := shape(size, page)
+			if crumbs < 0 || crumbs >= crumbsPerPage {
+				t.Fatalf("%d bytes in pages of %d: %d crumbs", size, page, crumbs)
+			}
+			if room := pages*int64(page) + int64(crumbs*crumb); room < size {
+				t.Fatalf("%d bytes in pages of %d: room for %d", size, page, room)
+			}
+			if crumbs > 0 && pages*int64(page)+int64((crumbs-1)*crumb) >= size {
+				t.Fatalf("%d bytes in pages of %d: %d pages and %d crumbs are too many", size, page, pages, crumbs)
+			}
+			if crumbs == 0 && size > 0 && (pages-1)*int64(page)+int64((crumbsPerPage-1)*crumb) >= size {
+				t.Fatalf("%d bytes in pages of %d: %d pages are too many", size, page, pages)
+			}
+		}
+	}
+}
+
+// TestArena takes and releases at random and compares every chain with what was
+// written to it.
+func TestArena(t *testing.T) {
+	for _, page := range []int{4096, 16384} {
+		a, err := newArena(300, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		type taken struct {
+			chain
+			id   int64
+			size int64
+		}
+		rng := rand.New(rand.NewPCG(1, uint64(page)))
+		var all []taken
+		refused := 0
+		for id := range int64(2000) {
+			size := rng.Int64N(int64(page) / 2)
+			if rng.IntN(3) == 0 {
+				size = rng.Int64N(int64(20 * page))
+			}
+			s := Stamp{Size: size}
+			short, possible := a.short(size)
+			if possible {
+				if err := a.warmUp(short); err != nil {
+					t.Fatal(err)
+				}
+				c := a.take(size)
+				a.write(c, content(id, s))
+				all = append(all, taken{c, id, size})
+			} else {
+				refused++
+			}
+			for !possible && len(all) > 0 || len(all) > 0 && rng.IntN(3) == 0 {
+				possible = true
+				k := rng.IntN(len(all))
+				x := all[k]
+				got := make([]byte, x.size)
+				a.read(x.chain, got)
+				if at := verify(got, x.id, Stamp{Size: x.size}); at >= 0 {
+					t.Fatalf("sample %d of %d bytes is wrong from byte %d on", x.id, x.size, at)
+				}
+				a.release(x.chain)
+				all[k] = all[len(all)-1]
+				all = all[:len(all)-1]
+			}
+			if rng.IntN(50) == 0 {
+				cold, warm := a.forget(a.detach(rng.IntN(100), nil))
+				a.attach(cold, warm)
+			}
+		}
+		if refused == 0 || a.nCold == 0 && a.fresh <= a.last {
+			t.Error("the arena was never full")
+		}
+		for _, x := range all {
+			a.release(x.chain)
+		}
+		if a.nWarm+a.nCold != a.fresh-1 || a.nFree != 0 || a.crumbs != 0 {
+			t.Errorf("%d warm and %d cold pages of %d, %d free crumbs, when nothing is taken", a.nWarm, a.nCold, a.fresh-1, a.nFree)
+		}
+	}
+}
+
+// TestForgottenPagesAreZero: memory that went back is fresh memory.
+func TestForgottenPagesAreZero(t *testing.T) {
+	a, err := newArena(8, systemPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	if err := a.warmUp(8); err != nil {
+		t.Fatal(err)
+	}
+	c := a.take(int64(8 * systemPage))
+	a.write(c, content(1, Stamp{Size: int64(8 * systemPage)}))
+	a.release(c)
+	cold, warm := a.forget(a.detach(3, nil))
+	if len(cold) != 3 || len(warm) != 0 {
+		t.Fatalf("%d pages went back, %d did not", len(cold), len(warm))
+	}
+	for _, p := range cold {
+		for _, b := range a.bytesOf(p) {
+			if b != 0 {
+				t.Fatalf("page %d still holds something", p)
+			}
+		}
+	}
+	a.attach(cold, warm)
+	if n, possible := a.short(int64(8 * systemPage)); n != 3 || !possible {
+		t.Errorf("%d pages are without memory", n)
+	}
+}

@@ -1,0 +1,355 @@
+package cache
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// unequal are sizes from nothing to a quarter of a megabyte, most of them small.
+func unequal(n int, seed uint64) source {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	s := source{}
+	for range n {
+		s.sizes = append(s.sizes, int(math.Exp(rng.Float64()*math.Log(256<<10)))-1)
+	}
+	return s
+}
+
+func equal(n, size int) source {
+	s := source{sizes: make([]int, n)}
+	for i := range s.sizes {
+		s.sizes[i] = size
+	}
+	return s
+}
+
+func TestOptions(t *testing.T) {
+	plan := planFunc(func(int, int64) bool { return true })
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Policy: TinyLFU + 1, Limit: 1 << 20, Samples: 1}, "policy"},
+		{Options{Policy: Static, Limit: -1, Samples: 1}, "-1"},
+		{Options{Policy: Static, Limit: maxLimit + 1, Samples: 1}, "limit"},
+		{Options{Policy: Static, Limit: 1 << 20}, "samples"},
+		{Options{Policy: Static, Limit: 1 << 20, Samples: 1 << 31}, "samples"},
+		{Options{Policy: Constant, Limit: 1 << 20, Samples: 1}, "plan"},
+		{Options{Policy: Static, Limit: 1000, Samples: 1}, ErrNoMemory.Error()},
+		{Options{Policy: Static, Limit: 1 << 20, Samples: 1, Budget: newAccount(1000)}, ErrNoMemory.Error()},
+		{Options{Policy: Constant, Limit: 1 << 20, Samples: 1, Plan: plan}, ""},
+		{Options{Policy: TinyLFU, Limit: 8 << 20, Samples: 1000}, ""},
+		{Options{Policy: Static, Limit: 1 << 40, Samples: math.MaxInt32}, ""},
+	} {
+		cache, err := New(c.o)
+		if c.want == "" && err == nil && cache != nil {
+			cache.Close()
+		} else if c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v", c.o, err)
+		}
+	}
+	for _, p := range []Policy{None, Constant, Static, TinyLFU} {
+		if q, err := ParsePolicy(p.String()); err != nil || q != p {
+			t.Errorf("%s: %v, %v", p, q, err)
+		}
+	}
+	if _, err := ParsePolicy("lru"); err == nil || !strings.Contains(err.Error(), `"lru"`) {
+		t.Errorf("lru: %v", err)
+	}
+}
+
+// TestNone: a nil cache is one that keeps nothing.
+func TestNone(t *testing.T) {
+	for _, o := range []Options{{Policy: None, Limit: 1 << 30, Samples: 5}, {Policy: Static, Samples: 5}} {
+		c := open(t, o)
+		if c != nil {
+			t.Fatalf("%+v: not nil", o)
+		}
+		for epoch := range 2 {
+			if read(t, c, epoch, 3, Stamp{Size: 10}) {
+				t.Error("a hit")
+			}
+		}
+		if _, ok := c.Peek(3, Stamp{Size: 10}, nil, nil); ok || c.Holds(3) || c.Trim(1000) != 0 || c.Stats().Reserved != 0 {
+			t.Error("it holds something")
+		}
+		c.Drop(3)
+	}
+}
+
+// TestEveryPolicyServesWhatWasPut over sizes from nothing to more than fits.
+func TestEveryPolicyServesWhatWasPut(t *testing.T) {
+	src := unequal(300, 1)
+	src.sizes = append(src.sizes, 0, 1, systemPage, systemPage+1, 1<<20, 5<<20)
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		t.Run(p.String(), func(t *testing.T) {
+			budget := newAccount(1 << 40)
+			c := open(t, Options{
+				Policy: p, Limit: 4 << 20, Samples: int64(len(src.sizes)), Budget: budget,
+				Plan: planFunc(func(epoch int, id int64) bool { return (int64(epoch)+id)%3 > 0 }),
+			})
+			hits, rng := 0, rand.New(rand.NewPCG(3, 3))
+			for epoch := range 4 {
+				for _, id := range rng.Perm(len(src.sizes)) {
+					if read(t, c, epoch, int64(id), src.stamp(int64(id))) {
+						hits++
+					}
+				}
+				mustCheck(t, c)
+			}
+			if hits == 0 {
+				t.Error("never a hit")
+			}
+			s := c.Stats()
+			if s.Reserved > s.Limit || s.Reserved != budget.used.Load() || s.MaxReserved < s.Reserved || s.Real > s.Reserved {
+				t.Errorf("%+v, %d charged", s, budget.used.Load())
+			}
+			total := int64(0)
+			for _, e := range s.Epochs {
+				if e.Hits+e.Misses != int64(len(src.sizes)) {
+					t.Errorf("%+v", e)
+				}
+				total += e.Hits
+			}
+			if total != int64(hits) {
+				t.Errorf("%d hits, counted %d", hits, total)
+			}
+			for id := range src.sizes {
+				c.Drop(int64(id))
+			}
+			mustCheck(t, c)
+			if s := c.Stats(); s.Samples != 0 || s.Real != 0 {
+				t.Errorf("%+v when everything was dropped", s)
+			}
+			c.Close()
+			if n := budget.used.Load(); n != 0 {
+				t.Errorf("%d bytes are still charged", n)
+			}
+			if read(t, c, 0, 1, src.stamp(1)) || len(c.Stats().Epochs) != 4 {
+				t.Error("after Close")
+			}
+		})
+	}
+}
+
+// TestConstantFollowsThePlan: what is found is exactly what the plan kept.
+func TestConstantFollowsThePlan(t *testing.T) {
+	const n = 500
+	src := equal(n, 1000)
+	keep := func(epoch int, id int64) bool { return rand.New(rand.NewPCG(uint64(epoch), uint64(id))).IntN(10) < 3 }
+	c := open(t, Options{Policy: Constant, Limit: 4 << 20, Samples: n, Plan: planFunc(keep)})
+	for epoch := range 5 {
+		want := EpochStats{Epoch: epoch}
+		for _, id := range rand.New(rand.NewPCG(uint64(epoch), 0)).Perm(n) {
+			hit := read(t, c, epoch, int64(id), src.stamp(int64(id)))
+			if wanted := epoch > 0 && keep(epoch-1, int64(id)); hit != wanted {
+				t.Fatalf("epoch %d, sample %d: hit %t, planned %t", epoch, id, hit, wanted)
+			}
+			if hit {
+				want.Hits++
+			} else {
+				want.Misses++
+			}
+			if keep(epoch, int64(id)) {
+				want.Kept++
+				want.KeptBytes += 1000
+			}
+			if held := c.Holds(int64(id)); held != keep(epoch, int64(id)) {
+				t.Fatalf("epoch %d, sample %d: held %t", epoch, id, held)
+			}
+		}
+		s := c.Stats()
+		if s.Epochs[epoch] != want || s.Samples != want.Kept {
+			t.Errorf("%+v, want %+v; %d samples", s.Epochs[epoch], want, s.Samples)
+		}
+		mustCheck(t, c)
+	}
+}
+
+// TestEpochsOverlap: one reader is an epoch ahead of the other. Each finds what
+// the plan kept for it of what was read before; and when they go in step again,
+// what was kept for nobody, since its reader had been there before, soon leaves.
+func TestEpochsOverlap(t *testing.T) {
+	const n = 300
+	src := equal(n, 700)
+	keep := func(epoch int, id int64) bool { return rand.New(rand.NewPCG(uint64(epoch), uint64(id))).IntN(2) < 1 }
+	c := open(t, Options{Policy: Constant, Limit: 4 << 20, Samples: n, Plan: planFunc(keep)})
+	shard := func(epoch int, id int64) int { return int(id+int64(epoch)*7) % 2 }
+	readShard := func(s, epoch int, each func(id int64, hit bool)) {
+		for id := range int64(n) {
+			if shard(epoch, id) == s {
+				each(id, read(t, c, epoch, id, src.stamp(id)))
+			}
+		}
+	}
+	readShard(0, 0, func(int64, bool) {})
+	for epoch := range 5 { // shard 0 begins the next epoch before shard 1 begins this one
+		readShard(0, epoch+1, func(id int64, hit bool) {
+			if shard(epoch, id) == 0 && keep(epoch, id) && !hit {
+				t.Fatalf("epoch %d, sample %d: kept in the epoch before, and lost", epoch+1, id)
+			}
+		})
+		readShard(1, epoch, func(id int64, hit bool) {
+			if epoch > 0 && keep(epoch-1, id) && !hit {
+				t.Fatalf("epoch %d, sample %d: kept for the reader behind, and lost", epoch, id)
+			}
+		})
+		mustCheck(t, c)
+	}
+	readShard(1, 5, func(int64, bool) {})
+	for epoch := 6; epoch < 10; epoch++ {
+		for id := range int64(n) {
+			hit := read(t, c, epoch, id, src.stamp(id))
+			if planned := keep(epoch-1, id); hit != planned && (planned || epoch > 7) {
+				t.Fatalf("epoch %d, sample %d: hit %t, planned %t", epoch, id, hit, planned)
+			}
+		}
+		mustCheck(t, c)
+	}
+	for _, e := range c.Stats().Epochs {
+		if e.NotKept != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// TestJumps: what waits for epochs that nobody will read soon gives way when room
+// is wanted, and only then.
+func TestJumps(t *testing.T) {
+	const n, size = 200, 10_000
+	src := equal(n, size)
+	half := Room(Constant, 1<<20, n) / Cost(Constant, size)
+	low := func(epoch int) int64 { return half * int64(epoch%2) } // the first sample that an epoch keeps
+	c := open(t, Options{
+		Policy: Constant, Limit: 1 << 20, Samples: n,
+		Plan: planFunc(func(epoch int, id int64) bool { return id >= low(epoch) && id < low(epoch)+half }),
+	})
+	epoch := func(e int) {
+		for i := range half { // one leaves, one comes
+			read(t, c, e, low(e+1)+i, src.stamp(low(e+1)+i))
+			read(t, c, e, low(e)+i, src.stamp(low(e)+i))
+		}
+		mustCheck(t, c)
+	}
+	last := func() EpochStats {
+		all := c.Stats().Epochs
+		return all[len(all)-1]
+	}
+	want := func(what string, e, hits, kept, notKept int64) {
+		t.Helper()
+		if s := last(); s != (EpochStats{int(e), hits, 2*half - hits, kept, kept * size, notKept}) {
+			t.Errorf("%s: %+v; %d fit", what, s, half)
+		}
+	}
+	epoch(0)
+	want("first", 0, 0, half, 0)
+	epoch(1)
+	want("next", 1, half, half, 0)
+	epoch(12) // keeps the samples that wait for epoch 2: they are taken as they are
+	want("far ahead", 12, half, half, 0)
+	epoch(13)
+	want("one further", 13, half, half, 0)
+	epoch(3) // the other way; those that wait for epoch 14 are the same again
+	want("back", 3, half, half, 0)
+	for i := range half { // epoch 5 keeps others, for which there is no room
+		read(t, c, 4, low(4)+i, src.stamp(low(4)+i))
+	}
+	if s := last(); s.Epoch != 4 || s.NotKept != half || s.Kept != 0 {
+		t.Errorf("near epochs take each other's room: %+v", s)
+	}
+	for i := range half { // they do not wait for anything near epoch 8
+		read(t, c, 8, low(8)+i, src.stamp(low(8)+i))
+	}
+	if s := last(); s.Epoch != 8 || s.NotKept != 0 || s.Kept != half {
+		t.Errorf("far epochs do not give way: %+v", s)
+	}
+	mustCheck(t, c)
+}
+
+func TestStaticKeepsWhatCameFirst(t *testing.T) {
+	const n, size = 300, 9000
+	src := equal(n, size)
+	fit := Room(Static, 1<<20, n) / Cost(Static, size)
+	c := open(t, Options{Policy: Static, Limit: 1 << 20, Samples: n})
+	order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+	for _, id := range order {
+		read(t, c, 0, int64(id), src.stamp(int64(id)))
+	}
+	held := c.Stats().Samples
+	if held < fit || held > fit+2 {
+		t.Errorf("%d samples are held, %d should fit", held, fit)
+	}
+	for epoch := 1; epoch < 4; epoch++ {
+		hits := int64(0)
+		for k, id := range order {
+			hit := read(t, c, epoch, int64(id), src.stamp(int64(id)))
+			if hit != (int64(k) < held) {
+				t.Fatalf("epoch %d: sample %d, read as number %d, hit %t", epoch, id, k, hit)
+			}
+			if hit {
+				hits++
+			}
+		}
+		want := EpochStats{Epoch: epoch, Hits: hits, Misses: n - hits, Kept: hits, KeptBytes: hits * size, NotKept: n - hits}
+		if s := c.Stats().Epochs[epoch]; s != want {
+			t.Errorf("%+v, want %+v", s, want)
+		}
+	}
+}
+
+// TestTooLarge: a sample larger than the cache is not kept, counted, and nothing
+// leaves for it.
+func TestTooLarge(t *testing.T) {
+	src := source{sizes: []int{100_000, 3 << 20, 100_000}}
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		c := open(t, Options{Policy: p, Limit: 2 << 20, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
+		for _, epoch := range []int{0, 1, 50} {
+			for id := range int64(3) {
+				if hit := read(t, c, epoch, id, src.stamp(id)); hit != (epoch > 0 && id != 1) {
+					t.Errorf("%s: epoch %d, sample %d: hit %t", p, epoch, id, hit)
+				}
+			}
+			mustCheck(t, c)
+		}
+		for _, s := range c.Stats().Epochs {
+			if s.NotKept != 1 || s.Kept != 2 || s.KeptBytes != 200_000 {
+				t.Errorf("%s: %+v", p, s)
+			}
+		}
+		if s := c.Stats(); s.MaxReal != 100_000 || s.Real != 200_000 || s.Samples != 2 {
+			t.Errorf("%s: %+v", p, s)
+		}
+	}
+}
+
+// TestChangedFile: a sample is served under its stamp only.
+func TestChangedFile(t *testing.T) {
+	was := Stamp{Size: 5000, ModTime: 1}
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		for name, now := range map[string]Stamp{"touched": {5000, 2}, "shorter": {4000, 1}, "longer": {60_000, 3}} {
+			c := open(t, Options{Policy: p, Limit: 2 << 20, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
+			read(t, c, 0, 2, was)
+			if !c.Holds(2) || !read(t, c, 1, 2, was) {
+				t.Fatal("not kept")
+			}
+			if read(t, c, 1, 2, now) {
+				t.Errorf("%s, %s: an old version was served", p, name)
+			}
+			if !read(t, c, 2, 2, now) || read(t, c, 2, 2, was) {
+				t.Errorf("%s, %s: not the new version", p, name)
+			}
+			mustCheck(t, c)
+			// A sample that nobody asked for before it was put again.
+			c.Put(3, 2, now, content(2, now))
+			if got, ok := c.Peek(2, now, nil, func(n int) []byte { return make([]byte, n) }); !ok || verify(got, 2, now) >= 0 {
+				t.Errorf("%s, %s: put over an old version", p, name)
+			}
+			if _, ok := c.Peek(2, was, nil, func(n int) []byte { return make([]byte, n) }); ok || c.Holds(2) {
+				t.Errorf("%s, %s: Peek left another version", p, name)
+			}
+			mustCheck(t, c)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package cache
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestConcurrentUse lets many readers go through epochs at once, beside others who
+// drop, trim, replace and peek. Whatever is served is whole and of its stamp, the
+// limit is never passed, and nothing is lost at the end.
+func TestConcurrentUse(t *testing.T) {
+	const readers, epochs, reads = 8, 4, 150
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		t.Run(p.String(), func(t *testing.T) {
+			src := unequal(250, 21)
+			budget := newAccount(2 << 20)
+			c := open(t, Options{
+				Policy: p, Limit: 3 << 20, Samples: int64(len(src.sizes)), Budget: budget,
+				Plan: planFunc(func(epoch int, id int64) bool { return (int64(epoch)*3+id)%5 > 1 }),
+			})
+			var versions [250]atomic.Int64
+			stamp := func(id int64) Stamp {
+				s := src.stamp(id)
+				s.ModTime += versions[id].Load()
+				return s
+			}
+			var group sync.WaitGroup
+			stop := make(chan struct{})
+			disturb := func(f func(rng *rand.Rand)) {
+				group.Go(func() {
+					rng := rand.New(rand.NewPCG(5, 5))
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+							f(rng)
+						}
+					}
+				})
+			}
+			disturb(func(rng *rand.Rand) {
+				c.Drop(rng.Int64N(250))
+				versions[rng.IntN(250)].Add(1000)
+			})
+			disturb(func(rng *rand.Rand) { c.Trim(rng.Int64N(64 << 10)) })
+			disturb(func(rng *rand.Rand) {
+				id := rng.Int64N(250)
+				s := stamp(id)
+				if got, ok := c.Peek(id, s, make([]byte, s.Size), nil); ok && verify(got, id, s) >= 0 {
+					t.Error("a peek at bytes of another sample")
+				}
+				if s := c.Stats(); s.Reserved > s.Limit || budget.used.Load() > budget.limit.Load() {
+					t.Errorf("%+v", s)
+				}
+			})
+			var readersGroup sync.WaitGroup
+			for r := range readers {
+				readersGroup.Go(func() {
+					rng := rand.New(rand.NewPCG(uint64(r), 1))
+					buf := make([]byte, 1<<20)
+					for epoch := range epochs {
+						for range reads {
+							id := rng.Int64N(250)
+							s := stamp(id)
+							got, hit := c.Get(epoch, id, s, buf, nil)
+							if !hit {
+								c.Put(epoch, id, s, content(id, s))
+							} else if int64(len(got)) != s.Size || verify(got, id, s) >= 0 {
+								t.Errorf("sample %d is wrong from byte %d on", id, verify(got, id, s))
+							}
+						}
+					}
+				})
+			}
+			readersGroup.Wait()
+			close(stop)
+			group.Wait()
+			mustCheck(t, c)
+			var total EpochStats
+			for _, e := range c.Stats().Epochs {
+				total.Hits += e.Hits
+				total.Misses += e.Misses
+			}
+			if total.Hits+total.Misses != readers*epochs*reads || total.Hits == 0 || total.Misses == 0 {
+				t.Errorf("%+v of %d", total, readers*epochs*reads)
+			}
+			c.Close()
+			if n := budget.used.Load(); n != 0 {
+				t.Errorf("%d bytes are still charged", n)
+			}
+		})
+	}
+}
+
+// TestPagesAreNotReusedUnderAReader: a sample that has to leave while it is copied
+// keeps its memory until then.
+func TestPagesAreNotReusedUnderAReader(t *testing.T) {
+	src := equal(3, 100_000)
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		limit := fixedBytes(p, 1<<30, 3) + 3*Cost(p, 100_000)/2
+		c := open(t, Options{Policy: p, Limit: limit, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
+		s := src.stamp(0)
+		c.Put(0, 0, s, content(0, s))
+		if !c.Holds(0) {
+			t.Fatalf("%s: not kept", p)
+		}
+		got, ok := c.Get(1, 0, s, nil, func(n int) []byte { // while the sample is being read
+			c.Drop(0)
+			if c.Holds(0) || c.Trim(1<<20) > 10*int64(systemPage) {
+				t.Errorf("%s: what is read was given back", p)
+			}
+			c.Put(1, 1, src.stamp(1), content(1, src.stamp(1)))
+			if c.Holds(1) {
+				t.Errorf("%s: there is no room for two", p)
+			}
+			return make([]byte, n)
+		})
+		if !ok || verify(got, 0, s) >= 0 {
+			t.Errorf("%s: wrong bytes", p)
+		}
+		mustCheck(t, c)
+		c.Put(1, 1, src.stamp(1), content(1, src.stamp(1)))
+		if !c.Holds(1) {
+			t.Errorf("%s: its memory was lost", p)
+		}
+		mustCheck(t, c)
+	}
+}
+
+// TestTwoPutsOfOneSample: of two who read the same sample one keeps it.
+func TestTwoPutsOfOneSample(t *testing.T) {
+	s := Stamp{Size: 50_000, ModTime: 1}
+	data := content(1, s)
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		c := open(t, Options{Policy: p, Limit: 8 << 20, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
+		for round := range 50 {
+			var group sync.WaitGroup
+			for range 4 {
+				group.Go(func() { c.Put(0, 1, s, data) })
+			}
+			group.Wait()
+			if n := c.Stats().Samples; n != 1 {
+				t.Fatalf("%s: %d samples in round %d", p, n, round)
+			}
+			mustCheck(t, c)
+			c.Drop(1)
+		}
+	}
+}
+
+// TestSteadyStateAllocatesNothing: an epoch in which as much leaves as enters.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIPPED: the race detector allocates")
+	}
+	const n = 64
+	src := unequal(n, 3)
+	keep := func(epoch int, id int64) bool { return (int64(epoch)+id)%2 == 0 }
+	for _, p := range []Policy{Constant, Static} {
+		c := open(t, Options{Policy: p, Limit: 32 << 20, Samples: n, Plan: planFunc(keep)})
+		buf := make([]byte, 1<<20)
+		data := make([]byte, 1<<20)
+		epoch := 0
+		readAll := func() {
+			for id := range int64(n) {
+				s := src.stamp(id)
+				if _, hit := c.Get(epoch, id, s, buf, nil); !hit {
+					c.Put(epoch, id, s, data[:s.Size])
+				}
+			}
+		}
+		for ; epoch < 8; epoch++ {
+			readAll()
+		}
+		charged := c.Stats().Reserved
+		allocs := testing.AllocsPerRun(10, func() {
+			readAll()
+			epoch = 7 + (epoch+1)%2 // two epochs in turn, so that counting them takes nothing
+		})
+		if allocs > 0 {
+			t.Errorf("%s: %v allocations an epoch", p, allocs)
+		}
+		if now := c.Stats().Reserved; now != charged {
+			t.Errorf("%s: %d bytes charged, %d before", p, now, charged)
+		}
+	}
+}
+
+// BenchmarkGet copies samples the size of photographs out of the cache.
+func BenchmarkGet(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		size int
+	}{{"100KB", 100_000}, {"2.3MB", 2_300_000}} {
+		b.Run(bench.name, func(b *testing.B) {
+			n := 256 << 20 / bench.size
+			src := equal(n, bench.size)
+			c := open(b, Options{Policy: Static, Limit: 300 << 20, Samples: int64(n)})
+			for id := range n {
+				c.Put(0, int64(id), src.stamp(int64(id)), content(int64(id), src.stamp(int64(id))))
+			}
+			buf := make([]byte, bench.size)
+			b.SetBytes(int64(bench.size))
+			b.ReportAllocs()
+			id := int64(0)
+			for b.Loop() {
+				if _, ok := c.Get(1, id, src.stamp(id), buf, nil); !ok {
+					b.Fatal("not there")
+				}
+				id = (id + 7919) % int64(n)
+			}
+		})
+	}
+}
+
+// BenchmarkTurnover is one sample leaving and one coming, in a full cache.
+func BenchmarkTurnover(b *testing.B) {
+	for _, p := range []Policy{Constant, TinyLFU} {
+		b.Run(p.String(), func(b *testing.B) {
+			const n, size = 2000, 100_000
+			src := equal(n, size)
+			c := open(b, Options{Policy: p, Limit: 100 << 20, Samples: n, Plan: planFunc(func(_ int, id int64) bool { return id%2 == 0 })})
+			data, buf := make([]byte, size), make([]byte, size)
+			b.SetBytes(size)
+			b.ReportAllocs()
+			id := int64(0)
+			for b.Loop() {
+				s := src.stamp(id)
+				if _, ok := c.Get(0, id, s, buf, nil); !ok {
+					c.Put(0, id, s, data)
+				} else {
+					c.Drop(id)
+				}
+				id = (id + 7919) % n
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"testing"
+)
+
+// A source makes the bytes of samples: every 8 of them say whose they are, and
+// where in it.
+type source struct{ sizes []int }
+
+func (s source) stamp(id int64) Stamp {
+	return Stamp{Size: int64(s.sizes[id]), ModTime: 1_700_000_000e9 + id}
+}
+
+// word is what a sample's bytes are made of.
+func word(id int64, s Stamp, at int) uint64 {
+	return uint64(id)<<40 ^ uint64(s.ModTime)<<20 ^ uint64(at)
+}
+
+// fill writes a sample's bytes, of the version of a stamp, to p. The race detector
+// would take most of a test's time to look at them.
+//
+//go:norace
+func fill(p []byte, id int64, s Stamp) {
+	at := 0
+	for ; at+8 <= len(p); at += 8 {
+		binary.LittleEndian.PutUint64(p[at:], word(id, s, at))
+	}
+	for k := range len(p) - at {
+		p[at+k] = byte(word(id, s, at) >> (8 * k))
+	}
+}
+
+func content(id int64, s Stamp) []byte {
+	p := make([]byte, s.Size)
+	fill(p, id, s)
+	return p
+}
+
+// verify says where p is not the sample's bytes, -1 if nowhere.
+//
+//go:norace
+func verify(p []byte, id int64, s Stamp) int {
+	at := 0
+	for ; at+8 <= len(p); at += 8 {
+		if binary.LittleEndian.Uint64(p[at:]) != word(id, s, at) {
+			return at
+		}
+	}
+	for k := range len(p) - at {
+		if p[at+k] != byte(word(id, s, at)>>(8*k)) {
+			return at + k
+		}
+	}
+	return -1
+}
+
+// account is a Budget that can be told to refuse.
+type account struct {
+	used  atomic.Int64
+	limit atomic.Int64
+}
+
+func newAccount(limit int64) *account {
+	a := &account{}
+	a.limit.Store(limit)
+	return a
+}
+
+func (a *account) Reserve(n int64) bool {
+	if n <= 0 {
+		panic("nothing reserved")
+	}
+	if a.used.Add(n) > a.limit.Load() {
+		a.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (a *account) Release(n int64) {
+	if n <= 0 || a.used.Add(-n) < 0 {
+		panic("more released than was reserved")
+	}
+}
+
+// planFunc is a Plan.
+type planFunc func(epoch int, id int64) bool
+
+func (f planFunc) Keep(epoch int, id int64) bool { return f(epoch, id) }
+
+func open(t testing.TB, o Options) *Cache {
+	t.Helper()
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// read does what the engine does with a sample of an epoch, and says whether the
+// cache had it.
+func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
+	p, hit := c.Get(epoch, id, s, nil, func(n int) []byte { return make([]byte, n) })
+	if !hit {
+		c.Put(epoch, id, s, content(id, s))
+		return false
+	}
+	if int64(len(p)) != s.Size || verify(p, id, s) >= 0 {
+		t.Errorf("sample %d: %d bytes, wrong from byte %d on", id, len(p), verify(p, id, s))
+	}
+	return true
+}
+
+// check finds what is wrong inside a cache that nobody uses right now.
+func check(c *Cache) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, t := &c.arena, &c.table
+	owner := make([]string, a.last+1)
+	own := func(p uint32, who string) error {
+		if p == 0 || int(p) >= a.fresh || owner[p] != "" {
+			return fmt.Errorf("page %d is %q and %q", p, owner[p], who)
+		}
+		owner[p] = who
+		return nil
+	}
+	queued := 0
+	for _, q := range t.queues {
+		before := uint32(0)
+		for n := q.first; n != 0; n = t.entries[n].next {
+			if e := t.entries[n]; e.prev != before || e.waits != q.waits {
+				return fmt.Errorf("entry %d in the queue of %d: %+v", n, q.waits, e)
+			}
+			before = n
+			queued++
+		}
+		if q.last != before || before == 0 {
+			return fmt.Errorf("queue %+v ends with %d", q, before)
+		}
+	}
+	held, bytes, costs := 0, int64(0), int64(0)
+	used := map[uint32]uint8{}
+	for b := range t.buckets {
+		for n := t.buckets[b]; n != 0; n = t.entries[n].sibling {
+			e := t.entries[n]
+			if e.gone || e.readers != 0 || t.find(e.id) != n {
+				return fmt.Errorf("entry %d: %+v", n, e)
+			}
+			held++
+			bytes += e.stamp.Size
+			costs += c.cost(e.stamp.Size)
+			pages, crumbs := shape(e.stamp.Size, a.page)
+			for p := e.chain.page; p != 0; p = a.next[p] {
+				if err := own(p, "a sample's"); err != nil {
+					return err
+				}
+				pages--
+			}
+			for k := e.chain.crumb; k != 0; k = binary.NativeEndian.Uint32(a.crumb(k)) {
+				used[k/crumbsPerPage] |= 1 << (k % crumbsPerPage)
+				crumbs--
+			}
+			if pages != 0 || crumbs != 0 {
+				return fmt.Errorf("entry %d: %d pages and %d crumbs are missing", n, pages, crumbs)
+			}
+		}
+	}
+	if held != t.held || held != queued || bytes != c.held || costs != c.costs {
+		return fmt.Errorf("%d entries of %d bytes and cost %d, %d queued; counted %d, %d, %d", held, bytes, costs, queued, t.held, c.held, c.costs)
+	}
+	free := 0
+	for p, mask := range used {
+		if err := own(p, "crumbs"); err != nil {
+			return err
+		}
+		if a.free[p] != ^mask {
+			return fmt.Errorf("page %d of crumbs: %08b used, %08b free", p, mask, a.free[p])
+		}
+		for k := range crumbsPerPage {
+			free += int(^mask >> k & 1)
+		}
+	}
+	listed := 0
+	for p := a.crumbs; p != 0; p = a.next[p] {
+		if owner[p] != "crumbs" {
+			return fmt.Errorf("page %d in the list of crumbs is %q", p, owner[p])
+		}
+		for k := range crumbsPerPage {
+			listed += int(a.free[p] >> k & 1)
+		}
+	}
+	if free != a.nFree || listed != free {
+		return fmt.Errorf("%d crumbs are free, %d in the list; counted %d", free, listed, a.nFree)
+	}
+	for _, p := range a.warm[:a.nWarm] {
+		if err := own(p, "warm"); err != nil {
+			return err
+		}
+	}
+	cold := 0
+	for p := a.cold; p != 0; p = a.next[p] {
+		if err := own(p, "cold"); err != nil {
+			return err
+		}
+		cold++
+	}
+	if cold != a.nCold {
+		return fmt.Errorf("%d cold pages, counted %d", cold, a.nCold)
+	}
+	for p := 1; p < a.fresh; p++ {
+		if owner[p] == "" {
+			return fmt.Errorf("page %d is lost", p)
+		}
+	}
+	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.nCold)*c.pageCost() + int64(t.fresh-1)*c.perSample
+	if c.charged != want || c.charged > c.limit {
+		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
+	}
+	return nil
+}
+
+// samples is a number of samples that gives the tables the cache has.
+func (c *Cache) samples() int64 { return int64(len(c.table.entries) - 1) }
+
+func mustCheck(t testing.TB, c *Cache) {
+	t.Helper()
+	if err := check(c); err != nil {
+		t.Fatal(err)
+	}
+}

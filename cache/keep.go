@@ -1,0 +1,121 @@
+package cache
+
+// wants says whether the policy would keep a sample that is read in an epoch.
+func (c *Cache) wants(epoch int, id int64) bool {
+	return c.policy != Constant || c.plan.Keep(epoch, id)
+}
+
+// served applies the policy to a sample that a reader of the epoch was given; c.mu
+// is held.
+//
+// A plan's sample may wait for another epoch than the reader's: for a later one,
+// when this epoch has read it before; for an earlier one, when its reader there is
+// behind. It then goes on waiting, unless the plan wants it for the epoch after
+// this one. One that waits for an epoch far away is taken as if it were new.
+func (c *Cache) served(epoch int, n uint32, keep bool) {
+	c.reading = epoch
+	c.meter.epoch(epoch).Hits++
+	e := &c.table.entries[n]
+	if e.gone {
+		return
+	}
+	waits := int(e.waits)
+	switch {
+	case c.policy != Constant:
+		c.meter.kept(epoch, e.stamp.Size)
+	case keep && (waits <= epoch || far(waits, epoch)):
+		c.table.relabel(n, epoch+1)
+		c.meter.kept(epoch, e.stamp.Size)
+	case !keep && (waits == epoch || far(waits, epoch)):
+		c.evict(n)
+	}
+}
+
+// store keeps a sample if there is room, or reports that there is none.
+func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
+	if c.lfu != nil {
+		return c.lfu.store(id, s, data)
+	}
+	waits := forever
+	if c.policy == Constant {
+		waits = epoch + 1
+	}
+	c.mu.Lock()
+	if c.again(id, s, waits) {
+		c.mu.Unlock()
+		return true
+	}
+	n := c.makeRoom(epoch, s.Size)
+	if n == 0 {
+		c.mu.Unlock()
+		return false
+	}
+	where := c.table.entries[n].chain
+	c.mu.Unlock()
+
+	c.arena.write(where, data)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.again(id, s, waits) { // somebody else was faster
+		c.release(n)
+		return true
+	}
+	c.publish(n, id, s, waits)
+	return true
+}
+
+// again says whether the sample is there already, and makes it wait for the epoch
+// if so; one of another stamp leaves. c.mu is held.
+func (c *Cache) again(id uint32, s Stamp, waits int) bool {
+	n := c.table.find(id)
+	if n == 0 {
+		return false
+	}
+	e := &c.table.entries[n]
+	if e.stamp != s {
+		c.evict(n)
+		return false
+	}
+	if int(e.waits) < waits || far(int(e.waits), waits-1) {
+		c.table.relabel(n, waits)
+	}
+	return true
+}
+
+// makeRoom takes memory for a sample, at the expense of what waits for epochs far
+// away if need be; 0 if there is none. c.mu is held.
+func (c *Cache) makeRoom(epoch int, size int64) uint32 {
+	for {
+		if n := c.place(size); n != 0 {
+			return n
+		}
+		victim := uint32(0)
+		if c.policy == Constant && c.cost(size) <= c.limit {
+			victim = c.table.stale(epoch)
+		}
+		if victim == 0 {
+			return 0
+		}
+		c.evict(victim)
+	}
+}
+
+// drop makes a sample leave if its stamp says so.
+func (c *Cache) drop(id uint32, leaves func(Stamp) bool) {
+	if c.lfu != nil {
+		c.lfu.mu.Lock()
+		defer c.lfu.mu.Unlock()
+	}
+	c.mu.Lock()
+	n := c.table.find(id)
+	if n != 0 && leaves(c.table.entries[n].stamp) {
+		c.evict(n)
+	} else {
+		n = 0
+	}
+	c.mu.Unlock()
+	if n != 0 && c.lfu != nil {
+		c.lfu.forget(id)
+	}
+}

@@ -1,0 +1,180 @@
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// growInto is set in a process that fills a cache and says by how much it grew.
+const growInto = "BATCHFS_TEST_GROW" // policy, sizes
+
+func TestMain(m *testing.M) {
+	if args := strings.Fields(os.Getenv(growInto)); len(args) == 2 {
+		growth(args[0], args[1])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var sizesOf = map[string]source{
+	"unequal": unequal(7000, 5),
+	"photos":  equal(1400, 101_000),
+	"tiny":    equal(130_000, 700),
+}
+
+// growth fills a cache over two epochs and prints by how much the process grew, what
+// the cache charged, and its limit.
+func growth(policy, sizes string) {
+	const limit = 64 << 20
+	src := sizesOf[sizes]
+	p, _ := ParsePolicy(policy)
+	largest := 0
+	for _, n := range src.sizes {
+		largest = max(largest, n)
+	}
+	in, out := make([]byte, largest), make([]byte, largest)
+	clear(in) // both are there before anything is measured
+	clear(out)
+	debug.FreeOSMemory()
+	before := resident()
+	c, err := New(Options{
+		Policy: p, Limit: limit, Samples: int64(len(src.sizes)),
+		Plan: planFunc(func(epoch int, id int64) bool { return (int64(epoch)+id)%2 > 0 }),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for epoch := range 2 {
+		for _, id := range rand.New(rand.NewPCG(uint64(epoch), 1)).Perm(len(src.sizes)) {
+			s := src.stamp(int64(id))
+			if _, hit := c.Get(epoch, int64(id), s, out, nil); !hit {
+				c.Put(epoch, int64(id), s, in[:s.Size])
+			}
+		}
+	}
+	debug.FreeOSMemory()
+	fmt.Println(resident()-before, c.Stats().Reserved, limit)
+	if err := check(c); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// resident is the process's memory without what files lend it, in bytes.
+func resident() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	var kb int64
+	fmt.Sscan(after, &kb)
+	return kb << 10
+}
+
+// TestProcessGrowth: a process grows by what the cache charges, within 5 %, and the
+// cache fills its limit with it.
+func TestProcessGrowth(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIPPED: the race detector takes memory of its own")
+	}
+	for _, policy := range []Policy{Constant, Static, TinyLFU} {
+		for sizes := range sizesOf {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), growInto+"="+policy.String()+" "+sizes)
+			out, err := cmd.Output()
+			var grown, charged, limit int64
+			if n, _ := fmt.Sscan(string(out), &grown, &charged, &limit); err != nil || n != 3 {
+				t.Errorf("%s, %s: %v\n%s", policy, sizes, err, out)
+				continue
+			}
+			t.Logf("%s, %s: grown by %d, charged %d of %d", policy, sizes, grown, charged, limit)
+			if grown > charged*105/100 || grown < charged*95/100 {
+				t.Errorf("%s, %s: grown by %d bytes, charged %d", policy, sizes, grown, charged)
+			}
+			if charged > limit || charged < limit*97/100 {
+				t.Errorf("%s, %s: charged %d of %d", policy, sizes, charged, limit)
+			}
+			if strings.Count(string(out), "\n") != 1 {
+				t.Errorf("%s, %s: %s", policy, sizes, out)
+			}
+		}
+	}
+}
+
+// TestTrim: memory goes back to the budget and to the system, samples leave only as
+// far as they must, and what stays is whole.
+func TestTrim(t *testing.T) {
+	for _, p := range []Policy{Constant, Static, TinyLFU} {
+		t.Run(p.String(), func(t *testing.T) {
+			src := unequal(500, 9)
+			budget := newAccount(1 << 40)
+			c := open(t, Options{
+				Policy: p, Limit: 8 << 20, Samples: int64(len(src.sizes)), Budget: budget,
+				Plan: planFunc(func(_ int, id int64) bool { return id%2 == 0 }),
+			})
+			readAll := func(epoch int) {
+				for id := range src.sizes {
+					read(t, c, epoch, int64(id), src.stamp(int64(id)))
+				}
+				mustCheck(t, c)
+			}
+			readAll(0)
+			debug.FreeOSMemory() // what the Go heap gives back must not count
+			before, held, rss := budget.used.Load(), c.Stats().Samples, resident()
+			freed := c.Trim(3 << 20)
+			mustCheck(t, c)
+			if freed < 3<<20 || freed > 4<<20 || before-budget.used.Load() != freed {
+				t.Errorf("%d bytes freed, %d given back", freed, before-budget.used.Load())
+			}
+			if shrunk := rss - resident(); !raceEnabled && (shrunk < freed*9/10 || shrunk > freed*11/10) {
+				t.Errorf("%d bytes freed, the process shrank by %d", freed, shrunk)
+			}
+			if s := c.Stats(); s.Samples == held || s.Samples == 0 || s.Reserved != budget.used.Load() {
+				t.Errorf("%+v after %d samples", s, held)
+			}
+			readAll(1) // and grows again
+			if n := budget.used.Load(); n < before*9/10 {
+				t.Errorf("%d bytes are charged again, %d were before", n, before)
+			}
+			if again := c.Trim(1 << 40); again < 5<<20 {
+				t.Errorf("%d bytes freed of %d", again, before)
+			}
+			mustCheck(t, c)
+			if s := c.Stats(); s.Samples != 0 || c.Trim(1) != 0 {
+				t.Errorf("%+v when all was taken", s)
+			}
+			readAll(2)
+			readAll(3)
+			if c.Stats().Samples == 0 {
+				t.Error("it does not grow again")
+			}
+		})
+	}
+}
+
+// TestTrimSparesTheNextEpoch: samples that will be wanted last leave first, but for
+// those that nobody will want soon.
+func TestTrimSparesTheNextEpoch(t *testing.T) {
+	src := equal(40, systemPage)
+	c := open(t, Options{Policy: Constant, Limit: 8 << 20, Samples: 40, Plan: planFunc(func(int, int64) bool { return true })})
+	for id := range int64(40) {
+		read(t, c, []int{3, 4, 5, 20}[id/10], id, src.stamp(id))
+	}
+	read(t, c, 4, 19, src.stamp(19)) // epoch 4 is what is being read
+	for _, gone := range []int64{30, 20, 10} {
+		if c.Trim(10*c.pageCost()) != 10*c.pageCost() {
+			t.Fatal("not ten pages")
+		}
+		for id := gone; id < gone+10; id++ {
+			if c.Holds(id) {
+				t.Errorf("sample %d is still there", id)
+			}
+		}
+	}
+}

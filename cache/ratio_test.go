@@ -1,0 +1,53 @@
+package cache
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestRatioFits: whatever share of the samples a plan keeps at that ratio, there is
+// room for it, and hardly any is left where sizes are alike.
+func TestRatioFits(t *testing.T) {
+	for name, c := range map[string]struct {
+		src   source
+		limit int64
+		least float64 // of limit / bytes of the dataset
+	}{
+		"photos":   {equal(1000, 100_000), 30 << 20, 0.97},
+		"unequal":  {unequal(3000, 3), 32 << 20, 0.85},
+		"tiny":     {equal(20_000, 700), 5 << 20, 0.6},
+		"all fits": {equal(100, 1000), 64 << 20, 0},
+		"nothing":  {equal(100, 1<<20), 100_000, 0},
+	} {
+		n := int64(len(c.src.sizes))
+		bytes := int64(0)
+		for _, s := range c.src.sizes {
+			bytes += int64(s)
+		}
+		r := Ratio(c.limit, n, 1, func(id int64) int64 { return int64(c.src.sizes[id]) }, 4)
+		if r < 0 || r > 1 || r < c.least*float64(c.limit)/float64(bytes) {
+			t.Errorf("%s: ratio %v, cache is %v of the dataset", name, r, float64(c.limit)/float64(bytes))
+		}
+		for seed := range uint64(5) {
+			cache := open(t, Options{
+				Policy: Constant, Limit: c.limit, Samples: n,
+				Plan: planFunc(func(int, int64) bool { return true }),
+			})
+			for _, id := range rand.New(rand.NewPCG(seed, 1)).Perm(int(n))[:int(r*float64(n))] {
+				s := c.src.stamp(int64(id))
+				cache.Put(0, int64(id), s, make([]byte, s.Size))
+			}
+			if s := cache.Stats(); s.Samples != int64(r*float64(n)) {
+				t.Errorf("%s: %d samples fit of %d", name, s.Samples, int64(r*float64(n)))
+			}
+			cache.Close()
+		}
+	}
+	if r := Ratio(1<<30, 100, 1, func(int64) int64 { return -1 }, 4); r != 1 {
+		t.Errorf("unknown sizes: %v", r)
+	}
+	half := func(id int64) int64 { return 100_000 - id%2*200_000 } // every other one is not known
+	if r, all := Ratio(1<<20, 100, 1, half, 0), Ratio(1<<20, 100, 1, func(int64) int64 { return 100_000 }, 0); r != all {
+		t.Errorf("%v with half of the sizes, %v with all", r, all)
+	}
+}

@@ -1,0 +1,72 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A region is reserved address space, off the Go heap, that is made usable from
+// its beginning as it is needed. Fresh memory is zero. The system gives a page of
+// it only when it is first touched.
+//
+// What is not yet usable counts nowhere, not even where the system promises no
+// more memory than it has: reserving a cache's whole limit costs nothing.
+type region struct {
+	mapping []byte
+	usable  int
+}
+
+// regionStep is how much becomes usable at a time.
+const regionStep = 16 << 20
+
+func reserve(size int64) (region, error) {
+	m, err := unix.Mmap(-1, 0, int(roundUp(size, int64(systemPage))), unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return region{}, fmt.Errorf("%w: reserve %d bytes of address space: %w", ErrNoMemory, size, err)
+	}
+	// Huge pages would take memory that was never asked for, and never charged. A
+	// kernel without them refuses the hint, and is right.
+	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE)
+	return region{mapping: m}, nil
+}
+
+// use makes the first n bytes usable.
+func (r *region) use(n int64) error {
+	if n <= int64(r.usable) {
+		return nil
+	}
+	if n > int64(len(r.mapping)) {
+		return errors.New("cache: beyond the end of a region")
+	}
+	end := int(min(roundUp(n, regionStep), int64(len(r.mapping))))
+	err := unix.Mprotect(r.mapping[r.usable:end], unix.PROT_READ|unix.PROT_WRITE)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoMemory, err)
+	}
+	r.usable = end
+	return nil
+}
+
+// forget gives the memory of a range of pages back; it reads as zero afterwards.
+func (r *region) forget(from, to int64) error {
+	return unix.Madvise(r.mapping[from:to], unix.MADV_DONTNEED)
+}
+
+func (r *region) free() {
+	if r.mapping != nil {
+		// Unmapping a whole mapping of our own cannot fail.
+		_ = unix.Munmap(r.mapping)
+		*r = region{}
+	}
+}
+
+// values sees a region as an array of n values that hold no pointers.
+func values[T any](r region, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r.mapping))), n)
+}
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }

@@ -1,0 +1,163 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestBandwidthOverASecond: no second delivers more than the rate and what an idle
+// storage may have ahead, and over ten seconds readers get what they may have,
+// however many they are and whatever they ask for at a time.
+func TestBandwidthOverASecond(t *testing.T) {
+	for _, rate := range []int64{10_000, 1 << 20, 150e6, 10e9} {
+		for _, readers := range []int{1, 3, 50} {
+			t.Run(fmt.Sprintf("%d/%d", rate, readers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { overASecond(t, rate, readers) })
+			})
+		}
+	}
+}
+
+func overASecond(t *testing.T, rate int64, readers int) {
+	const seconds = 10
+	l := newLimiter(rate)
+	start := time.Now()
+	type delivery struct {
+		at    time.Duration
+		bytes int64
+	}
+	var mu sync.Mutex
+	var all []delivery
+	var group sync.WaitGroup
+	for r := range readers {
+		group.Go(func() {
+			for {
+				n := l.piece - r%2*l.piece/3
+				if err := l.take(n, nil); err != nil {
+					t.Error(err)
+				}
+				at := time.Since(start)
+				if at >= seconds*time.Second {
+					return
+				}
+				mu.Lock()
+				all = append(all, delivery{at, int64(n)})
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	var total int64
+	from, window := 0, int64(0)
+	most := rate + rate/100 + 1
+	for k, d := range all {
+		total += d.bytes
+		window += d.bytes
+		for all[from].at <= d.at-time.Second {
+			window -= all[from].bytes
+			from++
+		}
+		// A piece that is only just in the window was read for before it began.
+		if window > most+int64(l.piece) {
+			t.Fatalf("%d bytes in the second before %v (delivery %d), the rate is %d", window, d.at, k, rate)
+		}
+	}
+	if want := rate * seconds; total > want+want/100 || total < want-want/100-int64(readers*l.piece) {
+		t.Errorf("%d bytes in %d seconds at %d a second", total, seconds, rate)
+	}
+}
+
+// TestIdleStorageIsNoCredit: who comes after a pause gets no more than others.
+func TestIdleStorageIsNoCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(1e6)
+		<-time.After(time.Hour) // by the test's own clock
+		start := time.Now()
+		for range 100 {
+			l.take(10_000, nil)
+		}
+		if d := time.Since(start); d < 990*time.Millisecond || d > time.Second {
+			t.Errorf("a second's bytes took %v", d)
+		}
+	})
+}
+
+// TestStoppedWait: who waits is let go when stop is closed, and what was booked
+// for it is there for others.
+func TestStoppedWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(1000)
+		l.take(1000, nil)
+		start, stop := time.Now(), make(chan struct{})
+		var group sync.WaitGroup
+		for range 10 {
+			group.Go(func() {
+				if err := l.take(100_000, stop); !errors.Is(err, ErrStopped) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(stop)
+		group.Wait()
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %v", d)
+		}
+		if l.take(1000, nil); time.Since(start) > 1100*time.Millisecond {
+			t.Errorf("who comes next waits %v", time.Since(start))
+		}
+	})
+}
+
+// TestLimitedReads: reading a dataset takes as long as its bytes do, headers
+// included, for all readers together; and a read that waits can be called off.
+func TestLimitedReads(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const files, size, rate = 40, 50_000, 200_000
+			p := newPlace(t)
+			for i := range files {
+				p.write(fmt.Sprintf("%02d.jpg", i), pattern(size))
+			}
+			p.how = Storage{Direct: direct, MaxBandwidth: rate}
+			expect := func(what string, start time.Time, bytes int64) {
+				want := time.Duration(bytes) * time.Second / rate
+				if d := time.Since(start); d < want*95/100 || d > want*105/100 {
+					t.Errorf("direct %t: %s took %v, not %v", direct, what, d, want)
+				}
+			}
+			start := time.Now()
+			d := p.open("")
+			expect("the scan", start, files*firstProbe)
+
+			start = time.Now()
+			var group sync.WaitGroup
+			for w := range 4 {
+				group.Go(func() {
+					buf := pages(1<<16, minUnit)
+					for i := w; i < files; i += 4 {
+						if _, err := d.Read(i, buf, nil); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			expect("an epoch", start, files*size)
+
+			stop := make(chan struct{})
+			group.Go(func() {
+				if _, _, err := d.Load(0, nil, grow, stop); !errors.Is(err, ErrStopped) {
+					t.Errorf("a read that was called off: %v", err)
+				}
+			})
+			synctest.Wait()
+			close(stop)
+			group.Wait()
+		})
+	}
+}

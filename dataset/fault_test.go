@@ -1,0 +1,89 @@
+package dataset
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// fault is a system that fails in a given way and remembers what it was asked.
+type fault struct {
+	kernel
+	align  int   // what it says of direct reads; -1: nothing
+	refuse error // what direct reads end with
+	open1  error // what opening ends with
+	stat1  error // what stat ends with, of a file that was read
+	// read, if not nil, is called instead of each pread.
+	read func(fd int, p []byte, offset int64) (int, error)
+
+	isDirect sync.Map // descriptors read directly
+	directs  atomic.Int64
+	ordinary atomic.Int64
+	drops    atomic.Int64
+	asked    atomic.Int64 // alignments
+	crooked  atomic.Pointer[string]
+}
+
+func (f *fault) open(dir int, path *byte) (int, error) {
+	if f.open1 != nil {
+		return -1, f.open1
+	}
+	return f.kernel.open(dir, path)
+}
+
+func (f *fault) stat(fd int) (Identity, uint64, error) {
+	if f.stat1 != nil && f.directs.Load()+f.ordinary.Load() > 0 {
+		return Identity{}, 0, f.stat1
+	}
+	return f.kernel.stat(fd)
+}
+
+func (f *fault) alignment(int) (int, bool) {
+	f.asked.Add(1)
+	return max(f.align, 0), f.align >= 0
+}
+
+// direct only notes it: what a file system wants is checked here, whatever the one
+// below wants.
+func (f *fault) direct(fd int, on bool) error {
+	if on {
+		f.isDirect.Store(fd, true)
+	} else {
+		f.isDirect.Delete(fd)
+	}
+	return nil
+}
+
+func (f *fault) close(fd int) {
+	f.isDirect.Delete(fd)
+	f.kernel.close(fd)
+}
+
+func (f *fault) pread(fd int, p []byte, offset int64) (int, error) {
+	if _, direct := f.isDirect.Load(fd); direct {
+		f.directs.Add(1)
+		unit := max(f.align, minUnit)
+		if offset%int64(unit) != 0 || len(p)%unit != 0 || !aligned(p, unit) {
+			text := fmt.Sprintf("%d bytes at %d into %p", len(p), offset, p)
+			f.crooked.Store(&text)
+		}
+		if f.refuse != nil {
+			return 0, f.refuse
+		}
+	} else {
+		f.ordinary.Add(1)
+	}
+	if f.read != nil {
+		return f.read(fd, p, offset)
+	}
+	return f.kernel.pread(fd, p, offset)
+}
+
+func (f *fault) advise(fd int, advice int) {
+	if advice == unix.FADV_DONTNEED {
+		f.drops.Add(1)
+	}
+	f.kernel.advise(fd, advice)
+}

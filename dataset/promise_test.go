@@ -1,0 +1,153 @@
+package dataset
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sized is what a test expects of a sample whose size a manifest gives.
+type sized struct {
+	Height, Width             int // upright
+	StoredHeight, StoredWidth int
+	Format, Problem           string
+}
+
+func sizedOf(d *Dataset) []sized {
+	var all []sized
+	for i := range d.Len() {
+		h, w := d.Size(i, false)
+		sh, sw := d.Size(i, true)
+		all = append(all, sized{h, w, sh, sw, d.Format(i), d.Problem(i)})
+	}
+	return all
+}
+
+// TestManifestGivesSizes without saying the format: each is held against the file,
+// and what differs is a bad sample of the size that was promised.
+func TestManifestGivesSizes(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	p.write("turned.jpg", image("png", 30, 40, 6))
+	p.write("rubbish.jpg", "rubbish")
+	p.write("m.csv", `path,height,width
+a.jpg,10,20
+a.jpg,20,10
+a.jpg,10,
+a.jpg,11,
+a.jpg,,20
+a.jpg,,21
+a.jpg,,
+turned.jpg,40,30
+turned.jpg,30,40
+rubbish.jpg,5,6
+rubbish.jpg,5,
+gone.jpg,7,8
+`)
+	p.write("m.jsonl", `{"path":"a.jpg","height":10,"width":20}
+{"path":"a.jpg","height":20,"width":10}
+{"path":"a.jpg","height":10}
+{"path":"a.jpg","height":11,"width":null}
+{"path":"a.jpg","width":20.0}
+{"path":"a.jpg","width":21}
+{"path":"a.jpg"}
+{"path":"turned.jpg","height":40,"width":30}
+{"path":"turned.jpg","height":30,"width":40}
+{"path":"rubbish.jpg","height":5,"width":6}
+{"path":"rubbish.jpg","height":5}
+{"path":"gone.jpg","height":7,"width":8}
+`)
+	type record struct {
+		Path   string `parquet:"path"`
+		Height *int32 `parquet:"height"`
+		Width  *int64 `parquet:"width"`
+	}
+	h, w := func(n int32) *int32 { return &n }, func(n int64) *int64 { return &n }
+	writeParquet(t, p.path("m.parquet"), []record{
+		{"a.jpg", h(10), w(20)}, {"a.jpg", h(20), w(10)}, {"a.jpg", h(10), nil}, {"a.jpg", h(11), nil},
+		{"a.jpg", nil, w(20)}, {"a.jpg", nil, w(21)}, {"a.jpg", nil, nil}, {"turned.jpg", h(40), w(30)},
+		{"turned.jpg", h(30), w(40)}, {"rubbish.jpg", h(5), w(6)}, {"rubbish.jpg", h(5), nil}, {"gone.jpg", h(7), w(8)},
+	})
+	p.settle()
+	fine := sized{10, 20, 10, 20, "jpeg", ""}
+	want := []sized{
+		fine,
+		{20, 10, 20, 10, "", "is 10x20, but the manifest says 20x10"},
+		fine,
+		{0, 0, 0, 0, "", "is 10x20, but the manifest says 11x?"},
+		fine,
+		{0, 0, 0, 0, "", "is 10x20, but the manifest says ?x21"},
+		fine,
+		{40, 30, 30, 40, "png", ""},
+		{30, 40, 30, 40, "", "is 40x30, but the manifest says 30x40"},
+		{5, 6, 5, 6, "", "no image"},
+		{0, 0, 0, 0, "", "no image"},
+		{7, 8, 7, 8, "", "no such file or directory"},
+	}
+	for _, m := range []string{"m.csv", "m.jsonl", "m.parquet"} {
+		for _, round := range []string{"scanned", "from the index"} {
+			p.probes()
+			d := p.open(m)
+			if diff := cmp.Diff(want, sizedOf(d)); diff != "" {
+				t.Errorf("%s %s (-want +got):\n%s", m, round, diff)
+			}
+			if d.Report().Unreadable != 7 || (p.probes() > 0) != (round == "scanned") {
+				t.Errorf("%s %s: %+v", m, round, d.Report())
+			}
+		}
+	}
+}
+
+// TestManifestChangesItsMind about a size: the file is asked again, and only where
+// that matters.
+func TestManifestChangesItsMind(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg", "b.jpg")
+	for _, c := range []struct {
+		manifest string
+		problems []string
+		probes   int
+	}{
+		{"path,height,width\na.jpg,10,20\nb.jpg,10,20\n", []string{"", ""}, 2},
+		{"path,height,width\na.jpg,10,20\nb.jpg,30,20\n", []string{"", "says 30x20"}, 1},
+		{"path,height,width\na.jpg,10,20\nb.jpg,40,20\n", []string{"", "says 40x20"}, 1},
+		{"path\na.jpg\nb.jpg\n", []string{"", ""}, 1},
+		{"path,height\na.jpg,10\nb.jpg,10\n", []string{"", ""}, 0},
+		{"path,height,width\na.jpg,10,20\nb.jpg,10,99\n", []string{"", "says 10x99"}, 1},
+		{"path,height,width,format\na.jpg,10,20,\nb.jpg,10,99,jpeg\n", []string{"", ""}, 0}, // whoever reads it will see
+	} {
+		p.write("m.csv", c.manifest)
+		p.settle()
+		d := p.open("m.csv", func(o *Options) { o.Rescan = true })
+		for i, want := range c.problems {
+			if got := d.Problem(i); (got == "") != (want == "") || !strings.Contains(got, want) {
+				t.Errorf("%q: problem %q of sample %d, want %q", c.manifest, got, i, want)
+			}
+		}
+		if n := p.probes(); n != c.probes {
+			t.Errorf("%q: %d headers read, want %d", c.manifest, n, c.probes)
+		}
+	}
+}
+
+// TestPromiseOutlivesAFileThatIsNotThere: when it comes, it is held against what
+// the manifest said before.
+func TestPromiseOutlivesAFileThatIsNotThere(t *testing.T) {
+	for said, want := range map[string]string{
+		"10,20": "", "20,10": "is 10x20, but the manifest says 20x10", "10,": "", "11,": "is 10x20, but the manifest says 11x?",
+	} {
+		p := newPlace(t)
+		p.write("m.csv", "path,height,width\nlater.jpg,"+said+"\n")
+		p.settle()
+		if d := p.open("m.csv"); d.Problem(0) == "" {
+			t.Fatal("no problem")
+		}
+		p.images("later.jpg")
+		if d := p.open("m.csv"); d.Problem(0) != want {
+			t.Errorf("%s: problem %q", said, d.Problem(0))
+		}
+		os.Remove(p.path("later.jpg"))
+	}
+}

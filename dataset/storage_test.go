@@ -1,0 +1,353 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// pages returns n bytes of memory at a multiple of unit.
+func pages(n, unit int) []byte {
+	b := make([]byte, n+unit)
+	for !aligned(b, unit) {
+		b = b[1:]
+	}
+	return b[:n:n]
+}
+
+// pattern is an image of n bytes, no two of whose pages are alike.
+func pattern(n int) string { return longest()[:n] }
+
+var longest = sync.OnceValue(func() string {
+	b := []byte(image("jpeg", 10, 20, 1))
+	for i := int64(0); len(b) < 2<<20; i++ {
+		b = append(strconv.AppendInt(b, i, 10), ',')
+	}
+	return string(b)
+})
+
+// TestDirectReadsAreAligned, whatever a file system wants and however long a file
+// is; and the bytes are the file's.
+func TestDirectReadsAreAligned(t *testing.T) {
+	for _, align := range []int{-1, 512, 4096, 16384, 65536} {
+		for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
+			f := &fault{align: align}
+			p := newPlace(t)
+			p.how = Storage{Direct: true, system: f}
+			unit := max(align, minUnit)
+			sizes := []int{30, 511, 512, 513, 4095, 4096, 4097, 8192, 8193, unit - 1, unit, unit + 1, 3*unit + 5}
+			if piece == 0 {
+				sizes = append(sizes, 1<<20+1)
+			}
+			for i, n := range sizes {
+				p.write(fmt.Sprintf("%02d.jpg", i), pattern(n))
+			}
+			p.write("empty.jpg", "")
+			d := p.open("")
+			if piece > 0 {
+				d.storage.limit = newLimiter(1 << 50)
+				d.storage.limit.piece = piece
+			}
+			f.ordinary.Store(0)
+			for i, n := range append(sizes, 0) {
+				want := 0
+				got, err := d.Read(i, nil, func(n int) []byte { want = n; return pages(n, unit) })
+				if err != nil || n > 0 && string(got) != pattern(n) || len(got) != n {
+					t.Fatalf("align %d: %d of %d bytes, error %v", align, len(got), n, err)
+				}
+				if want%unit != 0 || want < n || want >= n+unit {
+					t.Errorf("align %d: %d bytes asked for a file of %d", align, want, n)
+				}
+			}
+			if text := f.crooked.Load(); text != nil {
+				t.Errorf("align %d, pieces of %d: a direct read of %s", align, piece, *text)
+			}
+			if f.ordinary.Load() > 0 || f.directs.Load() < int64(len(sizes)) || f.asked.Load() != 1 {
+				t.Errorf("align %d: %d ordinary reads, %d direct ones, asked %d times", align, f.ordinary.Load(), f.directs.Load(), f.asked.Load())
+			}
+			if n := f.drops.Load(); n < 2*int64(len(sizes)) {
+				t.Errorf("align %d: dropped %d times", align, n)
+			}
+		}
+	}
+}
+
+// TestHeadersAreReadDirectly too, in the scan's own memory.
+func TestHeadersAreReadDirectly(t *testing.T) {
+	f := &fault{align: 512}
+	p := newPlace(t)
+	p.how = Storage{Direct: true, system: f}
+	for i, n := range []int{100, 5000, firstProbe, firstProbe + 1, 40_000, 1 << 20} {
+		p.write(fmt.Sprintf("%d.jpg", i), fmt.Sprintf("img jpeg 1 2 1 %d\n", n)+strings.Repeat("x", n))
+	}
+	d := p.open("")
+	if d.Report().Unreadable > 0 || f.ordinary.Load() > 0 || f.crooked.Load() != nil || f.drops.Load() != 6 {
+		t.Errorf("%+v; %d ordinary reads, %d files dropped", d.Report(), f.ordinary.Load(), f.drops.Load())
+	}
+}
+
+// TestMemoryThatDoesNotSuit direct reads serves all the same.
+func TestMemoryThatDoesNotSuit(t *testing.T) {
+	const size = 10_000
+	for name, c := range map[string]struct {
+		buf    []byte
+		grow   func(int) []byte
+		direct bool
+	}{
+		"pages":             {nil, func(n int) []byte { return pages(n, 4096) }, true},
+		"own pages":         {pages(12288, 4096), nil, true},
+		"capacity counts":   {pages(12288, 4096)[:0], nil, true},
+		"crooked":           {nil, func(n int) []byte { return pages(n+1, 4096)[1:] }, false},
+		"own, crooked":      {pages(20_000, 4096)[1:], nil, false},
+		"no room at end":    {nil, func(int) []byte { return pages(size, 4096) }, false},
+		"own, no room":      {pages(size, 4096), nil, false},
+		"own, grow refuses": {pages(size, 4096), func(int) []byte { return nil }, false},
+		"own, grow gives":   {pages(size, 4096), func(n int) []byte { return pages(n, 4096) }, true},
+	} {
+		f := &fault{align: 512}
+		p := newPlace(t)
+		p.how = Storage{Direct: true, system: f}
+		p.write("a.jpg", pattern(size))
+		d := p.open("")
+		f.directs.Store(0)
+		f.ordinary.Store(0)
+		got, err := d.Read(0, c.buf, c.grow)
+		if err != nil || string(got) != pattern(size) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if f.crooked.Load() != nil || c.direct != (f.ordinary.Load() == 0) || c.direct != (f.directs.Load() > 0) {
+			t.Errorf("%s: %d ordinary reads, %d direct", name, f.ordinary.Load(), f.directs.Load())
+		}
+	}
+}
+
+// TestRefusalIsLearnedOnce for each file system, and said once.
+func TestRefusalIsLearnedOnce(t *testing.T) {
+	for name, f := range map[string]*fault{
+		"it says so":     {align: 0},
+		"absurd":         {align: 4 << 20},
+		"said otherwise": {align: 4096, refuse: unix.EINVAL},
+		"not supported":  {align: -1, refuse: unix.EOPNOTSUPP},
+	} {
+		p := newPlace(t)
+		for i := range 20 {
+			p.write(fmt.Sprintf("%02d.jpg", i), pattern(9000+i))
+		}
+		var log bytes.Buffer
+		p.how = Storage{Direct: true, system: f}
+		d := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		for i := range d.Len() {
+			got, err := d.Read(i, nil, func(n int) []byte { return pages(n, 4096) })
+			if err != nil || string(got) != pattern(9000+i) {
+				t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			}
+		}
+		if f.asked.Load() != 1 || f.drops.Load() < 40 {
+			t.Errorf("%s: asked %d times, dropped %d times", name, f.asked.Load(), f.drops.Load())
+		}
+		if said := strings.Count(log.String(), "page cache"); (f.refuse == nil) != (said == 1) {
+			t.Errorf("%s: said %d times:\n%s", name, said, log.String())
+		}
+	}
+}
+
+// TestFailingStorage: whatever happens in the middle of a read, the caller gets an
+// error that says so and names the file, or the file's bytes.
+func TestFailingStorage(t *testing.T) {
+	const size = 100_000
+	content := pattern(size)
+	eio := func(after int64) func(*place) func(int, []byte, int64) (int, error) {
+		return func(*place) func(int, []byte, int64) (int, error) {
+			return func(fd int, p []byte, offset int64) (int, error) {
+				if offset >= after {
+					return 0, unix.EIO
+				}
+				return kernel{}.pread(fd, p[:min(len(p), 8192)], offset)
+			}
+		}
+	}
+	halves := func(most int) func(*place) func(int, []byte, int64) (int, error) {
+		return func(*place) func(int, []byte, int64) (int, error) {
+			return func(fd int, p []byte, offset int64) (int, error) {
+				return kernel{}.pread(fd, p[:min(len(p), most)], offset)
+			}
+		}
+	}
+	during := func(change func(p *place)) func(*place) func(int, []byte, int64) (int, error) {
+		return func(pl *place) func(int, []byte, int64) (int, error) {
+			once := sync.OnceFunc(func() { change(pl) })
+			return func(fd int, p []byte, offset int64) (int, error) {
+				if offset > 0 {
+					once()
+				}
+				return kernel{}.pread(fd, p[:min(len(p), 8192)], offset)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		read func(*place) func(int, []byte, int64) (int, error)
+		set  func(f *fault)
+		want error
+	}{
+		"error at once":        {read: eio(0), want: unix.EIO},
+		"error in the middle":  {read: eio(40_000), want: unix.EIO},
+		"error at the end":     {read: eio(98_304), want: unix.EIO},
+		"short reads":          {read: halves(8192)},
+		"crooked short reads":  {read: halves(777)},
+		"one byte at a time":   {read: halves(1)},
+		"ends early":           {read: func(*place) func(int, []byte, int64) (int, error) { return ends(50_000) }, want: ErrChanged},
+		"ends at once":         {read: func(*place) func(int, []byte, int64) (int, error) { return ends(0) }, want: ErrChanged},
+		"shrinks":              {read: during(func(p *place) { os.Truncate(p.path("a.jpg"), 9000) }), want: ErrChanged},
+		"shrinks to nothing":   {read: during(func(p *place) { os.Truncate(p.path("a.jpg"), 0) }), want: ErrChanged},
+		"grows":                {read: during(func(p *place) { p.append("a.jpg", "more") }), want: ErrChanged},
+		"is written to":        {read: during(func(p *place) { p.overwrite("a.jpg", 90_000, "other pixels") }), want: ErrChanged},
+		"is removed":           {read: during(func(p *place) { os.Remove(p.path("a.jpg")) })},
+		"is replaced":          {read: during(func(p *place) { p.write("b.jpg", "other"); os.Rename(p.path("b.jpg"), p.path("a.jpg")) })},
+		"stat fails":           {set: func(f *fault) { f.stat1 = unix.ESTALE; f.directs.Store(0); f.ordinary.Store(0) }, want: ErrChanged},
+		"open fails":           {set: func(f *fault) { f.open1 = unix.EMFILE }, want: unix.EMFILE},
+		"open says it is gone": {set: func(f *fault) { f.open1 = unix.ENOENT }, want: ErrMissing},
+		"open: no permission":  {set: func(f *fault) { f.open1 = unix.EACCES }, want: os.ErrPermission},
+	} {
+		for _, how := range []Storage{{}, {Direct: true}, {Direct: true, MaxBandwidth: 1 << 30}} {
+			t.Run(fmt.Sprintf("%s/%t/%d", name, how.Direct, how.MaxBandwidth), func(t *testing.T) {
+				f := &fault{align: 512}
+				p := newPlace(t)
+				p.write("a.jpg", content)
+				p.settle()
+				how.system = f
+				p.how = how
+				d := p.open("")
+				if c.set != nil {
+					c.set(f)
+				}
+				if c.read != nil {
+					f.read = c.read(p)
+				}
+				got, id, err := d.Load(0, nil, func(n int) []byte { return pages(n, 4096) }, nil)
+				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Fatalf("error %v, want %v", err, c.want)
+				}
+				if err != nil {
+					var file *FileError
+					if got != nil || !errors.As(err, &file) || file.Path != "a.jpg" {
+						t.Errorf("%d bytes; %v does not name the file", len(got), err)
+					}
+					return
+				}
+				if string(got) != content || id != d.Stat(0) {
+					t.Errorf("%d bytes under %+v, indexed %+v", len(got), id, d.Stat(0))
+				}
+			})
+		}
+	}
+}
+
+// ends reads files as if they had only n bytes.
+func ends(n int64) func(int, []byte, int64) (int, error) {
+	return func(fd int, p []byte, offset int64) (int, error) {
+		if offset >= n {
+			return 0, nil
+		}
+		return kernel{}.pread(fd, p[:min(int64(len(p)), n-offset)], offset)
+	}
+}
+
+// TestScanOfFailingStorage: a file that cannot be read now is bad now, and tried
+// again the next time.
+func TestScanOfFailingStorage(t *testing.T) {
+	f := &fault{align: 512}
+	f.read = func(fd int, p []byte, offset int64) (int, error) {
+		id, _, _ := kernel{}.stat(fd)
+		if id.Size == 5000 {
+			return 0, unix.EIO
+		}
+		return kernel{}.pread(fd, p, offset)
+	}
+	p := newPlace(t)
+	p.write("a.jpg", pattern(4000))
+	p.write("b.jpg", pattern(5000))
+	p.write("c.jpg", pattern(6000))
+	p.settle()
+	p.how = Storage{Direct: true, system: f}
+	d := p.open("")
+	if d.Problem(0) != "" || d.Problem(1) != "input/output error" || d.Problem(2) != "" || d.Stat(1).Known() {
+		t.Errorf("problems %q, %q, %q", d.Problem(0), d.Problem(1), d.Problem(2))
+	}
+	f.read = nil
+	if d := p.open(""); d.Problem(1) != "" || d.Report().Scanned != 1 {
+		t.Errorf("tried again: %q, %+v", d.Problem(1), d.Report())
+	}
+}
+
+func TestStorageOptions(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	_, err := p.tryOpen("", func(o *Options) { o.Storage.MaxBandwidth = -5 })
+	if err == nil || !strings.Contains(err.Error(), "max read bandwidth") || !strings.Contains(err.Error(), "-5") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLoadSaysWhatItRead(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	p.write("m.csv", "path,height,width,format\na.jpg,10,20,jpeg\n")
+	d := p.open("m.csv")
+	if d.Stat(0).Known() {
+		t.Fatal("known before the first read")
+	}
+	_, id, err := d.Load(0, nil, grow, nil)
+	now, _ := d.Check(0)
+	if err != nil || !id.Known() || id != now || id != d.Stat(0) {
+		t.Errorf("%+v, %+v, %v", id, now, err)
+	}
+	os.Remove(p.path("a.jpg"))
+	if _, id, err := d.Load(0, nil, grow, nil); id.Known() || !errors.Is(err, ErrMissing) {
+		t.Errorf("%+v, %v", id, err)
+	}
+}
+
+// append and overwrite change a file in place.
+func (p *place) append(name, text string) {
+	f, err := os.OpenFile(p.path(name), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer f.Close()
+	f.WriteString(text)
+}
+
+func (p *place) overwrite(name string, at int64, text string) {
+	f, err := os.OpenFile(p.path(name), os.O_WRONLY, 0)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer f.Close()
+	f.WriteAt([]byte(text), at)
+}
+
+// TestScanThatWaitsForBandwidthCanBeCancelled.
+func TestScanThatWaitsForBandwidthCanBeCancelled(t *testing.T) {
+	p := newPlace(t)
+	for i := range 70 {
+		p.write(fmt.Sprintf("%03d.jpg", i), pattern(9000))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o := p.options()
+	o.Storage.MaxBandwidth = 1000 // the first file alone would take seconds
+	o.Progress = func(done, total int64) { cancel() }
+	if _, err := Open(ctx, p.root, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package dataset
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// system is what reading files takes of an operating system. Tests put one that
+// fails in its place.
+type system interface {
+	// open opens a NUL-terminated path from a directory.
+	open(dir int, path *byte) (fd int, err error)
+	// stat returns a file's identity and device; an error if it is no regular file.
+	stat(fd int) (id Identity, dev uint64, err error)
+	// alignment returns what direct reads have to be aligned to, 0: there are none;
+	// known is false where the system does not say.
+	alignment(fd int) (align int, known bool)
+	// direct turns direct reads on or off.
+	direct(fd int, on bool) error
+	// pread reads some bytes; 0 at the end of the file.
+	pread(fd int, p []byte, offset int64) (int, error)
+	// advise says how the file's pages in the page cache are wanted.
+	advise(fd int, advice int)
+	close(fd int)
+}
+
+// kernel is the real one. Nothing it does allocates.
+type kernel struct{}
+
+// openFlags: a FIFO or a device must not keep the open waiting, and no terminal
+// may become the process's own.
+const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+
+// open goes around unix.Openat, which would copy the path to the heap for every
+// file.
+func (kernel) open(dir int, path *byte) (int, error) {
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
+			uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
+		if errno == 0 {
+			return int(fd), nil
+		}
+		if errno != unix.EINTR {
+			return -1, errno
+		}
+	}
+}
+
+func (kernel) stat(fd int) (Identity, uint64, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Fstat(fd, &st)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return Identity{}, 0, err
+		}
+		break
+	}
+	if !isRegular(&st) {
+		return Identity{}, 0, ErrNotFile
+	}
+	return identityOf(&st), st.Dev, nil
+}
+
+func (kernel) alignment(fd int) (align int, known bool) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
+	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return 0, false
+	}
+	if st.Dio_mem_align == 0 || st.Dio_offset_align == 0 {
+		return 0, true
+	}
+	return int(max(st.Dio_mem_align, st.Dio_offset_align)), true
+}
+
+func (kernel) direct(fd int, on bool) error {
+	flags := openFlags &^ unix.O_CLOEXEC
+	if on {
+		flags |= unix.O_DIRECT
+	}
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags)
+	return err
+}
+
+func (kernel) pread(fd int, p []byte, offset int64) (int, error) {
+	for {
+		n, err := unix.Pread(fd, p, offset)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+// advise is a hint: what cannot take it loses nothing.
+func (kernel) advise(fd int, advice int) { _ = unix.Fadvise(fd, 0, 0, advice) }
+
+func (kernel) close(fd int) { unix.Close(fd) }
