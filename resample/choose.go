@@ -1,0 +1,73 @@
+package resample
+
+// Choose decides everything about a sample of h x w upright pixels, both at least 1.
+// It depends on nothing but its arguments and the options; for which numbers
+// are random and how they are drawn, see the package comment.
+func (o Options) Choose(epoch int, sample int64, h, w int) Transform {
+	d := draws{key: o.Seed, epoch: uint32(epoch), sample: uint64(sample)}
+	t := Transform{Crop: [4]float64{2: float64(h), 3: float64(w)}, Flip: d.flip(o.Flip)}
+	height, width := o.Size(h, w)
+	switch o.Mode {
+	case Stretch, NotLarger:
+		t.Y, t.X = fit(0, h, height), fit(0, w, width)
+	case NotSmaller:
+		resizedH, resizedW := cover(h, w, o.Height, o.Width)
+		t.Y, t.Crop[0], t.Crop[2] = centre(h, resizedH, height)
+		t.X, t.Crop[1], t.Crop[3] = centre(w, resizedW, width)
+	case RandomResizedCrop:
+		win := o.window(d, h, w)
+		t.Y, t.X = fit(win.y, win.y+win.h, height), fit(win.x, win.x+win.w, width)
+		t.Crop = [4]float64{float64(win.y), float64(win.x), float64(win.h), float64(win.w)}
+	default:
+		t.Y, t.X = whole(h), whole(w)
+	}
+	return t
+}
+
+// Size is that of the result for a source of h x w pixels. No random choice changes it.
+func (o Options) Size(h, w int) (oh, ow int) {
+	switch o.Mode {
+	case Stretch, NotSmaller, RandomResizedCrop:
+		return o.Height, o.Width
+	case NotLarger:
+		if widens(h, w, o.Height, o.Width) {
+			return scaled(h, o.Width, w, 1), o.Width
+		}
+		return o.Height, scaled(w, o.Height, h, 1)
+	}
+	return h, w
+}
+
+// widens reports whether h x w is wider, in its proportions, than height x width.
+func widens(h, w, height, width int) bool {
+	return int64(w)*int64(height) > int64(h)*int64(width)
+}
+
+// cover is the smallest size in the proportions of h x w that height x width fits in.
+func cover(h, w, height, width int) (resizedH, resizedW int) {
+	if widens(h, w, height, width) {
+		return height, scaled(w, height, h, width)
+	}
+	return scaled(h, width, w, height), width
+}
+
+// scaled is n·to/from to nearest, halves up, and at least least.
+func scaled(n, to, from, least int) int {
+	v := (2*int64(n)*int64(to) + int64(from)) / (2 * int64(from))
+	return max(int(v), least)
+}
+
+// centre is the axis that makes resized pixels of n and keeps the keep in their middle, half a
+// pixel of slack to the right, as DALI's crop does; and what of the source that shows.
+func centre(n, resized, keep int) (a Axis, from, size float64) {
+	a = fit(0, n, resized)
+	a.N = keep
+	first := (resized - keep + 1) / 2
+	a.Start = onGrid(part(first, n, resized))
+	return a, part(first, n, resized), part(keep, n, resized)
+}
+
+// part is what x of resized pixels cover of the n they are made of.
+func part(x, n, resized int) float64 {
+	return float64(float64(x)*float64(n)) / float64(resized)
+}

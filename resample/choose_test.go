@@ -1,0 +1,157 @@
+package resample
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestSizes(t *testing.T) {
+	for _, v := range []struct {
+		mode          Mode
+		height, width int
+		h, w          int
+		oh, ow        int
+		crop          [4]float64
+	}{
+		{None, 0, 0, 375, 500, 375, 500, [4]float64{0, 0, 375, 500}},
+		{None, 10, 10, 7, 5, 7, 5, [4]float64{0, 0, 7, 5}},
+		{Stretch, 224, 320, 375, 500, 224, 320, [4]float64{0, 0, 375, 500}},
+		{Stretch, 4, 4, 1, 1, 4, 4, [4]float64{0, 0, 1, 1}},
+		{NotLarger, 224, 224, 375, 500, 168, 224, [4]float64{0, 0, 375, 500}},
+		{NotLarger, 224, 224, 500, 375, 224, 168, [4]float64{0, 0, 500, 375}},
+		{NotLarger, 10, 20, 10, 21, 10, 20, [4]float64{0, 0, 10, 21}}, // 9.52
+		{NotLarger, 4, 4, 4, 8, 2, 4, [4]float64{0, 0, 4, 8}},
+		{NotLarger, 2, 4, 5, 2, 2, 1, [4]float64{0, 0, 5, 2}},               // 0.8
+		{NotLarger, 3, 3, 4, 2, 3, 2, [4]float64{0, 0, 4, 2}},               // 1.5: halves up
+		{NotLarger, 224, 224, 1, 20000, 1, 224, [4]float64{0, 0, 1, 20000}}, // 0.01
+		{NotLarger, 224, 224, 20000, 1, 224, 1, [4]float64{0, 0, 20000, 1}},
+		{NotLarger, 6, 9, 2, 3, 6, 9, [4]float64{0, 0, 2, 3}},
+		{NotSmaller, 224, 224, 256, 256, 224, 224, [4]float64{0, 0, 256, 256}},
+		{NotSmaller, 256, 256, 500, 250, 256, 256, [4]float64{125, 0, 250, 250}},
+		{NotSmaller, 100, 100, 100, 132, 100, 100, [4]float64{0, 16, 100, 100}},
+		{NotSmaller, 100, 100, 100, 101, 100, 100, [4]float64{0, 1, 100, 100}}, // a slack of 1 is 1
+		{NotSmaller, 100, 100, 103, 100, 100, 100, [4]float64{2, 0, 100, 100}},
+		{NotSmaller, 100, 100, 50, 51, 100, 100, [4]float64{0, 0.5, 50, 50}},
+		{NotSmaller, 3, 3, 4, 2, 3, 3, [4]float64{1. * 4 / 6 * 2, 0, 2, 2}}, // 6x3, 3 too many
+		{NotSmaller, 224, 224, 20000, 1, 224, 224, [4]float64{9999.5, 0, 1, 1}},
+	} {
+		o := Options{Mode: v.mode, Height: v.height, Width: v.width}
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if oh, ow := o.Size(v.h, v.w); oh != v.oh || ow != v.ow {
+			t.Errorf("%v %dx%d of %dx%d is %dx%d, not %dx%d", v.mode, v.height, v.width, v.h, v.w, oh, ow, v.oh, v.ow)
+		}
+		tr := o.Choose(0, 0, v.h, v.w)
+		if oh, ow := tr.Size(); oh != v.oh || ow != v.ow {
+			t.Errorf("%v %dx%d of %dx%d: the transform makes %dx%d", v.mode, v.height, v.width, v.h, v.w, oh, ow)
+		}
+		for i := range v.crop {
+			if math.Abs(tr.Crop[i]-v.crop[i]) > 1e-9 {
+				t.Errorf("%v %dx%d of %dx%d shows %v, not %v", v.mode, v.height, v.width, v.h, v.w, tr.Crop, v.crop)
+				break
+			}
+		}
+	}
+}
+
+// TestSizeNeedsNoChance: Size says before any draw what every Choose comes to, and what is
+// chosen can be done.
+func TestSizeNeedsNoChance(t *testing.T) {
+	sides := []int{1, 2, 3, 7, 223, 224, 225, 20000, 65500, 1 << 26}
+	for mode := range numModes {
+		o := randomCrop(1)
+		o.Mode, o.Height = mode, 97
+		for i, h := range sides {
+			for j, w := range sides {
+				oh, ow := o.Size(h, w)
+				tr := o.Choose(i, int64(j), h, w)
+				if th, tw := tr.Size(); th != oh || tw != ow || oh < 1 || ow < 1 {
+					t.Errorf("%v of %dx%d: %dx%d and %dx%d", mode, h, w, oh, ow, th, tw)
+				}
+				if !tr.Y.sound() || !tr.X.sound() {
+					t.Errorf("%v of %dx%d: %+v", mode, h, w, tr)
+				}
+				if y, x, sh, sw := tr.Source(); y < 0 || x < 0 || sh < 1 || sw < 1 || y+sh > h || x+sw > w {
+					t.Errorf("%v of %dx%d: source %d,%d %dx%d", mode, h, w, y, x, sh, sw)
+				}
+				if mode == None && !tr.Copies() {
+					t.Errorf("none does not copy %dx%d", h, w)
+				}
+			}
+		}
+	}
+}
+
+// TestProportions: NotSmaller keeps them as near as whole pixels allow.
+func TestProportions(t *testing.T) {
+	for h := 1; h < 40; h++ {
+		for w := 1; w < 40; w++ {
+			tr := Options{Mode: NotSmaller, Height: 16, Width: 12}.Choose(0, 0, h, w)
+			exact := min(float64(h)/16, float64(w)/12)
+			for _, a := range []Axis{tr.Y, tr.X} {
+				n := float64(a.Hi - a.Lo)
+				if resized := n / a.Step; math.Abs(resized-n/exact) > 0.5001 {
+					t.Errorf("%dx%d: resized to %v instead of %v", h, w, resized, n/exact)
+				}
+				if left, right := a.Start, n-a.Start-float64(a.N)*a.Step; left-right > a.Step*1.001 || right-left > 1e-6 {
+					t.Errorf("%dx%d: %v left of the crop, %v right", h, w, left, right)
+				}
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := randomCrop(0)
+	for _, v := range []struct {
+		change func(o *Options)
+		field  string // "" for none
+	}{
+		{func(o *Options) {}, ""},
+		{func(o *Options) { o.Mode = numModes }, "mode"},
+		{func(o *Options) { o.Height = 0 }, "height"},
+		{func(o *Options) { o.Height = -1 }, "height"},
+		{func(o *Options) { o.Width = MaxSide + 1 }, "width"},
+		{func(o *Options) { o.Width = MaxSide }, ""},
+		{func(o *Options) { o.Mode, o.Height, o.Width = None, 0, -5 }, ""},
+		{func(o *Options) { o.CropArea = [2]float64{0, 1} }, "crop area"},
+		{func(o *Options) { o.CropArea = [2]float64{0.5, 1.5} }, "crop area"},
+		{func(o *Options) { o.CropArea = [2]float64{0.5, 0.4} }, "crop area"},
+		{func(o *Options) { o.CropArea = [2]float64{1, 1} }, ""},
+		{func(o *Options) { o.CropArea[0] = math.NaN() }, "crop area"},
+		{func(o *Options) { o.CropRatio = [2]float64{-1, 1} }, "crop ratio"},
+		{func(o *Options) { o.CropRatio = [2]float64{2, 1} }, "crop ratio"},
+		{func(o *Options) { o.CropRatio[1] = math.Inf(1) }, "crop ratio"},
+		{func(o *Options) { o.CropRatio[1] = math.NaN() }, "crop ratio"},
+		{func(o *Options) { o.Mode, o.CropRatio, o.CropArea = Stretch, [2]float64{}, [2]float64{} }, ""},
+		{func(o *Options) { o.Flip = 1.01 }, "flip"},
+		{func(o *Options) { o.Flip = math.NaN() }, "flip"},
+		{func(o *Options) { o.Flip = 1 }, ""},
+	} {
+		o := good
+		v.change(&o)
+		err := o.Validate()
+		if (err == nil) != (v.field == "") || err != nil && !(errors.Is(err, ErrOptions) && strings.Contains(err.Error(), ": "+v.field+" must be ")) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	for m := range numModes {
+		if got, err := ParseMode(m.String()); got != m || err != nil {
+			t.Errorf("%v is read as %v, %v", m, got, err)
+		}
+	}
+	for _, name := range []string{"", "Stretch", "mode 5", "cover"} {
+		if _, err := ParseMode(name); !errors.Is(err, ErrOptions) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if s := numModes.String(); s != "mode 5" {
+		t.Error(s)
+	}
+}

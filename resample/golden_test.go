@@ -1,0 +1,121 @@
+package resample
+
+import (
+	"hash/crc32"
+	"math"
+	"testing"
+)
+
+// TestPhilox: the published known answers of Philox4x32-10 (Random123, kat_vectors).
+func TestPhilox(t *testing.T) {
+	const ones = math.MaxUint32
+	for _, v := range []struct {
+		counter [4]uint32
+		key     [2]uint32
+		want    [4]uint32
+	}{
+		{want: [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+		{[4]uint32{ones, ones, ones, ones}, [2]uint32{ones, ones}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+	} {
+		if got := philox(v.counter, v.key); got != v.want {
+			t.Errorf("philox(%x, %x) is %x, not %x", v.counter, v.key, got, v.want)
+		}
+	}
+}
+
+// TestGoldenChoices pins what Version names; the numbers come from another implementation of the
+// package comment, in Python. Do not make them follow the code: a dataset's batches would change.
+func TestGoldenChoices(t *testing.T) {
+	for _, v := range []struct {
+		seed   uint64
+		epoch  int
+		sample int64
+		h, w   int
+		want   window
+		flip   bool
+	}{
+		{0, 0, 0, 375, 500, window{2, 211, 318, 244}, true},
+		{0, 0, 1, 375, 500, window{9, 78, 361, 397}, false},
+		{0, 1, 0, 375, 500, window{45, 46, 323, 327}, true},
+		{1, 0, 0, 375, 500, window{54, 32, 295, 376}, false},
+		{7, 2, 51, 375, 500, window{77, 47, 216, 175}, true},
+		{1<<63 | 12345, 99, 1<<36 - 1, 1024, 2048, window{332, 131, 440, 472}, false},
+		{math.MaxUint64, 1<<26 - 1, 1 << 33, 500, 375, window{192, 63, 258, 194}, false},
+		{3, 4, 5, 1, 1, window{0, 0, 1, 1}, true},
+		{3, 4, 5, 2, 3, window{0, 1, 1, 2}, true},
+		{3, 4, 5, 10, 1000, window{0, 493, 10, 13}, true}, // no try fits
+		{3, 4, 5, 1000, 10, window{493, 0, 13, 10}, true},
+		{9, 9, 9, 65500, 65500, window{29291, 1090, 22292, 29186}, true},
+	} {
+		o := randomCrop(v.seed)
+		o.Flip = 0.5
+		got := o.Choose(v.epoch, v.sample, v.h, v.w)
+		if want := v.want.crop(); got.Crop != want || got.Flip != v.flip {
+			t.Errorf("%+v: %v, flip %v", v, got.Crop, got.Flip)
+		}
+	}
+}
+
+func (w window) crop() [4]float64 {
+	return [4]float64{float64(w.y), float64(w.x), float64(w.h), float64(w.w)}
+}
+
+// randomCrop is what training on ImageNet asks for.
+func randomCrop(seed uint64) Options {
+	return Options{Mode: RandomResizedCrop, Height: 224, Width: 224, CropArea: DefaultCropArea, CropRatio: DefaultCropRatio, Seed: seed}
+}
+
+// TestGoldenLogarithms: the bits are Python's, digit by digit, on another machine's arithmetic;
+// near to them are the mathematical library's.
+func TestGoldenLogarithms(t *testing.T) {
+	for x, want := range map[float64]float64{
+		0.75: -0x1.a8ff971810a80p-2, 4. / 3: 0x1.a8ff971810a40p-2, 0.08: -0x1.d269e12f346e8p+1,
+		1e-5: -0x1.09c1165ec0627p+4, 2.5: 0x1.5269e12f346e0p+0, 65536: 16, 1: 0,
+	} {
+		if got := log2(x); got != want || math.Abs(got-math.Log2(x)) > 1e-14 {
+			t.Errorf("log2(%v) is %x, not %x", x, got, want)
+		}
+	}
+	for x, want := range map[float64]float64{
+		-0.41503749927884376: 0x1.7fffffffffff0p-1, 0.25: 0x1.306fe0a31b715p+0, -16.7: 0x1.3b2c47bff8327p-17,
+		3.999999999: 0x1.fffffffa0bc06p+3, -2: 0.25, 0: 1, 26: 1 << 26,
+	} {
+		if got := exp2(x); got != want || math.Abs(got/math.Exp2(x)-1) > 1e-14 {
+			t.Errorf("exp2(%v) is %x, not %x", x, got, want)
+		}
+	}
+}
+
+// TestGoldenPixels pins the bytes that Version names.
+func TestGoldenPixels(t *testing.T) {
+	for _, v := range []struct {
+		channels int
+		o        Options
+		want     uint32
+	}{
+		{3, Options{Mode: Stretch, Height: 224, Width: 224}, 0xf6f6e02e},
+		{1, Options{Mode: Stretch, Height: 600, Width: 333}, 0xd7a459b0},
+		{3, Options{Mode: NotLarger, Height: 100, Width: 150}, 0x064251da},
+		{3, Options{Mode: NotSmaller, Height: 224, Width: 224}, 0x78122420},
+		{1, Options{Mode: NotSmaller, Height: 31, Width: 64}, 0x0b150c38},
+		{3, randomCrop(5), 0xdb9bfc89},
+		{3, Options{Mode: Stretch, Height: 2, Width: 2}, 0x03582e41}, // more than 128 pixels a step
+	} {
+		src := pattern(375, 500, v.channels)
+		got := newBench(t).everyKernel(t, src, v.o.Choose(0, 0, src.Height, src.Width))
+		if sum := crc32.ChecksumIEEE(got); sum != v.want {
+			t.Errorf("%d channels, %+v: the bytes' CRC-32 is %#08x, not %#08x", v.channels, v.o, sum, v.want)
+		}
+	}
+}
+
+// pattern is a picture that takes nothing but this line to make: detail of every size.
+func pattern(h, w, channels int) Image {
+	src := Image{Pix: make([]byte, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
+	for i := range src.Pix {
+		y, x := uint32(i/src.Stride), uint32(i%src.Stride)
+		src.Pix[i] = byte((x*x + y*y*y + x*y*7) >> 6)
+	}
+	return src
+}

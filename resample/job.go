@@ -1,0 +1,69 @@
+package resample
+
+// job is one image's work: sizes, and where in scratch everything is.
+type job struct {
+	height, width, channels int // of the result
+	top, left               int // the source's rectangle
+	rows, columns           int
+	wide                    bool
+	y, x                    fixed
+	atY, weightsY           int // of every row of the result: its first row of the source, its weights
+	atX, weightsX           int // of every column: its first value in a line, its weights
+	arranged                int // weightsX as the kernel wants them
+	line                    int // one row of the result before columns are resized: 16 bits a value
+	out                     int // one row of the result
+	sums                    int // wide only: 64 bits for each value of a source row
+	scratch                 int
+}
+
+const (
+	group     = 16  // kernels make so many columns at once
+	over      = 128 // bytes that they may read past a line, or write past a row
+	alignment = 64
+)
+
+func newJob(t Transform, channels int) job {
+	j := job{height: t.Y.N, width: t.X.N, channels: channels}
+	j.top, j.left, j.rows, j.columns = t.Source()
+	j.wide = t.Y.Step > narrow || t.X.Step > narrow
+	values := j.columns * channels
+	next := alignment - 1 // for scratch that is not aligned
+	take := func(n int) (at int) {
+		at = next
+		next += (n + alignment - 1) &^ (alignment - 1)
+		return at - (alignment - 1)
+	}
+	columns := (j.width + group - 1) &^ (group - 1)
+	if j.wide {
+		j.sums = take(8 * values)
+	} else {
+		j.y, j.x = t.Y.fixed(j.rows, 22), t.X.fixed(j.columns, 16)
+		j.atY, j.weightsY = take(4*j.height), take(2*j.height*j.y.taps)
+		j.atX, j.weightsX = take(4*columns), take(2*columns*j.x.taps)
+		j.arranged = take(over + columns*arrangedBytes(j.x.taps, channels))
+		j.line = take(2*values + over)
+	}
+	j.out = take(columns*channels + over)
+	j.scratch = next
+	return j
+}
+
+// arrangedBytes is the most that a kernel's form of one column's weights takes: for three
+// channels, each pair of taps four times; for one, taps in fours.
+func arrangedBytes(taps, channels int) int {
+	if channels == 3 {
+		return taps/2*16 + 16
+	}
+	return (taps + 3) / 4 * 8
+}
+
+// prepare works out the weights.
+func (j *job) prepare(t Transform, scratch []byte) {
+	j.y.fill(t.Y, j.top, j.rows, 1, view[int32](scratch, j.atY, j.height), view[int16](scratch, j.weightsY, j.height*j.y.taps))
+	columns := (j.width + group - 1) &^ (group - 1)
+	at, weights := view[int32](scratch, j.atX, columns), view[int16](scratch, j.weightsX, columns*j.x.taps)
+	j.x.fill(t.X, j.left, j.columns, j.channels, at[:j.width], weights)
+	clear(at[j.width:])
+	clear(weights[j.width*j.x.taps:])
+	clear(scratch[j.line+2*j.columns*j.channels:][:over])
+}

@@ -1,0 +1,49 @@
+//go:build cgo
+
+package resample
+
+// #cgo CFLAGS: -O3 -std=gnu11 -Wall
+// #include "bfs_resample.h"
+// #cgo noescape bfs_resize
+// #cgo nocallback bfs_resize
+// #cgo noescape bfs_copy
+// #cgo nocallback bfs_copy
+// #cgo noescape bfs_kernel_runs
+// #cgo nocallback bfs_kernel_runs
+import "C"
+
+import "unsafe"
+
+func nativeRuns(k int) bool { return C.bfs_kernel_runs(C.int(k-kernelPortable)) != 0 }
+
+func nativeCopy(from []byte, stride, height int, put, ctx unsafe.Pointer) {
+	C.bfs_copy((*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), C.ptrdiff_t(stride), C.int(height), put, ctx)
+}
+
+// run makes and delivers all rows: with one call where the sink is in C.
+func run(sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
+	k := kernel()
+	if k == kernelGo {
+		runGo(sink, j, from, stride, scratch)
+		return
+	}
+	c := C.bfs_job{
+		height: C.int32_t(j.height), width: C.int32_t(j.width), channels: C.int32_t(j.channels),
+		rows: C.int32_t(j.rows), columns: C.int32_t(j.columns),
+		taps_y: C.int32_t(j.y.taps), taps_x: C.int32_t(j.x.taps),
+		shift_y: C.int32_t(j.y.shift), shift_x: C.int32_t(j.x.shift), stride: C.ptrdiff_t(stride),
+		at_y: C.size_t(j.atY), weights_y: C.size_t(j.weightsY), at_x: C.size_t(j.atX), weights_x: C.size_t(j.weightsX),
+		arranged: C.size_t(j.arranged), line: C.size_t(j.line), out: C.size_t(j.out),
+	}
+	pix, memory := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(scratch)))
+	level := C.int(k - kernelPortable)
+	if put != nil {
+		C.bfs_resize(c, level, pix, memory, 0, c.height, put, ctx)
+		return
+	}
+	row := scratch[j.out:][:j.width*j.channels]
+	for y := range c.height {
+		C.bfs_resize(c, level, pix, memory, y, y+1, nil, nil)
+		sink.PutRow(int(y), row)
+	}
+}

@@ -1,0 +1,61 @@
+//go:build cgo
+
+#include "bfs_resample.h"
+
+static const bfs_kernel *const kernels[BFS_KERNELS] = {
+    [BFS_PORTABLE] = &bfs_portable,
+#if defined(__x86_64__)
+    [BFS_SSSE3] = &bfs_ssse3,
+    [BFS_AVX2] = &bfs_avx2,
+    [BFS_AVX512] = &bfs_avx512,
+#endif
+};
+
+/* bfs_kernel_runs tells whether this processor has what a kernel needs. */
+int bfs_kernel_runs(int kernel)
+{
+    switch (kernel) {
+    case BFS_PORTABLE:
+        return 1;
+#if defined(__x86_64__)
+    case BFS_SSSE3:
+        return __builtin_cpu_supports("ssse3");
+    case BFS_AVX2:
+        return __builtin_cpu_supports("avx2");
+    case BFS_AVX512:
+        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
+               __builtin_cpu_supports("avx512vnni");
+#endif
+    }
+    return 0;
+}
+
+typedef void (*put_row)(void *ctx, int y, const uint8_t *row);
+
+/* bfs_resize makes rows [first, end) of the result and puts each as soon as it is there;
+ * without put, the last one is left in scratch. A call for row 0 comes before all others. */
+void bfs_resize(bfs_job j, int kernel, const uint8_t *from, uint8_t *scratch, int first, int end, void *put, void *ctx)
+{
+    const bfs_kernel *k = kernels[kernel];
+    const int32_t *at_y = (const int32_t *)(scratch + j.at_y), *at_x = (const int32_t *)(scratch + j.at_x);
+    const int16_t *weights_y = (const int16_t *)(scratch + j.weights_y);
+    int16_t *arranged = (int16_t *)(scratch + j.arranged), *line = (int16_t *)(scratch + j.line);
+    uint8_t *out = scratch + j.out;
+
+    if (first == 0)
+        k->arrange(arranged, (const int16_t *)(scratch + j.weights_x), at_x, j.width, j.taps_x, j.channels);
+    for (int y = first; y < end; y++) {
+        k->down(line, from + at_y[y] * j.stride, j.stride, j.columns * j.channels,
+                weights_y + (size_t)y * j.taps_y, j.taps_y, j.taps_y > j.rows, j.shift_y);
+        (j.channels == 3 ? k->rgb : k->gray)(out, line, at_x, arranged, j.width, j.taps_x, j.shift_x);
+        if (put)
+            ((put_row)put)(ctx, y, out);
+    }
+}
+
+/* bfs_copy puts rows as they are. */
+void bfs_copy(const uint8_t *from, ptrdiff_t stride, int height, void *put, void *ctx)
+{
+    for (int y = 0; y < height; y++)
+        ((put_row)put)(ctx, y, from + y * stride);
+}

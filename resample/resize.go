@@ -1,0 +1,114 @@
+package resample
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Errors of Resize, to be told apart with errors.Is. Each is a caller's mistake.
+var (
+	ErrGeometry = errors.New("resample: the transform does not fit the image")
+	ErrScratch  = errors.New("resample: too little scratch memory")
+)
+
+// Image is a source: rows of 8-bit pixels, channels interleaved, Stride bytes from one
+// row to the next. It stays the caller's; Resize only reads, and only what Transform.Source names.
+type Image struct {
+	Pix                             []byte
+	Stride, Height, Width, Channels int // Channels: 1 or 3
+}
+
+// Sink takes the result's rows, from top to bottom. row holds width·channels bytes and is
+// the sink's until PutRow returns.
+type Sink interface {
+	PutRow(y int, row []byte)
+}
+
+// nativeSink is what a Sink can be besides: a function in C that takes the rows,
+// void (*put)(void *ctx, int y, const uint8_t *row), with the same meaning, which
+// spares the way back to Go for each. put is nil where there is none.
+type nativeSink interface {
+	Native() (put, ctx unsafe.Pointer)
+}
+
+// ScratchBytes is the memory that Resize needs for an image of 1 or 3 channels.
+func ScratchBytes(t Transform, channels int) int {
+	if t.Copies() || !t.Y.sound() || !t.X.sound() {
+		return 0
+	}
+	return newJob(t, channels).scratch
+}
+
+// Resize makes the result's rows and gives them to the sink. src is the image in whose
+// coordinates t is: see Transform.Reduced and Moved. scratch is ScratchBytes long, or longer;
+// what it holds before does not matter, nor what it holds after. Nothing is allocated. An error,
+// ErrGeometry or ErrScratch, comes before the first row.
+func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
+	if err := fits(src, t); err != nil {
+		return err
+	}
+	put, ctx := native(sink)
+	if t.Copies() {
+		copyRows(sink, put, ctx, src, t)
+		return nil
+	}
+	j := newJob(t, src.Channels)
+	if len(scratch) < j.scratch {
+		return fmt.Errorf("%w: %d bytes are needed, there are %d", ErrScratch, j.scratch, len(scratch))
+	}
+	scratch = scratch[-uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))&(alignment-1):]
+	from := src.Pix[j.top*src.Stride+j.left*j.channels:]
+	if j.wide {
+		j.resizeWide(sink, t, from, src.Stride, scratch)
+		return nil
+	}
+	j.prepare(t, scratch)
+	run(sink, put, ctx, &j, from, src.Stride, scratch)
+	return nil
+}
+
+// fits makes sure that nothing will be read outside of the image.
+func fits(src Image, t Transform) error {
+	if src.Channels != 1 && src.Channels != 3 {
+		return fmt.Errorf("%w: %d channels", ErrGeometry, src.Channels)
+	}
+	if !t.Y.sound() || !t.X.sound() {
+		return fmt.Errorf("%w: %+v, %+v", ErrGeometry, t.Y, t.X)
+	}
+	y, x, h, w := t.Source()
+	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width {
+		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d", ErrGeometry, y, y+h, x, x+w, src.Height, src.Width)
+	}
+	row := (x + w) * src.Channels
+	if src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
+		return fmt.Errorf("%w: %d bytes in rows of %d for %dx%d", ErrGeometry, len(src.Pix), src.Stride, src.Height, src.Width)
+	}
+	return nil
+}
+
+func native(sink Sink) (put, ctx unsafe.Pointer) {
+	if n, ok := sink.(nativeSink); ok {
+		return n.Native()
+	}
+	return nil, nil
+}
+
+// copyRows serves a transform that copies.
+func copyRows(sink Sink, put, ctx unsafe.Pointer, src Image, t Transform) {
+	from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
+	if put != nil {
+		nativeCopy(from, src.Stride, t.Y.N, put, ctx)
+		return
+	}
+	for y := range t.Y.N {
+		sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
+	}
+}
+
+// runGo is the Go kernel.
+func runGo(sink Sink, j *job, from []byte, stride int, scratch []byte) {
+	for y := range j.height {
+		sink.PutRow(y, j.resizeRow(y, from, stride, scratch))
+	}
+}

@@ -1,0 +1,352 @@
+package resample
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+
+	"github.com/batchfs/batchfs/resample/internal/csink"
+)
+
+// canvas is a sink that keeps the rows.
+type canvas struct {
+	pix  []byte
+	rows int
+}
+
+func (c *canvas) PutRow(y int, row []byte) {
+	if y != c.rows {
+		panic(fmt.Sprintf("row %d comes after %d rows", y, c.rows))
+	}
+	c.rows++
+	c.pix = append(c.pix, row...)
+}
+
+// fence is memory in front of a page that cannot be touched: what reaches past its end crashes.
+type fence struct{ all []byte }
+
+func newFence(t testing.TB, n int) fence {
+	t.Helper()
+	page := syscall.Getpagesize()
+	size := (n + page - 1) / page * page
+	all, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err == nil {
+		err = syscall.Mprotect(all[size:], syscall.PROT_NONE)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Munmap(all) })
+	return fence{all[:size]}
+}
+
+// last is its last n bytes, full of something.
+func (f fence) last(n int) []byte {
+	b := f.all[len(f.all)-n:]
+	for i := range b {
+		b[i] = 0xa5
+	}
+	return b
+}
+
+// bench is a place to try kernels in, with fences.
+type bench struct{ source, scratch fence }
+
+func newBench(t testing.TB) bench { return bench{newFence(t, 1<<20), newFence(t, 4<<20)} }
+
+// resize is what a kernel makes, of a source and in scratch memory that end at a fence; bytes in
+// front of scratch must stay what they are.
+func (b bench) resize(t testing.TB, kernel string, src Image, tr Transform) []byte {
+	t.Helper()
+	if err := UseKernel(kernel); err != nil {
+		t.Fatal(err)
+	}
+	defer UseKernel("")
+	copy(b.source.last(len(src.Pix)), src.Pix)
+	src.Pix = b.source.all[len(b.source.all)-len(src.Pix):]
+	const guard = 256
+	n := ScratchBytes(tr, src.Channels)
+	scratch := b.scratch.last(n + guard)
+	var c canvas
+	if err := Resize(&c, src, tr, scratch[guard:]); err != nil {
+		t.Fatalf("%+v of %dx%dx%d: %v", tr, src.Height, src.Width, src.Channels, err)
+	}
+	if !bytes.Equal(scratch[:guard], bytes.Repeat([]byte{0xa5}, guard)) {
+		t.Fatalf("%s wrote in front of scratch for %+v of %dx%dx%d", kernel, tr, src.Height, src.Width, src.Channels)
+	}
+	if h, w := tr.Size(); c.rows != h || len(c.pix) != h*w*src.Channels {
+		t.Fatalf("%d rows, %d bytes for %dx%d", c.rows, len(c.pix), h, w)
+	}
+	return c.pix
+}
+
+// everyKernel is what all of them make.
+func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
+	t.Helper()
+	want := b.resize(t, kernelNames[kernelGo], src, tr)
+	for _, k := range Kernels()[1:] {
+		if got := b.resize(t, k, src, tr); !bytes.Equal(got, want) {
+			t.Fatalf("%s is %d levels from Go for %+v of %dx%dx%d", k, farthest(got, want), tr, src.Height, src.Width, src.Channels)
+		}
+	}
+	return want
+}
+
+// noise is the worst of sources; sometimes it has nothing but extremes, where errors are largest.
+func noise(r *rand.Rand, h, w, channels int) Image {
+	src := Image{Stride: w*channels + r.IntN(5), Height: h, Width: w, Channels: channels}
+	src.Pix = make([]byte, (h-1)*src.Stride+w*channels)
+	extreme := r.IntN(3) == 0
+	for i := range src.Pix {
+		src.Pix[i] = byte(r.Uint32())
+		if extreme {
+			src.Pix[i] = byte(int8(src.Pix[i]) >> 7)
+		}
+	}
+	return src
+}
+
+func farthest(a, b []byte) (d int) {
+	for i := range a {
+		d = max(d, int(a[i])-int(b[i]), int(b[i])-int(a[i]))
+	}
+	return d
+}
+
+func TestAgainstReference(t *testing.T) {
+	b := newBench(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	check := func(src Image, tr Transform) {
+		t.Helper()
+		if d := farthest(b.everyKernel(t, src, tr), reference(src, tr)); d > 1 {
+			t.Errorf("%+v of %dx%dx%d: %d levels from the reference", tr, src.Height, src.Width, src.Channels, d)
+		}
+	}
+	for n := range 240 {
+		src := noise(r, 1+r.IntN(90), 1+r.IntN(90), 1+2*(n&1))
+		o := randomCrop(uint64(n))
+		o.Mode, o.Height, o.Width = Mode(1+n%4), 1+r.IntN(70), 1+r.IntN(70)
+		check(src, o.Choose(n, int64(n), src.Height, src.Width))
+	}
+	// Few outputs of many pixels, near the longest step of 16-bit weights, and beyond it.
+	for _, size := range [][2]int{{1200, 3}, {3, 1200}, {257, 256}, {256, 385}, {3000, 2}, {2, 3000}, {900, 900}} {
+		src := noise(r, size[0], size[1], 1)
+		check(src, Options{Mode: Stretch, Height: 1, Width: 1}.Choose(0, 0, size[0], size[1]))
+		check(src, Options{Mode: Stretch, Height: 3, Width: 3}.Choose(0, 0, size[0], size[1]))
+		check(src, Options{Mode: NotSmaller, Height: 2, Width: 2}.Choose(0, 0, size[0], size[1]))
+	}
+}
+
+// TestExtremes: what is very large, small or long comes out right, and in little memory.
+func TestExtremes(t *testing.T) {
+	for _, size := range [][3]int{{1, 1, 224}, {20000, 1, 224}, {1, 20000, 224}, {1, 2, 224}, {65500, 1, 5}, {2, 65500, 5}} {
+		for mode := Stretch; mode < numModes; mode++ {
+			for _, channels := range []int{1, 3} {
+				h, w := size[0], size[1]
+				src := Image{Pix: bytes.Repeat([]byte{200}, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
+				o := randomCrop(1)
+				o.Mode, o.Height, o.Width = mode, size[2], size[2]
+				tr := o.Choose(0, 0, h, w)
+				if n := ScratchBytes(tr, channels); n > 1<<20+h*w*channels*16 {
+					t.Errorf("%v of %dx%dx%d: %d bytes of scratch", mode, h, w, channels, n)
+				}
+				scratch := make([]byte, ScratchBytes(tr, channels))
+				var c canvas
+				if err := Resize(&c, src, tr, scratch); err != nil {
+					t.Fatal(err)
+				}
+				oh, ow := o.Size(h, w)
+				if !bytes.Equal(c.pix, bytes.Repeat([]byte{200}, oh*ow*channels)) {
+					t.Errorf("%v of %dx%dx%d: one colour does not stay that colour", mode, h, w, channels)
+				}
+			}
+		}
+	}
+}
+
+// TestOneColour: each stays what it is, at every step and with every kernel.
+func TestOneColour(t *testing.T) {
+	b := newBench(t)
+	for v := range 256 {
+		src := Image{Pix: bytes.Repeat([]byte{byte(v)}, 61*83*3), Stride: 83 * 3, Height: 61, Width: 83, Channels: 3}
+		tr := Options{Mode: Stretch, Height: 1 + v%97, Width: 1 + v*7%101}.Choose(0, 0, 61, 83)
+		if d := b.everyKernel(t, src, tr); bytes.Count(d, []byte{byte(v)}) != len(d) {
+			t.Errorf("%d becomes something else with %+v", v, tr)
+		}
+	}
+}
+
+// TestCopies: where nothing is resized, pixels are the source's.
+func TestCopies(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for n := range 60 {
+		channels := 1 + 2*(n&1)
+		h, w := 1+r.IntN(30), 1+r.IntN(30)
+		src := noise(r, h, w, channels)
+		y, x := r.IntN(h), r.IntN(w)
+		win := window{y, x, 1 + r.IntN(h-y), 1 + r.IntN(w-x)}
+		tr := Transform{Y: fit(win.y, win.y+win.h, win.h), X: fit(win.x, win.x+win.w, win.w)}
+		if sy, sx, sh, sw := tr.Source(); !tr.Copies() || (window{sy, sx, sh, sw}) != win || ScratchBytes(tr, channels) != 0 {
+			t.Fatalf("%+v: %+v does not copy", win, tr)
+		}
+		var c canvas
+		if err := Resize(&c, src, tr, nil); err != nil {
+			t.Fatal(err)
+		}
+		var want []byte
+		for row := win.y; row < win.y+win.h; row++ {
+			want = append(want, src.Pix[row*src.Stride+win.x*channels:][:win.w*channels]...)
+		}
+		if !bytes.Equal(c.pix, want) {
+			t.Errorf("%+v of %dx%d is not copied", win, h, w)
+		}
+		if csink.Available {
+			if got := throughC(t, src, tr, nil); !bytes.Equal(got, want) {
+				t.Errorf("%+v of %dx%d is not copied to C", win, h, w)
+			}
+		}
+	}
+}
+
+func throughC(t *testing.T, src Image, tr Transform, scratch []byte) []byte {
+	t.Helper()
+	h, w := tr.Size()
+	s := csink.New(h, w*src.Channels)
+	defer s.Close()
+	if err := Resize(s, src, tr, scratch); err != nil {
+		t.Fatal(err)
+	}
+	pix, ordered := s.Pix()
+	if !ordered {
+		t.Error("rows came in another order")
+	}
+	return bytes.Clone(pix)
+}
+
+// TestSinkInC: it gets what a sink in Go gets, from every kernel, and from steps that are Go's alone.
+func TestSinkInC(t *testing.T) {
+	if !csink.Available {
+		t.Skip("this build has no C")
+	}
+	defer UseKernel("")
+	for _, k := range Kernels() {
+		for _, width := range []int{1, 5, 40, 97} {
+			for _, channels := range []int{1, 3} {
+				src := pattern(60, 400, channels)
+				tr := Options{Mode: Stretch, Height: 33, Width: width}.Choose(0, 0, 60, 400)
+				UseKernel(k)
+				scratch := make([]byte, ScratchBytes(tr, channels))
+				var c canvas
+				if err := Resize(&c, src, tr, scratch); err != nil {
+					t.Fatal(err)
+				}
+				if got := throughC(t, src, tr, scratch); !bytes.Equal(got, c.pix) {
+					t.Errorf("%s, %d columns of %d: other pixels in C", k, width, channels)
+				}
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	src := pattern(20, 30, 3)
+	tr := Options{Mode: Stretch, Height: 10, Width: 10}.Choose(0, 0, 20, 30)
+	scratch := make([]byte, ScratchBytes(tr, 3))
+	for name, v := range map[string]struct {
+		want   error
+		change func(src *Image, tr *Transform, scratch *[]byte)
+	}{
+		"nothing":             {nil, func(*Image, *Transform, *[]byte) {}},
+		"a byte of scratch":   {ErrScratch, func(_ *Image, _ *Transform, s *[]byte) { *s = (*s)[1:] }},
+		"channels":            {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Channels = 2 }},
+		"a row":               {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Height-- }},
+		"a column":            {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Width-- }},
+		"a byte":              {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Pix = i.Pix[1:] }},
+		"the pixels":          {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Pix = nil }},
+		"the stride":          {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Stride-- }},
+		"a huge stride":       {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Stride = math.MaxInt }},
+		"a zero transform":    {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { *t = Transform{} }},
+		"another place":       {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { *t = t.Moved(1, 0) }},
+		"and another":         {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { *t = t.Moved(0, -1) }},
+		"out of bounds":       {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Start++ }},
+		"no step":             {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.X.Step = 0 }},
+		"bounds without area": {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.Y.Lo = t.Y.Hi }},
+		"far out":             {ErrGeometry, func(_ *Image, t *Transform, _ *[]byte) { t.Y.Start, t.Y.Hi = 1<<29, 1<<30 }},
+	} {
+		i, x, s := src, tr, scratch
+		v.change(&i, &x, &s)
+		c := canvas{}
+		if err := Resize(&c, i, x, s); !errors.Is(err, v.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if v.want != nil && c.rows != 0 {
+			t.Errorf("%s: %d rows", name, c.rows)
+		}
+	}
+	if n := ScratchBytes(Transform{}, 3); n != 0 {
+		t.Errorf("nothing takes %d bytes", n)
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) PutRow(int, []byte) {}
+
+// TestNothingOnTheHeap: no image allocates anything, with any kernel, whatever it goes to.
+func TestNothingOnTheHeap(t *testing.T) {
+	defer UseKernel("")
+	sinks := []Sink{nowhere{}}
+	if csink.Available {
+		s := csink.New(32, 64*3)
+		defer s.Close()
+		sinks = append(sinks, s)
+	}
+	o := randomCrop(1)
+	o.Height, o.Width, o.Flip = 32, 64, 0.5
+	src := pattern(100, 200, 3)
+	scratch := make([]byte, 1<<20)
+	for _, k := range Kernels() {
+		UseKernel(k)
+		for _, sink := range sinks {
+			for _, mode := range []Mode{None, Stretch, NotLarger, NotSmaller, RandomResizedCrop} {
+				o.Mode = mode
+				h, w := src.Height, src.Width
+				if mode == None {
+					h, w = 32, 64
+				}
+				sample := int64(0)
+				if n := testing.AllocsPerRun(5, func() {
+					sample++
+					if err := Resize(sink, src, o.Choose(1, sample, h, w), scratch); err != nil {
+						t.Fatal(err)
+					}
+				}); n != 0 {
+					t.Errorf("%s, %v: %v allocations an image", k, mode, n)
+				}
+			}
+		}
+	}
+}
+
+func TestKernels(t *testing.T) {
+	defer UseKernel("")
+	names := Kernels()
+	if names[0] != "go" || Kernel() != names[len(names)-1] {
+		t.Errorf("%v, of which %s is used", names, Kernel())
+	}
+	if csink.Available && len(names) < 2 {
+		t.Errorf("a build with cgo has only %v", names)
+	}
+	for _, k := range names {
+		if err := UseKernel(k); err != nil || Kernel() != k {
+			t.Errorf("%s: %v, but %s is used", k, err, Kernel())
+		}
+	}
+	if err := UseKernel("sse9"); !errors.Is(err, ErrOptions) || Kernel() != names[len(names)-1] {
+		t.Errorf("%v; %s is used", err, Kernel())
+	}
+}

@@ -1,0 +1,70 @@
+package resample
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// narrow is the longest step whose weights are worked out beforehand, in 16 bits.
+const narrow = 128
+
+// fixed says how one axis' weights are kept: taps for every output, some of them 0, whole
+// numbers that add up to 2^shift.
+type fixed struct {
+	taps  int // even: kernels take them in pairs
+	shift int
+}
+
+// fixed is the axis' form, where its Step is at most narrow. A weight is at most about
+// 2/Step, or 1, so it fits 15 bits; and most limits the shift.
+func (a Axis) fixed(size, most int) fixed {
+	support := max(2*toGrid(a.Step), pixel)
+	taps := min(int((2*support+pixel-1)>>pixelBits), size)
+	doublings := bits.Len64(uint64(a.Step)) - 1
+	return fixed{taps: (taps + 1) &^ 1, shift: min(14+max(doublings-1, 0), most)}
+}
+
+// fill works out the weights of every output, and at, where in the source's size pixels from
+// first on its taps begin, times scale. Weights are the triangle's heights over their sum;
+// sums of the first of them are rounded, and the differences taken, so that together they are
+// exactly 2^shift.
+func (f fixed) fill(a Axis, first, size, scale int, at []int32, weights []int16) {
+	g := a.filter()
+	last := first + max(size-f.taps, 0)
+	within := min(f.taps, size) // the last of an odd number of pixels has none beside it
+	for i := range at {
+		lo, _, centre := g.taps(i)
+		from := min(lo, last)
+		at[i] = int32((from - first) * scale)
+		w := weights[i*f.taps:][:f.taps]
+		w[len(w)-1] = 0
+		normalise(w[:within], g.support, g.offset(from, centre), f.shift)
+	}
+}
+
+// normalise makes the weights of one output. offset is from its centre to that of its first
+// tap's pixel; the others follow a pixel apart.
+func normalise(to []int16, support, offset int64, shift int) {
+	sum, d := int64(0), offset
+	for range to {
+		sum += max(support-max(d, -d), 0)
+		d += pixel
+	}
+	unit, _ := bits.Div64(1<<shift, 0, uint64(sum))
+	done, before := int64(0), int64(0)
+	for k := range to {
+		done += max(support-max(offset, -offset), 0)
+		offset += pixel
+		high, low := bits.Mul64(uint64(done), unit)
+		now := int64(high + low>>63)
+		to[k] = int16(now - before)
+		before = now
+	}
+}
+
+// view is n values of type T in scratch, from a byte on that is aligned for them.
+func view[T int16 | int32 | int64](scratch []byte, from, n int) []T {
+	var zero T
+	b := scratch[from : from+n*int(unsafe.Sizeof(zero))]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}

@@ -1,0 +1,53 @@
+package resample
+
+import "math"
+
+// tries is how many random windows may fail to fit before the fallback.
+const tries = 10
+
+// window is a rectangle of whole pixels.
+type window struct{ y, x, h, w int }
+
+// window draws one out of h x w pixels. All arithmetic is on float64 and rounded after
+// each operation, as the conversions enforce where a processor could fuse two.
+func (o Options) window(d draws, h, w int) window {
+	low := log2(o.CropRatio[0])
+	span := log2(o.CropRatio[1]) - low
+	pixels := float64(int64(h) * int64(w))
+	for n := range uint32(tries) {
+		u := d.block(blockTry + n)
+		area := float64(pixels * float64(o.CropArea[0]+float64(unit(u[0])*(o.CropArea[1]-o.CropArea[0]))))
+		ratio := exp2(low + float64(unit(u[1])*span))
+		width := math.Floor(math.Sqrt(float64(area*ratio)) + 0.5)
+		height := math.Floor(math.Sqrt(float64(area/ratio)) + 0.5)
+		if width >= 1 && height >= 1 && width <= float64(w) && height <= float64(h) {
+			return d.place(window{h: int(height), w: int(width)}, h, w)
+		}
+	}
+	return o.largest(h, w)
+}
+
+// place puts a window anywhere in h x w pixels.
+func (d draws) place(win window, h, w int) window {
+	u := d.block(blockAnchor)
+	win.y, win.x = below(h-win.h+1, u[0]), below(w-win.w+1, u[1])
+	return win
+}
+
+// largest is the largest window in the middle of h x w pixels whose ratio is allowed.
+func (o Options) largest(h, w int) window {
+	win := window{h: h, w: w}
+	switch ratio := float64(w) / float64(h); {
+	case ratio < o.CropRatio[0]:
+		win.h = nearest(float64(w)/o.CropRatio[0], h)
+	case ratio > o.CropRatio[1]:
+		win.w = nearest(float64(h)*o.CropRatio[1], w)
+	}
+	win.y, win.x = (h-win.h)/2, (w-win.w)/2
+	return win
+}
+
+// nearest whole number, in [1, most].
+func nearest(x float64, most int) int {
+	return int(min(max(math.Floor(float64(x)+0.5), 1), float64(most)))
+}
