@@ -24,14 +24,14 @@ func nativeCodecs() (c [numFormats]Codec) {
 	return c
 }
 
-// nativeScratch: JPEG and PNG keep a strip of rows at most, WebP all of an
-// image that it cannot decode in place.
+// nativeScratch: JPEG keeps a strip of rows at most, PNG often all of an image
+// before it is unfiltered, WebP all of one that it cannot decode in place.
 func nativeScratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:
 		return int64(h.Width) * 4 * C.BFS_STRIP
 	case PNG:
-		return int64(h.Width) * 3 * C.BFS_STRIP
+		return pngHeld(h)
 	case WebP:
 		if c == Gray || orientation != 1 && orientation != 4 {
 			return h.pixels() * 3

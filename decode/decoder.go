@@ -87,6 +87,17 @@ func (o Options) Scratch(h Header) int64 {
 	return nativeScratch(h, o.Color, o.orientation(h))
 }
 
+// Needs is an upper estimate of the memory, outside the Go heap, that decoding an
+// image like h would take now beside what is held already, in bytes: what its
+// codec allocates and frees again, and what it would keep beyond what it has.
+func (d *Decoder) Needs(h Header) int64 {
+	n := h.Scratch
+	if h.Format < numFormats && d.codecs[h.Format] != nil {
+		n += max(0, d.options.Scratch(h)-d.codecs[h.Format].Scratch())
+	}
+	return n
+}
+
 // Decode decodes all of an image, upright unless Options say otherwise, into
 // dst, which must have the size that h.Size gives. data must be a whole file; if it is
 // not the image that h describes, that is ErrMismatch. After an error what dst holds

@@ -13,7 +13,9 @@
 //
 // Behind the Decoder stands one [Codec] a format. Each decodes a region of the
 // stored image, at a scale where the format has one, since that is all that
-// cropping and resizing above this package need to save work.
+// cropping and resizing above this package need to save work. Those think of
+// the image as it is shown: [Options.StoredRegion] and [Options.ScaleOffset] say
+// where what they want is stored.
 //
 // # Two builds
 //
@@ -21,9 +23,19 @@
 // through one C call an image, straight into the destination where no
 // conversion stands between; pixels never touch the Go heap and nothing is
 // allocated on it for an image. What scratch is needed (a strip of rows to turn
-// or convert, a whole image only for WebP that must be turned or made gray) is
+// or convert; a whole image for WebP that must be turned or made gray, and for PNG) is
 // malloc'ed, kept and reused. The build tag "static" links the libraries'
 // archives, so that the program needs only libc.
+//
+// PNG has a fast path for the kinds that datasets are made of, 8 bits a sample
+// and not interlaced: libdeflate inflates the whole image, and vector code
+// unfilters it from there into the destination, for about a third of what libpng
+// takes. It costs memory, up to 64 MiB; where it would cost more, for other
+// kinds, and wherever anything is odd about a file, libpng decodes it from the
+// start. So the two cannot differ in what they make of an image, nor in what they
+// refuse, except that libdeflate forgives compressed data that breaks its
+// format's rules and has the right checksum nevertheless, which no damage brings
+// about.
 //
 // Without cgo, Go's own decoders do the same work, slower and through the heap.
 // They are compiled into every build, because they are what the C
@@ -54,7 +66,7 @@
 // Stray bytes between a JPEG's markers are not, nor are scans that an otherwise whole
 // progressive JPEG leaves out, chunks of a PNG that cannot change its pixels, and
 // anything after the end.
-// A region that stops above the image's last row decodes no more than it needs,
+// A region that stops above the image's last row is judged by no more than it needs,
 // but still wants the end of the file to be there.
 //
 // # What this package refuses

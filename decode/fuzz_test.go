@@ -73,6 +73,9 @@ func fuzzFormat(f *testing.F, format Format, exact bool) {
 		color := Color(how & 1)
 		var first []byte
 		for _, set := range codecSets() {
+			if !set.has(format) {
+				continue
+			}
 			d := set.decoder(t, Options{Color: color, IgnoreOrientation: how&2 != 0})
 			pix, err := decodeTo(t, d, set.name, data, h)
 			if err != nil {

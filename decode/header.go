@@ -29,6 +29,10 @@ type Header struct {
 	// JPEG, for one), beside the Decoder's own scratch. Zero where a header
 	// did not come from ReadHeader.
 	Scratch int64
+	// inflated is what a PNG's pixels inflate to where the fast path may take it,
+	// in bytes, -1 where it will not; 0 in other formats, and where the header
+	// did not come from ReadHeader.
+	inflated int64
 }
 
 // Size returns the image's size after its orientation is applied, or as stored.

@@ -1,6 +1,5 @@
 //go:build cgo
 
-#define _GNU_SOURCE /* memmem */
 #include "bfs_jpeg.h"
 
 #include <setjmp.h>
@@ -10,6 +9,13 @@
 
 #include <jpeglib.h>
 #include <jerror.h>
+/* libjpeg-turbo's own header, which most systems install; see skip_columns. */
+#ifdef __has_include
+#if __has_include(<jpegint.h>)
+#include <jpegint.h>
+#define HAS_JPEGINT
+#endif
+#endif
 
 #ifndef LIBJPEG_TURBO_VERSION_NUMBER
 #error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
@@ -19,6 +25,12 @@
  * few bytes. Encoders use about ten. */
 enum { MAX_SCANS = 500 };
 
+/* Which MCUs of each row matter, and what decodes them. */
+typedef struct {
+    boolean (*decode_mcu)(j_decompress_ptr c, JBLOCKROW *blocks);
+    JDIMENSION next, first, last;
+} mcu_columns;
+
 struct bfs_jpeg {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr errors;
@@ -26,6 +38,7 @@ struct bfs_jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
     bfs_handle *handle; /* of the call */
+    mcu_columns columns;
 };
 
 static bfs_jpeg *self(j_common_ptr c)
@@ -234,6 +247,34 @@ static int can_crop(j_decompress_ptr c)
     return 1;
 }
 
+#ifdef HAS_JPEGINT
+/* decode_mcu stands in for the entropy decoder, which passes over an MCU for which
+ * it is given no blocks. */
+static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
+{
+    mcu_columns *m = &self((j_common_ptr)c)->columns;
+    const JDIMENSION at = m->next;
+    m->next = at + 1 < c->MCUs_per_row ? at + 1 : 0;
+    return m->decode_mcu(c, at < m->first || at > m->last ? NULL : blocks);
+}
+#endif
+
+/* skip_columns has MCUs left and right of n pixels passed over. libjpeg does so
+ * with rows that it skips, since it takes a third off entropy decoding, but with
+ * what is beside a crop it does not, and offers no public way. Where its internal
+ * header is not installed, they are decoded in vain. */
+static void skip_columns(j_decompress_ptr c, JDIMENSION from, JDIMENSION n)
+{
+#ifdef HAS_JPEGINT
+    mcu_columns *m = &self((j_common_ptr)c)->columns;
+    const JDIMENSION width = MIN_SCALED(c) * (c->num_components == 1 ? 1 : c->max_h_samp_factor);
+    if (jpeg_has_multiple_scans(c) || c->arith_code)
+        return; /* whose coefficients have all been read by now */
+    *m = (mcu_columns){c->entropy->decode_mcu, 0, from / width, (from + n - 1) / width};
+    c->entropy->decode_mcu = decode_mcu;
+#endif
+}
+
 /* crop has libjpeg leave out what lies left and right of the region, and returns
  * how many pixels of its rows come before it. */
 static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
@@ -241,10 +282,12 @@ static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
     JDIMENSION from = v->x > MARGIN ? v->x - MARGIN : 0;
     JDIMENSION to = v->x + v->w + MARGIN;
     JDIMENSION n = (to < c->output_width ? to : c->output_width) - from;
-    if (n < c->output_width && can_crop(c))
+    if (n < c->output_width && can_crop(c)) {
         jpeg_crop_scanline(c, &from, &n);
-    else
+        skip_columns(c, from, n);
+    } else {
         from = 0;
+    }
     return v->x - from;
 }
 
@@ -290,9 +333,21 @@ static void read_strips(bfs_jpeg *j, uint8_t *to, const bfs_view *v, JDIMENSION 
     }
 }
 
+/* has_eoi looks for the mark of the end, which entropy-coded data cannot contain. It
+ * is memmem for two bytes, many times as fast. */
+static int has_eoi(const JOCTET *p, size_t n)
+{
+    const JOCTET *end = p + n;
+    while (n >= 2 && (p = memchr(p, 0xff, n - 1))) {
+        if (p[1] == JPEG_EOI)
+            return 1;
+        n = end - ++p;
+    }
+    return 0;
+}
+
 /* finish makes sure that the file goes on to its end. Behind the image's last
- * row libjpeg reads on to EOI; above it, EOI is looked for, which is quick, since
- * entropy-coded data cannot contain it. */
+ * row libjpeg reads on to EOI; above it, EOI is looked for. */
 static void finish(bfs_jpeg *j)
 {
     j_decompress_ptr c = &j->c;
@@ -301,7 +356,7 @@ static void finish(bfs_jpeg *j)
         return;
     }
     if (!jpeg_input_complete(c) && c->unread_marker != JPEG_EOI &&
-        !memmem(c->src->next_input_byte, c->src->bytes_in_buffer, "\xff\xd9", 2))
+        !has_eoi(c->src->next_input_byte, c->src->bytes_in_buffer))
         ERREXIT(c, JERR_INPUT_EOF);
     jpeg_abort_decompress(c);
 }

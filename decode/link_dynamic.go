@@ -2,5 +2,5 @@
 
 package decode
 
-// #cgo LDFLAGS: -ljpeg -lpng16 -lwebp -lz -lm
+// #cgo LDFLAGS: -ljpeg -lpng16 -ldeflate -lwebp -lz -lm
 import "C"

@@ -51,7 +51,7 @@ static void on_read(png_structp png, png_bytep to, size_t n)
 
 /* strict turns off what libpng would forgive: data that does not inflate to
  * exactly the image, with the right checksum. Chunks that cannot change
- * the pixels are not looked at, so that theirs are forgiven. */
+ * the pixels are not looked at, so that theirs are forgiven, as is their size. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";
@@ -60,6 +60,7 @@ static void strict(png_structp png)
     png_set_benign_errors(png, 0);
     png_set_check_for_invalid_index(png, 0); /* entries beyond the palette are black */
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
+    png_set_chunk_malloc_max(png, 0);
 }
 
 /* transform asks for 8-bit RGB, or gray where that is what the file has and the caller wants. */
@@ -179,10 +180,9 @@ static void decode(job *j, const uint8_t *data, size_t size)
         png_read_end(j->png, NULL);
 }
 
-int bfs_png_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+static int library_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)
 {
-    job j = {.handle = h, .view = &view, .to = to};
-    h->error.code = BFS_OK;
+    job j = {.handle = h, .view = v, .to = to};
     /* Made before setjmp, so that they have their values after longjmp. */
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     if (!j.png)
@@ -196,6 +196,16 @@ int bfs_png_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to,
         decode(&j, data, size);
     png_destroy_read_struct(&j.png, &j.info, NULL);
     return h->error.code;
+}
+
+int bfs_png_decode(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
+{
+    h->error.code = BFS_OK;
+    if (how != BFS_PNG_LIBRARY && bfs_png_fast(p, h, data, size, to, &view, how == BFS_PNG_PORTABLE)) {
+        p->fast++;
+        return BFS_OK;
+    }
+    return library_decode(h, data, size, to, &view);
 }
 
 const char *bfs_png_version(void)

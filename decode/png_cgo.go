@@ -7,8 +7,22 @@ package decode
 // #cgo nocallback bfs_png_decode
 import "C"
 
-// cPNG decodes with libpng.
-type cPNG struct{ cHandle }
+// cPNG decodes with libdeflate and code of its own what that is fast for, and with
+// libpng the rest.
+type cPNG struct {
+	cHandle
+	png C.bfs_png
+	how pngPath
+}
+
+// pngPath is a way to decode; the pixels and errors of all are the same.
+type pngPath C.int
+
+const (
+	pngFast     pngPath = C.BFS_PNG_FAST
+	pngPortable pngPath = C.BFS_PNG_PORTABLE // fast, but without vector instructions
+	pngLibrary  pngPath = C.BFS_PNG_LIBRARY
+)
 
 func (c *cPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
 
@@ -22,7 +36,16 @@ func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 	}
 	to, view := cView(dst, v)
 	from, n := cData(data)
-	return c.result(C.bfs_png_decode(c.p, from, n, to, view), "libpng")
+	return c.result(C.bfs_png_decode(&c.png, c.p, from, n, to, view, C.int(c.how)), "libpng")
+}
+
+// fast counts the images that took the fast path.
+func (c *cPNG) fast() int { return int(c.png.fast) }
+
+func (c *cPNG) Close() {
+	C.bfs_png_fast_free(&c.png)
+	c.png.inflater = nil
+	c.cHandle.Close()
 }
 
 // pngComplete reports whether the file's chunks reach its IEND, for regions
@@ -39,6 +62,22 @@ func pngComplete(data []byte) bool {
 		}
 	}
 	return false
+}
+
+// pngHeld estimates what is held after an image. The fast path needs its rows as
+// they are inflated, and as much again and some slack for the data of several
+// IDATs, beside a row and a strip; libpng the strip alone.
+func pngHeld(h Header) int64 {
+	const fast = C.BFS_FAST_SCRATCH
+	strip := int64(h.Width) * 3 * C.BFS_STRIP
+	rows := h.inflated
+	if rows == 0 {
+		rows = pngInflated(h.Width, h.Height, 4)
+	}
+	if rows < 0 || rows > fast {
+		return strip
+	}
+	return max(strip, min(fast, 2*rows+C.BFS_JOIN_SLACK+4*int64(h.Width)+1+strip))
 }
 
 // pngScratch estimates what libpng and zlib allocate: two rows as stored and

@@ -52,7 +52,12 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 	}
 	h := Header{Format: PNG, Orientation: 1}
 	h.Width, h.Height = int(binary.BigEndian.Uint32(ihdr)), int(binary.BigEndian.Uint32(ihdr[4:]))
-	h.Scratch = pngScratch(h.Width, h.Height, pngPixelBits(ihdr[9], ihdr[8]), ihdr[12] != 0)
+	bits, interlaced := pngPixelBits(ihdr[9], ihdr[8]), ihdr[12] != 0
+	h.Scratch = pngScratch(h.Width, h.Height, bits, interlaced)
+	h.inflated = -1
+	if ihdr[8] == 8 && !interlaced {
+		h.inflated = pngInflated(h.Width, h.Height, bits/8)
+	}
 	for p += pngOverhead + 13; ; {
 		n, name, ok := pngHead(data, p)
 		if !ok {
@@ -116,4 +121,10 @@ func pngPixelBits(kind, depth byte) int {
 		return 4 * d
 	}
 	return 0
+}
+
+// pngInflated returns the bytes of all rows with pixels of the given size, each
+// led by its filter.
+func pngInflated(width, height, pixel int) int64 {
+	return int64(height) * (1 + int64(width)*int64(pixel))
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // A PNG writer for tests: image/png's can neither interlace nor write gray with
-// alpha, and picks the depth itself. It uses all five filters in turn.
+// alpha, and picks the depth itself. It uses all five filters in turn, or those
+// it is told.
 type pngSpec struct {
 	w, h, kind, depth int
 	interlaced        bool
@@ -16,7 +17,9 @@ type pngSpec struct {
 	sample            func(x, y, channel int) uint16 // depth bits of it
 	before            []byte                         // chunks before IDAT
 	after             []byte                         // and behind
+	filters           []int                          // of the rows, in turn; nil: all
 	damage            func(idat []byte) []byte       // of the compressed data
+	split             func(idat []byte) [][]byte     // into IDATs; nil: halves
 }
 
 var pngChannels = map[int]int{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -50,7 +53,13 @@ func writePNG(s pngSpec) []byte {
 		idat = s.damage(idat)
 	}
 	half := len(idat) / 2
-	out = append(append(out, chunk("IDAT", idat[:half])...), chunk("IDAT", idat[half:])...)
+	parts := [][]byte{idat[:half], idat[half:]}
+	if s.split != nil {
+		parts = s.split(idat)
+	}
+	for _, p := range parts {
+		out = append(out, chunk("IDAT", p)...)
+	}
 	out = append(out, s.after...)
 	return append(out, chunk("IEND", nil)...)
 }
@@ -67,6 +76,10 @@ func deflated(raw []byte) []byte {
 func (s *pngSpec) pass(to *bytes.Buffer, x0, y0, dx, dy int) {
 	if x0 >= s.w {
 		return
+	}
+	filters := s.filters
+	if filters == nil {
+		filters = []int{0, 1, 2, 3, 4}
 	}
 	channels := pngChannels[s.kind]
 	step := max(1, channels*s.depth/8)
@@ -91,8 +104,9 @@ func (s *pngSpec) pass(to *bytes.Buffer, x0, y0, dx, dy int) {
 		if above == nil {
 			above = make([]byte, len(line))
 		}
-		to.WriteByte(byte(n % 5))
-		to.Write(pngFiltered(n%5, line, above, step))
+		filter := filters[n%len(filters)]
+		to.WriteByte(byte(filter))
+		to.Write(pngFiltered(filter, line, above, step))
 		above = line
 	}
 }

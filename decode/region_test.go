@@ -95,8 +95,8 @@ func busy(x, y int) float64 { return float64((x*89 + y*57 + x*y*31) & 255) }
 // MCUs, where alignment matters.
 func TestJPEGRegionsExhaustively(t *testing.T) {
 	for _, set := range codecSets() {
-		if set.goes {
-			continue // which decodes everything and crops
+		if set.goes || !set.has(JPEG) {
+			continue // Go's decode everything and crop
 		}
 		for name, spec := range regionSpecs(83, 75) {
 			for i := range spec.comps {
@@ -133,6 +133,9 @@ func sweepRegions(t *testing.T, d *Decoder, s *sample, h Header, scale int) {
 // smooth picture is the same within a few levels.
 func TestJPEGScale(t *testing.T) {
 	for _, set := range codecSets() {
+		if !set.has(JPEG) {
+			continue
+		}
 		for _, factors := range [][2]byte{{1, 1}, {2, 2}} {
 			data := writeJPEG(jpegSpec{w: 53, h: 41, comps: ycc(factors[0], factors[1]), adobe: -1})
 			h := headerOf(data)
@@ -180,4 +183,23 @@ func TestRegionOfTruncated(t *testing.T) {
 			t.Errorf("%s: its first row is another after damaged ones", s.name)
 		}
 	})
+}
+
+// TestRegionAboveFilledEnd: bytes may fill up the space before any marker, also
+// where the end is only looked for.
+func TestRegionAboveFilledEnd(t *testing.T) {
+	plain := writeJPEG(jpegSpec{w: 40, h: 40, comps: ycc(2, 2), adobe: -1})
+	for fill := range 4 {
+		data := append(bytes.Clone(plain[:len(plain)-2]), bytes.Repeat([]byte{0xff}, fill)...)
+		data = append(data, 0xff, 0xd9)
+		d := NewDecoder(Options{})
+		c := newCanvas(40, 1, 3)
+		if err := d.DecodeRegion(c.Image, data, headerOf(data), Region{0, 0, 40, 1}, 1); err != nil {
+			t.Errorf("%d bytes before the end: %v", fill, err)
+		}
+		if err := d.DecodeRegion(c.Image, data[:len(data)-1], headerOf(data), Region{0, 0, 40, 1}, 1); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d bytes before half an end: %v", fill, err)
+		}
+		d.Close()
+	}
 }

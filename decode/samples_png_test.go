@@ -27,7 +27,17 @@ func pngSamples() (out []sample) {
 		}
 		return p
 	})
-	return append(out, short)
+	out = append(out, short)
+	// Rows that all look at the one above.
+	for _, filter := range []int{2, 3, 4} {
+		for _, kind := range []int{2, 6} {
+			s := pngSample(kind, 8, 33, 19, false, nil)
+			s.name = fmt.Sprintf("kind%d-filter%d.png", kind, filter)
+			s.data = writePNG(pngSpec{w: 33, h: 19, kind: kind, depth: 8, filters: []int{filter}, sample: pngScene(8)})
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // pngScene gives samples of some depth that differ in every channel.

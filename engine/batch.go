@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -52,12 +53,16 @@ type batch struct {
 	denied   bool // somebody wanted it, and there was no memory to be had
 	progress sync.Cond
 	copies   map[layout.Form]*derived
+
+	hits atomic.Int64 // samples that came from the cache
 }
 
 // An outcome is what became of a slot.
 type outcome struct {
 	id            int64
-	height, width int32 // of the valid pixels
+	height, width int32      // of the valid pixels
+	crop          [4]float64 // the part of the upright image that they show: y, x, height, width
+	flip          bool
 	status        status
 }
 
@@ -165,11 +170,10 @@ func (e *Engine) assemble(b *batch) error {
 
 // meta is what a file that describes itself says about its samples.
 func (e *Engine) meta(outcomes []outcome, valid int) layout.Meta {
-	m := layout.Meta{Valid: valid}
-	for _, o := range outcomes {
-		m.Labels = append(m.Labels, e.label(o))
-		m.IDs = append(m.IDs, o.id)
-		m.Sizes = append(m.Sizes, [2]int32{o.height, o.width})
+	n := len(outcomes)
+	m := layout.Meta{Valid: valid, Labels: make([]int64, n), IDs: make([]int64, n), Sizes: make([][2]int32, n)}
+	for i, o := range outcomes {
+		m.Labels[i], m.IDs[i], m.Sizes[i] = e.label(o), o.id, [2]int32{o.height, o.width}
 	}
 	return m
 }
@@ -200,7 +204,7 @@ func (e *Engine) finish(b *batch, err error) {
 	}
 	if b.err == nil {
 		b.state = ready
-		e.meter.batch(b.key.Epoch, b.items, int64(len(b.buf.Bytes())))
+		e.meter.batch(b, b.valid == e.opts.BatchSize)
 		e.settle(b)
 	} else {
 		b.state = failed
@@ -280,7 +284,7 @@ func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 		if !errors.Is(err, pinned.ErrNoMemory) {
 			return nil, err
 		}
-		if !e.makeRoom(b, before) {
+		if !e.makeRoom(b, size, before) {
 			return nil, fmt.Errorf("%w: %s takes %d bytes", ErrNoMemory, b.key, size)
 		}
 	}

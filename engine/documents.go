@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -80,7 +81,10 @@ func (e *Engine) planned(k Key) description {
 	d := description{key: k, spec: e.spec(slots), valid: valid, outcomes: make([]outcome, len(slots))}
 	for i, s := range slots {
 		h, w := e.indexedSize(s.ID)
-		d.outcomes[i] = outcome{id: s.ID, height: int32(h), width: int32(w)}
+		d.outcomes[i] = outcome{id: s.ID}
+		if h > 0 {
+			d.outcomes[i] = outcomeOf(s.ID, e.transform.Choose(s.Epoch, s.ID, h, w))
+		}
 		if i >= valid {
 			d.outcomes[i].status = statusPadded
 		}
@@ -118,14 +122,14 @@ type batchDocument struct {
 }
 
 type sampleDocument struct {
-	ID     int64    `json:"id"`
-	Path   string   `json:"path"`
-	Label  int64    `json:"label"`
-	Height int32    `json:"height"`
-	Width  int32    `json:"width"`
-	Crop   [4]int32 `json:"crop"` // y, x, height, width in the stored image
-	Flip   bool     `json:"flip"`
-	Status string   `json:"status"`
+	ID     int64      `json:"id"`
+	Path   string     `json:"path"`
+	Label  int64      `json:"label"`
+	Height int32      `json:"height"` // of the valid pixels
+	Width  int32      `json:"width"`
+	Crop   [4]float64 `json:"crop"` // what they show of the upright image: y, x, height, width
+	Flip   bool       `json:"flip"`
+	Status string     `json:"status"`
 }
 
 func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
@@ -137,7 +141,7 @@ func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
 	for i, o := range d.outcomes {
 		doc.Samples[i] = sampleDocument{
 			ID: o.id, Path: e.ds.Path(int(o.id)), Label: m.Labels[i], Height: o.height, Width: o.width,
-			Crop: [4]int32{0, 0, o.height, o.width}, Status: o.status.String(),
+			Crop: o.crop, Flip: o.flip, Status: o.status.String(),
 		}
 	}
 	return doc
@@ -170,8 +174,9 @@ func (e *Engine) settings() map[string]any {
 	return map[string]any{
 		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
 		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
-		"epochs": o.Epochs, "resize": "none", "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
-		"fill": o.Fill, "dtype": layout.Uint8.String(), "layout": o.Layout.String(),
+		"epochs": o.Epochs, "resize": o.Resize.String(), "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
+		"crop_area": o.CropArea, "crop_ratio": o.CropRatio, "flip": o.Flip, "pad_multiple": o.PadMultiple,
+		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
 		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
 	}
 }
@@ -197,10 +202,11 @@ func (e *Engine) DatasetJSON() []byte {
 		Seed        uint64         `json:"seed"`
 		Order       string         `json:"order"`
 		Decoder     string         `json:"decoder"`
+		Transform   string         `json:"transform"`
 		Fingerprint string         `json:"fingerprint"`
 		Settings    map[string]any `json:"settings"`
-	}{e.ds.Len(), len(e.ds.Classes()), r.Formats, e.opts.Layout.String(), layout.Uint8.String(), shape,
-		e.opts.Seed, shard.OrderVersion, decode.Version(), e.fingerprint, e.settings()})
+	}{e.ds.Len(), len(e.ds.Classes()), r.Formats, e.opts.Layout.String(), e.opts.DType.String(), shape,
+		e.opts.Seed, shard.OrderVersion, decode.Version(), resample.Version, e.fingerprint, e.settings()})
 }
 
 // EpochJSON describes what a shard reads in an epoch.

@@ -8,13 +8,19 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
+	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/affinity"
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -31,7 +37,13 @@ type Engine struct {
 	store  *pinned.Store
 	pool   *pinned.Pool
 	log    *slog.Logger
+	inputs *pinned.Account // encoded samples
+	rest   *pinned.Account // what else workers need
+	cache  *cache.Cache    // nil: none
+	keeper *keeper         // what the cache follows; nil: no plan
 
+	transform   resample.Options
+	converter   *layout.Converter
 	maxBatches  int
 	maxPath     int // longest path, as JSON
 	fingerprint string
@@ -40,6 +52,7 @@ type Engine struct {
 	documents   *ristretto.Cache[uint64, []byte]
 	meter       meter
 	processors  chan struct{} // one token a sample that is being decoded
+	unlocked    atomic.Bool   // it was said that batch memory is not page-locked
 
 	mu        sync.Mutex
 	table     map[Key]*batch    // every batch that exists
@@ -83,8 +96,13 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	converter, err := layout.NewConverter(o.DType, o.Color.Channels(), o.Normalize)
+	if err != nil {
+		return nil, err
+	}
 	e := &Engine{
 		ds: ds, opts: o, plan: plan, log: o.Logger,
+		transform: o.transform(), converter: converter,
 		ledger:     &Ledger{limit: o.MemoryLimit},
 		table:      map[Key]*batch{},
 		streams:    map[int][]*stream{},
@@ -106,7 +124,10 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if e.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
-	e.pool = pinned.NewPool(e.store, batchBudget{e.ledger})
+	e.pool = pinned.NewPoolWith(e.store, batchBudget{e.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	e.inputs, e.rest = pinned.NewAccount("input"), pinned.NewAccount("scratch")
+	e.openCache()
+	e.checkLimit()
 	e.presize()
 	return e, nil
 }
@@ -135,44 +156,24 @@ func (e *Engine) measure() {
 	// first: unpadded reading credits what it has read ahead to later ones.
 	e.maxBatches = e.plan.Batches(0, 0)
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s\n", e.ds.Digest(), shard.OrderVersion, decode.Version())
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", e.ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
 	_ = json.NewEncoder(sum).Encode(e.settings())
 	e.fingerprint = hex.EncodeToString(sum.Sum(nil))
 }
 
 func (e *Engine) start() {
-	for range e.opts.Workers {
+	for i := range e.opts.Workers {
 		w := newWorker(e)
-		e.wait.Go(w.run)
+		var cpus affinity.Set
+		if e.opts.Affinity != nil {
+			cpus = e.opts.Affinity[i]
+		}
+		e.wait.Go(func() { w.run(cpus) })
 	}
 	for range e.opts.BatchWorkers {
 		e.wait.Go(e.batchWorker)
 	}
 	e.wait.Go(e.watchIdle)
-}
-
-// presizeBytes bounds what is allocated before anybody has asked for a batch.
-const presizeBytes = 256 << 20
-
-// presize allocates the buffers that one stream goes through, the batches ahead of
-// its reader, the open one, and the one that is being let go, so that no reader
-// waits for pages as well as for pixels. Where they are too large it is one
-// buffer, or none. Without readers they go back like those of an idle stream.
-func (e *Engine) presize() {
-	size := e.Size(Key{}, formOf(e.opts.Layout))
-	most := min(presizeBytes, e.opts.MemoryLimit/4)
-	n := int64(e.opts.PrefetchDepth) + 2
-	if n*size > most {
-		n = 1
-	}
-	if size > most {
-		return
-	}
-	for range n {
-		if buf, err := e.pool.Get(size); err == nil {
-			defer buf.Release() // when all are there
-		}
-	}
 }
 
 // Close ends all workers, waits for them, and frees all memory but that of open
@@ -203,6 +204,10 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	e.documents.Close()
+	if e.keeper != nil {
+		e.keeper.close()
+	}
+	e.cache.Close()
 	e.pool.Close()
 	return e.store.Close()
 }
@@ -213,18 +218,13 @@ func (e *Engine) ModTime() time.Time { return e.ds.ModTime() }
 // Fingerprint covers everything the bytes of batches depend on.
 func (e *Engine) Fingerprint() string { return e.fingerprint }
 
-// ProbeFile opens a small file like those that batches live in, to try what the
+// ProbeFile opens an empty file like those that batches live in, to try what the
 // kernel does with it. The caller closes it.
 func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
-	b, err := e.pool.Get(4096)
-	if err != nil {
+	if fd, err = e.store.File(); err != nil {
 		return -1, nil, err
 	}
-	if b.Fd() < 0 {
-		b.Release()
-		return -1, nil, e.store.Reason()
-	}
-	return b.Fd(), b.Release, nil
+	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
 // Usage is the memory limit and how it is used, in bytes.

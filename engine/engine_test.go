@@ -169,9 +169,7 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	t.Helper()
 	spec := e.Spec(k)
 	planes := make([]byte, len(nhwc))
-	to := spec
-	to.Order = layout.NCHW
-	reorder(planes, to, nhwc, spec)
+	layout.Turn(planes, layout.NCHW, nhwc, spec)
 	for _, f := range layout.Forms() {
 		var got []byte
 		if f.Large() {
@@ -216,10 +214,8 @@ func TestBytesDependOnNothingElse(t *testing.T) {
 					got := read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):]
 					pixels := exact[k]
 					if form == layout.NCHWForm {
-						to := e.Spec(k)
-						to.Order = layout.NCHW
 						pixels = make([]byte, len(got))
-						reorder(pixels, to, exact[k], e.Spec(k))
+						layout.Turn(pixels, layout.NCHW, exact[k], e.Spec(k))
 					}
 					if !bytes.Equal(got, pixels) {
 						t.Fatalf("workers %d, depth %d, order %d: %s differs", workers, depth, i, k)

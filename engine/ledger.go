@@ -8,7 +8,8 @@ type use uint8
 const (
 	useBatches use = iota // batch memory, seen by readers
 	useScratch            // encoded input, codecs, conversion
-	useIndex              // the dataset's index, rendered documents
+	useCache              // encoded samples between epochs
+	useIndex              // the dataset's index, the cache's plan, rendered documents
 	useRuntime            // the process itself: code, stacks, tables
 	uses
 )

@@ -2,13 +2,17 @@ package engine
 
 import "cmp"
 
-// makeRoom frees some memory for the sake of a batch, or waits until some that is
-// about to be freed has come back. It reports false when there is nothing left to
-// give, or when nobody wants the batch now: prefetching takes only what is free.
+// makeRoom frees some memory for the sake of a batch that was refused n bytes, or
+// waits until some that is about to be freed has come back. It reports false when
+// there is nothing left to give, or when nobody wants the batch now: prefetching
+// takes only what is free, or what the cache can do without.
 //
 // before is what Ledger.returns said before the memory was refused.
-func (e *Engine) makeRoom(b *batch, before uint64) bool {
+func (e *Engine) makeRoom(b *batch, n int64, before uint64) bool {
 	if e.pool.Trim() > 0 || e.ledger.returns() != before {
+		return true
+	}
+	if e.cache != nil && e.cache.Trim(n) > 0 {
 		return true
 	}
 	e.mu.Lock()
@@ -63,7 +67,7 @@ func (e *Engine) reserveScratch(b *batch, n int64) error {
 		if e.ledger.reserve(useScratch, n) {
 			return nil
 		}
-		if !e.makeRoom(b, before) {
+		if !e.makeRoom(b, n, before) {
 			return ErrNoMemory
 		}
 	}

@@ -211,29 +211,13 @@ func (e *Engine) copyAs(b *batch, form layout.Form) (*pinned.Buffer, error) {
 		return nil, err
 	}
 	if form == layout.PNG {
-		layout.PutSheet(buf.Bytes(), spec, b.pixels, b.valid)
+		e.converter.PutSheet(buf.Bytes(), spec, b.pixels, b.valid)
 		return buf, nil
 	}
 	start := layout.DataOffset(form, spec)
-	pixels := buf.Bytes()[start : start+spec.Bytes()]
-	reorder(pixels, spec, b.pixels, b.spec)
+	layout.Turn(buf.Bytes()[start:], spec.Order, b.pixels, b.spec)
 	layout.PutHeader(form, spec, buf.Bytes(), e.meta(b.outcomes, b.valid))
 	return buf, nil
-}
-
-// reorder copies the pixels of a batch from one order of axes to another.
-func reorder(dst []byte, to layout.Spec, src []byte, from layout.Spec) {
-	if to.Order == from.Order {
-		copy(dst, src)
-		return
-	}
-	turn := layout.ToNCHW
-	if to.Order == layout.NHWC {
-		turn = layout.ToNHWC
-	}
-	for n, size := 0, int(to.SampleBytes()); n < to.N; n++ {
-		turn(dst[n*size:(n+1)*size], src[n*size:(n+1)*size], to.H, to.W, to.C)
-	}
 }
 
 // formOf is the form that holds a tensor of this order and nothing else.

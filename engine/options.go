@@ -5,8 +5,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/batchfs/batchfs/affinity"
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -56,10 +60,19 @@ type Options struct {
 	LastBatch    shard.LastBatch
 	Epochs       int // how many epochs there are
 
+	// What becomes of an image; see package resample.
+	Resize    resample.Mode
+	CropArea  [2]float64 // least and most of the image's area, for RandomResizedCrop
+	CropRatio [2]float64 // least and most of width/height, for RandomResizedCrop
+	Flip      float64    // the probability of a horizontal flip
+
 	// What a batch looks like.
-	Height, Width     int // of every batch; 0: of the largest image in each batch
+	Height, Width     int // of every batch; 0, for images that keep their size: of the largest image in each batch
+	PadMultiple       int // such a batch's height and width are rounded up to a multiple of it; 0 or 1: not
 	Color             decode.Color
-	Fill              uint8 // the value of pixels beyond an image's own
+	Fill              uint8 // the value of pixels beyond an image's own, before normalisation
+	DType             layout.DType
+	Normalize         layout.Normalization // of 8-bit values, channel by channel
 	Layout            layout.Order
 	IgnoreOrientation bool
 	MaxPixels         int64 // of one image; a larger one counts as corrupt
@@ -70,10 +83,22 @@ type Options struct {
 	BatchWorkers  int   // batches in the making at once
 	PrefetchDepth int   // batches made ahead, per stream
 	MemoryLimit   int64 // bytes
+	CacheSize     int64 // bytes for encoded samples between epochs; AutoCache, or 0 for none
+	CachePolicy   cache.Policy
+	LocalFrom     int // the shards that are read here, LocalTo not included; both 0: all
+	LocalTo       int
+	Memory        pinned.Policy
+	Lock          bool           // page-lock batch memory, where the kernel allows it
+	Hints         Hints          // how large buffers are from the start
+	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in ordinary memory, which the kernel cannot serve
 	Logger        *slog.Logger
 }
+
+// Hints are how many bytes a sample takes in each buffer, as memory.json of an earlier
+// run tells. Buffers of that size are there before the first sample, and stay.
+type Hints struct{ Batch, Input, Scratch int64 }
 
 // defaultIdle is how long a stream may rest before its prefetched batches are
 // given back: longer than any training step, shorter than an evaluation.
@@ -97,6 +122,10 @@ func (o *Options) validate() error {
 		atLeast("max pixels", o.MaxPixels, 1),
 		atLeast("height", int64(o.Height), 0),
 		atLeast("width", int64(o.Width), 0),
+		atLeast("bytes per sample of a batch", o.Hints.Batch, 0),
+		atLeast("bytes per sample of input", o.Hints.Input, 0),
+		atLeast("bytes per sample of scratch", o.Hints.Scratch, 0),
+		atLeast("pad multiple", int64(o.PadMultiple), 0),
 	} {
 		if check != nil {
 			return check
@@ -108,6 +137,18 @@ func (o *Options) validate() error {
 	if (o.Height == 0) != (o.Width == 0) {
 		return fmt.Errorf("size must have both a height and a width, not %dx%d", o.Height, o.Width)
 	}
+	if err := o.transform().Validate(); err != nil {
+		return err
+	}
+	if o.CacheSize < AutoCache {
+		return fmt.Errorf("cache size must be at least 0, not %d", o.CacheSize)
+	}
+	if n := len(o.Affinity); n != 0 && n != o.Workers {
+		return fmt.Errorf("affinity must name the CPUs of every worker, %d, not of %d", o.Workers, n)
+	}
+	if o.Memory == (pinned.Policy{}) {
+		o.Memory = pinned.DefaultPolicy()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -115,6 +156,14 @@ func (o *Options) validate() error {
 		o.IdleAfter = defaultIdle
 	}
 	return nil
+}
+
+// transform is what package resample shall do to each sample.
+func (o *Options) transform() resample.Options {
+	return resample.Options{
+		Mode: o.Resize, Height: o.Height, Width: o.Width,
+		CropArea: o.CropArea, CropRatio: o.CropRatio, Flip: o.Flip, Seed: o.Seed,
+	}
 }
 
 func (o *Options) plan(samples int64, raw *shard.RawSet) (*shard.Plan, error) {

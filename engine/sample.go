@@ -6,7 +6,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
 )
 
 // errUnfit is a sample that is fine by itself, but not what the index, from which
@@ -24,7 +24,7 @@ func (w *worker) fill(b *batch, slot int) error {
 	}
 	switch e.opts.OnError {
 	case Zero:
-		fillBytes(b.slotBytes(slot), e.opts.Fill)
+		e.converter.Fill(b.slotBytes(slot), b.spec, e.opts.Fill)
 		b.outcomes[slot] = outcome{id: id, status: statusZeroed}
 		return nil
 	case Replace:
@@ -43,7 +43,7 @@ func (w *worker) replace(b *batch, slot int, cause error) error {
 	lo, hi := e.plan.RangeAt(s.Position)
 	for n := int64(1); n < hi-lo; n++ {
 		id := e.plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))
-		if h, width := e.indexedSize(id); h == 0 || h > b.spec.H || width > b.spec.W {
+		if h, width := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > b.spec.H || width > b.spec.W) {
 			continue
 		}
 		if err := w.decode(b, slot, id, statusReplaced); err == nil || !isBad(err) {
@@ -60,20 +60,20 @@ func (w *worker) decode(b *batch, slot int, id int64, st status) error {
 	if err := e.stillBad(id); err != nil {
 		return err
 	}
-	o, err := w.tryDecode(b, slot, id)
+	o, err := w.tryDecode(b, slot, id, st == statusReplaced)
 	switch {
 	case err == nil:
 		o.status = st
 		b.outcomes[slot] = o
 		return nil
-	case errors.Is(err, ErrNoMemory), errors.Is(err, errDropped), errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrNoMemory), errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped):
 		return err
 	}
 	return e.reportBad(id, err)
 }
 
-func (w *worker) tryDecode(b *batch, slot int, id int64) (outcome, error) {
-	data, err := w.read(b, id)
+func (w *worker) tryDecode(b *batch, slot int, id int64, replacement bool) (outcome, error) {
+	data, err := w.load(b, b.slots[slot].Epoch, id, replacement)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -85,37 +85,14 @@ func (w *worker) tryDecode(b *batch, slot int, id int64) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	target := b.slotBytes(slot)
-	if b.spec.Order == layout.NCHW {
-		if target, err = w.grow(b, &w.planar, len(target)); err != nil {
-			return outcome{}, err
-		}
-	}
-	if err := w.engine.beginDecode(b, head.Scratch); err != nil {
-		return outcome{}, err
-	}
-	defer w.engine.endDecode(head.Scratch)
-	if err := w.decodeInto(b, slot, target, data, head, h, width); err != nil {
-		return outcome{}, err
-	}
-	return outcome{id: id, height: int32(h), width: int32(width)}, nil
+	t := w.engine.transform.Choose(b.slots[slot].Epoch, id, h, width)
+	return outcomeOf(id, t), w.render(b, slot, data, head, t)
 }
 
-// read returns the encoded sample, in the worker's input buffer.
-func (w *worker) read(b *batch, id int64) ([]byte, error) {
-	e := w.engine
-	var refused error
-	data, err := e.ds.Read(int(id), nil, func(n int) (p []byte) {
-		p, refused = w.grow(b, &w.input, n)
-		return p
-	})
-	if refused != nil {
-		return nil, refused
-	}
-	if err == nil {
-		e.meter.read(b.key.Epoch, int64(len(data)))
-	}
-	return data, err
+// outcomeOf is what becomes of a sample that can be read.
+func outcomeOf(id int64, t resample.Transform) outcome {
+	h, w := t.Size()
+	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
 }
 
 // fits checks an image against the index and the batch it shall go into.
@@ -128,48 +105,10 @@ func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err err
 	if known := ih > 0; known && (h != ih || w != iw) {
 		return 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", errUnfit, h, w, ih, iw)
 	}
-	if h > b.spec.H || w > b.spec.W {
+	if e.opts.Resize == resample.None && (h > b.spec.H || w > b.spec.W) {
 		return 0, 0, fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, b.spec.H, b.spec.W)
 	}
 	return h, w, nil
-}
-
-// decodeInto decodes an image into the top left of target and fills the rest.
-// target is the slot, or where the pixels are before they are turned into planes.
-func (w *worker) decodeInto(b *batch, slot int, target, data []byte, head decode.Header, h, width int) error {
-	spec := b.spec
-	stride := spec.W * spec.C
-	err := w.decoder.Decode(decode.Image{Pix: target, Stride: stride, Height: h, Width: width}, data, head)
-	if err != nil {
-		return err
-	}
-	fillMargins(target, stride, h, width*spec.C, w.engine.opts.Fill)
-	if spec.Order == layout.NCHW {
-		layout.ToNCHW(b.slotBytes(slot), target, spec.H, spec.W, spec.C)
-	}
-	return nil
-}
-
-// fillMargins fills what lies right of the first used bytes of the first h rows,
-// and all rows below.
-func fillMargins(pixels []byte, stride, h, used int, fill byte) {
-	if used < stride {
-		for y := range h {
-			fillBytes(pixels[y*stride+used:(y+1)*stride], fill)
-		}
-	}
-	fillBytes(pixels[h*stride:], fill)
-}
-
-func fillBytes(p []byte, v byte) {
-	if v == 0 || len(p) == 0 {
-		clear(p)
-		return
-	}
-	p[0] = v
-	for n := 1; n < len(p); n *= 2 {
-		copy(p[n:], p[:n])
-	}
 }
 
 // changed tells whether an error says that the file is no longer the indexed one.

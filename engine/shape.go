@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -49,7 +50,8 @@ func (e *Engine) Valid(k Key) int {
 // spec is the shape of a batch of these slots. Samples whose size is unknown
 // (unreadable when they were indexed) have no say in it.
 func (e *Engine) spec(slots []shard.Slot) layout.Spec {
-	s := layout.Spec{N: len(slots), H: e.opts.Height, W: e.opts.Width, C: e.opts.Color.Channels(), Order: e.opts.Layout}
+	o := &e.opts
+	s := layout.Spec{N: len(slots), H: o.Height, W: o.Width, C: o.Color.Channels(), DType: o.DType, Order: o.Layout}
 	if s.H > 0 {
 		return s
 	}
@@ -58,7 +60,15 @@ func (e *Engine) spec(slots []shard.Slot) layout.Spec {
 		h, w := e.indexedSize(slots[i].ID)
 		s.H, s.W = max(s.H, h), max(s.W, w)
 	}
+	s.H, s.W = roundUp(s.H, o.PadMultiple), roundUp(s.W, o.PadMultiple)
 	return s
+}
+
+func roundUp(n, multiple int) int {
+	if multiple <= 1 {
+		return n
+	}
+	return (n + multiple - 1) / multiple * multiple
 }
 
 // indexedSize is the size of a sample as the index has it, 0x0 when it has none
@@ -83,7 +93,7 @@ func (e *Engine) Size(k Key, f layout.Form) int64 {
 
 // checkSizes refuses a fixed size that an image does not fit into.
 func (e *Engine) checkSizes() error {
-	if e.opts.Height == 0 {
+	if e.opts.Height == 0 || e.opts.Resize != resample.None {
 		return nil
 	}
 	for i := range e.ds.Len() {

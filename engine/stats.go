@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 // Stats is the engine as it is now: stats.json, but for what the file system adds.
@@ -47,6 +51,9 @@ type MemoryStats struct {
 	Cache   int64 `json:"cache"`
 	Index   int64 `json:"index"`
 	Scratch int64 `json:"scratch"`
+
+	Locked    int64  `json:"locked"`               // bytes of batch memory that are page-locked
+	LockError string `json:"lock_error,omitempty"` // why the rest is not, where it was meant to be
 }
 
 // StorageStats counts what was read from the dataset's files.
@@ -66,6 +73,8 @@ type EpochStats struct {
 	Kept         int64        `json:"kept"`
 	KeptBytes    int64        `json:"kept_bytes"`
 	NotKept      int64        `json:"not_kept"`
+
+	full tally // hits of full batches
 }
 
 // Distribution describes a count over full batches.
@@ -74,6 +83,25 @@ type Distribution struct {
 	Max    int64   `json:"max"`
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"stddev"`
+}
+
+// A tally adds up counts for a Distribution.
+type tally struct{ n, sum, squares, min, max int64 }
+
+func (t *tally) add(v int64) {
+	if t.n == 0 {
+		t.min, t.max = v, v
+	}
+	t.n++
+	t.sum += v
+	t.squares += v * v
+	t.min, t.max = min(t.min, v), max(t.max, v)
+}
+
+func (t *tally) distribution() Distribution {
+	mean := float64(t.sum) / float64(t.n)
+	variance := max(0, float64(t.squares)/float64(t.n)-mean*mean)
+	return Distribution{Min: t.min, Max: t.max, Mean: mean, StdDev: math.Sqrt(variance)}
 }
 
 // rateSeconds is over how long rates are taken.
@@ -94,19 +122,32 @@ type meter struct {
 // A tick is what was made in one second of the meter's life.
 type tick struct{ second, images, bytes int64 }
 
-func (m *meter) batch(epoch, images int, bytes int64) {
+// batch notes a batch that is complete. Figures per batch are over full ones.
+func (m *meter) batch(b *batch, full bool) {
+	images, bytes := int64(b.items), int64(len(b.buf.Bytes()))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.images += int64(images)
+	m.images += images
 	m.batches.Decoded++
-	m.epoch(epoch).Batches++
+	s := m.epoch(b.key.Epoch)
+	s.Batches++
+	if full {
+		s.full.add(b.hits.Load())
+		s.HitsPerBatch = s.full.distribution()
+	}
 	now := int64(time.Since(m.start).Seconds())
 	t := &m.recent[now%rateSeconds]
 	if t.second != now {
 		*t = tick{second: now}
 	}
-	t.images += int64(images)
+	t.images += images
 	t.bytes += bytes
+}
+
+func (m *meter) hit(epoch int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch(epoch).Hits++
 }
 
 func (m *meter) read(epoch int, bytes int64) {
@@ -173,9 +214,15 @@ func (e *Engine) Stats() Stats {
 	l.mu.Lock()
 	s.Memory = MemoryStats{
 		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Index: l.used[useIndex], Scratch: l.used[useScratch],
+		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
 	}
 	l.mu.Unlock()
+	e.addCache(&s)
+	p := e.pool.Stats()
+	s.Memory.Locked = p.LockedBytes
+	if p.LockError != nil {
+		s.Memory.LockError = p.LockError.Error()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, list := range e.streams {
@@ -187,24 +234,36 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-type bufferDocument struct {
-	Name                  string `json:"name"`
-	Kind                  string `json:"kind"`
-	RealMemorySize        int64  `json:"real_memory_size"`
-	MaxRealMemorySize     int64  `json:"max_real_memory_size"`
-	ReservedMemorySize    int64  `json:"reserved_memory_size"`
-	MaxReservedMemorySize int64  `json:"max_reserved_memory_size"`
-	Locked                bool   `json:"locked"`
-}
-
 // MemoryJSON describes the buffers, in the words of DALI's memory statistics.
 func (e *Engine) MemoryJSON() []byte {
-	p := e.pool.Stats()
-	scratch, _ := e.ledger.usage(useScratch)
 	return document(struct {
-		Buffers []bufferDocument `json:"buffers"`
-	}{[]bufferDocument{
-		{Name: "batch", Kind: "host", RealMemorySize: p.Real, MaxRealMemorySize: p.MaxReal, ReservedMemorySize: p.Reserved, MaxReservedMemorySize: p.MaxReserved},
-		{Name: "scratch", Kind: "host", RealMemorySize: scratch, ReservedMemorySize: scratch},
-	}})
+		Buffers []pinned.BufferStats `json:"buffers"`
+	}{e.Buffers()})
+}
+
+// Buffers describes the engine's buffers as they are now.
+func (e *Engine) Buffers() []pinned.BufferStats {
+	list := []pinned.BufferStats{e.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
+	if e.cache != nil {
+		c := e.cache.Stats()
+		list = append(list, pinned.BufferStats{
+			Name: "cache", Kind: pinned.HostMemory, Real: c.Real, MaxReal: c.MaxReal, Reserved: c.Reserved, MaxReserved: c.MaxReserved,
+		})
+	}
+	return list
+}
+
+// addCache adds what the cache knows of the epochs.
+func (e *Engine) addCache(s *Stats) {
+	if e.cache == nil {
+		return
+	}
+	known := map[int]cache.EpochStats{}
+	for _, c := range e.cache.Stats().Epochs {
+		known[c.Epoch] = c
+	}
+	for i := range s.Epochs {
+		c := known[s.Epochs[i].Epoch]
+		s.Epochs[i].Kept, s.Epochs[i].KeptBytes, s.Epochs[i].NotKept = c.Kept, c.KeptBytes, c.NotKept
+	}
 }

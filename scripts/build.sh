@@ -25,11 +25,14 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 			"${missing% }" "$(install_command $missing)" >&2
 		exit 1
 	fi
-	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive z; then
+	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive deflate && has_archive z; then
 		tags="$tags static"
 	fi
 	export CGO_ENABLED=1
+	# NVML's binding asks the linker to overlook undefined symbols and to export every
+	# C function; neither is wanted.
+	linker='-Wl,--no-export-dynamic -Wl,--unresolved-symbols=report-all'
 fi
 
 mkdir -p "$(dirname "$output")"
-go build -trimpath -tags "$tags" -o "$output" ./cmd/batchfs
+go build -trimpath -tags "$tags" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs

@@ -22,7 +22,7 @@ for purpose in "$@"; do
 			if has_compiler; then
 				for library in $(missing_headers); do need "$(package_of "$library")"; done
 			else
-				for library in compiler libjpeg libpng libwebp zlib; do need "$(package_of "$library")"; done
+				for library in compiler libjpeg libpng libwebp libdeflate zlib; do need "$(package_of "$library")"; done
 			fi
 			;;
 		mount)

@@ -16,7 +16,7 @@ has_archive() {
 
 # missing_headers: the libraries that cannot be compiled against, by their usual names.
 missing_headers() {
-	for pair in jpeglib.h:libjpeg png.h:libpng webp/decode.h:libwebp zlib.h:zlib; do
+	for pair in jpeglib.h:libjpeg png.h:libpng webp/decode.h:libwebp libdeflate.h:libdeflate zlib.h:zlib; do
 		has_header "${pair%%:*}" || printf '%s ' "${pair##*:}"
 	done
 }
@@ -44,11 +44,11 @@ installer() {
 package_of() {
 	if command -v apt-get >/dev/null 2>&1; then
 		case $1 in
-			compiler) echo gcc libc6-dev ;; libjpeg) echo libjpeg-dev ;; libpng) echo libpng-dev ;; libwebp) echo libwebp-dev ;; zlib) echo zlib1g-dev ;;
+			compiler) echo gcc libc6-dev ;; libjpeg) echo libjpeg-dev ;; libpng) echo libpng-dev ;; libwebp) echo libwebp-dev ;; libdeflate) echo libdeflate-dev ;; zlib) echo zlib1g-dev ;;
 		esac
 	elif command -v dnf >/dev/null 2>&1 || command -v zypper >/dev/null 2>&1; then
 		case $1 in
-			compiler) echo gcc ;; libjpeg) echo libjpeg-turbo-devel ;; libpng) echo libpng-devel ;; libwebp) echo libwebp-devel ;; zlib) echo zlib-devel ;;
+			compiler) echo gcc ;; libjpeg) echo libjpeg-turbo-devel ;; libpng) echo libpng-devel ;; libwebp) echo libwebp-devel ;; libdeflate) echo libdeflate-devel ;; zlib) echo zlib-devel ;;
 		esac
 	elif command -v apk >/dev/null 2>&1; then
 		case $1 in

@@ -1,0 +1,317 @@
+//go:build cgo
+
+#include "bfs_png.h"
+
+#include <string.h>
+
+#include <libdeflate.h>
+
+/* The fast path: the whole image is inflated at once, which libdeflate does several
+ * times as fast as zlib, and unfiltered from there into the destination.
+ *
+ * It takes 8-bit images that are not interlaced, whose chunks are all there, in
+ * order and sound. Whatever else it meets it leaves to libpng, which reads the
+ * file from its start: so what is wrong with a file, and what is forgiven, is
+ * decided in one place. All this has to see to is that it takes nothing that
+ * libpng would not. (zlib minds more than libdeflate: codes that no symbol has, or runs of
+ * code lengths past their last. What those make of an image must still have
+ * its checksum.) */
+
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    const bfs_view *view;
+    uint8_t *to;
+    int portable;
+
+    int kind; /* IHDR's colour type */
+    int step; /* bytes of a stored pixel */
+    const uint8_t *palette;
+    int colors;
+
+    int idats, full;         /* how many there are, and how many are not empty */
+    size_t first_idat;       /* where it is in the file */
+    const uint8_t *deflated; /* the data of the first that is not empty; of all once they are joined */
+    size_t deflated_size;    /* of all */
+
+    size_t stride; /* of an inflated row: its filter, then pixels */
+    size_t rows;   /* bytes of all */
+    uint8_t *inflated;
+    uint8_t *zeros; /* what is above the first row */
+    uint8_t *strip; /* converted rows that are yet to be placed */
+    uint8_t table[256][3];
+} image;
+
+enum { GRAY = 0, COLOR = 2, PALETTE = 3, GRAY_ALPHA = 4, COLOR_ALPHA = 6 };
+
+/* A chunk: n bytes at data, after its name. */
+typedef struct {
+    uint32_t n, name;
+    const uint8_t *data;
+} chunk;
+
+enum { SIGNATURE = 8, HEAD = 8, OVERHEAD = 12 };
+
+enum { IHDR = 0x49484452, PLTE = 0x504c5445, IDAT = 0x49444154, IEND = 0x49454e44, ANCILLARY = 0x20000000 };
+
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* is_name: four letters, the third a capital, as all have that PNG knows so far. */
+static int is_name(const uint8_t *p)
+{
+    for (int i = 0; i < 4; i++)
+        if ((uint8_t)((p[i] | 0x20) - 'a') >= 26)
+            return 0;
+    return !(p[2] & 0x20);
+}
+
+/* next_chunk reads the chunk at *at and moves on to the next. It returns 0 where
+ * there is none, or a damaged one that matters. */
+static int next_chunk(const image *m, size_t *at, chunk *c)
+{
+    const size_t left = m->size - *at;
+    const uint8_t *p = m->data + *at;
+    if (left < OVERHEAD)
+        return 0;
+    c->n = big_endian(p);
+    c->name = big_endian(p + 4);
+    c->data = p + HEAD;
+    if (c->n > 0x7fffffff || c->n > left - OVERHEAD)
+        return 0;
+    *at += OVERHEAD + (size_t)c->n;
+    if (c->name & ANCILLARY)
+        return is_name(p + 4);
+    return libdeflate_crc32(0, p + 4, 4 + (size_t)c->n) == big_endian(c->data + c->n);
+}
+
+static int read_ihdr(image *m, const chunk *c)
+{
+    static const uint8_t steps[] = {[GRAY] = 1, [COLOR] = 3, [PALETTE] = 1, [GRAY_ALPHA] = 2, [COLOR_ALPHA] = 4};
+    const uint8_t *b = c->data;
+    if (c->name != IHDR || c->n != 13 || b[9] >= sizeof steps || !steps[b[9]])
+        return 0;
+    if (big_endian(b) != (uint32_t)m->view->width || big_endian(b + 4) != (uint32_t)m->view->height)
+        return 0;
+    m->kind = b[9];
+    m->step = steps[b[9]];
+    return b[8] == 8 && !b[10] && !b[11] && !b[12];
+}
+
+static int read_plte(image *m, const chunk *c)
+{
+    if (m->kind != PALETTE || m->palette || m->idats || !c->n || c->n > 3 * 256 || c->n % 3)
+        return 0;
+    m->palette = c->data;
+    m->colors = c->n / 3;
+    return 1;
+}
+
+static void read_idat(image *m, const chunk *c)
+{
+    if (!m->idats++)
+        m->first_idat = c->data - HEAD - m->data;
+    if (c->n && !m->full++)
+        m->deflated = c->data;
+    m->deflated_size += c->n;
+}
+
+/* read_chunks finds what makes the pixels, and the end behind it. */
+static int read_chunks(image *m)
+{
+    size_t at = SIGNATURE;
+    chunk c;
+    if (m->size < SIGNATURE || !next_chunk(m, &at, &c) || !read_ihdr(m, &c))
+        return 0;
+    for (uint32_t before = IHDR; next_chunk(m, &at, &c); before = c.name) {
+        if (c.name == IEND)
+            return !c.n && m->full && (m->kind != PALETTE || m->palette);
+        if (c.name == IDAT && (!m->idats || before == IDAT))
+            read_idat(m, &c);
+        else if (!(c.name & ANCILLARY) && !(c.name == PLTE && read_plte(m, &c)))
+            return 0;
+    }
+    return 0;
+}
+
+/* join copies the data of all IDATs to one place. */
+static void join(image *m, uint8_t *to)
+{
+    size_t at = m->first_idat;
+    m->deflated = to;
+    for (int i = 0; i < m->idats; i++) {
+        const uint8_t *p = m->data + at;
+        const size_t n = big_endian(p);
+        memcpy(to, p + HEAD, n);
+        to += n;
+        at += OVERHEAD + n;
+    }
+}
+
+/* DEFLATE makes no more of a byte than this. */
+enum { INFLATES_TO = 1032 };
+
+/* allocate divides the handle's memory; pngHeld knows how much that can be. So that
+ * it can, data that must be joined is left to libpng where it is much larger than what
+ * it inflates to. And nothing is allocated for rows that cannot all be there. */
+static int allocate(image *m, bfs_handle *h)
+{
+    const uint64_t stride = 1 + (uint64_t)m->view->width * m->step, rows = stride * m->view->height;
+    const uint64_t strip = (uint64_t)BFS_STRIP * m->view->w * m->view->channels;
+    const uint64_t joined = m->full > 1 ? m->deflated_size : 0;
+    if (rows / INFLATES_TO > m->deflated_size || joined > rows + BFS_JOIN_SLACK || rows + stride + strip + joined > BFS_FAST_SCRATCH)
+        return 0;
+    uint8_t *at = bfs_grow(h, rows + stride + strip + joined);
+    if (!at)
+        return 0;
+    m->stride = stride;
+    m->rows = rows;
+    m->inflated = at;
+    m->zeros = memset(at + rows, 0, stride);
+    m->strip = at + rows + stride;
+    if (joined)
+        join(m, m->strip + strip);
+    return 1;
+}
+
+/* window_holds: a stream may announce that it never looks back as far as 32 KiB. zlib
+ * refuses those that do nevertheless, libdeflate does not care. */
+static int window_holds(const image *m)
+{
+    const int bits = 8 + (m->deflated[0] >> 4);
+    return bits >= 15 || m->rows <= (size_t)1 << bits;
+}
+
+static int inflate(const image *m, struct libdeflate_decompressor *inflater)
+{
+    size_t used;
+    return window_holds(m) &&
+           libdeflate_zlib_decompress_ex(inflater, m->deflated, m->deflated_size, m->inflated, m->rows, &used, NULL) ==
+               LIBDEFLATE_SUCCESS &&
+           used == m->deflated_size;
+}
+
+/* fill_table expands the palette to the wanted channels. Entries beyond it are black. */
+static void fill_table(image *m)
+{
+    if (m->kind != PALETTE)
+        return;
+    memset(m->table, 0, sizeof m->table);
+    for (int i = 0; i < m->colors; i++) {
+        memcpy(m->table[i], m->palette + 3 * i, 3);
+        if (m->view->channels == 1)
+            bfs_gray(m->table[i], m->table[i], 1);
+    }
+}
+
+static void to_gray(const image *m, uint8_t *to, const uint8_t *from, int n)
+{
+    switch (m->kind) {
+    case GRAY:
+        memcpy(to, from, n);
+        break;
+    case GRAY_ALPHA:
+        for (int i = 0; i < n; i++)
+            to[i] = from[2 * i];
+        break;
+    case PALETTE:
+        for (int i = 0; i < n; i++)
+            to[i] = m->table[from[i]][0];
+        break;
+    case COLOR:
+        bfs_gray(to, from, n);
+        break;
+    default:
+        for (int i = 0; i < n; i++)
+            bfs_gray(to + i, from + 4 * i, 1);
+    }
+}
+
+static void to_rgb(const image *m, uint8_t *to, const uint8_t *from, int n)
+{
+    switch (m->kind) {
+    case GRAY:
+        for (int i = 0; i < n; i++)
+            memset(to + 3 * i, from[i], 3);
+        break;
+    case GRAY_ALPHA:
+        for (int i = 0; i < n; i++)
+            memset(to + 3 * i, from[2 * i], 3);
+        break;
+    case PALETTE:
+        for (int i = 0; i < n; i++)
+            memcpy(to + 3 * i, m->table[from[i]], 3);
+        break;
+    case COLOR:
+        memcpy(to, from, 3 * (size_t)n);
+        break;
+    default:
+        for (int i = 0; i < n; i++)
+            memcpy(to + 3 * i, from + 4 * i, 3);
+    }
+}
+
+static void convert(const image *m, uint8_t *to, const uint8_t *from)
+{
+    if (m->view->channels == 1)
+        to_gray(m, to, from, m->view->w);
+    else
+        to_rgb(m, to, from, m->view->w);
+}
+
+/* emit converts row i of the region and puts it where it belongs: at once where its
+ * pixels stay neighbours, else a strip at a time. */
+static void emit(const image *m, int i, const uint8_t *from)
+{
+    const bfs_view *v = m->view;
+    if (v->dx == v->channels) {
+        convert(m, m->to + i * v->dy, from);
+        return;
+    }
+    const size_t stride = (size_t)v->w * v->channels;
+    const int k = i % BFS_STRIP;
+    convert(m, m->strip + k * stride, from);
+    if (k == BFS_STRIP - 1 || i == v->h - 1)
+        bfs_place(m->to + (i - k) * v->dy, v->dx, v->dy, v->channels, m->strip, stride, v->w, k + 1);
+}
+
+/* unfilter goes down to the region's last row and right to its last column. What it is
+ * not to convert it unfilters into the destination, else where it is. */
+static int unfilter(const image *m)
+{
+    const bfs_view *v = m->view;
+    const int plain = m->kind == (v->channels == 1 ? GRAY : COLOR) && v->dx == v->channels && v->x == 0;
+    const size_t n = ((size_t)v->x + v->w) * m->step;
+    const uint8_t *above = m->zeros;
+    for (int y = 0; y < v->y + v->h; y++) {
+        uint8_t *row = m->inflated + y * m->stride, *to = row + 1;
+        if (row[0] >= BFS_FILTERS)
+            return 0;
+        if (plain && y >= v->y)
+            to = m->to + (y - v->y) * v->dy;
+        bfs_unfilter(row[0], to, row + 1, above, n, m->step, m->portable);
+        if (!plain && y >= v->y)
+            emit(m, y - v->y, to + (size_t)v->x * m->step);
+        above = to;
+    }
+    return 1;
+}
+
+/* bfs_png_fast decodes an image and returns 1, or returns 0 if libpng must. */
+int bfs_png_fast(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable)
+{
+    image m = {.data = data, .size = size, .view = v, .to = to, .portable = portable};
+    if (!p->inflater)
+        p->inflater = libdeflate_alloc_decompressor();
+    if (!p->inflater || !read_chunks(&m) || !allocate(&m, h) || !inflate(&m, p->inflater))
+        return 0;
+    fill_table(&m);
+    return unfilter(&m);
+}
+
+void bfs_png_fast_free(bfs_png *p)
+{
+    libdeflate_free_decompressor(p->inflater);
+}

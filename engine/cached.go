@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// AutoCache, as a cache's size, is what the memory limit leaves beside all else.
+const AutoCache = -1
+
+// A cacheSetup is how large the cache may get, and which share of the samples it
+// can hold of what is read here in an epoch.
+type cacheSetup struct {
+	limit int64 // bytes, everything included
+	ratio float64
+}
+
+// planCache decides on the cache's size and on the share of samples that fit.
+func (e *Engine) planCache() cacheSetup {
+	o := &e.opts
+	if o.CachePolicy == cache.None || o.CacheSize == 0 {
+		return cacheSetup{}
+	}
+	limit := o.CacheSize
+	if limit == AutoCache {
+		limit = e.spareMemory()
+	}
+	size := func(id int64) int64 { return e.encodedSize(int(id)) }
+	read := float64(o.localShards()) / float64(o.Shards)
+	// Within a batch, samples that come and samples that leave alternate at random; so
+	// does what several batches in the making do to the sum.
+	inFlight := math.Sqrt(float64(o.BatchSize) * float64(o.BatchWorkers*o.localShards()))
+	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, size, int(inFlight))}
+}
+
+// encodedSize is the size of a sample's file, or a guess where only its header is
+// known: the cache's limit holds whatever the guess.
+func (e *Engine) encodedSize(i int) int64 {
+	if id := e.ds.Stat(i); id.Known() {
+		return id.Size
+	}
+	h, w := e.indexedSize(int64(i))
+	if format, _ := decode.ParseFormat(e.ds.Format(i)); format.Raw() {
+		return int64(h) * int64(w) * 3
+	}
+	return int64(h) * int64(w)
+}
+
+// spareMemory is what the limit leaves beside the index, the plan, the batches of a
+// reader for each shard that is read here, and what workers need for a sample each.
+func (e *Engine) spareMemory() int64 {
+	_, used := e.ledger.usage(useIndex)
+	batches := int64(e.opts.PrefetchDepth+2) * int64(e.opts.localShards()) * e.Size(Key{}, formOf(e.opts.Layout))
+	const worker = 4 << 20
+	planning := min(e.plan.KeepMemory(e.opts.keepConfig(1)), e.opts.MemoryLimit/4)
+	spare := e.opts.MemoryLimit - used - min(batches, e.opts.MemoryLimit/2) - planning - int64(e.opts.Workers)*worker
+	return max(0, spare)
+}
+
+func (o *Options) localShards() int {
+	if o.LocalTo == 0 {
+		return o.Shards
+	}
+	return o.LocalTo - o.LocalFrom
+}
+
+func (o *Options) keepConfig(ratio float64) shard.KeepConfig {
+	return shard.KeepConfig{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
+}
+
+// openCache makes the cache that planCache decided on.
+func (e *Engine) openCache() {
+	setup := e.planCache()
+	if setup.limit == 0 {
+		return
+	}
+	options := cache.Options{
+		Policy: e.opts.CachePolicy, Limit: setup.limit, Samples: int64(e.ds.Len()), Budget: cacheBudget{e.ledger},
+	}
+	if e.opts.CachePolicy == cache.Constant {
+		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), e.ledger, e.log)
+		options.Plan = e.keeper
+	}
+	var err error
+	if e.cache, err = cache.New(options); err != nil {
+		// Everything works without; who wanted one should know.
+		e.log.Warn("there is no cache", "reason", err)
+	}
+}
+
+// load returns the encoded sample, from the cache or from storage, in the worker's
+// input buffer. A sample that stands in for another was not read for the sake of
+// the epoch, and so the cache learns nothing of it.
+func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, error) {
+	e := w.engine
+	var refused error
+	grow := func(n int) (p []byte) {
+		p, refused = w.grow(b, &w.input, n)
+		return p
+	}
+	if e.cache != nil {
+		if data, hit := w.cached(epoch, id, replacement, grow); hit {
+			if !replacement {
+				b.hits.Add(1)
+			}
+			e.meter.hit(b.key.Epoch)
+			return data, nil
+		}
+		if refused != nil {
+			return nil, refused
+		}
+	}
+	data, seen, err := e.ds.Load(int(id), nil, grow, e.closing)
+	if refused != nil {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.meter.read(b.key.Epoch, int64(len(data)))
+	if e.cache != nil && !replacement {
+		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
+	}
+	return data, nil
+}
+
+// cached looks for the sample in the cache, under the identity that its file has
+// now: one that has changed since is not served.
+func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []byte) ([]byte, bool) {
+	e := w.engine
+	if !e.cache.Holds(id) {
+		return nil, false
+	}
+	now, err := e.ds.Check(int(id))
+	if err != nil {
+		e.cache.Drop(id)
+		return nil, false
+	}
+	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
+	if replacement {
+		return e.cache.Peek(id, stamp, nil, grow)
+	}
+	return e.cache.Get(epoch, id, stamp, nil, grow)
+}
+
+// cacheBudget lets the cache draw on the ledger.
+type cacheBudget struct{ *Ledger }
+
+func (b cacheBudget) Reserve(n int64) bool { return b.reserve(useCache, n) }
+func (b cacheBudget) Release(n int64)      { b.release(useCache, n) }

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// render decodes a sample, transforms it, and writes it to its slot.
+func (w *worker) render(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
+	height, width := head.Size(w.options.IgnoreOrientation)
+	if w.engine.converter.Direct(b.spec.Order, t.Flip) && untouched(t, height, width) {
+		return w.renderInPlace(b, slot, data, head, t)
+	}
+	return w.renderThrough(b, slot, data, head, t)
+}
+
+// untouched tells whether a transform leaves all of an image as it is.
+func untouched(t resample.Transform, height, width int) bool {
+	h, w := t.Size()
+	return t.Copies() && h == height && w == width
+}
+
+// renderInPlace decodes an image into the top left of its slot and fills the rest.
+func (w *worker) renderInPlace(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
+	if err := w.engine.beginDecode(b, head.Scratch); err != nil {
+		return err
+	}
+	defer w.engine.endDecode(head.Scratch)
+	h, width := t.Size()
+	spec, pixels := b.spec, b.slotBytes(slot)
+	stride := spec.W * spec.C
+	if err := w.decoder.Decode(decode.Image{Pix: pixels, Stride: stride, Height: h, Width: width}, data, head); err != nil {
+		return err
+	}
+	w.writer.Begin(pixels, spec, h, width, t.Flip, w.engine.opts.Fill)
+	w.writer.End()
+	return nil
+}
+
+// renderThrough decodes what the transform looks at into scratch memory, at the
+// smallest scale that serves, and from there writes the slot: filtered, mirrored,
+// normalised and in its order of axes, in one pass.
+func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
+	e, spec := w.engine, b.spec
+	scale := 1
+	if head.Format == decode.JPEG {
+		scale = t.Scale()
+	}
+	if scale > 1 {
+		offY, offX := w.options.ScaleOffset(head, scale)
+		t = t.Reduced(scale, offY, offX)
+	}
+	y, x, h, width := t.Source()
+	pixels, err := w.grow(b, &w.pixels, h*width*spec.C)
+	if err != nil {
+		return err
+	}
+	scratch, err := w.grow(b, &w.resize, resample.ScratchBytes(t, spec.C))
+	if err != nil {
+		return err
+	}
+	if err := e.beginDecode(b, head.Scratch); err != nil {
+		return err
+	}
+	defer e.endDecode(head.Scratch)
+	region := w.options.StoredRegion(head, decode.Region{X: x, Y: y, W: width, H: h}, scale)
+	image := decode.Image{Pix: pixels, Stride: width * spec.C, Height: h, Width: width}
+	if err := w.decoder.DecodeRegion(image, data, head, region, scale); err != nil {
+		return err
+	}
+	outH, outW := t.Size()
+	w.writer.Begin(b.slotBytes(slot), spec, outH, outW, t.Flip, e.opts.Fill)
+	source := resample.Image{Pix: pixels, Stride: width * spec.C, Height: h, Width: width, Channels: spec.C}
+	err = resample.Resize(w.writer, source, t.Moved(y, x), scratch)
+	w.writer.End()
+	return err
+}
