@@ -1,0 +1,185 @@
+package shard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// KeepConfig says how much may be kept from one epoch to the next, and where.
+type KeepConfig struct {
+	// Ratio is how much of what the local shards read in an epoch may be kept, 0
+	// to 1. With all shards local that is a share of the dataset.
+	Ratio float64
+	// LocalFrom and LocalTo are the shards that are read here, LocalTo not
+	// included. Both 0: all.
+	LocalFrom, LocalTo int
+}
+
+// Keep is a choice of samples: of those that one epoch reads, the ones to hold in
+// memory until the next epoch reads them. It is immutable, and holds one bit for
+// each sample of the dataset, nothing else of any size.
+//
+// # What is chosen
+//
+// Let a batch of the epoch and a batch of the next be joined by an edge for each
+// sample that both read; to keep a sample is to choose its edge. The edges are the
+// candidates. In padded plans a batch has as many as it has valid slots, if all
+// shards are local and none is dropped. Elsewhere it may have fewer: a sample that one of
+// the two epochs does not read, or not here, has no edge. One that an epoch reads
+// twice, as unpadded plans may, counts where it is read first, in lock step: batch i of
+// every shard before batch i+1 of any.
+//
+// Let r be the ratio, and d the valid slots of a set of batches. Where no batch lacks
+// candidates, floor(r·d) or ceil(r·d) are chosen
+//
+//   - of each batch of either epoch: it keeps, and later hits, as often as any other of
+//     its size, exactly r·d times where that is whole;
+//   - of the raw and of the encoded samples of each batch;
+//   - of the batches 0 to i of all shards together, for every i, in either epoch: if shards
+//     move in lock step, what is in memory never strays from r·n by 3 samples;
+//   - of all;
+//
+// and each sample is chosen with probability r, over seeds.
+//
+// Where batches lack candidates, none of these sets has more than ceil(r·d), and batches
+// of one size still keep and hit equally often, unless r is so large that some of them
+// have too few candidates: those keep nearly all they have.
+//
+// # Why that is possible
+//
+// Take the edges as arcs of a network that carry r each, from the batches of the epoch
+// to those of the next. In the epoch, each batch draws on the sum of all batches up to
+// its step, this on the sum up to the next step, and so on up to the total; within a
+// batch, each of two classes draws on the batch. In the next epoch the same arcs run
+// the other way, and one arc carries the total back. So each of the sets above is one
+// arc, which carries r·d, and what enters a node leaves it: it is a circulation. The
+// matrix of a network is totally unimodular, and so there is a circulation of whole
+// numbers in which each arc carries the floor or the ceiling of what it did.
+//
+// It can be found in steps that each leave a circulation. An arc that carries a
+// fraction shares both of its nodes with other such arcs, so there is a cycle of them.
+// Along it one may add an amount to the arcs that run one way and take it from
+// those that run the other way, until some arc is whole. Where a coin says which way, and the
+// amounts are the same, expectations stay: each edge is chosen with the probability
+// that it carried. Three things make that nearly linear.
+//
+// Halving (halving). While all edges carry the same v, at first r, take a few out so that
+// every batch has an even number, and part the others in closed trails, on which
+// every other edge gains min(v, 1-v) and the rest lose it. Half of them are whole then,
+// the others carry the fraction of 2v: repeat with these. About log2(d) rounds, each
+// half as long as the one before, leave a few edges for each batch.
+//
+// Bits (network). Of what is left, edges with several values and the other arcs, the values
+// are rounded to multiples of 2^-t so that it stays a circulation. So at every node an even
+// number of arcs has the last bit set: these can be parted in closed trails, and what is
+// added or taken along those, 2^-t, clears that bit. After t rounds all is whole.
+//
+// Fitting (fit). Where batches lack candidates, equal shares would be too little for some.
+// Then the shares of some edges are fitted first so that every batch has r·d.
+type Keep struct {
+	samples    int64
+	words      []uint64
+	kept       [classCount]int64
+	candidates [classCount]int64
+}
+
+// The classes of samples that are balanced separately.
+const (
+	classEncoded = 0
+	classRaw     = 1
+	classCount   = 2
+)
+
+// Keep chooses what to keep from an epoch for the next one. The choice depends on
+// the plan, the epoch and c, on nothing else; the order of samples never depends on
+// it. While it works it takes up to KeepMemory bytes. An error is a *ConfigError.
+func (p *Plan) Keep(epoch int, c KeepConfig) (*Keep, error) {
+	if err := p.validateKeep(epoch, &c); err != nil {
+		return nil, err
+	}
+	k := &Keep{samples: p.samples, words: make([]uint64, ceilDiv(p.samples, 64))}
+	g := p.keepGraph(epoch, c)
+	for leaf, edges := range g.now.edges {
+		k.candidates[g.class(leaf)] += int64(edges)
+	}
+	g.choose(c.Ratio, newCoin(p.cfg.Seed, epoch))
+	for edge, id := range g.sample {
+		if g.kept(edge) {
+			k.words[id/64] |= 1 << (id % 64)
+			k.kept[g.class(int(g.tail[edge]))]++
+		}
+	}
+	return k, nil
+}
+
+// Kept says whether a sample is kept; false where there is no such sample.
+func (k *Keep) Kept(id int64) bool {
+	return id >= 0 && id < k.samples && k.words[id/64]>>(id%64)&1 != 0
+}
+
+// Count is the number of samples kept, and how many of them are raw.
+func (k *Keep) Count() (all, raw int64) {
+	return k.kept[classEncoded] + k.kept[classRaw], k.kept[classRaw]
+}
+
+// Candidates is how many samples could be kept at most, whatever the ratio: those
+// that both epochs read here; and how many of them are raw.
+func (k *Keep) Candidates() (all, raw int64) {
+	return k.candidates[classEncoded] + k.candidates[classRaw], k.candidates[classRaw]
+}
+
+// Bytes is the memory that the choice holds.
+func (k *Keep) Bytes() int64 { return int64(cap(k.words)) * 8 }
+
+// KeepMemory is the most that Keep takes while it works, what it returns included: for
+// batches of some size about 30 bytes a sample, up to five times as much where batches lack
+// candidates. It is 0 for what Keep refuses.
+func (p *Plan) KeepMemory(c KeepConfig) int64 {
+	if p.validateKeep(0, &c) != nil {
+		return 0
+	}
+	nodes := p.keepNodes(c)
+	some := 1<<16 + 64*min(p.batch, p.samples)
+	if p.cfg.PadLastBatch && p.cfg.LastBatch != Drop && c.LocalTo-c.LocalFrom == p.cfg.Shards {
+		return some + 30*p.samples + 450*nodes
+	}
+	return some + 165*p.samples + 500*nodes
+}
+
+// keepNodes is the most nodes that the network of two epochs has.
+func (p *Plan) keepNodes(c KeepConfig) int64 {
+	local := int64(c.LocalTo - c.LocalFrom)
+	steps := int64(p.Batches(c.LocalFrom, 0)) + 1 // one more in some epochs
+	nodes := steps + local*steps
+	if p.cfg.Raw != nil {
+		nodes += classCount * local * steps
+	}
+	return 2 * nodes
+}
+
+// validateKeep also resolves which shards are local.
+func (p *Plan) validateKeep(epoch int, c *KeepConfig) error {
+	if c.LocalFrom == 0 && c.LocalTo == 0 {
+		c.LocalTo = p.cfg.Shards
+	}
+	switch {
+	case !(c.Ratio >= 0 && c.Ratio <= 1): // nor NaN
+		return &ConfigError{Field: "cache ratio", Rule: "from 0 to 1", Value: strconv.FormatFloat(c.Ratio, 'g', -1, 64)}
+	case c.LocalFrom < 0 || c.LocalTo > p.cfg.Shards || c.LocalFrom >= c.LocalTo:
+		return &ConfigError{
+			Field: "local shards",
+			Rule:  fmt.Sprintf("at least one of 0 to %d", p.cfg.Shards-1),
+			Value: fmt.Sprintf("%d to %d", c.LocalFrom, c.LocalTo-1),
+		}
+	case epoch < 0 || epoch >= MaxEpochs-1:
+		return &ConfigError{Field: "epoch", Rule: fmt.Sprintf("from 0 to %d", MaxEpochs-2), Value: strconv.Itoa(epoch)}
+	case p.samples > maxKeepSamples:
+		return &ConfigError{Field: "samples", Rule: fmt.Sprintf("at most %d to plan what is kept", maxKeepSamples), Value: strconv.FormatInt(p.samples, 10)}
+	case p.samples+p.keepNodes(*c) > math.MaxInt32/2: // the ends of all arcs are numbered
+		return &ConfigError{Field: "batch size", Rule: "larger to plan what is kept of so many samples", Value: strconv.Itoa(p.cfg.BatchSize)}
+	}
+	return nil
+}
+
+const maxKeepSamples = 1 << 29

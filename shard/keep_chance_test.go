@@ -1,0 +1,136 @@
+package shard
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"slices"
+	"testing"
+)
+
+// keptTimes counts, over seeds, how often each sample of a plan is kept.
+func keptTimes(t *testing.T, cfg Config, c KeepConfig, seeds int) []int {
+	t.Helper()
+	times := make([]int, cfg.Samples)
+	for seed := range seeds {
+		cfg.Seed = uint64(seed)
+		k := mustKeep(t, mustPlan(t, cfg), seed%5, c)
+		for id := range cfg.Samples {
+			if k.Kept(id) {
+				times[id]++
+			}
+		}
+	}
+	return times
+}
+
+// Over seeds every sample is kept with probability r, even where the order is not shuffled, so
+// that all there is to chance is the choice. (The samples of one batch are not
+// independent, but what depends on one another here makes the statistic smaller.)
+func TestKeepIsUniform(t *testing.T) {
+	const n, seeds = 48, 600
+	raw := NewRawSet(n, func(id int64) bool { return id%4 == 0 })
+	for name, test := range map[string]struct {
+		cfg Config
+		r   float64
+	}{
+		"shuffled":           {Config{Shards: 2, BatchSize: 7, Shuffle: true}, 0.3},
+		"in order":           {Config{Shards: 2, BatchSize: 7}, 2.0 / 3},
+		"in order, sticking": {Config{Shards: 4, BatchSize: 4, StickToShard: true}, 0.5},
+		"one batch":          {Config{Shards: 1, BatchSize: 100, Shuffle: true}, 0.7},
+		"one sample a batch": {Config{Shards: 3, BatchSize: 1, Shuffle: true}, 0.3},
+		"partial":            {Config{Shards: 7, BatchSize: 8, LastBatch: Partial}, 0.3},
+		"two classes":        {Config{Shards: 2, BatchSize: 7, Shuffle: true, Raw: raw}, 0.9},
+		"classes in order":   {Config{Shards: 2, BatchSize: 7, Raw: raw}, 0.3},
+	} {
+		test.cfg.Samples, test.cfg.PadLastBatch = n, true
+		times, sum := keptTimes(t, test.cfg, KeepConfig{Ratio: test.r}, seeds), 0.0
+		for _, k := range times {
+			sum += math.Pow(float64(k)-seeds*test.r, 2) / (seeds * test.r * (1 - test.r))
+		}
+		if z := (sum - n) / math.Sqrt(2*n); z > 4 {
+			t.Errorf("%s: chi-square is %.1f deviations above its mean: %v", name, z, times)
+		}
+	}
+}
+
+// Where candidates lack, all samples still have the same chance, over orders.
+func TestKeepIsUniformWhereSomeLack(t *testing.T) {
+	const n, seeds = 48, 500
+	for name, test := range map[string]struct {
+		cfg Config
+		c   KeepConfig
+	}{
+		"drop":         {cfg: Config{Shards: 2, BatchSize: 7, LastBatch: Drop}},
+		"local shards": {cfg: Config{Shards: 3, BatchSize: 7}, c: KeepConfig{LocalTo: 2}},
+		"unpadded":     {cfg: Config{Shards: 2, BatchSize: 7}},
+	} {
+		test.cfg.Samples, test.cfg.Shuffle, test.cfg.PadLastBatch = n, true, name != "unpadded"
+		test.c.Ratio = 0.3
+		times, all := keptTimes(t, test.cfg, test.c, seeds), 0
+		for _, k := range times {
+			all += k
+		}
+		if z := excess(times, float64(all)/n, n-1); z > 4 {
+			t.Errorf("%s: chi-square is %.1f deviations above its mean: %v", name, z, times)
+		}
+	}
+}
+
+// The choice is a pure function, and another one for every seed and epoch.
+func TestKeepIsDeterministic(t *testing.T) {
+	seen := map[string]bool{}
+	for _, seed := range []uint64{0, 1, math.MaxUint64} {
+		for _, epoch := range []int{0, 1, 2, 1000} {
+			for _, last := range []LastBatch{Fill, Drop} {
+				cfg := Config{Samples: 1000, Shards: 3, BatchSize: 16, Seed: seed, PadLastBatch: true, LastBatch: last}
+				c := KeepConfig{Ratio: 0.3}
+				a, b := mustKeep(t, mustPlan(t, cfg), epoch, c), mustKeep(t, mustPlan(t, cfg), epoch, c)
+				if !slices.Equal(a.words, b.words) {
+					t.Errorf("%+v, epoch %d: twice, and different", cfg, epoch)
+				}
+				if sum := checksum(a); seen[sum] {
+					t.Errorf("%+v, epoch %d: chosen before", cfg, epoch)
+				} else {
+					seen[sum] = true
+				}
+			}
+		}
+	}
+}
+
+// checksum is the SHA-256 of a choice: a bit for each sample, in little-endian words.
+func checksum(k *Keep) string {
+	data := []byte(nil)
+	for _, word := range k.words {
+		data = binary.LittleEndian.AppendUint64(data, word)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// The checksums pin the choice, on every processor: where one node of many computes
+// it again, after a restart, it must be what it was.
+func TestGoldenKeep(t *testing.T) {
+	const n = 10_000
+	raw := NewRawSet(n, func(id int64) bool { return id%10 < 3 })
+	for _, test := range []struct {
+		name string
+		cfg  Config
+		c    KeepConfig
+		want string
+	}{
+		{"shuffled", Config{BatchSize: 32, Shuffle: true}, KeepConfig{Ratio: 0.3}, "40554f3e18ea9aa1"},
+		{"in order", Config{BatchSize: 32}, KeepConfig{Ratio: 0.3}, "bc6c743d6997a707"},
+		{"two classes", Config{BatchSize: 32, Shuffle: true, Raw: raw}, KeepConfig{Ratio: 0.123456789}, "66a18051c4aa7477"},
+		{"drop", Config{BatchSize: 256, Shuffle: true, LastBatch: Drop}, KeepConfig{Ratio: 0.5}, "a86599d7c5bbee45"},
+		{"local", Config{BatchSize: 32, Shuffle: true}, KeepConfig{Ratio: 0.3, LocalFrom: 2, LocalTo: 4}, "427a4180fac77430"},
+		{"local, little", Config{BatchSize: 32, Shuffle: true, Raw: raw}, KeepConfig{Ratio: 0.05, LocalFrom: 2, LocalTo: 4}, "6dc5d40f52e28378"},
+	} {
+		test.cfg.Samples, test.cfg.Shards, test.cfg.Seed, test.cfg.PadLastBatch = n, 5, 7, true
+		if got := checksum(mustKeep(t, mustPlan(t, test.cfg), 3, test.c)); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package shard
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// flow is a small maximum-flow problem, of nodes numbered from 0.
+type flow struct {
+	to, room []int
+	out      [][]int
+}
+
+func newFlow(nodes int) *flow { return &flow{out: make([][]int, nodes)} }
+
+func (f *flow) arc(from, to, room int) {
+	f.out[from] = append(f.out[from], len(f.to))
+	f.out[to] = append(f.out[to], len(f.to)+1)
+	f.to, f.room = append(f.to, to, from), append(f.room, room, 0)
+}
+
+func (f *flow) push(at, sink int, seen []bool) bool {
+	if at == sink {
+		return true
+	}
+	seen[at] = true
+	for _, a := range f.out[at] {
+		if f.room[a] > 0 && !seen[f.to[a]] && f.push(f.to[a], sink, seen) {
+			f.room[a]--
+			f.room[a^1]++
+			return true
+		}
+	}
+	return false
+}
+
+// mostChosen is how many candidates can be chosen if no leaf chooses more than it may.
+func mostChosen(g *keepGraph, may func(valid int32) int) (most int) {
+	source, sink := g.leaves(), g.leaves()+1
+	f := newFlow(sink + 1)
+	for leaf, valid := range g.now.valid {
+		f.arc(source, leaf, may(valid))
+	}
+	for leaf, valid := range g.next.valid {
+		f.arc(g.now.leaves()+leaf, sink, may(valid))
+	}
+	for i := range g.sample {
+		f.arc(int(g.tail[i]), int(g.head[i]), 1)
+	}
+	for f.push(source, sink, make([]bool, len(f.out))) {
+		most++
+	}
+	return most
+}
+
+// Where batches lack candidates, no set has more than ceil(r·d), and all together have
+// nearly as many as they could, by a maximum flow in which no leaf has more than floor(r·d).
+func TestKeepWhereCandidatesLack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(23, 24))
+	chosen, could := 0, 0
+	for range 400 {
+		p, epoch, r, c := randomKeep(t, rng, func(cfg *Config, c *KeepConfig) {
+			if rng.IntN(2) == 0 {
+				c.LocalFrom = rng.IntN(cfg.Shards)
+				c.LocalTo = c.LocalFrom + 1 + rng.IntN(cfg.Shards-c.LocalFrom)
+			}
+		})
+		k := mustKeep(t, p, epoch, c)
+		sets := account(p, epoch, c, k)
+		for set, got := range sets {
+			if got.kept > r.ceil(got.valid) {
+				t.Fatalf("%s, epoch %d, %+v: %+v has %+v, want at most %d", describe(p.cfg), epoch, c, set, *got, r.ceil(got.valid))
+			}
+		}
+		checkCounts(t, k, sets)
+		if err := p.validateKeep(epoch, &c); err != nil {
+			t.Fatal(err)
+		}
+		most := mostChosen(p.keepGraph(epoch, c), func(valid int32) int { return int(r.floor(int64(valid))) })
+		kept, _ := k.Count()
+		if float64(kept) < 0.7*float64(most)-1 {
+			t.Errorf("%s, epoch %d, %+v: keeps %d, could keep %d", describe(p.cfg), epoch, c, kept, most)
+		}
+		chosen, could = chosen+int(kept), could+most
+	}
+	if chosen < could {
+		t.Errorf("keeps %d in all, could keep %d", chosen, could)
+	}
+}
+
+// Batches of the usual sizes are exactly level, though some of their samples are not read
+// in the other epoch, or not here.
+func TestKeepIsLevelWhereSomeLack(t *testing.T) {
+	whole := ratio{3, 10}
+	for name, test := range map[string]struct {
+		cfg  Config
+		c    KeepConfig
+		next bool // level in the next epoch only: it has more batches, or fewer
+	}{
+		"drop":             {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true}},
+		"drop, sticking":   {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true, StickToShard: true}},
+		"drop, few":        {cfg: Config{Samples: 1000, Shards: 4, BatchSize: 30, LastBatch: Drop, PadLastBatch: true}},
+		"fill, not padded": {cfg: Config{Samples: 10_000, Shards: 3, BatchSize: 50}, next: true},
+		"local":            {cfg: Config{Samples: 20_000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: KeepConfig{LocalFrom: 1, LocalTo: 3}},
+		"local, sticking":  {cfg: Config{Samples: 20_000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: KeepConfig{LocalFrom: 3, LocalTo: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.c.Ratio = whole.float(); test.c.LocalTo > 0 {
+				test.c.Ratio = 0.1
+			}
+			test.cfg.Shuffle, test.cfg.Seed = true, 5
+			p := mustPlan(t, test.cfg)
+			b := int64(test.cfg.BatchSize)
+			want := int64(math.Round(test.c.Ratio * float64(b)))
+			lacking := false
+			for set, got := range account(p, 1, test.c, mustKeep(t, p, 1, test.c)) {
+				if set.kind != "batch" || got.valid < b {
+					continue
+				}
+				lacking = lacking || got.candidates < b
+				if got.kept != want && (set.next || !test.next) {
+					t.Errorf("%+v has %+v, want %d", set, *got, want)
+				}
+			}
+			if !lacking {
+				t.Error("no batch lacks candidates")
+			}
+		})
+	}
+}
+
+// Shards that go around without a shuffle read whole batches again, or none of them.
+func TestKeepOfLocalShardsInOrder(t *testing.T) {
+	p := mustPlan(t, Config{Samples: 400, Shards: 4, BatchSize: 10, PadLastBatch: true})
+	c := KeepConfig{Ratio: 0.3, LocalFrom: 1, LocalTo: 3}
+	k := mustKeep(t, p, 0, c)
+	if all, _ := k.Candidates(); all != 100 {
+		t.Fatalf("%d candidates, want those of shard 2", all)
+	}
+	for set, got := range account(p, 0, c, k) {
+		want := int64(0)
+		if read := set.shard == 2 != set.next; set.kind == "batch" && read {
+			want = 3
+		}
+		if set.kind == "batch" && got.kept != want {
+			t.Errorf("%+v has %+v, want %d", set, *got, want)
+		}
+	}
+}

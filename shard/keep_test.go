@@ -1,0 +1,277 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// level names a set of slots, of one of two epochs, that has to be level.
+type level struct {
+	next         bool // of the second epoch
+	kind         string
+	batch, shard int
+}
+
+// tally is what a set has, counted without the code under test.
+type tally struct{ valid, candidates, kept int64 }
+
+// readFirst goes through what the local shards read in lock step.
+func readFirst(p *Plan, epoch int, c KeepConfig, each func(id int64, shard, batch int, again bool)) {
+	seen := map[int64]bool{}
+	for i := range p.Batches(0, epoch) {
+		for x := c.LocalFrom; x < c.LocalTo; x++ {
+			slots, valid := p.Batch(x, epoch, i, nil)
+			for _, slot := range slots[:valid] {
+				each(slot.ID, x, i, seen[slot.ID])
+				seen[slot.ID] = true
+			}
+		}
+	}
+}
+
+func account(p *Plan, epoch int, c KeepConfig, k *Keep) map[level]*tally {
+	if c.LocalTo == 0 {
+		c.LocalTo = p.cfg.Shards
+	}
+	reads := [2]map[int64]bool{{}, {}}
+	for i := range reads {
+		readFirst(p, epoch+i, c, func(id int64, _, _ int, _ bool) { reads[i][id] = true })
+	}
+	sets := map[level]*tally{{false, "all", 0, 0}: {}}
+	for i := range reads {
+		next := i == 1
+		readFirst(p, epoch+i, c, func(id int64, shard, batch int, again bool) {
+			class := "encoded"
+			if p.cfg.Raw != nil && p.cfg.Raw.Contains(id) {
+				class = "raw"
+			}
+			in := []level{{next, "batch", batch, shard}, {next, class, batch, shard}, {next, "all", 0, 0}}
+			for upto := batch; upto < p.Batches(0, epoch+i); upto++ {
+				in = append(in, level{next, "up to step", upto, 0})
+			}
+			for _, set := range in {
+				if sets[set] == nil {
+					sets[set] = &tally{}
+				}
+				sets[set].count(!again && reads[1-i][id], k.Kept(id))
+			}
+		})
+	}
+	return sets
+}
+
+func (t *tally) count(candidate, kept bool) {
+	t.valid++
+	if candidate {
+		t.candidates++
+		if kept {
+			t.kept++
+		}
+	}
+}
+
+// ratio is p/q, whatever a float64 makes of it.
+type ratio struct{ p, q int64 }
+
+func (r ratio) float() float64      { return float64(r.p) / float64(r.q) }
+func (r ratio) floor(d int64) int64 { return d * r.p / r.q }
+func (r ratio) ceil(d int64) int64  { return (d*r.p + r.q - 1) / r.q }
+
+var keepRatios = []ratio{{1, 10}, {3, 10}, {1, 2}, {1, 3}, {2, 3}, {7, 8}, {99, 100}, {123456789, 1000000000}, {1, 1000003}, {1, 7}, {5, 9}, {0, 1}, {1, 1}}
+
+func mustKeep(t testing.TB, p *Plan, epoch int, c KeepConfig) *Keep {
+	t.Helper()
+	k, err := p.Keep(epoch, c)
+	if err != nil {
+		t.Fatalf("%s, epoch %d, %+v: %v", describe(p.cfg), epoch, c, err)
+	}
+	return k
+}
+
+// randomKeep is a plan of a few samples, and something to keep from one of its epochs.
+func randomKeep(t testing.TB, rng *rand.Rand, change func(*Config, *KeepConfig)) (*Plan, int, ratio, KeepConfig) {
+	t.Helper()
+	cfg, r := randomConfig(rng), keepRatios[rng.IntN(len(keepRatios))]
+	c := KeepConfig{Ratio: r.float()}
+	change(&cfg, &c)
+	return mustPlan(t, cfg), rng.IntN(50), r, c
+}
+
+// Where no batch lacks candidates, every set has floor(r·d) or ceil(r·d) of them.
+func TestKeepIsLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	for range 600 {
+		p, epoch, r, c := randomKeep(t, rng, func(cfg *Config, _ *KeepConfig) {
+			cfg.PadLastBatch, cfg.LastBatch = true, LastBatch(rng.IntN(2)) // fill or partial
+		})
+		k := mustKeep(t, p, epoch, c)
+		sets := account(p, epoch, c, k)
+		for set, got := range sets {
+			if got.kept < r.floor(got.valid) || got.kept > r.ceil(got.valid) || got.candidates != got.valid {
+				t.Fatalf("%s, epoch %d, %+v: %+v has %+v, want %d to %d", describe(p.cfg), epoch, r, set, *got, r.floor(got.valid), r.ceil(got.valid))
+			}
+		}
+		checkCounts(t, k, sets)
+	}
+}
+
+// checkCounts holds what a choice says of itself against an account.
+func checkCounts(t *testing.T, k *Keep, sets map[level]*tally) {
+	t.Helper()
+	var raw tally
+	for set, got := range sets {
+		if !set.next && set.kind == "raw" {
+			raw.kept, raw.candidates = raw.kept+got.kept, raw.candidates+got.candidates
+		}
+	}
+	want := sets[level{false, "all", 0, 0}]
+	kept, keptRaw := k.Count()
+	candidates, candidatesRaw := k.Candidates()
+	if kept != want.kept || keptRaw != raw.kept || candidates != want.candidates || candidatesRaw != raw.candidates {
+		t.Fatalf("keeps %d (%d raw) of %d (%d raw), want %+v, raw %+v", kept, keptRaw, candidates, candidatesRaw, *want, raw)
+	}
+	all := int64(0)
+	for id := range k.samples {
+		if k.Kept(id) {
+			all++
+		}
+	}
+	if all != kept || k.Kept(-1) || k.Kept(k.samples) {
+		t.Fatalf("%d samples are kept, Count says %d", all, kept)
+	}
+}
+
+// In lock step the number of samples held never strays from r·n by 3, from the second
+// epoch on.
+func TestKeepOccupancy(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	for range 100 {
+		p, epoch, _, c := randomKeep(t, rng, func(cfg *Config, _ *KeepConfig) {
+			cfg.PadLastBatch, cfg.LastBatch = true, LastBatch(rng.IntN(2))
+		})
+		before, k := mustKeep(t, p, epoch, c), mustKeep(t, p, epoch+1, c)
+		held, _ := before.Count()
+		step := 0
+		check := func() {
+			if want := c.Ratio * float64(p.samples); math.Abs(float64(held)-want) >= 3 {
+				t.Fatalf("%s, %+v: holds %d before step %d, want about %.1f", describe(p.cfg), c, held, step, want)
+			}
+		}
+		readFirst(p, epoch+1, KeepConfig{LocalTo: p.cfg.Shards}, func(id int64, _, batch int, _ bool) {
+			if batch != step {
+				check()
+				step = batch
+			}
+			if before.Kept(id) {
+				held--
+			}
+			if k.Kept(id) {
+				held++
+			}
+		})
+		check()
+	}
+}
+
+func TestKeepErrors(t *testing.T) {
+	p := mustPlan(t, Config{Samples: 100, Shards: 8, BatchSize: 4, PadLastBatch: true})
+	for _, test := range []struct {
+		epoch int
+		c     KeepConfig
+		field string
+		want  string
+	}{
+		{0, KeepConfig{Ratio: -0.1}, "cache ratio", "cache ratio must be from 0 to 1, not -0.1"},
+		{0, KeepConfig{Ratio: 1.5}, "cache ratio", "cache ratio must be from 0 to 1, not 1.5"},
+		{0, KeepConfig{Ratio: math.NaN()}, "cache ratio", "cache ratio must be from 0 to 1, not NaN"},
+		{0, KeepConfig{Ratio: math.Inf(1)}, "cache ratio", "cache ratio must be from 0 to 1, not +Inf"},
+		{0, KeepConfig{LocalFrom: -1, LocalTo: 2}, "local shards", "local shards must be at least one of 0 to 7, not -1 to 1"},
+		{0, KeepConfig{LocalFrom: 3, LocalTo: 9}, "local shards", "local shards must be at least one of 0 to 7, not 3 to 8"},
+		{0, KeepConfig{LocalFrom: 3, LocalTo: 3}, "local shards", "local shards must be at least one of 0 to 7, not 3 to 2"},
+		{-1, KeepConfig{}, "epoch", fmt.Sprintf("epoch must be from 0 to %d, not -1", MaxEpochs-2)},
+		{MaxEpochs - 1, KeepConfig{}, "epoch", fmt.Sprintf("epoch must be from 0 to %d, not %d", MaxEpochs-2, MaxEpochs-1)},
+	} {
+		_, err := p.Keep(test.epoch, test.c)
+		var bad *ConfigError
+		if !errors.As(err, &bad) || bad.Field != test.field || err.Error() != test.want {
+			t.Errorf("%+v: %v, want %s", test, err, test.want)
+		}
+	}
+	for field, cfg := range map[string]Config{
+		"samples":    {Samples: maxKeepSamples + 1, Shards: 8, BatchSize: 4},
+		"batch size": {Samples: maxKeepSamples, Shards: 8, BatchSize: 1},
+	} {
+		huge := mustPlan(t, cfg)
+		_, err := huge.Keep(0, KeepConfig{})
+		var bad *ConfigError
+		if !errors.As(err, &bad) || bad.Field != field || huge.KeepMemory(KeepConfig{}) != 0 {
+			t.Errorf("%+v: %v, %d bytes", cfg, err, huge.KeepMemory(KeepConfig{}))
+		}
+	}
+	if k := mustKeep(t, p, MaxEpochs-2, KeepConfig{Ratio: 0.5}); k.kept[classEncoded] != 50 {
+		t.Errorf("from the last epoch but one %v are kept", k.kept)
+	}
+}
+
+// Epochs without batches have no candidates.
+func TestKeepOfNothing(t *testing.T) {
+	p := mustPlan(t, Config{Samples: 10, Shards: 3, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: Drop})
+	k := mustKeep(t, p, 0, KeepConfig{Ratio: 0.5})
+	if all, _ := k.Candidates(); all != 0 || k.Kept(3) {
+		t.Errorf("%d candidates", all)
+	}
+}
+
+// KeepMemory is enough: for what is allocated in all, so surely for what is live at a
+// time; and it is not far from that where the batches are of some size.
+func TestKeepMemory(t *testing.T) {
+	for _, b := range []int{1, 32, 1000} {
+		for name, change := range map[string]func(*Config, *KeepConfig){
+			"padded":   func(*Config, *KeepConfig) {},
+			"mixed":    func(cfg *Config, _ *KeepConfig) { mixed(cfg) },
+			"drop":     func(cfg *Config, _ *KeepConfig) { cfg.LastBatch = Drop },
+			"unpadded": func(cfg *Config, _ *KeepConfig) { cfg.PadLastBatch = false },
+			"local":    func(cfg *Config, c *KeepConfig) { mixed(cfg); c.LocalTo = 6 },
+		} {
+			cfg := Config{Samples: 8000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+			c := KeepConfig{Ratio: 0.3}
+			change(&cfg, &c)
+			p := mustPlan(t, cfg)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			k := mustKeep(t, p, 1, c)
+			runtime.ReadMemStats(&after)
+			took, most := int64(after.TotalAlloc-before.TotalAlloc), p.KeepMemory(c)
+			if took > most || b >= 32 && took < most/6 {
+				t.Errorf("batches of %d, %s: took %d bytes, KeepMemory says %d", b, name, took, most)
+			}
+			if k.Bytes() != 1000 {
+				t.Errorf("holds %d bytes", k.Bytes())
+			}
+		}
+	}
+}
+
+func BenchmarkKeep(b *testing.B) {
+	local := func(cfg *Config, c *KeepConfig) { c.LocalTo = 2 }
+	for name, change := range map[string]func(*Config, *KeepConfig){
+		"padded":   func(*Config, *KeepConfig) {},
+		"mixed":    func(cfg *Config, _ *KeepConfig) { mixed(cfg) },
+		"drop":     func(cfg *Config, _ *KeepConfig) { cfg.LastBatch = Drop },
+		"unpadded": func(cfg *Config, _ *KeepConfig) { cfg.PadLastBatch = false },
+		"local":    local,
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := KeepConfig{Ratio: 0.3}
+			p := imageNet(b, func(cfg *Config) { change(cfg, &c) })
+			b.ReportAllocs()
+			for i := range b.N {
+				mustKeep(b, p, i, c)
+			}
+		})
+	}
+}

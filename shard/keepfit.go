@@ -1,0 +1,115 @@
+package shard
+
+import "math"
+
+// fit finds what edges carry, so that every leaf has its target, or as near below it as
+// the edges allow. With f the product of two factors, those of its leaves, an edge
+// carries f/(1+f), so always between 0 and 1. The factors of one side are improved after
+// those of the other, in turn. Where the order is shuffled a few rounds are exact.
+type fit struct {
+	*keepGraph
+	edges  []int32
+	target []float64 // by leaf
+	factor []float64
+	trim   []float64 // of what an edge carries; by leaf
+
+	total []float64 // of what its edges carry
+	slope []float64 // how much more that is, for a small change of the factor's logarithm
+}
+
+const (
+	fitRounds    = 40
+	fitTolerance = 1e-12 // of a target, and of 1
+	mostFactor   = 1e15  // where an edge has to carry 1, no factor is enough
+)
+
+func newFit(g *keepGraph, edges []int32, target []float64) *fit {
+	leaves := len(target)
+	f := &fit{
+		keepGraph: g, edges: edges, target: target,
+		factor: make([]float64, leaves), trim: make([]float64, leaves),
+		total: make([]float64, leaves), slope: make([]float64, leaves),
+	}
+	for leaf := range leaves {
+		f.factor[leaf], f.trim[leaf] = 1, 1
+	}
+	return f
+}
+
+// carries is the share of an edge of the list. Products are rounded before they are
+// added to anything, so that every processor finds the same.
+func (f *fit) carries(i int) float64 {
+	t, h := f.tail[f.edges[i]], f.head[f.edges[i]]
+	both := float64(f.factor[t] * f.factor[h])
+	return float64(both / (1 + both) * f.trim[t] * f.trim[h])
+}
+
+// run sets the factors.
+func (f *fit) run() {
+	now, leaves := f.now.leaves(), len(f.target)
+	f.add()
+	for range fitRounds {
+		f.improve(0, now)
+		f.add()
+		f.improve(now, leaves)
+		f.add()
+		if f.reachedAll() {
+			return
+		}
+	}
+	f.cut(0, now)
+	f.add()
+	f.cut(now, leaves)
+	f.add()
+}
+
+// add sums up what the edges of each leaf carry.
+func (f *fit) add() {
+	clear(f.slope)
+	clear(f.total)
+	for i, edge := range f.edges {
+		t, h := f.tail[edge], f.head[edge]
+		share := f.carries(i)
+		f.total[t] += share
+		f.total[h] += share
+		slope := float64(share * (1 - share))
+		f.slope[t] += slope
+		f.slope[h] += slope
+	}
+}
+
+// improve brings leaves of one side near their targets: by a step of Newton's method, which
+// goes not far where it cannot be trusted.
+func (f *fit) improve(from, to int) {
+	for leaf := from; leaf < to; leaf++ {
+		by := (f.target[leaf] - f.total[leaf]) / max(f.slope[leaf], 1e-300)
+		if by > 0 {
+			f.factor[leaf] = min(f.factor[leaf]*(1+min(by, 6)), mostFactor)
+		} else {
+			f.factor[leaf] = max(f.factor[leaf]/(1+min(-by, 6)), 1/mostFactor)
+		}
+	}
+}
+
+// cut takes what exceeds the targets from leaves of one side.
+func (f *fit) cut(from, to int) {
+	for leaf := from; leaf < to; leaf++ {
+		if f.total[leaf] > f.target[leaf] && !f.reached(leaf) {
+			f.trim[leaf] = f.target[leaf] / f.total[leaf]
+		}
+	}
+}
+
+// reached says whether a leaf has its target.
+func (f *fit) reached(leaf int) bool {
+	return math.Abs(f.total[leaf]-f.target[leaf]) <= fitTolerance*(1+f.target[leaf])
+}
+
+func (f *fit) reachedAll() bool {
+	for leaf := range f.target {
+		if !f.reached(leaf) {
+			return false
+		}
+	}
+	return true
+}

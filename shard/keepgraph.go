@@ -1,0 +1,216 @@
+package shard
+
+// keepGraph is the bipartite multigraph of two epochs that follow one another.
+//
+// A leaf is the samples of one class in one batch; the leaves of both epochs are
+// numbered together, those of the next one after all others.
+type keepGraph struct {
+	now, next keepSide
+	raw       *RawSet // nil: one class
+	onlyRaw   bool    // the one class is that of raw samples
+
+	// The edges: the leaf in now, the leaf in next, the sample.
+	tail, head, sample []int32
+
+	chosen []uint64 // a bit for each edge
+}
+
+func (g *keepGraph) leaves() int { return g.now.leaves() + g.next.leaves() }
+func (g *keepGraph) nodes() int  { return g.now.nodes() + g.next.nodes() }
+
+// all is every edge.
+func (g *keepGraph) all() []int32 { return counting(len(g.sample)) }
+
+// edgesAt counts the edges of a leaf.
+func (g *keepGraph) edgesAt(leaf int) int32 {
+	if now := g.now.leaves(); leaf >= now {
+		return g.next.edges[leaf-now]
+	}
+	return g.now.edges[leaf]
+}
+
+// keep chooses an edge.
+func (g *keepGraph) keep(edge int32) { g.chosen[edge/64] |= 1 << (edge % 64) }
+
+// kept says whether an edge is chosen.
+func (g *keepGraph) kept(edge int) bool { return g.chosen[edge/64]>>(edge%64)&1 != 0 }
+
+// keepSide is what the local shards read in one epoch, in lock step: batch i of
+// every shard makes step i.
+type keepSide struct {
+	steps, shards, classes int
+
+	valid []int32 // valid slots, by leaf of this side
+	edges []int32 // candidates, by leaf of this side
+}
+
+func (s *keepSide) leaves() int { return len(s.valid) }
+
+// nodes counts the leaves and what stands above them.
+func (s *keepSide) nodes() int {
+	nodes := s.leaves() + s.steps
+	if s.classes > 1 {
+		nodes += s.leaves() / s.classes
+	}
+	return nodes
+}
+
+// keepGraph finds the candidates.
+func (p *Plan) keepGraph(epoch int, c KeepConfig) *keepGraph {
+	g := &keepGraph{}
+	classes := 1
+	if raw := p.cfg.Raw; raw != nil {
+		g.onlyRaw = raw.Count() == p.samples
+		if raw.Count() > 0 && !g.onlyRaw {
+			g.raw, classes = raw, classCount
+		}
+	}
+	g.now, g.next = p.keepSide(epoch, c, classes), p.keepSide(epoch+1, c, classes)
+
+	// reader is the leaf that reads a sample first in the next epoch, plus 1; 0
+	// where there is none, or its edge is there already.
+	reader := make([]int32, p.samples)
+	p.eachRead(epoch+1, c, &g.next, func(first int32, slots []Slot) {
+		for _, slot := range slots {
+			leaf := g.leafOf(first, slot.ID)
+			g.next.valid[leaf]++
+			if reader[slot.ID] == 0 {
+				reader[slot.ID] = leaf + 1
+				g.next.edges[leaf]++ // until it turns out not to be read now
+			}
+		}
+	})
+	most := min(p.readHere(epoch, c), p.readHere(epoch+1, c), p.samples)
+	g.tail, g.head, g.sample = make([]int32, 0, most), make([]int32, 0, most), make([]int32, 0, most)
+	p.eachRead(epoch, c, &g.now, func(first int32, slots []Slot) { g.join(first, slots, reader) })
+	for _, leaf := range reader {
+		if leaf > 0 {
+			g.next.edges[leaf-1]--
+		}
+	}
+	g.chosen = make([]uint64, ceilDiv(int64(len(g.sample)), 64))
+	return g
+}
+
+// join adds the edges of a batch, given its first leaf.
+func (g *keepGraph) join(first int32, slots []Slot, reader []int32) {
+	tail, head, sample, next := g.tail, g.head, g.sample, int32(g.now.leaves())
+	for _, slot := range slots {
+		leaf := g.leafOf(first, slot.ID)
+		g.now.valid[leaf]++
+		if there := reader[slot.ID]; there > 0 {
+			g.now.edges[leaf]++
+			tail, head, sample = append(tail, leaf), append(head, next+there-1), append(sample, int32(slot.ID))
+			reader[slot.ID] = 0
+		}
+	}
+	g.tail, g.head, g.sample = tail, head, sample
+}
+
+func (p *Plan) keepSide(epoch int, c KeepConfig, classes int) keepSide {
+	s := keepSide{steps: p.Batches(c.LocalFrom, epoch), shards: c.LocalTo - c.LocalFrom, classes: classes}
+	leaves := s.steps * s.shards * classes
+	s.valid, s.edges = make([]int32, leaves), make([]int32, leaves)
+	return s
+}
+
+// eachRead goes through the valid slots of an epoch in lock step, batch by batch. first is
+// the first leaf of the batch.
+func (p *Plan) eachRead(epoch int, c KeepConfig, s *keepSide, read func(first int32, slots []Slot)) {
+	var slots []Slot
+	first := int32(0)
+	for i := range s.steps {
+		for x := c.LocalFrom; x < c.LocalTo; x++ {
+			var valid int
+			slots, valid = p.Batch(x, epoch, i, slots)
+			read(first, slots[:valid])
+			first += int32(s.classes)
+		}
+	}
+}
+
+// readHere counts the valid slots of the local shards.
+func (p *Plan) readHere(epoch int, c KeepConfig) int64 {
+	all := int64(0)
+	for x := c.LocalFrom; x < c.LocalTo; x++ {
+		_, valid := p.Samples(x, epoch)
+		all += valid
+	}
+	return all
+}
+
+// leafOf is the leaf of a sample in the batch whose first leaf is given.
+func (g *keepGraph) leafOf(first int32, id int64) int32 {
+	if g.raw != nil && g.raw.Contains(id) {
+		return first + classRaw
+	}
+	return first
+}
+
+// class is that of a leaf of now.
+func (g *keepGraph) class(leaf int) int {
+	switch {
+	case g.raw != nil:
+		return leaf % classCount
+	case g.onlyRaw:
+		return classRaw
+	}
+	return classEncoded
+}
+
+// even says that every leaf has as many candidates as valid slots, or none at all.
+func (g *keepGraph) even() bool {
+	for _, s := range []*keepSide{&g.now, &g.next} {
+		for leaf, valid := range s.valid {
+			if s.edges[leaf] != valid && s.edges[leaf] != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sums calls arc for every arc that is no edge, with the sum over the leaves for which it
+// stands: for two classes those from each leaf to its batch, from each batch to its step,
+// from each step to the one after, and from the last of the next epoch to the last
+// of this one, which closes the circle. On the side of this epoch they run the other way.
+func sums[T int32 | uint64](g *keepGraph, now, next []T, arc func(tail, head int32, sum uint64)) {
+	inner := int32(g.leaves())
+	nowRoot, total := climb(&g.now, 0, inner, now, func(child, parent int32, sum uint64) { arc(parent, child, sum) })
+	inner += int32(g.now.nodes() - g.now.leaves())
+	nextRoot, _ := climb(&g.next, int32(g.now.leaves()), inner, next, arc)
+	arc(nextRoot, nowRoot, total)
+}
+
+// climb sums up one side, whose leaves are numbered from leaf, its batches, where these are
+// no leaves, from inner, and its steps after those.
+func climb[T int32 | uint64](s *keepSide, leaf, inner int32, values []T, arc func(child, parent int32, sum uint64)) (root int32, total uint64) {
+	atStep := inner
+	if s.classes > 1 {
+		atStep += int32(s.leaves() / s.classes)
+	}
+	for step := range s.steps {
+		if step > 0 {
+			arc(atStep, atStep+1, total)
+			atStep++
+		}
+		for range s.shards {
+			sum, child := uint64(0), leaf
+			for range s.classes {
+				value := uint64(values[0])
+				if s.classes > 1 {
+					arc(leaf, inner, value)
+					child = inner
+				}
+				sum += value
+				leaf, values = leaf+1, values[1:]
+			}
+			if s.classes > 1 {
+				inner++
+			}
+			arc(child, atStep, sum)
+			total += sum
+		}
+	}
+	return atStep, total
+}

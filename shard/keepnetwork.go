@@ -1,0 +1,113 @@
+package shard
+
+import "math/bits"
+
+// network is arcs and what they carry: multiples of 2^-precision, from 0 to 1; it may lack
+// what carries whole numbers. It is a circulation where what enters and what leaves a
+// node differ by a whole number.
+type network struct {
+	nodes     int
+	precision uint
+
+	tail, head []int32
+	value      []uint64
+	edge       []int32 // the number of an edge; -1 for an arc that is none
+}
+
+func (n *network) add(tail, head, edge int32, value uint64) {
+	n.tail, n.head = append(n.tail, tail), append(n.head, head)
+	n.value, n.edge = append(n.value, value), append(n.edge, edge)
+}
+
+// one is a whole, in the units of the values.
+func (n *network) one() uint64 { return 1 << n.precision }
+
+// refine makes values that are in units of 1/q multiples of 2^-precision: the next one below or
+// above, by chance, so that the expectation stays.
+func (n *network) refine(q uint64, c *coin) {
+	for i, value := range n.value {
+		high, low := bits.Mul64(value, n.one())
+		units, rest := bits.Div64(high, low, q)
+		if rest > 0 && c.below(q) < rest {
+			units++
+		}
+		n.value[i] = units
+	}
+}
+
+// balance makes a circulation of a network that is one but for small errors. It changes
+// arcs of a spanning forest only: from its leaves on, each makes up for what its node
+// lacks. It fails where an arc would have to carry less than 0 or more than 1;
+// so it prefers arcs that are far from both.
+func (n *network) balance() bool {
+	var far, near []int32
+	for i, value := range n.value {
+		if margin := n.one() / 16; value >= margin && value <= n.one()-margin {
+			far = append(far, int32(i))
+		} else {
+			near = append(near, int32(i))
+		}
+	}
+	f := newForest(n.nodes)
+	f.span(n.tail, n.head, far, n.nodes-1)
+	f.span(n.tail, n.head, near, n.nodes-1)
+	ok, lack := true, n.lacks()
+	f.peel(n.tail, n.head, func(node, arc, other int32) {
+		if n.head[arc] == node {
+			n.value[arc] += lack[node]
+		} else {
+			n.value[arc] -= lack[node]
+		}
+		ok = ok && n.value[arc] <= n.one()
+		lack[other] += lack[node]
+		lack[node] = 0
+	})
+	for _, left := range lack {
+		ok = ok && left == 0
+	}
+	return ok
+}
+
+// lacks is how much more would have to enter each node to make what enters, less what
+// leaves, a whole number.
+func (n *network) lacks() []uint64 {
+	lack := make([]uint64, n.nodes)
+	for i, value := range n.value {
+		lack[n.head[i]] += value
+		lack[n.tail[i]] -= value
+	}
+	for v, net := range lack {
+		lack[v] = (net+n.one()/2)&^(n.one()-1) - net
+	}
+	return lack
+}
+
+// round makes every arc of a circulation carry 0 or 1, bit by bit.
+func (n *network) round(c *coin) {
+	t, odd := newTrails(n.nodes, len(n.value), c), make([]int32, 0, len(n.value))
+	for bit := range n.precision {
+		odd = odd[:0]
+		for i, value := range n.value {
+			if value>>bit&1 != 0 {
+				odd = append(odd, int32(i))
+			}
+		}
+		t.find(n.tail, n.head, odd)
+		for i, arc := range odd {
+			if t.turned(i) == up {
+				n.value[arc] += 1 << bit
+			} else {
+				n.value[arc] -= 1 << bit
+			}
+		}
+	}
+}
+
+// counting is the numbers from 0 to n-1.
+func counting(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
