@@ -22,10 +22,11 @@ func untouched(t resample.Transform, height, width int) bool {
 
 // renderInPlace decodes an image into the top left of its slot and fills the rest.
 func (w *worker) renderInPlace(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
-	if err := w.engine.beginDecode(b, head.Scratch); err != nil {
+	needs := w.decoder.Needs(head)
+	if err := w.engine.beginDecode(b, needs); err != nil {
 		return err
 	}
-	defer w.engine.endDecode(head.Scratch)
+	defer w.engine.endDecode(needs)
 	h, width := t.Size()
 	spec, pixels := b.spec, b.slotBytes(slot)
 	stride := spec.W * spec.C
@@ -59,10 +60,11 @@ func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Head
 	if err != nil {
 		return err
 	}
-	if err := e.beginDecode(b, head.Scratch); err != nil {
+	needs := w.decoder.Needs(head)
+	if err := e.beginDecode(b, needs); err != nil {
 		return err
 	}
-	defer e.endDecode(head.Scratch)
+	defer e.endDecode(needs)
 	region := w.options.StoredRegion(head, decode.Region{X: x, Y: y, W: width, H: h}, scale)
 	image := decode.Image{Pix: pixels, Stride: width * spec.C, Height: h, Width: width}
 	if err := w.decoder.DecodeRegion(image, data, head, region, scale); err != nil {
