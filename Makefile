@@ -1,7 +1,7 @@
 # Two commands are enough: `make demo` shows batchfs at work, `make test` tests it.
 # Both install what they need on Debian and Ubuntu; elsewhere they say what is missing.
 
-.PHONY: build deps demo test bench clean
+.PHONY: build deps demo test bench bench-peers clean
 
 build: bin/batchfs
 
@@ -29,8 +29,17 @@ test:
 bench:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
-	$(or $(CC),cc) -O2 -o bin/ceiling bench/ceiling/ceiling.c -ljpeg -lpthread
+	@scripts/ceiling.sh bin/ceiling
 	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling $(BENCH)
+
+# The same against what people use instead. PEERS_PYTHON=python3 measures the PyTorch
+# and DALI that are there already; else they are installed, DALI of 1 GB into bin/peers.
+bench-peers:
+	@scripts/deps.sh build mount
+	@scripts/build.sh bin/batchfs
+	@scripts/ceiling.sh bin/ceiling
+	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers)
+	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 clean:
 	rm -rf bin

@@ -4,136 +4,195 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 )
 
 const batchSize = 32
 
-// epochs reads one whole epoch, mapped and by read, and compares with C.
+// A way is one way to read an epoch of a dataset, and what is wanted of it.
+type way struct {
+	what   string
+	wanted float64 // of C
+	flags  []string
+	form   string
+	read   reader
+}
+
+// shuffled are the flags of every mount whose throughput is measured.
+func shuffled(batch int, more ...string) []string {
+	return append([]string{"--shuffle", "--batch-size", strconv.Itoa(batch)}, more...)
+}
+
+// trainingCrop is what most classifiers are trained on.
+var trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
+
+// epochs reads images in their own size.
 func epochs(ctx context.Context, s *setup) ([]row, error) {
-	files, err := s.imageFiles()
-	if err != nil {
+	none := shuffled(batchSize, "--resize", "none")
+	return s.throughput(ctx, &s.photos, []way{
+		{"JPEG in its own size: one epoch, mapped / C", 0.90, none, "nhwc", mapped},
+		{"JPEG in its own size: one epoch, by read / C", 0.80, none, "nhwc", reading(0, true)},
+	})
+}
+
+// transforms reads crops, as training and evaluation do.
+func transforms(ctx context.Context, s *setup) ([]row, error) {
+	crop := shuffled(batchSize, trainingCrop...)
+	half := append(shuffled(batchSize, trainingCrop...), "--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet")
+	return s.throughput(ctx, &s.photos, []way{
+		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 1.0, crop, "nhwc", mapped},
+		{"    as float16 NCHW, normalised / C", 0.95, half, "nchw", mapped},
+		{"JPEG, not-smaller 224: one epoch / C", 0.85, shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224"), "nhwc", mapped},
+	})
+}
+
+// cityscapeEpochs reads large PNG files, in batches of as many bytes as usual.
+func cityscapeEpochs(ctx context.Context, s *setup) ([]row, error) {
+	return s.throughput(ctx, &s.cityscapes, []way{
+		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, "--resize", "none"), "nhwc", mapped},
+	})
+}
+
+func (s *setup) throughput(ctx context.Context, d *imageSet, ways []way) (rows []row, err error) {
+	if err := s.need(ctx, d); err != nil {
 		return nil, err
 	}
-	m, err := s.mount(ctx, s.photos, "--batch-size", fmt.Sprint(batchSize), "--resize", "none", "--shuffle")
-	if err != nil {
-		return nil, err
-	}
-	defer m.unmount(s)
-	var rows []row
-	epoch := 0
-	for _, c := range []struct {
-		what   string
-		wanted float64
-		read   reader
-	}{
-		{"one epoch, mapped / C", 0.85, mapped},
-		{"one epoch, by read / C", 0.80, reading(0, true)},
-	} {
-		var ratios []float64
-		var rate, ceiling float64
-		for range s.rounds {
-			if ceiling, err = s.runCeiling(ctx, runtime.NumCPU(), 1, files); err != nil {
-				return nil, err
-			}
-			if rate, err = s.readEpoch(m, epoch, c.read); err != nil {
-				return nil, err
-			}
-			epoch++
-			ratios = append(ratios, rate/ceiling)
+	for _, w := range ways {
+		r, err := s.epochsOf(ctx, d, w)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", w.what, err)
 		}
-		value, spread := median(ratios)
-		rows = append(rows, row{what: c.what, unit: "C", value: value, wanted: c.wanted,
-			note: fmt.Sprintf("%s %.0f images/s, C %.0f", spread, rate, ceiling)})
+		rows = append(rows, r)
 	}
 	return rows, nil
 }
 
-// readEpoch reads all batches of an epoch in order: images a second.
-func (s *setup) readEpoch(m *mounted, epoch int, read reader) (float64, error) {
-	batches, err := filepath.Glob(m.batch(0, epoch, 0, "nhwc")[:len(m.batch(0, epoch, 0, "nhwc"))-len("00000.nhwc")] + "*.nhwc")
+// epochsOf compares epochs with C before and after each.
+func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
+	m, err := s.mount(ctx, d.dir, w.flags...)
 	if err != nil {
+		return row{}, err
+	}
+	defer m.unmount(s)
+	training, err := newTraining(m, w.form, w.read)
+	if err != nil {
+		return row{}, err
+	}
+	if _, err := training.epoch(); err != nil { // memory is there after it
+		return row{}, err
+	}
+	c, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
+	if err != nil {
+		return row{}, err
+	}
+	var ratios, rates []float64
+	ceilings := []float64{c}
+	for i := range s.rounds {
+		s.progress.step(w.what, i, s.rounds)
+		rate, err := training.epoch()
+		if err != nil {
+			return row{}, err
+		}
+		after, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
+		if err != nil {
+			return row{}, err
+		}
+		ratios = append(ratios, rate/((ceilings[i]+after)/2))
+		rates, ceilings = append(rates, rate), append(ceilings, after)
+	}
+	return row{What: w.what, Unit: "C", figure: figureOf(ratios),
+		Note: fmt.Sprintf("%.0f images/s, C %.0f", figureOf(rates).Value, figureOf(ceilings).Value)}.atLeast(w.wanted), nil
+}
+
+// A training reads batch after batch, epoch after epoch, as a training program
+// does.
+type training struct {
+	m       *mounted
+	form    string
+	read    reader
+	batches int // of an epoch
+	samples int
+	next    int // batch, counted through all epochs
+}
+
+func newTraining(m *mounted, form string, read reader) (*training, error) {
+	batches, samples, err := m.epochSize()
+	if err == nil && batches == 0 {
+		err = fmt.Errorf("the mount has no batches")
+	}
+	return &training{m: m, form: form, read: read, batches: batches, samples: samples}, err
+}
+
+// ahead is at least how many batches a daemon makes while nobody reads.
+const ahead = 4
+
+// epoch reads as many batches as an epoch has, in the midst of training: images a
+// second. What was made while nobody read is read before the clock starts, so that
+// as much is in the making when it starts as when it stops. The daemon is stopped
+// before and after.
+func (t *training) epoch() (float64, error) {
+	t.m.resume()
+	defer t.m.pause()
+	if err := t.take(ahead); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	for i := range batches {
-		if _, err := read.path(m.batch(0, epoch, i, "nhwc")); err != nil {
-			return 0, err
-		}
+	if err := t.take(t.batches); err != nil {
+		return 0, err
 	}
-	return float64(s.images) / time.Since(began).Seconds(), nil
+	return float64(t.samples) / time.Since(began).Seconds(), nil
+}
+
+func (t *training) take(n int) error {
+	for range n {
+		if _, err := t.read.path(t.m.batch(0, t.next/t.batches, t.next%t.batches, t.form)); err != nil {
+			return err
+		}
+		t.next++
+	}
+	return nil
 }
 
 // firstBatch times the first batch after a mount against decoding the same files
 // on all cores.
 func firstBatch(ctx context.Context, s *setup) ([]row, error) {
-	files, err := s.imageFiles()
-	if err != nil {
+	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
-	files = files[:batchSize] // without shuffling, the first batch
-	var ratios []float64
-	var took float64
-	for range 3 * s.rounds {
-		m, err := s.mount(ctx, s.photos, "--batch-size", fmt.Sprint(batchSize))
+	files := s.photos.files[:min(batchSize, s.photos.images)] // without shuffling, the first batch
+	var ratios, times []float64
+	for i := range 3 * s.rounds {
+		s.progress.step("first batch", i, 3*s.rounds)
+		took, err := s.openFirst(ctx)
 		if err != nil {
 			return nil, err
 		}
-		began := time.Now()
-		f, err := os.Open(m.batch(0, 0, 0, "nhwc")) // returns when the batch is complete
+		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, in a new process, too
 		if err != nil {
 			return nil, err
 		}
-		took = time.Since(began).Seconds()
-		f.Close()
-		if err := m.unmount(s); err != nil {
-			return nil, err
-		}
-		rate, err := s.runCeiling(ctx, runtime.NumCPU(), 1, files) // once, in a new process, too
-		if err != nil {
-			return nil, err
-		}
-		ratios = append(ratios, took/(batchSize/rate))
+		ratios, times = append(ratios, took/(float64(len(files))/rate)), append(times, took)
 	}
-	value, spread := median(ratios)
-	return []row{{what: "open of the first batch after mount / decoding it on all cores", unit: "x", value: value, wanted: 1.5, atMost: true,
-		note: fmt.Sprintf("%s %.1f ms", spread, took*1e3)}}, nil
+	return []row{row{What: "open of the first batch after mount / decoding it on all cores", Unit: "x", figure: figureOf(ratios),
+		Note: fmt.Sprintf("%.1f ms", figureOf(times).Value*1e3)}.atMost(1.5)}, nil
 }
 
-// memoryByWorkers reads an epoch with ever more workers and looks at the daemon's
-// peak memory.
-func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
-	var peaks []float64
-	var note string
-	var batchBytes int64
-	for _, workers := range []int{1, 2, 8, 32} {
-		m, err := s.mount(ctx, s.photos, "--batch-size", fmt.Sprint(batchSize), "--workers", fmt.Sprint(workers))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.readEpoch(m, 0, mapped); err != nil {
-			return nil, err
-		}
-		peak, err := m.peak()
-		if err != nil {
-			return nil, err
-		}
-		if batchBytes, err = reader(mapped).path(m.batch(0, 1, 0, "nhwc")); err != nil {
-			return nil, err
-		}
-		if err := m.unmount(s); err != nil {
-			return nil, err
-		}
-		peaks = append(peaks, float64(peak))
-		note += fmt.Sprintf(" %d: %.1f MiB;", workers, float64(peak)/(1<<20))
+// openFirst mounts, and times the open of the first batch in seconds.
+func (s *setup) openFirst(ctx context.Context) (float64, error) {
+	m, err := s.mount(ctx, s.photos.dir, "--batch-size", strconv.Itoa(batchSize))
+	if err != nil {
+		return 0, err
 	}
-	_, _ = median(peaks) // sorts
-	const depth, streams, open, spare = 2, 1, 1, 128 << 20
-	bound := float64((depth*streams+open+streams)*batchBytes + spare)
-	return []row{
-		{what: "peak memory with 1, 2, 8, 32 workers: most / least", unit: "x", value: peaks[3] / peaks[0], wanted: 1.10, atMost: true, note: note},
-		{what: "    most / (depth x streams + open + 1 per stream) x batch + 128 MiB", unit: "x", value: peaks[3] / bound, wanted: 1, atMost: true},
-	}, nil
+	began := time.Now()
+	f, err := os.Open(m.batch(0, 0, 0, "nhwc")) // returns when the batch is complete
+	took := time.Since(began).Seconds()
+	if err == nil {
+		f.Close()
+	}
+	if busy := m.unmount(s); err == nil {
+		err = busy
+	}
+	return took, err
 }

@@ -3,6 +3,14 @@
 // is another process.
 //
 //	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling
+//
+// The unit of most rows is C: a bare C program that decodes the same files in full,
+// from memory into one reused buffer a thread, on all cores, and does nothing else.
+// The files that batchfs reads are in the page cache. Measurements take turns with
+// what they are compared with, so that what slows the machine down slows both, and
+// a daemon is stopped while it is not its turn.
+//
+// With -only peers it measures what people use instead of batchfs; see peers.go.
 package main
 
 import (
@@ -14,8 +22,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
-	"time"
 )
 
 func main() {
@@ -31,77 +40,125 @@ func main() {
 // A setup is what every measurement needs.
 type setup struct {
 	batchfs, ceiling string // binaries
-	photos           string // the dataset
-	images           int
+	python, peers    string // an interpreter, and the directory of what it shall run
+	photos           imageSet
+	cityscapes       imageSet
 	work             string // a directory of our own
 	rounds           int    // how often each ratio is taken; the median counts
+	progress         progress
 }
 
-// A row is one line of the table.
-type row struct {
-	what, unit    string
-	value, wanted float64
-	atMost        bool // whether wanted is an upper bound
-	note          string
+// A measurement makes some rows of the table.
+type measurement struct {
+	name    string
+	asked   bool // made only when it is asked for
+	measure func(context.Context, *setup) ([]row, error)
+}
+
+// measurements in the order of the table.
+var measurements = []measurement{
+	{name: "path", measure: readPaths},
+	{name: "epoch", measure: epochs},
+	{name: "transforms", measure: transforms},
+	{name: "png", measure: cityscapeEpochs},
+	{name: "resize", measure: resizeAlone},
+	{name: "allocations", measure: allocations},
+	{name: "scaling", measure: scaling},
+	{name: "first", measure: firstBatch},
+	{name: "memory", measure: memoryByWorkers},
+	{name: "manifest", measure: manifest},
+	{name: "peers", measure: peers, asked: true},
+}
+
+func names() string {
+	var all []string
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	return strings.Join(all, ", ")
 }
 
 func run(ctx context.Context) error {
 	var s setup
 	flag.StringVar(&s.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
-	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the bare libjpeg-turbo `binary`")
-	flag.IntVar(&s.images, "images", 2048, "size of the dataset of photos")
+	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
+	flag.StringVar(&s.python, "python", "bin/peers/bin/python3", "the `interpreter` that runs the peers")
+	flag.StringVar(&s.peers, "peers", "bench/peers", "the `directory` of the peers")
+	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")
+	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	flag.StringVar(&s.photos, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
-	only := flag.String("only", "", "measure only this: path, epoch, first, memory or manifest")
+	flag.StringVar(&s.photos.dir, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
+	flag.StringVar(&s.cityscapes.dir, "png-dataset", "", "a `directory` of PNG files, instead of making one")
+	only := flag.String("only", "", "measure only these, separated by commas: "+names())
+	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
+	wanted, err := chosen(*only)
+	if err != nil {
+		return err
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("passthrough needs root: run as root")
 	}
-	var err error
-	if s.batchfs, err = filepath.Abs(s.batchfs); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return err
+	}
+	defer os.RemoveAll(s.work)
+
+	r := report{json: *asJSON, Machine: thisMachine(ctx, &s), Rounds: s.rounds}
+	r.begin()
+	for _, name := range wanted {
+		s.measure(ctx, name, &r)
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+	}
+	return r.end()
+}
+
+// chosen are the names of what shall be measured.
+func chosen(only string) (wanted []string, err error) {
+	for _, m := range measurements {
+		if only == "" && !m.asked {
+			wanted = append(wanted, m.name)
+		}
+	}
+	if only != "" {
+		wanted = strings.Split(only, ",")
+	}
+	for _, name := range wanted {
+		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
+			return nil, fmt.Errorf("-only must name some of %s, not %q", names(), name)
+		}
+	}
+	return wanted, nil
+}
+
+func (s *setup) prepare(ctx context.Context) (err error) {
+	s.photos.kind, s.cityscapes.kind = "photo", "cityscape"
+	s.progress = newProgress()
+	for _, path := range []*string{&s.batchfs, &s.ceiling} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
 	}
 	if s.work, err = os.MkdirTemp("", "batchfs-bench-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(s.work)
 	// The index goes with the rest, not into the user's cache.
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(s.work, "cache"))
-
-	fmt.Printf("%s, %d CPUs, %s, kernel %s\n", processor(), runtime.NumCPU(), time.Now().Format(time.DateOnly), kernel())
-	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
-	if err := s.generate(ctx); err != nil {
-		return err
-	}
-	measurements := []struct {
-		name    string
-		measure func(context.Context, *setup) ([]row, error)
-	}{
-		{"path", readPaths}, {"epoch", epochs}, {"first", firstBatch}, {"memory", memoryByWorkers}, {"manifest", manifest},
-	}
-	for _, m := range measurements {
-		if *only != "" && *only != m.name {
-			continue
-		}
-		rows, err := m.measure(ctx, &s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		for _, r := range rows {
-			r.print()
-		}
-	}
 	return nil
 }
 
-func (r row) print() {
-	verdict := "met"
-	if r.atMost && r.value > r.wanted || !r.atMost && r.value < r.wanted {
-		verdict = "MISSED"
+// measure makes the rows of one name. One that fails is told of, and the others go on.
+func (s *setup) measure(ctx context.Context, name string, r *report) {
+	for _, m := range measurements {
+		if m.name != name {
+			continue
+		}
+		s.progress.title = name
+		rows, err := m.measure(ctx, s)
+		s.progress.clear()
+		r.add(name, rows, err)
 	}
-	rule := "at least"
-	if r.atMost {
-		rule = "at most"
-	}
-	fmt.Printf("%-58s %9.3f %-6s %s %g: %s  %s\n", r.what, r.value, r.unit, rule, r.wanted, verdict, r.note)
+	runtime.GC() // what one has left behind is not the next one's
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -26,8 +25,8 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	for _, p := range []string{path, small} {
-		if out, err := exec.CommandContext(ctx, s.batchfs, "index", p).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("index: %w: %s", err, out)
+		if err := s.command(ctx, "index", p); err != nil {
+			return nil, err
 		}
 	}
 	base, _, _, err := s.mountManifest(ctx, small)
@@ -35,7 +34,8 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	var mounts, stats, memory []float64
-	for range s.rounds {
+	for i := range s.rounds {
+		s.progress.step("1,281,167 rows", i, s.rounds)
 		m, took, stat, err := s.mountManifest(ctx, path)
 		if err != nil {
 			return nil, err
@@ -43,14 +43,10 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 		mounts, stats = append(mounts, took), append(stats, stat)
 		memory = append(memory, (m-base)/imageNet)
 	}
-	row3 := func(what, unit string, x []float64, wanted float64, note string) row {
-		value, spread := median(x)
-		return row{what: what, unit: unit, value: value, wanted: wanted, atMost: true, note: spread + note}
-	}
 	return []row{
-		row3("1,281,167 rows: mount from the index", "s", mounts, 2, ""),
-		row3("    stat of a random batch, median of 1,000", "ms", stats, 1, ""),
-		row3("    peak memory a row, over a mount of 1,000 rows", "bytes", memory, 200, ""),
+		row{What: "1,281,167 rows: mount from the index", Unit: "s", figure: figureOf(mounts)}.atMost(2),
+		row{What: "    stat of a random batch, median of 1,000", Unit: "ms", figure: figureOf(stats)}.atMost(1),
+		row{What: "    peak memory a row, over a mount of 1,000 rows", Unit: "bytes", figure: figureOf(memory)}.atMost(200),
 	}, nil
 }
 

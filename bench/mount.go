@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,32 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// generate makes the photos and their index, once.
-func (s *setup) generate(ctx context.Context) error {
-	if s.photos != "" {
-		files, err := s.imageFiles()
-		s.images = len(files)
-		return err
-	}
-	s.photos = filepath.Join(s.work, "photos")
-	for _, args := range [][]string{
-		{"gen", "--out", s.photos, "--images", strconv.Itoa(s.images), "--classes", "16"},
-		{"index", s.photos},
-	} {
-		cmd := exec.CommandContext(ctx, s.batchfs, args...)
-		cmd.Stderr = os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("batchfs %s: %w", args[0], err)
-		}
-	}
-	return nil
-}
+// warm makes a mount read files through the page cache, where they are, as C does,
+// and keep no second copy of them.
+var warm = []string{"--io", "buffered", "--cache-size", "0"}
 
 // A mounted is a running daemon.
 type mounted struct {
@@ -49,7 +30,8 @@ func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*mo
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"mount"}, flags...)
+	args := append([]string{"mount"}, warm...)
+	args = append(args, flags...)
 	cmd := exec.CommandContext(ctx, s.batchfs, append(args, dataset, dir)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -76,12 +58,20 @@ func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*mo
 
 // unmount ends the daemon.
 func (m *mounted) unmount(s *setup) error {
+	m.resume()
 	out, err := exec.Command(s.batchfs, "umount", m.dir).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("umount: %w: %s", err, out)
 	}
 	return nil
 }
+
+// pause stops the daemon, so that nothing it does ahead of its reader slows down
+// what is measured meanwhile. Its tree must not be touched until resume.
+func (m *mounted) pause() { _ = m.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// resume lets it go on. A daemon that is not stopped does not notice.
+func (m *mounted) resume() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
 
 func (m *mounted) batch(shard, epoch, batch int, form string) string {
 	return filepath.Join(m.dir, fmt.Sprintf("shard-%d", shard), fmt.Sprintf("epoch-%d", epoch), fmt.Sprintf("batch-%05d.%s", batch, form))
@@ -96,11 +86,23 @@ type stats struct {
 }
 
 func (m *mounted) stats() (st stats, err error) {
-	text, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "stats.json"))
+	err = readJSON(filepath.Join(m.dir, ".batchfs", "stats.json"), &st)
+	return st, err
+}
+
+// epochSize is how many batches and samples shard 0 has in an epoch.
+func (m *mounted) epochSize() (batches, samples int, err error) {
+	var document struct{ Batches, Valid int }
+	err = readJSON(filepath.Join(m.dir, "shard-0", "epoch-0", "epoch.json"), &document)
+	return document.Batches, document.Valid, err
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return st, err
+		return err
 	}
-	return st, json.Unmarshal(text, &st)
+	return json.Unmarshal(text, into)
 }
 
 // peak is the most memory the daemon has held so far, RSS with shared pages.
@@ -118,53 +120,6 @@ func (m *mounted) status(key string) (int64, error) {
 		}
 	}
 	return 0, errors.New("no " + key + " in /proc")
-}
-
-// imageFiles lists the photos.
-func (s *setup) imageFiles() ([]string, error) {
-	return filepath.Glob(filepath.Join(s.photos, "*", "*.jpg"))
-}
-
-// runCeiling decodes files with the bare C program on all cores: images a second.
-func (s *setup) runCeiling(ctx context.Context, threads, passes int, files []string) (float64, error) {
-	args := append([]string{strconv.Itoa(threads), strconv.Itoa(passes)}, files...)
-	out, err := exec.CommandContext(ctx, s.ceiling, args...).Output()
-	if err != nil {
-		return 0, fmt.Errorf("ceiling: %w", err)
-	}
-	var images, seconds float64
-	if _, err := fmt.Sscan(string(out), &images, &seconds); err != nil {
-		return 0, err
-	}
-	return images / seconds, nil
-}
-
-// median returns the middle of several figures, with their range in words.
-func median(x []float64) (float64, string) {
-	slices.Sort(x)
-	return x[len(x)/2], fmt.Sprintf("(%.3f to %.3f)", x[0], x[len(x)-1])
-}
-
-func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		if name, ok := strings.CutPrefix(in.Text(), "model name"); ok {
-			return strings.TrimLeft(name, "\t :")
-		}
-	}
-	return "unknown processor"
-}
-
-func kernel() string {
-	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(text))
 }
 
 // tmpfs mounts a tmpfs of the kind that batches live in, or a plain one.

@@ -11,6 +11,9 @@ import (
 // readPaths compares reading a finished batch with reading the same bytes from a
 // tmpfs, by the same code.
 func readPaths(ctx context.Context, s *setup) ([]row, error) {
+	if err := s.need(ctx, &s.photos); err != nil {
+		return nil, err
+	}
 	var rows []row
 	for _, c := range []struct {
 		path, huge, what string
@@ -25,8 +28,8 @@ func readPaths(ctx context.Context, s *setup) ([]row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.path, err)
 		}
-		r[0].what, r[0].wanted = c.what, c.wanted
-		rows = append(rows, r...)
+		r[0].What = c.what
+		rows = append(append(rows, r[0].atLeast(c.wanted)), r[1:]...)
 	}
 	return rows, nil
 }
@@ -34,7 +37,7 @@ func readPaths(ctx context.Context, s *setup) ([]row, error) {
 // readPath measures one way of reading; the second row counts the requests that
 // the daemon saw, where it should see none.
 func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([]row, error) {
-	m, err := s.mount(ctx, s.photos, "--batch-size", "32", "--read-path", path)
+	m, err := s.mount(ctx, s.photos.dir, "--batch-size", "32", "--read-path", path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +72,15 @@ func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([
 	if err != nil {
 		return nil, err
 	}
-	value, spread := median(ratios)
-	rows := []row{{unit: "x", value: value, note: fmt.Sprintf("%s %.1f GB/s", spread, rate/1e9)}}
+	rows := []row{{Unit: "x", figure: figureOf(ratios), Note: fmt.Sprintf("%.1f GB/s", rate/1e9)}}
 	if path == "passthrough" {
 		micros, err := openClose(served)
 		if err != nil {
 			return nil, err
 		}
-		rows[0].note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
-		rows = append(rows, row{what: "    READ requests that the daemon saw", value: float64(after.FUSE.Reads - before.FUSE.Reads), atMost: true})
+		rows[0].Note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
+		seen := row{What: "    READ requests that the daemon saw", figure: exactly(float64(after.FUSE.Reads - before.FUSE.Reads))}
+		rows = append(rows, seen.atMost(0))
 	}
 	return rows, nil
 }
@@ -104,7 +107,8 @@ func (s *setup) compare(read reader, a, b string) (ratios []float64, rate float6
 		}
 		defer open[i].Close()
 	}
-	for range 3*s.rounds + 1 {
+	for i := range 3*s.rounds + 1 {
+		s.progress.step(filepath.Base(a), i, 3*s.rounds+1)
 		x, err := speed(open[0])
 		if err != nil {
 			return nil, 0, err

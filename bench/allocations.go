@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// allocations counts what the engine takes from Go's heap for an image. It runs
+// here, without a mount: a daemon's heap cannot be looked into.
+//
+// A batch takes a few allocations, however many images it has. Epochs of small and
+// of large batches tell these from those of an image.
+func allocations(ctx context.Context, s *setup) ([]row, error) {
+	const what = "heap allocations an image, random-resized-crop 224"
+	if !withCgo() {
+		return []row{{What: what, Skipped: "this was built without cgo: Go's decoders allocate"}}, nil
+	}
+	if err := s.need(ctx, &s.photos); err != nil {
+		return nil, err
+	}
+	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "batchfs")
+	ds, err := dataset.Open(ctx, s.photos.dir, dataset.Options{CacheDir: cache, Prober: engine.Probe})
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+	var perImage, perBatch []float64
+	for i := range s.rounds {
+		s.progress.step("epochs of two batch sizes", i, s.rounds)
+		few, fewBatches, err := allocationsOf(ctx, ds, 128)
+		if err != nil {
+			return nil, err
+		}
+		many, manyBatches, err := allocationsOf(ctx, ds, 16)
+		if err != nil {
+			return nil, err
+		}
+		batch := (many - few) / (manyBatches - fewBatches)
+		perBatch = append(perBatch, batch)
+		perImage = append(perImage, (many-batch*manyBatches)/float64(s.photos.images))
+	}
+	r := row{What: what, Unit: "objects", figure: figureOf(perImage),
+		Note: fmt.Sprintf("and %.0f a batch", figureOf(perBatch).Value)}
+	return []row{r.atMost(noAllocations)}, nil
+}
+
+func withCgo() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
+}
+
+// noAllocations is what 0 an image is measured as: the runtime and the watch over
+// idle streams allocate now and then, too.
+const noAllocations = 0.05
+
+// allocationsOf reads an epoch in the steady state: objects, and batches.
+func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects, batches float64, err error) {
+	e, err := engine.New(ds, engine.Options{
+		Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true, Epochs: 4,
+		Resize: resample.RandomResizedCrop, Height: 224, Width: 224, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}, Flip: 0.5,
+		MaxPixels: 1 << 28, Workers: runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer e.Close()
+	n := (ds.Len() + batch - 1) / batch
+	var before, after runtime.MemStats
+	for epoch := range 2 {
+		runtime.ReadMemStats(&before) // counts from the second epoch on
+		if err := readBatches(ctx, e, epoch, n); err != nil {
+			return 0, 0, err
+		}
+		runtime.ReadMemStats(&after)
+	}
+	return float64(after.Mallocs - before.Mallocs), float64(n), nil
+}
+
+func readBatches(ctx context.Context, e *engine.Engine, epoch, n int) error {
+	for i := range n {
+		f, err := e.Open(ctx, engine.Key{Epoch: epoch, Batch: i}, layout.NHWCForm)
+		if err != nil {
+			return err
+		}
+		touch(f.Bytes())
+		f.Close()
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A contender is a process that gets batches in a way of its own and consumes them;
+// peers/contender.py says how it is talked to. It is stopped, with all processes
+// that it has started, while it is not its turn.
+type contender struct {
+	name  string
+	what  string // with versions and settings, in its own words
+	ahead int    // batches that it makes while nobody reads
+	mount *mounted
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	log   *os.File // its standard error
+}
+
+// startContender runs a script of the peers and waits until it is ready. Its errors
+// are those that it gives itself, for one that cannot run here.
+func (s *setup) startContender(ctx context.Context, name, script string, args ...string) (*contender, error) {
+	c := &contender{name: name}
+	c.cmd = exec.CommandContext(ctx, s.python, append([]string{filepath.Join(s.peers, script)}, args...)...)
+	c.cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
+	var err error
+	if c.log, err = os.CreateTemp(s.work, "contender-"); err != nil {
+		return nil, err
+	}
+	c.cmd.Stderr = c.log
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewScanner(out)
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var hello struct {
+		What  string
+		Ahead int
+	}
+	if err := c.answer(&hello); err != nil {
+		c.stop()
+		return nil, err
+	}
+	c.what, c.ahead = hello.What, hello.Ahead
+	c.signal(syscall.SIGSTOP)
+	return c, nil
+}
+
+// answer reads one line.
+func (c *contender) answer(into any) error {
+	if !c.out.Scan() {
+		return fmt.Errorf("it ended without an answer: %s", c.lastWords())
+	}
+	var failed struct{ Error string }
+	if err := json.Unmarshal(c.out.Bytes(), &failed); err != nil {
+		return fmt.Errorf("it answered %q", c.out.Text())
+	}
+	if failed.Error != "" {
+		return errors.New(failed.Error)
+	}
+	return json.Unmarshal(c.out.Bytes(), into)
+}
+
+// lastWords is the last line of what it has written to standard error.
+func (c *contender) lastWords() string {
+	text, err := os.ReadFile(c.log.Name())
+	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err == nil && lines[0] != "" {
+		return lines[len(lines)-1]
+	}
+	return "nothing was said why"
+}
+
+// measure consumes so many batches in the midst of training: images a second.
+func (c *contender) measure(batches int) (float64, error) {
+	c.signal(syscall.SIGCONT)
+	defer c.signal(syscall.SIGSTOP)
+	if _, err := fmt.Fprintln(c.in, c.ahead, batches); err != nil {
+		return 0, err
+	}
+	var took struct{ Images, Seconds float64 }
+	if err := c.answer(&took); err != nil {
+		return 0, err
+	}
+	return took.Images / took.Seconds, nil
+}
+
+func (c *contender) signal(sig syscall.Signal) {
+	_ = syscall.Kill(-c.cmd.Process.Pid, sig)
+	if c.mount != nil {
+		_ = c.mount.cmd.Process.Signal(sig)
+	}
+}
+
+// stop ends it and all that it has started.
+func (c *contender) stop() {
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	c.in.Close()
+	_ = c.cmd.Wait()
+	c.log.Close()
+	if c.mount != nil {
+		c.mount.resume()
+	}
+}

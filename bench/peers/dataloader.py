@@ -1,0 +1,82 @@
+"""PyTorch's DataLoader over a folder of images, as most people train.
+
+The crop is torchvision's RandomResizedCrop with antialiasing and a horizontal flip.
+It is made of Pillow's images (--decoder pillow), or of tensors that torchvision's
+own decoder makes (--decoder torchvision).
+"""
+
+import argparse
+
+import contender
+
+
+def crop_of_tensors(size):
+    """RandomResizedCrop and flip of uint8 tensors, by the newest transforms there are."""
+    import torchvision.transforms as transforms
+
+    try:
+        from torchvision.transforms import v2
+    except ImportError:  # before torchvision 0.15, RandomResizedCrop could not antialias tensors
+        from torchvision.transforms import functional
+
+        def crop(image):
+            window = transforms.RandomResizedCrop.get_params(image, scale=(0.08, 1), ratio=(3 / 4, 4 / 3))
+            return functional.resize(functional.crop(image, *window), [size, size], antialias=True)
+
+        return transforms.Compose([crop, transforms.RandomHorizontalFlip(0.5)]), "transforms.functional"
+    return v2.Compose([v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip(0.5)]), "transforms.v2"
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__)
+    flags.add_argument("--dataset", required=True)
+    flags.add_argument("--decoder", choices=["pillow", "torchvision"], required=True)
+    flags.add_argument("--workers", type=int, required=True)
+    flags.add_argument("--batch-size", type=int, required=True)
+    flags.add_argument("--size", type=int, required=True)
+    o = flags.parse_args()
+
+    import PIL
+    import torch
+    import torchvision
+    from torchvision import datasets, io, transforms
+
+    if o.decoder == "pillow":
+        how = f"Pillow {PIL.__version__}"
+        dataset = datasets.ImageFolder(
+            o.dataset,
+            transforms.Compose([transforms.RandomResizedCrop(o.size), transforms.RandomHorizontalFlip(0.5), transforms.PILToTensor()]),
+        )
+    else:
+        transform, which = crop_of_tensors(o.size)
+        how = f"torchvision's decode_jpeg and {which}"
+        dataset = datasets.ImageFolder(
+            o.dataset, transform, loader=lambda path: io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
+        )
+    dataset[0]  # what cannot work says so here, not in a worker
+
+    class Endless(torch.utils.data.Sampler):
+        """Full batches of a new permutation after another."""
+
+        def __init__(self):
+            pass
+
+        def __iter__(self):
+            rest = []
+            while True:
+                rest += torch.randperm(len(dataset)).tolist()
+                while len(rest) >= o.batch_size:
+                    yield rest[: o.batch_size]
+                    rest = rest[o.batch_size :]
+
+    prefetch = 2
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=Endless(), num_workers=o.workers, prefetch_factor=prefetch)
+    contender.serve(
+        f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, {how}, {o.workers} workers",
+        prefetch * o.workers,
+        ((images.numpy(), labels.numpy()) for images, labels in loader),
+    )
+
+
+if __name__ == "__main__":
+    contender.run(main)

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// A progress tells a person at a terminal what is being measured, on one line that
+// disappears.
+type progress struct {
+	on    bool
+	title string
+}
+
+func newProgress() progress { return progress{on: term.IsTerminal(int(os.Stderr.Fd()))} }
+
+// step says that part i, from 0, of n has begun.
+func (p progress) step(what string, i, n int) {
+	if p.on {
+		fmt.Fprintf(os.Stderr, "\r\033[K%s: %s, %d of %d", p.title, what, i+1, n)
+	}
+}
+
+func (p progress) clear() {
+	if p.on {
+		fmt.Fprint(os.Stderr, "\r\033[K")
+	}
+}

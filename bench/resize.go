@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	_ "image/jpeg"
+	"os"
+	"time"
+
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// resizeAlone resizes decoded photos to 224x224 on one core, into the place that a
+// sample has in a batch, and compares with how fast that core decodes them.
+func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
+	if err := s.need(ctx, &s.photos); err != nil {
+		return nil, err
+	}
+	cpus, err := cores()
+	if err != nil {
+		return nil, err
+	}
+	files := s.photos.files[:min(512, s.photos.images)]
+	r, err := newResizer(files[:min(16, len(files))])
+	if err != nil {
+		return nil, err
+	}
+	var ratios, rates, ceilings []float64
+	for i := range 3 * s.rounds {
+		s.progress.step("resize", i, 3*s.rounds)
+		err := onCPUs(cpus[:1], func() error {
+			decoded, err := s.runCeiling(ctx, 1, files)
+			if err != nil {
+				return err
+			}
+			resized, err := r.measure(2000)
+			ratios, rates, ceilings = append(ratios, resized/decoded), append(rates, resized), append(ceilings, decoded)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return []row{row{What: "resize of photos to 224x224 / decoding them, one core", Unit: "x", figure: figureOf(ratios),
+		Note: fmt.Sprintf("%.0f images/s, decoding %.0f, %s", figureOf(rates).Value, figureOf(ceilings).Value, resample.Kernel())}.atLeast(3.5)}, nil
+}
+
+// A resizer is one worker's part in making batches of crops, without the decoding.
+type resizer struct {
+	images     []resample.Image
+	transforms []resample.Transform
+	scratch    []byte
+	writer     *layout.Writer
+	spec       layout.Spec
+	batch      []byte
+}
+
+func newResizer(files []string) (*resizer, error) {
+	const size = 224
+	r := &resizer{spec: layout.Spec{N: batchSize, H: size, W: size, C: 3, DType: layout.Uint8, Order: layout.NHWC}}
+	r.batch = make([]byte, batchSize*size*size*3)
+	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
+	if err != nil {
+		return nil, err
+	}
+	r.writer = layout.NewWriter(converter)
+	options := resample.Options{Mode: resample.Stretch, Height: size, Width: size}
+	for i, path := range files {
+		img, err := readPixels(path)
+		if err != nil {
+			return nil, err
+		}
+		t := options.Choose(0, int64(i), img.Height, img.Width)
+		r.images, r.transforms = append(r.images, img), append(r.transforms, t)
+		if n := resample.ScratchBytes(t, 3); n > len(r.scratch) {
+			r.scratch = make([]byte, n)
+		}
+	}
+	return r, nil
+}
+
+// measure resizes n images: images a second.
+func (r *resizer) measure(n int) (float64, error) {
+	sample := len(r.batch) / batchSize
+	began := time.Now()
+	for i := range n {
+		r.writer.Begin(r.batch[i%batchSize*sample:][:sample], r.spec, r.spec.H, r.spec.W, i%2 == 1, 0)
+		at := i % len(r.images)
+		if err := resample.Resize(r.writer, r.images[at], r.transforms[at], r.scratch); err != nil {
+			return 0, err
+		}
+		r.writer.End()
+	}
+	return float64(n) / time.Since(began).Seconds(), nil
+}
+
+// readPixels decodes a file by Go's own decoders: what it takes is not measured.
+func readPixels(path string) (resample.Image, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return resample.Image{}, err
+	}
+	defer f.Close()
+	img, _, err := image.Decode(f)
+	if err != nil {
+		return resample.Image{}, fmt.Errorf("%s: %w", path, err)
+	}
+	b := img.Bounds()
+	out := resample.Image{Stride: b.Dx() * 3, Height: b.Dy(), Width: b.Dx(), Channels: 3}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			red, green, blue, _ := img.At(x, y).RGBA()
+			out.Pix = append(out.Pix, byte(red>>8), byte(green>>8), byte(blue>>8))
+		}
+	}
+	return out, nil
+}

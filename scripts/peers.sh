@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs what people use instead of batchfs, to be measured beside it: peers.sh DIR
+#
+# PyTorch, torchvision and Pillow are Debian's packages: PyTorch's own come with
+# gigabytes for GPUs. NVIDIA DALI is no package of Debian's; it goes into a virtual
+# environment in DIR, which sees Debian's modules too. What cannot be installed is
+# told here, and skipped with its reason by the benchmark.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+dir=$1
+system=/usr/bin/python3
+[ -x $system ] || system=python3
+
+has() { "$1" -c "import $2" >/dev/null 2>&1; }
+
+missing=
+for module in numpy torch torchvision; do
+	has $system $module || missing="$missing python3-$module"
+done
+has $system PIL || missing="$missing python3-pil"
+has $system ensurepip || missing="$missing python3-venv"
+# shellcheck disable=SC2086 # a list of words
+[ -z "$missing" ] || want $missing
+
+if [ ! -x "$dir/bin/python3" ]; then
+	rm -rf "$dir"
+	if ! $system -m venv --system-site-packages "$dir"; then
+		echo 'peers: error: no virtual environment could be made' >&2
+		exit 1
+	fi
+fi
+
+if ! has "$dir/bin/python3" nvidia.dali; then
+	echo "installing NVIDIA DALI into $dir, about 1 GB"
+	log=$(mktemp)
+	if ! "$dir/bin/python3" -m pip install -q --retries 1 nvidia-dali-cuda120 >"$log" 2>&1 &&
+		! "$dir/bin/python3" -m pip install -q --retries 1 nvidia-dali-cuda130 >>"$log" 2>&1; then
+		cat "$log" >&2
+		echo 'peers: NVIDIA DALI could not be installed' >&2
+	fi
+	rm -f "$log"
+fi
