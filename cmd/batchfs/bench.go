@@ -38,8 +38,9 @@ func benchCommand(c *console) *cli.Command {
 				c: c, path: args[0], engine: v.engineOptions(c.machine, discardLog()), readPath: v.readPath(),
 				rounds: int(v.number("rounds", 1, 1000)), batches: int(v.number("batches", 0, 1<<30)),
 			}
+			c.place(v, &b.engine)
 			b.engine.Epochs = 1 // nothing to run on into: every measurement ends with an idle engine
-			b.source = datasetOptions{workers: b.engine.Workers, allowOutside: v.on("allow-outside"), log: discardLog()}
+			b.source = v.datasetOptions(b.engine.Workers, discardLog())
 			if v.err != nil {
 				return v.err
 			}

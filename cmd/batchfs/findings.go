@@ -85,26 +85,17 @@ func (m machine) hugePages() finding {
 	return good(name, "on a private tmpfs")
 }
 
-// enoughLocked is the limit on locked memory under which a training process
-// cannot page-lock the batches it copies to a GPU.
+// enoughLocked is the batch memory of a usual mount, and what a training process
+// page-locks of it to copy it to a GPU.
 const enoughLocked = 1 << 30
 
 func memoryLocking() finding {
 	const name = "memory locking"
-	var limit unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit)
-	switch {
-	case err != nil:
-		return poor(name, err.Error(), "ulimit -l")
-	case limit.Cur == unix.RLIM_INFINITY:
-		return good(name, "unlimited")
-	case limit.Cur >= enoughLocked:
-		return good(name, "up to %s", formatBytes(int64(limit.Cur)))
-	case unix.Geteuid() == 0:
-		return good(name, "up to %s, which root may exceed", formatBytes(int64(limit.Cur)))
+	if err := pinned.CanLock(enoughLocked); err != nil {
+		return poor(name, err.Error(),
+			"batch memory may be swapped out, and GPUs copy slower from it: ulimit -l unlimited, after memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity for systemd")
 	}
-	return poor(name, "up to "+formatBytes(int64(limit.Cur)),
-		"a process that page-locks batches, to copy them to a GPU, needs more: ulimit -l unlimited, after memlock in /etc/security/limits.conf")
+	return good(name, "%s and more", formatBytes(enoughLocked))
 }
 
 // decoders says what decodes, and whether this program carries it along.
@@ -128,7 +119,7 @@ func imageLibraries() (names []string) {
 	defer binary.Close()
 	libraries, _ := binary.ImportedLibraries() // none in a static program
 	for _, l := range libraries {
-		for _, image := range []string{"libjpeg", "libturbojpeg", "libpng", "libwebp"} {
+		for _, image := range []string{"libjpeg", "libturbojpeg", "libpng", "libwebp", "libdeflate"} {
 			if strings.HasPrefix(l, image) {
 				names = append(names, l)
 			}

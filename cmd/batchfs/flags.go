@@ -47,11 +47,18 @@ func orderFlags() []cli.Flag {
 // pixelFlags decide what a batch looks like: mount, bench.
 func pixelFlags() []cli.Flag {
 	return []cli.Flag{
-		setting(aboutPixels, "resize", "none", "how images reach one size: `none` pads each to the largest in its batch, or to --size"),
+		setting(aboutPixels, "resize", "none", "how images reach one size: `none|stretch|not-larger|not-smaller|random-resized-crop`"),
 		derivedSetting(aboutPixels, "size", "the largest image in each batch", "make every batch of `HxW`, height and width"),
+		setting(aboutPixels, "crop-area", "0.08,1", "random-resized-crop shows `LEAST,MOST` of an image's area"),
+		setting(aboutPixels, "crop-ratio", "3/4,4/3", "and a window whose width/height is `LEAST,MOST`"),
+		setting(aboutPixels, "flip", "0", "mirror an image horizontally with probability `P`"),
+		setting(aboutPixels, "pad-multiple", "1", "where images keep their size, round a batch's height and width up to a multiple of `M`"),
 		setting(aboutPixels, "color", "rgb", "decode to `rgb|gray`"),
 		setting(aboutPixels, "fill", "0", "pixels beyond an image's own are `0..255`"),
-		setting(aboutPixels, "dtype", "uint8", "elements are `uint8`"),
+		setting(aboutPixels, "dtype", "uint8", "elements are `uint8|float16|bfloat16|float32`"),
+		derivedSetting(aboutPixels, "mean", "0", "subtract `R,G,B` from the 8-bit values"),
+		derivedSetting(aboutPixels, "std", "1", "then divide by `R,G,B`"),
+		setting(aboutPixels, "normalize", "none", "the usual mean and std: `none|imagenet`"),
 		setting(aboutPixels, "layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`"),
 		maxPixelsFlag(),
 		orientationFlag(),
@@ -74,10 +81,25 @@ func pipelineFlags() []cli.Flag {
 		derivedSetting(aboutPipeline, "batch-workers", "the queue depth", "make `N` batches at once"),
 		setting(aboutPipeline, "prefetch-queue-depth", "2", "make `N` batches ahead of each reader"),
 		derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "use no more than `SIZE`, such as 8GiB"),
+		derivedSetting(aboutPipeline, affinityFlag, "any CPU", "worker t works on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU"),
+		derivedSetting(aboutPipeline, hintsFlag, "what is needed", "have buffers of `SIZE` a sample from the start, or of batch=SIZE,input=SIZE,scratch=SIZE"),
+		setting(aboutPipeline, "cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0 for none, auto for what --memory-limit leaves"),
+		setting(aboutPipeline, "cache-policy", "constant", "keep what makes every batch hit equally often, what came first, or what is asked for most: `constant|static|tinylfu|none`"),
+		localShardsFlag(aboutPipeline),
 		setting(aboutPipeline, "on-error", "fail", "a sample that cannot be read: `fail|replace|zero`"),
 		setting(aboutPipeline, "read-path", "auto", "how bytes reach readers: `auto|passthrough|direct`"),
 	}
 }
+
+func localShardsFlag(category string) cli.Flag {
+	return derivedSetting(category, "local-shards", "all", "shards `A-B` are the ones that are read on this machine: the cache keeps what they will read again")
+}
+
+// Flags that more than one place spells.
+const (
+	affinityFlag = "affinity"
+	hintsFlag    = "bytes-per-sample"
+)
 
 func workersFlag() cli.Flag {
 	return derivedSetting(aboutPipeline, "workers", "one per CPU", "work on `N` samples at once")
@@ -87,6 +109,8 @@ func workersFlag() cli.Flag {
 func datasetFlags() []cli.Flag {
 	return []cli.Flag{
 		switchFlag(aboutDataset, "allow-outside", false, "let a manifest name files outside its directory"),
+		setting(aboutDataset, "io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it"),
+		derivedSetting(aboutDataset, "max-read-bandwidth", "no limit", "read no more than `SIZE` a second from storage, such as 500MB"),
 	}
 }
 

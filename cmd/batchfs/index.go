@@ -29,9 +29,8 @@ func indexCommand(c *console) *cli.Command {
 		Action: func(ctx *cli.Context) error {
 			v := &flagValues{flags: ctx}
 			args := v.arguments("DATASET")
-			o := datasetOptions{
-				workers: v.workers(c.machine), allowOutside: v.on("allow-outside"), rescan: v.on("rescan"), log: discardLog(),
-			}
+			o := v.datasetOptions(v.workers(c.machine), discardLog())
+			o.rescan = v.on("rescan")
 			if v.err != nil {
 				return v.err
 			}

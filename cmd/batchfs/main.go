@@ -120,7 +120,7 @@ func newApp(c *console) *cli.App {
 			return &saidError{statusUsage}
 		},
 		Commands: []*cli.Command{
-			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c),
+			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
 			genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), readCommand(c),
 		},
 	}

@@ -68,7 +68,8 @@ func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
 		daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
 	}
 	r.engine.Epochs = v.epochs()
-	r.source = datasetOptions{workers: r.engine.Workers, allowOutside: v.on("allow-outside")}
+	c.place(v, &r.engine)
+	r.source = v.datasetOptions(r.engine.Workers, nil)
 	if v.err != nil {
 		return r, v.err
 	}
@@ -119,6 +120,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	closed, err := c.attend(m, signals)
 	c.env.notify("STOPPING=1")
+	c.sayHint(r.engine.Logger, r.engine.BatchSize, e.Buffers())
 	if !closed || err != nil {
 		return err // readers may still hold batches: their memory ends with the process
 	}

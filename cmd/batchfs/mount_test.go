@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,17 +19,21 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/affinity"
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
 // requested parses a command line of mount and returns what it asks for.
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
-	c := &console{out: io.Discard, err: io.Discard, machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
+	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) string { return "" }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
 	app := newApp(c)
 	for _, command := range app.Commands {
 		if command.Name == "mount" {
@@ -45,6 +50,20 @@ func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	return r, app.Run(append([]string{"batchfs"}, words...))
 }
 
+// anyCPU is one that this process may use.
+func anyCPU(t *testing.T) int {
+	t.Helper()
+	allowed, err := affinity.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range allowed.All() {
+		return cpu
+	}
+	t.Fatal("no CPU may be used")
+	return 0
+}
+
 func TestMountDefaults(t *testing.T) {
 	r, err := requested(t, "photos", "mnt")
 	if err != nil {
@@ -52,7 +71,9 @@ func TestMountDefaults(t *testing.T) {
 	}
 	want := engine.Options{
 		Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill, Epochs: 100, MaxPixels: 1 << 28,
-		Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10,
+		CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}, PadMultiple: 1,
+		Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10, Memory: pinned.DefaultPolicy(), Lock: true,
+		CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
 	}
 	r.engine.Logger = nil
 	if diff := cmp.Diff(want, r.engine); diff != "" {
@@ -72,18 +93,26 @@ func TestMountDefaults(t *testing.T) {
 }
 
 func TestMountFlags(t *testing.T) {
+	cpu := anyCPU(t)
 	r, err := requested(t, "--shards", "8", "photos", "--batch-size=256", "mnt", "--shuffle", "--seed", "18446744073709551615",
 		"--stick-to-shard", "--pad-last-batch=false", "--last-batch", "drop", "--size", "224x320", "--color", "gray", "--fill", "127",
 		"--layout", "nchw", "--epochs", "3", "--list", ".npy,json,npy", "--prefetch-queue-depth", "5", "--workers", "7", "--memory-limit", "2GiB",
 		"--on-error", "zero", "--max-pixels", "1000", "--ignore-orientation", "--allow-outside", "--read-path", "direct", "--allow-other",
-		"--uid", "1000", "--gid", "100", "--file-mode", "0640", "--dir-mode", "750", "--log-level", "error", "-o", "batch_workers=3")
+		"--uid", "1000", "--gid", "100", "--file-mode", "0640", "--dir-mode", "750", "--log-level", "error", "-o", "batch_workers=3",
+		"--resize", "random-resized-crop", "--crop-area", "0.1,0.9", "--crop-ratio", "1, 3/2", "--flip", "1/2", "--dtype", "bfloat16", "--mean", "118.5",
+		"--std", "58", "--bytes-per-sample", "batch=150528, scratch=1MiB", "--cache-size", "1GiB", "--cache-policy", "static", "--local-shards", "2-3", "--io", "buffered", "--max-read-bandwidth", "1MB", "--affinity", strings.Repeat(fmt.Sprintf("%d,", cpu), 6)+fmt.Sprint(cpu))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := engine.Options{
 		Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop, Epochs: 3,
+		Resize: resample.RandomResizedCrop, CropArea: [2]float64{0.1, 0.9}, CropRatio: [2]float64{1, 1.5}, Flip: 0.5, PadMultiple: 1,
+		DType: layout.BFloat16, Normalize: layout.Normalization{Mean: []float64{118.5}, Std: []float64{58}},
 		Height: 224, Width: 320, Color: decode.Gray, Fill: 127, Layout: layout.NCHW, IgnoreOrientation: true, MaxPixels: 1000,
 		OnError: engine.Zero, Workers: 7, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30,
+		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
+		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
+		Affinity: slices.Repeat([]affinity.Set{affinity.Of(cpu)}, 7),
 	}
 	r.engine.Logger = nil
 	if diff := cmp.Diff(want, r.engine); diff != "" {

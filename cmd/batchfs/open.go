@@ -18,8 +18,20 @@ import (
 type datasetOptions struct {
 	workers      int
 	allowOutside bool
+	storage      dataset.Storage
 	rescan       bool // look at every file again, not only at what seems to have changed
 	log          *slog.Logger
+}
+
+// datasetOptions reads the flags of a dataset.
+func (v *flagValues) datasetOptions(workers int, log *slog.Logger) datasetOptions {
+	return datasetOptions{
+		workers: workers, allowOutside: v.on("allow-outside"), log: log,
+		storage: dataset.Storage{
+			Direct:       choice(v, "io", word("direct"), word("buffered")) == "direct",
+			MaxBandwidth: v.bytesOr("max-read-bandwidth", 0),
+		},
+	}
 }
 
 // openDataset opens a dataset through its index, scanning what the index does
@@ -29,7 +41,7 @@ func (c *console) openDataset(ctx context.Context, path string, o datasetOptions
 	defer bar.close()
 	ds, err := dataset.Open(ctx, path, dataset.Options{
 		CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
-		Prober: engine.Probe, Progress: bar.report, Logger: o.log,
+		Storage: o.storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
 	})
 	if err != nil {
 		return nil, datasetError(path, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -38,8 +39,15 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 		Shards: order.Shards, BatchSize: order.BatchSize, Shuffle: order.Shuffle, Seed: order.Seed,
 		StickToShard: order.StickToShard, PadLastBatch: order.PadLastBatch, LastBatch: order.LastBatch,
 
+		Resize:      choice(v, "resize", resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop),
+		CropArea:    v.interval("crop-area", 1),
+		CropRatio:   v.interval("crop-ratio", math.MaxFloat64),
+		Flip:        v.fraction("flip"),
+		PadMultiple: int(v.number("pad-multiple", 1, 1<<16)),
+
 		Color:             v.color(),
 		Fill:              uint8(v.number("fill", 0, math.MaxUint8)),
+		DType:             choice(v, "dtype", layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32),
 		Layout:            choice(v, "layout", layout.NHWC, layout.NCHW),
 		IgnoreOrientation: v.on("ignore-orientation"),
 		MaxPixels:         v.maxPixels(),
@@ -50,8 +58,8 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 		MemoryLimit:   v.bytesOr("memory-limit", m.defaultMemoryLimit()),
 		Logger:        log,
 	}
-	choice(v, "dtype", layout.Uint8)
-	choice(v, "resize", word("none"))
+	v.cacheOptions(&o)
+	o.Normalize = v.normalization(o.Color.Channels(), o.DType)
 	o.BatchWorkers = int(v.numberOr("batch-workers", 1, 1024, int64(max(1, o.PrefetchDepth))))
 	if v.given("size") {
 		var err error
@@ -59,7 +67,24 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 			v.refuse(badValue("size", "a height and a width, each at least 1, as in 375x500", v.text("size")))
 		}
 	}
+	v.pixelRules(o)
 	return o
+}
+
+// pixelRules refuses flags that make no sense together: none of them is ignored
+// in silence.
+func (v *flagValues) pixelRules(o engine.Options) {
+	if o.Resize != resample.None && !v.given("size") {
+		v.refuse(usage("--resize %s needs --size, as in --size 224x224", o.Resize))
+	}
+	for _, name := range []string{"crop-area", "crop-ratio"} {
+		if v.given(name) && o.Resize != resample.RandomResizedCrop {
+			v.refuse(usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Resize))
+		}
+	}
+	if o.PadMultiple > 1 && v.given("size") {
+		v.refuse(usage("--pad-multiple is for batches that follow their images; --size is exact"))
+	}
 }
 
 func (v *flagValues) color() decode.Color {

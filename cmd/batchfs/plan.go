@@ -17,14 +17,20 @@ import (
 func planCommand(c *console) *cli.Command {
 	return command(cli.Command{
 		Name:      "plan",
-		Usage:     "print which samples are in which batch",
+		Usage:     "print which samples are in which batch, or what a cache would do",
 		ArgsUsage: "[DATASET | --samples N]",
 		Description: "Prints the batches of a shard in an epoch, or in a range of epochs, without reading any image. With --json,\n" +
-			"one object a line for each epoch.",
+			"one object a line for each epoch.\n\n" +
+			"With --stats it prints what a cache would do that holds a part of the samples: how often each batch finds a\n" +
+			"sample in it, how many each batch leaves there for the next epoch, how many it holds at a time, and what it\n" +
+			"takes to plan that. It looks at epoch 1, unless --epoch says otherwise; epoch 0 starts with nothing.",
 		Flags: join(orderFlags(), datasetFlags(), []cli.Flag{
 			derivedSetting("", "samples", "those of DATASET", "plan for `N` samples instead of a dataset"),
 			derivedSetting("", "shard", "all", "the shard, `S` from 0"),
-			setting("", "epoch", "0", "the epoch, `A` or A..B with B included"),
+			derivedSetting("", "epoch", "0; with --stats 1", "the epoch, `A` or A..B with B included"),
+			switchFlag("", "stats", false, "print what a cache would do, instead of batches"),
+			derivedSetting("", "cache-ratio", "needed by --stats", "a cache that holds `R` of what is read here in an epoch, 0 to 1"),
+			localShardsFlag(""),
 			jsonFlag("print JSON, one object a line"),
 		}),
 		Action: func(ctx *cli.Context) error {
@@ -34,7 +40,8 @@ func planCommand(c *console) *cli.Command {
 			}
 			return c.plan(ctx.Context, r)
 		},
-	}, "batchfs plan --samples 1000 --batch-size 32 --shards 4 --shuffle --seed 7 --shard 3 --epoch 0..2 --json")
+	}, "batchfs plan --samples 1000 --batch-size 32 --shards 4 --shuffle --seed 7 --shard 3 --epoch 0..2 --json\n"+
+		"   batchfs plan photos/ --batch-size 256 --shards 8 --shuffle --cache-ratio 0.3 --stats")
 }
 
 type planRequest struct {
@@ -44,6 +51,9 @@ type planRequest struct {
 	shards      [2]int // first and last, both included
 	first, last int    // epochs, both included
 	asJSON      bool
+
+	stats bool // of a cache, instead of batches
+	cache shard.KeepConfig
 }
 
 func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {
@@ -55,17 +65,33 @@ func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {
 	} else {
 		r.dataset = v.arguments("DATASET (or --samples N)")[0]
 	}
-	r.source = datasetOptions{workers: c.machine.cpus, allowOutside: v.on("allow-outside"), log: discardLog()}
+	r.source = v.datasetOptions(c.machine.cpus, discardLog())
+	v.planShards(&r)
+	v.planEpochs(&r)
+	v.planStats(&r)
+	return r, v.err
+}
+
+func (v *flagValues) planShards(r *planRequest) {
 	r.shards[1] = r.order.Shards - 1
 	if v.given("shard") {
 		s := int(v.number("shard", 0, int64(r.order.Shards-1)))
 		r.shards = [2]int{s, s}
 	}
-	var err error
-	if r.first, r.last, err = parseSpan(v.text("epoch")); err != nil {
-		v.refuse(badValue("epoch", "an epoch or a range of them, as in 3 or 0..9", v.text("epoch")))
+}
+
+func (v *flagValues) planEpochs(r *planRequest) {
+	text := v.text("epoch")
+	if !v.given("epoch") {
+		text = "0"
+		if v.on("stats") {
+			text = "1" // the first that a cache helps
+		}
 	}
-	return r, v.err
+	var err error
+	if r.first, r.last, err = parseSpan(text); err != nil {
+		v.refuse(badValue("epoch", "an epoch or a range of them, as in 3 or 0..9", text))
+	}
 }
 
 func (c *console) plan(ctx context.Context, r planRequest) error {
@@ -83,6 +109,9 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	plan, err := shard.New(r.order)
 	if err != nil {
 		return optionError(r.dataset, err)
+	}
+	if r.stats {
+		return c.planStats(ctx, plan, r)
 	}
 	out := bufio.NewWriter(c.out)
 	for epoch := r.first; epoch <= r.last; epoch++ {

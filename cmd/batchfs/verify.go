@@ -27,7 +27,8 @@ func verifyCommand(c *console) *cli.Command {
 		Action: func(ctx *cli.Context) error {
 			v := &flagValues{flags: ctx}
 			args := v.arguments("DATASET")
-			o := datasetOptions{workers: v.workers(c.machine), allowOutside: v.on("allow-outside"), rescan: true, log: discardLog()}
+			o := v.datasetOptions(v.workers(c.machine), discardLog())
+			o.rescan = true
 			pixels := decode.Options{IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()}
 			if v.err != nil {
 				return v.err

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"github.com/batchfs/batchfs/shard"
+)
+
+// planStats is what plan --stats prints: what a cache would do in an epoch, or at least and
+// at most in several. What it counts per batch is over full batches.
+type planStats struct {
+	Samples       int64   `json:"samples"`
+	Shards        int     `json:"shards"`
+	BatchSize     int     `json:"batch_size"`
+	CacheRatio    float64 `json:"cache_ratio"`
+	HitsPerBatch  bounds  `json:"hits_per_batch"`
+	KeptPerBatch  bounds  `json:"kept_per_batch"`
+	Occupancy     bounds  `json:"occupancy"` // samples in the cache, after each step
+	RawPerBatch   bounds  `json:"raw_per_batch"`
+	Seconds       float64 `json:"seconds"`    // the longest that planning one epoch took
+	PeakBytes     int64   `json:"peak_bytes"` // the most it allocated, all together: no less than its peak
+	Epoch         int     `json:"epoch"`
+	LastEpoch     int     `json:"last_epoch"`
+	LocalShards   [2]int  `json:"local_shards"` // the first and the last
+	Read          int64   `json:"read"`         // samples here in an epoch
+	Candidates    bounds  `json:"candidates"`   // that could be kept at most
+	KeptEachEpoch bounds  `json:"kept_each_epoch"`
+}
+
+// bounds are the least and the most of some figures; 0, 0 of none.
+type bounds struct {
+	Min int64 `json:"min"`
+	Max int64 `json:"max"`
+
+	any bool
+}
+
+func (b *bounds) add(n int64) {
+	if !b.any {
+		*b = bounds{n, n, true}
+	}
+	b.Min, b.Max = min(b.Min, n), max(b.Max, n)
+}
+
+func (b bounds) String() string {
+	if b.Min == b.Max {
+		return fmt.Sprint(b.Min)
+	}
+	return fmt.Sprintf("%d to %d", b.Min, b.Max)
+}
+
+// planStats reads the flags of a cache.
+func (v *flagValues) planStats(r *planRequest) {
+	r.stats = v.on("stats")
+	for _, name := range []string{"cache-ratio", "local-shards"} {
+		if v.given(name) && !r.stats {
+			v.refuse(usage("--%s is for --stats", name))
+		}
+	}
+	if !r.stats {
+		return
+	}
+	if v.given("shard") {
+		v.refuse(usage("--shard is for batches; --stats is about all shards, or those of --local-shards"))
+	}
+	r.cache.Ratio = v.fraction("cache-ratio")
+	r.cache.LocalFrom, r.cache.LocalTo = v.localShards(r.order.Shards)
+}
+
+// planStats follows the cache through epochs.
+func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
+	s := newSimulation(plan, r)
+	if r.first > 0 {
+		if err := s.choose(r.first - 1); err != nil {
+			return optionError(r.dataset, err)
+		}
+	}
+	for epoch := r.first; epoch <= r.last; epoch++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.run(epoch); err != nil {
+			return optionError(r.dataset, err)
+		}
+	}
+	return show(c.out, &s.planStats, r.asJSON)
+}
+
+// simulation is a cache that keeps what the plan chooses.
+type simulation struct {
+	planStats
+	plan     *shard.Plan
+	order    shard.Config
+	config   shard.KeepConfig
+	from, to int // the local shards
+
+	held *shard.Keep // what the epoch before left; nil: nothing
+	read []uint64    // a bit for each sample that the epoch has read
+}
+
+func newSimulation(plan *shard.Plan, r planRequest) *simulation {
+	s := &simulation{plan: plan, order: r.order, config: r.cache, from: r.cache.LocalFrom, to: r.cache.LocalTo}
+	if s.to == 0 {
+		s.to = r.order.Shards
+	}
+	s.planStats = planStats{
+		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
+		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{s.from, s.to - 1},
+	}
+	for x := s.from; x < s.to; x++ {
+		_, valid := plan.Samples(x, r.first)
+		s.Read += valid
+	}
+	return s
+}
+
+// choose finds what an epoch keeps, and what that takes.
+func (s *simulation) choose(epoch int) error {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	keep, err := s.plan.Keep(epoch, s.config)
+	if err != nil {
+		return err
+	}
+	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
+	runtime.ReadMemStats(&after)
+	s.PeakBytes = max(s.PeakBytes, int64(after.TotalAlloc-before.TotalAlloc))
+	s.held = keep
+	return nil
+}
+
+// run reads an epoch in lock step: batch i of all shards before batch i+1 of any.
+func (s *simulation) run(epoch int) error {
+	held, occupancy := s.held, int64(0)
+	if held != nil {
+		occupancy, _ = held.Count()
+	}
+	if err := s.choose(epoch); err != nil {
+		return err
+	}
+	candidates, _ := s.held.Candidates()
+	kept, _ := s.held.Count()
+	s.Candidates.add(candidates)
+	s.KeptEachEpoch.add(kept)
+	s.read = make([]uint64, (s.Samples+63)/64)
+	s.Occupancy.add(occupancy)
+	var slots []shard.Slot
+	for i := range s.plan.Batches(s.from, epoch) {
+		for x := s.from; x < s.to; x++ {
+			var valid int
+			slots, valid = s.plan.Batch(x, epoch, i, slots)
+			occupancy += s.batch(slots[:valid], held)
+		}
+		s.Occupancy.add(occupancy)
+	}
+	return nil
+}
+
+// batch reads one batch, and says by how many samples the cache grows.
+func (s *simulation) batch(slots []shard.Slot, held *shard.Keep) (grows int64) {
+	var hits, kept, raw int64
+	for _, slot := range slots {
+		id := slot.ID
+		if s.order.Raw != nil && s.order.Raw.Contains(id) {
+			raw++
+		}
+		if s.read[id/64]>>(id%64)&1 != 0 { // again: it is there if it is to stay
+			if s.held.Kept(id) {
+				hits++
+			}
+			continue
+		}
+		s.read[id/64] |= 1 << (id % 64)
+		if held != nil && held.Kept(id) {
+			hits++
+			grows--
+		}
+		if s.held.Kept(id) {
+			kept++
+			grows++
+		}
+	}
+	if len(slots) == s.BatchSize {
+		s.HitsPerBatch.add(hits)
+		s.KeptPerBatch.add(kept)
+		s.RawPerBatch.add(raw)
+	}
+	return grows
+}
+
+func (s *planStats) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	}
+	row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
+	row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
+	row("kept per full batch", "%v", s.KeptPerBatch)
+	row("raw per full batch", "%v", s.RawPerBatch)
+	row("held at a time", "%v", s.Occupancy)
+	row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
+	row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
+	return w.Flush()
+}

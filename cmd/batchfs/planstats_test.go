@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cacheStats runs plan --stats.
+func cacheStats(t *testing.T, flags string, args ...string) planStats {
+	t.Helper()
+	got := batchfs(t, append(append([]string{"plan", "--stats", "--json"}, strings.Fields(flags)...), args...)...)
+	var s planStats
+	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
+		t.Fatalf("%s: status %d, %v: %s%s", flags, got.status, err, got.out, got.err)
+	}
+	return s
+}
+
+func TestPlanStats(t *testing.T) {
+	const plan = "--samples 10000 --shards 4 --batch-size 50 --shuffle --cache-ratio 0.3 "
+	for _, test := range []struct {
+		flags            string
+		hits, kept       bounds
+		read, candidates int64 // -1: some
+	}{
+		{"", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--shuffle=false", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--epoch 7..9 --seed 3", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--batch-size 64", bounds{Min: 19, Max: 20}, bounds{Min: 19, Max: 20}, 10_000, 10_000},
+		{"--batch-size 64 --last-batch drop", bounds{Min: 19, Max: 20}, bounds{Min: 19, Max: 20}, 4 * 39 * 64, -1},
+		{"--epoch 0", bounds{}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--epoch 0..1", bounds{Min: 0, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--local-shards 1-2 --cache-ratio 0.1", bounds{Min: 5, Max: 5}, bounds{Min: 5, Max: 5}, 5000, -1},
+		{"--local-shards 0", bounds{Min: 5, Max: 15}, bounds{Min: 5, Max: 15}, 2500, -1},
+		{"--cache-ratio 1", bounds{Min: 50, Max: 50}, bounds{Min: 50, Max: 50}, 10_000, 10_000},
+		{"--cache-ratio 0", bounds{}, bounds{}, 10_000, 10_000},
+		{"--cache-ratio 3/10", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
+		{"--batch-size 5000", bounds{}, bounds{}, 10_000, 10_000}, // no batch is full
+	} {
+		s := cacheStats(t, plan+test.flags)
+		if test.flags == "--local-shards 0" { // as many as are read again: not level
+			if s.HitsPerBatch.Min < 1 || s.HitsPerBatch.Max > 15 || s.Candidates.Max > 800 {
+				t.Errorf("%s: %+v", test.flags, s)
+			}
+			continue
+		}
+		if s.HitsPerBatch != test.hits || s.KeptPerBatch != test.kept || s.Read != test.read ||
+			test.candidates >= 0 && s.Candidates != (bounds{Min: test.candidates, Max: test.candidates}) {
+			t.Errorf("%s: %+v", test.flags, s)
+		}
+		if s.Samples != 10_000 || s.Shards != 4 || s.RawPerBatch != (bounds{}) || s.PeakBytes < 1250 || s.PeakBytes > 64<<20 || s.Seconds <= 0 {
+			t.Errorf("%s: %+v", test.flags, s)
+		}
+		held := int64(s.CacheRatio * float64(s.Read))
+		cold := strings.Contains(test.flags, "--epoch 0")
+		if s.Occupancy.Max > held+2 || s.Occupancy.Min < held-2 && !cold {
+			t.Errorf("%s: holds %v, want about %d", test.flags, s.Occupancy, held)
+		}
+	}
+}
+
+// The keys are those of the document that users program against.
+func TestPlanStatsDocument(t *testing.T) {
+	got := batchfs(t, "plan", "--samples", "100", "--cache-ratio", "0.5", "--stats", "--json")
+	const want = `{"samples":100,"shards":1,"batch_size":32,"cache_ratio":0.5,"hits_per_batch":{"min":16,"max":16},` +
+		`"kept_per_batch":{"min":16,"max":16},"occupancy":{"min":50,"max":50},"raw_per_batch":{"min":0,"max":0},"seconds":`
+	if !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, `,"peak_bytes":`) || strings.Count(got.out, "\n") != 1 {
+		t.Errorf("prints %s", got.out)
+	}
+	got = batchfs(t, "plan", "--samples", "100", "--cache-ratio", "0.5", "--stats")
+	if want := "cache                0.5 of the 100 samples read here in an epoch\nhits per full batch  16 of 32\n"; !strings.HasPrefix(got.out, want) {
+		t.Errorf("prints %s", got.out)
+	}
+}
+
+// Raw samples are told apart in a dataset.
+func TestPlanStatsOfADataset(t *testing.T) {
+	data := photos(t, 4)
+	for i := range 8 {
+		picture := append([]byte("P6\n5 3\n255\n"), make([]byte, 5*3*3)...)
+		if err := os.WriteFile(filepath.Join(data, "a", fmt.Sprintf("%d.ppm", i)), picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := cacheStats(t, "--shuffle --batch-size 4 --cache-ratio 0.5", data)
+	if s.Samples != 16 || s.RawPerBatch != (bounds{Min: 2, Max: 2}) || s.HitsPerBatch != (bounds{Min: 2, Max: 2}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestPlanStatsWrongUsage(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--stats":                                         `--cache-ratio must be a number from 0 to 1, but is ""`,
+		"--stats --cache-ratio 1.5":                       `--cache-ratio must be a number from 0 to 1, but is "1.5"`,
+		"--stats --cache-ratio -0.5":                      `--cache-ratio must be a number from 0 to 1, but is "-0.5"`,
+		"--stats --cache-ratio NaN":                       `--cache-ratio must be a number from 0 to 1, but is "NaN"`,
+		"--cache-ratio 0.5":                               "--cache-ratio is for --stats",
+		"--local-shards 0":                                "--local-shards is for --stats",
+		"--stats --cache-ratio 0.5 --shard 0":             "--shard is for batches",
+		"--stats --cache-ratio 0.5 --local-shards 1":      `--local-shards must be the first and the last of shards 0 to 0`,
+		"--stats --cache-ratio 0.5 --epoch 3..1":          `--epoch must be an epoch or a range of them`,
+		"--stats --cache-ratio 0.5 --epoch 67108863":      `--epoch must be from 0 to 67108862, but is "67108863"`,
+		"--stats --cache-ratio 0.5 --samples 68719476736": `--samples must be at most 536870912 to plan what is kept`,
+	} {
+		got := batchfs(t, append([]string{"plan", "--samples", "100"}, strings.Fields(flags)...)...)
+		if got.status != statusUsage || !strings.HasPrefix(got.err, "batchfs: error: "+want) || !strings.Contains(got.err, "batchfs: hint: ") {
+			t.Errorf("%s: status %d, %s", flags, got.status, got.err)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// population is a dataset as far as choosing from it is concerned.
+type population struct {
+	labels []int
+	kinds  []kind
+}
+
+func (p *population) add(label, n int, k kind) {
+	for range n {
+		p.labels = append(p.labels, label)
+		p.kinds = append(p.kinds, k)
+	}
+}
+
+func (p *population) chooser(seed uint64) *chooser {
+	return newChooser(seed, len(p.labels), func(i int) int { return p.labels[i] },
+		func(i int) string { return fmt.Sprintf("%d/%d.jpg", p.labels[i], i) }, p.kinds)
+}
+
+// count returns how many of each class are raw after a choice.
+func (p *population) count(chosen []int32) map[int]int {
+	raw := map[int]int{}
+	for i, l := range p.labels {
+		if _, ok := slices.BinarySearch(chosen, int32(i)); ok || p.kinds[i] == alreadyRaw {
+			raw[l]++
+		}
+	}
+	return raw
+}
+
+func (p *population) sizes() map[int]int {
+	sizes := map[int]int{}
+	for _, l := range p.labels {
+		sizes[l]++
+	}
+	return sizes
+}
+
+func randomPopulation(r *rand.Rand) *population {
+	p := &population{}
+	for class := range 1 + r.IntN(8) {
+		size := 1 + r.IntN(12)
+		if r.IntN(4) == 0 {
+			size += r.IntN(40)
+		}
+		p.add(class*3-1, size, encoded)
+	}
+	r.Shuffle(len(p.labels), func(i, j int) { p.labels[i], p.labels[j] = p.labels[j], p.labels[i] })
+	return p
+}
+
+// TestChoiceIsEven: for every share, the whole has floor(R·n + 1/2) raw samples and each
+// class floor or ceil of R times its size; a larger share's choice contains a smaller
+// one's.
+func TestChoiceIsEven(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 40 {
+		p := randomPopulation(r)
+		c := p.chooser(r.Uint64())
+		n, sizes := len(p.labels), p.sizes()
+		steps := 2*n + 1 + r.IntN(5)
+		var before []int32
+		for step := range steps + 1 {
+			ratio := float64(step) / float64(steps)
+			chosen := c.choose(ratio, nil)
+			if want := int(math.Floor(ratio*float64(n) + 0.5)); len(chosen) != want {
+				t.Fatalf("%d of %d at %v, want %d", len(chosen), n, ratio, want)
+			}
+			for class, got := range p.count(chosen) {
+				// Exactly: step/steps times the size, rounded down and up.
+				low, high := step*sizes[class]/steps, (step*sizes[class]+steps-1)/steps
+				if got < low || got > high {
+					t.Fatalf("class %d of %v has %d at %d/%d, want %d to %d", class, sizes, got, step, steps, low, high)
+				}
+			}
+			for _, i := range before {
+				if _, ok := slices.BinarySearch(chosen, i); !ok {
+					t.Fatalf("sample %d is raw at a smaller share than %v, but not there", i, ratio)
+				}
+			}
+			before = chosen
+		}
+	}
+}
+
+// TestChoiceByPath: which samples are chosen depends on seed and path, not on the
+// order in which they are listed, and every one is chosen as often as any other.
+func TestChoiceByPath(t *testing.T) {
+	const n, seeds = 40, 1000
+	p := &population{}
+	p.add(0, n, encoded)
+	var times [n]int
+	for seed := range uint64(seeds) {
+		for _, i := range p.chooser(seed).choose(0.25, nil) {
+			times[i]++
+		}
+	}
+	chi := 0.0
+	for _, k := range times {
+		const want = seeds * 0.25
+		chi += (float64(k) - want) * (float64(k) - want) / (want * 0.75)
+	}
+	if chi > 80 { // 39 degrees of freedom: 1 in 10,000
+		t.Errorf("chosen %v times: chi-square %.1f", times, chi)
+	}
+	path := func(i int) string { return fmt.Sprint(i) }
+	label := func(int) int { return 0 }
+	forward := newChooser(7, n, label, path, p.kinds).choose(0.5, nil)
+	back := newChooser(7, n, label, func(i int) string { return path(n - 1 - i) }, p.kinds).choose(0.5, nil)
+	for k, i := range back {
+		if forward[len(forward)-1-k] != n-1-i {
+			t.Fatalf("the list in reverse makes another choice: %v and %v", forward, back)
+		}
+	}
+}
+
+// TestChoiceCountsRaw: what is raw already counts, and where a class has more than
+// its share of it, the others get less, as evenly as can be.
+func TestChoiceCountsRaw(t *testing.T) {
+	p := &population{}
+	p.add(0, 10, encoded)
+	p.add(1, 3, alreadyRaw)
+	p.add(1, 7, encoded)
+	p.add(2, 10, alreadyRaw)
+	c := p.chooser(1)
+	for _, test := range []struct {
+		ratio float64
+		want  map[int]int
+	}{
+		{0, map[int]int{1: 3, 2: 10}},
+		{13. / 30, map[int]int{1: 3, 2: 10}},
+		{16. / 30, map[int]int{0: 3, 1: 3, 2: 10}},
+		{20. / 30, map[int]int{0: 5, 1: 5, 2: 10}},
+		{1, map[int]int{0: 10, 1: 10, 2: 10}},
+	} {
+		if got := p.count(c.choose(test.ratio, nil)); fmt.Sprint(got) != fmt.Sprint(test.want) {
+			t.Errorf("at %v: %v raw, want %v", test.ratio, got, test.want)
+		}
+	}
+}
+
+// TestChoicePassesOver: unreadable samples are never chosen, nor spoilt ones, and the
+// number is right as long as there are others.
+func TestChoicePassesOver(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		p := randomPopulation(r)
+		spoilt := map[int32]bool{}
+		good := 0
+		for i := range p.kinds {
+			switch r.IntN(5) {
+			case 0:
+				p.kinds[i] = unreadable
+			case 1:
+				p.kinds[i] = alreadyRaw
+				good++
+			case 2:
+				spoilt[int32(i)] = true
+			default:
+				good++
+			}
+		}
+		ratio := r.Float64()
+		chosen := p.chooser(5).choose(ratio, spoilt)
+		raw := len(chosen)
+		for i, k := range p.kinds {
+			if k == alreadyRaw {
+				raw++
+			}
+			if _, ok := slices.BinarySearch(chosen, int32(i)); ok && (k != encoded || spoilt[int32(i)]) {
+				t.Fatalf("sample %d, which cannot become raw, is chosen", i)
+			}
+		}
+		already := raw - len(chosen)
+		if want := max(already, min(int(target(ratio, int64(len(p.kinds)))), good)); raw != want {
+			t.Fatalf("%d raw, want %d", raw, want)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	for _, test := range []struct {
+		ratio   float64
+		n, want int64
+	}{{0, 7, 0}, {1, 7, 7}, {0.5, 7, 4}, {0.3, 10, 3}, {0.07, 7, 0}, {0.0714285714285715, 7, 1}, {1, math.MaxInt32, math.MaxInt32}} {
+		if got := target(test.ratio, test.n); got != test.want {
+			t.Errorf("%v of %d: %d, want %d", test.ratio, test.n, got, test.want)
+		}
+	}
+}
+
+func BenchmarkChoose(b *testing.B) {
+	p := &population{}
+	for class := range 1000 {
+		p.add(class, 1281, encoded)
+	}
+	for b.Loop() {
+		p.chooser(1).choose(0.3, nil)
+	}
+}

@@ -1,0 +1,189 @@
+package convert
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// Write makes the dataset out, a directory that must be missing or empty, of ds. It
+// appears whole or not at all: until then it grows in out.partial, which stays after
+// an error or when ctx is done, so that a call with the same options continues. ds
+// stays the caller's, opened with Rescan, so that it knows its files as they are.
+func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
+	if err := o.validate(); err != nil {
+		return Report{}, err
+	}
+	c := &conversion{ds: ds, o: o.filled(), spoilt: map[int32]string{}}
+	if err := c.write(ctx, out); err != nil {
+		return c.report, fmt.Errorf("convert: %w", err)
+	}
+	return c.report, nil
+}
+
+func (c *conversion) write(ctx context.Context, out string) error {
+	p, finished, err := findPlace(out, c.ds.Root(), c.o.Manifest != "")
+	if err != nil {
+		return err
+	}
+	c.report.Out, c.report.Staging = p.out, p.staging
+	if c.survey, err = newSurvey(ctx, c.ds, c.o); err != nil {
+		return err
+	}
+	if finished != nil {
+		return c.alreadyFinished(ctx, finished)
+	}
+	if c.stage, err = openStage(p); err != nil {
+		return err
+	}
+	defer c.stage.close()
+	if err := c.prepare(ctx); err != nil {
+		c.stage.discard()
+		return err
+	}
+	defer c.files.close()
+	if err := c.run(ctx); err != nil {
+		return err
+	}
+	return c.publish()
+}
+
+// prepare decides everything, says it, and makes sure that it can be done.
+func (c *conversion) prepare(ctx context.Context) error {
+	m, err := c.agree(ctx, c.stage.begun, c.report.Staging)
+	if err != nil {
+		return err
+	}
+	c.report.Resumed = c.stage.begun != nil
+	root, err := os.Stat(c.ds.Root())
+	if err != nil {
+		return err
+	}
+	if err := c.stage.begin(m, root.Mode().Perm()); err != nil {
+		return spaceError(err)
+	}
+	if c.files, err = newFiles(c.ds.Root(), c.stage, c.o.step); err != nil {
+		return err
+	}
+	c.o.step()
+	if err := c.decide(); err != nil {
+		c.files.close()
+		return err
+	}
+	return nil
+}
+
+// agree finds the share of raw samples and makes sure that earlier, what a run began before,
+// if there was one, is what this one would do.
+func (c *conversion) agree(ctx context.Context, earlier *mark, path string) (*mark, error) {
+	ratio := c.o.Ratio
+	switch {
+	case c.o.Auto != nil && earlier != nil:
+		ratio = earlier.Settings.Ratio
+	case c.o.Auto != nil:
+		var err error
+		if ratio, err = c.o.Auto(ctx); err != nil {
+			return nil, err
+		}
+		if !(ratio >= 0 && ratio <= 1) {
+			return nil, optionError("ratio", "found to be a number from 0 to 1", ratio)
+		}
+	}
+	c.report.Ratio = ratio
+	m := newMark(c.ds, c.o, ratio, c.survey.fingerprint())
+	if earlier == nil {
+		return m, nil
+	}
+	return m, m.continues(earlier, path)
+}
+
+// choices makes the choice of samples and finds names.
+func (c *conversion) choices() (err error) {
+	kinds := c.survey.kinds
+	c.chooser = newChooser(c.o.Seed, c.ds.Len(), c.ds.Label, c.ds.Path, kinds)
+	c.wanted, c.exts = make([]bool, len(kinds)), make([]uint8, len(kinds))
+	c.want(c.chooser.choose(c.report.Ratio, nil))
+	c.tree, err = newTree(c.ds, c.o.Format, c.o.Manifest, kinds)
+	return err
+}
+
+// decide makes the plan.
+func (c *conversion) decide() error {
+	if err := c.choices(); err != nil {
+		return err
+	}
+	c.memory = semaphore.NewWeighted(c.o.Memory)
+	p, err := c.plan()
+	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
+		c.o.Announce(p)
+	}
+	if err != nil {
+		return err
+	}
+	// From here on the report counts what is done.
+	p.Linked, p.Cloned, p.Copied = 0, 0, 0
+	c.report.Plan = p
+	return nil
+}
+
+// publish makes the finished tree visible.
+func (c *conversion) publish() error {
+	if c.tree.manifest != "" {
+		if err := c.writeManifest(); err != nil {
+			return err
+		}
+		c.report.Manifest = filepath.Join(c.report.Out, c.tree.manifest)
+	}
+	if err := c.stage.finish(c.o.step); err != nil {
+		return spaceError(err)
+	}
+	c.summarize()
+	return nil
+}
+
+// summarize fills in what is known only in the end.
+func (c *conversion) summarize() {
+	for i, reason := range c.survey.reasons {
+		c.unreadable(i, reason)
+	}
+	for i, reason := range c.spoilt {
+		c.unreadable(i, reason)
+	}
+	slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
+	c.report.Raw = c.report.AlreadyRaw
+	for _, raw := range c.wanted {
+		if raw {
+			c.report.Raw++
+		}
+	}
+}
+
+func (c *conversion) unreadable(i int32, reason string) {
+	c.report.Unreadable = append(c.report.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
+}
+
+// alreadyFinished is for a result that is there: a run with the same settings has
+// nothing to do.
+func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
+	if _, err := c.agree(ctx, finished, c.report.Out); err != nil {
+		return fmt.Errorf("%s: %w: %w", c.report.Out, ErrNotEmpty, err)
+	}
+	c.report.Finished = true
+	if err := c.choices(); err != nil {
+		return err
+	}
+	c.report.Samples, c.report.AlreadyRaw = c.ds.Len(), int(c.chooser.raw)
+	if c.tree.manifest != "" {
+		c.report.Manifest = filepath.Join(c.report.Out, c.tree.manifest)
+	}
+	c.summarize()
+	return nil
+}

@@ -1,0 +1,129 @@
+package convert
+
+import (
+	"bytes"
+	images "image"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/image/bmp"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// TestPixelsSurvive: every sample keeps its number, its label and each of its pixels,
+// whatever it was: turned, with a palette, 16 bits, alpha, gray, CMYK; and as many are raw
+// as shall be.
+func TestPixelsSurvive(t *testing.T) {
+	for _, format := range []Format{BMP, PPM} {
+		for _, ratio := range []float64{0.5, 1} {
+			path := mixed(t)
+			before := contents(t, path)
+			out, r := convert(t, path, Options{Ratio: ratio, Format: format, Seed: 1})
+			was, is := open(t, path), open(t, out)
+			sameSamples(t, was, is)
+			already, _ := rawCount(was)
+			want := max(already, int(target(ratio, int64(was.Len()))))
+			if raw, _ := rawCount(is); raw != want || r.Raw != want || r.AlreadyRaw != already || r.Converted != want-already {
+				t.Errorf("%v at %v: %d raw, want %d; reported: %+v", format, ratio, raw, want, r)
+			}
+			if r.Linked != was.Len()-r.Converted || r.Copied+r.Cloned+r.Symlinked+r.Reused+len(r.Unreadable) != 0 {
+				t.Errorf("%v at %v: reported %+v", format, ratio, r)
+			}
+			onlySamples(t, out, is, "")
+			if beside, err := os.ReadDir(filepath.Dir(out)); err != nil || len(beside) != 1 {
+				t.Errorf("%v beside the result: %v", beside, err)
+			}
+			if after := contents(t, path); len(after) != len(before) {
+				t.Errorf("the dataset's files were %d, and are %d", len(before), len(after))
+			}
+		}
+	}
+}
+
+// sameSamples compares two datasets, sample by sample.
+func sameSamples(t *testing.T, was, is *dataset.Dataset) {
+	t.Helper()
+	if was.Len() != is.Len() {
+		t.Fatalf("%d samples, want %d", is.Len(), was.Len())
+	}
+	for i := range was.Len() {
+		if filepath.Dir(was.Path(i)) != filepath.Dir(is.Path(i)) || was.Label(i) != is.Label(i) {
+			t.Fatalf("sample %d is %s, label %d, and was %s, label %d", i, is.Path(i), is.Label(i), was.Path(i), was.Label(i))
+		}
+		data, want := readSample(t, was, i)
+		now, got := readSample(t, is, i)
+		if got.height != want.height || got.width != want.width || !bytes.Equal(got.rgb, want.rgb) {
+			t.Errorf("%s has other pixels than %s", is.Path(i), was.Path(i))
+		}
+		if was.Path(i) == is.Path(i) {
+			if !bytes.Equal(data, now) {
+				t.Errorf("%s was kept, but has other bytes", is.Path(i))
+			}
+			continue
+		}
+		if was.Stat(i).ModTime != is.Stat(i).ModTime {
+			t.Errorf("%s has another modification time than %s", is.Path(i), was.Path(i))
+		}
+		checkRaw(t, is.Path(i), now, want)
+	}
+}
+
+// checkRaw holds a raw file against the pixels it should hold, and its name against its
+// content, without package decode's word for it.
+func checkRaw(t *testing.T, path string, file []byte, want image) {
+	t.Helper()
+	switch gray := isGray(want.rgb); filepath.Ext(path) {
+	case ".bmp":
+		decoded, err := bmp.Decode(bytes.NewReader(file))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		var rgb []byte
+		for p := decoded.(*images.RGBA).Pix; len(p) > 0; p = p[4:] {
+			rgb = append(rgb, p[:3]...)
+		}
+		if !bytes.Equal(rgb, want.rgb) {
+			t.Errorf("%s holds other pixels for others than batchfs", path)
+		}
+	case ".ppm":
+		if gray || !bytes.HasPrefix(file, []byte("P6\n")) || !bytes.HasSuffix(file, want.rgb) {
+			t.Errorf("%s is not the PPM it should be", path)
+		}
+	case ".pgm":
+		if !gray || !bytes.HasPrefix(file, []byte("P5\n")) {
+			t.Errorf("%s is not the PGM it should be", path)
+		}
+	default:
+		t.Errorf("%s is no name of a raw file", path)
+	}
+}
+
+// onlySamples makes sure that nothing lies in the result but its samples, the marker and a manifest.
+func onlySamples(t *testing.T, out string, ds *dataset.Dataset, manifest string) {
+	t.Helper()
+	files := map[string]bool{markerName: true, manifest: true}
+	for i := range ds.Len() {
+		files[ds.Path(i)] = true
+	}
+	for path, text := range contents(t, out) {
+		if text[0] != 'd' && !files[path] {
+			t.Errorf("%s lies in the result", path)
+		}
+	}
+}
+
+// TestEvenOverClasses: each class has its share.
+func TestEvenOverClasses(t *testing.T) {
+	path := mixed(t)
+	was := open(t, path)
+	out, _ := convert(t, path, Options{Ratio: 0.5, Seed: 9})
+	_, before := rawCount(was)
+	_, after := rawCount(open(t, out))
+	for label, raw := range after {
+		if want := 8; raw != want && !(before[label] > want && raw == before[label]) {
+			t.Errorf("class %d has %d raw samples of 16, want %d (%d before)", label, raw, want, before[label])
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// TestSmallTree: what becomes of every kind of file, by name, in links and in copies.
+func TestSmallTree(t *testing.T) {
+	for _, copies := range []bool{false, true} {
+		t.Run(fmt.Sprint("copies: ", copies), func(t *testing.T) {
+			path, dir := small(t), t.TempDir()
+			if copies {
+				dir = otherFileSystem(t)
+			}
+			out := filepath.Join(dir, "out")
+			r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for name, text := range contents(t, out) {
+				if text[0] != 'd' {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+			want := []string{
+				markerName, "a/0.bmp", "a/1.bmp", "a/1.png.bmp", "a/2.bmp", "a/3.png", "b/0.bmp",
+				"b/deep/x.bmp", "b/deep/y.jpeg", "b/deep/z.bmp", "b/gone.png",
+			}
+			slices.Sort(want)
+			if diff := cmp.Diff(want, names); diff != "" {
+				t.Error(diff)
+			}
+			was, is := open(t, path), open(t, out)
+			if diff := cmp.Diff(was.Classes(), is.Classes()); diff != "" {
+				t.Error(diff)
+			}
+			for i := range was.Len() {
+				if was.Label(i) != is.Label(i) || (was.Problem(i) == "") != (is.Problem(i) == "") {
+					t.Errorf("%s, %d, %q was %s, %d, %q", is.Path(i), is.Label(i), is.Problem(i), was.Path(i), was.Label(i), was.Problem(i))
+				}
+			}
+			bad := []string{"a/3.png", "b/deep/y.jpeg", "b/gone.png"}
+			for k, u := range r.Unreadable {
+				if k >= len(bad) || u.Path != was.Path(u.ID) || !slices.Contains(bad, u.Path) || u.Reason == "" {
+					t.Errorf("unreadable: %+v", u)
+				}
+			}
+			kept := r.Linked
+			if copies {
+				kept = r.Copied + r.Cloned
+			}
+			if r.Raw != 7 || r.Converted != 6 || r.AlreadyRaw != 1 || kept != 3 || r.Symlinked != 1 || len(r.Unreadable) != 3 {
+				t.Errorf("reported %+v", r)
+			}
+			sameFile(t, filepath.Join(path, "a/3.png"), filepath.Join(out, "a/3.png"), !copies)
+		})
+	}
+}
+
+// sameFile compares content, permissions and time, and whether it is the same inode.
+func sameFile(t *testing.T, a, b string, linked bool) {
+	t.Helper()
+	was, err := os.Stat(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := os.Stat(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(was, is) != linked || was.Mode() != is.Mode() || !was.ModTime().Equal(is.ModTime()) {
+		t.Errorf("%s: %v %v, was %v %v; the same: %v", b, is.Mode(), is.ModTime(), was.Mode(), was.ModTime(), os.SameFile(was, is))
+	}
+	before, _ := os.ReadFile(a)
+	after, err := os.ReadFile(b)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("%s has another content than %s: %v", b, a, err)
+	}
+}
+
+// TestPermissions: nothing becomes readable that was not.
+func TestPermissions(t *testing.T) {
+	path := small(t)
+	if err := os.Chmod(filepath.Join(path, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(path, "b/0.png"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o710); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := convert(t, path, Options{Ratio: 1})
+	for name, want := range map[string]fs.FileMode{"": 0o710, "a": 0o700, "b": 0o755, "a/0.bmp": 0o640, "b/0.bmp": 0o400} {
+		info, err := os.Stat(filepath.Join(out, name))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has %v, want %v; %v", name, info.Mode(), want, err)
+		}
+	}
+}
+
+// TestLinks: links to files and directories are followed; the result has none that it does not
+// need.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "store/1"), pngOf(t, 3, 3, false))
+	write(t, filepath.Join(dir, "elsewhere/x.png"), pngOf(t, 2, 3, false))
+	write(t, filepath.Join(dir, "elsewhere/y.png"), pngOf(t, 3, 2, false))
+	if err := os.MkdirAll(filepath.Join(dir, "d/a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"d/b": "../elsewhere", "d/a/1.png": "../../store/1", "d/a/2.png": "../../store/1"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "d")
+	for _, ratio := range []float64{0, 0.5, 1} {
+		out, r := convert(t, path, Options{Ratio: ratio})
+		sameSamples(t, open(t, path), open(t, out))
+		for name, text := range contents(t, out) {
+			if text[0] == 'L' {
+				t.Errorf("%s is a link", name)
+			}
+		}
+		if r.Linked+r.Converted != 4 {
+			t.Errorf("reported %+v", r)
+		}
+	}
+}
+
+// TestFlat: a flat directory stays one, without labels.
+func TestFlat(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "flat")
+	for _, name := range []string{"x.png", "x.jpg", "z.png", "y.bmp"} {
+		write(t, filepath.Join(dir, name), pngOf(t, 3, 4, false))
+	}
+	write(t, filepath.Join(dir, "notes/readme"), nil)
+	out, r := convert(t, dir, Options{Ratio: 0.5, Format: PPM})
+	is := open(t, out)
+	sameSamples(t, open(t, dir), is)
+	if raw, labels := rawCount(is); raw != 2 || labels[-1] != 2 || r.Raw != 2 {
+		t.Errorf("%d raw, %v; %+v", raw, labels, r)
+	}
+	if len(contents(t, out)) != 6 {
+		t.Errorf("holds %v", contents(t, out))
+	}
+}
+
+// TestNested: what a larger share makes raw contains what a smaller one does, under the
+// same names.
+func TestNested(t *testing.T) {
+	path := mixed(t)
+	var before []string
+	for _, ratio := range []float64{0.3, 0.6} {
+		out, _ := convert(t, path, Options{Ratio: ratio, Seed: 4})
+		now := open(t, out)
+		var raw []string
+		for i := range now.Len() {
+			if filepath.Ext(now.Path(i)) == ".bmp" {
+				raw = append(raw, now.Path(i))
+			}
+		}
+		for _, name := range before {
+			if !slices.Contains(raw, name) {
+				t.Errorf("%s is raw at a smaller share than %v only", name, ratio)
+			}
+		}
+		before = raw
+	}
+}
+
+// TestWorkersDoNotMatter: the same bytes and names with one worker and little memory as
+// with many.
+func TestWorkersDoNotMatter(t *testing.T) {
+	path := mixed(t)
+	one, _ := convert(t, path, Options{Ratio: 0.5, Seed: 2, Workers: 1, Memory: 1})
+	many, _ := convert(t, path, Options{Ratio: 0.5, Seed: 2, Workers: 9})
+	if diff := cmp.Diff(contents(t, one), contents(t, many)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSourceChanges: a file that is replaced or removed while it is converted ends the run, whether it
+// was to be kept or made raw.
+func TestSourceChanges(t *testing.T) {
+	for _, ratio := range []float64{0, 1} {
+		for name, change := range map[string]func(path string) error{
+			"replaced": func(path string) error { return os.WriteFile(path, []byte("another"), 0o600) },
+			"removed":  os.Remove,
+			"touched":  func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+		} {
+			path, out := small(t), filepath.Join(t.TempDir(), "out")
+			ds := open(t, path)
+			o := Options{Ratio: ratio, Workers: 1, Progress: func(done, _ int64) {
+				if done == 1 {
+					if err := change(filepath.Join(path, "b/deep/z.png")); err != nil {
+						t.Error(err)
+					}
+				}
+			}}
+			_, err := Write(context.Background(), ds, out, o)
+			var file *dataset.FileError
+			if !errors.Is(err, ErrSource) || !errors.As(err, &file) || file.Path != "b/deep/z.png" {
+				t.Errorf("%s at %v: %v", name, ratio, err)
+			}
+			if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s at %v: there is a result: %v", name, ratio, err)
+			}
+		}
+	}
+}
+
+// TestSpecialFiles: what is no regular file is kept as it is, or led to.
+func TestSpecialFiles(t *testing.T) {
+	path := small(t)
+	if err := unix.Mkfifo(filepath.Join(path, "a/pipe.png"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, dir := range []string{t.TempDir(), otherFileSystem(t)} {
+		out := filepath.Join(dir, "out")
+		r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.2})
+		if err != nil || len(r.Unreadable) < 3 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		info, err := os.Stat(filepath.Join(out, "a/pipe.png"))
+		if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+			t.Errorf("the pipe became %v: %v", info, err)
+		}
+		again(t, path, out, Options{Ratio: 0.2}, contents(t, out), "with a pipe")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	ds, out := open(t, small(t)), filepath.Join(t.TempDir(), "out")
+	for _, o := range []Options{
+		{Ratio: -0.1}, {Ratio: 1.1}, {Ratio: nan()}, {Format: 2}, {Resize: 4, Height: 1, Width: 1}, {Resize: 9},
+		{Height: 3}, {Resize: 1}, {Resize: 1, Height: 5}, {Workers: -1}, {Memory: -1}, {MaxPixels: -1},
+	} {
+		if _, err := Write(context.Background(), ds, out, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func nan() (f float64) { return f / f }
+
+// TestProgress: it grows to the number of samples, and no further, also where samples take others' places.
+func TestProgress(t *testing.T) {
+	var last int64
+	o := Options{Ratio: 0.6, Seed: 1, Progress: func(done, total int64) {
+		if done != last+1 || total != 10 {
+			t.Errorf("%d of %d after %d", done, total, last)
+		}
+		last = done
+	}}
+	if _, r := convert(t, small(t), o); last != 10 || len(r.Unreadable) != 3 {
+		t.Errorf("ended at %d; %+v", last, r)
+	}
+}

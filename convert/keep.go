@@ -1,0 +1,132 @@
+package convert
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// kept is how a file was kept.
+type kept uint8
+
+const (
+	linked kept = iota
+	cloned
+	copied
+	symlinked
+)
+
+// link makes name another name of the source's file. false: the file system does not want that,
+// or the file is not there.
+func (f *files) link(name, source string) (bool, error) {
+	err := ignoringEINTR(func() error {
+		return unix.Linkat(f.from(), source, f.to(), name, unix.AT_SYMLINK_FOLLOW)
+	})
+	switch err {
+	case nil, unix.EEXIST: // a manifest can name a file twice, and two workers may be at it
+		f.step()
+		return true, nil
+	case unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO:
+		return false, f.fail("link", name, err)
+	}
+	// EXDEV, EPERM, EMLINK and others: a copy does, or says what is wrong in its own words.
+	return false, nil
+}
+
+// symlink lets name lead to where the source's file is.
+func (f *files) symlink(name, source string) error {
+	err := unix.Symlinkat(f.absolute(source), f.to(), name)
+	if err == unix.EEXIST {
+		return nil
+	}
+	return f.fail("symlink", name, err)
+}
+
+// sourceError is an error about the file that is copied, not about the copy.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+// copy makes name a file of its own with the source's content. same says whether the file is
+// the one that it should be.
+func (f *files) copy(worker int, name, source string, same func(*unix.Stat_t) error) (how kept, err error) {
+	fd, err := openAt(f.from(), source, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return 0, &sourceError{err}
+	}
+	in := os.NewFile(uintptr(fd), f.absolute(source))
+	defer in.Close()
+	st, err := statRegular(fd)
+	if err != nil {
+		return 0, &sourceError{err}
+	}
+	if err := same(st); err != nil {
+		return 0, err
+	}
+	err = f.create(worker, name, st.Mode&0o777, st.Mtim.Nano(), func(out *os.File) error {
+		if how, err = transfer(out, in, st.Size); err != nil {
+			return err
+		}
+		after, err := statRegular(fd)
+		if err != nil {
+			return &sourceError{err}
+		}
+		return same(after)
+	})
+	return how, err
+}
+
+func statRegular(fd int) (*unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("not a regular file")
+	}
+	return &st, nil
+}
+
+// transfer copies size bytes: by sharing blocks, in the kernel, or by hand, where it is also
+// known which of the two files is at fault.
+func transfer(out, in *os.File, size int64) (kept, error) {
+	if err := unix.IoctlFileClone(int(out.Fd()), int(in.Fd())); err == nil {
+		return cloned, nil
+	}
+	done := int64(0)
+	for done < size {
+		n, err := unix.CopyFileRange(int(in.Fd()), &done, int(out.Fd()), nil, int(min(size-done, 1<<30)), 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	return copied, copyRest(out, in, done, size)
+}
+
+// copyRest copies what is left behind the first done bytes.
+func copyRest(out, in *os.File, done, size int64) error {
+	if done == size {
+		return nil
+	}
+	buf := make([]byte, min(size-done, 1<<20))
+	for done < size {
+		n, err := in.ReadAt(buf[:min(size-done, int64(len(buf)))], done)
+		if n == 0 {
+			if err == nil || err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return &sourceError{err}
+		}
+		if _, err := out.WriteAt(buf[:n], done); err != nil {
+			return err
+		}
+		done += int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// runChild converts in another process, which dies at a step; false: it came to its end before.
+func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
+	t.Helper()
+	options, err := json.Marshal(childOptions{o.Ratio, o.Format, o.Seed, o.Workers, o.Manifest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], childArgument, path, out, string(options), fmt.Sprint(step))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	return false
+}
+
+// killCases are the ways in which files come into being: as links and, on another file system, as copies.
+func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options)) {
+	t.Run("links", func(t *testing.T) {
+		test(t, small(t), t.TempDir(), Options{Ratio: 0.6, Format: PPM, Seed: 1, Workers: 2})
+	})
+	t.Run("copies", func(t *testing.T) {
+		test(t, small(t), otherFileSystem(t), Options{Ratio: 0.4, Seed: 1, Workers: 1})
+	})
+	t.Run("manifest", func(t *testing.T) {
+		path := filepath.Join(filepath.Dir(small(t)), "list.csv")
+		write(t, path, []byte("path,label\nsmall/a/1.png,x\nsmall/b/0.png,y\nsmall/a/1.jpg,x\nsmall/a/1.png,y\nsmall/a/3.png,x\n"))
+		test(t, path, t.TempDir(), Options{Ratio: 0.5, Seed: 1, Workers: 2, Manifest: path})
+	})
+}
+
+// TestKilledAnywhere kills a run at each step it takes, once. What is there then is nothing, or
+// the finished result; and the next run finishes it.
+func TestKilledAnywhere(t *testing.T) {
+	killCases(t, func(t *testing.T, path, dir string, o Options) {
+		want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
+		for step := 1; ; step++ {
+			out := filepath.Join(dir, fmt.Sprint("step-", step))
+			died := runChild(t, path, out, o, step)
+			if _, err := os.Stat(out); err == nil {
+				if diff := cmp.Diff(want, contents(t, out)); diff != "" {
+					t.Fatalf("died at step %d, but left a result: %s", step, diff)
+				}
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			again(t, path, out, o, want, fmt.Sprintf("after dying at step %d", step))
+			if !died {
+				if step < 20 {
+					t.Errorf("the run takes only %d steps", step)
+				}
+				return
+			}
+		}
+	})
+}
+
+// uninterrupted is what a run makes that is not. One sample that is chosen is to be corrupt,
+// so that there is a second round.
+func uninterrupted(t *testing.T, path, out string, o Options) map[string]string {
+	t.Helper()
+	r, err := Write(context.Background(), open(t, path), out, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Unreadable, func(u Unreadable) bool { return strings.HasSuffix(u.Path, "a/3.png") }) {
+		t.Fatalf("a/3.png was not chosen: %+v", r)
+	}
+	opened, manifest := out, ""
+	if o.Manifest != "" {
+		opened, manifest = r.Manifest, filepath.Base(r.Manifest)
+	}
+	ds := open(t, opened)
+	if ds.Len() != r.Samples {
+		t.Errorf("the result has %d samples, want %d", ds.Len(), r.Samples)
+	}
+	onlySamples(t, out, ds, manifest)
+	return contents(t, out)
+}
+
+// again runs to the end and compares.
+func again(t *testing.T, path, out string, o Options, want map[string]string, when string) Report {
+	t.Helper()
+	r, err := Write(context.Background(), open(t, path), out, o)
+	if err != nil {
+		t.Fatalf("%s: %v", when, err)
+	}
+	if diff := cmp.Diff(want, contents(t, out)); diff != "" {
+		t.Fatalf("%s: %s", when, diff)
+	}
+	if _, err := os.Lstat(out + stagingSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("%s: the unfinished tree is still there: %v", when, err)
+	}
+	return r
+}
+
+// TestKilledAgainAndAgain: however often a run is interrupted, it comes to the same end, and
+// does not begin anew each time.
+func TestKilledAgainAndAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	killCases(t, func(t *testing.T, path, dir string, o Options) {
+		want, out := uninterrupted(t, path, filepath.Join(dir, "whole"), o), filepath.Join(dir, "out")
+		kills := 0
+		for runChild(t, path, out, o, 5+r.IntN(15)) {
+			if kills++; kills > 200 {
+				t.Fatal("it does not get on")
+			}
+		}
+		if kills < 2 {
+			t.Errorf("killed only %d times", kills)
+		}
+		if r := again(t, path, out, o, want, "in the end"); !r.Finished {
+			t.Errorf("there was something left to do: %+v", r)
+		}
+	})
+}

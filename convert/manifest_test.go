@@ -1,0 +1,145 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// sameLabels compares numbers, labels, classes and pixels of two manifests' datasets.
+func sameLabels(t *testing.T, was, is *dataset.Dataset) {
+	t.Helper()
+	if was.Len() != is.Len() || !slices.Equal(was.Classes(), is.Classes()) || (was.Classes() == nil) != (is.Classes() == nil) {
+		t.Fatalf("%d samples of %q, were %d of %q", is.Len(), is.Classes(), was.Len(), was.Classes())
+	}
+	for i := range was.Len() {
+		if was.Label(i) != is.Label(i) {
+			t.Errorf("%s has label %d, %s had %d", is.Path(i), is.Label(i), was.Path(i), was.Label(i))
+		}
+		if strings.HasPrefix(is.Path(i), "/") || strings.HasPrefix(is.Path(i), "..") {
+			t.Errorf("%s lies outside", is.Path(i))
+		}
+		if was.Problem(i) != "" {
+			continue
+		}
+		_, want := readSample(t, was, i)
+		if _, got := readSample(t, is, i); got.height != want.height || !bytes.Equal(got.rgb, want.rgb) {
+			t.Errorf("%s has other pixels than %s", is.Path(i), was.Path(i))
+		}
+	}
+}
+
+// TestManifests: whatever a manifest's format and labels, the result's manifest has the same samples
+// with the same labels in the same order, and lies with its files in one directory.
+func TestManifests(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"d/x.jpg":           pngOf(t, 4, 4, false),
+		"d/x.png":           pngOf(t, 5, 3, true),
+		"d/y":               pngOf(t, 3, 3, false),
+		"d/sub/x.bmp":       bmpOf(t, 2, 2),
+		"d/sub/frame.0001":  pngOf(t, 6, 2, false),
+		"d/sub/frame.0002":  pngOf(t, 2, 6, false),
+		"d/with, \"q\n.png": pngOf(t, 1, 9, false),
+		"d/bad.png":         []byte("no image"),
+		"d/outside/o.png":   pngOf(t, 2, 3, false),
+		"e/x.png":           pngOf(t, 8, 8, false),
+	} {
+		write(t, filepath.Join(dir, name), data)
+	}
+	inside := []string{"x.jpg", "x.png", "y", "sub/x.bmp", "sub/frame.0002", "sub/frame.0001", "with, \"q\n.png", "bad.png", "x.jpg", "outside/o.png"}
+	leaving := append(slices.Clone(inside), "../e/x.png", filepath.Join(dir, "e/x.png"), "../d/y")
+	for _, test := range []struct {
+		name   string
+		paths  []string
+		labels []string // "" for none; repeated
+	}{
+		{"names.csv", inside, []string{"dog", "cat", "", "ant, \"b\""}},
+		{"numbers.csv", inside, []string{"7", "-1", "", "3.0"}},
+		{"none.csv", leaving, []string{""}},
+		{"names.jsonl", leaving, []string{"\"7\"", "\"3\"", "\"<a>\"", "null"}},
+		{"numbers.jsonl", inside, []string{"7", "3", "null"}},
+		{"names.parquet", inside, []string{"7", "cat", ""}},
+		{"numbers.parquet", leaving, []string{"7", "0", ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(dir, "d", test.name)
+			write(t, path, manifestOf(t, test.name, test.paths, test.labels))
+			for _, ratio := range []float64{0.4, 1} {
+				out, r := convert(t, path, Options{Ratio: ratio, Format: PPM, Manifest: path})
+				if r.Manifest != filepath.Join(out, test.name) {
+					t.Fatalf("the manifest is %s", r.Manifest)
+				}
+				is := open(t, r.Manifest)
+				sameLabels(t, open(t, path), is)
+				onlySamples(t, out, is, test.name)
+				if len(r.Unreadable) != 1 || r.Unreadable[0].Path != "bad.png" {
+					t.Errorf("unreadable: %+v", r.Unreadable)
+				}
+			}
+		})
+	}
+}
+
+func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	label := func(i int) string { return labels[i%len(labels)] }
+	switch filepath.Ext(name) {
+	case ".jsonl":
+		for i, p := range paths {
+			fmt.Fprintf(&b, "{\"path\":%q,\"label\":%s}\n", p, label(i))
+		}
+	default:
+		r := rows{n: len(paths), path: func(i int) string { return paths[i] }, label: label, names: strings.HasPrefix(name, "names")}
+		write := writeCSV
+		if filepath.Ext(name) == ".parquet" {
+			write = writeParquet
+		}
+		if err := write(&b, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// TestManifestNames: a manifest's own name gives way to a sample's; reserved names are refused; a
+// file that is gone keeps its row.
+func TestManifestNames(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "list.csv.d/x.png"), pngOf(t, 2, 2, false))
+	path := filepath.Join(dir, "list.csv")
+	write(t, path, []byte("path,label,height,width,format\nlist.csv/x.png,1,,,\nlist.csv.d/x.png,2,2,2,png\ngone.png,3,5,5,png\n"))
+	out, r := convert(t, path, Options{Ratio: 1, Manifest: path})
+	if r.Manifest != filepath.Join(out, "~list.csv") || r.Symlinked != 2 || len(r.Unreadable) != 2 || r.Converted != 1 {
+		t.Errorf("reported %+v", r)
+	}
+	is := open(t, r.Manifest)
+	if is.Len() != 3 || is.Label(0) != 1 || is.Path(1) != "list.csv.d/x.bmp" || is.Label(2) != 3 || is.Problem(2) == "" {
+		t.Errorf("got %v", contents(t, out))
+	}
+	write(t, path, []byte("path\n"+markerName+"/x.png\n"))
+	if _, err := Write(context.Background(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Manifest: path}); err == nil || !strings.Contains(err.Error(), "reserved") {
+		t.Error(err)
+	}
+}
+
+// TestManifestNotUTF8: names of any bytes, where a format can hold them.
+func TestManifestNotUTF8(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "caf\xe9.png"), pngOf(t, 2, 2, false))
+	for _, name := range []string{"a.csv", "a.parquet"} {
+		path := filepath.Join(dir, name)
+		write(t, path, manifestOf(t, name, []string{"caf\xe9.png"}, []string{""}))
+		_, r := convert(t, path, Options{Ratio: 1, Manifest: path})
+		if is := open(t, r.Manifest); is.Path(0) != "caf\xe9.bmp" || is.Problem(0) != "" {
+			t.Errorf("%s: %q, %s", name, is.Path(0), is.Problem(0))
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxName is the longest name of a file, in bytes.
+const maxName = 255
+
+// imageExtensions are what a raw copy's name goes without. Other endings are part of a name: a
+// manifest may call an image frame.0001.
+var imageExtensions = map[string]bool{
+	".jpg": true, ".jpeg": true, ".png": true, ".ppm": true, ".pgm": true, ".bmp": true, ".webp": true,
+}
+
+// rawName is the name of the raw copy of a file called name: 0 is the one that
+// everybody would choose, the others are for where it cannot be had.
+func rawName(name string, variant uint16, ext string) string {
+	base, suffix := name, ext
+	switch variant {
+	case 0:
+		if e := path.Ext(name); imageExtensions[strings.ToLower(e)] && len(e) < len(name) {
+			base = name[:len(name)-len(e)]
+		}
+	case 1:
+	default:
+		suffix = fmt.Sprintf("~%d%s", variant-1, ext)
+	}
+	return cut(base, maxName-len(suffix)) + suffix
+}
+
+// cut shortens a name to n bytes, at a character where it is text.
+func cut(name string, n int) string {
+	if len(name) <= n {
+		return name
+	}
+	for k := n; k > n-utf8.UTFMax; k-- {
+		if utf8.RuneStart(name[k]) {
+			return name[:k]
+		}
+	}
+	return name[:n]
+}
+
+// naming finds raw names for the files of one directory.
+type naming struct {
+	exts  []string
+	taken map[string]struct{} // in lower case, since not every file system tells capitals apart
+	last  string              // the largest name so far, in order
+	moved int                 // names for which no copy's fits between their neighbours'
+}
+
+func newNaming(exts, names, others []string) *naming {
+	n := &naming{exts: exts, taken: make(map[string]struct{}, 2*len(names))}
+	for _, list := range [][]string{names, others} {
+		for _, name := range list {
+			n.take(name)
+		}
+	}
+	return n
+}
+
+func (n *naming) take(name string) { n.taken[strings.ToLower(name)] = struct{}{} }
+
+// pass goes on behind a name that stays.
+func (n *naming) pass(name string) { n.last = max(n.last, name) }
+
+// orderly is how many variants are tried that keep the order.
+const orderly = 3
+
+// choose finds the variant for a name; following is the next one, "" behind the last.
+func (n *naming) choose(name, following string) (uint16, error) {
+	for v := range uint16(orderly) {
+		if n.free(name, v) && n.inOrder(name, following, v) {
+			n.settle(name, v)
+			return v, nil
+		}
+	}
+	n.moved++
+	for v := range uint16(math.MaxUint16) {
+		if n.free(name, v) {
+			n.settle(name, v)
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: no name is left for a raw copy", name)
+}
+
+func (n *naming) free(name string, v uint16) bool {
+	for _, ext := range n.exts {
+		if _, taken := n.taken[strings.ToLower(rawName(name, v, ext))]; taken {
+			return false
+		}
+	}
+	return true
+}
+
+// inOrder says whether the copy sorts where the original does, whichever of those beside
+// it are raw.
+func (n *naming) inOrder(name, following string, v uint16) bool {
+	for _, ext := range n.exts {
+		raw := rawName(name, v, ext)
+		if !before(n.last, raw) || following != "" && !before(raw, following) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *naming) settle(name string, v uint16) {
+	n.pass(name)
+	for _, ext := range n.exts {
+		raw := rawName(name, v, ext)
+		n.take(raw)
+		n.pass(raw)
+	}
+}
+
+// before orders names as package dataset does, where they are UTF-8. Of others only
+// uniqueness is promised.
+func before(a, b string) bool {
+	return a < b || !utf8.ValidString(a) || !utf8.ValidString(b)
+}

@@ -1,0 +1,135 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// Ratio finds the share of samples to store raw, 0 to 1. It may take long.
+type Ratio func(ctx context.Context) (float64, error)
+
+// Format is how raw samples are stored.
+type Format uint8
+
+// The raw formats.
+const (
+	BMP Format = iota // 24 bits a pixel, rows from the bottom: what every program reads
+	PPM               // binary; PGM, a third of the size, where an image is gray
+)
+
+// String is the format's name.
+func (f Format) String() string {
+	if f == PPM {
+		return "ppm"
+	}
+	return "bmp"
+}
+
+// extensions are the endings that a raw file's name may have; which, its pixels decide.
+func (f Format) extensions() []string {
+	if f == PPM {
+		return []string{".ppm", ".pgm"}
+	}
+	return []string{".bmp"}
+}
+
+// Options say what to make. The zero value stores nothing raw.
+type Options struct {
+	// Ratio is the share of samples that are raw in the end, 0 to 1.
+	Ratio float64
+	// Auto, if not nil, is asked for the share instead: once, before anything is
+	// written, and not where an unfinished run is continued, which was told already.
+	Auto Ratio
+	// Format of the raw samples.
+	Format Format
+	// Resize is what becomes of a raw sample: none, stretch, not-larger or
+	// not-smaller, to Height and Width in pixels.
+	Resize        resample.Mode
+	Height, Width int
+	// Seed decides which samples are raw.
+	Seed uint64
+	// IgnoreOrientation stores raw pixels as they were stored, not upright.
+	IgnoreOrientation bool
+	// MaxPixels: larger images count as corrupt, so they are kept as they are; 0:
+	// decode.DefaultMaxPixels.
+	MaxPixels int64
+	// Manifest is the path of the manifest that the dataset was opened by, "" if
+	// it was opened as a directory.
+	Manifest string
+
+	// Workers is how many samples are worked on at once; 0: one for each processor.
+	Workers int
+	// Memory, in bytes, is what samples that are being converted may take together; one
+	// that takes more is converted alone. 0: 1 GiB.
+	Memory int64
+	// Announce, if not nil, is told what will be done before it begins, also where
+	// the disk lacks the space.
+	Announce func(Plan)
+	// Progress, if not nil, is told how many of all samples are done. Calls do not
+	// overlap, and done only grows.
+	Progress func(done, total int64)
+
+	step func() // tests die here; nil otherwise
+}
+
+// ErrOptions is what every error about Options wraps.
+var ErrOptions = errors.New("convert: bad options")
+
+func optionError(field, rule string, value any) error {
+	return fmt.Errorf("%w: %s must be %s, not %v", ErrOptions, field, rule, value)
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
+		return optionError("ratio", "a number from 0 to 1", o.Ratio)
+	case o.Format > PPM:
+		return optionError("format", "bmp or ppm", uint8(o.Format))
+	case o.Resize == resample.RandomResizedCrop:
+		return optionError("resize", "none, stretch, not-larger or not-smaller", o.Resize)
+	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
+		return optionError("resize", "given where there is a size", o.Resize)
+	case o.MaxPixels < 0:
+		return optionError("max pixels", "0 or more", o.MaxPixels)
+	case o.Workers < 0:
+		return optionError("workers", "0 or more", o.Workers)
+	case o.Memory < 0:
+		return optionError("memory", "0 or more", o.Memory)
+	}
+	if err := o.transform().Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	return nil
+}
+
+// filled is o with the defaults in place.
+func (o Options) filled() Options {
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Memory == 0 {
+		o.Memory = 1 << 30
+	}
+	if o.MaxPixels == 0 {
+		o.MaxPixels = decode.DefaultMaxPixels
+	}
+	if o.step == nil {
+		o.step = func() {}
+	}
+	return o
+}
+
+// transform is what becomes of the pixels. None of the modes that are allowed draws
+// random numbers.
+func (o *Options) transform() resample.Options {
+	return resample.Options{Mode: o.Resize, Height: o.Height, Width: o.Width}
+}
+
+func (o *Options) pixels() decode.Options {
+	return decode.Options{IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}
+}

@@ -1,0 +1,245 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// interrupted leaves an unfinished run behind: it is called off after some samples.
+func interrupted(t *testing.T, path, out string, o Options, after int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	o.Workers = 1
+	o.Progress = func(done, _ int64) {
+		if done == after {
+			cancel()
+		}
+	}
+	if _, err := Write(ctx, open(t, path), out, o); !errors.Is(err, context.Canceled) {
+		t.Fatalf("an interrupted run ends with %v", err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("an interrupted run leaves a result: %v", err)
+	}
+}
+
+// TestResume: what an interrupted run made is used; what lies around besides is
+// removed, what is not whole is made anew.
+func TestResume(t *testing.T) {
+	path, dir := small(t), t.TempDir()
+	o := Options{Ratio: 0.6, Format: PPM, Seed: 1}
+	want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
+	out := filepath.Join(dir, "out")
+	interrupted(t, path, out, o, 9)
+	stage := out + stagingSuffix
+	whole := 0
+	var raws []string
+	for name, text := range contents(t, stage) {
+		if text[0] != 'd' && want[name] == text {
+			whole++
+		}
+		if ext := filepath.Ext(name); ext == ".ppm" || ext == ".pgm" {
+			raws = append(raws, filepath.Join(stage, name))
+		}
+	}
+	if len(raws) < 2 || whole < 6 {
+		t.Fatalf("too little was done to test with: %v", raws)
+	}
+	cutOff(t, raws[0])
+	write(t, filepath.Join(stage, "a/0.jpg"), []byte("of a sample that was spoilt for a moment"))
+	write(t, filepath.Join(stage, scratchName, "0"), []byte("half a fi"))
+	if err := os.Chtimes(raws[1], time.Time{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r := again(t, path, out, o, want, "after an interruption")
+	if !r.Resumed || r.Reused < whole-3 { // two that are not whole any more, and the marker
+		t.Errorf("%d files were whole, but reported: %+v", whole, r)
+	}
+	if r := again(t, path, out, o, want, "when all is done"); !r.Finished || r.Converted+r.Linked+r.Reused != 0 || r.Raw != 6 {
+		t.Errorf("reported %+v", r)
+	}
+}
+
+// cutOff makes a file one byte shorter, as after a power cut, in the same modification time.
+func cutOff(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOtherRunRefused: with other settings, or of another dataset, a run neither goes on with what
+// was begun nor touches it, and says what differs.
+func TestOtherRunRefused(t *testing.T) {
+	path, out := small(t), filepath.Join(t.TempDir(), "out")
+	o := Options{Ratio: 0.6, Seed: 1}
+	interrupted(t, path, out, o, 4)
+	before := contents(t, filepath.Dir(out))
+	refused := func(o Options, want error, words string) {
+		t.Helper()
+		_, err := Write(context.Background(), open(t, path), out, o)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%+v: %v", o, err)
+		}
+		if diff := cmp.Diff(before, contents(t, filepath.Dir(out))); diff != "" {
+			t.Errorf("%+v was refused, but: %s", o, diff)
+		}
+	}
+	refused(Options{Ratio: 0.5, Seed: 1}, ErrSettings, "raw ratio 0.6, now 0.5")
+	refused(Options{Ratio: 0.6, Seed: 2}, ErrSettings, "seed 1, now 2")
+	refused(Options{Ratio: 0.6, Seed: 1, Format: PPM}, ErrSettings, "raw format bmp, now ppm")
+	refused(Options{Ratio: 0.6, Seed: 1, Resize: 1, Height: 4, Width: 5}, ErrSettings, "raw size none, now 4x5; raw resize none, now stretch")
+	refused(Options{Ratio: 0.6, Seed: 1, IgnoreOrientation: true}, ErrSettings, "ignore orientation")
+	refused(Options{Ratio: 0.6, Seed: 1, MaxPixels: 99}, ErrSettings, "max pixels")
+	if err := os.Chtimes(filepath.Join(path, "b/0.png"), time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	refused(o, ErrSource, "")
+}
+
+// TestFinishedIsNotOverwritten: a result that was made with other settings is as good as any other
+// directory that is not empty.
+func TestFinishedIsNotOverwritten(t *testing.T) {
+	path := small(t)
+	out, _ := convert(t, path, Options{Ratio: 0.5})
+	before := contents(t, filepath.Dir(out))
+	_, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.6})
+	if !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "raw ratio 0.5, now 0.6") {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, contents(t, filepath.Dir(out))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAuto: the share is asked for once, before anything else; an unfinished run keeps what it was told.
+func TestAuto(t *testing.T) {
+	path, dir := small(t), t.TempDir()
+	asked := 0
+	auto := func(share float64, err error) Options {
+		return Options{Ratio: 7, Seed: 1, Auto: func(context.Context) (float64, error) {
+			asked++
+			return share, err
+		}}
+	}
+	want := uninterrupted(t, path, filepath.Join(dir, "whole"), Options{Ratio: 0.6, Seed: 1})
+	out := filepath.Join(dir, "out")
+	broken := errors.New("no profile")
+	if _, err := Write(context.Background(), open(t, path), out, auto(0, broken)); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if _, err := Write(context.Background(), open(t, path), out, auto(1.5, nil)); !errors.Is(err, ErrOptions) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(out + stagingSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is left of a run that could not begin: %v", err)
+	}
+	interrupted(t, path, out, auto(0.6, nil), 5)
+	asked = 0
+	r := again(t, path, out, auto(0.1, nil), want, "continued")
+	if asked != 0 || r.Ratio != 0.6 {
+		t.Errorf("asked %d times, ratio %v", asked, r.Ratio)
+	}
+}
+
+// TestBusy: of two runs that write one result, the second is refused.
+func TestBusy(t *testing.T) {
+	path, out := small(t), filepath.Join(t.TempDir(), "out")
+	ds := open(t, path)
+	var second error
+	_, err := Write(context.Background(), ds, out, Options{Ratio: 0.5, Announce: func(Plan) {
+		_, second = Write(context.Background(), ds, out, Options{Ratio: 0.5})
+	}})
+	if err != nil || !errors.Is(second, ErrBusy) {
+		t.Errorf("the first: %v; the second: %v", err, second)
+	}
+}
+
+func TestPlacesRefused(t *testing.T) {
+	path, dir := small(t), t.TempDir()
+	ds := open(t, path)
+	write(t, filepath.Join(dir, "full/note"), nil)
+	write(t, filepath.Join(dir, "file"), nil)
+	write(t, filepath.Join(dir, "taken"+stagingSuffix, "note"), nil)
+	write(t, filepath.Join(dir, "damaged"+stagingSuffix, markerName), []byte("{"))
+	write(t, filepath.Join(dir, "damaged"+stagingSuffix, "note"), nil)
+	write(t, filepath.Join(dir, "flat"+stagingSuffix), nil)
+	if err := os.Symlink(path, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	for out, want := range map[string]error{
+		filepath.Join(dir, "full"):     ErrNotEmpty,
+		filepath.Join(dir, "file"):     nil,
+		filepath.Join(dir, "taken"):    ErrForeign,
+		filepath.Join(dir, "damaged"):  ErrForeign,
+		filepath.Join(dir, "flat"):     ErrForeign,
+		path:                           ErrInside,
+		filepath.Join(path, "x/y"):     ErrInside,
+		filepath.Join(dir, "link/out"): ErrInside,
+		"/proc":                        nil,
+		"/dev/shm":                     nil,
+	} {
+		if _, err := Write(context.Background(), ds, out, Options{Ratio: 0.5}); err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", out, err, want)
+		}
+	}
+	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmptyPlacesTaken(t *testing.T) {
+	path, dir := small(t), t.TempDir()
+	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	if err := os.Mkdir(real, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	// Where a run died before it wrote its marker, or while it did.
+	write(t, filepath.Join(real+stagingSuffix, markerName), []byte(`{"version":1,`))
+	if r, err := Write(context.Background(), open(t, path), link, Options{Ratio: 0.5}); err != nil || r.Out != real || r.Resumed {
+		t.Errorf("through a link: %+v, %v", r, err)
+	}
+	deep := filepath.Join(dir, "not/yet/there")
+	if r, err := Write(context.Background(), open(t, path), deep, Options{Ratio: 0.5}); err != nil || r.Out != deep {
+		t.Errorf("where nothing is: %+v, %v", r, err)
+	}
+}
+
+// TestMarker: it reads as it was written, and anything else is none.
+func TestMarker(t *testing.T) {
+	m := newMark(open(t, small(t)), Options{Format: PPM, Seed: 1<<64 - 1, Resize: 2, Height: 3, Width: 4}, 0.1, "f")
+	got, err := parseMark(m.text())
+	if diff := cmp.Diff(m, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	for _, text := range []string{"", "{", "[]", "{}", `{"version":2,"fingerprint":"f"}`} {
+		if m, err := parseMark([]byte(text)); err == nil {
+			t.Errorf("%s is read as %+v", text, m)
+		}
+	}
+	if !json.Valid(m.text()) || !bytes.HasSuffix(m.text(), []byte("}\n")) {
+		t.Errorf("written as %s", m.text())
+	}
+}

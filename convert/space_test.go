@@ -1,0 +1,165 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tmpfs mounts a file system of its own of some size.
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("convert-test", dir, "tmpfs", 0, options); err != nil {
+		t.Skip("mounting needs root: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// onDisk is what a directory takes on disk; hard links take nothing.
+func onDisk(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(path, &st)
+		}
+		if st.Nlink == 1 && st.Mode&unix.S_IFMT == unix.S_IFREG && e.Name() != markerName {
+			bytes += st.Blocks * 512
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// TestSpaceIsKnown: what is said beforehand is what it takes: to the byte for BMP, at
+// most for PPM, nothing for links.
+func TestSpaceIsKnown(t *testing.T) {
+	path := mixed(t)
+	for _, copies := range []bool{false, true} {
+		for _, format := range []Format{BMP, PPM} {
+			dir := t.TempDir()
+			if copies {
+				dir = otherFileSystem(t)
+			}
+			var plan Plan
+			out := filepath.Join(dir, "out")
+			r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.5, Format: format, Announce: func(p Plan) {
+				if _, err := os.Stat(filepath.Join(p.Staging, "class-000")); err == nil {
+					t.Error("announced after it began")
+				}
+				plan = p
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan.Linked != r.Linked || plan.Copied != r.Copied || plan.Cloned != r.Cloned || plan.Raw != r.Raw || (plan.Copied > 0) != copies {
+				t.Errorf("announced %+v, done %+v", plan, r)
+			}
+			was, is := open(t, path), open(t, out)
+			raw, kept := int64(0), int64(0)
+			for i := range is.Len() {
+				if is.Path(i) != was.Path(i) {
+					raw += is.Stat(i).Size
+				} else if copies {
+					kept += is.Stat(i).Size
+				}
+			}
+			if exact := format == BMP; plan.RawBytes < raw || exact && plan.RawBytes != raw || plan.CopyBytes != kept {
+				t.Errorf("%v: announced %d and %d bytes, wrote %d and %d", format, plan.RawBytes, plan.CopyBytes, raw, kept)
+			}
+			// Directories and the marker are a few blocks besides.
+			if took := onDisk(t, out); took > plan.NeedBytes || format == BMP && took < plan.NeedBytes-10*4096 {
+				t.Errorf("%v: %d bytes on disk, %d were announced", format, took, plan.NeedBytes)
+			}
+		}
+	}
+}
+
+// TestDiskTooSmall: a run that cannot end well does not begin.
+func TestDiskTooSmall(t *testing.T) {
+	path := mixed(t)
+	for _, options := range []string{"size=256k", "size=64m,nr_inodes=30"} {
+		dir := tmpfs(t, options)
+		said := false
+		_, err := Write(context.Background(), open(t, path), filepath.Join(dir, "out"), Options{Ratio: 0.5, Announce: func(Plan) { said = true }})
+		if !errors.Is(err, ErrSpace) || !said {
+			t.Errorf("%s: %v; announced: %v", options, err, said)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", options, left, err)
+		}
+	}
+}
+
+// TestDiskFull: where the disk fills up in the middle, nothing is lost: with room again, the run goes
+// on.
+func TestDiskFull(t *testing.T) {
+	path, dir := mixed(t), tmpfs(t, "size=24m")
+	o := Options{Ratio: 0.5, Seed: 3}
+	want := contents(t, mustConvert(t, path, o))
+	out, ballast := filepath.Join(dir, "out"), filepath.Join(dir, "ballast")
+	full := o
+	full.Announce = func(p Plan) { fill(t, ballast, p.FreeBytes-p.NeedBytes/2) }
+	r, err := Write(context.Background(), open(t, path), out, full)
+	if !errors.Is(err, ErrSpace) || r.Converted == 0 {
+		t.Fatalf("%v; %+v", err, r)
+	}
+	if left, err := os.ReadDir(filepath.Join(out+stagingSuffix, scratchName)); err != nil || len(left) > 0 {
+		t.Errorf("half a file is left: %v, %v", left, err)
+	}
+	// As it is, what is left to do does not fit, which is now known beforehand.
+	if _, err := Write(context.Background(), open(t, path), out, o); !errors.Is(err, ErrSpace) {
+		t.Errorf("with the disk still full: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	again(t, path, out, o, want, "with room")
+}
+
+func mustConvert(t *testing.T, path string, o Options) string {
+	t.Helper()
+	out, _ := convert(t, path, o)
+	return out
+}
+
+func fill(t *testing.T, path string, n int64) {
+	t.Helper()
+	if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMountpointRefused: nothing can be renamed to where a file system is mounted.
+func TestMountpointRefused(t *testing.T) {
+	dir := tmpfs(t, "size=1m")
+	ds := open(t, small(t))
+	if _, err := Write(context.Background(), ds, dir, Options{Ratio: 0.5}); !errors.Is(err, ErrMountpoint) {
+		t.Errorf("on another file system: %v", err)
+	}
+	bound := t.TempDir()
+	if err := unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(bound, unix.MNT_DETACH)
+	if _, err := Write(context.Background(), ds, bound, Options{Ratio: 0.5}); !errors.Is(err, ErrMountpoint) {
+		t.Errorf("on the same one: %v", err)
+	}
+	if _, err := Write(context.Background(), ds, filepath.Join(bound, "out"), Options{Ratio: 0.5}); err != nil {
+		t.Errorf("in it: %v", err)
+	}
+}

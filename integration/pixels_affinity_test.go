@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/affinity"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// ownCPUs are the CPUs that this process may use. With fewer than two there is nothing to
+// choose.
+func ownCPUs(t *testing.T) (mask unix.CPUSet, cpus []int) {
+	t.Helper()
+	if err := unix.SchedGetaffinity(0, &mask); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; len(cpus) < mask.Count(); cpu++ {
+		if mask.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	if len(cpus) < 2 {
+		t.Skip("SKIPPED: with one CPU, no thread has a choice")
+	}
+	return mask, cpus
+}
+
+// masks counts the daemon's threads by the CPUs that the kernel lets them run on.
+func (m *mounted) masks(t testing.TB) map[string]int {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, path := range threads {
+		if list := statusField(t, path, "Cpus_allowed_list"); list != "" {
+			count[list]++
+		}
+	}
+	return count
+}
+
+// expectMasks wants threads with these masks, and no others but those that may run on all
+// of the process' CPUs.
+func (m *mounted) expectMasks(t testing.TB, when string, all string, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	eventually(t, fmt.Sprintf("%s, threads run on %v and the rest on %s", when, want, all), func() bool {
+		got = m.masks(t)
+		rest := got[all]
+		delete(got, all)
+		return rest > 0 && maps.Equal(got, want)
+	})
+}
+
+// TestAffinity: workers run on the CPUs that were named, whoever named them; nobody else
+// does.
+func TestAffinity(t *testing.T) {
+	skipWithoutFUSE(t)
+	_, cpus := ownCPUs(t)
+	a, b := strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])
+	all := statusField(t, "/proc/self/status", "Cpus_allowed_list")
+	const unset = "unset"
+	for _, test := range []struct {
+		name, workers, flag, variable string
+		want                          map[string]int
+	}{
+		{"one for each", "3", b + "," + a + "," + b, unset, map[string]int{b: 2, a: 1}},
+		{"blanks", "2", " " + b + " , " + b, unset, map[string]int{b: 2}},
+		{"more workers than entries", "3", b, unset, nearby(t, all, b, 2)},
+		{"more entries than workers", "1", b + "," + a, unset, map[string]int{b: 1}},
+		{"by environment", "2", unset, a + "," + b, map[string]int{a: 1, b: 1}},
+		{"the flag goes first", "2", b + "," + b, a + ",nonsense", map[string]int{b: 2}},
+		{"none", "2", "", a + "," + b, nil},
+		{"nobody asked", "2", unset, unset, nil},
+		{"an empty variable", "2", unset, "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			flags := []string{"--batch-size", "3", "--workers", test.workers}
+			if test.flag != unset {
+				flags = append(flags, "--affinity="+test.flag)
+			}
+			if test.variable != unset {
+				t.Setenv("BATCHFS_AFFINITY_MASK", test.variable)
+			}
+			m := mountBatchfs(t, smallAlbum(t).dir, flags...)
+			m.expectMasks(t, "at first", all, test.want)
+			m.readAll(t, 0, layout.NHWCForm)
+			m.expectMasks(t, "after an epoch", all, test.want)
+		})
+	}
+}
+
+// nearby are the masks of one worker on a listed CPU and some past the list, which run
+// where the machine's nodes have them.
+func nearby(t testing.TB, all, cpu string, more int) map[string]int {
+	t.Helper()
+	m, err := affinity.ThisMachine(affinity.FirstVisible(os.Getenv("CUDA_VISIBLE_DEVICES")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{cpu: 1}
+	if near, _ := m.Near(); !near.Empty() && near.String() != all {
+		want[near.String()] += more
+	}
+	return want
+}
+
+// TestAffinityRefused: what is no list of CPUs that may be used is refused before anything is
+// mounted, with the entry's position.
+func TestAffinityRefused(t *testing.T) {
+	skipWithoutFUSE(t)
+	mask, cpus := ownCPUs(t)
+	dir := tiles(t, 8, 2)
+	a, b := strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])
+	for _, test := range []struct{ list, entry, rule, value string }{
+		{"x", "entry 1", "a decimal CPU number", `"x"`},
+		{a + "," + b + ",5abc", "entry 3", "a decimal CPU number", `"5abc"`},
+		{"0-1", "entry 1", "not a range", `"0-1"`},
+		{a + ",,", "entry 2", "a decimal CPU number", `""`},
+		{a + ",-1", "entry 2", "a decimal CPU number", `"-1"`},
+		{a + "," + a + "," + b + ",60000", "entry 4", "CPUs configured", `"60000"`},
+	} {
+		at := mountpoint(t)
+		execute(t, "mount", "--affinity="+test.list, "--workers", "1", dir, at).wrong(t, "--affinity", test.entry, test.rule, test.value)
+		unmounted(t, at)
+		t.Run(test.list, func(t *testing.T) {
+			t.Setenv("BATCHFS_AFFINITY_MASK", test.list)
+			execute(t, "mount", dir, at).wrong(t, "BATCHFS_AFFINITY_MASK", test.entry, test.rule, test.value)
+		})
+	}
+	// A CPU that is there, but not for this process: a child inherits the thread's mask.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var narrow unix.CPUSet
+	narrow.Set(cpus[0])
+	if err := unix.SchedSetaffinity(0, &narrow); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &mask); err != nil {
+			t.Error(err)
+		}
+	}()
+	execute(t, "mount", "--affinity", a+","+b, dir, mountpoint(t)).wrong(t, "--affinity", "entry 2", "may use, "+a, strconv.Quote(b))
+	m := mountBatchfs(t, dir, "--affinity", a, "--workers", "3", "--batch-size", "4")
+	m.readAll(t, 0, layout.NHWCForm)
+	m.expectMasks(t, "within one CPU", a, map[string]int{})
+	m.finish(t)
+}

@@ -1,0 +1,340 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A bufferDoc is an entry of memory.json.
+type bufferDoc struct {
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`
+	Real        int64  `json:"real_memory_size"`
+	MaxReal     int64  `json:"max_real_memory_size"`
+	Reserved    int64  `json:"reserved_memory_size"`
+	MaxReserved int64  `json:"max_reserved_memory_size"`
+	Locked      bool   `json:"locked"`
+}
+
+// buffers are the entries of memory.json, by name.
+func (m *mounted) buffers(t testing.TB) map[string]bufferDoc {
+	t.Helper()
+	var doc struct{ Buffers []bufferDoc }
+	m.document(t, ".batchfs/memory.json", &doc)
+	all := map[string]bufferDoc{}
+	for _, b := range doc.Buffers {
+		if _, twice := all[b.Name]; twice {
+			t.Errorf("memory.json has %s twice", b.Name)
+		}
+		all[b.Name] = b
+	}
+	return all
+}
+
+// held is stats.json's word about memory.
+type held struct {
+	Memory struct {
+		Batches   int64  `json:"batches"`
+		Cache     int64  `json:"cache"`
+		Scratch   int64  `json:"scratch"`
+		Locked    int64  `json:"locked"`
+		LockError string `json:"lock_error"`
+	} `json:"memory"`
+}
+
+func (m *mounted) held(t testing.TB) (h held) {
+	t.Helper()
+	m.document(t, ".batchfs/stats.json", &h)
+	return h
+}
+
+// vmLocked is how many bytes the kernel has locked for the daemon.
+func (m *mounted) vmLocked(t testing.TB) int64 {
+	t.Helper()
+	kib := statusField(t, fmt.Sprintf("/proc/%d/status", m.pid()), "VmLck")
+	n, err := strconv.ParseInt(strings.TrimSuffix(kib, " kB"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}
+
+// statusField is a line of /proc/PID/status; "" where there is no such process any more.
+func statusField(t testing.TB, path, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
+
+// readAll reads a form of all batches of an epoch of shard 0, and returns the size of
+// the largest.
+func (m *mounted) readAll(t testing.TB, epoch int, f layout.Form) (largest int64) {
+	t.Helper()
+	var doc struct{ Batches int }
+	m.document(t, fmt.Sprintf("shard-0/epoch-%d/epoch.json", epoch), &doc)
+	for batch := range doc.Batches {
+		largest = max(largest, int64(len(m.form(t, 0, epoch, batch, f))))
+	}
+	return largest
+}
+
+// TestMemoryDocument: memory.json has an entry for each buffer, whose figures make
+// sense, add up to what stats.json says, and are what was asked for.
+func TestMemoryDocument(t *testing.T) {
+	eachReadPath(t, func(t *testing.T, path string) {
+		m := mountBatchfs(t, smallAlbum(t).dir, "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3", "--read-path", path)
+		largest := m.readAll(t, 0, layout.NPY)
+		all := m.buffers(t)
+		for name, kind := range map[string]string{"batch": "pinned", "input": "host", "scratch": "host"} {
+			if b := all[name]; b.Kind != kind || b.MaxReal <= 0 {
+				t.Errorf("%s: %+v is no buffer of kind %s that was used", name, b, kind)
+			}
+		}
+		for name, b := range all {
+			if !strings.Contains("batch input scratch cache", name) || b.Real < 0 || b.Real > b.Reserved || b.MaxReal > b.MaxReserved || b.Reserved > b.MaxReserved {
+				t.Errorf("%s: %+v", name, b)
+			}
+		}
+		if b := all["batch"]; b.MaxReal != largest {
+			t.Errorf("the largest batch has %d bytes, %+v", largest, b)
+		}
+		var largestFile int64
+		for _, p := range smallAlbum(t).pictures {
+			largestFile = max(largestFile, int64(len(p.file)))
+		}
+		if b := all["input"]; b.MaxReal < largestFile || b.MaxReal > largestFile+64<<10 {
+			t.Errorf("the largest file has %d bytes, %+v", largestFile, b)
+		}
+		eventually(t, "memory.json and stats.json agree", func() bool {
+			all, s := m.buffers(t), m.held(t).Memory
+			return all["batch"].Reserved == s.Batches && all["input"].Reserved+all["scratch"].Reserved == s.Scratch && all["cache"].Reserved == s.Cache
+		})
+		m.expectLocked(t)
+	})
+}
+
+// expectLocked wants memory.json, stats.json and the kernel to agree about what is
+// page-locked.
+func (m *mounted) expectLocked(t testing.TB) {
+	t.Helper()
+	batch, s, kernel := m.buffers(t)["batch"], m.held(t).Memory, m.vmLocked(t)
+	if batch.Locked != (s.LockError == "") || kernel < s.Locked || batch.Locked && s.Locked != batch.Reserved {
+		t.Errorf("%+v, in stats.json %+v, the kernel has locked %d", batch, s, kernel)
+	}
+}
+
+// sized is a dataset of one file for each size in bytes, or a little more.
+func sized(t testing.TB, sizes ...int) string {
+	t.Helper()
+	dir := filepath.Join(scratch(t), "sized")
+	for i, n := range sizes {
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%03d.ppm", i)), plainImage(max(n/300, 1), 100, byte(i)))
+	}
+	return dir
+}
+
+const kib = 1 << 10
+
+// TestBufferVariables: the environment says how buffers grow and shrink, and is refused
+// by name where it makes no sense.
+func TestBufferVariables(t *testing.T) {
+	skipWithoutFUSE(t)
+	sizes := []int{70 * kib, 140 * kib}
+	for range 24 { // a buffer looks back over 16 samples before it shrinks
+		sizes = append(sizes, 300)
+	}
+	dir := sized(t, sizes...)
+	const shrink, grow, host, device = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
+	for _, test := range []struct {
+		variables  map[string]string
+		grown, end int64 // what the input buffer holds after the two large samples, and at the end
+	}{
+		{nil, 192 * kib, 64 * kib},
+		{map[string]string{grow: "4"}, 512 * kib, 64 * kib},
+		{map[string]string{host: "4"}, 512 * kib, 64 * kib},
+		{map[string]string{grow: "4", host: "1"}, 192 * kib, 64 * kib},
+		{map[string]string{device: "4"}, 192 * kib, 64 * kib},
+		{map[string]string{shrink: "0"}, 192 * kib, 192 * kib},
+		{map[string]string{shrink: "0", grow: "2.5"}, 320 * kib, 320 * kib},
+		{map[string]string{shrink: "0.3"}, 192 * kib, 192 * kib},
+		{map[string]string{shrink: "", grow: ""}, 192 * kib, 64 * kib},
+	} {
+		t.Run(fmt.Sprint(test.variables), func(t *testing.T) {
+			for name, value := range test.variables {
+				t.Setenv(name, value)
+			}
+			m := mountBatchfs(t, dir, "--batch-size", "1", "--prefetch-queue-depth", "0", "--workers", "1", "--cache-size", "0")
+			for batch := range sizes {
+				m.form(t, 0, 0, batch, layout.NHWCForm)
+				if batch != 1 && batch != len(sizes)-1 {
+					continue
+				}
+				want := test.grown
+				if batch > 1 {
+					want = test.end
+				}
+				if b := m.buffers(t)["input"]; b.Reserved != want {
+					t.Errorf("after %d samples: %+v, not %d", batch+1, b, want)
+				}
+			}
+		})
+	}
+	for _, test := range []struct{ name, value, rule string }{
+		{shrink, "1.5", "from 0 to 1"}, {shrink, "-1", "from 0 to 1"}, {grow, "0.5", "from 1 to 4"}, {host, "5", "from 1 to 4"}, {device, "NaN", "from 1 to 4"}, {grow, "much", "from 1 to 4"},
+	} {
+		t.Run(test.name+"="+test.value, func(t *testing.T) {
+			t.Setenv(test.name, test.value)
+			at := mountpoint(t)
+			execute(t, "mount", dir, at).wrong(t, test.name, test.rule, strconv.Quote(test.value))
+			unmounted(t, at)
+		})
+	}
+}
+
+// TestBytesPerSample: buffers are there from the start as large as they were asked to
+// be, and no smaller later.
+func TestBytesPerSample(t *testing.T) {
+	skipWithoutFUSE(t)
+	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
+	const workers, depth, batch = 3, 2, 4
+	for _, test := range []struct {
+		hint                  string
+		batch, input, scratch int64 // a sample, in KiB
+	}{
+		{"batch=300KiB,input=1MiB,scratch=2MiB", 300, 1024, 2048},
+		{"scratch=640K", 0, 0, 640},
+		{" input=65536 , batch=1.5MiB ", 1536, 64, 0},
+		{"512KiB", 512, 512, 512},
+	} {
+		t.Run(test.hint, func(t *testing.T) {
+			t.Parallel()
+			m := mountBatchfs(t, dir, "--batch-size", strconv.Itoa(batch), "--prefetch-queue-depth", strconv.Itoa(depth), "--workers", strconv.Itoa(workers),
+				"--bytes-per-sample", test.hint, "--flip", "1")
+			have := func() (b, i, s int64) {
+				all := m.buffers(t)
+				return all["batch"].Reserved, all["input"].Reserved, all["scratch"].Reserved
+			}
+			eventually(t, "buffers have their sizes", func() bool {
+				b, i, s := have()
+				return (test.batch == 0 || b == (depth+2)*batch*test.batch*kib) && i == workers*test.input*kib && s >= workers*test.scratch*kib
+			})
+			if all := m.buffers(t); all["input"].MaxReal != 0 || all["batch"].Real != 0 {
+				t.Errorf("nothing was asked for by now: %+v", all)
+			}
+			m.readAll(t, 0, layout.NHWCForm)
+			m.readAll(t, 1, layout.NHWCForm)
+			if b, i, s := have(); b < test.batch*batch*kib || i < workers*test.input*kib || s < workers*test.scratch*kib {
+				t.Errorf("after two epochs there are %d, %d and %d bytes", b, i, s)
+			}
+		})
+	}
+	for _, hint := range []string{"much", "0", "-1", "input=", "input=0", "batch=1,inputs=2", "batch=1,,input=2", "=5", "device=5"} {
+		at := mountpoint(t)
+		execute(t, "mount", "--bytes-per-sample="+hint, dir, at).wrong(t, "--bytes-per-sample", "a size in bytes", strconv.Quote(hint))
+		unmounted(t, at)
+	}
+}
+
+var hintInLog = regexp.MustCompile(`bytes-per-sample="?([^"\n]+)"?`)
+
+// TestHintForNextTime: what a mount says at its end can be given to the next; its buffers
+// for batches and files then never grow.
+func TestHintForNextTime(t *testing.T) {
+	skipWithoutFUSE(t)
+	flags := []string{"--batch-size", "4", "--resize", "stretch", "--size", "40x50", "--dtype", "float16", "--workers", "2"}
+	m := mountBatchfs(t, smallAlbum(t).dir, flags...)
+	m.readAll(t, 0, layout.SafeTensors)
+	before := m.buffers(t)
+	m.finish(t)
+	hint := hintInLog.FindStringSubmatch(m.logged())
+	if hint == nil {
+		t.Fatalf("no hint in the log:\n%s", m.logged())
+	}
+	for _, part := range []string{fmt.Sprintf("batch=%d", (before["batch"].MaxReal+3)/4), fmt.Sprintf("input=%d", before["input"].MaxReal), fmt.Sprintf("scratch=%d", before["scratch"].MaxReal)} {
+		if !strings.Contains(hint[1], part) {
+			t.Errorf("the hint %s is not %s", hint[1], part)
+		}
+	}
+	again := mountBatchfs(t, smallAlbum(t).dir, append(flags, "--bytes-per-sample", hint[1])...)
+	var start map[string]bufferDoc
+	eventually(t, "buffers have their sizes", func() bool {
+		start = again.buffers(t)
+		return start["input"].Reserved >= 2*before["input"].MaxReal && start["scratch"].Reserved >= 2*before["scratch"].MaxReal
+	})
+	again.readAll(t, 0, layout.SafeTensors)
+	for _, name := range []string{"batch", "input"} { // codecs hold scratch memory of their own besides
+		if b := again.buffers(t)[name]; b.MaxReserved != start[name].Reserved {
+			t.Errorf("%s: %+v at the start, and after an epoch %+v", name, start[name], b)
+		}
+	}
+}
+
+// TestLockingRefused: where the kernel does not lock memory, all works the same, and it
+// is said: once in the log, in memory.json, in stats.json, and by doctor.
+func TestLockingRefused(t *testing.T) {
+	a := smallAlbum(t)
+	l := look{mode: "not-larger", settings: settings{batch: 5, height: 60, width: 60}}
+	want := mountBatchfs(t, a.dir, l.flags()...)
+	user := ordinaryUser(t)
+	limitLocking(t, 64*kib)
+	m := mountAs(t, user, a.dir, l.flags()...)
+	var doc struct{ Batches int }
+	want.document(t, "shard-0/epoch-0/epoch.json", &doc)
+	var files, others []string
+	for batch := range doc.Batches {
+		files, others = append(files, m.path(0, 0, batch, layout.NPY)), append(others, want.path(0, 0, batch, layout.NPY))
+	}
+	sums := want.digests(t, others...)
+	for i, sum := range m.digests(t, files...) {
+		if sum != sums[i] {
+			t.Errorf("%s has other bytes", files[i])
+		}
+	}
+	if b, s := m.buffers(t)["batch"], m.held(t).Memory; b.Locked || b.Kind != "pinned" || !strings.Contains(s.LockError, "RLIMIT_MEMLOCK is 64 KiB") || s.Locked > 64*kib {
+		t.Errorf("%+v, %+v", b, s)
+	}
+	m.expectLocked(t)
+	const words = "batch memory is not page-locked"
+	if log := m.logged(); strings.Count(log, words) != 1 || !strings.Contains(log, "RLIMIT_MEMLOCK is 64 KiB") || !strings.Contains(log, "level=WARN") {
+		t.Errorf("the log does not say once that %s:\n%s", words, log)
+	}
+	if out, err := m.try(suite.binary, "doctor"); !strings.Contains(out, "memory locking") || !strings.Contains(out, "RLIMIT_MEMLOCK is 64 KiB") || !strings.Contains(out, "ulimit -l") {
+		t.Errorf("doctor does not speak of it (%v):\n%s", err, out)
+	}
+}
+
+// limitLocking lowers the limit for everything that starts during the test, whose
+// processes must not run beside others'.
+func limitLocking(t *testing.T, bytes uint64) {
+	t.Helper()
+	t.Setenv("UNUSED", "") // which tests that run beside others may not do
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: bytes, Max: old.Max}); err != nil {
+		t.Skipf("SKIPPED: RLIMIT_MEMLOCK cannot be lowered here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package profile
+
+import (
+	"math"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// hitTable says which share of its reads the mount's cache answers, for every mix of
+// the whole dataset.
+type hitTable struct {
+	limit    int64
+	samples  int64
+	read     float64 // share of the dataset that is read here in an epoch
+	inFlight int
+	already  float64   // share that is raw before
+	encoded  []int64   // sizes of files, of every sample or of some taken evenly
+	raw      []int64   // of their raw copies; the same where the file is raw already
+	known    []float64 // at multiples of 1/hitSteps; NaN: not computed yet
+}
+
+const (
+	hitSteps   = 50
+	hitSamples = 1 << 17 // sizes of so many samples say enough
+)
+
+// newHitTable looks at the sizes of the dataset's files. unknown is the size of those
+// that the index does not know.
+func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
+	e := &o.Engine
+	shards := localShards(e)
+	h := &hitTable{
+		limit: cacheLimit(ds, e), samples: int64(ds.Len()), read: float64(shards) / float64(max(e.Shards, 1)),
+		inFlight: inFlight(e, shards), known: make([]float64, hitSteps+1),
+	}
+	for i := range h.known {
+		h.known[i] = math.NaN()
+	}
+	n, already := min(ds.Len(), hitSamples), 0
+	for k := range n {
+		i := int(int64(k) * int64(ds.Len()) / int64(n))
+		size := int64(unknown)
+		if id := ds.Stat(i); id.Known() {
+			size = id.Size
+		}
+		raw := size
+		if isRaw(ds, i) {
+			already++
+		} else if height, width := ds.Size(i, e.IgnoreOrientation); height > 0 {
+			raw = o.Raw.FileBytes(height, width)
+		}
+		h.encoded, h.raw = append(h.encoded, size), append(h.raw, raw)
+	}
+	h.already = float64(already) / float64(n)
+	return h
+}
+
+// isRaw says that a sample is stored raw already.
+func isRaw(ds *dataset.Dataset, i int) bool {
+	format, known := decode.ParseFormat(ds.Format(i))
+	return known && format.Raw()
+}
+
+func localShards(e *engine.Options) int {
+	if e.LocalTo == 0 {
+		return max(e.Shards, 1)
+	}
+	return e.LocalTo - e.LocalFrom
+}
+
+// inFlight is how many samples the engine expects to have come before those have left
+// that they take the place of.
+func inFlight(e *engine.Options, shards int) int {
+	return int(math.Sqrt(float64(e.BatchSize) * float64(e.BatchWorkers*shards)))
+}
+
+// cacheLimit is the size of the mount's cache: what was asked for, or about what the
+// engine finds to be left.
+func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
+	switch {
+	case e.CachePolicy == cache.None || e.CacheSize == 0:
+		return 0
+	case e.CacheSize != engine.AutoCache:
+		return e.CacheSize
+	}
+	const process, worker = 28 << 20, 4 << 20
+	spec := layout.Spec{N: e.BatchSize, H: e.Height, W: e.Width, C: e.Color.Channels(), DType: e.DType, Order: e.Layout}
+	if spec.H == 0 {
+		report := ds.Report()
+		spec.H, spec.W = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
+	}
+	batches := int64((e.PrefetchDepth+2)*localShards(e)) * layout.Size(layout.NHWCForm, spec)
+	left := e.MemoryLimit - process - ds.MemoryBytes() - min(batches, e.MemoryLimit/2) - int64(e.Workers)*worker
+	plan, err := planOf(ds, e)
+	if err == nil {
+		left -= min(plan.KeepMemory(shard.KeepConfig{Ratio: 1, LocalFrom: e.LocalFrom, LocalTo: e.LocalTo}), e.MemoryLimit/4)
+	}
+	return max(0, left)
+}
+
+// planOf is the mount's order of the whole dataset.
+func planOf(ds *dataset.Dataset, e *engine.Options) (*shard.Plan, error) {
+	return shard.New(shard.Config{
+		Samples: int64(ds.Len()), Shards: e.Shards, BatchSize: e.BatchSize, Shuffle: e.Shuffle, Seed: e.Seed,
+		StickToShard: e.StickToShard, PadLastBatch: e.PadLastBatch, LastBatch: e.LastBatch,
+	})
+}
+
+// at is the share of hits, between two mixes that were computed on a straight line.
+func (h *hitTable) at(raw float64) float64 {
+	x := min(max(raw, 0), 1) * hitSteps
+	k := min(int(x), hitSteps-1)
+	part := x - float64(k)
+	if part < 1e-9 {
+		return h.node(k)
+	}
+	return (1-part)*h.node(k) + part*h.node(k+1)
+}
+
+func (h *hitTable) node(k int) float64 {
+	if h.limit <= 0 {
+		return 0
+	}
+	if math.IsNaN(h.known[k]) {
+		size := h.sizes(float64(k) / hitSteps)
+		h.known[k] = cache.Ratio(h.limit, h.samples, h.read, size, h.inFlight)
+	}
+	return h.known[k]
+}
+
+// sizes are those of a mix.
+func (h *hitTable) sizes(raw float64) func(id int64) int64 {
+	share := toConvert(raw, h.already)
+	n := int64(len(h.encoded))
+	return func(id int64) int64 {
+		k := id % n
+		// The fractional parts of multiples of the golden ratio fill 0 to 1 evenly.
+		if _, part := math.Modf(float64(k) * 0.6180339887498949); part < share {
+			return h.raw[k]
+		}
+		return h.encoded[k]
+	}
+}
+
+// toConvert is which share of the encoded samples has to become raw for a share of
+// raw in all, where already of them are.
+func toConvert(raw, already float64) float64 {
+	if already >= 1 {
+		return 0
+	}
+	return min(max((raw-already)/(1-already), 0), 1)
+}
+
+// limitFor is a cache's size in which a share of ratio of these samples fits.
+func limitFor(ratio float64, sizes []int64, inFlight int) int64 {
+	if ratio <= 0 {
+		return 0
+	}
+	size := func(id int64) int64 { return sizes[id] }
+	fits := func(limit int64) bool {
+		return cache.Ratio(limit, int64(len(sizes)), 1, size, inFlight) >= ratio-1e-9
+	}
+	low, high := int64(0), int64(1<<20)
+	for !fits(high) && high < 1<<50 {
+		low, high = high, 2*high
+	}
+	for high-low > 1024 {
+		if mid := (low + high) / 2; fits(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}

@@ -1,0 +1,101 @@
+package profile
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+)
+
+// mix is a dataset of the first of the images, a share of which is raw.
+type mix struct {
+	manifest string
+	raw      float64 // the share it came to
+	sizes    []int64 // of the files, in its order
+}
+
+// spread says which of the images are raw in a mix: as many between any two as
+// their share wants.
+func spread(images []picture, raw float64) []bool {
+	already := 0
+	for _, img := range images {
+		if img.already {
+			already++
+		}
+	}
+	share := toConvert(raw, float64(already)/float64(len(images)))
+	isRaw, seen := make([]bool, len(images)), 0
+	for k, img := range images {
+		if img.already {
+			isRaw[k] = true
+			continue
+		}
+		isRaw[k] = int(float64(seen+1)*share+0.5) > int(float64(seen)*share+0.5)
+		seen++
+	}
+	return isRaw
+}
+
+// makeMix writes the manifest of a mix of the first n images.
+func (p *profiler) makeMix(raw float64, n int) (*mix, error) {
+	images := p.images[:n]
+	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes))}
+	p.mixes++
+	f, err := os.OpenFile(m.manifest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	out := bufio.NewWriter(f)
+	lines, count := json.NewEncoder(out), 0
+	for k, raw := range spread(images, raw) {
+		path, size := images[k].path, images[k].size
+		if raw {
+			path, size = images[k].raw, images[k].rawSize
+			count++
+		}
+		m.sizes = append(m.sizes, size)
+		if err := lines.Encode(struct {
+			Path string `json:"path"`
+		}{path}); err != nil {
+			return nil, err
+		}
+	}
+	m.raw = float64(count) / float64(n)
+	return m, out.Flush()
+}
+
+// open opens a mix to be read as the mount reads, or without any limit. Headers are
+// never scanned under one.
+func (p *profiler) open(ctx context.Context, m *mix, storage dataset.Storage) (*dataset.Dataset, error) {
+	o := dataset.Options{
+		CacheDir: p.index, Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe, Logger: p.o.Logger,
+		Storage: dataset.Storage{Direct: storage.Direct},
+	}
+	ds, err := dataset.Open(ctx, m.manifest, o)
+	if err != nil || storage.MaxBandwidth == 0 {
+		return ds, err
+	}
+	// The index has everything now.
+	if err := ds.Close(); err != nil {
+		return nil, err
+	}
+	o.Storage = storage
+	return dataset.Open(ctx, m.manifest, o)
+}
+
+// mean is the average size of a mix's files.
+func (m *mix) mean() float64 { return mean(m.sizes) }
+
+func mean(sizes []int64) float64 {
+	sum := 0.0
+	for _, n := range sizes {
+		sum += float64(n)
+	}
+	return sum / float64(len(sizes))
+}

@@ -1,0 +1,203 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+)
+
+// PlotFormat is a format of pictures.
+type PlotFormat string
+
+// The formats that Plot writes.
+const (
+	SVG PlotFormat = "svg"
+	PNG PlotFormat = "png"
+)
+
+// ErrPlot: a file's name does not say which of the formats of Plot it shall have.
+var ErrPlot = errors.New("must end in .svg or .png")
+
+// PlotFormatOf is the format that a file's name asks for.
+func PlotFormatOf(path string) (PlotFormat, error) {
+	switch f := PlotFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))); f {
+	case SVG, PNG:
+		return f, nil
+	}
+	return "", ErrPlot
+}
+
+// canvas is what a picture is drawn on, in pixels from the upper left corner.
+type canvas interface {
+	line(points []spot, c color.RGBA, width float64, dashed bool)
+	disc(at spot, radius float64, c color.RGBA)
+	// text stands on at; anchor is which part of it does: 0 its start, 1/2 its middle, 1 its end.
+	text(at spot, anchor float64, c color.RGBA, words string)
+	encode(w io.Writer) error
+}
+
+type spot struct{ x, y float64 }
+
+// The picture's geometry, in pixels.
+const (
+	plotWidth  = 860
+	plotHeight = 500
+	plotLeft   = 80
+	plotRight  = 830
+	plotTop    = 90
+	plotBottom = 430
+)
+
+var (
+	ink         = color.RGBA{40, 40, 40, 255}
+	faint       = color.RGBA{222, 222, 222, 255}
+	loadingInk  = color.RGBA{31, 119, 180, 255}
+	decodingInk = color.RGBA{214, 100, 20, 255}
+	resultInk   = color.RGBA{44, 140, 44, 255}
+)
+
+// Plot draws loading, decoding and the throughput they allow over the mix: lines by the
+// model, dots where something was measured, and the answer.
+func (r *Result) Plot(w io.Writer, f PlotFormat) error {
+	var c canvas
+	switch f {
+	case SVG:
+		c = newSVG(plotWidth, plotHeight)
+	case PNG:
+		c = newRaster(plotWidth, plotHeight)
+	default:
+		return fmt.Errorf("%w, not %q", ErrPlot, f)
+	}
+	r.draw(c)
+	return c.encode(w)
+}
+
+// scale turns figures into places.
+type scale struct{ top float64 }
+
+func (s scale) at(raw float64, rate Rate) spot {
+	return spot{plotLeft + raw*(plotRight-plotLeft), plotBottom - float64(rate)/s.top*(plotBottom-plotTop)}
+}
+
+func (r *Result) draw(c canvas) {
+	s := scale{r.top()}
+	s.axes(c)
+	curves := []struct {
+		name string
+		ink  color.RGBA
+		rate func(Point) Rate
+	}{
+		{"loading", loadingInk, func(p Point) Rate { return p.Loading }},
+		{"decoding", decodingInk, func(p Point) Rate { return p.Decoding }},
+		{"the slower of both", resultInk, Point.Throughput},
+	}
+	for k, curve := range curves {
+		for _, part := range s.visible(r.Curve, curve.rate) {
+			c.line(part, curve.ink, 2.2, k == 2)
+		}
+		x := float64(plotLeft + 190*k)
+		c.line([]spot{{x, 51}, {x + 26, 51}}, curve.ink, 2.2, k == 2)
+		c.text(spot{x + 32, 55}, 0, ink, curve.name)
+	}
+	c.disc(spot{plotLeft + 590, 51}, 4.5, resultInk)
+	c.text(spot{plotLeft + 600, 55}, 0, ink, "a run of the engine")
+	for _, step := range r.Steps {
+		for _, curve := range curves[:2] {
+			if rate := curve.rate(step.Point); float64(rate) <= s.top {
+				c.disc(s.at(step.RawRatio, rate), 3.5, curve.ink)
+			}
+		}
+	}
+	for _, run := range r.Runs {
+		if float64(run.Throughput) <= s.top {
+			c.disc(s.at(run.RawRatio, run.Throughput), 4.5, resultInk)
+		}
+	}
+	x := s.at(r.RawRatio, 0).x
+	c.line([]spot{{x, plotTop}, {x, plotBottom}}, ink, 1, true)
+	c.text(spot{plotLeft, 28}, 0, ink, fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s",
+		100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified)))
+}
+
+// top is the highest rate that is shown: what matters lies well below it.
+func (r *Result) top() float64 {
+	most := 0.0
+	for _, p := range r.Curve {
+		if t := float64(p.Throughput()); !math.IsInf(t, 0) {
+			most = max(most, t)
+		}
+	}
+	for _, run := range r.Runs {
+		most = max(most, float64(run.Throughput))
+	}
+	if most <= 0 {
+		return 1
+	}
+	return 1.7 * most
+}
+
+func (s scale) axes(c canvas) {
+	for i := range tenths + 1 {
+		x := s.at(float64(i)/tenths, 0).x
+		c.line([]spot{{x, plotTop}, {x, plotBottom}}, faint, 1, false)
+		c.text(spot{x, plotBottom + 18}, 0.5, ink, fmt.Sprintf("%d:%d", tenths-i, i))
+	}
+	step := niceStep(s.top / 6)
+	for v := 0.0; v <= s.top; v += step {
+		y := s.at(0, Rate(v)).y
+		c.line([]spot{{plotLeft, y}, {plotRight, y}}, faint, 1, false)
+		c.text(spot{plotLeft - 8, y + 4}, 1, ink, fmt.Sprintf("%.6g", v))
+	}
+	c.line([]spot{{plotLeft, plotTop}, {plotLeft, plotBottom}, {plotRight, plotBottom}}, ink, 1, false)
+	c.text(spot{(plotLeft + plotRight) / 2, plotBottom + 44}, 0.5, ink, "encoded : raw images")
+	c.text(spot{plotLeft - 8, plotTop - 16}, 1, ink, "images/s")
+}
+
+// niceStep is 1, 2 or 5 times a power of ten, at least about v.
+func niceStep(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= v*0.999 {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// visible is a curve without what is above the picture, cut where it leaves it.
+func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]spot) {
+	var part []spot
+	for i, p := range points {
+		here := float64(rate(p))
+		if i > 0 {
+			before := float64(rate(points[i-1]))
+			if (before > s.top) != (here > s.top) {
+				part = append(part, s.at(s.leaves(points[i-1].RawRatio, before, p.RawRatio, here), Rate(s.top)))
+			}
+		}
+		if here <= s.top {
+			part = append(part, s.at(p.RawRatio, rate(p)))
+		} else if len(part) > 0 {
+			parts, part = append(parts, part), nil
+		}
+	}
+	if len(part) > 1 {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// leaves is where a straight line between two points crosses the top.
+func (s scale) leaves(x0, y0, x1, y1 float64) float64 {
+	switch {
+	case math.IsInf(y0, 0):
+		return x1
+	case math.IsInf(y1, 0):
+		return x0
+	}
+	return x0 + (x1-x0)*(s.top-y0)/(y1-y0)
+}

@@ -1,0 +1,91 @@
+package profile
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/basicfont"
+	"golang.org/x/image/math/fixed"
+)
+
+// raster is a canvas of pixels.
+type raster struct{ img *image.RGBA }
+
+func newRaster(width, height int) *raster {
+	r := &raster{image.NewRGBA(image.Rect(0, 0, width, height))}
+	draw.Draw(r.img, r.img.Rect, image.White, image.Point{}, draw.Src)
+	return r
+}
+
+const dash, gap = 7.0, 5.0
+
+func (r *raster) line(points []spot, c color.RGBA, width float64, dashed bool) {
+	done := 0.0 // length of the line so far
+	for i := 1; i < len(points); i++ {
+		a, b := points[i-1], points[i]
+		length := math.Hypot(b.x-a.x, b.y-a.y)
+		if length == 0 {
+			continue
+		}
+		along := func(t float64) spot { return spot{a.x + (b.x-a.x)*t/length, a.y + (b.y-a.y)*t/length} }
+		if !dashed {
+			r.stroke(a, b, width/2, c)
+			continue
+		}
+		for t := 0.0; t < length; {
+			phase := math.Mod(done+t, dash+gap)
+			if phase < dash {
+				end := min(length, t+dash-phase)
+				r.stroke(along(t), along(end), width/2, c)
+			}
+			t += max(1e-6, dash+gap-phase)
+		}
+		done += length
+	}
+}
+
+func (r *raster) disc(at spot, radius float64, c color.RGBA) { r.stroke(at, at, radius, c) }
+
+// stroke covers what is nearer than radius to the way from a to b, smoothly.
+func (r *raster) stroke(a, b spot, radius float64, c color.RGBA) {
+	left, right := int(min(a.x, b.x)-radius-1), int(max(a.x, b.x)+radius+1)
+	top, bottom := int(min(a.y, b.y)-radius-1), int(max(a.y, b.y)+radius+1)
+	for y := top; y <= bottom; y++ {
+		for x := left; x <= right; x++ {
+			cover := min(max(radius+0.5-distance(spot{float64(x) + 0.5, float64(y) + 0.5}, a, b), 0), 1)
+			if cover > 0 && image.Pt(x, y).In(r.img.Rect) {
+				r.blend(x, y, c, cover)
+			}
+		}
+	}
+}
+
+func (r *raster) blend(x, y int, c color.RGBA, cover float64) {
+	old := r.img.RGBAAt(x, y)
+	mixed := func(a, b uint8) uint8 { return uint8(float64(a)*(1-cover) + float64(b)*cover + 0.5) }
+	r.img.SetRGBA(x, y, color.RGBA{mixed(old.R, c.R), mixed(old.G, c.G), mixed(old.B, c.B), 255})
+}
+
+// distance is that of p to the nearest point between a and b.
+func distance(p, a, b spot) float64 {
+	dx, dy := b.x-a.x, b.y-a.y
+	t := 0.0
+	if square := dx*dx + dy*dy; square > 0 {
+		t = min(max(((p.x-a.x)*dx+(p.y-a.y)*dy)/square, 0), 1)
+	}
+	return math.Hypot(p.x-a.x-t*dx, p.y-a.y-t*dy)
+}
+
+func (r *raster) text(at spot, anchor float64, c color.RGBA, words string) {
+	d := font.Drawer{Dst: r.img, Src: image.NewUniform(c), Face: basicfont.Face7x13}
+	width := float64(d.MeasureString(words)) / 64
+	d.Dot = fixed.P(int(at.x-anchor*width), int(at.y))
+	d.DrawString(words)
+}
+
+func (r *raster) encode(w io.Writer) error { return png.Encode(w, r.img) }

@@ -1,0 +1,110 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+)
+
+// example is a result with every kind of point, infinite ones included.
+func example() *Result {
+	m := model{
+		load: line{0.001, 0.01}, decode: line{0.02, 0.0005},
+		hits: func(raw float64) float64 { return max(0, 1-2*raw) },
+	}
+	r := &Result{RawRatio: 0.6, EncodedRatio: 0.4, Verified: 150, Curve: m.curve(100)}
+	for _, x := range []float64{0, 0.5, 0.8} {
+		p := m.at(x)
+		r.Steps = append(r.Steps, Step{Point: p, Throughput: p.Throughput(), Limit: p.Limit()})
+		r.Runs = append(r.Runs, Trial{RawRatio: x, Throughput: p.Throughput() * 0.9})
+	}
+	return r
+}
+
+func TestPlotSVG(t *testing.T) {
+	var out bytes.Buffer
+	if err := example().Plot(&out, SVG); err != nil {
+		t.Fatal(err)
+	}
+	elements := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(out.Bytes())); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			elements[e.Name.Local]++
+		}
+	}
+	if elements["svg"] != 1 || elements["circle"] < 6 || elements["polyline"] < 3 || elements["text"] < 15 {
+		t.Errorf("elements %v", elements)
+	}
+	for _, want := range []string{"60 % raw, 40 % encoded, 150 images/s", "loading", "decoding", "10:0", "0:10"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
+		t.Error("a place that is none")
+	}
+}
+
+func TestPlotPNG(t *testing.T) {
+	var out bytes.Buffer
+	if err := example().Plot(&out, PNG); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[[3]uint32]int{}
+	for y := range plotHeight {
+		for x := range plotWidth {
+			r, g, b, _ := img.At(x, y).RGBA()
+			seen[[3]uint32{r >> 8, g >> 8, b >> 8}]++
+		}
+	}
+	for name, c := range map[string][3]uint32{"ink": {40, 40, 40}, "loading": {31, 119, 180}, "decoding": {214, 100, 20}, "result": {44, 140, 44}} {
+		if seen[c] < 50 {
+			t.Errorf("%d pixels of %s", seen[c], name)
+		}
+	}
+}
+
+func TestPlotOfNothing(t *testing.T) {
+	for _, f := range []PlotFormat{SVG, PNG} {
+		if err := new(Result).Plot(io.Discard, f); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if err := new(Result).Plot(io.Discard, "gif"); !errors.Is(err, ErrPlot) {
+		t.Errorf("gif: %v", err)
+	}
+	for path, want := range map[string]PlotFormat{"a.svg": SVG, "b/c.PNG": PNG} {
+		if f, err := PlotFormatOf(path); f != want || err != nil {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+	}
+	for _, path := range []string{"a.gif", "svg", ""} {
+		if _, err := PlotFormatOf(path); !errors.Is(err, ErrPlot) {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+func TestRateJSON(t *testing.T) {
+	got, err := json.Marshal([]Rate{1.5, rateOf(0), Rate(math.NaN())})
+	if string(got) != "[1.5,null,null]" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}

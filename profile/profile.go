@@ -1,0 +1,257 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// profiler is the work of one Run.
+type profiler struct {
+	ds     *dataset.Dataset
+	o      Options
+	work   workspace
+	index  string // directory of the mixes' indexes
+	images []picture
+	few    int // of images, as the engine decodes them in a few seconds
+	hits   *hitTable
+	mixes  int // manifests made
+	result Result
+
+	figures, expected int // measured, and so many there will be
+}
+
+// Run profiles the dataset, which is read without regard to Options.Storage: open it
+// without a limit of bandwidth. What it makes is gone when it returns.
+//
+// Errors: ErrOptions, ErrInside, ErrSpace, ErrNoSample, those of the engine about its
+// options, and ctx's own.
+func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, err error) {
+	if err := o.validate(); err != nil {
+		return Result{}, err
+	}
+	if _, err := planOf(ds, &o.Engine); err != nil {
+		return Result{}, err
+	}
+	work, remove, err := openWorkspace(o.Work, ds.Root())
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	p := &profiler{ds: ds, o: o.filled(), work: work, index: filepath.Join(work.dir, "index")}
+	if err := p.prepare(ctx); err != nil {
+		return Result{}, stopped(ctx, err)
+	}
+	if err := p.measure(ctx); err != nil {
+		return Result{}, stopped(ctx, err)
+	}
+	return p.result, nil
+}
+
+// stopped prefers ctx's error to what it caused.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// prepare makes the raw copies and learns what is known before anything is measured.
+func (p *profiler) prepare(ctx context.Context) error {
+	var rate float64
+	var err error
+	if p.images, rate, err = p.copySample(ctx); err != nil {
+		return err
+	}
+	var encoded, raw []int64
+	for _, img := range p.images {
+		encoded, raw = append(encoded, img.size), append(raw, img.rawSize)
+	}
+	p.few = p.enough(rate, 3*p.o.Least.Seconds())
+	p.hits = newHitTable(p.ds, p.o, mean(encoded))
+	r := &p.result
+	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Root(), p.work.dir, p.ds.Len(), len(p.images)
+	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
+	r.Encoded.Bytes, r.Raw.Bytes = mean(encoded), mean(raw)
+	r.Notes = []Note{}
+	if p.work.other {
+		p.note(OtherStorage)
+	}
+	if !p.o.Storage.Direct {
+		p.note(PageCache)
+	}
+	return nil
+}
+
+func (p *profiler) note(n Note) { p.result.Notes = append(p.result.Notes, n) }
+
+// enough is how many images take some seconds at a rate. Tens of them come to exactly
+// the shares that the search asks for.
+func (p *profiler) enough(rate, seconds float64) int {
+	least := max(leastImages, 2*p.o.Engine.BatchSize)
+	n := min(len(p.images), max(least, int(min(rate*seconds, math.MaxInt32))))
+	if n > tenths {
+		n -= n % tenths
+	}
+	return n
+}
+
+// rises says that loading gets faster with more raw images, which are the smaller.
+func (p *profiler) rises() bool {
+	fromStorage := func(raw, bytes float64) float64 { return (1 - p.hits.at(raw)) * bytes }
+	return fromStorage(1, p.result.Raw.Bytes) <= fromStorage(0, p.result.Encoded.Bytes)
+}
+
+// measure finds the answer.
+func (p *profiler) measure(ctx context.Context) error {
+	points := map[int]Point{}
+	mix := func(i int) (Point, error) {
+		if pt, ok := points[i]; ok {
+			return pt, nil
+		}
+		pt, err := p.point(ctx, float64(i)/tenths)
+		points[i] = pt
+		return pt, err
+	}
+	p.expected = 2*4 + 4
+	if p.o.Exhaustive {
+		p.expected = 2*(tenths+1) + tenths + 2
+		for i := range tenths + 1 {
+			if _, err := mix(i); err != nil {
+				return err
+			}
+		}
+	}
+	r := &p.result
+	best, err := search(tenths, p.rises(), mix, func(pt Point, from, to int) {
+		s := Step{pt, pt.Throughput(), pt.Limit(), float64(from) / tenths, float64(to) / tenths}
+		r.Steps = append(r.Steps, s)
+		p.o.Measured(s)
+	})
+	if err != nil {
+		return err
+	}
+	var all []Point
+	for i := range tenths + 1 {
+		if pt, ok := points[i]; ok {
+			all = append(all, pt)
+		}
+	}
+	m := modelOf(all, p.hits.at)
+	r.BestOf11 = max(float64(best)/tenths, r.AlreadyRaw)
+	r.Crossing = round(m.best(r.AlreadyRaw))
+	r.Encoded.Load, r.Encoded.Decode = m.load.encoded, m.decode.encoded
+	r.Raw.Load, r.Raw.Decode = m.load.raw, m.decode.raw
+	r.Curve = m.curve(10 * tenths)
+	if p.rises() {
+		p.note(RawSmaller)
+	}
+	return p.verify(ctx, m)
+}
+
+// round is to whole percents: finer than anything that could be measured.
+func round(raw float64) float64 { return math.Round(raw*100) / 100 }
+
+// point measures loading and decoding of one mix.
+func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
+	m, err := p.makeMix(raw, len(p.images))
+	if err != nil {
+		return Point{}, err
+	}
+	ds, err := p.open(ctx, m, p.o.Storage)
+	if err != nil {
+		return Point{}, err
+	}
+	raw = max(raw, p.result.AlreadyRaw)
+	bytes := (1-raw)*p.result.Encoded.Bytes + raw*p.result.Raw.Bytes
+	if p.result.AlreadyRaw > 0 {
+		bytes = m.mean()
+	}
+	load, err := measureLoad(ctx, ds, bytes, p.o.Engine.Workers, p.o.Least)
+	if err := errors.Join(err, ds.Close()); err != nil {
+		return Point{}, err
+	}
+	p.measured()
+	few, err := p.makeMix(raw, p.few)
+	if err != nil {
+		return Point{}, err
+	}
+	decode, err := p.measureDecode(ctx, few)
+	if err != nil {
+		return Point{}, err
+	}
+	p.measured()
+	hits := p.hits.at(raw)
+	return Point{
+		RawRatio: raw, HitRatio: hits, Storage: rateOf(load), Loading: rateOf((1 - hits) * load), Decoding: rateOf(decode),
+	}, nil
+}
+
+func (p *profiler) measured() {
+	p.figures++
+	p.o.Progress(Measuring, p.figures, max(p.expected, p.figures))
+}
+
+// verify runs the engine where the curves cross, at the search's best, and at the ends;
+// the fastest is the answer.
+func (p *profiler) verify(ctx context.Context, m model) error {
+	r := &p.result
+	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11}
+	if p.o.Exhaustive {
+		for i := range tenths + 1 {
+			ratios = append(ratios, max(float64(i)/tenths, r.AlreadyRaw))
+		}
+	}
+	for k, raw := range ratios {
+		if near := slices.IndexFunc(ratios[:k], func(other float64) bool { return math.Abs(other-raw) < nearby }); near >= 0 && !p.o.Exhaustive || slices.Contains(ratios[:k], raw) {
+			continue
+		}
+		// The first epoch has to come from storage as a whole.
+		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
+		run, err := p.run(ctx, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds())))
+		if err != nil {
+			return err
+		}
+		p.measured()
+		run.RawRatio = raw // what was asked for; few images come near it only
+		r.Runs = append(r.Runs, run)
+	}
+	p.decide(m)
+	return nil
+}
+
+const (
+	nearby    = 0.02 // mixes nearer than that are one
+	certainly = 1.03 // so much faster is no accident
+	expected  = 0.85 // of what the model says
+)
+
+// decide takes the crossing, unless another run was clearly faster.
+func (p *profiler) decide(m model) {
+	r := &p.result
+	answer := r.Runs[0]
+	if best := r.Fastest(); float64(best.Throughput) > certainly*float64(answer.Throughput) {
+		answer = best
+		p.note(OtherWins)
+	}
+	for _, run := range r.Runs {
+		if math.Abs(run.RawRatio-r.AlreadyRaw) < nearby {
+			r.EncodedOnly = run.Throughput
+		}
+	}
+	r.RawRatio, r.EncodedRatio = answer.RawRatio, round(1-answer.RawRatio)
+	r.Verified, r.Predicted = answer.Throughput, m.at(answer.RawRatio).Throughput()
+	if float64(r.Runs[0].Throughput) < expected*float64(m.at(r.Runs[0].RawRatio).Throughput()) {
+		p.note(Waiting)
+	}
+	slices.SortFunc(r.Runs, func(a, b Trial) int {
+		if a.RawRatio < b.RawRatio {
+			return -1
+		}
+		return 1
+	})
+}

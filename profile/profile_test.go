@@ -1,0 +1,305 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/gen"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// photos makes a dataset and opens it.
+func photos(t testing.TB, n int, format string) *dataset.Dataset {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "photos")
+	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: n, Kind: gen.Photo, Classes: 2, Format: format, Workers: 2}); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+// ramps makes a dataset of pictures that are small in every way and a hundred times
+// as large when they are raw.
+func ramps(t testing.TB, n int) *dataset.Dataset {
+	t.Helper()
+	dir := t.TempDir()
+	img := image.NewRGBA(image.Rect(0, 0, 128, 128))
+	for i := range img.Pix {
+		img.Pix[i] = byte(i / 512)
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, img); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), file.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return open(t, dir)
+}
+
+func open(t testing.TB, dir string) *dataset.Dataset {
+	t.Helper()
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return ds
+}
+
+func options(t testing.TB) Options {
+	return Options{
+		Engine: engine.Options{
+			Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill, Epochs: 1,
+			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20, MaxPixels: 1 << 28,
+			Layout: layout.NHWC, Color: decode.RGB,
+		},
+		Storage: dataset.Storage{Direct: true},
+		Work:    t.TempDir(), Least: 20 * time.Millisecond,
+	}
+}
+
+// empty fails if anything is left in a directory.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestSlowStorageWantsEncoded: where storage gives 40 raw images a second, and
+// thousands of encoded ones, however slow the processor is.
+func TestSlowStorageWantsEncoded(t *testing.T) {
+	ds, o := ramps(t, 20), options(t)
+	o.Storage.MaxBandwidth = 2 << 20
+	var steps []Step
+	o.Measured = func(s Step) { steps = append(steps, s) }
+	copied, figures := 0, 0
+	o.Progress = func(phase Phase, done, total int) {
+		if done > total || total < 1 {
+			t.Errorf("%d of %d", done, total)
+		}
+		if phase == Copying {
+			copied++
+		} else {
+			figures++
+		}
+	}
+	r, err := Run(t.Context(), ds, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.RawRatio > 0.3 || r.RawRatio+r.EncodedRatio != 1 || r.BestOf11 > 0.3 {
+		t.Errorf("raw ratio %v, of 11 %v", r.RawRatio, r.BestOf11)
+	}
+	if first := r.Steps[0]; first.RawRatio != 0.5 || first.Limit != Loading || first.To != 0.5 || first.From != 0 {
+		t.Errorf("first step %+v", first)
+	}
+	if len(steps) != len(r.Steps) || len(steps) < 3 || len(steps) > 4 || copied != 20 || figures < 2*len(steps)+2 {
+		t.Errorf("%d steps of %d, %d copies, %d figures", len(steps), len(r.Steps), copied, figures)
+	}
+	if r.Raw.Load < 2*r.Encoded.Load || r.Verified <= 0 || r.EncodedOnly < r.Verified*0.9 {
+		t.Errorf("%+v", r)
+	}
+	empty(t, o.Work)
+}
+
+// TestFastStorageWantsRaw: where storage is as fast as memory, decoding is what
+// limits, though raw images are the larger.
+func TestFastStorageWantsRaw(t *testing.T) {
+	ds, o := photos(t, 20, "png"), options(t)
+	o.Storage.Direct = false
+	r, err := Run(t.Context(), ds, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.RawRatio < 0.7 || r.Encoded.Decode < 2*r.Raw.Decode || r.Raw.Bytes <= r.Encoded.Bytes {
+		t.Errorf("raw ratio %v: %+v", r.RawRatio, r)
+	}
+	if first := r.Steps[0]; first.Limit != Decoding || first.From != 0.5 || first.To != 1 {
+		t.Errorf("first step %+v", first)
+	}
+	if !slices.Contains(r.Notes, PageCache) || slices.Contains(r.Notes, RawSmaller) {
+		t.Errorf("notes %v", r.Notes)
+	}
+	empty(t, o.Work)
+}
+
+// TestSmallRawNeedsNoSearch: raw images that were shrunk load faster and decode
+// faster, so that no storage is too slow for them.
+func TestSmallRawNeedsNoSearch(t *testing.T) {
+	ds, o := photos(t, 20, ""), options(t)
+	o.Storage.MaxBandwidth = 16 << 20
+	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.NotSmaller, 64, 64
+	o.Exhaustive = true
+	r, err := Run(t.Context(), ds, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.RawRatio < 0.9 || !slices.Contains(r.Notes, RawSmaller) || len(r.Runs) < tenths+1 {
+		t.Errorf("raw ratio %v, notes %v, %d runs", r.RawRatio, r.Notes, len(r.Runs))
+	}
+	empty(t, o.Work)
+}
+
+// TestCacheOfARun: with a cache for a part of the mix, what the engine hits is what
+// the table says of the whole dataset.
+func TestCacheOfARun(t *testing.T) {
+	ds, o := photos(t, 40, ""), options(t)
+	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 3<<20
+	p, done := prepared(t, ds, o)
+	defer done()
+	for _, raw := range []float64{0, 0.5} {
+		run, err := p.run(t.Context(), raw, 40)
+		want := p.hits.at(raw)
+		if err != nil || want < 0.05 || want > 0.95 || run.HitRatio < want-0.1 || run.HitRatio > want+0.1 {
+			t.Errorf("at %v: hits %v, want %v (%v)", raw, run.HitRatio, want, err)
+		}
+	}
+	if p.hits.at(0) <= p.hits.at(1) {
+		t.Errorf("hits %v encoded, %v raw", p.hits.at(0), p.hits.at(1))
+	}
+}
+
+// prepared is a profiler that has made its copies.
+func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) {
+	t.Helper()
+	work, remove, err := openWorkspace(o.Work, ds.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &profiler{ds: ds, o: o.filled(), work: work, index: filepath.Join(work.dir, "index")}
+	if err := p.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p, func() { _ = remove() }
+}
+
+// TestSpread: the share is exact in tens of images, samples that are raw before count, and any
+// part of a mix has the share of the whole, to within one.
+func TestSpread(t *testing.T) {
+	for already := range 11 {
+		images := make([]picture, 100)
+		for k := range images {
+			images[k].already = k%10 < already
+		}
+		for i := range tenths + 1 {
+			raw, count := spread(images, float64(i)/tenths), 0
+			for k, is := range raw {
+				if is {
+					count++
+				}
+				if images[k].already && !is {
+					t.Fatal("a raw image cannot be encoded")
+				}
+				if expect := float64(k+1) * float64(i) / tenths; already == 0 && (float64(count) < expect-1 || float64(count) > expect+1) {
+					t.Fatalf("%d of the first %d at %d:10", count, k+1, i)
+				}
+			}
+			if want := max(10*i, 10*already); count != want {
+				t.Errorf("%d raw, want %d", count, want)
+			}
+		}
+	}
+}
+
+// TestAlreadyRaw: no mix has fewer raw images than the dataset.
+func TestAlreadyRaw(t *testing.T) {
+	ds, o := photos(t, 20, "ppm"), options(t)
+	o.Exhaustive = false
+	r, err := Run(t.Context(), ds, o)
+	if err != nil || r.AlreadyRaw != 1 || r.RawRatio != 1 || r.EncodedRatio != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestInterrupted: at whatever point it is called off, nothing is left, also where
+// storage is so slow that one image would take hours.
+func TestInterrupted(t *testing.T) {
+	ds := ramps(t, 20)
+	for _, test := range []struct {
+		calls int // of Progress before it is called off; the first 20 are copies
+		rate  int64
+	}{{1, 0}, {7, 0}, {20, 1}, {21, 8 << 20}, {22, 8 << 20}, {24, 8 << 20}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o, calls := options(t), 0
+		o.Storage.MaxBandwidth = test.rate
+		o.Progress = func(Phase, int, int) {
+			if calls++; calls == test.calls {
+				cancel()
+			}
+		}
+		if _, err := Run(ctx, ds, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d calls: %v", test.calls, err)
+		}
+		cancel()
+		empty(t, o.Work)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	ds := photos(t, 4, "ppm")
+	for name, test := range map[string]struct {
+		change func(*Options)
+		is     error
+	}{
+		"images":  {func(o *Options) { o.Images = -1 }, ErrOptions},
+		"least":   {func(o *Options) { o.Least = -1 }, ErrOptions},
+		"workers": {func(o *Options) { o.Engine.Workers = 0 }, ErrOptions},
+		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, ErrOptions},
+		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root(), "class-0") }, os.ErrNotExist},
+		"root":    {func(o *Options) { o.Work = ds.Root() }, ErrInside},
+		"missing": {func(o *Options) { o.Work = "/nowhere/at/all" }, os.ErrNotExist},
+		"pixels":  {func(o *Options) { o.Engine.MaxPixels = 1 }, ErrNoSample},
+	} {
+		o := options(t)
+		test.change(&o)
+		if _, err := Run(t.Context(), ds, o); !errors.Is(err, test.is) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	o := options(t)
+	o.Engine.Shards = 5
+	var config *shard.ConfigError
+	if _, err := Run(t.Context(), ds, o); !errors.As(err, &config) {
+		t.Errorf("more shards than samples: %v", err)
+	}
+}
+
+// TestBadImagesArePassedOver: what cannot be read is no part of the sample.
+func TestBadImagesArePassedOver(t *testing.T) {
+	ds, o := photos(t, 6, "jpeg"), options(t)
+	for i := range 2 {
+		path := filepath.Join(ds.Root(), ds.Path(i))
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := os.ReadFile(path)
+		os.WriteFile(path, append(data[:len(data)/2], make([]byte, len(data)-len(data)/2)...), 0o644)
+		os.Chtimes(path, info.ModTime(), info.ModTime())
+	}
+	p, done := prepared(t, ds, o)
+	defer done()
+	if len(p.images) != 4 || p.result.Skipped != 2 {
+		t.Errorf("%d images, %d skipped", len(p.images), p.result.Skipped)
+	}
+}

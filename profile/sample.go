@@ -1,0 +1,217 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/convert"
+)
+
+// picture is a sample of the dataset that is measured with.
+type picture struct {
+	path    string // of the original, absolute
+	size    int64
+	raw     string // of the raw copy; the original's where that is raw
+	rawSize int64
+	already bool // raw before
+}
+
+// workspace is the directory that everything is made in.
+type workspace struct {
+	dir   string
+	other bool // on another device than the dataset
+}
+
+// openWorkspace makes it. remove takes it away, with all that is in it.
+func openWorkspace(parent, root string) (w workspace, remove func() error, err error) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	if parent, err = filepath.Abs(parent); err != nil {
+		return w, nil, err
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return w, nil, err
+	}
+	if rel, err := filepath.Rel(root, parent); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return w, nil, fmt.Errorf("%s %w", parent, ErrInside)
+	}
+	if w.dir, err = os.MkdirTemp(parent, "batchfs-profile-"); err != nil {
+		return w, nil, err
+	}
+	here, errHere := device(w.dir)
+	there, errThere := device(root)
+	w.other = errHere == nil && errThere == nil && here != there
+	return w, func() error { return os.RemoveAll(w.dir) }, nil
+}
+
+func device(path string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return uint64(st.Dev), err
+}
+
+// choose takes samples evenly from all of the dataset, as many as were asked for or as
+// take reasonable space, and brings them into an order of chance, so that any first few are
+// as good as all.
+func (p *profiler) choose() ([]int32, error) {
+	var usable []int32
+	for i := range p.ds.Len() {
+		h, w := p.ds.Size(i, p.o.Engine.IgnoreOrientation)
+		if h == 0 || int64(h)*int64(w) > p.o.Engine.MaxPixels || p.ds.Problem(i) != "" || !utf8.ValidString(p.ds.Path(i)) {
+			continue // a manifest could not name the last of these
+		}
+		usable = append(usable, int32(i))
+	}
+	if len(usable) == 0 {
+		return nil, ErrNoSample
+	}
+	n := p.o.Images
+	if n == 0 {
+		n = max(defaultImages, 4*p.o.Engine.BatchSize)
+	}
+	chosen := evenly(usable, n)
+	if p.o.Images == 0 {
+		mean := p.rawBytes(chosen) / int64(len(chosen))
+		chosen = evenly(usable, min(len(chosen), max(leastImages, int(defaultRawBytes/max(mean, 1)))))
+	}
+	r := rand.New(rand.NewPCG(p.o.Engine.Seed, 11))
+	r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	return chosen, nil
+}
+
+func evenly(from []int32, n int) []int32 {
+	n = min(n, len(from))
+	some := make([]int32, n)
+	for k := range some {
+		some[k] = from[int64(k)*int64(len(from))/int64(n)]
+	}
+	return some
+}
+
+func (p *profiler) rawBytes(samples []int32) (bytes int64) {
+	for _, i := range samples {
+		if !isRaw(p.ds, int(i)) {
+			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.IgnoreOrientation))
+		}
+	}
+	return bytes
+}
+
+// copySample makes the raw copies. It returns the images that can be read, and how many of
+// them a second were made.
+func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
+	chosen, err := p.choose()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := hasSpace(p.work.dir, p.rawBytes(chosen)); err != nil {
+		return nil, 0, err
+	}
+	started := time.Now()
+	images := make([]picture, len(chosen))
+	var next atomic.Int64
+	var done int
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	for range min(p.o.Engine.Workers, len(chosen)) {
+		g.Go(func() error {
+			maker := convert.NewMaker(p.ds, p.o.Raw)
+			defer maker.Close()
+			for k := next.Add(1) - 1; k < int64(len(chosen)); k = next.Add(1) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if images[k], err = p.copyImage(ctx, maker, int(chosen[k]), int(k)); err != nil {
+					return err
+				}
+				mu.Lock()
+				done++
+				p.o.Progress(Copying, done, len(chosen))
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, 0, err
+	}
+	took := time.Since(started).Seconds()
+	readable := images[:0]
+	for _, img := range images {
+		if img.path != "" {
+			readable = append(readable, img)
+		}
+	}
+	if len(readable) == 0 {
+		return nil, 0, ErrNoSample
+	}
+	p.result.Skipped = len(chosen) - len(readable)
+	return readable, float64(len(readable)) / took, nil
+}
+
+// copyImage makes the raw copy of sample i; of one that cannot be read, nothing.
+func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
+	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: isRaw(p.ds, i)}
+	info, err := os.Stat(img.path)
+	if err != nil {
+		return picture{}, nil
+	}
+	img.size = info.Size()
+	content, ext, err := maker.Make(ctx, i) // also where no copy is needed: is it readable?
+	if err != nil {
+		return picture{}, nil
+	}
+	if img.already {
+		img.raw, img.rawSize = img.path, img.size
+		return img, nil
+	}
+	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+ext), int64(len(content))
+	return img, writeThrough(img.raw, content)
+}
+
+// writeThrough writes a file to the disk: no measurement shall wait for that later.
+func writeThrough(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = unix.Fdatasync(int(f.Fd()))
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return fmt.Errorf("%w: %w", ErrSpace, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// hasSpace leaves a tenth of what is free to others.
+func hasSpace(dir string, need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	free := int64(st.Bavail) * int64(st.Frsize)
+	if st.Blocks > 0 && need > free-free/10 {
+		return fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, dir, need, free)
+	}
+	return nil
+}
