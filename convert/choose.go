@@ -84,8 +84,8 @@ func target(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
 
-// choose returns the samples to convert so that a share of ratio is raw, ascending. Samples
-// in spoilt are passed over, as if they could not be read.
+// choose returns the samples to convert so that a share of ratio is raw, ascending.
+// Samples in spoilt are passed over, as if they could not be read.
 func (c *chooser) choose(ratio float64, spoilt map[int32]bool) []int32 {
 	var chosen []int32
 	raw, want := c.raw, target(ratio, c.samples)

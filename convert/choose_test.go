@@ -58,9 +58,9 @@ func randomPopulation(r *rand.Rand) *population {
 	return p
 }
 
-// TestChoiceIsEven: for every share, the whole has floor(R·n + 1/2) raw samples and each
-// class floor or ceil of R times its size; a larger share's choice contains a smaller
-// one's.
+// TestChoiceIsEven: for every share, the whole has floor(R·n + 1/2) raw samples and
+// each class floor or ceil of R times its size; a larger share's choice contains a
+// smaller one's.
 func TestChoiceIsEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
@@ -92,8 +92,8 @@ func TestChoiceIsEven(t *testing.T) {
 	}
 }
 
-// TestChoiceByPath: which samples are chosen depends on seed and path, not on the
-// order in which they are listed, and every one is chosen as often as any other.
+// TestChoiceByPath: which samples are chosen depends on seed and path, not on the order
+// in which they are listed, and every one is chosen as often as any other.
 func TestChoiceByPath(t *testing.T) {
 	const n, seeds = 40, 1000
 	p := &population{}
@@ -123,8 +123,8 @@ func TestChoiceByPath(t *testing.T) {
 	}
 }
 
-// TestChoiceCountsRaw: what is raw already counts, and where a class has more than
-// its share of it, the others get less, as evenly as can be.
+// TestChoiceCountsRaw: what is raw already counts, and where a class has more than its
+// share of it, the others get less, as evenly as can be.
 func TestChoiceCountsRaw(t *testing.T) {
 	p := &population{}
 	p.add(0, 10, encoded)
@@ -184,6 +184,20 @@ func TestChoicePassesOver(t *testing.T) {
 		if want := max(already, min(int(target(ratio, int64(len(p.kinds)))), good)); raw != want {
 			t.Fatalf("%d raw, want %d", raw, want)
 		}
+	}
+}
+
+// TestChoicePinned: an unfinished run is continued by later versions, and a larger
+// share is added to by them. Do not change this without changing the marker's version.
+func TestChoicePinned(t *testing.T) {
+	p := &population{}
+	for class := range 3 {
+		p.add(class, 4, encoded)
+	}
+	p.add(3, 5, encoded)
+	want := []int32{0, 2, 4, 6, 8, 10, 12, 13, 15}
+	if got := p.chooser(7).choose(0.5, nil); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 )
 
 // Write makes the dataset out, a directory that must be missing or empty, of ds. It
-// appears whole or not at all: until then it grows in out.partial, which stays after
-// an error or when ctx is done, so that a call with the same options continues. ds
-// stays the caller's, opened with Rescan, so that it knows its files as they are.
+// appears whole or not at all: until then it grows in out.partial, which stays after an
+// error or when ctx is done, so that a call with the same options continues. ds stays
+// the caller's, opened with Rescan, so that it knows its files as they are.
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err
@@ -42,7 +42,7 @@ func (c *conversion) write(ctx context.Context, out string) error {
 		return c.alreadyFinished(ctx, finished)
 	}
 	if c.stage, err = openStage(p); err != nil {
-		return err
+		return spaceError(err)
 	}
 	defer c.stage.close()
 	if err := c.prepare(ctx); err != nil {
@@ -81,8 +81,8 @@ func (c *conversion) prepare(ctx context.Context) error {
 	return nil
 }
 
-// agree finds the share of raw samples and makes sure that earlier, what a run began before,
-// if there was one, is what this one would do.
+// agree finds the share of raw samples and makes sure that earlier, what a run began
+// before, if there was one, is what this one would do.
 func (c *conversion) agree(ctx context.Context, earlier *mark, path string) (*mark, error) {
 	ratio := c.o.Ratio
 	switch {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestPixelsSurvive: every sample keeps its number, its label and each of its pixels,
-// whatever it was: turned, with a palette, 16 bits, alpha, gray, CMYK; and as many are raw
-// as shall be.
+// whatever it was: turned, with a palette, 16 bits, alpha, gray, CMYK; and as many are
+// raw as shall be.
 func TestPixelsSurvive(t *testing.T) {
 	for _, format := range []Format{BMP, PPM} {
 		for _, ratio := range []float64{0.5, 1} {
@@ -100,7 +100,8 @@ func checkRaw(t *testing.T, path string, file []byte, want image) {
 	}
 }
 
-// onlySamples makes sure that nothing lies in the result but its samples, the marker and a manifest.
+// onlySamples makes sure that nothing lies in the result but its samples, the marker
+// and a manifest.
 func onlySamples(t *testing.T, out string, ds *dataset.Dataset, manifest string) {
 	t.Helper()
 	files := map[string]bool{markerName: true, manifest: true}

@@ -9,13 +9,13 @@ import (
 
 // Errors of Write, to be told apart with errors.Is.
 var (
-	// ErrNotEmpty: what shall be written exists and holds something, and is not
-	// what this run would make.
+	// ErrNotEmpty: what shall be written exists and holds something, and is not what
+	// this run would make.
 	ErrNotEmpty = errors.New("directory is not empty")
 	// ErrInside: the result would lie inside the dataset, and become part of it.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrMountpoint: a file system is mounted where the result shall be, which cannot appear there
-	// by a rename.
+	// ErrMountpoint: a file system is mounted where the result shall be, which cannot
+	// appear there by a rename.
 	ErrMountpoint = errors.New("is a mountpoint")
 	// ErrBusy: another process is writing the same result.
 	ErrBusy = errors.New("another batchfs convert is writing it")
@@ -37,4 +37,22 @@ func spaceError(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrSpace, err)
+}
+
+// unreadableError is about a sample that has no pixels, or not the ones that the index
+// says it has: it is the file's fault, and no reason to end.
+type unreadableError struct{ err error }
+
+func (e *unreadableError) Error() string { return e.err.Error() }
+func (e *unreadableError) Unwrap() error { return e.err }
+
+// sourceError is an error of the kernel's about a file of the dataset: the file's fault,
+// unless the system lacks what it takes to open any.
+func sourceError(err error) error {
+	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, lack) {
+			return err
+		}
+	}
+	return &unreadableError{err}
 }

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -58,8 +59,8 @@ func (f *files) fail(op, name string, err error) error {
 	return spaceError(&fs.PathError{Op: op, Path: f.stage.at(name), Err: err})
 }
 
-// makeDir makes a directory of the result, and those above it, with the permissions of the
-// source's where that has one of this name.
+// makeDir makes a directory of the result, and those above it, with the permissions of
+// the source's where that has one of this name.
 func (f *files) makeDir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +114,7 @@ func identityOf(st *unix.Stat_t) dataset.Identity {
 func (f *files) write(worker int, name, source string, content []byte, modTime int64) error {
 	var st unix.Stat_t
 	if err := ignoringEINTR(func() error { return unix.Fstatat(f.from(), source, &st, 0) }); err != nil {
-		return &fs.PathError{Op: "stat", Path: source, Err: err}
+		return fmt.Errorf("%w: %w", ErrSource, &fs.PathError{Op: "stat", Path: f.absolute(source), Err: err})
 	}
 	return f.create(worker, name, st.Mode&0o777, modTime, func(out *os.File) error {
 		for len(content) > 0 { // in parts, for the sake of tests
@@ -151,7 +152,8 @@ func (f *files) create(worker int, name string, mode uint32, modTime int64, fill
 		return err
 	}
 	f.step()
-	// By name and after closing: some network file systems write, and set the time, then.
+	// By name and after closing: some network file systems write, and set the time,
+	// then.
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(modTime)}
 	if err := unix.UtimesNanoAt(f.temp(), temp, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return f.fail("set time of", name, err)

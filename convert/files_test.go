@@ -116,8 +116,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestLinks: links to files and directories are followed; the result has none that it does not
-// need.
+// TestLinks: links to files and directories are followed; the result has none that it
+// does not need.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "store/1"), pngOf(t, 3, 3, false))
@@ -198,8 +198,8 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestSourceChanges: a file that is replaced or removed while it is converted ends the run, whether it
-// was to be kept or made raw.
+// TestSourceChanges: a file that is replaced or removed while it is converted ends the
+// run, whether it was to be kept or made raw.
 func TestSourceChanges(t *testing.T) {
 	for _, ratio := range []float64{0, 1} {
 		for name, change := range map[string]func(path string) error{
@@ -265,7 +265,8 @@ func TestOptions(t *testing.T) {
 
 func nan() (f float64) { return f / f }
 
-// TestProgress: it grows to the number of samples, and no further, also where samples take others' places.
+// TestProgress: it grows to the number of samples, and no further, also where samples
+// take others' places.
 func TestProgress(t *testing.T) {
 	var last int64
 	o := Options{Ratio: 0.6, Seed: 1, Progress: func(done, total int64) {

@@ -45,8 +45,8 @@ func openDataset(path string) (*dataset.Dataset, error) {
 	return dataset.Open(context.Background(), path, dataset.Options{Prober: probe, Rescan: true, AllowOutside: true})
 }
 
-// mixed is a dataset of every kind of file in five classes, in a directory of its own: a
-// copy of one that all tests share.
+// mixed is a dataset of every kind of file in five classes, in a directory of its own:
+// a copy of one that all tests share.
 func mixed(t testing.TB) string {
 	t.Helper()
 	from, err := makeMixed()
@@ -108,8 +108,8 @@ func readSample(t testing.TB, ds *dataset.Dataset, i int) (data []byte, decoded 
 	return data, decodeFile(t, data)
 }
 
-// contents describes all that is in a directory: types, permissions, contents, and
-// the modification times of files.
+// contents describes all that is in a directory: types, permissions, contents, and the
+// modification times of files.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -161,9 +161,9 @@ func rawCount(ds *dataset.Dataset) (all int, byLabel map[int]int) {
 	return all, byLabel
 }
 
-// small is a dataset of little files of all that matters for how files are placed: two classes
-// and an empty one, a nested directory, names that collide, gray, raw, broken and unreadable
-// files.
+// small is a dataset of little files of all that matters for how files are placed: two
+// classes and an empty one, a nested directory, names that collide, gray, raw, broken
+// and unreadable files.
 func small(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "small")

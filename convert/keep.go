@@ -18,8 +18,8 @@ const (
 	symlinked
 )
 
-// link makes name another name of the source's file. false: the file system does not want that,
-// or the file is not there.
+// link makes name another name of the source's file. false: the file system does not
+// want that, or the file is not there.
 func (f *files) link(name, source string) (bool, error) {
 	err := ignoringEINTR(func() error {
 		return unix.Linkat(f.from(), source, f.to(), name, unix.AT_SYMLINK_FOLLOW)
@@ -31,7 +31,8 @@ func (f *files) link(name, source string) (bool, error) {
 	case unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO:
 		return false, f.fail("link", name, err)
 	}
-	// EXDEV, EPERM, EMLINK and others: a copy does, or says what is wrong in its own words.
+	// EXDEV, EPERM, EMLINK and others: a copy does, or says what is wrong in its own
+	// words.
 	return false, nil
 }
 
@@ -44,24 +45,18 @@ func (f *files) symlink(name, source string) error {
 	return f.fail("symlink", name, err)
 }
 
-// sourceError is an error about the file that is copied, not about the copy.
-type sourceError struct{ err error }
-
-func (e *sourceError) Error() string { return e.err.Error() }
-func (e *sourceError) Unwrap() error { return e.err }
-
-// copy makes name a file of its own with the source's content. same says whether the file is
-// the one that it should be.
+// copy makes name a file of its own with the source's content. same says whether the
+// file is the one that it should be.
 func (f *files) copy(worker int, name, source string, same func(*unix.Stat_t) error) (how kept, err error) {
 	fd, err := openAt(f.from(), source, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return 0, &sourceError{err}
+		return 0, sourceError(err)
 	}
 	in := os.NewFile(uintptr(fd), f.absolute(source))
 	defer in.Close()
 	st, err := statRegular(fd)
 	if err != nil {
-		return 0, &sourceError{err}
+		return 0, sourceError(err)
 	}
 	if err := same(st); err != nil {
 		return 0, err
@@ -72,7 +67,7 @@ func (f *files) copy(worker int, name, source string, same func(*unix.Stat_t) er
 		}
 		after, err := statRegular(fd)
 		if err != nil {
-			return &sourceError{err}
+			return sourceError(err)
 		}
 		return same(after)
 	})
@@ -90,8 +85,8 @@ func statRegular(fd int) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// transfer copies size bytes: by sharing blocks, in the kernel, or by hand, where it is also
-// known which of the two files is at fault.
+// transfer copies size bytes: by sharing blocks, in the kernel, or by hand, where it is
+// also known which of the two files is at fault.
 func transfer(out, in *os.File, size int64) (kept, error) {
 	if err := unix.IoctlFileClone(int(out.Fd()), int(in.Fd())); err == nil {
 		return cloned, nil
@@ -121,7 +116,7 @@ func copyRest(out, in *os.File, done, size int64) error {
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return &sourceError{err}
+			return sourceError(err)
 		}
 		if _, err := out.WriteAt(buf[:n], done); err != nil {
 			return err

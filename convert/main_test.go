@@ -14,7 +14,8 @@ import (
 // scratch is where tests share what they make.
 var scratch string
 
-// TestMain makes the test binary stand for a process that converts, and dies at a given step.
+// TestMain makes the test binary stand for a process that converts, and dies at a given
+// step.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childArgument {
 		if err := child(os.Args[2:]); err != nil {

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/resample"
 )
 
-// Maker makes raw files of samples, one at a time, in memory that it reuses: one
-// for each worker.
+// Maker makes raw files of samples, one at a time, in memory that it reuses: one for
+// each worker.
 type Maker struct {
 	ds        *dataset.Dataset
 	format    Format
@@ -24,8 +22,8 @@ type Maker struct {
 	encoded, source, scratch, file []byte
 }
 
-// NewMaker returns a Maker. The options that matter are those of format, pixels and size; they
-// are right.
+// NewMaker returns a Maker. The options that matter are those of format, pixels and
+// size; they are right.
 func NewMaker(ds *dataset.Dataset, o Options) *Maker {
 	o = o.filled()
 	return &Maker{
@@ -37,12 +35,9 @@ func NewMaker(ds *dataset.Dataset, o Options) *Maker {
 // Close frees what the Maker holds.
 func (m *Maker) Close() { m.decoder.Close() }
 
-// errUnreadable marks a sample that has no pixels, or not the ones that the index says it has.
-var errUnreadable = errors.New("cannot be read")
-
 // Make reads sample i and returns its raw file, which is m's until the next call, and
-// the extension for its name: .bmp, .ppm or .pgm. Where a dataset's bandwidth is limited, reading
-// ends when ctx does.
+// the extension for its name: .bmp, .ppm or .pgm. Where a dataset's bandwidth is
+// limited, reading ends when ctx does.
 func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err error) {
 	data, _, err := m.ds.Load(i, m.encoded, newInput, ctx.Done())
 	if errors.Is(err, dataset.ErrStopped) {
@@ -108,8 +103,8 @@ func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.T
 	return resample.Resize(r, source, t.Moved(y, x), m.scratch)
 }
 
-// newInput makes memory to read into: not so little that Go would pack it in with
-// other things, so that it is aligned for direct reads.
+// newInput makes memory to read into: not so little that Go would pack it in with other
+// things, so that it is aligned for direct reads.
 func newInput(n int) []byte { return make([]byte, max(n, 64<<10)) }
 
 // room is n bytes, of memory that is there already if it is enough.
@@ -142,10 +137,10 @@ func readError(err error) error {
 	switch {
 	case errors.Is(err, dataset.ErrChanged), errors.Is(err, dataset.ErrMissing), errors.Is(err, dataset.ErrNotFile):
 		return fmt.Errorf("%w: %w", ErrSource, err)
-	case !errors.As(err, &file), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+	case !errors.As(err, &file):
 		return err
 	}
-	return fmt.Errorf("%w: %w", errUnreadable, file.Err)
+	return sourceError(err)
 }
 
 // decodeError tells an image that is at fault from a machine that is.
@@ -155,7 +150,7 @@ func decodeError(path string, err error) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return fmt.Errorf("%w: %w", errUnreadable, err)
+	return &unreadableError{err}
 }
 
 // FileBytes is the size of the raw file that a sample of upright h x w pixels becomes;

@@ -14,8 +14,8 @@ import (
 )
 
 // rows are what a manifest says: of each sample the path and the label, "" for none.
-// Labels are names where the dataset has classes, else numbers. It says no sizes: reading them
-// once more is quick, and they are then the files' own.
+// Labels are names where the dataset has classes, else numbers. It says no sizes:
+// reading them once more is quick, and they are then the files' own.
 type rows struct {
 	n     int
 	path  func(i int) string
@@ -40,8 +40,8 @@ func (c *conversion) rows() rows {
 	}
 }
 
-// writeManifest writes the result's manifest, in the source's format, which can hold what
-// the source's could.
+// writeManifest writes the result's manifest, in the source's format, which can hold
+// what the source's could.
 func (c *conversion) writeManifest() error {
 	name := c.tree.manifest
 	write := map[string]func(io.Writer, rows) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]

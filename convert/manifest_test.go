@@ -35,8 +35,9 @@ func sameLabels(t *testing.T, was, is *dataset.Dataset) {
 	}
 }
 
-// TestManifests: whatever a manifest's format and labels, the result's manifest has the same samples
-// with the same labels in the same order, and lies with its files in one directory.
+// TestManifests: whatever a manifest's format and labels, the result's manifest has the
+// same samples with the same labels in the same order, and lies with its files in one
+// directory.
 func TestManifests(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{
@@ -109,8 +110,8 @@ func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
 	return b.Bytes()
 }
 
-// TestManifestNames: a manifest's own name gives way to a sample's; reserved names are refused; a
-// file that is gone keeps its row.
+// TestManifestNames: a manifest's own name gives way to a sample's; reserved names are
+// refused; a file that is gone keeps its row.
 func TestManifestNames(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "list.csv.d/x.png"), pngOf(t, 2, 2, false))

@@ -12,12 +12,12 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// markerName is the file that says what a tree is made of, from its first moment on. Readers of
-// datasets pass over it for its dot.
+// markerName is the file that says what a tree is made of, from its first moment on.
+// Readers of datasets pass over it for its dot.
 const markerName = ".batchfs-convert.json"
 
-// mark is the marker's content. It holds nothing that differs between runs that make the
-// same tree.
+// mark is the marker's content. It holds nothing that differs between runs that make
+// the same tree.
 type mark struct {
 	Version     int      `json:"version"`
 	Source      string   `json:"source"`      // to be read by people
@@ -77,7 +77,8 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// continues says why a run whose marker is m cannot go on with, or is not, what an earlier one began.
+// continues says why a run whose marker is m cannot go on with, or is not, what an
+// earlier one began.
 func (m *mark) continues(earlier *mark, path string) error {
 	if was, is := earlier.Settings, m.Settings; was != is {
 		return fmt.Errorf("%s %w: %s", path, ErrSettings, was.difference(is))

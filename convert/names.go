@@ -11,8 +11,8 @@ import (
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// imageExtensions are what a raw copy's name goes without. Other endings are part of a name: a
-// manifest may call an image frame.0001.
+// imageExtensions are what a raw copy's name goes without. Other endings are part of a
+// name: a manifest may call an image frame.0001.
 var imageExtensions = map[string]bool{
 	".jpg": true, ".jpeg": true, ".png": true, ".ppm": true, ".pgm": true, ".bmp": true, ".webp": true,
 }
@@ -49,22 +49,22 @@ func cut(name string, n int) string {
 // naming finds raw names for the files of one directory.
 type naming struct {
 	exts  []string
-	taken map[string]struct{} // in lower case, since not every file system tells capitals apart
+	taken map[string]struct{} // in lower case: not every file system tells capitals apart
 	last  string              // the largest name so far, in order
 	moved int                 // names for which no copy's fits between their neighbours'
+
+	raw, lower []string // the candidates that are looked at
 }
 
 func newNaming(exts, names, others []string) *naming {
 	n := &naming{exts: exts, taken: make(map[string]struct{}, 2*len(names))}
 	for _, list := range [][]string{names, others} {
 		for _, name := range list {
-			n.take(name)
+			n.taken[strings.ToLower(name)] = struct{}{}
 		}
 	}
 	return n
 }
-
-func (n *naming) take(name string) { n.taken[strings.ToLower(name)] = struct{}{} }
 
 // pass goes on behind a name that stays.
 func (n *naming) pass(name string) { n.last = max(n.last, name) }
@@ -75,35 +75,39 @@ const orderly = 3
 // choose finds the variant for a name; following is the next one, "" behind the last.
 func (n *naming) choose(name, following string) (uint16, error) {
 	for v := range uint16(orderly) {
-		if n.free(name, v) && n.inOrder(name, following, v) {
-			n.settle(name, v)
+		if n.consider(name, v) && n.inOrder(following) {
+			n.settle(name)
 			return v, nil
 		}
 	}
 	n.moved++
 	for v := range uint16(math.MaxUint16) {
-		if n.free(name, v) {
-			n.settle(name, v)
+		if n.consider(name, v) {
+			n.settle(name)
 			return v, nil
 		}
 	}
 	return 0, fmt.Errorf("%s: no name is left for a raw copy", name)
 }
 
-func (n *naming) free(name string, v uint16) bool {
+// consider makes a variant's names the candidates and says whether they are free.
+func (n *naming) consider(name string, v uint16) bool {
+	n.raw, n.lower = n.raw[:0], n.lower[:0]
 	for _, ext := range n.exts {
-		if _, taken := n.taken[strings.ToLower(rawName(name, v, ext))]; taken {
+		raw := rawName(name, v, ext)
+		lower := strings.ToLower(raw)
+		if _, taken := n.taken[lower]; taken {
 			return false
 		}
+		n.raw, n.lower = append(n.raw, raw), append(n.lower, lower)
 	}
 	return true
 }
 
-// inOrder says whether the copy sorts where the original does, whichever of those beside
-// it are raw.
-func (n *naming) inOrder(name, following string, v uint16) bool {
-	for _, ext := range n.exts {
-		raw := rawName(name, v, ext)
+// inOrder says whether the candidates sort where the original does, whichever of those
+// beside it are raw.
+func (n *naming) inOrder(following string) bool {
+	for _, raw := range n.raw {
 		if !before(n.last, raw) || following != "" && !before(raw, following) {
 			return false
 		}
@@ -111,11 +115,11 @@ func (n *naming) inOrder(name, following string, v uint16) bool {
 	return true
 }
 
-func (n *naming) settle(name string, v uint16) {
+// settle takes the candidates.
+func (n *naming) settle(name string) {
 	n.pass(name)
-	for _, ext := range n.exts {
-		raw := rawName(name, v, ext)
-		n.take(raw)
+	for k, raw := range n.raw {
+		n.taken[n.lower[k]] = struct{}{}
 		n.pass(raw)
 	}
 }

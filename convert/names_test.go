@@ -91,8 +91,9 @@ func TestNaming(t *testing.T) {
 	}
 }
 
-// checkNames: whatever is chosen to be raw, no two files of a directory have one name, in
-// capitals or not, none is longer than it may be, and the order stays where names are simple.
+// checkNames: whatever is chosen to be raw, no two files of a directory have one name,
+// in capitals or not, none is longer than it may be, and the order stays where names
+// are simple.
 func checkNames(t testing.TB, names []string, r *rand.Rand) {
 	slices.Sort(names)
 	names = slices.Compact(names)

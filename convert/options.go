@@ -47,8 +47,8 @@ type Options struct {
 	Auto Ratio
 	// Format of the raw samples.
 	Format Format
-	// Resize is what becomes of a raw sample: none, stretch, not-larger or
-	// not-smaller, to Height and Width in pixels.
+	// Resize is what becomes of a raw sample: none, stretch, not-larger or not-smaller,
+	// to Height and Width in pixels.
 	Resize        resample.Mode
 	Height, Width int
 	// Seed decides which samples are raw.
@@ -58,8 +58,8 @@ type Options struct {
 	// MaxPixels: larger images count as corrupt, so they are kept as they are; 0:
 	// decode.DefaultMaxPixels.
 	MaxPixels int64
-	// Manifest is the path of the manifest that the dataset was opened by, "" if
-	// it was opened as a directory.
+	// Manifest is the path of the manifest that the dataset was opened by, "" if it was
+	// opened as a directory.
 	Manifest string
 
 	// Workers is how many samples are worked on at once; 0: one for each processor.
@@ -67,8 +67,8 @@ type Options struct {
 	// Memory, in bytes, is what samples that are being converted may take together; one
 	// that takes more is converted alone. 0: 1 GiB.
 	Memory int64
-	// Announce, if not nil, is told what will be done before it begins, also where
-	// the disk lacks the space.
+	// Announce, if not nil, is told what will be done before it begins, also where the
+	// disk lacks the space.
 	Announce func(Plan)
 	// Progress, if not nil, is told how many of all samples are done. Calls do not
 	// overlap, and done only grows.

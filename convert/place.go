@@ -22,7 +22,9 @@ type place struct {
 // there is a rename sure to stay on one file system.
 const stagingSuffix = ".partial"
 
-// findPlace checks that a dataset may appear at out. finished is its marker if one is there already.
+// findPlace checks that a dataset may appear at out. finished is its marker if one is
+// there already. A manifest's directory may well be somebody's home: its dataset is
+// only what it lists, and the result may lie beside that.
 func findPlace(out, root string, manifest bool) (p place, finished *mark, err error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -30,7 +32,7 @@ func findPlace(out, root string, manifest bool) (p place, finished *mark, err er
 	}
 	p.out = resolve(abs)
 	p.staging = p.out + stagingSuffix
-	if !manifest && within(p.out, root) {
+	if !manifest && within(p.out, root) || within(root, p.staging) {
 		return p, nil, fmt.Errorf("%s %w %s", out, ErrInside, root)
 	}
 	info, err := os.Lstat(p.out)
@@ -69,7 +71,8 @@ func readFinished(dir string) (*mark, error) {
 	return nil, fmt.Errorf("%s: %w: it holds %s", dir, ErrNotEmpty, first)
 }
 
-// firstEntry is some name in a directory, but not the marker's if there are others; "" if it is empty.
+// firstEntry is some name in a directory, but not the marker's if there are others; ""
+// if it is empty.
 func firstEntry(dir string) (string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -2,8 +2,8 @@ package convert
 
 import "container/heap"
 
-// places gives out places to classes, one after the other, so that at any time
-// every class has its share of them, rounded down or up. See the package comment.
+// places gives out places to classes, one after the other, so that at any time every
+// class has its share of them, rounded down or up. See the package comment.
 type places struct {
 	sizes   []int64  // of each class, at least 1
 	ties    []uint64 // who goes first where nothing else decides
@@ -56,8 +56,8 @@ func (p *places) next() (class int, ok bool) {
 	return class, true
 }
 
-// open says whether a class's window opens before the place's time: taken/size
-// against (given - 1/2)/total.
+// open says whether a class's window opens before the place's time: taken/size against
+// (given - 1/2)/total.
 func (p *places) open(class int) bool {
 	return uint64(p.taken[class])*2*uint64(p.total) < uint64(2*p.given-1)*uint64(p.sizes[class])
 }

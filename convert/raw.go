@@ -8,8 +8,8 @@ import (
 
 const bmpHeaderBytes = 14 + 40
 
-// rawFile is a raw file in the making: its pixels lie behind the header, where they
-// are decoded and turned into what the format wants in place.
+// rawFile is a raw file in the making: its pixels lie behind the header, where they are
+// decoded and turned into what the format wants in place.
 type rawFile struct {
 	format        Format
 	height, width int
@@ -96,8 +96,8 @@ func (r *rawFile) finish() (file []byte, ext string) {
 	return r.data, ".ppm"
 }
 
-// turnOver exchanges the rows at the top with those at the bottom and RGB with BGR,
-// and clears the padding.
+// turnOver exchanges the rows at the top with those at the bottom and RGB with BGR, and
+// clears the padding.
 func (r *rawFile) turnOver() {
 	pixels := r.pixels()
 	for top, bottom := 0, r.height-1; top <= bottom; top, bottom = top+1, bottom-1 {
@@ -109,8 +109,8 @@ func (r *rawFile) turnOver() {
 	}
 }
 
-// exchange swaps two rows of equal length, which may be the same one, and the order of their
-// channels.
+// exchange swaps two rows of equal length, which may be the same one, and the order of
+// their channels.
 func exchange(a, b []byte) {
 	for len(a) >= 3 && len(b) >= 3 {
 		a[0], a[1], a[2], b[0], b[1], b[2] = b[2], b[1], b[0], a[2], a[1], a[0]

@@ -54,7 +54,8 @@ func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []
 	return bytes.Clone(f.Bytes())
 }
 
-// TestIgnoredOrientation: raw samples can keep the orientation in which they are stored.
+// TestIgnoredOrientation: raw samples can keep the orientation in which they are
+// stored.
 func TestIgnoredOrientation(t *testing.T) {
 	path := mixed(t)
 	out, _ := convert(t, path, Options{Ratio: 1, Format: PPM, IgnoreOrientation: true})

@@ -71,7 +71,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// cutOff makes a file one byte shorter, as after a power cut, in the same modification time.
+// cutOff makes a file one byte shorter, as after a power cut, in the same modification
+// time.
 func cutOff(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -86,8 +87,8 @@ func cutOff(t *testing.T, path string) {
 	}
 }
 
-// TestOtherRunRefused: with other settings, or of another dataset, a run neither goes on with what
-// was begun nor touches it, and says what differs.
+// TestOtherRunRefused: with other settings, or of another dataset, a run neither goes
+// on with what was begun nor touches it, and says what differs.
 func TestOtherRunRefused(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	o := Options{Ratio: 0.6, Seed: 1}
@@ -115,8 +116,8 @@ func TestOtherRunRefused(t *testing.T) {
 	refused(o, ErrSource, "")
 }
 
-// TestFinishedIsNotOverwritten: a result that was made with other settings is as good as any other
-// directory that is not empty.
+// TestFinishedIsNotOverwritten: a result that was made with other settings is as good
+// as any other directory that is not empty.
 func TestFinishedIsNotOverwritten(t *testing.T) {
 	path := small(t)
 	out, _ := convert(t, path, Options{Ratio: 0.5})
@@ -130,7 +131,8 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestAuto: the share is asked for once, before anything else; an unfinished run keeps what it was told.
+// TestAuto: the share is asked for once, before anything else; an unfinished run keeps
+// what it was told.
 func TestAuto(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	asked := 0
@@ -241,5 +243,15 @@ func TestMarker(t *testing.T) {
 	}
 	if !json.Valid(m.text()) || !bytes.HasSuffix(m.text(), []byte("}\n")) {
 		t.Errorf("written as %s", m.text())
+	}
+}
+
+// TestOwnUnfinishedTree: the unfinished tree of another run is no dataset to convert to
+// where it lies.
+func TestOwnUnfinishedTree(t *testing.T) {
+	path, out := small(t), filepath.Join(t.TempDir(), "out")
+	interrupted(t, path, out, Options{Ratio: 0.6, Seed: 1}, 4)
+	if _, err := Write(context.Background(), open(t, out+stagingSuffix), out, Options{Ratio: 0.6, Seed: 1}); !errors.Is(err, ErrInside) {
+		t.Error(err)
 	}
 }

@@ -55,8 +55,9 @@ func (c *conversion) plan() (Plan, error) {
 	return p, nil
 }
 
-// planKept adds what becomes of the samples that are kept, and counts directories. Files of one
-// device share their fate; only what single files' links lead to is not looked at.
+// planKept adds what becomes of the samples that are kept, and counts directories.
+// Files of one device share their fate; only what single files' links lead to is not
+// looked at.
 func (c *conversion) planKept(p *Plan, disk disk) (dirs int, err error) {
 	fate := map[uint64]kept{} // by device
 	for dir, samples := range c.tree.directories() {
@@ -72,24 +73,39 @@ func (c *conversion) planKept(p *Plan, disk disk) (dirs int, err error) {
 			}
 			how, ok := fate[device]
 			if !ok {
-				if how, err = c.files.probe(c.ds.Path(int(i))); err != nil {
+				if how, err = c.files.probe(c.ds.Path(c.readable(samples, i))); err != nil {
 					return dirs, err
 				}
 				fate[device] = how
 			}
-			switch size := c.ds.Stat(int(i)).Size; how {
-			case linked:
-				p.Linked++
-			case cloned:
-				p.Cloned++
-			default:
-				p.Copied++
-				p.CopyBytes += size
-				p.NeedBytes += disk.blocks(size)
-			}
+			p.addKept(how, c.ds.Stat(int(i)).Size, disk)
 		}
 	}
 	return dirs, nil
+}
+
+// readable is a sample of some in a directory that can be read, or else i: the others
+// may be no files at all.
+func (c *conversion) readable(samples []int32, i int32) int {
+	for _, k := range append([]int32{i}, samples...) {
+		if c.survey.kinds[k] != unreadable {
+			return int(k)
+		}
+	}
+	return int(i)
+}
+
+func (p *Plan) addKept(how kept, size int64, disk disk) {
+	switch how {
+	case linked:
+		p.Linked++
+	case cloned:
+		p.Cloned++
+	default:
+		p.Copied++
+		p.CopyBytes += size
+		p.NeedBytes += disk.blocks(size)
+	}
 }
 
 // device is the one that a sample's directory lies on.

@@ -89,6 +89,19 @@ func TestSpaceIsKnown(t *testing.T) {
 	}
 }
 
+// TestSpaceOfLinks: a sample that leads nowhere says nothing of what can be done with
+// the others.
+func TestSpaceOfLinks(t *testing.T) {
+	path := small(t)
+	if err := os.Symlink("/nowhere", filepath.Join(path, "a/!.png")); err != nil {
+		t.Fatal(err)
+	}
+	var plan Plan
+	if _, r := convert(t, path, Options{Announce: func(p Plan) { plan = p }}); plan.Linked != 11 || plan.Copied != 0 || r.Linked != 9 || r.Symlinked != 2 {
+		t.Errorf("announced %+v, done %+v", plan, r)
+	}
+}
+
 // TestDiskTooSmall: a run that cannot end well does not begin.
 func TestDiskTooSmall(t *testing.T) {
 	path := mixed(t)
@@ -105,8 +118,8 @@ func TestDiskTooSmall(t *testing.T) {
 	}
 }
 
-// TestDiskFull: where the disk fills up in the middle, nothing is lost: with room again, the run goes
-// on.
+// TestDiskFull: where the disk fills up in the middle, nothing is lost: with room
+// again, the run goes on.
 func TestDiskFull(t *testing.T) {
 	path, dir := mixed(t), tmpfs(t, "size=24m")
 	o := Options{Ratio: 0.5, Seed: 3}

@@ -52,8 +52,8 @@ func (s *stage) open() (err error) {
 	return s.read()
 }
 
-// makeStaging makes the directory, or makes sure that the one that is there is ours: it is
-// empty, or has a marker.
+// makeStaging makes the directory, or makes sure that the one that is there is ours: it
+// is empty, or has a marker.
 func makeStaging(path string) error {
 	err := os.Mkdir(path, 0o755)
 	if !errors.Is(err, fs.ErrExist) {
@@ -97,8 +97,8 @@ func (s *stage) lock() error {
 	return nil
 }
 
-// read finds out what an earlier run began. It wrote its marker before anything else, so
-// one that is not whole stands alone.
+// read finds out what an earlier run began. It wrote its marker before anything else,
+// so one that is not whole stands alone.
 func (s *stage) read() error {
 	text, err := io.ReadAll(s.marker)
 	if err != nil {
@@ -116,7 +116,8 @@ func (s *stage) read() error {
 	return nil
 }
 
-// begin writes the marker, if an earlier run did not, and clears what it left half done.
+// begin writes the marker, if an earlier run did not, and clears what it left half
+// done.
 func (s *stage) begin(m *mark, mode os.FileMode) error {
 	if s.begun == nil {
 		if err := s.marker.Truncate(0); err != nil {

@@ -22,8 +22,8 @@ type survey struct {
 	reasons map[int32]string // why a sample is unreadable
 }
 
-// newSurvey sorts the samples into kinds. Files that the index knows nothing of, since a
-// manifest described them, are looked at.
+// newSurvey sorts the samples into kinds. Files that the index knows nothing of, since
+// a manifest described them, are looked at.
 func newSurvey(ctx context.Context, ds *dataset.Dataset, o Options) (*survey, error) {
 	s := &survey{ds: ds, kinds: make([]kind, ds.Len()), reasons: map[int32]string{}}
 	missing := make([]error, ds.Len())
@@ -85,8 +85,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// fingerprint covers everything that the index says of the dataset, and the sizes and times of
-// its files.
+// fingerprint covers everything that the index says of the dataset, and the sizes and
+// times of its files.
 func (s *survey) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)

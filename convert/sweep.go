@@ -7,9 +7,9 @@ import (
 	"path"
 )
 
-// sweep removes what earlier runs, or earlier rounds of this one, made and is not wanted after all: the
-// original of a sample that took a spoilt one's place, for one. It also makes sure that
-// everything is there.
+// sweep removes what earlier runs, or earlier rounds of this one, made and is not
+// wanted after all: the original of a sample that took a spoilt one's place, for one.
+// It also makes sure that everything is there.
 func (c *conversion) sweep() error {
 	for dir, samples := range c.tree.directories() {
 		if err := c.sweepDir(dir, samples); err != nil {

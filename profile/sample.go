@@ -136,9 +136,11 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				if images[k], err = p.copyImage(ctx, maker, int(chosen[k]), int(k)); err != nil {
+				img, err := p.copyImage(ctx, maker, int(chosen[k]), int(k))
+				if err != nil {
 					return err
 				}
+				images[k] = img
 				mu.Lock()
 				done++
 				p.o.Progress(Copying, done, len(chosen))

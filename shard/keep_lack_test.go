@@ -101,9 +101,9 @@ func TestKeepIsLevelWhereSomeLack(t *testing.T) {
 		"drop":             {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true}},
 		"drop, sticking":   {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true, StickToShard: true}},
 		"drop, few":        {cfg: Config{Samples: 1000, Shards: 4, BatchSize: 30, LastBatch: Drop, PadLastBatch: true}},
-		"fill, not padded": {cfg: Config{Samples: 10_000, Shards: 3, BatchSize: 50}, next: true},
-		"local":            {cfg: Config{Samples: 20_000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: KeepConfig{LocalFrom: 1, LocalTo: 3}},
-		"local, sticking":  {cfg: Config{Samples: 20_000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: KeepConfig{LocalFrom: 3, LocalTo: 4}},
+		"fill, not padded": {cfg: Config{Samples: 4000, Shards: 3, BatchSize: 50}, next: true},
+		"local":            {cfg: Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: KeepConfig{LocalFrom: 1, LocalTo: 3}},
+		"local, sticking":  {cfg: Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: KeepConfig{LocalFrom: 3, LocalTo: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.c.Ratio = whole.float(); test.c.LocalTo > 0 {

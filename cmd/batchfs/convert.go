@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -113,7 +114,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		o.Manifest = r.dataset
 	}
 	if r.auto {
-		o.Auto = c.profiledRatio(r.dataset, ds, o)
+		o.Auto = c.profiledRatio(r, ds, o)
 	}
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
@@ -132,11 +133,12 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	return show(c.out, convertSummaryOf(ds, report, o), r.asJSON)
 }
 
-// profiledRatio is how --raw-ratio auto finds the share for a dataset that is stored with
-// these options.
-func (c *console) profiledRatio(path string, ds *dataset.Dataset, o convert.Options) convert.Ratio {
-	return func(context.Context) (float64, error) {
-		return 0, errors.New("there is no profiler in this build that could find --raw-ratio auto")
+// profiledRatio is how --raw-ratio auto finds the share: for a mount with the defaults,
+// on the storage that the result will be on.
+func (c *console) profiledRatio(r convertRequest, ds *dataset.Dataset, o convert.Options) convert.Ratio {
+	return func(ctx context.Context) (float64, error) {
+		result, err := c.runProfile(ctx, r.dataset, ds, c.defaultProfile(r, o))
+		return result.RawRatio, err
 	}
 }
 
@@ -176,6 +178,8 @@ func convertError(out string, plan convert.Plan, err error) error {
 		return hint(err, "choose a directory in it: batchfs convert DATASET %s", shellWord(filepath.Join(out, "mixed")))
 	case errors.Is(err, convert.ErrForeign):
 		return hint(err, "see what it is, or choose another directory: ls -la %s", partial)
+	case errors.Is(err, fs.ErrPermission):
+		return hint(err, "choose a directory that you may write to: ls -ld %s", shellWord(filepath.Dir(filepath.Clean(out))))
 	}
 	return err
 }

@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/profile"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -33,6 +36,7 @@ func profileCommand(c *console) *cli.Command {
 			"mixed dataset will be on, and removes them at the end.",
 		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), rawFlags(), []cli.Flag{
 			derivedSetting("", "images", "256, fewer if large", "measure with `N` images of the dataset at most"),
+			setting("", "duration", "1s", "measure each figure for `TIME` at least"),
 			derivedSetting("", "work", "that for temporary files", "make raw copies in a directory in `DIR`"),
 			derivedSetting("", "plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png"),
 			switchFlag("", "exhaustive", false, "measure all 11 mixes"),
@@ -79,6 +83,7 @@ func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
 	o.Raw.Format = choice(v, "raw-format", convert.BMP, convert.PPM)
 	v.rawSize(&o.Raw)
 	o.Images = int(v.numberOr("images", 1, maxCount, 0))
+	o.Least = v.duration("duration", time.Millisecond)
 	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
 	if v.given("plot") {
 		var err error
@@ -105,6 +110,28 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 		}
 	}
 	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
+}
+
+// defaultProfile is a profile for a mount with the defaults, but for what convert was told.
+func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
+	return profile.Options{
+		Engine: engine.Options{
+			Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
+			Workers: r.source.workers, MemoryLimit: c.machine.defaultMemoryLimit(), CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
+			IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels, Memory: c.env.buffers,
+		},
+		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),
+	}
+}
+
+// existing is a directory, or the nearest one above it that is there.
+func existing(dir string) string {
+	for {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // runProfile profiles with progress on a terminal.

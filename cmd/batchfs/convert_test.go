@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/convert"
+)
+
+func TestConvertUsage(t *testing.T) {
+	convert := func(flags ...string) []string {
+		return append([]string{"convert", "/nowhere/photos", "/nowhere/out"}, flags...)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"convert", "--raw-ratio", "0.5"}, "DATASET is missing"},
+		{[]string{"convert", "photos", "--raw-ratio", "0.5"}, "OUT is missing"},
+		{convert(), "--raw-ratio is missing"},
+		{convert("--raw-ratio", "1.5"), `--raw-ratio must be a number from 0 to 1, or auto, but is "1.5"`},
+		{convert("--raw-ratio", "-1/3"), `--raw-ratio must be a number from 0 to 1, or auto, but is "-1/3"`},
+		{convert("--raw-ratio", "most"), `--raw-ratio must be a number from 0 to 1, or auto, but is "most"`},
+		{convert("--raw-ratio", "1", "--raw-format", "tiff"), `--raw-format must be bmp or ppm, but is "tiff"`},
+		{convert("--raw-ratio", "1", "--raw-size", "9x9"), "--raw-size needs --raw-resize, as in --raw-resize not-smaller"},
+		{convert("--raw-ratio", "1", "--raw-resize", "stretch"), "--raw-resize needs --raw-size, as in --raw-size 256x256"},
+		{convert("--raw-ratio", "1", "--raw-resize", "stretch", "--raw-size", "0x9"), `--raw-size must be a height and a width, each at least 1, as in 256x256, but is "0x9"`},
+		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "random-resized-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "random-resized-crop"`},
+		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
+		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
+		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},
+		{convert("--ratio", "1"), "there is no flag --ratio here"},
+	} {
+		got := batchfs(t, test.args...)
+		first, rest, _ := strings.Cut(got.err, "\n")
+		if got.status != statusUsage || !strings.HasPrefix(first, "batchfs: error: "+test.want) || !strings.HasPrefix(rest, "batchfs: hint: ") {
+			t.Errorf("%q: status %d, says %q, want %q", test.args, got.status, got.err, test.want)
+		}
+	}
+}
+
+// converted runs convert and reads its summary.
+func converted(t *testing.T, args ...string) (s convertSummary) {
+	t.Helper()
+	got := batchfs(t, append([]string{"convert", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" || strings.Count(got.out, "\n") != 1 {
+		t.Fatalf("%q: %v: %+v", args, err, got)
+	}
+	return s
+}
+
+func TestConvert(t *testing.T) {
+	data, out := photos(t, 5), filepath.Join(t.TempDir(), "mixed")
+	s := converted(t, data, out, "--raw-ratio=2/5", "--seed", "3")
+	if s.Samples != 10 || s.Raw != 4 || s.Converted != 4 || s.Linked != 6 || s.RawFormat != "bmp" || s.RawRatio != 0.4 || s.Out != out || s.Dataset != data {
+		t.Errorf("got %+v", s)
+	}
+	if s.RawBytes != 4*(54+3*16) || s.NeededBytes < 4*512 || s.FreeBytes < s.NeededBytes || s.Unreadable == nil {
+		t.Errorf("got %+v", s)
+	}
+	for _, class := range []string{"a", "b"} {
+		if raw, _ := filepath.Glob(filepath.Join(out, class, "*.bmp")); len(raw) != 2 {
+			t.Errorf("class %s has raw %v", class, raw)
+		}
+	}
+	if got := batchfs(t, "verify", out); got.out != "10 images, 0 bad\n" {
+		t.Errorf("verify prints %q", got.out)
+	}
+	if s := converted(t, data, out, "--raw-ratio=0.4", "--seed", "3"); !s.Finished || s.Raw != 4 || s.Converted != 0 {
+		t.Errorf("once more: %+v", s)
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	got := batchfs(t, "convert", "--raw-ratio", "1", "--raw-format", "ppm", "--raw-size", "2x2", "--raw-resize", "stretch", out, again)
+	for _, want := range []string{
+		"10 of 10 images will be raw (4 are already), 4 hard links, 0 clones, 0 copies\n", "this needs ", " are free\n",
+		"raw         10, 4 of them before\n", "done        6 made raw, 4 linked, 0 cloned, 0 copied, 0 there from an earlier run\n", "unreadable  0\n",
+	} {
+		if !strings.Contains(got.out, want) || got.status != statusDone || got.err != "" {
+			t.Errorf("does not print %q: %+v", want, got)
+		}
+	}
+	if got := batchfs(t, "index", again); !strings.Contains(got.out, "formats     pnm 6, bmp 4\n") {
+		t.Errorf("index prints %s", got.out)
+	}
+}
+
+// TestConvertManifest: labels come along, and so do files that cannot be read.
+func TestConvertManifest(t *testing.T) {
+	data := photos(t, 2)
+	list := filepath.Join(data, "list.csv")
+	if err := os.WriteFile(filepath.Join(data, "bad.png"), []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(list, []byte("path,label\na/0.png,x\nb/1.png,y\nbad.png,x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(data, "out") // beside what the manifest names
+	s := converted(t, list, out, "--raw-ratio", "1")
+	if s.Manifest != filepath.Join(out, "list.csv") || s.Dataset != list || s.Raw != 2 || len(s.Unreadable) != 1 || s.Unreadable[0].Path != "bad.png" || s.Unreadable[0].ID != 2 {
+		t.Errorf("got %+v", s)
+	}
+	text, err := os.ReadFile(s.Manifest)
+	if want := "path,label\na/0.bmp,x\nb/1.bmp,y\nbad.png,x\n"; err != nil || string(text) != want {
+		t.Errorf("the manifest is %q, want %q; %v", text, want, err)
+	}
+	got := batchfs(t, "convert", "--raw-ratio", "0", list, filepath.Join(t.TempDir(), "out"))
+	if got.status != statusDone || !strings.Contains(got.out, "unreadable  1\nbad.png: ") {
+		t.Errorf("prints %+v", got)
+	}
+}
+
+func TestConvertFailures(t *testing.T) {
+	data, dir := photos(t, 1), t.TempDir()
+	out := filepath.Join(dir, "out")
+	converted(t, data, out, "--raw-ratio", "0.5")
+	if err := os.MkdirAll(filepath.Join(dir, "taken.partial", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		out, want, hint string
+	}{
+		{out, "directory is not empty", "choose a new directory"},
+		{dir, "directory is not empty", "choose a new directory"},
+		{filepath.Join(data, "out"), "lies inside the dataset", "choose a new directory"},
+		{filepath.Join(dir, "taken"), "is not the unfinished work of batchfs convert", "ls -la " + filepath.Join(dir, "taken.partial")},
+	} {
+		got := batchfs(t, "convert", "--raw-ratio", "1", data, test.out)
+		first, rest, _ := strings.Cut(got.err, "\n")
+		if got.status != statusFailed || !strings.Contains(first, test.want) || !strings.HasPrefix(rest, "batchfs: hint: "+test.hint) && !strings.Contains(rest, test.hint) {
+			t.Errorf("%s: status %d, %s", test.out, got.status, got.err)
+		}
+	}
+}
+
+// TestConvertErrors: every way to end early comes with what to do next.
+func TestConvertErrors(t *testing.T) {
+	small := convert.Plan{Out: "/data/my out", NeedBytes: 3 << 30, FreeBytes: 1 << 30}
+	large := convert.Plan{Out: "/data/my out", NeedBytes: 1 << 30, FreeBytes: 3 << 30}
+	for _, test := range []struct {
+		plan       convert.Plan
+		err        error
+		want, hint string
+	}{
+		{large, context.Canceled, "interrupted", "the same command continues; to give up: rm -r 'my out.partial'"},
+		{small, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --raw-ratio or --raw-size: df -h /data"},
+		{large, convert.ErrSpace, "not enough space", "make room, and the same command continues: df -h /data"},
+		{large, convert.ErrSettings, "was begun with other settings", "give the same flags to continue, or begin anew: rm -r 'my out.partial'"},
+		{large, convert.ErrSource, "the dataset changed", "begin anew: rm -r 'my out.partial'"},
+		{large, convert.ErrBusy, "another batchfs convert is writing it", "fuser -v 'my out.partial'"},
+		{large, convert.ErrMountpoint, "is a mountpoint", "choose a directory in it: batchfs convert DATASET 'my out/mixed'"},
+	} {
+		err := convertError("my out/", test.plan, fmt.Errorf("convert: %w", test.err))
+		if !strings.HasSuffix(err.Error(), test.want) || hintOf(err) != test.hint {
+			t.Errorf("%v: %q, hint %q", test.err, err, hintOf(err))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/convert"
+)
+
+func TestProfile(t *testing.T) {
+	dataset, work := photos(t, 10), t.TempDir()
+	plot := filepath.Join(t.TempDir(), "mix.svg")
+	args := []string{"profile", dataset, "--work", work, "--batch-size", "4", "--shuffle", "--max-read-bandwidth", "100KB", "--duration", "20ms", "--plot", plot}
+	got := batchfs(t, append(args, "--json")...)
+	var r struct {
+		RawRatio     float64          `json:"raw_ratio"`
+		EncodedRatio float64          `json:"encoded_ratio"`
+		Steps        []map[string]any `json:"steps"`
+		Verified     float64          `json:"verified_images_per_second"`
+		Images       int              `json:"images"`
+	}
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != statusDone || got.err != "" {
+		t.Fatalf("status %d, %v: %s%s", got.status, err, got.out, got.err)
+	}
+	if r.RawRatio+r.EncodedRatio != 1 || len(r.Steps) < 3 || r.Verified <= 0 || r.Images != 20 {
+		t.Errorf("%s", got.out)
+	}
+	if data, err := os.ReadFile(plot); err != nil || !strings.Contains(string(data), "</svg>") {
+		t.Errorf("plot: %v", err)
+	}
+	left, err := os.ReadDir(work)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	text := batchfs(t, args...)
+	for _, want := range []string{"encoded:raw", "5:5", "best: ", "batchfs convert --raw-ratio"} {
+		if !strings.Contains(text.out, want) {
+			t.Errorf("it does not say %q: %s%s", want, text.out, text.err)
+		}
+	}
+}
+
+func TestProfileRefuses(t *testing.T) {
+	dataset := photos(t, 2)
+	for _, test := range []struct {
+		flags  string
+		status int
+		want   string
+	}{
+		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
+		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
+		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},
+		{"--raw-format png", statusUsage, `--raw-format must be bmp or ppm, but is "png"`},
+		{"--raw-size 8x8", statusUsage, "--raw-size needs --raw-resize"},
+		{"--workers 0", statusUsage, "--workers must be"},
+		{"--shards 9", statusUsage, "--shards must be"},
+		{"--work " + dataset, statusFailed, "lies inside the dataset"},
+		{"--work /nowhere/at/all", statusFailed, "no such file or directory"},
+	} {
+		got := batchfs(t, append([]string{"profile", dataset}, strings.Fields(test.flags)...)...)
+		if got.status != test.status || !strings.Contains(got.err, test.want) || got.out != "" {
+			t.Errorf("%s: status %d, %s%s", test.flags, got.status, got.out, got.err)
+		}
+	}
+}
+
+// TestDefaultProfile: what convert asks is a profile that can be run, on the storage of
+// a result whose directory is still to be made.
+func TestDefaultProfile(t *testing.T) {
+	path, parent := photos(t, 10), t.TempDir()
+	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
+	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()}}
+	ds, err := c.openDataset(t.Context(), path, r.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	o := c.defaultProfile(r, convert.Options{MaxPixels: 1 << 20})
+	o.Least = 20 * time.Millisecond
+	result, err := c.runProfile(t.Context(), path, ds, o)
+	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

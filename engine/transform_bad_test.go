@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// cutJPEG is a gray JPEG that has an end, but not the last of its rows.
+func cutJPEG(t testing.TB, h, w, missing int) []byte {
+	t.Helper()
+	img := image.NewGray(image.Rect(0, 0, w, h))
+	for i := range img.Pix {
+		img.Pix[i] = byte(128 + 90*math.Sin(float64(i%w+2*(i/w))/9))
+	}
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 95}); err != nil {
+		t.Fatal(err)
+	}
+	return append(out.Bytes()[:out.Len()-missing], 0, 0xff, 0xd9)
+}
+
+// TestCropsOfACutImage: what is missing of an image may lie outside of the crop of one
+// epoch and inside that of another. Which epochs can show it depends on nothing that was read
+// before them.
+func TestCropsOfACutImage(t *testing.T) {
+	const epochs = 40
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "0.jpg"), cutJPEG(t, 48, 64, 60), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	writePPM(t, filepath.Join(dir, "1.ppm"), 3, 4, picture(1, 3, 4))
+	for _, policy := range []OnError{Fail, Replace, Zero} {
+		engine := func() *Engine {
+			return start(t, dir, func(o *Options) {
+				o.BatchSize, o.Epochs, o.PrefetchDepth, o.OnError, o.Anonymous = 1, epochs, 0, policy, true
+				o.Resize, o.Height, o.Width = resample.RandomResizedCrop, 8, 8
+				o.CropArea, o.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
+			})
+		}
+		look := func(e *Engine, epoch int) string {
+			f, err := e.Open(context.Background(), Key{Epoch: epoch}, layout.NHWCForm)
+			if errors.Is(err, ErrBad) {
+				return "bad"
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			return fmt.Sprint(samplesOf(t, e, Key{Epoch: epoch})[0].Status, f.Bytes())
+		}
+		var alone [epochs]string // by an engine that has read nothing else
+		kinds := map[bool]int{}
+		for epoch := range alone {
+			e := engine()
+			alone[epoch] = look(e, epoch)
+			kinds[len(e.Errors()) > 0]++
+			e.Close()
+		}
+		if whole := kinds[true]; strings.Contains(decode.Version(), "libjpeg") && (whole == 0 || whole == epochs) {
+			t.Fatalf("%d epochs of %d look at what is missing", whole, epochs)
+		}
+		for name, order := range map[string][]int{"forwards": forwards(epochs), "backwards": backwards(epochs)} {
+			e := engine()
+			for _, epoch := range order {
+				if got := look(e, epoch); got != alone[epoch] {
+					t.Errorf("%s, %s: epoch %d is %.40s, and alone %.40s", policy, name, epoch, got, alone[epoch])
+				}
+			}
+			if n := logLines(e.Errors(), "0.jpg"); n > 1 {
+				t.Errorf("%s, %s: %d lines about one file", policy, name, n)
+			}
+			e.Close()
+		}
+	}
+}
+
+// TestCropsOfADamagedImage: a PNG with a wrong checksum is corrupt, whatever is shown of
+// it: nobody can tell which of its pixels are wrong.
+func TestCropsOfADamagedImage(t *testing.T) {
+	dir := t.TempDir()
+	img := &image.NRGBA{Pix: make([]byte, 64*64*4), Stride: 64 * 4, Rect: image.Rect(0, 0, 64, 64)}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range img.Pix {
+		if img.Pix[i] = byte(r.Uint32()); i%4 == 3 {
+			img.Pix[i] = 255
+		}
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	data[len(data)/2] ^= 0x10
+	if err := os.WriteFile(filepath.Join(dir, "0.png"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range [][2]int{{64, 64}, {8, 24}, {24, 8}, {2, 200}, {1, 1}} {
+		e := start(t, dir, func(o *Options) {
+			o.BatchSize, o.Anonymous = 1, true
+			o.Resize, o.Height, o.Width = resample.NotSmaller, size[0], size[1]
+		})
+		if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+			if err == nil {
+				f.Close()
+			}
+			t.Errorf("%dx%d: %v, want ErrBad", size[0], size[1], err)
+		}
+	}
+}

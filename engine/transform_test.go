@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// What pixels are, package integration holds against a reference. Here are the laws
+// between the settings: what one makes of a sample follows from what another does, and
+// everything that is no setting of pixels changes nothing.
+
+const transformHeight, transformWidth = 16, 21
+
+var (
+	transformModes  = []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop}
+	transformDTypes = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}
+)
+
+// transformDir has images of one pixel, row and column, of extreme proportions, smaller,
+// larger and of the size that they are resized to, and JPEGs that are decoded smaller.
+func transformDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i, size := range [][2]int{{1, 1}, {1, 40}, {33, 1}, {transformHeight, transformWidth}, {5, 4}, {61, 47}, {2, 90}, {40, 42}} {
+		writePPM(t, filepath.Join(dir, fmt.Sprintf("%02d.ppm", i)), size[0], size[1], picture(i, size[0], size[1]))
+	}
+	for i, size := range [][2]int{{50, 70}, {101, 147}} {
+		img := image.NewRGBA(image.Rect(0, 0, size[1], size[0]))
+		for y := range size[0] {
+			for x := range size[1] {
+				img.SetRGBA(x, y, color.RGBA{byte(2 * x), byte(3 * y), byte(x + y), 255})
+			}
+		}
+		var out bytes.Buffer
+		if err := jpeg.Encode(&out, img, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("9%d.jpg", i)), out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// transformed starts an engine over an open dataset.
+func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
+	t.Helper()
+	o := testOptions()
+	o.Anonymous, o.Resize, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
+	o.CropArea, o.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
+	if mode != resample.None {
+		o.Height, o.Width = transformHeight, transformWidth
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := New(ds, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// pixelsOf are the tensors of all batches, in one of the orders.
+func pixelsOf(t testing.TB, e *Engine, form layout.Form) (all [][]byte) {
+	t.Helper()
+	for _, k := range allKeys(e) {
+		all = append(all, read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):])
+	}
+	return all
+}
+
+// eachTransform runs a test for every mode and colour.
+func eachTransform(t *testing.T, test func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color)) {
+	ds := openDataset(t, transformDir(t))
+	for _, mode := range transformModes {
+		for _, c := range []decode.Color{decode.RGB, decode.Gray} {
+			t.Run(fmt.Sprintf("%s/%d channels", mode, c.Channels()), func(t *testing.T) { test(t, ds, mode, c) })
+		}
+	}
+}
+
+// TestFlipMirrors: with a flip of 1 every sample is the mirror image of what it is without,
+// of 1/2 it is the one or the other, as its document says; margins stay where they are.
+func TestFlipMirrors(t *testing.T) {
+	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
+		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Color = c }),
+			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 1 }),
+			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 0.5 })
+		flips := map[bool]int{}
+		for _, k := range allKeys(never) {
+			spec := never.Spec(k)
+			a, b, ab := read(t, never, k, layout.NHWCForm), read(t, always, k, layout.NHWCForm), read(t, half, k, layout.NHWCForm)
+			each := int(spec.SampleBytes())
+			for i, s := range samplesOf(t, half, k) {
+				plain, mirrored, got := a[i*each:(i+1)*each], b[i*each:(i+1)*each], ab[i*each:(i+1)*each]
+				if want := mirror(plain, spec, int(s.Height), int(s.Width)); !bytes.Equal(mirrored, want) {
+					t.Errorf("%s, slot %d, %s: no mirror image", k, i, s.Path)
+				}
+				if flips[s.Flip]++; s.Flip && !bytes.Equal(got, mirrored) || !s.Flip && !bytes.Equal(got, plain) {
+					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, s.Path, s.Flip)
+				}
+				if never, always := samplesOf(t, never, k)[i], samplesOf(t, always, k)[i]; never.Flip || !always.Flip || never.Crop != always.Crop || never.Crop != s.Crop {
+					t.Errorf("%s, slot %d: %+v, %+v and %+v", k, i, never, always, s)
+				}
+			}
+		}
+		if flips[false] < 3 || flips[true] < 3 {
+			t.Errorf("flips: %v", flips)
+		}
+	})
+}
+
+// mirror is a slot whose valid pixels are mirrored.
+func mirror(slot []byte, s layout.Spec, h, w int) []byte {
+	out := bytes.Clone(slot)
+	for y := range h {
+		for x := range w {
+			copy(out[(y*s.W+x)*s.C:][:s.C], slot[(y*s.W+w-1-x)*s.C:])
+		}
+	}
+	return out
+}
+
+// TestDTypesAndLayouts: the elements of every type are those of the bytes, one by one, in
+// every order and form, however the engine is made.
+func TestDTypesAndLayouts(t *testing.T) {
+	turn := 0
+	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
+		for _, flip := range []float64{0, 0.5} {
+			settings := func(o *Options) { o.Color, o.Flip = c, flip }
+			e := transformed(t, ds, mode, settings)
+			keys, bytewise := allKeys(e), pixelsOf(t, e, layout.NHWCForm)
+			for _, dtype := range transformDTypes {
+				for _, order := range []layout.Order{layout.NHWC, layout.NCHW} {
+					turn++
+					e := transformed(t, ds, mode, settings, func(o *Options) {
+						o.DType, o.Layout, o.Workers, o.PrefetchDepth, o.BatchWorkers = dtype, order, 1+7*(turn%2), turn/2%4, 1+turn%3
+						if dtype != layout.Uint8 {
+							o.Normalize = transformNorm(c)
+						}
+					})
+					for i, k := range keys {
+						spec := e.Spec(k)
+						nhwc := elements(bytewise[i], dtype)
+						nchw := make([]byte, len(nhwc))
+						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype})
+						for _, form := range []layout.Form{layout.NPY, layout.NCHWForm, layout.NHWCForm, layout.SafeTensors}[turn%2:][:3] {
+							want := nhwc
+							if form.OrderOf(order) == layout.NCHW {
+								want = nchw
+							}
+							got := read(t, e, k, form)
+							start := layout.DataOffset(form, spec)
+							if !bytes.Equal(got[start:start+spec.Bytes()], want) {
+								t.Errorf("flip %g, %s, %s: %s.%s has other elements", flip, dtype, order, k, form.Ext())
+							}
+						}
+					}
+					e.Close()
+				}
+			}
+		}
+	})
+}
+
+// transformNorm has quotients that float32 and float16 hold exactly, and bfloat16 does not.
+func transformNorm(c decode.Color) layout.Normalization {
+	return layout.Normalization{Mean: slices.Repeat([]float64{127.5}, c.Channels()), Std: slices.Repeat([]float64{64}, c.Channels())}
+}
+
+// elements are those of bytes that transformNorm normalises.
+func elements(from []byte, t layout.DType) (out []byte) {
+	if t == layout.Uint8 {
+		return from
+	}
+	for _, v := range from {
+		bits := math.Float32bits((float32(v) - 127.5) / 64)
+		switch t {
+		case layout.Float32:
+			out = binary.LittleEndian.AppendUint32(out, bits)
+		case layout.BFloat16:
+			out = binary.LittleEndian.AppendUint16(out, uint16((bits+0x7fff+bits>>16&1)>>16))
+		case layout.Float16: // another bias and fewer zeros behind: never 0, nothing is lost
+			out = binary.LittleEndian.AppendUint16(out, uint16(bits>>16&0x8000|(bits&0x7fffffff-(127-15)<<23)>>13))
+		}
+	}
+	return out
+}
+
+// TestKernelsMakeTheSameBytes: whatever the processor can do, every mode and dtype gives the same
+// bytes, by few workers or many, forwards or backwards, and with nothing kept from before.
+func TestKernelsMakeTheSameBytes(t *testing.T) {
+	ds := openDataset(t, transformDir(t))
+	t.Cleanup(func() { useKernels(t, "", "") })
+	pairs := [][2]string{{"", ""}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	for _, name := range resample.Kernels() {
+		pairs = append(pairs, [2]string{name, ""})
+	}
+	for _, name := range layout.Kernels() {
+		pairs = append(pairs, [2]string{"", name})
+	}
+	for m, mode := range transformModes {
+		for d, dtype := range transformDTypes {
+			var first [][]byte
+			for i, pair := range pairs {
+				useKernels(t, pair[0], pair[1])
+				e := transformed(t, ds, mode, func(o *Options) {
+					o.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
+					if o.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
+						o.Normalize = transformNorm(o.Color)
+					}
+				})
+				all := make([][]byte, len(allKeys(e)))
+				order := forwards(len(all))
+				if i%3 == 1 {
+					order = backwards(len(all))
+				}
+				for _, at := range order {
+					all[at] = read(t, e, allKeys(e)[at], []layout.Form{layout.NHWCForm, layout.NCHWForm}[(m+d)/2%2])
+				}
+				e.Close()
+				if first == nil {
+					first = all
+				}
+				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
+					t.Errorf("%s, %s: with the kernels %q, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
+				}
+			}
+		}
+	}
+}
+
+func useKernels(t testing.TB, resampling, writing string) {
+	t.Helper()
+	if err := resample.UseKernel(resampling); err != nil {
+		t.Fatal(err)
+	}
+	if err := layout.SetKernel(writing); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChoicesBelongToSamples: a sample looks the same in an epoch wherever it stands, and
+// different in another.
+func TestChoicesBelongToSamples(t *testing.T) {
+	ds := openDataset(t, transformDir(t))
+	type sight struct {
+		epoch int
+		id    int64
+	}
+	seen := func(change ...func(*Options)) map[sight]string {
+		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Flip = 0.5 })...)
+		all := map[sight]string{}
+		for _, k := range allKeys(e) {
+			pixels, each := read(t, e, k, layout.NHWCForm), int(e.Spec(k).SampleBytes())
+			for i, s := range samplesOf(t, e, k) {
+				how := fmt.Sprint(s.Crop, s.Flip, pixels[i*each:(i+1)*each])
+				if before := all[sight{k.Epoch, s.ID}]; before != "" && before != how {
+					t.Errorf("%s, slot %d: sample %d was seen otherwise in the same epoch", k, i, s.ID)
+				}
+				all[sight{k.Epoch, s.ID}] = how
+			}
+		}
+		return all
+	}
+	want := seen()
+	for i, change := range []func(*Options){
+		func(o *Options) { o.Shuffle = false },
+		func(o *Options) { o.BatchSize, o.Workers = 7, 5 },
+		func(o *Options) { o.Shards, o.BatchSize, o.StickToShard = 3, 2, true },
+		func(o *Options) { o.Shards = 5 },
+	} {
+		for at, how := range seen(change) {
+			if how != want[at] {
+				t.Errorf("change %d: sample %d of epoch %d looks different", i, at.id, at.epoch)
+			}
+		}
+	}
+	other := 0
+	for at, how := range want {
+		if how != want[sight{1 - at.epoch, at.id}] {
+			other++
+		}
+	}
+	if other < len(want)/2 {
+		t.Errorf("of %d samples, only %d look different in another epoch", len(want), other)
+	}
+}
+
+// TestPaddingRepeatsPixels: padded slots have the last sample's pixels and appearance.
+func TestPaddingRepeatsPixels(t *testing.T) {
+	ds := openDataset(t, transformDir(t)) // ten samples, so that two slots are padded
+	for _, policy := range []OnError{Fail, Zero} {
+		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
+		k := Key{Batch: 2}
+		pixels, each := read(t, e, k, layout.NCHWForm), int(e.Spec(k).SampleBytes())
+		all := samplesOf(t, e, k)
+		for i, s := range all[2:] {
+			if s.Status != "padded" {
+				t.Errorf("slot %d is %s", i+2, s.Status)
+			}
+			if s.Status = "ok"; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
+				t.Errorf("%v: slot %d is %+v, not as %+v", policy, i+2, s, all[1])
+			}
+		}
+		if _, err := e.Small(context.Background(), k, layout.Sizes); err != nil {
+			t.Error(err)
+		}
+	}
+}
