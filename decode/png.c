@@ -159,6 +159,18 @@ static void read_interlaced(job *j)
     }
 }
 
+/* read_rest goes through the rows below the region: whether a file is sound shall not
+ * depend on what is shown of it, and its checksums stand behind the last of them. */
+static void read_rest(job *j)
+{
+    const bfs_view *v = j->view;
+    if (v->y + v->h == v->height)
+        return;
+    uint8_t *row = strip(j, 1);
+    for (int y = v->y + v->h; y < v->height; y++)
+        png_read_row(j->png, row, NULL);
+}
+
 static void decode(job *j, const uint8_t *data, size_t size)
 {
     j->next = data;
@@ -174,10 +186,11 @@ static void decode(job *j, const uint8_t *data, size_t size)
     const int interlaced = png_get_interlace_type(j->png, j->info) != PNG_INTERLACE_NONE;
     if (interlaced)
         read_interlaced(j);
-    else
+    else {
         read_plain(j);
-    if (interlaced || v->y + v->h == v->height)
-        png_read_end(j->png, NULL);
+        read_rest(j);
+    }
+    png_read_end(j->png, NULL);
 }
 
 static int library_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)

@@ -277,9 +277,19 @@ static void emit(const image *m, int i, const uint8_t *from)
         bfs_place(m->to + (i - k) * v->dy, v->dx, v->dy, v->channels, m->strip, stride, v->w, k + 1);
 }
 
+/* filters_known: that every row has a filter that there is, also of rows that nobody
+ * asked for: libpng would go through all of them. */
+static int filters_known(const image *m)
+{
+    for (size_t at = 0; at < m->rows; at += m->stride)
+        if (m->inflated[at] >= BFS_FILTERS)
+            return 0;
+    return 1;
+}
+
 /* unfilter goes down to the region's last row and right to its last column. What it is
  * not to convert it unfilters into the destination, else where it is. */
-static int unfilter(const image *m)
+static void unfilter(const image *m)
 {
     const bfs_view *v = m->view;
     const int plain = m->kind == (v->channels == 1 ? GRAY : COLOR) && v->dx == v->channels && v->x == 0;
@@ -287,8 +297,6 @@ static int unfilter(const image *m)
     const uint8_t *above = m->zeros;
     for (int y = 0; y < v->y + v->h; y++) {
         uint8_t *row = m->inflated + y * m->stride, *to = row + 1;
-        if (row[0] >= BFS_FILTERS)
-            return 0;
         if (plain && y >= v->y)
             to = m->to + (y - v->y) * v->dy;
         bfs_unfilter(row[0], to, row + 1, above, n, m->step, m->portable);
@@ -296,7 +304,6 @@ static int unfilter(const image *m)
             emit(m, y - v->y, to + (size_t)v->x * m->step);
         above = to;
     }
-    return 1;
 }
 
 /* bfs_png_fast decodes an image and returns 1, or returns 0 if libpng must. */
@@ -305,10 +312,11 @@ int bfs_png_fast(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, ui
     image m = {.data = data, .size = size, .view = v, .to = to, .portable = portable};
     if (!p->inflater)
         p->inflater = libdeflate_alloc_decompressor();
-    if (!p->inflater || !read_chunks(&m) || !allocate(&m, h) || !inflate(&m, p->inflater))
+    if (!p->inflater || !read_chunks(&m) || !allocate(&m, h) || !inflate(&m, p->inflater) || !filters_known(&m))
         return 0;
     fill_table(&m);
-    return unfilter(&m);
+    unfilter(&m);
+    return 1;
 }
 
 void bfs_png_fast_free(bfs_png *p)

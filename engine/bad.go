@@ -24,6 +24,10 @@ type badFile struct {
 	// one may take its place. A file that is bad because it changed is good again only
 	// when it is the indexed one again.
 	mendable bool
+	// part: it was found while a random crop of it was decoded. That of another epoch may
+	// show other pixels, and whether it does must not depend on what was read before:
+	// the file is reported once, but tried every time.
+	part bool
 }
 
 func (f *badFiles) lookup(id int64) (badFile, bool) {
@@ -46,6 +50,9 @@ func (f *badFiles) mend(id int64) {
 	f.mended[id] = true
 }
 
+// errPart is an error that another transform of the same sample might not have met.
+var errPart = errors.New("in what is shown of it")
+
 // stillBad returns why a sample is known to be unreadable, or nil when it is not,
 // or when its file is another one by now.
 func (e *Engine) stillBad(id int64) error {
@@ -63,6 +70,9 @@ func (e *Engine) stillBad(id int64) error {
 		e.documents.Clear() // they may name what replaced it
 		return nil
 	}
+	if bad.part {
+		return nil
+	}
 	if !known {
 		e.remember(id, bad)
 	}
@@ -73,7 +83,7 @@ func (e *Engine) stillBad(id int64) error {
 func (e *Engine) reportBad(id int64, reason error) error {
 	now, _ := e.identity(id)
 	mendable := !changed(reason) || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
-	e.remember(id, badFile{seen: now, reason: reason, mendable: mendable})
+	e.remember(id, badFile{seen: now, reason: reason, mendable: mendable, part: errors.Is(reason, errPart)})
 	return e.badError(id, reason)
 }
 

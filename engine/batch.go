@@ -64,6 +64,7 @@ type outcome struct {
 	crop          [4]float64 // the part of the upright image that they show: y, x, height, width
 	flip          bool
 	status        status
+	blank         bool // zeroed, or the repetition of a slot that is: nothing of the sample is shown
 }
 
 type status uint8
@@ -179,7 +180,7 @@ func (e *Engine) meta(outcomes []outcome, valid int) layout.Meta {
 }
 
 func (e *Engine) label(o outcome) int64 {
-	if o.status == statusZeroed {
+	if o.blank {
 		return -1
 	}
 	return int64(e.ds.Label(int(o.id)))

@@ -25,7 +25,7 @@ func (w *worker) fill(b *batch, slot int) error {
 	switch e.opts.OnError {
 	case Zero:
 		e.converter.Fill(b.slotBytes(slot), b.spec, e.opts.Fill)
-		b.outcomes[slot] = outcome{id: id, status: statusZeroed}
+		b.outcomes[slot] = outcome{id: id, status: statusZeroed, blank: true}
 		return nil
 	case Replace:
 		return w.replace(b, slot, err)
@@ -86,7 +86,11 @@ func (w *worker) tryDecode(b *batch, slot int, id int64, replacement bool) (outc
 		return outcome{}, err
 	}
 	t := w.engine.transform.Choose(b.slots[slot].Epoch, id, h, width)
-	return outcomeOf(id, t), w.render(b, slot, data, head, t)
+	err = w.render(b, slot, data, head, t)
+	if err != nil && w.engine.opts.Resize == resample.RandomResizedCrop {
+		err = partError{err}
+	}
+	return outcomeOf(id, t), err
 }
 
 // outcomeOf is what becomes of a sample that can be read.
@@ -115,3 +119,8 @@ func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err err
 func changed(err error) bool {
 	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, errUnfit)
 }
+
+// partError marks an error as errPart, in the same words.
+type partError struct{ error }
+
+func (e partError) Unwrap() []error { return []error{e.error, errPart} }

@@ -171,10 +171,8 @@ func TestBufferVariables(t *testing.T) {
 		{map[string]string{host: "4"}, 512 * kib, 64 * kib},
 		{map[string]string{grow: "4", host: "1"}, 192 * kib, 64 * kib},
 		{map[string]string{device: "4"}, 192 * kib, 64 * kib},
-		{map[string]string{shrink: "0"}, 192 * kib, 192 * kib},
 		{map[string]string{shrink: "0", grow: "2.5"}, 320 * kib, 320 * kib},
-		{map[string]string{shrink: "0.3"}, 192 * kib, 192 * kib},
-		{map[string]string{shrink: "", grow: ""}, 192 * kib, 64 * kib},
+		{map[string]string{shrink: "0.3", grow: ""}, 192 * kib, 192 * kib},
 	} {
 		t.Run(fmt.Sprint(test.variables), func(t *testing.T) {
 			for name, value := range test.variables {

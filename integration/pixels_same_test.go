@@ -36,16 +36,16 @@ func TestPixelsSameBytes(t *testing.T) {
 	}
 }
 
-// sameBytes mounts an album in some of the ways: of each pair of settings, all values
-// together.
+// sameBytes mounts an album in one of the ways, in the one that has nothing in common with
+// it, and in the first once more.
 func (a album) sameBytes(t *testing.T, l look, turn int) {
 	all := ways()
 	first := turn % 4 // of workers and depth
-	chosen := []way{all[first], all[len(all)-1-first], all[(first+1)%4], all[first]}
+	chosen := []way{all[first], all[len(all)-1-first], all[first]}
 	var wants []digest
 	for n, w := range chosen {
 		m := mountBatchfs(t, a.dir, l.flags(w.flags()...)...)
-		form := []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors}[n]
+		form := []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.SafeTensors}[n]
 		if n == 0 {
 			wants = m.allDigests(t, l)
 		} else {
@@ -57,10 +57,7 @@ func (a album) sameBytes(t *testing.T, l look, turn int) {
 			r.backwards(t)
 		case 1:
 			r.crowd(t)
-		case 2:
-			r.backwards(t)
-			r.forwards(t)
-		case 3:
+		case 2: // mounted again
 			r.forwards(t)
 		}
 		m.finish(t)

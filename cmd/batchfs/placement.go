@@ -72,7 +72,7 @@ func (v *flagValues) hints() engine.Hints {
 		}
 		n, err := parseBytes(size)
 		into, known := fields[name]
-		if err != nil || n < 1 || !known {
+		if named && name == "" || err != nil || n < 1 || !known {
 			v.refuse(badValue(hintsFlag, "a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE", v.text(hintsFlag)))
 			return engine.Hints{}
 		}
@@ -91,7 +91,7 @@ func (c *console) sayHint(log *slog.Logger, batchSize int, buffers []pinned.Buff
 		if b.Name == "batch" {
 			most = (most + int64(batchSize) - 1) / int64(batchSize)
 		}
-		if most > 0 {
+		if most > 0 && b.Name != "cache" { // which --cache-size is for
 			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
 		}
 	}
