@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-: "${FUZZTIME:=4s}"
+: "${FUZZTIME:=2s}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT INT TERM
 [ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
