@@ -23,7 +23,7 @@ import (
 func statsCommand(c *console) *cli.Command {
 	return command(cli.Command{
 		Name:      "stats",
-		Usage:     "live view of a mount's throughput, stalls and memory",
+		Usage:     "live view of a mount's throughput, stalls, hit ratio and memory",
 		ArgsUsage: "MOUNTPOINT",
 		Description: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
 			"numbers are those of MOUNTPOINT/.batchfs/stats.json.",
@@ -148,10 +148,29 @@ func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engi
 	row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
 	row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
 	row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
 	row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
 	return w.Flush()
+}
+
+// hitRatio says how much of what was read of the latest epoch came from the cache.
+func hitRatio(epochs []engine.EpochStats) string {
+	if len(epochs) == 0 {
+		return "nothing read yet"
+	}
+	last := epochs[0]
+	for _, e := range epochs {
+		if e.Epoch > last.Epoch && e.Batches > 0 {
+			last = e
+		}
+	}
+	all := last.Hits + last.Misses
+	if all == 0 {
+		return "nothing read yet"
+	}
+	return fmt.Sprintf("%.1f %% hits in epoch %d", 100*float64(last.Hits)/float64(all), last.Epoch)
 }
 
 func errorAdvice(n int64, mountpoint string) string {
