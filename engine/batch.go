@@ -280,6 +280,7 @@ func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 		before := e.ledger.returns()
 		buf, err := e.pool.Get(size)
 		if err == nil {
+			e.sayIfUnlocked()
 			return buf, nil
 		}
 		if !errors.Is(err, pinned.ErrNoMemory) {

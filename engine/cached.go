@@ -29,11 +29,15 @@ func (e *Engine) planCache() cacheSetup {
 		limit = e.spareMemory()
 	}
 	size := func(id int64) int64 { return e.encodedSize(int(id)) }
-	read := float64(o.localShards()) / float64(o.Shards)
-	// Within a batch, samples that come and samples that leave alternate at random; so
-	// does what several batches in the making do to the sum.
-	inFlight := math.Sqrt(float64(o.BatchSize) * float64(o.BatchWorkers*o.localShards()))
-	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, size, int(inFlight))}
+	read := float64(o.LocalShards()) / float64(o.Shards)
+	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, size, o.InFlight())}
+}
+
+// InFlight is how many samples may have come into the cache before those have left
+// that they take the place of. Within a batch the two alternate at random; so does
+// what several batches in the making do to the sum.
+func (o *Options) InFlight() int {
+	return int(math.Sqrt(float64(o.BatchSize) * float64(o.BatchWorkers*o.LocalShards())))
 }
 
 // encodedSize is the size of a sample's file, or a guess where only its header is
@@ -53,14 +57,15 @@ func (e *Engine) encodedSize(i int) int64 {
 // reader for each shard that is read here, and what workers need for a sample each.
 func (e *Engine) spareMemory() int64 {
 	_, used := e.ledger.usage(useIndex)
-	batches := int64(e.opts.PrefetchDepth+2) * int64(e.opts.localShards()) * e.Size(Key{}, formOf(e.opts.Layout))
+	batches := int64(e.opts.PrefetchDepth+2) * int64(e.opts.LocalShards()) * e.Size(Key{}, formOf(e.opts.Layout))
 	const worker = 4 << 20
 	planning := min(e.plan.KeepMemory(e.opts.keepConfig(1)), e.opts.MemoryLimit/4)
 	spare := e.opts.MemoryLimit - used - min(batches, e.opts.MemoryLimit/2) - planning - int64(e.opts.Workers)*worker
 	return max(0, spare)
 }
 
-func (o *Options) localShards() int {
+// LocalShards is how many shards are read here.
+func (o *Options) LocalShards() int {
 	if o.LocalTo == 0 {
 		return o.Shards
 	}

@@ -29,8 +29,12 @@ func (e *Engine) presize() {
 	e.sayIfUnlocked()
 }
 
-// sayIfUnlocked says once that the kernel refused to lock batch memory.
+// sayIfUnlocked says once that the kernel refused to lock batch memory, which may be
+// only when a larger batch comes.
 func (e *Engine) sayIfUnlocked() {
+	if !e.opts.Lock || e.unlocked.Load() {
+		return
+	}
 	err := e.pool.Stats().LockError
 	if err == nil || e.unlocked.Swap(true) {
 		return

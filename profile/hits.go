@@ -33,10 +33,10 @@ const (
 // that the index does not know.
 func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	e := &o.Engine
-	shards := localShards(e)
+	shards := e.LocalShards()
 	h := &hitTable{
 		limit: cacheLimit(ds, e), samples: int64(ds.Len()), read: float64(shards) / float64(max(e.Shards, 1)),
-		inFlight: inFlight(e, shards), known: make([]float64, hitSteps+1),
+		inFlight: e.InFlight(), known: make([]float64, hitSteps+1),
 	}
 	for i := range h.known {
 		h.known[i] = math.NaN()
@@ -66,19 +66,6 @@ func isRaw(ds *dataset.Dataset, i int) bool {
 	return known && format.Raw()
 }
 
-func localShards(e *engine.Options) int {
-	if e.LocalTo == 0 {
-		return max(e.Shards, 1)
-	}
-	return e.LocalTo - e.LocalFrom
-}
-
-// inFlight is how many samples the engine expects to have come before those have left
-// that they take the place of.
-func inFlight(e *engine.Options, shards int) int {
-	return int(math.Sqrt(float64(e.BatchSize) * float64(e.BatchWorkers*shards)))
-}
-
 // cacheLimit is the size of the mount's cache: what was asked for, or about what the
 // engine finds to be left.
 func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
@@ -94,7 +81,7 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 		report := ds.Report()
 		spec.H, spec.W = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
-	batches := int64((e.PrefetchDepth+2)*localShards(e)) * layout.Size(layout.NHWCForm, spec)
+	batches := int64((e.PrefetchDepth+2)*e.LocalShards()) * layout.Size(layout.NHWCForm, spec)
 	left := e.MemoryLimit - process - ds.MemoryBytes() - min(batches, e.MemoryLimit/2) - int64(e.Workers)*worker
 	plan, err := planOf(ds, e)
 	if err == nil {
