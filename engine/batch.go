@@ -54,7 +54,8 @@ type batch struct {
 	progress sync.Cond
 	copies   map[layout.Form]*derived
 
-	hits atomic.Int64 // samples that came from the cache
+	hits  atomic.Int64 // samples that came from the cache
+	bytes atomic.Int64 // that were read from storage for it
 }
 
 // An outcome is what became of a slot.

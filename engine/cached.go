@@ -125,6 +125,7 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
+	b.bytes.Add(int64(len(data)))
 	e.meter.read(b.key.Epoch, int64(len(data)))
 	if e.cache != nil && !replacement {
 		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)

@@ -64,17 +64,18 @@ type StorageStats struct {
 
 // EpochStats counts one epoch over all shards.
 type EpochStats struct {
-	Epoch        int          `json:"epoch"`
-	Batches      int64        `json:"batches"`
-	Hits         int64        `json:"hits"`
-	Misses       int64        `json:"misses"`
-	HitsPerBatch Distribution `json:"hits_per_batch"`
-	StorageBytes int64        `json:"storage_bytes"`
-	Kept         int64        `json:"kept"`
-	KeptBytes    int64        `json:"kept_bytes"`
-	NotKept      int64        `json:"not_kept"`
+	Epoch         int          `json:"epoch"`
+	Batches       int64        `json:"batches"`
+	Hits          int64        `json:"hits"`
+	Misses        int64        `json:"misses"`
+	HitsPerBatch  Distribution `json:"hits_per_batch"`
+	BytesPerBatch Distribution `json:"storage_bytes_per_batch"`
+	StorageBytes  int64        `json:"storage_bytes"`
+	Kept          int64        `json:"kept"`
+	KeptBytes     int64        `json:"kept_bytes"`
+	NotKept       int64        `json:"not_kept"`
 
-	full tally // hits of full batches
+	hits, bytes tally // of full batches
 }
 
 // Distribution describes a count over full batches.
@@ -85,23 +86,26 @@ type Distribution struct {
 	StdDev float64 `json:"stddev"`
 }
 
-// A tally adds up counts for a Distribution.
-type tally struct{ n, sum, squares, min, max int64 }
+// A tally adds up counts for a Distribution, by Welford's recurrence: bytes squared
+// are more than an integer holds.
+type tally struct {
+	n, min, max   int64
+	mean, squares float64 // squares of what counts differ from the mean
+}
 
 func (t *tally) add(v int64) {
 	if t.n == 0 {
 		t.min, t.max = v, v
 	}
 	t.n++
-	t.sum += v
-	t.squares += v * v
 	t.min, t.max = min(t.min, v), max(t.max, v)
+	d := float64(v) - t.mean
+	t.mean += d / float64(t.n)
+	t.squares += d * (float64(v) - t.mean)
 }
 
 func (t *tally) distribution() Distribution {
-	mean := float64(t.sum) / float64(t.n)
-	variance := max(0, float64(t.squares)/float64(t.n)-mean*mean)
-	return Distribution{Min: t.min, Max: t.max, Mean: mean, StdDev: math.Sqrt(variance)}
+	return Distribution{Min: t.min, Max: t.max, Mean: t.mean, StdDev: math.Sqrt(t.squares / float64(t.n))}
 }
 
 // rateSeconds is over how long rates are taken.
@@ -132,8 +136,9 @@ func (m *meter) batch(b *batch, full bool) {
 	s := m.epoch(b.key.Epoch)
 	s.Batches++
 	if full {
-		s.full.add(b.hits.Load())
-		s.HitsPerBatch = s.full.distribution()
+		s.hits.add(b.hits.Load())
+		s.bytes.add(b.bytes.Load())
+		s.HitsPerBatch, s.BytesPerBatch = s.hits.distribution(), s.bytes.distribution()
 	}
 	now := int64(time.Since(m.start).Seconds())
 	t := &m.recent[now%rateSeconds]

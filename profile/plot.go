@@ -1,46 +1,13 @@
 package profile
 
 import (
-	"errors"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
-	"path/filepath"
-	"strings"
+
+	"github.com/batchfs/batchfs/plot"
 )
-
-// PlotFormat is a format of pictures.
-type PlotFormat string
-
-// The formats that Plot writes.
-const (
-	SVG PlotFormat = "svg"
-	PNG PlotFormat = "png"
-)
-
-// ErrPlot: a file's name does not say which of the formats of Plot it shall have.
-var ErrPlot = errors.New("must end in .svg or .png")
-
-// PlotFormatOf is the format that a file's name asks for.
-func PlotFormatOf(path string) (PlotFormat, error) {
-	switch f := PlotFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))); f {
-	case SVG, PNG:
-		return f, nil
-	}
-	return "", ErrPlot
-}
-
-// canvas is what a picture is drawn on, in pixels from the upper left corner.
-type canvas interface {
-	line(points []spot, c color.RGBA, width float64, dashed bool)
-	disc(at spot, radius float64, c color.RGBA)
-	// text stands on at; anchor is which part of it does: 0 its start, 1/2 its middle, 1 its end.
-	text(at spot, anchor float64, c color.RGBA, words string)
-	encode(w io.Writer) error
-}
-
-type spot struct{ x, y float64 }
 
 // The picture's geometry, in pixels.
 const (
@@ -62,28 +29,23 @@ var (
 
 // Plot draws loading, decoding and the throughput they allow over the mix: lines by the
 // model, dots where something was measured, and the answer.
-func (r *Result) Plot(w io.Writer, f PlotFormat) error {
-	var c canvas
-	switch f {
-	case SVG:
-		c = newSVG(plotWidth, plotHeight)
-	case PNG:
-		c = newRaster(plotWidth, plotHeight)
-	default:
-		return fmt.Errorf("%w, not %q", ErrPlot, f)
+func (r *Result) Plot(w io.Writer, f plot.Format) error {
+	c, err := plot.New(f, plotWidth, plotHeight)
+	if err != nil {
+		return err
 	}
 	r.draw(c)
-	return c.encode(w)
+	return c.Encode(w)
 }
 
 // scale turns figures into places.
 type scale struct{ top float64 }
 
-func (s scale) at(raw float64, rate Rate) spot {
-	return spot{plotLeft + raw*(plotRight-plotLeft), plotBottom - float64(rate)/s.top*(plotBottom-plotTop)}
+func (s scale) at(raw float64, rate Rate) plot.Spot {
+	return plot.At(plotLeft+raw*(plotRight-plotLeft), plotBottom-float64(rate)/s.top*(plotBottom-plotTop))
 }
 
-func (r *Result) draw(c canvas) {
+func (r *Result) draw(c plot.Canvas) {
 	s := scale{r.top()}
 	s.axes(c)
 	curves := []struct {
@@ -97,29 +59,29 @@ func (r *Result) draw(c canvas) {
 	}
 	for k, curve := range curves {
 		for _, part := range s.visible(r.Curve, curve.rate) {
-			c.line(part, curve.ink, 2.2, k == 2)
+			c.Line(part, curve.ink, 2.2, k == 2)
 		}
 		x := float64(plotLeft + 190*k)
-		c.line([]spot{{x, 51}, {x + 26, 51}}, curve.ink, 2.2, k == 2)
-		c.text(spot{x + 32, 55}, 0, ink, curve.name)
+		c.Line([]plot.Spot{plot.At(x, 51), plot.At(x+26, 51)}, curve.ink, 2.2, k == 2)
+		c.Text(plot.At(x+32, 55), 0, ink, curve.name)
 	}
-	c.disc(spot{plotLeft + 590, 51}, 4.5, resultInk)
-	c.text(spot{plotLeft + 600, 55}, 0, ink, "a run of the engine")
+	c.Disc(plot.At(plotLeft+590, 51), 4.5, resultInk)
+	c.Text(plot.At(plotLeft+600, 55), 0, ink, "a run of the engine")
 	for _, step := range r.Steps {
 		for _, curve := range curves[:2] {
 			if rate := curve.rate(step.Point); float64(rate) <= s.top {
-				c.disc(s.at(step.RawRatio, rate), 3.5, curve.ink)
+				c.Disc(s.at(step.RawRatio, rate), 3.5, curve.ink)
 			}
 		}
 	}
 	for _, run := range r.Runs {
 		if float64(run.Throughput) <= s.top {
-			c.disc(s.at(run.RawRatio, run.Throughput), 4.5, resultInk)
+			c.Disc(s.at(run.RawRatio, run.Throughput), 4.5, resultInk)
 		}
 	}
-	x := s.at(r.RawRatio, 0).x
-	c.line([]spot{{x, plotTop}, {x, plotBottom}}, ink, 1, true)
-	c.text(spot{plotLeft, 28}, 0, ink, fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s",
+	x := s.at(r.RawRatio, 0).X
+	c.Line([]plot.Spot{plot.At(x, plotTop), plot.At(x, plotBottom)}, ink, 1, true)
+	c.Text(plot.At(plotLeft, 28), 0, ink, fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s",
 		100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified)))
 }
 
@@ -140,37 +102,26 @@ func (r *Result) top() float64 {
 	return 1.7 * most
 }
 
-func (s scale) axes(c canvas) {
+func (s scale) axes(c plot.Canvas) {
 	for i := range tenths + 1 {
-		x := s.at(float64(i)/tenths, 0).x
-		c.line([]spot{{x, plotTop}, {x, plotBottom}}, faint, 1, false)
-		c.text(spot{x, plotBottom + 18}, 0.5, ink, fmt.Sprintf("%d:%d", tenths-i, i))
+		x := s.at(float64(i)/tenths, 0).X
+		c.Line([]plot.Spot{plot.At(x, plotTop), plot.At(x, plotBottom)}, faint, 1, false)
+		c.Text(plot.At(x, plotBottom+18), 0.5, ink, fmt.Sprintf("%d:%d", tenths-i, i))
 	}
-	step := niceStep(s.top / 6)
+	step := plot.Step(s.top / 6)
 	for v := 0.0; v <= s.top; v += step {
-		y := s.at(0, Rate(v)).y
-		c.line([]spot{{plotLeft, y}, {plotRight, y}}, faint, 1, false)
-		c.text(spot{plotLeft - 8, y + 4}, 1, ink, fmt.Sprintf("%.6g", v))
+		y := s.at(0, Rate(v)).Y
+		c.Line([]plot.Spot{plot.At(plotLeft, y), plot.At(plotRight, y)}, faint, 1, false)
+		c.Text(plot.At(plotLeft-8, y+4), 1, ink, fmt.Sprintf("%.6g", v))
 	}
-	c.line([]spot{{plotLeft, plotTop}, {plotLeft, plotBottom}, {plotRight, plotBottom}}, ink, 1, false)
-	c.text(spot{(plotLeft + plotRight) / 2, plotBottom + 44}, 0.5, ink, "encoded : raw images")
-	c.text(spot{plotLeft - 8, plotTop - 16}, 1, ink, "images/s")
-}
-
-// niceStep is 1, 2 or 5 times a power of ten, at least about v.
-func niceStep(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= v*0.999 {
-			return m * power
-		}
-	}
-	return 10 * power
+	c.Line([]plot.Spot{plot.At(plotLeft, plotTop), plot.At(plotLeft, plotBottom), plot.At(plotRight, plotBottom)}, ink, 1, false)
+	c.Text(plot.At((plotLeft+plotRight)/2, plotBottom+44), 0.5, ink, "encoded : raw images")
+	c.Text(plot.At(plotLeft-8, plotTop-16), 1, ink, "images/s")
 }
 
 // visible is a curve without what is above the picture, cut where it leaves it.
-func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]spot) {
-	var part []spot
+func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]plot.Spot) {
+	var part []plot.Spot
 	for i, p := range points {
 		here := float64(rate(p))
 		if i > 0 {

@@ -10,6 +10,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/plot"
 )
 
 // example is a result with every kind of point, infinite ones included.
@@ -29,7 +31,7 @@ func example() *Result {
 
 func TestPlotSVG(t *testing.T) {
 	var out bytes.Buffer
-	if err := example().Plot(&out, SVG); err != nil {
+	if err := example().Plot(&out, plot.SVG); err != nil {
 		t.Fatal(err)
 	}
 	elements := map[string]int{}
@@ -60,7 +62,7 @@ func TestPlotSVG(t *testing.T) {
 
 func TestPlotPNG(t *testing.T) {
 	var out bytes.Buffer
-	if err := example().Plot(&out, PNG); err != nil {
+	if err := example().Plot(&out, plot.PNG); err != nil {
 		t.Fatal(err)
 	}
 	img, err := png.Decode(&out)
@@ -82,23 +84,13 @@ func TestPlotPNG(t *testing.T) {
 }
 
 func TestPlotOfNothing(t *testing.T) {
-	for _, f := range []PlotFormat{SVG, PNG} {
+	for _, f := range []plot.Format{plot.SVG, plot.PNG} {
 		if err := new(Result).Plot(io.Discard, f); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
 	}
-	if err := new(Result).Plot(io.Discard, "gif"); !errors.Is(err, ErrPlot) {
+	if err := new(Result).Plot(io.Discard, "gif"); !errors.Is(err, plot.ErrFormat) {
 		t.Errorf("gif: %v", err)
-	}
-	for path, want := range map[string]PlotFormat{"a.svg": SVG, "b/c.PNG": PNG} {
-		if f, err := PlotFormatOf(path); f != want || err != nil {
-			t.Errorf("%s: %v, %v", path, f, err)
-		}
-	}
-	for _, path := range []string{"a.gif", "svg", ""} {
-		if _, err := PlotFormatOf(path); !errors.Is(err, ErrPlot) {
-			t.Errorf("%q: %v", path, err)
-		}
 	}
 }
 

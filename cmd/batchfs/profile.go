@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/plot"
 	"github.com/batchfs/batchfs/profile"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -66,7 +67,7 @@ type profileRequest struct {
 	source  datasetOptions
 	options profile.Options
 	plot    string
-	format  profile.PlotFormat
+	format  plot.Format
 	asJSON  bool
 }
 
@@ -87,7 +88,7 @@ func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
 	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
 	if v.given("plot") {
 		var err error
-		if r.format, err = profile.PlotFormatOf(r.plot); err != nil {
+		if r.format, err = plot.FormatOf(r.plot); err != nil {
 			v.refuse(badValue("plot", "a file name that ends in .svg or .png", r.plot))
 		}
 	}
@@ -177,7 +178,7 @@ func profileError(path string, err error) error {
 }
 
 // writePlot draws to a file that appears when it is complete.
-func writePlot(path string, r *profile.Result, f profile.PlotFormat) error {
+func writePlot(path string, r *profile.Result, f plot.Format) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
 	if err != nil {
 		return hint(err, "choose a directory that can be written to: --plot FILE")

@@ -1,10 +1,11 @@
-package profile
+package plot
 
 import (
 	"encoding/xml"
 	"fmt"
 	"image/color"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ func newSVG(width, height int) *svg { return &svg{width: width, height: height} 
 
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
-func (s *svg) line(points []spot, c color.RGBA, width float64, dashed bool) {
+func (s *svg) Line(points []Spot, c color.RGBA, width float64, dashed bool) {
 	fmt.Fprintf(&s.body, `<polyline fill="none" stroke="%s" stroke-width="%g" stroke-linejoin="round"`, hex(c), width)
 	if dashed {
 		s.body.WriteString(` stroke-dasharray="7 5"`)
@@ -28,16 +29,21 @@ func (s *svg) line(points []spot, c color.RGBA, width float64, dashed bool) {
 		if i > 0 {
 			s.body.WriteByte(' ')
 		}
-		fmt.Fprintf(&s.body, "%.1f,%.1f", p.x, p.y)
+		fmt.Fprintf(&s.body, "%.1f,%.1f", p.X, p.Y)
 	}
 	s.body.WriteString("\"/>\n")
 }
 
-func (s *svg) disc(at spot, radius float64, c color.RGBA) {
-	fmt.Fprintf(&s.body, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"/>\n", at.x, at.y, radius, hex(c))
+func (s *svg) Disc(at Spot, radius float64, c color.RGBA) {
+	fmt.Fprintf(&s.body, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\"/>\n", at.X, at.Y, radius, hex(c))
 }
 
-func (s *svg) text(at spot, anchor float64, c color.RGBA, words string) {
+func (s *svg) Box(from, to Spot, c color.RGBA) {
+	fmt.Fprintf(&s.body, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
+		min(from.X, to.X), min(from.Y, to.Y), math.Abs(to.X-from.X), math.Abs(to.Y-from.Y), hex(c))
+}
+
+func (s *svg) Text(at Spot, anchor float64, c color.RGBA, words string) {
 	name := "start"
 	switch anchor {
 	case 0.5:
@@ -45,12 +51,12 @@ func (s *svg) text(at spot, anchor float64, c color.RGBA, words string) {
 	case 1:
 		name = "end"
 	}
-	fmt.Fprintf(&s.body, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">`, at.x, at.y, name, hex(c))
+	fmt.Fprintf(&s.body, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">`, at.X, at.Y, name, hex(c))
 	_ = xml.EscapeText(&s.body, []byte(words)) // a Builder does not fail
 	s.body.WriteString("</text>\n")
 }
 
-func (s *svg) encode(w io.Writer) error {
+func (s *svg) Encode(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">
 <rect width="100%%" height="100%%" fill="#ffffff"/>

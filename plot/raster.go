@@ -1,4 +1,4 @@
-package profile
+package plot
 
 import (
 	"image"
@@ -24,15 +24,15 @@ func newRaster(width, height int) *raster {
 
 const dash, gap = 7.0, 5.0
 
-func (r *raster) line(points []spot, c color.RGBA, width float64, dashed bool) {
+func (r *raster) Line(points []Spot, c color.RGBA, width float64, dashed bool) {
 	done := 0.0 // length of the line so far
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
-		length := math.Hypot(b.x-a.x, b.y-a.y)
+		length := math.Hypot(b.X-a.X, b.Y-a.Y)
 		if length == 0 {
 			continue
 		}
-		along := func(t float64) spot { return spot{a.x + (b.x-a.x)*t/length, a.y + (b.y-a.y)*t/length} }
+		along := func(t float64) Spot { return Spot{a.X + (b.X-a.X)*t/length, a.Y + (b.Y-a.Y)*t/length} }
 		if !dashed {
 			r.stroke(a, b, width/2, c)
 			continue
@@ -49,15 +49,15 @@ func (r *raster) line(points []spot, c color.RGBA, width float64, dashed bool) {
 	}
 }
 
-func (r *raster) disc(at spot, radius float64, c color.RGBA) { r.stroke(at, at, radius, c) }
+func (r *raster) Disc(at Spot, radius float64, c color.RGBA) { r.stroke(at, at, radius, c) }
 
 // stroke covers what is nearer than radius to the way from a to b, smoothly.
-func (r *raster) stroke(a, b spot, radius float64, c color.RGBA) {
-	left, right := int(min(a.x, b.x)-radius-1), int(max(a.x, b.x)+radius+1)
-	top, bottom := int(min(a.y, b.y)-radius-1), int(max(a.y, b.y)+radius+1)
+func (r *raster) stroke(a, b Spot, radius float64, c color.RGBA) {
+	left, right := int(min(a.X, b.X)-radius-1), int(max(a.X, b.X)+radius+1)
+	top, bottom := int(min(a.Y, b.Y)-radius-1), int(max(a.Y, b.Y)+radius+1)
 	for y := top; y <= bottom; y++ {
 		for x := left; x <= right; x++ {
-			cover := min(max(radius+0.5-distance(spot{float64(x) + 0.5, float64(y) + 0.5}, a, b), 0), 1)
+			cover := min(max(radius+0.5-distance(Spot{float64(x) + 0.5, float64(y) + 0.5}, a, b), 0), 1)
 			if cover > 0 && image.Pt(x, y).In(r.img.Rect) {
 				r.blend(x, y, c, cover)
 			}
@@ -72,20 +72,27 @@ func (r *raster) blend(x, y int, c color.RGBA, cover float64) {
 }
 
 // distance is that of p to the nearest point between a and b.
-func distance(p, a, b spot) float64 {
-	dx, dy := b.x-a.x, b.y-a.y
+func distance(p, a, b Spot) float64 {
+	dx, dy := b.X-a.X, b.Y-a.Y
 	t := 0.0
 	if square := dx*dx + dy*dy; square > 0 {
-		t = min(max(((p.x-a.x)*dx+(p.y-a.y)*dy)/square, 0), 1)
+		t = min(max(((p.X-a.X)*dx+(p.Y-a.Y)*dy)/square, 0), 1)
 	}
-	return math.Hypot(p.x-a.x-t*dx, p.y-a.y-t*dy)
+	return math.Hypot(p.X-a.X-t*dx, p.Y-a.Y-t*dy)
 }
 
-func (r *raster) text(at spot, anchor float64, c color.RGBA, words string) {
+func (r *raster) Box(from, to Spot, c color.RGBA) {
+	box := image.Rect(round(from.X), round(from.Y), round(to.X), round(to.Y))
+	draw.Draw(r.img, box, image.NewUniform(c), image.Point{}, draw.Src)
+}
+
+func round(x float64) int { return int(math.Round(x)) }
+
+func (r *raster) Text(at Spot, anchor float64, c color.RGBA, words string) {
 	d := font.Drawer{Dst: r.img, Src: image.NewUniform(c), Face: basicfont.Face7x13}
 	width := float64(d.MeasureString(words)) / 64
-	d.Dot = fixed.P(int(at.x-anchor*width), int(at.y))
+	d.Dot = fixed.P(int(at.X-anchor*width), int(at.Y))
 	d.DrawString(words)
 }
 
-func (r *raster) encode(w io.Writer) error { return png.Encode(w, r.img) }
+func (r *raster) Encode(w io.Writer) error { return png.Encode(w, r.img) }
