@@ -9,10 +9,12 @@ const spreads = 3
 // Ratio is the share of the samples read in an epoch that a plan may keep in a cache
 // of the given limit, whichever they are: a plan counts samples, and those it chooses
 // may be large ones. Of the dataset's samples an epoch reads the share read, 0 to 1.
-// size is a sample's size in bytes, below 0 where it is not known. inFlight is how
-// many samples may have come before those have left that they take the place of.
-func Ratio(limit, samples int64, read float64, size func(id int64) int64, inFlight int) float64 {
-	mean, variance := costs(samples, size)
+// sample tells a sample's size in bytes, below 0 where it is not known, and whether it
+// is one of those, such as raw ones, of which the plan keeps the same share as of the
+// others. inFlight is how many samples may have come before those have left that they
+// take the place of.
+func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, apart bool), inFlight int) float64 {
+	mean, variance := costs(samples, sample)
 	room := float64(Room(Constant, limit, samples))
 	fits := func(r float64) bool {
 		kept := r * read * float64(samples)
@@ -34,18 +36,25 @@ func Ratio(limit, samples int64, read float64, size func(id int64) int64, inFlig
 	return low
 }
 
-// costs returns mean and variance of what samples cost.
-func costs(samples int64, size func(id int64) int64) (mean, variance float64) {
-	n, squares := 0.0, 0.0
+// costs returns the mean of what samples cost, and the variance that is left to chance:
+// that between samples of one kind.
+func costs(samples int64, sample func(id int64) (int64, bool)) (mean, variance float64) {
+	var kinds [2]struct{ n, mean, squares float64 }
 	for id := range samples {
-		s := size(id)
-		if s < 0 {
+		size, apart := sample(id)
+		if size < 0 {
 			continue
 		}
-		n++
-		d := float64(Cost(Constant, s)) - mean
-		mean += d / n
-		squares += d * (float64(Cost(Constant, s)) - mean)
+		k := &kinds[0]
+		if apart {
+			k = &kinds[1]
+		}
+		k.n++
+		cost := float64(Cost(Constant, size))
+		d := cost - k.mean
+		k.mean += d / k.n
+		k.squares += d * (cost - k.mean)
 	}
-	return mean, squares / max(n, 1)
+	n := max(kinds[0].n+kinds[1].n, 1)
+	return (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n, (kinds[0].squares + kinds[1].squares) / n
 }

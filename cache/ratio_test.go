@@ -24,7 +24,7 @@ func TestRatioFits(t *testing.T) {
 		for _, s := range c.src.sizes {
 			bytes += int64(s)
 		}
-		r := Ratio(c.limit, n, 1, func(id int64) int64 { return int64(c.src.sizes[id]) }, 4)
+		r := Ratio(c.limit, n, 1, func(id int64) (int64, bool) { return int64(c.src.sizes[id]), false }, 4)
 		if r < 0 || r > 1 || r < c.least*float64(c.limit)/float64(bytes) {
 			t.Errorf("%s: ratio %v, cache is %v of the dataset", name, r, float64(c.limit)/float64(bytes))
 		}
@@ -43,11 +43,31 @@ func TestRatioFits(t *testing.T) {
 			cache.Close()
 		}
 	}
-	if r := Ratio(1<<30, 100, 1, func(int64) int64 { return -1 }, 4); r != 1 {
+	if r := Ratio(1<<30, 100, 1, func(int64) (int64, bool) { return -1, false }, 4); r != 1 {
 		t.Errorf("unknown sizes: %v", r)
 	}
-	half := func(id int64) int64 { return 100_000 - id%2*200_000 } // every other one is not known
-	if r, all := Ratio(1<<20, 100, 1, half, 0), Ratio(1<<20, 100, 1, func(int64) int64 { return 100_000 }, 0); r != all {
+	half := func(id int64) (int64, bool) { return 100_000 - id%2*200_000, false } // every other one is not known
+	same := func(int64) (int64, bool) { return 100_000, false }
+	if r, all := Ratio(1<<20, 100, 1, half, 0), Ratio(1<<20, 100, 1, same, 0); r != all {
 		t.Errorf("%v with half of the sizes, %v with all", r, all)
+	}
+}
+
+// TestRatioOfTwoKinds: where a plan keeps as many of each kind, what they differ by is
+// not left to chance, and needs no room.
+func TestRatioOfTwoKinds(t *testing.T) {
+	const n, limit = 1000, 30 << 20
+	kinds := func(apart bool) func(id int64) (int64, bool) {
+		return func(id int64) (int64, bool) {
+			if id%4 == 0 {
+				return 250_000, apart
+			}
+			return 50_000, false
+		}
+	}
+	mean := func(int64) (int64, bool) { return 100_000, false }
+	together, even, alike := Ratio(limit, n, 1, kinds(false), 0), Ratio(limit, n, 1, kinds(true), 0), Ratio(limit, n, 1, mean, 0)
+	if together > 0.95*even || even < 0.99*alike || even > 1.01*alike {
+		t.Errorf("%v by chance, %v of each kind, %v where all are alike", together, even, alike)
 	}
 }

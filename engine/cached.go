@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -28,9 +27,9 @@ func (e *Engine) planCache() cacheSetup {
 	if limit == AutoCache {
 		limit = e.spareMemory()
 	}
-	size := func(id int64) int64 { return e.encodedSize(int(id)) }
+	sample := func(id int64) (int64, bool) { return e.encodedSize(int(id)), o.Shuffle && IsRaw(e.ds, int(id)) }
 	read := float64(o.LocalShards()) / float64(o.Shards)
-	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, size, o.InFlight())}
+	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, sample, o.InFlight())}
 }
 
 // InFlight is how many samples may have come into the cache before those have left
@@ -47,7 +46,7 @@ func (e *Engine) encodedSize(i int) int64 {
 		return id.Size
 	}
 	h, w := e.indexedSize(int64(i))
-	if format, _ := decode.ParseFormat(e.ds.Format(i)); format.Raw() {
+	if IsRaw(e.ds, i) {
 		return int64(h) * int64(w) * 3
 	}
 	return int64(h) * int64(w)

@@ -141,10 +141,13 @@ func newDocumentCache() (*ristretto.Cache[uint64, []byte], error) {
 // RawSamples marks the samples that are stored as plain pixels: where a shuffled
 // dataset has both kinds, each has an order of its own.
 func RawSamples(ds *dataset.Dataset) *shard.RawSet {
-	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
-		format, known := decode.ParseFormat(ds.Format(int(i)))
-		return known && format.Raw()
-	})
+	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool { return IsRaw(ds, int(i)) })
+}
+
+// IsRaw says that a sample is stored as plain pixels.
+func IsRaw(ds *dataset.Dataset, i int) bool {
+	format, known := decode.ParseFormat(ds.Format(i))
+	return known && format.Raw()
 }
 
 // measure takes what the sizes of documents and directories follow from.

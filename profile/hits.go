@@ -5,7 +5,6 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -18,6 +17,7 @@ type hitTable struct {
 	samples  int64
 	read     float64 // share of the dataset that is read here in an epoch
 	inFlight int
+	shuffle  bool      // else raw samples are not kept as evenly as others
 	already  float64   // share that is raw before
 	encoded  []int64   // sizes of files, of every sample or of some taken evenly
 	raw      []int64   // of their raw copies; the same where the file is raw already
@@ -36,7 +36,7 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	shards := e.LocalShards()
 	h := &hitTable{
 		limit: cacheLimit(ds, e), samples: int64(ds.Len()), read: float64(shards) / float64(max(e.Shards, 1)),
-		inFlight: e.InFlight(), known: make([]float64, hitSteps+1),
+		inFlight: e.InFlight(), shuffle: e.Shuffle, known: make([]float64, hitSteps+1),
 	}
 	for i := range h.known {
 		h.known[i] = math.NaN()
@@ -49,7 +49,7 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 			size = id.Size
 		}
 		raw := size
-		if isRaw(ds, i) {
+		if engine.IsRaw(ds, i) {
 			already++
 		} else if height, width := ds.Size(i, e.IgnoreOrientation); height > 0 {
 			raw = o.Raw.FileBytes(height, width)
@@ -58,12 +58,6 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	}
 	h.already = float64(already) / float64(n)
 	return h
-}
-
-// isRaw says that a sample is stored raw already.
-func isRaw(ds *dataset.Dataset, i int) bool {
-	format, known := decode.ParseFormat(ds.Format(i))
-	return known && format.Raw()
 }
 
 // cacheLimit is the size of the mount's cache: what was asked for, or about what the
@@ -114,23 +108,22 @@ func (h *hitTable) node(k int) float64 {
 		return 0
 	}
 	if math.IsNaN(h.known[k]) {
-		size := h.sizes(float64(k) / hitSteps)
-		h.known[k] = cache.Ratio(h.limit, h.samples, h.read, size, h.inFlight)
+		h.known[k] = cache.Ratio(h.limit, h.samples, h.read, h.mix(float64(k)/hitSteps), h.inFlight)
 	}
 	return h.known[k]
 }
 
-// sizes are those of a mix.
-func (h *hitTable) sizes(raw float64) func(id int64) int64 {
+// mix tells of each sample of a mix its size, and whether it is raw.
+func (h *hitTable) mix(raw float64) func(id int64) (int64, bool) {
 	share := toConvert(raw, h.already)
 	n := int64(len(h.encoded))
-	return func(id int64) int64 {
+	return func(id int64) (int64, bool) {
 		k := id % n
 		// The fractional parts of multiples of the golden ratio fill 0 to 1 evenly.
 		if _, part := math.Modf(float64(k) * 0.6180339887498949); part < share {
-			return h.raw[k]
+			return h.raw[k], h.shuffle
 		}
-		return h.encoded[k]
+		return h.encoded[k], false
 	}
 }
 
@@ -143,14 +136,14 @@ func toConvert(raw, already float64) float64 {
 	return min(max((raw-already)/(1-already), 0), 1)
 }
 
-// limitFor is a cache's size in which a share of ratio of these samples fits.
-func limitFor(ratio float64, sizes []int64, inFlight int) int64 {
+// limitFor is a cache's size in which a share of ratio of a mix fits.
+func (h *hitTable) limitFor(ratio float64, m *mix) int64 {
 	if ratio <= 0 {
 		return 0
 	}
-	size := func(id int64) int64 { return sizes[id] }
+	sample := func(id int64) (int64, bool) { return m.sizes[id], h.shuffle && m.isRaw[id] }
 	fits := func(limit int64) bool {
-		return cache.Ratio(limit, int64(len(sizes)), 1, size, inFlight) >= ratio-1e-9
+		return cache.Ratio(limit, int64(len(m.sizes)), 1, sample, h.inFlight) >= ratio-1e-9
 	}
 	low, high := int64(0), int64(1<<20)
 	for !fits(high) && high < 1<<50 {

@@ -17,6 +17,7 @@ type mix struct {
 	manifest string
 	raw      float64 // the share it came to
 	sizes    []int64 // of the files, in its order
+	isRaw    []bool
 }
 
 // spread says which of the images are raw in a mix: as many between any two as
@@ -44,7 +45,7 @@ func spread(images []picture, raw float64) []bool {
 // makeMix writes the manifest of a mix of the first n images.
 func (p *profiler) makeMix(raw float64, n int) (*mix, error) {
 	images := p.images[:n]
-	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes))}
+	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes)), isRaw: spread(images, raw)}
 	p.mixes++
 	f, err := os.OpenFile(m.manifest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -53,7 +54,7 @@ func (p *profiler) makeMix(raw float64, n int) (*mix, error) {
 	defer f.Close()
 	out := bufio.NewWriter(f)
 	lines, count := json.NewEncoder(out), 0
-	for k, raw := range spread(images, raw) {
+	for k, raw := range m.isRaw {
 		path, size := images[k].path, images[k].size
 		if raw {
 			path, size = images[k].raw, images[k].rawSize

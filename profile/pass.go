@@ -68,7 +68,7 @@ func (p *profiler) run(ctx context.Context, raw float64, n int) (Trial, error) {
 	}
 	defer ds.Close()
 	o := p.engineOptions()
-	o.CacheSize = limitFor(p.hits.at(m.raw), m.sizes, o.InFlight())
+	o.CacheSize = p.hits.limitFor(p.hits.at(m.raw), m)
 	if o.CacheSize == 0 {
 		o.CachePolicy = cache.None
 	}

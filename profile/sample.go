@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/convert"
+	"github.com/batchfs/batchfs/engine"
 )
 
 // picture is a sample of the dataset that is measured with.
@@ -105,7 +106,7 @@ func evenly(from []int32, n int) []int32 {
 
 func (p *profiler) rawBytes(samples []int32) (bytes int64) {
 	for _, i := range samples {
-		if !isRaw(p.ds, int(i)) {
+		if !engine.IsRaw(p.ds, int(i)) {
 			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.IgnoreOrientation))
 		}
 	}
@@ -168,7 +169,7 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 
 // copyImage makes the raw copy of sample i; of one that cannot be read, nothing.
 func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
-	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: isRaw(p.ds, i)}
+	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: engine.IsRaw(p.ds, i)}
 	info, err := os.Stat(img.path)
 	if err != nil {
 		return picture{}, nil
