@@ -1,7 +1,7 @@
 # Two commands are enough: `make demo` shows batchfs at work, `make test` tests it.
 # Both install what they need on Debian and Ubuntu; elsewhere they say what is missing.
 
-.PHONY: build deps demo test bench bench-peers clean
+.PHONY: build deps demo test bench bench-peers bench-liquid clean
 
 build: bin/batchfs
 
@@ -40,6 +40,14 @@ bench-peers:
 	@scripts/ceiling.sh bin/ceiling
 	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers)
 	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
+
+# The cache, and mixes of encoded and raw images, on storage of several speeds. It makes
+# datasets of about 6 GB in bin, which must not be on a tmpfs, and draws into bin/liquid.
+bench-liquid:
+	@scripts/deps.sh build mount
+	@scripts/build.sh bin/batchfs
+	@scripts/ceiling.sh bin/ceiling
+	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 8192 -cityscapes 128 -rounds 3 -work bin $(BENCH)
 
 clean:
 	rm -rf bin

@@ -10,7 +10,8 @@
 // what they are compared with, so that what slows the machine down slows both, and
 // a daemon is stopped while it is not its turn.
 //
-// With -only peers it measures what people use instead of batchfs; see peers.go.
+// With -only peers it measures what people use instead of batchfs, see peers.go; with
+// -only mixes,hits,uncached the cache and mixes of formats, see liquid.go.
 package main
 
 import (
@@ -43,6 +44,7 @@ type setup struct {
 	python, peers    string // an interpreter, and the directory of what it shall run
 	photos           imageSet
 	cityscapes       imageSet
+	plots            string // a directory for pictures
 	work             string // a directory of our own
 	rounds           int    // how often each ratio is taken; the median counts
 	progress         progress
@@ -68,6 +70,9 @@ var measurements = []measurement{
 	{name: "memory", measure: memoryByWorkers},
 	{name: "manifest", measure: manifest},
 	{name: "peers", measure: peers, asked: true},
+	{name: "mixes", measure: mixes, asked: true},
+	{name: "hits", measure: constantHits, asked: true},
+	{name: "uncached", measure: uncached, asked: true},
 }
 
 func names() string {
@@ -84,6 +89,8 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&s.python, "python", "bin/peers/bin/python3", "the `interpreter` that runs the peers")
 	flag.StringVar(&s.peers, "peers", "bench/peers", "the `directory` of the peers")
+	flag.StringVar(&s.plots, "plots", "bin/liquid", "draw pictures into this `directory`")
+	flag.StringVar(&s.work, "work", "", "make datasets in a directory in this `directory`; that for temporary files if empty")
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
@@ -141,7 +148,10 @@ func (s *setup) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.work, err = os.MkdirTemp("", "batchfs-bench-"); err != nil {
+	if s.work, err = os.MkdirTemp(s.work, "batchfs-bench-"); err != nil {
+		return err
+	}
+	if s.work, err = filepath.Abs(s.work); err != nil {
 		return err
 	}
 	// The index goes with the rest, not into the user's cache.

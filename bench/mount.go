@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,19 +21,25 @@ var warm = []string{"--io", "buffered", "--cache-size", "0"}
 
 // A mounted is a running daemon.
 type mounted struct {
-	dir string
-	cmd *exec.Cmd
+	dir   string
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
 }
 
-// mount starts a daemon in the foreground and returns when its tree is there.
+// mount starts a daemon that reads warm files, see start.
 func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*mounted, error) {
+	return s.start(ctx, nil, dataset, append(slices.Clone(warm), flags...)...)
+}
+
+// start starts a daemon in the foreground, in a control group where there is one, and
+// returns when its tree is there.
+func (s *setup) start(ctx context.Context, group *cgroup, dataset string, flags ...string) (*mounted, error) {
 	dir, err := os.MkdirTemp(s.work, "mnt-")
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"mount"}, warm...)
-	args = append(args, flags...)
-	cmd := exec.CommandContext(ctx, s.batchfs, append(args, dataset, dir)...)
+	command := group.command(append(append([]string{s.batchfs, "mount"}, flags...), dataset, dir))
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	notify, err := newNotify(s.work)
@@ -44,15 +51,17 @@ func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*mo
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	m := &mounted{dir: dir, cmd: cmd}
+	m := &mounted{dir: dir, cmd: cmd, ended: make(chan struct{})}
 	died := make(chan error, 1)
-	go func() { died <- cmd.Wait() }()
+	go func() {
+		died <- cmd.Wait()
+		close(m.ended)
+	}()
 	select {
 	case <-notify.ready:
 	case err := <-died:
 		return nil, fmt.Errorf("the daemon ended (%v): %s", err, log.String())
 	}
-	go func() { <-died }()
 	return m, nil
 }
 
@@ -63,6 +72,7 @@ func (m *mounted) unmount(s *setup) error {
 	if err != nil {
 		return fmt.Errorf("umount: %w: %s", err, out)
 	}
+	<-m.ended
 	return nil
 }
 

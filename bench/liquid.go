@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file measures what Liquid promises (see ../README.md): that a mix of encoded and
+// raw images is faster than either where processors or storage are short, and that the
+// profiler finds it. Storage of several speeds stands for different machines. All rivals
+// read the same images, make the same batches, and have the same memory for what they
+// have read: cachedShare of the encoded dataset's bytes.
+
+// A pipeline is a dataset and what training makes of it.
+type pipeline struct {
+	name   string
+	set    func(*setup) *imageSet
+	images int // at most, spread over the set; a multiple of batch
+	batch  int
+	flags  []string
+	wanted float64 // of the best mix over encoded images, where storage has bandwidth to spare
+}
+
+var pipelines = []pipeline{
+	{name: "PNG", set: func(s *setup) *imageSet { return &s.cityscapes }, images: 128, batch: 16, wanted: 2.5,
+		flags: []string{"--resize", "random-resized-crop", "--size", "512x1024", "--flip", "0.5"}},
+	{name: "JPEG", set: func(s *setup) *imageSet { return &s.photos }, images: 2048, batch: 64, flags: trainingCrop},
+}
+
+const (
+	cachedShare = 0.3
+	tenths      = 10
+	toSpare     = 1200 // MB/s
+	turn        = 1200 * time.Millisecond
+)
+
+// bandwidths of storage, in MB/s.
+var bandwidths = []int{150, 600, 1200}
+
+// A rival is a way to get batches of a pipeline: a mount, and what it gave.
+type rival struct {
+	name     string
+	raw      float64 // share of raw images
+	training *training
+	group    *cgroup // of one that lives on the page cache
+	rates    []float64
+	device   []float64 // bytes read from the device between one batch and the next, of that one
+}
+
+// mixes measures all pipelines on all storage.
+func mixes(ctx context.Context, s *setup) (rows []row, err error) {
+	var results []mixResult
+	for _, p := range pipelines {
+		data, err := s.prepareMixes(ctx, p)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", p.name, err)
+		}
+		for _, mb := range bandwidths {
+			r, err := s.mixesAt(ctx, p, data, mb)
+			if err != nil {
+				return rows, fmt.Errorf("%s at %d MB/s: %w", p.name, mb, err)
+			}
+			results, rows = append(results, r), append(rows, r.rows()...)
+		}
+	}
+	return rows, s.draw(results)
+}
+
+// mixData is where a pipeline's images are.
+type mixData struct {
+	dir     string
+	pages   string             // a copy of the encoded ones: the page cache of one file is for all who read it
+	mixes   [tenths + 1]string // manifests: of ten images, so many are raw
+	encoded int64              // bytes
+	paths   []string           // of encoded images, below dir
+	raw     []string           // of the same
+}
+
+// prepareMixes makes copies of the images, raw and encoded, none of which the page cache
+// holds, and a manifest and an index for each mix.
+func (s *setup) prepareMixes(ctx context.Context, p pipeline) (d mixData, err error) {
+	set := p.set(s)
+	if err := s.need(ctx, set); err != nil {
+		return d, err
+	}
+	s.progress.step("copying images", 0, 1)
+	d.dir, d.pages = filepath.Join(s.work, p.name), filepath.Join(s.work, p.name, "pages")
+	n := min(p.images, set.images/p.batch*p.batch)
+	if n == 0 {
+		return d, fmt.Errorf("%d images are less than a batch", set.images)
+	}
+	for k := range n {
+		file := set.files[k*set.images/n]
+		path, err := filepath.Rel(set.dir, file)
+		if err != nil {
+			return d, err
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return d, err
+		}
+		for _, copy := range []string{filepath.Join(d.dir, "encoded", path), filepath.Join(d.pages, path)} {
+			if err := os.MkdirAll(filepath.Dir(copy), 0o755); err != nil {
+				return d, err
+			}
+			if err := os.WriteFile(copy, content, 0o644); err != nil {
+				return d, err
+			}
+		}
+		d.encoded += int64(len(content))
+		d.paths = append(d.paths, filepath.Join("encoded", path))
+		d.raw = append(d.raw, filepath.Join("raw", strings.TrimSuffix(path, filepath.Ext(path))+".bmp"))
+	}
+	s.progress.step("making raw copies", 0, 1)
+	if err := s.command(ctx, "convert", "--raw-ratio", "1", filepath.Join(d.dir, "encoded"), filepath.Join(d.dir, "raw")); err != nil {
+		return d, err
+	}
+	for tenth := range d.mixes {
+		if d.mixes[tenth], err = s.writeMix(ctx, &d, float64(tenth)/tenths); err != nil {
+			return d, err
+		}
+	}
+	if err := s.command(ctx, "index", d.pages); err != nil {
+		return d, err
+	}
+	return d, dropPages(d.dir)
+}
+
+// writeMix writes the manifest of a mix, and its index. Raw images are spread evenly.
+func (s *setup) writeMix(ctx context.Context, d *mixData, raw float64) (manifest string, err error) {
+	manifest = filepath.Join(d.dir, fmt.Sprintf("raw-%.4f.csv", raw))
+	text := []byte("path\n")
+	for k := range d.paths {
+		path := d.paths[k]
+		if int(float64(k+1)*raw+0.5) > int(float64(k)*raw+0.5) {
+			path = d.raw[k]
+		}
+		text = fmt.Appendf(text, "%s\n", path)
+	}
+	if err := os.WriteFile(manifest, text, 0o644); err != nil {
+		return "", err
+	}
+	return manifest, s.command(ctx, "index", manifest)
+}
+
+// A mixResult is what the rivals of a pipeline did on one kind of storage.
+type mixResult struct {
+	pipeline   pipeline
+	bandwidth  int
+	pageCache  *rival // nil: impossible here
+	impossible error  // why
+	static     *rival
+	mixes      [tenths + 1]*rival
+	chosen     *rival // by the profiler
+	stats      map[*rival]spread
+}
+
+// mixesAt lets all rivals take turns.
+func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r mixResult, err error) {
+	r = mixResult{pipeline: p, bandwidth: mb, stats: map[*rival]spread{}}
+	s.progress.step(fmt.Sprintf("profiling %s at %d MB/s", p.name, mb), 0, 1)
+	chosen, err := s.profile(ctx, p, d, mb)
+	if err != nil {
+		return r, err
+	}
+	manifest, err := s.writeMix(ctx, &d, chosen)
+	if err != nil {
+		return r, err
+	}
+	cacheSize := fmt.Sprint(int64(cachedShare * float64(d.encoded)))
+	limited := []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", mb), "--cache-size", cacheSize}
+
+	var all []*rival
+	defer func() {
+		for _, one := range all {
+			err = errors.Join(err, one.end(s))
+		}
+	}()
+	start := func(name string, raw float64, group *cgroup, dataset string, flags ...string) (*rival, error) {
+		s.progress.step(fmt.Sprintf("%s at %d MB/s, first epoch", p.name, mb), len(all), tenths+4)
+		one, err := s.newRival(ctx, group, dataset, append(p.mountFlags(), flags...)...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		one.name, one.raw = name, raw
+		all = append(all, one)
+		return one, nil
+	}
+	if r.pageCache, r.impossible = s.pageCacheRival(ctx, p, d, mb, start); r.pageCache == nil && r.impossible == nil {
+		return r, errors.New("no page cache")
+	}
+	if r.static, err = start("static cache (CoorDL)", 0, nil, d.mixes[0], append(limited, "--cache-policy", "static")...); err != nil {
+		return r, err
+	}
+	for tenth, manifest := range d.mixes {
+		raw := float64(tenth) / tenths
+		if r.mixes[tenth], err = start("constant cache, "+mixName(raw), raw, nil, manifest, limited...); err != nil {
+			return r, err
+		}
+	}
+	if r.chosen, err = start("constant cache, the profiler's "+mixName(chosen), chosen, nil, manifest, limited...); err != nil {
+		return r, err
+	}
+	for i := range s.rounds {
+		s.progress.step(fmt.Sprintf("%s at %d MB/s, taking turns", p.name, mb), i, s.rounds)
+		for _, one := range all {
+			if err := one.turn(); err != nil {
+				return r, fmt.Errorf("%s: %w", one.name, err)
+			}
+		}
+	}
+	for _, one := range all {
+		if r.stats[one], err = one.spread(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// mountFlags are those of every mount of a pipeline. Workers that wait for storage leave
+// the processors to others.
+func (p pipeline) mountFlags() []string {
+	return append(shuffled(p.batch, p.flags...), "--workers", "8")
+}
+
+// profile asks batchfs profile for the share of raw images.
+func (s *setup) profile(ctx context.Context, p pipeline, d mixData, mb int) (float64, error) {
+	args := append([]string{"profile", "--json", "--work", s.work, "--max-read-bandwidth", fmt.Sprintf("%dMB", mb),
+		"--cache-size", fmt.Sprint(int64(cachedShare * float64(d.encoded)))}, p.mountFlags()...)
+	cmd := exec.CommandContext(ctx, s.batchfs, append(args, d.mixes[0])...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("batchfs profile: %w", err)
+	}
+	var answer struct {
+		RawRatio float64 `json:"raw_ratio"`
+	}
+	return answer.RawRatio, json.Unmarshal(out, &answer)
+}
+
+// pageCacheRival reads through the page cache, in a control group that limits what comes
+// from the disk, but not what comes from the page cache, and leaves as much memory to the
+// page cache as others have for their own. The error says why there can be none.
+func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d mixData, mb int,
+	start func(string, float64, *cgroup, string, ...string) (*rival, error)) (*rival, error) {
+	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(group.limitReads(d.pages, int64(mb)*1e6), dropPages(d.pages)); err != nil {
+		return nil, errors.Join(err, group.remove())
+	}
+	one, err := start("page cache", 0, group, d.pages, "--io", "buffered", "--cache-size", "0")
+	if err != nil {
+		return nil, errors.Join(err, group.remove())
+	}
+	// Now the daemon has its own memory.
+	return one, group.limitFiles(int64(cachedShare * float64(d.encoded)))
+}
+
+// newRival mounts, and reads the first epoch, which finds nothing in any cache.
+func (s *setup) newRival(ctx context.Context, group *cgroup, dataset string, flags ...string) (*rival, error) {
+	m, err := s.start(ctx, group, dataset, flags...)
+	if err != nil {
+		return nil, err
+	}
+	one := &rival{group: group}
+	if one.training, err = newTraining(m, "nhwc", mapped); err == nil {
+		err = one.training.take(one.training.batches)
+		m.pause()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.unmount(s))
+	}
+	return one, nil
+}
+
+// turn lets the rival train for a while.
+func (one *rival) turn() error {
+	t := one.training
+	t.m.resume()
+	defer t.m.pause()
+	if err := t.take(ahead); err != nil {
+		return err
+	}
+	before, err := one.deviceBytes()
+	if err != nil {
+		return err
+	}
+	began, first := time.Now(), t.next
+	for t.next-first < ahead || time.Since(began) < turn {
+		if err := t.take(1); err != nil {
+			return err
+		}
+		if one.group != nil {
+			now, err := one.deviceBytes()
+			if err != nil {
+				return err
+			}
+			one.device, before = append(one.device, float64(now-before)), now
+		}
+	}
+	images := float64(t.next-first) * float64(t.samples) / float64(t.batches)
+	one.rates = append(one.rates, images/time.Since(began).Seconds())
+	return nil
+}
+
+// deviceBytes is what the daemon has made the disk read so far.
+func (one *rival) deviceBytes() (int64, error) {
+	if one.group == nil {
+		return 0, nil
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", one.training.m.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nread_bytes: "))
+	number, _, _ := bytes.Cut(rest, []byte("\n"))
+	return strconv.ParseInt(string(number), 10, 64)
+}
+
+func (one *rival) end(s *setup) error {
+	err := one.training.m.unmount(s)
+	if one.group != nil {
+		err = errors.Join(err, one.group.remove())
+	}
+	return err
+}
+
+// mixName is a mix in Liquid's words, encoded to raw.
+func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw), tenths*raw) }
+
+// best is the fastest of the 11 mixes.
+func (r *mixResult) best() *rival {
+	return slices.MaxFunc(r.mixes[:], func(a, b *rival) int {
+		return int(figureOf(a.rates).Value - figureOf(b.rates).Value)
+	})
+}
+
+// over is how many times as fast a rival is as another, turn by turn.
+func (one *rival) over(other *rival) figure {
+	ratios := make([]float64, len(one.rates))
+	for i := range ratios {
+		ratios[i] = one.rates[i] / other.rates[i]
+	}
+	return figureOf(ratios)
+}
+
+// rows are the result as a part of the table.
+func (r *mixResult) rows() (rows []row) {
+	where := fmt.Sprintf("%s, storage of %d MB/s: ", r.pipeline.name, r.bandwidth)
+	line := func(one *rival) row {
+		return row{What: where + one.name, Unit: "images/s", figure: figureOf(one.rates), Note: r.stats[one].String()}
+	}
+	if r.pageCache == nil {
+		rows = append(rows, row{What: where + "page cache", Skipped: r.impossible.Error()})
+	} else {
+		rows = append(rows, line(r.pageCache))
+	}
+	rows = append(rows, line(r.static))
+	for _, one := range r.mixes {
+		rows = append(rows, line(one))
+	}
+	encoded, best := r.mixes[0], r.best()
+	gain := row{What: where + "best mix / encoded only", Unit: "x", figure: best.over(encoded), Note: "best is " + mixName(best.raw)}
+	if r.pipeline.wanted > 0 && r.bandwidth >= toSpare {
+		gain = gain.atLeast(r.pipeline.wanted)
+	}
+	return append(rows, line(r.chosen),
+		row{What: where + "the profiler's mix / best of 11", Unit: "x", figure: r.chosen.over(best),
+			Note: fmt.Sprintf("%s / %s", mixName(r.chosen.raw), mixName(best.raw))}.atLeast(0.95),
+		gain)
+}

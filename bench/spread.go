@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A distribution is one of stats.json: of something counted for each full batch.
+type distribution struct {
+	Min, Max     float64
+	Mean, StdDev float64
+}
+
+// variation is the coefficient of variation.
+func (d distribution) variation() float64 {
+	if d.Mean == 0 {
+		return 0
+	}
+	return d.StdDev / d.Mean
+}
+
+// cacheStats are the figures of an epoch in stats.json.
+type cacheStats struct {
+	Epoch         int
+	Batches       int64
+	Hits, Misses  int64
+	HitsPerBatch  distribution `json:"hits_per_batch"`
+	BytesPerBatch distribution `json:"storage_bytes_per_batch"`
+}
+
+// A spread is what storage and cache did for each full batch, from the second epoch on.
+type spread struct {
+	batch       int
+	known       bool // what was read from storage is; from the page cache, it is not
+	hitRatio    float64
+	hits, bytes distribution
+}
+
+func (s spread) String() string {
+	if !s.known {
+		return fmt.Sprintf("%.1f MB a batch (cv %.3f), as the disk saw it", s.bytes.Mean/1e6, s.bytes.variation())
+	}
+	samples := s.samples()
+	return fmt.Sprintf("hits a batch %.1f ± %.2f; from storage %.1f samples (cv %.3f), %.1f MB (cv %.3f)",
+		s.hits.Mean, s.hits.StdDev, samples.Mean, samples.variation(), s.bytes.Mean/1e6, s.bytes.variation())
+}
+
+// samples are those loaded from storage for each batch.
+func (s spread) samples() distribution {
+	return distribution{Mean: float64(s.batch) - s.hits.Mean, StdDev: s.hits.StdDev}
+}
+
+// spread is what the rival's mount has counted.
+func (one *rival) spread() (s spread, err error) {
+	t := one.training
+	s.batch = t.samples / t.batches
+	if one.group != nil {
+		s.bytes = distributionOf(one.device)
+		return s, nil
+	}
+	t.m.resume()
+	defer t.m.pause()
+	return t.m.spread(s.batch)
+}
+
+// spread adds up what is in stats.json of the epochs after the first.
+func (m *mounted) spread(batch int) (spread, error) {
+	var document struct{ Epochs []cacheStats }
+	if err := readJSON(filepath.Join(m.dir, ".batchfs", "stats.json"), &document); err != nil {
+		return spread{}, err
+	}
+	s := spread{batch: batch, known: true}
+	var n, hits, asked float64
+	var squares [2]float64
+	for _, e := range document.Epochs {
+		if e.Epoch == 0 {
+			continue
+		}
+		w := float64(e.Batches)
+		n, hits, asked = n+w, hits+float64(e.Hits), asked+float64(e.Hits+e.Misses)
+		s.hits.Mean += w * e.HitsPerBatch.Mean
+		s.bytes.Mean += w * e.BytesPerBatch.Mean
+		squares[0] += w * (e.HitsPerBatch.StdDev*e.HitsPerBatch.StdDev + e.HitsPerBatch.Mean*e.HitsPerBatch.Mean)
+		squares[1] += w * (e.BytesPerBatch.StdDev*e.BytesPerBatch.StdDev + e.BytesPerBatch.Mean*e.BytesPerBatch.Mean)
+	}
+	if n == 0 || asked == 0 {
+		return s, fmt.Errorf("no second epoch was read")
+	}
+	s.hitRatio = hits / asked
+	for k, d := range []*distribution{&s.hits, &s.bytes} {
+		d.Mean /= n
+		d.StdDev = math.Sqrt(max(0, squares[k]/n-d.Mean*d.Mean))
+	}
+	return s, nil
+}
+
+func distributionOf(x []float64) (d distribution) {
+	squares := 0.0
+	for _, v := range x {
+		d.Mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		squares += (v - d.Mean) * (v - d.Mean) / float64(len(x))
+	}
+	d.StdDev = math.Sqrt(squares)
+	return d
+}
+
+// dropPages empties the page cache of all files below a directory.
+func dropPages(dir string) error {
+	unix.Sync() // what was not written yet cannot be dropped
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	})
+}
