@@ -40,7 +40,8 @@ type batch struct {
 	laidOut  bool
 	slots    []shard.Slot
 	valid    int
-	items    int // slots that are decoded; those after them repeat the last
+	items    int     // slots that are decoded; those after them repeat the last
+	order    []int32 // in which they are handed out; nil: as they are
 	spec     layout.Spec
 	buf      *pinned.Buffer
 	pixels   []byte
@@ -126,6 +127,7 @@ func (e *Engine) layOut(b *batch) error {
 		b.items = 1 // a batch of nothing but repetitions
 	}
 	b.outcomes = make([]outcome, len(b.slots))
+	b.order = e.decodingOrder(b)
 	if err := e.knownBad(b); err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"math"
+	"cmp"
+	"slices"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/shard"
@@ -33,10 +34,46 @@ func (e *Engine) planCache() cacheSetup {
 }
 
 // InFlight is how many samples may have come into the cache before those have left
-// that they take the place of. Within a batch the two alternate at random; so does
-// what several batches in the making do to the sum.
-func (o *Options) InFlight() int {
-	return int(math.Sqrt(float64(o.BatchSize) * float64(o.BatchWorkers*o.LocalShards())))
+// that they take the place of: a batch keeps one more than it gives back, or one
+// less, and several are in the making.
+func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
+
+// decodingOrder is the order in which a batch's samples are handed out, nil for that of
+// their slots. Samples that leave the cache, that come into it, and all others are
+// spread evenly, and each that comes follows one that leaves: what the cache holds
+// stays level within the batch, and so does what is asked of the storage.
+func (e *Engine) decodingOrder(b *batch) []int32 {
+	if e.keeper == nil {
+		return nil
+	}
+	const leaves, others, comes = 0, 1, 2
+	kinds, counts := make([]uint8, b.items), [3]int{}
+	for i := range kinds {
+		s := b.slots[i]
+		kept, known := e.keeper.kept(s.Epoch, s.ID)
+		if !known {
+			return nil // it comes too late for this batch
+		}
+		kinds[i] = others
+		if held := e.cache.Holds(s.ID); held && !kept {
+			kinds[i] = leaves
+		} else if kept && !held {
+			kinds[i] = comes
+		}
+		counts[kinds[i]]++
+	}
+	if counts[leaves] == 0 || counts[comes] == 0 {
+		return nil
+	}
+	order, places := make([]int32, b.items), make([]float64, b.items)
+	next := [3]int{}
+	for i, kind := range kinds {
+		order[i] = int32(i)
+		places[i] = (float64(next[kind]) + 0.25*float64(1+kind)) / float64(counts[kind])
+		next[kind]++
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(places[a], places[b]) })
+	return order
 }
 
 // encodedSize is the size of a sample's file, or a guess where only its header is

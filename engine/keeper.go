@@ -49,6 +49,17 @@ func (k *keeper) Keep(epoch int, id int64) bool {
 	return e.keep != nil && e.keep.Kept(id)
 }
 
+// kept is Keep for who does not wait: known is false while the choice is being computed.
+func (k *keeper) kept(epoch int, id int64) (kept, known bool) {
+	e := k.of(epoch)
+	select {
+	case <-e.done:
+		return e.keep != nil && e.keep.Kept(id), true
+	default:
+		return false, false
+	}
+}
+
 // of returns the choice for an epoch that is being read, which may not be there
 // yet, and sees to the one after it.
 func (k *keeper) of(epoch int) *keptEpoch {

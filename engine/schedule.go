@@ -44,6 +44,9 @@ func (e *Engine) claim() (b *batch, slot int) {
 	for !e.closed {
 		if b := e.first(e.making); b != nil {
 			slot := b.next
+			if b.order != nil {
+				slot = int(b.order[slot])
+			}
 			b.next++
 			b.inFlight++
 			return b, slot

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// evenDir writes images of one size, in one class.
+func evenDir(t testing.TB, n, side int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		writePPM(t, filepath.Join(dir, fmt.Sprintf("%04d.ppm", i)), side, side, picture(i, side, side))
+	}
+	return dir
+}
+
+// caching sets up a cache of so many bytes under a policy.
+func caching(policy cache.Policy, size int64) func(*Options) {
+	return func(o *Options) {
+		o.Shuffle, o.BatchSize, o.Epochs, o.CachePolicy, o.CacheSize = true, 16, 5, policy, size
+	}
+}
+
+// readEpochs reads the shards in lock step, as a training program with a process for
+// each does.
+func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
+	t.Helper()
+	for epoch := from; epoch < to; epoch++ {
+		for batch := range e.Batches(0, epoch) {
+			for s := range e.Shards() {
+				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
+			}
+		}
+	}
+	return all
+}
+
+// TestHitsAreTheSameForEachBatch: from the second epoch on, each full batch finds as
+// much in the cache, to within one, and nothing that was to be kept lacked room.
+func TestHitsAreTheSameForEachBatch(t *testing.T) {
+	const n, side = 192, 64
+	dir := evenDir(t, n, side)
+	size := int64(n*side*side*3) * 3 / 10
+	plain := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 4)
+	for _, shards := range []int{1, 3} {
+		e := start(t, dir, caching(cache.Constant, size), func(o *Options) { o.Shards = shards })
+		got := readEpochs(t, e, 0, 4)
+		if shards == 1 {
+			for i := range plain {
+				if !bytes.Equal(got[i], plain[i]) {
+					t.Fatalf("batch %d has other bytes with a cache", i)
+				}
+			}
+		}
+		share := e.planCache().ratio
+		if share < 0.2 {
+			t.Errorf("%d shards: only %v of the samples fit in 30 %% of their size", shards, share)
+		}
+		for _, s := range e.Stats().Epochs[1:4] {
+			d := s.HitsPerBatch
+			if d.Max-d.Min > 1 || d.Mean < 16*share-1 || d.Mean > 16*share+1 {
+				t.Errorf("%d shards, epoch %d: hits %+v with %v kept", shards, s.Epoch, d, share)
+			}
+			if s.NotKept != 0 {
+				t.Errorf("%d shards, epoch %d: %d samples were not kept for want of room", shards, s.Epoch, s.NotKept)
+			}
+		}
+		if used := e.Stats().Memory.Cache; used > size {
+			t.Errorf("the cache takes %d of %d bytes", used, size)
+		}
+	}
+}
+
+// TestDecodingOrder: within a batch nothing comes into the cache before something has
+// left it, and both happen evenly.
+func TestDecodingOrder(t *testing.T) {
+	const n, side = 192, 64
+	e := start(t, evenDir(t, n, side), caching(cache.Constant, int64(n*side*side*3)/2))
+	readEpochs(t, e, 0, 1)
+	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
+	batches := 0
+	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // what is read ahead is not yet there
+		b := &batch{key: Key{0, 1, i}}
+		b.slots, b.valid = e.plan.Batch(0, 1, i, nil)
+		b.items = b.valid
+		order := e.decodingOrder(b)
+		if order == nil {
+			continue
+		}
+		batches++
+		seen, leaves, comes := map[int32]bool{}, 0, 0
+		for k, slot := range order {
+			seen[slot] = true
+			s := b.slots[slot]
+			kept, _ := e.keeper.kept(s.Epoch, s.ID)
+			if held(s) && !kept {
+				leaves++
+			}
+			if !held(s) && kept {
+				comes++
+			}
+			if comes > leaves+1 {
+				t.Errorf("batch %d: after %d samples %d came and %d left", i, k+1, comes, leaves)
+			}
+			if k == b.items/2 && (leaves == 0 || comes == 0) {
+				t.Errorf("batch %d: in its first half %d came and %d left", i, comes, leaves)
+			}
+		}
+		if len(seen) != b.items || len(order) != b.items {
+			t.Errorf("batch %d: %d of %d slots in %d turns", i, len(seen), b.items, len(order))
+		}
+	}
+	if batches < 5 {
+		t.Errorf("%d batches have an order of their own", batches)
+	}
+}
