@@ -145,7 +145,7 @@ func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) [
 	if c.lfu != nil {
 		c.lfu.asked(uint32(id))
 	}
-	keep := c.wants(epoch, id)
+	keep := c.Wants(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if data != nil {
@@ -232,7 +232,7 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if c.lfu != nil {
 		c.lfu.asked(uint32(id))
 	}
-	keep := c.wants(epoch, id)
+	keep := c.Wants(epoch, id)
 	stored := keep && c.store(epoch, uint32(id), s, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,6 +245,17 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	case keep:
 		count.NotKept++
 	}
+}
+
+// Missed counts a sample that was read from storage in an epoch and is not offered.
+func (c *Cache) Missed(epoch int) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = epoch
+	c.meter.epoch(epoch).Misses++
 }
 
 // Drop forgets a sample.

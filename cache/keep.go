@@ -1,7 +1,9 @@
 package cache
 
-// wants says whether the policy would keep a sample that is read in an epoch.
-func (c *Cache) wants(epoch int, id int64) bool {
+// Wants says whether the policy would keep a sample that is read in an epoch, if there
+// is room. Who reads less than the whole of one that is not wanted calls Missed instead
+// of Put.
+func (c *Cache) Wants(epoch int, id int64) bool {
 	return c.policy != Constant || c.plan.Keep(epoch, id)
 }
 

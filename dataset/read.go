@@ -42,21 +42,37 @@ func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, erro
 // [ErrStopped]; all in a [FileError], like what the system reports. Load may be
 // called concurrently, and allocates nothing unless it fails.
 func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
-	f, err := d.storage.open(d.fd, d.table.cpath(i))
-	if err != nil {
-		return nil, Identity{ModTime: UnknownTime}, d.fail(i, err)
-	}
-	data, err := d.load(i, &f, buf, grow, stop)
-	d.storage.close(&f)
-	if err != nil {
-		return nil, f.id, d.fail(i, err)
-	}
-	return data, f.id, nil
+	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
+	return data, id, err
 }
 
-func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, error) {
+// LoadPart is Load for who needs only a part of the file. Its first bytes, up to
+// HeadBytes, are always read, and part says from them and from the file's size which
+// others are: those from one offset to another, or all where ok is false. The bytes
+// returned are as many as the file has, but hold only what was read, at its place; the
+// rest may hold anything. read is how many bytes came from the file.
+func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
+	f, err := d.storage.open(d.fd, d.table.cpath(i))
+	if err != nil {
+		return nil, 0, Identity{ModTime: UnknownTime}, d.fail(i, err)
+	}
+	data, read, err = d.load(i, &f, buf, grow, part, stop)
+	d.storage.close(&f)
+	if err != nil {
+		return nil, read, f.id, d.fail(i, err)
+	}
+	return data, read, f.id, nil
+}
+
+// A Part says which bytes of a file are needed, see LoadPart.
+type Part func(head []byte, size int64) (from, to int64, ok bool)
+
+// HeadBytes is how much of a file a Part is shown.
+const HeadBytes = 4096
+
+func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
-		return nil, ErrChanged
+		return nil, 0, ErrChanged
 	}
 	n := int(f.id.Size)
 	if room := f.room(n); cap(buf) < room && grow != nil {
@@ -65,19 +81,51 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, stop
 		}
 	}
 	if cap(buf) < n {
-		return nil, ErrTooLarge
+		return nil, 0, ErrTooLarge
 	}
-	got, err := d.storage.fill(f, buf, 0, n, stop)
+	read, err := d.fill(f, buf[:n], part, stop)
 	if err != nil {
-		return nil, err
+		return nil, read, err
 	}
-	if after, _, err := d.storage.system.stat(f.fd); err != nil || got < n || after != f.id {
-		return nil, ErrChanged
+	if after, _, err := d.storage.system.stat(f.fd); err != nil || after != f.id {
+		return nil, read, ErrChanged
 	}
 	if !d.learn(i, f.id) {
-		return nil, ErrChanged
+		return nil, read, ErrChanged
 	}
-	return buf[:n], nil
+	return buf[:n], read, nil
+}
+
+// leastSaved is how many bytes have to be left out before two reads are better than one.
+const leastSaved = 64 << 10
+
+// fill reads a file, or the part of it that is needed.
+func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
+	n := len(data)
+	from, to := 0, n
+	if head := f.room(HeadBytes); part != nil && n >= head+leastSaved {
+		if read, err = d.piece(f, data, 0, head, stop); err != nil {
+			return read, err
+		}
+		a, b, ok := part(data[:HeadBytes], int64(n))
+		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= leastSaved {
+			from, to = max(head, int(a)), max(head, int(b))
+			if f.unit > 0 {
+				from &^= f.unit - 1
+			}
+		}
+	}
+	more, err := d.piece(f, data, from, to, stop)
+	return read + more, err
+}
+
+// piece reads some bytes of a file to their place.
+func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}) (int64, error) {
+	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
+	if err == nil && got < to-from {
+		err = ErrChanged
+	}
+	return int64(got), err
 }
 
 // Check returns the identity that sample i's file has now, and [ErrChanged] or

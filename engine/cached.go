@@ -154,17 +154,21 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 			return nil, refused
 		}
 	}
-	data, seen, err := e.ds.Load(int(id), nil, grow, e.closing)
+	kept := e.cache != nil && !replacement && (!IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
+	data, read, seen, err := w.loader.Load(epoch, id, kept, grow, e.closing)
 	if refused != nil {
 		return nil, refused
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.bytes.Add(int64(len(data)))
-	e.meter.read(b.key.Epoch, int64(len(data)))
-	if e.cache != nil && !replacement {
+	b.bytes.Add(read)
+	e.meter.read(b.key.Epoch, read)
+	switch {
+	case kept:
 		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
+	case !replacement:
+		e.cache.Missed(epoch)
 	}
 	return data, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -119,5 +120,43 @@ func TestDecodingOrder(t *testing.T) {
 	}
 	if batches < 5 {
 		t.Errorf("%d batches have an order of their own", batches)
+	}
+}
+
+// TestCropsReadOnlyTheirRows: of raw images only the rows of a crop come from storage, but
+// of those that the cache keeps; the batches are the same.
+func TestCropsReadOnlyTheirRows(t *testing.T) {
+	const n, side = 48, 400
+	dir := evenDir(t, n, side)
+	crops := func(o *Options) {
+		o.Resize, o.Height, o.Width, o.CropArea, o.CropRatio = resample.RandomResizedCrop, 32, 32, [2]float64{0.05, 0.2}, [2]float64{0.5, 2}
+	}
+	bytesOf := func(e *Engine) (loaded int64) {
+		for _, s := range e.Stats().Epochs[:2] {
+			loaded += s.StorageBytes
+		}
+		return loaded
+	}
+	everything := start(t, dir, caching(cache.Static, 1<<30), crops)
+	want := readEpochs(t, everything, 0, 2)
+	if all := int64(n * side * side * 3); bytesOf(everything) < all {
+		t.Errorf("%d of %d bytes were read for a cache of everything", bytesOf(everything), all)
+	}
+	for name, e := range map[string]*Engine{
+		"no cache": start(t, dir, caching(cache.None, 0), crops),
+		"a cache":  start(t, dir, caching(cache.Constant, n*side*side*3/3), crops),
+	} {
+		got := readEpochs(t, e, 0, 2)
+		for i := range want {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Fatalf("%s: batch %d has other bytes where only rows are read", name, i)
+			}
+		}
+		if loaded, most := bytesOf(e), int64(2*n*side*side*3)*2/3; loaded == 0 || loaded > most {
+			t.Errorf("%s: %d bytes were read, not %d at most", name, loaded, most)
+		}
+		if s := e.Stats().Epochs[1]; s.Hits+s.Misses != n {
+			t.Errorf("%s: %d hits and %d misses of %d", name, s.Hits, s.Misses, n)
+		}
 	}
 }

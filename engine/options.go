@@ -166,6 +166,10 @@ func (o *Options) transform() resample.Options {
 	}
 }
 
+func (o *Options) decoding() decode.Options {
+	return decode.Options{Color: o.Color, IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}
+}
+
 func (o *Options) plan(samples int64, raw *shard.RawSet) (*shard.Plan, error) {
 	return shard.New(shard.Config{
 		Samples: samples, Shards: o.Shards, BatchSize: o.BatchSize, Shuffle: o.Shuffle, Seed: o.Seed,

@@ -17,6 +17,7 @@ type worker struct {
 	engine  *Engine
 	options decode.Options
 	decoder *decode.Decoder
+	loader  *Loader
 	writer  *layout.Writer
 	input   pinned.Host // the encoded sample
 	pixels  pinned.Host // what was decoded of it, where that is not what the slot holds
@@ -26,9 +27,9 @@ type worker struct {
 }
 
 func newWorker(e *Engine) *worker {
-	o := decode.Options{Color: e.opts.Color, IgnoreOrientation: e.opts.IgnoreOrientation, MaxPixels: e.opts.MaxPixels}
+	o := e.opts.decoding()
 	return &worker{
-		engine: e, options: o, decoder: decode.NewDecoder(o), writer: layout.NewWriter(e.converter),
+		engine: e, options: o, decoder: decode.NewDecoder(o), loader: NewLoader(e.ds, &e.opts), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
 		resize: pinned.NewHost(e.opts.Memory, e.rest),
 	}

@@ -119,12 +119,18 @@ func (h *hitTable) mix(raw float64) func(id int64) (int64, bool) {
 	n := int64(len(h.encoded))
 	return func(id int64) (int64, bool) {
 		k := id % n
-		// The fractional parts of multiples of the golden ratio fill 0 to 1 evenly.
-		if _, part := math.Modf(float64(k) * 0.6180339887498949); part < share {
+		if golden(k) < share {
 			return h.raw[k], h.shuffle
 		}
 		return h.encoded[k], false
 	}
+}
+
+// golden fills 0 to 1 evenly, wherever in the sequence one begins and ends: the
+// fractional parts of multiples of the golden ratio.
+func golden(k int64) float64 {
+	_, part := math.Modf(float64(k) * 0.6180339887498949)
+	return part
 }
 
 // toConvert is which share of the encoded samples has to become raw for a share of

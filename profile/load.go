@@ -9,33 +9,40 @@ import (
 	"unsafe"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
 )
 
 // leastLoads is how many files are read at least, however long that takes.
 const leastLoads = 8
 
 // measureLoad returns the seconds that an image of mean bytes takes to come from
-// storage, with so many workers that read a mix and do nothing else.
-func measureLoad(ctx context.Context, ds *dataset.Dataset, mean float64, workers int, least time.Duration) (float64, error) {
+// storage, with the workers of a mount that read a mix and do nothing else. A share of
+// the images are kept in a cache, and so read whole.
+func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o *engine.Options, least time.Duration) (float64, error) {
 	var next, bytes atomic.Int64
-	errs := make([]error, workers)
+	errs := make([]error, o.Workers)
 	var wait sync.WaitGroup
 	started := time.Now()
-	for w := range workers {
+	for w := range o.Workers {
 		wait.Go(func() {
 			var buf []byte
-			grow := func(n int) []byte { return alignedBytes(n) }
+			grow := func(n int) []byte {
+				if cap(buf) < n {
+					buf = alignedBytes(n)
+				}
+				return buf
+			}
+			loader, n := engine.NewLoader(ds, o), int64(ds.Len())
 			for ctx.Err() == nil {
 				k := next.Add(1) - 1
 				if k >= leastLoads && time.Since(started) >= least {
 					return
 				}
-				data, _, err := ds.Load(int(k%int64(ds.Len())), buf, grow, ctx.Done())
+				data, _, _, err := loader.Load(int(k/n), k%n, golden(k) < kept, grow, ctx.Done())
 				if err != nil {
 					errs[w] = err
 					return
 				}
-				buf = data
 				bytes.Add(int64(len(data)))
 			}
 		})

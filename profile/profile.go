@@ -171,7 +171,8 @@ func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
 	if p.result.AlreadyRaw > 0 {
 		bytes = m.mean()
 	}
-	load, err := measureLoad(ctx, ds, bytes, p.o.Engine.Workers, p.o.Least)
+	hits := p.hits.at(raw)
+	load, err := measureLoad(ctx, ds, bytes, hits, &p.o.Engine, p.o.Least)
 	if err := errors.Join(err, ds.Close()); err != nil {
 		return Point{}, err
 	}
@@ -185,7 +186,6 @@ func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
 		return Point{}, err
 	}
 	p.measured()
-	hits := p.hits.at(raw)
 	return Point{
 		RawRatio: raw, HitRatio: hits, Storage: rateOf(load), Loading: rateOf((1 - hits) * load), Decoding: rateOf(decode),
 	}, nil

@@ -1,0 +1,92 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestLoadPart(t *testing.T) { eachWay(t, testLoadPart) }
+
+// testLoadPart: what is asked for is there, at its place; what is not is not read, but
+// for what lies between multiples of what the storage reads.
+func testLoadPart(t *testing.T, how Storage) {
+	p := newPlace(t)
+	p.how = how
+	var text strings.Builder
+	text.WriteString(image("jpeg", 10, 20, 1))
+	for i := 0; text.Len() < 300_000; i++ {
+		text.WriteByte(byte('a' + i%26))
+		text.WriteString(strings.Repeat("z", i%7))
+	}
+	content := text.String()
+	p.write("a.jpg", content)
+	p.write("small.jpg", content[:HeadBytes+100])
+	d := p.open("")
+	n := int64(len(content))
+	for _, c := range []struct {
+		name     string
+		from, to int64
+		ok       bool
+		most     int64 // bytes that may be read
+	}{
+		{"all", 0, 0, false, n},
+		{"beginning", 0, 5000, true, 2*HeadBytes + 5000},
+		{"middle", 100_001, 120_000, true, 3*HeadBytes + 20_000},
+		{"end", n - 10, n, true, 2*HeadBytes + 10},
+		{"in the head", 100, 200, true, HeadBytes},
+		{"nearly all", 5000, n - 1, true, n},
+		{"backwards", 5000, 4000, true, n},
+		{"before", -1, 4000, true, n},
+		{"behind", 1000, n + 1, true, n},
+	} {
+		calls := 0
+		part := func(head []byte, size int64) (int64, int64, bool) {
+			calls++
+			if size != n || string(head) != content[:HeadBytes] {
+				t.Errorf("%s: shown %d bytes, of %d", c.name, len(head), size)
+			}
+			return c.from, c.to, c.ok
+		}
+		buf := alignedRoom(len(content) + 2*minUnit)
+		data, read, id, err := d.LoadPart(0, buf, grow, part, nil)
+		if err != nil || int64(len(data)) != n || id.Size != n || calls != 1 {
+			t.Fatalf("%s: %d bytes, %d calls, %v", c.name, len(data), calls, err)
+		}
+		if read > c.most || read < min(c.to-c.from, HeadBytes) {
+			t.Errorf("%s: %d bytes were read", c.name, read)
+		}
+		from, to := c.from, c.to
+		if c.most == n {
+			from, to = 0, n
+		}
+		if string(data[:HeadBytes]) != content[:HeadBytes] || string(data[from:to]) != content[from:to] {
+			t.Errorf("%s: other bytes", c.name)
+		}
+	}
+	never := func([]byte, int64) (int64, int64, bool) { t.Error("a small file has no parts"); return 0, 0, false }
+	if data, _, _, err := d.LoadPart(1, nil, grow, never, nil); err != nil || string(data) != content[:HeadBytes+100] {
+		t.Errorf("small: %d bytes, %v", len(data), err)
+	}
+	// A file that shrinks between its head and its part.
+	shrink := func([]byte, int64) (int64, int64, bool) {
+		os.Truncate(p.path("a.jpg"), 10_000)
+		return 50_000, 60_000, true
+	}
+	if _, _, _, err := d.LoadPart(0, nil, grow, shrink, nil); !errors.Is(err, ErrChanged) {
+		t.Errorf("shrunk: %v", err)
+	}
+}
+
+// alignedRoom is memory as workers have it, with something in it.
+func alignedRoom(n int) []byte {
+	p := bytes.Repeat([]byte{0xee}, n+minUnit)
+	for i := range minUnit {
+		if aligned(p[i:], minUnit) {
+			return p[i : i : i+n]
+		}
+	}
+	return p[:0]
+}
