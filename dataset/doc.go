@@ -48,7 +48,8 @@
 // aligned, the file is read in the ordinary way and dropped from the page cache
 // afterwards. One bucket of bandwidth serves all reads of a dataset (bandwidth.go).
 // Whatever happens to a file while it is read, its reader gets the bytes of the
-// version that the index knows, or an error.
+// version that the index knows, or an error. Who needs only some of a file's bytes, which
+// its beginning tells, reads only those (LoadPart).
 //
 // # Links and leaving the dataset
 //

@@ -1,6 +1,6 @@
 // Package engine makes batches: which ones, ahead of whom, with how many workers
 // and in how much memory. It is the one place where the parts of batchfs meet
-// (dataset, shard, decode, layout, pinned), and works without any file system, so
+// (dataset, shard, cache, decode, layout, pinned), and works without any file system, so
 // that it can be tested, measured and used as a library.
 //
 // # From a name to bytes
@@ -37,6 +37,17 @@
 // PrefetchDepth of them in the making or waiting, runs on into the next epoch,
 // and keeps the batch that was opened last, for a second form or a late rank. A
 // stream that nobody reads any more gives its batches back.
+//
+// # From storage to a worker
+//
+// A worker asks the cache first, and reads from storage what is not there (cached.go).
+// shard says which samples a cache of some size keeps from one epoch to the next, so
+// that every batch finds as many there; a keeper has that computed in the background
+// (keeper.go). Within a batch, samples that leave the cache, that come into it, and all
+// others take turns, so that what it holds stays level. Of a raw image that nobody keeps only
+// the rows of its crop are read (loader.go). A worker that waits for storage leaves its
+// processor to others: with more workers than processors reading and decoding overlap, and
+// no more samples are decoded at once than there are processors.
 //
 // # Memory
 //
