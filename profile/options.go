@@ -25,7 +25,8 @@ type Options struct {
 	// large.
 	Images int
 	// Work is the directory in which raw copies are made, in a directory of their own;
-	// "": the system's directory for temporary files.
+	// "": the one that the dataset is in, if that is on the same device and can be written
+	// to, else the system's directory for temporary files.
 	Work string
 	// Exhaustive measures all 11 mixes, and runs the engine with each.
 	Exhaustive bool

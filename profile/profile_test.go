@@ -305,3 +305,33 @@ func TestBadImagesArePassedOver(t *testing.T) {
 		t.Errorf("%d images, %d skipped", len(p.images), p.result.Skipped)
 	}
 }
+
+// TestWorkspaceBesideTheDataset: raw copies are made on the dataset's storage, unless
+// nothing may be written there, or something else was asked for.
+func TestWorkspaceBesideTheDataset(t *testing.T) {
+	parent := t.TempDir()
+	root := filepath.Join(parent, "photos")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	for _, c := range []struct{ asked, root, want string }{
+		{"", root, parent},
+		{elsewhere, root, elsewhere},
+		{"", "/proc", os.TempDir()}, // another device than the directory it is in
+	} {
+		w, remove, err := openWorkspace(c.asked, c.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := filepath.Dir(w.dir); got != c.want {
+			t.Errorf("asked for %q beside %s: it is in %s", c.asked, c.root, got)
+		}
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, err := openWorkspace("", "/"); !errors.Is(err, ErrInside) {
+		t.Errorf("beside everything: %v", err)
+	}
+}

@@ -40,7 +40,7 @@ type workspace struct {
 // openWorkspace makes it. remove takes it away, with all that is in it.
 func openWorkspace(parent, root string) (w workspace, remove func() error, err error) {
 	if parent == "" {
-		parent = os.TempDir()
+		parent = beside(root)
 	}
 	if parent, err = filepath.Abs(parent); err != nil {
 		return w, nil, err
@@ -58,6 +58,18 @@ func openWorkspace(parent, root string) (w workspace, remove func() error, err e
 	there, errThere := device(root)
 	w.other = errHere == nil && errThere == nil && here != there
 	return w, func() error { return os.RemoveAll(w.dir) }, nil
+}
+
+// beside is the directory that the dataset is in, which is most likely on the same storage,
+// or else the one for temporary files.
+func beside(root string) string {
+	parent := filepath.Dir(root)
+	here, errHere := device(parent)
+	there, errThere := device(root)
+	if parent == root || errHere != nil || errThere != nil || here != there || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
+		return os.TempDir()
+	}
+	return parent
 }
 
 func device(path string) (uint64, error) {

@@ -38,7 +38,7 @@ func profileCommand(c *console) *cli.Command {
 		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), rawFlags(), []cli.Flag{
 			derivedSetting("", "images", "256, fewer if large", "measure with `N` images of the dataset at most"),
 			setting("", "duration", "1s", "measure each figure for `TIME` at least"),
-			derivedSetting("", "work", "that for temporary files", "make raw copies in a directory in `DIR`"),
+			derivedSetting("", "work", "beside the dataset, or where temporary files go", "make raw copies in a directory in `DIR`"),
 			derivedSetting("", "plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png"),
 			switchFlag("", "exhaustive", false, "measure all 11 mixes"),
 			jsonFlag("print one JSON object"),
