@@ -42,12 +42,12 @@ bench-peers:
 	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # The cache, and mixes of encoded and raw images, on storage of several speeds. It makes
-# datasets of about 6 GB in bin, which must not be on a tmpfs, and draws into bin/liquid.
+# datasets of 4 GB in bin, which must not be on a tmpfs, and draws into bin/liquid.
 bench-liquid:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
-	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 8192 -cityscapes 128 -rounds 3 -work bin $(BENCH)
+	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
 
 clean:
 	rm -rf bin

@@ -85,8 +85,8 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 		}
 	}
 	var ratios, costs []float64
-	for i := range 2 * s.rounds {
-		s.progress.step("processor time", i, 2*s.rounds)
+	for i := range 4 * s.rounds {
+		s.progress.step("processor time", i, 4*s.rounds)
 		var took [2]float64
 		for k := range sides {
 			side := (k + i) % 2 // which goes first changes
