@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -26,7 +27,7 @@ func (e *Engine) planCache() cacheSetup {
 	}
 	limit := o.CacheSize
 	if limit == AutoCache {
-		limit = e.spareMemory()
+		limit = SpareMemory(e.ds, o, e.plan, e.Size(Key{}, formOf(o.Layout)))
 	}
 	sample := func(id int64) (int64, bool) { return e.encodedSize(int(id)), o.Shuffle && IsRaw(e.ds, int(id)) }
 	read := float64(o.LocalShards()) / float64(o.Shards)
@@ -89,15 +90,15 @@ func (e *Engine) encodedSize(i int) int64 {
 	return int64(h) * int64(w)
 }
 
-// spareMemory is what the limit leaves beside the index, the plan, the batches of a
-// reader for each shard that is read here, and what workers need for a sample each.
-func (e *Engine) spareMemory() int64 {
-	_, used := e.ledger.usage(useIndex)
-	batches := int64(e.opts.PrefetchDepth+2) * int64(e.opts.LocalShards()) * e.Size(Key{}, formOf(e.opts.Layout))
+// SpareMemory is what the memory limit leaves for a cache beside the process, the index,
+// the plan, the batches of a reader for each shard that is read here, of so many bytes each,
+// and what workers need for a sample each.
+func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
 	const worker = 4 << 20
-	planning := min(e.plan.KeepMemory(e.opts.keepConfig(1)), e.opts.MemoryLimit/4)
-	spare := e.opts.MemoryLimit - used - min(batches, e.opts.MemoryLimit/2) - planning - int64(e.opts.Workers)*worker
-	return max(0, spare)
+	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
+	batches := int64(o.PrefetchDepth+2) * int64(o.LocalShards()) * batch
+	planning := min(plan.KeepMemory(o.keepConfig(1)), o.MemoryLimit/4)
+	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 
 // LocalShards is how many shards are read here.

@@ -69,19 +69,16 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 	case e.CacheSize != engine.AutoCache:
 		return e.CacheSize
 	}
-	const process, worker = 28 << 20, 4 << 20
+	plan, err := planOf(ds, e)
+	if err != nil {
+		return 0
+	}
 	spec := layout.Spec{N: e.BatchSize, H: e.Height, W: e.Width, C: e.Color.Channels(), DType: e.DType, Order: e.Layout}
 	if spec.H == 0 {
 		report := ds.Report()
 		spec.H, spec.W = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
-	batches := int64((e.PrefetchDepth+2)*e.LocalShards()) * layout.Size(layout.NHWCForm, spec)
-	left := e.MemoryLimit - process - ds.MemoryBytes() - min(batches, e.MemoryLimit/2) - int64(e.Workers)*worker
-	plan, err := planOf(ds, e)
-	if err == nil {
-		left -= min(plan.KeepMemory(shard.KeepConfig{Ratio: 1, LocalFrom: e.LocalFrom, LocalTo: e.LocalTo}), e.MemoryLimit/4)
-	}
-	return max(0, left)
+	return engine.SpareMemory(ds, e, plan, layout.Size(layout.NHWCForm, spec))
 }
 
 // planOf is the mount's order of the whole dataset.
