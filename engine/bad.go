@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/dataset"
 )
 
@@ -28,6 +30,10 @@ type badFile struct {
 	// show other pixels, and whether it does must not depend on what was read before:
 	// the file is reported once, but tried every time.
 	part bool
+	// passing: nothing is wrong with the file as it lies there. Its storage failed, or it
+	// was another one for just a moment. It is reported once, but tried every time, as no
+	// change of the file will tell when it can be read.
+	passing bool
 }
 
 func (f *badFiles) lookup(id int64) (badFile, bool) {
@@ -50,6 +56,17 @@ func (f *badFiles) mend(id int64) {
 	f.mended[id] = true
 }
 
+// pass forgets a file that was bad in passing, and says whether there was one.
+func (f *badFiles) pass(id int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	passing := f.files[id].passing
+	if passing {
+		delete(f.files, id)
+	}
+	return passing
+}
+
 // errPart is an error that another transform of the same sample might not have met.
 var errPart = errors.New("in what is shown of it")
 
@@ -70,7 +87,7 @@ func (e *Engine) stillBad(id int64) error {
 		e.documents.Clear() // they may name what replaced it
 		return nil
 	}
-	if bad.part {
+	if bad.part || bad.passing {
 		return nil
 	}
 	if !known {
@@ -81,10 +98,31 @@ func (e *Engine) stillBad(id int64) error {
 
 // reportBad remembers that a sample could not be read, and says so once.
 func (e *Engine) reportBad(id int64, reason error) error {
-	now, _ := e.identity(id)
+	now, there := e.identity(id)
 	mendable := !changed(reason) || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
-	e.remember(id, badFile{seen: now, reason: reason, mendable: mendable, part: errors.Is(reason, errPart)})
+	e.remember(id, badFile{
+		seen: now, reason: reason, mendable: mendable, part: errors.Is(reason, errPart),
+		passing: ofStorage(reason) || there && e.ds.Same(int(id), now) && wasAnother(reason),
+	})
 	return e.badError(id, reason)
+}
+
+// ofStorage tells an error of the system from one about what a file holds.
+func ofStorage(err error) bool {
+	var errno unix.Errno
+	return errors.As(err, &errno)
+}
+
+// wasAnother tells whether a read found the file to be another than the indexed one.
+func wasAnother(err error) bool {
+	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing)
+}
+
+// recovered forgets what passed: the sample could be read.
+func (e *Engine) recovered(id int64) {
+	if e.bad.pass(id) {
+		e.documents.Clear() // they may name what replaced it
+	}
 }
 
 // identity is that of a sample's file as it is now, whether it is the indexed one

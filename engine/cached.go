@@ -123,6 +123,9 @@ func (e *Engine) openCache() {
 		Policy: e.opts.CachePolicy, Limit: setup.limit, Samples: int64(e.ds.Len()), Budget: cacheBudget{e.ledger},
 	}
 	if e.opts.CachePolicy == cache.Constant {
+		if setup.ratio == 0 {
+			e.log.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", setup.limit)
+		}
 		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), e.ledger, e.log)
 		options.Plan = e.keeper
 	}

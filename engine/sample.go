@@ -63,6 +63,7 @@ func (w *worker) decode(b *batch, slot int, id int64, st status) error {
 	o, err := w.tryDecode(b, slot, id, st == statusReplaced)
 	switch {
 	case err == nil:
+		e.recovered(id)
 		o.status = st
 		b.outcomes[slot] = o
 		return nil

@@ -1,0 +1,273 @@
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A shelf is a dataset of tiles, all of one size and each of a time of its own, whose
+// files change while they are in a cache. Every batch is one tile.
+type shelf struct {
+	dir string
+	n   int
+}
+
+const (
+	shelfSide = 8
+	shelfFill = 99
+)
+
+func newShelf(t testing.TB, n int) shelf {
+	t.Helper()
+	s := shelf{tiles(t, n, shelfSide), n}
+	for id := range n {
+		s.put(t, id, tileFile(id, shelfSide))
+	}
+	return s
+}
+
+func (s shelf) file(id int) string { return filepath.Join(s.dir, tileName(id)) }
+
+// put writes a sample's file anew, under the time that the sample has.
+func (s shelf) put(t testing.TB, id int, data []byte) {
+	t.Helper()
+	if err := os.RemoveAll(s.file(id)); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s.file(id), data)
+	at := time.Unix(1_600_000_000+int64(id), 0)
+	if err := os.Chtimes(s.file(id), at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s shelf) mount(t testing.TB, policy string, flags ...string) *mounted {
+	t.Helper()
+	const enough = 4 << 20
+	flags = append(flags, "--batch-size", "1", "--prefetch-queue-depth", "0", "--fill", fmt.Sprint(shelfFill))
+	return mountBatchfs(t, s.dir, cacheFlags(policy, enough, flags...)...)
+}
+
+// warm reads two epochs: all there is is in the cache then, and was served from it.
+func (s shelf) warm(t testing.TB, m *mounted) {
+	t.Helper()
+	for epoch := range 2 {
+		s.expect(t, m, epoch, nil)
+	}
+	if d := m.cacheDoc(t).epoch(1); d.Hits != int64(s.n) || d.Misses != 0 {
+		t.Fatalf("%d of %d samples came from the cache", d.Hits, s.n)
+	}
+}
+
+// expect reads an epoch, in which some samples are shown as others, -1: as nothing.
+func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
+	t.Helper()
+	for id := range s.n {
+		want, status := tile(id, shelfSide), "ok"
+		if other, is := others[id]; is && other < 0 {
+			want, status = bytes.Repeat([]byte{shelfFill}, len(want)), "zeroed"
+		} else if is {
+			want, status = tile(other, shelfSide), "replaced"
+		}
+		data, err := os.ReadFile(m.path(0, epoch, id, layout.NHWCForm))
+		if err != nil || !bytes.Equal(data, want) {
+			t.Errorf("epoch %d, sample %d: %v % x..., want % x...", epoch, id, err, data[:min(4, len(data))], want[:4])
+		}
+		var doc badDoc
+		m.document(t, fmt.Sprintf("shard-0/epoch-%d/%s.json", epoch, layout.BatchName(id)), &doc)
+		if doc.Samples[0].Status != status {
+			t.Errorf("epoch %d, sample %d is said to be %s, not %s", epoch, id, doc.Samples[0].Status, status)
+		}
+	}
+}
+
+// wider is a tile's file that holds the same picture in more bytes.
+func wider(data []byte) []byte {
+	return bytes.Replace(data, []byte("P6 "), []byte("P6 #the same picture\n"), 1)
+}
+
+// TestCachedFilesChange: what became of a file that a cache holds is noticed: the cache
+// shows neither what the file was nor another's pixels. When the file is again what
+// it was, its batch is right, and comes from the cache as before.
+func TestCachedFilesChange(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, policy := range []string{"constant", "static", "tinylfu"} {
+		for _, onError := range []string{"fail", "replace", "zero"} {
+			t.Run(policy+"/"+onError, func(t *testing.T) {
+				t.Parallel()
+				s := newShelf(t, 12)
+				m := s.mount(t, policy, "--on-error", onError)
+				s.warm(t, m)
+				changed := s.change(t)
+				s.expectChanged(t, m, 2, onError, changed)
+				for range 2 { // reported once, however often they are wanted
+					s.expectChanged(t, m, 3, onError, changed)
+				}
+				counts := map[int]int{}
+				for _, l := range m.badLines(t) {
+					counts[l.ID]++
+				}
+				for _, id := range changed {
+					if counts[id] != 1 {
+						t.Errorf("%d lines for sample %d", counts[id], id)
+					}
+				}
+				if len(counts) != len(changed) {
+					t.Errorf("lines by sample: %v, of %v that changed", counts, changed)
+				}
+				for _, id := range changed {
+					s.put(t, id, tileFile(id, shelfSide))
+				}
+				s.expect(t, m, 4, nil)
+				s.expect(t, m, 5, nil)
+				if d := m.cacheDoc(t).epoch(5); d.Hits != int64(s.n) {
+					t.Errorf("%d of %d samples came from the cache when all was well again", d.Hits, s.n)
+				}
+			})
+		}
+	}
+}
+
+// change changes files in every way but for the last ones, and returns which.
+func (s shelf) change(t testing.TB) (changed []int) {
+	t.Helper()
+	rewrite(t, s.file(0), tileFile(50, shelfSide))       // as large, another picture
+	rewrite(t, s.file(1), tileFile(1, shelfSide))        // as large, the same picture, a new time
+	rewrite(t, s.file(2), wider(tileFile(2, shelfSide))) // larger, the same picture
+	s.put(t, 3, wider(tileFile(53, shelfSide)))          // larger, another picture, the old time
+	s.put(t, 4, tileFile(4, shelfSide)[:100])            // cut off, the old time
+	for _, remove := range []string{s.file(5), s.file(6)} {
+		if err := os.Remove(remove); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(s.file(11), s.file(6)); err != nil { // a good picture, which is another's
+		t.Fatal(err)
+	}
+	exchange(t, s.file(7), s.file(8)) // each has the other's picture and time
+	return []int{0, 1, 2, 3, 4, 5, 6, 7, 8}
+}
+
+// exchange swaps two files, at once.
+func exchange(t testing.TB, a, b string) {
+	t.Helper()
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectChanged reads an epoch in which some files are others.
+func (s shelf) expectChanged(t testing.TB, m *mounted, epoch int, onError string, changed []int) {
+	t.Helper()
+	if onError == "fail" {
+		for id := range s.n {
+			path := m.path(0, epoch, id, layout.NHWCForm)
+			if slices.Contains(changed, id) {
+				expectOpen(t, path, unix.EIO)
+			} else if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, tile(id, shelfSide)) {
+				t.Errorf("epoch %d, sample %d, which did not change: %v", epoch, id, err)
+			}
+		}
+		return
+	}
+	others := map[int]int{}
+	for _, id := range changed {
+		others[id] = -1
+		for next := id; onError == "replace" && others[id] < 0; {
+			if next = (next + 1) % s.n; !slices.Contains(changed, next) {
+				others[id] = next
+			}
+		}
+	}
+	s.expect(t, m, epoch, others)
+}
+
+// TestCachedFilesSwapWhileRead: all files but two trade places all the time while everything is
+// read, by several at once. Whatever is shown is right, those two are always shown,
+// and nothing is lost in the end.
+func TestCachedFilesSwapWhileRead(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, policy := range cachePolicies {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(t, 8)
+			m := s.mount(t, policy, "--shuffle", "--seed", "3", "--workers", "4", "--batch-workers", "4")
+			o := newOracle(t, s.dir, settings{batch: 1, shuffle: true, seed: 3})
+			const readers, epochs = 4, 12
+			wrong, done := make(chan error, readers), make(chan struct{})
+			for r := range readers {
+				go func() { wrong <- s.readSwapped(m, o, r, epochs) }()
+			}
+			go func() {
+				defer close(done)
+				for range readers {
+					if err := <-wrong; err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+			s.swapUntil(t, done)
+			for epoch := range epochs + 2 {
+				for batch := range s.n {
+					slots, _ := o.plan.Batch(0, epoch, batch, nil)
+					data, err := os.ReadFile(m.path(0, epoch, batch, layout.NHWCForm))
+					if err != nil || !bytes.Equal(data, tile(int(slots[0].ID), shelfSide)) {
+						t.Errorf("all is as it was, and epoch %d, batch %d is not: %v", epoch, batch, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// stays says that a file stays where it is while others trade places.
+func (s shelf) stays(id int) bool { return id >= s.n-2 }
+
+// swapUntil has files trade places until done, and then ends with each in its own.
+func (s shelf) swapUntil(t testing.TB, done chan struct{}) {
+	t.Helper()
+	for swaps := 1; ; swaps++ {
+		for id := 0; !s.stays(id); id += 2 {
+			exchange(t, s.file(id), s.file(id+1))
+		}
+		select {
+		case <-done:
+			if swaps%2 == 0 {
+				return
+			}
+		default:
+		}
+	}
+}
+
+// readSwapped reads epochs whose files change meanwhile. What cannot be read is EIO.
+func (s shelf) readSwapped(m *mounted, o *oracle, turn, epochs int) error {
+	for e := range epochs {
+		epoch := (e + turn) % epochs
+		for batch := range o.plan.Batches(0, epoch) {
+			slots, _ := o.plan.Batch(0, epoch, batch, nil)
+			id := int(slots[0].ID)
+			data, err := os.ReadFile(m.path(0, epoch, batch, layout.NHWCForm))
+			if errors.Is(err, unix.EIO) && !s.stays(id) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(data, tile(id, shelfSide)) {
+				return fmt.Errorf("epoch %d, batch %d shows % x..., not sample %d", epoch, batch, data[:4], id)
+			}
+		}
+	}
+	return nil
+}

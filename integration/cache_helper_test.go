@@ -1,0 +1,152 @@
+package integration
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// cachePolicies are all there are.
+var cachePolicies = []string{"constant", "static", "tinylfu", "none"}
+
+// cacheFlags are a cache's settings on a command line, more flags behind them. A size
+// goes with every policy but none.
+func cacheFlags(policy string, size int64, more ...string) []string {
+	flags := []string{"--cache-policy", policy}
+	if policy != "none" {
+		flags = append(flags, "--cache-size", strconv.FormatInt(size, 10))
+	}
+	return append(flags, more...)
+}
+
+// roomFor is the size of a cache that has room for so many bytes of a dataset's samples,
+// as the cache counts what they take.
+func roomFor(t testing.TB, policy string, room, samples int64) int64 {
+	t.Helper()
+	p, err := cache.ParsePolicy(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := room
+	for range 10 { // what goes beside samples grows with the size, in steps, and slowly
+		if missing := room - cache.Room(p, size, samples); missing != 0 && p != cache.None {
+			size += missing
+		}
+	}
+	return size
+}
+
+// A cacheDoc is what stats.json says that concerns a cache.
+type cacheDoc struct {
+	Memory struct {
+		Cache int64 `json:"cache"`
+	} `json:"memory"`
+	Storage struct {
+		Reads int64 `json:"reads"`
+		Bytes int64 `json:"bytes"`
+	} `json:"storage"`
+	Errors int64      `json:"errors"`
+	Epochs []epochDoc `json:"epochs"`
+}
+
+type epochDoc struct {
+	Epoch, Batches, Hits, Misses int64
+	HitsPerBatch                 struct {
+		Min, Max     int64
+		Mean, StdDev float64
+	} `json:"hits_per_batch"`
+	StorageBytes int64 `json:"storage_bytes"`
+	Kept         int64 `json:"kept"`
+	KeptBytes    int64 `json:"kept_bytes"`
+	NotKept      int64 `json:"not_kept"`
+}
+
+func (m *mounted) cacheDoc(t testing.TB) (d cacheDoc) {
+	t.Helper()
+	m.document(t, ".batchfs/stats.json", &d)
+	return d
+}
+
+// epoch is what is counted of an epoch; zeros before it was begun.
+func (d cacheDoc) epoch(epoch int) epochDoc {
+	for _, e := range d.Epochs {
+		if e.Epoch == int64(epoch) {
+			return e
+		}
+	}
+	return epochDoc{Epoch: int64(epoch)}
+}
+
+func (d cacheDoc) hits() (sum int64) {
+	for _, e := range d.Epochs {
+		sum += e.Hits
+	}
+	return sum
+}
+
+func (d cacheDoc) notKept() (sum int64) {
+	for _, e := range d.Epochs {
+		sum += e.NotKept
+	}
+	return sum
+}
+
+// within wants the cache never to take more than its limit, everything included.
+func (d cacheDoc) within(t testing.TB, limit int64) {
+	t.Helper()
+	if d.Memory.Cache > limit {
+		t.Errorf("the cache takes %d bytes of %d", d.Memory.Cache, limit)
+	}
+}
+
+// leftWithin wants no epoch to have left more in the cache than it can hold. It is for epochs
+// that were read once, and policies under which what was kept stays at least until it
+// was read again.
+func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
+	t.Helper()
+	for _, e := range d.Epochs {
+		if e.KeptBytes > limit {
+			t.Errorf("epoch %d left %d bytes in a cache of %d", e.Epoch, e.KeptBytes, limit)
+		}
+	}
+}
+
+// lockStep names the batches of an epoch as training processes read them that wait for one
+// another: batch i of every shard before batch i+1 of any. Each step is one slice.
+func (m *mounted) lockStep(t testing.TB, shards, epoch int) (steps [][]string) {
+	t.Helper()
+	var doc struct{ Batches int }
+	m.document(t, filepath.Join("shard-0", fmt.Sprintf("epoch-%d", epoch), "epoch.json"), &doc)
+	for batch := range doc.Batches {
+		var step []string
+		for s := range shards {
+			step = append(step, m.path(s, epoch, batch, layout.NHWCForm))
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// datasetBytes is the size of all files of a dataset, as it is read.
+func datasetBytes(t testing.TB, dir string) (sum int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}

@@ -1,0 +1,201 @@
+package integration
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// A lane is a mount whose shards are read in lock step, by default policy, with a cache that
+// has room for some share of tiles. Nothing is read ahead: what is in the cache when
+// follows from the plan alone.
+type lane struct {
+	*mounted
+	settings
+	n     int
+	limit int64
+	ratio float64 // what package cache promises to hold
+	plan  *shard.Plan
+}
+
+const laneSide = 32
+
+// newLane mounts n tiles with a cache for so many of them, beside those that may have
+// come before others have left.
+func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
+	t.Helper()
+	dir := tiles(t, n, laneSide)
+	size := int64(len(tileFile(0, laneSide)))
+	flying := inFlight(s)
+	l := &lane{settings: s, n: n}
+	l.limit = roomFor(t, "constant", int64(min(kept+flying, n))*cache.Cost(cache.Constant, size), int64(n))
+	l.ratio = cache.Ratio(l.limit, int64(n), 1, func(int64) (int64, bool) { return size, s.shuffle }, flying)
+	if got := int(math.Round(l.ratio * float64(n))); got != kept {
+		t.Fatalf("a cache of %d bytes is promised to hold %d tiles, not %d", l.limit, got, kept)
+	}
+	l.plan = newOracle(t, dir, s).plan
+	flags = append(flags, "--prefetch-queue-depth", "0", "--batch-workers", "1")
+	l.mounted = mountBatchfs(t, dir, s.flags(cacheFlags("constant", l.limit, flags...)...)...)
+	return l
+}
+
+// inFlight is how many samples more than it shall hold a cache needs room for, where one
+// batch is made at a time.
+func inFlight(s settings) int {
+	o := engine.Options{BatchSize: s.batch, BatchWorkers: 1, Shards: s.shards}
+	return o.InFlight()
+}
+
+// read reads an epoch in lock step, looking at the cache after every step.
+func (l *lane) read(t testing.TB, epoch int) epochDoc {
+	t.Helper()
+	for _, step := range l.lockStep(t, l.shards, epoch) {
+		for _, file := range step {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.cacheDoc(t).within(t, l.limit)
+	}
+	d := l.cacheDoc(t)
+	d.leftWithin(t, l.limit)
+	return d.epoch(epoch)
+}
+
+// planned is how many samples the plan keeps from an epoch for the next.
+func (l *lane) planned(t testing.TB, epoch int) int64 {
+	t.Helper()
+	k, err := l.plan.Keep(epoch, shard.KeepConfig{Ratio: l.ratio})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := k.Count()
+	return n
+}
+
+// TestCacheHitsEvenly: from the second epoch on every full batch hits as often as any
+// other, to within one, and just as often where ratio times batch size is whole; what
+// the plan keeps is what was kept, and what was kept is hit.
+func TestCacheHitsEvenly(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, c := range []struct {
+		name     string
+		n, kept  int
+		spread   int64 // of the hits of full batches
+		settings settings
+	}{
+		{"a half", 128, 64, 0, settings{batch: 8, shards: 2, shuffle: true, seed: 3}},
+		{"a quarter", 128, 32, 0, settings{batch: 8, shards: 4, shuffle: true, seed: 4}},
+		{"some", 124, 37, 1, settings{batch: 8, shards: 2, shuffle: true, seed: 5}},
+		{"in order", 128, 50, 1, settings{batch: 8, shards: 2, seed: 6}},
+		{"all", 124, 124, 0, settings{batch: 8, shards: 3, shuffle: true, seed: 7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, c.n, c.kept, c.settings, oneByOne...)
+			size := int64(len(tileFile(0, laneSide)))
+			due := int64(0) // from the epoch before
+			for epoch := range 4 {
+				d := l.read(t, epoch)
+				if d.Hits != due || d.Misses != int64(c.n)-due || d.StorageBytes != d.Misses*size {
+					t.Errorf("epoch %d: %d hits and %d misses of %d bytes; the plan kept %d of %d", epoch, d.Hits, d.Misses, d.StorageBytes, due, c.n)
+				}
+				if h := d.HitsPerBatch; h.Max-h.Min > c.spread || c.spread == 0 && h.StdDev != 0 {
+					t.Errorf("epoch %d: hits per batch are %+v", epoch, h)
+				}
+				if mean, least := d.HitsPerBatch.Mean, math.Floor(l.ratio*float64(c.settings.batch)); epoch > 0 && (mean < least || mean > least+1) {
+					t.Errorf("epoch %d: a batch hits %g times on average, %g were promised", epoch, mean, l.ratio*float64(c.settings.batch))
+				}
+				due = l.planned(t, epoch)
+				if d.Kept != due || d.KeptBytes != due*size || d.NotKept != 0 || math.Abs(float64(due)-l.ratio*float64(c.n)) >= 1 {
+					t.Errorf("epoch %d kept %d samples of %d bytes, and had no room for %d; the plan kept %d, of %g", epoch, d.Kept, d.KeptBytes, d.NotKept, due, l.ratio*float64(c.n))
+				}
+			}
+		})
+	}
+}
+
+// oneByOne makes samples of a batch come and go in one order.
+var oneByOne = []string{"--workers", "1"}
+
+// TestCacheAccounts: where many workers fill a batch, room can be short for a moment. What
+// the plan would have kept was kept or is counted, and what was kept is hit.
+func TestCacheAccounts(t *testing.T) {
+	skipWithoutFUSE(t)
+	l := newLane(t, 128, 64, settings{batch: 32, shards: 2, shuffle: true, seed: 10}, "--workers", "8")
+	kept := int64(0)
+	for epoch := range 4 {
+		d := l.read(t, epoch)
+		if due := l.planned(t, epoch); d.Hits != kept || d.Hits+d.Misses != 128 || d.Kept+d.NotKept != due {
+			t.Errorf("epoch %d: %+v, of %d that were kept for it; the plan keeps %d", epoch, d, kept, due)
+		}
+		kept = d.Kept
+	}
+	if kept < 48 {
+		t.Errorf("%d samples were kept of 64", kept)
+	}
+}
+
+// TestCacheColdStart: reading that begins with another epoch than the first begins without hits,
+// and has all of them one epoch later; so does reading after a jump.
+func TestCacheColdStart(t *testing.T) {
+	skipWithoutFUSE(t)
+	l := newLane(t, 64, 32, settings{batch: 8, shards: 2, shuffle: true, seed: 8}, oneByOne...)
+	for _, c := range []struct {
+		epoch int
+		cold  bool
+	}{{1, true}, {2, false}, {3, false}, {30, true}, {31, false}} {
+		want := int64(0)
+		if !c.cold {
+			want = l.planned(t, c.epoch-1)
+		}
+		d := l.read(t, c.epoch)
+		// A jump finds by chance some of what waits for epochs near the one that was left.
+		if jumped := c.epoch == 30; !jumped && d.Hits != want || jumped && d.Hits >= 64 {
+			t.Errorf("epoch %d had %d hits, want %d", c.epoch, d.Hits, want)
+		}
+		if d.NotKept != 0 {
+			t.Errorf("epoch %d had no room for %d samples", c.epoch, d.NotKept)
+		}
+	}
+}
+
+// TestCacheOfOneShard: where one shard of several is read here, the cache holds what it
+// will read again, and nothing else.
+func TestCacheOfOneShard(t *testing.T) {
+	skipWithoutFUSE(t)
+	s := settings{batch: 8, shards: 4, shuffle: true, seed: 9, stick: true}
+	dir := tiles(t, 128, laneSide)
+	all := datasetBytes(t, dir)
+	m := mountBatchfs(t, dir, s.flags(cacheFlags("constant", 2*all, "--local-shards", "2-2", "--prefetch-queue-depth", "0")...)...)
+	plan := newOracle(t, dir, s).plan
+	for epoch := range 3 {
+		for _, step := range m.lockStep(t, s.shards, epoch) {
+			if _, err := os.ReadFile(step[2]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k, err := plan.Keep(epoch, shard.KeepConfig{Ratio: 1, LocalFrom: 2, LocalTo: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, due := m.cacheDoc(t), int64(0)
+		if kept, _ := k.Count(); d.epoch(epoch).Kept != kept || kept == 0 || kept >= 32 {
+			t.Errorf("epoch %d kept %d samples, the plan %d", epoch, d.epoch(epoch).Kept, kept)
+		}
+		if epoch > 0 {
+			due = d.epoch(epoch - 1).Kept
+		}
+		if d.epoch(epoch).Hits != due {
+			t.Errorf("epoch %d hit %d samples of the %d that were kept for it", epoch, d.epoch(epoch).Hits, due)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(m.dir, "shard-0")); err != nil {
+		t.Errorf("the other shards are there too: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// onDisk skips a test where the page cache cannot be told from the storage.
+func onDisk(t testing.TB, dir string) {
+	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	switch fs.Type {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.FUSE_SUPER_MAGIC:
+		t.Skipf("SKIPPED: THE PAGE CACHE CANNOT BE LOOKED AT HERE: %s is on no disk file system (type %#x)", dir, fs.Type)
+	}
+}
+
+// pagesCached counts the pages of a file that are in the page cache.
+func pagesCached(t testing.TB, path string) (n int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(m)
+	there := make([]byte, (len(m)+os.Getpagesize()-1)/os.Getpagesize())
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), uintptr(unsafe.Pointer(&there[0]))); errno != 0 {
+		t.Fatal(errno)
+	}
+	for _, p := range there {
+		n += int(p & 1)
+	}
+	return n
+}
+
+// TestPageCacheStaysEmpty: nothing of the dataset is in the page cache once it was indexed,
+// nor when it was read, with a cache of batchfs's own or without; unless files are
+// read through it.
+func TestPageCacheStaysEmpty(t *testing.T) {
+	const n, side = 16, 60 // files that end within a page
+	dir := tiles(t, n, side)
+	onDisk(t, dir)
+	count := func() (sum int) {
+		for id := range n {
+			sum += pagesCached(t, filepath.Join(dir, tileName(id)))
+		}
+		return sum
+	}
+	written := count()
+	if written < n {
+		t.Fatalf("%d pages of %d files that were just written", written, n)
+	}
+	for id := range n { // what is not yet on the disk cannot leave the page cache
+		f, err := os.Open(filepath.Join(dir, tileName(id)))
+		if err == nil {
+			err = f.Sync()
+			f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, "index", dir).done(t)
+	if left := count(); left > 0 {
+		t.Errorf("%d pages when it was indexed", left)
+	}
+	for _, how := range [][]string{
+		cacheFlags("constant", 0), cacheFlags("constant", 1<<20), cacheFlags("static", 100<<10),
+		cacheFlags("constant", 0, "--max-read-bandwidth", "1GB"),
+	} {
+		m := tileMount(t, dir, how...)
+		for epoch := range 2 {
+			for batch := range n / tileBatch {
+				if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		m.finish(t) // nothing is being read any more
+		if left := count(); left > 0 {
+			t.Errorf("%d pages after reading with %v", left, how)
+		}
+	}
+	m := tileMount(t, dir, cacheFlags("constant", 0, "--io", "buffered")...)
+	for batch := range n / tileBatch {
+		if err := readTiles(m, 0, batch, side, layout.NHWCForm); err != nil {
+			t.Error(err)
+		}
+	}
+	if there := count(); there < written {
+		t.Errorf("%d pages of %d after reading through the page cache", there, written)
+	}
+}
+
+// TestStorageBandwidth: under a limit every byte is still read, once, and the right one.
+func TestStorageBandwidth(t *testing.T) {
+	const n, side = 16, 60
+	dir := tiles(t, n, side)
+	all := datasetBytes(t, dir)
+	for _, io := range []string{"direct", "buffered"} {
+		m := tileMount(t, dir, cacheFlags("constant", 0, "--max-read-bandwidth", "3MB", "--io", io, "--epochs", "2")...)
+		for epoch := range 2 {
+			for batch := range n / tileBatch {
+				if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		d := m.cacheDoc(t)
+		got := fmt.Sprint(d.Storage.Reads, d.Storage.Bytes, d.epoch(0).StorageBytes, d.epoch(1).StorageBytes)
+		if want := fmt.Sprint(2*n, 2*all, all, all); got != want {
+			t.Errorf("--io %s: reads and bytes, and bytes of two epochs, are %s, not %s", io, got, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// cachedEpochs are read where a cache shall matter: it is filled, read, and read again
+// after it has changed.
+const cachedEpochs = 3
+
+// TestCacheSameBytes reads every batch without a cache, and then with every policy, with
+// one that holds a third and one that holds everything, in either way of reading
+// files, by one process and by several: the bytes are the same. Samples are raw and
+// encoded, and transformed.
+func TestCacheSameBytes(t *testing.T) {
+	skipWithoutFUSE(t)
+	images := mixedImages(t)
+	flags := []string{
+		"--batch-size", "7", "--shards", "2", "--shuffle", "--seed", "11",
+		"--resize", "random-resized-crop", "--size", "24x32", "--flip", "0.5", "--dtype", "float16", "--normalize", "imagenet",
+	}
+	plain := mountBatchfs(t, images, append(cacheFlags("constant", 0), flags...)...)
+	wants := plain.sums(t, 2, cachedEpochs)
+	if n := plain.cacheDoc(t).hits(); n != 0 {
+		t.Fatalf("%d samples came from a cache that there is not", n)
+	}
+	all, samples := datasetBytes(t, images), int64(newOracle(t, images, settings{}).ds.Len())
+	for i, policy := range cachePolicies {
+		for k, room := range []int64{all * 3 / 10, 4 * all} {
+			size := roomFor(t, policy, room, samples)
+			how := cacheFlags(policy, size, "--io", []string{"direct", "buffered"}[(i+k)%2])
+			if i%2 == k { // a plan for one of the shards that are read
+				how = append(how, "--local-shards", fmt.Sprintf("%d-%d", k, k))
+			}
+			t.Run(strings.Join(how, " "), func(t *testing.T) {
+				t.Parallel()
+				m := mountBatchfs(t, images, append(how, flags...)...)
+				r := sameReader{m: m, wants: wants}
+				r.forwards(t)
+				m.cacheDoc(t).within(t, size)
+				r.together(t)
+				d := m.cacheDoc(t)
+				if cached := policy != "none"; (d.hits() > 0) != cached || (d.Memory.Cache > 0) != cached || d.Memory.Cache > size {
+					t.Errorf("%d samples came from the cache, which takes %d bytes of %d", d.hits(), d.Memory.Cache, size)
+				}
+			})
+		}
+	}
+}
+
+// sums are the sha256 of all batches of the first epochs, shard after shard.
+func (m *mounted) sums(t testing.TB, shards, epochs int) (all []digest) {
+	t.Helper()
+	var files []string
+	for epoch := range epochs {
+		for batch, step := range m.lockStep(t, shards, epoch) {
+			for s, file := range step {
+				all, files = append(all, digest{shard: s, epoch: epoch, batch: batch}), append(files, file)
+			}
+		}
+	}
+	for i, sum := range m.digests(t, files...) {
+		all[i].sum = sum
+	}
+	return all
+}
+
+// together reads everything by three processes at once that do not go the same way: one
+// a shard, and one backwards.
+func (r sameReader) together(t *testing.T) {
+	orders := [][]digest{nil, nil, slices.Clone(r.wants)}
+	slices.Reverse(orders[2])
+	for _, d := range r.wants {
+		orders[d.shard] = append(orders[d.shard], d)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, wants := range orders {
+		all.Go(func() { r.check(t, wants) })
+	}
+}
+
+// TestCacheAcrossJumps: epochs that are read in no order find a cache that holds what
+// waits for others, and yet every byte is right.
+func TestCacheAcrossJumps(t *testing.T) {
+	skipWithoutFUSE(t)
+	s := settings{batch: 7, shards: 2, shuffle: true, seed: 12}
+	images := mixedImages(t)
+	m := mountBatchfs(t, images, s.flags(cacheFlags("constant", datasetBytes(t, images)/2)...)...)
+	o := newOracle(t, images, s)
+	for _, epoch := range []int{5, 6, 0, 1, 6, 50, 51, 1, 2} {
+		for batch := range o.plan.Batches(0, epoch) {
+			for shard := range 2 {
+				got := m.form(t, shard, epoch, batch, layout.NHWCForm)
+				if err := sameBytes(got, o.batch(t, shard, epoch, batch).pixels); err != nil {
+					t.Errorf("shard %d, epoch %d, batch %d: %v", shard, epoch, batch, err)
+				}
+			}
+		}
+	}
+	if n := m.cacheDoc(t).hits(); n == 0 {
+		t.Error("nothing came from the cache")
+	}
+}

@@ -1,0 +1,141 @@
+package integration
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestStorageStalls: as long as fewer samples wait for storage than there are workers, and fewer
+// batches than there are batch workers, all others can be read; whoever waits can be
+// interrupted; and when the storage goes on, so does the batch. However often that happens, the
+// daemon is no worse off.
+func TestStorageStalls(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, io := range []string{"direct", "buffered"} {
+		t.Run(io, func(t *testing.T) {
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io, "--workers", "3", "--batch-workers", "2", "--prefetch-queue-depth", "0")...)
+			defer s.order(t, "heal")
+			stall := func(epoch int) {
+				s.order(t, "stall "+tileName(5))
+				s.order(t, "stall "+tileName(6))
+				waits := m.partner(t, opener, m.path(0, epoch, 1, layout.NHWCForm))
+				s.awaitStalled(t, 2)
+				for e := range 3 {
+					s.others(t, m, epoch+e, 1)
+				}
+				if st := m.stats(t); st.Batches.Waiting != 1 {
+					t.Errorf("%d opens wait", st.Batches.Waiting)
+				}
+				waits.signal(t, syscall.SIGINT)
+				waits.expect(t, "interrupted")
+				m.awaitWaiting(t, 0)
+				s.order(t, "heal")
+				readStorage(t, m, epoch)
+				s.awaitStalled(t, 0)
+				waits.end()
+			}
+			stall(0)
+			before := m.level(t)
+			for round := 1; round < 6; round++ {
+				stall(5 * round)
+			}
+			if after := m.level(t); after.files > before.files+2 || after.threads > before.threads+8 {
+				t.Errorf("the daemon had %+v after one stall, and %+v after six", before, after)
+			}
+			if n := m.stats(t).Errors; n != 0 {
+				t.Errorf("%d errors: %+v", n, m.badLines(t))
+			}
+		})
+	}
+}
+
+// others reads an epoch but for one batch, in a process that can be given up.
+func (s storage) others(t testing.TB, m *mounted, epoch, without int) {
+	t.Helper()
+	var files, wants []string
+	for batch := range storageBatches {
+		if batch != without {
+			files = append(files, m.path(0, epoch, batch, layout.NHWCForm))
+			wants = append(wants, fmt.Sprintf("%x", sha256.Sum256(tilesOf(batch, storageSide))))
+		}
+	}
+	if got := m.digests(t, files...); !slices.Equal(got, wants) {
+		t.Errorf("epoch %d, but for batch %d, is %v instead of %v", epoch, without, got, wants)
+	}
+}
+
+// TestStorageStallsAhead: a batch that nobody has asked for yet waits for storage alone.
+func TestStorageStallsAhead(t *testing.T) {
+	s := newStorage(t)
+	m := tileMount(t, s.dir, cacheFlags("constant", 0, "--workers", "2", "--batch-workers", "2", "--prefetch-queue-depth", "2", "--epochs", "2")...)
+	defer s.order(t, "heal")
+	s.order(t, "stall "+tileName(2*tileBatch))
+	if err := readTiles(m, 0, 0, storageSide, layout.NHWCForm); err != nil {
+		t.Error(err)
+	}
+	s.awaitStalled(t, 1)
+	s.others(t, m, 0, 2)
+	s.order(t, "heal")
+	readStorage(t, m, 0)
+	readStorage(t, m, 1)
+}
+
+// TestStorageStallsAtTheEnd: a mount goes away while its storage stalls, and the daemon
+// when that goes on; unless it is killed, which always works.
+func TestStorageStallsAtTheEnd(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, end := range []string{"umount", "SIGTERM", "SIGKILL"} {
+		t.Run(end, func(t *testing.T) {
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--prefetch-queue-depth", "0")...)
+			defer s.order(t, "heal")
+			s.order(t, "stall "+tileName(5))
+			waits := m.partner(t, opener, m.path(0, 0, 1, layout.NHWCForm))
+			s.awaitStalled(t, 1)
+			waits.signal(t, syscall.SIGINT)
+			waits.expect(t, "interrupted")
+			m.awaitWaiting(t, 0)
+			waits.end()
+			unmounting := make(chan error, 1)
+			switch end {
+			case "umount":
+				go func() {
+					_, err := m.try(suite.binary, "umount", m.dir)
+					unmounting <- err
+				}()
+			case "SIGTERM":
+				m.signal(t, syscall.SIGTERM)
+				unmounting <- nil
+			case "SIGKILL":
+				m.kill(t)
+				unmounting <- nil
+			}
+			if end != "SIGKILL" {
+				eventually(t, "the mount is gone", func() bool {
+					left, err := mountsBelow(m.dir)
+					return err == nil && len(left) == 0
+				})
+				if !m.alive() {
+					t.Error("the daemon has ended, and left its workers behind")
+				}
+				s.awaitStalled(t, 1)
+				s.order(t, "heal")
+			}
+			if err := <-unmounting; err != nil {
+				t.Error(err)
+			}
+			m.wait(t)
+			s.awaitStalled(t, 0)
+			if end == "SIGKILL" {
+				m.run(t, suite.binary, "umount", m.dir)
+			}
+			m.finish(t)
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+const storageBatches = storageTiles / tileBatch
+
+// readStorage reads an epoch but for some batches.
+func readStorage(t testing.TB, m *mounted, epoch int, without ...int) {
+	t.Helper()
+	leave := map[int]bool{}
+	for _, batch := range without {
+		leave[batch] = true
+	}
+	for batch := range storageBatches {
+		if leave[batch] {
+			continue
+		}
+		if err := readTiles(m, epoch, batch, storageSide, layout.NHWCForm); err != nil {
+			t.Errorf("epoch %d, batch %d: %v", epoch, batch, err)
+		}
+	}
+}
+
+// TestStorageFails: a file that its storage does not deliver fails its batch, with one
+// line, as often as it is tried; all others go on. When the storage is well again, nothing
+// is lost, though no file has changed.
+func TestStorageFails(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, c := range []struct{ order, reason string }{{"fail", unix.EIO.Error()}, {"end", "changed"}} {
+		for _, io := range []string{"direct", "buffered"} {
+			t.Run(c.order+"/"+io, func(t *testing.T) {
+				t.Parallel()
+				s := newStorage(t)
+				m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io)...)
+				readStorage(t, m, 0)
+				for round, id := range []int{5, 14} {
+					s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
+					first := 10*round + 2 // what was read ahead before is whole
+					for epoch := first; epoch < first+3; epoch++ {
+						for _, form := range tensorForms() {
+							expectOpen(t, m.path(0, epoch, id/tileBatch, form), unix.EIO)
+						}
+						readStorage(t, m, epoch, id/tileBatch)
+					}
+					lines := slices.DeleteFunc(m.badLines(t), func(l badLine) bool { return l.ID != id })
+					if len(lines) != 1 || lines[0].Path != tileName(id) || !strings.Contains(lines[0].Reason, c.reason) {
+						t.Errorf("of sample %d, errors.jsonl says %+v", id, lines)
+					}
+					s.order(t, "heal")
+					for epoch := range first + 4 {
+						readStorage(t, m, epoch)
+					}
+				}
+				for _, l := range m.badLines(t) {
+					if l.ID != 5 && l.ID != 14 {
+						t.Errorf("nothing was wrong with sample %d: %+v", l.ID, l)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestStorageFailsForAMoment: what stands in for a sample that could not be read is gone when
+// it can be, from pixels and documents alike.
+func TestStorageFailsForAMoment(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, onError := range []string{"replace", "zero"} {
+		t.Run(onError, func(t *testing.T) {
+			t.Parallel()
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--on-error", onError, "--prefetch-queue-depth", "0")...)
+			const id = 5
+			s.order(t, "fail "+tileName(id))
+			stands, status := tile(id+1, storageSide), "replaced"
+			if onError == "zero" {
+				stands, status = make([]byte, len(stands)), "zeroed"
+			}
+			want := tilesOf(1, storageSide)
+			copy(want[len(stands):], stands)
+			for range 2 {
+				data, err := os.ReadFile(m.path(0, 0, 1, layout.NHWCForm))
+				if err != nil || !bytes.Equal(data, want) || m.badDoc(t, 1).Samples[1].Status != status {
+					t.Errorf("while the storage fails: %v, %+v", err, m.badDoc(t, 1))
+				}
+				readStorage(t, m, 0, 1)
+			}
+			s.order(t, "heal")
+			readStorage(t, m, 1)
+			readStorage(t, m, 0)
+			if doc := m.badDoc(t, 1); doc.Samples[1].Status != "ok" || doc.Samples[1].ID != id {
+				t.Errorf("when it was well again: %+v", doc)
+			}
+			if lines := m.badLines(t); len(lines) != 1 || lines[0].ID != id {
+				t.Errorf("errors.jsonl says %+v", lines)
+			}
+		})
+	}
+}
+
+// TestStorageFailsBehindTheCache: what the cache holds needs no storage.
+func TestStorageFailsBehindTheCache(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, policy := range []string{"constant", "static", "tinylfu"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags(policy, 4<<20, "--prefetch-queue-depth", "0")...)
+			readStorage(t, m, 0)
+			for id := range storageTiles {
+				s.order(t, "fail "+tileName(id))
+			}
+			readStorage(t, m, 1)
+			readStorage(t, m, 2)
+			if d := m.cacheDoc(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
+				t.Errorf("%d errors, %d reads, %d hits", d.Errors, d.Storage.Reads, d.epoch(2).Hits)
+			}
+		})
+	}
+}
+
+// TestStorageReadsShort: storage that delivers less than it is asked for, in whatever
+// portions, is asked again.
+func TestStorageReadsShort(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, io := range []string{"direct", "buffered"} {
+		t.Run(io, func(t *testing.T) {
+			t.Parallel()
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io)...)
+			for epoch, most := range []int{700, 4096, 5000, 8192, 12_000} {
+				for id := range storageTiles {
+					s.order(t, fmt.Sprintf("short %s %d", tileName(id), most))
+				}
+				readStorage(t, m, epoch)
+			}
+			if n := m.stats(t).Errors; n != 0 {
+				t.Errorf("%d errors: %+v", n, m.badLines(t))
+			}
+		})
+	}
+}
+
+// TestStorageFailsAtFirst: storage that fails while it is scanned does not keep the mount
+// from coming up, and its file is read as soon as it can be.
+func TestStorageFailsAtFirst(t *testing.T) {
+	s := newStorage(t)
+	s.order(t, "fail "+tileName(5))
+	m := tileMount(t, s.dir, "--size", fmt.Sprintf("%dx%d", storageSide, storageSide), "--prefetch-queue-depth", "0")
+	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
+	readStorage(t, m, 0, 1)
+	s.order(t, "heal")
+	readStorage(t, m, 0)
+	readStorage(t, m, 1)
+	if lines := m.badLines(t); len(lines) != 1 || lines[0].ID != 5 {
+		t.Errorf("errors.jsonl says %+v", lines)
+	}
+}
