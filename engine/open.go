@@ -90,7 +90,7 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 	e.follow(b, form)
 	if b.state == ready {
 		e.mu.Unlock()
-		e.meter.opened(0)
+		e.meter.opened(0, true)
 		return b, nil
 	}
 	if b.waiting++; b.waiting == 1 {
@@ -116,7 +116,7 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 		err = ErrClosed
 	}
 	e.meter.waiting(-1)
-	e.meter.opened(time.Since(began))
+	e.meter.opened(time.Since(began), err == nil)
 	e.mu.Lock()
 	b.waiting--
 	e.mu.Unlock()

@@ -25,7 +25,8 @@ type Stats struct {
 	Epochs          []EpochStats `json:"epochs"`
 }
 
-// BatchStats counts batches. A stall is an Open that had to wait.
+// BatchStats counts batches. Opened are those that somebody got; a stall is an Open that
+// had to wait, whether it got its batch or not.
 type BatchStats struct {
 	Decoded      int64   `json:"decoded"`
 	Opened       int64   `json:"opened"`
@@ -175,10 +176,13 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	return &m.epochs[len(m.epochs)-1]
 }
 
-func (m *meter) opened(waited time.Duration) {
+// opened notes an Open, how long it waited, and whether it got its batch.
+func (m *meter) opened(waited time.Duration, got bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.batches.Opened++
+	if got {
+		m.batches.Opened++
+	}
 	if waited > 0 {
 		m.batches.Stalled++
 		m.batches.StallSeconds += waited.Seconds()

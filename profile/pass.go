@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
@@ -39,8 +40,15 @@ func (p *profiler) measureDecode(ctx context.Context, m *mix) (float64, error) {
 	o := p.engineOptions()
 	o.CachePolicy, o.CacheSize = cache.Static, everything(m.sizes)
 	o.MemoryLimit += o.CacheSize
-	r, err := runEngine(ctx, ds, o, p.o.Least)
-	return r.seconds, err
+	r, err := startReading(ctx, ds, o)
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	if err := r.measure(ctx, p.o.Least); err != nil {
+		return 0, err
+	}
+	return r.turns[0], nil
 }
 
 // everything is the size of a cache that holds all of it.
@@ -56,89 +64,158 @@ func everything(sizes []int64) int64 {
 	return limit
 }
 
-// run lets the engine do with a mix of the first n images all that a mount does.
-func (p *profiler) run(ctx context.Context, raw float64, n int) (Trial, error) {
+// A contest is mixes whose runs take turns, so that what slows the machine down for a
+// while slows them all.
+type contest struct {
+	ratios []float64
+	runs   []*reading
+	open   []*dataset.Dataset
+}
+
+// enter lets the engine begin to do with a mix of the first n images all that a mount
+// does.
+func (c *contest) enter(ctx context.Context, p *profiler, raw float64, n int) error {
 	m, err := p.makeMix(raw, n)
 	if err != nil {
-		return Trial{}, err
+		return err
 	}
 	ds, err := p.open(ctx, m, p.o.Storage)
 	if err != nil {
-		return Trial{}, err
+		return err
 	}
-	defer ds.Close()
+	c.open = append(c.open, ds)
 	o := p.engineOptions()
 	o.CacheSize = p.hits.limitFor(p.hits.at(m.raw), m)
 	if o.CacheSize == 0 {
 		o.CachePolicy = cache.None
 	}
 	o.MemoryLimit = max(o.MemoryLimit, o.MemoryLimit/2+o.CacheSize)
-	r, err := runEngine(ctx, ds, o, p.o.Least)
+	r, err := startReading(ctx, ds, o)
 	if err != nil {
-		return Trial{}, err
+		return err
 	}
-	return Trial{
-		RawRatio: m.raw, HitRatio: r.hitRatio, Throughput: rateOf(r.seconds), StorageBytes: r.bytes, Images: n,
-	}, nil
+	r.images = n
+	c.ratios, c.runs = append(c.ratios, raw), append(c.runs, r)
+	return nil
 }
 
-// reading is what an engine did from its second epoch on.
+// rounds is how often each of a contest has its turn.
+const rounds = 3
+
+// hold lets all take their turns.
+func (c *contest) hold(ctx context.Context, least time.Duration) ([]Trial, error) {
+	for range rounds {
+		for _, r := range c.runs {
+			if err := r.measure(ctx, least); err != nil {
+				return nil, err
+			}
+		}
+	}
+	trials := make([]Trial, len(c.runs))
+	for k, r := range c.runs {
+		hits, bytes := r.found()
+		trials[k] = Trial{
+			RawRatio: c.ratios[k], HitRatio: hits, Throughput: rateOf(median(r.turns)), StorageBytes: bytes, Images: r.images, turns: r.turns,
+		}
+	}
+	return trials, nil
+}
+
+func (c *contest) close() {
+	for _, r := range c.runs {
+		r.close()
+	}
+	for _, ds := range c.open {
+		ds.Close()
+	}
+}
+
+// A reading is an engine whose batches are read one after the other.
 type reading struct {
-	seconds  float64 // an image
-	hitRatio float64
-	bytes    float64 // from storage, an image
+	engine *engine.Engine
+	form   layout.Form
+	ahead  int // batches that it makes while nobody reads
+	images int // of its mix
+	epoch  int
+	batch  int       // the next one
+	turns  []float64 // seconds an image, each time it was measured
+	before total
 }
 
-// runEngine reads an epoch to fill the cache, and then batches for as long as it
-// takes, whole epochs where they are short.
-func runEngine(ctx context.Context, ds *dataset.Dataset, o engine.Options, least time.Duration) (r reading, err error) {
+// startReading reads an epoch, which fills the cache.
+func startReading(ctx context.Context, ds *dataset.Dataset, o engine.Options) (*reading, error) {
 	e, err := engine.New(ds, o)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	defer e.Close()
-	form := layout.NHWCForm
+	r := &reading{engine: e, form: layout.NHWCForm, ahead: o.PrefetchDepth + 1}
 	if o.Layout == layout.NCHW {
-		form = layout.NCHWForm
+		r.form = layout.NCHWForm
 	}
-	read := func(epoch, batch int) (int, error) {
-		k := engine.Key{Epoch: epoch, Batch: batch}
-		f, err := e.Open(ctx, k, form)
-		if err != nil {
-			return 0, err
-		}
-		f.Close()
-		return e.Valid(k), nil
-	}
-	for b := range e.Batches(0, 0) {
-		if _, err := read(0, b); err != nil {
-			return r, err
+	for r.epoch == 0 {
+		if _, err := r.next(ctx); err != nil {
+			r.close()
+			return nil, err
 		}
 	}
-	before := totals(e)
-	images, epoch, batch, batches := 0, 1, 0, 0
-	started := time.Now()
+	r.before = totals(e)
+	return r, nil
+}
+
+func (r *reading) close() { r.engine.Close() }
+
+// next reads a batch and returns how many images it has.
+func (r *reading) next(ctx context.Context) (images int, err error) {
+	k := engine.Key{Epoch: r.epoch, Batch: r.batch}
+	f, err := r.engine.Open(ctx, k, r.form)
+	if err != nil {
+		return 0, err
+	}
+	f.Close()
+	if r.batch++; r.batch == r.engine.Batches(0, r.epoch) {
+		r.epoch, r.batch = r.epoch+1, 0
+	}
+	return r.engine.Valid(k), nil
+}
+
+// measure reads batches for as long as it takes, an epoch at least where epochs are short.
+// What was made while nobody read is read before.
+func (r *reading) measure(ctx context.Context, least time.Duration) error {
+	for range r.ahead {
+		if _, err := r.next(ctx); err != nil {
+			return err
+		}
+	}
+	images, batches, started := 0, 0, time.Now()
 	for elapsed := time.Duration(0); ; elapsed = time.Since(started) {
-		whole := batch == 0 && epoch > 1
+		whole := batches > 0 && batches%r.engine.Batches(0, r.epoch) == 0
 		if elapsed >= least && (whole || elapsed >= 3*least && batches >= 2) {
-			break
+			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
+			return nil
 		}
-		n, err := read(epoch, batch)
+		n, err := r.next(ctx)
 		if err != nil {
-			return r, err
+			return err
 		}
 		images, batches = images+n, batches+1
-		if batch++; batch == e.Batches(0, epoch) {
-			epoch, batch = epoch+1, 0
-		}
 	}
-	r.seconds = time.Since(started).Seconds() / float64(max(images, 1))
-	after := totals(e)
-	if all := after.hits + after.misses - before.hits - before.misses; all > 0 {
-		r.hitRatio = float64(after.hits-before.hits) / float64(all)
-		r.bytes = float64(after.bytes-before.bytes) / float64(all)
+}
+
+// found is the share of samples that was in the cache, and the bytes from storage an image,
+// from the second epoch on.
+func (r *reading) found() (hitRatio, bytes float64) {
+	after := totals(r.engine)
+	all := after.hits + after.misses - r.before.hits - r.before.misses
+	if all <= 0 {
+		return 0, 0
 	}
-	return r, nil
+	return float64(after.hits-r.before.hits) / float64(all), float64(after.bytes-r.before.bytes) / float64(all)
+}
+
+func median(x []float64) float64 {
+	x = slices.Clone(x)
+	slices.Sort(x)
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
 type total struct{ hits, misses, bytes int64 }

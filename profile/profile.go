@@ -117,9 +117,9 @@ func (p *profiler) measure(ctx context.Context) error {
 		points[i] = pt
 		return pt, err
 	}
-	p.expected = 2*4 + 4
+	p.expected = 2*4 + 5
 	if p.o.Exhaustive {
-		p.expected = 2*(tenths+1) + tenths + 2
+		p.expected = 2*(tenths+1) + tenths + 3
 		for i := range tenths + 1 {
 			if _, err := mix(i); err != nil {
 				return err
@@ -196,32 +196,49 @@ func (p *profiler) measured() {
 	p.o.Progress(Measuring, p.figures, max(p.expected, p.figures))
 }
 
-// verify runs the engine where the curves cross, at the search's best, and at the ends;
-// the fastest is the answer.
+// verify runs the engine where the curves cross, at the mixes of the search beside it, and
+// at the ends; the fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
-	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11}
+	below := math.Floor(r.Crossing*tenths+1e-9) / tenths
+	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11, below, min(below+1.0/tenths, 1)}
 	if p.o.Exhaustive {
 		for i := range tenths + 1 {
-			ratios = append(ratios, max(float64(i)/tenths, r.AlreadyRaw))
+			ratios = append(ratios, float64(i)/tenths)
 		}
 	}
+	var chosen []float64
 	for k, raw := range ratios {
-		if near := slices.IndexFunc(ratios[:k], func(other float64) bool { return math.Abs(other-raw) < nearby }); near >= 0 && !p.o.Exhaustive || slices.Contains(ratios[:k], raw) {
-			continue
+		raw = max(raw, r.AlreadyRaw)
+		near := func(other float64) bool { return math.Abs(other-raw) < nearby }
+		if asked := p.o.Exhaustive && k > 5; asked && !slices.Contains(chosen, raw) || !slices.ContainsFunc(chosen, near) {
+			chosen = append(chosen, raw)
 		}
-		// The first epoch has to come from storage as a whole.
-		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
-		run, err := p.run(ctx, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds())))
+	}
+	for group := range slices.Chunk(chosen, 6) { // no more, as each takes memory
+		trials, err := p.hold(ctx, m, group)
 		if err != nil {
 			return err
 		}
-		p.measured()
-		run.RawRatio = raw // what was asked for; few images come near it only
-		r.Runs = append(r.Runs, run)
+		r.Runs = append(r.Runs, trials...)
 	}
 	p.decide(m)
 	return nil
+}
+
+// hold lets the engine run with some mixes by turns.
+func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial, error) {
+	var c contest
+	defer c.close()
+	for _, raw := range ratios {
+		// The first epoch has to come from storage as a whole.
+		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
+		if err := c.enter(ctx, p, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))); err != nil {
+			return nil, err
+		}
+		p.measured()
+	}
+	return c.hold(ctx, p.o.Least/2)
 }
 
 const (
@@ -234,7 +251,7 @@ const (
 func (p *profiler) decide(m model) {
 	r := &p.result
 	answer := r.Runs[0]
-	if best := r.Fastest(); float64(best.Throughput) > certainly*float64(answer.Throughput) {
+	if best := r.Fastest(); best.over(&answer) > certainly {
 		answer = best
 		p.note(OtherWins)
 	}

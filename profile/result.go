@@ -79,6 +79,20 @@ type Trial struct {
 	Throughput   Rate    `json:"images_per_second"`
 	StorageBytes float64 `json:"storage_bytes_per_image"`
 	Images       int     `json:"images"` // of the sample that it ran over
+
+	turns []float64 // seconds an image, each time; Throughput is that of the median
+}
+
+// over is how many times as fast t was as other, turn by turn.
+func (t *Trial) over(other *Trial) float64 {
+	ratios := make([]float64, min(len(t.turns), len(other.turns)))
+	for i := range ratios {
+		ratios[i] = other.turns[i] / t.turns[i]
+	}
+	if len(ratios) == 0 {
+		return float64(t.Throughput / other.Throughput)
+	}
+	return median(ratios)
 }
 
 // Cost is what an image of one kind costs: seconds of the whole machine.
