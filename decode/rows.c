@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 bfs_handle *bfs_new(void)
 {
@@ -80,6 +83,35 @@ void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
         place(to, dx, dy, 3, from, stride, w, h);
     else
         place(to, dx, dy, 1, from, stride, w, h);
+}
+
+#if defined(__x86_64__)
+/* Five pixels at a time; the sixteenth byte that is stored is overwritten by the next. */
+__attribute__((target("ssse3"))) static size_t swap_ssse3(uint8_t *to, const uint8_t *from, size_t n)
+{
+    const __m128i turned = _mm_setr_epi8(2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9, 14, 13, 12, 15);
+    size_t i = 0;
+    for (; i + 6 <= n; i += 5) {
+        const __m128i five = _mm_loadu_si128((const __m128i *)(from + 3 * i));
+        _mm_storeu_si128((__m128i *)(to + 3 * i), _mm_shuffle_epi8(five, turned));
+    }
+    return i;
+}
+#endif
+
+/* bfs_swap makes n RGB pixels of BGR ones. */
+void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
+{
+    size_t i = 0;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("ssse3"))
+        i = swap_ssse3(to, from, n);
+#endif
+    for (; i < n; i++) {
+        to[3 * i] = from[3 * i + 2];
+        to[3 * i + 1] = from[3 * i + 1];
+        to[3 * i + 2] = from[3 * i];
+    }
 }
 
 /* bfs_gray makes n gray pixels of RGB ones, as BT.601 weighs them. to may be

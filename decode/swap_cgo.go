@@ -1,0 +1,18 @@
+//go:build cgo
+
+package decode
+
+// #include "bfs_decode.h"
+import "C"
+
+import "unsafe"
+
+// swapBGR makes RGB of BGR, of whole pixels: most of the work of reading most BMPs.
+func swapBGR(to, from []byte) {
+	n := len(to) / 3
+	if n == 0 {
+		return
+	}
+	from = from[:3*n]
+	C.bfs_swap((*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(to))), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), C.size_t(n))
+}
