@@ -100,7 +100,7 @@ func (c *contest) enter(ctx context.Context, p *profiler, raw float64, n int) er
 }
 
 // rounds is how often each of a contest has its turn.
-const rounds = 3
+const rounds = 5
 
 // hold lets all take their turns.
 func (c *contest) hold(ctx context.Context, least time.Duration) ([]Trial, error) {

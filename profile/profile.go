@@ -243,7 +243,7 @@ func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial
 
 const (
 	nearby    = 0.02 // mixes nearer than that are one
-	certainly = 1.03 // so much faster is no accident
+	certainly = 1.01 // so much faster, turn by turn, is no accident
 	expected  = 0.85 // of what the model says
 )
 
