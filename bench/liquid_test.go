@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMixManifest: as many images are raw as a mix says, evenly, and of the raw copies.
+func TestMixManifest(t *testing.T) {
+	dir := t.TempDir()
+	s := setup{batchfs: "true"} // it indexes nothing
+	d := mixData{dir: dir}
+	for i := range 40 {
+		name := string(rune('a'+i/26)) + string(rune('a'+i%26))
+		d.paths, d.raw = append(d.paths, "encoded/"+name+".png"), append(d.raw, "raw/"+name+".bmp")
+	}
+	for tenth := range tenths + 1 {
+		manifest, err := s.writeMix(t.Context(), &d, float64(tenth)/tenths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
+		if len(lines) != len(d.paths) {
+			t.Fatalf("%d lines", len(lines))
+		}
+		raw := 0
+		for k, line := range lines {
+			if line == d.raw[k] {
+				raw++
+			} else if line != d.paths[k] {
+				t.Errorf("image %d is %s", k, line)
+			}
+			if want := float64(k+1) * float64(tenth) / tenths; math.Abs(float64(raw)-want) > 1 {
+				t.Errorf("mix %d: %d of the first %d are raw", tenth, raw, k+1)
+			}
+		}
+	}
+}
+
+// TestSpreadOfEpochs: figures of several epochs make those of all their batches, without
+// the first epoch.
+func TestSpreadOfEpochs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".batchfs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := `{"epochs":[
+		{"epoch":0,"batches":9,"hits":0,"misses":90,"hits_per_batch":{"mean":0,"stddev":0},"storage_bytes_per_batch":{"mean":5,"stddev":1}},
+		{"epoch":1,"batches":1,"hits":2,"misses":8,"hits_per_batch":{"mean":2,"stddev":0},"storage_bytes_per_batch":{"mean":100,"stddev":0}},
+		{"epoch":2,"batches":3,"hits":18,"misses":12,"hits_per_batch":{"mean":6,"stddev":0},"storage_bytes_per_batch":{"mean":60,"stddev":0}}]}`
+	if err := os.WriteFile(filepath.Join(dir, ".batchfs", "stats.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := (&mounted{dir: dir}).spread(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits, loaded := distributionOf([]float64{2, 6, 6, 6}), distributionOf([]float64{100, 60, 60, 60})
+	for name, pair := range map[string][2]float64{
+		"hit ratio": {s.hitRatio, 0.5}, "hits": {s.hits.Mean, hits.Mean}, "their deviation": {s.hits.StdDev, hits.StdDev},
+		"bytes": {s.bytes.Mean, loaded.Mean}, "their variation": {s.bytes.variation(), loaded.StdDev / 70},
+		"samples": {s.samples().Mean, 5}, "their variation, too": {s.samples().variation(), math.Sqrt(3) / 5},
+	} {
+		if math.Abs(pair[0]-pair[1]) > 1e-9 {
+			t.Errorf("%s: %v, not %v", name, pair[0], pair[1])
+		}
+	}
+	if _, err := (&mounted{dir: t.TempDir()}).spread(10); err == nil {
+		t.Error("no stats are something")
+	}
+}
+
+// TestDraw: the pictures name what they show, with the page cache and without.
+func TestDraw(t *testing.T) {
+	var results []mixResult
+	for i, p := range pipelines {
+		r := mixResult{pipeline: p, bandwidth: bandwidths[i], static: &rival{rates: []float64{90, 100, 110}}}
+		for tenth := range r.mixes {
+			r.mixes[tenth] = &rival{raw: float64(tenth) / tenths, rates: []float64{100, 110, 100 + 10*float64(tenth)}}
+		}
+		r.chosen = &rival{raw: 0.37, rates: []float64{150, 160, 170}}
+		if i == 0 {
+			r.pageCache = &rival{rates: []float64{80, 80, 80}}
+		}
+		results = append(results, r)
+	}
+	s := setup{plots: filepath.Join(t.TempDir(), "new")}
+	if err := s.draw(results); err != nil {
+		t.Fatal(err)
+	}
+	for name, words := range map[string][]string{
+		"throughput-over-the-mix": {"PNG", "JPEG", "10:0", "0:10", "150 MB/s", "images/s"},
+		"normalised-throughput":   {"page cache", "CoorDL", "the profiler", "6.3:3.7", "600 MB/s"},
+	} {
+		text, err := os.ReadFile(filepath.Join(s.plots, name+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("%s does not say %q", name, word)
+			}
+		}
+		if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
+			t.Errorf("%s has places that are none", name)
+		}
+		if st, err := os.Stat(filepath.Join(s.plots, name+".png")); err != nil || st.Size() < 1000 {
+			t.Errorf("%s.png: %v", name, err)
+		}
+	}
+}
+
+// TestDiskOf: limits are for disks; what is on none cannot be limited.
+func TestDiskOf(t *testing.T) {
+	if disk, err := diskOf("/proc"); err == nil {
+		t.Errorf("/proc is on disk %s", disk)
+	}
+	if _, err := diskOf(filepath.Join(t.TempDir(), "nothing")); err == nil {
+		t.Error("nothing is on a disk")
+	}
+}
