@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -345,7 +346,7 @@ func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw
 // best is the fastest of the 11 mixes.
 func (r *mixResult) best() *rival {
 	return slices.MaxFunc(r.mixes[:], func(a, b *rival) int {
-		return int(figureOf(a.rates).Value - figureOf(b.rates).Value)
+		return cmp.Compare(figureOf(a.rates).Value, figureOf(b.rates).Value)
 	})
 }
 

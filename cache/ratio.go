@@ -12,15 +12,15 @@ const spreads = 3
 // sample tells a sample's size in bytes, below 0 where it is not known, and whether it
 // is one of those, such as raw ones, of which the plan keeps the same share as of the
 // others. inFlight is how many samples may have come before those have left that they
-// take the place of.
+// take the place of: the larger of the two kinds, where there are two.
 func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, apart bool), inFlight int) float64 {
-	mean, variance := costs(samples, sample)
+	mean, most, variance := costs(samples, sample)
 	room := float64(Room(Constant, limit, samples))
 	fits := func(r float64) bool {
 		kept := r * read * float64(samples)
 		spread := spreads * math.Sqrt(kept*(1-r)*variance)
 		extra := min(float64(inFlight), read*float64(samples)-kept)
-		return kept*mean+spread+extra*mean <= room
+		return kept*mean+spread+extra*most <= room
 	}
 	if fits(1) {
 		return 1
@@ -36,9 +36,9 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 	return low
 }
 
-// costs returns the mean of what samples cost, and the variance that is left to chance:
-// that between samples of one kind.
-func costs(samples int64, sample func(id int64) (int64, bool)) (mean, variance float64) {
+// costs returns the mean of what samples cost, that of the more costly kind, and the
+// variance that is left to chance: that between samples of one kind.
+func costs(samples int64, sample func(id int64) (int64, bool)) (mean, most, variance float64) {
 	var kinds [2]struct{ n, mean, squares float64 }
 	for id := range samples {
 		size, apart := sample(id)
@@ -56,5 +56,6 @@ func costs(samples int64, sample func(id int64) (int64, bool)) (mean, variance f
 		k.squares += d * (cost - k.mean)
 	}
 	n := max(kinds[0].n+kinds[1].n, 1)
-	return (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n, (kinds[0].squares + kinds[1].squares) / n
+	mean = (kinds[0].n*kinds[0].mean + kinds[1].n*kinds[1].mean) / n
+	return mean, max(kinds[0].mean, kinds[1].mean), (kinds[0].squares + kinds[1].squares) / n
 }

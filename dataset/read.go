@@ -46,11 +46,12 @@ func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan s
 	return data, id, err
 }
 
-// LoadPart is Load for who needs only a part of the file. Its first bytes, up to
-// HeadBytes, are always read, and part says from them and from the file's size which
-// others are: those from one offset to another, or all where ok is false. The bytes
-// returned are as many as the file has, but hold only what was read, at its place; the
-// rest may hold anything. read is how many bytes came from the file.
+// LoadPart is Load for who needs only a part of the file. HeadBytes at its beginning are
+// read first, and part says from them and from the file's size which others are needed:
+// those from one offset to another, or all where ok is false. Where that would not leave
+// out LeastSaved, all of the file is read; a small one without asking. The bytes returned
+// are as many as the file has, but hold only what was read, at its place; the rest may
+// hold anything. read is how many of them were read. A nil part is Load.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
 	f, err := d.storage.open(d.fd, d.table.cpath(i))
 	if err != nil {
@@ -96,19 +97,19 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	return buf[:n], read, nil
 }
 
-// leastSaved is how many bytes have to be left out before two reads are better than one.
-const leastSaved = 64 << 10
+// LeastSaved is how many bytes have to be left out before two reads are better than one.
+const LeastSaved = 64 << 10
 
 // fill reads a file, or the part of it that is needed.
 func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
 	n := len(data)
 	from, to := 0, n
-	if head := f.room(HeadBytes); part != nil && n >= head+leastSaved {
+	if head := f.room(HeadBytes); part != nil && n >= head+LeastSaved {
 		if read, err = d.piece(f, data, 0, head, stop); err != nil {
 			return read, err
 		}
 		a, b, ok := part(data[:HeadBytes], int64(n))
-		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= leastSaved {
+		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= LeastSaved {
 			from, to = max(head, int(a)), max(head, int(b))
 			if f.unit > 0 {
 				from &^= f.unit - 1

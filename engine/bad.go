@@ -33,7 +33,8 @@ type badFile struct {
 	// passing: nothing is wrong with the file as it lies there. Its storage failed, or it
 	// was another one for just a moment. It is reported once, but tried every time, as no
 	// change of the file will tell when it can be read.
-	passing bool
+	passing   bool
+	recovered bool // it passed; what stays is that it was reported
 }
 
 func (f *badFiles) lookup(id int64) (badFile, bool) {
@@ -56,15 +57,18 @@ func (f *badFiles) mend(id int64) {
 	f.mended[id] = true
 }
 
-// pass forgets a file that was bad in passing, and says whether there was one.
+// pass notes that a file which was bad in passing can be read again, and says whether
+// there was one.
 func (f *badFiles) pass(id int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	passing := f.files[id].passing
-	if passing {
-		delete(f.files, id)
+	bad := f.files[id]
+	if !bad.passing || bad.recovered {
+		return false
 	}
-	return passing
+	bad.recovered = true
+	f.files[id] = bad
+	return true
 }
 
 // errPart is an error that another transform of the same sample might not have met.
@@ -100,10 +104,8 @@ func (e *Engine) stillBad(id int64) error {
 func (e *Engine) reportBad(id int64, reason error) error {
 	now, there := e.identity(id)
 	mendable := !changed(reason) || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
-	e.remember(id, badFile{
-		seen: now, reason: reason, mendable: mendable, part: errors.Is(reason, errPart),
-		passing: ofStorage(reason) || there && e.ds.Same(int(id), now) && wasAnother(reason),
-	})
+	passing := ofStorage(reason) || there && e.ds.Same(int(id), now) && wasAnother(reason)
+	e.remember(id, badFile{seen: now, reason: reason, mendable: mendable && !passing, part: errors.Is(reason, errPart), passing: passing})
 	return e.badError(id, reason)
 }
 
@@ -118,7 +120,7 @@ func wasAnother(err error) bool {
 	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing)
 }
 
-// recovered forgets what passed: the sample could be read.
+// recovered notes that what was wrong has passed: the sample could be read.
 func (e *Engine) recovered(id int64) {
 	if e.bad.pass(id) {
 		e.documents.Clear() // they may name what replaced it
@@ -137,10 +139,14 @@ func (e *Engine) remember(id int64, bad badFile) {
 	before, known := e.bad.files[id]
 	e.bad.files[id] = bad
 	e.bad.mu.Unlock()
-	if known && before.seen == bad.seen {
+	told := known && before.seen == bad.seen && before.passing == bad.passing
+	if told && !before.recovered {
 		return
 	}
 	e.documents.Clear() // they may say that it is fine
+	if told {
+		return
+	}
 	path := e.ds.Path(int(id))
 	e.log.Error("cannot read a sample", "path", path, "id", id, "reason", bad.reason.Error())
 	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()})

@@ -203,6 +203,8 @@ func (e *Engine) finish(b *batch, err error) {
 		// It was refused memory while it was only prefetched; somebody wants it by now,
 		// for whom others give way.
 		b.err, b.state, b.next, b.finished = nil, queued, 0, 0
+		b.hits.Store(0)
+		b.bytes.Store(0)
 		e.enqueue(b)
 		return
 	}

@@ -41,14 +41,15 @@ func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
 
 // decodingOrder is the order in which a batch's samples are handed out, nil for that of
 // their slots. Samples that leave the cache, that come into it, and all others are
-// spread evenly, and each that comes follows one that leaves: what the cache holds
-// stays level within the batch, and so does what is asked of the storage.
+// spread evenly, raw and encoded ones each for themselves, and where as many come as
+// leave, each that comes follows one that leaves: what the cache holds stays level within
+// the batch, and so does what is asked of the storage.
 func (e *Engine) decodingOrder(b *batch) []int32 {
 	if e.keeper == nil {
 		return nil
 	}
-	const leaves, others, comes = 0, 1, 2
-	kinds, counts := make([]uint8, b.items), [3]int{}
+	const leaves, others, comes, kindsOf = 0, 1, 2, 3
+	kinds, counts := make([]uint8, b.items), [2 * kindsOf]int{}
 	for i := range kinds {
 		s := b.slots[i]
 		kept, known := e.keeper.kept(s.Epoch, s.ID)
@@ -61,16 +62,19 @@ func (e *Engine) decodingOrder(b *batch) []int32 {
 		} else if kept && !held {
 			kinds[i] = comes
 		}
+		if IsRaw(e.ds, int(s.ID)) {
+			kinds[i] += kindsOf
+		}
 		counts[kinds[i]]++
 	}
-	if counts[leaves] == 0 || counts[comes] == 0 {
+	if counts[leaves]+counts[kindsOf+leaves] == 0 || counts[comes]+counts[kindsOf+comes] == 0 {
 		return nil
 	}
 	order, places := make([]int32, b.items), make([]float64, b.items)
-	next := [3]int{}
+	next := [2 * kindsOf]int{}
 	for i, kind := range kinds {
 		order[i] = int32(i)
-		places[i] = (float64(next[kind]) + 0.25*float64(1+kind)) / float64(counts[kind])
+		places[i] = (float64(next[kind]) + 0.25*float64(1+kind%kindsOf)) / float64(counts[kind])
 		next[kind]++
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(places[a], places[b]) })
@@ -160,6 +164,11 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 	}
 	kept := e.cache != nil && !replacement && (!IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, grow, e.closing)
+	if kept && ofStorage(err) && refused == nil && IsRaw(e.ds, int(id)) {
+		// Without a cache it might never have met what it could not read.
+		kept = false
+		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
+	}
 	if refused != nil {
 		return nil, refused
 	}

@@ -3,6 +3,9 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"image"
+	"image/png"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -51,7 +54,9 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 	size := int64(n*side*side*3) * 3 / 10
 	plain := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 4)
 	for _, shards := range []int{1, 3} {
-		e := start(t, dir, caching(cache.Constant, size), func(o *Options) { o.Shards = shards })
+		e := start(t, dir, caching(cache.Constant, size), func(o *Options) {
+			o.Shards, o.PrefetchDepth = shards, 0 // else a batch of the next epoch may be ahead of the last of this one
+		})
 		got := readEpochs(t, e, 0, 4)
 		if shards == 1 {
 			for i := range plain {
@@ -157,6 +162,44 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 		}
 		if s := e.Stats().Epochs[1]; s.Hits+s.Misses != n {
 			t.Errorf("%s: %d hits and %d misses of %d", name, s.Hits, s.Misses, n)
+		}
+	}
+}
+
+// TestHitsOfAMix: with raw samples four times as large as encoded ones, every batch finds as
+// many in the cache, and nothing lacks room, either.
+func TestHitsOfAMix(t *testing.T) {
+	const n, side, batch = 768, 64, 48
+	dir, total := t.TempDir(), int64(0)
+	for i := range n {
+		name := filepath.Join(dir, fmt.Sprintf("%04d", i))
+		if i%2 == 0 {
+			writePPM(t, name+".ppm", side, side, picture(i, side, side))
+			total += side * side * 3
+			continue
+		}
+		img := image.NewGray(image.Rect(0, 0, side, side))
+		for k := range img.Pix {
+			img.Pix[k] = byte(k*k*(i+1)>>7) & 0xfc
+		}
+		var out bytes.Buffer
+		if err := png.Encode(&out, img); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name+".png", out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		total += int64(out.Len())
+	}
+	e := start(t, dir, caching(cache.Constant, total*3/10), func(o *Options) { o.BatchSize, o.PrefetchDepth = batch, 0 })
+	readEpochs(t, e, 0, 4)
+	share := e.planCache().ratio
+	if share < 0.22 {
+		t.Errorf("only %v of the samples fit in 30 %% of their size", share)
+	}
+	for _, s := range e.Stats().Epochs[1:4] {
+		if d := s.HitsPerBatch; d.Max-d.Min > 1 || s.NotKept != 0 {
+			t.Errorf("epoch %d: hits %+v with %v kept, and %d not kept for want of room", s.Epoch, d, share, s.NotKept)
 		}
 	}
 }

@@ -44,8 +44,8 @@
 // shard says which samples a cache of some size keeps from one epoch to the next, so
 // that every batch finds as many there; a keeper has that computed in the background
 // (keeper.go). Within a batch, samples that leave the cache, that come into it, and all
-// others take turns, so that what it holds stays level. Of a raw image that nobody keeps only
-// the rows of its crop are read (loader.go). A worker that waits for storage leaves its
+// others take turns, so that what it holds stays level. Of a raw image that the plan does not
+// keep only the rows of its crop are read (loader.go). A worker that waits for storage leaves its
 // processor to others: with more workers than processors reading and decoding overlap, and
 // no more samples are decoded at once than there are processors.
 //

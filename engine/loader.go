@@ -7,7 +7,7 @@ import (
 )
 
 // A Loader reads samples from storage as workers do. Of an image that is stored as plain
-// pixels, a crop needs only some rows, and only those are read. It belongs to one
+// pixels, a crop needs only some rows, and where that is worth it only those are read. It belongs to one
 // goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
@@ -29,10 +29,25 @@ func NewLoader(ds *dataset.Dataset, o *Options) *Loader {
 // epoch in which it is decoded, or else whole. read is how many bytes came from storage.
 func (l *Loader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error) {
 	var part dataset.Part
-	if !whole && IsRaw(l.ds, int(id)) {
+	if !whole && IsRaw(l.ds, int(id)) && l.saves(epoch, id) {
 		l.epoch, l.id, part = epoch, id, l.rows
 	}
 	return l.ds.LoadPart(int(id), nil, grow, part, stop)
+}
+
+// saves says, as far as the index knows, whether reading only some rows is worth the second
+// read that it takes.
+func (l *Loader) saves(epoch int, id int64) bool {
+	height, width := l.ds.Size(int(id), l.decoding.IgnoreOrientation)
+	if height == 0 {
+		return true // the file's head will tell
+	}
+	size := int64(height) * int64(width) * 3
+	if seen := l.ds.Stat(int(id)); seen.Known() {
+		size = seen.Size
+	}
+	_, _, rows, _ := l.transform.Choose(epoch, id, height, width).Source()
+	return size/int64(height)*int64(height-rows) >= dataset.LeastSaved
 }
 
 // rowsOf is where the rows are that the sample's transform looks at.

@@ -118,7 +118,7 @@ func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err err
 
 // changed tells whether an error says that the file is no longer the indexed one.
 func changed(err error) bool {
-	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, errUnfit)
+	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing) || errors.Is(err, errUnfit)
 }
 
 // partError marks an error as errPart, in the same words.

@@ -34,6 +34,7 @@ type BatchStats struct {
 	Stalled      int64   `json:"stalled"`
 	StallSeconds float64 `json:"stall_seconds"`
 	Ahead        int64   `json:"ahead"`   // prefetched and not opened
+	Making       int64   `json:"making"`  // wanted or prefetched, and not complete
 	Streams      int64   `json:"streams"` // readings that are followed
 }
 
@@ -234,6 +235,7 @@ func (e *Engine) Stats() Stats {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	s.Batches.Making = int64(len(e.queue) + len(e.making))
 	for _, list := range e.streams {
 		s.Batches.Streams += int64(len(list))
 		for _, st := range list {

@@ -73,12 +73,17 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 	if err != nil {
 		return 0
 	}
+	return engine.SpareMemory(ds, e, plan, batchBytes(ds, e))
+}
+
+// batchBytes is the most that a batch takes.
+func batchBytes(ds *dataset.Dataset, e *engine.Options) int64 {
 	spec := layout.Spec{N: e.BatchSize, H: e.Height, W: e.Width, C: e.Color.Channels(), DType: e.DType, Order: e.Layout}
 	if spec.H == 0 {
 		report := ds.Report()
 		spec.H, spec.W = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
-	return engine.SpareMemory(ds, e, plan, layout.Size(layout.NHWCForm, spec))
+	return layout.Size(layout.NHWCForm, spec)
 }
 
 // planOf is the mount's order of the whole dataset.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 )
@@ -19,6 +20,9 @@ const leastLoads = 8
 // storage, with the workers of a mount that read a mix and do nothing else. A share of
 // the images are kept in a cache, and so read whole.
 func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o *engine.Options, least time.Duration) (float64, error) {
+	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
+		kept = 1 // they may keep anything
+	}
 	var next, bytes atomic.Int64
 	errs := make([]error, o.Workers)
 	var wait sync.WaitGroup

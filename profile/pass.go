@@ -179,7 +179,8 @@ func (r *reading) next(ctx context.Context) (images int, err error) {
 }
 
 // measure reads batches for as long as it takes, an epoch at least where epochs are short.
-// What was made while nobody read is read before.
+// What was made while nobody read is read before; when it returns nothing more is being
+// made, at another's expense.
 func (r *reading) measure(ctx context.Context, least time.Duration) error {
 	for range r.ahead {
 		if _, err := r.next(ctx); err != nil {
@@ -191,7 +192,7 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 		whole := batches > 0 && batches%r.engine.Batches(0, r.epoch) == 0
 		if elapsed >= least && (whole || elapsed >= 3*least && batches >= 2) {
 			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
-			return nil
+			return r.rest(ctx)
 		}
 		n, err := r.next(ctx)
 		if err != nil {
@@ -199,6 +200,18 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 		}
 		images, batches = images+n, batches+1
 	}
+}
+
+// rest waits until the engine has made what it makes ahead of its reader.
+func (r *reading) rest(ctx context.Context) error {
+	for tick := time.Tick(time.Millisecond); r.engine.Stats().Batches.Making > 0; {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // found is the share of samples that was in the cache, and the bytes from storage an image,

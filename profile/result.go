@@ -147,12 +147,11 @@ type Result struct {
 	Curve []Point `json:"curve"`
 }
 
-// Fastest is the run with the highest throughput.
-func (r *Result) Fastest() Trial {
-	var best Trial
-	for _, run := range r.Runs {
-		if run.Throughput > best.Throughput {
-			best = run
+// fastest is the run with the highest throughput.
+func (r *Result) fastest() (best int) {
+	for k, run := range r.Runs {
+		if run.Throughput > r.Runs[best].Throughput {
+			best = k
 		}
 	}
 	return best

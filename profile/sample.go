@@ -37,7 +37,7 @@ type workspace struct {
 	other bool // on another device than the dataset
 }
 
-// openWorkspace makes it. remove takes it away, with all that is in it.
+// openWorkspace makes it, under a name that no dataset around it sees. remove takes it away, with all that is in it.
 func openWorkspace(parent, root string) (w workspace, remove func() error, err error) {
 	if parent == "" {
 		parent = beside(root)
@@ -51,7 +51,7 @@ func openWorkspace(parent, root string) (w workspace, remove func() error, err e
 	if rel, err := filepath.Rel(root, parent); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return w, nil, fmt.Errorf("%s %w", parent, ErrInside)
 	}
-	if w.dir, err = os.MkdirTemp(parent, "batchfs-profile-"); err != nil {
+	if w.dir, err = os.MkdirTemp(parent, ".batchfs-profile-"); err != nil {
 		return w, nil, err
 	}
 	here, errHere := device(w.dir)

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFailuresInPassing: a storage that fails now and then is told of once a file, does not
+// hide what is wrong with the file itself, and opens no way in for another file.
+func TestFailuresInPassing(t *testing.T) {
+	const n = 8
+	dir := testDir(t, n)
+	e := start(t, dir, func(o *Options) { o.OnError = Zero })
+	for range 3 {
+		if err := e.reportBad(0, unix.EIO); !errors.Is(err, ErrBad) {
+			t.Error(err)
+		}
+		if err := e.stillBad(0); err != nil {
+			t.Errorf("it is not tried again: %v", err)
+		}
+		e.recovered(0)
+	}
+	if lines := e.errors.total(); lines != 1 {
+		t.Errorf("%d lines of one file", lines)
+	}
+	e.reportBad(0, unix.EIO)
+	e.reportBad(0, errors.New("it is no image"))
+	if lines := e.errors.total(); lines != 2 {
+		t.Errorf("%d lines of a file with two faults", lines)
+	}
+	e.reportBad(1, unix.EIO)
+	h, w := testSize(number(n, 1))
+	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
+	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {
+		if s.ID == 1 && s.Status != "zeroed" {
+			t.Errorf("the new file is shown: %+v", s)
+		}
+	}
+}
