@@ -164,7 +164,7 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 	}
 	kept := e.cache != nil && !replacement && (!IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, grow, e.closing)
-	if kept && ofStorage(err) && refused == nil && IsRaw(e.ds, int(id)) {
+	if err != nil && kept && refused == nil && ofStorage(err) && IsRaw(e.ds, int(id)) {
 		// Without a cache it might never have met what it could not read.
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
