@@ -22,6 +22,9 @@ func TestConvertedDataset(t *testing.T) {
 	o := newOracle(t, original, settings{})
 	for _, ratio := range []string{"0.4", "0.75", "auto"} {
 		t.Run(ratio, func(t *testing.T) {
+			if ratio == "auto" {
+				once(t)
+			}
 			out := filepath.Join(scratch(t), "converted")
 			var done struct {
 				Samples, Raw, Moved, Converted int

@@ -162,6 +162,14 @@ func scratch(t testing.TB) string {
 // capabilities are probed once.
 var capabilities = sync.OnceValue(fusefs.Probe)
 
+// once is for what `make test` need not try in each of its runs: short ones leave it out.
+func once(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: this run is a short one; the one with the race detector has it")
+	}
+}
+
 // skipWithoutFUSE skips a test loudly where nothing can be mounted.
 func skipWithoutFUSE(t testing.TB) {
 	t.Helper()

@@ -27,6 +27,9 @@ func TestReadSameBytes(t *testing.T) {
 						root(t)
 						skipWithoutPassthrough(t)
 					}
+					if (workers == "1") != (depth == "1") {
+						once(t) // either alone
+					}
 					m := mountBatchfs(t, images, s.flags("--read-path", readPath, "--workers", workers, "--prefetch-queue-depth", depth)...)
 					r := sameReader{m: m, wants: wants}
 					t.Run("forwards", r.forwards)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs all tests: with the race detector, on one processor, without cgo; then each
-# fuzz target for a moment. What was skipped, and why, is shown. It needs no network.
+# Runs all tests: with the race detector, on one processor, without cgo, the last two
+# without what takes long and does not depend on either; then each fuzz target for a
+# moment. What was skipped, and why, is shown. It needs no network.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -32,8 +33,8 @@ go vet ./...
 CGO_ENABLED=0 go vet ./...
 
 tests 'all tests, with the race detector' -race ./...
-(export GOMAXPROCS=1 && tests 'on one processor' -p "$(nproc)" ./...)
-(export CGO_ENABLED=0 && tests "without cgo, on Go's own decoders" ./...)
+(export GOMAXPROCS=1 && tests 'on one processor' -short -p "$(nproc)" ./...)
+(export CGO_ENABLED=0 && tests "without cgo, on Go's own decoders" -short ./...)
 
 # fuzz PACKAGE TARGET
 fuzz() {
