@@ -87,6 +87,14 @@ type mixData struct {
 	raw     []string           // of the same
 }
 
+// cacheBytes is the memory that each rival has for what it has read.
+func (d *mixData) cacheBytes() int64 { return int64(cachedShare * float64(d.encoded)) }
+
+// limits are the flags that make storage so slow, in MB/s, and a cache so large.
+func (d *mixData) limits(mb int) []string {
+	return []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", mb), "--cache-size", fmt.Sprint(d.cacheBytes())}
+}
+
 // prepareMixes makes copies of the images, raw and encoded, none of which the page cache
 // holds, and a manifest and an index for each mix.
 func (s *setup) prepareMixes(ctx context.Context, p pipeline) (d mixData, err error) {
@@ -169,8 +177,7 @@ type mixResult struct {
 // mixesAt lets all rivals take turns.
 func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r mixResult, err error) {
 	r = mixResult{pipeline: p, bandwidth: mb, stats: map[*rival]spread{}}
-	cacheSize := fmt.Sprint(int64(cachedShare * float64(d.encoded)))
-	limited := []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", mb), "--cache-size", cacheSize}
+	limited := d.limits(mb)
 
 	var all []*rival
 	defer func() {
@@ -191,7 +198,7 @@ func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r m
 	if r.pageCache, r.impossible = s.pageCacheRival(ctx, p, d, mb, start); r.impossible != nil {
 		r.pageCache = nil
 	}
-	if r.static, err = start("static cache (CoorDL)", 0, nil, d.mixes[0], append(limited, "--cache-policy", "static")...); err != nil {
+	if r.static, err = start("static cache (CoorDL)", 0, nil, d.mixes[0], slices.Concat(limited, []string{"--cache-policy", "static"})...); err != nil {
 		return r, err
 	}
 	for tenth, manifest := range d.mixes {
@@ -237,9 +244,8 @@ func (p pipeline) mountFlags() []string {
 
 // profile asks batchfs profile for the share of raw images.
 func (s *setup) profile(ctx context.Context, p pipeline, d mixData, mb int) (float64, error) {
-	args := append([]string{"profile", "--json", "--work", s.work, "--max-read-bandwidth", fmt.Sprintf("%dMB", mb),
-		"--cache-size", fmt.Sprint(int64(cachedShare * float64(d.encoded)))}, p.mountFlags()...)
-	cmd := exec.CommandContext(ctx, s.batchfs, append(args, d.mixes[0])...)
+	args := slices.Concat([]string{"profile", "--json", "--work", s.work}, d.limits(mb), p.mountFlags(), []string{d.mixes[0]})
+	cmd := exec.CommandContext(ctx, s.batchfs, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -268,7 +274,7 @@ func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d mixData, mb in
 		return nil, errors.Join(err, group.remove())
 	}
 	// Now the daemon has its own memory.
-	return one, group.limitFiles(int64(cachedShare * float64(d.encoded)))
+	return one, group.limitFiles(d.cacheBytes())
 }
 
 // newRival mounts, and reads the first epoch, which finds nothing in any cache.

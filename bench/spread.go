@@ -13,7 +13,6 @@ import (
 
 // A distribution is one of stats.json: of something counted for each full batch.
 type distribution struct {
-	Min, Max     float64
 	Mean, StdDev float64
 }
 

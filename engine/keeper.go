@@ -35,6 +35,9 @@ type keptEpoch struct {
 	keep  *shard.Keep // nil: nothing is kept; set when done
 }
 
+// kept is the choice, once it is done.
+func (e *keptEpoch) kept(id int64) bool { return e.keep != nil && e.keep.Kept(id) }
+
 // newKeeper begins with epoch 0, where readers begin most often.
 func newKeeper(plan *shard.Plan, epochs int, c shard.KeepConfig, l *Ledger, log *slog.Logger) *keeper {
 	k := &keeper{plan: plan, last: epochs - 1, config: c, ledger: l, log: log}
@@ -46,7 +49,7 @@ func newKeeper(plan *shard.Plan, epochs int, c shard.KeepConfig, l *Ledger, log 
 func (k *keeper) Keep(epoch int, id int64) bool {
 	e := k.of(epoch)
 	<-e.done
-	return e.keep != nil && e.keep.Kept(id)
+	return e.kept(id)
 }
 
 // kept is Keep for who does not wait: known is false while the choice is being computed.
@@ -54,7 +57,7 @@ func (k *keeper) kept(epoch int, id int64) (kept, known bool) {
 	e := k.of(epoch)
 	select {
 	case <-e.done:
-		return e.keep != nil && e.keep.Kept(id), true
+		return e.kept(id), true
 	default:
 		return false, false
 	}

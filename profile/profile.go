@@ -223,7 +223,7 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 		}
 		r.Runs = append(r.Runs, trials...)
 	}
-	if best := r.fastest(); best >= group {
+	if best := r.fastest(); best >= group && group > 1 {
 		// It was never measured by turns with the first, which it may take the place of.
 		trials, err := p.hold(ctx, m, []float64{chosen[0], chosen[best]})
 		if err != nil {
