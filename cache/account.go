@@ -1,7 +1,8 @@
 package cache
 
 // Room is how much of its limit a cache has for samples, each of which takes Cost
-// of its size; 0 where the limit is too low for any cache.
+// of its size; 0 where the limit is too low for any cache. With TinyLFU, ristretto's
+// tables take some of it as they grow.
 func Room(p Policy, limit, samples int64) int64 {
 	if p == None || limit <= 0 {
 		return 0
@@ -11,22 +12,16 @@ func Room(p Policy, limit, samples int64) int64 {
 }
 
 // Cost is what a sample of size bytes takes of a cache's Room.
-func Cost(p Policy, size int64) int64 {
-	perSample := int64(entryBytes)
-	if p == TinyLFU {
-		perSample += lfuPerSample
-	}
-	return cost(size, systemPage) + perSample
-}
+func Cost(size int64) int64 { return cost(size, systemPage) }
 
-// cost is what a sample takes in an arena.
+// cost is what a sample takes in an arena of such pages, and in the table.
 func cost(size int64, page int) int64 {
 	pages, crumbs := shape(size, page)
 	whole := int64(page) + pageMeta
-	return pages*whole + (int64(crumbs)*whole+crumbsPerPage-1)/crumbsPerPage
+	return entryBytes + pages*whole + (int64(crumbs)*whole+crumbsPerPage-1)/crumbsPerPage
 }
 
-func (c *Cache) cost(size int64) int64 { return cost(size, c.arena.page) + c.perSample }
+func (c *Cache) cost(size int64) int64 { return cost(size, c.arena.page) }
 
 // mostSamples is how many samples a cache can hold at most.
 func mostSamples(limit, samples int64) int64 {
@@ -41,7 +36,7 @@ func fixedBytes(p Policy, limit, samples int64) int64 {
 	n := mostSamples(limit, samples)
 	fixed := roundUp(4*bucketsFor(n), int64(systemPage)) + regions*int64(systemPage)
 	if p == TinyLFU {
-		fixed += lfuFixed(n)
+		fixed += lfuFixed(n) + lfuTables(0)
 	}
 	return fixed
 }
@@ -63,6 +58,15 @@ func (c *Cache) charge(n int64) bool {
 // pageCost is what a page of memory is charged.
 func (c *Cache) pageCost() int64 { return int64(c.arena.page) + pageMeta }
 
+// entryCost is what the entry of that number takes when it is first used: for as
+// many samples at once, ristretto's tables grow.
+func (c *Cache) entryCost(n int) int64 {
+	if c.lfu == nil {
+		return entryBytes
+	}
+	return entryBytes + lfuTables(int64(n)) - lfuTables(int64(n-1))
+}
+
 // place takes an entry and a chain for a sample, if there is memory or if more may
 // be had; else it returns 0. c.mu is held.
 func (c *Cache) place(size int64) uint32 {
@@ -78,7 +82,7 @@ func (c *Cache) place(size int64) uint32 {
 		if !c.table.room() {
 			return 0
 		}
-		more += c.perSample
+		more += c.entryCost(c.table.fresh)
 	}
 	if !c.charge(more) {
 		return 0

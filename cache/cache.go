@@ -38,12 +38,11 @@ var ErrNoMemory = errors.New("no memory left for the cache")
 // A Cache holds encoded samples. A nil Cache is one of policy None: it holds and
 // keeps nothing. All methods may be called concurrently, except Close.
 type Cache struct {
-	policy    Policy
-	plan      Plan
-	budget    Budget
-	limit     int64
-	perSample int64 // bytes a sample takes in tables
-	lfu       *lfu  // nil unless the policy is TinyLFU
+	policy Policy
+	plan   Plan
+	budget Budget
+	limit  int64
+	lfu    *lfu // nil unless the policy is TinyLFU
 
 	mu      sync.Mutex
 	closed  bool
@@ -68,10 +67,7 @@ func New(o Options) (*Cache, error) {
 	if o.Budget == nil {
 		o.Budget = unlimited{}
 	}
-	c := &Cache{policy: o.Policy, plan: o.Plan, budget: o.Budget, limit: o.Limit, perSample: entryBytes}
-	if o.Policy == TinyLFU {
-		c.perSample += lfuPerSample
-	}
+	c := &Cache{policy: o.Policy, plan: o.Plan, budget: o.Budget, limit: o.Limit}
 	if err := c.build(o); err != nil {
 		c.Close()
 		return nil, err

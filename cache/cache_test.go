@@ -220,7 +220,7 @@ func TestEpochsOverlap(t *testing.T) {
 func TestJumps(t *testing.T) {
 	const n, size = 200, 10_000
 	src := equal(n, size)
-	half := Room(Constant, 1<<20, n) / Cost(Constant, size)
+	half := Room(Constant, 1<<20, n) / Cost(size)
 	low := func(epoch int) int64 { return half * int64(epoch%2) } // the first sample that an epoch keeps
 	c := open(t, Options{
 		Policy: Constant, Limit: 1 << 20, Samples: n,
@@ -271,7 +271,7 @@ func TestJumps(t *testing.T) {
 func TestStaticKeepsWhatCameFirst(t *testing.T) {
 	const n, size = 300, 9000
 	src := equal(n, size)
-	fit := Room(Static, 1<<20, n) / Cost(Static, size)
+	fit := Room(Static, 1<<20, n) / Cost(size)
 	c := open(t, Options{Policy: Static, Limit: 1 << 20, Samples: n})
 	order := rand.New(rand.NewPCG(1, 1)).Perm(n)
 	for _, id := range order {

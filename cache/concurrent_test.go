@@ -100,7 +100,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 	src := equal(3, 100_000)
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
-		limit := fixedBytes(p, 1<<30, 3) + 3*Cost(p, 100_000)/2
+		limit := fixedBytes(p, 1<<30, 3) + 3*Cost(100_000)/2
 		c := open(t, Options{Policy: p, Limit: limit, Samples: 3, Plan: planFunc(func(int, int64) bool { return true })})
 		s := src.stamp(0)
 		c.Put(0, 0, s, content(0, s))

@@ -217,7 +217,10 @@ func check(c *Cache) error {
 			return fmt.Errorf("page %d is lost", p)
 		}
 	}
-	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.nCold)*c.pageCost() + int64(t.fresh-1)*c.perSample
+	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.nCold)*c.pageCost() + int64(t.fresh-1)*entryBytes
+	if c.lfu != nil {
+		want += lfuTables(int64(t.fresh-1)) - lfuTables(0)
+	}
 	if c.charged != want || c.charged > c.limit {
 		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
 	}

@@ -28,11 +28,12 @@ const (
 	// countersPerSample: ristretto wants to know more samples than it holds, but a
 	// dataset has no more than it has.
 	countersPerSample = 4
-	// lfuPerSample is what a held sample takes in ristretto's two hash tables. They
-	// double as they grow: 90 to 190 bytes were seen.
-	lfuPerSample = 144
-	// lfuBase is what ristretto takes whatever it holds: most of it is its queue.
-	lfuBase = 320 << 10
+	// lfuSlot is what a slot of ristretto's hash tables takes: one of the samples
+	// themselves, one of their costs.
+	lfuSlot = 72
+	// lfuBase is what ristretto takes whatever it holds: its queue, and what Go's
+	// collector needs for the garbage that it makes.
+	lfuBase = 1 << 20
 )
 
 // lfuFixed is what ristretto takes for a dataset: four rows of half a byte and a
@@ -42,6 +43,18 @@ func lfuFixed(samples int64) int64 {
 	counters := int64(1) << bits.Len64(n-1)
 	filter := int64(1) << bits.Len64(10*n-1) / 8
 	return lfuBase + 2*counters + filter
+}
+
+// lfuTables is what ristretto's hash tables take once n samples have been held, in
+// bytes: they double, and never shrink. Each is many tables of Go's, whose slots are
+// a power of two. A slot that was emptied counts as a full one until there are many,
+// so that where samples come and go a table doubles when 0.62 to 0.74 of its slots
+// are taken; the tables do so one after another, since chance fills them unequally.
+func lfuTables(n int64) int64 {
+	const first, last = 0.62, 0.74
+	slots := max(int64(1)<<bits.Len64(uint64(max(n, 1)-1)), 2048)
+	doubled := (float64(n)/float64(slots) - first) / (last - first)
+	return int64(lfuSlot * float64(slots) * (1 + min(max(doubled, 0), 1)))
 }
 
 func newLFU(c *Cache, samples int64) (*lfu, error) {

@@ -18,6 +18,49 @@ func agree(t *testing.T, c *Cache) {
 	}
 }
 
+// TestTables: the law that ristretto's tables are charged by is that of the tables.
+func TestTables(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIPPED: the race detector takes memory of its own")
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for n := int64(1); n < 200_000; n++ {
+		if d := lfuTables(n) - lfuTables(n-1); d < 0 || d > 2000 {
+			t.Fatalf("from %d samples to %d the tables grow by %d bytes", n-1, n, d)
+		}
+	}
+	const queue = 320 << 10
+	for _, n := range []int64{5000, 8000, 15_000, 20_000, 24_000, 30_000, 48_000, 60_000} {
+		c := open(t, Options{Policy: TinyLFU, Limit: 4 << 20, Samples: 1})
+		before := heap()
+		l, err := newLFU(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.sets.UpdateMaxCost(n)
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		for i := range 4 * n {
+			id := uint32(i)
+			if i >= n {
+				id = uint32(rng.Int64N(3 * n))
+				l.asked(id)
+			}
+			l.admits(id, 1, n)
+		}
+		took := heap() - before - queue
+		t.Logf("%d samples take %d bytes, charged %d", n, took, lfuTables(n))
+		if took > lfuTables(n)*115/100 || took < lfuTables(n)*85/100 {
+			t.Errorf("%d samples take %d bytes, charged %d", n, took, lfuTables(n))
+		}
+		l.close()
+	}
+}
+
 // TestTinyLFUKeepsWhatIsWanted: samples that are asked for again and again are
 // held, whatever else passes by. How many of them depends on how much ristretto is
 // told: where it has no time to listen, it forgets what it was asked. So they are

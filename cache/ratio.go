@@ -50,7 +50,7 @@ func costs(samples int64, sample func(id int64) (int64, bool)) (mean, most, vari
 			k = &kinds[1]
 		}
 		k.n++
-		cost := float64(Cost(Constant, size))
+		cost := float64(Cost(size))
 		d := cost - k.mean
 		k.mean += d / k.n
 		k.squares += d * (cost - k.mean)

@@ -33,7 +33,7 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	size := int64(len(tileFile(0, laneSide)))
 	flying := inFlight(s)
 	l := &lane{settings: s, n: n}
-	l.limit = roomFor(t, "constant", int64(min(kept+flying, n))*cache.Cost(cache.Constant, size), int64(n))
+	l.limit = roomFor(t, "constant", int64(min(kept+flying, n))*cache.Cost(size), int64(n))
 	l.ratio = cache.Ratio(l.limit, int64(n), 1, func(int64) (int64, bool) { return size, s.shuffle }, flying)
 	if got := int(math.Round(l.ratio * float64(n))); got != kept {
 		t.Fatalf("a cache of %d bytes is promised to hold %d tiles, not %d", l.limit, got, kept)

@@ -55,7 +55,7 @@ func (p *profiler) measureDecode(ctx context.Context, m *mix) (float64, error) {
 func everything(sizes []int64) int64 {
 	need, n := int64(0), int64(len(sizes))
 	for _, size := range sizes {
-		need += cache.Cost(cache.Static, size)
+		need += cache.Cost(size)
 	}
 	limit := need + need/8 + 4<<20
 	for cache.Room(cache.Static, limit, n) < need {
