@@ -155,16 +155,3 @@ func (e *Engine) remember(id int64, bad badFile) {
 func (e *Engine) badError(id int64, reason error) error {
 	return fmt.Errorf("%w: %s: %w", ErrBad, e.ds.Path(int(id)), reason)
 }
-
-// knownBad fails a batch before anything is decoded, if it must fail anyway.
-func (e *Engine) knownBad(b *batch) error {
-	if e.opts.OnError != Fail {
-		return nil
-	}
-	for _, s := range b.slots[:b.items] {
-		if err := e.stillBad(s.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -35,6 +35,7 @@ type batch struct {
 	asked   uint64        // when somebody first began to wait; 0: nobody does
 	done    chan struct{} // closed when ready or failed
 	err     error         // why it failed or is about to
+	bad     error         // a bad sample, for which it fails when all others were tried too
 
 	// Set by its batch worker, constant once laidOut.
 	laidOut  bool
@@ -128,9 +129,6 @@ func (e *Engine) layOut(b *batch) error {
 	}
 	b.outcomes = make([]outcome, len(b.slots))
 	b.order = e.decodingOrder(b)
-	if err := e.knownBad(b); err != nil {
-		return err
-	}
 	b.spec = e.spec(b.slots)
 	b.spec.Order = b.form.OrderOf(e.opts.Layout)
 	buf, err := e.allocate(b, layout.Size(b.form, b.spec))
@@ -156,6 +154,9 @@ func (e *Engine) assemble(b *batch) error {
 	err := b.err
 	if err == nil && b.next < b.items {
 		err = ErrClosed
+	}
+	if err == nil {
+		err = b.bad
 	}
 	e.mu.Unlock()
 	if err != nil {
@@ -202,7 +203,7 @@ func (e *Engine) finish(b *batch, err error) {
 	if errors.Is(b.err, ErrNoMemory) && b.refs > 0 && !b.denied {
 		// It was refused memory while it was only prefetched; somebody wants it by now,
 		// for whom others give way.
-		b.err, b.state, b.next, b.finished = nil, queued, 0, 0
+		b.err, b.bad, b.state, b.next, b.finished = nil, nil, queued, 0, 0
 		b.hits.Store(0)
 		b.bytes.Store(0)
 		e.enqueue(b)
@@ -253,11 +254,16 @@ func (e *Engine) forget(b *batch) {
 	e.memory.Broadcast()
 }
 
-// itemDone notes that an item was decoded, or why it could not be.
+// itemDone notes that an item was decoded, or why it could not be. For a bad sample
+// the batch fails only when all of them were tried, so that each bad one is reported:
+// who has to mend them shall not need an open for each.
 func (e *Engine) itemDone(b *batch, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil && b.err == nil {
+	switch {
+	case e.opts.OnError == Fail && isBad(err):
+		b.bad = err
+	case err != nil && b.err == nil:
 		b.err = err
 	}
 	b.finished++

@@ -464,6 +464,54 @@ func TestReplaceWithNothingLeftFails(t *testing.T) {
 	}
 }
 
+// TestReplaceTheOnlySample of a batch, whose size nobody ever knew: the batch has the
+// shape of what stands in for it.
+func TestReplaceTheOnlySample(t *testing.T) {
+	const n = 5
+	dir := testDir(t, n)
+	if err := os.WriteFile(samplePath(dir, number(n, 4)), []byte("no image"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, dir, func(o *Options) { o.OnError = Replace })
+	k := Key{Batch: 1} // of sample 4 and repetitions
+	h, w := testSize(number(n, 0))
+	if spec := e.Spec(k); spec.H != h || spec.W != w {
+		t.Fatalf("the batch has %dx%d, the first sample %dx%d", spec.H, spec.W, h, w)
+	}
+	got := read(t, e, k, layout.NHWCForm)
+	if one := picture(number(n, 0), h, w); !bytes.Equal(got, bytes.Repeat(one, 4)) {
+		t.Error("the batch does not show the first sample")
+	}
+	if s := samplesOf(t, e, k); s[0].Status != "replaced" || s[0].ID != 0 {
+		t.Errorf("the slot is described as %+v", s[0])
+	}
+}
+
+// TestEachBadSampleOfABatchIsReported when the batch fails, with one worker or many,
+// and once however often it is opened.
+func TestEachBadSampleOfABatchIsReported(t *testing.T) {
+	const n = 8
+	for _, workers := range []int{1, 4} {
+		dir := testDir(t, n)
+		for id := range int64(3) {
+			corrupt(t, dir, number(n, id)) // of batch 0, in which sample 3 is fine
+		}
+		if err := os.WriteFile(samplePath(dir, number(n, 1)), nil, 0o600); err != nil { // known from the index
+			t.Fatal(err)
+		}
+		e := start(t, dir, func(o *Options) { o.Workers, o.PrefetchDepth = workers, 0 })
+		for range 3 {
+			if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+				t.Errorf("error %v, want ErrBad", err)
+			}
+			if told := e.errors.total(); told != 3 {
+				t.Errorf("%d workers: %d of 3 bad samples are reported: %s", workers, told, e.errors.bytes())
+			}
+		}
+		read(t, e, Key{Batch: 1}, layout.NHWCForm)
+	}
+}
+
 func TestZeroPolicy(t *testing.T) {
 	dir := testDir(t, 16)
 	corrupt(t, dir, 2)

@@ -40,9 +40,7 @@ func isBad(err error) bool { return errors.Is(err, ErrBad) }
 // fits. It is the same one every time, since nothing but the dataset decides.
 func (w *worker) replace(b *batch, slot int, cause error) error {
 	e, s := w.engine, b.slots[slot]
-	lo, hi := e.plan.RangeAt(s.Position)
-	for n := int64(1); n < hi-lo; n++ {
-		id := e.plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))
+	for id := range e.standIns(s) {
 		if h, width := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > b.spec.H || width > b.spec.W) {
 			continue
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/resample"
@@ -48,20 +49,42 @@ func (e *Engine) Valid(k Key) int {
 }
 
 // spec is the shape of a batch of these slots. Samples whose size is unknown
-// (unreadable when they were indexed) have no say in it.
+// (unreadable when they were indexed) have no say in it; a batch of nothing else has
+// the shape of what will stand in for the first.
 func (e *Engine) spec(slots []shard.Slot) layout.Spec {
 	o := &e.opts
 	s := layout.Spec{N: len(slots), H: o.Height, W: o.Width, C: o.Color.Channels(), DType: o.DType, Order: o.Layout}
 	if s.H > 0 {
 		return s
 	}
-	s.H, s.W = 1, 1
 	for i := range slots {
 		h, w := e.indexedSize(slots[i].ID)
 		s.H, s.W = max(s.H, h), max(s.W, w)
 	}
+	if s.H == 0 && len(slots) > 0 && o.OnError == Replace {
+		for id := range e.standIns(slots[0]) {
+			if s.H, s.W = e.indexedSize(id); s.H > 0 {
+				break
+			}
+		}
+	}
+	s.H, s.W = max(s.H, 1), max(s.W, 1)
 	s.H, s.W = roundUp(s.H, o.PadMultiple), roundUp(s.W, o.PadMultiple)
 	return s
+}
+
+// standIns are the samples that may stand in for a slot's, the first that can be read
+// and fits before all others: those that follow it in the shard's range, and then those
+// from the range's beginning.
+func (e *Engine) standIns(s shard.Slot) iter.Seq[int64] {
+	return func(yield func(id int64) bool) {
+		lo, hi := e.plan.RangeAt(s.Position)
+		for n := int64(1); n < hi-lo; n++ {
+			if !yield(e.plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))) {
+				return
+			}
+		}
+	}
 }
 
 func roundUp(n, multiple int) int {
