@@ -105,26 +105,28 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return err
 	}
-	defer ds.Close()
 	limitHeap(ds.MemoryBytes())
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
-		return optionError(r.dataset, err)
+		return errors.Join(optionError(r.dataset, err), ds.Close())
 	}
+	end := func() error { return errors.Join(e.Close(), ds.Close()) }
 	m, err := c.serve(r, e)
 	if err != nil {
-		return errors.Join(err, e.Close())
+		return errors.Join(err, end())
 	}
 	if err := c.announce(r, ds, m); err != nil {
-		return errors.Join(err, m.Unmount(), e.Close())
+		return errors.Join(err, m.Unmount(), end())
 	}
 	closed, err := c.attend(m, signals)
 	c.env.notify("STOPPING=1")
 	c.sayHint(r.engine.Logger, r.engine.BatchSize, e.Buffers())
 	if !closed || err != nil {
-		return err // readers may still hold batches: their memory ends with the process
+		// Readers may still hold batches, or wait for some that are being decoded: memory
+		// and files end with the process.
+		return err
 	}
-	return e.Close()
+	return end()
 }
 
 // serve makes the mount live.
