@@ -74,11 +74,15 @@ func (a *account) Reserve(n int64) bool {
 	if n <= 0 {
 		panic("nothing reserved")
 	}
-	if a.used.Add(n) > a.limit.Load() {
-		a.used.Add(-n)
-		return false
+	for {
+		used := a.used.Load()
+		if used+n > a.limit.Load() {
+			return false
+		}
+		if a.used.CompareAndSwap(used, used+n) {
+			return true
+		}
 	}
-	return true
 }
 
 func (a *account) Release(n int64) {

@@ -71,11 +71,11 @@ func growth(policy, sizes string) {
 func resident() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	status, err := os.ReadFile("/proc/self/status")
+	rollup, err := os.ReadFile("/proc/self/smaps_rollup") // exact, as status is not on each kernel
 	if err != nil {
 		return 0
 	}
-	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	_, after, _ := strings.Cut(string(rollup), "Anonymous:")
 	var kb int64
 	fmt.Sscan(after, &kb)
 	return kb<<10 - int64(m.HeapIdle-m.HeapReleased)

@@ -45,7 +45,7 @@ func TestStorageStalls(t *testing.T) {
 			for round := 1; round < 6; round++ {
 				stall(5 * round)
 			}
-			if after := m.level(t); after.files > before.files+2 || after.threads > before.threads+8 {
+			if after := m.level(t); after.files > before.files+2 || after.threads > before.threads+moreThreads {
 				t.Errorf("the daemon had %+v after one stall, and %+v after six", before, after)
 			}
 			if n := m.stats(t).Errors; n != 0 {

@@ -60,8 +60,8 @@ func TestInterruptedOpen(t *testing.T) {
 		for range 5 { // a signal that the program handles does it no harm
 			stays.signal(t, syscall.SIGUSR1)
 			stays.expect(t, "signal")
+			m.awaitWaiting(t, 1) // it is back in open, where the next one finds it
 		}
-		m.awaitWaiting(t, 1)
 		alone := m.partner(t, opener, m.path(0, 0, 1, layout.NPY))
 		m.awaitWaiting(t, 2)
 		stays.signal(t, syscall.SIGKILL)

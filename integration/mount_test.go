@@ -19,8 +19,9 @@ import (
 )
 
 // patience is how long a daemon or a reader may take before it is taken for hung
-// and asked for its goroutines. Nothing waits this long on purpose.
-const patience = 60 * time.Second
+// and asked for its goroutines. Nothing waits this long on purpose, but a machine can be
+// slow: whole commands are given no more.
+const patience = 5 * time.Minute
 
 // A mounted is a running daemon and its mount.
 type mounted struct {

@@ -18,7 +18,7 @@ tests() {
 	say "$1"
 	shift
 	status=0
-	go test -v -timeout 15m "$@" >"$log" 2>&1 || status=$?
+	go test -v -timeout 60m "$@" >"$log" 2>&1 || status=$?
 	awk -f scripts/testlog.awk "$log"
 	return $status
 }
