@@ -58,11 +58,16 @@ func (c *conversion) write(ctx context.Context, out string) error {
 
 // prepare decides everything, says it, and makes sure that it can be done.
 func (c *conversion) prepare(ctx context.Context) error {
-	m, err := c.agree(ctx, c.stage.begun, c.report.Staging)
+	begun := c.stage.begun
+	m, err := c.mark(ctx, begun)
 	if err != nil {
 		return err
 	}
-	c.report.Resumed = c.stage.begun != nil
+	if c.report.Resumed = begun != nil; c.report.Resumed {
+		if err := m.continues(begun, c.report.Staging); err != nil {
+			return err
+		}
+	}
 	root, err := os.Stat(c.ds.Root())
 	if err != nil {
 		return err
@@ -81,9 +86,9 @@ func (c *conversion) prepare(ctx context.Context) error {
 	return nil
 }
 
-// agree finds the share of raw samples and makes sure that earlier, what a run began
-// before, if there was one, is what this one would do.
-func (c *conversion) agree(ctx context.Context, earlier *mark, path string) (*mark, error) {
+// mark finds the share of raw samples, which an earlier run may have found before, and
+// returns this run's marker.
+func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
 	ratio := c.o.Ratio
 	switch {
 	case c.o.Auto != nil && earlier != nil:
@@ -98,11 +103,7 @@ func (c *conversion) agree(ctx context.Context, earlier *mark, path string) (*ma
 		}
 	}
 	c.report.Ratio = ratio
-	m := newMark(c.ds, c.o, ratio, c.survey.fingerprint())
-	if earlier == nil {
-		return m, nil
-	}
-	return m, m.continues(earlier, path)
+	return newMark(c.ds, c.o, ratio, c.survey.fingerprint()), nil
 }
 
 // choices makes the choice of samples and finds names.
@@ -173,8 +174,12 @@ func (c *conversion) unreadable(i int32, reason string) {
 // alreadyFinished is for a result that is there: a run with the same settings has
 // nothing to do.
 func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
-	if _, err := c.agree(ctx, finished, c.report.Out); err != nil {
-		return fmt.Errorf("%s: %w: %w", c.report.Out, ErrNotEmpty, err)
+	m, err := c.mark(ctx, finished)
+	if err != nil {
+		return err
+	}
+	if err := m.made(finished, c.report.Out); err != nil {
+		return err
 	}
 	c.report.Finished = true
 	if err := c.choices(); err != nil {

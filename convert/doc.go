@@ -14,9 +14,10 @@
 // A raw one is a BMP of 24 bits, or a binary PPM; a PGM where R=G=B in all pixels. It
 // holds the pixels that package decode makes of the original in colour, upright, or
 // what a mount would make of them with the same size and resize mode; orientation is
-// thereby applied, once, as raw formats cannot say it. (For a mount that decodes to
-// gray, a raw copy of a JPEG in colour gives BT.601 of its RGB instead of the JPEG's
-// own luma, a level or two away.) Its permissions and modification time are the
+// thereby applied, once, as raw formats cannot say it. Its pixels are the same in RGB
+// only: for a mount that decodes to gray, a raw copy of a JPEG in colour gives BT.601 of
+// its RGB instead of the JPEG's own luma. Where a colour had to be clipped to become RGB,
+// the two lie some dozen levels apart. Its permissions and modification time are the
 // original's.
 //
 // All others are kept: hard links of the originals where the file system allows, else
@@ -44,11 +45,14 @@
 //
 // x.jpg becomes x.bmp, where the directory has nothing of that name, in capitals or
 // not, and where it comes to stand in the same place when sorted by name; else
-// x.jpg.bmp, else x.jpg~1.bmp and so on. Names depend on the directory alone, never on
+// x.jpg.bmp, else x.jpg~1.bmp, x.jpg-1.bmp and so on: beside x.jpg.png the tilde would
+// come too late, the hyphen does not. Names depend on the directory alone, never on
 // what is chosen. So a sample's number in a class directory stays, here and in
-// torchvision, but for names so unlucky that no candidate fits between its neighbours;
-// what is written is then still unique. A manifest's paths are kept where they lie
-// below its directory; others are moved below a directory of their own.
+// torchvision. Only where the next name is the same one with little more than spaces
+// behind it, or where there is no room for a longer name, may none fit between the
+// neighbours; what is written is then still unique, and Plan.Moved says so. A manifest's
+// paths are kept where they lie below its directory; others are moved below a directory
+// of their own.
 //
 // # Interruption
 //

@@ -77,14 +77,26 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// continues says why a run whose marker is m cannot go on with, or is not, what an
-// earlier one began.
+// continues says why a run whose marker is m cannot go on with what an earlier one began
+// at path.
 func (m *mark) continues(earlier *mark, path string) error {
 	if was, is := earlier.Settings, m.Settings; was != is {
 		return fmt.Errorf("%s %w: %s", path, ErrSettings, was.difference(is))
 	}
 	if earlier.Fingerprint != m.Fingerprint {
 		return fmt.Errorf("%w since %s was begun", ErrSource, path)
+	}
+	return nil
+}
+
+// made says why a run whose marker is m would not make what an earlier one finished at
+// path: for this run it is a directory like any other.
+func (m *mark) made(earlier *mark, path string) error {
+	if was, is := earlier.Settings, m.Settings; was != is {
+		return fmt.Errorf("%s: %w: it was made with other settings: %s", path, ErrNotEmpty, was.difference(is))
+	}
+	if earlier.Fingerprint != m.Fingerprint {
+		return fmt.Errorf("%s: %w: it was made before the dataset changed", path, ErrNotEmpty)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // maxName is the longest name of a file, in bytes.
@@ -16,6 +18,11 @@ const maxName = 255
 var imageExtensions = map[string]bool{
 	".jpg": true, ".jpeg": true, ".png": true, ".ppm": true, ".pgm": true, ".bmp": true, ".webp": true,
 }
+
+// separators stand between a name and a number, where neither of the plain names can be
+// had. What follows a name must sort before what follows it in the next one, as in
+// x.jpg and x.jpg.png, so each begins with a smaller character than the one before.
+var separators = []string{"~", "-", "!", " !"}
 
 // rawName is the name of the raw copy of a file called name: 0 is the one that
 // everybody would choose, the others are for where it cannot be had.
@@ -28,7 +35,8 @@ func rawName(name string, variant uint16, ext string) string {
 		}
 	case 1:
 	default:
-		suffix = fmt.Sprintf("~%d%s", variant-1, ext)
+		n := int(variant) - 2
+		suffix = fmt.Sprintf("%s%d%s", separators[n%len(separators)], n/len(separators)+1, ext)
 	}
 	return cut(base, maxName-len(suffix)) + suffix
 }
@@ -67,10 +75,14 @@ func newNaming(exts, names, others []string) *naming {
 }
 
 // pass goes on behind a name that stays.
-func (n *naming) pass(name string) { n.last = max(n.last, name) }
+func (n *naming) pass(name string) {
+	if dataset.CompareNames(n.last, name) < 0 {
+		n.last = name
+	}
+}
 
-// orderly is how many variants are tried that keep the order.
-const orderly = 3
+// orderly is how many variants are tried that keep the order, before it is given up.
+const orderly = 1000
 
 // choose finds the variant for a name; following is the next one, "" behind the last.
 func (n *naming) choose(name, following string) (uint16, error) {
@@ -108,7 +120,7 @@ func (n *naming) consider(name string, v uint16) bool {
 // beside it are raw.
 func (n *naming) inOrder(following string) bool {
 	for _, raw := range n.raw {
-		if !before(n.last, raw) || following != "" && !before(raw, following) {
+		if dataset.CompareNames(n.last, raw) >= 0 || following != "" && dataset.CompareNames(raw, following) >= 0 {
 			return false
 		}
 	}
@@ -122,10 +134,4 @@ func (n *naming) settle(name string) {
 		n.taken[n.lower[k]] = struct{}{}
 		n.pass(raw)
 	}
-}
-
-// before orders names as package dataset does, where they are UTF-8. Of others only
-// uniqueness is promised.
-func before(a, b string) bool {
-	return a < b || !utf8.ValidString(a) || !utf8.ValidString(b)
 }

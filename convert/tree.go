@@ -68,7 +68,7 @@ func (t *tree) readManifest(name string) error {
 	}
 	slices.SortFunc(t.order, func(a, b int32) int {
 		p, q := t.kept(int(a)), t.kept(int(b))
-		return cmp.Or(cmp.Compare(path.Dir(p), path.Dir(q)), cmp.Compare(p, q), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(path.Dir(p), path.Dir(q)), dataset.CompareNames(p, q), cmp.Compare(a, b))
 	})
 	return nil
 }

@@ -31,12 +31,16 @@
 // modification time that was recorded; no file is touched then, except those
 // that could not be opened or read last time, which are tried again. Otherwise
 // the dataset is listed anew and only files whose size or time changed are read
-// again. A directory or manifest that was modified just before it was listed
-// could change once more without a new timestamp, so it is recorded as unsettled
-// and checked again next time. A size that a manifest gives is held against the
-// file's header when that is read, here or, where the manifest gives the format too
-// and nothing has to be scanned, by whoever reads the sample; one that differs is a
-// bad sample, of the size that was promised. An index that is damaged (a checksum covers the
+// again. A file that was rewritten in place leaves no trace in its directory,
+// so Options.Rescan takes that second way whatever the times say. It costs a
+// stat a file. The index command asks for it; a mount does not, and finds such
+// a file [ErrChanged] when it reads it. A directory or manifest that was
+// modified just before it was listed could change once more without a new
+// timestamp, so it is recorded as unsettled and checked again next time. A size
+// that a manifest gives is held against the file's header when that is read,
+// here or, where the manifest gives the format too and nothing has to be
+// scanned, by whoever reads the sample; one that differs is a bad sample, of
+// the size that was promised. An index that is damaged (a checksum covers the
 // whole file), of another version or of another dataset is ignored.
 //
 // # Reading
@@ -54,7 +58,8 @@
 // # Links and leaving the dataset
 //
 // Links are followed, to files and to directories. A directory link that leads
-// back to a directory above it is [ErrLinkCycle]. A manifest's paths are cleaned
+// back to a directory above it is [ErrLinkCycle], and named; a link that leads
+// nowhere, or to itself, counts as a file. A manifest's paths are cleaned
 // lexically, and one that is absolute or leaves the manifest's directory is
 // refused unless Options.AllowOutside. Links are not resolved for that rule: a
 // link is placed by whoever owns the directory, and resolving each path would

@@ -13,15 +13,16 @@ var (
 	ErrManifest = errors.New("bad manifest")
 	// ErrOutside: a manifest's path leaves its directory. It comes with ErrManifest.
 	ErrOutside = errors.New("path leaves the manifest's directory")
-	// ErrLinkCycle: a link leads back to a directory above it.
-	ErrLinkCycle = errors.New("link leads back to a directory above it")
+	// ErrLinkCycle: a link leads back to a directory above it; the text names the link.
+	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
 	// ErrShort is what a Prober returns, wrapped or not, when it needs more bytes.
 	ErrShort = errors.New("more bytes are needed")
 
 	// ErrMissing: the file of a sample is gone.
 	ErrMissing = errors.New("file is missing")
-	// ErrChanged: the file of a sample is not the one that was indexed.
-	ErrChanged = errors.New("file changed since it was indexed")
+	// ErrChanged: the file of a sample is not the one that was indexed. The words go
+	// where users read why a file is bad, so they say what helps.
+	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET reads it again)")
 	// ErrNotFile: what stands at a sample's path is no regular file.
 	ErrNotFile = errors.New("not a regular file")
 	// ErrStopped: a read that waited for bandwidth was called off.
@@ -30,7 +31,8 @@ var (
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )
 
-// FileError says which sample's file an operation failed on.
+// FileError says which sample's file an operation failed on. Who names the file
+// anyway says only Err.
 type FileError struct {
 	Path string // relative to the dataset's root
 	Err  error

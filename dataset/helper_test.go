@@ -92,16 +92,19 @@ func (p *place) link(target, name string) {
 	}
 }
 
-// settle makes everything an hour old, so that unchanged timestamps prove that
-// nothing changed.
+// settled is the time that settle gives: always the same one, so that what did not
+// change between two calls has not changed its time either, however long that took.
+var settled = time.Unix(1_600_000_000, 123456789)
+
+// settle makes everything old, so that unchanged timestamps prove that nothing
+// changed.
 func (p *place) settle() {
 	p.t.Helper()
-	old := time.Now().Add(-time.Hour).Truncate(time.Second).Add(123456789)
 	err := filepath.WalkDir(p.root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		ts := unix.NsecToTimespec(old.UnixNano())
+		ts := unix.NsecToTimespec(settled.UnixNano())
 		return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	if err != nil {

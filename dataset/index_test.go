@@ -122,6 +122,32 @@ func TestRefreshByWhatChanged(t *testing.T) {
 	}
 }
 
+// TestRescanIsForTheNext: what was rewritten in place is known after one rescan, to
+// those who do not look either.
+func TestRescanIsForTheNext(t *testing.T) {
+	for _, manifest := range []string{"", "m.csv"} {
+		p := newPlace(t)
+		p.images("1.jpg", "2.jpg")
+		p.write("m.csv", "path\n1.jpg\n2.jpg\n")
+		p.settle()
+		p.open(manifest)
+		p.write("2.jpg", image("jpeg", 10, 20, 1)+"mended")
+		d := p.open(manifest)
+		if _, err := d.Read(1, nil, grow); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "batchfs index") {
+			t.Errorf("%q: not looked at, it reads as %v", manifest, err)
+		}
+		p.probes()
+		d = p.open(manifest, func(o *Options) { o.Rescan = true })
+		if r := d.Report(); p.probes() != 1 || r.Scanned != 1 || r.Reused != 1 {
+			t.Errorf("%q: rescanned: %+v", manifest, r)
+		}
+		d = p.open(manifest)
+		if _, err := d.Read(1, nil, grow); err != nil || p.probes() != 0 {
+			t.Errorf("%q: afterwards: %v, %+v", manifest, err, d.Report())
+		}
+	}
+}
+
 func TestRefreshOfAManifest(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg", "2.jpg", "3.jpg")

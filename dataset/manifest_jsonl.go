@@ -57,7 +57,7 @@ func jsonRecord(line []byte, rec *record) error {
 	}
 	var row jsonRow
 	if err := json.Unmarshal(line, &row); err != nil {
-		return err
+		return jsonError(err)
 	}
 	if row.Path == nil {
 		return errors.New(`no "path"`)
@@ -72,6 +72,29 @@ func jsonRecord(line []byte, rec *record) error {
 	}
 	rec.height, rec.width = jsonNumber(row.Height), jsonNumber(row.Width)
 	return nil
+}
+
+// jsonError says what is wrong with a line in JSON's words; the decoder's are Go's.
+func jsonError(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return fmt.Errorf("must be a JSON object: %w", err)
+	case wrong.Field == "":
+		return fmt.Errorf("must be a JSON object, but is %s", jsonKind(wrong.Value))
+	}
+	return fmt.Errorf("%q must be a string, but is %s", wrong.Field, jsonKind(wrong.Value))
+}
+
+// jsonKind is the decoder's word for a kind of value with what belongs before it.
+func jsonKind(kind string) string {
+	switch kind {
+	case "array", "object":
+		return "an " + kind
+	case "bool":
+		return "true or false"
+	}
+	return "a " + kind
 }
 
 func jsonLabel(raw json.RawMessage) (string, labelKind, error) {

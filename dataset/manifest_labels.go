@@ -101,7 +101,7 @@ func (l *labelSet) numbers() ([]int32, error) {
 
 func (l *labelSet) names() (final []int32, classes []string) {
 	classes = slices.Clone(l.texts)
-	slices.SortFunc(classes, compareNames)
+	slices.SortFunc(classes, CompareNames)
 	final = make([]int32, len(classes))
 	for label, name := range classes {
 		final[l.ids[name]] = int32(label)

@@ -83,19 +83,21 @@ func parquetColumns(file *parquet.File, rec *record) ([]*parquetColumn, error) {
 	for _, want := range []struct {
 		name   string
 		target *string
+		kind   string
 	}{
-		{"path", &rec.path}, {"label", &rec.label},
-		{"height", &rec.height}, {"width", &rec.width}, {"format", &rec.format},
+		{"path", &rec.path, "text"}, {"label", &rec.label, "text or numbers"},
+		{"height", &rec.height, "numbers"}, {"width", &rec.width, "numbers"}, {"format", &rec.format, "text"},
 	} {
-		leaf, ok := file.Schema().Lookup(want.name)
-		if !ok && want.name == "path" {
+		column := file.Root().Column(want.name)
+		if column == nil && want.name == "path" {
 			return nil, errors.New(`no column "path"`)
 		}
-		if !ok {
+		if column == nil {
 			continue
 		}
-		if leaf.MaxRepetitionLevel > 0 {
-			return nil, fmt.Errorf("column %q is a list", want.name)
+		leaf, ok := file.Schema().Lookup(want.name)
+		if !ok || leaf.MaxRepetitionLevel > 0 {
+			return nil, fmt.Errorf("column %q must be %s, but is a list or another nested type", want.name, want.kind)
 		}
 		if err := checkCodec(file, leaf.ColumnIndex); err != nil {
 			return nil, fmt.Errorf("column %q: %w", want.name, err)
@@ -104,7 +106,7 @@ func parquetColumns(file *parquet.File, rec *record) ([]*parquetColumn, error) {
 		switch {
 		case want.name == "path" || want.name == "format":
 			if !text {
-				return nil, fmt.Errorf("column %q is no text", want.name)
+				return nil, fmt.Errorf("column %q must be text, but is %s", want.name, leaf.Node.Type().Kind())
 			}
 		case want.name == "label" && text:
 			rec.kind = labelName

@@ -166,11 +166,15 @@ func TestBadManifests(t *testing.T) {
 		{"format", "m.csv", "path,format\na,tiff\n", `line 2: format "tiff" is not one of`},
 		{"negative label", "m.csv", "path,label\na,1\nb,-2\n", `line 3: label "-2"`},
 		{"large label", "m.csv", "path,label\na,1\nb,2147483648\n", `line 3: label "2147483648"`},
-		{"no JSON", "m.jsonl", `{"path":"a"}` + "\n{path:a}\n", "line 2: invalid character"},
-		{"no object", "m.jsonl", "\n\n[1]\n", "line 3: json: cannot unmarshal"},
-		{"two objects", "m.jsonl", `{"path":"a"} {"path":"b"}`, "line 1: invalid character"},
+		{"no JSON", "m.jsonl", `{"path":"a"}` + "\n{path:a}\n", "line 2: must be a JSON object: invalid character"},
+		{"no object", "m.jsonl", "\n\n[1]\n", "line 3: must be a JSON object, but is an array"},
+		{"a string", "m.jsonl", `"a.jpg"`, "line 1: must be a JSON object, but is a string"},
+		{"a number", "m.jsonl", "12", "line 1: must be a JSON object, but is a number"},
+		{"two objects", "m.jsonl", `{"path":"a"} {"path":"b"}`, "line 1: must be a JSON object: invalid character"},
 		{"no path", "m.jsonl", `{"path":"a"}` + "\n" + `{"label":1}`, `line 2: no "path"`},
-		{"path is a number", "m.jsonl", `{"path":1}`, "line 1: json: cannot unmarshal number"},
+		{"path is a number", "m.jsonl", `{"path":1}`, `line 1: "path" must be a string, but is a number`},
+		{"path is an object", "m.jsonl", `{"path":{"a":1}}`, `line 1: "path" must be a string, but is an object`},
+		{"format is true", "m.jsonl", `{"path":"a","format":true}`, `line 1: "format" must be a string, but is true or false`},
 		{"label is a list", "m.jsonl", `{"path":"a","label":[1]}`, "line 1: label [1] is neither"},
 		{"label is true", "m.jsonl", `{"path":"a","label":true}`, "line 1: label true is neither"},
 		{"label is a fraction", "m.jsonl", `{"path":"a","label":1.5}`, `line 1: label "1.5"`},
@@ -189,6 +193,9 @@ func TestBadManifests(t *testing.T) {
 			_, err := p.tryOpen(c.manifest)
 			if !errors.Is(err, ErrManifest) {
 				t.Fatalf("error %v", err)
+			}
+			if strings.Contains(err.Error(), "dataset.") || strings.Contains(err.Error(), "Go ") {
+				t.Errorf("error %q speaks Go", err)
 			}
 			if !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), c.manifest) {
 				t.Errorf("error %q does not say %q", err, c.words)
@@ -210,6 +217,22 @@ func TestBadParquetManifests(t *testing.T) {
 	type listPath struct {
 		Path []string `parquet:"path"`
 	}
+	type nestedPath struct {
+		Path []string `parquet:"path,list"` // as other tools write a list
+	}
+	type groupPath struct {
+		Path struct {
+			Name string `parquet:"name"`
+		} `parquet:"path"`
+	}
+	type nestedLabel struct {
+		Path  string   `parquet:"path"`
+		Label []string `parquet:"label,list"`
+	}
+	type nestedHeight struct {
+		Path   string  `parquet:"path"`
+		Height []int32 `parquet:"height,list"`
+	}
 	type boolLabel struct {
 		Path  string `parquet:"path"`
 		Label bool   `parquet:"label"`
@@ -222,9 +245,15 @@ func TestBadParquetManifests(t *testing.T) {
 		words string
 	}{
 		"no path": {func(t *testing.T, p string) { writeParquet(t, p, []noPath{{"a"}}) }, `no column "path"`},
-		"number":  {func(t *testing.T, p string) { writeParquet(t, p, []numberPath{{1}}) }, `column "path" is no text`},
-		"list":    {func(t *testing.T, p string) { writeParquet(t, p, []listPath{{[]string{"a"}}}) }, `column "path" is a list`},
-		"bool":    {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
+		"number":  {func(t *testing.T, p string) { writeParquet(t, p, []numberPath{{1}}) }, `column "path" must be text, but is INT64`},
+		"list":    {func(t *testing.T, p string) { writeParquet(t, p, []listPath{{[]string{"a"}}}) }, `column "path" must be text, but is a list`},
+		"nested":  {func(t *testing.T, p string) { writeParquet(t, p, []nestedPath{{[]string{"a"}}}) }, `column "path" must be text, but is a list`},
+		"group":   {func(t *testing.T, p string) { writeParquet(t, p, make([]groupPath, 1)) }, `column "path" must be text, but is a list or another nested type`},
+		"labels": {func(t *testing.T, p string) { writeParquet(t, p, []nestedLabel{{"a", []string{"x"}}}) },
+			`column "label" must be text or numbers, but is a list`},
+		"heights": {func(t *testing.T, p string) { writeParquet(t, p, []nestedHeight{{"a", []int32{1}}}) },
+			`column "height" must be numbers, but is a list`},
+		"bool": {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
 		"LZ4": {func(t *testing.T, p string) {
 			if err := parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)); err != nil {
 				t.Fatal(err)
@@ -360,7 +389,7 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 		if !d.Stat(0).Known() || d.Digest() != digest {
 			t.Errorf("%s: identity %+v after a read", round, d.Stat(0))
 		}
-		p.write("a.jpg", image("jpeg", 10, 20, 1)+"more")
+		p.write("a.jpg", image("jpeg", 10, 20, 1)+round) // of another length each time
 		if _, err := d.Read(0, nil, grow); !errors.Is(err, ErrChanged) {
 			t.Errorf("%s: changed after the first read: %v", round, err)
 		}

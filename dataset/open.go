@@ -22,7 +22,7 @@ type Options struct {
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
 	// Rescan compares every file with the index even where nothing suggests that
-	// one changed.
+	// one changed. A file that was rewritten in place leaves no other trace.
 	Rescan bool
 	// Storage says how files are read.
 	Storage Storage

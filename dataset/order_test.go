@@ -47,8 +47,8 @@ func checkCompare(t *testing.T, a, b string) {
 		}
 		return runes
 	}
-	if got, want := compareNames(a, b), slices.Compare(decode(a), decode(b)); got != want {
-		t.Errorf("compareNames(%q, %q) = %d, decoded: %d", a, b, got, want)
+	if got, want := CompareNames(a, b), slices.Compare(decode(a), decode(b)); got != want {
+		t.Errorf("CompareNames(%q, %q) = %d, decoded: %d", a, b, got, want)
 	}
 }
 

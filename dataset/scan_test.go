@@ -203,7 +203,7 @@ func TestCancelledScanStops(t *testing.T) {
 	o := p.options()
 	o.Workers = 2
 	o.Prober = func(data []byte, complete bool) (Header, error) {
-		if p.c.calls.Load() == 20 {
+		if p.c.calls.Load() >= 20 {
 			cancel()
 		}
 		return p.c.probe(data, complete)
@@ -230,13 +230,21 @@ func TestLinks(t *testing.T) {
 	if diff := cmp.Diff(want, paths(d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for name, target := range map[string]string{"a/loop": ".", "a/deep/loop": "..", "top": "..", "a/far": "../../.."} {
+	for name, target := range map[string]string{"a/loop": ".", "a/deep/loop": "..", "top": "..", "a/far": "../..", "b": "..", "a/x": "../a/deep/.."} {
 		p := newPlace(t)
 		p.images("a/1.jpg", "a/deep/2.jpg")
 		p.link(target, name)
-		if _, err := p.tryOpen(""); !errors.Is(err, ErrLinkCycle) || !strings.Contains(err.Error(), name) {
+		if _, err := p.tryOpen(""); !errors.Is(err, ErrLinkCycle) || !strings.Contains(err.Error(), p.path(name)+": ") {
 			t.Errorf("%s -> %s: error %v", name, target, err)
 		}
+	}
+	// Two that lead to each other.
+	p = newPlace(t)
+	p.images("a/1.jpg", "b/2.jpg")
+	p.link("../b", "a/x")
+	p.link("../a", "b/y")
+	if _, err := p.tryOpen(""); !errors.Is(err, ErrLinkCycle) || !strings.Contains(err.Error(), p.path("a/x/y")+": ") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func listDirectory(ctx context.Context, src *source) (*listing, error) {
 		return nil, err
 	}
 	classes := top.dirs
-	slices.SortFunc(classes, compareNames)
+	slices.SortFunc(classes, CompareNames)
 	for label, class := range classes {
 		if err := w.class(class, int32(label), []inode{self}); err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func (w *walker) class(name string, label int32, above []inode) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(folders, func(a, b folder) int { return compareNames(a.path, b.path) })
+	slices.SortFunc(folders, func(a, b folder) int { return CompareNames(a.path, b.path) })
 	for _, f := range folders {
 		if err := w.add(f, label); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (w *walker) read(path string, above []inode) (folder, inode, error) {
 	}
 	self := inode{uint64(st.Dev), st.Ino}
 	if slices.Contains(above, self) {
-		return f, self, fmt.Errorf("%s: %w", d.Name(), ErrLinkCycle)
+		return f, self, fmt.Errorf("%s: %w", filepath.Join(w.root, w.lastLink(path)), ErrLinkCycle)
 	}
 	w.out.dirs = append(w.out.dirs, dirStamp{path, newStamp(mtimeOf(&st), now)})
 	for {
@@ -147,8 +147,19 @@ func (w *walker) read(path string, above []inode) (folder, inode, error) {
 			return f, self, err
 		}
 	}
-	slices.SortFunc(f.images, compareNames)
+	slices.SortFunc(f.images, CompareNames)
 	return f, self, nil
+}
+
+// lastLink is the link through which path was reached: itself, or the directory
+// nearest above that is one.
+func (w *walker) lastLink(path string) string {
+	for p := path; p != "."; p = filepath.Dir(p) {
+		if info, err := os.Lstat(filepath.Join(w.root, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return p
+		}
+	}
+	return path
 }
 
 // place puts an entry where it belongs.

@@ -25,7 +25,7 @@ func convertCommand(c *console) *cli.Command {
 		Description: "Writes DATASET anew to OUT, a new directory, with a share of the images stored raw, chosen evenly over the\n" +
 			"classes: a training run then reads more and decodes less. The others are hard links of the originals, or copies\n" +
 			"where there can be no links. OUT holds ordinary image files in the same directories, with the same labels; where x.jpg\n" +
-			"becomes x.bmp, it keeps its place in the order. Each image has the pixels that it had, upright, unless --raw-size\n" +
+			"becomes x.bmp, it keeps its place in the order. Each image has the RGB pixels that it had, upright, unless --raw-size\n" +
 			"stores it smaller, as training with that --size and --resize would see it.\n\n" +
 			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption the same command\n" +
 			"continues.",
@@ -97,7 +97,7 @@ func (v *flagValues) rawSize(o *convert.Options) {
 	case v.given("raw-size"):
 		var err error
 		if o.Height, o.Width, err = parseExtent(v.text("raw-size")); err != nil {
-			v.refuse(badValue("raw-size", "a height and a width, each at least 1, as in 256x256", v.text("raw-size")))
+			v.refuse(badValue("raw-size", extentRule("256x256"), v.text("raw-size")))
 		}
 		o.Resize = choice(v, "raw-resize", resample.Stretch, resample.NotLarger, resample.NotSmaller)
 	}
@@ -160,7 +160,7 @@ func convertError(out string, plan convert.Plan, err error) error {
 	partial := shellWord(filepath.Clean(out) + ".partial")
 	switch {
 	case errors.Is(err, context.Canceled):
-		return hint(errors.New("interrupted"), "the same command continues; to give up: rm -r %s", partial)
+		return hint(errInterrupted, "the same command continues; to give up: rm -r %s", partial)
 	case errors.Is(err, convert.ErrNotEmpty), errors.Is(err, convert.ErrInside):
 		return hint(err, "choose a new directory elsewhere: batchfs convert DATASET OUT")
 	case errors.Is(err, convert.ErrSpace) && plan.NeedBytes > plan.FreeBytes:
@@ -231,9 +231,9 @@ func (s convertSummary) print(out io.Writer) error {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
 	}
-	row("result", "%s", s.Out)
+	row("result", "%s", shown(s.Out))
 	if s.Manifest != "" {
-		row("manifest", "%s", s.Manifest)
+		row("manifest", "%s", shown(s.Manifest))
 	}
 	row("images", "%d", s.Samples)
 	row("raw", "%d, %d of them before", s.Raw, s.AlreadyRaw)

@@ -20,10 +20,11 @@ func indexCommand(c *console) *cli.Command {
 		Usage:     "scan a dataset once, so that mounts start at once",
 		ArgsUsage: "DATASET",
 		Description: "Reads the header of every image and keeps the result in the user's cache directory, never inside the\n" +
-			"dataset. Only what changed is read again. The index is a Parquet file that other tools can query.",
+			"dataset. Every file is looked at, and the headers of those that changed are read again, so that the next mount\n" +
+			"takes them as they are. The index is a Parquet file that other tools can query.",
 		Flags: join(datasetFlags(), []cli.Flag{
 			workersFlag(),
-			&cli.BoolFlag{Name: "rescan", Usage: "look at every file, also where no directory has changed"},
+			switchFlag("", "rescan", true, "look at every file, also where no directory has changed"),
 			jsonFlag("print one JSON object"),
 		}),
 		Action: func(ctx *cli.Context) error {
@@ -89,7 +90,7 @@ func (s datasetSummary) print(out io.Writer) error {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
 	}
-	row("dataset", "%s", s.Dataset)
+	row("dataset", "%s", shown(s.Dataset))
 	row("images", "%d", s.Samples)
 	row("classes", "%d", s.Classes)
 	row("formats", "%s", formatCounts(s.Formats))
@@ -99,7 +100,7 @@ func (s datasetSummary) print(out io.Writer) error {
 	row("unreadable", "%d", len(s.Unreadable))
 	row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
 	if s.Index != "" {
-		row("index", "%s", s.Index)
+		row("index", "%s", shown(s.Index))
 	} else {
 		row("index", "not kept: %s", cmp.Or(s.IndexProblem, "no directory for it, see batchfs doctor"))
 	}
