@@ -63,7 +63,7 @@ func TestBusyMount(t *testing.T) {
 			m := tileMount(t, dataset, "--read-path", path)
 			holders := map[string]*partner{"open": m.hold(t, "open", 0, side, layout.NHWCForm), "untouched": m.hold(t, "untouched", 1, side, layout.NPY)}
 			m.signal(t, s)
-			m.awaitLog(t, m.dir+" is in use and stays mounted")
+			m.awaitLog(t, m.dir+" is in use and will be unmounted as soon as nobody uses it")
 			stillSame(t, "after the first signal", holders)
 			if err := readTiles(m, 1, 2, side, layout.NHWCForm); err != nil {
 				t.Errorf("after the first signal: %v", err)
@@ -91,7 +91,7 @@ func TestThirdSignal(t *testing.T) {
 	const side = 128
 	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
 	m.hold(t, "open", 0, side, layout.NHWCForm)
-	for _, words := range []string{"stays mounted", "a third signal ends that"} {
+	for _, words := range []string{"is in use", "a third signal ends that"} {
 		m.signal(t, syscall.SIGINT)
 		m.awaitLog(t, words)
 	}
@@ -111,7 +111,7 @@ func TestBusyByWaiting(t *testing.T) {
 		waits := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
 		m.awaitWaiting(t, 1)
 		m.signal(t, syscall.SIGINT)
-		m.awaitLog(t, "stays mounted")
+		m.awaitLog(t, "is in use")
 		m.signal(t, syscall.SIGINT)
 		eventually(t, "the mount is gone", func() bool {
 			left, err := mountsBelow(m.dir)

@@ -115,7 +115,8 @@ const (
 	Waiting Note = "waiting"
 	// OtherWins: another run was clearly faster than the one than where the curves cross.
 	OtherWins Note = "other_wins"
-	// RawSmaller: raw files are the smaller, so loading, too, gets faster with more of them.
+	// RawSmaller: raw files are the smaller, so loading, too, gets faster with more of them,
+	// unless the cache holds everything.
 	RawSmaller Note = "raw_is_smaller"
 )
 
@@ -125,7 +126,7 @@ type Result struct {
 	Work    string `json:"work"` // where the raw copies were; they are gone
 	Samples int    `json:"samples"`
 	Images  int    `json:"images"`     // that were measured with
-	Skipped int    `json:"unreadable"` // of those chosen
+	Skipped int    `json:"unreadable"` // as far as the index knows, and of those chosen
 
 	RawRatio     float64 `json:"raw_ratio"` // the answer
 	EncodedRatio float64 `json:"encoded_ratio"`

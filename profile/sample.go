@@ -85,8 +85,12 @@ func (p *profiler) choose() ([]int32, error) {
 	var usable []int32
 	for i := range p.ds.Len() {
 		h, w := p.ds.Size(i, p.o.Engine.IgnoreOrientation)
-		if h == 0 || int64(h)*int64(w) > p.o.Engine.MaxPixels || p.ds.Problem(i) != "" || !utf8.ValidString(p.ds.Path(i)) {
-			continue // a manifest could not name the last of these
+		if h == 0 || int64(h)*int64(w) > p.o.Engine.MaxPixels || p.ds.Problem(i) != "" {
+			p.result.Skipped++
+			continue
+		}
+		if !utf8.ValidString(p.ds.Path(i)) {
+			continue // a manifest could not name it
 		}
 		usable = append(usable, int32(i))
 	}
@@ -175,7 +179,7 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	if len(readable) == 0 {
 		return nil, 0, ErrNoSample
 	}
-	p.result.Skipped = len(chosen) - len(readable)
+	p.result.Skipped += len(chosen) - len(readable)
 	return readable, float64(len(readable)) / took, nil
 }
 

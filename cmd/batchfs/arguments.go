@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ type commandLine struct {
 	command   string
 	flags     []string
 	arguments []string
+	// inline is --switch=true where the line has --switch true, of which the second
+	// word is an argument.
+	inline string
 }
 
 // words is the command line the parser reads: flags, then a "--" that
@@ -30,12 +34,21 @@ func (l commandLine) words() []string {
 
 // parseCommandLine finds the command and sorts the rest.
 func parseCommandLine(commands []*cli.Command, args []string) (commandLine, error) {
-	name := args[0]
+	command, err := commandNamed(commands, "", args[0])
+	if err != nil {
+		return commandLine{}, err
+	}
+	line, err := sortArguments(vocabularyOf(command.Flags), args[1:])
+	line.command = command.Name
+	return line, withHelp(err, command.Name)
+}
+
+// commandNamed finds a command. before is what stands before its name in advice.
+func commandNamed(commands []*cli.Command, before, name string) (*cli.Command, error) {
 	names := make([]string, 0, len(commands))
 	for _, c := range commands {
 		if c.Name == name {
-			flags, arguments, err := sortArguments(vocabularyOf(c.Flags), args[1:])
-			return commandLine{name, flags, arguments}, withHelp(err, name)
+			return c, nil
 		}
 		if !c.Hidden {
 			names = append(names, c.Name)
@@ -43,15 +56,53 @@ func parseCommandLine(commands []*cli.Command, args []string) (commandLine, erro
 	}
 	advice := "batchfs --help"
 	if near := nearest(name, names); near != "" {
-		advice = fmt.Sprintf("did you mean: batchfs %s", near)
+		advice = fmt.Sprintf("did you mean: batchfs %s%s", before, near)
 	}
-	return commandLine{}, &usageError{fmt.Sprintf("there is no command %q", name), advice}
+	return nil, &usageError{message: fmt.Sprintf("there is no command %q", name), hint: advice}
+}
+
+// checkGlobal looks at a command line that does not begin with a command: --help,
+// --version and help COMMAND are the parser's own.
+func checkGlobal(commands []*cli.Command, args []string) error {
+	word := args[0]
+	if word == "help" {
+		if len(args) == 1 || strings.HasPrefix(args[1], "-") {
+			return nil
+		}
+		_, err := commandNamed(commands, "help ", args[1])
+		return err
+	}
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	switch name {
+	case "help", "h", "version", "v":
+		return nil
+	case "":
+		return &usageError{message: fmt.Sprintf("there is no command %q", word), hint: "batchfs --help"}
+	}
+	advice := "batchfs --help"
+	for i, word := range args {
+		if _, err := commandNamed(commands, "", word); err == nil {
+			words := slices.Concat([]string{word}, args[:i], args[i+1:])
+			advice = "did you mean: batchfs " + shellWords(words)
+			break
+		}
+	}
+	return &usageError{message: dashed(name) + " stands before the command: flags belong behind it", hint: advice}
 }
 
 // withHelp gives a usage error that has no better advice the command's help.
 func withHelp(err error, command string) error {
 	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
-		return &usageError{wrong.message, "batchfs " + command + " --help"}
+		return &usageError{message: wrong.message, hint: "batchfs " + command + " --help"}
+	}
+	return err
+}
+
+// withInline explains an argument too many by the word behind a switch, which is
+// no value of it.
+func (l commandLine) withInline(err error) error {
+	if wrong, ok := err.(*usageError); ok && wrong.surplus && l.inline != "" {
+		return &usageError{message: wrong.message, hint: "did you mean: " + l.inline}
 	}
 	return err
 }
@@ -88,31 +139,35 @@ func vocabularyOf(flags []cli.Flag) vocabulary {
 // sortArguments separates flags from arguments. After "--" everything is an
 // argument. A flag that takes a value takes the next word, whatever it looks
 // like. The flags come back as --name or --name=value, -o expanded in place.
-func sortArguments(words vocabulary, args []string) (flags, arguments []string, err error) {
+func sortArguments(words vocabulary, args []string) (line commandLine, err error) {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
 		if word == "--" {
-			return flags, append(arguments, args[i+1:]...), nil
+			line.arguments = append(line.arguments, args[i+1:]...)
+			return line, nil
 		}
 		if len(word) < 2 || word[0] != '-' {
-			arguments = append(arguments, word)
+			line.arguments = append(line.arguments, word)
 			continue
 		}
 		name, value, inline := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
 		kind, known := words[name]
-		if known && kind != boolFlag && !inline {
+		switch {
+		case known && kind != boolFlag && !inline:
 			if i++; i == len(args) {
-				return nil, nil, usage("%s needs a value", dashed(name))
+				return line, usage("%s needs a value", dashed(name))
 			}
 			value, inline = args[i], true
+		case known && !inline && i+1 < len(args) && (args[i+1] == "true" || args[i+1] == "false"):
+			line.inline = dashed(name) + "=" + args[i+1]
 		}
 		more, err := words.spell(name, value, inline)
 		if err != nil {
-			return nil, nil, err
+			return line, err
 		}
-		flags = append(flags, more...)
+		line.flags = append(line.flags, more...)
 	}
-	return flags, arguments, nil
+	return line, nil
 }
 
 // spell writes one flag as the parser reads it.

@@ -37,14 +37,14 @@ func TestSortArguments(t *testing.T) {
 		{"help", "a b -h", "-h", "a b"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			flags, args, err := sortArguments(testWords, strings.Fields(test.in))
+			line, err := sortArguments(testWords, strings.Fields(test.in))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(flags, " "); got != test.flags {
+			if got := strings.Join(line.flags, " "); got != test.flags {
 				t.Errorf("flags %q, want %q", got, test.flags)
 			}
-			if got := strings.Join(args, " "); got != test.args {
+			if got := strings.Join(line.arguments, " "); got != test.args {
 				t.Errorf("arguments %q, want %q", got, test.args)
 			}
 		})
@@ -66,7 +66,7 @@ func TestSortArgumentsRefuses(t *testing.T) {
 		{"-o help", "-o help is no option of a batchfs mount"},
 		{"-o o=shuffle", "-o o is no option of a batchfs mount"},
 	} {
-		_, _, err := sortArguments(testWords, strings.Fields(test.in))
+		_, err := sortArguments(testWords, strings.Fields(test.in))
 		if err == nil || err.Error() != test.message {
 			t.Errorf("%q: got %v, want %q", test.in, err, test.message)
 		}
@@ -85,12 +85,13 @@ func FuzzSortArguments(f *testing.F) {
 		f.Add(seed)
 	}
 	words := vocabulary{"shuffle": boolFlag, "json": boolFlag, "seed": valueFlag, "list": valueFlag}
-	f.Fuzz(func(t *testing.T, line string) {
-		in := strings.Split(line, " ")
-		flags, args, err := sortArguments(words, in)
+	f.Fuzz(func(t *testing.T, text string) {
+		in := strings.Split(text, " ")
+		line, err := sortArguments(words, in)
 		if err != nil {
 			return
 		}
+		flags, args := line.flags, line.arguments
 		set := flag.NewFlagSet("", flag.ContinueOnError)
 		set.SetOutput(io.Discard)
 		values := map[string]*string{"seed": set.String("seed", "", ""), "list": set.String("list", "", "")}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -95,7 +98,7 @@ func (b *bench) run(ctx context.Context) (benchReport, error) {
 		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
 	})
 	if err != nil {
-		return benchReport{}, err
+		return benchReport{}, b.withVerify(err)
 	}
 	bar := b.c.progress("measuring", "rounds")
 	defer bar.close()
@@ -103,10 +106,10 @@ func (b *bench) run(ctx context.Context) (benchReport, error) {
 		bar.report(int64(i), int64(b.rounds))
 		r, err := b.round(ctx)
 		if ctx.Err() != nil {
-			return benchReport{}, errors.New("interrupted")
+			return benchReport{}, errInterrupted
 		}
 		if err != nil {
-			return benchReport{}, err
+			return benchReport{}, b.withVerify(err)
 		}
 		b.rounded = append(b.rounded, r)
 	}
@@ -194,14 +197,43 @@ func (b *bench) mounted(work func(dir string) error) (err error) {
 	defer func() { err = errors.Join(err, e.Close()) }()
 	m, err := fusefs.Mount(dir, e, temporaryTree(b.readPath))
 	if err != nil {
-		return mountError(err)
+		return mountError(b.readPath, err)
 	}
 	defer func() {
 		if busy := m.Unmount(); busy != nil {
 			err = errors.Join(err, busy, m.Detach())
 		}
 	}()
-	return work(dir)
+	return because(work(dir), e.Errors())
+}
+
+// errBadSample is why a dataset cannot be measured.
+var errBadSample = errors.New("cannot read")
+
+func badSample(path string, reason error) error {
+	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
+}
+
+// because finds the reason in errors.jsonl why the reading process could not open a
+// batch: the kernel told it only EIO.
+func because(err error, lines []byte) error {
+	line, _, found := bytes.Cut(lines, []byte("\n"))
+	if err == nil || !found || !strings.Contains(err.Error(), unix.EIO.Error()) {
+		return err
+	}
+	var bad badFile
+	if json.Unmarshal(line, &bad) != nil {
+		return err
+	}
+	return badSample(bad.Path, errors.New(bad.Reason))
+}
+
+// withVerify adds what to do about an image that cannot be read.
+func (b *bench) withVerify(err error) error {
+	if errors.Is(err, errBadSample) {
+		return hint(err, "to list all such files: batchfs verify %s", shellWord(b.path))
+	}
+	return err
 }
 
 // reader runs the reading process; inherit becomes its descriptor 3.
@@ -221,7 +253,8 @@ func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...s
 	text, err := child.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return fmt.Errorf("batchfs %s failed: %s", args[0], oneLine(string(exit.Stderr)))
+		words, _, _ := strings.Cut(string(exit.Stderr), "\n") // a hint behind it is not for this command
+		return fmt.Errorf("batchfs %s failed: %s", args[0], strings.TrimPrefix(words, "batchfs: error: "))
 	}
 	if err != nil {
 		return fmt.Errorf("run batchfs %s: %w", args[0], err)

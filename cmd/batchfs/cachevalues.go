@@ -15,7 +15,7 @@ func (v *flagValues) cacheOptions(o *engine.Options) {
 	o.CachePolicy = choice(v, "cache-policy", cache.Constant, cache.Static, cache.TinyLFU, cache.None)
 	o.CacheSize = v.cacheSize()
 	o.LocalFrom, o.LocalTo = v.localShards(o.Shards)
-	if v.given("cache-size") && o.CacheSize != 0 && o.CachePolicy == cache.None {
+	if o.CacheSize != 0 && o.CacheSize != engine.AutoCache && o.CachePolicy == cache.None {
 		v.refuse(usage("--cache-size %s needs another --cache-policy than none", v.text("cache-size")))
 	}
 }

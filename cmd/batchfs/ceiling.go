@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,13 @@ import (
 type decodeCeiling struct {
 	ds      *dataset.Dataset
 	options decode.Options
-	encoded [][]byte
+	encoded []encodedSample
+}
+
+// encodedSample is the file of sample id.
+type encodedSample struct {
+	id   int
+	data []byte
 }
 
 // ceilingBytes bounds the encoded bytes that are held for it. Of a larger
@@ -39,9 +46,9 @@ func loadCeiling(ds *dataset.Dataset, o decode.Options) (*decodeCeiling, error) 
 		}
 		data, err := p.load(i)
 		if err != nil {
-			return nil, err
+			return nil, badSample(ds.Path(i), err)
 		}
-		d.encoded = append(d.encoded, append([]byte(nil), data...))
+		d.encoded = append(d.encoded, encodedSample{i, append([]byte(nil), data...)})
 	}
 	if len(d.encoded) == 0 {
 		return nil, errors.New("no image of the dataset can be read")
@@ -77,12 +84,15 @@ func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
 				if i >= len(d.encoded) {
 					return
 				}
-				_, _, errs[w] = p.decode(d.encoded[i])
+				sample := d.encoded[i]
+				if _, _, err := p.decode(sample.data); err != nil {
+					errs[w] = badSample(d.ds.Path(sample.id), err)
+				}
 			}
 		})
 	}
 	wait.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+	return cmp.Or(append(errs, ctx.Err())...) // one bad file is enough
 }
 
 // plainFile makes a file of a size in the same kind of memory that batches

@@ -54,8 +54,10 @@ type progress struct {
 	label string
 	unit  string
 
-	mu  sync.Mutex
-	bar *progressbar.ProgressBar
+	mu    sync.Mutex
+	bar   *progressbar.ProgressBar
+	began time.Time
+	rated bool // the bar shows how fast it goes
 }
 
 func (c *console) progress(label, unit string) *progress {
@@ -75,11 +77,18 @@ func (p *progress) report(done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar == nil {
+		p.began = time.Now()
 		p.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.label),
-			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+			progressbar.OptionSetItsString(p.unit), progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(true))
+			progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(false))
+	}
+	// What the first moments say about the speed is nonsense.
+	if !p.rated && done > 0 && time.Since(p.began) >= time.Second {
+		p.rated = true
+		progressbar.OptionShowIts()(p.bar)
+		progressbar.OptionSetPredictTime(true)(p.bar)
 	}
 	if p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)
@@ -95,6 +104,6 @@ func (p *progress) close() {
 	defer p.mu.Unlock()
 	if p.bar != nil {
 		_ = p.bar.Finish()
-		p.bar = nil
+		p.bar, p.rated = nil, false
 	}
 }

@@ -29,7 +29,7 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--raw-format", "tiff"), `--raw-format must be bmp or ppm, but is "tiff"`},
 		{convert("--raw-ratio", "1", "--raw-size", "9x9"), "--raw-size needs --raw-resize, as in --raw-resize not-smaller"},
 		{convert("--raw-ratio", "1", "--raw-resize", "stretch"), "--raw-resize needs --raw-size, as in --raw-size 256x256"},
-		{convert("--raw-ratio", "1", "--raw-resize", "stretch", "--raw-size", "0x9"), `--raw-size must be a height and a width, each at least 1, as in 256x256, but is "0x9"`},
+		{convert("--raw-ratio", "1", "--raw-resize", "stretch", "--raw-size", "0x9"), `--raw-size must be a height and a width, each from 1 to 1048576, as in 256x256, but is "0x9"`},
 		{convert("--raw-ratio", "1", "--raw-size", "9x9", "--raw-resize", "random-resized-crop"), `--raw-resize must be stretch, not-larger or not-smaller, but is "random-resized-crop"`},
 		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},

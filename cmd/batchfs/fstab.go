@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ func ignoredOption(key string) bool {
 // what is unknown, as mount -s asks for.
 func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error) {
 	var flags []string
+	last := "" // the option before, where it has a value
 	for _, option := range splitOptions(list) {
 		key, value, hasValue := strings.Cut(option, "=")
 		if option == "" || ignoredOption(key) {
@@ -43,7 +45,11 @@ func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error)
 		case !known && sloppy:
 			continue
 		case !known || kind == optionFlag || name == "help" || name == "h":
-			return nil, &usageError{message: "-o " + key + " is no option of a batchfs mount"}
+			wrong := &usageError{message: "-o " + key + " is no option of a batchfs mount"}
+			if !hasValue && last != "" {
+				wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
+			}
+			return nil, wrong
 		case kind == valueFlag && !hasValue:
 			return nil, usage("-o %s needs a value, as in -o %s=...", key, key)
 		}
@@ -52,6 +58,9 @@ func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error)
 			return nil, err
 		}
 		flags = append(flags, spelled...)
+		if last = ""; hasValue {
+			last = strings.ReplaceAll(option, ",", `\,`)
+		}
 	}
 	return flags, nil
 }

@@ -44,6 +44,26 @@ func TestExpandOptionsSpelling(t *testing.T) {
 	}
 }
 
+// TestExpandOptionsComma: what looks like options may be the rest of a value.
+func TestExpandOptionsComma(t *testing.T) {
+	words := vocabulary{"mean": valueFlag, "shuffle": boolFlag}
+	for list, want := range map[string]string{
+		"mean=1,2,3":      `a comma within a value is written with a backslash, as in -o 'mean=1\,2'`,
+		`mean=1\,2,3`:     `a comma within a value is written with a backslash, as in -o 'mean=1\,2\,3'`,
+		`mean="1,2",3`:    `a comma within a value is written with a backslash, as in -o 'mean=1\,2\,3'`,
+		"shuffle,nothing": "",
+		"mean=1,other=2":  "",
+	} {
+		_, err := expandOptions(words, list, false)
+		if exitStatus(err) != statusUsage || hintOf(err) != want {
+			t.Errorf("%s: %v, and the hint %q, want %q", list, err, hintOf(err), want)
+		}
+	}
+	if _, err := expandOptions(words, `mean=1\,2\,3,shuffle`, false); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMountHelper(t *testing.T) {
 	for _, test := range []struct {
 		name, in string

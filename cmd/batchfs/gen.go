@@ -63,14 +63,25 @@ func (c *console) genOptions(v *flagValues) (gen.Options, error) {
 
 func (c *console) gen(ctx context.Context, o gen.Options) error {
 	bar := c.progress("drawing", "images")
-	defer bar.close()
 	o.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }
-	switch err := gen.Write(ctx, o); {
+	err := gen.Write(ctx, o)
+	bar.close()
+	switch {
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted; nothing was left behind")
+		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
 	case errors.Is(err, gen.ErrNotEmpty):
 		return hint(err, "choose a new directory: --out DIR")
-	default:
-		return err
+	case err == nil && interactive(c.out):
+		c.printf("%s\n", genWords(o))
 	}
+	return err
+}
+
+// genWords says what was made.
+func genWords(o gen.Options) string {
+	words := fmt.Sprintf("%s: %s", shown(o.Dir), count(o.Images, "image"))
+	if o.Classes > 0 {
+		words += " in " + count(o.Classes, "class")
+	}
+	return words
 }

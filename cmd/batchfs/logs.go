@@ -21,3 +21,27 @@ func (c *console) openLog(o logOptions) (log *slog.Logger, file *os.File, err er
 	}
 	return slog.New(slog.NewTextHandler(to, settings)), file, nil
 }
+
+// watched says that the log goes to a person at a terminal, as text: what a mount
+// has to say to its user then reads like any other message. Else it is a line of
+// the log, since a program may read that.
+func (c *console) watched(o logOptions) bool {
+	return o.file == "" && !o.asJSON && interactive(c.err)
+}
+
+// tell says something about a mount that runs to whoever looks after it.
+func (c *console) tell(r mountRequest) func(message, hint string) {
+	return func(message, hint string) {
+		switch log := r.engine.Logger; {
+		case r.watched:
+			c.say("%s", message)
+			if hint != "" {
+				c.say("hint: %s", hint)
+			}
+		case hint != "":
+			log.Warn(message, "hint", hint)
+		default:
+			log.Warn(message)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 		return err
 	}
 	err = app.RunContext(ctx, append([]string{app.Name}, words...))
-	return withHelp(err, c.line.command)
+	return withHelp(c.line.withInline(err), c.line.command)
 }
 
 // errFake ends a call in which mount(8) asked only to pretend (-f).
@@ -74,7 +74,7 @@ func (c *console) read(commands []*cli.Command, args []string) (words []string, 
 		return nil, nil
 	}
 	if strings.HasPrefix(args[1], "-") || args[1] == "help" {
-		return args[1:], nil // --help, --version, help COMMAND: the parser's own
+		return args[1:], checkGlobal(commands, args[1:])
 	}
 	if c.line, err = parseCommandLine(commands, args[1:]); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func command(c cli.Command, examples string) *cli.Command {
 // usageErrorOf makes what the parser refuses a usage error. Little is left to
 // it: arguments.go has looked at every flag of a command before.
 func usageErrorOf(_ *cli.Context, err error, _ bool) error {
-	return &usageError{err.Error(), "batchfs --help"}
+	return &usageError{message: err.Error(), hint: "batchfs --help"}
 }
 
 // version is the module's version where the binary was installed by one, else

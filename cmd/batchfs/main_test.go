@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/gen"
 )
 
 // TestMain makes the test binary stand for batchfs itself, for commands that
@@ -114,7 +117,7 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"mout"}, `there is no command "mout"`},
-		{[]string{"--shuffle"}, "flag provided but not defined: -shuffle"},
+		{[]string{"--shuffle"}, "--shuffle stands before the command: flags belong behind it"},
 		{[]string{"mount"}, "DATASET is missing"},
 		{[]string{"mount", "a"}, "MOUNTPOINT is missing"},
 		{[]string{"mount", "a", "b", "c"}, `"c" is one argument too many: mount takes DATASET and MOUNTPOINT`},
@@ -153,8 +156,10 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--affinity", "0,x"), `--affinity must be a list of CPU numbers, as in 3,5,6,10, but in "0,x" entry 2`},
 		{mount("--bytes-per-sample", "much"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "much"`},
 		{mount("--bytes-per-sample", "cash=4"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "cash=4"`},
-		{mount("--size", "0x5"), `--size must be a height and a width, each at least 1, as in 375x500, but is "0x5"`},
-		{mount("--size", "224"), `--size must be a height and a width, each at least 1, as in 375x500, but is "224"`},
+		{mount("--size", "0x5"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "0x5"`},
+		{mount("--size", "99999999x99999999"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "99999999x99999999"`},
+		{mount("--color", "gray", "--mean", "1,2", "--dtype", "float32"), `--mean must be one number, for the one channel, but is "1,2"`},
+		{mount("--size", "224"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "224"`},
 		{mount("--color", "cmyk"), `--color must be rgb or gray, but is "cmyk"`},
 		{mount("--fill", "256"), `--fill must be a whole number from 0 to 255, but is "256"`},
 		{mount("--fill", "-1"), `--fill must be a whole number from 0 to 255, but is "-1"`},
@@ -173,7 +178,9 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--read-path", "fast"), `--read-path must be auto, passthrough or direct, but is "fast"`},
 		{mount("--uid", "-1"), `--uid must be a whole number, at least 0, but is "-1"`},
 		{mount("--uid", "root"), `--uid must be a whole number, at least 0, but is "root"`},
-		{mount("--gid", "4294967295"), `--gid must be a whole number, at least 0, but is "4294967295"`},
+		{mount("--gid", "4294967295"), `--gid must be a whole number from 0 to 4294967294, but is "4294967295"`},
+		{mount("--shards", "99999999999999999999"), `--shards must be a whole number from 1 to 2147483647, but is "99999999999999999999"`},
+		{mount("--shards", "-99999999999999999999"), `--shards must be a whole number, at least 1, but is "-99999999999999999999"`},
 		{mount("--file-mode", "999"), `--file-mode must be an octal number up to 0777, but is "999"`},
 		{mount("--dir-mode", "01755"), `--dir-mode must be an octal number up to 0777, but is "01755"`},
 		{mount("--log-level", "loud"), `--log-level must be debug, info, warn or error, but is "loud"`},
@@ -190,10 +197,14 @@ func TestWrongUsage(t *testing.T) {
 		{mount("-o", "seed=7,shards=0"), `--shards must be a whole number, at least 1, but is "0"`},
 		{mount("-o", "sead=7"), "-o sead is no option of a batchfs mount"},
 		{[]string{"plan"}, "DATASET (or --samples N) is missing"},
-		{[]string{"plan", "photos", "--samples", "7"}, `"photos" is one argument too many: plan takes no arguments`},
+		{[]string{"plan", "photos", "--samples", "7"}, "DATASET and --samples exclude each other: plan for one of them"},
+		{[]string{"plan", "--samples", "7", "--stats"}, "--stats needs --cache-ratio, as in --cache-ratio 0.3"},
+		{[]string{"help", "bogus"}, `there is no command "bogus"`},
+		{[]string{"--batch-size", "5", "plan"}, "--batch-size stands before the command: flags belong behind it"},
+		{[]string{"--", "plan"}, `there is no command "--"`},
 		{[]string{"plan", "--samples", "0"}, `--samples must be a whole number, at least 1, but is "0"`},
 		{[]string{"plan", "--samples", "7", "--shard", "1"}, `--shard must be a whole number from 0 to 0, but is "1"`},
-		{[]string{"plan", "--samples", "7", "--epoch", "3..1"}, `--epoch must be an epoch or a range of them, as in 3 or 0..9, but is "3..1"`},
+		{[]string{"plan", "--samples", "7", "--epoch", "3..1"}, `--epoch must be an epoch or a range of them, A..B with A at most B, as in 3 or 0..9, but is "3..1"`},
 		{[]string{"plan", "--samples", "7", "--shards", "8"}, `--shards must be at most the number of samples, 7, but is "8"`},
 		{[]string{"verify", "photos", "--workers", "-1"}, `--workers must be a whole number from 1 to 4096, but is "-1"`},
 		{[]string{"bench", "photos", "--rounds", "0"}, `--rounds must be a whole number from 1 to 1000, but is "0"`},
@@ -218,6 +229,33 @@ func TestWrongUsage(t *testing.T) {
 				t.Errorf("the hint is %q", rest)
 			}
 		})
+	}
+}
+
+// TestDidYouMean: some wrong usage has a command that was most likely meant.
+func TestDidYouMean(t *testing.T) {
+	for line, want := range map[string]string{
+		"mont a b":                                "batchfs mount",
+		"help mont":                               "batchfs help mount",
+		"--batch-size 5 plan --samples 7":         "batchfs plan --batch-size 5 --samples 7",
+		"mount photos mnt --sead 7":               "--seed",
+		"mount --shuffle true photos mnt":         "--shuffle=true",
+		"mount photos mnt --pad-last-batch false": "--pad-last-batch=false",
+		"plan --samples 7 --shuffle true":         "--shuffle=true",
+	} {
+		got := batchfs(t, strings.Fields(line)...)
+		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {
+			t.Errorf("%s: status %d, %s", line, got.status, got.err)
+		}
+	}
+	// An argument may have such a name.
+	if got := batchfs(t, "index", "--json", "true"); got.status != statusFailed || strings.Contains(got.err, "did you mean") {
+		t.Errorf("status %d, %s", got.status, got.err)
+	}
+	for _, line := range []string{"help", "help mount", "help --help", "help plan extra", "-h", "--help mount", "-v"} {
+		if got := batchfs(t, strings.Fields(line)...); got.status != statusDone || got.out == "" || got.err != "" {
+			t.Errorf("%s: status %d, %s", line, got.status, got.err)
+		}
 	}
 }
 
@@ -349,6 +387,39 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestStrangeNames: a bad file is one line, whatever its name is.
+func TestStrangeNames(t *testing.T) {
+	data := photos(t, 1)
+	if err := os.WriteFile(filepath.Join(data, "a", "x\n\x1b[2J.png"), []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = `"a/x\n\x1b[2J.png": `
+	got := batchfs(t, "verify", data)
+	if lines := strings.Split(got.out, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], want) {
+		t.Errorf("verify prints %q", got.out)
+	}
+	if got := batchfs(t, "index", data); !strings.Contains(got.out, "\n"+want) || strings.Contains(got.out, "\x1b") {
+		t.Errorf("index prints %q", got.out)
+	}
+	var r verifyReport
+	if err := json.Unmarshal([]byte(batchfs(t, "verify", "--json", data).out), &r); err != nil || len(r.Bad) != 1 || r.Bad[0].Path != "a/x\n\x1b[2J.png" {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// TestInterruptedPlan: a signal ends a plan in the words of other commands.
+func TestInterruptedPlan(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, flags := range []string{"", "--stats --cache-ratio 0.5"} {
+		args := append([]string{"batchfs", "plan", "--samples", "7"}, strings.Fields(flags)...)
+		err := run(ctx, args, io.Discard, io.Discard)
+		if exitStatus(err) != statusFailed || err.Error() != "interrupted" {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	got := batchfs(t, "plan", "--samples", "10", "--shards", "3", "--batch-size", "2", "--shard", "1", "--epoch", "0..1", "--json")
 	const want = `{"shard":1,"epoch":0,"batches":[{"batch":0,"positions":[3,4],"ids":[3,4],"valid":2},{"batch":1,"positions":[5,5],"ids":[5,5],"valid":1}]}
@@ -404,6 +475,14 @@ func TestDoctor(t *testing.T) {
 }
 
 func TestGen(t *testing.T) {
+	for want, o := range map[string]gen.Options{
+		"photos: 7 images in 2 classes": {Dir: "photos", Images: 7, Classes: 2},
+		`"a\nb": 1 image`:               {Dir: "a\nb", Images: 1},
+	} {
+		if got := genWords(o); got != want {
+			t.Errorf("says %q, want %q", got, want)
+		}
+	}
 	dir := filepath.Join(t.TempDir(), "new")
 	if got := batchfs(t, "gen", "--out", dir, "--images", "7", "--classes", "2", "--kind", "mixed", "--seed", "3"); got != (outcome{}) {
 		t.Fatalf("got %+v", got)

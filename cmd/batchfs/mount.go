@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -26,7 +27,7 @@ func mountCommand(c *console) *cli.Command {
 		ArgsUsage: "DATASET MOUNTPOINT",
 		Description: "Shows every batch of every epoch as a file, whose bytes are a tensor. DATASET is a folder of class folders of\n" +
 			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet). Runs until it is unmounted or gets SIGINT\n" +
-			"or SIGTERM; a second signal detaches a mount that is in use.",
+			"or SIGTERM. A mount that is in use then ends as soon as nobody uses it; a second signal detaches it at once.",
 		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), treeFlags(), datasetFlags(), logFlags(), []cli.Flag{
 			switchFlag(aboutProcess, "daemon", false, "return once the mount is live"),
 			&cli.StringSliceFlag{Category: aboutProcess, Name: optionFlagName, Usage: "flags as fstab writes them: `KEY=VALUE,KEY,...`"},
@@ -54,6 +55,7 @@ type mountRequest struct {
 	source              datasetOptions
 	settings            map[string]any // for config.json
 	logFile             *os.File       // nil: standard error
+	watched             bool           // the log goes to a person at a terminal
 	daemon              bool
 	readyFD             int // -1: nobody waits
 }
@@ -85,6 +87,7 @@ func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
 		return r, err
 	}
 	r.engine.Logger, r.tree.Logger, r.source.log, r.logFile = log, log, log, file
+	r.watched = c.watched(logs)
 	return r, nil
 }
 
@@ -110,6 +113,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(optionError(r.dataset, err), ds.Close())
 	}
+	c.warnOfNothing(r, ds.Len(), e)
 	end := func() error { return errors.Join(e.Close(), ds.Close()) }
 	m, err := c.serve(r, e)
 	if err != nil {
@@ -118,15 +122,25 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err := c.announce(r, ds, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
-	closed, err := c.attend(m, signals)
+	closed, err := attend(m, signals, c.tell(r))
 	c.env.notify("STOPPING=1")
-	c.sayHint(r.engine.Logger, r.engine.BatchSize, e.Buffers())
+	c.sayHint(r, e.Buffers())
 	if !closed || err != nil {
 		// Readers may still hold batches, or wait for some that are being decoded: memory
 		// and files end with the process.
 		return err
 	}
 	return end()
+}
+
+// warnOfNothing says that every epoch is empty: no shard has a full batch, and
+// what is less is dropped.
+func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
+	if e.MaxBatches() > 0 {
+		return
+	}
+	c.tell(r)(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",
+		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "a smaller --batch-size, or --last-batch fill")
 }
 
 // serve makes the mount live.
@@ -139,7 +153,7 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 	r.tree.FsName = absolute(r.dataset)
 	m, err := fusefs.Mount(r.mountpoint, e, r.tree)
 	if err != nil {
-		return nil, mountError(err)
+		return nil, mountError(r.tree.ReadPath, err)
 	}
 	return m, nil
 }

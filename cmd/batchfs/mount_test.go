@@ -3,17 +3,22 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
@@ -48,6 +53,69 @@ func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 		return r, err
 	}
 	return r, app.Run(append([]string{"batchfs"}, words...))
+}
+
+// TestNoCacheAutomatically: what is the default may also be said.
+func TestNoCacheAutomatically(t *testing.T) {
+	for _, size := range []string{"auto", "0"} {
+		r, err := requested(t, "photos", "mnt", "--cache-policy", "none", "--cache-size", size)
+		if err != nil || r.engine.CachePolicy != cache.None {
+			t.Errorf("%s: %v, %v", size, r.engine.CachePolicy, err)
+		}
+	}
+}
+
+// TestMountErrors: the hint fits what the system said.
+func TestMountErrors(t *testing.T) {
+	for _, test := range []struct {
+		readPath   string
+		err        error
+		says, hint string
+	}{
+		{"passthrough", fmt.Errorf("passthrough cannot be had: %w", unix.EPERM), "passthrough cannot be had: operation not permitted", "it takes CAP_SYS_ADMIN"},
+		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
+		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
+		{"auto", errors.New("mount /mnt: fusermount exited with code 256\n"), "mount /mnt: fusermount3 refused, with a message of its own", ""},
+	} {
+		err := mountError(test.readPath, test.err)
+		if err.Error() != test.says || !strings.HasPrefix(hintOf(err), test.hint) || hintOf(err) == "" {
+			t.Errorf("%v: says %q, and the hint %q", test.err, err, hintOf(err))
+		}
+	}
+}
+
+// TestWarnOfNothing: a mount without a batch works as asked, but is hardly wanted.
+func TestWarnOfNothing(t *testing.T) {
+	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), datasetOptions{workers: 1, log: discardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	for _, test := range []struct{ flags, want string }{
+		{"--batch-size 5 --last-batch drop", ""},
+		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, less than --batch-size 6, and --last-batch drop leaves them out\n" +
+			"batchfs: hint: a smaller --batch-size, or --last-batch fill\n"},
+		{"--batch-size 6", ""},
+		{"--batch-size 6 --last-batch partial", ""},
+	} {
+		r, err := requested(t, append([]string{"photos", "mnt", "--shards", "2", "--workers", "1", "--memory-limit", "64MiB"}, strings.Fields(test.flags)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(ds, r.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var words bytes.Buffer
+		r.watched = true
+		(&console{err: &words}).warnOfNothing(r, ds.Len(), e)
+		if words.String() != test.want {
+			t.Errorf("%s: says %q, want %q", test.flags, words.String(), test.want)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // anyCPU is one that this process may use.
@@ -183,25 +251,29 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// fakeMount is a mount whose users stay until they are told to go.
+// fakeMount is a mount whose users stay until they are told to go, or for some
+// tries.
 type fakeMount struct {
 	readPath string
-	busy     bool
+	busy     int // tries to unmount that fail
 	broken   error
 	gone     chan struct{}
 	said     []string
 }
 
+const forEver = math.MaxInt
+
 func (m *fakeMount) Wait()            { <-m.gone }
 func (m *fakeMount) ReadPath() string { return m.readPath }
-func (m *fakeMount) Path() string     { return "/mnt" }
+func (m *fakeMount) Path() string     { return "/my mnt" }
 
 func (m *fakeMount) Unmount() error {
 	m.said = append(m.said, "unmount")
 	switch {
 	case m.broken != nil:
 		return m.broken
-	case m.busy:
+	case m.busy > 0:
+		m.busy--
 		return fmt.Errorf("unmount: %w", unix.EBUSY)
 	}
 	close(m.gone)
@@ -213,7 +285,9 @@ func (m *fakeMount) Detach() error {
 	return m.broken
 }
 
+// TestAttend runs in a bubble, whose time goes on when everything waits.
 func TestAttend(t *testing.T) {
+	const inUse = "/my mnt is in use and will be unmounted as soon as nobody uses it"
 	for _, test := range []struct {
 		name    string
 		mount   fakeMount
@@ -221,39 +295,106 @@ func TestAttend(t *testing.T) {
 		ended   bool // from outside
 		closed  bool
 		fails   bool
-		said    string
+		did     string
+		told    []string // and nothing twice
 	}{
 		{name: "unmounted from outside", ended: true, closed: true},
-		{name: "one signal", signals: 1, closed: true, said: "unmount"},
-		{name: "in use, then detached", mount: fakeMount{busy: true, readPath: "passthrough"}, signals: 2, said: "unmount detach"},
-		{name: "in use and read through the daemon", mount: fakeMount{busy: true, readPath: "direct"}, signals: 3, said: "unmount detach"},
-		{name: "cannot be unmounted", mount: fakeMount{broken: unix.EPERM}, signals: 1, fails: true, said: "unmount"},
+		{name: "one signal", signals: 1, closed: true, did: "unmount"},
+		{name: "in use for a while", mount: fakeMount{busy: 3}, signals: 1, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
+		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []string{inUse}},
+		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
+			told: []string{inUse, "detached /my mnt; serving what is still open, a third signal ends that"}},
+		{name: "cannot be unmounted", mount: fakeMount{broken: unix.EPERM}, signals: 1, fails: true, did: "unmount"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := test.mount
-			m.gone = make(chan struct{})
-			signals := make(chan os.Signal, 3)
-			for range test.signals {
-				signals <- syscall.SIGTERM
+			synctest.Test(t, func(t *testing.T) {
+				m := test.mount
+				m.gone = make(chan struct{})
+				signals := make(chan os.Signal, 3)
+				for range test.signals {
+					signals <- syscall.SIGTERM
+				}
+				if test.ended {
+					close(m.gone)
+				}
+				var told []string
+				closed, err := attend(&m, signals, func(message, hint string) {
+					told = append(told, message)
+					if message == inUse && !strings.HasPrefix(hint, "fuser -vm '/my mnt' shows") {
+						t.Errorf("the hint is %q", hint)
+					}
+				})
+				if closed != test.closed || (err != nil) != test.fails {
+					t.Errorf("closed %v, error %v", closed, err)
+				}
+				if got := strings.Join(m.said, " "); got != test.did {
+					t.Errorf("did %q, want %q", got, test.did)
+				}
+				if !slices.Equal(told, test.told) {
+					t.Errorf("told %q, want %q", told, test.told)
+				}
+				if !closed { // let go of who waits for it
+					close(m.gone)
+				}
+			})
+		})
+	}
+}
+
+// TestAttendUntilUnmounted: a mount that is to end may be unmounted from outside, or
+// detached, however long it has been in use.
+func TestAttendUntilUnmounted(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := fakeMount{busy: forEver, readPath: "passthrough", gone: make(chan struct{})}
+			signals := make(chan os.Signal, 1)
+			signals <- syscall.SIGTERM
+			time.AfterFunc(time.Hour, func() {
+				if second {
+					signals <- syscall.SIGTERM
+				} else {
+					close(m.gone)
+				}
+			})
+			told := 0
+			closed, err := attend(&m, signals, func(string, string) { told++ })
+			if closed == second || err != nil || told != 1 || len(m.said) < 100 || second != slices.Contains(m.said, "detach") {
+				t.Errorf("closed %v, error %v, told %d times, tried %d times", closed, err, told, len(m.said))
 			}
-			if test.ended {
+			if second {
 				close(m.gone)
-			}
-			var words bytes.Buffer
-			c := &console{err: &words}
-			closed, err := c.attend(&m, signals)
-			if closed != test.closed || (err != nil) != test.fails {
-				t.Errorf("closed %v, error %v", closed, err)
-			}
-			if got := strings.Join(m.said, " "); got != test.said {
-				t.Errorf("did %q, want %q", got, test.said)
-			}
-			if m.busy && !strings.Contains(words.String(), "/mnt is in use and stays mounted") {
-				t.Errorf("said %q", words.String())
 			}
 		})
 	}
 }
+
+// TestTell: what a mount says goes where the rest of its log goes, in its form; a
+// person at a terminal reads it as any other message.
+func TestTell(t *testing.T) {
+	for _, test := range []struct {
+		watched, asJSON bool
+		want            string
+	}{
+		{true, false, "batchfs: gone\nbatchfs: hint: look\nbatchfs: done\n"},
+		{false, false, "level=WARN msg=gone hint=look\nlevel=WARN msg=done\n"},
+		{false, true, `{"level":"WARN","msg":"gone","hint":"look"}` + "\n" + `{"level":"WARN","msg":"done"}` + "\n"},
+	} {
+		var words bytes.Buffer
+		c := &console{err: &words}
+		log, _, err := c.openLog(logOptions{asJSON: test.asJSON})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tell := c.tell(mountRequest{watched: test.watched, engine: engine.Options{Logger: log}})
+		tell("gone", "look")
+		tell("done", "")
+		if got := logTime.ReplaceAllString(words.String(), ""); got != test.want {
+			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)
+		}
+	}
+}
+
+var logTime = regexp.MustCompile(`time=\S+ |"time":"[^"]+",`)
 
 func TestNotify(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/fusefs"
 )
 
@@ -81,14 +83,26 @@ func mountpointError(path string, err error) error {
 }
 
 // mountError adds what to do about a mount that the system refused.
-func mountError(err error) error {
+func mountError(readPath string, err error) error {
+	err = refusal(err)
 	switch {
+	case readPath == "passthrough" && errors.Is(err, unix.EPERM):
+		return hint(err, "it takes CAP_SYS_ADMIN: mount as root, with --allow-other for the others, or leave out --read-path passthrough")
 	case errors.Is(err, fusefs.ErrAllowOther):
 		return hint(err, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
 	case errors.Is(err, fusefs.ErrNoFusermount):
 		return hint(err, "sudo apt-get install fuse3, or mount as root")
 	}
 	return hint(err, "%s", cmp.Or(deviceAdvice(), "what this machine lacks, and how to get it: batchfs doctor"))
+}
+
+// refusal puts into words that fusermount3 would not mount, of which the library below
+// knows only how the program ended. Why, it has written to standard error itself.
+func refusal(err error) error {
+	if what, _, refused := strings.Cut(err.Error(), ": fusermount exited with code"); refused {
+		return errors.New(what + ": fusermount3 refused, with a message of its own")
+	}
+	return err
 }
 
 // shellWord quotes a path so that it can be copied into a shell.
@@ -98,4 +112,13 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// shellWords quotes each word of a command line.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellWord(word)
+	}
+	return strings.Join(quoted, " ")
 }

@@ -64,7 +64,7 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 	if v.given("size") {
 		var err error
 		if o.Height, o.Width, err = parseExtent(v.text("size")); err != nil {
-			v.refuse(badValue("size", "a height and a width, each at least 1, as in 375x500", v.text("size")))
+			v.refuse(badValue("size", extentRule("375x500"), v.text("size")))
 		}
 	}
 	v.pixelRules(o)
@@ -173,5 +173,5 @@ func optionError(dataset string, err error) error {
 	if dataset == "" {
 		text = ""
 	}
-	return &usageError{err.Error(), text}
+	return &usageError{message: err.Error(), hint: text}
 }

@@ -92,7 +92,11 @@ func (v *flagValues) perChannel(name string, channels int) []float64 {
 		}
 	}
 	if len(list) != channels {
-		v.refuse(badValue(name, fmt.Sprintf("%d numbers, one a channel, separated by commas", channels), v.text(name)))
+		rule := fmt.Sprintf("%d numbers, one a channel, separated by commas", channels)
+		if channels == 1 {
+			rule = "one number, for the one channel"
+		}
+		v.refuse(badValue(name, rule, v.text(name)))
 		return nil
 	}
 	return list

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/batchfs/batchfs/affinity"
@@ -84,12 +83,13 @@ func (v *flagValues) hints() engine.Hints {
 }
 
 // sayHint says what to give next time, so that no buffer has to grow.
-func (c *console) sayHint(log *slog.Logger, batchSize int, buffers []pinned.BufferStats) {
+func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
+	batchSize := int64(r.engine.BatchSize)
 	var parts []string
 	for _, b := range buffers {
 		most := b.MaxReal
 		if b.Name == "batch" {
-			most = (most + int64(batchSize) - 1) / int64(batchSize)
+			most = (most + batchSize - 1) / batchSize
 		}
 		if most > 0 && b.Name != "cache" { // which --cache-size is for
 			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
@@ -97,9 +97,9 @@ func (c *console) sayHint(log *slog.Logger, batchSize int, buffers []pinned.Buff
 	}
 	switch hint := strings.Join(parts, ","); {
 	case hint == "":
-	case interactive(c.err):
+	case r.watched:
 		c.say("hint: with --%s %s no buffer has to grow next time", hintsFlag, hint)
 	default:
-		log.Info("the most that buffers were asked for", hintsFlag, hint)
+		r.engine.Logger.Info("the most that buffers were asked for", hintsFlag, hint)
 	}
 }

@@ -60,7 +60,9 @@ func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {
 	v := &flagValues{flags: ctx}
 	r := planRequest{order: v.orderOptions(), asJSON: v.on("json")}
 	if v.given("samples") {
-		v.arguments()
+		if v.flags.NArg() > 0 {
+			v.refuse(&usageError{surplus: true, message: "DATASET and --samples exclude each other: plan for one of them"})
+		}
 		r.order.Samples = v.number("samples", 1, math.MaxInt64)
 	} else {
 		r.dataset = v.arguments("DATASET (or --samples N)")[0]
@@ -90,7 +92,7 @@ func (v *flagValues) planEpochs(r *planRequest) {
 	}
 	var err error
 	if r.first, r.last, err = parseSpan(text); err != nil {
-		v.refuse(badValue("epoch", "an epoch or a range of them, as in 3 or 0..9", text))
+		v.refuse(badValue("epoch", "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9", text))
 	}
 }
 
@@ -117,7 +119,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return errInterrupted
 			}
 			if err := show(out, planEpoch(plan, s, epoch), r.asJSON); err != nil {
 				return err

@@ -68,6 +68,10 @@ func (v *flagValues) planStats(r *planRequest) {
 	if v.given("shard") {
 		v.refuse(usage("--shard is for batches; --stats is about all shards, or those of --local-shards"))
 	}
+	if !v.given("cache-ratio") {
+		v.refuse(usage("--stats needs --cache-ratio, as in --cache-ratio 0.3"))
+		return
+	}
 	r.cache.Ratio = v.fraction("cache-ratio")
 	r.cache.LocalFrom, r.cache.LocalTo = v.localShards(r.order.Shards)
 }
@@ -82,7 +86,7 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 	}
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return errInterrupted
 		}
 		if err := s.run(epoch); err != nil {
 			return optionError(r.dataset, err)

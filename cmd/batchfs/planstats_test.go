@@ -94,7 +94,7 @@ func TestPlanStatsOfADataset(t *testing.T) {
 
 func TestPlanStatsWrongUsage(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--stats":                                         `--cache-ratio must be a number from 0 to 1, but is ""`,
+		"--stats":                                         "--stats needs --cache-ratio, as in --cache-ratio 0.3",
 		"--stats --cache-ratio 1.5":                       `--cache-ratio must be a number from 0 to 1, but is "1.5"`,
 		"--stats --cache-ratio -0.5":                      `--cache-ratio must be a number from 0 to 1, but is "-0.5"`,
 		"--stats --cache-ratio NaN":                       `--cache-ratio must be a number from 0 to 1, but is "NaN"`,

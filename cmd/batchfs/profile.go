@@ -160,7 +160,7 @@ func profileError(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted; nothing was left behind")
+		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
 	case errors.Is(err, profile.ErrInside):
 		return hint(err, "choose a directory beside it: --work DIR")
 	case errors.Is(err, profile.ErrSpace):
@@ -200,8 +200,12 @@ type profileSummary struct {
 }
 
 func (s profileSummary) print(out io.Writer) error {
-	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n\n", s.Images, s.Samples,
+	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n", s.Images, s.Samples,
 		formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), s.cacheWords())
+	if s.Skipped > 0 {
+		fmt.Fprintf(out, "%s left out: unreadable (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
+	}
+	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "encoded:raw\tloading/s\tdecoding/s\tlimited by\t")
 	for _, step := range s.Steps {
@@ -286,7 +290,7 @@ func (s profileSummary) noteWords(n profile.Note) string {
 		}
 		return "the pipeline is slower than loading and decoding are for themselves"
 	case profile.RawSmaller:
-		return "raw images load faster than encoded ones"
+		return "raw images are the smaller files here: more of them do not make loading slower"
 	}
 	return ""
 }

@@ -45,6 +45,19 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// TestProfileLeavesOut: it says why it measures with fewer images than there are.
+func TestProfileLeavesOut(t *testing.T) {
+	dataset := photos(t, 3)
+	if err := os.WriteFile(filepath.Join(dataset, "a", "junk.png"), []byte("no image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms")
+	want := "\n1 image left out: unreadable (batchfs verify " + dataset + ")\n\n"
+	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
+		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
+	}
+}
+
 func TestProfileRefuses(t *testing.T) {
 	dataset := photos(t, 2)
 	for _, test := range []struct {

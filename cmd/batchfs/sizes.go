@@ -73,6 +73,10 @@ func parseExtent(s string) (height, width int, err error) {
 // maxExtent is more than any format that can be read allows a side to be.
 const maxExtent = 1 << 20
 
+func extentRule(example string) string {
+	return fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example)
+}
+
 // parseSpan reads a range of epochs, both ends included: 3 or 0..9.
 func parseSpan(s string) (first, last int, err error) {
 	left, right, ranged := strings.Cut(s, "..")

@@ -39,7 +39,7 @@ func (v *flagValues) number(name string, least, most int64) int64 {
 		return n
 	}
 	rule := fmt.Sprintf("a whole number from %d to %d", least, most)
-	if most >= math.MaxInt32 {
+	if most >= math.MaxInt32 && n < most { // a bound too far away to speak of, but for who exceeds it
 		rule = fmt.Sprintf("a whole number, at least %d", least)
 	}
 	v.refuse(badValue(name, rule, v.text(name)))
@@ -128,7 +128,8 @@ func (v *flagValues) arguments(names ...string) []string {
 		v.refuse(usage("%s is missing", names[len(args)]))
 	case len(args) > len(names):
 		takes := strings.Join(names, " and ")
-		v.refuse(usage("%q is one argument too many: %s takes %s", args[len(names)], v.flags.Command.Name, cmp.Or(takes, "no arguments")))
+		v.refuse(&usageError{surplus: true, message: fmt.Sprintf("%q is one argument too many: %s takes %s",
+			args[len(names)], v.flags.Command.Name, cmp.Or(takes, "no arguments"))})
 	}
 	for i, a := range args[:min(len(args), len(names))] {
 		if a == "" {

@@ -74,7 +74,7 @@ func (r verifyReport) print(out io.Writer) error {
 // printBad lists files that cannot be read, one a line.
 func printBad(out io.Writer, bad []badFile) error {
 	for _, b := range bad {
-		if _, err := fmt.Fprintf(out, "%s: %s\n", b.Path, b.Reason); err != nil {
+		if _, err := fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // usageError is a command line that makes no sense: exit status 2. It names
@@ -12,6 +14,7 @@ import (
 type usageError struct {
 	message string
 	hint    string
+	surplus bool // an argument is one too many
 }
 
 func (e *usageError) Error() string { return e.message }
@@ -24,6 +27,9 @@ type hintedError struct {
 
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
+
+// errInterrupted is the end of a command that a signal asked for.
+var errInterrupted = errors.New("interrupted")
 
 // saidError ends the process with a status when the user was told why
 // already: the report of a command, or a daemon that spoke for itself.
@@ -97,6 +103,16 @@ func hintOf(err error) string {
 // oneLine keeps an error to one line, so that programs can read it as one.
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// shown is a file's name as it can be printed: quoted, as in Go, where it would not
+// stay on its line, would command the terminal, or looks quoted already.
+func shown(name string) string {
+	unprintable := func(r rune) bool { return !strconv.IsPrint(r) }
+	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // count writes a number with its noun: "1 image", "96 images".

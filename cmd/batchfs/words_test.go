@@ -52,3 +52,21 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+func TestShown(t *testing.T) {
+	for name, want := range map[string]string{
+		"a/0 1.png":       "a/0 1.png",
+		"größe/猫.jpg":     "größe/猫.jpg",
+		`a\b "c".png`:     `a\b "c".png`,
+		"a\nb: fine":      `"a\nb: fine"`,
+		"\x1b[2J.png":     `"\x1b[2J.png"`,
+		"\xff.png":        `"\xff.png"`,
+		"\u202egnp.exe":   `"\u202egnp.exe"`,
+		`"quoted".png`:    `"\"quoted\".png"`,
+		"tab\t\"x\".jpeg": `"tab\t\"x\".jpeg"`,
+	} {
+		if got := shown(name); got != want {
+			t.Errorf("%q is shown as %s, want %s", name, got, want)
+		}
+	}
+}
