@@ -26,7 +26,7 @@ func TestRefusedFlags(t *testing.T) {
 		{"--shards 7", "--shards", "number of samples", `"7"`},
 		{"--batch-size 0", "--batch-size", "from 1", `"0"`},
 		{"--batch-size=-1", "--batch-size", "from 1", `"-1"`},
-		{"--size 0x4", "--size", "at least 1", `"0x4"`},
+		{"--size 0x4", "--size", "each from 1 to", `"0x4"`},
 		{"--size 1x1", "--size", "large enough for every image (00000.ppm is larger: 2x2)", `"1x1"`},
 		{"--epochs 0", "--epochs", "from 1", `"0"`},
 		{"--fill 256", "--fill", "255", `"256"`},
