@@ -22,7 +22,7 @@ var (
 	ErrMissing = errors.New("file is missing")
 	// ErrChanged: the file of a sample is not the one that was indexed. The words go
 	// where users read why a file is bad, so they say what helps.
-	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET reads it again)")
+	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET, and the next mount takes it as it is)")
 	// ErrNotFile: what stands at a sample's path is no regular file.
 	ErrNotFile = errors.New("not a regular file")
 	// ErrStopped: a read that waited for bandwidth was called off.

@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// CompareNames is the order of names in a dataset's directories: that in which
-// Python puts the strings it decodes them to, by code point, a byte that is no UTF-8 standing for U+DC00 plus its value
-// (surrogateescape). For valid UTF-8 that is the order of the bytes.
+// CompareNames is the order of names in a dataset's directories: that in which Python
+// puts the strings it decodes them to, by code point, a byte that is no UTF-8 standing
+// for U+DC00 plus its value (surrogateescape). For valid UTF-8 that is the order of
+// the bytes.
 func CompareNames(a, b string) int {
 	p := 0
 	for p < len(a) && p < len(b) && a[p] == b[p] {

@@ -156,6 +156,23 @@ func (e *Engine) remember(id int64, bad badFile) {
 	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()})
 }
 
+// failsAgain fails a batch before it takes memory or time, if all of it was tried
+// before and a sample that was bad then still is.
+func (e *Engine) failsAgain(b *batch) error {
+	e.mu.Lock()
+	tried := e.tried[b.key]
+	e.mu.Unlock()
+	if !tried {
+		return nil
+	}
+	for _, s := range b.slots[:b.items] {
+		if err := e.stillBad(s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (e *Engine) badError(id int64, reason error) error {
 	return fmt.Errorf("%w: %s: %w", ErrBad, e.ds.Path(int(id)), reason)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -129,6 +130,9 @@ func (e *Engine) layOut(b *batch) error {
 	}
 	b.outcomes = make([]outcome, len(b.slots))
 	b.order = e.decodingOrder(b)
+	if err := e.failsAgain(b); err != nil {
+		return err
+	}
 	b.spec = e.spec(b.slots)
 	b.spec.Order = b.form.OrderOf(e.opts.Layout)
 	buf, err := e.allocate(b, layout.Size(b.form, b.spec))
@@ -215,6 +219,12 @@ func (e *Engine) finish(b *batch, err error) {
 		e.settle(b)
 	} else {
 		b.state = failed
+		if b.bad != nil && b.err == b.bad {
+			if len(e.tried) >= maxErrorLines {
+				clear(e.tried)
+			}
+			e.tried[b.key] = true
+		}
 		e.forget(b)
 	}
 	close(b.done)
@@ -261,8 +271,8 @@ func (e *Engine) itemDone(b *batch, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.opts.OnError == Fail && isBad(err):
-		b.bad = err
+	case e.opts.OnError == Fail && isBad(err) && !ofStorage(err): // which may take its time to fail
+		b.bad = cmp.Or(b.bad, err)
 	case err != nil && b.err == nil:
 		b.err = err
 	}

@@ -45,7 +45,8 @@ type Engine struct {
 	transform   resample.Options
 	converter   *layout.Converter
 	maxBatches  int
-	maxPath     int // longest path, as JSON
+	maxPath     int  // longest path, as JSON
+	sized       bool // the index knows the size of some sample
 	fingerprint string
 	bad         badFiles
 	errors      errorLog
@@ -56,6 +57,7 @@ type Engine struct {
 
 	mu        sync.Mutex
 	table     map[Key]*batch    // every batch that exists
+	tried     map[Key]bool      // batches that failed when each of their samples had been tried
 	streams   map[int][]*stream // by shard, the most recently read first
 	queue     []*batch          // wants a batch worker
 	making    []*batch          // has one
@@ -105,6 +107,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		transform: o.transform(), converter: converter,
 		ledger:     &Ledger{limit: o.MemoryLimit},
 		table:      map[Key]*batch{},
+		tried:      map[Key]bool{},
 		streams:    map[int][]*stream{},
 		closing:    make(chan struct{}),
 		processors: make(chan struct{}, runtime.NumCPU()),
@@ -154,6 +157,9 @@ func IsRaw(ds *dataset.Dataset, i int) bool {
 func (e *Engine) measure() {
 	for i := range e.ds.Len() {
 		e.maxPath = max(e.maxPath, jsonLength(e.ds.Path(i)))
+		if h, _ := e.indexedSize(int64(i)); h > 0 {
+			e.sized = true
+		}
 	}
 	// All shards of an epoch have as many batches, and no epoch has more than the
 	// first: unpadded reading credits what it has read ahead to later ones.

@@ -500,9 +500,15 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := start(t, dir, func(o *Options) { o.Workers, o.PrefetchDepth = workers, 0 })
-		for range 3 {
+		reads := int64(0)
+		for i := range 3 {
 			if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
 				t.Errorf("error %v, want ErrBad", err)
+			}
+			if now := e.Stats().Storage.Reads; i == 0 {
+				reads = now
+			} else if now != reads {
+				t.Errorf("%d workers: %d reads of a batch that is known to fail", workers, now-reads)
 			}
 			if told := e.errors.total(); told != 3 {
 				t.Errorf("%d workers: %d of 3 bad samples are reported: %s", workers, told, e.errors.bytes())

@@ -61,7 +61,7 @@ func (e *Engine) spec(slots []shard.Slot) layout.Spec {
 		h, w := e.indexedSize(slots[i].ID)
 		s.H, s.W = max(s.H, h), max(s.W, w)
 	}
-	if s.H == 0 && len(slots) > 0 && o.OnError == Replace {
+	if s.H == 0 && len(slots) > 0 && o.OnError == Replace && e.sized {
 		for id := range e.standIns(slots[0]) {
 			if s.H, s.W = e.indexedSize(id); s.H > 0 {
 				break

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -46,6 +47,9 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	if m.server, err = fuse.NewServer(fs, path, mountOptions(o, read)); err != nil {
 		// A greeting that failed leaves a mount without a daemon.
 		_, clearErr := Clear(path)
+		if strings.HasPrefix(err.Error(), "fusermount exited with code") { // of which go-fuse says no more
+			err = ErrRefused
+		}
 		return nil, errors.Join(fmt.Errorf("mount %s: %w", path, err), clearErr)
 	}
 	// go-fuse's WaitMount is left out on purpose: it opens a file on the mount, from
@@ -71,6 +75,10 @@ func checkPrivileges(o Options) error {
 	}
 	return nil
 }
+
+// ErrRefused means that fusermount3 would not mount. Why, it has written to standard
+// error itself.
+var ErrRefused = errors.New("fusermount3 refused, with a message of its own")
 
 // ErrAllowOther means that this user may not let other users in.
 var ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")

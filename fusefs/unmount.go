@@ -99,11 +99,17 @@ func fusermountError(path, words string, err error) error {
 	if strings.Contains(strings.ToLower(words), unix.EBUSY.Error()) {
 		return fmt.Errorf("unmount %s: %w", path, unix.EBUSY)
 	}
+	if strings.Contains(words, "not found in /etc/mtab") { // where it looks for whose it is
+		return fmt.Errorf("unmount %s: %w", path, ErrNotYours)
+	}
 	if words == "" {
 		words = err.Error()
 	}
 	return fmt.Errorf("unmount %s: %s", path, words)
 }
+
+// ErrNotYours means that a user without privileges has no such mount.
+var ErrNotYours = errors.New("it is no mount of this user")
 
 // ErrNoFusermount means that a user without privileges cannot mount or unmount.
 var ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")

@@ -66,7 +66,7 @@ func commandNamed(commands []*cli.Command, before, name string) (*cli.Command, e
 func checkGlobal(commands []*cli.Command, args []string) error {
 	word := args[0]
 	if word == "help" {
-		if len(args) == 1 || strings.HasPrefix(args[1], "-") {
+		if len(args) == 1 || args[1] == "help" || strings.HasPrefix(args[1], "-") {
 			return nil
 		}
 		_, err := commandNamed(commands, "help ", args[1])
@@ -189,17 +189,22 @@ func (words vocabulary) spell(name, value string, hasValue bool) ([]string, erro
 }
 
 func (words vocabulary) unknown(name string) error {
+	wrong := &usageError{message: fmt.Sprintf("there is no flag %s here", dashed(name))}
+	if near := words.nearest(name); near != "" {
+		wrong.hint = "did you mean: --" + near
+	}
+	return wrong
+}
+
+// nearest finds the long name that a mistyped one was most likely meant to be.
+func (words vocabulary) nearest(name string) string {
 	names := make([]string, 0, len(words))
 	for n := range words {
 		if len(n) > 1 {
 			names = append(names, n)
 		}
 	}
-	wrong := &usageError{message: fmt.Sprintf("there is no flag %s here", dashed(name))}
-	if near := nearest(name, names); near != "" {
-		wrong.hint = "did you mean: --" + near
-	}
-	return wrong
+	return nearest(name, names)
 }
 
 func dashed(name string) string {

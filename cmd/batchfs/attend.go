@@ -50,7 +50,7 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 				again = nil
 				continue // gone follows
 			}
-			if !errors.Is(err, unix.EBUSY) {
+			if again == nil && !errors.Is(err, unix.EBUSY) {
 				return false, hint(fmt.Errorf("unmount %s: %w", mountpoint, err), "batchfs umount --lazy %s", word)
 			}
 			if again == nil {

@@ -214,11 +214,12 @@ func badSample(path string, reason error) error {
 	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
 }
 
-// because finds the reason in errors.jsonl why the reading process could not open a
-// batch: the kernel told it only EIO.
+// because finds the reason in errors.jsonl, at its end, why the reading process could
+// not open a batch: the kernel told it only EIO.
 func because(err error, lines []byte) error {
-	line, _, found := bytes.Cut(lines, []byte("\n"))
-	if err == nil || !found || !strings.Contains(err.Error(), unix.EIO.Error()) {
+	lines = bytes.TrimSuffix(lines, []byte("\n"))
+	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
+	if err == nil || len(line) == 0 || !strings.Contains(err.Error(), unix.EIO.Error()) {
 		return err
 	}
 	var bad badFile

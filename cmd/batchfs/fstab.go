@@ -46,7 +46,9 @@ func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error)
 			continue
 		case !known || kind == optionFlag || name == "help" || name == "h":
 			wrong := &usageError{message: "-o " + key + " is no option of a batchfs mount"}
-			if !hasValue && last != "" {
+			if near := words.nearest(name); near != "" {
+				wrong.hint = "did you mean: -o " + near
+			} else if !hasValue && last != "" {
 				wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 			}
 			return nil, wrong

@@ -52,6 +52,7 @@ func TestExpandOptionsComma(t *testing.T) {
 		`mean=1\,2,3`:     `a comma within a value is written with a backslash, as in -o 'mean=1\,2\,3'`,
 		`mean="1,2",3`:    `a comma within a value is written with a backslash, as in -o 'mean=1\,2\,3'`,
 		"shuffle,nothing": "",
+		"mean=1,shufle":   "did you mean: -o shuffle",
 		"mean=1,other=2":  "",
 	} {
 		_, err := expandOptions(words, list, false)

@@ -24,7 +24,8 @@ func (c *console) openLog(o logOptions) (log *slog.Logger, file *os.File, err er
 
 // watched says that the log goes to a person at a terminal, as text: what a mount
 // has to say to its user then reads like any other message. Else it is a line of
-// the log, since a program may read that.
+// the log, since a program may read that; a person who has sent the log to a file
+// gets both.
 func (c *console) watched(o logOptions) bool {
 	return o.file == "" && !o.asJSON && interactive(c.err)
 }
@@ -32,12 +33,14 @@ func (c *console) watched(o logOptions) bool {
 // tell says something about a mount that runs to whoever looks after it.
 func (c *console) tell(r mountRequest) func(message, hint string) {
 	return func(message, hint string) {
-		switch log := r.engine.Logger; {
-		case r.watched:
+		if r.watched || r.logFile != nil && interactive(c.err) {
 			c.say("%s", message)
 			if hint != "" {
 				c.say("hint: %s", hint)
 			}
+		}
+		switch log := r.engine.Logger; {
+		case r.watched:
 		case hint != "":
 			log.Warn(message, "hint", hint)
 		default:

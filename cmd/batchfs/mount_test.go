@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,7 +74,6 @@ func TestMountErrors(t *testing.T) {
 		{"passthrough", fmt.Errorf("passthrough cannot be had: %w", unix.EPERM), "passthrough cannot be had: operation not permitted", "it takes CAP_SYS_ADMIN"},
 		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
 		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
-		{"auto", errors.New("mount /mnt: fusermount exited with code 256\n"), "mount /mnt: fusermount3 refused, with a message of its own", ""},
 	} {
 		err := mountError(test.readPath, test.err)
 		if err.Error() != test.says || !strings.HasPrefix(hintOf(err), test.hint) || hintOf(err) == "" {

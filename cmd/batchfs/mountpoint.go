@@ -84,7 +84,6 @@ func mountpointError(path string, err error) error {
 
 // mountError adds what to do about a mount that the system refused.
 func mountError(readPath string, err error) error {
-	err = refusal(err)
 	switch {
 	case readPath == "passthrough" && errors.Is(err, unix.EPERM):
 		return hint(err, "it takes CAP_SYS_ADMIN: mount as root, with --allow-other for the others, or leave out --read-path passthrough")
@@ -94,15 +93,6 @@ func mountError(readPath string, err error) error {
 		return hint(err, "sudo apt-get install fuse3, or mount as root")
 	}
 	return hint(err, "%s", cmp.Or(deviceAdvice(), "what this machine lacks, and how to get it: batchfs doctor"))
-}
-
-// refusal puts into words that fusermount3 would not mount, of which the library below
-// knows only how the program ended. Why, it has written to standard error itself.
-func refusal(err error) error {
-	if what, _, refused := strings.Cut(err.Error(), ": fusermount exited with code"); refused {
-		return errors.New(what + ": fusermount3 refused, with a message of its own")
-	}
-	return err
 }
 
 // shellWord quotes a path so that it can be copied into a shell.

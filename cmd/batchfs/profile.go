@@ -203,7 +203,7 @@ func (s profileSummary) print(out io.Writer) error {
 	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n", s.Images, s.Samples,
 		formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), s.cacheWords())
 	if s.Skipped > 0 {
-		fmt.Fprintf(out, "%s left out: unreadable (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
+		fmt.Fprintf(out, "%s left out: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

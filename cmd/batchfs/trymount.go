@@ -21,7 +21,7 @@ func (c *console) tryMount(ctx context.Context) []finding {
 		if deviceAdvice() != "" {
 			advice = "" // said already
 		}
-		return []finding{poor("mounting", refusal(err).Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
+		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
 	}
 	mounted := good("mounting", "a mount of one pixel came and went")
 	if readPath == "passthrough" {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -49,10 +48,7 @@ func (c *console) umount(mountpoint string, lazy bool) error {
 		return hint(err, "what is mounted: findmnt -t fuse.batchfs")
 	case errors.Is(err, fusefs.ErrHangs):
 		return hint(err, "batchfs umount --lazy %s", word)
-	case err != nil && strings.Contains(err.Error(), "not found in /etc/mtab"): // fusermount's words
-		err = fmt.Errorf("%s is the mount of another user", mountpoint)
-		fallthrough
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fusefs.ErrNotYours), errors.Is(err, fs.ErrPermission):
 		return hint(err, "unmount it as the user who mounted it, or as root: sudo batchfs umount %s", word)
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -100,9 +101,16 @@ func hintOf(err error) string {
 	return ""
 }
 
-// oneLine keeps an error to one line, so that programs can read it as one.
+// oneLine keeps an error to one line, so that programs can read it as one, and from
+// commanding the terminal, whatever the names of files in it.
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.Join(lines, "; "))
 }
 
 // shown is a file's name as it can be printed: quoted, as in Go, where it would not
