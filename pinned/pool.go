@@ -108,12 +108,14 @@ func (p *Pool) open() (*Buffer, error) {
 	return b, nil
 }
 
-// take removes the idle buffer that fits best.
+// take removes the idle buffer that fits best; of equals the one that was released
+// last, which the processor's cache is likeliest to hold some of.
 func (p *Pool) take(size int64) *Buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	best := -1
-	for i, b := range p.released {
+	for i := len(p.released) - 1; i >= 0; i-- {
+		b := p.released[i]
 		if best >= 0 && !fitsBetter(b, p.released[best], size) {
 			continue
 		}
