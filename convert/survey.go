@@ -74,10 +74,7 @@ func (s *survey) unfit(i int, o Options) string {
 
 // reasonOf is an error without the path, which stands beside it.
 func reasonOf(err error) string {
-	var file *dataset.FileError
-	if errors.As(err, &file) {
-		err = file.Err
-	}
+	err = dataset.Reason(err)
 	var errno unix.Errno
 	if errors.As(err, &errno) {
 		return errno.Error()

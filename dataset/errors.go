@@ -32,7 +32,7 @@ var (
 )
 
 // FileError says which sample's file an operation failed on. Who names the file
-// anyway says only Err.
+// anyway says only its [Reason].
 type FileError struct {
 	Path string // relative to the dataset's root
 	Err  error
@@ -41,3 +41,12 @@ type FileError struct {
 func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 
 func (e *FileError) Unwrap() error { return e.Err }
+
+// Reason is what a [FileError] says without the path, or err if it is none.
+func Reason(err error) error {
+	var file *FileError
+	if errors.As(err, &file) {
+		return file.Err
+	}
+	return err
+}

@@ -102,10 +102,7 @@ func (e *Engine) stillBad(id int64) error {
 
 // reportBad remembers that a sample could not be read, and says so once.
 func (e *Engine) reportBad(id int64, reason error) error {
-	var file *dataset.FileError
-	if errors.As(reason, &file) {
-		reason = file.Err // the path stands beside it
-	}
+	reason = dataset.Reason(reason) // the path stands beside it
 	now, there := e.identity(id)
 	mendable := !changed(reason) || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
 	passing := ofStorage(reason) || there && e.ds.Same(int(id), now) && wasAnother(reason)

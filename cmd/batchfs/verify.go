@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -116,10 +115,4 @@ func (c *console) decodeAll(ctx context.Context, ds *dataset.Dataset, workers in
 }
 
 // reasonOf is an error without the path, which is printed before it.
-func reasonOf(err error) string {
-	var file *dataset.FileError
-	if errors.As(err, &file) {
-		err = file.Err
-	}
-	return oneLine(err.Error())
-}
+func reasonOf(err error) string { return oneLine(dataset.Reason(err).Error()) }
