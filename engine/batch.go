@@ -2,10 +2,9 @@ package engine
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -16,10 +15,12 @@ import (
 type state uint8
 
 const (
-	queued state = iota // wants a batch worker; what was decoded before it was put aside stays
-	owned               // has one
-	ready               // complete: its bytes never change again
-	failed              // ended with an error
+	queued    state = iota // wants a batch worker, or memory; its slots may have been laid out before
+	laying                 // a batch worker lays it out
+	making                 // its slots are handed out to item workers
+	complete               // every slot was tried; a batch worker assembles it
+	ready                  // its bytes never change again
+	failed                 // ended with an error
 )
 
 // A batch is one batch that exists: wanted, prefetched, open or kept. Fields are
@@ -28,33 +29,44 @@ type batch struct {
 	key    Key
 	form   layout.Form // what the buffer holds
 	state  state
-	stream *stream // who it was made for; nil when nobody reads there any more
+	stream *stream // the reading it was made for; nil when that has ended
 	opened bool    // somebody opened it: it is no longer "ahead"
 
 	refs    int           // Opens that wait for it, and files open on it
 	waiting int           // Opens that wait
 	asked   uint64        // when somebody first began to wait; 0: nobody does
 	done    chan struct{} // closed when ready or failed
-	err     error         // why it failed or is about to
+	err     error         // why it failed
 	bad     error         // a bad sample, for which it fails when all others were tried too
 
-	// Set by its batch worker, constant once laidOut.
-	laidOut  bool
+	// Memory that the limit did not leave room for.
+	refused   bool      // it waits until memory comes back
+	refusedAt uint64    // what Ledger.returns said when it was last refused
+	short     time.Time // since when it was refused without getting on; zero: it gets on
+
+	// Set when it is first laid out, constant from then on.
 	slots    []shard.Slot
 	valid    int
 	items    int     // slots that are decoded; those after them repeat the last
 	order    []int32 // in which they are handed out; nil: as they are
 	spec     layout.Spec
-	buf      *pinned.Buffer
-	pixels   []byte
-	outcomes []outcome // what became of each slot: written by whoever decodes it
+	outcomes []outcome // what became of each slot: written by its item worker
 
-	next     int  // items that were handed out
-	inFlight int  // of these, being decoded
-	finished int  // of these, done
-	aside    bool // its owner shall put it aside
-	denied   bool // somebody wanted it, and there was no memory to be had
-	progress sync.Cond
+	// Constant while it is laid out.
+	laidOut bool
+	buf     *pinned.Buffer
+	pixels  []byte
+
+	// Slots on their way. A turn ends when the batch is dropped or gives its memory
+	// back: what is still being fetched for an earlier turn is fetched for nothing, and
+	// need not be waited for.
+	turn     int
+	next     int     // items that were handed out
+	again    []int32 // slots that came back, as there was no scratch memory
+	inFlight int     // handed out and neither done nor back
+	finished int     // done
+	writers  int     // who has the buffer in hand: batch workers, and item workers that write into it
+	stalled  int     // of those in flight, whose storage does not answer
 	copies   map[layout.Form]*derived
 
 	hits  atomic.Int64 // samples that came from the cache
@@ -82,59 +94,29 @@ const (
 
 func (s status) String() string { return [...]string{"ok", "padded", "replaced", "zeroed"}[s] }
 
-// batchWorker takes one batch after another and owns each until it is complete,
-// has failed, or is put aside for one that somebody waits for.
+// batchWorker lays batches out and assembles those whose slots are done. It waits for
+// nothing in between, so that a batch whose storage does not answer holds up no other.
 func (e *Engine) batchWorker() {
-	for b := e.take(); b != nil; b = e.take() {
-		if !b.laidOut {
-			if err := e.layOut(b); err != nil {
-				e.finish(b, err)
-				continue
-			}
-			b.laidOut = true
-		}
-		if e.attend(b) {
-			e.finish(b, e.assemble(b))
+	for b, turn := e.take(); b != nil; b, turn = e.take() {
+		if b.laidOut && b.finished == b.items {
+			e.finish(b, guarded(func() error { return e.assemble(b) }))
+		} else {
+			e.publish(b, turn, guarded(func() error { return e.layOut(b) }))
 		}
 	}
-}
-
-// attend hands out the batch's slots and waits until all are decoded, or until no
-// more shall be (true); or until the batch was put aside for one that somebody
-// waits for (false). Either way no slot is being decoded when it returns.
-func (e *Engine) attend(b *batch) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	b.aside = b.waiting == 0 && e.wantedInQueue() > e.idle
-	e.making = append(e.making, b)
-	e.itemWork.Broadcast()
-	for b.inFlight > 0 || b.next < b.items && b.err == nil && !b.aside && !e.closed {
-		b.progress.Wait()
-	}
-	e.making = without(e.making, b)
-	if b.next == b.items || b.err != nil || e.closed {
-		return true
-	}
-	b.state = queued
-	e.queue = append(e.queue, b)
-	return false
 }
 
 // layOut decides what is in the batch and allocates it.
 func (e *Engine) layOut(b *batch) error {
-	k := b.key
-	b.slots, b.valid = e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
-	b.items = b.valid
-	if b.items == 0 && len(b.slots) > 0 {
-		b.items = 1 // a batch of nothing but repetitions
+	if b.laidOut {
+		return nil // it waited for scratch memory only
 	}
-	b.outcomes = make([]outcome, len(b.slots))
-	b.order = e.decodingOrder(b)
+	if b.slots == nil {
+		e.fix(b)
+	}
 	if err := e.failsAgain(b); err != nil {
 		return err
 	}
-	b.spec = e.spec(b.slots)
-	b.spec.Order = b.form.OrderOf(e.opts.Layout)
 	buf, err := e.allocate(b, layout.Size(b.form, b.spec))
 	if err != nil {
 		return err
@@ -143,6 +125,55 @@ func (e *Engine) layOut(b *batch) error {
 	start := layout.DataOffset(b.form, b.spec)
 	b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
 	return nil
+}
+
+// fix settles which samples are in the batch and what shape that gives it.
+func (e *Engine) fix(b *batch) {
+	k := b.key
+	b.slots, b.valid = e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	b.items = b.valid
+	if b.items == 0 && len(b.slots) > 0 {
+		b.items = 1 // a batch of nothing but repetitions
+	}
+	b.outcomes = make([]outcome, len(b.slots))
+	b.order = e.decodingOrder(b)
+	b.spec = e.spec(b.slots)
+	b.spec.Order = b.form.OrderOf(e.opts.Layout)
+}
+
+// publish hands a batch that was laid out to the item workers, or ends it.
+func (e *Engine) publish(b *batch, turn int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.layingOut--
+	b.writers--
+	switch {
+	case b.turn != turn: // dropped meanwhile
+		e.freeBuffer(b)
+	case err == nil:
+		if !b.laidOut {
+			b.laidOut, b.short = true, time.Time{}
+		}
+		b.state, b.refused = making, false
+		e.making = append(e.making, b)
+		e.itemWork.Broadcast()
+		e.takeWork.Broadcast()
+		e.completeIfDone(b)
+	case causeOf(err) == ofTurn:
+		e.waitForMemory(b)
+	default:
+		e.end(b, err)
+	}
+}
+
+// completeIfDone passes a batch whose slots were all tried on to a batch worker.
+func (e *Engine) completeIfDone(b *batch) {
+	if b.state == making && b.finished == b.items {
+		e.making = without(e.making, b)
+		b.state = complete
+		e.completed = append(e.completed, b)
+		e.takeWork.Broadcast()
+	}
 }
 
 // slotBytes are the pixels of one slot.
@@ -155,13 +186,7 @@ func (b *batch) slotBytes(i int) []byte {
 // slots and writes the header. Nobody decodes into the batch any more.
 func (e *Engine) assemble(b *batch) error {
 	e.mu.Lock()
-	err := b.err
-	if err == nil && b.next < b.items {
-		err = ErrClosed
-	}
-	if err == nil {
-		err = b.bad
-	}
+	err := b.bad
 	e.mu.Unlock()
 	if err != nil {
 		return err
@@ -194,95 +219,180 @@ func (e *Engine) label(o outcome) int64 {
 	return int64(e.ds.Label(int(o.id)))
 }
 
-// finish ends a batch and wakes those who wait for it.
+// finish ends the assembling of a batch. A batch that was dropped meanwhile has only
+// its memory to give back.
 func (e *Engine) finish(b *batch, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if b.err == errDropped {
-		e.giving--
-	}
-	if b.err == nil {
-		b.err = err
-	}
-	if errors.Is(b.err, ErrNoMemory) && b.refs > 0 && !b.denied {
-		// It was refused memory while it was only prefetched; somebody wants it by now,
-		// for whom others give way.
-		b.err, b.bad, b.state, b.next, b.finished = nil, nil, queued, 0, 0
-		b.hits.Store(0)
-		b.bytes.Store(0)
-		e.enqueue(b)
-		return
-	}
-	if b.err == nil {
+	b.writers--
+	switch {
+	case b.state != complete:
+		e.freeBuffer(b)
+	case err != nil:
+		e.end(b, err)
+	default:
 		b.state = ready
 		e.meter.batch(b, b.valid == e.opts.BatchSize)
 		e.settle(b)
-	} else {
-		b.state = failed
-		if b.bad != nil && b.err == b.bad {
-			if len(e.tried) >= maxErrorLines {
-				clear(e.tried)
-			}
-			e.tried[b.key] = true
-		}
-		e.forget(b)
+		close(b.done)
 	}
+}
+
+// end makes a batch fail, tells those who wait for it, and forgets it, so that the next
+// Open tries again.
+func (e *Engine) end(b *batch, err error) {
+	switch causeOf(err) {
+	case ofFile:
+		if len(e.tried) >= maxErrorLines {
+			clear(e.tried)
+		}
+		e.tried[b.key] = true
+	case ofMachine, ofMemory:
+		err = machineError(err)
+		if b.waiting > 0 {
+			e.warnMachine(b.key, err)
+		}
+	}
+	b.err, b.state = err, failed
+	e.forget(b)
 	close(b.done)
 }
 
-// drop makes a batch that nobody holds give way. Its memory comes back at once, or
-// from its owner when the samples that are being decoded into it are done.
+// drop ends a batch that nobody holds. Its memory comes back at once, or from the item
+// workers that are writing into it.
 func (e *Engine) drop(b *batch) {
 	if b.refs != 0 {
 		panic("engine: a batch that somebody holds is dropped")
 	}
-	owner := b.state == owned
-	e.queue = without(e.queue, b)
-	if !owner {
-		e.forget(b)
-		return
-	}
-	delete(e.table, b.key)
-	b.leaveStream()
-	b.err = errDropped
-	b.progress.Signal()
-	e.giving++
-	e.memory.Broadcast() // a worker of this batch may wait for memory itself
+	b.err, b.state = errDropped, failed
+	e.forget(b)
 }
 
-// forget takes a batch out of everything and frees its memory. Nobody holds it or
-// decodes into it.
+// restart takes the memory of a batch that somebody waits for and has it made again
+// later. Nobody is writing into it.
+func (e *Engine) restart(b *batch) {
+	e.unlist(b)
+	b.endTurn()
+	e.freeBuffer(b)
+	b.laidOut, b.bad = false, nil
+	b.hits.Store(0)
+	b.bytes.Store(0)
+	e.waitForMemory(b)
+}
+
+// endTurn disowns whatever is in flight for the batch.
+func (b *batch) endTurn() {
+	b.turn++
+	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
+}
+
+// forget takes a batch out of everything and frees its memory.
 func (e *Engine) forget(b *batch) {
+	e.unlist(b)
 	if e.table[b.key] == b {
 		delete(e.table, b.key)
 	}
 	b.leaveStream()
-	if b.buf != nil {
-		b.buf.Release()
-		b.buf, b.pixels = nil, nil
+	b.endTurn()
+	e.freeBuffer(b)
+}
+
+// unlist takes a batch out of the lists of batches on their way.
+func (e *Engine) unlist(b *batch) {
+	e.queue = without(e.queue, b)
+	e.making = without(e.making, b)
+	e.completed = without(e.completed, b)
+	e.takeWork.Broadcast() // there is room for the next
+}
+
+// freeBuffer gives a batch's memory back, unless it is being laid out or written into:
+// then whoever does that gives it back.
+func (e *Engine) freeBuffer(b *batch) {
+	if b.writers > 0 || b.buf == nil {
+		return
 	}
-	e.memory.Broadcast()
+	b.buf.Release()
+	b.buf, b.pixels = nil, nil
+	e.ledger.cameBack()
+}
+
+// An item is a slot that an item worker was handed, for one turn of its batch.
+type item struct {
+	b    *batch
+	slot int
+	turn int
+}
+
+// current tells whether the result of an item is still wanted.
+func (it item) current() bool { return it.b.turn == it.turn }
+
+// beginWriting asks for leave to write into the item's slot. Once it is given, the
+// batch's memory stays until endWriting.
+func (e *Engine) beginWriting(it item) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	if !it.current() {
+		return errDropped
+	}
+	it.b.writers++
+	return nil
+}
+
+func (e *Engine) endWriting(b *batch) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b.writers--; b.state == failed { // it gave way meanwhile
+		e.freeBuffer(b)
+	}
 }
 
 // itemDone notes that an item was decoded, or why it could not be. For a bad sample
 // the batch fails only when all of them were tried, so that each bad one is reported:
-// who has to mend them shall not need an open for each.
-func (e *Engine) itemDone(b *batch, err error) {
+// nobody has to repair files one open at a time.
+func (e *Engine) itemDone(it item, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !it.current() {
+		return
+	}
+	b := it.b
+	b.inFlight--
+	defer e.parkIfRefused(b)
 	switch {
-	case e.opts.OnError == Fail && isBad(err) && !ofStorage(err): // which may take its time to fail
+	case err == nil:
+		b.short = time.Time{}
+	case causeOf(err) == ofTurn:
+		b.again = append(b.again, int32(it.slot))
+		b.refused = true
+		return
+	case causeOf(err) == ofFile && e.opts.OnError == Fail:
 		b.bad = cmp.Or(b.bad, err)
-	case err != nil && b.err == nil:
-		b.err = err
+	default:
+		e.end(b, err)
+		return
 	}
 	b.finished++
 	if b.items-b.finished == cap(e.processors) {
 		e.takeWork.Broadcast() // it is no longer too early for the next batch
 	}
-	if b.inFlight--; b.inFlight == 0 {
-		b.progress.Signal()
-	}
+	e.completeIfDone(b)
+}
+
+// newBatch enters a batch into the table.
+func (e *Engine) newBatch(k Key, form layout.Form) *batch {
+	b := &batch{key: k, form: form, done: make(chan struct{})}
+	e.table[k] = b
+	return b
+}
+
+// enqueue lets batch workers see a batch.
+func (e *Engine) enqueue(b *batch) {
+	b.state = queued
+	e.queue = append(e.queue, b)
+	e.takeWork.Broadcast()
 }
 
 func without[T comparable](list []T, x T) []T {
@@ -292,23 +402,4 @@ func without[T comparable](list []T, x T) []T {
 		}
 	}
 	return list
-}
-
-// allocate gets memory for a batch, or for a copy of one. If somebody wants it
-// now, kept and prefetched batches give way.
-func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
-	for {
-		before := e.ledger.returns()
-		buf, err := e.pool.Get(size)
-		if err == nil {
-			e.sayIfUnlocked()
-			return buf, nil
-		}
-		if !errors.Is(err, pinned.ErrNoMemory) {
-			return nil, err
-		}
-		if !e.makeRoom(b, size, before) {
-			return nil, fmt.Errorf("%w: %s takes %d bytes", ErrNoMemory, b.key, size)
-		}
-	}
 }

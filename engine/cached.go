@@ -140,40 +140,47 @@ func (e *Engine) openCache() {
 	}
 }
 
+// unknownIdentity is that of a file that could not be opened.
+var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
+
 // load returns the encoded sample, from the cache or from storage, in the worker's
-// input buffer. A sample that stands in for another was not read for the sake of
-// the epoch, and so the cache learns nothing of it.
-func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, error) {
-	e := w.engine
+// input buffer, and the identity of the file it is of, unknown where none could be
+// opened. A sample that stands in for another was not read for the sake of the epoch, and
+// so the cache learns nothing of it.
+func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
+	e, b := w.engine, it.b
 	var refused error
 	grow := func(n int) (p []byte) {
-		p, refused = w.grow(b, &w.input, n)
+		p, refused = w.grow(it, &w.input, n)
 		return p
 	}
 	if e.cache != nil {
-		if data, hit := w.cached(epoch, id, replacement, grow); hit {
+		if data, seen, hit := w.cached(epoch, id, replacement, grow); hit {
 			if !replacement {
 				b.hits.Add(1)
 			}
 			e.meter.hit(b.key.Epoch)
-			return data, nil
+			return data, seen, nil
 		}
 		if refused != nil {
-			return nil, refused
+			return nil, unknownIdentity, refused
 		}
 	}
 	kept := e.cache != nil && !replacement && (!IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, grow, e.closing)
-	if err != nil && kept && refused == nil && ofStorage(err) && IsRaw(e.ds, int(id)) {
+	if outOfDescriptors(err) && e.giveBackIdle() {
+		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
+	}
+	if err != nil && kept && refused == nil && causeOf(err) == ofMachine && IsRaw(e.ds, int(id)) {
 		// Without a cache it might never have met what it could not read.
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
 	}
 	if refused != nil {
-		return nil, refused
+		return nil, seen, refused
 	}
 	if err != nil {
-		return nil, err
+		return nil, seen, err
 	}
 	b.bytes.Add(read)
 	e.meter.read(b.key.Epoch, read)
@@ -183,26 +190,30 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 	case !replacement:
 		e.cache.Missed(epoch)
 	}
-	return data, nil
+	return data, seen, nil
 }
 
 // cached looks for the sample in the cache, under the identity that its file has
 // now: one that has changed since is not served.
-func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []byte) ([]byte, bool) {
+func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []byte) ([]byte, dataset.Identity, bool) {
 	e := w.engine
 	if !e.cache.Holds(id) {
-		return nil, false
+		return nil, unknownIdentity, false
 	}
 	now, err := e.ds.Check(int(id))
 	if err != nil {
-		e.cache.Drop(id)
-		return nil, false
+		if dataset.OfFile(err) {
+			e.cache.Drop(id)
+		}
+		return nil, now, false
 	}
 	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
 	if replacement {
-		return e.cache.Peek(id, stamp, nil, grow)
+		data, hit := e.cache.Peek(id, stamp, nil, grow)
+		return data, now, hit
 	}
-	return e.cache.Get(epoch, id, stamp, nil, grow)
+	data, hit := e.cache.Get(epoch, id, stamp, nil, grow)
+	return data, now, hit
 }
 
 // cacheBudget lets the cache draw on the ledger.

@@ -10,15 +10,25 @@ import (
 var (
 	// ErrBad means that a batch holds a sample that cannot be read.
 	ErrBad = errors.New("bad sample")
-	// ErrNoMemory means that the memory limit leaves no room for the batch.
-	ErrNoMemory = errors.New("no memory left under the limit")
+	// ErrNoMemory means that the memory limit leaves no room for the batch, or that the
+	// kernel has no memory for it.
+	ErrNoMemory = errors.New("out of memory")
+	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is to
+	// blame, and the batch is tried again at the next Open.
+	ErrMachine = errors.New("the machine failed")
+	// ErrLeftBehind is what Close returns when reads hang in the kernel: they, the memory
+	// they use and the dataset's descriptors stay until the reads return.
+	ErrLeftBehind = errors.New("reads that hang in the kernel were left behind")
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")
 	// ErrClosed means that the engine is shutting down.
 	ErrClosed = errors.New("engine closed")
 
-	// errDropped ends a prefetched batch that has to give way; nobody waits for it.
-	errDropped = errors.New("prefetched batch dropped")
+	// errDropped ends what is made for a batch that nobody waits for.
+	errDropped = errors.New("batch dropped")
+	// errNoRoom means that the memory limit leaves no room at the moment. A batch that
+	// somebody waits for then waits for its turn; it reaches no reader.
+	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
 // maxErrorLines bounds errors.jsonl: a dataset of a million bad files must not
@@ -39,7 +49,7 @@ type errorLine struct {
 	Reason string    `json:"reason"`
 }
 
-func (l *errorLog) add(line errorLine) {
+func (l *errorLog) add(line errorLine, ledger *Ledger) {
 	text, err := json.Marshal(line)
 	if err != nil { // a year beyond 9999
 		return
@@ -47,7 +57,7 @@ func (l *errorLog) add(line errorLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	if l.count <= maxErrorLines {
+	if l.count <= maxErrorLines && ledger.reserve(useIndex, int64(len(text)+1)) {
 		l.lines = append(append(l.lines, text...), '\n')
 	}
 }

@@ -1,74 +1,256 @@
 package engine
 
-import "cmp"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
-// makeRoom frees some memory for the sake of a batch that was refused n bytes, or
-// waits until some that is about to be freed has come back. It reports false when
-// there is nothing left to give, or when nobody wants the batch now: prefetching
-// takes only what is free, or what the cache can do without.
-//
-// before is what Ledger.returns said before the memory was refused.
-func (e *Engine) makeRoom(b *batch, n int64, before uint64) bool {
-	if e.pool.Trim() > 0 || e.ledger.returns() != before {
-		return true
-	}
-	if e.cache != nil && e.cache.Trim(n) > 0 {
-		return true
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || b.err != nil || b.refs == 0 {
-		return false
-	}
-	if e.ledger.returns() != before { // by a batch that has ended since
-		return true
-	}
-	if victim := e.victim(b); victim != nil {
-		e.drop(victim)
-		return true
-	}
-	if e.giving > 0 || e.decoding > 0 { // who calls is not decoding
-		e.memory.Wait()
-		return true
-	}
-	b.denied = true
-	return false
-}
+	"github.com/batchfs/batchfs/pinned"
+)
 
-// victim picks the batch that is missed least: one that was already read, the
-// longest ago; then a prefetched one, the farthest from its reader.
-func (e *Engine) victim(except *batch) *batch {
-	var best *batch
-	for _, b := range e.table {
-		if b == except || b.refs > 0 || b.state != owned && b.buf == nil {
-			continue
-		}
-		if best == nil || e.missedLess(b, best) {
-			best = b
+// defaultMemoryWait is how long an open waits for its turn under a memory limit that is
+// used up.
+const defaultMemoryWait = 10 * time.Second
+
+// allocate gets memory for a batch, or for a copy of one. If somebody wants it, what
+// nobody waits for gives way. The error is errNoRoom where the memory limit leaves no
+// room now, and ErrNoMemory where it never will.
+func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
+	if most := e.opts.MemoryLimit - e.fixed; size > most {
+		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
+	}
+	for tries := 1; ; {
+		before := e.ledger.returns()
+		buf, err := e.pool.Get(size)
+		switch {
+		case err == nil:
+			e.warnUnlocked()
+			return buf, nil
+		case errors.Is(err, pinned.ErrNoMemory):
+			if !e.reclaim(b, size, before) {
+				return nil, errNoRoom
+			}
+		case tries == 1 && e.giveBackIdle(): // the kernel refused
+			tries++
+		default:
+			return nil, machineError(err)
 		}
 	}
-	return best
 }
 
-func (e *Engine) missedLess(a, b *batch) bool {
-	if a.opened != b.opened {
-		return a.opened
-	}
-	if a.opened {
-		return a.asked < b.asked
-	}
-	return cmp.Compare(e.ahead(a), e.ahead(b)) > 0
-}
-
-// reserveScratch charges n bytes that a worker needs while it decodes for b.
-func (e *Engine) reserveScratch(b *batch, n int64) error {
+// reserveScratch charges n bytes that a worker needs while it decodes an item.
+func (e *Engine) reserveScratch(it item, n int64) error {
 	for {
 		before := e.ledger.returns()
 		if e.ledger.reserve(useScratch, n) {
 			return nil
 		}
-		if !e.makeRoom(b, n, before) {
-			return ErrNoMemory
+		if !e.reclaim(it.b, n, before) {
+			return errNoRoom
+		}
+	}
+}
+
+// reclaim frees some memory for a batch that was refused n bytes. It reports false when
+// there is nothing that should give way, or when what gives way is not free yet. Idle
+// memory serves everyone; batches that were read serve prefetching too; the cache and
+// prefetched batches give way only for a batch that somebody waits for.
+//
+// before is what Ledger.returns said before the memory was refused.
+func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
+	if e.pool.Trim() > 0 || e.ledger.returns() != before {
+		return true
+	}
+	e.mu.Lock()
+	wanted := b.refs > 0
+	e.mu.Unlock()
+	if wanted && e.giveWayOfCache(n) {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || b.state == failed {
+		return false
+	}
+	b.refusedAt = before
+	if e.ledger.returns() != before {
+		return true
+	}
+	victim := e.victim(b)
+	if victim == nil {
+		return false
+	}
+	free := victim.writers == 0
+	e.takeBack(victim)
+	return free
+}
+
+// giveWayOfCache takes n bytes from what is kept between epochs, as far as it has them.
+func (e *Engine) giveWayOfCache(n int64) bool {
+	return e.cache != nil && e.cache.Trim(n) > 0
+}
+
+// victim picks the batch that is missed least: one that was read and that nobody holds,
+// the oldest first; then, where somebody waits for b, a prefetched one, the farthest from
+// its reader first; then one whose readers came later than those of b.
+func (e *Engine) victim(b *batch) *batch {
+	var best *batch
+	worth := farMissed
+	for _, v := range e.table {
+		if v == b || v.buf == nil && v.state != laying {
+			continue
+		}
+		w := e.worth(v, b)
+		if w < worth || w == worth && best != nil && e.missedLess(v, best) {
+			best, worth = v, w
+		}
+	}
+	return best
+}
+
+// How much the memory of a batch is worth to those who read it.
+const (
+	spent     = iota // was read, or given up by its reader
+	newest           // was read last: another form of it, or a late rank, may come
+	foreseen         // prefetched
+	laterTurn        // somebody waits for it who came later
+	farMissed        // is not to be taken
+)
+
+func (e *Engine) worth(v, b *batch) int {
+	wanted := b.refs > 0
+	switch {
+	case v.refs > 0:
+		// Of a copy of a complete batch its reader waits for nothing else.
+		if wanted && v.state < ready && v.writers == 0 && (b.state == ready || v.asked > b.asked) {
+			return laterTurn
+		}
+		return farMissed
+	case v.opened && (v.state != ready || v.stream == nil || v.stream.newest() != v):
+		return spent
+	case !wanted:
+		return farMissed
+	case v.opened:
+		return newest
+	}
+	return foreseen
+}
+
+func (e *Engine) missedLess(a, b *batch) bool {
+	if a.refs > 0 {
+		return a.asked > b.asked
+	}
+	if a.opened && b.opened {
+		return a.asked < b.asked
+	}
+	return cmp.Compare(e.ahead(a), e.ahead(b)) > 0
+}
+
+// takeBack makes a batch give its memory back.
+func (e *Engine) takeBack(b *batch) {
+	if b.refs > 0 {
+		e.restart(b)
+	} else {
+		e.drop(b)
+	}
+}
+
+// giveBackIdle returns to the kernel what nobody waits for, when the kernel refuses memory
+// or descriptors, and tells whether that was anything.
+func (e *Engine) giveBackIdle() bool {
+	e.mu.Lock()
+	var idle []*batch
+	for _, b := range e.table {
+		if b.refs == 0 && b.state == ready {
+			idle = append(idle, b)
+		}
+	}
+	for _, b := range idle {
+		e.drop(b)
+	}
+	e.mu.Unlock()
+	return e.pool.Trim() > 0 || len(idle) > 0
+}
+
+// waitForMemory puts a batch that was refused memory back into the queue. One that nobody
+// waits for is dropped: prefetching takes only what is free.
+func (e *Engine) waitForMemory(b *batch) {
+	if b.refs == 0 {
+		e.drop(b)
+		return
+	}
+	if b.short.IsZero() {
+		b.short = time.Now()
+	}
+	b.refused = true
+	e.enqueue(b)
+	e.ledger.await()
+}
+
+// parkIfRefused moves a batch without scratch memory out of the way once nothing is in
+// flight for it.
+func (e *Engine) parkIfRefused(b *batch) {
+	if b.state == making && b.refused && b.inFlight == 0 {
+		e.making = without(e.making, b)
+		e.waitForMemory(b)
+	}
+}
+
+// waitsForMemory says since when a batch waits for memory: since it was refused, or, in
+// the queue, since the one whose turn it is was. Zero: it does not.
+func (e *Engine) waitsForMemory(b *batch) time.Time {
+	if b.state != queued || !b.short.IsZero() {
+		return b.short
+	}
+	if first := e.mostImportant(e.queue, func(*batch) bool { return true }); first != nil && first.refused {
+		return first.short
+	}
+	return time.Time{}
+}
+
+// watchMemory has batches that were refused memory tried again when some comes back.
+// Nothing tells when a reader unmaps a batch it has closed, so while somebody waits it
+// looks now and then.
+func (e *Engine) watchMemory() {
+	const soonest, latest = 2 * time.Millisecond, 50 * time.Millisecond
+	pause := soonest
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	timer.Stop()
+	for {
+		select {
+		case <-e.closing:
+			return
+		case <-e.ledger.kicked:
+		case <-timer.C:
+			e.ledger.back.Add(1)
+			pause = min(2*pause, latest)
+		}
+		e.mu.Lock()
+		short := slices.ContainsFunc(e.queue, func(b *batch) bool { return b.refused })
+		e.ledger.awaited.Store(short)
+		e.takeWork.Broadcast()
+		e.mu.Unlock()
+		if short {
+			timer.Reset(pause)
+		} else {
+			pause = soonest
+		}
+	}
+}
+
+// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit. What
+// nobody waits for gives way down to it at once; what is open stays.
+func (e *Engine) SetMemoryLimit(n int64) {
+	e.ledger.setLimit(min(n, e.opts.MemoryLimit))
+	for excess := e.ledger.excess(); excess > 0; excess = e.ledger.excess() {
+		if e.pool.Trim() > 0 || e.giveWayOfCache(excess) {
+			continue
+		}
+		if !e.giveBackIdle() {
+			return
 		}
 	}
 }
@@ -78,13 +260,10 @@ func (e *Engine) reserveScratch(b *batch, n int64) error {
 // more workers than that wait for storage together, which is what they are good
 // for, but do not take time slices from one another. The order matters: whoever
 // has a processor waits for nothing.
-func (e *Engine) beginDecode(b *batch, scratch int64) error {
-	if err := e.reserveScratch(b, scratch); err != nil {
+func (e *Engine) beginDecode(it item, scratch int64) error {
+	if err := e.reserveScratch(it, scratch); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	e.decoding++
-	e.mu.Unlock()
 	e.processors <- struct{}{}
 	return nil
 }
@@ -92,8 +271,4 @@ func (e *Engine) beginDecode(b *batch, scratch int64) error {
 func (e *Engine) endDecode(scratch int64) {
 	<-e.processors
 	e.ledger.release(useScratch, scratch)
-	e.mu.Lock()
-	e.decoding--
-	e.memory.Broadcast()
-	e.mu.Unlock()
 }

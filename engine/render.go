@@ -6,12 +6,12 @@ import (
 )
 
 // render decodes a sample, transforms it, and writes it to its slot.
-func (w *worker) render(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
+func (w *worker) render(it item, data []byte, head decode.Header, t resample.Transform) error {
 	height, width := head.Size(w.options.IgnoreOrientation)
-	if w.engine.converter.Direct(b.spec.Order, t.Flip) && untouched(t, height, width) {
-		return w.renderInPlace(b, slot, data, head, t)
+	if w.engine.converter.Direct(it.b.spec.Order, t.Flip) && untouched(t, height, width) {
+		return w.renderInPlace(it, data, head, t)
 	}
-	return w.renderThrough(b, slot, data, head, t)
+	return w.renderThrough(it, data, head, t)
 }
 
 // untouched tells whether a transform leaves all of an image as it is.
@@ -21,14 +21,14 @@ func untouched(t resample.Transform, height, width int) bool {
 }
 
 // renderInPlace decodes an image into the top left of its slot and fills the rest.
-func (w *worker) renderInPlace(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
+func (w *worker) renderInPlace(it item, data []byte, head decode.Header, t resample.Transform) error {
 	needs := w.decoder.Needs(head)
-	if err := w.engine.beginDecode(b, needs); err != nil {
+	if err := w.engine.beginDecode(it, needs); err != nil {
 		return err
 	}
 	defer w.engine.endDecode(needs)
 	h, width := t.Size()
-	spec, pixels := b.spec, b.slotBytes(slot)
+	spec, pixels := it.b.spec, it.b.slotBytes(it.slot)
 	stride := spec.W * spec.C
 	if err := w.decoder.Decode(decode.Image{Pix: pixels, Stride: stride, Height: h, Width: width}, data, head); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (w *worker) renderInPlace(b *batch, slot int, data []byte, head decode.Head
 // renderThrough decodes what the transform looks at into scratch memory, at the
 // smallest scale that serves, and from there writes the slot: filtered, mirrored,
 // normalised and in its order of axes, in one pass.
-func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
-	e, spec := w.engine, b.spec
+func (w *worker) renderThrough(it item, data []byte, head decode.Header, t resample.Transform) error {
+	e, spec := w.engine, it.b.spec
 	scale := 1
 	if head.Format == decode.JPEG {
 		scale = t.Scale()
@@ -52,16 +52,16 @@ func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Head
 		t = t.Reduced(scale, offY, offX)
 	}
 	y, x, h, width := t.Source()
-	pixels, err := w.grow(b, &w.pixels, h*width*spec.C)
+	pixels, err := w.grow(it, &w.pixels, h*width*spec.C)
 	if err != nil {
 		return err
 	}
-	scratch, err := w.grow(b, &w.resize, resample.ScratchBytes(t, spec.C))
+	scratch, err := w.grow(it, &w.resize, resample.ScratchBytes(t, spec.C))
 	if err != nil {
 		return err
 	}
 	needs := w.decoder.Needs(head)
-	if err := e.beginDecode(b, needs); err != nil {
+	if err := e.beginDecode(it, needs); err != nil {
 		return err
 	}
 	defer e.endDecode(needs)
@@ -71,7 +71,7 @@ func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Head
 		return err
 	}
 	outH, outW := t.Size()
-	w.writer.Begin(b.slotBytes(slot), spec, outH, outW, t.Flip, e.opts.Fill)
+	w.writer.Begin(it.b.slotBytes(it.slot), spec, outH, outW, t.Flip, e.opts.Fill)
 	source := resample.Image{Pix: pixels, Stride: width * spec.C, Height: h, Width: width, Channels: spec.C}
 	err = resample.Resize(w.writer, source, t.Moved(y, x), scratch)
 	w.writer.End()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/resample"
 )
 
@@ -13,83 +14,128 @@ import (
 // the shape of its batch follows, said it is.
 var errUnfit = errors.New("not the image that was indexed")
 
+// maxStandIns bounds the samples that are tried in place of a bad one, so that a dataset
+// of nothing but bad files costs a batch seconds and not days. It is part of what decides
+// the bytes of a batch.
+const maxStandIns = 1024
+
 // fill decodes a sample into its slot, or does what OnError says. The error it
 // returns ends the batch.
-func (w *worker) fill(b *batch, slot int) error {
-	e, id := w.engine, b.slots[slot].ID
-	defer w.settle()
-	err := w.decode(b, slot, id, statusOK)
-	if err == nil || !isBad(err) {
+func (w *worker) fill(it item) error {
+	e, id := w.engine, it.b.slots[it.slot].ID
+	err := w.decode(it, id, statusOK)
+	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
 	switch e.opts.OnError {
 	case Zero:
-		e.converter.Fill(b.slotBytes(slot), b.spec, e.opts.Fill)
-		b.outcomes[slot] = outcome{id: id, status: statusZeroed, blank: true}
-		return nil
+		return w.zero(it, id)
 	case Replace:
-		return w.replace(b, slot, err)
+		return w.replace(it, err)
 	}
 	return err
 }
 
-// isBad tells a sample that cannot be read from a machine that cannot read.
-func isBad(err error) bool { return errors.Is(err, ErrBad) }
+// zero fills the slot with the fill value.
+func (w *worker) zero(it item, id int64) error {
+	e, b := w.engine, it.b
+	if err := e.beginWriting(it); err != nil {
+		return err
+	}
+	defer e.endWriting(b)
+	e.converter.Fill(b.slotBytes(it.slot), b.spec, e.opts.Fill)
+	b.outcomes[it.slot] = outcome{id: id, status: statusZeroed, blank: true}
+	return nil
+}
 
 // replace fills the slot with the next readable sample of the shard's range that
-// fits. It is the same one every time, since nothing but the dataset decides.
-func (w *worker) replace(b *batch, slot int, cause error) error {
-	e, s := w.engine, b.slots[slot]
+// fits. It is the same one every time, since nothing but the dataset decides. The search
+// ends when nobody wants the batch any more, and at whatever is not a file's fault.
+func (w *worker) replace(it item, cause error) error {
+	e, s := w.engine, it.b.slots[it.slot]
+	height, width := it.b.spec.H, it.b.spec.W
+	tried := 0
 	for id := range e.standIns(s) {
-		if h, width := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > b.spec.H || width > b.spec.W) {
+		if h, wd := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > height || wd > width) {
 			continue
 		}
-		if err := w.decode(b, slot, id, statusReplaced); err == nil || !isBad(err) {
+		if tried++; tried > maxStandIns {
+			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
+		}
+		if err := w.decode(it, id, statusReplaced); err == nil || causeOf(err) != ofFile {
+			return err
+		}
+		if err := e.stillWanted(it); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// decode reads a sample and decodes it into a slot. A sample that cannot be read
-// is remembered and reported once; the error then wraps ErrBad.
-func (w *worker) decode(b *batch, slot int, id int64, st status) error {
+// stillWanted is nil while somebody may want the result of an item.
+func (e *Engine) stillWanted(it item) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return ErrClosed
+	case !it.current():
+		return errDropped
+	}
+	return nil
+}
+
+// decode reads a sample and decodes it into a slot. A sample whose file is bad is
+// remembered and reported once; the error then wraps ErrBad.
+func (w *worker) decode(it item, id int64, st status) error {
 	e := w.engine
+	w.beginFetch(id)
 	if err := e.stillBad(id); err != nil {
 		return err
 	}
-	o, err := w.tryDecode(b, slot, id, st == statusReplaced)
+	seen, err := w.tryDecode(it, id, st)
 	switch {
 	case err == nil:
 		e.recovered(id)
-		o.status = st
-		b.outcomes[slot] = o
 		return nil
-	case errors.Is(err, ErrNoMemory), errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped):
-		return err
+	case causeOf(err) == ofFile:
+		return e.reportBad(id, err, seen)
+	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
+		return fmt.Errorf("%s: %w", e.ds.Path(int(id)), dataset.Reason(err))
 	}
-	return e.reportBad(id, err)
+	return err
 }
 
-func (w *worker) tryDecode(b *batch, slot int, id int64, replacement bool) (outcome, error) {
-	data, err := w.load(b, b.slots[slot].Epoch, id, replacement)
+// tryDecode is decode without a memory of bad files. seen is the identity of the file that
+// was read, unknown where none could be opened.
+func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity, err error) {
+	e, b, epoch := w.engine, it.b, it.b.slots[it.slot].Epoch
+	data, seen, err := w.load(it, epoch, id, st == statusReplaced)
+	w.endFetch()
 	if err != nil {
-		return outcome{}, err
+		return seen, err
 	}
 	head, err := decode.ReadHeader(data, true)
 	if err != nil {
-		return outcome{}, err
+		return seen, err
 	}
-	h, width, err := w.engine.fits(b, id, head)
+	h, width, err := e.fits(b.spec, id, head)
 	if err != nil {
-		return outcome{}, err
+		return seen, err
 	}
-	t := w.engine.transform.Choose(b.slots[slot].Epoch, id, h, width)
-	err = w.render(b, slot, data, head, t)
-	if err != nil && w.engine.opts.Resize == resample.RandomResizedCrop {
+	t := e.transform.Choose(epoch, id, h, width)
+	if err := e.beginWriting(it); err != nil {
+		return seen, err
+	}
+	defer e.endWriting(b)
+	if err = w.render(it, data, head, t); err == nil {
+		o := outcomeOf(id, t)
+		o.status = st
+		b.outcomes[it.slot] = o
+	} else if e.opts.Resize == resample.RandomResizedCrop {
 		err = partError{err}
 	}
-	return outcomeOf(id, t), err
+	return seen, err
 }
 
 // outcomeOf is what becomes of a sample that can be read.
@@ -98,8 +144,8 @@ func outcomeOf(id int64, t resample.Transform) outcome {
 	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
 }
 
-// fits checks an image against the index and the batch it shall go into.
-func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err error) {
+// fits checks an image against the index and the batch that it is for.
+func (e *Engine) fits(spec layout.Spec, id int64, head decode.Header) (h, w int, err error) {
 	h, w = head.Size(e.opts.IgnoreOrientation)
 	if pixels := int64(h) * int64(w); pixels > e.opts.MaxPixels {
 		return 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed", decode.ErrTooLarge, pixels, e.opts.MaxPixels)
@@ -108,8 +154,8 @@ func (e *Engine) fits(b *batch, id int64, head decode.Header) (h, w int, err err
 	if known := ih > 0; known && (h != ih || w != iw) {
 		return 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", errUnfit, h, w, ih, iw)
 	}
-	if e.opts.Resize == resample.None && (h > b.spec.H || w > b.spec.W) {
-		return 0, 0, fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, b.spec.H, b.spec.W)
+	if e.opts.Resize == resample.None && (h > spec.H || w > spec.W) {
+		return 0, 0, fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
 	}
 	return h, w, nil
 }

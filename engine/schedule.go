@@ -1,73 +1,123 @@
 package engine
 
-// take waits for a batch that wants a batch worker and makes the caller its owner;
-// nil when the engine closes.
-func (e *Engine) take() *batch {
+// take waits for a batch to lay out or to assemble, and hands it to the caller with the
+// turn it is in; nil when the engine closes.
+func (e *Engine) take() (b *batch, turn int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.idle++
-	defer func() { e.idle-- }()
 	for !e.closed {
-		if b := e.first(e.queue); b != nil && !e.tooEarly(b) {
+		if len(e.completed) > 0 {
+			b := e.completed[0]
+			e.completed = without(e.completed, b)
+			b.writers++
+			return b, b.turn
+		}
+		if b := e.nextBatch(); b != nil {
 			e.queue = without(e.queue, b)
-			b.state, b.aside = owned, false
-			return b
+			b.state = laying
+			b.writers++
+			e.layingOut++
+			return b, b.turn
 		}
 		e.takeWork.Wait()
 	}
-	return nil
+	return nil, 0
 }
 
-// tooEarly keeps memory and processors from a prefetched batch while a batch that
+// nextBatch picks the batch to lay out next; nil when there is none, or when the time or
+// the memory for it has not come. Only the batch that matters most is ever considered: it
+// waits for memory in its turn, and no later one takes that memory meanwhile.
+func (e *Engine) nextBatch() *batch {
+	b := e.mostImportant(e.queue, func(*batch) bool { return true })
+	switch {
+	case b == nil:
+		return nil
+	case b.refused && b.refusedAt == e.ledger.returns():
+		return nil
+	case e.busy(b.waiting > 0) >= e.opts.BatchWorkers:
+		return nil
+	case b.waiting == 0 && e.tooEarly():
+		return nil
+	}
+	return b
+}
+
+// busy counts the batches that keep item workers busy before one that is wanted, or
+// before one that is prefetched. One whose storage does not answer keeps nobody busy.
+func (e *Engine) busy(wanted bool) int {
+	n := e.layingOut
+	for _, m := range e.making {
+		if m.hasSlots() && (m.waiting > 0 || !wanted) {
+			n++
+		}
+	}
+	return n
+}
+
+// tooEarly keeps memory and processors from prefetched batches while a batch that
 // somebody waits for keeps them busy: it has more samples left than there are
 // processors, and those decode, or every item worker has one of them.
-func (e *Engine) tooEarly(b *batch) bool {
-	if b.waiting > 0 {
-		return false
-	}
+func (e *Engine) tooEarly() bool {
 	if e.idleItems > 0 && len(e.processors) < cap(e.processors) {
 		return false
 	}
 	for _, m := range e.making {
-		if m.waiting > 0 && m.items-m.finished > cap(e.processors) {
+		if m.waiting > 0 && m.stalled == 0 && m.items-m.finished > cap(e.processors) {
 			return true
 		}
 	}
 	return false
 }
 
-// claim waits for a slot to decode, in the batch that matters most; nil when the
-// engine closes.
-func (e *Engine) claim() (b *batch, slot int) {
+// claim waits for a slot to decode, in the batch that matters most; false when the
+// engine closes, or when there are more workers than it needs.
+func (e *Engine) claim(w *worker) (item, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !e.closed {
-		if b := e.first(e.making); b != nil {
-			slot := b.next
-			if b.order != nil {
-				slot = int(b.order[slot])
-			}
-			b.next++
+	for !e.closed && !e.surplusWorker() {
+		if b := e.mostImportant(e.making, (*batch).hasSlots); b != nil {
+			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++
-			return b, slot
+			if !b.hasSlots() {
+				e.takeWork.Broadcast() // there is room for the next batch
+			}
+			return w.item, true
 		}
 		e.idleItems++
 		e.takeWork.Broadcast() // it may no longer be too early for the next batch
 		e.itemWork.Wait()
 		e.idleItems--
 	}
-	return nil, 0
+	return item{}, false
 }
 
-// first picks the batch that matters most among those that have slots to hand out
-// or were not laid out yet.
-func (e *Engine) first(list []*batch) *batch {
+// hasSlots tells whether the batch has slots to hand out. It hands out none while it
+// waits for memory, nor while a read for it hangs: it could not be completed anyway, and
+// the worker that took one might hang as well.
+func (b *batch) hasSlots() bool {
+	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0)
+}
+
+// nextSlot hands out a slot of a batch that has some.
+func (b *batch) nextSlot() (slot int) {
+	if last := len(b.again) - 1; last >= 0 {
+		slot = int(b.again[last])
+		b.again = b.again[:last]
+		return slot
+	}
+	slot = b.next
+	if b.order != nil {
+		slot = int(b.order[slot])
+	}
+	b.next++
+	return slot
+}
+
+// mostImportant picks the batch that goes before all others that serve.
+func (e *Engine) mostImportant(list []*batch, serves func(*batch) bool) *batch {
 	var best *batch
 	for _, b := range list {
-		if b.state == owned && (b.aside || b.err != nil || b.next == b.items) {
-			continue
-		}
-		if best == nil || e.before(b, best) {
+		if serves(b) && (best == nil || e.before(b, best)) {
 			best = b
 		}
 	}
@@ -84,44 +134,4 @@ func (e *Engine) before(a, b *batch) bool {
 		return a.asked < b.asked
 	}
 	return e.ahead(a) < e.ahead(b)
-}
-
-// urge makes way for a batch that somebody has begun to wait for.
-func (e *Engine) urge(b *batch) {
-	if b.aside {
-		b.aside = false
-		e.itemWork.Broadcast() // its slots are to be had again
-	}
-	if b.state != queued {
-		return
-	}
-	if e.wantedInQueue() > e.idle {
-		if victim := e.last(); victim != nil {
-			victim.aside = true
-			victim.progress.Signal()
-		}
-	}
-	e.takeWork.Broadcast()
-}
-
-// wantedInQueue counts the batches that somebody waits for and nobody owns.
-func (e *Engine) wantedInQueue() int {
-	n := 0
-	for _, b := range e.queue {
-		if b.waiting > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// last is the batch in the making that matters least and that nobody waits for.
-func (e *Engine) last() *batch {
-	var worst *batch
-	for _, b := range e.making {
-		if b.waiting == 0 && !b.aside && (worst == nil || e.before(worst, b)) {
-			worst = b
-		}
-	}
-	return worst
 }

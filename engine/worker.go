@@ -1,10 +1,15 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
 
 	"github.com/batchfs/batchfs/affinity"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -17,47 +22,92 @@ type worker struct {
 	engine  *Engine
 	options decode.Options
 	decoder *decode.Decoder
-	loader  *Loader
+	loader  loader
 	writer  *layout.Writer
 	input   pinned.Host // the encoded sample
 	pixels  pinned.Host // what was decoded of it, where that is not what the slot holds
 	resize  pinned.Host // coefficients and rows of the resizer
 	codecs  pinned.Use  // what the decoder holds, as the account knows it
 	charged int64       // of all these, what the ledger knows of
+	cpus    affinity.Set
+
+	// What it asks storage for, and since when, in the meter's time; 0: nothing.
+	fetching      atomic.Int64
+	fetchingSince atomic.Int64
+
+	// Guarded by Engine.mu.
+	item    item // what it works on
+	stalled bool // its read hangs, and another worker stands in for it
 }
 
-func newWorker(e *Engine) *worker {
+// A loader reads samples from storage. *Loader is one.
+type loader interface {
+	Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error)
+}
+
+func newWorker(e *Engine, cpus affinity.Set) *worker {
 	o := e.opts.decoding()
 	return &worker{
-		engine: e, options: o, decoder: decode.NewDecoder(o), loader: NewLoader(e.ds, &e.opts), writer: layout.NewWriter(e.converter),
+		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
-		resize: pinned.NewHost(e.opts.Memory, e.rest),
+		resize: pinned.NewHost(e.opts.Memory, e.rest), cpus: cpus,
 	}
 }
 
-// run decodes slots until the engine closes. It keeps its thread: decoders run on
-// it most of the time, and a thread is what a processor can be chosen for. The
-// thread ends with it, so that no other goroutine inherits the choice.
-func (w *worker) run(cpus affinity.Set) {
+// startWorker adds an item worker; Engine.mu is held, or nothing runs yet.
+func (e *Engine) startWorker(cpus affinity.Set) {
+	w := newWorker(e, cpus)
+	e.workers = append(e.workers, w)
+	e.wait.Go(w.run)
+}
+
+// run decodes slots until the engine closes or has a worker too many. It keeps its
+// thread: decoders run on it most of the time, and a thread is what a processor can be
+// chosen for. The thread ends with it, so that no other goroutine inherits the choice.
+func (w *worker) run() {
+	e := w.engine
 	runtime.LockOSThread()
 	defer w.free()
-	if err := affinity.Pin(cpus); err != nil {
-		w.engine.log.Warn("a worker stays where it is", "reason", err)
+	if err := affinity.Pin(w.cpus); err != nil {
+		e.log.Warn("a worker stays where it is", "reason", err)
 	}
 	if err := w.presize(); err != nil {
-		w.engine.log.Warn("a worker could not have its buffers beforehand", "reason", err)
+		e.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
 	}
 	w.settle()
-	for {
-		b, slot := w.engine.claim()
-		if b == nil {
-			return
-		}
-		w.engine.itemDone(b, w.fill(b, slot))
+	for it, ok := e.claim(w); ok; it, ok = e.claim(w) {
+		e.itemDone(it, w.make(it))
+		w.settle()
 	}
+}
+
+// make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
+// state is unknown then.
+func (w *worker) make(it item) error {
+	err := w.fillGuarded(it)
+	w.endFetch()
+	if errors.As(err, new(*panicError)) {
+		w.decoder = decode.NewDecoder(w.options)
+	}
+	return err
+}
+
+// fillGuarded is fill with a panic returned as an error. It is no closure: nothing is
+// allocated for a sample.
+func (w *worker) fillGuarded(it item) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	return w.fill(it)
 }
 
 func (w *worker) free() {
+	e := w.engine
+	e.mu.Lock()
+	e.workers = slices.DeleteFunc(e.workers, func(other *worker) bool { return other == w })
+	e.mu.Unlock()
 	w.decoder.Close()
 	w.input.Free()
 	w.pixels.Free()
@@ -66,19 +116,29 @@ func (w *worker) free() {
 	w.settle()
 }
 
-// grow makes one of the worker's buffers n bytes long, charged before it is there.
-func (w *worker) grow(b *batch, buf *pinned.Host, n int) ([]byte, error) {
-	if more := buf.Plan(n) - buf.Bytes(); more > 0 {
-		if err := w.engine.reserveScratch(b, more); err != nil {
+// grow makes one of the worker's buffers n bytes long, charged before it is there. What
+// the kernel refuses is asked for once more, when everything idle was given back.
+func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
+	e := w.engine
+	more := buf.Plan(n) - buf.Bytes()
+	if more > 0 {
+		if err := e.reserveScratch(it, more); err != nil {
 			return nil, err
 		}
 		w.charged += more
 	}
 	p, err := buf.Grow(n)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+	if err != nil && e.giveBackIdle() {
+		p, err = buf.Grow(n)
 	}
-	return p, nil
+	if err == nil {
+		return p, nil
+	}
+	if more > 0 {
+		e.ledger.cancel(useScratch, more)
+		w.charged -= more
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 }
 
 // settle makes the accounts agree with what the worker holds between samples: a

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// A cause is what an error is about, and so what may follow from it. Every error of
+// storage, of a codec or of an allocation gets one, in one place. Only ofFile may reach
+// OnError, be remembered, or change a pixel: whatever is not known to be the file's fault
+// is the machine's.
+type cause uint8
+
+const (
+	ofMachine   cause = iota // storage, descriptors, a bug: the batch fails now and is tried again at the next open
+	ofFile                   // the file is missing, changed, or no image that can be decoded
+	ofMemory                 // the kernel or a codec has no memory: like ofMachine, in other words
+	ofTurn                   // the memory limit leaves no room yet: the batch waits for its turn
+	ofCancelled              // nobody wants the result any more
+)
+
+// causeOf classifies an error that ended the making of a sample or a batch.
+func causeOf(err error) cause {
+	switch {
+	case errors.Is(err, errNoRoom):
+		return ofTurn
+	case errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return ofCancelled
+	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
+		return ofMemory
+	case errors.Is(err, errUnfit), decode.OfImage(err), dataset.OfFile(err):
+		return ofFile
+	}
+	return ofMachine
+}
+
+// machineError makes the error of a batch that the machine could not make: ErrNoMemory
+// where memory ran out, else ErrMachine.
+func machineError(err error) error {
+	switch {
+	case errors.Is(err, ErrNoMemory), errors.Is(err, ErrMachine):
+		return err
+	case causeOf(err) == ofMemory:
+		return fmt.Errorf("%w: %w", ErrNoMemory, err)
+	}
+	return fmt.Errorf("%w: %w", ErrMachine, err)
+}
+
+// outOfDescriptors tells whether an open file table is full, which giving back what is
+// idle helps against.
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+// remedy says what to do about an error of the machine.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"
+	case errors.Is(err, unix.ENFILE):
+		return "raise the system's limit on open files (sysctl fs.file-max)"
+	case errors.Is(err, pinned.ErrKernel), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
+		return "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
+	case errors.Is(err, ErrNoMemory):
+		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
+	case errors.As(err, new(*panicError)):
+		return "this is a bug in batchfs; please report it with the stack"
+	}
+	return "check the dataset's storage; the batch is tried again at its next open"
+}
+
+// A panicError is a panic in the making of a batch, which costs that batch its opens
+// and nothing else.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// guarded calls f and returns a panic in it as an error. Deferred calls of f have run by
+// then.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// warnMachine logs why a batch fails for a reason that is no file's fault.
+func (e *Engine) warnMachine(k Key, err error) {
+	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", remedy(err)}
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		attrs = append(attrs, "stack", string(p.stack))
+	}
+	e.log.Error("a batch could not be made; it is tried again at its next open", attrs...)
+}

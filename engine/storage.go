@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// stallAfter is how long a read may take before its storage counts as hanging: far
+	// longer than any that works, local or remote.
+	stallAfter = time.Second
+	// watchEvery is how often reads are looked at.
+	watchEvery = stallAfter / 4
+	// closeWait is how long Close waits for reads that cannot be called off.
+	closeWait = 1500 * time.Millisecond
+)
+
+// mostWorkers bounds the item workers there may be while reads hang. Nothing can call a
+// read off that hangs in the kernel (a dead NFS server, a disk that does not answer), so
+// the worker that waits for it is replaced, and batches on other storage go on.
+func (e *Engine) mostWorkers() int { return 2*e.opts.Workers + 6 }
+
+// watchStorage replaces item workers whose reads hang.
+func (e *Engine) watchStorage() {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.closing:
+			return
+		case <-ticker.C:
+			e.replaceStalled(time.Now())
+		}
+	}
+}
+
+// replaceStalled starts a worker for each whose read has begun to hang.
+func (e *Engine) replaceStalled(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return
+	}
+	for _, w := range append([]*worker(nil), e.workers...) {
+		since := w.fetchingSince.Load()
+		if since == 0 || w.stalled || now.Sub(e.meter.start)-time.Duration(since) < stallAfter {
+			continue
+		}
+		w.stalled = true
+		e.stalled.Add(1)
+		if w.item.current() {
+			w.item.b.stalled++
+		}
+		e.log.Warn("storage does not answer: a read hangs, other batches go on without it",
+			"path", e.ds.Path(int(w.fetching.Load())), "seconds", stallAfter.Seconds())
+		if len(e.workers) < e.mostWorkers() {
+			e.startWorker(w.cpus)
+		}
+	}
+	e.takeWork.Broadcast()
+}
+
+// beginFetch notes that the worker asks storage for a sample.
+func (w *worker) beginFetch(id int64) {
+	w.fetching.Store(id)
+	w.fetchingSince.Store(int64(time.Since(w.engine.meter.start)))
+}
+
+// endFetch notes that storage has answered.
+func (w *worker) endFetch() {
+	w.fetchingSince.Store(0)
+	e := w.engine
+	if e.stalled.Load() == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !w.stalled {
+		return
+	}
+	w.stalled = false
+	e.stalled.Add(-1)
+	if w.item.current() {
+		w.item.b.stalled--
+	}
+	e.itemWork.Broadcast() // its batch hands out slots again
+	e.takeWork.Broadcast()
+}
+
+// surplusWorker tells whether the caller may end, as a worker that it stood in for is
+// back.
+func (e *Engine) surplusWorker() bool { return len(e.workers)-int(e.stalled.Load()) > e.opts.Workers }
+
+// awaitWorkers waits until everything the engine runs has ended, but not for reads that
+// hang; the error says which those are.
+func (e *Engine) awaitWorkers() error {
+	ended := make(chan struct{})
+	go func() {
+		e.wait.Wait()
+		close(ended)
+	}()
+	for {
+		select {
+		case <-ended:
+			e.free()
+			return nil
+		case <-time.After(closeWait):
+		}
+		paths := e.beingFetched()
+		if len(paths) == 0 {
+			continue // an image that takes long to decode
+		}
+		go func() {
+			<-ended // when the storage answers after all
+			e.free()
+		}()
+		return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(paths, ", "))
+	}
+}
+
+// beingFetched are the paths of the samples that workers wait for.
+func (e *Engine) beingFetched() (paths []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.workers {
+		if w.fetchingSince.Load() != 0 {
+			paths = append(paths, e.ds.Path(int(w.fetching.Load())))
+		}
+	}
+	return paths
+}
