@@ -304,6 +304,9 @@ func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 			e.sayIfUnlocked()
 			return buf, nil
 		}
+		if errors.Is(err, pinned.ErrKernel) {
+			return nil, fmt.Errorf("%s: %w", b.key, e.refusedByKernel(b, err))
+		}
 		if !errors.Is(err, pinned.ErrNoMemory) {
 			return nil, err
 		}

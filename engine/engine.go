@@ -127,7 +127,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if e.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
-	e.pool = pinned.NewPoolWith(e.store, batchBudget{e.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	e.pool = pinned.NewPool(e.store, batchBudget{e.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
 	e.inputs, e.rest = pinned.NewAccount("input"), pinned.NewAccount("scratch")
 	e.openCache()
 	e.checkLimit()

@@ -59,6 +59,13 @@ func (l *Ledger) release(u use, n int64) {
 	}
 }
 
+// cancel undoes a reservation that was never used: nothing came back.
+func (l *Ledger) cancel(u use, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(u, -n)
+}
+
 func (l *Ledger) add(u use, n int64) {
 	l.used[u] += n
 	l.sum += n
@@ -85,3 +92,4 @@ type batchBudget struct{ *Ledger }
 
 func (b batchBudget) Reserve(n int64) bool { return b.reserve(useBatches, n) }
 func (b batchBudget) Release(n int64)      { b.release(useBatches, n) }
+func (b batchBudget) Cancel(n int64)       { b.cancel(useBatches, n) }

@@ -1,6 +1,9 @@
 package engine
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // makeRoom frees some memory for the sake of a batch that was refused n bytes, or
 // waits until some that is about to be freed has come back. It reports false when
@@ -33,6 +36,15 @@ func (e *Engine) makeRoom(b *batch, n int64, before uint64) bool {
 	}
 	b.denied = true
 	return false
+}
+
+// refusedByKernel is ErrNoMemory for a batch that the kernel has no memory for: no
+// other batch can give way to it.
+func (e *Engine) refusedByKernel(b *batch, err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b.denied = b.refs > 0
+	return fmt.Errorf("%w: %w", ErrNoMemory, err)
 }
 
 // victim picks the batch that is missed least: one that was already read, the

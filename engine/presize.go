@@ -35,7 +35,7 @@ func (e *Engine) sayIfUnlocked() {
 	if !e.opts.Lock || e.unlocked.Load() {
 		return
 	}
-	err := e.pool.Stats().LockError
+	err := e.pool.LockError()
 	if err == nil || e.unlocked.Swap(true) {
 		return
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/batchfs/batchfs/affinity"
@@ -68,7 +67,8 @@ func (w *worker) free() {
 
 // grow makes one of the worker's buffers n bytes long, charged before it is there.
 func (w *worker) grow(b *batch, buf *pinned.Host, n int) ([]byte, error) {
-	if more := buf.Plan(n) - buf.Bytes(); more > 0 {
+	more := max(0, buf.Plan(n)-buf.Bytes())
+	if more > 0 {
 		if err := w.engine.reserveScratch(b, more); err != nil {
 			return nil, err
 		}
@@ -76,7 +76,9 @@ func (w *worker) grow(b *batch, buf *pinned.Host, n int) ([]byte, error) {
 	}
 	p, err := buf.Grow(n)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+		w.charged -= more
+		w.engine.ledger.cancel(useScratch, more)
+		return nil, w.engine.refusedByKernel(b, err)
 	}
 	return p, nil
 }
