@@ -15,12 +15,12 @@ import (
 type state uint8
 
 const (
-	queued    state = iota // wants a batch worker, or memory; its slots may have been laid out before
-	laying                 // a batch worker lays it out
-	making                 // its slots are handed out to item workers
-	complete               // every slot was tried; a batch worker assembles it
-	ready                  // its bytes never change again
-	failed                 // ended with an error
+	queued   state = iota // wants a batch worker, or memory; its slots may have been laid out before
+	laying                // a batch worker lays it out
+	making                // its slots are handed out to item workers
+	complete              // every slot was tried; a batch worker assembles it
+	ready                 // its bytes never change again
+	failed                // ended with an error
 )
 
 // A batch is one batch that exists: wanted, prefetched, open or kept. Fields are

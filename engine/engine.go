@@ -55,21 +55,24 @@ type Engine struct {
 	processors  chan struct{} // one token a sample that is being decoded
 	unlocked    atomic.Bool   // it was said that batch memory is not page-locked
 
+	newLoader func() loader
+	fixed     int64        // bytes that never give way: the process, the index
+	stalled   atomic.Int32 // item workers whose reads hang
+
 	mu        sync.Mutex
 	table     map[Key]*batch    // every batch that exists
 	tried     map[Key]bool      // batches that failed when each of their samples had been tried
-	streams   map[int][]*stream // by shard, the most recently read first
-	queue     []*batch          // wants a batch worker
-	making    []*batch          // has one
+	streams   map[int][]*stream // by shard, the one begun last at the end
+	queue     []*batch          // to be laid out, or waiting for memory
+	layingOut int               // batches that are being laid out
+	making    []*batch          // their slots are handed out
+	completed []*batch          // to be assembled
+	workers   []*worker         // item workers
 	asked     uint64            // counts batches that somebody began to wait for
-	idle      int               // batch workers without a batch
 	idleItems int               // item workers without a sample
-	giving    int               // batches that were told to give way and still hold memory
-	decoding  int               // samples being decoded, with scratch memory of their own
 	closed    bool
 	itemWork  sync.Cond // a slot may be waiting to be decoded
 	takeWork  sync.Cond // a batch may be waiting for a batch worker
-	memory    sync.Cond // memory was given back
 	closing   chan struct{}
 	wait      sync.WaitGroup
 }
@@ -105,16 +108,17 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e := &Engine{
 		ds: ds, opts: o, plan: plan, log: o.Logger,
 		transform: o.transform(), converter: converter,
-		ledger:     &Ledger{limit: o.MemoryLimit},
+		ledger:     newLedger(o.MemoryLimit),
 		table:      map[Key]*batch{},
 		tried:      map[Key]bool{},
 		streams:    map[int][]*stream{},
 		closing:    make(chan struct{}),
 		processors: make(chan struct{}, runtime.NumCPU()),
 	}
-	e.itemWork.L, e.takeWork.L, e.memory.L = &e.mu, &e.mu, &e.mu
+	e.itemWork.L, e.takeWork.L = &e.mu, &e.mu
+	e.newLoader = func() loader { return NewLoader(ds, &e.opts) }
 	e.meter.start = time.Now()
-	e.bad.files, e.bad.mended = map[int64]badFile{}, map[int64]bool{}
+	e.bad.files, e.bad.repaired = map[int64]badFile{}, map[int64]bool{}
 	if err := e.checkSizes(); err != nil {
 		return nil, err
 	}
@@ -122,12 +126,13 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if e.documents, err = newDocumentCache(); err != nil {
 		return nil, err
 	}
+	e.fixed = runtimeBytes + ds.MemoryBytes() + documentCacheBytes
 	e.ledger.force(useRuntime, runtimeBytes)
-	e.ledger.force(useIndex, ds.MemoryBytes()+documentCacheBytes)
+	e.ledger.force(useIndex, e.fixed-runtimeBytes)
 	if e.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
-	e.pool = pinned.NewPoolWith(e.store, batchBudget{e.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	e.pool = pinned.NewPool(e.store, batchBudget{e.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
 	e.inputs, e.rest = pinned.NewAccount("input"), pinned.NewAccount("scratch")
 	e.openCache()
 	e.checkLimit()
@@ -171,22 +176,27 @@ func (e *Engine) measure() {
 }
 
 func (e *Engine) start() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for i := range e.opts.Workers {
-		w := newWorker(e)
 		var cpus affinity.Set
 		if e.opts.Affinity != nil {
 			cpus = e.opts.Affinity[i]
 		}
-		e.wait.Go(func() { w.run(cpus) })
+		e.startWorker(cpus)
 	}
 	for range e.opts.BatchWorkers {
 		e.wait.Go(e.batchWorker)
 	}
 	e.wait.Go(e.watchIdle)
+	e.wait.Go(e.watchMemory)
+	e.wait.Go(e.watchStorage)
 }
 
-// Close ends all workers, waits for them, and frees all memory but that of open
-// files, which their own Close frees. Opens that still wait get ErrClosed.
+// Close ends all workers and frees all memory but that of open files, which their own
+// Close frees. Opens that still wait get ErrClosed. It waits for images that are being
+// decoded, but not for reads that hang in the kernel: then it returns an ErrLeftBehind
+// that names them, within two seconds, and the dataset has to stay open for them.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed {
@@ -197,17 +207,17 @@ func (e *Engine) Close() error {
 	close(e.closing)
 	e.itemWork.Broadcast()
 	e.takeWork.Broadcast()
-	e.memory.Broadcast()
-	for _, b := range e.making {
-		b.progress.Signal()
-	}
 	e.mu.Unlock()
-	e.wait.Wait()
+	return e.awaitWorkers()
+}
 
+// free frees everything when all workers have ended.
+func (e *Engine) free() {
 	e.mu.Lock()
 	for _, b := range e.table {
-		b.stream = nil
+		b.leaveStream()
 		if b.refs == 0 {
+			b.state = failed
 			e.forget(b)
 		}
 	}
@@ -218,7 +228,7 @@ func (e *Engine) Close() error {
 	}
 	e.cache.Close()
 	e.pool.Close()
-	return e.store.Close()
+	_ = e.store.Close() // a descriptor of our own: nothing is lost
 }
 
 // ModTime is the newest time of the dataset: stable for as long as it is unchanged.

@@ -37,7 +37,7 @@ func causeOf(err error) cause {
 		return ofCancelled
 	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
 		return ofMemory
-	case errors.Is(err, errUnfit), decode.OfImage(err), dataset.OfFile(err):
+	case errors.Is(err, ErrBad), errors.Is(err, errUnfit), decode.OfImage(err), dataset.OfFile(err):
 		return ofFile
 	}
 	return ofMachine

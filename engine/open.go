@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,10 +42,12 @@ func (f *File) Close() {
 	f.engine.unref(f.batch, f.copy)
 }
 
-// Open returns a batch in one of its large forms, made by whoever asked first. It
-// waits until the batch is complete; ctx ends only the waiting, not the making.
+// Open returns a batch in one of its large forms, made for whoever asked first. It
+// waits until the batch is complete, and under a memory limit that is used up for its
+// turn, at most Options.MemoryWait. When ctx ends the wait, the batch is still made for
+// others who wait for it; if there are none, it is given up.
 //
-// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrClosed, and ctx's own.
+// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
 	if !e.Exists(k) || !form.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
@@ -63,7 +63,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if b.form == form {
 		return &File{engine: e, batch: b}, nil
 	}
-	c, err := e.derive(b, form)
+	c, err := e.derive(ctx, b, form)
 	if err != nil {
 		e.unref(b, nil)
 		return nil, err
@@ -83,7 +83,7 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 	if b == nil {
 		b = e.newBatch(k, form)
 		e.enqueue(b)
-	} else if b.state == queued && !b.laidOut {
+	} else if b.state == queued && b.slots == nil {
 		b.form = form
 	}
 	b.refs++
@@ -97,7 +97,7 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		e.asked++
 		b.asked = e.asked
 	}
-	e.urge(b)
+	e.takeWork.Broadcast() // it goes before what is only prefetched
 	e.mu.Unlock()
 	return b, e.await(ctx, b)
 }
@@ -106,15 +106,7 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 func (e *Engine) await(ctx context.Context, b *batch) error {
 	began := time.Now()
 	e.meter.waiting(1)
-	var err error
-	select {
-	case <-b.done:
-		err = b.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-e.closing:
-		err = ErrClosed
-	}
+	err := e.awaitTurn(ctx, b, began)
 	e.meter.waiting(-1)
 	e.meter.opened(time.Since(began), err == nil)
 	e.mu.Lock()
@@ -123,24 +115,45 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 	if err != nil {
 		e.unref(b, nil)
 	}
-	if errors.Is(err, ErrNoMemory) {
-		e.log.Warn("an open failed for want of memory", "batch", b.key.String(), "reason", err)
-	}
 	return err
 }
 
-// newBatch enters a batch into the table.
-func (e *Engine) newBatch(k Key, form layout.Form) *batch {
-	b := &batch{key: k, form: form, done: make(chan struct{})}
-	b.progress.L = &e.mu
-	e.table[k] = b
-	return b
+// awaitTurn returns when the batch has ended, or when nobody should wait for it longer.
+func (e *Engine) awaitTurn(ctx context.Context, b *batch, began time.Time) error {
+	timer := time.NewTimer(e.opts.MemoryWait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.done:
+			return b.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.closing:
+			return ErrClosed
+		case <-timer.C:
+		}
+		left := e.memoryWaitLeft(b, began)
+		if left <= 0 {
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, b.key, e.opts.MemoryWait)
+			e.warnMachine(b.key, err)
+			return err
+		}
+		timer.Reset(left)
+	}
 }
 
-// enqueue lets batch workers see a batch.
-func (e *Engine) enqueue(b *batch) {
-	e.queue = append(e.queue, b)
-	e.takeWork.Broadcast()
+// memoryWaitLeft is how much longer an open that began then may wait for memory.
+func (e *Engine) memoryWaitLeft(b *batch, began time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	since := e.waitsForMemory(b)
+	if since.IsZero() {
+		return e.opts.MemoryWait
+	}
+	if since.Before(began) {
+		since = began
+	}
+	return e.opts.MemoryWait - time.Since(since)
 }
 
 // unref lets go of a batch, and of its copy in another form where there is one.
@@ -148,11 +161,7 @@ func (e *Engine) unref(b *batch, c *derived) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c != nil {
-		if c.refs--; c.refs == 0 {
-			delete(b.copies, c.form)
-			c.buf.Release()
-			e.memory.Broadcast()
-		}
+		e.unrefCopy(b, c)
 	}
 	if b.refs--; b.refs > 0 {
 		return
@@ -160,48 +169,141 @@ func (e *Engine) unref(b *batch, c *derived) {
 	if s := b.stream; s != nil {
 		s.used = time.Now()
 	}
-	e.settle(b)
+	if b.state < ready {
+		e.abandon(b)
+	} else {
+		e.settle(b)
+	}
+}
+
+// abandonedFor is how long a batch that its readers gave up is still made for them, if
+// there is nothing better to do: a process that was interrupted often asks again at once.
+const abandonedFor = time.Second
+
+// abandon gives a batch up that nobody waits for any more, unless its reader may be back
+// soon: that of a stream that is being read, and of it one batch.
+func (e *Engine) abandon(b *batch) {
+	s := b.stream
+	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && !e.isLatest(s) {
+		e.drop(b)
+		return
+	}
+	asked := b.asked
+	time.AfterFunc(abandonedFor, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if b.refs == 0 && b.state < ready && b.asked == asked {
+			e.drop(b)
+		}
+	})
 }
 
 // A derived is a batch copied into another form, for as long as somebody has it
 // open.
 type derived struct {
 	form layout.Form
-	refs int // guarded by Engine.mu
-	once sync.Once
+	refs int           // guarded by Engine.mu
+	done chan struct{} // closed when buf or err is set
 	buf  *pinned.Buffer
 	err  error
 }
 
-// derive returns b, which the caller holds, in another form. Whoever asks first
-// makes it; the others wait for that.
-func (e *Engine) derive(b *batch, form layout.Form) (*derived, error) {
+// derive returns b, which the caller holds, in another form. It is made once for all who
+// ask, by nobody who could be interrupted.
+func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*derived, error) {
 	e.mu.Lock()
 	c := b.copies[form]
 	if c == nil {
-		c = &derived{form: form}
+		c = &derived{form: form, done: make(chan struct{})}
 		if b.copies == nil {
 			b.copies = map[layout.Form]*derived{}
 		}
 		b.copies[form] = c
+		b.refs++ // its maker's
+		c.refs++
+		e.wait.Go(func() { e.makeCopy(b, c) })
 	}
 	c.refs++
 	e.mu.Unlock()
 
-	c.once.Do(func() { c.buf, c.err = e.copyAs(b, form) })
-	if c.err == nil {
-		return c, nil
+	var err error
+	select {
+	case <-c.done:
+		if err = c.err; err == nil {
+			return c, nil
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-e.closing:
+		err = ErrClosed
 	}
 	e.mu.Lock()
-	if c.refs--; b.copies[form] == c {
-		delete(b.copies, form)
+	defer e.mu.Unlock()
+	e.unrefCopy(b, c)
+	return nil, err
+}
+
+// makeCopy makes a copy and lets go of it, and of the batch.
+func (e *Engine) makeCopy(b *batch, c *derived) {
+	buf, err := e.copyInTurn(b, c)
+	if err != nil && causeOf(err) != ofCancelled {
+		err = machineError(err)
+		e.warnMachine(b.key, err)
+	}
+	e.mu.Lock()
+	if c.buf, c.err = buf, err; err != nil {
+		delete(b.copies, c.form) // the next who asks tries again
 	}
 	e.mu.Unlock()
-	return nil, c.err
+	close(c.done)
+	e.unref(b, c)
+}
+
+// unrefCopy lets go of a copy.
+func (e *Engine) unrefCopy(b *batch, c *derived) {
+	if c.refs--; c.refs > 0 {
+		return
+	}
+	if b.copies[c.form] == c {
+		delete(b.copies, c.form)
+	}
+	if c.buf != nil {
+		c.buf.Release()
+		e.ledger.cameBack()
+	}
+}
+
+// copyInTurn makes a copy, and waits for memory while anybody but its maker waits for it.
+func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error) {
+	const soonest, latest = 2 * time.Millisecond, 50 * time.Millisecond
+	began := time.Now()
+	for pause := soonest; ; pause = min(2*pause, latest) {
+		err = guarded(func() (err error) {
+			buf, err = e.copyAs(b, c.form)
+			return err
+		})
+		if causeOf(err) != ofTurn {
+			return buf, err
+		}
+		if time.Since(began) > e.opts.MemoryWait {
+			return nil, fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
+		}
+		select {
+		case <-time.After(pause):
+		case <-e.closing:
+			return nil, ErrClosed
+		}
+		e.mu.Lock()
+		alone := c.refs == 1
+		e.mu.Unlock()
+		if alone {
+			return nil, errDropped
+		}
+	}
 }
 
 // copyAs writes a complete batch in another form into memory of its own.
-func (e *Engine) copyAs(b *batch, form layout.Form) (*pinned.Buffer, error) {
+func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err error) {
 	spec := b.spec
 	if form != layout.PNG {
 		spec.Order = form.OrderOf(e.opts.Layout)
@@ -210,6 +312,11 @@ func (e *Engine) copyAs(b *batch, form layout.Form) (*pinned.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if copied == nil { // a panic
+			buf.Release()
+		}
+	}()
 	if form == layout.PNG {
 		e.converter.PutSheet(buf.Bytes(), spec, b.pixels, b.valid)
 		return buf, nil

@@ -79,11 +79,12 @@ type Options struct {
 	OnError           OnError
 
 	// How batches are made. None of these changes a byte of them.
-	Workers       int   // item workers
-	BatchWorkers  int   // batches in the making at once
-	PrefetchDepth int   // batches made ahead, per stream
-	MemoryLimit   int64 // bytes
-	CacheSize     int64 // bytes for encoded samples between epochs; AutoCache, or 0 for none
+	Workers       int           // item workers
+	BatchWorkers  int           // batches in the making at once
+	PrefetchDepth int           // batches made ahead, per stream
+	MemoryLimit   int64         // bytes
+	MemoryWait    time.Duration // how long an Open waits for its turn when the limit is used up; 0: 10 s
+	CacheSize     int64         // bytes for encoded samples between epochs; AutoCache, or 0 for none
 	CachePolicy   cache.Policy
 	LocalFrom     int // the shards that are read here, LocalTo not included; both 0: all
 	LocalTo       int
@@ -151,6 +152,9 @@ func (o *Options) validate() error {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MemoryWait <= 0 {
+		o.MemoryWait = defaultMemoryWait
 	}
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = defaultIdle

@@ -26,16 +26,16 @@ func (e *Engine) presize() {
 	}
 	// What is not to be had now is asked for again with the batch that needs it.
 	_ = e.pool.Presize(size, n)
-	e.sayIfUnlocked()
+	e.warnUnlocked()
 }
 
-// sayIfUnlocked says once that the kernel refused to lock batch memory, which may be
+// warnUnlocked says once that the kernel refused to lock batch memory, which may be
 // only when a larger batch comes.
-func (e *Engine) sayIfUnlocked() {
+func (e *Engine) warnUnlocked() {
 	if !e.opts.Lock || e.unlocked.Load() {
 		return
 	}
-	err := e.pool.Stats().LockError
+	err := e.pool.LockError()
 	if err == nil || e.unlocked.Swap(true) {
 		return
 	}

@@ -19,7 +19,8 @@ type stream struct {
 	form    layout.Form // what was last opened: prefetched batches are made in it
 	inOrder bool        // whether it has shown an order worth reading ahead for
 	ahead   []*batch    // prefetched, not opened
-	last    *batch      // opened last: kept for a second form or a late rank
+	recent  []*batch    // opened, the last one last: kept for a second form or a late rank
+	lag     int         // how many batches behind its head it was read, at most
 	used    time.Time
 	ended   bool
 }
@@ -36,6 +37,8 @@ func (e *Engine) follow(b *batch, form layout.Form) {
 	}
 	if steps := e.steps(s.head, b.key, e.window()); steps > 0 {
 		s.head, s.inOrder = b.key, true
+	} else {
+		s.lag = max(s.lag, e.steps(b.key, s.head, e.window()))
 	}
 	s.form, s.used = form, time.Now()
 	b.leaveStream()
@@ -95,13 +98,24 @@ func (e *Engine) beginStream(k Key) *stream {
 	return s
 }
 
-// keep makes b the one that s keeps, and lets go of the one before.
+// keep makes b the newest of the batches that s keeps: as many as its slowest reader has
+// been behind, one for the reader that may come a little later, and the newest. They give
+// way to whatever else wants memory.
 func (e *Engine) keep(s *stream, b *batch) {
-	before := s.last
-	s.last = b
-	if before != nil && before != b {
-		e.settle(before)
+	s.recent = append(without(s.recent, b), b)
+	for len(s.recent) > s.lag+2 {
+		oldest := s.recent[0]
+		s.recent = without(s.recent, oldest)
+		e.settle(oldest)
 	}
+}
+
+// newest is the batch that was opened last, if it is still kept.
+func (s *stream) newest() *batch {
+	if len(s.recent) == 0 {
+		return nil
+	}
+	return s.recent[len(s.recent)-1]
 }
 
 // settle frees a complete batch that nobody holds, no stream keeps, and nobody is
@@ -110,7 +124,8 @@ func (e *Engine) settle(b *batch) {
 	if b.state != ready || b.refs > 0 {
 		return
 	}
-	if s := b.stream; s == nil || s.ended || b.opened && s.last != b {
+	if s := b.stream; s == nil || s.ended || b.opened && !slices.Contains(s.recent, b) {
+		b.state = failed
 		e.forget(b)
 	}
 }
@@ -122,10 +137,21 @@ func (e *Engine) release(s *stream) {
 			e.drop(b)
 		}
 	}
-	if b := s.last; b != nil {
-		s.last = nil
-		e.settle(b)
+	recent := s.recent
+	s.recent = nil
+	for _, b := range recent {
+		if b.refs == 0 && b.state < ready {
+			e.drop(b)
+		} else {
+			e.settle(b)
+		}
 	}
+}
+
+// isLatest tells whether a stream is the one that was begun last in its shard.
+func (e *Engine) isLatest(s *stream) bool {
+	list := e.streams[s.shard]
+	return len(list) > 0 && list[len(list)-1] == s
 }
 
 // endStream forgets a stream that nobody reads any more.
@@ -152,7 +178,11 @@ func (e *Engine) absorb(s *stream) {
 			b.stream = s
 			s.ahead = append(s.ahead, b)
 		}
-		t.ahead, s.inOrder = nil, s.inOrder || t.inOrder
+		for _, b := range t.recent {
+			b.stream = s
+		}
+		s.recent = append(t.recent, s.recent...)
+		t.ahead, t.recent, s.inOrder, s.lag = nil, nil, s.inOrder || t.inOrder, max(s.lag, t.lag)
 		e.endStream(t)
 	}
 }
@@ -194,10 +224,7 @@ func (b *batch) leaveStream() {
 	if s == nil {
 		return
 	}
-	s.ahead = without(s.ahead, b)
-	if s.last == b {
-		s.last = nil
-	}
+	s.ahead, s.recent = without(s.ahead, b), without(s.recent, b)
 	b.stream = nil
 }
 
@@ -274,7 +301,7 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 		for _, s := range slices.Clone(list) {
 			rest := e.opts.IdleAfter - now.Sub(s.used)
 			switch {
-			case s.last != nil && s.last.refs > 0: // somebody has it open
+			case slices.ContainsFunc(s.recent, func(b *batch) bool { return b.refs > 0 }): // somebody has one open
 			case rest <= 0:
 				e.endStream(s)
 				ended = true

@@ -1,6 +1,7 @@
 package pinned
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -17,10 +18,16 @@ type Buffer struct {
 	size     int64  // what was asked for: the size of the file
 	released atomic.Bool
 
-	// Guarded by Pool.mu while the buffer is owned or released.
-	mapping []byte // whole pages, at least as many as size takes
-	held    int64  // bytes of memory behind it, in whole pages; beyond size they are spare
-	locked  bool   // the mapping is page-locked
+	// mapping is whole pages, at least as many as size takes. It belongs to the Get
+	// that has taken the buffer out of the pool, or to whoever has it busy.
+	mapping []byte
+
+	// Guarded by Pool.mu.
+	held   int64         // bytes of memory behind it, in whole pages; beyond size they are spare
+	locked bool          // the mapping is page-locked
+	busy   bool          // a system call is being made on it, for which it must stay where it is
+	place  *list.Element // in Pool.released; nil: not there
+	turn   uint64        // the how many-th release it was: the latest are likeliest in the processor's cache
 }
 
 // Bytes is the buffer's memory, exactly as long as was asked for. It is nil for
@@ -41,8 +48,10 @@ func (b *Buffer) Release() {
 	b.pool.put(b)
 }
 
+func (b *Buffer) sys() system { return b.pool.store.system }
+
 // resize makes the buffer size bytes long, with held bytes of memory behind it. It
-// returns how many there are now: spare memory that cannot be had is no error.
+// returns how many there are now: spare memory that the kernel refuses is no error.
 func (b *Buffer) resize(size, held int64) (int64, error) {
 	var err error
 	if b.fd < 0 {
@@ -68,29 +77,29 @@ func (b *Buffer) resizeFile(size, held int64) (int64, error) {
 		from = size
 	}
 	if size != b.size { // a nearer end frees all pages past it
-		if err := unix.Ftruncate(b.fd, size); err != nil {
-			return 0, fmt.Errorf("size a batch file to %d bytes: %w", size, noMemory(err))
+		if err := b.sys().truncate(b.fd, size); err != nil {
+			return 0, refused(fmt.Sprintf("size a batch file to %d bytes", size), err)
 		}
 	}
 	need := roundUp(size, pageSize)
-	err := allocate(b.fd, from, held)
+	err := b.allocate(from, held)
 	if err != nil && held > need {
 		held = need
-		err = allocate(b.fd, from, need)
+		err = b.allocate(from, need)
 	}
 	return held, err
 }
 
 // allocate gives the file its pages between two offsets, so that writing to a
 // mapping cannot fail. Where the file ends does not change.
-func allocate(fd int, from, to int64) error {
+func (b *Buffer) allocate(from, to int64) error {
 	for to > from {
-		err := unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, from, to-from)
+		err := b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE, from, to-from)
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("allocate %d bytes for a batch: %w", to-from, noMemory(err))
+			return refused(fmt.Sprintf("allocate %d bytes for a batch", to-from), err)
 		}
 	}
 	return nil
@@ -102,77 +111,53 @@ func (b *Buffer) remapFile(size, held int64) error {
 	if roundUp(size, pageSize) <= int64(len(b.mapping)) {
 		return nil
 	}
-	m, err := unix.Mmap(b.fd, 0, int(held), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	m, err := b.sys().mapFile(b.fd, int(held))
 	if err != nil {
-		return fmt.Errorf("map %d bytes for a batch: %w", held, noMemory(err))
+		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
 	}
 	b.unmap()
 	b.mapping, b.locked = m, b.pool.lock(m)
 	// A hint: without it (Linux before 5.14) pages are mapped as they are touched.
-	_ = unix.Madvise(m[:size], unix.MADV_POPULATE_WRITE)
+	_ = b.sys().advise(m[:size], unix.MADV_POPULATE_WRITE)
 	return nil
 }
 
-// remapAnonymous makes ordinary memory as large as it shall be.
+// remapAnonymous makes ordinary memory held bytes long.
 func (b *Buffer) remapAnonymous(held int64) error {
 	if held == int64(len(b.mapping)) {
 		return nil
 	}
 	b.unmap() // first: both at once would be memory that nobody was charged for
-	m, err := unix.Mmap(-1, 0, int(held), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	m, err := b.sys().mapMemory(int(held))
 	if err != nil {
-		return fmt.Errorf("map %d bytes for a batch: %w", held, noMemory(err))
+		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
 	}
 	// A hint: kernels without huge pages refuse it, and nothing is lost.
-	_ = unix.Madvise(m, unix.MADV_HUGEPAGE)
+	_ = b.sys().advise(m, unix.MADV_HUGEPAGE)
 	b.mapping, b.locked = m, b.pool.lock(m)
 	return nil
 }
 
-// cut frees the spare memory and returns how many bytes it was. Pool.mu is held;
-// the bytes in use stay where they are, whoever looks at them.
-func (b *Buffer) cut() int64 {
-	need := roundUp(b.size, pageSize)
-	spare := b.held - need
-	if spare <= 0 || !b.free(need, spare) {
-		return 0
-	}
-	b.held = need
-	return spare
-}
-
+// free gives the memory from an offset on back to the kernel, spare bytes that
+// nobody looks at.
 func (b *Buffer) free(from, n int64) bool {
 	if b.fd >= 0 {
-		return unix.Fallocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) == nil
+		return b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) == nil
 	}
 	if from == 0 {
 		b.unmap()
 		return true
 	}
-	m, err := unix.Mremap(b.mapping, int(from), 0)
+	m, err := b.sys().remap(b.mapping, int(from), 0)
 	if err == nil {
 		b.mapping = m
 	}
 	return err == nil
 }
 
-// idle asks the kernel whether the daemon is the only one who can see the bytes.
-func (b *Buffer) idle() bool {
-	if b.fd < 0 {
-		return true
-	}
-	if _, err := unix.FcntlInt(uintptr(b.fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		return false
-	}
-	// The answer is all that was wanted: nobody can open the file from here on.
-	_, err := unix.FcntlInt(uintptr(b.fd), unix.F_SETLEASE, unix.F_UNLCK)
-	return err == nil
-}
-
 func (b *Buffer) unmap() {
 	if b.mapping != nil {
-		// Unmapping a whole mapping of our own cannot fail.
-		_ = unix.Munmap(b.mapping)
+		b.sys().unmap(b.mapping)
 		b.mapping = nil
 	}
 }
@@ -180,10 +165,7 @@ func (b *Buffer) unmap() {
 func (b *Buffer) destroy() {
 	b.unmap()
 	if b.fd >= 0 {
-		unix.Close(b.fd)
+		b.sys().close(b.fd)
 		b.fd = -1
 	}
 }
-
-// pageSize is a variable: arm64 has kernels with pages of 64 KiB.
-var pageSize = int64(unix.Getpagesize())

@@ -8,7 +8,7 @@
 // made by fsopen and fsmount, held by one descriptor, gone with the last of its
 // users. FUSE passthrough serves such a file without asking the daemon, and the
 // file outlives the daemon for as long as a reader holds it. Where the tmpfs
-// cannot be had (no CAP_SYS_ADMIN), a buffer is anonymous memory and has no
+// is refused (no CAP_SYS_ADMIN), a buffer is anonymous memory and has no
 // descriptor; reads are then answered from it by the daemon.
 //
 // The size of the file is exactly the size of the batch, since a read through
@@ -24,7 +24,24 @@
 // when no other open file and no mapping through another open file exists. A
 // released buffer therefore waits in the pool until the kernel grants that lease;
 // only then is it handed out again. Nothing polls: the question is asked when
-// memory is wanted.
+// memory is wanted. A process can hold thousands of batches mapped, and the question
+// costs two system calls for each; so a Get asks about a few buffers only, those that
+// would suit it best and those that were asked about longest ago. Where the budget
+// refuses, and in Trim, all of them are asked about. Meanwhile the pool is not
+// locked; the buffer in question is busy, which keeps everybody else off it.
+//
+// Where the kernel grants no leases (fs.leases-enable=0), which is found out when the
+// store is made, buffers are freed as they are released: Stats.ReuseError. What a
+// reader keeps mapped then is not charged any more; the size of the tmpfs is the
+// limit to that.
+//
+// # Two refusals
+//
+// The budget refuses with ErrNoMemory, and whoever has something to give can change
+// its mind. The kernel refuses with ErrKernel, of memory or descriptors, whatever the
+// budget says; the pool has given up by then all that nobody sees. The two are told
+// apart down to the Budget: memory that was held comes back by Release, a reservation
+// that came to nothing by Cancel.
 //
 // # How buffers change their size
 //
@@ -68,9 +85,8 @@
 //
 // # What it costs
 //
-// Pages are charged to a Budget when they are allocated and given back when they
-// are freed, whoever still looks at them: a buffer that a reader keeps mapped
-// stays charged. Host buffers say beforehand what they will take (Host.Plan), and
+// Pages are charged to a Budget before they are allocated, and given back when they
+// are freed: a released buffer that a reader keeps mapped stays charged. Host buffers say beforehand what they will take (Host.Plan), and
 // add up what they use in an Account. The package knows nothing of batches, samples
 // or FUSE.
 package pinned

@@ -17,6 +17,7 @@ type Host struct {
 	capacity capacity
 	mapping  []byte // as long as capacity.held
 	real     int64  // what was last asked for
+	system   system // nil: the kernel
 }
 
 // NewHost returns an empty buffer that follows a policy. Its use is noted in the
@@ -28,7 +29,9 @@ func NewHost(p Policy, a *Account) Host { return Host{policy: p, account: a} }
 func (h *Host) Plan(n int) int64 { return h.capacity.after(int64(n), h.policy).held }
 
 // Grow returns n bytes with unspecified contents, valid until the next Grow,
-// Presize or Free. It may give memory back that has not been asked for lately.
+// Presize or Free. It may give memory back that has not been asked for lately. It
+// fails only with ErrKernel; the buffer then is as it was, and whoever charged a
+// budget for it cancels that.
 func (h *Host) Grow(n int) ([]byte, error) {
 	if err := h.become(h.capacity.after(int64(n), h.policy), int64(n)); err != nil {
 		return nil, err
@@ -36,13 +39,9 @@ func (h *Host) Grow(n int) ([]byte, error) {
 	return h.mapping[:n:n], nil
 }
 
-// Presize makes the buffer at least n bytes large, and keeps it so until Free. It
-// takes max(Bytes(), HostBytes(n)) bytes afterwards.
+// Presize makes the buffer at least n bytes large, in whole units, and keeps it so
+// until Free. It fails as Grow does.
 func (h *Host) Presize(n int) error { return h.become(h.capacity.presized(int64(n)), h.real) }
-
-// HostBytes is how much memory a buffer takes that had to grow to n bytes, without
-// a margin.
-func HostBytes(n int) int64 { return roundUp(int64(n), hostUnit) }
 
 // Bytes is how much memory the buffer takes.
 func (h *Host) Bytes() int64 { return h.capacity.held }
@@ -50,8 +49,7 @@ func (h *Host) Bytes() int64 { return h.capacity.held }
 // Free gives the memory back; the buffer is empty afterwards.
 func (h *Host) Free() {
 	if h.mapping != nil {
-		// Unmapping a whole mapping of our own cannot fail.
-		_ = unix.Munmap(h.mapping)
+		h.sys().unmap(h.mapping)
 		h.mapping = nil
 	}
 	h.note(capacity{}, 0)
@@ -61,9 +59,9 @@ func (h *Host) Free() {
 // everything stays as it was.
 func (h *Host) become(next capacity, real int64) error {
 	if next.held != h.capacity.held {
-		m, err := remapped(h.mapping, int(next.held))
+		m, err := remapped(h.sys(), h.mapping, int(next.held))
 		if err != nil {
-			return fmt.Errorf("map %d bytes: %w", next.held, noMemory(err))
+			return refused(fmt.Sprintf("map %d bytes for a worker", next.held), err)
 		}
 		h.mapping = m
 	}
@@ -76,12 +74,19 @@ func (h *Host) note(next capacity, real int64) {
 	h.capacity, h.real = next, real
 }
 
+func (h *Host) sys() system {
+	if h.system == nil {
+		return kernel{}
+	}
+	return h.system
+}
+
 // remapped is ordinary memory m made n bytes long, n > 0. The pages that stay are
 // not faulted in again, and those that go are gone, address range and all: what is
 // held is never less than what is resident.
-func remapped(m []byte, n int) ([]byte, error) {
+func remapped(s system, m []byte, n int) ([]byte, error) {
 	if m == nil {
-		return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		return s.mapMemory(n)
 	}
-	return unix.Mremap(m, n, unix.MREMAP_MAYMOVE)
+	return s.remap(m, n, unix.MREMAP_MAYMOVE)
 }

@@ -1,9 +1,7 @@
 package pinned
 
 import (
-	"errors"
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,27 +56,18 @@ func CanLock(n int64) error {
 		return lockError(n, fmt.Errorf("map it: %w", err))
 	}
 	defer unix.Munmap(m)
-	return lock(m)
+	return lock(kernel{}, m)
 }
 
 // lock page-locks memory: the pages that are there, and the others as they come.
 // It faults nothing in, so that it takes no time and may cover what is past the
 // end of a file.
-func lock(m []byte) error {
+func lock(s system, m []byte) error {
 	if len(m) == 0 {
 		return nil
 	}
-	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), unix.MLOCK_ONFAULT)
-	if errno == 0 {
-		return nil
+	if err := s.lock(m); err != nil {
+		return lockError(int64(len(m)), err)
 	}
-	return lockError(int64(len(m)), errno)
-}
-
-// noMemory makes ErrNoMemory of the kernel's ways to say so.
-func noMemory(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
-		return fmt.Errorf("%w (%w)", ErrNoMemory, err)
-	}
-	return err
+	return nil
 }

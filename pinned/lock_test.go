@@ -155,7 +155,7 @@ func checkRefusal(t *testing.T) {
 
 func checkRefusedPool(t *testing.T, s *Store) {
 	t.Helper()
-	p := NewPoolWith(s, &budget{limit: 1 << 30}, PoolOptions{Lock: true})
+	p := NewPool(s, &budget{limit: 1 << 30}, PoolOptions{Lock: true})
 	small := get(t, p, 32*kiB)
 	if st := p.Stats(); !st.Locked || st.LockError != nil || st.LockedBytes != 32*kiB || lockedMemory(t) != 32*kiB {
 		t.Errorf("files %v: %+v, %d bytes locked, within the limit", s.Files(), st, lockedMemory(t))

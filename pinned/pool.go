@@ -1,19 +1,27 @@
 package pinned
 
 import (
+	"container/list"
+	"errors"
 	"fmt"
 	"sync"
 )
 
-// A Budget decides how much memory a pool may hold.
+// A Budget decides how much memory a pool may hold. Its methods are safe for
+// concurrent use, and are called without any lock of the pool.
 type Budget interface {
-	// Reserve charges n bytes, or refuses.
+	// Reserve charges n bytes that will be allocated, or refuses.
 	Reserve(n int64) bool
-	// Release gives n charged bytes back.
+	// Release gives back n charged bytes that were really held: memory came back,
+	// and whoever was refused may ask again.
 	Release(n int64)
+	// Cancel takes back n reserved bytes that were never allocated, since the kernel
+	// refused or they turned out not to be needed. No memory came back: who was refused
+	// for any other reason than this reservation would be refused again.
+	Cancel(n int64)
 }
 
-// PoolOptions are a pool's settings; the zero value is what NewPool uses.
+// PoolOptions are a pool's settings; the zero value is useful.
 type PoolOptions struct {
 	// Lock asks for the buffers to be page-locked. Where the kernel refuses they
 	// are ordinary memory, and Stats says so.
@@ -23,44 +31,47 @@ type PoolOptions struct {
 	Growth float64
 }
 
-// A Pool hands out buffers and takes them back. It is safe for concurrent use.
+// A Pool hands out buffers and takes them back. It is safe for concurrent use. No
+// system call is made while its lock is held.
 type Pool struct {
 	store   *Store
 	budget  Budget
 	options PoolOptions
 
-	mu        sync.Mutex
-	owned     map[*Buffer]struct{} // handed out
-	released  []*Buffer            // let go by the daemon, oldest first; readers may still see them
-	stats     Stats
-	lockError error // the first refusal; nothing is locked after it
-	closed    bool
+	mu         sync.Mutex
+	settled    sync.Cond // a buffer is no longer busy
+	owned      map[*Buffer]struct{}
+	released   list.List // of *Buffer that readers may still see; the one that was asked about longest ago first
+	releases   uint64
+	stats      Stats
+	lockError  error // the first refusal; nothing is locked after it
+	reuseError error // why buffers are freed as they are released
+	closed     bool
 }
 
 // NewPool makes a pool over a store; the pool closes neither the store nor the
 // budget.
-func NewPool(store *Store, budget Budget) *Pool { return NewPoolWith(store, budget, PoolOptions{}) }
-
-// NewPoolWith is NewPool with settings.
-func NewPoolWith(store *Store, budget Budget, o PoolOptions) *Pool {
-	return &Pool{store: store, budget: budget, options: o, owned: map[*Buffer]struct{}{}}
+func NewPool(store *Store, budget Budget, o PoolOptions) *Pool {
+	p := &Pool{store: store, budget: budget, options: o, owned: map[*Buffer]struct{}{}, reuseError: store.Leases()}
+	p.settled.L = &p.mu
+	return p
 }
 
-// Get returns a buffer of exactly size bytes, with unspecified contents. It
-// fails with ErrNoMemory when the budget refuses; it never waits.
+// Get returns a buffer of exactly size bytes, with unspecified contents. It fails
+// with ErrNoMemory when the budget refuses, and changes nothing then. When the
+// kernel refuses, memory or descriptors, the pool is trimmed and the kernel is
+// asked once more; then Get fails with ErrKernel, and nothing stays charged for it.
+// It waits for nobody.
 func (p *Pool) Get(size int64) (*Buffer, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("a buffer of %d bytes", size)
 	}
-	b := p.take(size)
-	if b == nil {
-		var err error
-		if b, err = p.open(); err != nil {
-			return nil, err
-		}
+	b, err := p.get(size)
+	if errors.Is(err, ErrKernel) {
+		p.Trim() // released buffers hold descriptors, too
+		b, err = p.get(size)
 	}
-	if err := p.fit(b, size); err != nil {
-		p.discard(b)
+	if err != nil {
 		return nil, err
 	}
 	b.released.Store(false)
@@ -72,9 +83,147 @@ func (p *Pool) Get(size int64) (*Buffer, error) {
 	return b, nil
 }
 
-// Presize makes sure that n buffers of size bytes can be had at once without
-// allocating: it gets and releases them. The error says why there are fewer; those
-// stay.
+// get is one attempt. It finds a buffer that nobody sees, or makes one, and charges
+// what that takes before it is there.
+func (p *Pool) get(size int64) (*Buffer, error) {
+	b := p.take(size)
+	var held int64
+	if b != nil {
+		held = b.held
+	}
+	target, ok := p.reserve(held, size)
+	if !ok {
+		if b != nil {
+			p.restore(b)
+		}
+		if b = p.takeEnough(size); b == nil {
+			return nil, fmt.Errorf("%w for a batch of %d bytes", ErrNoMemory, size)
+		}
+		held, target = b.held, b.held
+	}
+	if b == nil {
+		var err error
+		if b, err = p.open(); err != nil {
+			p.cancel(target)
+			return nil, err
+		}
+	}
+	now, err := b.resize(size, target)
+	if err != nil {
+		p.discard(b)
+		p.cancel(target - held)
+		return nil, err
+	}
+	p.hold(b, now)
+	p.cancel(target - max(held, now))
+	p.giveBack(held - now)
+	return b, nil
+}
+
+// cancel and giveBack tell the budget, where there is anything to tell.
+func (p *Pool) cancel(n int64) {
+	if n > 0 {
+		p.budget.Cancel(n)
+	}
+}
+
+func (p *Pool) giveBack(n int64) {
+	if n > 0 {
+		p.budget.Release(n)
+	}
+}
+
+// reserve charges what a buffer that holds held bytes will hold once it has grown
+// to size: max(size, held*growth) in whole pages, or just size where the budget has
+// no room for the margin. Buffers only grow.
+func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
+	need := roundUp(size, pageSize)
+	if need <= held {
+		return held, true
+	}
+	if target := grown(held, need, p.options.Growth, pageSize); target > need && p.budget.Reserve(target-held) {
+		return target, true
+	}
+	return need, p.budget.Reserve(need - held)
+}
+
+// open makes a buffer without any memory.
+func (p *Pool) open() (*Buffer, error) {
+	b := &Buffer{pool: p, fd: -1}
+	if p.store.Files() {
+		fd, err := p.store.File()
+		if err != nil {
+			return nil, err
+		}
+		b.fd = fd
+	}
+	p.mu.Lock()
+	p.stats.Buffers++
+	p.mu.Unlock()
+	return b, nil
+}
+
+func (p *Pool) hold(b *Buffer, held int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Reserved += held - b.held
+	p.stats.MaxReserved = max(p.stats.MaxReserved, p.stats.Reserved)
+	b.held = held
+}
+
+// lock page-locks a mapping, if that was asked for and was never refused.
+func (p *Pool) lock(m []byte) bool {
+	if !p.options.Lock || p.LockError() != nil {
+		return false
+	}
+	err := lock(p.store.system, m)
+	if err == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lockError == nil {
+		p.lockError = err
+	}
+	return false
+}
+
+// put takes a released buffer back.
+func (p *Pool) put(b *Buffer) {
+	p.mu.Lock()
+	delete(p.owned, b)
+	p.stats.Real -= b.size
+	p.releases++
+	b.turn, b.place = p.releases, p.released.PushBack(b)
+	free := !b.busy && !p.keeps(b) // who has it busy frees it
+	b.busy = b.busy || free
+	p.mu.Unlock()
+	if free {
+		p.remove(b)
+	}
+}
+
+// keeps tells whether a released buffer may be of use to anybody; one without memory
+// would only hold a descriptor. p.mu is held.
+func (p *Pool) keeps(b *Buffer) bool { return !p.closed && p.reuseError == nil && b.held > 0 }
+
+// discard frees a buffer that is the caller's, or that the caller has busy, and
+// returns how many bytes that were. If a reader still holds
+// the file, its pages live on with the reader.
+func (p *Pool) discard(b *Buffer) int64 {
+	held := b.held
+	p.hold(b, 0)
+	b.destroy()
+	p.mu.Lock()
+	p.stats.Buffers--
+	p.mu.Unlock()
+	p.giveBack(held)
+	return held
+}
+
+// Presize makes sure that n buffers of size bytes are there, so that n batches need
+// no allocation: it gets and releases them. The error says why there are fewer;
+// those stay.
 func (p *Pool) Presize(size int64, n int) error {
 	var buffers []*Buffer
 	defer func() { // when all are there: a released one would be handed out again
@@ -92,157 +241,15 @@ func (p *Pool) Presize(size int64, n int) error {
 	return nil
 }
 
-// open makes a buffer without any memory.
-func (p *Pool) open() (*Buffer, error) {
-	b := &Buffer{pool: p, fd: -1}
-	if p.store.Files() {
-		fd, err := p.store.File()
-		if err != nil {
-			return nil, noMemory(err)
-		}
-		b.fd = fd
-	}
-	p.mu.Lock()
-	p.stats.Buffers++
-	p.mu.Unlock()
-	return b, nil
-}
-
-// take removes the idle buffer that fits best; of equals the one that was released
-// last, which the processor's cache is likeliest to hold some of.
-func (p *Pool) take(size int64) *Buffer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	best := -1
-	for i := len(p.released) - 1; i >= 0; i-- {
-		b := p.released[i]
-		if best >= 0 && !fitsBetter(b, p.released[best], size) {
-			continue
-		}
-		if b.idle() {
-			best = i
-		}
-	}
-	if best < 0 {
-		return nil
-	}
-	b := p.released[best]
-	p.remove(best)
-	return b
-}
-
-// fitsBetter prefers the buffer that holds the least of those that hold enough,
-// else the one that holds the most, which then has the least to grow. Of two that
-// hold the same it is the one whose size changes less, since pages that come and
-// go have to be cleared.
-func fitsBetter(a, b *Buffer, size int64) bool {
-	need := roundUp(size, pageSize)
-	enough := a.held >= need
-	switch {
-	case enough != (b.held >= need):
-		return enough
-	case a.held == b.held:
-		return distance(a.size, size) < distance(b.size, size)
-	}
-	return (a.held < b.held) == enough
-}
-
-func distance(a, b int64) int64 { return max(a-b, b-a) }
-
-// fit gives a buffer that nobody else knows of its size, and settles the
-// difference with the budget.
-func (p *Pool) fit(b *Buffer, size int64) error {
-	target, err := p.reserve(b.held, size)
-	if err != nil {
-		return err
-	}
-	held, err := b.resize(size, target)
-	if err != nil {
-		held = b.held // which discarding it gives back
-	}
-	if less := target - held; less > 0 {
-		p.budget.Release(less)
-	}
-	p.hold(b, held)
-	return err
-}
-
-// reserve charges what a buffer that holds held bytes will hold once it has grown
-// to size: max(size, held*growth) in whole pages, or just size where the budget has
-// no room for the margin. Buffers only grow.
-func (p *Pool) reserve(held, size int64) (int64, error) {
-	need := roundUp(size, pageSize)
-	if need <= held {
-		return held, nil
-	}
-	if target := grown(held, need, p.options.Growth, pageSize); target > need && p.budget.Reserve(target-held) {
-		return target, nil
-	}
-	if !p.budget.Reserve(need - held) {
-		return 0, fmt.Errorf("%w for a batch of %d bytes", ErrNoMemory, size)
-	}
-	return need, nil
-}
-
-func (p *Pool) hold(b *Buffer, held int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.Reserved += held - b.held
-	p.stats.MaxReserved = max(p.stats.MaxReserved, p.stats.Reserved)
-	b.held = held
-}
-
-// lock page-locks a mapping, if that was asked for and was never refused.
-func (p *Pool) lock(m []byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.options.Lock || p.lockError != nil {
-		return false
-	}
-	p.lockError = lock(m)
-	return p.lockError == nil
-}
-
-// put takes a released buffer back.
-func (p *Pool) put(b *Buffer) {
-	p.mu.Lock()
-	delete(p.owned, b)
-	p.stats.Real -= b.size
-	closed := p.closed
-	if !closed {
-		p.released = append(p.released, b)
-	}
-	p.mu.Unlock()
-	if closed {
-		p.discard(b)
-	}
-}
-
-// discard frees a buffer that nobody will use again. If a reader still holds the
-// file, its pages live on with the reader.
-func (p *Pool) discard(b *Buffer) {
-	held := b.held
-	p.hold(b, 0)
-	b.destroy()
-	p.mu.Lock()
-	p.stats.Buffers--
-	p.mu.Unlock()
-	p.budget.Release(held)
-}
-
-// remove takes the i-th released buffer out, keeping the order; p.mu is held.
-func (p *Pool) remove(i int) {
-	p.released = append(p.released[:i], p.released[i+1:]...)
-}
-
 // Close frees every released buffer, and from now on each buffer as it is
 // released. Readers whom the kernel serves keep their bytes.
 func (p *Pool) Close() {
 	p.mu.Lock()
-	released := p.released
-	p.released, p.closed = nil, true
+	p.closed = true
 	p.mu.Unlock()
-	for _, b := range released {
-		p.discard(b)
+	for _, b := range p.all() {
+		if p.seize(b, true) {
+			p.leave(b)
+		}
 	}
 }

@@ -25,7 +25,7 @@ var poolRules = []struct {
 
 func eachPool(t *testing.T, limit int64, o PoolOptions, test func(t *testing.T, p *Pool, b *budget)) {
 	eachStore(t, limit, func(t *testing.T, plain *Pool, b *budget) {
-		p := NewPoolWith(plain.store, b, o)
+		p := NewPool(plain.store, b, o)
 		test(t, p, b)
 		p.Close()
 	})
@@ -99,7 +99,7 @@ func TestFullFileSystemLeavesTheMarginOut(t *testing.T) {
 	}
 	defer s.Close()
 	budget := &budget{limit: 1 << 30}
-	p := NewPoolWith(s, budget, PoolOptions{Growth: 4})
+	p := NewPool(s, budget, PoolOptions{Growth: 4})
 	defer p.Close()
 	get(t, p, 60*pageSize).Release()
 	b := get(t, p, 61*pageSize)
@@ -157,7 +157,7 @@ func TestTrimLeavesReadersTheirBytes(t *testing.T) {
 	}
 	defer s.Close()
 	budget := &budget{limit: 1 << 30}
-	p := NewPool(s, budget)
+	p := NewPool(s, budget, PoolOptions{})
 	get(t, p, 8*miB).Release()
 	b := get(t, p, 3*miB+1)
 	write(b, 9)
@@ -179,7 +179,7 @@ func TestTrimLeavesReadersTheirBytes(t *testing.T) {
 	if !bytes.Equal(view, want) {
 		t.Error("the reader sees other bytes")
 	}
-	if seen := p.Stats().Seen; seen != roundUp(3*miB+1, pageSize) || seen != budget.charged() {
+	if seen := seen(p); seen != roundUp(3*miB+1, pageSize) || seen != budget.charged() {
 		t.Errorf("%d bytes count as seen, %d are charged", seen, budget.charged())
 	}
 	p.Close()

@@ -51,8 +51,8 @@ func TestHostRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := NewHost(c.policy, nil)
 			defer h.Free()
-			if err := h.Presize(c.floor); err != nil || h.Bytes() != HostBytes(c.floor) {
-				t.Fatalf("presized to %d (%v), want %d", h.Bytes(), err, HostBytes(c.floor))
+			if err := h.Presize(c.floor); err != nil || h.Bytes() != roundUp(int64(c.floor), hostUnit) {
+				t.Fatalf("presized to %d (%v), want %d", h.Bytes(), err, roundUp(int64(c.floor), hostUnit))
 			}
 			for i, a := range c.asks {
 				for range a.times {

@@ -4,31 +4,35 @@ package pinned
 type Stats struct {
 	Real        int64 // bytes of the buffers in use
 	MaxReal     int64 // the largest single buffer asked for so far
-	Reserved    int64 // bytes held in all: in use, spare, seen by readers, and free
+	Reserved    int64 // bytes held in all: in use, spare, released and perhaps still seen by readers
 	MaxReserved int64 // the most that was ever held
-	Seen        int64 // bytes of released buffers that readers may still see
 	Buffers     int   // how many buffers exist
 	Locked      bool  // page-locking was asked for and never refused: all memory in use is locked
 	LockedBytes int64 // how much of what is held is page-locked
 	LockError   error // why it was refused, a *LockError; nil when it was not, or was not asked for
+	ReuseError  error // why buffers are freed as they are released, instead of reused; nil where they are reused
 }
 
-// Stats describes the pool as it is now.
+// Stats describes the pool as it is now. It asks the kernel nothing.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Locked, s.LockError = p.options.Lock && p.lockError == nil, p.lockError
+	s.Locked, s.LockError, s.ReuseError = p.options.Lock && p.lockError == nil, p.lockError, p.reuseError
 	for b := range p.owned {
 		s.LockedBytes += b.lockedBytes()
 	}
-	for _, b := range p.released {
-		s.LockedBytes += b.lockedBytes()
-		if !b.idle() {
-			s.Seen += b.held
-		}
+	for e := p.released.Front(); e != nil; e = e.Next() {
+		s.LockedBytes += e.Value.(*Buffer).lockedBytes()
 	}
 	return s
+}
+
+// LockError is Stats().LockError, at the price of a look.
+func (p *Pool) LockError() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lockError
 }
 
 func (b *Buffer) lockedBytes() int64 {

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoMemory is returned when the budget or the file system has no room.
-var ErrNoMemory = errors.New("no memory left")
-
 // A Store is where buffers come from: a private tmpfs, or anonymous memory where
 // the process may not have one.
 type Store struct {
 	root   int // descriptor of the detached tmpfs, -1 for anonymous memory
 	reason error
+	leases error // why its files cannot be reused
+	system system
 }
 
 // NewStore makes a store. limit is the size of the tmpfs in bytes; it is a
@@ -27,15 +26,22 @@ func NewStore(limit int64) *Store {
 		root, err = mountTmpfs(limit, "")
 	}
 	if err != nil {
-		return &Store{root: -1, reason: err}
+		return &Store{root: -1, reason: err, system: kernel{}}
 	}
-	return &Store{root: root}
+	return newStore(root, kernel{})
+}
+
+// newStore makes a store of files in a directory, and tries what they can do.
+func newStore(root int, sys system) *Store {
+	s := &Store{root: root, system: sys}
+	s.leases = s.tryLease()
+	return s
 }
 
 // NewAnonymousStore makes a store of ordinary memory, as NewStore does for a
 // process without privileges.
 func NewAnonymousStore() *Store {
-	return &Store{root: -1, reason: errors.New("anonymous memory was asked for")}
+	return &Store{root: -1, reason: errors.New("anonymous memory was asked for"), system: kernel{}}
 }
 
 // Files tells whether buffers have a descriptor that the kernel can serve.
@@ -49,19 +55,20 @@ func (s *Store) Close() error {
 	if s.root < 0 {
 		return nil
 	}
-	err := unix.Close(s.root)
+	s.system.close(s.root)
 	s.root = -1
-	return err
+	return nil
 }
 
-// File opens a new unnamed file in the store. The caller closes it.
+// File opens a new unnamed file in the store. The caller closes it. It fails with
+// ErrKernel where the kernel has no descriptor to give.
 func (s *Store) File() (int, error) {
 	if s.root < 0 {
 		return -1, fmt.Errorf("no private tmpfs: %w", s.reason)
 	}
-	fd, err := unix.Openat(s.root, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o400)
+	fd, err := s.system.temporary(s.root)
 	if err != nil {
-		return -1, fmt.Errorf("open a file of the private tmpfs: %w", err)
+		return -1, refused("open a file of the private tmpfs", err)
 	}
 	return fd, nil
 }

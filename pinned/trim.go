@@ -1,46 +1,62 @@
 package pinned
 
 // Trim frees the released buffers that no reader sees, and the spare memory of all
-// others, and returns how many bytes that were.
+// others. It returns how many bytes have come back, all of which the budget has been
+// told of; 0: nothing was freed, descriptors included. It asks the kernel about
+// every released buffer.
 func (p *Pool) Trim() int64 {
-	p.mu.Lock()
-	idle := p.takeIdle()
-	freed := p.cutSpare()
-	p.mu.Unlock()
-
-	p.budget.Release(freed)
-	for _, b := range idle {
-		freed += b.held
-		p.discard(b)
-	}
-	return freed
-}
-
-// takeIdle removes all released buffers that no reader sees; p.mu is held.
-func (p *Pool) takeIdle() []*Buffer {
-	var idle []*Buffer
-	kept := p.released[:0]
-	for _, b := range p.released {
-		if b.idle() {
-			idle = append(idle, b)
+	var freed int64
+	for _, b := range p.all() {
+		if !p.seize(b, true) {
+			continue
+		}
+		if p.idle(b) {
+			freed += p.remove(b)
 		} else {
-			kept = append(kept, b)
+			freed += p.leave(b)
 		}
 	}
-	clear(p.released[len(kept):])
-	p.released = kept
-	return idle
+	for _, b := range p.spare() {
+		freed += p.cut(b)
+	}
+	return freed
 }
 
-// cutSpare frees what buffers hold beyond their size; p.mu is held.
-func (p *Pool) cutSpare() int64 {
-	var freed int64
+// spare is the buffers that hold more than their size takes.
+func (p *Pool) spare() []*Buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.list(func(b *Buffer) bool { return b.spare() > 0 })
 	for b := range p.owned {
-		freed += b.cut()
+		if b.spare() > 0 {
+			all = append(all, b)
+		}
 	}
-	for _, b := range p.released {
-		freed += b.cut()
+	return all
+}
+
+// spare is how much memory lies beyond the bytes in use. Pool.mu is held.
+func (b *Buffer) spare() int64 { return b.held - roundUp(b.size, pageSize) }
+
+// cut frees the spare memory of a buffer, whether it is in use or was released, and
+// returns how many bytes it was. The bytes in use stay where they are, whoever looks
+// at them.
+func (p *Pool) cut(b *Buffer) int64 {
+	p.mu.Lock()
+	_, owned := p.owned[b]
+	spare, need := b.spare(), roundUp(b.size, pageSize)
+	if b.busy || !owned && b.place == nil || spare <= 0 {
+		p.mu.Unlock()
+		return 0
 	}
-	p.stats.Reserved -= freed
-	return freed
+	b.busy = true
+	p.mu.Unlock()
+
+	freed := int64(0)
+	if b.free(need, spare) {
+		freed = spare
+		p.hold(b, need)
+		p.giveBack(freed)
+	}
+	return freed + p.leave(b)
 }

@@ -1,0 +1,73 @@
+package pinned
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// system is the kernel as this package needs it, one method for each system call,
+// so that tests can make each of them fail.
+type system interface {
+	// temporary opens an unnamed file in the file system of a directory.
+	temporary(dir int) (int, error)
+	close(fd int)
+	truncate(fd int, size int64) error
+	allocate(fd int, mode uint32, from, n int64) error
+	// lease asks for a lease on a file: F_WRLCK, or F_UNLCK to let go of it.
+	lease(fd, kind int) error
+	// mapFile maps the first n bytes of a file, shared.
+	mapFile(fd, n int) ([]byte, error)
+	// mapMemory maps n bytes of ordinary memory.
+	mapMemory(n int) ([]byte, error)
+	remap(m []byte, n, flags int) ([]byte, error)
+	unmap(m []byte)
+	advise(m []byte, advice int) error
+	lock(m []byte) error
+}
+
+// kernel is the real one.
+type kernel struct{}
+
+func (kernel) temporary(dir int) (int, error) {
+	return unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o400)
+}
+
+func (kernel) close(fd int) { _ = unix.Close(fd) }
+
+func (kernel) truncate(fd int, size int64) error { return unix.Ftruncate(fd, size) }
+
+func (kernel) allocate(fd int, mode uint32, from, n int64) error {
+	return unix.Fallocate(fd, mode, from, n)
+}
+
+func (kernel) lease(fd, kind int) error {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
+	return err
+}
+
+func (kernel) mapFile(fd, n int) ([]byte, error) {
+	return unix.Mmap(fd, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (kernel) mapMemory(n int) ([]byte, error) {
+	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+}
+
+func (kernel) remap(m []byte, n, flags int) ([]byte, error) { return unix.Mremap(m, n, flags) }
+
+// unmap cannot fail for a whole mapping of our own.
+func (kernel) unmap(m []byte) { _ = unix.Munmap(m) }
+
+func (kernel) advise(m []byte, advice int) error { return unix.Madvise(m, advice) }
+
+func (kernel) lock(m []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), unix.MLOCK_ONFAULT)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// pageSize is a variable: arm64 has kernels with pages of 64 KiB.
+var pageSize = int64(unix.Getpagesize())

@@ -1,0 +1,165 @@
+package pinned
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// fault is a kernel of its own: files are numbers with a size, their mappings are
+// ordinary memory. It fails as it is told, and keeps account of what it gave.
+type fault struct {
+	kernel
+	fail func(call string) error // nil: nothing fails
+
+	mu       sync.Mutex
+	calls    map[string]int
+	files    map[int]*fakeFile
+	next     int
+	limit    int // how many files may be open; 0: any number
+	mappings int
+}
+
+type fakeFile struct {
+	size   int64
+	leased bool
+	seen   bool // by a reader
+}
+
+func newFault() *fault { return &fault{calls: map[string]int{}, files: map[int]*fakeFile{}} }
+
+func (f *fault) call(name string) error {
+	f.mu.Lock()
+	f.calls[name]++
+	fail := f.fail
+	f.mu.Unlock()
+	if fail == nil {
+		return nil
+	}
+	return fail(name)
+}
+
+func (f *fault) failing(fail func(call string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
+}
+
+func (f *fault) count(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[name]
+}
+
+// held is how many files are open, and how many mappings there are.
+func (f *fault) held() (files, mappings int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.files), f.mappings
+}
+
+func (f *fault) see(b *Buffer, seen bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.files[b.Fd()].seen = seen
+}
+
+func (f *fault) temporary(int) (int, error) {
+	if err := f.call("open"); err != nil {
+		return -1, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.limit > 0 && len(f.files) >= f.limit {
+		return -1, unix.EMFILE
+	}
+	f.next++
+	f.files[f.next] = &fakeFile{}
+	return f.next, nil
+}
+
+func (f *fault) close(fd int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fd == fakeRoot {
+		return
+	}
+	if f.files[fd] == nil {
+		panic(fmt.Sprintf("file %d is closed twice", fd))
+	}
+	delete(f.files, fd)
+}
+
+func (f *fault) truncate(fd int, size int64) error {
+	if err := f.call("ftruncate"); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.files[fd].size = size
+	return nil
+}
+
+func (f *fault) allocate(_ int, mode uint32, _, _ int64) error {
+	if mode&unix.FALLOC_FL_PUNCH_HOLE != 0 {
+		return f.call("punch")
+	}
+	return f.call("fallocate")
+}
+
+func (f *fault) lease(fd, kind int) error {
+	if err := f.call("fcntl"); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	file := f.files[fd]
+	switch {
+	case kind == unix.F_UNLCK && file.leased:
+		file.leased = false
+		return nil
+	case file.leased:
+		panic("two ask about one file at once")
+	case file.seen || kind == unix.F_UNLCK:
+		return unix.EAGAIN
+	}
+	file.leased = true
+	return nil
+}
+
+func (f *fault) mapped(name string, m func() ([]byte, error)) ([]byte, error) {
+	if err := f.call(name); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.mappings++
+	f.mu.Unlock()
+	return m()
+}
+
+func (f *fault) mapFile(_, n int) ([]byte, error) { return f.mapMemory(n) }
+func (f *fault) mapMemory(n int) ([]byte, error) {
+	return f.mapped("mmap", func() ([]byte, error) { return f.kernel.mapMemory(n) })
+}
+
+func (f *fault) remap(m []byte, n, flags int) ([]byte, error) {
+	if err := f.call("mremap"); err != nil {
+		return nil, err
+	}
+	return f.kernel.remap(m, n, flags)
+}
+
+func (f *fault) unmap(m []byte) {
+	f.mu.Lock()
+	f.mappings--
+	f.mu.Unlock()
+	f.kernel.unmap(m)
+}
+
+func (f *fault) advise([]byte, int) error { return f.call("madvise") }
+func (f *fault) lock([]byte) error        { return f.call("mlock") }
+
+// fakeRoot is the descriptor of the directory that the files are in.
+const fakeRoot = 0
+
