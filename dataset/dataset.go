@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"os"
 	"sync"
 	"time"
 	"unsafe"
@@ -9,11 +8,9 @@ import (
 
 // Dataset is an opened dataset. Its samples are numbered from 0 in the
 // dataset's order; a number outside it panics, as an index into a slice does.
-// All methods may be called concurrently, except Close.
+// All methods may be called concurrently.
 type Dataset struct {
-	root      string
-	dir       *os.File // root
-	fd        int      // of dir
+	roots     *roots
 	storage   *storage
 	table     *store
 	classes   []string
@@ -27,7 +24,7 @@ type Dataset struct {
 
 func newDataset(p *opening, x *index) *Dataset {
 	d := &Dataset{
-		root: p.src.root, dir: p.src.dir, fd: p.src.fd(), storage: p.storage, table: x.table, classes: x.classes,
+		roots: p.roots, storage: p.storage, table: x.table, classes: x.classes,
 		digest: x.facts.Digest, modTime: x.facts.ModTime, report: p.report, indexFile: p.indexFile,
 	}
 	d.report.Classes = len(x.classes)
@@ -39,12 +36,15 @@ func newDataset(p *opening, x *index) *Dataset {
 	return d
 }
 
-// Close ends the use of the dataset. No other method may be running or follow,
-// but for those that only say what the index knows.
-func (d *Dataset) Close() error { return d.dir.Close() }
+// Close ends the use of the dataset. A read that is still running, since the storage
+// hangs, goes on; files that are to be read afterwards cannot be.
+func (d *Dataset) Close() error {
+	d.roots.close()
+	return nil
+}
 
 // Root is the directory that paths are relative to, absolute and without links.
-func (d *Dataset) Root() string { return d.root }
+func (d *Dataset) Root() string { return d.roots.path }
 
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }
@@ -61,7 +61,7 @@ func (d *Dataset) Label(i int) int { return int(d.table.labels[i]) }
 func (d *Dataset) Classes() []string { return d.classes }
 
 // Size is sample i's size in pixels, upright, or as stored if ignoreOrientation.
-// Where the sample has a Problem it is what a manifest says, else 0, 0.
+// Where the sample has a Problem or is Unread it is what a manifest says, else 0, 0.
 func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	height, width = int(d.table.heights[i]), int(d.table.widths[i])
 	if height == 0 || width == 0 { // a manifest may have given one of them
@@ -74,11 +74,29 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 }
 
 // Format is sample i's format as the Prober or the manifest named it, "" where
-// the sample has a Problem.
+// the sample has a Problem or is Unread.
 func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.formats[i]] }
 
-// Problem is why sample i could not be read when it was indexed, "" if it could.
-func (d *Dataset) Problem(i int) string { return d.table.problem(i) }
+// Problem is what was wrong with sample i's file when it was indexed, "" if nothing
+// was. It is the file's fault, as [OfFile] and the Prober say; see Unread.
+func (d *Dataset) Problem(i int) string {
+	text, unread := d.table.problem(i)
+	if unread {
+		return ""
+	}
+	return text
+}
+
+// Unread is why the machine could not read sample i's file when it was indexed, "" if
+// it could. Nothing is known of the file then, neither its size nor its format, and
+// the next Open tries again.
+func (d *Dataset) Unread(i int) string {
+	text, unread := d.table.problem(i)
+	if unread {
+		return text
+	}
+	return ""
+}
 
 // Stat is sample i's indexed identity. It is not Known where the file could not
 // be read, or where a manifest gave its header and it was not read yet.

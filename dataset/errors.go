@@ -1,6 +1,10 @@
 package dataset
 
-import "errors"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 var (
 	// ErrNotExist: there is nothing at the dataset's path.
@@ -25,6 +29,9 @@ var (
 	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET, and the next mount takes it as it is)")
 	// ErrNotFile: what stands at a sample's path is no regular file.
 	ErrNotFile = errors.New("not a regular file")
+	// ErrAway: the dataset's directory is gone, cannot be reached, or is an empty
+	// mountpoint, so nothing is known of the file. It passes when the storage is back.
+	ErrAway = errors.New("the dataset's storage is away")
 	// ErrStopped: a read that waited for bandwidth was called off.
 	ErrStopped = errors.New("read was called off")
 	// ErrTooLarge: the caller of Read gave no memory for the file.
@@ -49,4 +56,46 @@ func Reason(err error) error {
 		return file.Err
 	}
 	return err
+}
+
+// OfFile says whether an error of this package is about the sample's file itself: it is
+// missing, another one, no regular file, or may not be read, or its path leads in
+// circles ([ErrMissing], [ErrChanged], [ErrNotFile]; ENOENT, ENOTDIR, ELOOP, EACCES).
+// Only such an error may be remembered of a file, or decide what stands in its place.
+// Every other error number is the machine's: what it lacks, or storage that fails or
+// is away ([ErrAway]). An error of the machine's wins over one of the file's that it
+// led to. [ErrTooLarge] and [ErrStopped] are the caller's own.
+func OfFile(err error) bool {
+	if errors.Is(err, ErrAway) {
+		return false
+	}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		switch errno {
+		case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES:
+			return true
+		}
+		return false
+	}
+	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile)
+}
+
+// isLack says whether an error is about what the machine lacks to look at any file.
+func isLack(err error) bool {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return false
+	}
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS:
+		return true
+	}
+	return false
+}
+
+// isStorage says whether an error may come from storage that is away, which can look
+// like a file that is not there or may not be read.
+func isStorage(err error) bool {
+	var errno unix.Errno
+	return errors.As(err, &errno) && errno != unix.ELOOP && !isLack(err)
 }

@@ -40,6 +40,8 @@ func (f *fault) stat(fd int) (Identity, uint64, error) {
 	return f.kernel.stat(fd)
 }
 
+func (f *fault) look(dir int, path string) (Identity, error) { return f.kernel.look(dir, path) }
+
 func (f *fault) alignment(int) (int, bool) {
 	f.asked.Add(1)
 	return max(f.align, 0), f.align >= 0

@@ -174,3 +174,8 @@ func labels(d *Dataset) []int {
 	}
 	return all
 }
+
+func problemOf(s *store, i int) string {
+	text, _ := s.problem(i)
+	return text
+}

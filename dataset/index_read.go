@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -134,7 +133,7 @@ func (l *tableLoader) formats(p parquet.Page) error {
 func (l *tableLoader) problems(p parquet.Page) error {
 	return eachText(p, func(text []byte) error {
 		if len(text) > 0 {
-			l.bad.add(uint32(l.row), strings.Clone(string(text)))
+			l.bad.add(uint32(l.row), string(text), false)
 		}
 		l.row++
 		return nil

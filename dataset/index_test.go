@@ -324,7 +324,7 @@ func FuzzReadIndex(f *testing.F) {
 			return
 		}
 		for i := range x.table.rows() {
-			_, _ = x.table.path(i), x.table.problem(i)
+			_, _ = x.table.path(i), problemOf(x.table, i)
 		}
 	})
 }
@@ -338,7 +338,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer src.dir.Close()
+	defer src.dir.release()
 	for name, change := range map[string]func(map[string]string){
 		"version":    func(m map[string]string) { m[versionKey] = "0" },
 		"dataset":    func(m map[string]string) { m[sourceKey] = `"/elsewhere"` },

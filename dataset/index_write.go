@@ -72,10 +72,11 @@ func (x *index) class(i int) string {
 
 func (s *store) facts(i int) indexFacts {
 	id, _ := s.identity(i)
+	problem, _ := s.problem(i)
 	return indexFacts{
 		Label: s.labels[i], Height: s.heights[i], Width: s.widths[i],
 		Orientation: int32(s.orients[i]), Format: s.formatNames[s.formats[i]],
-		Size: id.Size, ModTime: id.ModTime, Problem: s.problem(i),
+		Size: id.Size, ModTime: id.ModTime, Problem: problem,
 	}
 }
 

@@ -54,10 +54,11 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, o.Logger)}
+	p := &opening{Options: o, ctx: ctx, src: src, roots: &roots{path: src.root}, storage: newStorage(o.Storage, o.Logger)}
+	p.roots.current.Store(src.dir)
 	x, err := p.run()
 	if err != nil {
-		src.dir.Close()
+		p.roots.close()
 		return nil, err
 	}
 	return newDataset(p, x), nil
@@ -68,6 +69,7 @@ type opening struct {
 	Options
 	ctx       context.Context
 	src       *source
+	roots     *roots // the source's directory, or what took its place
 	storage   *storage
 	indexFile string // "": none
 	report    Report
@@ -179,7 +181,7 @@ func emptyError(src *source, l *listing) error {
 }
 
 func (p *opening) scan(t *store, old *index, rows []uint32) error {
-	s := &scanner{dir: p.src.fd(), storage: p.storage, table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
+	s := &scanner{roots: p.roots, storage: p.storage, table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
 	if old != nil {
 		s.previous = &rowFinder{table: old.table}
 	}

@@ -21,7 +21,7 @@ type problems struct {
 	ids   map[string]uint32
 }
 
-func (p *problems) add(row uint32, text string) {
+func (p *problems) add(row uint32, text string, unread bool) {
 	id, ok := p.ids[text]
 	if !ok {
 		if p.ids == nil {
@@ -32,21 +32,21 @@ func (p *problems) add(row uint32, text string) {
 		p.ids[text] = id
 		p.texts = append(p.texts, text)
 	}
-	p.rows = append(p.rows, badRow{row, id})
+	p.rows = append(p.rows, badRow{row, id, unread})
 }
 
 // keep copies the table's bad rows except those in drop, which is ascending.
 func (p *problems) keep(s *store, drop []uint32) {
 	for _, b := range s.bad {
 		if _, found := slices.BinarySearch(drop, b.row); !found {
-			p.add(b.row, s.reasons[b.reason])
+			p.add(b.row, s.reasons[b.reason], b.unread)
 		}
 	}
 }
 
 func (p *problems) merge(q *problems) {
 	for _, b := range q.rows {
-		p.add(b.row, q.texts[b.reason])
+		p.add(b.row, q.texts[b.reason], b.unread)
 	}
 }
 

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,9 @@ type Identity struct {
 	Size    int64 // bytes
 	ModTime int64 // ns since 1970; UnknownTime: not known yet
 }
+
+// unknown is the identity of a file that could not be looked at.
+var unknown = Identity{ModTime: UnknownTime}
 
 // Known says whether the identity was ever learned.
 func (id Identity) Known() bool { return id.ModTime != UnknownTime }
@@ -27,7 +31,9 @@ func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, erro
 
 // Load reads sample i's whole file into buf if it has the capacity, else into what
 // grow(n) returns (at least n bytes, or less to refuse: [ErrTooLarge]), and returns
-// the identity under which it was read.
+// the identity under which it was read: that of the open file, also where the read
+// fails after the file was opened, so that what is found wrong can be remembered of
+// just this version of it. Where it could not be opened the identity is not Known.
 //
 // Direct reads want memory at a multiple of 4096 with room for the file's size
 // rounded up to such a multiple, which is what grow is asked for; where a device
@@ -39,8 +45,10 @@ func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, erro
 // capacity, and on an error all of it, may hold anything. An identity that differs
 // from the index before or after the read is [ErrChanged], a file that is gone
 // [ErrMissing]; a read that was still waiting for bandwidth when stop was closed is
-// [ErrStopped]; all in a [FileError], like what the system reports. Load may be
-// called concurrently, and allocates nothing unless it fails.
+// [ErrStopped]; all in a [FileError], like what the system reports, as [OfFile] tells
+// apart. Where the storage was mounted anew since the last read, Load goes on with
+// what stands at the dataset's path now, and fails with [ErrAway] where that is not
+// the dataset. Load may be called concurrently, and allocates nothing unless it fails.
 func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
 	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
 	return data, id, err
@@ -53,16 +61,36 @@ func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan s
 // are as many as the file has, but hold only what was read, at its place; the rest may
 // hold anything. read is how many of them were read. A nil part is Load.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	f, err := d.storage.open(d.fd, d.table.cpath(i))
-	if err != nil {
-		return nil, 0, Identity{ModTime: UnknownTime}, d.fail(i, err)
+	for again := true; ; {
+		r := d.roots.use()
+		var n int64
+		data, n, id, err = d.loadFrom(r, i, buf, grow, part, stop)
+		read += n
+		if err == nil {
+			return data, read, id, nil
+		}
+		if isStorage(err) {
+			replaced, why := d.roots.examine(r, d.table)
+			if replaced && again {
+				again = false
+				continue
+			}
+			err = cmp.Or(why, err)
+		}
+		return nil, read, id, d.fail(i, err)
 	}
-	data, read, err = d.load(i, &f, buf, grow, part, stop)
-	d.storage.close(&f)
+}
+
+// loadFrom is LoadPart from a given root, which it releases.
+func (d *Dataset) loadFrom(r *root, i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, Identity, error) {
+	f, err := d.storage.open(r.fd, d.table.cpath(i))
+	r.release()
 	if err != nil {
-		return nil, read, f.id, d.fail(i, err)
+		return nil, 0, f.id, err
 	}
-	return data, read, f.id, nil
+	defer d.storage.close(&f)
+	data, read, err := d.load(i, &f, buf, grow, part, stop)
+	return data, read, f.id, err
 }
 
 // A Part says which bytes of a file are needed, see LoadPart.
@@ -88,7 +116,11 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if err != nil {
 		return nil, read, err
 	}
-	if after, _, err := d.storage.system.stat(f.fd); err != nil || after != f.id {
+	after, _, err := d.storage.stat(f.fd)
+	if err != nil {
+		return nil, read, err // nothing is known of what was read
+	}
+	if after != f.id {
 		return nil, read, ErrChanged
 	}
 	if !d.learn(i, f.id) {
@@ -129,24 +161,35 @@ func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}
 	return int64(got), err
 }
 
-// Check returns the identity that sample i's file has now, and [ErrChanged] or
-// [ErrMissing] in a [FileError] if it is not the indexed one.
+// Check returns the identity that sample i's file has now, and an error in a
+// [FileError] if it is not the indexed one, or where that cannot be found out: as
+// Load, of which it is the part that takes no reading.
 func (d *Dataset) Check(i int) (Identity, error) {
-	st, err := statFrom(d.fd, d.table.path(i))
-	if err != nil {
-		return Identity{ModTime: UnknownTime}, d.fail(i, err)
+	for again := true; ; {
+		r := d.roots.use()
+		now, err := d.storage.look(r.fd, d.table.path(i))
+		r.release()
+		if isStorage(err) {
+			replaced, why := d.roots.examine(r, d.table)
+			if replaced && again {
+				again = false
+				continue
+			}
+			err = cmp.Or(why, err)
+		}
+		if err != nil {
+			return now, d.fail(i, err)
+		}
+		return now, d.check(i, now)
 	}
-	now := identityOf(&st)
-	if !isRegular(&st) {
-		return now, d.fail(i, ErrNotFile)
+}
+
+// check holds an identity against the index.
+func (d *Dataset) check(i int, now Identity) error {
+	if !d.Same(i, now) || !d.learn(i, now) {
+		return d.fail(i, ErrChanged)
 	}
-	if !d.Same(i, now) {
-		return now, d.fail(i, ErrChanged)
-	}
-	if !d.learn(i, now) {
-		return now, d.fail(i, ErrChanged)
-	}
-	return now, nil
+	return nil
 }
 
 // Same says whether id is the indexed identity of sample i. Where the index

@@ -65,8 +65,10 @@ func (w *scanWorker) reuse(i int) bool {
 	if !known || !w.asPromised(i, old, from) {
 		return false
 	}
-	st, err := statFrom(w.dir, w.table.path(i))
-	if err != nil || !isRegular(&st) || identityOf(&st) != was {
+	r := w.roots.use()
+	now, err := w.storage.look(r.fd, w.table.path(i))
+	r.release()
+	if err != nil || now != was {
 		return false
 	}
 	return w.copyRow(i, old, from)
@@ -74,16 +76,18 @@ func (w *scanWorker) reuse(i int) bool {
 
 func (w *scanWorker) asPromised(i int, old *store, from int) bool {
 	said, given := w.table.promise(i)
+	text, _ := old.problem(from)
+	fine := text == ""
 	if !given {
-		return old.problem(from) == "" || old.heights[from] == 0 && old.widths[from] == 0
+		return fine || old.heights[from] == 0 && old.widths[from] == 0
 	}
-	return old.problem(from) == "" && said.holds(Header{Height: int(old.heights[from]), Width: int(old.widths[from])})
+	return fine && said.holds(Header{Height: int(old.heights[from]), Width: int(old.widths[from])})
 }
 
 func (w *scanWorker) copyRow(i int, old *store, from int) bool {
 	t := w.table
-	if text := old.problem(from); text != "" {
-		w.found.add(uint32(i), text)
+	if text, _ := old.problem(from); text != "" {
+		w.found.add(uint32(i), text, false)
 	} else {
 		format, err := w.format(old.formatNames[old.formats[from]])
 		if err != nil {

@@ -8,7 +8,7 @@ type Report struct {
 	Bytes      int64          // of the files whose size is known
 	Ignored    int            // files in the directories that are no samples
 	IgnoredBy  map[string]int // those by extension; "." hidden, "" none, "other" the rest
-	Unreadable int            // samples with a Problem
+	Unreadable int            // samples with a Problem, or Unread
 	MaxHeight  int            // pixels, after orientation
 	MaxWidth   int
 

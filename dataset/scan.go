@@ -17,7 +17,7 @@ const scanChunk = 64
 
 // scanner reads the headers of given rows of a table.
 type scanner struct {
-	dir      int // the root's descriptor
+	roots    *roots
 	storage  *storage
 	table    *store
 	previous *rowFinder // nil: no earlier index
@@ -122,10 +122,43 @@ func (w *scanWorker) row(i int) error {
 		return nil
 	}
 	w.scanned++
-	f, err := w.storage.open(w.dir, w.table.cpath(i))
+	h, id, err := w.probe(i)
+	for tries := 1; tries < probeTries && failed(err) && isStorage(err); tries++ {
+		r := w.roots.use()
+		_, why := w.roots.examine(r, w.table)
+		r.release()
+		if why != nil {
+			return &FileError{Path: w.table.path(i), Err: why}
+		}
+		h, id, err = w.probe(i)
+	}
+	switch {
+	case err == nil:
+		w.table.setIdentity(i, id)
+		return w.set(i, h)
+	case errors.Is(err, ErrStopped):
+		return err
+	case !failed(err):
+		w.table.setIdentity(i, id)
+		w.found.add(uint32(i), reason(err), false)
+	case isLack(err): // no file can be read, and none is bad
+		return &FileError{Path: w.table.path(i), Err: err}
+	default:
+		w.found.add(uint32(i), reason(err), !OfFile(err))
+	}
+	return nil
+}
+
+// probeTries is how often a header is asked for that the storage does not give.
+const probeTries = 2
+
+// probe reads row i's header. An error that is not the Prober's is a readError.
+func (w *scanWorker) probe(i int) (Header, Identity, error) {
+	r := w.roots.use()
+	f, err := w.storage.open(r.fd, w.table.cpath(i))
+	r.release()
 	if err != nil {
-		w.found.add(uint32(i), reason(err))
-		return nil
+		return Header{}, unknown, &readError{err}
 	}
 	defer w.storage.close(&f)
 	var h Header
@@ -133,18 +166,13 @@ func (w *scanWorker) row(i int) error {
 	if len(w.buf) > keepProbe {
 		w.buf = nil
 	}
-	if errors.Is(err, ErrStopped) {
-		return err
-	}
-	var failed *readError
-	if !errors.As(err, &failed) {
-		w.table.setIdentity(i, f.id)
-	}
-	if err != nil {
-		w.found.add(uint32(i), reason(err))
-		return nil
-	}
-	return w.set(i, h)
+	return h, f.id, err
+}
+
+// failed tells a failure to read from what a Prober says of what was read.
+func failed(err error) bool {
+	var e *readError
+	return errors.As(err, &e)
 }
 
 // set fills in a header, unless it is not what a manifest said.
@@ -157,7 +185,7 @@ func (w *scanWorker) set(i int, h Header) error {
 	}
 	t := w.table
 	if said, given := t.promise(i); given && !said.holds(h) {
-		w.found.add(uint32(i), fmt.Sprintf("is %dx%d, but the manifest says %s", h.Height, h.Width, said))
+		w.found.add(uint32(i), fmt.Sprintf("is %dx%d, but the manifest says %s", h.Height, h.Width, said), false)
 		return nil
 	}
 	format, err := w.format(h.Format)

@@ -42,7 +42,7 @@ func TestMemoryPerRow(t *testing.T) {
 	}
 	var bad problems
 	for i := range rows {
-		bad.add(uint32(i), "no image")
+		bad.add(uint32(i), "no image", false)
 	}
 	bad.store(s)
 	if perRow := s.memory() / rows; perRow > limit {
@@ -57,7 +57,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	s := imagenetTable(rows)
 	var bad problems
 	for i := 0; i < rows; i += 1000 {
-		bad.add(uint32(rows-1-i), fmt.Sprintf("reason %d", i))
+		bad.add(uint32(rows-1-i), fmt.Sprintf("reason %d", i), false)
 	}
 	bad.store(s)
 	src := &source{root: "/r", manifest: "m.csv"}
@@ -80,8 +80,8 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 			wantProblem = fmt.Sprintf("reason %d", k)
 		}
 		for _, table := range []*store{s, got.table} {
-			if table.path(i) != want || table.labels[i] != int32(i/1281) || table.problem(i) != wantProblem {
-				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.labels[i], table.problem(i))
+			if table.path(i) != want || table.labels[i] != int32(i/1281) || problemOf(table, i) != wantProblem {
+				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.labels[i], problemOf(table, i))
 			}
 		}
 		if a, b := s.facts(i), got.table.facts(i); a != b {

@@ -15,7 +15,7 @@ import (
 type source struct {
 	root     string // the directory that paths are relative to; absolute, links resolved
 	manifest string // file name in root; "" for a directory
-	dir      *os.File
+	dir      *root
 }
 
 // locate finds out what path is and opens its directory.
@@ -44,11 +44,13 @@ func locate(path string) (*source, error) {
 	if src.root, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	src.dir, err = os.Open(src.root)
-	return src, err
+	if src.dir, err = openRoot(src.root); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: src.root, Err: err}
+	}
+	return src, nil
 }
 
-func (s *source) fd() int { return int(s.dir.Fd()) }
+func (s *source) fd() int { return s.dir.fd }
 
 // name identifies the dataset among all on this machine.
 func (s *source) name() string {

@@ -79,22 +79,51 @@ func (f *file) room(n int) int {
 }
 
 // open opens a NUL-terminated path, if it leads to a regular file. The caller
-// closes the file.
+// closes the file. After an error only the file's identity may be known.
 func (s *storage) open(dir int, path *byte) (file, error) {
 	fd, err := s.system.open(dir, path)
-	if err != nil {
-		return file{}, err
+	for err == unix.EINTR {
+		fd, err = s.system.open(dir, path)
 	}
-	id, dev, err := s.system.stat(fd)
+	if err != nil {
+		return file{fd: -1, id: unknown}, err
+	}
+	id, dev, err := s.stat(fd)
 	if err != nil {
 		s.system.close(fd)
-		return file{}, err
+		return file{fd: -1, id: id}, err
 	}
 	f := file{fd: fd, id: id}
 	if s.direct {
 		s.goDirect(&f, dev)
 	}
 	return f, nil
+}
+
+func (s *storage) stat(fd int) (id Identity, dev uint64, err error) {
+	for {
+		if id, dev, err = s.system.stat(fd); err != unix.EINTR {
+			return id, dev, err
+		}
+	}
+}
+
+// look is the identity of the regular file that a path leads to.
+func (s *storage) look(dir int, path string) (id Identity, err error) {
+	for {
+		if id, err = s.system.look(dir, path); err != unix.EINTR {
+			return id, err
+		}
+	}
+}
+
+// setDirect turns direct reads on or off.
+func (s *storage) setDirect(fd int, on bool) error {
+	for {
+		if err := s.system.direct(fd, on); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 func (s *storage) close(f *file) {
@@ -117,7 +146,7 @@ func (s *storage) goDirect(f *file, dev uint64) {
 	if !known {
 		unit = s.learn(f.fd, dev)
 	}
-	if unit > 0 && s.system.direct(f.fd, true) == nil {
+	if unit > 0 && s.setDirect(f.fd, true) == nil {
 		f.unit = unit
 	}
 }
@@ -125,7 +154,7 @@ func (s *storage) goDirect(f *file, dev uint64) {
 // goOrdinary makes f one that is read in the ordinary way.
 func (s *storage) goOrdinary(f *file) error {
 	f.unit = 0
-	return s.system.direct(f.fd, false)
+	return s.setDirect(f.fd, false)
 }
 
 func (s *storage) lookUp(dev uint64) (unit int, known bool) {
@@ -145,6 +174,9 @@ func (s *storage) learn(fd int, dev uint64) int {
 		return unit
 	}
 	unit, err := s.unit(fd)
+	if isLack(err) {
+		return 0 // this file is read in the ordinary way, and the next one tells
+	}
 	if err != nil {
 		unit = 0
 		s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read",
@@ -173,7 +205,7 @@ func (s *storage) unit(fd int) (int, error) {
 	case align > maxUnit:
 		return 0, fmt.Errorf("it wants reads of %d bytes", align)
 	}
-	if err := s.system.direct(fd, true); err != nil {
+	if err := s.setDirect(fd, true); err != nil {
 		return 0, err
 	}
 	return max(minUnit, 1<<bits.Len(uint(align-1))), nil
@@ -199,6 +231,9 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 			}
 		}
 		k, err := s.system.pread(f.fd, buf[got:got+f.room(ask)], offset+int64(got))
+		if err == unix.EINTR {
+			continue
+		}
 		if f.unit > 0 && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
 			k, err = 0, s.goOrdinary(f) // this one file's blocks are larger, or elsewhere
 		} else if k == 0 {

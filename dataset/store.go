@@ -41,10 +41,13 @@ type store struct {
 	formatNames []string // [0] is ""
 }
 
-// badRow is a sample that cannot be read, and why.
+// badRow is a sample that cannot be read, and why. Where it is unread the machine is the
+// reason, and not the file. The index does not keep that apart: whatever could not be
+// read when it was made is tried again before it is used.
 type badRow struct {
 	row    uint32
 	reason uint32
+	unread bool
 }
 
 // newStore makes an empty table with room for rows whose paths, without NULs,
@@ -162,13 +165,14 @@ func (s *store) setIdentity(i int, id Identity) {
 	atomic.StoreInt64(&s.mtimes[i], id.ModTime)
 }
 
-// problem returns why row i cannot be read, "" if it can.
-func (s *store) problem(i int) string {
+// problem returns why row i cannot be read, "" if it can, and whether that is the
+// machine's fault.
+func (s *store) problem(i int) (text string, unread bool) {
 	k := sort.Search(len(s.bad), func(k int) bool { return int(s.bad[k].row) >= i })
 	if k == len(s.bad) || int(s.bad[k].row) != i {
-		return ""
+		return "", false
 	}
-	return s.reasons[s.bad[k].reason]
+	return s.reasons[s.bad[k].reason], s.bad[k].unread
 }
 
 // unsettled returns the rows whose file could not even be opened or read, so
@@ -204,7 +208,7 @@ func (s *store) unprobed() []uint32 {
 func (s *store) memory() int64 {
 	n := cap(s.paths) + 4*cap(s.starts) + 8*cap(s.bases) + 4*cap(s.labels) +
 		4*cap(s.heights) + 4*cap(s.widths) + cap(s.orients) + cap(s.formats) +
-		8*cap(s.sizes) + 8*cap(s.mtimes) + 8*cap(s.bad)
+		8*cap(s.sizes) + 8*cap(s.mtimes) + int(unsafe.Sizeof(badRow{}))*cap(s.bad)
 	for _, texts := range [][]string{s.reasons, s.formatNames} {
 		for _, t := range texts {
 			n += len(t) + int(unsafe.Sizeof(t))

@@ -7,12 +7,15 @@ import (
 )
 
 // system is what reading files takes of an operating system. Tests put one that
-// fails in its place.
+// fails in its place. Each method is one call, which a signal may interrupt (EINTR):
+// storage repeats it.
 type system interface {
 	// open opens a NUL-terminated path from a directory.
 	open(dir int, path *byte) (fd int, err error)
-	// stat returns a file's identity and device; an error if it is no regular file.
+	// stat returns a file's identity and device, with ErrNotFile if it is no regular file.
 	stat(fd int) (id Identity, dev uint64, err error)
+	// look is stat by a path from a directory.
+	look(dir int, path string) (Identity, error)
 	// alignment returns what direct reads have to be aligned to, 0: there are none;
 	// known is false where the system does not say.
 	alignment(fd int) (align int, known bool)
@@ -35,34 +38,33 @@ const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCT
 // open goes around unix.Openat, which would copy the path to the heap for every
 // file.
 func (kernel) open(dir int, path *byte) (int, error) {
-	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
-			uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
-		if errno == 0 {
-			return int(fd), nil
-		}
-		if errno != unix.EINTR {
-			return -1, errno
-		}
+	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
+	if errno != 0 {
+		return -1, errno
 	}
+	return int(fd), nil
 }
 
 func (kernel) stat(fd int) (Identity, uint64, error) {
 	var st unix.Stat_t
-	for {
-		err := unix.Fstat(fd, &st)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return Identity{}, 0, err
-		}
-		break
+	if err := unix.Fstat(fd, &st); err != nil {
+		return unknown, 0, err
 	}
 	if !isRegular(&st) {
-		return Identity{}, 0, ErrNotFile
+		return identityOf(&st), 0, ErrNotFile
 	}
 	return identityOf(&st), st.Dev, nil
+}
+
+func (kernel) look(dir int, path string) (Identity, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, path, &st, 0); err != nil {
+		return unknown, err
+	}
+	if !isRegular(&st) {
+		return identityOf(&st), ErrNotFile
+	}
+	return identityOf(&st), nil
 }
 
 func (kernel) alignment(fd int) (align int, known bool) {
@@ -87,12 +89,8 @@ func (kernel) direct(fd int, on bool) error {
 }
 
 func (kernel) pread(fd int, p []byte, offset int64) (int, error) {
-	for {
-		n, err := unix.Pread(fd, p, offset)
-		if err != unix.EINTR {
-			return max(n, 0), err
-		}
-	}
+	n, err := unix.Pread(fd, p, offset)
+	return max(n, 0), err
 }
 
 // advise is a hint: what cannot take it loses nothing.

@@ -1,0 +1,410 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// nth is a system one of whose calls fails, once.
+type nth struct {
+	kernel
+	fails int64 // the number of the call, from 1
+	with  error
+	calls atomic.Int64
+}
+
+func (f *nth) next() error {
+	if f.calls.Add(1) == f.fails {
+		return f.with
+	}
+	return nil
+}
+
+func (f *nth) open(dir int, path *byte) (int, error) {
+	if err := f.next(); err != nil {
+		return -1, err
+	}
+	return f.kernel.open(dir, path)
+}
+
+func (f *nth) stat(fd int) (Identity, uint64, error) {
+	if err := f.next(); err != nil {
+		return unknown, 0, err
+	}
+	return f.kernel.stat(fd)
+}
+
+func (f *nth) look(dir int, path string) (Identity, error) {
+	if err := f.next(); err != nil {
+		return unknown, err
+	}
+	return f.kernel.look(dir, path)
+}
+
+func (f *nth) alignment(int) (int, bool) { return 512, f.next() == nil }
+
+func (f *nth) direct(int, bool) error { return f.next() }
+
+func (f *nth) pread(fd int, p []byte, offset int64) (int, error) {
+	if err := f.next(); err != nil {
+		return 0, err
+	}
+	return f.kernel.pread(fd, p[:min(len(p), 32<<10)], offset)
+}
+
+// errnos are what the kernel and its file systems answer with, and whether that is
+// about the file.
+var errnos = map[unix.Errno]bool{
+	unix.ENOENT: true, unix.ENOTDIR: true, unix.ELOOP: true, unix.EACCES: true,
+	unix.EMFILE: false, unix.ENFILE: false, unix.ENOMEM: false, unix.ENOBUFS: false, unix.EINTR: false, unix.EAGAIN: false,
+	unix.EIO: false, unix.ESTALE: false, unix.ENOTCONN: false, unix.ETIMEDOUT: false, unix.ENODEV: false, unix.ENXIO: false,
+	unix.EHOSTDOWN: false, unix.EHOSTUNREACH: false, unix.ECONNRESET: false, unix.ECONNABORTED: false, unix.EREMOTEIO: false,
+	unix.EINVAL: false, unix.EOPNOTSUPP: false, unix.EPERM: false, unix.EBADF: false, unix.EFAULT: false, unix.EUCLEAN: false,
+	unix.EBADMSG: false, unix.EOVERFLOW: false, unix.EDQUOT: false, unix.EPROTO: false, unix.ENOKEY: false, unix.EKEYEXPIRED: false,
+}
+
+// TestEveryErrnoAtEveryCall of Load and of Check: what is returned is the file's bytes,
+// or an error that keeps the number, on the right side of OfFile; with the identity of
+// the file once it was open. A signal is no failure.
+func TestEveryErrnoAtEveryCall(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		p := newPlace(t)
+		content := pattern(100_000)
+		p.write("a.jpg", content)
+		p.settle()
+		d := p.open("")
+		want := d.Stat(0)
+		load := func() (Identity, error) {
+			got, id, err := d.Load(0, nil, func(n int) []byte { return pages(n, 4096) }, nil)
+			if err == nil && string(got) != content {
+				t.Errorf("%d other bytes", len(got))
+			}
+			return id, err
+		}
+		check := func() (Identity, error) { return d.Check(0) }
+		for name, call := range map[string]func() (Identity, error){"Load": load, "Check": check} {
+			for errno, ofFile := range errnos {
+				for k := int64(1); ; k++ {
+					f := &nth{fails: k, with: errno}
+					d.storage = newStorage(Storage{Direct: direct, system: f}, p.options().Logger)
+					id, err := call()
+					if f.calls.Load() < k {
+						break // it succeeded without that many
+					}
+					what := fmt.Sprintf("%s, direct %t: call %d ends with %v: %+v, %v", name, direct, k, errno, id, err)
+					switch {
+					case err == nil && id != want:
+						t.Error(what)
+					case err == nil: // read in another way
+					case errno == unix.EINTR:
+						t.Error(what)
+					case OfFile(err) != ofFile:
+						t.Errorf("%s: the file's: %t", what, OfFile(err))
+					case !errors.Is(err, errno) && !(errors.Is(err, ErrMissing) && (errno == unix.ENOENT || errno == unix.ENOTDIR)):
+						t.Error(what)
+					case name == "Load" && k > 2 && id != want || id.Known() && id != want:
+						t.Errorf("%s: not the identity of what was opened, %+v", what, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestOfFile(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false}, {errors.New("corrupt"), false}, {ErrTooLarge, false}, {ErrStopped, false}, {ErrShort, false},
+		{ErrMissing, true}, {ErrChanged, true}, {ErrNotFile, true},
+		{&FileError{"a", ErrMissing}, true}, {&FileError{"a", fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)}, true},
+		{&fs.PathError{Op: "open", Path: "a", Err: unix.EACCES}, true},
+		{fmt.Errorf("%w: %w", ErrChanged, unix.ESTALE), false}, {fmt.Errorf("%w: %w", ErrAway, unix.ENOENT), false},
+		{&FileError{"a", unix.EMFILE}, false},
+	} {
+		if got := OfFile(c.err); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
+		}
+	}
+}
+
+// TestIdentityOfWhatWasFound bad is that of the file that was open, whatever stands at
+// its path by then.
+func TestIdentityOfWhatWasFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *place)
+		want   error
+	}{
+		"changed": {func(p *place) { p.append("a.jpg", "more") }, ErrChanged},
+		"no file": {func(p *place) { os.Remove(p.path("a.jpg")); p.mkdir("a.jpg") }, ErrNotFile},
+	} {
+		p := newPlace(t)
+		p.images("a.jpg")
+		p.settle()
+		d := p.open("")
+		c.change(p)
+		now, _ := d.Check(0)
+		_, id, err := d.Load(0, nil, grow, nil)
+		if !errors.Is(err, c.want) || !id.Known() || id != now {
+			t.Errorf("%s: %+v, now %+v, %v", name, id, now, err)
+		}
+	}
+	p := newPlace(t)
+	p.images("a.jpg")
+	d := p.open("")
+	// Refused memory, called off, and repaired while it was being read.
+	if _, id, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrTooLarge) || id != d.Stat(0) {
+		t.Errorf("refused: %+v, %v", id, err)
+	}
+	bad := d.Stat(0)
+	part := func(n int) []byte {
+		p.write("b.jpg", image("jpeg", 10, 20, 1)+"repaired")
+		os.Rename(p.path("b.jpg"), p.path("a.jpg"))
+		return grow(n)
+	}
+	if _, id, err := d.Load(0, nil, part, nil); err != nil || id != bad {
+		t.Errorf("repaired meanwhile: %+v instead of %+v, %v", id, bad, err)
+	}
+}
+
+// swap puts what change makes of a copy of the dataset in the place of its directory,
+// which is then gone: to those who have it open it is empty.
+func (p *place) swap(change func(root string)) {
+	p.t.Helper()
+	old := p.root + ".old"
+	if err := os.Rename(p.root, old); err != nil {
+		p.t.Fatal(err)
+	}
+	defer os.RemoveAll(old)
+	p.mkdir("")
+	err := filepath.WalkDir(old, func(path string, e fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(old, path)
+		if err != nil || name == "." {
+			return err
+		}
+		if e.IsDir() {
+			p.mkdir(name)
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		p.write(name, string(content))
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.settle()
+	if change != nil {
+		change(p.root)
+	}
+}
+
+// TestStorageThatIsAway is the machine's failure: no file is missing because of it, and
+// all is well when the storage is back, at the same path but not the same directory.
+func TestStorageThatIsAway(t *testing.T) {
+	for name, gone := range map[string]func(root string){
+		"gone":               func(root string) { os.RemoveAll(root) },
+		"parent gone":        func(root string) { os.RemoveAll(filepath.Dir(root)) },
+		"an empty directory": func(root string) { os.RemoveAll(root); os.Mkdir(root, 0o755) },
+		"other files": func(root string) {
+			os.RemoveAll(root)
+			os.Mkdir(root, 0o755)
+			os.WriteFile(filepath.Join(root, "README"), nil, 0o644)
+		},
+		"a file":    func(root string) { os.RemoveAll(root); os.WriteFile(root, nil, 0o644) },
+		"a circle":  func(root string) { os.RemoveAll(root); os.Symlink(root, root) },
+		"a nowhere": func(root string) { os.RemoveAll(root); os.Symlink("nowhere", root) },
+	} {
+		p := newPlace(t)
+		p.images("a/1.jpg", "a/2.jpg", "b/3.jpg")
+		p.settle()
+		d := p.open("")
+		var contents []string
+		for i := range d.Len() {
+			content, _ := d.Read(i, nil, grow)
+			contents = append(contents, string(content))
+		}
+		p.swap(gone)
+		for i := range d.Len() {
+			for call, err := range map[string]error{"Load": loadError(d, i), "Check": checkError(d, i)} {
+				var file *FileError
+				if !errors.Is(err, ErrAway) || OfFile(err) || errors.Is(err, ErrMissing) || !errors.As(err, &file) || !strings.Contains(err.Error(), p.root) {
+					t.Errorf("%s: %s of sample %d: %v", name, call, i, err)
+				}
+			}
+		}
+		os.RemoveAll(p.root)
+		for i, content := range contents {
+			p.write(d.Path(i), content)
+		}
+		p.settle()
+		for i, content := range contents {
+			if got, err := d.Read(i, nil, grow); err != nil || string(got) != content {
+				t.Errorf("%s, and back: sample %d: %q, %v", name, i, got, err)
+			}
+		}
+	}
+}
+
+func loadError(d *Dataset, i int) error  { _, _, err := d.Load(i, nil, grow, nil); return err }
+func checkError(d *Dataset, i int) error { _, err := d.Check(i); return err }
+
+// TestStorageMountedAnew is used from the first read on that needs it, by all readers
+// at once, and what it holds is judged as ever: files that are not there are missing,
+// others have changed.
+func TestStorageMountedAnew(t *testing.T) {
+	p := newPlace(t)
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("%02d.jpg", i))
+	}
+	p.images(names...)
+	p.settle()
+	d := p.open("")
+	want, _ := d.Read(0, nil, grow)
+	before := descriptors(t)
+	for range 5 {
+		p.swap(func(root string) {
+			os.Remove(filepath.Join(root, "07.jpg"))
+			p.append("08.jpg", "changed")
+		})
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				for i := range d.Len() {
+					got, err := d.Read(i, nil, grow)
+					_, checked := d.Check(i)
+					switch {
+					case i == 7 && errors.Is(err, ErrMissing) && errors.Is(checked, ErrMissing):
+					case i == 8 && errors.Is(err, ErrChanged) && errors.Is(checked, ErrChanged):
+					case err != nil || checked != nil || string(got) != string(want):
+						t.Errorf("sample %d: %q, %v, %v", i, got, err, checked)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		p.images("07.jpg", "08.jpg")
+		p.settle()
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors are open, %d were", after, before)
+	}
+}
+
+// descriptors counts those of this process that are open on directories.
+func descriptors(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if info, err := os.Stat("/proc/self/fd/" + e.Name()); err == nil && info.IsDir() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDirectoryThatMayNotBeSearched hides its files; none of them is at fault.
+func TestDirectoryThatMayNotBeSearched(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may search every directory")
+	}
+	p := newPlace(t)
+	p.images("a.jpg")
+	d := p.open("")
+	os.Chmod(p.root, 0)
+	defer os.Chmod(p.root, 0o755)
+	if err := loadError(d, 0); !errors.Is(err, ErrAway) || OfFile(err) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestCloseBesideARead: the read goes on, and what comes later fails as the machine's.
+func TestCloseBesideARead(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	d := p.open("")
+	held := func(n int) []byte { d.Close(); return grow(n) }
+	if got, err := d.Read(0, nil, held); err != nil || string(got) != image("jpeg", 10, 20, 1) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for range 2 {
+		if err := loadError(d, 0); !errors.Is(err, unix.EBADF) || OfFile(err) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+// TestScanWithoutDescriptors or memory ends; it does not call sound files bad.
+func TestScanWithoutDescriptors(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		p := newPlace(t)
+		p.images("a.jpg", "b.jpg", "c.jpg")
+		p.settle()
+		p.how = Storage{system: &nth{fails: 3, with: errno}}
+		if _, err := p.tryOpen(""); !errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
+		p.how = Storage{}
+		if d := p.open(""); d.Report().Unreadable > 0 {
+			t.Errorf("%v: %+v", errno, d.Report())
+		}
+	}
+}
+
+// TestScanOfStorageThatGoesAway ends too.
+func TestScanOfStorageThatGoesAway(t *testing.T) {
+	p := newPlace(t)
+	for i := range 100 {
+		p.images(fmt.Sprintf("%02d.jpg", i))
+	}
+	gone := sync.OnceFunc(func() { os.RemoveAll(p.root) })
+	_, err := p.tryOpen("", func(o *Options) {
+		o.Prober = func(data []byte, complete bool) (Header, error) { gone(); return p.c.probe(data, complete) }
+		o.Workers = 1
+	})
+	if !errors.Is(err, ErrAway) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestOneFailureOfTheStorage in a scan is tried again at once.
+func TestOneFailureOfTheStorage(t *testing.T) {
+	for k := int64(1); k <= 6; k++ {
+		p := newPlace(t)
+		p.images("a.jpg", "b.jpg")
+		p.how = Storage{system: &nth{fails: k, with: unix.ESTALE}}
+		if d := p.open("", func(o *Options) { o.Workers = 1 }); d.Report().Unreadable > 0 || d.Unread(0) != "" || d.Unread(1) != "" {
+			t.Errorf("call %d: %+v", k, d.Report())
+		}
+	}
+}
+
+// TestLoadAllocatesNothing, roots counted.
+func TestLoadAllocatesNothing(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	d := p.open("")
+	buf := slices.Grow([]byte(nil), 4096)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, _, err := d.Load(0, buf, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
