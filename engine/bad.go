@@ -112,6 +112,9 @@ func (e *Engine) stillBad(id int64) error {
 		}
 		bad = badFile{seen: e.ds.Stat(int(id)), reason: fmt.Errorf("%s", problem), repairable: true}
 	}
+	if bad.transient {
+		return nil
+	}
 	now, err := e.ds.Check(int(id))
 	if err != nil && causeOf(err) != ofFile {
 		return err
@@ -123,7 +126,7 @@ func (e *Engine) stillBad(id int64) error {
 		e.documents.Clear() // they may name what replaced it
 		return nil
 	}
-	if bad.part || bad.transient {
+	if bad.part {
 		return nil
 	}
 	if !known {

@@ -5,16 +5,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 )
 
-// TestFailuresInPassing: a storage that fails now and then is told of once a file, does not
-// hide what is wrong with the file itself, and opens no way in for another file.
-func TestFailuresInPassing(t *testing.T) {
+// TestTransientFailures: a file that cannot be opened now and then is reported once, does
+// not hide what is wrong with the file itself, and opens no way in for another file.
+func TestTransientFailures(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
 	e := start(t, dir, func(o *Options) { o.OnError = Zero })
 	for range 3 {
-		if err := e.reportBad(0, unix.EIO); !errors.Is(err, ErrBad) {
+		if err := e.reportBad(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
 			t.Error(err)
 		}
 		if err := e.stillBad(0); err != nil {
@@ -23,14 +26,14 @@ func TestFailuresInPassing(t *testing.T) {
 		e.recovered(0)
 	}
 	if lines := e.errors.total(); lines != 1 {
-		t.Errorf("%d lines of one file", lines)
+		t.Errorf("%d lines about one file", lines)
 	}
-	e.reportBad(0, unix.EIO)
-	e.reportBad(0, errors.New("it is no image"))
+	e.reportBad(0, unix.EACCES, unknownIdentity)
+	e.reportBad(0, decode.ErrCorrupt, e.ds.Stat(0))
 	if lines := e.errors.total(); lines != 2 {
-		t.Errorf("%d lines of a file with two faults", lines)
+		t.Errorf("%d lines about a file with two faults", lines)
 	}
-	e.reportBad(1, unix.EIO)
+	e.reportBad(1, dataset.ErrMissing, unknownIdentity)
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
 	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {

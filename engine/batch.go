@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"sync"
 	"sync/atomic"
 	"time"
 

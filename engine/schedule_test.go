@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -39,20 +40,44 @@ func (e *Engine) ask(k Key) *batch {
 	b.waiting++
 	e.asked++
 	b.asked = e.asked
-	e.urge(b)
 	return b
 }
 
 // own lays the most important batch out and publishes it, as a batch worker does.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	b := e.take()
+	b, turn := e.take()
 	if err := e.layOut(b); err != nil {
 		t.Fatal(err)
 	}
-	b.laidOut = true
-	e.making = append(e.making, b)
+	e.publish(b, turn, nil)
 	return b
+}
+
+// claimed is the next item of a worker that is not there.
+func claimed(t *testing.T, e *Engine) item {
+	t.Helper()
+	it, ok := e.claim(&worker{engine: e})
+	if !ok {
+		t.Fatal("nothing to claim")
+	}
+	return it
+}
+
+// completeWanted has all slots of the wanted batch decoded and the batch assembled.
+func completeWanted(t *testing.T, e *Engine, want *batch) {
+	t.Helper()
+	for range want.items {
+		e.itemDone(claimed(t, e), nil)
+	}
+	b, _ := e.take()
+	if b != want || b.state != complete {
+		t.Fatalf("took %v, want the complete batch", b.key)
+	}
+	e.finish(b, e.assemble(b))
+	e.mu.Lock()
+	b.waiting--
+	e.mu.Unlock()
 }
 
 func keysOf(list []*batch) (keys []int) {
@@ -69,16 +94,14 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	if got := keysOf(e.queue); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
 		t.Fatalf("queue %v", got)
 	}
-	if b := e.take(); b != first {
-		t.Errorf("first taken: %v", b.key)
-	}
-	if b := e.take(); b != other {
-		t.Errorf("second taken: %v", b.key)
-	}
-	for want := 1; want <= 3; want++ {
-		if b := e.take(); b.key != (Key{Batch: want}) {
-			t.Errorf("prefetched batch %v taken, want %d", b.key, want)
+	for i, want := range []*batch{first, other, e.table[Key{Batch: 1}], e.table[Key{Batch: 2}], e.table[Key{Batch: 3}]} {
+		b, _ := e.take()
+		if b != want {
+			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
+		e.mu.Lock()
+		e.layingOut, b.writers = 0, 0 // the test has as many batch workers as it wants
+		e.mu.Unlock()
 	}
 }
 
@@ -89,88 +112,84 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	// Prefetched batches take neither memory nor processors while the wanted one has
 	// work for everyone...
 	e.mu.Lock()
-	early := e.tooEarly(e.queue[0])
+	early := e.tooEarly()
 	e.mu.Unlock()
 	if !early {
 		t.Error("a prefetched batch is begun while somebody waits")
 	}
+	var items []item
 	for slot := range 8 {
-		if b, got := e.claim(); b != first || got != slot {
-			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", got, b.key, slot)
+		it := claimed(t, e)
+		if it.b != first || it.slot != slot {
+			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.slot, it.b.key, slot)
 		}
+		items = append(items, it)
 	}
-	for range 8 - cap(e.processors) {
-		e.itemDone(first, nil)
+	for _, it := range items[:8-cap(e.processors)] {
+		e.itemDone(it, nil)
 	}
 	// ...and are begun as soon as it has not.
 	e.mu.Lock()
-	early = e.tooEarly(e.queue[0])
+	early = e.tooEarly()
 	e.mu.Unlock()
 	if early {
 		t.Error("item workers have nothing to do")
 	}
 }
 
-func TestPrefetchedBatchIsPutAsideForAWantedOne(t *testing.T) {
+// TestWantedBatchesNeedNotWaitForPrefetchedOnes: those keep their slots, and lose nothing.
+func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchWorkers, o.PrefetchDepth = 2, 2 })
 	first := e.ask(Key{})
 	own(t, e)
-	for range 4 {
-		e.claim()
-		e.itemDone(first, nil)
-	}
-	e.mu.Lock()
-	e.making = nil
-	e.mu.Unlock()
-	e.finish(first, e.assemble(first))
-	e.mu.Lock()
-	first.waiting--
-	e.mu.Unlock()
+	completeWanted(t, e, first)
 
-	near, far := own(t, e), own(t, e) // batches 1 and 2, both prefetched
-	if b, _ := e.claim(); b != near {
-		t.Errorf("claimed from %v, want the nearer batch", b.key)
+	near, _ := own(t, e), own(t, e) // batches 1 and 2, both prefetched
+	if it := claimed(t, e); it.b != near {
+		t.Errorf("claimed from %v, want the nearer batch", it.b.key)
 	}
 	wanted := e.ask(Key{Epoch: 1, Batch: 7})
-	if near.aside || !far.aside {
-		t.Errorf("put aside: near %v, far %v; want the far one only", near.aside, far.aside)
+	if b := own(t, e); b != wanted {
+		t.Errorf("laid out %v, want the wanted batch", b.key)
 	}
-	if b, _ := e.claim(); b != near {
-		t.Errorf("claimed from %v: a batch that is put aside hands out no more slots", b.key)
+	if it := claimed(t, e); it.b != wanted {
+		t.Errorf("claimed from %v, want the wanted batch", it.b.key)
 	}
-	// Whoever waits for the far one now takes it back.
-	e.ask(far.key)
-	if far.aside {
-		t.Error("a batch that somebody waits for stays aside")
-	}
-	if b := e.take(); b != wanted {
-		t.Errorf("took %v, want the wanted batch", b.key)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if near.next != 1 || near.inFlight != 1 {
+		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.next, near.inFlight)
 	}
 }
 
-func TestDroppedBatchComesBackFromItsOwner(t *testing.T) {
+// TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt: a read that is on its way does
+// not keep the memory, as it cannot reach it any more.
+func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	e := unstarted(t, 80)
 	e.ask(Key{})
-	own(t, e)
-	e.claim() // of the wanted batch
-	e.mu.Lock()
-	for e.making[0].next < e.making[0].items {
-		e.making[0].next++
-		e.making[0].finished++
-	}
-	e.mu.Unlock()
+	completeWanted(t, e, own(t, e))
 	ahead := own(t, e)
-	e.claim()
+	writing, fetching := claimed(t, e), claimed(t, e)
+	if err := e.beginWriting(writing); err != nil {
+		t.Fatal(err)
+	}
 	e.mu.Lock()
 	e.drop(ahead)
-	if e.table[ahead.key] != nil || e.giving != 1 || ahead.buf == nil {
-		t.Error("a batch that is being decoded into must keep its memory until that is done")
+	if e.table[ahead.key] != nil || ahead.buf == nil {
+		t.Error("a batch that is being written into must keep its memory until that is done")
 	}
 	e.mu.Unlock()
-	e.itemDone(ahead, nil)
-	e.finish(ahead, e.assemble(ahead))
-	if e.giving != 0 || ahead.buf != nil {
-		t.Errorf("giving %d, memory %v", e.giving, ahead.buf)
+	e.endWriting(ahead)
+	if ahead.buf != nil {
+		t.Error("the memory was not given back")
+	}
+	if err := e.beginWriting(fetching); !errors.Is(err, errDropped) {
+		t.Errorf("a read for a dropped batch may write: %v", err)
+	}
+	e.itemDone(writing, nil)
+	e.itemDone(fetching, nil)
+	if ahead.finished != 0 {
+		t.Error("what was done for a dropped batch counts")
 	}
 }
 
