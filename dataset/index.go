@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // indexVersion names the layout of the index and the rules by which datasets
@@ -111,13 +113,19 @@ func resolveExisting(path string) string {
 
 // loadIndex reads the index at path; the error says why there is none to use.
 func loadIndex(path string, src *source) (*index, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, ErrNotFile)
+	}
+	if err := yours(path, info); err != nil {
 		return nil, err
 	}
 	if err := verifyIndex(f, info.Size()); err != nil {
@@ -130,6 +138,9 @@ func loadIndex(path string, src *source) (*index, error) {
 // is not synced: should a crash lose it, its checksum tells, and it is made anew.
 func saveIndex(path string, x *index) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := yourDirectory(path); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")

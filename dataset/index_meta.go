@@ -65,6 +65,9 @@ func readMetadata(lookup func(string) (string, bool), src *source) (*index, erro
 	}
 	for line := range strings.Lines(get(directoriesKey)) {
 		d, err := parseDirStamp(strings.TrimSuffix(line, "\n"))
+		if err == nil {
+			err = x.facts.checkDir(d.path)
+		}
 		if err != nil {
 			return nil, err
 		}

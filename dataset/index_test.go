@@ -308,6 +308,15 @@ func FuzzReadIndex(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
+	for _, path := range []string{"../x.jpg", "/x.jpg", "a/./x.jpg"} {
+		at := filepath.Join(f.TempDir(), "index")
+		forge(f, p, at, func(x *index) { x.table.appendRow(path, 0) })
+		data, err := os.ReadFile(at)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	src, err := locate(p.root)
 	if err != nil {
 		f.Fatal(err)
@@ -324,7 +333,13 @@ func FuzzReadIndex(f *testing.F) {
 			return
 		}
 		for i := range x.table.rows() {
-			_, _ = x.table.path(i), problemOf(x.table, i)
+			path := x.table.path(i)
+			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.facts.Outside {
+				t.Fatalf("path %q", path)
+			}
+			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.formats[i]]) > maxFormat {
+				t.Fatalf("problem %q", problemOf(x.table, i))
+			}
 		}
 	})
 }

@@ -102,6 +102,10 @@ func (p *opening) load() *index {
 		p.keepNone(err)
 		return nil
 	}
+	if err := yourDirectory(p.indexFile); err != nil {
+		p.keepNone(err)
+		return nil
+	}
 	x, err := loadIndex(p.indexFile, p.src)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
