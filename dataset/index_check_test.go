@@ -32,7 +32,7 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	x := newIndex(src, l)
 	change(x)
 	x.facts.Rows, x.facts.PathBytes = max(x.facts.Rows, x.table.rows()), x.table.pathBytes()
-	if err := saveIndex(path, x); err != nil {
+	if err := saveIndex(context.Background(), path, x); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func TestPathsOfAnIndex(t *testing.T) {
 		} {
 			forge(t, p, d.IndexPath(), change)
 			src, _ := locate(p.root)
-			if _, err := loadIndex(d.IndexPath(), src); err == nil {
+			if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
 				t.Errorf("%s %.40q: believed", name, path)
 			}
 			src.dir.release()
@@ -83,14 +83,14 @@ func TestNamesOfAnIndex(t *testing.T) {
 		bad.add(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
 		bad.store(x.table)
 	})
-	x, err := loadIndex(d.IndexPath(), src)
+	x, err := loadIndex(t.Context(), d.IndexPath(), src)
 	if err != nil || len(problemOf(x.table, 0)) > maxReason || !strings.HasPrefix(problemOf(x.table, 0), "line line?x") {
 		t.Errorf("%v", err)
 	}
 	forge(t, p, d.IndexPath(), func(x *index) {
 		x.table.formats[0], _ = x.table.internFormat(strings.Repeat("x", 5000))
 	})
-	if _, err := loadIndex(d.IndexPath(), src); err == nil {
+	if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
 		t.Error("a format's name of 5000 bytes is believed")
 	}
 }
@@ -127,7 +127,7 @@ func TestCountsOfAnIndex(t *testing.T) {
 		rewriteFooter(t, d.IndexPath(), data, tamper)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = loadIndex(d.IndexPath(), src)
+		_, err = loadIndex(t.Context(), d.IndexPath(), src)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 32<<20 {
 			t.Errorf("%s: %d bytes allocated, %v", name, n, err)

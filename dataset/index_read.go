@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -17,7 +18,7 @@ var errDictionary = errors.New("a dictionary is missing, or a value in it")
 // readIndex reads an index of src. Columns are decoded page by page straight
 // into the table, which is made at its final size: loading a large index leaves
 // next to nothing behind.
-func readIndex(f *os.File, src *source) (x *index, err error) {
+func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {
 	// The file was written by this package and its checksum holds, but its words
 	// are still only a file's.
 	defer func() {
@@ -40,6 +41,9 @@ func readIndex(f *os.File, src *source) (x *index, err error) {
 	}
 	l := &tableLoader{table: newStore(x.facts.Rows, x.facts.PathBytes), facts: &x.facts, classes: len(x.classes)}
 	for _, group := range file.RowGroups() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := l.group(file, group); err != nil {
 			return nil, err
 		}

@@ -328,7 +328,7 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		defer file.Close()
 		file.Write(data)
-		x, err := readIndex(file, src)
+		x, err := readIndex(t.Context(), file, src)
 		if err != nil {
 			return
 		}
@@ -364,7 +364,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		"dirs":       func(m map[string]string) { m[directoriesKey] = "x \"\"\n" },
 		"no dirs":    func(m map[string]string) { m[directoriesKey] = "" },
 	} {
-		x, err := loadIndex(d.IndexPath(), src)
+		x, err := loadIndex(t.Context(), d.IndexPath(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,13 +385,13 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		if again, err := loadIndex(d.IndexPath(), src); err == nil && again.current(src) {
+		if again, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil && again.current(t.Context(), src) {
 			t.Errorf("%s: taken for current", name)
 		}
 		if got := p.open(""); got.Digest() != d.Digest() {
 			t.Errorf("%s: not made anew", name)
 		}
-		if x, err := loadIndex(d.IndexPath(), src); err != nil || !x.current(src) {
+		if x, err := loadIndex(t.Context(), d.IndexPath(), src); err != nil || !x.current(t.Context(), src) {
 			t.Errorf("%s: not replaced: %v", name, err)
 		}
 	}
