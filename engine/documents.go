@@ -178,7 +178,7 @@ func pathLength(s string) int {
 // covers.
 func (e *Engine) settings() map[string]any {
 	o := e.opts
-	return map[string]any{
+	settings := map[string]any{
 		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
 		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
 		"epochs": o.Epochs, "resize": o.Resize.String(), "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
@@ -186,6 +186,10 @@ func (e *Engine) settings() map[string]any {
 		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
 		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
 	}
+	if o.FullJPEGs { // fingerprints are older than this setting: without it they stay what they were
+		settings["jpeg_scaling"] = false
+	}
+	return settings
 }
 
 // DatasetJSON describes the dataset and the settings that the bytes depend on.

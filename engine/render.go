@@ -44,7 +44,7 @@ func (w *worker) renderInPlace(b *batch, slot int, data []byte, head decode.Head
 func (w *worker) renderThrough(b *batch, slot int, data []byte, head decode.Header, t resample.Transform) error {
 	e, spec := w.engine, b.spec
 	scale := 1
-	if head.Format == decode.JPEG {
+	if head.Format == decode.JPEG && !e.opts.FullJPEGs {
 		scale = t.Scale()
 	}
 	if scale > 1 {
