@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // indexVersion names the layout of the index and the rules by which datasets
@@ -61,13 +64,16 @@ func (x *index) settle() {
 	}
 }
 
-// current says whether the dataset still is what was listed.
-func (x *index) current(src *source) bool {
+// current says whether the dataset still is what was listed; false when ctx is done.
+func (x *index) current(ctx context.Context, src *source) bool {
 	if src.manifest != "" {
 		st, err := statFrom(src.fd(), src.manifest)
 		return err == nil && st.Size == x.facts.ManifestSize && x.facts.Stamp.proves(mtimeOf(&st))
 	}
 	for _, d := range x.dirs {
+		if ctx.Err() != nil {
+			return false
+		}
 		path := d.path
 		if path == "" {
 			path = "."
@@ -110,8 +116,8 @@ func resolveExisting(path string) string {
 }
 
 // loadIndex reads the index at path; the error says why there is none to use.
-func loadIndex(path string, src *source) (*index, error) {
-	f, err := os.Open(path)
+func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -120,16 +126,25 @@ func loadIndex(path string, src *source) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, ErrNotFile)
+	}
+	if err := yours(path, info); err != nil {
+		return nil, err
+	}
 	if err := verifyIndex(f, info.Size()); err != nil {
 		return nil, err
 	}
-	return readIndex(f, src)
+	return readIndex(ctx, f, src)
 }
 
 // saveIndex writes the index so that others see the old one or the new one. It
 // is not synced: should a crash lose it, its checksum tells, and it is made anew.
-func saveIndex(path string, x *index) (err error) {
+func saveIndex(ctx context.Context, path string, x *index) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := yourDirectory(path); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")
@@ -142,7 +157,7 @@ func saveIndex(path string, x *index) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	if err := writeIndex(f, x); err != nil {
+	if err := writeIndex(ctx, f, x); err != nil {
 		return err
 	}
 	info, err := f.Stat()

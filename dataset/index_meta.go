@@ -61,10 +61,13 @@ func readMetadata(lookup func(string) (string, bool), src *source) (*index, erro
 		if class, err = strconv.Unquote(strings.TrimSuffix(line, "\n")); err != nil {
 			return nil, err
 		}
-		x.classes = append(x.classes, class)
+		x.classes = append(x.classes, strings.Clone(class)) // it would keep all of the metadata
 	}
 	for line := range strings.Lines(get(directoriesKey)) {
 		d, err := parseDirStamp(strings.TrimSuffix(line, "\n"))
+		if err == nil {
+			err = x.facts.checkDir(d.path)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,12 +1,14 @@
 package dataset
 
 import (
-	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -16,7 +18,7 @@ var errDictionary = errors.New("a dictionary is missing, or a value in it")
 // readIndex reads an index of src. Columns are decoded page by page straight
 // into the table, which is made at its final size: loading a large index leaves
 // next to nothing behind.
-func readIndex(f *os.File, src *source) (x *index, err error) {
+func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {
 	// The file was written by this package and its checksum holds, but its words
 	// are still only a file's.
 	defer func() {
@@ -31,11 +33,17 @@ func readIndex(f *os.File, src *source) (x *index, err error) {
 	if x, err = readMetadata(file.Lookup, src); err != nil {
 		return nil, err
 	}
-	if int64(x.facts.Rows) != file.NumRows() || x.facts.Rows < 1 || x.facts.Rows > math.MaxInt32 {
+	if int64(x.facts.Rows) != file.NumRows() || x.facts.Rows > math.MaxInt32 {
 		return nil, fmt.Errorf("%d rows instead of %d", file.NumRows(), x.facts.Rows)
 	}
-	l := &tableLoader{table: newStore(x.facts.Rows, x.facts.PathBytes), classes: len(x.classes)}
+	if err := cmp.Or(x.facts.bounded(file.Size()), checkPages(f, file.Size(), file)); err != nil {
+		return nil, err
+	}
+	l := &tableLoader{table: newStore(x.facts.Rows, x.facts.PathBytes), facts: &x.facts, classes: len(x.classes)}
 	for _, group := range file.RowGroups() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := l.group(file, group); err != nil {
 			return nil, err
 		}
@@ -48,6 +56,7 @@ func readIndex(f *os.File, src *source) (x *index, err error) {
 // tableLoader appends the columns of row group after row group to a table.
 type tableLoader struct {
 	table   *store
+	facts   *facts
 	classes int
 	bad     problems
 	row     int // rows of the problem column so far
@@ -103,8 +112,8 @@ func eachPage(chunk parquet.ColumnChunk, load func(parquet.Page) error) error {
 func (l *tableLoader) paths(p parquet.Page) error {
 	t := l.table
 	return eachText(p, func(path []byte) error {
-		if len(path) == 0 || len(path) > maxPath || bytes.IndexByte(path, 0) >= 0 {
-			return fmt.Errorf("bad path %q", path)
+		if err := l.facts.checkPath(unsafe.String(unsafe.SliceData(path), len(path))); err != nil {
+			return err
 		}
 		if len(t.starts) == cap(t.starts) || len(t.paths)+len(path) >= cap(t.paths) {
 			return fmt.Errorf("more than the %d rows announced", cap(t.starts))
@@ -114,11 +123,17 @@ func (l *tableLoader) paths(p parquet.Page) error {
 	})
 }
 
+// maxFormat is longer than the name of any format.
+const maxFormat = 32
+
 func (l *tableLoader) formats(p parquet.Page) error {
 	return eachText(p, func(name []byte) error {
 		t := l.table
 		k := slices.IndexFunc(t.formatNames, func(n string) bool { return n == string(name) })
 		if k < 0 {
+			if len(name) > maxFormat {
+				return fmt.Errorf("a format's name of %d bytes", len(name))
+			}
 			id, err := t.internFormat(string(name))
 			if err != nil {
 				return err
@@ -133,7 +148,7 @@ func (l *tableLoader) formats(p parquet.Page) error {
 func (l *tableLoader) problems(p parquet.Page) error {
 	return eachText(p, func(text []byte) error {
 		if len(text) > 0 {
-			l.bad.add(uint32(l.row), string(text), false)
+			l.bad.add(uint32(l.row), reason(errors.New(string(text))), false)
 		}
 		l.row++
 		return nil

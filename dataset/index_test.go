@@ -308,6 +308,15 @@ func FuzzReadIndex(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
+	for _, path := range []string{"../x.jpg", "/x.jpg", "a/./x.jpg"} {
+		at := filepath.Join(f.TempDir(), "index")
+		forge(f, p, at, func(x *index) { x.table.appendRow(path, 0) })
+		data, err := os.ReadFile(at)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	src, err := locate(p.root)
 	if err != nil {
 		f.Fatal(err)
@@ -319,12 +328,18 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		defer file.Close()
 		file.Write(data)
-		x, err := readIndex(file, src)
+		x, err := readIndex(t.Context(), file, src)
 		if err != nil {
 			return
 		}
 		for i := range x.table.rows() {
-			_, _ = x.table.path(i), problemOf(x.table, i)
+			path := x.table.path(i)
+			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.facts.Outside {
+				t.Fatalf("path %q", path)
+			}
+			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.formats[i]]) > maxFormat {
+				t.Fatalf("problem %q", problemOf(x.table, i))
+			}
 		}
 	})
 }
@@ -349,7 +364,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		"dirs":       func(m map[string]string) { m[directoriesKey] = "x \"\"\n" },
 		"no dirs":    func(m map[string]string) { m[directoriesKey] = "" },
 	} {
-		x, err := loadIndex(d.IndexPath(), src)
+		x, err := loadIndex(t.Context(), d.IndexPath(), src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,13 +385,13 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		if again, err := loadIndex(d.IndexPath(), src); err == nil && again.current(src) {
+		if again, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil && again.current(t.Context(), src) {
 			t.Errorf("%s: taken for current", name)
 		}
 		if got := p.open(""); got.Digest() != d.Digest() {
 			t.Errorf("%s: not made anew", name)
 		}
-		if x, err := loadIndex(d.IndexPath(), src); err != nil || !x.current(src) {
+		if x, err := loadIndex(t.Context(), d.IndexPath(), src); err != nil || !x.current(t.Context(), src) {
 			t.Errorf("%s: not replaced: %v", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"io"
 	"unicode/utf8"
 
@@ -41,14 +42,14 @@ type byteRow struct {
 }
 
 // writeIndex writes the index, with a checksum of zeros.
-func writeIndex(w io.Writer, x *index) error {
+func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 	if allText(x) {
-		return writeTable(w, x, func(row *textRow, i int) {
+		return writeTable(ctx, w, x, func(row *textRow, i int) {
 			row.Path, row.Class = x.table.path(i), x.class(i)
 			row.indexFacts = x.table.facts(i)
 		})
 	}
-	return writeTable(w, x, func(row *byteRow, i int) {
+	return writeTable(ctx, w, x, func(row *byteRow, i int) {
 		row.Path, row.Class = []byte(x.table.path(i)), []byte(x.class(i))
 		row.indexFacts = x.table.facts(i)
 	})
@@ -80,7 +81,7 @@ func (s *store) facts(i int) indexFacts {
 	}
 }
 
-func writeTable[R any](w io.Writer, x *index, fill func(row *R, i int)) error {
+func writeTable[R any](ctx context.Context, w io.Writer, x *index, fill func(row *R, i int)) error {
 	metadata, err := x.metadata()
 	if err != nil {
 		return err
@@ -96,6 +97,9 @@ func writeTable[R any](w io.Writer, x *index, fill func(row *R, i int)) error {
 	for i := range x.table.rows() {
 		rows = rows[:len(rows)+1]
 		fill(&rows[len(rows)-1], i)
+		if len(rows) == cap(rows) && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if len(rows) == cap(rows) || i == x.table.rows()-1 {
 			if _, err := out.Write(rows); err != nil {
 				return err

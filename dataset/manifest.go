@@ -17,7 +17,7 @@ import (
 )
 
 // record is one row of a manifest as it was written. The strings are valid only
-// until the next record.
+// until the next record: what is kept of them is copied.
 type record struct {
 	line   int64  // 1-based, of the text; the row, in Parquet
 	unit   string // "line" or "row"
@@ -186,15 +186,22 @@ func parseExtent(field, text string) (int32, error) {
 	return int32(n), nil
 }
 
-// parseFormat accepts the names and extensions of what can be read.
+// parseFormat accepts the names and extensions of what can be read. What it returns
+// shares no memory with text.
 func parseFormat(text string) (string, error) {
-	switch f := strings.ToLower(text); f {
-	case "", "jpeg", "png", "bmp", "pnm", "webp":
-		return f, nil
-	case "jpg":
+	switch strings.ToLower(text) {
+	case "":
+		return "", nil
+	case "jpeg", "jpg":
 		return "jpeg", nil
-	case "ppm", "pgm":
+	case "png":
+		return "png", nil
+	case "bmp":
+		return "bmp", nil
+	case "pnm", "ppm", "pgm":
 		return "pnm", nil
+	case "webp":
+		return "webp", nil
 	}
 	return "", fmt.Errorf("format %q is not one of jpeg, png, bmp, pnm, webp", text)
 }

@@ -12,8 +12,10 @@ import (
 
 // readCSV reads a manifest whose first line names the columns.
 func readCSV(f *os.File, emit func(*record) error) error {
-	r := csv.NewReader(withoutBOM(bufio.NewReaderSize(f, 1<<20)))
+	text := &recordBound{r: withoutBOM(bufio.NewReaderSize(f, 1<<20))}
+	r := csv.NewReader(text)
 	r.ReuseRecord = true
+	text.begin()
 	header, err := r.Read()
 	if err == io.EOF {
 		return errors.New("line 1: no header")
@@ -27,9 +29,13 @@ func readCSV(f *os.File, emit func(*record) error) error {
 		return lineError(rec.unit, 1, err)
 	}
 	for {
+		text.begin()
 		fields, err := r.Read()
 		if err == io.EOF {
 			return nil
+		}
+		if err == errLongRecord {
+			return fmt.Errorf("after line %d: %w", max(rec.line, 1), err)
 		}
 		if err != nil {
 			return csvError(err)
@@ -45,6 +51,28 @@ func readCSV(f *os.File, emit func(*record) error) error {
 			return err
 		}
 	}
+}
+
+// recordBound is a CSV file of which no record is read beyond maxLine bytes, about:
+// what begins with a quote that is never closed would be all of the file.
+type recordBound struct {
+	r    io.Reader
+	left int
+}
+
+var errLongRecord = fmt.Errorf("longer than %d bytes; a quote may be left open", maxLine)
+
+// begin says that what is read from now on belongs to the next record. The reader of
+// records reads a few kilobytes ahead.
+func (b *recordBound) begin() { b.left = maxLine }
+
+func (b *recordBound) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongRecord
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // csvColumns says where each column goes, nil for those of no interest.

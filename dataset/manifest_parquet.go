@@ -161,7 +161,8 @@ func (c *parquetColumn) read() error {
 	return err
 }
 
-// valueText is a value as CSV would hold it. Text shares the page's memory.
+// valueText is a value as CSV would hold it. Text shares the page's memory, which the
+// library uses for another page later: whoever keeps it copies it.
 func valueText(v parquet.Value) (string, error) {
 	if v.IsNull() {
 		return "", nil

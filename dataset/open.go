@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 // Options say how to open a dataset. Prober is required.
@@ -39,7 +41,9 @@ type Options struct {
 
 // Open opens the dataset at path: from its index while that is current, else by
 // listing it and reading the headers of the files the index does not know. The
-// caller closes it.
+// caller closes it. When ctx is done Open returns its error within a moment, also where
+// the storage hangs: the calls that wait for it are then left behind, and what they
+// return is closed.
 func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Prober == nil {
 		return nil, errors.New("dataset: Options.Prober is nil")
@@ -50,6 +54,13 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	var stop func()
+	o.Progress, stop = promptly.Progress(o.Progress)
+	defer stop()
+	return promptly.Do(ctx, func() (*Dataset, error) { return open(ctx, path, o) }, func(d *Dataset) { d.Close() })
+}
+
+func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	src, err := locate(path)
 	if err != nil {
 		return nil, err
@@ -77,8 +88,11 @@ type opening struct {
 
 func (p *opening) run() (*index, error) {
 	old := p.load()
-	if old != nil && !p.Rescan && old.current(p.src) {
+	if old != nil && !p.Rescan && old.current(p.ctx, p.src) {
 		return old, p.retry(old)
+	}
+	if err := p.ctx.Err(); err != nil {
+		return nil, err
 	}
 	l, err := p.list()
 	if err != nil {
@@ -89,7 +103,7 @@ func (p *opening) run() (*index, error) {
 	}
 	x := newIndex(p.src, l)
 	p.save(x)
-	return x, nil
+	return x, p.ctx.Err()
 }
 
 // load returns the index that is kept of the dataset, nil if there is none.
@@ -102,9 +116,13 @@ func (p *opening) load() *index {
 		p.keepNone(err)
 		return nil
 	}
-	x, err := loadIndex(p.indexFile, p.src)
+	if err := yourDirectory(p.indexFile); err != nil {
+		p.keepNone(err)
+		return nil
+	}
+	x, err := loadIndex(p.ctx, p.indexFile, p.src)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), p.ctx.Err() != nil:
 		return nil
 	case err != nil:
 		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
@@ -198,7 +216,7 @@ func (p *opening) save(x *index) {
 	if p.indexFile == "" {
 		return
 	}
-	if err := saveIndex(p.indexFile, x); err != nil {
+	if err := saveIndex(p.ctx, p.indexFile, x); err != nil && p.ctx.Err() == nil {
 		p.keepNone(err)
 	}
 }

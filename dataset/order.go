@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"encoding/base64"
 	"strings"
 	"unicode/utf8"
 )
@@ -48,6 +49,17 @@ func pythonRune(s string) (rune, int) {
 		return 0xDC00 + rune(s[0]), 1
 	}
 	return r, n
+}
+
+// PathBytes returns the bytes of a path that is not UTF-8 in base64, "" for any other. JSON
+// can hold only UTF-8: where a document names a file, "path" has U+FFFD for each byte that
+// is none, and "path_bytes" beside it is this, so that no two files look alike. It is
+// absent where "path" says all.
+func PathBytes(path string) string {
+	if utf8.ValidString(path) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(path))
 }
 
 // hidden says whether a name is skipped for its leading dot.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -309,5 +310,73 @@ func TestNoDataset(t *testing.T) {
 		if _, err := p.tryOpen(""); !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "some") {
 			t.Errorf("a directory that cannot be listed: %v", err)
 		}
+	}
+}
+
+// TestOpenOfStorageThatHangs returns when its context is done; what it left behind ends
+// when the storage does, and closes what it opened.
+func TestOpenOfStorageThatHangs(t *testing.T) {
+	for name, rest := range map[string]error{"and then answers": nil, "and then fails": unix.EIO} {
+		p := newPlace(t)
+		p.images("a/1.jpg", "b/2.jpg")
+		before := descriptors(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		hangs, answer := make(chan struct{}, 2), make(chan struct{})
+		o := p.options()
+		o.Workers = 2
+		reports := 0
+		o.Progress = func(int64, int64) { reports++ }
+		o.Storage.system = &fault{align: -1, read: func(fd int, b []byte, offset int64) (int, error) {
+			hangs <- struct{}{}
+			<-answer
+			if rest != nil {
+				return 0, rest
+			}
+			return kernel{}.pread(fd, b, offset)
+		}}
+		opened := make(chan error, 1)
+		go func() {
+			_, err := Open(ctx, p.root, o)
+			opened <- err
+		}()
+		<-hangs
+		cancel()
+		select {
+		case err := <-opened:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: Open waits for the storage", name)
+		}
+		seen := reports // without a lock: nothing reports any more
+		close(answer)
+		for descriptors(t) > before {
+			time.Sleep(time.Millisecond)
+		}
+		if reports != seen {
+			t.Errorf("%s: progress after Open", name)
+		}
+	}
+}
+
+// TestOpenLooksAtItsContext before and between all that it does.
+func TestOpenLooksAtItsContext(t *testing.T) {
+	p := newPlace(t)
+	for i := range 40 {
+		p.images(fmt.Sprintf("%02d/a.jpg", i))
+	}
+	p.settle()
+	for _, kept := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Open(ctx, p.root, p.options()); !errors.Is(err, context.Canceled) {
+			t.Errorf("index kept: %t: %v", kept, err)
+		}
+		if n := p.probes(); n > 0 {
+			t.Errorf("index kept: %t: %d headers were read", kept, n)
+		}
+		p.open("")
+		p.probes()
 	}
 }

@@ -63,10 +63,10 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	src := &source{root: "/r", manifest: "m.csv"}
 	x := newIndex(src, &listing{table: s})
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if err := saveIndex(path, x); err != nil {
+	if err := saveIndex(context.Background(), path, x); err != nil {
 		t.Fatal(err)
 	}
-	got, err := loadIndex(path, src)
+	got, err := loadIndex(t.Context(), path, src)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 )
@@ -137,7 +138,8 @@ func (s *store) cpath(i int) *byte { return &s.paths[s.start(i)] }
 
 func (s *store) pathBytes() int64 { return int64(len(s.paths) - len(s.starts)) }
 
-// internFormat returns the number of a format name; not for concurrent use.
+// internFormat returns the number of a format name, which is copied: it may share the
+// memory of a page. Not for concurrent use.
 func (s *store) internFormat(name string) (uint8, error) {
 	if k := slices.Index(s.formatNames, name); k >= 0 {
 		return uint8(k), nil
@@ -145,7 +147,7 @@ func (s *store) internFormat(name string) (uint8, error) {
 	if len(s.formatNames) > math.MaxUint8 {
 		return 0, fmt.Errorf("more than %d formats", math.MaxUint8)
 	}
-	s.formatNames = append(s.formatNames, name)
+	s.formatNames = append(s.formatNames, strings.Clone(name))
 	return uint8(len(s.formatNames) - 1), nil
 }
 

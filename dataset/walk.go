@@ -73,6 +73,9 @@ func (w *walker) class(name string, label int32, above []inode) error {
 	}
 	slices.SortFunc(folders, func(a, b folder) int { return CompareNames(a.path, b.path) })
 	for _, f := range folders {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
 		if err := w.add(f, label); err != nil {
 			return err
 		}
@@ -139,6 +142,9 @@ func (w *walker) read(path string, above []inode) (folder, inode, error) {
 		entries, err := d.ReadDir(readBatch)
 		for _, e := range entries {
 			w.place(&f, e)
+		}
+		if err := w.ctx.Err(); err != nil {
+			return f, self, err
 		}
 		if err == io.EOF {
 			break

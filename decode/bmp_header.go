@@ -34,10 +34,7 @@ func bmpHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	if complete && l.pixels+l.pixelBytes() > int64(len(data)) {
-		return Header{}, endsEarly(true)
-	}
-	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1}, nil
+	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels + l.pixelBytes()}, nil
 }
 
 // rowBytes is a stored row's size: padded to 4 bytes.

@@ -127,6 +127,9 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
 	}
 	found, err := codec.Header(data, true)
+	if err == nil {
+		err = found.Plausible(int64(len(data)))
+	}
 	if err != nil {
 		return err
 	}

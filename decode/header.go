@@ -33,6 +33,11 @@ type Header struct {
 	// in bytes, -1 where it will not; 0 in other formats, and where the header
 	// did not come from ReadHeader.
 	inflated int64
+	// least is the size of the smallest file that can hold the image, in bytes, as far as
+	// that can be told; see Plausible.
+	least int64
+	// scan is where the data of a JPEG's first scan of several starts.
+	scan int
 }
 
 // Size returns the image's size after its orientation is applied, or as stored.
@@ -56,6 +61,21 @@ func (h Header) same(o Header) bool {
 	return h.Format == o.Format && h.Width == o.Width && h.Height == o.Height && h.Orientation == o.Orientation
 }
 
+// Plausible returns an error of the kind ErrCorrupt where a file of size bytes cannot hold as many
+// pixels as its header claims: those that are stored as they are take their bytes,
+// deflate makes at most 1,032 of one, a block of a JPEG has at least two bits (one, if it is
+// progressive), and 256 pixels of a lossy WebP at least one. No sound file is refused. Lossless WebP,
+// JPEG with arithmetic coding and run-length encoded BMP can be as small as they like, and
+// nothing is known of a header that did not come from ReadHeader: there it returns nil.
+//
+// ReadHeader has asked this already where it was given the complete file.
+func (h Header) Plausible(size int64) error {
+	if size < h.least {
+		return corrupt("%dx%d pixels need %d bytes at the least, and the file has %d", h.Width, h.Height, h.least, size)
+	}
+	return nil
+}
+
 // ReadHeader reads an image's header from data, the first bytes of a file or,
 // if complete, all of them. It returns ErrShort when the header may go on past
 // data that is not complete; how far a header reaches depends on the format:
@@ -66,6 +86,17 @@ func ReadHeader(data []byte, complete bool) (Header, error) {
 	if !complete && len(data) < sniffLength {
 		return Header{}, ErrShort
 	}
+	h, err := readHeader(data, complete)
+	if err == nil && complete {
+		err = h.Plausible(int64(len(data)))
+	}
+	if err != nil {
+		return Header{}, err
+	}
+	return h, nil
+}
+
+func readHeader(data []byte, complete bool) (Header, error) {
 	switch Sniff(data) {
 	case JPEG:
 		return jpegHeader(data, complete)

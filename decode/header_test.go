@@ -150,7 +150,6 @@ func refusedHeaders() map[string]struct {
 		"gif":               {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00\x00"), ErrFormat, "no image format"},
 		"pbm":               {[]byte("P4\n8 1\n\xff"), ErrFormat, "no image format"},
 		"lossless jpeg":     {patch(sof+1, 0xc3), ErrFormat, "lossless"},
-		"arithmetic jpeg":   {patch(sof+1, 0xc9), ErrFormat, "arithmetic"},
 		"hierarchical jpeg": {patch(sof+1, 0xc5), ErrFormat, "hierarchical"},
 		"12-bit jpeg":       {patch(sof+4, 12), ErrFormat, "12 bits"},
 		"jpeg of height 0":  {patch(sof+5, 0, 0), ErrFormat, "height"},

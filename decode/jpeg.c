@@ -21,32 +21,30 @@
 #error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
 #endif
 
-/* A progressive file can ask for thousands of passes over the whole image in
- * few bytes. Encoders use about ten. */
-enum { MAX_SCANS = 500 };
-
 /* Which MCUs of each row matter, and what decodes them. */
 typedef struct {
     boolean (*decode_mcu)(j_decompress_ptr c, JBLOCKROW *blocks);
     JDIMENSION next, first, last;
 } mcu_columns;
 
-struct bfs_jpeg {
+/* One image in the making. The decompressor lives as long as the call: libjpeg keeps tables
+ * from one image to the next, which those that lack theirs would be decoded with. A new
+ * one costs microseconds. */
+typedef struct {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
-    struct jpeg_progress_mgr progress;
     jmp_buf jump;
-    bfs_handle *handle; /* of the call */
+    bfs_handle *handle;
     mcu_columns columns;
-};
+} job;
 
-static bfs_jpeg *self(j_common_ptr c)
+static job *self(j_common_ptr c)
 {
     return c->client_data;
 }
 
-static void give_up(bfs_jpeg *j, int code, const char *text)
+static void give_up(job *j, int code, const char *text)
 {
     bfs_fail(j->handle, code, text);
     longjmp(j->jump, 1);
@@ -103,12 +101,6 @@ static void on_output(j_common_ptr c)
     (void)c;
 }
 
-static void on_progress(j_common_ptr c)
-{
-    if (((j_decompress_ptr)c)->input_scan_number > MAX_SCANS)
-        give_up(self(c), BFS_CORRUPT, "Progressive image with an absurd number of scans");
-}
-
 static void source_start(j_decompress_ptr c)
 {
     (void)c;
@@ -136,48 +128,19 @@ static void source_end(j_decompress_ptr c)
     (void)c;
 }
 
-/* create sets up libjpeg's part; 0 if that failed. */
-static int create(bfs_jpeg *j)
+/* create sets up libjpeg's part. */
+static void create(job *j, const uint8_t *data, size_t size)
 {
-    j->c.err = jpeg_std_error(&j->errors);
-    j->errors.error_exit = on_error;
-    j->errors.emit_message = on_message;
-    j->errors.output_message = on_output;
-    j->c.client_data = j;
-    if (setjmp(j->jump))
-        return 0;
     jpeg_create_decompress(&j->c);
     j->c.mem->max_memory_to_use = 0; /* whatever the environment says */
+    j->source.next_input_byte = data;
+    j->source.bytes_in_buffer = size;
     j->source.init_source = source_start;
     j->source.fill_input_buffer = source_fill;
     j->source.skip_input_data = source_skip;
     j->source.resync_to_restart = jpeg_resync_to_restart;
     j->source.term_source = source_end;
     j->c.src = &j->source;
-    j->progress.progress_monitor = on_progress;
-    return 1;
-}
-
-/* bfs_jpeg_new returns a decompressor, or NULL with words in h. */
-bfs_jpeg *bfs_jpeg_new(bfs_handle *h)
-{
-    bfs_jpeg *j = calloc(1, sizeof *j);
-    if (!j) {
-        bfs_fail(h, BFS_MEMORY, "No memory to start");
-        return NULL;
-    }
-    j->handle = h;
-    if (!create(j)) {
-        free(j);
-        return NULL;
-    }
-    return j;
-}
-
-void bfs_jpeg_free(bfs_jpeg *j)
-{
-    jpeg_destroy_decompress(&j->c);
-    free(j);
 }
 
 #define TEXT(x) #x
@@ -189,7 +152,7 @@ const char *bfs_jpeg_version(void)
 }
 
 /* start reads the header and sets up what to decode to. */
-static void start(bfs_jpeg *j, const bfs_view *v)
+static void start(job *j, const bfs_view *v)
 {
     j_decompress_ptr c = &j->c;
     jpeg_read_header(c, TRUE);
@@ -212,8 +175,7 @@ static void start(bfs_jpeg *j, const bfs_view *v)
     c->scale_denom = v->scale;
     c->dct_method = JDCT_ISLOW;
     c->do_fancy_upsampling = TRUE;
-    c->do_block_smoothing = FALSE; /* which would guess at scans that never came */
-    c->progress = c->progressive_mode ? &j->progress : NULL;
+    c->do_block_smoothing = TRUE;
     jpeg_start_decompress(c);
     if ((int64_t)v->x + v->w > c->output_width || (int64_t)v->y + v->h > c->output_height)
         give_up(j, BFS_MISMATCH, "libjpeg makes another size");
@@ -310,7 +272,7 @@ static void read_in_place(j_decompress_ptr c, uint8_t *to, const bfs_view *v)
 
 /* read_strips decodes a few rows at a time to scratch, and from there converts,
  * cuts and places them. */
-static void read_strips(bfs_jpeg *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
+static void read_strips(job *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
 {
     j_decompress_ptr c = &j->c;
     const size_t stride = (size_t)c->output_width * c->output_components;
@@ -333,6 +295,19 @@ static void read_strips(bfs_jpeg *j, uint8_t *to, const bfs_view *v, JDIMENSION 
     }
 }
 
+/* skip_rows makes rows for nobody. */
+static void skip_rows(job *j, int n)
+{
+    j_decompress_ptr c = &j->c;
+    if (n == 0)
+        return;
+    JSAMPROW row = bfs_grow(j->handle, (size_t)c->output_width * c->output_components);
+    if (!row)
+        give_up(j, BFS_MEMORY, "No memory for a row");
+    for (int y = 0; y < n; y++)
+        read_rows(c, &row, 1);
+}
+
 /* has_eoi looks for the mark of the end, which entropy-coded data cannot contain. It
  * is memmem for two bytes, many times as fast. */
 static int has_eoi(const JOCTET *p, size_t n)
@@ -348,7 +323,7 @@ static int has_eoi(const JOCTET *p, size_t n)
 
 /* finish makes sure that the file goes on to its end. Behind the image's last
  * row libjpeg reads on to EOI; above it, EOI is looked for. */
-static void finish(bfs_jpeg *j)
+static void finish(job *j)
 {
     j_decompress_ptr c = &j->c;
     if (c->output_scanline == c->output_height) {
@@ -358,16 +333,34 @@ static void finish(bfs_jpeg *j)
     if (!jpeg_input_complete(c) && c->unread_marker != JPEG_EOI &&
         !has_eoi(c->src->next_input_byte, c->src->bytes_in_buffer))
         ERREXIT(c, JERR_INPUT_EOF);
-    jpeg_abort_decompress(c);
 }
 
-static void decode(bfs_jpeg *j, uint8_t *to, const bfs_view *v)
+/* smoothed: scans are missing from a progressive image, and libjpeg guesses from neighbouring
+ * blocks at what they would have brought. */
+static int smoothed(j_decompress_ptr c)
+{
+    if (!c->progressive_mode || !c->coef_bits)
+        return 0;
+    for (int i = 0; i < c->num_components; i++)
+        for (int k = 0; k < DCTSIZE2; k++)
+            if (c->coef_bits[i][k])
+                return 1;
+    return 0;
+}
+
+static void decode(job *j, uint8_t *to, const bfs_view *v)
 {
     j_decompress_ptr c = &j->c;
     start(j, v);
-    JDIMENSION left = crop(c, v);
-    if (v->y > 0)
-        jpeg_skip_scanlines(c, v->y);
+    JDIMENSION left = v->x;
+    if (smoothed(c)) {
+        /* Its smoothing and its cropping do not go together: all rows are made, whole. */
+        skip_rows(j, v->y);
+    } else {
+        left = crop(c, v);
+        if (v->y > 0)
+            jpeg_skip_scanlines(c, v->y);
+    }
     if (c->output_components == v->channels && v->dx == v->channels && c->output_width == (JDIMENSION)v->w)
         read_in_place(c, to, v);
     else
@@ -375,17 +368,19 @@ static void decode(bfs_jpeg *j, uint8_t *to, const bfs_view *v)
     finish(j);
 }
 
-int bfs_jpeg_decode(bfs_jpeg *j, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+int bfs_jpeg_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
 {
+    job j = {.handle = h};
     h->error.code = BFS_OK;
-    j->handle = h;
-    j->source.next_input_byte = data;
-    j->source.bytes_in_buffer = size;
-    if (setjmp(j->jump)) /* nothing changed since is read below */
-        jpeg_abort_decompress(&j->c);
-    else
-        decode(j, to, &view);
-    j->source.next_input_byte = NULL;
-    j->source.bytes_in_buffer = 0;
+    j.c.err = jpeg_std_error(&j.errors);
+    j.errors.error_exit = on_error;
+    j.errors.emit_message = on_message;
+    j.errors.output_message = on_output;
+    j.c.client_data = &j;
+    if (!setjmp(j.jump)) {
+        create(&j, data, size);
+        decode(&j, to, &view);
+    }
+    jpeg_destroy_decompress(&j.c);
     return h->error.code;
 }

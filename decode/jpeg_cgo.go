@@ -7,42 +7,21 @@ package decode
 // #cgo nocallback bfs_jpeg_decode
 import "C"
 
-// cJPEG decodes with libjpeg-turbo, whose decompressor serves every image.
-type cJPEG struct {
-	cHandle
-	jpeg *C.bfs_jpeg
-}
+// cJPEG decodes with libjpeg-turbo.
+type cJPEG struct{ cHandle }
 
 func (c *cJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
 
 func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
+	if err := checkScans(data, v.Header); err != nil {
+		return err
+	}
 	if err := c.open(); err != nil {
 		return err
 	}
 	to, view := cView(dst, v)
 	from, n := cData(data)
-	return c.result(C.bfs_jpeg_decode(c.jpeg, c.p, from, n, to, view), "libjpeg")
-}
-
-func (c *cJPEG) open() error {
-	if err := c.cHandle.open(); err != nil {
-		return err
-	}
-	if c.jpeg == nil {
-		c.jpeg = C.bfs_jpeg_new(c.p)
-	}
-	if c.jpeg == nil {
-		return c.result(c.p.error.code, "libjpeg")
-	}
-	return nil
-}
-
-func (c *cJPEG) Close() {
-	if c.jpeg != nil {
-		C.bfs_jpeg_free(c.jpeg)
-		c.jpeg = nil
-	}
-	c.cHandle.Close()
+	return c.result(C.bfs_jpeg_decode(c.p, from, n, to, view), "libjpeg")
 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before

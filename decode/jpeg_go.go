@@ -20,6 +20,9 @@ func (goJPEG) Decode(dst Image, data []byte, v View) error {
 	if err != nil {
 		return err
 	}
+	if err := checkScans(data, v.Header); err != nil {
+		return err
+	}
 	return guarded(func() error {
 		m, err := jpeg.Decode(jpegReader(data, &frame))
 		if err != nil {

@@ -1,6 +1,9 @@
 package decode
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // JPEG markers that a header can meet.
 const (
@@ -9,6 +12,8 @@ const (
 	markSOF1  = 0xc1 // extended sequential
 	markSOF2  = 0xc2 // progressive
 	markDHT   = 0xc4
+	markSOF9  = 0xc9 // extended sequential, arithmetic coding
+	markSOF10 = 0xca // progressive, arithmetic coding
 	markDAC   = 0xcc
 	markSOF15 = 0xcf
 	markRST0  = 0xd0
@@ -26,9 +31,14 @@ const jpegMaxSide = 65500
 type jpegFrame struct {
 	width, height int
 	components    int
+	ids           [4]byte
 	h, v          [4]int // sampling factors
-	multiScan     bool   // progressive, or components in separate scans
-	adobe         bool   // an Adobe marker, which decides what CMYK means
+	progressive   bool
+	multiScan     bool  // progressive, or components in separate scans
+	arithmetic    bool  // coded so, instead of with Huffman's codes
+	bits          int64 // that the first scan has at least
+	scan          int   // where the data of the first scan starts
+	adobe         bool  // an Adobe marker, which decides what CMYK means
 	orientation   uint8
 }
 
@@ -37,7 +47,11 @@ func jpegHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	return Header{Format: JPEG, Width: f.width, Height: f.height, Orientation: f.orientation, Scratch: jpegScratch(&f)}, nil
+	h := Header{Format: JPEG, Width: f.width, Height: f.height, Orientation: f.orientation, Scratch: jpegScratch(&f), least: f.least()}
+	if f.multiScan {
+		h.scan = f.scan
+	}
+	return h, nil
 }
 
 // readJPEGFrame reads markers up to the first scan, with libjpeg's tolerance for
@@ -69,7 +83,8 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 		p = rest
 		switch {
 		case marker == markSOS:
-			return f, f.scan(body)
+			f.scan = p
+			return f, f.firstScan(body)
 		case marker >= markSOF0 && marker <= markSOF15 && marker != markDHT && marker != markDAC:
 			err = f.frame(marker, body)
 		case marker == markAPP1 && !exif && hasPrefix(body, exifPrefix):
@@ -87,9 +102,14 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 // nextMarker returns the first marker at or after p, and where it ends; -1
 // where data ends first.
 func nextMarker(data []byte, p int) (marker byte, end int) {
-	for ; p+1 < len(data); p++ {
-		if data[p] == 0xff && data[p+1] != 0 && data[p+1] != 0xff {
-			return data[p+1], p + 2
+	for p+1 < len(data) {
+		i := bytes.IndexByte(data[p:len(data)-1], 0xff)
+		if i < 0 {
+			break
+		}
+		p += i + 1
+		if m := data[p]; m != 0 && m != 0xff {
+			return m, p + 1
 		}
 	}
 	return 0, -1
@@ -118,14 +138,17 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 	switch marker {
 	case markSOF0, markSOF1:
 	case markSOF2:
-		f.multiScan = true
+		f.progressive = true
+	case markSOF9:
+		f.arithmetic = true
+	case markSOF10:
+		f.progressive, f.arithmetic = true, true
 	case 0xc3, 0xc7, 0xcb, 0xcf:
 		return unsupported("lossless JPEG")
-	case 0xc9, 0xca, 0xcd, 0xce:
-		return unsupported("JPEG with arithmetic coding")
 	default:
 		return unsupported("hierarchical JPEG")
 	}
+	f.multiScan = f.progressive
 	if len(b) < 6 || len(b) != 6+3*int(b[5]) {
 		return corrupt("a frame header of impossible length")
 	}
@@ -146,6 +169,7 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 	}
 	for i := range n {
 		hv := b[7+3*i]
+		f.ids[i] = b[6+3*i]
 		f.h[i], f.v[i] = int(hv>>4), int(hv&15)
 		if f.h[i] < 1 || f.h[i] > 4 || f.v[i] < 1 || f.v[i] > 4 {
 			return corrupt("sampling factors of %dx%d", f.h[i], f.v[i])
@@ -155,9 +179,9 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 	return nil
 }
 
-// scan reads the first scan's header: whether one scan will be all there is
+// firstScan reads the first scan's header: whether one scan will be all there is
 // decides what must be held in memory.
-func (f *jpegFrame) scan(b []byte) error {
+func (f *jpegFrame) firstScan(b []byte) error {
 	if f.components == 0 {
 		return corrupt("image data without a frame header")
 	}
@@ -167,7 +191,87 @@ func (f *jpegFrame) scan(b []byte) error {
 	if int(b[0]) < f.components {
 		f.multiScan = true
 	}
+	f.bits = f.scanBits(b)
 	return nil
+}
+
+// scanBits is the least number of bits that the first scan takes: of each block it has a code for
+// the DC coefficient, and in a sequential image one for the end of the others. Arithmetic
+// coding has no least.
+func (f *jpegFrame) scanBits(b []byte) (bits int64) {
+	n := int(b[0])
+	spectral := b[1+2*n:] // first and last coefficient, and the bits of them
+	if f.arithmetic || f.progressive && (spectral[0] != 0 || spectral[2]>>4 != 0) {
+		return 0
+	}
+	each := int64(2)
+	if f.progressive {
+		each = 1
+	}
+	for i := range f.components {
+		for k := range n {
+			if b[1+2*k] == f.ids[i] {
+				bits += each * f.scanBlocks(i, n > 1)
+				break
+			}
+		}
+	}
+	return bits
+}
+
+// scanBlocks is how many blocks of component i a scan has: in whole MCUs where it has
+// others as well.
+func (f *jpegFrame) scanBlocks(i int, interleaved bool) int64 {
+	if interleaved {
+		across, down := f.blocks(i)
+		return across * down
+	}
+	mh, mv := f.maxSampling()
+	across := (f.width*f.h[i] + 8*mh - 1) / (8 * mh)
+	down := (f.height*f.v[i] + 8*mv - 1) / (8 * mv)
+	return int64(across) * int64(down)
+}
+
+// least is the size of the smallest file with this frame.
+func (f *jpegFrame) least() int64 {
+	const eoi = 2
+	return int64(f.scan) + f.bits/8 + eoi
+}
+
+// A progressive file can ask for passes over the whole image in very few bytes. Encoders make
+// about ten. maxScans are allowed, but of large images fewer: scans times pixels is at
+// most maxPasses, if there are more than fewScans.
+const (
+	maxScans  = 500
+	fewScans  = 64
+	maxPasses = fewScans * DefaultMaxPixels
+)
+
+// checkScans refuses a JPEG with an absurd number of scans before any is decoded.
+func checkScans(data []byte, h Header) error {
+	if h.scan == 0 {
+		return nil
+	}
+	limit := max(fewScans, min(maxScans, maxPasses/h.pixels()))
+	for p, n := h.scan, int64(1); ; {
+		marker, next := nextMarker(data, p)
+		if next < 0 || marker == markEOI {
+			return nil
+		}
+		p = next
+		if marker == markTEM || marker >= markRST0 && marker < markSOI {
+			continue
+		}
+		if _, p = segment(data, p); p < 0 || p > len(data) {
+			return nil // which the decoder says better
+		}
+		if marker == markSOS {
+			n++
+		}
+		if n > limit {
+			return corrupt("more than %d scans", limit)
+		}
+	}
 }
 
 // maxSampling returns the largest factors of any component.

@@ -54,6 +54,7 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 	h.Width, h.Height = int(binary.BigEndian.Uint32(ihdr)), int(binary.BigEndian.Uint32(ihdr[4:]))
 	bits, interlaced := pngPixelBits(ihdr[9], ihdr[8]), ihdr[12] != 0
 	h.Scratch = pngScratch(h.Width, h.Height, bits, interlaced)
+	h.least = pngLeast(h.Width, h.Height, bits, interlaced)
 	h.inflated = -1
 	if ihdr[8] == 8 && !interlaced {
 		h.inflated = pngInflated(h.Width, h.Height, bits/8)
@@ -127,4 +128,29 @@ func pngPixelBits(kind, depth byte) int {
 // led by its filter.
 func pngInflated(width, height, pixel int) int64 {
 	return int64(height) * (1 + int64(width)*int64(pixel))
+}
+
+// deflateRatio is how much deflate compresses at most: two bits, a length and a distance of one
+// each, stand for 258 bytes.
+const deflateRatio = 1032
+
+// pngLeast is the size of the smallest file: its signature, IHDR, IDAT with a zlib stream of
+// all rows, and IEND.
+func pngLeast(width, height, bits int, interlaced bool) int64 {
+	const fixed = int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4
+	rows := func(w, h int) int64 {
+		if w == 0 {
+			return 0
+		}
+		return int64(h) * (1 + (int64(w)*int64(bits)+7)/8)
+	}
+	if !interlaced {
+		return fixed + rows(width, height)/deflateRatio
+	}
+	var n int64
+	for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+		x, y, dx, dy := p[0], p[1], p[2], p[3]
+		n += rows((width-x+dx-1)/dx, (height-y+dy-1)/dy)
+	}
+	return fixed + n/deflateRatio
 }

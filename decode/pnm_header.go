@@ -29,10 +29,11 @@ func pnmHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	if complete && !l.plain && l.rasterBytes() > int64(len(data)-l.raster) {
-		return Header{}, endsEarly(true)
+	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: int64(l.raster) + l.rasterBytes()}
+	if l.plain { // a digit each, and something between them
+		h.least = int64(l.raster) + 2*int64(l.width)*int64(l.height)*int64(l.channels) - 1
 	}
-	return Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1}, nil
+	return h, nil
 }
 
 // sampleBytes is the size of a binary sample.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/resample"
@@ -124,6 +125,7 @@ type batchDocument struct {
 type sampleDocument struct {
 	ID     int64      `json:"id"`
 	Path   string     `json:"path"`
+	Bytes  string     `json:"path_bytes,omitempty"` // of a path that is not UTF-8
 	Label  int64      `json:"label"`
 	Height int32      `json:"height"` // of the valid pixels
 	Width  int32      `json:"width"`
@@ -139,8 +141,9 @@ func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
 		Samples: make([]sampleDocument, len(d.outcomes)),
 	}
 	for i, o := range d.outcomes {
+		path := e.ds.Path(int(o.id))
 		doc.Samples[i] = sampleDocument{
-			ID: o.id, Path: e.ds.Path(int(o.id)), Label: m.Labels[i], Height: o.height, Width: o.width,
+			ID: o.id, Path: path, Bytes: dataset.PathBytes(path), Label: m.Labels[i], Height: o.height, Width: o.width,
 			Crop: o.crop, Flip: o.flip, Status: o.status.String(),
 		}
 	}
@@ -154,24 +157,28 @@ func (e *Engine) documentSize(n int) int64 {
 	return head + int64(n)*int64(sample+e.maxPath)
 }
 
-// jsonLength is how long a string is as JSON, quotes included.
-func jsonLength(s string) int {
-	plain := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
-	if strings.IndexFunc(s, plain) < 0 {
+// pathLength is how long a path is in a document: as JSON, quotes included, and with its
+// bytes where it is not UTF-8.
+func pathLength(s string) int {
+	escaped := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+	if strings.IndexFunc(s, escaped) < 0 {
 		return len(s) + 2
 	}
-	text, err := json.Marshal(s)
-	if err != nil { // strings always encode
-		return 6*len(s) + 2
+	n := 6*len(s) + 2
+	if text, err := json.Marshal(s); err == nil { // strings always encode
+		n = len(text)
 	}
-	return len(text)
+	if bytes := dataset.PathBytes(s); bytes != "" {
+		n += len(`,"path_bytes":""`) + len(bytes)
+	}
+	return n
 }
 
 // settings are the options that decide the bytes of batches: what the fingerprint
 // covers.
 func (e *Engine) settings() map[string]any {
 	o := e.opts
-	return map[string]any{
+	settings := map[string]any{
 		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
 		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
 		"epochs": o.Epochs, "resize": o.Resize.String(), "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
@@ -179,6 +186,10 @@ func (e *Engine) settings() map[string]any {
 		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
 		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
 	}
+	if o.FullJPEGs { // fingerprints are older than this setting: without it they stay what they were
+		settings["jpeg_scaling"] = false
+	}
+	return settings
 }
 
 // DatasetJSON describes the dataset and the settings that the bytes depend on.
@@ -224,13 +235,35 @@ func (e *Engine) EpochJSON(s, epoch int) []byte {
 	}{s, epoch, e.plan.Batches(s, epoch), total, valid, [2]int64{lo, hi}, e.opts.Seed})
 }
 
-// ClassesTxt is one class name a line, in label order; nil without classes.
+// ClassesTxt is one class name per line, in label order; nil without classes. A name that
+// holds a control character is written as JSON writes it between the quotes of a string,
+// so that line k is class k whatever the names are; so is one that holds a backslash, so
+// that a line with a backslash is always to be read as JSON, and one without as it is. Bytes that are not UTF-8 stay as they are.
 func (e *Engine) ClassesTxt() []byte {
-	names := e.ds.Classes()
-	if len(names) == 0 {
-		return nil
+	var text []byte
+	for _, name := range e.ds.Classes() {
+		text = append(appendLine(text, name), '\n')
 	}
-	return []byte(strings.Join(names, "\n") + "\n")
+	return text
+}
+
+// appendLine appends a name so that it is one line.
+func appendLine(text []byte, name string) []byte {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
+		return append(text, name...)
+	}
+	for _, c := range []byte(name) {
+		if c >= ' ' && c != '"' && c != '\\' {
+			text = append(text, c)
+			continue
+		}
+		quoted, err := json.Marshal(string(c))
+		if err != nil { // strings always encode
+			continue
+		}
+		text = append(text, quoted[1:len(quoted)-1]...)
+	}
+	return text
 }
 
 // Errors is errors.jsonl as it is now.

@@ -161,7 +161,7 @@ func IsRaw(ds *dataset.Dataset, i int) bool {
 // measure takes what the sizes of documents and directories follow from.
 func (e *Engine) measure() {
 	for i := range e.ds.Len() {
-		e.maxPath = max(e.maxPath, jsonLength(e.ds.Path(i)))
+		e.maxPath = max(e.maxPath, pathLength(e.ds.Path(i)))
 		if h, _ := e.indexedSize(int64(i)); h > 0 {
 			e.sized = true
 		}

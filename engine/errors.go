@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 var (
@@ -45,11 +47,13 @@ type errorLog struct {
 type errorLine struct {
 	Time   time.Time `json:"time"`
 	Path   string    `json:"path"`
+	Bytes  string    `json:"path_bytes,omitempty"` // of a path that is not UTF-8
 	ID     int64     `json:"id"`
 	Reason string    `json:"reason"`
 }
 
 func (l *errorLog) add(line errorLine, ledger *Ledger) {
+	line.Bytes = dataset.PathBytes(line.Path)
 	text, err := json.Marshal(line)
 	if err != nil { // a year beyond 9999
 		return

@@ -75,6 +75,7 @@ type Options struct {
 	Normalize         layout.Normalization // of 8-bit values, channel by channel
 	Layout            layout.Order
 	IgnoreOrientation bool
+	FullJPEGs         bool  // decode JPEGs at full size, however much they shrink; see resample.Transform.Scale
 	MaxPixels         int64 // of one image; a larger one counts as corrupt
 	OnError           OnError
 

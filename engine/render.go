@@ -44,7 +44,7 @@ func (w *worker) renderInPlace(it item, data []byte, head decode.Header, t resam
 func (w *worker) renderThrough(it item, data []byte, head decode.Header, t resample.Transform) error {
 	e, spec := w.engine, it.b.spec
 	scale := 1
-	if head.Format == decode.JPEG {
+	if head.Format == decode.JPEG && !e.opts.FullJPEGs {
 		scale = t.Scale()
 	}
 	if scale > 1 {

@@ -23,7 +23,8 @@ func (c *Converter) pixels(dst, src []byte, channel, step int) {
 		// An element stands for an interval around itself. The value it was made
 		// of is in there: nearest to the middle if the interval is narrower than
 		// one, else whatever is nearest is in there as well.
-		dst[i] = byteOf(float(c.dtype, load(src[i*step*size:], size))*std + mean)
+		// The product is rounded by itself, on every processor.
+		dst[i] = byteOf(float64(float(c.dtype, load(src[i*step*size:], size))*std) + mean)
 	}
 }
 

@@ -221,7 +221,7 @@ func convertSummaryOf(ds *dataset.Dataset, r convert.Report, o convert.Options) 
 		s.Dataset = filepath.Join(ds.Root(), filepath.Base(o.Manifest))
 	}
 	for _, u := range r.Unreadable {
-		s.Unreadable = append(s.Unreadable, badFile{u.Path, u.ID, u.Reason})
+		s.Unreadable = append(s.Unreadable, newBadFile(u.Path, u.ID, u.Reason))
 	}
 	return s
 }

@@ -53,6 +53,7 @@ func pixelFlags() []cli.Flag {
 		setting(aboutPixels, "crop-ratio", "3/4,4/3", "and a window whose width/height is `LEAST,MOST`"),
 		setting(aboutPixels, "flip", "0", "mirror an image horizontally with probability `P`"),
 		setting(aboutPixels, "pad-multiple", "1", "where images keep their size, round a batch's height and width up to a multiple of `M`"),
+		setting(aboutPixels, "jpeg-scaling", "on", "decode JPEGs that shrink by 4 or more at 1/2, 1/4 or 1/8 first: `on|off`; off is exact, and slower"),
 		setting(aboutPixels, "color", "rgb", "decode to `rgb|gray`"),
 		setting(aboutPixels, "fill", "0", "pixels beyond an image's own are `0..255`"),
 		setting(aboutPixels, "dtype", "uint8", "elements are `uint8|float16|bfloat16|float32`"),

@@ -66,8 +66,13 @@ type datasetSummary struct {
 // badFile is a sample that cannot be read, and why.
 type badFile struct {
 	Path   string `json:"path"`
+	Bytes  string `json:"path_bytes,omitempty"` // of a path that is not UTF-8
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
+}
+
+func newBadFile(path string, id int, reason string) badFile {
+	return badFile{path, dataset.PathBytes(path), id, reason}
 }
 
 func summarize(ds *dataset.Dataset) datasetSummary {
@@ -79,7 +84,7 @@ func summarize(ds *dataset.Dataset) datasetSummary {
 	}
 	for i := range ds.Len() {
 		if reason := ds.Problem(i); reason != "" {
-			s.Unreadable = append(s.Unreadable, badFile{ds.Path(i), i, reason})
+			s.Unreadable = append(s.Unreadable, newBadFile(ds.Path(i), i, reason))
 		}
 	}
 	return s

@@ -163,7 +163,7 @@ func TestMountFlags(t *testing.T) {
 	r, err := requested(t, "--shards", "8", "photos", "--batch-size=256", "mnt", "--shuffle", "--seed", "18446744073709551615",
 		"--stick-to-shard", "--pad-last-batch=false", "--last-batch", "drop", "--size", "224x320", "--color", "gray", "--fill", "127",
 		"--layout", "nchw", "--epochs", "3", "--list", ".npy,json,npy", "--prefetch-queue-depth", "5", "--workers", "7", "--memory-limit", "2GiB",
-		"--on-error", "zero", "--max-pixels", "1000", "--ignore-orientation", "--allow-outside", "--read-path", "direct", "--allow-other",
+		"--on-error", "zero", "--max-pixels", "1000", "--ignore-orientation", "--jpeg-scaling=off", "--allow-outside", "--read-path", "direct", "--allow-other",
 		"--uid", "1000", "--gid", "100", "--file-mode", "0640", "--dir-mode", "750", "--log-level", "error", "-o", "batch_workers=3",
 		"--resize", "random-resized-crop", "--crop-area", "0.1,0.9", "--crop-ratio", "1, 3/2", "--flip", "1/2", "--dtype", "bfloat16", "--mean", "118.5",
 		"--std", "58", "--bytes-per-sample", "batch=150528, scratch=1MiB", "--cache-size", "1GiB", "--cache-policy", "static", "--local-shards", "2-3", "--io", "buffered", "--max-read-bandwidth", "1MB", "--affinity", strings.Repeat(fmt.Sprintf("%d,", cpu), 6)+fmt.Sprint(cpu))
@@ -174,7 +174,7 @@ func TestMountFlags(t *testing.T) {
 		Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop, Epochs: 3,
 		Resize: resample.RandomResizedCrop, CropArea: [2]float64{0.1, 0.9}, CropRatio: [2]float64{1, 1.5}, Flip: 0.5, PadMultiple: 1,
 		DType: layout.BFloat16, Normalize: layout.Normalization{Mean: []float64{118.5}, Std: []float64{58}},
-		Height: 224, Width: 320, Color: decode.Gray, Fill: 127, Layout: layout.NCHW, IgnoreOrientation: true, MaxPixels: 1000,
+		Height: 224, Width: 320, Color: decode.Gray, Fill: 127, Layout: layout.NCHW, IgnoreOrientation: true, FullJPEGs: true, MaxPixels: 1000,
 		OnError: engine.Zero, Workers: 7, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
 		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,

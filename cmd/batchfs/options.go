@@ -50,6 +50,7 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 		DType:             choice(v, "dtype", layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32),
 		Layout:            choice(v, "layout", layout.NHWC, layout.NCHW),
 		IgnoreOrientation: v.on("ignore-orientation"),
+		FullJPEGs:         choice(v, "jpeg-scaling", word("on"), word("off")) == "off",
 		MaxPixels:         v.maxPixels(),
 		OnError:           choice(v, "on-error", engine.Fail, engine.Replace, engine.Zero),
 

@@ -99,7 +99,7 @@ func (c *console) decodeAll(ctx context.Context, ds *dataset.Dataset, workers in
 				}
 				if err := p.read(i); err != nil {
 					mu.Lock()
-					bad = append(bad, badFile{ds.Path(i), i, reasonOf(err)})
+					bad = append(bad, newBadFile(ds.Path(i), i, reasonOf(err)))
 					mu.Unlock()
 				}
 				bar.report(done.Add(1), int64(ds.Len()))

@@ -1,0 +1,276 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// forge writes an index that is sound but for what change makes of it.
+func forge(t testing.TB, p *place, path string, change func(*index)) {
+	t.Helper()
+	src, err := locate(p.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.dir.release()
+	l, err := listDirectory(context.Background(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newIndex(src, l)
+	change(x)
+	x.facts.Rows, x.facts.PathBytes = max(x.facts.Rows, x.table.rows()), x.table.pathBytes()
+	if err := saveIndex(context.Background(), path, x); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPathsOfAnIndex are judged as a manifest's are: an index that names anything else
+// than a listing could have found is made anew.
+func TestPathsOfAnIndex(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "b/2.jpg")
+	p.settle()
+	d := p.open("")
+	want := describe(d)
+	for _, path := range []string{
+		"/etc/passwd", "../outside.jpg", "..", ".", "/", "a/../../outside.jpg", "a/../1.jpg", "./a/1.jpg", "a//1.jpg", "a/1.jpg/", "a/./1.jpg",
+		strings.Repeat("a/", maxPath/2+1),
+	} {
+		for name, change := range map[string]func(*index){
+			"sample": func(x *index) {
+				x.table = newStore(0, 0)
+				x.table.appendRow("a/1.jpg", 0)
+				x.table.appendRow(path, 1)
+			},
+			"directory": func(x *index) { x.dirs = append(x.dirs, dirStamp{path: path, stamp: x.dirs[0].stamp}) },
+		} {
+			forge(t, p, d.IndexPath(), change)
+			src, _ := locate(p.root)
+			if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
+				t.Errorf("%s %.40q: believed", name, path)
+			}
+			src.dir.release()
+			if got := describe(p.open("")); !slices.Equal(got, want) {
+				t.Errorf("%s %.40q: %.300q", name, path, got)
+			}
+		}
+	}
+}
+
+// TestNamesOfAnIndex are bounded, and one line each.
+func TestNamesOfAnIndex(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "b/2.jpg")
+	p.settle()
+	d := p.open("")
+	src, _ := locate(p.root)
+	defer src.dir.release()
+	forge(t, p, d.IndexPath(), func(x *index) {
+		var bad problems
+		bad.add(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
+		bad.store(x.table)
+	})
+	x, err := loadIndex(t.Context(), d.IndexPath(), src)
+	if err != nil || len(problemOf(x.table, 0)) > maxReason || !strings.HasPrefix(problemOf(x.table, 0), "line line?x") {
+		t.Errorf("%v", err)
+	}
+	forge(t, p, d.IndexPath(), func(x *index) {
+		x.table.formats[0], _ = x.table.internFormat(strings.Repeat("x", 5000))
+	})
+	if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
+		t.Error("a format's name of 5000 bytes is believed")
+	}
+}
+
+// TestCountsOfAnIndex are believed as far as the file can hold so much, and nothing is
+// allocated for them before.
+func TestCountsOfAnIndex(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "b/2.jpg")
+	p.settle()
+	d := p.open("")
+	src, _ := locate(p.root)
+	defer src.dir.release()
+	for name, tamper := range map[string]func(*format.FileMetaData){
+		"rows everywhere": func(m *format.FileMetaData) {
+			setFacts(m, `"rows":2,`, `"rows":2000000000,`)
+			m.NumRows, m.RowGroups[0].NumRows = 2e9, 2e9
+			for k := range m.RowGroups[0].Columns {
+				m.RowGroups[0].Columns[k].MetaData.NumValues = 2e9
+			}
+		},
+		"bytes of paths":     func(m *format.FileMetaData) { setFacts(m, `"path_bytes":14,`, `"path_bytes":2000000000000,`) },
+		"negative":           func(m *format.FileMetaData) { setFacts(m, `"path_bytes":14,`, `"path_bytes":-14,`) },
+		"values of a column": func(m *format.FileMetaData) { m.RowGroups[0].Columns[2].MetaData.NumValues = 2e9 },
+		"rows of a group":    func(m *format.FileMetaData) { m.RowGroups[0].NumRows = 2e9 },
+		"offset":             func(m *format.FileMetaData) { m.RowGroups[0].Columns[0].MetaData.DataPageOffset = 1 << 50 },
+		"size":               func(m *format.FileMetaData) { m.RowGroups[0].Columns[2].MetaData.TotalCompressedSize = 1 << 50 },
+	} {
+		forge(t, p, d.IndexPath(), func(*index) {})
+		data, err := os.ReadFile(d.IndexPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewriteFooter(t, d.IndexPath(), data, tamper)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = loadIndex(t.Context(), d.IndexPath(), src)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 32<<20 {
+			t.Errorf("%s: %d bytes allocated, %v", name, n, err)
+		}
+	}
+}
+
+func setFacts(m *format.FileMetaData, from, to string) {
+	for k := range m.KeyValueMetadata {
+		if kv := &m.KeyValueMetadata[k]; kv.Key == factsKey {
+			kv.Value = strings.Replace(kv.Value, from, to, 1)
+		}
+	}
+}
+
+// rewriteFooter changes what a Parquet file says of itself, and seals it.
+func rewriteFooter(t testing.TB, path string, data []byte, change func(*format.FileMetaData)) {
+	t.Helper()
+	offset, length, err := footer(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m format.FileMetaData
+	protocol := new(thrift.CompactProtocol)
+	if err := thrift.Unmarshal(protocol, data[offset:offset+length], &m); err != nil {
+		t.Fatal(err)
+	}
+	change(&m)
+	text, err := thrift.Marshal(protocol, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := append(slices.Clone(data[:offset]), text...)
+	out = append(out, byte(len(text)), byte(len(text)>>8), byte(len(text)>>16), byte(len(text)>>24))
+	out = append(out, "PAR1"...)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_TRUNC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Write(out)
+	if err := sealIndex(f, int64(len(out))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPagesOfAnIndex that claim to become more than they can are not unpacked.
+func TestPagesOfAnIndex(t *testing.T) {
+	var file bytes.Buffer
+	rows := make([]textRow, 100)
+	for i := range rows {
+		rows[i].Path = fmt.Sprintf("a/%d", i)
+	}
+	w := parquet.NewGenericWriter[textRow](&file, &parquet.WriterConfig{Compression: &parquet.Snappy})
+	w.Write(rows)
+	w.Close()
+	data := file.Bytes()
+	open := func(b []byte) (*parquet.File, error) { return parquet.OpenFile(bytes.NewReader(b), int64(len(b))) }
+	f, err := open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPages(bytes.NewReader(data), int64(len(data)), f); err != nil {
+		t.Fatal(err)
+	}
+	column := f.Metadata().RowGroups[0].Columns[0].MetaData
+	h, length, err := pageHeader(bytes.NewReader(data), column.DataPageOffset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(h *format.PageHeader){
+		"unpacked": func(h *format.PageHeader) { h.UncompressedPageSize = 1 << 30 },
+		"negative": func(h *format.PageHeader) { h.UncompressedPageSize = -1 },
+		"stored":   func(h *format.PageHeader) { h.CompressedPageSize = 1 << 30 },
+		"values": func(h *format.PageHeader) {
+			h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = 1<<30, 1<<30
+		},
+		"dictionary": func(h *format.PageHeader) {
+			h.DictionaryPageHeader = thrift.New(format.DictionaryPageHeader{NumValues: 1 << 30})
+		},
+	} {
+		bad := *h
+		change(&bad)
+		text, err := thrift.Marshal(new(thrift.CompactProtocol), bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := column.DataPageOffset
+		forged := slices.Concat(data[:at], text, data[at+length:])
+		if err := checkPages(bytes.NewReader(forged), int64(len(forged)), f); err == nil {
+			t.Errorf("%s: believed", name)
+		}
+	}
+}
+
+// TestIndexThatOthersCouldHaveWritten is not used, and the log says why and what to do.
+func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(file string) error
+		root   bool // it takes root to try
+		kept   bool // it is replaced by one of the user's own
+	}{
+		"file, group may write":      {func(f string) error { return os.Chmod(f, 0o660) }, false, true},
+		"file, others may write":     {func(f string) error { return os.Chmod(f, 0o602) }, false, true},
+		"file, a link":               {func(f string) error { return cmpErr(os.Rename(f, f+".x"), os.Symlink(f+".x", f)) }, false, true},
+		"directory, group may write": {func(f string) error { return os.Chmod(filepath.Dir(f), 0o770) }, false, false},
+		"directory, as /tmp":         {func(f string) error { return os.Chmod(filepath.Dir(f), 0o777|os.ModeSticky) }, false, false},
+		"file of another":            {func(f string) error { return os.Chown(f, 12345, -1) }, true, true},
+		"directory of another":       {func(f string) error { return os.Chown(filepath.Dir(f), 12345, -1) }, true, false},
+	} {
+		if c.root && os.Getuid() != 0 {
+			continue
+		}
+		p := newPlace(t)
+		p.images("a/1.jpg")
+		p.settle()
+		d := p.open("")
+		if err := c.change(d.IndexPath()); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		p.probes()
+		again := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		if p.probes() != 1 {
+			t.Errorf("%s: the index was used", name)
+		}
+		if text := log.String(); !strings.Contains(text, "index") || !strings.Contains(text, "level=WARN") {
+			t.Errorf("%s: the log says %q", name, text)
+		}
+		if kept := again.IndexPath() != ""; kept != c.kept || kept == (again.Report().IndexProblem != "") {
+			t.Errorf("%s: kept %t, problem %q", name, kept, again.Report().IndexProblem)
+		}
+		if d := p.open(""); (d.Report().Reused == 1) != c.kept {
+			t.Errorf("%s: afterwards %+v", name, d.Report())
+		}
+	}
+}
+
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

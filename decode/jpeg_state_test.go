@@ -1,0 +1,174 @@
+package decode
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// testFile reads one of testdata's files, all of which other encoders made.
+func testFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// without removes all segments of one kind before a JPEG's first scan.
+func without(data []byte, marker byte) []byte {
+	out := bytes.Clone(data[:2])
+	for p := 2; ; {
+		m, body := nextMarker(data, p)
+		if _, p = segment(data, body); m == markSOS {
+			return append(out, data[body-2:]...)
+		}
+		if m != marker {
+			out = append(out, data[body-2:p]...)
+		}
+	}
+}
+
+// scansUpTo keeps the first n scans of a JPEG.
+func scansUpTo(data []byte, n int) []byte {
+	for p := 2; ; {
+		m, body := nextMarker(data, p)
+		if m == markEOI {
+			return data
+		}
+		if m == markSOS {
+			if n--; n < 0 {
+				return append(bytes.Clone(data[:body-2]), 0xff, markEOI)
+			}
+		}
+		if p = body; m < markRST0 || m >= markSOI {
+			_, p = segment(data, body)
+		}
+	}
+}
+
+type oddFile struct {
+	name string
+	data []byte
+}
+
+const markDQT = 0xdb
+
+// oddFiles lack what decoding needs, or have it in unusual ways, and are of all formats.
+func oddFiles(t testing.TB) (out []oddFile) {
+	add := func(name string, data []byte) { out = append(out, oddFile{name, data}) }
+	spec := jpegSpec{w: 40, h: 30, comps: ycc(2, 2), adobe: -1}
+	plain := writeJPEG(spec)
+	spec.quant = 30
+	coarse := writeJPEG(spec)
+	spec.progressive = true
+	progressive := writeJPEG(spec)
+	spec.progressive, spec.restart = false, 1
+	restarts := writeJPEG(spec)
+	foreign := testFile(t, "huffman.jpg")
+	for _, f := range []oddFile{{"plain", plain}, {"coarse", coarse}, {"progressive", progressive}, {"with restarts", restarts},
+		{"foreign", foreign}, {"foreign, progressive", testFile(t, "progressive.jpg")}, {"arithmetic", testFile(t, "arithmetic.jpg")}} {
+		add(f.name, f.data)
+		add(f.name+" without DHT", without(f.data, markDHT))
+		add(f.name+" without DQT", without(f.data, markDQT))
+		add(f.name+" without either", without(without(f.data, markDHT), markDQT))
+		add(f.name+" without DRI", without(f.data, 0xdd))
+		add(f.name+" cut", f.data[:len(f.data)*3/4])
+	}
+	for n := 1; n <= 3; n++ {
+		add(fmt.Sprintf("%d scans", n), scansUpTo(testFile(t, "progressive.jpg"), n))
+	}
+	for _, s := range inkSamples(20, 10) {
+		add(s.name, s.data)
+		add(s.name+" without Adobe", without(s.data, markAPP14))
+	}
+	for _, s := range rotatable(20, 10, 6, false) {
+		add(s.name, s.data)
+		add(s.name+" cut", s.data[:len(s.data)*3/4])
+	}
+	indexed := pngSpec{w: 20, h: 10, kind: 3, depth: 8, sample: pngScene(8)}
+	for _, n := range []int{0, 1, 256} {
+		s := indexed
+		s.palette = bytes.Repeat([]byte{200, 100, 50}, n)
+		add(fmt.Sprintf("a palette of %d", n), writePNG(s))
+		s.interlaced = true
+		add(fmt.Sprintf("a palette of %d, interlaced", n), writePNG(s))
+	}
+	add("lossy.webp", testFile(t, "lossy.webp"))
+	add("lossy-alpha.webp", testFile(t, "lossy-alpha.webp"))
+	return out
+}
+
+// verdict is what a decoder makes of a file.
+type verdict struct {
+	err string
+	pix []byte
+}
+
+func verdictOf(t testing.TB, d *Decoder, f oddFile, scale int) (v verdict) {
+	t.Helper()
+	h, err := ReadHeader(f.data, true)
+	if err != nil {
+		return verdict{err: err.Error()}
+	}
+	if !scales(h.Format, scale) {
+		scale = 1
+	}
+	w, hh := h.At(scale)
+	height, width := Header{Width: w, Height: hh, Orientation: h.Orientation}.Size(false)
+	c := newCanvas(width, height, d.options.Color.Channels())
+	err = d.DecodeRegion(c.Image, f.data, h, Region{0, 0, w, hh}, scale)
+	if v.pix = c.pixels(t, f.name); err != nil {
+		return verdict{err: err.Error()}
+	}
+	return v
+}
+
+// TestNothingOfOneImageInTheNext decodes every ordered pair of odd files on one decoder. What it
+// makes of the second must be what a decoder makes of it that has seen no other.
+func TestNothingOfOneImageInTheNext(t *testing.T) {
+	files := oddFiles(t)
+	for _, set := range codecSets() {
+		if set.goes && set.light {
+			continue // Go's decoders keep nothing
+		}
+		alone := make([]verdict, len(files))
+		good := 0
+		for i, f := range files {
+			d := set.decoder(t, Options{})
+			if alone[i] = verdictOf(t, d, f, 1); alone[i].err == "" {
+				good++
+			}
+			d.Close()
+		}
+		if good < 10 || good > len(files)-10 {
+			t.Fatalf("%s: %d of %d files are good: the set is not odd", set.name, good, len(files))
+		}
+		d := set.decoder(t, Options{})
+		for _, first := range files {
+			for i, second := range files {
+				verdictOf(t, d, first, 2)
+				if v := verdictOf(t, d, second, 1); v.err != alone[i].err || !bytes.Equal(v.pix, alone[i].pix) {
+					t.Errorf("%s: %q after %q: %q, want %q, or other pixels", set.name, second.name, first.name, v.err, alone[i].err)
+				}
+			}
+		}
+	}
+}
+
+// TestMotionJPEG: where a file has no Huffman tables the usual ones are meant, as libjpeg-turbo has it.
+func TestMotionJPEG(t *testing.T) {
+	set := codecSets()[0]
+	if set.goes {
+		t.Skip("Go's decoder refuses them")
+	}
+	whole := testFile(t, "huffman.jpg")
+	frame := oddFile{"a frame", without(whole, markDHT)}
+	got, want := verdictOf(t, set.decoder(t, Options{}), frame, 1), verdictOf(t, set.decoder(t, Options{}), oddFile{"whole", whole}, 1)
+	if got.err != "" || !bytes.Equal(got.pix, want.pix) {
+		t.Errorf("without tables: %q, or other pixels", got.err)
+	}
+}
