@@ -52,7 +52,7 @@ func (e *Engine) decodingOrder(b *batch) []int32 {
 	kinds, counts := make([]uint8, b.items), [2 * kindsOf]int{}
 	for i := range kinds {
 		s := b.slots[i]
-		kept, known := e.keeper.kept(s.Epoch, s.ID)
+		kept, known := e.keeper.Keep(s.Epoch, s.ID)
 		if !known {
 			return nil // it comes too late for this batch
 		}
@@ -101,7 +101,8 @@ func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64)
 	const worker = 4 << 20
 	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
 	batches := int64(o.PrefetchDepth+2) * int64(o.LocalShards()) * batch
-	planning := min(plan.KeepMemory(o.keepConfig(1)), o.MemoryLimit/4)
+	const plans = 4 // of epochs, or more
+	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 
@@ -130,12 +131,15 @@ func (e *Engine) openCache() {
 		if setup.ratio == 0 {
 			e.log.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", setup.limit)
 		}
-		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), e.ledger, e.log)
+		readHere := int64(e.ds.Len()) * int64(e.opts.LocalShards()) / int64(e.opts.Shards)
+		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), readHere, e.ledger, e.log)
+		e.keeper.busy = e.meter.stalled
 		options.Plan = e.keeper
 	}
 	var err error
 	if e.cache, err = cache.New(options); err != nil {
 		// Everything works without; who wanted one should know.
+		e.keeper = nil
 		e.log.Warn("there is no cache", "reason", err)
 	}
 }
@@ -181,7 +185,7 @@ func (w *worker) load(b *batch, epoch int, id int64, replacement bool) ([]byte, 
 	case kept:
 		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
 	case !replacement:
-		e.cache.Missed(epoch)
+		e.cache.Missed(epoch, id)
 	}
 	return data, nil
 }

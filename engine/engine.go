@@ -183,6 +183,7 @@ func (e *Engine) start() {
 		e.wait.Go(e.batchWorker)
 	}
 	e.wait.Go(e.watchIdle)
+	e.keeper.start()
 }
 
 // Close ends all workers, waits for them, and frees all memory but that of open
@@ -213,9 +214,7 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	e.documents.Close()
-	if e.keeper != nil {
-		e.keeper.close()
-	}
+	e.keeper.close()
 	e.cache.Close()
 	e.pool.Close()
 	return e.store.Close()

@@ -12,6 +12,9 @@ func (e *Engine) makeRoom(b *batch, n int64, before uint64) bool {
 	if e.pool.Trim() > 0 || e.ledger.returns() != before {
 		return true
 	}
+	if e.wanted(b) && e.keeper.giveWay() > 0 {
+		return true
+	}
 	if e.cache != nil && e.cache.Trim(n) > 0 {
 		return true
 	}
