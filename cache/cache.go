@@ -141,11 +141,12 @@ func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) [
 	if c.lfu != nil {
 		c.lfu.asked(uint32(id))
 	}
-	keep := c.Wants(epoch, id)
+	keep, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if data != nil {
 		c.served(epoch, n, keep)
+		c.meter.asked(epoch, known)
 	}
 	c.unpin(n)
 	return data, data != nil
@@ -228,13 +229,14 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if c.lfu != nil {
 		c.lfu.asked(uint32(id))
 	}
-	keep := c.Wants(epoch, id)
+	keep, known := c.asks(epoch, id)
 	stored := keep && c.store(epoch, uint32(id), s, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = epoch
 	count := c.meter.epoch(epoch)
 	count.Misses++
+	c.meter.asked(epoch, known)
 	switch {
 	case stored:
 		c.meter.kept(epoch, s.Size)
@@ -244,14 +246,16 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 }
 
 // Missed counts a sample that was read from storage in an epoch and is not offered.
-func (c *Cache) Missed(epoch int) {
+func (c *Cache) Missed(epoch int, id int64) {
 	if c == nil {
 		return
 	}
+	_, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = epoch
 	c.meter.epoch(epoch).Misses++
+	c.meter.asked(epoch, known)
 }
 
 // Drop forgets a sample.

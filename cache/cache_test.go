@@ -239,7 +239,7 @@ func TestJumps(t *testing.T) {
 	}
 	want := func(what string, e, hits, kept, notKept int64) {
 		t.Helper()
-		if s := last(); s != (EpochStats{int(e), hits, 2*half - hits, kept, kept * size, notKept}) {
+		if s := last(); s != (EpochStats{int(e), hits, 2*half - hits, kept, kept * size, notKept, 0}) {
 			t.Errorf("%s: %+v; %d fit", what, s, half)
 		}
 	}

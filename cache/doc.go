@@ -11,7 +11,8 @@
 // # Policies
 //
 // Constant follows a [Plan] that says of every sample, when it is read in an
-// epoch, whether the next epoch shall find it here. Each sample is labelled with
+// epoch, whether the next epoch shall find it here; what the plan does not know yet is not
+// kept, and counted. Each sample is labelled with
 // the epoch that it waits for; when that epoch has read it, it stays for the one
 // after or leaves, as the plan says. Epochs overlap, since one reader is ahead of
 // another, and readers jump: a sample that waits for an epoch which is nowhere

@@ -94,7 +94,12 @@ func (a *account) Release(n int64) {
 // planFunc is a Plan.
 type planFunc func(epoch int, id int64) bool
 
-func (f planFunc) Keep(epoch int, id int64) bool { return f(epoch, id) }
+func (f planFunc) Keep(epoch int, id int64) (keep, known bool) { return f(epoch, id), true }
+
+// latePlan is a Plan that knows an epoch from some time on.
+type latePlan struct{ known map[int]bool }
+
+func (p latePlan) Keep(epoch int, _ int64) (keep, known bool) { return true, p.known[epoch] }
 
 func open(t testing.TB, o Options) *Cache {
 	t.Helper()

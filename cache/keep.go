@@ -4,7 +4,18 @@ package cache
 // is room. Who reads less than the whole of one that is not wanted calls Missed instead
 // of Put.
 func (c *Cache) Wants(epoch int, id int64) bool {
-	return c.policy != Constant || c.plan.Keep(epoch, id)
+	keep, _ := c.asks(epoch, id)
+	return keep
+}
+
+// asks asks the policy about a sample that is read in an epoch. known is false where a plan
+// does not know yet.
+func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
+	if c.policy != Constant {
+		return true, true
+	}
+	keep, known = c.plan.Keep(epoch, id)
+	return keep && known, known
 }
 
 // served applies the policy to a sample that a reader of the epoch was given; c.mu

@@ -33,9 +33,10 @@ func ParsePolicy(s string) (Policy, error) {
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {
-	// Keep says whether the sample, when it is read in an epoch, shall be there for
-	// the next one. It is called by whoever reads, without any lock held.
-	Keep(epoch int, id int64) bool
+	// Keep says whether the sample, when it is read in an epoch, is to be there for the
+	// next one, as far as that is known by now: what is not known is not kept. It never
+	// waits: it is called by whoever reads, without any lock held.
+	Keep(epoch int, id int64) (keep, known bool)
 }
 
 // Epochs that are being read at once lie close together: a reader may be one epoch

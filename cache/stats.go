@@ -19,6 +19,7 @@ type EpochStats struct {
 	Kept      int64 // samples read in this epoch that stayed for a later one
 	KeptBytes int64 // of them
 	NotKept   int64 // samples that the policy would have kept, had there been room
+	Unplanned int64 // samples read before the plan knew whether to keep them: none was kept
 }
 
 // meter is what the cache counts; the cache's lock guards it.
@@ -36,6 +37,13 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]
+}
+
+// asked counts what a plan did not know.
+func (m *meter) asked(epoch int, known bool) {
+	if !known {
+		m.epoch(epoch).Unplanned++
+	}
 }
 
 func (m *meter) kept(epoch int, bytes int64) {

@@ -31,12 +31,13 @@ type batch struct {
 	stream *stream // the reading it was made for; nil when that has ended
 	opened bool    // somebody opened it: it is no longer "ahead"
 
-	refs    int           // Opens that wait for it, and files open on it
-	waiting int           // Opens that wait
-	asked   uint64        // when somebody first began to wait; 0: nobody does
-	done    chan struct{} // closed when ready or failed
-	err     error         // why it failed
-	bad     error         // a bad sample, for which it fails when all others were tried too
+	refs     int           // Opens that wait for it, and files open on it
+	waiting  int           // Opens that wait
+	asked    uint64        // the Engine.opens at which somebody first began to wait; 0: nobody did
+	openedAs uint64        // the Engine.opens at which it was last opened
+	done     chan struct{} // closed when ready or failed
+	err      error         // why it failed
+	bad      error         // a bad sample, for which it fails when all others were tried too
 
 	// Memory that the limit did not leave room for.
 	refused   bool      // it waits until memory comes back

@@ -52,7 +52,7 @@ func (e *Engine) decodingOrder(b *batch) []int32 {
 	kinds, counts := make([]uint8, b.items), [2 * kindsOf]int{}
 	for i := range kinds {
 		s := b.slots[i]
-		kept, known := e.keeper.kept(s.Epoch, s.ID)
+		kept, known := e.keeper.Keep(s.Epoch, s.ID)
 		if !known {
 			return nil // it comes too late for this batch
 		}
@@ -101,7 +101,8 @@ func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64)
 	const worker = 4 << 20
 	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
 	batches := int64(o.PrefetchDepth+2) * int64(o.LocalShards()) * batch
-	planning := min(plan.KeepMemory(o.keepConfig(1)), o.MemoryLimit/4)
+	const plans = 4 // of epochs, or more
+	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 
@@ -124,18 +125,21 @@ func (e *Engine) openCache() {
 		return
 	}
 	options := cache.Options{
-		Policy: e.opts.CachePolicy, Limit: setup.limit, Samples: int64(e.ds.Len()), Budget: cacheBudget{e.ledger},
+		Policy: e.opts.CachePolicy, Limit: setup.limit, Samples: int64(e.ds.Len()), Budget: cacheBudget{e},
 	}
 	if e.opts.CachePolicy == cache.Constant {
 		if setup.ratio == 0 {
 			e.log.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", setup.limit)
 		}
-		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), e.ledger, e.log)
+		readHere := int64(e.ds.Len()) * int64(e.opts.LocalShards()) / int64(e.opts.Shards)
+		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), readHere, e.ledger, e.log)
+		e.keeper.busy = e.meter.stalled
 		options.Plan = e.keeper
 	}
 	var err error
 	if e.cache, err = cache.New(options); err != nil {
 		// Everything works without; who wanted one should know.
+		e.keeper = nil
 		e.log.Warn("there is no cache", "reason", err)
 	}
 }
@@ -188,7 +192,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 	case kept:
 		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
 	case !replacement:
-		e.cache.Missed(epoch)
+		e.cache.Missed(epoch, id)
 	}
 	return data, seen, nil
 }
@@ -216,8 +220,18 @@ func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []
 	return data, now, hit
 }
 
-// cacheBudget lets the cache draw on the ledger.
-type cacheBudget struct{ *Ledger }
+// cacheBudget lets the cache draw on the ledger. Batches that were read and are kept for a
+// late reader give way to it: what the plan of the cache counts on has to be there. It takes
+// Engine.mu under the cache's lock, so nothing asks the cache while it holds Engine.mu.
+type cacheBudget struct{ *Engine }
 
-func (b cacheBudget) Reserve(n int64) bool { return b.reserve(useCache, n) }
-func (b cacheBudget) Release(n int64)      { b.release(useCache, n) }
+func (b cacheBudget) Reserve(n int64) bool {
+	for !b.ledger.reserve(useCache, n) {
+		if !b.dropSpent() {
+			return false
+		}
+	}
+	return true
+}
+
+func (b cacheBudget) Release(n int64) { b.ledger.release(useCache, n) }

@@ -68,7 +68,7 @@ type Engine struct {
 	making    []*batch          // their slots are handed out
 	completed []*batch          // to be assembled
 	workers   []*worker         // item workers
-	asked     uint64            // counts batches that somebody began to wait for
+	opens     uint64            // counts Opens
 	idleItems int               // item workers without a sample
 	closed    bool
 	itemWork  sync.Cond // a slot may be waiting to be decoded
@@ -191,6 +191,7 @@ func (e *Engine) start() {
 	e.wait.Go(e.watchIdle)
 	e.wait.Go(e.watchMemory)
 	e.wait.Go(e.watchStorage)
+	e.keeper.start()
 }
 
 // Close ends all workers and frees all memory but that of open files, which their own
@@ -223,9 +224,7 @@ func (e *Engine) free() {
 	}
 	e.mu.Unlock()
 	e.documents.Close()
-	if e.keeper != nil {
-		e.keeper.close()
-	}
+	e.keeper.close()
 	e.cache.Close()
 	e.pool.Close()
 	_ = e.store.Close() // a descriptor of our own: nothing is lost

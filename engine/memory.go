@@ -63,10 +63,7 @@ func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	if e.pool.Trim() > 0 || e.ledger.returns() != before {
 		return true
 	}
-	e.mu.Lock()
-	wanted := b.refs > 0
-	e.mu.Unlock()
-	if wanted && e.giveWayOfCache(n) {
+	if e.wanted(b) && (e.keeper.giveWay() > 0 || e.cache != nil && e.cache.Trim(n) > 0) {
 		return true
 	}
 	e.mu.Lock()
@@ -85,11 +82,6 @@ func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	free := victim.writers == 0
 	e.takeBack(victim)
 	return free
-}
-
-// giveWayOfCache takes n bytes from what is kept between epochs, as far as it has them.
-func (e *Engine) giveWayOfCache(n int64) bool {
-	return e.cache != nil && e.cache.Trim(n) > 0
 }
 
 // victim picks the batch that is missed least: one that was read and that nobody holds,
@@ -143,7 +135,7 @@ func (e *Engine) missedLess(a, b *batch) bool {
 		return a.asked > b.asked
 	}
 	if a.opened && b.opened {
-		return a.asked < b.asked
+		return a.openedAs < b.openedAs
 	}
 	return cmp.Compare(e.ahead(a), e.ahead(b)) > 0
 }
@@ -155,6 +147,23 @@ func (e *Engine) takeBack(b *batch) {
 	} else {
 		e.drop(b)
 	}
+}
+
+// dropSpent frees the batch that was read longest ago of those that nobody holds, except
+// the newest of each stream, and tells whether there was one.
+func (e *Engine) dropSpent() bool {
+	e.mu.Lock()
+	var oldest *batch
+	for _, b := range e.table {
+		if b.refs == 0 && b.opened && b.state == ready && b.stream != nil && b.stream.newest() != b && (oldest == nil || b.openedAs < oldest.openedAs) {
+			oldest = b
+		}
+	}
+	if oldest != nil {
+		e.drop(oldest)
+	}
+	e.mu.Unlock()
+	return e.pool.Trim() > 0
 }
 
 // giveBackIdle returns to the kernel what nobody waits for, when the kernel refuses memory
@@ -246,7 +255,7 @@ func (e *Engine) watchMemory() {
 func (e *Engine) SetMemoryLimit(n int64) {
 	e.ledger.setLimit(min(n, e.opts.MemoryLimit))
 	for excess := e.ledger.excess(); excess > 0; excess = e.ledger.excess() {
-		if e.pool.Trim() > 0 || e.giveWayOfCache(excess) {
+		if e.pool.Trim() > 0 || e.keeper.giveWay() > 0 || e.cache != nil && e.cache.Trim(excess) > 0 {
 			continue
 		}
 		if !e.giveBackIdle() {

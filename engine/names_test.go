@@ -92,7 +92,7 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 	}
 	var log errorLog
 	for _, path := range []string{"\xfe", "\xff", "fine"} {
-		log.add(errorLine{Path: path})
+		log.add(errorLine{Path: path}, newLedger(1<<20))
 	}
 	for k, line := range strings.Split(strings.TrimSpace(string(log.bytes())), "\n") {
 		if has := strings.Contains(line, `"path_bytes":"`+[]string{"/g==", "/w==", ""}[k]); has != (k < 2) {

@@ -87,6 +87,8 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		b.form = form
 	}
 	b.refs++
+	e.opens++
+	b.openedAs = e.opens
 	e.follow(b, form)
 	if b.state == ready {
 		e.mu.Unlock()
@@ -94,8 +96,7 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		return b, nil
 	}
 	if b.waiting++; b.waiting == 1 {
-		e.asked++
-		b.asked = e.asked
+		b.asked = e.opens
 	}
 	e.takeWork.Broadcast() // it goes before what is only prefetched
 	e.mu.Unlock()

@@ -38,8 +38,8 @@ func (e *Engine) ask(k Key) *batch {
 	b.refs++
 	e.follow(b, layout.NHWCForm)
 	b.waiting++
-	e.asked++
-	b.asked = e.asked
+	e.opens++
+	b.asked = e.opens
 	return b
 }
 

@@ -22,6 +22,7 @@ type Stats struct {
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
+	Plans           PlanStats    `json:"plans"`
 	Epochs          []EpochStats `json:"epochs"`
 }
 
@@ -76,6 +77,7 @@ type EpochStats struct {
 	Kept          int64        `json:"kept"`
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
+	Unplanned     int64        `json:"unplanned"` // samples read before it was known whether to keep them
 
 	hits, bytes tally // of full batches
 }
@@ -196,6 +198,13 @@ func (m *meter) waiting(n int64) {
 	m.batches.Waiting += n
 }
 
+// stalled says whether somebody waits for a batch.
+func (m *meter) stalled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.batches.Waiting > 0
+}
+
 // snapshot copies the counts and works out the rates, over the last seconds that
 // are complete or over the meter's life, whichever is shorter.
 func (m *meter) snapshot(now time.Time) Stats {
@@ -228,6 +237,7 @@ func (e *Engine) Stats() Stats {
 	}
 	l.mu.Unlock()
 	e.addCache(&s)
+	s.Plans = e.keeper.stats()
 	p := e.pool.Stats()
 	s.Memory.Locked = p.LockedBytes
 	if p.LockError != nil {
@@ -276,5 +286,6 @@ func (e *Engine) addCache(s *Stats) {
 	for i := range s.Epochs {
 		c := known[s.Epochs[i].Epoch]
 		s.Epochs[i].Kept, s.Epochs[i].KeptBytes, s.Epochs[i].NotKept = c.Kept, c.KeptBytes, c.NotKept
+		s.Epochs[i].Unplanned = c.Unplanned
 	}
 }

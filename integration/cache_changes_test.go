@@ -72,6 +72,7 @@ func (s shelf) warm(t testing.TB, m *mounted) {
 // expect reads an epoch, in which some samples are shown as others, -1: as nothing.
 func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
 	t.Helper()
+	m.awaitPlans(t)
 	for id := range s.n {
 		want, status := tile(id, shelfSide), "ok"
 		if other, is := others[id]; is && other < 0 {

@@ -50,7 +50,10 @@ type cacheDoc struct {
 		Reads int64 `json:"reads"`
 		Bytes int64 `json:"bytes"`
 	} `json:"storage"`
-	Errors int64      `json:"errors"`
+	Errors int64 `json:"errors"`
+	Plans  struct {
+		Held, Computing, Wanted int64
+	} `json:"plans"`
 	Epochs []epochDoc `json:"epochs"`
 }
 
@@ -64,6 +67,7 @@ type epochDoc struct {
 	Kept         int64 `json:"kept"`
 	KeptBytes    int64 `json:"kept_bytes"`
 	NotKept      int64 `json:"not_kept"`
+	Unplanned    int64 `json:"unplanned"`
 }
 
 func (m *mounted) cacheDoc(t testing.TB) (d cacheDoc) {
@@ -116,10 +120,19 @@ func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
 	}
 }
 
+// awaitPlans waits for the plans of the epochs that were begun, and of those after them. They
+// are made while others read; epochs of a few samples can be over before.
+func (m *mounted) awaitPlans(t testing.TB) {
+	t.Helper()
+	eventually(t, "what the cache keeps is planned", func() bool { return m.cacheDoc(t).Plans.Wanted == 0 })
+}
+
 // lockStep names the batches of an epoch as training processes read them that wait for one
-// another: batch i of every shard before batch i+1 of any. Each step is one slice.
+// another: batch i of every shard before batch i+1 of any. Each step is one slice. What the cache
+// keeps of the epoch is planned by then, unless reading jumps to it.
 func (m *mounted) lockStep(t testing.TB, shards, epoch int) (steps [][]string) {
 	t.Helper()
+	m.awaitPlans(t)
 	var doc struct{ Batches int }
 	m.document(t, filepath.Join("shard-0", fmt.Sprintf("epoch-%d", epoch), "epoch.json"), &doc)
 	for batch := range doc.Batches {

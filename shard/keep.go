@@ -95,22 +95,52 @@ const (
 // the plan, the epoch and c, on nothing else; the order of samples never depends on
 // it. While it works it takes up to KeepMemory bytes. An error is a *ConfigError.
 func (p *Plan) Keep(epoch int, c KeepConfig) (*Keep, error) {
+	return p.KeepIn(epoch, c, onHeap{})
+}
+
+// KeepIn is Keep in the memory of a workspace, all of which it has given back when it
+// returns: what it returns is ordinary memory, of KeepBytes. An error is a *ConfigError, or
+// the workspace's own.
+func (p *Plan) KeepIn(epoch int, c KeepConfig, w Workspace) (k *Keep, err error) {
 	if err := p.validateKeep(epoch, &c); err != nil {
 		return nil, err
 	}
+	s := &scratch{from: w}
+	defer func() {
+		s.end()
+		if r := recover(); r != nil {
+			end, ok := r.(stopped)
+			if !ok {
+				panic(r)
+			}
+			k, err = nil, end.err
+		}
+	}()
+	g := p.keepGraph(epoch, c, s)
+	g.choose(c.Ratio, newCoin(p.cfg.Seed, epoch))
+	return p.collect(epoch, c, g), nil
+}
+
+// collect names the samples of the edges that are chosen.
+func (p *Plan) collect(epoch int, c KeepConfig, g *keepGraph) *Keep {
 	k := &Keep{samples: p.samples, words: make([]uint64, ceilDiv(p.samples, 64))}
-	g := p.keepGraph(epoch, c)
 	for leaf, edges := range g.now.edges {
 		k.candidates[g.class(leaf)] += int64(edges)
 	}
-	g.choose(c.Ratio, newCoin(p.cfg.Seed, epoch))
-	for edge, id := range g.sample {
-		if g.kept(edge) {
-			k.words[id/64] |= 1 << (id % 64)
-			k.kept[g.class(int(g.tail[edge]))]++
+	read, edge := 0, 0
+	p.eachRead(epoch, c, &g.now, g.scratch, func(_ int32, slots []Slot) {
+		for _, slot := range slots {
+			if has(g.joined, read) {
+				if g.kept(edge) {
+					k.words[slot.ID/64] |= 1 << (slot.ID % 64)
+					k.kept[g.class(int(g.tail[edge]))]++
+				}
+				edge++
+			}
+			read++
 		}
-	}
-	return k, nil
+	})
+	return k
 }
 
 // Kept says whether a sample is kept; false where there is no such sample.
@@ -132,19 +162,22 @@ func (k *Keep) Candidates() (all, raw int64) {
 // Bytes is the memory that the choice holds.
 func (k *Keep) Bytes() int64 { return int64(cap(k.words)) * 8 }
 
-// KeepMemory is the most that Keep takes while it works, what it returns included: for
-// batches of some size about 30 bytes a sample, up to five times as much where batches lack
-// candidates. It is 0 for what Keep refuses.
+// KeepBytes is the memory that a choice of this plan holds.
+func (p *Plan) KeepBytes() int64 { return ceilDiv(p.samples, 64) * 8 }
+
+// KeepMemory is about the most that Keep takes of its workspace at a time: for batches of some
+// size 14 bytes a sample, up to four times as much where batches lack candidates, and much more
+// for the smallest ones. It is 0 for what Keep refuses.
 func (p *Plan) KeepMemory(c KeepConfig) int64 {
 	if p.validateKeep(0, &c) != nil {
 		return 0
 	}
 	nodes := p.keepNodes(c)
-	some := 1<<16 + 64*min(p.batch, p.samples)
+	some := 1<<16 + 24*p.batch + 12*min(p.samples, chunkEdges) + 76*nodes
 	if p.cfg.PadLastBatch && p.cfg.LastBatch != Drop && c.LocalTo-c.LocalFrom == p.cfg.Shards {
-		return some + 30*p.samples + 450*nodes
+		return some + 14*p.samples
 	}
-	return some + 165*p.samples + 500*nodes
+	return some + 56*p.samples
 }
 
 // keepNodes is the most nodes that the network of two epochs has.

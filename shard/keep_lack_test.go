@@ -45,7 +45,7 @@ func mostChosen(g *keepGraph, may func(valid int32) int) (most int) {
 	for leaf, valid := range g.next.valid {
 		f.arc(g.now.leaves()+leaf, sink, may(valid))
 	}
-	for i := range g.sample {
+	for i := range g.tail {
 		f.arc(int(g.tail[i]), int(g.head[i]), 1)
 	}
 	for f.push(source, sink, make([]bool, len(f.out))) {
@@ -77,7 +77,7 @@ func TestKeepWhereCandidatesLack(t *testing.T) {
 		if err := p.validateKeep(epoch, &c); err != nil {
 			t.Fatal(err)
 		}
-		most := mostChosen(p.keepGraph(epoch, c), func(valid int32) int { return int(r.floor(int64(valid))) })
+		most := mostChosen(p.keepGraph(epoch, c, &scratch{from: onHeap{}}), func(valid int32) int { return int(r.floor(int64(valid))) })
 		kept, _ := k.Count()
 		if float64(kept) < 0.7*float64(most)-1 {
 			t.Errorf("%s, epoch %d, %+v: keeps %d, could keep %d", describe(p.cfg), epoch, c, kept, most)

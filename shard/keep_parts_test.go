@@ -45,7 +45,7 @@ func TestForest(t *testing.T) {
 	for range 300 {
 		nodes := 2 + rng.IntN(30)
 		tail, head := randomArcs(rng, nodes, rng.IntN(60))
-		f := newForest(nodes)
+		f := newForest(nodes, &scratch{from: onHeap{}})
 		f.span(tail, head, counting(len(tail)), nodes-1)
 		// Peeled from its leaves on, each node comes before the one it hangs on.
 		parent, done := make([]int32, nodes), make([]bool, nodes)
@@ -75,7 +75,7 @@ func TestForest(t *testing.T) {
 // What enters and leaves a node changes by the same number, and every arc turns.
 func TestTrails(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
-	trails := newTrails(30, 2000, newCoin(1, 2))
+	trails := newTrails(30, 2000, newCoin(1, 2), &scratch{from: onHeap{}})
 	ups := 0
 	for range 300 {
 		nodes := 2 + rng.IntN(28)
@@ -144,7 +144,7 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 	}
-	n := network{nodes: 3, precision: 10}
+	n := network{nodes: 3, precision: 10, scratch: &scratch{from: onHeap{}}}
 	n.add(0, 1, 0, 1)
 	n.add(1, 2, 1, 1020)
 	n.add(2, 0, 2, 500)
@@ -155,7 +155,7 @@ func TestNetwork(t *testing.T) {
 
 // circulationOf is one of random cycles, each of which carries something.
 func circulationOf(rng *rand.Rand) *network {
-	n := &network{nodes: 2 + rng.IntN(20), precision: 20}
+	n := &network{nodes: 2 + rng.IntN(20), precision: 20, scratch: &scratch{from: onHeap{}}}
 	for range 1 + rng.IntN(20) {
 		carries := 100 + rng.Uint64N(n.one()-200)
 		path := rng.Perm(n.nodes)[:2+rng.IntN(n.nodes-1)]
@@ -184,4 +184,13 @@ func TestCoin(t *testing.T) {
 	if z := excess(below, tosses/7, 6); z > 4 {
 		t.Errorf("chi-square is %.1f deviations above its mean", z)
 	}
+}
+
+// counting is the numbers from 0 to n-1.
+func counting(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 )
 
@@ -226,45 +225,71 @@ func TestKeepOfNothing(t *testing.T) {
 	}
 }
 
-// KeepMemory is enough: for what is allocated in all, so surely for what is live at a
-// time; and it is not far from that where the batches are of some size.
+// KeepMemory is enough for all that is taken at a time, and not far from that; what is taken is
+// given back.
 func TestKeepMemory(t *testing.T) {
-	for _, b := range []int{1, 32, 1000} {
-		for name, change := range map[string]func(*Config, *KeepConfig){
-			"padded":   func(*Config, *KeepConfig) {},
-			"mixed":    func(cfg *Config, _ *KeepConfig) { mixed(cfg) },
-			"drop":     func(cfg *Config, _ *KeepConfig) { cfg.LastBatch = Drop },
-			"unpadded": func(cfg *Config, _ *KeepConfig) { cfg.PadLastBatch = false },
-			"local":    func(cfg *Config, c *KeepConfig) { mixed(cfg); c.LocalTo = 6 },
-		} {
-			cfg := Config{Samples: 8000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+	for _, n := range []int64{8000, 80_000} {
+		for _, b := range []int{1, 32, 1000} {
+			for name, change := range keepKinds {
+				cfg := Config{Samples: n, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+				c := KeepConfig{Ratio: 0.3}
+				change(&cfg, &c)
+				p, m := mustPlan(t, cfg), &metered{}
+				k, err := p.KeepIn(1, c, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if most := p.KeepMemory(c); m.peak > most || m.peak < most/14 {
+					t.Errorf("%d samples in batches of %d, %s: took %d bytes, KeepMemory says %d", n, b, name, m.peak, most)
+				}
+				if m.live != 0 || m.blocks != 0 {
+					t.Errorf("%d samples in batches of %d, %s: %d bytes in %d blocks were not given back", n, b, name, m.live, m.blocks)
+				}
+				if k.Bytes() != p.KeepBytes() || k.Bytes() != (n+63)/64*8 {
+					t.Errorf("holds %d bytes, KeepBytes says %d", k.Bytes(), p.KeepBytes())
+				}
+				if want := checksum(mustKeep(t, p, 1, c)); checksum(k) != want {
+					t.Errorf("%d samples in batches of %d, %s: the workspace changes the choice", n, b, name)
+				}
+			}
+		}
+	}
+}
+
+// A workspace ends Keep wherever it is, by what it says or by refusing memory, and gets
+// everything back. It is asked often: never do more than a few of its steps lie between.
+func TestKeepEnds(t *testing.T) {
+	for _, b := range []int{2, 100} {
+		for name, change := range keepKinds {
+			cfg := Config{Samples: 10_000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
 			c := KeepConfig{Ratio: 0.3}
 			change(&cfg, &c)
-			p := mustPlan(t, cfg)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			k := mustKeep(t, p, 1, c)
-			runtime.ReadMemStats(&after)
-			took, most := int64(after.TotalAlloc-before.TotalAlloc), p.KeepMemory(c)
-			if took > most || b >= 32 && took < most/6 {
-				t.Errorf("batches of %d, %s: took %d bytes, KeepMemory says %d", b, name, took, most)
+			p, whole := mustPlan(t, cfg), &metered{}
+			if _, err := p.KeepIn(1, c, whole); err != nil {
+				t.Fatal(err)
 			}
-			if k.Bytes() != 1000 {
-				t.Errorf("holds %d bytes", k.Bytes())
+			// Each read of the samples, and each pass over the edges, asks.
+			if least := 10 * 10_000 / (checkMask + 1); whole.steps < least {
+				t.Errorf("batches of %d, %s: asked %d times, want %d at least", b, name, whole.steps, least)
+			}
+			for i := 1; i < whole.steps; i += 1 + whole.steps/16 {
+				m := &metered{fail: i}
+				if k, err := p.KeepIn(1, c, m); !errors.Is(err, errEnough) || k != nil || m.steps != i || m.live != 0 || m.blocks != 0 {
+					t.Fatalf("batches of %d, %s, ended at step %d: %v after %d, %d bytes left", b, name, i, err, m.steps, m.live)
+				}
+			}
+			for part := int64(1); part < 10; part += 2 {
+				m := &metered{refuse: whole.peak * part / 10}
+				if k, err := p.KeepIn(1, c, m); !errors.Is(err, errEnough) || k != nil || m.live != 0 || m.blocks != 0 {
+					t.Fatalf("batches of %d, %s, with %d bytes: %v, %d bytes left", b, name, m.refuse, err, m.live)
+				}
 			}
 		}
 	}
 }
 
 func BenchmarkKeep(b *testing.B) {
-	local := func(cfg *Config, c *KeepConfig) { c.LocalTo = 2 }
-	for name, change := range map[string]func(*Config, *KeepConfig){
-		"padded":   func(*Config, *KeepConfig) {},
-		"mixed":    func(cfg *Config, _ *KeepConfig) { mixed(cfg) },
-		"drop":     func(cfg *Config, _ *KeepConfig) { cfg.LastBatch = Drop },
-		"unpadded": func(cfg *Config, _ *KeepConfig) { cfg.PadLastBatch = false },
-		"local":    local,
-	} {
+	for name, change := range keepKinds {
 		b.Run(name, func(b *testing.B) {
 			c := KeepConfig{Ratio: 0.3}
 			p := imageNet(b, func(cfg *Config) { change(cfg, &c) })

@@ -6,9 +6,9 @@ import "math/bits"
 func (g *keepGraph) choose(ratio float64, c *coin) {
 	p, q := fraction(ratio, maxDenominator)
 	switch {
-	case p == 0 || len(g.sample) == 0:
+	case p == 0 || len(g.tail) == 0:
 	case p == q:
-		for edge := range g.sample {
+		for edge := range g.tail {
 			g.keep(int32(edge))
 		}
 	case g.even() || !g.chooseUneven(ratio, c):
@@ -19,8 +19,9 @@ func (g *keepGraph) choose(ratio float64, c *coin) {
 
 // chooseEven chooses p/q of the candidates of every batch.
 func (g *keepGraph) chooseEven(p, q uint64, c *coin) {
-	n := network{nodes: g.nodes()}
-	g.halve(&n, g.all(), p, q, c)
+	n := network{nodes: g.nodes(), scratch: g.scratch}
+	defer n.free()
+	g.halve(&n, nil, p, q, c)
 	sums(g, g.now.edges, g.next.edges, func(tail, head int32, edges uint64) {
 		if _, value := mulDiv(p, edges, q); value > 0 {
 			n.add(tail, head, -1, value)

@@ -27,13 +27,19 @@ func newFit(g *keepGraph, edges []int32, target []float64) *fit {
 	leaves := len(target)
 	f := &fit{
 		keepGraph: g, edges: edges, target: target,
-		factor: make([]float64, leaves), trim: make([]float64, leaves),
-		total: make([]float64, leaves), slope: make([]float64, leaves),
+		factor: take[float64](g.scratch, leaves), trim: take[float64](g.scratch, leaves),
+		total: take[float64](g.scratch, leaves), slope: take[float64](g.scratch, leaves),
 	}
 	for leaf := range leaves {
 		f.factor[leaf], f.trim[leaf] = 1, 1
 	}
 	return f
+}
+
+func (f *fit) free() {
+	for _, list := range [][]float64{f.factor, f.trim, f.total, f.slope} {
+		give(f.scratch, list)
+	}
 }
 
 // carries is the share of an edge of the list. Products are rounded before they are
@@ -68,6 +74,9 @@ func (f *fit) add() {
 	clear(f.slope)
 	clear(f.total)
 	for i, edge := range f.edges {
+		if i&checkMask == 0 {
+			f.check()
+		}
 		t, h := f.tail[edge], f.head[edge]
 		share := f.carries(i)
 		f.total[t] += share

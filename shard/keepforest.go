@@ -6,12 +6,20 @@ type forest struct {
 	set    []int32 // by node: its parent in a tree of joined nodes
 	degree []int32 // arcs of the forest at a node
 	link   []int32 // exclusive or of their numbers
+
+	scratch *scratch
 }
 
-func newForest(nodes int) *forest {
-	f := &forest{set: make([]int32, nodes), degree: make([]int32, nodes), link: make([]int32, nodes)}
+func newForest(nodes int, s *scratch) *forest {
+	f := &forest{set: take[int32](s, nodes), degree: take[int32](s, nodes), link: take[int32](s, nodes), scratch: s}
 	f.clear()
 	return f
+}
+
+func (f *forest) free() {
+	give(f.scratch, f.set)
+	give(f.scratch, f.degree)
+	give(f.scratch, f.link)
 }
 
 // clear takes all arcs out.
@@ -28,7 +36,10 @@ func (f *forest) clear() {
 // joined, without a cycle. Where it is known how many are enough for the whole forest,
 // it need not look at all the others.
 func (f *forest) span(tail, head, arcs []int32, enough int) {
-	for _, arc := range arcs { // a head that is alone can close no cycle
+	for i, arc := range arcs { // a head that is alone can close no cycle
+		if i&checkMask == 0 {
+			f.scratch.check()
+		}
 		if t, h := tail[arc], head[arc]; f.degree[h] == 0 {
 			f.join(arc, t, h, h, t)
 		}
@@ -36,6 +47,9 @@ func (f *forest) span(tail, head, arcs []int32, enough int) {
 	// Arcs that are listed together have a node in common, so go around in large steps.
 	stride := coprime(len(arcs))
 	for at, left := 0, len(arcs); left > 0 && f.arcs < enough; left-- {
+		if left&checkMask == 0 {
+			f.scratch.check()
+		}
 		arc := arcs[at]
 		if at += stride; at >= len(arcs) {
 			at -= len(arcs)
@@ -71,6 +85,9 @@ func (f *forest) find(v int32) int32 {
 // one of each tree is not.
 func (f *forest) peel(tail, head []int32, visit func(node, arc, other int32)) {
 	for v := range int32(len(f.degree)) {
+		if v&checkMask == 0 {
+			f.scratch.check()
+		}
 		for node := v; f.degree[node] == 1; {
 			arc := f.link[node]
 			other := tail[arc] ^ head[arc] ^ node

@@ -9,17 +9,18 @@ type keepGraph struct {
 	raw       *RawSet // nil: one class
 	onlyRaw   bool    // the one class is that of raw samples
 
-	// The edges: the leaf in now, the leaf in next, the sample.
-	tail, head, sample []int32
+	// The edges, in the order in which now reads their samples: the leaf in now, the leaf
+	// in next.
+	tail, head []int32
 
+	joined []uint64 // a bit for each valid slot that now reads, set where it has an edge
 	chosen []uint64 // a bit for each edge
+
+	*scratch
 }
 
 func (g *keepGraph) leaves() int { return g.now.leaves() + g.next.leaves() }
 func (g *keepGraph) nodes() int  { return g.now.nodes() + g.next.nodes() }
-
-// all is every edge.
-func (g *keepGraph) all() []int32 { return counting(len(g.sample)) }
 
 // edgesAt counts the edges of a leaf.
 func (g *keepGraph) edgesAt(leaf int) int32 {
@@ -33,7 +34,10 @@ func (g *keepGraph) edgesAt(leaf int) int32 {
 func (g *keepGraph) keep(edge int32) { g.chosen[edge/64] |= 1 << (edge % 64) }
 
 // kept says whether an edge is chosen.
-func (g *keepGraph) kept(edge int) bool { return g.chosen[edge/64]>>(edge%64)&1 != 0 }
+func (g *keepGraph) kept(edge int) bool { return has(g.chosen, edge) }
+
+// has says whether a bit is set.
+func has(words []uint64, bit int) bool { return words[bit/64]>>(bit%64)&1 != 0 }
 
 // keepSide is what the local shards read in one epoch, in lock step: batch i of
 // every shard makes step i.
@@ -56,8 +60,8 @@ func (s *keepSide) nodes() int {
 }
 
 // keepGraph finds the candidates.
-func (p *Plan) keepGraph(epoch int, c KeepConfig) *keepGraph {
-	g := &keepGraph{}
+func (p *Plan) keepGraph(epoch int, c KeepConfig, s *scratch) *keepGraph {
+	g := &keepGraph{scratch: s}
 	classes := 1
 	if raw := p.cfg.Raw; raw != nil {
 		g.onlyRaw = raw.Count() == p.samples
@@ -65,12 +69,13 @@ func (p *Plan) keepGraph(epoch int, c KeepConfig) *keepGraph {
 			g.raw, classes = raw, classCount
 		}
 	}
-	g.now, g.next = p.keepSide(epoch, c, classes), p.keepSide(epoch+1, c, classes)
+	g.now, g.next = p.keepSide(epoch, c, classes, s), p.keepSide(epoch+1, c, classes, s)
 
 	// reader is the leaf that reads a sample first in the next epoch, plus 1; 0
 	// where there is none, or its edge is there already.
-	reader := make([]int32, p.samples)
-	p.eachRead(epoch+1, c, &g.next, func(first int32, slots []Slot) {
+	reader := take[int32](s, int(p.samples))
+	defer give(s, reader)
+	p.eachRead(epoch+1, c, &g.next, s, func(first int32, slots []Slot) {
 		for _, slot := range slots {
 			leaf := g.leafOf(first, slot.ID)
 			g.next.valid[leaf]++
@@ -80,49 +85,66 @@ func (p *Plan) keepGraph(epoch int, c KeepConfig) *keepGraph {
 			}
 		}
 	})
-	most := min(p.readHere(epoch, c), p.readHere(epoch+1, c), p.samples)
-	g.tail, g.head, g.sample = make([]int32, 0, most), make([]int32, 0, most), make([]int32, 0, most)
-	p.eachRead(epoch, c, &g.now, func(first int32, slots []Slot) { g.join(first, slots, reader) })
-	for _, leaf := range reader {
+	read := p.readHere(epoch, c)
+	most := int(min(read, p.readHere(epoch+1, c), p.samples))
+	g.tail, g.head, g.joined = take[int32](s, most)[:0], take[int32](s, most)[:0], take[uint64](s, words(int(read)))
+	at := 0
+	p.eachRead(epoch, c, &g.now, s, func(first int32, slots []Slot) {
+		g.join(first, slots, reader, at)
+		at += len(slots)
+	})
+	for id, leaf := range reader {
+		if id&checkMask == 0 {
+			s.check()
+		}
 		if leaf > 0 {
 			g.next.edges[leaf-1]--
 		}
 	}
-	g.chosen = make([]uint64, ceilDiv(int64(len(g.sample)), 64))
+	g.chosen = take[uint64](s, words(len(g.tail)))
 	return g
 }
 
-// join adds the edges of a batch, given its first leaf.
-func (g *keepGraph) join(first int32, slots []Slot, reader []int32) {
-	tail, head, sample, next := g.tail, g.head, g.sample, int32(g.now.leaves())
-	for _, slot := range slots {
+// words is how many hold so many bits.
+func words(bits int) int { return (bits + 63) / 64 }
+
+// join adds the edges of a batch, given its first leaf, and how many slots were read before.
+func (g *keepGraph) join(first int32, slots []Slot, reader []int32, at int) {
+	tail, head, next := g.tail, g.head, int32(g.now.leaves())
+	for i, slot := range slots {
 		leaf := g.leafOf(first, slot.ID)
 		g.now.valid[leaf]++
 		if there := reader[slot.ID]; there > 0 {
 			g.now.edges[leaf]++
-			tail, head, sample = append(tail, leaf), append(head, next+there-1), append(sample, int32(slot.ID))
+			tail, head = append(tail, leaf), append(head, next+there-1)
+			g.joined[(at+i)/64] |= 1 << ((at + i) % 64)
 			reader[slot.ID] = 0
 		}
 	}
-	g.tail, g.head, g.sample = tail, head, sample
+	g.tail, g.head = tail, head
 }
 
-func (p *Plan) keepSide(epoch int, c KeepConfig, classes int) keepSide {
+func (p *Plan) keepSide(epoch int, c KeepConfig, classes int, w *scratch) keepSide {
 	s := keepSide{steps: p.Batches(c.LocalFrom, epoch), shards: c.LocalTo - c.LocalFrom, classes: classes}
 	leaves := s.steps * s.shards * classes
-	s.valid, s.edges = make([]int32, leaves), make([]int32, leaves)
+	s.valid, s.edges = take[int32](w, leaves), take[int32](w, leaves)
 	return s
 }
 
 // eachRead goes through the valid slots of an epoch in lock step, batch by batch. first is
 // the first leaf of the batch.
-func (p *Plan) eachRead(epoch int, c KeepConfig, s *keepSide, read func(first int32, slots []Slot)) {
-	var slots []Slot
-	first := int32(0)
+func (p *Plan) eachRead(epoch int, c KeepConfig, s *keepSide, w *scratch, read func(first int32, slots []Slot)) {
+	slots := take[Slot](w, int(p.batch))
+	defer give(w, slots)
+	first, since := int32(0), 0
 	for i := range s.steps {
 		for x := c.LocalFrom; x < c.LocalTo; x++ {
 			var valid int
 			slots, valid = p.Batch(x, epoch, i, slots)
+			if since += len(slots); since > checkMask {
+				since = 0
+				w.check()
+			}
 			read(first, slots[:valid])
 			first += int32(s.classes)
 		}

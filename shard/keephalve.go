@@ -7,27 +7,41 @@ type halving struct {
 	*forest
 	degree []int32  // by leaf
 	out    []uint64 // a bit for each edge; set for those that are being taken out
+	odd    []int32  // edges that had to be taken out
+	before []int32  // those of the chunks, while they are halved once more
 }
 
-// halve makes edges whole that carry p/q each, 0 < p < q, as the comment of Keep explains;
-// the list is used up. It adds the others to a network, with what they carry in
-// units of 1/q.
+// halve makes edges whole that carry p/q each, 0 < p < q, as the comment of Keep explains: the
+// edges listed, which is used up, or all where the list is nil. It adds the others to a network,
+// with what they carry in units of 1/q.
 func (g *keepGraph) halve(n *network, edges []int32, p, q uint64, c *coin) {
+	left := edges[:0] // a list grows only behind where it is read
+	count := len(edges)
+	if edges == nil {
+		count = len(g.tail)
+		left = take[int32](g.scratch, count/2+1)[:0] // at each leaf, as many turn up as turn down
+		defer func() { give(g.scratch, left) }()
+	}
 	chunk := max(chunkEdges, 8*g.leaves())
 	h := halving{
 		keepGraph: g,
-		trails:    newTrails(g.leaves(), min(len(edges), chunk), c),
-		forest:    newForest(g.leaves()),
-		degree:    make([]int32, g.leaves()),
-		out:       make([]uint64, len(g.chosen)),
+		trails:    newTrails(g.leaves(), min(count, chunk), c, g.scratch),
+		forest:    newForest(g.leaves(), g.scratch),
+		degree:    take[int32](g.scratch, g.leaves()),
+		out:       take[uint64](g.scratch, len(g.chosen)),
 	}
-	for len(edges) > 0 {
+	defer h.free()
+	for first := edges == nil; first || len(edges) > 0; first = false {
 		doubled, whole := 2*p, false
 		if doubled >= q {
 			doubled, whole = doubled-q, true
 		}
-		left, odd := h.round(edges, chunk, whole)
-		for _, edge := range odd {
+		if first {
+			left = h.roundOfAll(left, chunk, whole)
+		} else {
+			left = h.round(edges, edges[:0], chunk, whole)
+		}
+		for _, edge := range h.odd {
 			n.add(g.tail[edge], g.head[edge], edge, p)
 		}
 		if doubled == 0 {
@@ -37,29 +51,63 @@ func (g *keepGraph) halve(n *network, edges []int32, p, q uint64, c *coin) {
 	}
 }
 
+func (h *halving) free() {
+	h.trails.free()
+	h.forest.free()
+	s := h.keepGraph.scratch
+	give(s, h.degree)
+	give(s, h.out)
+	give(s, h.odd)
+	give(s, h.before)
+}
+
 // chunkEdges is how many edges are halved at a time: so few that what this takes stays in
 // a processor's cache, where leaves have many edges.
 const chunkEdges = 1 << 16
 
-// round halves edges, which all carry the same: what turns up is whole then, or what turns
-// down nothing. It returns the other kind, in the memory of the list, and the edges that
-// had to be taken out; those of several chunks are halved together, once more.
-func (h *halving) round(edges []int32, chunk int, whole bool) (left, odd []int32) {
-	left = edges[:0]
-	for {
-		odd = nil
-		for rest := edges; len(rest) > 0; {
-			some := rest[:min(len(rest), chunk)]
-			rest = rest[len(some):]
-			some, odd = h.makeEven(some, odd)
-			h.trails.find(h.tail, h.head, some)
-			left = h.divide(some, left, whole)
+// roundOfAll is round for all edges, which are listed chunk by chunk.
+func (h *halving) roundOfAll(left []int32, chunk int, whole bool) []int32 {
+	h.odd = h.odd[:0]
+	all, s := len(h.tail), h.keepGraph.scratch
+	some := take[int32](s, min(all, chunk))
+	defer func() { give(s, some) }()
+	for from := 0; from < all; from += chunk {
+		list := some[:min(all-from, chunk)]
+		for i := range list {
+			list[i] = int32(from + i)
 		}
-		if len(edges) <= chunk || len(odd) > len(edges)/2 {
-			return left, odd
-		}
-		edges = odd
+		left = h.chunk(list, left, whole)
 	}
+	return h.again(all, left, chunk, whole)
+}
+
+// round halves edges, which all carry the same: what turns up is whole then, or what turns
+// down nothing. It appends the other kind to left, which may be the memory of the list, and
+// leaves in h.odd the edges that had to be taken out.
+func (h *halving) round(edges, left []int32, chunk int, whole bool) []int32 {
+	h.odd = h.odd[:0]
+	for rest := edges; len(rest) > 0; {
+		some := rest[:min(len(rest), chunk)]
+		rest = rest[len(some):]
+		left = h.chunk(some, left, whole)
+	}
+	return h.again(len(edges), left, chunk, whole)
+}
+
+// again halves what was taken out of several chunks together, once more.
+func (h *halving) again(edges int, left []int32, chunk int, whole bool) []int32 {
+	if edges <= chunk || len(h.odd) > edges/2 {
+		return left
+	}
+	h.odd, h.before = h.before, h.odd
+	return h.round(h.before, left, chunk, whole)
+}
+
+// chunk halves edges at once.
+func (h *halving) chunk(edges, left []int32, whole bool) []int32 {
+	even := h.makeEven(edges)
+	h.trails.find(h.tail, h.head, even)
+	return h.divide(even, left, whole)
 }
 
 // divide appends the edges that are not whole to left.
@@ -83,11 +131,15 @@ func (h *halving) divide(edges, left []int32, whole bool) []int32 {
 }
 
 // makeEven takes edges out, the fewest that a forest allows, so that every leaf has an even
-// number of them. It returns the others, in the memory of the list, and appends those to odd.
-func (h *halving) makeEven(edges, odd []int32) (even, all []int32) {
+// number of them. It returns the others, in the memory of the list, and appends those to
+// h.odd.
+func (h *halving) makeEven(edges []int32) (even []int32) {
 	clear(h.degree)
-	before := len(odd)
-	for _, edge := range edges {
+	before := len(h.odd)
+	for i, edge := range edges {
+		if i&checkMask == 0 {
+			h.check()
+		}
 		h.degree[h.tail[edge]]++
 		h.degree[h.head[edge]]++
 	}
@@ -103,17 +155,20 @@ func (h *halving) makeEven(edges, odd []int32) (even, all []int32) {
 		if h.degree[leaf]%2 != 0 {
 			h.degree[other]++
 			h.out[edge/64] |= 1 << (edge % 64)
-			odd = append(odd, edge)
+			h.odd = push(h.keepGraph.scratch, h.odd, edge)
 		}
 	})
 	even = edges[:0]
-	for _, edge := range edges {
-		if h.out[edge/64]>>(edge%64)&1 == 0 {
+	for i, edge := range edges {
+		if i&checkMask == 0 {
+			h.check()
+		}
+		if !has(h.out, int(edge)) {
 			even = append(even, edge)
 		}
 	}
-	for _, edge := range odd[before:] {
+	for _, edge := range h.odd[before:] {
 		h.out[edge/64] = 0
 	}
-	return even, odd
+	return even
 }

@@ -12,11 +12,23 @@ type network struct {
 	tail, head []int32
 	value      []uint64
 	edge       []int32 // the number of an edge; -1 for an arc that is none
+
+	*scratch
 }
 
 func (n *network) add(tail, head, edge int32, value uint64) {
-	n.tail, n.head = append(n.tail, tail), append(n.head, head)
-	n.value, n.edge = append(n.value, value), append(n.edge, edge)
+	if len(n.value)&checkMask == 0 {
+		n.check()
+	}
+	n.tail, n.head = push(n.scratch, n.tail, tail), push(n.scratch, n.head, head)
+	n.value, n.edge = push(n.scratch, n.value, value), push(n.scratch, n.edge, edge)
+}
+
+func (n *network) free() {
+	give(n.scratch, n.tail)
+	give(n.scratch, n.head)
+	give(n.scratch, n.value)
+	give(n.scratch, n.edge)
 }
 
 // one is a whole, in the units of the values.
@@ -26,6 +38,9 @@ func (n *network) one() uint64 { return 1 << n.precision }
 // above, by chance, so that the expectation stays.
 func (n *network) refine(q uint64, c *coin) {
 	for i, value := range n.value {
+		if i&checkMask == 0 {
+			n.check()
+		}
 		high, low := bits.Mul64(value, n.one())
 		units, rest := bits.Div64(high, low, q)
 		if rest > 0 && c.below(q) < rest {
@@ -40,18 +55,24 @@ func (n *network) refine(q uint64, c *coin) {
 // lacks. It fails where an arc would have to carry less than 0 or more than 1;
 // so it prefers arcs that are far from both.
 func (n *network) balance() bool {
-	var far, near []int32
+	far, near := take[int32](n.scratch, len(n.value))[:0], []int32(nil)
+	defer func() {
+		give(n.scratch, far)
+		give(n.scratch, near)
+	}()
 	for i, value := range n.value {
 		if margin := n.one() / 16; value >= margin && value <= n.one()-margin {
 			far = append(far, int32(i))
 		} else {
-			near = append(near, int32(i))
+			near = push(n.scratch, near, int32(i))
 		}
 	}
-	f := newForest(n.nodes)
+	f := newForest(n.nodes, n.scratch)
+	defer f.free()
 	f.span(n.tail, n.head, far, n.nodes-1)
 	f.span(n.tail, n.head, near, n.nodes-1)
 	ok, lack := true, n.lacks()
+	defer func() { give(n.scratch, lack) }()
 	f.peel(n.tail, n.head, func(node, arc, other int32) {
 		if n.head[arc] == node {
 			n.value[arc] += lack[node]
@@ -71,8 +92,11 @@ func (n *network) balance() bool {
 // lacks is how much more would have to enter each node to make what enters, less what
 // leaves, a whole number.
 func (n *network) lacks() []uint64 {
-	lack := make([]uint64, n.nodes)
+	lack := take[uint64](n.scratch, n.nodes)
 	for i, value := range n.value {
+		if i&checkMask == 0 {
+			n.check()
+		}
 		lack[n.head[i]] += value
 		lack[n.tail[i]] -= value
 	}
@@ -84,7 +108,11 @@ func (n *network) lacks() []uint64 {
 
 // round makes every arc of a circulation carry 0 or 1, bit by bit.
 func (n *network) round(c *coin) {
-	t, odd := newTrails(n.nodes, len(n.value), c), make([]int32, 0, len(n.value))
+	t, odd := newTrails(n.nodes, len(n.value), c, n.scratch), take[int32](n.scratch, len(n.value))
+	defer func() {
+		t.free()
+		give(n.scratch, odd)
+	}()
 	for bit := range n.precision {
 		odd = odd[:0]
 		for i, value := range n.value {
@@ -101,13 +129,4 @@ func (n *network) round(c *coin) {
 			}
 		}
 	}
-}
-
-// counting is the numbers from 0 to n-1.
-func counting(n int) []int32 {
-	all := make([]int32, n)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	return all
 }

@@ -10,6 +10,8 @@ type trails struct {
 	// goes on by its partner. Once the trail is known, partner[2·i] says how arc i turned.
 	partner []int32
 	open    []int32 // by node: an end without a partner, plus 1; else 0
+
+	scratch *scratch
 }
 
 // How an arc turned.
@@ -19,8 +21,13 @@ const (
 )
 
 // newTrails makes room for graphs of so many nodes and arcs.
-func newTrails(nodes, arcs int, c *coin) *trails {
-	return &trails{coin: c, partner: make([]int32, 2*arcs), open: make([]int32, nodes)}
+func newTrails(nodes, arcs int, c *coin, s *scratch) *trails {
+	return &trails{coin: c, partner: take[int32](s, 2*arcs), open: take[int32](s, nodes), scratch: s}
+}
+
+func (t *trails) free() {
+	give(t.scratch, t.partner)
+	give(t.scratch, t.open)
 }
 
 // find turns every arc of a graph: those listed, from tail[arc] to head[arc]. Each node
@@ -31,10 +38,16 @@ func newTrails(nodes, arcs int, c *coin) *trails {
 func (t *trails) find(tail, head, arcs []int32) {
 	t.partner = t.partner[:2*len(arcs)]
 	for i, arc := range arcs {
+		if i&checkMask == 0 {
+			t.scratch.check()
+		}
 		t.pair(tail[arc], int32(2*i))
 		t.pair(head[arc], int32(2*i+1))
 	}
 	for start := int32(0); start < int32(len(t.partner)); start += 2 {
+		if start&checkMask == 0 {
+			t.scratch.check()
+		}
 		if t.partner[start] >= 0 {
 			t.follow(start)
 		}
@@ -54,8 +67,11 @@ func (t *trails) pair(node, end int32) {
 // follow turns the arcs of the trail that begins with an end. An arc that the trail enters
 // at its tail runs along with it.
 func (t *trails) follow(start int32) {
-	flip := int32(t.coin.bit())
+	flip, steps := int32(t.coin.bit()), 0
 	for end := start; ; {
+		if steps++; steps&checkMask == 0 {
+			t.scratch.check()
+		}
 		next := t.partner[end^1]
 		t.partner[end&^1] = up - (end&1 ^ flip)
 		if end = next; end == start {

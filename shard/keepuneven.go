@@ -22,22 +22,37 @@ const looseEdges = 24
 // if a few loose ones at each leaf make up for what is then too much or too little.
 func (g *keepGraph) chooseUneven(ratio float64, c *coin) bool {
 	target := g.targets(ratio)
+	defer func() { give(g.scratch, target) }()
 	p, q := fraction(g.meanShare(target), unevenDenominator)
 	if p > 0 && p < q {
 		fixed, loose := g.loosen(target, float64(p)/float64(q), c)
-		if len(fixed) > len(loose) && g.chooseLoose(target, fixed, loose, p, q, c) {
+		done := len(fixed) > len(loose) && g.chooseLoose(target, fixed, loose, p, q, c)
+		give(g.scratch, fixed)
+		give(g.scratch, loose)
+		if done {
 			return true
 		}
 		clear(g.chosen)
 	}
-	return g.chooseLoose(target, nil, g.all(), 0, 1, c)
+	all := g.all()
+	defer func() { give(g.scratch, all) }()
+	return g.chooseLoose(target, all[:0], all, 0, 1, c)
+}
+
+// all is every edge.
+func (g *keepGraph) all() []int32 {
+	all := take[int32](g.scratch, len(g.tail))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
 }
 
 // targets is how many edges of each leaf are to be chosen: the ratio of its valid slots,
 // though not more than it has edges. The side that could have more of a class takes only
 // its share of what the other can.
 func (g *keepGraph) targets(ratio float64) []float64 {
-	target := make([]float64, g.leaves())
+	target := take[float64](g.scratch, g.leaves())
 	now, next := target[:g.now.leaves()], target[g.now.leaves():]
 	for class := range g.now.classes {
 		a, b := g.now.setTargets(ratio, class, now), g.next.setTargets(ratio, class, next)
@@ -70,27 +85,29 @@ func (g *keepGraph) meanShare(target []float64) float64 {
 	for _, t := range target[:g.now.leaves()] {
 		all += t
 	}
-	return all / float64(len(g.sample))
+	return all / float64(len(g.tail))
 }
 
 // loosen parts the edges in those that carry one share, and those that make up for it: a few
 // everywhere, and all where a few may not be enough.
 func (g *keepGraph) loosen(target []float64, share float64, c *coin) (fixed, loose []int32) {
 	enough := looseEdges / 2 * min(share, 1-share)
-	poor := make([]bool, len(target))
-	for leaf := range target {
-		poor[leaf] = math.Abs(target[leaf]-float64(share*float64(g.edgesAt(leaf)))) > enough
+	poor := func(leaf int32) bool {
+		return math.Abs(target[leaf]-float64(share*float64(g.edgesAt(int(leaf))))) > enough
 	}
-	every := max(1, 2*len(g.sample)/(looseEdges*len(target)))
+	every := max(1, 2*len(g.tail)/(looseEdges*len(target)))
 	next := int(c.below(uint64(every)))
-	for edge := range g.sample {
+	for edge := range g.tail {
+		if edge&checkMask == 0 {
+			g.check()
+		}
 		if edge == next {
 			next += every
-			loose = append(loose, int32(edge))
-		} else if poor[g.tail[edge]] || poor[g.head[edge]] {
-			loose = append(loose, int32(edge))
+			loose = push(g.scratch, loose, int32(edge))
+		} else if poor(g.tail[edge]) || poor(g.head[edge]) {
+			loose = push(g.scratch, loose, int32(edge))
 		} else {
-			fixed = append(fixed, int32(edge))
+			fixed = push(g.scratch, fixed, int32(edge))
 		}
 	}
 	return fixed, loose
@@ -99,22 +116,30 @@ func (g *keepGraph) loosen(target []float64, share float64, c *coin) (fixed, loo
 // chooseLoose fits what the loose edges carry to the targets, less the p/q that each of the fixed
 // ones does.
 func (g *keepGraph) chooseLoose(target []float64, fixed, loose []int32, p, q uint64, c *coin) bool {
-	base := make([]float64, len(target)) // what the fixed ones carry
-	for _, edge := range fixed {
+	base, rest := take[float64](g.scratch, len(target)), take[float64](g.scratch, len(target))
+	defer func() {
+		give(g.scratch, base)
+		give(g.scratch, rest)
+	}()
+	for i, edge := range fixed {
+		if i&checkMask == 0 {
+			g.check()
+		}
 		base[g.tail[edge]]++
 		base[g.head[edge]]++
 	}
-	rest := make([]float64, len(target))
-	for leaf := range base {
+	for leaf := range base { // what the fixed ones carry
 		base[leaf] = base[leaf] * float64(p) / float64(q)
 		rest[leaf] = target[leaf] - base[leaf]
 	}
 	f := newFit(g, loose, rest)
+	defer f.free()
 	f.run()
 	if len(fixed) > 0 && !f.reachedAll() {
 		return false
 	}
-	n := network{nodes: g.nodes(), precision: unevenPrecision}
+	n := network{nodes: g.nodes(), precision: unevenPrecision, scratch: g.scratch}
+	defer n.free()
 	g.halve(&n, fixed, p, q, c)
 	n.refine(q, c)
 	g.addLoose(&n, f, base)
@@ -128,8 +153,12 @@ func (g *keepGraph) chooseLoose(target []float64, fixed, loose []int32, p, q uin
 
 // addLoose adds the loose edges to a network, and all arcs that are no edges.
 func (g *keepGraph) addLoose(n *network, f *fit, base []float64) {
-	carried := make([]uint64, len(base)) // by leaf
+	carried := take[uint64](g.scratch, len(base)) // by leaf
+	defer func() { give(g.scratch, carried) }()
 	for i, edge := range f.edges {
+		if i&checkMask == 0 {
+			g.check()
+		}
 		value := units(f.carries(i))
 		switch {
 		case value < unevenNear:

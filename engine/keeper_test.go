@@ -1,0 +1,420 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// settled waits until every choice that is wanted is there.
+func (k *keeper) settled() {
+	for k != nil {
+		k.mu.Lock()
+		wanted, w := len(k.epochs)-k.held, k.working
+		k.mu.Unlock()
+		switch {
+		case wanted == 0:
+			return
+		case w != nil:
+			<-w.done
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// testKeeper makes a keeper of n samples that is not started, and closes it.
+func testKeeper(t *testing.T, n int64, l *Ledger) *keeper {
+	t.Helper()
+	plan, err := shard.New(shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper(plan, 1000, shard.KeepConfig{Ratio: 0.3}, n, l, slog.New(slog.DiscardHandler))
+	k.pause = time.Millisecond
+	t.Cleanup(func() {
+		k.close()
+		if used, _ := l.usage(useIndex); used != 0 {
+			t.Errorf("%d bytes are still charged after close", used)
+		}
+		if l.peak > l.limit {
+			t.Errorf("%d bytes were charged, of %d", l.peak, l.limit)
+		}
+	})
+	return k
+}
+
+// watched notes which choices a keeper computes, and how many at a time.
+type watched struct {
+	mu        sync.Mutex
+	epochs    []int
+	now, most int
+}
+
+func (k *keeper) watch() *watched {
+	w, choose := &watched{}, k.choose
+	k.choose = func(epoch int, space shard.Workspace) (*shard.Keep, error) {
+		w.mu.Lock()
+		w.epochs = append(w.epochs, epoch)
+		w.now++
+		w.most = max(w.most, w.now)
+		w.mu.Unlock()
+		defer func() {
+			w.mu.Lock()
+			w.now--
+			w.mu.Unlock()
+		}()
+		return choose(epoch, space)
+	}
+	return w
+}
+
+func (w *watched) computed() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.epochs)
+}
+
+// TestOpensNeverWaitForAPlan: with planning that does not get on, everything can be read, and
+// only nothing is kept; once a plan is there it is followed.
+func TestOpensNeverWaitForAPlan(t *testing.T) {
+	const n = 64
+	dir := evenDir(t, n, 16)
+	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 2)
+	o := testOptions()
+	caching(cache.Constant, 1<<20)(&o)
+	o.PrefetchDepth = 0
+	e, err := build(openDataset(t, dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, choose := make(chan struct{}), e.keeper.choose
+	e.keeper.choose = func(epoch int, w shard.Workspace) (*shard.Keep, error) {
+		<-gate
+		return choose(epoch, w)
+	}
+	e.start()
+	t.Cleanup(func() { e.Close() })
+	var got [][]byte
+	for epoch := range 2 {
+		for batch := range e.Batches(0, epoch) {
+			got = append(got, read(t, e, Key{0, epoch, batch}, layout.NHWCForm))
+		}
+	}
+	if !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Error("the bytes of a batch depend on a plan of the cache")
+	}
+	s := e.Stats()
+	for _, epoch := range s.Epochs {
+		if epoch.Kept != 0 || epoch.NotKept != 0 || epoch.Unplanned != n || epoch.Misses != n {
+			t.Errorf("without a plan: %+v", epoch)
+		}
+	}
+	if p := s.Plans; p.Held != 0 || p.Computing != 1 || p.Wanted != 3 {
+		t.Errorf("while epochs 0 to 2 are wanted, plans are %+v", p)
+	}
+	close(gate)
+	e.keeper.settled()
+	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*e.plan.KeepBytes() {
+		t.Errorf("when they are there, plans are %+v", p)
+	}
+	readEpochs(t, e, 2, 3)
+	if last := e.Stats().Epochs[2]; last.Kept == 0 || last.Unplanned != 0 {
+		t.Errorf("with a plan: %+v", last)
+	}
+}
+
+// TestPlansAreShared: readers of many epochs at once have each plan computed once, one at a time.
+func TestPlansAreShared(t *testing.T) {
+	const n, readers, rounds = 2000, 8, 300
+	l := &Ledger{limit: 1 << 30}
+	k := testKeeper(t, n, l)
+	w := k.watch()
+	k.start()
+	var wait sync.WaitGroup
+	for r := range readers {
+		wait.Go(func() {
+			for i := range rounds {
+				k.Keep(10*r, int64(i))
+				if i == rounds/2 {
+					k.settled()
+				}
+			}
+		})
+	}
+	wait.Wait()
+	k.settled()
+	for r := range readers {
+		if _, known := k.Keep(10*r, 0); !known {
+			t.Errorf("nothing is known of epoch %d", 10*r)
+		}
+		if _, known := k.Keep(10*r+1, 0); !known {
+			t.Errorf("nothing is known of epoch %d, though the one before it is read", 10*r+1)
+		}
+	}
+	k.settled()
+	epochs := w.computed()
+	slices.Sort(epochs)
+	if len(slices.Compact(slices.Clone(epochs))) != len(epochs) || w.most != 1 {
+		t.Errorf("computed %v, %d at a time", epochs, w.most)
+	}
+	if used, _ := l.usage(useIndex); used != int64(len(epochs))*k.bytes {
+		t.Errorf("%d plans of %d bytes are charged %d", len(epochs), k.bytes, used)
+	}
+}
+
+// TestPlansDoNotThrash: where more epochs are read than plans can be held, those that are there
+// stay, and nothing is known of the others. They have their turn when those are read no more.
+func TestPlansDoNotThrash(t *testing.T) {
+	const n, held = 1000, 3
+	k := testKeeper(t, n, &Ledger{limit: 1 << 30})
+	k.most = held
+	w := k.watch()
+	k.start()
+	k.settled()
+	for i := range 100 {
+		for r := range 8 {
+			k.Keep(10*r, int64(i))
+		}
+		for k.stats().Held < held {
+			runtime.Gosched()
+		}
+	}
+	if got := w.computed(); len(got) != held {
+		t.Errorf("computed %v for %d that are held", got, held)
+	}
+	known := 0
+	for r := range 8 {
+		if _, there := k.Keep(10*r, 0); there {
+			known++
+		}
+	}
+	if known == 0 || known > held {
+		t.Errorf("%d epochs are known of", known)
+	}
+	for _, there := k.Keep(500, 0); !there; _, there = k.Keep(500, 0) { // alone by now
+		runtime.Gosched()
+	}
+}
+
+// TestPlansInOrder: what is being read comes first, what was asked for last before all others.
+func TestPlansInOrder(t *testing.T) {
+	k := testKeeper(t, 1000, &Ledger{limit: 1 << 30})
+	w := k.watch()
+	begun, gate, choose := make(chan struct{}), make(chan struct{}), k.choose
+	var first sync.Once
+	k.choose = func(epoch int, space shard.Workspace) (*shard.Keep, error) {
+		first.Do(func() { close(begun); <-gate })
+		return choose(epoch, space)
+	}
+	k.start()
+	<-begun
+	for _, epoch := range []int{5, 9, 7} {
+		k.Keep(epoch, 0)
+	}
+	close(gate)
+	k.settled()
+	if got, want := w.computed(), []int{0, 7, 9, 5, 8, 10, 6}; !slices.Equal(got, want) {
+		t.Errorf("computed %v, want %v", got, want)
+	}
+}
+
+// TestPlansAreForgotten: a reader that goes on from epoch to epoch leaves plans behind, and always
+// finds the one that it needs.
+func TestPlansAreForgotten(t *testing.T) {
+	const n = 1000
+	for _, most := range []int{leastPlans, 5} {
+		l := &Ledger{limit: 1 << 30}
+		k := testKeeper(t, n, l)
+		k.most = most
+		w := k.watch()
+		k.start()
+		for epoch := range 20 {
+			k.settled()
+			if used, _ := l.usage(useIndex); used > int64(most)*k.bytes {
+				t.Errorf("%d bytes are charged for at most %d plans of %d", used, most, k.bytes)
+			}
+			for id := range int64(n) {
+				if _, known := k.Keep(epoch, id); !known {
+					t.Fatalf("nothing is known of epoch %d", epoch)
+				}
+			}
+		}
+		k.settled()
+		if got := w.computed(); len(got) != 21 {
+			t.Errorf("computed %v", got)
+		}
+		if held := k.stats().Held; held > int64(most) {
+			t.Errorf("%d plans are held", held)
+		}
+	}
+}
+
+// stopper is a Workspace that stops at some step, until it is ended.
+type stopper struct {
+	*workspace
+	at    int64
+	steps atomic.Int64
+	there chan struct{}
+}
+
+func (s *stopper) Err() error {
+	if s.steps.Add(1) == s.at {
+		close(s.there)
+		for s.ended.Load() == nil {
+			runtime.Gosched()
+		}
+	}
+	return s.workspace.Err()
+}
+
+// stopAt makes a keeper's first choice stop at a step. It returns what is closed when it is there.
+func (k *keeper) stopAt(step int64) *stopper {
+	s, choose := &stopper{at: step, there: make(chan struct{})}, k.choose
+	var first sync.Once
+	k.choose = func(epoch int, w shard.Workspace) (*shard.Keep, error) {
+		first.Do(func() { s.workspace, _ = w.(*workspace); w = s })
+		return choose(epoch, w)
+	}
+	return s
+}
+
+// TestCloseEndsPlanning: closing ends a plan at its next step, wherever it is, and gives all of its
+// memory back.
+func TestCloseEndsPlanning(t *testing.T) {
+	for _, step := range []int64{2, 40, 700, 1500} {
+		l := &Ledger{limit: 1 << 30}
+		k := testKeeper(t, 300_000, l)
+		s := k.stopAt(step)
+		k.start()
+		<-s.there
+		if used, _ := l.usage(useIndex); step > 2 && used < 1<<20 {
+			t.Errorf("at step %d only %d bytes are charged", step, used)
+		}
+		k.close()
+		if got := s.steps.Load(); got != step {
+			t.Errorf("closed at step %d, planning went on to step %d", step, got)
+		}
+		if used, sum := l.usage(useIndex); used != 0 || sum != 0 {
+			t.Errorf("closed at step %d, %d bytes are still charged", step, used)
+		}
+		if _, known := k.Keep(0, 0); known {
+			t.Error("an ended plan is known")
+		}
+	}
+}
+
+// TestPlanningGivesWay: what planning takes is there at once for who needs it more, and the plan is
+// made later.
+func TestPlanningGivesWay(t *testing.T) {
+	l := &Ledger{limit: 1 << 30}
+	k := testKeeper(t, 300_000, l)
+	s := k.stopAt(700)
+	k.start()
+	<-s.there
+	used, _ := l.usage(useIndex)
+	if freed := k.giveWay(); freed != used {
+		t.Errorf("%d bytes were freed, of %d", freed, used)
+	}
+	if _, known := k.Keep(0, 0); known {
+		t.Error("a plan that gave way is known")
+	}
+	k.settled()
+	if _, known := k.Keep(0, 0); !known {
+		t.Error("a plan that gave way was not made later")
+	}
+	var none *keeper
+	if k.giveWay() != 0 || none.giveWay() != 0 {
+		t.Error("what is not there gives way")
+	}
+}
+
+// TestPlanningIsRefused: with too little memory nothing is known, and the limit holds; when memory
+// has come back, the plan is made.
+func TestPlanningIsRefused(t *testing.T) {
+	const limit = 64 << 20
+	for _, late := range []bool{false, true} { // before it begins, or on its way
+		l := &Ledger{limit: limit}
+		k := testKeeper(t, 200_000, l)
+		w := k.watch()
+		taken := limit - k.needs/2 + 1
+		if late {
+			taken--
+		}
+		if !l.reserve(useBatches, taken) {
+			t.Fatal("refused at once")
+		}
+		k.start()
+		for said := false; !said; {
+			if _, known := k.Keep(0, 0); known {
+				t.Fatalf("a plan that takes about %d bytes was made in %d", k.needs, limit-taken)
+			}
+			k.mu.Lock()
+			said = k.epochs[0].said
+			k.mu.Unlock()
+		}
+		if tried := len(w.computed()) > 0; tried != late {
+			t.Errorf("late %t: tried %t", late, tried)
+		}
+		l.release(useBatches, taken)
+		k.settled()
+		if _, known := k.Keep(0, 0); !known {
+			t.Error("when memory came back, no plan was made")
+		}
+	}
+}
+
+// TestOpensComeBeforePlanning: an open takes the memory that planning holds.
+func TestOpensComeBeforePlanning(t *testing.T) {
+	o := testOptions()
+	caching(cache.Constant, 1<<20)(&o)
+	o.PrefetchDepth, o.MemoryLimit = 0, 64<<20
+	e, err := build(openDataset(t, evenDir(t, 64, 64)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.pool.Trim()
+	full, choose := make(chan struct{}), e.keeper.choose
+	var first sync.Once
+	e.keeper.choose = func(epoch int, w shard.Workspace) (k *shard.Keep, err error) {
+		first.Do(func() {
+			for n := int64(32 << 20); n > 1<<10; {
+				memory, refused := w.Take(n)
+				if refused != nil {
+					n /= 2
+					continue
+				}
+				defer w.Give(memory)
+			}
+			close(full)
+			for err = w.Err(); err == nil; err = w.Err() {
+				runtime.Gosched()
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		return choose(epoch, w)
+	}
+	e.start()
+	t.Cleanup(func() { e.Close() })
+	<-full
+	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatalf("while planning has the memory: %v", err)
+	}
+	f.Close()
+	if peak := e.Stats().Memory.Peak; peak > o.MemoryLimit {
+		t.Errorf("%d bytes were charged, of %d", peak, o.MemoryLimit)
+	}
+}
