@@ -12,6 +12,9 @@ const presizeBytes = 256 << 20
 // buffer, or none, unless a hint says how large they are. Without readers they go
 // back like those of an idle stream.
 func (e *Engine) presize() {
+	if err := e.store.Leases(); err != nil {
+		e.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
+	}
 	size := e.Size(Key{}, formOf(e.opts.Layout))
 	most := min(presizeBytes, e.opts.MemoryLimit/4)
 	if hint := e.opts.Hints.Batch * int64(e.opts.BatchSize); hint > 0 {
