@@ -133,8 +133,10 @@ func (e *Engine) layOut(b *batch) error {
 	if err := e.failsAgain(b); err != nil {
 		return err
 	}
-	b.spec = e.spec(b.slots)
-	b.spec.Order = b.form.OrderOf(e.opts.Layout)
+	b.spec = e.spec(b.slots).In(b.form.OrderOf(e.opts.Layout))
+	if err := b.spec.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTooBig, err)
+	}
 	buf, err := e.allocate(b, layout.Size(b.form, b.spec))
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (f *File) Close() {
 // Open returns a batch in one of its large forms, made by whoever asked first. It
 // waits until the batch is complete; ctx ends only the waiting, not the making.
 //
-// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrClosed, and ctx's own.
+// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
 	if !e.Exists(k) || !form.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
@@ -123,8 +123,11 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 	if err != nil {
 		e.unref(b, nil)
 	}
-	if errors.Is(err, ErrNoMemory) {
+	switch {
+	case errors.Is(err, ErrNoMemory):
 		e.log.Warn("an open failed for want of memory", "batch", b.key.String(), "reason", err)
+	case errors.Is(err, ErrTooBig):
+		e.log.Warn("an open failed: the batch is too large for any file", "batch", b.key.String(), "reason", err)
 	}
 	return err
 }
@@ -204,7 +207,7 @@ func (e *Engine) derive(b *batch, form layout.Form) (*derived, error) {
 func (e *Engine) copyAs(b *batch, form layout.Form) (*pinned.Buffer, error) {
 	spec := b.spec
 	if form != layout.PNG {
-		spec.Order = form.OrderOf(e.opts.Layout)
+		spec = spec.In(form.OrderOf(e.opts.Layout))
 	}
 	buf, err := e.allocate(b, layout.Size(form, spec))
 	if err != nil {

@@ -17,11 +17,11 @@ func (e *Engine) presize() {
 	}
 	size := e.Size(Key{}, formOf(e.opts.Layout))
 	most := min(presizeBytes, e.opts.MemoryLimit/4)
-	if hint := e.opts.Hints.Batch * int64(e.opts.BatchSize); hint > 0 {
+	if hint := saturating(e.opts.Hints.Batch, e.opts.BatchSize); hint > 0 {
 		size, most = hint, e.opts.MemoryLimit/2
 	}
 	n := e.opts.PrefetchDepth + 2
-	if int64(n)*size > most {
+	if saturating(n, size) > most {
 		n = 1
 	}
 	if size > most {
@@ -48,9 +48,9 @@ func (e *Engine) sayIfUnlocked() {
 // checkLimit warns of a memory limit under which no batch can be made.
 func (e *Engine) checkLimit() {
 	_, used := e.ledger.usage(useBatches)
-	if need := used + e.Size(Key{}, formOf(e.opts.Layout)); need > e.opts.MemoryLimit {
+	if size := e.Size(Key{}, formOf(e.opts.Layout)); size > e.opts.MemoryLimit-used {
 		e.log.Warn("the memory limit leaves no room for a batch: every open will fail",
-			"limit", e.opts.MemoryLimit, "needed at least", need)
+			"limit", e.opts.MemoryLimit, "used", used, "size of a batch", size)
 	}
 }
 
