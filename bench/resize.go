@@ -59,7 +59,11 @@ type resizer struct {
 
 func newResizer(files []string) (*resizer, error) {
 	const size = 224
-	r := &resizer{spec: layout.Spec{N: batchSize, H: size, W: size, C: 3, DType: layout.Uint8, Order: layout.NHWC}}
+	spec, err := layout.NewSpec(batchSize, size, size, 3, layout.Uint8, layout.NHWC)
+	if err != nil {
+		return nil, err
+	}
+	r := &resizer{spec: spec}
 	r.batch = make([]byte, batchSize*size*size*3)
 	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
 	if err != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -117,6 +118,9 @@ func (e *Engine) layOut(b *batch) error {
 	if err := e.failsAgain(b); err != nil {
 		return err
 	}
+	if err := b.spec.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTooBig, err)
+	}
 	buf, err := e.allocate(b, layout.Size(b.form, b.spec))
 	if err != nil {
 		return err
@@ -137,8 +141,7 @@ func (e *Engine) fix(b *batch) {
 	}
 	b.outcomes = make([]outcome, len(b.slots))
 	b.order = e.decodingOrder(b)
-	b.spec = e.spec(b.slots)
-	b.spec.Order = b.form.OrderOf(e.opts.Layout)
+	b.spec = e.spec(b.slots).In(b.form.OrderOf(e.opts.Layout))
 }
 
 // publish hands a batch that was laid out to the item workers, or ends it.
@@ -252,6 +255,8 @@ func (e *Engine) end(b *batch, err error) {
 		if b.waiting > 0 {
 			e.warnMachine(b.key, err)
 		}
+	case ofShape:
+		e.log.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
 	}
 	b.err, b.state = err, failed
 	e.forget(b)

@@ -100,7 +100,7 @@ func (e *Engine) encodedSize(i int) int64 {
 func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
 	const worker = 4 << 20
 	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
-	batches := int64(o.PrefetchDepth+2) * int64(o.LocalShards()) * batch
+	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
 	const plans = 4 // of epochs, or more
 	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)

@@ -60,9 +60,7 @@ func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
 		return description{}, err
 	}
 	defer e.unref(b, nil)
-	spec := b.spec
-	spec.Order = e.opts.Layout
-	return description{k, spec, b.valid, b.outcomes}, nil
+	return description{k, b.spec.In(e.opts.Layout), b.valid, b.outcomes}, nil
 }
 
 // usualForm is the form that the shard's readers last opened.
@@ -154,7 +152,7 @@ func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
 // longest numbers, the longest path of the dataset.
 func (e *Engine) documentSize(n int) int64 {
 	const head, sample = 512, 256 // digits, keys and punctuation, with room to spare
-	return head + int64(n)*int64(sample+e.maxPath)
+	return saturating(n, sample+e.maxPath) + head
 }
 
 // pathLength is how long a path is in a document: as JSON, quotes included, and with its

@@ -21,6 +21,8 @@ var (
 	// ErrLeftBehind is what Close returns when reads hang in the kernel: they, the memory
 	// they use and the dataset's descriptors stay until the reads return.
 	ErrLeftBehind = errors.New("reads that hang in the kernel were left behind")
+	// ErrTooBig means that the batch would take more bytes than a file can have.
+	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")
 	// ErrClosed means that the engine is shutting down.

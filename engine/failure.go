@@ -25,6 +25,7 @@ const (
 	ofMemory                 // the kernel or a codec has no memory: like ofMachine, in other words
 	ofTurn                   // the memory limit leaves no room yet: the batch waits for its turn
 	ofCancelled              // nobody wants the result any more
+	ofShape                  // no file can hold the batch
 )
 
 // causeOf classifies an error that ended the making of a sample or a batch.
@@ -35,6 +36,8 @@ func causeOf(err error) cause {
 	case errors.Is(err, errDropped), errors.Is(err, ErrClosed), errors.Is(err, dataset.ErrStopped),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return ofCancelled
+	case errors.Is(err, ErrTooBig):
+		return ofShape
 	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
 		return ofMemory
 	case errors.Is(err, ErrBad), errors.Is(err, errUnfit), decode.OfImage(err), dataset.OfFile(err):

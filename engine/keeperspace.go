@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	errNoPlanMemory       = errors.New("no memory left to plan what the cache keeps")
+	errNoPlanMemory = errors.New("no memory left to plan what the cache keeps")
 	errGaveWay      = errors.New("a batch wants the memory that planning takes")
 	errPlanningEnds = errors.New("planning ends")
 )

@@ -47,7 +47,7 @@ func (f *File) Close() {
 // turn, at most Options.MemoryWait. When ctx ends the wait, the batch is still made for
 // others who wait for it; if there are none, it is given up.
 //
-// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrMachine, ErrClosed, and ctx's own.
+// Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
 	if !e.Exists(k) || !form.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
@@ -307,7 +307,7 @@ func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error
 func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err error) {
 	spec := b.spec
 	if form != layout.PNG {
-		spec.Order = form.OrderOf(e.opts.Layout)
+		spec = spec.In(form.OrderOf(e.opts.Layout))
 	}
 	buf, err := e.allocate(b, layout.Size(form, spec))
 	if err != nil {

@@ -12,13 +12,16 @@ const presizeBytes = 256 << 20
 // buffer, or none, unless a hint says how large they are. Without readers they go
 // back like those of an idle stream.
 func (e *Engine) presize() {
+	if err := e.store.Leases(); err != nil {
+		e.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
+	}
 	size := e.Size(Key{}, formOf(e.opts.Layout))
 	most := min(presizeBytes, e.opts.MemoryLimit/4)
-	if hint := e.opts.Hints.Batch * int64(e.opts.BatchSize); hint > 0 {
+	if hint := saturating(e.opts.Hints.Batch, e.opts.BatchSize); hint > 0 {
 		size, most = hint, e.opts.MemoryLimit/2
 	}
 	n := e.opts.PrefetchDepth + 2
-	if int64(n)*size > most {
+	if saturating(n, size) > most {
 		n = 1
 	}
 	if size > most {
@@ -45,9 +48,9 @@ func (e *Engine) warnUnlocked() {
 // checkLimit warns of a memory limit under which no batch can be made.
 func (e *Engine) checkLimit() {
 	_, used := e.ledger.usage(useBatches)
-	if need := used + e.Size(Key{}, formOf(e.opts.Layout)); need > e.opts.MemoryLimit {
+	if size := e.Size(Key{}, formOf(e.opts.Layout)); size > e.opts.MemoryLimit-used {
 		e.log.Warn("the memory limit leaves no room for a batch: every open will fail",
-			"limit", e.opts.MemoryLimit, "needed at least", need)
+			"limit", e.opts.MemoryLimit, "used", used, "size of a batch", size)
 	}
 }
 

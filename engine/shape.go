@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/resample"
@@ -36,7 +37,8 @@ func (e *Engine) Batches(shard, epoch int) int { return e.plan.Batches(shard, ep
 func (e *Engine) MaxBatches() int { return e.maxBatches }
 
 // Spec is the exact shape of a batch, in the mount's layout, from the plan and the
-// index alone.
+// index alone. Its Err says where there can be no such batch, which Open refuses with
+// ErrTooBig.
 func (e *Engine) Spec(k Key) layout.Spec {
 	slots, _ := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
 	return e.spec(slots)
@@ -52,25 +54,30 @@ func (e *Engine) Valid(k Key) int {
 // (unreadable when they were indexed) have no say in it; a batch of nothing else has
 // the shape of what will stand in for the first.
 func (e *Engine) spec(slots []shard.Slot) layout.Spec {
+	h, w := e.extent(slots)
+	// A batch that cannot exist has a shape and a size all the same; opening it says why.
+	s, _ := layout.NewSpec(len(slots), h, w, e.opts.Color.Channels(), e.opts.DType, e.opts.Layout)
+	return s
+}
+
+// extent is the height and width of each slot.
+func (e *Engine) extent(slots []shard.Slot) (height, width int) {
 	o := &e.opts
-	s := layout.Spec{N: len(slots), H: o.Height, W: o.Width, C: o.Color.Channels(), DType: o.DType, Order: o.Layout}
-	if s.H > 0 {
-		return s
+	if o.Height > 0 {
+		return o.Height, o.Width
 	}
 	for i := range slots {
 		h, w := e.indexedSize(slots[i].ID)
-		s.H, s.W = max(s.H, h), max(s.W, w)
+		height, width = max(height, h), max(width, w)
 	}
-	if s.H == 0 && len(slots) > 0 && o.OnError == Replace && e.sized {
+	if height == 0 && len(slots) > 0 && o.OnError == Replace && e.sized {
 		for id := range e.standIns(slots[0]) {
-			if s.H, s.W = e.indexedSize(id); s.H > 0 {
+			if height, width = e.indexedSize(id); height > 0 {
 				break
 			}
 		}
 	}
-	s.H, s.W = max(s.H, 1), max(s.W, 1)
-	s.H, s.W = roundUp(s.H, o.PadMultiple), roundUp(s.W, o.PadMultiple)
-	return s
+	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
 // standIns are the samples that may stand in for a slot's, the first that can be read
@@ -87,11 +94,23 @@ func (e *Engine) standIns(s shard.Slot) iter.Seq[int64] {
 	}
 }
 
+// roundUp is the least multiple that is at least n, which is at least 1 and far from
+// the largest int. The multiple may be any number.
 func roundUp(n, multiple int) int {
 	if multiple <= 1 {
 		return n
 	}
-	return (n + multiple - 1) / multiple * multiple
+	return ((n-1)/multiple + 1) * multiple
+}
+
+// saturating is a*b, both at least 0, or half of the largest number where that is
+// more: what is added to it does not overflow.
+func saturating[A, B int | int64](a A, b B) int64 {
+	const most = math.MaxInt64 / 2
+	if a > 0 && int64(b) > most/int64(a) {
+		return most
+	}
+	return int64(a) * int64(b)
 }
 
 // indexedSize is the size of a sample as the index has it, 0x0 when it has none
@@ -105,7 +124,8 @@ func (e *Engine) indexedSize(id int64) (h, w int) {
 	return h, w
 }
 
-// Size is the exact size in bytes of a batch in one of its forms.
+// Size is the exact size in bytes of a batch in one of its forms; math.MaxInt64 where
+// no file can be so large.
 func (e *Engine) Size(k Key, f layout.Form) int64 {
 	if f == layout.JSON {
 		slots, _ := e.plan.Size(k.Shard, k.Epoch, k.Batch)

@@ -57,6 +57,8 @@ type MemoryStats struct {
 
 	Locked    int64  `json:"locked"`               // bytes of batch memory that are page-locked
 	LockError string `json:"lock_error,omitempty"` // why the rest is not, where it was meant to be
+
+	ReuseError string `json:"reuse_error,omitempty"` // why batch memory is freed after each batch, where it is not reused
 }
 
 // StorageStats counts what was read from the dataset's files.
@@ -242,6 +244,9 @@ func (e *Engine) Stats() Stats {
 	s.Memory.Locked = p.LockedBytes
 	if p.LockError != nil {
 		s.Memory.LockError = p.LockError.Error()
+	}
+	if p.ReuseError != nil {
+		s.Memory.ReuseError = p.ReuseError.Error()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -485,6 +485,7 @@ func TestStatus(t *testing.T) {
 		{fmt.Errorf("%w: 17 bytes", engine.ErrNoMemory), fuse.Status(syscall.ENOMEM)},
 		{context.Canceled, fuse.EINTR},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), fuse.EINTR},
+		{fmt.Errorf("%w: 1x2", engine.ErrTooBig), fuse.Status(syscall.EFBIG)},
 		{engine.ErrNotExist, fuse.ENOENT},
 		{engine.ErrClosed, fuse.Status(syscall.ENOTCONN)},
 		{syscall.ENOENT, fuse.EIO},

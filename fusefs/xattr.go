@@ -35,8 +35,7 @@ func (f *filesystem) xattr(n node, name string) (string, bool) {
 	for _, x := range xattrs {
 		if x.name == name {
 			spec := f.src.Spec(n.key)
-			spec.Order = n.form.OrderOf(spec.Order)
-			return x.value(spec, f.src.Valid(n.key)), true
+			return x.value(spec.In(n.form.OrderOf(spec.Order)), f.src.Valid(n.key)), true
 		}
 	}
 	return "", false

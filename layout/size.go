@@ -1,8 +1,15 @@
 package layout
 
+import "math"
+
 // Size is the exact size in bytes of a batch's file in form f, known without
-// decoding anything. JSON documents are made elsewhere: their size is -1 here.
+// decoding anything. JSON documents are made elsewhere: their size is -1 here. Where
+// there can be no such batch, a form that would hold its pixels has math.MaxInt64
+// bytes, the most that a file can show.
 func Size(f Form, s Spec) int64 {
+	if s.err != nil && (f.Large() || s.N < 0 || int64(s.N) > maxSlots) && f != JSON {
+		return math.MaxInt64
+	}
 	switch f {
 	case NHWCForm, NCHWForm, NPY, SafeTensors:
 		return DataOffset(f, s) + s.Bytes()

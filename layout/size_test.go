@@ -82,18 +82,27 @@ func writeFile(t testing.TB, f Form, s Spec, m Meta) (file, pixels []byte) {
 	return file, pixels
 }
 
+// spec is NewSpec for what can exist.
+func spec(n, h, w, c int, dtype DType, order Order) Spec {
+	s, err := NewSpec(n, h, w, c, dtype, order)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 func specs() []Spec {
 	var all []Spec
 	for d := Uint8; d <= Float32; d++ {
 		for _, o := range []Order{NHWC, NCHW} {
 			for _, c := range []int{1, 3} {
 				all = append(all,
-					Spec{3, 75, 101, c, d, o}, Spec{1, 1, 1, c, d, o}, Spec{7, 13, 1, c, d, o},
-					Spec{0, 375, 500, c, d, o}, Spec{0, 0, 0, c, d, o})
+					spec(3, 75, 101, c, d, o), spec(1, 1, 1, c, d, o), spec(7, 13, 1, c, d, o),
+					spec(0, 375, 500, c, d, o), spec(0, 0, 0, c, d, o))
 			}
 		}
 	}
-	return append(all, Spec{1000, 2, 3, 3, Uint8, NHWC}, Spec{170, 5, 7, 3, Uint8, NHWC}, Spec{169, 5, 7, 3, Uint8, NCHW})
+	return append(all, spec(1000, 2, 3, 3, Uint8, NHWC), spec(170, 5, 7, 3, Uint8, NHWC), spec(169, 5, 7, 3, Uint8, NCHW))
 }
 
 func TestHeaders(t *testing.T) {

@@ -1,5 +1,12 @@
 package layout
 
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
 // DType is the type of a tensor's elements.
 type DType uint8
 
@@ -75,12 +82,66 @@ func ParseOrder(name string) (Order, bool) {
 	return 0, false
 }
 
+// ErrTooBig means that a batch would take more bytes than a file can have.
+var ErrTooBig = errors.New("larger than a file can be")
+
+const (
+	// maxTensor bounds what a Spec takes, with room in an int64 for the header of any
+	// form, and for the arithmetic of contact sheets.
+	maxTensor = 1 << 62
+	maxSlots  = 1 << 48
+)
+
 // Spec describes the tensor of one batch: N samples of H x W pixels with C
-// channels. N may be 0; H and W may then be 0 too.
+// channels. N may be 0; H and W may then be 0 too. NewSpec makes it, and nothing
+// else should: its fields are there to be read, and no product of them overflows
+// unless Err says so.
 type Spec struct {
 	N, H, W, C int
 	DType      DType
 	Order      Order
+
+	err error // why there can be no such batch
+}
+
+// NewSpec makes a Spec of dimensions of at least 0. The error is ErrTooBig where the
+// batch has more bytes than a file can have, in any of its forms. The Spec is of use
+// even then: it has its shape, and sizes that can be shown (Size), and Err returns
+// the error.
+func NewSpec(n, h, w, c int, dtype DType, order Order) (Spec, error) {
+	s := Spec{N: n, H: h, W: w, C: c, DType: dtype, Order: order}
+	if min(n, h, w, c) < 0 || dtype.Size() == 0 {
+		s.err = fmt.Errorf("no batch has %d samples of %dx%d pixels with %d channels of type %s", n, h, w, c, dtype)
+		return s, s.err
+	}
+	// Also where there are no samples, for which one would be too large.
+	if int64(n) > maxSlots || product(max(n, 1), h, w, c, dtype.Size()) > maxTensor {
+		s.err = fmt.Errorf("%d samples of %dx%d pixels with %d channels of type %s: %w", n, h, w, c, dtype, ErrTooBig)
+	}
+	return s, s.err
+}
+
+// product multiplies, up to maxTensor+1, which stands for anything larger. Factors
+// of 0 count as 1, so that no part of the product is larger than the whole.
+func product(factors ...int) uint64 {
+	all := uint64(1)
+	for _, f := range factors {
+		high, low := bits.Mul64(all, uint64(max(f, 1)))
+		if high > 0 || low > maxTensor {
+			return maxTensor + 1
+		}
+		all = low
+	}
+	return all
+}
+
+// Err is nil for a batch that can exist, else what NewSpec returned.
+func (s Spec) Err() error { return s.err }
+
+// In is the same batch with its axes in another order.
+func (s Spec) In(o Order) Spec {
+	s.Order = o
+	return s
 }
 
 // Shape is the tensor's shape in its own order.
@@ -91,10 +152,20 @@ func (s Spec) Shape() [4]int {
 	return [4]int{s.N, s.H, s.W, s.C}
 }
 
-// SampleBytes is the size of one sample's pixels.
+// SampleBytes is the size of one sample's pixels; math.MaxInt64 where there can be
+// no such batch.
 func (s Spec) SampleBytes() int64 {
+	if s.err != nil {
+		return math.MaxInt64
+	}
 	return int64(s.H) * int64(s.W) * int64(s.C) * int64(s.DType.Size())
 }
 
-// Bytes is the size of the tensor, without any header.
-func (s Spec) Bytes() int64 { return int64(s.N) * s.SampleBytes() }
+// Bytes is the size of the tensor, without any header; math.MaxInt64 where there
+// can be no such batch.
+func (s Spec) Bytes() int64 {
+	if s.err != nil {
+		return math.MaxInt64
+	}
+	return int64(s.N) * s.SampleBytes()
+}

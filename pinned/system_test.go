@@ -162,4 +162,3 @@ func (f *fault) lock([]byte) error        { return f.call("mlock") }
 
 // fakeRoot is the descriptor of the directory that the files are in.
 const fakeRoot = 0
-

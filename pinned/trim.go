@@ -42,21 +42,28 @@ func (b *Buffer) spare() int64 { return b.held - roundUp(b.size, pageSize) }
 // returns how many bytes it was. The bytes in use stay where they are, whoever looks
 // at them.
 func (p *Pool) cut(b *Buffer) int64 {
-	p.mu.Lock()
-	_, owned := p.owned[b]
-	spare, need := b.spare(), roundUp(b.size, pageSize)
-	if b.busy || !owned && b.place == nil || spare <= 0 {
-		p.mu.Unlock()
+	spare, ok := p.seizeSpare(b)
+	if !ok {
 		return 0
 	}
-	b.busy = true
-	p.mu.Unlock()
-
-	freed := int64(0)
+	var freed int64
+	need := roundUp(b.size, pageSize)
 	if b.free(need, spare) {
 		freed = spare
 		p.hold(b, need)
 		p.giveBack(freed)
 	}
 	return freed + p.leave(b)
+}
+
+// seizeSpare makes a buffer busy that has memory to spare and is not being changed.
+func (p *Pool) seizeSpare(b *Buffer) (spare int64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, owned := p.owned[b]; b.busy || !owned && b.place == nil { // a Get has it
+		return 0, false
+	}
+	spare = b.spare()
+	b.busy = spare > 0
+	return spare, b.busy
 }

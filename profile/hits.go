@@ -78,11 +78,13 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 
 // batchBytes is the most that a batch takes.
 func batchBytes(ds *dataset.Dataset, e *engine.Options) int64 {
-	spec := layout.Spec{N: e.BatchSize, H: e.Height, W: e.Width, C: e.Color.Channels(), DType: e.DType, Order: e.Layout}
-	if spec.H == 0 {
+	h, w := e.Height, e.Width
+	if h == 0 {
 		report := ds.Report()
-		spec.H, spec.W = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
+		h, w = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
+	// One that is too big for a file is too big for any memory.
+	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Color.Channels(), e.DType, e.Layout)
 	return layout.Size(layout.NHWCForm, spec)
 }
 

@@ -241,7 +241,9 @@ func (p *profiler) atOnce() int {
 	const most, process, worker = 6, 28 << 20, 4 << 20
 	e := &p.o.Engine
 	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Raw.Bytes))
-	each := min(p.hits.limit, 2*held) + int64(e.PrefetchDepth+2)*batchBytes(p.ds, e) + int64(e.Workers)*worker
+	ahead := int64(e.PrefetchDepth + 2)
+	batch := min(batchBytes(p.ds, e), e.MemoryLimit/ahead+1) // what is larger does not fit once
+	each := min(p.hits.limit, 2*held) + ahead*batch + int64(e.Workers)*worker
 	return int(min(max((e.MemoryLimit-process)/each, 1), most))
 }
 

@@ -85,6 +85,14 @@ func (m machine) hugePages() finding {
 	return good(name, "on a private tmpfs")
 }
 
+func memoryReuse() finding {
+	const name = "memory reuse"
+	if err := pinned.Leases(); err != nil {
+		return poor(name, err.Error(), "every batch takes memory that has to be cleared first, which is slower: sudo sysctl fs.leases-enable=1")
+	}
+	return good(name, "batches take the memory of earlier ones")
+}
+
 // enoughLocked is the batch memory of a usual mount, and what a training process
 // page-locks of it to copy it to a GPU.
 const enoughLocked = 1 << 30

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// hugePNG is 57 bytes that begin like a gray PNG of a size.
+func hugePNG(h, w uint32) []byte {
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
+	file := []byte("\x89PNG\r\n\x1a\n")
+	for _, c := range []struct{ kind, data string }{{"IHDR", string(head) + "\x08\x00\x00\x00\x00"}, {"IDAT", ""}, {"IEND", ""}} {
+		file = binary.BigEndian.AppendUint32(file, uint32(len(c.data)))
+		body := []byte(c.kind + c.data)
+		file = binary.BigEndian.AppendUint32(append(file, body...), crc32.ChecksumIEEE(body))
+	}
+	return file
+}
+
+const hugeSide = 67108864
+
+// hugeDir holds two such PNGs, one tall and one wide: a batch of both has 2^52 pixels
+// for each slot. In a directory their headers say so, else a manifest.
+func hugeDir(t *testing.T, manifest bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, size := range map[string][2]uint32{"tall.png": {hugeSide, 4}, "wide.png": {4, hugeSide}} {
+		data := hugePNG(size[0], size[1])
+		if len(data) != 57 {
+			t.Fatalf("%d bytes", len(data))
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !manifest {
+		return dir
+	}
+	path := filepath.Join(dir, "huge.csv")
+	text := fmt.Sprintf("path,height,width\ntall.png,%d,4\nwide.png,4,%d\n", hugeSide, hugeSide)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestBatchesThatCannotExist: two small files claim pixels whose product is 2^64 or
+// more in a batch of 4096, and 2^53 in a batch of two, which only no memory holds.
+func TestBatchesThatCannotExist(t *testing.T) {
+	for _, batch := range []struct {
+		size int
+		want error
+	}{{4096, ErrTooBig}, {8192, ErrTooBig}, {2, ErrNoMemory}} {
+		for _, manifest := range []bool{true, false} {
+			for _, policy := range []OnError{Fail, Replace, Zero} {
+				t.Run(fmt.Sprintf("%d, manifest %v, %v", batch.size, manifest, policy), func(t *testing.T) {
+					e := start(t, hugeDir(t, manifest), func(o *Options) {
+						o.BatchSize, o.OnError, o.Color = batch.size, policy, 1
+						o.CachePolicy, o.CacheSize = cache.Constant, AutoCache
+					})
+					checkHuge(t, e, batch.want, manifest)
+				})
+			}
+		}
+	}
+}
+
+// checkHuge looks at a batch in all of its forms. Where its size was read from the
+// files themselves, they may have been found out, and the batch is an ordinary one.
+func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
+	t.Helper()
+	k := Key{}
+	spec := e.Spec(k)
+	if certain && (spec.H != hugeSide || spec.W != hugeSide) {
+		t.Fatalf("shape %v", spec.Shape())
+	}
+	for _, form := range layout.Forms() {
+		size := e.Size(k, form)
+		if size <= 0 || form.Large() && (spec.Err() != nil) != (size == math.MaxInt64) {
+			t.Errorf("%v: %d bytes", form, size)
+		}
+		if !certain {
+			continue
+		}
+		if form.Large() {
+			f, err := e.Open(context.Background(), k, form)
+			if !errors.Is(err, want) {
+				t.Errorf("%v: error %v, want %v", form, err, want)
+			}
+			if err == nil {
+				f.Close()
+			}
+			continue
+		}
+		doc, err := e.Small(context.Background(), k, form)
+		if e.opts.OnError == Fail && (err != nil || int64(len(doc)) != size) || e.opts.OnError != Fail && !errors.Is(err, want) {
+			t.Errorf("%v: %d bytes of %d, %v", form, len(doc), size, err)
+		}
+	}
+}
+
+// TestExtremeSettings: no shape and no setting makes a size that is negative or
+// wraps around.
+func TestExtremeSettings(t *testing.T) {
+	dir := testDir(t, 5)
+	r := rand.New(rand.NewPCG(8, 8))
+	for _, pad := range []int{0, 1, 3, 1 << 16, 1 << 31, 1 << 40, math.MaxInt/2 + 1, math.MaxInt} {
+		for _, batch := range []int{1, 4096, 1 << 20} {
+			for _, dtype := range []layout.DType{layout.Uint8, layout.Float32} {
+				e := start(t, dir, func(o *Options) {
+					o.PadMultiple, o.BatchSize, o.DType = pad, batch, dtype
+					o.Hints = Hints{Batch: r.Int64() + 1}
+				})
+				spec := e.Spec(Key{})
+				if spec.H < 3 || spec.W < 4 || pad > 1 && (spec.H%pad != 0 || spec.W%pad != 0) {
+					t.Errorf("multiples of %d: %dx%d", pad, spec.H, spec.W)
+				}
+				for _, form := range layout.Forms() {
+					if size := e.Size(Key{}, form); size <= 0 {
+						t.Errorf("multiples of %d, batches of %d: %v has %d bytes", pad, batch, form, size)
+					}
+				}
+				e.Close()
+			}
+		}
+	}
+	for _, c := range []struct{ a, b, want int64 }{
+		{0, math.MaxInt64, 0}, {1, 5, 5}, {3, math.MaxInt64 / 4, math.MaxInt64 / 2}, {math.MaxInt64, math.MaxInt64, math.MaxInt64 / 2},
+		{2, math.MaxInt64 / 4, math.MaxInt64 / 4 * 2},
+	} {
+		if got := saturating(c.a, c.b); got != c.want {
+			t.Errorf("%d*%d is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package pinned
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A view is what a reader keeps of a batch after the daemon has let go of it.
+type view struct {
+	fd    int // -1: only the mapping is kept
+	bytes []byte
+	stamp uint64
+}
+
+func see(b *Buffer, stamp uint64, keepOpen bool) (view, error) {
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{fd: fd, stamp: stamp}
+	if v.bytes, err = unix.Mmap(fd, 0, len(b.Bytes()), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return v, err
+	}
+	if !keepOpen {
+		v.fd, err = -1, unix.Close(fd)
+	}
+	return v, err
+}
+
+// stamp writes a number all over a buffer.
+func stamp(p []byte, v uint64) {
+	for ; len(p) >= 8; p = p[8:] {
+		binary.NativeEndian.PutUint64(p, v)
+	}
+}
+
+// end checks that the reader still sees what it saw, and lets go.
+func (v view) end() error {
+	var err error
+	for at := 0; at+8 <= len(v.bytes); at += 8 {
+		if got := binary.NativeEndian.Uint64(v.bytes[at:]); got != v.stamp {
+			err = fmt.Errorf("a reader of batch %d sees %d at byte %d", v.stamp, got, at)
+			break
+		}
+	}
+	err = errors.Join(err, unix.Munmap(v.bytes))
+	if v.fd >= 0 {
+		err = errors.Join(err, unix.Close(v.fd))
+	}
+	return err
+}
+
+// TestReadersKeepTheirBytes lets several goroutines make batches of random sizes,
+// while readers hold some of them open or mapped long after their release, and
+// others trim the pool and look at it.
+func TestReadersKeepTheirBytes(t *testing.T) {
+	s := NewStore(1 << 30)
+	if !s.Files() || s.Leases() != nil {
+		t.Skipf("SKIPPED: no private tmpfs with leases here: %v, %v", s.Reason(), s.Leases())
+	}
+	defer s.Close()
+	budget := &budget{limit: 4 * miB}
+	p := NewPool(s, budget, PoolOptions{Growth: 1.5})
+	var stamps atomic.Uint64
+	var makers, others sync.WaitGroup
+	done := make(chan struct{})
+	for seed := range uint64(4) {
+		makers.Go(func() {
+			if err := makeAndSee(p, rand.New(rand.NewPCG(seed, 3)), &stamps); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	others.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			p.Trim()
+			if st := p.Stats(); st.Real < 0 || st.Reserved < 0 {
+				t.Errorf("impossible: %+v", st)
+			}
+		}
+	})
+	makers.Wait()
+	close(done)
+	others.Wait()
+	if seen := seen(p); seen != 0 || p.Stats().Reserved != budget.charged() {
+		t.Errorf("%d bytes are seen by nobody; %d charged, stats %+v", seen, budget.charged(), p.Stats())
+	}
+	p.Close()
+	if st := p.Stats(); budget.charged() != 0 || st.Buffers != 0 || st.Reserved != 0 {
+		t.Errorf("%d bytes charged, %+v after Close", budget.charged(), st)
+	}
+}
+
+// makeAndSee makes 300 batches; of every second one a reader keeps a view while the
+// next eight or so are made.
+func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
+	var views []view
+	drop := func(n int) error {
+		var err error
+		for ; n > 0 && len(views) > 0; n-- {
+			i := r.IntN(len(views))
+			err = errors.Join(err, views[i].end())
+			views = append(views[:i], views[i+1:]...)
+		}
+		return err
+	}
+	for range 300 {
+		size := 8 * (1 + r.Int64N(16*pageSize/8))
+		b, err := p.Get(size)
+		if errors.Is(err, ErrNoMemory) {
+			if err := drop(len(views)); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return errors.Join(err, drop(len(views)))
+		}
+		mark := stamps.Add(1)
+		stamp(b.Bytes(), mark)
+		if r.IntN(2) == 0 {
+			v, err := see(b, mark, r.IntN(2) == 0)
+			if err != nil {
+				return err
+			}
+			views = append(views, v)
+		}
+		b.Release()
+		if len(views) > 8 {
+			if err := drop(1 + r.IntN(4)); err != nil {
+				return err
+			}
+		}
+	}
+	return drop(len(views))
+}
+
+const limitedVariable = "PINNED_TEST_LIMITED"
+
+// TestRealLimits runs TestRealLimitsChild in a process of its own, which has little
+// address space and few descriptors.
+func TestRealLimits(t *testing.T) {
+	child := exec.Command("/proc/self/exe", "-test.run=^TestRealLimitsChild$", "-test.v")
+	child.Env = append(os.Environ(), limitedVariable+"=1")
+	out, err := child.CombinedOutput()
+	switch text := string(out); {
+	case strings.Contains(text, "CANNOT BE ARRANGED"):
+		t.Skipf("SKIPPED: no limits could be set:\n%s", text)
+	case err != nil || !strings.Contains(text, "--- PASS: TestRealLimitsChild"):
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestRealLimitsChild(t *testing.T) {
+	if os.Getenv(limitedVariable) == "" {
+		t.Skip("is run by TestRealLimits")
+	}
+	const room = 256 * miB
+	var size, rest int64
+	text, err := os.ReadFile("/proc/self/statm")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &size, &rest)
+	}
+	limit := uint64(size*pageSize + room)
+	if err := errors.Join(err, unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit})); err != nil {
+		t.Skipf("CANNOT BE ARRANGED: %v", err)
+	}
+	for _, s := range []*Store{NewAnonymousStore(), NewStore(1 << 40)} {
+		budget := &budget{limit: 1 << 40}
+		p := NewPool(s, budget, PoolOptions{})
+		small := get(t, p, miB)
+		if _, err := p.Get(2 * room); !errors.Is(err, ErrKernel) || !errors.Is(err, unix.ENOMEM) {
+			t.Errorf("files %v: error %v under RLIMIT_AS, want ErrKernel and ENOMEM", s.Files(), err)
+		}
+		if budget.charged() != miB || budget.returns() != 0 {
+			t.Errorf("files %v: %d bytes charged, memory came back %d times", s.Files(), budget.charged(), budget.returns())
+		}
+		write(small, 1)
+		small.Release()
+		p.Close()
+		s.Close()
+	}
+	h := NewHost(DefaultPolicy(), nil)
+	mustGrow(t, &h, miB)
+	if _, err := h.Grow(2 * room); !errors.Is(err, ErrKernel) {
+		t.Errorf("a worker's buffer: error %v", err)
+	}
+	mustGrow(t, &h, 2*miB)
+	h.Free()
+}
