@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -104,9 +105,11 @@ func (e *Engine) beginStream(k Key) *stream {
 func (e *Engine) keep(s *stream, b *batch) {
 	s.recent = append(without(s.recent, b), b)
 	for len(s.recent) > s.lag+2 {
-		oldest := s.recent[0]
-		s.recent = without(s.recent, oldest)
-		e.settle(oldest)
+		left := slices.MinFunc(s.recent[:len(s.recent)-1], func(a, b *batch) int { // behind by its readers
+			return cmp.Or(a.key.Epoch-b.key.Epoch, a.key.Batch-b.key.Batch)
+		})
+		s.recent = without(s.recent, left)
+		e.settle(left)
 	}
 }
 
@@ -171,8 +174,8 @@ func (e *Engine) absorb(s *stream) {
 		if t == s || !s.meets(e, t.head) {
 			continue
 		}
-		if e.steps(s.head, t.head, e.window()) > 0 {
-			s.head = t.head
+		if ahead := e.steps(s.head, t.head, e.window()); ahead > 0 {
+			s.head, s.lag = t.head, max(s.lag, ahead)
 		}
 		for _, b := range t.ahead {
 			b.stream = s
@@ -187,8 +190,11 @@ func (e *Engine) absorb(s *stream) {
 	}
 }
 
+// meets tells whether a reader at k is so near that what one of them has read the other
+// soon reads.
 func (s *stream) meets(e *Engine, k Key) bool {
-	return k == s.head || e.steps(s.head, k, e.opts.PrefetchDepth) > 0 || e.steps(k, s.head, e.opts.PrefetchDepth) > 0
+	near := max(4, e.opts.PrefetchDepth)
+	return k == s.head || e.steps(s.head, k, near) > 0 || e.steps(k, s.head, near) > 0
 }
 
 // readAhead queues the next batches of a stream and drops those that its reader

@@ -1,0 +1,406 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A faultyLoader is a storage that a test makes fail, hang, or hold something else.
+type faultyLoader struct {
+	loader
+	fault func(id int64) error
+}
+
+func (l faultyLoader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, dataset.Identity, error) {
+	if err := l.fault(id); err != nil {
+		return nil, 0, unknownIdentity, err
+	}
+	return l.loader.Load(epoch, id, whole, grow, stop)
+}
+
+// startFaulty is start with a storage that asks fault before each read.
+func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ...func(*Options)) *Engine {
+	t.Helper()
+	o := testOptions()
+	for _, f := range change {
+		f(&o)
+	}
+	e, err := build(openDataset(t, dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := e.newLoader
+	e.newLoader = func() loader { return faultyLoader{real(), fault} }
+	e.start()
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// eventually waits for something that other goroutines bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func (e *Engine) locked(f func() bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return f()
+}
+
+func (e *Engine) batchBytes() int64 { n, _ := e.ledger.usage(useBatches); return n }
+
+func TestCauses(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want cause
+	}{
+		{decode.ErrCorrupt, ofFile}, {decode.ErrFormat, ofFile}, {decode.ErrTooLarge, ofFile}, {errUnfit, ofFile},
+		{dataset.ErrMissing, ofFile}, {dataset.ErrChanged, ofFile}, {unix.ENOENT, ofFile}, {unix.EACCES, ofFile}, {unix.ELOOP, ofFile}, {unix.ENOTDIR, ofFile},
+		{partError{decode.ErrCorrupt}, ofFile}, {ErrBad, ofFile},
+		{decode.ErrMemory, ofMemory}, {unix.ENOMEM, ofMemory}, {ErrNoMemory, ofMemory},
+		{errNoRoom, ofTurn}, {errDropped, ofCancelled}, {ErrClosed, ofCancelled}, {dataset.ErrStopped, ofCancelled}, {context.Canceled, ofCancelled},
+		{unix.EMFILE, ofMachine}, {unix.ENFILE, ofMachine}, {unix.EIO, ofMachine}, {unix.ESTALE, ofMachine}, {unix.EINTR, ofMachine},
+		{decode.ErrDestination, ofMachine}, {errors.New("whatever else"), ofMachine}, {&panicError{}, ofMachine},
+	} {
+		if got := causeOf(fmt.Errorf("a sample: %w", c.err)); got != c.want {
+			t.Errorf("%v: cause %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestMachineFailuresChangeNothing: whatever the machine does not manage fails the batch, under
+// every policy, and is neither held against the file nor seen in a byte afterwards.
+func TestMachineFailuresChangeNothing(t *testing.T) {
+	const n = 8
+	dir := testDir(t, n)
+	for _, policy := range []OnError{Fail, Replace, Zero} {
+		for _, failure := range []error{unix.EMFILE, unix.ENFILE, unix.EIO, unix.ESTALE, unix.EINTR, unix.ENOMEM, unix.ETIMEDOUT, decode.ErrMemory} {
+			t.Run(fmt.Sprintf("%v/%v", policy, failure), func(t *testing.T) {
+				var log bytes.Buffer
+				var failing atomic.Bool
+				failing.Store(true)
+				e := startFaulty(t, dir, func(id int64) error {
+					if failing.Load() && id == 2 {
+						return &dataset.FileError{Path: "x", Err: failure}
+					}
+					return nil
+				}, func(o *Options) {
+					o.OnError, o.Logger = policy, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+				})
+				for range 2 {
+					_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+					if !errors.Is(err, ErrMachine) && !errors.Is(err, ErrNoMemory) || errors.Is(err, ErrBad) {
+						t.Fatalf("the open says %v", err)
+					}
+				}
+				e.Close()
+				if !strings.Contains(log.String(), "hint=") || !strings.Contains(log.String(), failure.Error()) {
+					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
+				}
+				if e.errors.total() != 0 {
+					t.Errorf("it is held against a file: %s", e.errors.bytes())
+				}
+				failing.Store(false)
+				e = start(t, dir, func(o *Options) { o.OnError = policy })
+				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
+					t.Error("other bytes afterwards")
+				}
+			})
+		}
+	}
+}
+
+// TestMachineFailureIsOverWhenItIsOver: the same mount serves the batch once the machine can.
+func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
+	const n = 8
+	dir := testDir(t, n)
+	for _, policy := range []OnError{Fail, Replace, Zero} {
+		var failing atomic.Bool
+		failing.Store(true)
+		e := startFaulty(t, dir, func(int64) error {
+			if failing.Load() {
+				return unix.EMFILE
+			}
+			return nil
+		}, func(o *Options) { o.OnError = policy })
+		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
+			if _, err := e.Open(context.Background(), Key{}, form); !errors.Is(err, ErrMachine) {
+				t.Errorf("%v, %v: %v", policy, form, err)
+			}
+		}
+		if policy != Fail {
+			if _, err := e.Small(context.Background(), Key{}, layout.Labels); !errors.Is(err, ErrMachine) {
+				t.Errorf("%v, labels: %v", policy, err)
+			}
+		}
+		failing.Store(false)
+		for _, k := range allKeys(e) {
+			if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, k, 0)) {
+				t.Errorf("%v: %s has other bytes", policy, k)
+			}
+			for _, s := range samplesOf(t, e, k) {
+				if s.Status != "ok" {
+					t.Errorf("%v: %s says %+v", policy, k, s)
+				}
+			}
+		}
+	}
+}
+
+// TestPanicCostsOneOpen and no more.
+func TestPanicCostsOneOpen(t *testing.T) {
+	const n = 8
+	var log bytes.Buffer
+	var panics atomic.Int32
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id == 1 && panics.Add(1) == 1 {
+			panic("a bug in a codec")
+		}
+		return nil
+	}, func(o *Options) {
+		o.OnError, o.Logger = Zero, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+	})
+	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
+		t.Errorf("the open says %v", err)
+	}
+	if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
+		t.Error("other bytes afterwards")
+	}
+	e.Close()
+	if s := log.String(); !strings.Contains(s, "a bug in a codec") || !strings.Contains(s, "faults_test.go") {
+		t.Errorf("the log has no stack: %s", s)
+	}
+}
+
+// TestPanicInACopyReachesEveryOpener of it, and the next one gets the copy.
+func TestPanicInACopyReachesEveryOpener(t *testing.T) {
+	e := start(t, testDir(t, 8))
+	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	pixels := f.batch.pixels
+	f.batch.pixels = nil
+	if _, err := e.Open(context.Background(), Key{}, layout.PNG); !errors.Is(err, ErrMachine) {
+		t.Errorf("the open says %v", err)
+	}
+	f.batch.pixels = pixels
+	before := e.batchBytes()
+	read(t, e, Key{}, layout.PNG)
+	if refs := f.batch.refs; refs != 1 || len(f.batch.copies) != 0 {
+		t.Errorf("%d hold the batch, %d copies, %d bytes before and %d after", refs, len(f.batch.copies), before, e.batchBytes())
+	}
+}
+
+// TestRepairedWhileItWasRead: the file was repaired after its bytes had been read and before
+// they were found bad.
+func TestRepairedWhileItWasRead(t *testing.T) {
+	const n = 4
+	dir := testDir(t, n)
+	path := samplePath(dir, number(n, 1))
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(data []byte, modified time.Time) {
+		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, modified, modified)); err != nil {
+			t.Error(err)
+		}
+	}
+	e := startRepairing(t, dir, func() { write(good, info.ModTime().Add(time.Hour)) }) // between read and verdict
+	bad := bytes.Clone(good)
+	bad[1] = '9' // no PPM
+	write(bad, info.ModTime())
+	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+		t.Errorf("what was read is bad: %v", err)
+	}
+	read(t, e, Key{}, layout.NHWCForm)
+}
+
+// A repairingLoader has a file repaired as soon as it was read for the first time.
+type repairingLoader struct {
+	loader
+	once   *sync.Once
+	repair func()
+}
+
+func (l repairingLoader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(epoch, id, whole, grow, stop)
+	if id == 1 {
+		l.once.Do(l.repair)
+	}
+	return data, read, seen, err
+}
+
+func startRepairing(t *testing.T, dir string, repair func()) *Engine {
+	t.Helper()
+	o := testOptions()
+	o.PrefetchDepth = 0 // which would read the file as well
+	e, err := build(openDataset(t, dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, once := e.newLoader, new(sync.Once)
+	e.newLoader = func() loader { return repairingLoader{real(), once, repair} }
+	e.start()
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// TestReplacementEndsWithTheStorage: when the storage is gone nothing is searched at all.
+func TestReplacementEndsWithTheStorage(t *testing.T) {
+	var loads atomic.Int64
+	e := startFaulty(t, testDir(t, 400), func(int64) error { loads.Add(1); return unix.EIO }, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
+	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
+		t.Errorf("the open says %v", err)
+	}
+	e.Close()
+	if n := loads.Load(); n > int64(e.opts.BatchSize) || len(e.bad.files) != 0 {
+		t.Errorf("%d reads, %d files remembered as bad", n, len(e.bad.files))
+	}
+}
+
+// TestReplacementIsBounded where nothing can be read, is charged for what it remembers, and
+// ends with the engine.
+func TestReplacementIsBounded(t *testing.T) {
+	const n = maxStandIns + 200
+	dir := t.TempDir()
+	for i := range n { // all of one size, so that each would fit
+		writePPM(t, samplePath(dir, i), 2, 2, picture(i, 2, 2))
+	}
+	var loads atomic.Int64
+	e := startFaulty(t, dir, func(int64) error { loads.Add(1); return decode.ErrCorrupt }, func(o *Options) { o.OnError, o.BatchSize, o.PrefetchDepth = Replace, 1, 0 })
+	before, _ := e.ledger.usage(useIndex)
+	_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), fmt.Sprint(maxStandIns)) {
+		t.Errorf("the open says %v", err)
+	}
+	if n := loads.Load(); n != maxStandIns+1 {
+		t.Errorf("%d reads", n)
+	}
+	if after, _ := e.ledger.usage(useIndex); after-before < maxStandIns*badFileBytes {
+		t.Errorf("%d bytes are charged for %d bad files", after-before, maxStandIns)
+	}
+}
+
+// TestReplacementEndsWhenNobodyWaits: a search goes on for as long as somebody wants the batch.
+func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 300 {
+		writePPM(t, samplePath(dir, i), 2, 2, picture(i, 2, 2))
+	}
+	var loads atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	gate := make(chan struct{})
+	e := startFaulty(t, dir, func(int64) error {
+		if loads.Add(1) == 5 {
+			cancel()
+			<-gate
+		}
+		return decode.ErrCorrupt
+	}, func(o *Options) { o.OnError, o.BatchSize, o.PrefetchDepth, o.Workers = Replace, 1, 0, 1 })
+	if _, err := e.Open(ctx, Key{}, layout.NHWCForm); !errors.Is(err, context.Canceled) {
+		t.Errorf("the open says %v", err)
+	}
+	eventually(t, "the batch is given up", func() bool { return e.locked(func() bool { return len(e.table) == 0 }) })
+	close(gate)
+	e.Close()
+	if n := loads.Load(); n > 6 {
+		t.Errorf("%d reads, the last of them for nobody", n)
+	}
+}
+
+// TestStalledStorageStopsNobodyElse: reads that hang take neither the workers nor the memory of
+// other batches, whether somebody waits for them or not, and Close leaves them behind.
+func TestStalledStorageStopsNobodyElse(t *testing.T) {
+	const n = 64
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < n/4 { // all of shard 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.Shards, o.StickToShard, o.PrefetchDepth, o.Workers = 4, true, 0, 2 })
+	ctx, cancel := context.WithCancel(context.Background())
+	var gone sync.WaitGroup
+	for i := range 2 { // enough for all workers to hang
+		gone.Go(func() {
+			if _, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm); !errors.Is(err, context.Canceled) {
+				t.Errorf("the open says %v", err)
+			}
+		})
+	}
+	eventually(t, "both workers hang", func() bool { return len(e.beingFetched()) == 2 })
+	read(t, e, Key{Shard: 1}, layout.NHWCForm)
+	cancel()
+	gone.Wait()
+	eventually(t, "the batches are given up", func() bool { return e.locked(func() bool { return len(e.streams[0]) == 0 || e.table[Key{}] == nil }) })
+	read(t, e, Key{Shard: 2}, layout.NHWCForm)
+	eventually(t, "their memory is free", func() bool {
+		return e.locked(func() bool { return e.table[Key{}] == nil && e.table[Key{Batch: 1}] == nil })
+	})
+	began := time.Now()
+	err := e.Close()
+	if !errors.Is(err, ErrLeftBehind) || !strings.Contains(err.Error(), ".ppm") {
+		t.Errorf("Close says %v", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	close(gate)
+	eventually(t, "what was left behind is freed", func() bool { _, sum := e.ledger.usage(useBatches); return e.batchBytes() == 0 && sum > 0 })
+	eventually(t, "the workers have ended", func() bool { return e.locked(func() bool { return len(e.workers) == 0 }) })
+}
+
+// TestWorkersThatComeBack: a worker too many ends, none too few.
+func TestWorkersThatComeBack(t *testing.T) {
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, 16), func(id int64) error {
+		if id < 4 {
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.PrefetchDepth, o.Workers = 0, 2 })
+	opened := make(chan error, 1)
+	go func() {
+		f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+		if err == nil {
+			f.Close()
+		}
+		opened <- err
+	}()
+	eventually(t, "others stand in", func() bool { return e.locked(func() bool { return e.stalled.Load() == 2 && len(e.workers) == 4 }) })
+	close(gate)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "as many workers as before", func() bool { return e.locked(func() bool { return e.stalled.Load() == 0 && len(e.workers) == 2 }) })
+	for _, k := range allKeys(e) {
+		read(t, e, k, layout.NHWCForm)
+	}
+}

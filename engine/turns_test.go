@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// exhaust lowers the memory limit to what is in use, so that an open has to wait for memory
+// that comes back.
+func exhaust(e *Engine) {
+	for e.dropSpent() || e.pool.Trim() > 0 || e.cache != nil && e.cache.Trim(1<<40) > 0 {
+	}
+	e.ledger.mu.Lock()
+	e.ledger.limit = e.ledger.sum
+	e.ledger.mu.Unlock()
+}
+
+// alone is one worker, and nothing that is made ahead of anybody.
+func alone(o *Options) { o.PrefetchDepth, o.Workers = 0, 1 }
+
+// TestOpensTakeTurns: with room for one batch, opens wait for each other in the order in which
+// they came, and none fails.
+func TestOpensTakeTurns(t *testing.T) {
+	e := start(t, testDir(t, 64), alone)
+	held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhaust(e)
+	var order []int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := 1; i <= 5; i++ {
+		k := Key{Batch: 2 * i}
+		all.Go(func() {
+			f, err := e.Open(context.Background(), k, layout.NHWCForm)
+			if err != nil {
+				t.Errorf("%s: %v", k, err)
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			f.Close()
+		})
+		eventually(t, "it waits", func() bool { return e.locked(func() bool { b := e.table[k]; return b != nil && b.waiting == 1 }) })
+	}
+	eventually(t, "the first is refused", func() bool { return e.locked(func() bool { return e.table[Key{Batch: 2}].refused }) })
+	held.Close()
+	all.Wait()
+	for i, n := range order {
+		if n != i+1 {
+			t.Fatalf("opens came back in the order %v", order)
+		}
+	}
+}
+
+// TestMemoryWaitEnds in ENOMEM, with a line in the log, and not before its time.
+func TestMemoryWaitEnds(t *testing.T) {
+	ds := openDataset(t, testDir(t, 64))
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := testOptions()
+		alone(&o)
+		o.MemoryWait, o.Logger = 10*time.Second, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exhaust(e)
+		began := time.Now()
+		_, err = e.Open(context.Background(), Key{Batch: 5}, layout.NHWCForm)
+		if took := time.Since(began); !errors.Is(err, ErrNoMemory) || took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, "--memory-limit") {
+			t.Errorf("the log says %q", s)
+		}
+		// Waiting can be interrupted, and leaves nothing behind.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an interrupted wait ends with %v", err)
+		}
+		if len(e.table) != 1 || len(e.queue) != 0 {
+			t.Errorf("%d batches, %d in the queue", len(e.table), len(e.queue))
+		}
+		held.Close()
+	})
+}
+
+// TestImpossibleBatchesFailAtOnce.
+func TestImpossibleBatchesFailAtOnce(t *testing.T) {
+	dir := testDir(t, 8)
+	e := start(t, dir, func(o *Options) { o.MemoryLimit, o.PadMultiple, o.PrefetchDepth = 64<<20, 4096, 0 })
+	if size := e.Size(Key{}, layout.NHWCForm); size < 64<<20 {
+		t.Fatalf("a batch of %d bytes fits", size)
+	}
+	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("the open says %v", err)
+	}
+}
+
+// TestAbandonedOpensAreCancelled: what nobody waits for any more is not made.
+func TestAbandonedOpensAreCancelled(t *testing.T) {
+	const opens = 40
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, 4*2*opens), func(int64) error { <-gate; return nil }, func(o *Options) { o.PrefetchDepth = 2 })
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i := range opens {
+		k := Key{Batch: 2 * i}
+		all.Go(func() {
+			if _, err := e.Open(ctx, k, layout.NHWCForm); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", k, err)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return e.Stats().Batches.Waiting == opens })
+	cancel()
+	all.Wait()
+	eventually(t, "all are given up but what is read ahead", func() bool {
+		return e.locked(func() bool {
+			n := 0
+			for _, b := range e.table {
+				if b.opened {
+					n++
+				}
+			}
+			return n == 0
+		})
+	})
+	close(gate)
+	read(t, e, Key{Epoch: 1}, layout.NHWCForm)
+	if made := e.Stats().Batches.Decoded; made > 1+int64(e.opts.PrefetchDepth)*maxStreams {
+		t.Errorf("%d batches were made, of which one was read", made)
+	}
+}
+
+// TestSecondReaderALittleBehind: two readers of one shard, one of which is behind, cost one
+// decoding of each batch.
+func TestSecondReaderALittleBehind(t *testing.T) {
+	for _, behind := range []int{1, 2, 3} {
+		e := start(t, testDir(t, 160), func(o *Options) { o.Epochs, o.PrefetchDepth = 1, 2 })
+		n := e.Batches(0, 0)
+		for i := range n + behind {
+			if i < n {
+				read(t, e, Key{Batch: i}, layout.NHWCForm)
+			}
+			if i >= behind {
+				read(t, e, Key{Batch: i - behind}, layout.NHWCForm)
+			}
+		}
+		if made, most := e.Stats().Batches.Decoded, int64(n+behind*behind); made > most {
+			t.Errorf("%d behind: %d batches were decoded for %d", behind, made, n)
+		}
+	}
+}
+
+// TestKeptBatchesGiveWay to prefetching and to the cache: they cost nobody anything.
+func TestKeptBatchesGiveWay(t *testing.T) {
+	e := start(t, testDir(t, 64), alone)
+	for i := range 3 {
+		read(t, e, Key{Batch: i}, layout.NHWCForm)
+	}
+	kept := func() (n int) {
+		e.locked(func() bool { n = len(e.table); return true })
+		return n
+	}
+	if kept() < 2 {
+		t.Fatalf("%d batches are kept", kept())
+	}
+	e.pool.Trim()
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum)
+	if b := (cacheBudget{e}); b.Reserve(1) {
+		b.Release(1)
+	} else {
+		t.Error("a batch that was read does not give way to the cache")
+	}
+	if kept() != 1 {
+		t.Errorf("%d batches are kept, want the newest", kept())
+	}
+}
+
+// TestPrefetchingDoesNotTakeFromTheCache, and a batch that somebody waits for does.
+func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
+	dir := testDir(t, 64)
+	e := start(t, dir, func(o *Options) {
+		o.Anonymous, o.CachePolicy, o.CacheSize, o.PrefetchDepth = true, cache.Static, 1<<20, 0
+	})
+	for i := range 4 {
+		read(t, e, Key{Batch: i}, layout.NHWCForm)
+	}
+	held := e.cache.Stats().Real
+	if held == 0 {
+		t.Fatal("nothing is cached")
+	}
+	b := &batch{key: Key{Batch: 9}, state: laying}
+	for {
+		before := e.ledger.returns()
+		if !e.reclaim(b, 1<<30, before) {
+			break
+		}
+	}
+	if now := e.cache.Stats().Real; now != held {
+		t.Errorf("prefetching took %d bytes from the cache", held-now)
+	}
+	b.refs = 1
+	if !e.reclaim(b, 1<<30, e.ledger.returns()) || e.cache.Stats().Real != 0 {
+		t.Errorf("the cache keeps %d bytes from a batch that somebody waits for", e.cache.Stats().Real)
+	}
+}
+
+// TestEarlierReaderTakesFromLater: of two that wait, the one that came first gets what memory
+// there is, and both are served.
+func TestEarlierReaderTakesFromLater(t *testing.T) {
+	e := unstarted(t, 80, func(o *Options) { o.BatchWorkers, o.PrefetchDepth = 4, 0 })
+	first, second := e.ask(Key{}), e.ask(Key{Batch: 9})
+	own(t, e)
+	own(t, e)
+	if first.buf == nil || second.buf == nil {
+		t.Fatal("they are not laid out")
+	}
+	e.mu.Lock()
+	first.refused = true // for want of scratch memory, so that the later one gets a worker
+	e.mu.Unlock()
+	stale := claimed(t, e)
+	if stale.b != second {
+		t.Fatalf("claimed from %v", stale.b.key)
+	}
+	for e.reclaim(first, 1<<40, e.ledger.returns()) {
+	}
+	if second.buf != nil || second.state != queued || second.laidOut {
+		t.Errorf("the later one keeps its memory, state %d", second.state)
+	}
+	if err := e.beginWriting(stale); !errors.Is(err, errDropped) {
+		t.Errorf("a read of its first turn may write: %v", err)
+	}
+	for e.reclaim(second, 1<<40, e.ledger.returns()) {
+	}
+	if first.buf == nil || first.state != making {
+		t.Error("the earlier one gave way to the later")
+	}
+}
+
+// TestSetMemoryLimit: what nobody waits for goes, what is open stays, and opens under the
+// lower limit wait until it is raised again.
+func TestSetMemoryLimit(t *testing.T) {
+	e := start(t, testDir(t, 64), func(o *Options) {
+		o.CachePolicy, o.CacheSize, o.PrefetchDepth = cache.Static, 1<<20, 1
+	})
+	for i := range 5 {
+		read(t, e, Key{Batch: i}, layout.NHWCForm)
+	}
+	held, err := e.Open(context.Background(), Key{Batch: 9}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.SetMemoryLimit(1)
+	if e.cache.Stats().Real != 0 || len(held.Bytes()) == 0 {
+		t.Errorf("the cache holds %d bytes, the open file %d", e.cache.Stats().Real, len(held.Bytes()))
+	}
+	var opened atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f, err := e.Open(context.Background(), Key{Batch: 12}, layout.NHWCForm)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		opened.Store(true)
+		f.Close()
+	}()
+	eventually(t, "it waits for memory", func() bool {
+		return e.locked(func() bool { b := e.table[Key{Batch: 12}]; return b != nil && b.refused })
+	})
+	if opened.Load() {
+		t.Error("opened beyond the limit")
+	}
+	e.SetMemoryLimit(1 << 40)
+	<-done
+	if limit := e.Stats().Memory.Limit; limit != e.opts.MemoryLimit {
+		t.Errorf("the limit is %d, the option %d", limit, e.opts.MemoryLimit)
+	}
+	held.Close()
+}
