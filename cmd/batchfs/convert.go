@@ -36,7 +36,7 @@ func convertCommand(c *console) *cli.Command {
 			derivedSetting("", "raw-resize", "none", "how they reach it: `stretch|not-larger|not-smaller`"),
 			setting("", "seed", "0", "choose them by `N`"),
 			workersFlag(),
-			derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "convert no more at once than takes `SIZE`, such as 8GiB"),
+			derivedSetting(aboutPipeline, "memory-limit", "half of what is free", "convert no more at once than takes `SIZE`, such as 8GiB"),
 			maxPixelsFlag(),
 			orientationFlag(),
 			jsonFlag("print one JSON object"),

@@ -139,11 +139,16 @@ func imageLibraries() (names []string) {
 func (m machine) processors() finding { return good("CPUs", "%d may be used", m.cpus) }
 
 func (m machine) memoryShare() finding {
-	text := formatBytes(m.physicalMemory())
-	if group, ok := m.groupMemory(); ok && group < m.physicalMemory() {
-		text += ", of which the control group allows " + formatBytes(group)
+	host := m.host()
+	machine, lowest, share := host.Machine(), host.Lowest(), host.Share()
+	text := fmt.Sprintf("%s, %s of them free", formatBytes(machine.Total), formatBytes(machine.Left))
+	if lowest.Total < machine.Total {
+		text += fmt.Sprintf("; %s allows %s, %s of them free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
 	}
-	return good("memory", "%s; --memory-limit is %s unless you say otherwise", text, formatBytes(m.defaultMemoryLimit()))
+	if share.Mounts > 1 {
+		text += "; shared with " + count(share.Mounts-1, "mount")
+	}
+	return good("memory", "%s; --memory-limit is %s unless you say otherwise", text, formatBytes(share.Limit))
 }
 
 // gpu only looks whether one is there: batches are made by the CPUs, but who

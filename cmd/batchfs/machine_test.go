@@ -1,9 +1,13 @@
 package main
 
 import (
+	"io"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
 func machineOf(files map[string]string) machine {
@@ -14,57 +18,47 @@ func machineOf(files map[string]string) machine {
 	return machine{files: fs.FS(root), cpus: 4}
 }
 
-func TestMachineMemory(t *testing.T) {
-	const total = "MemTotal:       16384 kB\nMemFree:         1024 kB\n"
+// TestDefaultMemoryLimit: package headroom has the rules; this is that they are used.
+func TestDefaultMemoryLimit(t *testing.T) {
+	files := map[string]string{
+		"proc/meminfo": "MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", "proc/self/cgroup": "0::/job\n", "proc/self/stat": "9 (batchfs) R 1\n",
+		"sys/fs/cgroup/job/memory.max": "4194304\n",
+	}
+	if got := machineOf(files).defaultMemoryLimit(); got != 2<<20 {
+		t.Errorf("%d bytes, want half of the control group's 4 MiB", got)
+	}
+	files["proc/10/stat"], files["proc/10/cmdline"], files["proc/10/cgroup"] = "10 (batchfs) S 1\n", "batchfs\x00mount\x00a\x00b\x00", "0::/job\n"
+	if got := machineOf(files).defaultMemoryLimit(); got != 1<<20 {
+		t.Errorf("%d bytes beside another mount, want a quarter", got)
+	}
+}
+
+func TestLimitsAboveWhatThereIsAreSaid(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		files map[string]string
-		want  int64
+		limit  int64
+		shares bool
+		want   string // "" for nothing
 	}{
-		{"no groups", map[string]string{"proc/meminfo": total}, 16 << 20},
-		{"version 2", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "0::/user.slice/job\n",
-			"sys/fs/cgroup/user.slice/job/memory.max": "4194304\n", "sys/fs/cgroup/user.slice/memory.max": "max\n",
-		}, 4 << 20},
-		{"version 2, the parent is smaller", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "0::/a/b\n",
-			"sys/fs/cgroup/a/b/memory.max": "8388608\n", "sys/fs/cgroup/a/memory.max": "2097152\n",
-		}, 2 << 20},
-		{"version 2 in a container with the host's path", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "0::/../../docker/abc\n", "sys/fs/cgroup/memory.max": "1048576\n",
-		}, 1 << 20},
-		{"version 2 without a limit", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max\n",
-		}, 16 << 20},
-		{"version 1", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n1:name=systemd:/x\n",
-			"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": "3145728\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes":            "9223372036854771712\n",
-		}, 3 << 20},
-		{"version 1 without a limit", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
-		}, 16 << 20},
-		{"another controller's limit is not ours", map[string]string{
-			"proc/meminfo": total, "proc/self/cgroup": "4:cpuset:/x\n", "sys/fs/cgroup/memory/x/memory.limit_in_bytes": "1024\n",
-		}, 16 << 20},
-		{"nothing can be read", nil, 4 << 30},
-		{"nonsense", map[string]string{"proc/meminfo": "MemTotal: lots kB\n", "proc/self/cgroup": "::::\n0\n"}, 4 << 30},
+		{4 << 20, false, ""},
+		{2 << 20, true, ""},
+		{4<<20 + 1, false, "--memory-limit 4.0 MiB is more than the control group /job has, 4.0 MiB"},
+		{1 << 40, false, "batchfs: hint: --memory-limit 2MiB"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := machineOf(test.files)
-			if got := m.memory(); got != test.want {
-				t.Errorf("memory is %d, want %d", got, test.want)
-			}
-			if got := m.defaultMemoryLimit(); got != test.want/2 {
-				t.Errorf("the default limit is %d, want half of %d", got, test.want)
-			}
-		})
+		var said strings.Builder
+		c := &console{out: io.Discard, err: &said, machine: machineOf(map[string]string{
+			"proc/meminfo": "MemTotal: 16384 kB\n", "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
+		})}
+		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, watched: true})
+		if text := said.String(); !strings.Contains(text, test.want) || (test.want == "") != (text == "") {
+			t.Errorf("a limit of %d: %q, want %q", test.limit, text, test.want)
+		}
 	}
 }
 
 func TestThisMachineHasMemory(t *testing.T) {
-	if m := thisMachine(); m.memory() < 1<<20 || m.cpus < 1 {
-		t.Errorf("memory %d, CPUs %d", m.memory(), m.cpus)
+	m := thisMachine()
+	if b := m.host().Lowest(); b.Total < 1<<20 || m.cpus < 1 {
+		t.Errorf("%+v, %d CPUs", b, m.cpus)
 	}
 }
 

@@ -27,7 +27,10 @@ func mountCommand(c *console) *cli.Command {
 		ArgsUsage: "DATASET MOUNTPOINT",
 		Description: "Shows every batch of every epoch as a file, whose bytes are a tensor. DATASET is a folder of class folders of\n" +
 			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet). Runs until it is unmounted or gets SIGINT\n" +
-			"or SIGTERM. A mount that is in use then ends as soon as nobody uses it; a second signal detaches it at once.",
+			"or SIGTERM. A mount that is in use then ends as soon as nobody uses it; a second signal detaches it at once.\n" +
+			"Without --memory-limit a mount uses half of the memory that its control group or the machine has, divided by the\n" +
+			"number of mounts there, and at most half of what is free when it starts. Whatever its limit, it gives way while\n" +
+			"memory is short.",
 		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), treeFlags(), datasetFlags(), logFlags(), []cli.Flag{
 			switchFlag(aboutProcess, "daemon", false, "return once the mount is live"),
 			&cli.StringSliceFlag{Category: aboutProcess, Name: optionFlagName, Usage: "flags as fstab writes them: `KEY=VALUE,KEY,...`"},
@@ -56,6 +59,7 @@ type mountRequest struct {
 	settings            map[string]any // for config.json
 	logFile             *os.File       // nil: standard error
 	watched             bool           // the log goes to a person at a terminal
+	shares              bool           // the memory limit with other mounts, as nobody gave one
 	daemon              bool
 	readyFD             int // -1: nobody waits
 }
@@ -67,7 +71,7 @@ func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
 	r := mountRequest{
 		dataset: args[0], mountpoint: args[1],
 		engine: v.engineOptions(c.machine, nil), tree: v.treeOptions(nil),
-		daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
+		shares: !v.given("memory-limit"), daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
 	}
 	r.engine.Epochs = v.epochs()
 	c.place(v, &r.engine)
@@ -114,7 +118,12 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		return errors.Join(optionError(r.dataset, err), ds.Close())
 	}
 	c.warnOfNothing(r, ds.Len(), e)
-	end := func() error { return errors.Join(e.Close(), ds.Close()) }
+	c.warnOfLimit(r)
+	stopWatching := c.watchMemory(r, e)
+	end := func() error {
+		stopWatching()
+		return errors.Join(e.Close(), ds.Close())
+	}
 	m, err := c.serve(r, e)
 	if err != nil {
 		return errors.Join(err, end())

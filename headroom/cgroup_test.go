@@ -1,0 +1,236 @@
+package headroom
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// helperVariable makes this program a mount that takes all the memory it may.
+const helperVariable = "HEADROOM_TEST_MOUNT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperVariable) != "" {
+		greedyMount()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// newGroup makes a memory control group with a limit, below the root of the tree.
+func newGroup(t *testing.T, limit int64) (dir string) {
+	t.Helper()
+	name := fmt.Sprintf("batchfs-headroom-%d", os.Getpid())
+	for _, v := range []struct{ root, limit string }{{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max"}} {
+		dir = filepath.Join(v.root, name)
+		if _, err := os.Stat(filepath.Join(v.root, "cgroup.procs")); err != nil || os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("the control group stays: %v", err)
+			}
+		})
+		if err := os.WriteFile(filepath.Join(dir, v.limit), []byte(strconv.FormatInt(limit, 10)), 0); err == nil {
+			return dir
+		}
+	}
+	t.Skip("SKIPPED: no memory control group can be made here")
+	return ""
+}
+
+// A helper is a child that runs greedyMount. What is written to it makes it look, take
+// what it may, and say how much that is.
+type helper struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startHelper(t *testing.T, group string) *helper {
+	t.Helper()
+	h := &helper{Cmd: exec.Command("/proc/self/exe", "mount", "data", "mnt")}
+	h.Env = append(os.Environ(), helperVariable+"="+group)
+	h.Stderr = os.Stderr
+	in, err1 := h.StdinPipe()
+	out, err2 := h.StdoutPipe()
+	if err := errors.Join(err1, err2, h.Start()); err != nil {
+		t.Fatal(err)
+	}
+	h.in, h.out = in, bufio.NewReader(out)
+	t.Cleanup(func() {
+		in.Close()
+		_ = h.Wait() // what it ended with has been looked at, or the test has failed
+	})
+	return h
+}
+
+// ask returns what the helper's limit is and how much it holds.
+func (h *helper) ask(t *testing.T) (limit, used int64) {
+	t.Helper()
+	_, err := fmt.Fprintln(h.in, "take")
+	if err == nil {
+		var line string
+		if line, err = h.out.ReadString('\n'); err == nil {
+			_, err = fmt.Sscan(line, &limit, &used)
+		}
+	}
+	if err != nil {
+		t.Fatalf("a mount died: %v", err)
+	}
+	return limit, used
+}
+
+// greedyMount joins a control group, takes its share, and, whenever it is told to,
+// looks at what there is and takes all that it may.
+func greedyMount() {
+	procs := filepath.Join(os.Getenv(helperVariable), "cgroup.procs")
+	if err := os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	host := This()
+	g := &greedy{limit: host.Share().Limit}
+	w := &Watch{Host: host, Tenant: g, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		w.looked = 0 // it counts the mounts each time
+		w.look()
+		g.take()
+		fmt.Println(g.limit, g.MemoryUsed())
+	}
+}
+
+type greedy struct {
+	limit  int64
+	blocks [][]byte
+}
+
+const blockSize = 4 * mib
+
+func (g *greedy) MemoryUsed() int64 { return int64(len(g.blocks)) * blockSize }
+
+func (g *greedy) SetMemoryLimit(n int64) {
+	for g.limit = n; g.MemoryUsed() > n; g.blocks = g.blocks[:len(g.blocks)-1] {
+		_ = unix.Munmap(g.blocks[len(g.blocks)-1])
+	}
+}
+
+func (g *greedy) take() {
+	for g.MemoryUsed()+blockSize <= g.limit {
+		b, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return
+		}
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		g.blocks = append(g.blocks, b)
+	}
+}
+
+// TestThreeMountsShareAControlGroup of 400 MB, which without sharing would take 600:
+// none is killed, whichever comes when, and each has its part.
+func TestThreeMountsShareAControlGroup(t *testing.T) {
+	const total = 400 * 1000 * 1000
+	group := newGroup(t, total)
+	var mounts []*helper
+	for n := 1; n <= 3; n++ {
+		mounts = append(mounts, startHelper(t, group))
+		limit, used := mounts[n-1].ask(t) // the others have not looked yet
+		if part := int64(total / 2 / n); limit > part || limit < part/4 || used > limit {
+			t.Errorf("mount %d has a limit of %d and uses %d; its part is %d", n, limit, used, part)
+		}
+	}
+	for range 3 {
+		var sum int64
+		for i, m := range mounts {
+			limit, used := m.ask(t)
+			sum += used
+			if limit > total/6 || used < total/12 {
+				t.Errorf("mount %d of 3 has a limit of %d and uses %d", i+1, limit, used)
+			}
+		}
+		if sum > total/2 {
+			t.Errorf("%d bytes are used", sum)
+		}
+	}
+}
+
+// TestGivingWayToOthers: something that is no mount takes nearly all of a control
+// group, piece by piece, and gives it back.
+func TestGivingWayToOthers(t *testing.T) {
+	const total = 400 * mib
+	group := newGroup(t, total)
+	mount := startHelper(t, group)
+	_, before := mount.ask(t)
+	other := exec.Command("/proc/self/exe", "no-mount")
+	other.Env = append(os.Environ(), helperVariable+"="+group)
+	in, err1 := other.StdinPipe()
+	out, err2 := other.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() {
+		in.Close()
+		_ = other.Wait()
+	})
+	t.Cleanup(end)
+	// It takes half of what is left, and the mount, which looks, gives way.
+	if _, err := fmt.Fprintln(in, "take"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		mount.ask(t)
+	}
+	b, ok := This().bound(groupIn(group))
+	if _, used := mount.ask(t); !ok || b.Left < b.reserve()/2 || used > before {
+		t.Errorf("%+v is left beside a mount that uses %d, and used %d", b, used, before)
+	}
+	end()
+	mount.ask(t)
+	if _, used := mount.ask(t); used < before-2*blockSize {
+		t.Errorf("the mount uses %d where it is alone again, and used %d", used, before)
+	}
+}
+
+func groupIn(dir string) group { return group{dir: strings.TrimPrefix(dir, "/")} }
+
+// TestPressureTrigger: the kernel takes the trigger, and it can be taken back.
+func TestPressureTrigger(t *testing.T) {
+	p, err := This().WatchPressure("/")
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Close() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the trigger is not given back")
+	}
+	if _, err := New(os.DirFS(t.TempDir())).WatchPressure(t.TempDir()); err == nil {
+		t.Error("a trigger on nothing")
+	}
+}
