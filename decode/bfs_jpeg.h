@@ -6,6 +6,8 @@
 #include "bfs_decode.h"
 
 int bfs_jpeg_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
-const char *bfs_jpeg_version(void);
+
+/* bfs_jpeg_version writes what is known of the version of the libjpeg-turbo that runs. */
+void bfs_jpeg_version(char *text, size_t size);
 
 #endif

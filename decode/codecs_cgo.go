@@ -11,6 +11,7 @@ import "C"
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 )
 
@@ -40,12 +41,18 @@ func nativeScratch(h Header, c Color, orientation uint8) int64 {
 	return 0
 }
 
-// Version names the decoders whose bytes a Decoder delivers.
-func Version() string {
+// Version names the decoders whose bytes a Decoder delivers: the libraries that run, which
+// need not be those that were compiled against. libdeflate and zlib are not among them,
+// as what they inflate to is not theirs to choose.
+func Version() string { return version() }
+
+var version = sync.OnceValue(func() string {
+	var jpeg [64]C.char
+	C.bfs_jpeg_version(&jpeg[0], C.size_t(len(jpeg)))
 	webp := int(C.bfs_webp_version())
 	return fmt.Sprintf("libjpeg-turbo %s, libpng %s, libwebp %d.%d.%d",
-		C.GoString(C.bfs_jpeg_version()), C.GoString(C.bfs_png_version()), webp>>16, webp>>8&255, webp&255)
-}
+		C.GoString(&jpeg[0]), C.GoString(C.bfs_png_version()), webp>>16, webp>>8&255, webp&255)
+})
 
 // cView is v as C sees it, and where its first pixel goes.
 func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {

@@ -51,14 +51,11 @@ func pngScratch(width, height, bits int, interlaced bool) int64 {
 }
 
 // webpScratch: planes, or NRGBA and the images of its transforms.
-func webpScratch(width, height int, lossless, alpha bool) int64 {
+func webpScratch(width, height int, lossless bool) int64 {
 	const fixed = 1 << 20
 	pixels := (int64(width) + 15) * (int64(height) + 15)
-	switch {
-	case lossless:
+	if lossless {
 		return fixed + 9*pixels
-	case alpha:
-		return fixed + 12*pixels
 	}
 	return fixed + 2*pixels
 }

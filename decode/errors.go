@@ -24,6 +24,19 @@ var (
 	ErrDestination = errors.New("bad destination")
 )
 
+// OfImage reports whether an error of this package is about the bytes that were given, so that
+// they would be refused again: that they are no image that is read, damaged, too large,
+// too few, or not what the header said. ErrMemory is not: the same bytes may decode at the next
+// try. Nor is ErrDestination, which is a mistake of the caller, nor any error of others.
+func OfImage(err error) bool {
+	for _, kind := range []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrShort} {
+		if errors.Is(err, kind) {
+			return !errors.Is(err, ErrMemory)
+		}
+	}
+	return false
+}
+
 func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
 }

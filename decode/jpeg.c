@@ -143,14 +143,6 @@ static void create(job *j, const uint8_t *data, size_t size)
     j->c.src = &j->source;
 }
 
-#define TEXT(x) #x
-#define TEXT_OF(x) TEXT(x)
-
-const char *bfs_jpeg_version(void)
-{
-    return TEXT_OF(LIBJPEG_TURBO_VERSION);
-}
-
 /* start reads the header and sets up what to decode to. */
 static void start(job *j, const bfs_view *v)
 {

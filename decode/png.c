@@ -3,6 +3,7 @@
 #include "bfs_png.h"
 
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <png.h>
@@ -19,6 +20,7 @@ typedef struct {
     png_infop info;
     size_t stride; /* of a row as libpng makes it */
     int channels;  /* of its pixels; 3 where gray is asked of colour */
+    int starved;   /* an allocation has failed: whatever follows, that is why */
     jmp_buf jump;
 } job;
 
@@ -30,13 +32,34 @@ static void give_up(job *j, int code, const char *text)
 
 static void on_error(png_structp png, png_const_charp text)
 {
-    give_up(png_get_error_ptr(png), strcmp(text, "Out of memory") ? BFS_CORRUPT : BFS_MEMORY, text);
+    job *j = png_get_error_ptr(png);
+    give_up(j, j->starved ? BFS_MEMORY : BFS_CORRUPT, text);
 }
 
+/* libpng only warns of much that is wrong and goes on with what it makes of it, as references
+ * do. Of what it says these alone leave the pixels beyond doubt: bytes behind the compressed
+ * data, a damaged palette that is a mere suggestion, and whatever is said of chunks whose names
+ * begin with a small letter, which are not looked at. */
 static void on_warning(png_structp png, png_const_charp text)
 {
+    const int ancillary = (text[0] & 0x20) && strlen(text) > 5 && text[4] == ':';
+    if (!ancillary && strcmp(text, "IDAT: Extra compressed data") && strcmp(text, "PLTE: invalid"))
+        on_error(png, text);
+}
+
+/* on_malloc notes a failure: libpng and zlib have many words for it. */
+static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
+{
+    void *at = malloc(size);
+    if (!at)
+        ((job *)png_get_mem_ptr(png))->starved = 1;
+    return at;
+}
+
+static void on_free(png_structp png, png_voidp at)
+{
     (void)png;
-    (void)text;
+    free(at);
 }
 
 static void on_read(png_structp png, png_bytep to, size_t n)
@@ -49,15 +72,15 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     j->left -= n;
 }
 
-/* strict turns off what libpng would forgive: data that does not inflate to
- * exactly the image, with the right checksum. Chunks that cannot change
+/* strict has libpng tell what it forgives, of which on_warning forgives little: data must inflate
+ * to exactly the image, with the right checksum. Chunks that cannot change
  * the pixels are not looked at, so that theirs are forgiven, as is their size. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, trns, 1);
-    png_set_benign_errors(png, 0);
+    png_set_benign_errors(png, 1); /* which makes them warnings */
     png_set_check_for_invalid_index(png, 0); /* entries beyond the palette are black */
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_chunk_malloc_max(png, 0);
@@ -196,17 +219,15 @@ static void decode(job *j, const uint8_t *data, size_t size)
 static int library_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)
 {
     job j = {.handle = h, .view = v, .to = to};
-    /* Made before setjmp, so that they have their values after longjmp. */
-    j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
-    if (!j.png)
-        return bfs_fail(h, BFS_MEMORY, "libpng cannot start");
-    j.info = png_create_info_struct(j.png);
-    if (!j.info) {
-        png_destroy_read_struct(&j.png, NULL, NULL);
-        return bfs_fail(h, BFS_MEMORY, "libpng cannot start");
-    }
-    if (!setjmp(j.jump))
+    if (!setjmp(j.jump)) {
+        j.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning, &j, on_malloc, on_free);
+        j.info = j.png ? png_create_info_struct(j.png) : NULL;
+        if (!j.info)
+            give_up(&j, BFS_MEMORY, "libpng cannot start");
         decode(&j, data, size);
+        if (j.starved)
+            give_up(&j, BFS_MEMORY, "Out of memory");
+    }
     png_destroy_read_struct(&j.png, &j.info, NULL);
     return h->error.code;
 }

@@ -45,7 +45,8 @@ func pngCritical(data []byte) (io.Reader, error) {
 			return nil, endsEarly(true)
 		}
 		switch {
-		case data[p+4]&0x20 != 0: // a small first letter: ancillary
+		case data[p+4]&0x20 != 0, // a small first letter: ancillary
+			name == "PLTE" && strangeSuggestion(data, p, n):
 			parts = append(parts, bytes.NewReader(data[kept:p]))
 			kept = end
 		case name == "IEND":
@@ -57,6 +58,14 @@ func pngCritical(data []byte) (io.Reader, error) {
 		p = end
 	}
 	return nil, endsEarly(true)
+}
+
+// strangeSuggestion: the palette at p is only suggested for an image of colours, and of
+// impossible size. Its checksum is right nevertheless.
+func strangeSuggestion(data []byte, p, n int64) bool {
+	const kindAt = len(pngSignature) + 8 + 9
+	kind := data[kindAt]
+	return kind&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(data[p+4:p+pngOverhead+n])
 }
 
 func pngRows(m image.Image, h Header, c Color) (row, error) {

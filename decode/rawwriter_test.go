@@ -146,6 +146,13 @@ func riff(chunks ...any) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(body))), body...)
 }
 
+// webpFrame is the body of an ANMF chunk.
+func webpFrame(x, y, w, h int, chunks ...any) []byte {
+	b := []byte{byte(x / 2), byte(x / 512), 0, byte(y / 2), byte(y / 512), 0}
+	b = append(b, byte(w-1), byte((w-1)>>8), 0, byte(h-1), byte((h-1)>>8), 0, 100, 0, 0, 0)
+	return append(b, riff(chunks...)[12:]...)
+}
+
 func vp8x(flags byte, w, h int) []byte {
 	return []byte{flags, 0, 0, 0, byte(w - 1), byte((w - 1) >> 8), byte((w - 1) >> 16), byte(h - 1), byte((h - 1) >> 8), byte((h - 1) >> 16)}
 }

@@ -20,7 +20,7 @@ func webpSamples() (out []sample) {
 		w, h := size[0], size[1]
 		add(fmt.Sprintf("lossless-%dx%d", w, h), w, h, riff("VP8L", writeVP8L(w, h, scene)))
 		add(fmt.Sprintf("lossless-extended-%dx%d", w, h), w, h,
-			riff("VP8X", vp8x(webpAlpha, w, h), "ICCP", []byte("profile"), "VP8L", writeVP8L(w, h, scene)))
+			riff("VP8X", vp8x(1<<4, w, h), "ICCP", []byte("profile"), "VP8L", writeVP8L(w, h, scene)))
 	}
 	files, _ := filepath.Glob("testdata/*.webp")
 	for _, f := range files {

@@ -2,6 +2,9 @@
 
 #include "bfs_webp.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include <webp/decode.h>
 
 /* Upsampled chroma looks at its neighbours, and libwebp begins lossy crops at
@@ -45,9 +48,19 @@ static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t 
     c->output.u.RGBA.rgba = to;
     c->output.u.RGBA.stride = (int)stride;
     c->output.u.RGBA.size = stride * (rows - 1) + (size_t)c->output.width * 3;
-    VP8StatusCode status = WebPDecode(data, size, c);
-    WebPFreeDecBuffer(&c->output);
-    return status == VP8_STATUS_OK ? BFS_OK : fail(h, status);
+    /* Where an allocation fails libwebp may blame the bitstream, or even say that all is well.
+     * errno tells: malloc sets it, and libwebp calls nothing else that does. It may also
+     * be set by an allocation that succeeded at the second place where the C library
+     * looked; that is not so again when it has been there once. */
+    VP8StatusCode status = VP8_STATUS_OK;
+    for (int attempts = 0; attempts < 2; attempts++) {
+        errno = 0;
+        status = WebPDecode(data, size, c);
+        WebPFreeDecBuffer(&c->output);
+        if (errno != ENOMEM)
+            return status == VP8_STATUS_OK ? BFS_OK : fail(h, status);
+    }
+    return fail(h, VP8_STATUS_OUT_OF_MEMORY);
 }
 
 /* through_scratch decodes what the region needs into memory of our own, since
@@ -81,7 +94,8 @@ static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *d
     return BFS_OK;
 }
 
-int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+/* data is that of the VP8 or VP8L chunk alone; needs is about what libwebp will allocate. */
+int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view)
 {
     const bfs_view *v = &view;
     WebPDecoderConfig c;
@@ -91,10 +105,14 @@ int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to
     VP8StatusCode status = WebPGetFeatures(data, size, &c.input);
     if (status != VP8_STATUS_OK)
         return fail(h, status);
-    if (c.input.has_animation)
-        return bfs_fail(h, BFS_FORMAT, "animated WebP");
     if (c.input.width != v->width || c.input.height != v->height)
         return bfs_fail(h, BFS_MISMATCH, "libwebp reads another size");
+    /* libwebp before 1.4.0 may crash where a small allocation of its lossless decoder fails: memory
+     * that is not there is missed here first. */
+    void *there = malloc(needs);
+    if (!there)
+        return bfs_fail(h, BFS_MEMORY, "out of memory");
+    free(there);
     const ptrdiff_t step = v->dy < 0 ? -v->dy : v->dy;
     if (v->channels != 3 || v->dx != 3 || v->w != v->width || v->h != v->height || step > INT32_MAX)
         return through_scratch(h, &c, data, size, to, v);

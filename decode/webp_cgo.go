@@ -7,31 +7,49 @@ package decode
 // #cgo nocallback bfs_webp_decode
 import "C"
 
+import (
+	"fmt"
+	"unsafe"
+)
+
 // cWebP decodes with libwebp.
 type cWebP struct{ cHandle }
 
 func (c *cWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
 
 func (c *cWebP) Decode(dst Image, data []byte, v View) error {
+	w, err := readWebP(data, true)
+	if err != nil {
+		return err
+	}
+	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
+		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
+	}
+	inner := w.image.shown(v.Region)
+	if inner != v.Region {
+		blacken(dst, v)
+	}
+	if inner == (Region{}) {
+		return nil
+	}
 	if err := c.open(); err != nil {
 		return err
 	}
 	to, view := cView(dst, v)
-	from, n := cData(data)
-	return c.result(C.bfs_webp_decode(c.p, from, n, to, view), "libwebp")
+	to = (*C.uint8_t)(unsafe.Add(unsafe.Pointer(to), (inner.X-v.Region.X)*int(view.dx)+(inner.Y-v.Region.Y)*int(view.dy)))
+	view.width, view.height = C.int32_t(w.image.width), C.int32_t(w.image.height)
+	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
+	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
+	from, n := cData(data[w.image.from:w.image.to])
+	return c.result(C.bfs_webp_decode(c.p, from, n, C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
 // webpScratch estimates what libwebp allocates. Lossy images need a few rows;
-// lossless ones, and alpha that is stored that way, all their pixels and the
-// images of their transforms.
-func webpScratch(width, height int, lossless, alpha bool) int64 {
+// lossless ones all their pixels and the images of their transforms.
+func webpScratch(width, height int, lossless bool) int64 {
 	const fixed = 1 << 20 // prefix-code tables, for the most part
-	pixels := int64(width) * int64(height)
-	switch {
-	case lossless:
-		return fixed + 5*pixels + 128*int64(width)
-	case alpha:
-		return fixed + 6*pixels + 256*int64(width)
+	if lossless {
+		return fixed + 5*int64(width)*int64(height) + 128*int64(width)
 	}
 	return fixed/4 + 256*int64(width)
 }

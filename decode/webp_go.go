@@ -2,8 +2,10 @@ package decode
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"image"
+	"io"
 
 	"golang.org/x/image/webp"
 )
@@ -19,27 +21,58 @@ func (goWebP) Header(data []byte, complete bool) (Header, error) { return webpHe
 type noError struct{ error }
 
 func (goWebP) Decode(dst Image, data []byte, v View) error {
+	w, err := readWebP(data, true)
+	if err != nil {
+		return err
+	}
+	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
+		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
+	}
 	return guarded(func() error {
-		m, err := webp.Decode(bytes.NewReader(data))
+		m, err := webp.Decode(w.image.file(data))
 		if err != nil {
 			return goError[noError](err)
 		}
-		source, err := webpRows(m, v.Header)
+		source, err := webpRows(m, w.image.width, w.image.height)
 		if err != nil {
 			return err
 		}
-		emit(dst, v, inColor(v.Color, source, nil, v.Header.Width))
+		emit(dst, v, inColor(v.Color, w.image.onCanvas(source), nil, v.Header.Width))
 		return nil
 	})
 }
 
-func webpRows(m image.Image, h Header) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
+// file reads a WebP that has the image alone.
+func (i *webpImage) file(data []byte) io.Reader {
+	name := "VP8 "
+	if i.lossless {
+		name = "VP8L"
+	}
+	body := data[i.from:i.to]
+	pad := len(body) & 1
+	head := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+8+len(body)+pad))
+	head = append(append(head, "WEBP"...), name...)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
+	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(body), bytes.NewReader(make([]byte, pad)))
+}
+
+// onCanvas makes rows of the canvas, black where the image is not, of those of the image.
+func (i *webpImage) onCanvas(source row) row {
+	return func(y int, to []byte) {
+		clear(to)
+		if y >= i.y && y-i.y < i.height {
+			source(y-i.y, to[3*i.x:][:3*i.width])
+		}
+	}
+}
+
+func webpRows(m image.Image, width, height int) (row, error) {
+	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != width || b.Dy() != height {
 		return nil, fmt.Errorf("%w: x/image/webp reads another size", ErrMismatch)
 	}
 	switch m := m.(type) {
 	case *image.NRGBA:
-		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], h.Width) }, nil
+		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], width) }, nil
 	case *image.YCbCr:
 		return newWebPChroma(m).row, nil
 	case *image.NYCbCrA:

@@ -6,140 +6,240 @@ import "encoding/binary"
 const (
 	webpAnimation = 1 << 1
 	webpEXIF      = 1 << 3
-	webpAlpha     = 1 << 4
 )
 
 // webpWalk is the state of reading a WebP's chunks.
 type webpWalk struct {
 	h          Header
 	extended   bool // has VP8X, whose canvas is then h's size
-	image      bool // the VP8 or VP8L chunk was seen
-	lossless   bool
-	alpha      bool
+	animated   bool
+	anim       bool      // the ANIM chunk was seen
+	image      webpImage // zero until the VP8 or VP8L chunk was seen
 	expectEXIF bool
 }
 
+// webpImage is where the pixels are: a picture as large as the canvas, or an animation's first
+// frame, which may be smaller. Alpha, which is dropped, is a chunk of its own that nobody reads.
+type webpImage struct {
+	from, to      int64 // of the VP8 or VP8L data in the file
+	lossless      bool
+	x, y          int // on the canvas
+	width, height int
+}
+
+// shown is the part of a region of the canvas that the image covers.
+func (i *webpImage) shown(r Region) Region {
+	x, y := max(r.X, i.x), max(r.Y, i.y)
+	w, h := min(r.X+r.W, i.x+i.width)-x, min(r.Y+r.H, i.y+i.height)-y
+	if w <= 0 || h <= 0 {
+		return Region{}
+	}
+	return Region{x, y, w, h}
+}
+
+// blacken clears what a view is decoded to.
+func blacken(dst Image, v View) {
+	height, width := v.size()
+	for y := range height {
+		clear(dst.Pix[y*dst.Stride:][:width*v.Color.Channels()])
+	}
+}
+
 func webpHeader(data []byte, complete bool) (Header, error) {
+	w, err := readWebP(data, complete)
+	return w.h, err
+}
+
+// readWebP reads chunks until nothing that follows can change the header.
+func readWebP(data []byte, complete bool) (webpWalk, error) {
 	end := int64(binary.LittleEndian.Uint32(data[4:])) + 8
 	if end < 20 {
-		return Header{}, corrupt("a RIFF header of impossible length")
+		return webpWalk{}, corrupt("a RIFF header of impossible length")
 	}
 	if complete && end > int64(len(data)) {
-		return Header{}, endsEarly(true)
+		return webpWalk{}, endsEarly(true)
 	}
 	if end < int64(len(data)) {
 		data = data[:end]
 	}
 	w := webpWalk{h: Header{Format: WebP, Orientation: 1}}
-	for p := int64(12); !w.done(); {
-		if p >= end {
-			break
+	for p := int64(12); p < end && !w.done(); {
+		c, err := webpChunkAt(data, p, end, complete)
+		if err != nil {
+			return webpWalk{}, err
 		}
-		if p+8 > int64(len(data)) {
-			return Header{}, endsEarly(complete)
+		if err := w.chunk(c, data, complete); err != nil {
+			return webpWalk{}, err
 		}
-		name, size := data[p:p+4], int64(binary.LittleEndian.Uint32(data[p+4:]))
-		p += 8
-		if p+size > end {
-			return Header{}, corrupt("a chunk that is longer than the file")
-		}
-		body := data[p:min(p+size, int64(len(data)))]
-		if err := w.chunk(name, body, size, complete); err != nil {
-			return Header{}, err
-		}
-		p += size + size&1
+		p = c.next()
 	}
-	if !w.image {
-		return Header{}, corrupt("it has no image data")
+	if w.image == (webpImage{}) {
+		return webpWalk{}, corrupt("it has no image data")
 	}
-	w.h.Scratch = webpScratch(w.h.Width, w.h.Height, w.lossless, w.alpha)
-	return w.h, nil
+	i := &w.image
+	w.h.Scratch = webpScratch(i.width, i.height, i.lossless)
+	if !i.lossless {
+		// The modes of a macroblock have fixed probabilities: all of them together take more
+		// than a bit and a half.
+		w.h.least = int64((i.width+15)/16) * int64((i.height+15)/16) / 8
+	}
+	return w, nil
+}
+
+// webpChunk is one chunk; of its body there may be only the beginning.
+type webpChunk struct {
+	name []byte
+	body []byte
+	at   int64 // where the body starts
+	size int64
+}
+
+func (c *webpChunk) next() int64 { return c.at + c.size + c.size&1 }
+
+// short explains that the body has fewer than n bytes.
+func (c *webpChunk) short(n int64, complete bool) error {
+	if c.size < n {
+		return corrupt("a %s chunk of %d bytes", c.name, c.size)
+	}
+	return endsEarly(complete)
+}
+
+// webpChunkAt returns the chunk at p, which must not go beyond end.
+func webpChunkAt(data []byte, p, end int64, complete bool) (c webpChunk, err error) {
+	if p+8 > int64(len(data)) {
+		return c, endsEarly(complete)
+	}
+	c = webpChunk{name: data[p : p+4], at: p + 8, size: int64(binary.LittleEndian.Uint32(data[p+4:]))}
+	if c.at+c.size > end {
+		return c, corrupt("a chunk that is longer than what it is in")
+	}
+	c.body = data[c.at:min(c.at+c.size, int64(len(data)))]
+	return c, nil
 }
 
 // done: nothing that follows can change the header.
-func (w *webpWalk) done() bool { return w.image && !w.expectEXIF }
+func (w *webpWalk) done() bool { return w.image != (webpImage{}) && !w.expectEXIF }
 
-// chunk takes one chunk, of which body may be only the beginning.
-func (w *webpWalk) chunk(name, body []byte, size int64, complete bool) error {
-	short := func(n int64) error {
-		if size < n {
-			return corrupt("a %s chunk of %d bytes", name, size)
-		}
-		return endsEarly(complete)
-	}
-	switch string(name) {
+func (w *webpWalk) chunk(c webpChunk, data []byte, complete bool) error {
+	switch string(c.name) {
 	case "VP8X":
-		if len(body) < 10 {
-			return short(10)
+		if len(c.body) < 10 {
+			return c.short(10, complete)
 		}
-		return w.canvas(body)
-	case "VP8 ":
-		if len(body) < 10 {
-			return short(10)
+		return w.canvas(c.body)
+	case "VP8 ", "VP8L":
+		if w.animated {
+			return corrupt("an animation with an image that is no frame")
 		}
-		return w.lossy(body)
-	case "VP8L":
-		if len(body) < 5 {
-			return short(5)
-		}
-		return w.losslessImage(body)
+		return w.bitstream(c, webpImage{width: w.h.Width, height: w.h.Height}, complete)
+	case "ANIM":
+		w.anim = true
 	case "ANMF":
-		return unsupported("animated WebP")
+		switch {
+		case !w.animated:
+			return unsupported("WebP with frames that says it is no animation")
+		case !w.anim:
+			return corrupt("a frame before the ANIM chunk")
+		case w.image == (webpImage{}): // the first frame
+			return w.frame(c, data, complete)
+		}
 	case "EXIF":
-		if int64(len(body)) < size {
+		if int64(len(c.body)) < c.size {
 			return endsEarly(complete)
 		}
-		w.exif(body)
+		w.exif(c.body)
 	}
 	return nil
 }
 
 func (w *webpWalk) canvas(b []byte) error {
-	if w.extended || w.image {
+	if w.extended || w.image != (webpImage{}) {
 		return corrupt("a VP8X chunk that is not the first")
 	}
 	w.extended = true
-	if b[0]&webpAnimation != 0 {
-		return unsupported("animated WebP")
-	}
+	w.animated = b[0]&webpAnimation != 0
 	w.expectEXIF = b[0]&webpEXIF != 0
-	w.alpha = b[0]&webpAlpha != 0
-	w.h.Width = 1 + int(uint32(b[4])|uint32(b[5])<<8|uint32(b[6])<<16)
-	w.h.Height = 1 + int(uint32(b[7])|uint32(b[8])<<8|uint32(b[9])<<16)
+	w.h.Width, w.h.Height = 1+uint24(b[4:]), 1+uint24(b[7:])
 	return nil
 }
 
-func (w *webpWalk) lossy(b []byte) error {
-	if b[0]&1 != 0 || b[3] != 0x9d || b[4] != 0x01 || b[5] != 0x2a {
-		return corrupt("its VP8 data does not start with a key frame")
+func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
+
+// frame reads the head of an animation's frame, and of the chunks in it up to its image.
+func (w *webpWalk) frame(c webpChunk, data []byte, complete bool) error {
+	const head = 16
+	if len(c.body) < head {
+		return c.short(head, complete)
 	}
-	const side = 1<<14 - 1 // the two bits above are a hint for scaling, which nobody follows
-	return w.size(int(binary.LittleEndian.Uint16(b[6:])&side), int(binary.LittleEndian.Uint16(b[8:])&side))
+	b := c.body
+	i := webpImage{x: 2 * uint24(b), y: 2 * uint24(b[3:]), width: 1 + uint24(b[6:]), height: 1 + uint24(b[9:])}
+	if i.x+i.width > w.h.Width || i.y+i.height > w.h.Height {
+		return corrupt("a frame that is not on its canvas")
+	}
+	end := c.at + c.size
+	for p := c.at + head; p < end; {
+		part, err := webpChunkAt(data, p, end, complete)
+		if err != nil {
+			return err
+		}
+		if name := string(part.name); name == "VP8 " || name == "VP8L" {
+			return w.bitstream(part, i, complete)
+		}
+		p = part.next()
+	}
+	return corrupt("a frame without an image")
 }
 
-func (w *webpWalk) losslessImage(b []byte) error {
-	bits := binary.LittleEndian.Uint32(b[1:])
-	if b[0] != 0x2f || bits>>29 != 0 {
-		return corrupt("its VP8L data does not start as it must")
-	}
-	w.lossless = true
-	const side = 1<<14 - 1
-	return w.size(int(bits&side)+1, int(bits>>14&side)+1)
-}
-
-func (w *webpWalk) size(width, height int) error {
-	if w.image {
+// bitstream reads the head of a VP8 or VP8L chunk, the data of an image whose place and size
+// are known, or of one without VP8X, which alone says how large it is.
+func (w *webpWalk) bitstream(c webpChunk, i webpImage, complete bool) error {
+	if w.image != (webpImage{}) {
 		return nil // the first is the image
 	}
-	if width == 0 || height == 0 {
+	size := vp8Size
+	least := int64(10)
+	if c.name[3] == 'L' {
+		size, least, i.lossless = vp8lSize, 5, true
+	}
+	if int64(len(c.body)) < least {
+		return c.short(least, complete)
+	}
+	width, height, err := size(c.body)
+	switch {
+	case err != nil:
+		return err
+	case width == 0 || height == 0:
 		return corrupt("a size of %dx%d", width, height)
-	}
-	if w.extended && (width != w.h.Width || height != w.h.Height) {
+	case w.animated && (width != i.width || height != i.height):
+		return corrupt("an image of %dx%d in a frame of %dx%d", width, height, i.width, i.height)
+	case w.extended && !w.animated && (width != w.h.Width || height != w.h.Height):
 		return corrupt("an image of %dx%d on a canvas of %dx%d", width, height, w.h.Width, w.h.Height)
+	case !w.extended:
+		w.h.Width, w.h.Height = width, height
 	}
-	w.image = true
-	w.h.Width, w.h.Height = width, height
+	i.width, i.height = width, height
+	i.from, i.to = c.at, c.at+c.size
+	w.image = i
 	return nil
+}
+
+// vp8Size reads the first 10 bytes of lossy data.
+func vp8Size(b []byte) (width, height int, err error) {
+	if b[0]&1 != 0 || b[3] != 0x9d || b[4] != 0x01 || b[5] != 0x2a {
+		return 0, 0, corrupt("its VP8 data does not start with a key frame")
+	}
+	const side = 1<<14 - 1 // the two bits above are a hint for scaling, which nobody follows
+	return int(binary.LittleEndian.Uint16(b[6:]) & side), int(binary.LittleEndian.Uint16(b[8:]) & side), nil
+}
+
+// vp8lSize reads the first 5 bytes of lossless data.
+func vp8lSize(b []byte) (width, height int, err error) {
+	bits := binary.LittleEndian.Uint32(b[1:])
+	if b[0] != 0x2f || bits>>29 != 0 {
+		return 0, 0, corrupt("its VP8L data does not start as it must")
+	}
+	const side = 1<<14 - 1
+	return int(bits&side) + 1, int(bits>>14&side) + 1, nil
 }
 
 func (w *webpWalk) exif(b []byte) {

@@ -1,0 +1,121 @@
+//go:build cgo && linux
+
+package decode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode/internal/starve"
+)
+
+// hungry are files whose decoding allocates in all the ways that there are, and damaged ones.
+func hungry(t testing.TB) []oddFile {
+	out := oddFiles(t)
+	for kind := range pngChannels {
+		for _, depth := range []int{1, 8, 16} {
+			if pngPixelBits(byte(kind), byte(depth)) == 0 {
+				continue
+			}
+			for _, interlaced := range []bool{false, true} {
+				s := pngSpec{w: 40, h: 30, kind: kind, depth: depth, interlaced: interlaced, sample: pngScene(depth)}
+				s.before = chunk("eXIf", exifWith(6, false))
+				if kind == 3 {
+					s.palette = make([]byte, 3*min(256, 1<<depth))
+				}
+				out = append(out, oddFile{fmt.Sprintf("png %d, %d bits, interlaced %v", kind, depth, interlaced), writePNG(s)})
+			}
+		}
+	}
+	for _, s := range webpSamples() {
+		if !webpSafe() && s.name == "lossless.webp" {
+			t.Log("NOT TESTED: compressed lossless WebP, which this libwebp may crash on where memory is short; 1.4.0 does not")
+			continue
+		}
+		out = append(out, oddFile{s.name, s.data}, oddFile{s.name + " cut", s.data[:len(s.data)*3/4]})
+	}
+	for _, f := range damagedFiles() {
+		out = append(out, oddFile{f.name, f.data})
+	}
+	return out
+}
+
+// TestEveryAllocationFails: whichever allocation of whichever codec fails, and whether or not
+// those after it do, the answer is the right pixels or ErrMemory. It is never another
+// verdict on the file, and what the decoder makes of the file next is what it always was.
+func TestEveryAllocationFails(t *testing.T) {
+	if !starve.Available() {
+		t.Skip("allocations cannot be made to fail with this C library")
+	}
+	failures := map[Format]int{}
+	for _, set := range codecSets() {
+		if set.goes {
+			continue
+		}
+		for _, o := range []Options{{}, {Color: Gray}} {
+			for _, f := range hungry(t) {
+				if !set.has(Sniff(f.data)) {
+					continue
+				}
+				d := set.decoder(t, o)
+				want := verdictOf(t, d, f, 1)
+				d.Close()
+				all := starved(t, set, o, f, 0, false, want)
+				for nth := 1; nth <= all; nth++ {
+					starved(t, set, o, f, nth, false, want)
+					starved(t, set, o, f, nth, true, want)
+				}
+				failures[Sniff(f.data)] += all
+			}
+		}
+	}
+	for _, f := range []Format{JPEG, PNG, WebP} {
+		if failures[f] < 50 {
+			t.Errorf("only %d allocations of %s failed: were they seen at all?", failures[f], f)
+		}
+	}
+}
+
+// starved decodes on a new decoder whose allocation number nth fails, and then once more.
+func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest bool, want verdict) (allocations int) {
+	t.Helper()
+	d := &Decoder{options: o, codecs: set.make()}
+	defer d.Close()
+	h, err := ReadHeader(f.data, true)
+	if err != nil {
+		return 0
+	}
+	height, width := h.Size(false)
+	c := newCanvas(width, height, o.Color.Channels())
+	allocations = starve.Run(nth, rest, func() { err = d.Decode(c.Image, f.data, h) })
+	name := fmt.Sprintf("%s %q in %d channels, allocation %d failed", set.name, f.name, o.Color.Channels(), nth)
+	pix := c.pixels(t, name)
+	switch {
+	case errors.Is(err, ErrMemory) && nth > 0:
+		if OfImage(err) {
+			t.Errorf("%s: blamed on the image: %v", name, err)
+		}
+	case err == nil && want.err == "":
+		if !bytes.Equal(pix, want.pix) {
+			t.Errorf("%s: other pixels", name)
+		}
+	case err == nil || err.Error() != want.err:
+		t.Errorf("%s: %v, without %q", name, err, want.err)
+	}
+	if v := verdictOf(t, d, f, 1); v.err != want.err || !bytes.Equal(v.pix, want.pix) {
+		t.Errorf("%s: afterwards %q, want %q, or other pixels", name, v.err, want.err)
+	}
+	return allocations
+}
+
+// webpSafe: before 1.4.0, libwebp (with the mend of CVE-2023-4863) frees a pointer that it never set
+// where a small allocation of its lossless decoder fails.
+func webpSafe() bool {
+	var major, minor, patch int
+	_, words, _ := strings.Cut(Version(), "libwebp ")
+	_, err := fmt.Sscanf(words, "%d.%d.%d", &major, &minor, &patch)
+	return err == nil && (major > 1 || major == 1 && minor >= 4)
+}
