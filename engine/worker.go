@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // A worker is an item worker: it decodes one sample at a time, into the slot where
@@ -17,7 +18,7 @@ type worker struct {
 	engine  *Engine
 	options decode.Options
 	decoder *decode.Decoder
-	loader  *Loader
+	loader  *sample.Loader
 	writer  *layout.Writer
 	input   pinned.Host // the encoded sample
 	pixels  pinned.Host // what was decoded of it, where that is not what the slot holds
