@@ -4,9 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // conversion is the work of one Write.
@@ -21,7 +20,7 @@ type conversion struct {
 
 	wanted []bool  // samples that shall be raw
 	exts   []uint8 // which of the format's extensions a raw sample got
-	memory *semaphore.Weighted
+	memory *sample.Memory
 
 	mu     sync.Mutex // the following, and calls of Progress
 	done   int
@@ -90,7 +89,7 @@ func (c *conversion) replaceSpoilt() []int32 {
 // pass works on n samples.
 func (c *conversion) pass(ctx context.Context, n int, sample func(k int) int) error {
 	return each(ctx, c.o.Workers, n, func(number int) (func(int) error, func()) {
-		w := &worker{c, number, NewMaker(c.ds, c.o)}
+		w := &worker{c, number, NewMaker(c.ds, c.o, c.memory)}
 		return func(k int) error {
 			i := sample(k)
 			if err := w.sample(ctx, i); err != nil {

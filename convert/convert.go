@@ -9,24 +9,32 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // Write makes the dataset out, a directory that must be missing or empty, of ds. It
 // appears whole or not at all: until then it grows in out.partial, which stays after an
 // error or when ctx is done, so that a call with the same options continues. ds stays
 // the caller's, opened with Rescan, so that it knows its files as they are.
+//
+// When ctx is done Write returns within a moment, also where storage hangs; out.partial
+// is then busy for as long as that lasts, or until the process ends.
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err
 	}
-	c := &conversion{ds: ds, o: o.filled(), spoilt: map[int32]string{}}
-	if err := c.write(ctx, out); err != nil {
-		return c.report, fmt.Errorf("convert: %w", err)
-	}
-	return c.report, nil
+	var stop func()
+	o.Progress, stop = promptly.Progress(o.Progress)
+	defer stop()
+	return promptly.Do(ctx, func() (Report, error) {
+		c := &conversion{ds: ds, o: o.filled(), spoilt: map[int32]string{}}
+		if err := c.write(ctx, out); err != nil {
+			return c.report, fmt.Errorf("convert: %w", err)
+		}
+		return c.report, nil
+	}, nil)
 }
 
 func (c *conversion) write(ctx context.Context, out string) error {
@@ -121,7 +129,7 @@ func (c *conversion) decide() error {
 	if err := c.choices(); err != nil {
 		return err
 	}
-	c.memory = semaphore.NewWeighted(c.o.Memory)
+	c.memory = sample.NewMemory(c.o.Memory, c.o.Workers)
 	p, err := c.plan()
 	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
 		c.o.Announce(p)

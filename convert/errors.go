@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/sample"
 )
 
 // Errors of Write, to be told apart with errors.Is.
@@ -46,13 +48,11 @@ type unreadableError struct{ err error }
 func (e *unreadableError) Error() string { return e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// sourceError is an error of the kernel's about a file of the dataset: the file's fault,
-// unless the system lacks what it takes to open any.
+// sourceError is an error about a file of the dataset. What the machine failed at ends the
+// run, which can be continued: no result may depend on it.
 func sourceError(err error) error {
-	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
-		if errors.Is(err, lack) {
-			return err
-		}
+	if sample.OfFile(err) {
+		return &unreadableError{err}
 	}
-	return &unreadableError{err}
+	return err
 }

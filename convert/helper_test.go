@@ -22,8 +22,8 @@ import (
 	"github.com/batchfs/batchfs/gen"
 )
 
-func probe(data []byte, complete bool) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, complete)
+func probe(data []byte, size int64) (dataset.Header, error) {
+	h, err := decode.ReadHeader(data, int64(len(data)) == size)
 	if errors.Is(err, decode.ErrShort) {
 		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
 	}

@@ -1,11 +1,12 @@
 package convert
 
 import (
-	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // kept is how a file was kept.
@@ -80,7 +81,7 @@ func statRegular(fd int) (*unix.Stat_t, error) {
 		return nil, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fmt.Errorf("not a regular file")
+		return nil, dataset.ErrNotFile
 	}
 	return &st, nil
 }
@@ -114,7 +115,7 @@ func copyRest(out, in *os.File, done, size int64) error {
 		n, err := in.ReadAt(buf[:min(size-done, int64(len(buf)))], done)
 		if n == 0 {
 			if err == nil || err == io.EOF {
-				err = io.ErrUnexpectedEOF
+				err = dataset.ErrChanged // it is shorter than it was
 			}
 			return sourceError(err)
 		}

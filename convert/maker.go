@@ -8,46 +8,44 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // Maker makes raw files of samples, one at a time, in memory that it reuses: one for
 // each worker.
 type Maker struct {
 	ds        *dataset.Dataset
-	format    Format
+	options   Options
 	pixels    decode.Options
 	transform resample.Options
-	decoder   *decode.Decoder
+	reader    *sample.Reader
+	keep      int // bytes of each kind of memory, between samples
 
-	encoded, source, scratch, file []byte
+	source, scratch, file []byte
 }
 
-// NewMaker returns a Maker. The options that matter are those of format, pixels and
-// size; they are right.
-func NewMaker(ds *dataset.Dataset, o Options) *Maker {
+// NewMaker returns a Maker, one of those that share a Memory. The options that matter are
+// those of format, pixels and size; they are right.
+func NewMaker(ds *dataset.Dataset, o Options, memory *sample.Memory) *Maker {
 	o = o.filled()
 	return &Maker{
-		ds: ds, format: o.Format, pixels: o.pixels(), transform: o.transform(),
-		decoder: decode.NewDecoder(o.pixels()),
+		ds: ds, options: o, pixels: o.pixels(), transform: o.transform(), reader: sample.NewReader(ds, o.pixels(), memory),
+		keep: int(memory.Keep()),
 	}
 }
 
 // Close frees what the Maker holds.
-func (m *Maker) Close() { m.decoder.Close() }
+func (m *Maker) Close() { m.reader.Close() }
 
-// Make reads sample i and returns its raw file, which is m's until the next call, and
-// the extension for its name: .bmp, .ppm or .pgm. Where a dataset's bandwidth is
-// limited, reading ends when ctx does.
+// Make reads sample i and returns its raw file, which is m's until Done, and the extension
+// for its name: .bmp, .ppm or .pgm. It waits until there is memory for all of it, no longer
+// than ctx, and fails with [sample.ErrMemory] where there cannot be.
 func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err error) {
-	data, _, err := m.ds.Load(i, m.encoded, newInput, ctx.Done())
-	if errors.Is(err, dataset.ErrStopped) {
-		return nil, "", ctx.Err()
-	}
+	img, err := m.reader.Read(ctx, i, m.options.FileBytes(m.ds.Size(i, m.options.IgnoreOrientation)))
 	if err != nil {
 		return nil, "", readError(err)
 	}
-	m.encoded = data
-	r, err := m.decode(i, data)
+	r, err := m.decode(i, img)
 	if err != nil {
 		return nil, "", decodeError(m.ds.Path(i), err)
 	}
@@ -55,30 +53,30 @@ func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err e
 	return file, ext, nil
 }
 
-func (m *Maker) decode(i int, data []byte) (*rawFile, error) {
-	head, err := decode.ReadHeader(data, true)
-	if err != nil {
-		return nil, err
+// Done lets other Makers have the memory of the sample that was made last.
+func (m *Maker) Done() {
+	for _, p := range []*[]byte{&m.source, &m.scratch, &m.file} {
+		if cap(*p) > m.keep {
+			*p = nil
+		}
 	}
-	h, w := head.Size(m.pixels.IgnoreOrientation)
-	if ih, iw := m.ds.Size(i, m.pixels.IgnoreOrientation); ih > 0 && (h != ih || w != iw) {
-		return nil, fmt.Errorf("it is %dx%d, but the index says %dx%d", h, w, ih, iw)
-	}
-	if n := int64(h) * int64(w); n > m.pixels.MaxPixels {
-		return nil, fmt.Errorf("%w: %d pixels, at most %d are allowed", decode.ErrTooLarge, n, m.pixels.MaxPixels)
-	}
+	m.reader.Done()
+}
+
+func (m *Maker) decode(i int, img sample.Image) (*rawFile, error) {
+	h, w := img.Height, img.Width
 	t := m.transform.Choose(0, int64(i), h, w)
 	outH, outW := t.Size()
-	r := newRawFile(m.format, outH, outW)
+	r := newRawFile(m.options.Format, outH, outW)
 	if err := r.fits(); err != nil {
 		return nil, err
 	}
 	m.file = room(m.file, int(r.size()))
 	r.begin(m.file)
 	if t.Copies() && outH == h && outW == w {
-		return &r, m.decoder.Decode(decode.Image{Pix: r.pixels(), Stride: r.stride, Height: h, Width: w}, data, head)
+		return &r, m.reader.Decoder().Decode(decode.Image{Pix: r.pixels(), Stride: r.stride, Height: h, Width: w}, img.Data, img.Header)
 	}
-	return &r, m.resize(&r, data, head, t)
+	return &r, m.resize(&r, img.Data, img.Header, t)
 }
 
 // resize decodes what the transform looks at, at the scale that serves, and filters it,
@@ -95,17 +93,13 @@ func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.T
 	y, x, h, w := t.Source()
 	m.source = room(m.source, 3*h*w)
 	region := m.pixels.StoredRegion(head, decode.Region{X: x, Y: y, W: w, H: h}, scale)
-	if err := m.decoder.DecodeRegion(decode.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w}, data, head, region, scale); err != nil {
+	if err := m.reader.Decoder().DecodeRegion(decode.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w}, data, head, region, scale); err != nil {
 		return err
 	}
 	m.scratch = room(m.scratch, resample.ScratchBytes(t, 3))
 	source := resample.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w, Channels: 3}
 	return resample.Resize(r, source, t.Moved(y, x), m.scratch)
 }
-
-// newInput makes memory to read into: not so little that Go would pack it in with other
-// things, so that it is aligned for direct reads.
-func newInput(n int) []byte { return make([]byte, max(n, 64<<10)) }
 
 // room is n bytes, of memory that is there already if it is enough.
 func room(p []byte, n int) []byte {
@@ -115,30 +109,13 @@ func room(p []byte, n int) []byte {
 	return p[:n]
 }
 
-// keepBytes is how much of each kind of memory a worker keeps between samples.
-const keepBytes = 32 << 20
-
-// trim gives back what an unusually large sample left behind.
-func (m *Maker) trim() {
-	for _, p := range []*[]byte{&m.encoded, &m.source, &m.scratch, &m.file} {
-		if cap(*p) > keepBytes {
-			*p = nil
-		}
-	}
-	if m.decoder.ScratchBytes() > keepBytes {
-		m.decoder.Trim()
-	}
-}
-
-// readError tells a file that changed, which ends the run, from one that the disk does
-// not give.
+// readError tells what is wrong with a file, which is kept as it is then, from one that
+// changed, which ends the run, as does all that the machine fails at.
 func readError(err error) error {
-	var file *dataset.FileError
-	switch {
-	case errors.Is(err, dataset.ErrChanged), errors.Is(err, dataset.ErrMissing), errors.Is(err, dataset.ErrNotFile):
-		return fmt.Errorf("%w: %w", ErrSource, err)
-	case !errors.As(err, &file):
-		return err
+	for _, changed := range []error{dataset.ErrChanged, dataset.ErrMissing, dataset.ErrNotFile} {
+		if errors.Is(err, changed) {
+			return fmt.Errorf("%w: %w", ErrSource, err)
+		}
 	}
 	return sourceError(err)
 }

@@ -64,8 +64,8 @@ type Options struct {
 
 	// Workers is how many samples are worked on at once; 0: one for each processor.
 	Workers int
-	// Memory, in bytes, is what samples that are being converted may take together; one
-	// that takes more is converted alone. 0: 1 GiB.
+	// Memory, in bytes, at least 64 MiB, is what samples that are being converted may take
+	// together. One that takes more ends the run with [sample.ErrMemory]. 0: 1 GiB.
 	Memory int64
 	// Announce, if not nil, is told what will be done before it begins, also where the
 	// disk lacks the space.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +30,14 @@ func newSurvey(ctx context.Context, ds *dataset.Dataset, o Options) (*survey, er
 	missing := make([]error, ds.Len())
 	err := each(ctx, o.Workers, ds.Len(), func(int) (func(i int) error, func()) {
 		return func(i int) error {
+			if reason := ds.Unread(i); reason != "" {
+				return &dataset.FileError{Path: ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
+			}
 			if ds.Problem(i) == "" && !ds.Stat(i).Known() {
 				_, missing[i] = ds.Check(i)
+			}
+			if missing[i] != nil && !dataset.OfFile(missing[i]) {
+				return missing[i]
 			}
 			return nil
 		}, func() {}

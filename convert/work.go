@@ -36,12 +36,7 @@ func (w *worker) makeRaw(ctx context.Context, i int) error {
 	if there, err := w.foundRaw(i); there || err != nil {
 		return err
 	}
-	need := min(w.needs(i), w.o.Memory)
-	if err := w.memory.Acquire(ctx, need); err != nil {
-		return err
-	}
-	defer w.memory.Release(need)
-	defer w.maker.trim()
+	defer w.maker.Done()
 	content, ext, err := w.maker.Make(ctx, i)
 	if err != nil {
 		return err
@@ -56,13 +51,6 @@ func (w *worker) makeRaw(ctx context.Context, i int) error {
 	w.setExt(i, ext)
 	w.count(&w.report.Converted)
 	return nil
-}
-
-// needs is an estimate of the memory that sample i takes while it is converted: the
-// file, its pixels, those of the result, and the coefficients of a progressive JPEG.
-func (w *worker) needs(i int) int64 {
-	height, width := w.ds.Size(i, false)
-	return w.ds.Stat(i).Size + 9*int64(height)*int64(width) + w.o.FileBytes(height, width)
 }
 
 // foundRaw looks for the raw copy that an earlier run made.

@@ -16,7 +16,7 @@ import (
 
 // indexVersion names the layout of the index and the rules by which datasets
 // are listed and headers judged; an index of another version is made anew.
-const indexVersion = "2"
+const indexVersion = "3"
 
 // index is everything about a dataset that is kept: the table, and what the
 // rest of the file's metadata says.

@@ -15,11 +15,11 @@ type Header struct {
 	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
 }
 
-// Prober reads a header from the beginning of a file. complete says that data is
-// the whole file. An error that wraps [ErrShort] asks for more of it; any other
+// Prober reads a header from the beginning of a file of size bytes; where data has as
+// many, it is the whole file. An error that wraps [ErrShort] asks for more of it; any other
 // is the reason why the file cannot be read. It is called concurrently, and must
 // not keep data.
-type Prober func(data []byte, complete bool) (Header, error)
+type Prober func(data []byte, size int64) (Header, error)
 
 const (
 	firstProbe = 8 << 10  // bytes; holds the header of most files
@@ -49,7 +49,7 @@ func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}
 		if int64(have) < want {
 			return Header{}, buf, &readError{ErrChanged}
 		}
-		h, err := prober(buf[:have], want == size)
+		h, err := prober(buf[:have], size)
 		if err == nil {
 			return h, buf, checkHeader(h)
 		}

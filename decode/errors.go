@@ -53,14 +53,3 @@ func endsEarly(complete bool) error {
 	}
 	return corrupt("the data ends early")
 }
-
-// OfImage reports whether an error is about the bytes of an image, and not about the
-// machine that decodes them (ErrMemory) or about the caller (ErrDestination).
-func OfImage(err error) bool {
-	for _, e := range []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrShort} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}

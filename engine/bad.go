@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // badFiles remembers which files could not be read, so that each is reported once
@@ -110,7 +111,7 @@ func (e *Engine) stillBad(id int64) error {
 		if problem == "" || e.bad.isRepaired(id) {
 			return nil
 		}
-		bad = badFile{seen: e.ds.Stat(int(id)), reason: fmt.Errorf("%s", problem), repairable: true}
+		bad = badFile{seen: e.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
 	}
 	if bad.transient {
 		return nil

@@ -152,12 +152,6 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool { return IsRaw(ds, int(i)) })
 }
 
-// IsRaw says that a sample is stored as plain pixels.
-func IsRaw(ds *dataset.Dataset, i int) bool {
-	format, known := decode.ParseFormat(ds.Format(i))
-	return known && format.Raw()
-}
-
 // measure takes what the sizes of documents and directories follow from.
 func (e *Engine) measure() {
 	for i := range e.ds.Len() {

@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // A cause is what an error is about, and so what may follow from it. Every error of
@@ -40,7 +41,7 @@ func causeOf(err error) cause {
 		return ofShape
 	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
 		return ofMemory
-	case errors.Is(err, ErrBad), errors.Is(err, errUnfit), decode.OfImage(err), dataset.OfFile(err):
+	case errors.Is(err, ErrBad), sample.OfFile(err):
 		return ofFile
 	}
 	return ofMachine

@@ -5,14 +5,14 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/sample"
 )
 
-// errUnfit is a sample that is fine by itself, but not what the index, from which
-// the shape of its batch follows, said it is.
-var errUnfit = errors.New("not the image that was indexed")
+// errUnfit is a sample that is fine by itself, but does not fit its batch, whose shape
+// follows from the index.
+var errUnfit = sample.ErrUnfit
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a dataset
 // of nothing but bad files costs a batch seconds and not days. It is part of what decides
@@ -115,11 +115,10 @@ func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity,
 	if err != nil {
 		return seen, err
 	}
-	head, err := decode.ReadHeader(data, true)
-	if err != nil {
-		return seen, err
+	head, h, width, err := w.loader.Judge(id, data)
+	if err == nil {
+		err = e.fits(b.spec, h, width)
 	}
-	h, width, err := e.fits(b.spec, id, head)
 	if err != nil {
 		return seen, err
 	}
@@ -144,20 +143,12 @@ func outcomeOf(id int64, t resample.Transform) outcome {
 	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
 }
 
-// fits checks an image against the index and the batch that it is for.
-func (e *Engine) fits(spec layout.Spec, id int64, head decode.Header) (h, w int, err error) {
-	h, w = head.Size(e.opts.IgnoreOrientation)
-	if pixels := int64(h) * int64(w); pixels > e.opts.MaxPixels {
-		return 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed", decode.ErrTooLarge, pixels, e.opts.MaxPixels)
-	}
-	ih, iw := e.indexedSize(id)
-	if known := ih > 0; known && (h != ih || w != iw) {
-		return 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", errUnfit, h, w, ih, iw)
-	}
+// fits checks an image against the batch that it is for.
+func (e *Engine) fits(spec layout.Spec, h, w int) error {
 	if e.opts.Resize == resample.None && (h > spec.H || w > spec.W) {
-		return 0, 0, fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
+		return fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
 	}
-	return h, w, nil
+	return nil
 }
 
 // changed tells whether an error says that the file is no longer the indexed one.

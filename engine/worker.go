@@ -40,9 +40,10 @@ type worker struct {
 	stalled bool // its read hangs, and another worker stands in for it
 }
 
-// A loader reads samples from storage. *Loader is one.
+// A loader reads samples from storage and judges them. *sample.Loader is one.
 type loader interface {
 	Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error)
+	Judge(id int64, data []byte) (head decode.Header, height, width int, err error)
 }
 
 func newWorker(e *Engine, cpus affinity.Set) *worker {

@@ -104,8 +104,8 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 	return o
 }
 
-func probe(data []byte, complete bool) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, complete)
+func probe(data []byte, size int64) (dataset.Header, error) {
+	h, err := decode.ReadHeader(data, int64(len(data)) == size)
 	if errors.Is(err, decode.ErrShort) {
 		return dataset.Header{}, fmt.Errorf("%w: %w", dataset.ErrShort, err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // picture is a sample of the dataset that is measured with.
@@ -141,13 +142,15 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	}
 	started := time.Now()
 	images := make([]picture, len(chosen))
+	workers := min(p.o.Engine.Workers, len(chosen))
+	memory := sample.NewMemory(p.o.Engine.MemoryLimit, workers)
 	var next atomic.Int64
 	var done int
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
-	for range min(p.o.Engine.Workers, len(chosen)) {
+	for range workers {
 		g.Go(func() error {
-			maker := convert.NewMaker(p.ds, p.o.Raw)
+			maker := convert.NewMaker(p.ds, p.o.Raw, memory)
 			defer maker.Close()
 			for k := next.Add(1) - 1; k < int64(len(chosen)); k = next.Add(1) - 1 {
 				if err := ctx.Err(); err != nil {
@@ -183,18 +186,18 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	return readable, float64(len(readable)) / took, nil
 }
 
-// copyImage makes the raw copy of sample i; of one that cannot be read, nothing.
+// copyImage makes the raw copy of sample i; of one that is bad, nothing.
 func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: engine.IsRaw(p.ds, i)}
-	info, err := os.Stat(img.path)
-	if err != nil {
-		return picture{}, nil
-	}
-	img.size = info.Size()
+	defer maker.Done()
 	content, ext, err := maker.Make(ctx, i) // also where no copy is needed: is it readable?
-	if err != nil {
+	if sample.OfFile(err) {
 		return picture{}, nil
 	}
+	if err != nil {
+		return picture{}, err
+	}
+	img.size = p.ds.Stat(i).Size
 	if img.already {
 		img.raw, img.rawSize = img.path, img.size
 		return img, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/sample"
 )
 
 func benchCommand(c *console) *cli.Command {
@@ -94,9 +95,9 @@ func (b *bench) run(ctx context.Context) (benchReport, error) {
 		return benchReport{}, err
 	}
 	defer b.ds.Close()
-	b.ceiling, err = loadCeiling(b.ds, decode.Options{
+	b.ceiling, err = loadCeiling(ctx, b.ds, decode.Options{
 		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
-	})
+	}, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
 	if err != nil {
 		return benchReport{}, b.withVerify(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/sample"
 )
 
 // decodeCeiling is the most that this machine's CPUs can decode of a dataset:
@@ -22,33 +23,38 @@ import (
 type decodeCeiling struct {
 	ds      *dataset.Dataset
 	options decode.Options
+	memory  *sample.Memory
 	encoded []encodedSample
 }
 
 // encodedSample is the file of sample id.
 type encodedSample struct {
-	id   int
-	data []byte
+	id    int
+	image sample.Image
 }
 
 // ceilingBytes bounds the encoded bytes that are held for it. Of a larger
 // dataset, samples are taken evenly from all of it.
 const ceilingBytes = 1 << 30
 
-func loadCeiling(ds *dataset.Dataset, o decode.Options) (*decodeCeiling, error) {
-	d := &decodeCeiling{ds: ds, options: o}
-	p := newPixelReader(ds, o)
-	defer p.close()
+func loadCeiling(ctx context.Context, ds *dataset.Dataset, o decode.Options, memory *sample.Memory) (*decodeCeiling, error) {
+	d := &decodeCeiling{ds: ds, options: o, memory: memory}
+	r := sample.NewReader(ds, o, memory)
+	defer r.Close()
 	step := max(1, (ds.Report().Bytes+ceilingBytes-1)/ceilingBytes)
 	for i := 0; i < ds.Len(); i += int(step) {
 		if ds.Problem(i) != "" {
 			continue
 		}
-		data, err := p.load(i)
+		img, err := r.Read(ctx, i, 0)
+		if ctx.Err() != nil {
+			return nil, errInterrupted
+		}
 		if err != nil {
 			return nil, badSample(ds.Path(i), err)
 		}
-		d.encoded = append(d.encoded, encodedSample{i, append([]byte(nil), data...)})
+		img.Data = append([]byte(nil), img.Data...)
+		d.encoded = append(d.encoded, encodedSample{i, img})
 	}
 	if len(d.encoded) == 0 {
 		return nil, errors.New("no image of the dataset can be read")
@@ -77,16 +83,15 @@ func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
 	var wait sync.WaitGroup
 	for w := range cpus {
 		wait.Go(func() {
-			p := newPixelReader(d.ds, d.options)
-			defer p.close()
+			r := sample.NewReader(d.ds, d.options, d.memory)
+			defer r.Close()
 			for ctx.Err() == nil && errs[w] == nil {
 				i := int(next.Add(1) - 1)
 				if i >= len(d.encoded) {
 					return
 				}
-				sample := d.encoded[i]
-				if _, _, err := p.decode(sample.data); err != nil {
-					errs[w] = badSample(d.ds.Path(sample.id), err)
+				if err := r.Decode(d.encoded[i].image); err != nil {
+					errs[w] = badSample(d.ds.Path(d.encoded[i].id), err)
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/sample"
 )
 
 func verifyCommand(c *console) *cli.Command {
@@ -20,19 +23,25 @@ func verifyCommand(c *console) *cli.Command {
 		Name:      "verify",
 		Usage:     "decode every image and list the bad ones",
 		ArgsUsage: "DATASET",
-		Description: "Decodes everything, on all CPUs, and lists each file that cannot be read, with the reason. Exit status 1 if\n" +
-			"there is any.",
-		Flags: join(datasetFlags(), []cli.Flag{workersFlag(), maxPixelsFlag(), orientationFlag(), jsonFlag("print one JSON object")}),
+		Description: "Decodes everything, on all CPUs, and lists each file that a mount would call bad, with the reason. Exit\n" +
+			"status 1 if there is any, or if the machine could not read a file or had no memory for it, which says nothing of\n" +
+			"the file.",
+		Flags: join(datasetFlags(), []cli.Flag{
+			workersFlag(),
+			derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "decode no more at once than takes `SIZE`, such as 8GiB"),
+			maxPixelsFlag(), orientationFlag(), jsonFlag("print one JSON object"),
+		}),
 		Action: func(ctx *cli.Context) error {
 			v := &flagValues{flags: ctx}
 			args := v.arguments("DATASET")
 			o := v.datasetOptions(v.workers(c.machine), discardLog())
 			o.rescan = true
 			pixels := decode.Options{IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()}
+			memory := v.bytesOr("memory-limit", c.machine.defaultMemoryLimit())
 			if v.err != nil {
 				return v.err
 			}
-			return c.verify(ctx.Context, args[0], o, pixels, v.on("json"))
+			return c.verify(ctx.Context, args[0], o, pixels, sample.NewMemory(memory, o.workers), v.on("json"))
 		},
 	}, "batchfs verify photos/")
 }
@@ -41,22 +50,27 @@ func verifyCommand(c *console) *cli.Command {
 type verifyReport struct {
 	Samples int       `json:"samples"`
 	Bad     []badFile `json:"bad"`
+	Unread  []badFile `json:"unread"` // that the machine could not read: they may be good
 }
 
-func (c *console) verify(ctx context.Context, path string, o datasetOptions, pixels decode.Options, asJSON bool) error {
+func (c *console) verify(ctx context.Context, path string, o datasetOptions, pixels decode.Options, memory *sample.Memory, asJSON bool) error {
 	ds, err := c.openDataset(ctx, path, o)
 	if err != nil {
 		return err
 	}
 	defer ds.Close()
-	bad, err := c.decodeAll(ctx, ds, o.workers, pixels)
+	v := &verification{ds: ds, pixels: pixels, memory: memory, report: verifyReport{Samples: ds.Len(), Bad: []badFile{}, Unread: []badFile{}}}
+	report, err := v.run(ctx, c, o.workers)
 	if err != nil {
 		return err
 	}
-	if err := show(c.out, verifyReport{ds.Len(), bad}, asJSON); err != nil {
+	if err := show(c.out, report, asJSON); err != nil {
 		return err
 	}
-	if len(bad) > 0 {
+	switch {
+	case len(report.Unread) > 0:
+		return hint(fmt.Errorf("%s could not be read, and may be good or bad", count(len(report.Unread), "image")), "%s", v.remedy())
+	case len(report.Bad) > 0:
 		return &saidError{statusFailed}
 	}
 	return nil
@@ -66,7 +80,14 @@ func (r verifyReport) print(out io.Writer) error {
 	if err := printBad(out, r.Bad); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s, %d bad\n", count(r.Samples, "image"), len(r.Bad))
+	if err := printBad(out, r.Unread); err != nil {
+		return err
+	}
+	unread := ""
+	if n := len(r.Unread); n > 0 {
+		unread = fmt.Sprintf(", %d not read", n)
+	}
+	_, err := fmt.Fprintf(out, "%s, %d bad%s\n", count(r.Samples, "image"), len(r.Bad), unread)
 	return err
 }
 
@@ -80,38 +101,83 @@ func printBad(out io.Writer, bad []badFile) error {
 	return nil
 }
 
-// decodeAll decodes every sample once and returns the bad ones in order.
-func (c *console) decodeAll(ctx context.Context, ds *dataset.Dataset, workers int, o decode.Options) ([]badFile, error) {
+// verification decodes every sample of a dataset once.
+type verification struct {
+	ds     *dataset.Dataset
+	pixels decode.Options
+	memory *sample.Memory
+
+	next, done atomic.Int64
+	mu         sync.Mutex // the following
+	report     verifyReport
+	noMemory   bool // for some sample
+}
+
+// run returns within a moment of the end of ctx.
+func (v *verification) run(ctx context.Context, c *console, workers int) (verifyReport, error) {
 	bar := c.progress("verifying", "images")
 	defer bar.close()
-	var next, done atomic.Int64
-	var mu sync.Mutex
-	bad := []badFile{}
-	var wait sync.WaitGroup
-	for range workers {
-		wait.Go(func() {
-			p := newPixelReader(ds, o)
-			defer p.close()
-			for ctx.Err() == nil {
-				i := int(next.Add(1) - 1)
-				if i >= ds.Len() {
-					return
-				}
-				if err := p.read(i); err != nil {
-					mu.Lock()
-					bad = append(bad, newBadFile(ds.Path(i), i, reasonOf(err)))
-					mu.Unlock()
-				}
-				bar.report(done.Add(1), int64(ds.Len()))
-			}
-		})
+	report, stop := promptly.Progress(bar.report)
+	defer stop()
+	_, err := promptly.Do(ctx, func() (struct{}, error) {
+		var wait sync.WaitGroup
+		for range workers {
+			wait.Go(func() { v.work(ctx, report) })
+		}
+		wait.Wait()
+		return struct{}{}, ctx.Err()
+	}, nil)
+	if err != nil {
+		return verifyReport{}, fmt.Errorf("interrupted after %d of %s", v.done.Load(), count(v.ds.Len(), "image"))
 	}
-	wait.Wait()
-	slices.SortFunc(bad, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("interrupted after %d of %s", done.Load(), count(ds.Len(), "image"))
+	for _, list := range [][]badFile{v.report.Bad, v.report.Unread} {
+		slices.SortFunc(list, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
 	}
-	return bad, nil
+	return v.report, nil
+}
+
+func (v *verification) work(ctx context.Context, report func(done, total int64)) {
+	r := sample.NewReader(v.ds, v.pixels, v.memory)
+	defer r.Close()
+	for ctx.Err() == nil {
+		i := int(v.next.Add(1) - 1)
+		if i >= v.ds.Len() {
+			return
+		}
+		img, err := r.Read(ctx, i, 0)
+		if err == nil {
+			err = r.Decode(img)
+		}
+		r.Done()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			v.note(i, err)
+		}
+		report(v.done.Add(1), int64(v.ds.Len()))
+	}
+}
+
+// note keeps what was found of sample i.
+func (v *verification) note(i int, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	b := newBadFile(v.ds.Path(i), i, reasonOf(err))
+	if sample.OfFile(err) {
+		v.report.Bad = append(v.report.Bad, b)
+		return
+	}
+	v.report.Unread = append(v.report.Unread, b)
+	v.noMemory = v.noMemory || errors.Is(err, sample.ErrMemory) || errors.Is(err, decode.ErrMemory)
+}
+
+// remedy is what to do about samples that were not read.
+func (v *verification) remedy() string {
+	if v.noMemory {
+		return "allow more: --memory-limit SIZE"
+	}
+	return "see that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 }
 
 // reasonOf is an error without the path, which is printed before it.
