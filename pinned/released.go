@@ -10,11 +10,12 @@ import (
 // the pool's lock, on a buffer that is marked as busy meanwhile: it stays where it
 // is, and nobody else makes one on it.
 
-// How many buffers one Get asks about: those that would suit it best, and those that
-// were asked about longest ago, so that every one gets its turn. All of them are
-// asked about only where memory is short.
+// How many buffers one Get asks about: those that would suit it best, among as many as
+// were released or asked about last, and those that were asked about longest ago, so
+// that every one gets its turn. All of them are asked about only where memory is short.
 const (
 	suiting = 4
+	among   = 256
 	waiting = 4
 )
 
@@ -59,19 +60,19 @@ func (p *Pool) takeEnough(size int64) *Buffer {
 // candidates are the buffers that take asks about; p.mu is held.
 func (p *Pool) candidates(size int64) (all [suiting + waiting]*Buffer) {
 	best, n := all[:suiting], suiting
-	for e := p.released.Front(); e != nil; e = e.Next() {
+	need := roundUp(size, pageSize)
+	looked := 0
+	for e := p.released.Back(); e != nil && looked < among; e = e.Prev() {
+		looked++
 		b := e.Value.(*Buffer)
-		if b.busy {
+		if b.busy || !b.suits(best[suiting-1], size, need) {
 			continue
 		}
-		for i := range best { // insert it where it belongs, if it does
-			if best[i] == nil || b.suits(best[i], size) {
-				b, best[i] = best[i], b
-			}
-			if b == nil {
-				break
-			}
+		at := suiting - 1
+		for ; at > 0 && b.suits(best[at-1], size, need); at-- {
+			best[at] = best[at-1]
 		}
+		best[at] = b
 	}
 	for e := p.released.Front(); e != nil && n < len(all); e = e.Next() {
 		if b := e.Value.(*Buffer); !b.busy && !slices.Contains(best, b) {
@@ -82,14 +83,18 @@ func (p *Pool) candidates(size int64) (all [suiting + waiting]*Buffer) {
 	return all
 }
 
-// suits prefers the buffer that holds the least of those that hold enough, else
-// the one that holds the most, which then has the least to grow. Of two that hold
-// the same it is the one whose size changes less, since pages that come and go have
-// to be cleared, and then the one that was released last.
-func (b *Buffer) suits(than *Buffer, size int64) bool {
-	enough := b.held >= roundUp(size, pageSize)
+// suits prefers the buffer that holds the least of those that hold enough, need bytes,
+// else the one that holds the most, which then has the least to grow. Of two that
+// hold the same it is the one whose size changes less, since pages that come and go
+// have to be cleared, and then the one that was released last. Any suits better than
+// none.
+func (b *Buffer) suits(than *Buffer, size, need int64) bool {
+	if than == nil {
+		return true
+	}
+	enough := b.held >= need
 	switch near, far := distance(b.size, size), distance(than.size, size); {
-	case enough != (than.held >= roundUp(size, pageSize)):
+	case enough != (than.held >= need):
 		return enough
 	case b.held != than.held:
 		return (b.held < than.held) == enough

@@ -1,0 +1,33 @@
+package pinned
+
+import "testing"
+
+// BenchmarkGet is what a batch costs beside its pixels, when a buffer is reused, with
+// readers that see others.
+func BenchmarkGet(b *testing.B) {
+	for name, seen := range map[string]int{"alone": 0, "beside 5000": 5000} {
+		b.Run(name, func(b *testing.B) {
+			f := newFault()
+			p := NewPool(newStore(fakeRoot, f), &budget{limit: 1 << 40}, PoolOptions{})
+			var held []*Buffer
+			for range seen + 1 {
+				x, err := p.Get(1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				held = append(held, x)
+			}
+			for i, x := range held {
+				f.see(x, i < seen)
+				x.Release()
+			}
+			for b.Loop() {
+				x, err := p.Get(1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				x.Release()
+			}
+		})
+	}
+}
