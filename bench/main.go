@@ -69,6 +69,7 @@ var measurements = []measurement{
 	{name: "first", measure: firstBatch},
 	{name: "memory", measure: memoryByWorkers},
 	{name: "manifest", measure: manifest},
+	{name: "planning", measure: planning},
 	{name: "peers", measure: peers, asked: true},
 	{name: "mixes", measure: mixes, asked: true},
 	{name: "hits", measure: constantHits, asked: true},

@@ -69,10 +69,11 @@ func (w *workspace) Give(memory []byte) {
 }
 
 // While somebody waits for a batch, planning works for slice, and then rests for rest: processors
-// are for those who wait, and yet a training that always waits gets its plan.
+// are for those who wait, and yet a training that always waits gets its plan, for a tenth of one
+// processor.
 const (
 	slice = 500 * time.Microsecond
-	rest  = 4 * slice
+	rest  = 9 * slice
 )
 
 // Err says whether to go on, after a rest where one is due.
