@@ -12,6 +12,8 @@ var (
 	ErrBad = errors.New("bad sample")
 	// ErrNoMemory means that the memory limit leaves no room for the batch.
 	ErrNoMemory = errors.New("no memory left under the limit")
+	// ErrTooBig means that a batch has more bytes than a file can have: no limit helps.
+	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")
 	// ErrClosed means that the engine is shutting down.

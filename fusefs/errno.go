@@ -23,6 +23,8 @@ func status(err error) fuse.Status {
 		return fuse.EINTR
 	case errors.Is(err, engine.ErrNoMemory):
 		return fuse.Status(syscall.ENOMEM)
+	case errors.Is(err, engine.ErrTooBig):
+		return fuse.Status(syscall.EFBIG)
 	case errors.Is(err, engine.ErrNotExist):
 		return fuse.ENOENT
 	case errors.Is(err, engine.ErrClosed):
