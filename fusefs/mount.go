@@ -49,7 +49,7 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	// this process. The kernel has been greeted; its requests wait for Serve.
 	m.raiseReadAhead(o.Logger)
 	warnOfTimeouts(o.Logger)
-	go m.serve(o.Logger)
+	go m.serve(o.Logger, m.watch(o.Logger))
 	o.Logger.Info("mounted", "mountpoint", path, "read_path", string(read))
 	return m, nil
 }

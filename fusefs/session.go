@@ -25,11 +25,10 @@ type Session struct {
 }
 
 // serve answers requests until the mount has ended.
-func (m *Session) serve(log *slog.Logger) {
+func (m *Session) serve(log *slog.Logger, stopWatch func()) {
 	defer close(m.done)
-	stop := m.watch(log)
 	m.server.Serve()
-	stop()
+	stopWatch()
 	m.device.Close()
 	if entry, _, there, err := m.mount.find(); err == nil && there && m.aborted(entry.path) {
 		// Somebody cut the connection, or the kernel did: what is left is a dead mount.
