@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"math"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -59,8 +60,12 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	out.SetTimes(&modTime, &modTime, &modTime)
 }
 
-// setSize sets a file's length, and its blocks for du.
+// setSize sets a file's length, and its blocks for du. A batch that is larger than a
+// file can be is shown with the largest size there is; opening it says why.
 func setSize(out *fuse.Attr, size int64) {
+	if size < 0 { // it wrapped around
+		size = math.MaxInt64
+	}
 	out.Size = uint64(size)
 	out.Blocks = (out.Size + blockSize - 1) / blockSize
 }

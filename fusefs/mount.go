@@ -6,9 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/batchfs/batchfs/engine"
 )
@@ -43,20 +40,16 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Session{path: path, read: read, reason: reason, fs: fs, done: make(chan struct{})}
-	if m.server, err = fuse.NewServer(fs, path, mountOptions(o, read)); err != nil {
-		// A greeting that failed leaves a mount without a daemon.
-		_, clearErr := Clear(path)
-		if strings.HasPrefix(err.Error(), "fusermount exited with code") { // of which go-fuse says no more
-			err = ErrRefused
-		}
-		return nil, errors.Join(fmt.Errorf("mount %s: %w", path, err), clearErr)
+	m := &Session{path: path, read: read, reason: reason, fs: fs, done: make(chan struct{}), gone: make(chan struct{})}
+	if m.connection, err = connect(fs, path, o, mountOptions(o, read)); err != nil {
+		return nil, fmt.Errorf("mount %s: %w", path, err)
 	}
+	fs.alive = m.alive
 	// go-fuse's WaitMount is left out on purpose: it opens a file on the mount, from
 	// this process. The kernel has been greeted; its requests wait for Serve.
-	m.identify(o.Logger)
+	m.raiseReadAhead(o.Logger)
 	warnOfTimeouts(o.Logger)
-	go m.serve(o.Logger)
+	go m.serve(o.Logger, m.watch(o.Logger))
 	o.Logger.Info("mounted", "mountpoint", path, "read_path", string(read))
 	return m, nil
 }
@@ -83,25 +76,16 @@ var ErrRefused = errors.New("fusermount3 refused, with a message of its own")
 // ErrAllowOther means that this user may not let other users in.
 var ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 
-// identify learns the kernel's number of the mount, so that Unmount cannot take
-// away somebody else's, and lets the kernel read ahead in mapped files as far as
-// one request goes, where they are read through the daemon.
-func (m *Session) identify(log *slog.Logger) {
-	entry, ok, err := mountAt(m.path)
-	if err != nil || !ok || entry.fsType != fsType {
-		log.Warn("the mount cannot be found among the mounts", "mountpoint", m.path, "error", err)
+// raiseReadAhead lets the kernel read ahead in mapped files as far as one request
+// goes, where they are read through the daemon. It is for the one mount only, and
+// needs root.
+func (m *Session) raiseReadAhead(log *slog.Logger) {
+	if m.read != direct {
 		return
 	}
-	m.id = entry.id
-	if m.read == direct {
-		if err := raiseReadAhead(entry.device); err != nil {
-			log.Debug("read-ahead stays as it is", "error", err)
-		}
-	}
-}
-
-// raiseReadAhead is for the one mount only, and needs root.
-func raiseReadAhead(device string) error {
 	const kib = directRequest >> 10
-	return os.WriteFile("/sys/class/bdi/"+device+"/read_ahead_kb", []byte(strconv.Itoa(kib)), 0)
+	name := "/sys/class/bdi/" + m.mount.device + "/read_ahead_kb"
+	if err := os.WriteFile(name, []byte(strconv.Itoa(kib)), 0); err != nil {
+		log.Debug("read-ahead stays as it is", "error", err)
+	}
 }

@@ -1,13 +1,16 @@
 package fusefs
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -254,10 +257,13 @@ func TestMountBad(t *testing.T) {
 			return engine.ErrNoMemory
 		case 2:
 			panic("a bug")
+		case 3:
+			return fmt.Errorf("%w: 2^63 bytes", engine.ErrTooBig)
 		}
 		return nil
 	}
-	s := mounted(t, src, Options{})
+	var log lockedBuffer
+	s := mounted(t, src, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	const open = `
 import sys
 for path in sys.argv[1:]:
@@ -266,13 +272,36 @@ for path in sys.argv[1:]:
     else: print(0)
 `
 	var files []string
-	for i := range 4 {
+	for i := range 5 {
 		files = append(files, batchPath(s.Path(), 0, 0, i, layout.NHWCForm))
 	}
-	want := fmt.Sprintf("%d\n%d\n%d\n0", unix.EIO, unix.ENOMEM, unix.EIO)
+	want := fmt.Sprintf("%d\n%d\n%d\n%d\n0", unix.EIO, unix.ENOMEM, unix.EIO, unix.EFBIG)
 	if got := python(t, open, files...); got != want {
 		t.Errorf("errors %q, want %q", got, want)
 	}
+	for _, words := range []string{"panic in a request", "a bug", "TestMountBad"} { // the stack
+		if !strings.Contains(log.String(), words) {
+			t.Errorf("the log does not have %q:\n%s", words, log.String())
+		}
+	}
+}
+
+// A lockedBuffer is a log that a test can read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func TestTwoMounts(t *testing.T) {
@@ -427,7 +456,7 @@ func TestDaemonKilled(t *testing.T) {
 }
 
 // TestMountSeenElsewhere: a mount that is also bound to another directory does not
-// end with its own; whoever waits for that can still be overtaken by Detach.
+// end with its own, and whoever unmounts it is told where else it is.
 func TestMountSeenElsewhere(t *testing.T) {
 	s, elsewhere := mounted(t, newFake(), Options{}), t.TempDir()
 	if !privileged() {
@@ -436,10 +465,13 @@ func TestMountSeenElsewhere(t *testing.T) {
 	if _, err := command(t, "mount", "--bind", s.Path(), elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
-	go func() { ended <- s.Unmount() }()
-	if err := s.Detach(); err != nil {
-		t.Error(err)
+	var held *HeldError
+	if err := s.Unmount(); !errors.As(err, &held) || len(held.Holders) != 1 || held.Holders[0] != (Holder{Path: elsewhere}) {
+		t.Errorf("unmount says %v", err)
+	}
+	<-s.Gone()
+	if err := errors.Join(s.Unmount(), s.Detach()); err != nil {
+		t.Errorf("once more: %v", err)
 	}
 	if _, err := command(t, "cat", elsewhere+"/dataset.json"); err != nil {
 		t.Errorf("the other directory: %v", err)
@@ -447,10 +479,10 @@ func TestMountSeenElsewhere(t *testing.T) {
 	if err := unix.Unmount(elsewhere, 0); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	s.Wait()
+	if found := s.Holders(); found != nil {
+		t.Errorf("after the end it is held by %v", found)
+	}
 }
 
 // TestMountAborted: when the connection is cut under the mount, the mount ends and

@@ -24,8 +24,10 @@ type mountEntry struct {
 }
 
 // mounts reads what is mounted in this process's view of the file system.
-func mounts() ([]mountEntry, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+func mounts() ([]mountEntry, error) { return mountsOf("/proc/self/mountinfo") }
+
+func mountsOf(table string) ([]mountEntry, error) {
+	f, err := os.Open(table)
 	if err != nil {
 		return nil, fmt.Errorf("read what is mounted: %w", err)
 	}

@@ -474,6 +474,16 @@ func TestOnUnmount(t *testing.T) {
 	}
 }
 
+// TestSizeBeyondFiles: a size that no file can have is shown as the largest.
+func TestSizeBeyondFiles(t *testing.T) {
+	for size, want := range map[int64]uint64{0: 0, math.MaxInt64: math.MaxInt64, math.MinInt64: math.MaxInt64, -1: math.MaxInt64} {
+		var out fuse.Attr
+		if setSize(&out, size); out.Size != want || out.Blocks != (want+511)/512 {
+			t.Errorf("a size of %d is shown as %d, in %d blocks", size, out.Size, out.Blocks)
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -483,6 +493,7 @@ func TestStatus(t *testing.T) {
 		{engine.ErrBad, fuse.EIO},
 		{fmt.Errorf("a/b.jpg: %w: %w", engine.ErrBad, syscall.ENOENT), fuse.EIO},
 		{fmt.Errorf("%w: 17 bytes", engine.ErrNoMemory), fuse.Status(syscall.ENOMEM)},
+		{fmt.Errorf("%w: 2^64 bytes", engine.ErrTooBig), fuse.Status(syscall.EFBIG)},
 		{context.Canceled, fuse.EINTR},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), fuse.EINTR},
 		{fmt.Errorf("%w: 1x2", engine.ErrTooBig), fuse.Status(syscall.EFBIG)},

@@ -11,7 +11,7 @@ import (
 )
 
 // Open opens a file for reading. It is the only request that waits: for the batch
-// to be made, until the process that asks is interrupted.
+// to be made, until the process that asks is interrupted (interrupt.go).
 func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, ok := f.tree.node(in.NodeId)
 	switch {
@@ -25,8 +25,8 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if !n.isControl() {
 		f.counters.opens.Add(1)
 	}
-	// The context must not outlive the request: go-fuse uses the channel again.
-	ctx := &fuse.Context{Caller: in.Caller, Cancel: cancel}
+	ctx := f.untilSignal(cancel, in.Pid)
+	defer ctx.end()
 	h, flags, err := f.open(ctx, in.NodeId, n)
 	if err != nil {
 		f.report(n, err)
@@ -67,7 +67,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 // report logs the errors that nobody else does: the engine reports bad samples and
 // want of memory itself.
 func (f *filesystem) report(n node, err error) {
-	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrClosed}
+	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrTooBig, engine.ErrClosed}
 	for _, e := range known {
 		if errors.Is(err, e) {
 			return

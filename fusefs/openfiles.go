@@ -41,7 +41,16 @@ type openFiles struct {
 // holds the same bytes, is closed. (The engine is asked for every open all the
 // same: it follows readers by what they open.)
 func (t *openFiles) add(id uint64, opened file) *openFile {
+	f := t.share(id, opened)
+	if f.file != opened {
+		opened.Close()
+	}
+	return f
+}
+
+func (t *openFiles) share(id uint64, opened file) *openFile {
 	t.mu.Lock()
+	defer t.mu.Unlock() // also where something panics, which costs one request only
 	f := t.byNode[id]
 	if f == nil {
 		f = &openFile{id: id, file: opened, backing: t.register(opened)}
@@ -51,10 +60,6 @@ func (t *openFiles) add(id uint64, opened file) *openFile {
 		t.byNode[id] = f
 	}
 	f.refs++
-	t.mu.Unlock()
-	if f.file != opened {
-		opened.Close()
-	}
 	return f
 }
 

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/layout"
 )
@@ -69,8 +68,9 @@ const (
 	smallRequest  = 128 << 10
 )
 
-// mountOptions are go-fuse's. Read-only is said twice, here and in every method,
-// because of passthrough: a writer would reach the memory of the batch itself.
+// mountOptions are go-fuse's. Read-only is said twice, when the mount is made
+// (connection.go) and in every method, because of passthrough: a writer would reach
+// the memory of the batch itself.
 func mountOptions(o Options, read readPath) *fuse.MountOptions {
 	opts := &fuse.MountOptions{
 		AllowOther:         o.AllowOther,
@@ -90,12 +90,6 @@ func mountOptions(o Options, read readPath) *fuse.MountOptions {
 	}
 	if o.AllowOther {
 		opts.Options = append(opts.Options, "default_permissions")
-	}
-	if privileged() {
-		opts.DirectMountStrict = true
-		opts.DirectMountFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	} else {
-		opts.Options = append(opts.Options, "ro", "nosuid", "nodev", "noexec")
 	}
 	return opts
 }

@@ -47,7 +47,13 @@ func detachedConnection() (*fuse.Server, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %s: %w", fuseDevice, err)
 	}
-	superblock, err := createSuperblock(device)
+	superblock, err := createSuperblock([][2]string{
+		{"source", fsType},
+		{"fd", strconv.Itoa(device)},
+		{"rootmode", strconv.FormatInt(unix.S_IFDIR, 8)},
+		{"user_id", strconv.Itoa(os.Geteuid())},
+		{"group_id", strconv.Itoa(os.Getegid())},
+	})
 	if err != nil {
 		unix.Close(device)
 		return nil, nil, err
@@ -67,7 +73,9 @@ func detachedConnection() (*fuse.Server, func(), error) {
 	return server, release, nil
 }
 
-func createSuperblock(device int) (int, error) {
+// createSuperblock makes a file system of FUSE that is mounted nowhere. Settings
+// without a value are flags.
+func createSuperblock(settings [][2]string) (int, error) {
 	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -75,15 +83,12 @@ func createSuperblock(device int) (int, error) {
 	case err != nil:
 		return -1, fmt.Errorf("fsopen fuse: %w", err)
 	}
-	settings := [][2]string{
-		{"source", fsType},
-		{"fd", strconv.Itoa(device)},
-		{"rootmode", strconv.FormatInt(unix.S_IFDIR, 8)},
-		{"user_id", strconv.Itoa(os.Geteuid())},
-		{"group_id", strconv.Itoa(os.Getegid())},
-	}
 	for _, s := range settings {
-		if err := unix.FsconfigSetString(fs, s[0], s[1]); err != nil {
+		set := func() error { return unix.FsconfigSetString(fs, s[0], s[1]) }
+		if s[1] == "" {
+			set = func() error { return unix.FsconfigSetFlag(fs, s[0]) }
+		}
+		if err := set(); err != nil {
 			unix.Close(fs)
 			return -1, fmt.Errorf("fuse option %s=%s: %w", s[0], s[1], err)
 		}

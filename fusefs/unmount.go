@@ -37,7 +37,9 @@ func Clear(mountpoint string) (bool, error) {
 // Unmount ends the batchfs mount at a mountpoint, from any process that may: with
 // CAP_SYS_ADMIN directly, else through fusermount3. lazy detaches it at once, for
 // its users to finish; a dead mount is always detached. The error wraps
-// ErrNotMounted where there is no batchfs, unix.EBUSY while somebody uses it.
+// ErrNotMounted where there is no batchfs, unix.EBUSY while somebody uses it. A
+// *HeldError means that it is unmounted here, and that another mount namespace keeps
+// it alive.
 func Unmount(mountpoint string, lazy bool) error {
 	path, err := realPath(mountpoint)
 	if err != nil {
@@ -54,7 +56,13 @@ func Unmount(mountpoint string, lazy bool) error {
 		// A mount that hangs is unmounted like a living one: if it is unused, that works.
 		lazy, _ = isDead(path)
 	}
-	return unmount(path, lazy)
+	if err := unmount(path, lazy); err != nil {
+		return err
+	}
+	if held := holders(m.device); len(held) > 0 {
+		return &HeldError{held}
+	}
+	return nil
 }
 
 // unmount takes away whatever is on top at a path.

@@ -47,6 +47,10 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
+	if err := makePrivate(); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		os.Exit(1)
+	}
 	os.Exit(runSuite(m))
 }
 

@@ -255,8 +255,19 @@ type fakeMount struct {
 	readPath string
 	busy     int // tries to unmount that fail
 	broken   error
-	gone     chan struct{}
+	held     []fusefs.Holder // who still has it when it is unmounted
+	gone     chan struct{}   // nobody has it any more
+	unlisted chan struct{}   // nil: that is the same
 	said     []string
+}
+
+func (m *fakeMount) Holders() []fusefs.Holder { return m.held }
+
+func (m *fakeMount) Gone() <-chan struct{} {
+	if m.unlisted != nil {
+		return m.unlisted
+	}
+	return m.gone
 }
 
 const forEver = math.MaxInt
@@ -274,6 +285,9 @@ func (m *fakeMount) Unmount() error {
 		m.busy--
 		return fmt.Errorf("unmount: %w", unix.EBUSY)
 	}
+	if m.held != nil {
+		return &fusefs.HeldError{Holders: m.held}
+	}
 	close(m.gone)
 	return nil
 }
@@ -286,6 +300,10 @@ func (m *fakeMount) Detach() error {
 // TestAttend runs in a bubble, whose time goes on when everything waits.
 func TestAttend(t *testing.T) {
 	const inUse = "/my mnt is in use and will be unmounted as soon as nobody uses it"
+	const held = "/my mnt is unmounted, and still held: process 7 (sleep) in another mount namespace"
+	holder := []fusefs.Holder{{PID: 7, Command: "sleep", Path: "/x"}}
+	closed := make(chan struct{})
+	close(closed)
 	for _, test := range []struct {
 		name    string
 		mount   fakeMount
@@ -302,6 +320,9 @@ func TestAttend(t *testing.T) {
 		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []string{inUse}},
 		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
 			told: []string{inUse, "detached /my mnt; serving what is still open, a third signal ends that"}},
+		{name: "unmounted, and in another namespace", mount: fakeMount{held: holder}, signals: 1, did: "unmount", told: []string{held}},
+		{name: "unmounted from outside, and in another namespace", mount: fakeMount{held: holder, unlisted: closed}, ended: true, closed: true, told: []string{held}},
+		{name: "unmounted from outside, in another namespace, and one signal", mount: fakeMount{held: holder, unlisted: closed}, signals: 1, told: []string{held}},
 		{name: "cannot be unmounted", mount: fakeMount{broken: unix.EPERM}, signals: 1, fails: true, did: "unmount"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -309,12 +330,14 @@ func TestAttend(t *testing.T) {
 				m := test.mount
 				m.gone = make(chan struct{})
 				signals := make(chan os.Signal, 3)
-				for range test.signals {
-					signals <- syscall.SIGTERM
-				}
-				if test.ended {
-					close(m.gone)
-				}
+				time.AfterFunc(time.Millisecond, func() { // when what came before has been seen
+					for range test.signals {
+						signals <- syscall.SIGTERM
+					}
+					if test.ended {
+						close(m.gone)
+					}
+				})
 				var told []string
 				closed, err := attend(&m, signals, func(message, hint string) {
 					told = append(told, message)

@@ -41,7 +41,11 @@ func (c *console) umount(mountpoint string, lazy bool) error {
 	if err == nil || errors.Is(err, fusefs.ErrHangs) && lazy {
 		err = fusefs.Unmount(mountpoint, lazy)
 	}
+	var held *fusefs.HeldError
 	switch {
+	case errors.As(err, &held): // done, as far as it goes from here
+		c.say("%s; its daemon ends when they do, or when it is killed", heldWords(mountpoint, held))
+		return nil
 	case errors.Is(err, unix.EBUSY):
 		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who reads it; batchfs umount --lazy %s detaches it all the same", word, word)
 	case errors.Is(err, fusefs.ErrNotMounted):

@@ -1,0 +1,174 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// stopped waits until a process is suspended.
+func stopped(t testing.TB, pid int) {
+	t.Helper()
+	eventually(t, "the process is suspended", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		return strings.HasPrefix(rest, "T")
+	})
+}
+
+// TestLateDaemon: a daemon that is suspended while its mount is detached and another
+// one is made at the same place does nothing to that one when it wakes, though the
+// kernel gives the other mount the numbers that its own had.
+func TestLateDaemon(t *testing.T) {
+	root(t)
+	dataset := tiles(t, 8, 2)
+	for _, path := range []string{"passthrough", "direct"} {
+		for _, signalled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, signalled %v", path, signalled), func(t *testing.T) {
+				late := tileMount(t, dataset, "--read-path", path)
+				late.signal(t, syscall.SIGSTOP)
+				stopped(t, late.pid())
+				if err := unix.Unmount(late.dir, unix.MNT_DETACH); err != nil {
+					t.Fatal(err)
+				}
+				other := late.remount(t, "--read-path", path, "--batch-size", "4")
+				if signalled { // it shall unmount, as far as it knows
+					late.signal(t, syscall.SIGTERM)
+				}
+				late.signal(t, syscall.SIGCONT)
+				late.wait(t)
+				late.ended = true
+				if left, err := mountsBelow(other.dir); err != nil || len(left) != 1 {
+					t.Fatalf("the other mount is gone: %v %v", left, err)
+				}
+				if log := late.logged(); strings.Contains(log, "aborted") {
+					t.Errorf("it believes that its mount was aborted:\n%s", log)
+				}
+				other.readOneOf(t)
+				other.finish(t)
+			})
+		}
+	}
+}
+
+// TestMovedMount: a mount that was moved elsewhere ends with one signal, and what has
+// come to its old place stays.
+func TestMovedMount(t *testing.T) {
+	root(t)
+	m := tileMount(t, tiles(t, 8, 2))
+	elsewhere := filepath.Join(scratch(t), "elsewhere")
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(m.dir, elsewhere, "", unix.MS_MOVE, ""); err != nil {
+		t.Skipf("SKIPPED: no mount can be moved here: %v", err)
+	}
+	if err := unix.Mount("tmpfs", m.dir, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	m.signal(t, syscall.SIGTERM)
+	m.wait(t)
+	unmounted(t, elsewhere)
+	if left, err := mountsBelow(m.dir); err != nil || !slices.Equal(left, []string{m.dir}) {
+		t.Errorf("at the old place: %v %v", left, err)
+	}
+	if err := unix.Unmount(m.dir, 0); err != nil {
+		t.Error(err)
+	}
+	m.finish(t)
+}
+
+// heldElsewhere starts a process in a mount namespace that has a copy of a mount.
+func (m *mounted) heldElsewhere(t testing.TB) *partner {
+	t.Helper()
+	root(t)
+	p := startPartner(t, thisUser().daemon([]string{needTool(t, "unshare"), "--mount", "--propagation", "private", "--", "sh", "-c", "echo there; exec cat"}))
+	p.expect(t, "there")
+	return p
+}
+
+// TestOtherNamespace: a mount namespace that was made while the mount existed keeps
+// it alive. The daemon and umount say who that is; it ends when they are gone, or
+// with a signal.
+func TestOtherNamespace(t *testing.T) {
+	root(t)
+	dataset := tiles(t, 8, 2)
+	for _, end := range []string{"they end", "a signal", "a signal only"} {
+		t.Run(end, func(t *testing.T) {
+			m := tileMount(t, dataset)
+			holder := m.heldElsewhere(t)
+			who := fmt.Sprintf("process %d (cat) in another mount namespace", holder.cmd.Process.Pid)
+			if end == "a signal only" {
+				m.signal(t, syscall.SIGTERM)
+			} else {
+				o := execute(t, "umount", m.dir).done(t)
+				if !strings.Contains(o.stderr, who) {
+					t.Errorf("umount said %q", o.stderr)
+				}
+				m.awaitLog(t, who)
+				if !m.alive() {
+					t.Error("the daemon has ended")
+				}
+				if end == "they end" {
+					holder.end()
+				} else {
+					m.signal(t, syscall.SIGTERM)
+				}
+			}
+			m.wait(t)
+			unmounted(t, m.dir)
+			if log := m.logged(); !strings.Contains(log, who) {
+				t.Errorf("the log does not say who holds it:\n%s", log)
+			}
+			holder.end()
+			m.finish(t)
+		})
+	}
+}
+
+// TestDeviceIsClosedByExec: what the daemon runs does not get its device.
+func TestDeviceIsClosedByExec(t *testing.T) {
+	eachReadPath(t, func(t *testing.T, path string) {
+		m := tileMount(t, tiles(t, 8, 2), "--read-path", path)
+		if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {
+			t.Error(err)
+		}
+		dir := fmt.Sprintf("/proc/%d/fd", m.pid())
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, e := range entries {
+			if name, err := os.Readlink(filepath.Join(dir, e.Name())); err != nil || name != "/dev/fuse" {
+				continue
+			}
+			found++
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", m.pid(), e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var flags int
+			for line := range strings.Lines(string(text)) {
+				_, _ = fmt.Sscanf(line, "flags: %o", &flags)
+			}
+			if flags&unix.O_CLOEXEC == 0 {
+				t.Errorf("descriptor %s survives exec: flags %o", e.Name(), flags)
+			}
+		}
+		if found == 0 {
+			t.Error("the daemon has no device")
+		}
+	})
+}
