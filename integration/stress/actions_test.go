@@ -282,9 +282,9 @@ func (c *client) strange() error {
 		{c.path(x.Key, layout.NPY) + "x", unix.O_RDONLY, unix.ENOENT},
 		{filepath.Join(c.Mount, "shard-99"), unix.O_RDONLY, unix.ENOENT},
 		{c.path(x.Key, layout.NPY), unix.O_RDWR, unix.EROFS},
-		{filepath.Join(c.Mount, "new"), unix.O_CREAT | unix.O_WRONLY, unix.EROFS},
+		{filepath.Join(c.Mount, "dataset.json"), unix.O_WRONLY | unix.O_TRUNC, unix.EROFS},
 	} {
-		fd, err := unix.Open(s.path, s.flags|unix.O_CLOEXEC, 0o600)
+		fd, err := unix.Open(s.path, s.flags|unix.O_CLOEXEC, 0)
 		if err == nil {
 			_ = unix.Close(fd)
 		}

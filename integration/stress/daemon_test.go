@@ -52,8 +52,11 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 		return nil, err
 	}
 	defer log.Close()
-	name := filepath.Join(work, "notify")
-	_ = os.Remove(name)
+	notify, err := os.MkdirTemp(work, "notify-") // of its own: a daemon before it may still say that it stops
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(notify, "socket")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
 		return nil, err

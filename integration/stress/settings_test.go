@@ -70,8 +70,11 @@ func (s *settings) flags() []string {
 		"--shards", strconv.Itoa(s.Shards), "--batch-size", strconv.Itoa(s.BatchSize), "--seed", strconv.FormatUint(s.Seed, 10),
 		"--workers", strconv.Itoa(s.Workers), "--batch-workers", strconv.Itoa(s.BatchWorkers),
 		"--prefetch-queue-depth", strconv.Itoa(s.Depth), "--memory-limit", strconv.FormatInt(s.Limit, 10),
-		"--cache-size", s.Cache, "--cache-policy", s.CachePolicy, "--read-path", s.ReadPath, "--io", s.IO,
+		"--cache-policy", s.CachePolicy, "--read-path", s.ReadPath, "--io", s.IO,
 		fmt.Sprintf("--shuffle=%t", s.Shuffle), fmt.Sprintf("--stick-to-shard=%t", s.Stick),
+	}
+	if s.CachePolicy != "none" {
+		f = append(f, "--cache-size", s.Cache)
 	}
 	if s.Resize != "none" {
 		f = append(f, "--size", fmt.Sprintf("%dx%d", s.Side, s.Side))
