@@ -17,26 +17,20 @@ type faultyCall struct {
 	nr     int32
 	errnos []unix.Errno
 	which  func(n *notice) bool // nil: all
-	libc   bool                 // called by libc, for C; else by Go code that is not its runtime
 }
 
-// is says whether a call is of this kind.
+// is says whether a call is of this kind, and made by Go code that is not its runtime. (The
+// runtime goes its own way, or through libc.)
 func (c *faultyCall) is(n *notice, names *symbols) bool {
 	if n.nr != c.nr || c.which != nil && !c.which(n) {
 		return false
 	}
 	name, inside := names.at(n.ip)
-	if c.libc {
-		return !inside
-	}
 	return inside && strings.Contains(name, "runtime/syscall") && strings.HasSuffix(name, "Syscall6")
 }
 
-// The commands of calls that have several.
-const (
-	backingOpen = 0x4010e501 // FUSE_DEV_IOC_BACKING_OPEN
-	mapStack    = 0x20000    // MAP_STACK: a thread, without which Go's runtime cannot go on
-)
+// backingOpen is FUSE_DEV_IOC_BACKING_OPEN.
+const backingOpen = 0x4010e501
 
 // regular says that a call's first argument is no device, socket or the like.
 func regular(n *notice) bool {
@@ -54,9 +48,6 @@ var faultyCalls = []*faultyCall{
 	{name: "statx", nr: unix.SYS_STATX, errnos: []unix.Errno{unix.EIO, unix.ESTALE, unix.ENOMEM}},
 	{name: "getdents64", nr: unix.SYS_GETDENTS64, errnos: []unix.Errno{unix.EIO, unix.ENOMEM, unix.ESTALE}},
 	{name: "mmap", nr: unix.SYS_MMAP, errnos: []unix.Errno{unix.ENOMEM, unix.EAGAIN}},
-	{name: "mmap for malloc", nr: unix.SYS_MMAP, errnos: []unix.Errno{unix.ENOMEM}, libc: true, which: func(n *notice) bool {
-		return n.args[3]&mapStack == 0 && n.args[3]&unix.MAP_NORESERVE == 0
-	}},
 	{name: "mremap", nr: unix.SYS_MREMAP, errnos: []unix.Errno{unix.ENOMEM}},
 	{name: "ftruncate", nr: unix.SYS_FTRUNCATE, errnos: []unix.Errno{unix.ENOMEM, unix.ENOSPC, unix.EINTR, unix.EIO}},
 	{name: "fallocate", nr: unix.SYS_FALLOCATE, errnos: []unix.Errno{unix.ENOSPC, unix.ENOMEM, unix.EINTR}},

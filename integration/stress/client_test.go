@@ -200,15 +200,17 @@ func (c *client) damaged(x *expected) bool {
 
 // open opens a batch. It is nil where that failed as it may.
 func (c *client) open(x *expected, form layout.Form, flags int) (*holding, error) {
-	open := func(path string) (fd int, err error) {
-		for range 1000 { // Go's own signals interrupt system calls
-			if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
-				break
-			}
+	return c.openBy(x, form, func(path string) (int, error) { return c.openQuietly(path, flags) }, false)
+}
+
+// openQuietly opens a file whatever signals come: Go's own interrupt system calls, too.
+func (c *client) openQuietly(path string, flags int) (fd int, err error) {
+	for range 1000 {
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
+			break
 		}
-		return fd, err
 	}
-	return c.openBy(x, form, open, false)
+	return fd, err
 }
 
 // openBy opens a batch in some way. An error that nothing explains may be of the recent

@@ -31,15 +31,15 @@
 //
 // # Faults, one at a time
 //
-// TestFaults makes single system calls and allocations of the daemon fail, after SQLite's
-// example: it counts the calls of one kind that reading some batches takes, then has the
+// TestFaults, TestFaultsAtStart and TestAllocations make single system calls and allocations
+// of the daemon fail, after SQLite's example: they count the calls of one kind that reading some batches takes, then have the
 // first of them fail, the second, and so on. After each, bytes must be right or the open
 // must have failed with EIO or ENOMEM, and the next open must give the right bytes: what
 // the machine refused once is not remembered. System calls are caught by seccomp's user
-// notification, codecs' allocations by a preloaded library (faults_test.go). A short
+// notification, codecs' allocations by a preloaded library (testdata/failmalloc.c). A
 // sample of all places runs by default; all of them by
 //
-//	go test ./integration/stress -run TestFaults -v -timeout 0 -stress.all
+//	go test ./integration/stress -run 'TestFaults|TestAllocations' -v -timeout 0 -stress.all
 //
 // # Processes
 //

@@ -46,7 +46,7 @@ func eachBench(t *testing.T, test func(b *bench)) {
 	if err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	all := []settings{faultSettings("zero", "auto", "0"), faultSettings("replace", "direct", "auto"), faultSettings("fail", "auto", "auto")}
+	all := []settings{faultSettings("zero", "auto", "0"), faultSettings("replace", "direct", "64KiB"), faultSettings("fail", "auto", "auto")}
 	if !*stressAll {
 		all = all[:2]
 	}
@@ -90,8 +90,13 @@ func (b *bench) prepare() {
 // command is the daemon's, under the supervisor.
 func (b *bench) command() *exec.Cmd {
 	p, _ := smallPictures()
-	return mountCommand(p.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
+	cmd := mountCommand(p.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+b.cache())
+	return cmd
 }
+
+// cache is where the daemon keeps its index of the dataset.
+func (b *bench) cache() string { return filepath.Join(b.dir, "cache") }
 
 // wishes are some batches that were not read lately, in forms that take memory of several
 // sizes.
@@ -153,7 +158,7 @@ func TestFaults(t *testing.T) {
 		b.read(b.wishes(), false) // whatever comes with first use
 		for _, call := range faultyCalls {
 			count := func() int { n, _ := s.disarm(); return n }
-			b.each(call.name, len(call.errnos), func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
+			b.each(call.name, len(call.errnos), 8, func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
 				s.arm(call, at, call.errnos[how])
 				return call.errnos[how].Error()
 			}, func() bool { _, hit := s.disarm(); return hit })
@@ -161,17 +166,26 @@ func TestFaults(t *testing.T) {
 	})
 }
 
+// tell logs how many there were of something.
+func (b *bench) tell(name string, n, before int) {
+	if n > 0 {
+		b.t.Logf("%s: %d calls, %d made to fail", name, n, b.tried-before)
+	}
+}
+
 // each counts what reading takes of something, then has each of them fail in each way, or
 // a sample of them.
-func (b *bench) each(name string, ways int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
+func (b *bench) each(name string, ways, sample int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
 	watch()
 	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
 		b.t.Errorf("%s: before any failed: %v", name, wrong)
 	}
 	n := count()
+	before := b.tried
+	defer func() { b.tell(name, n, before) }()
 	for at := 1; at <= n; at++ {
 		for how := range ways {
-			if !*stressAll && b.random.IntN(n*ways) >= 8 {
+			if !*stressAll && b.random.IntN(n*ways) >= sample {
 				continue
 			}
 			wishes := b.wishes()
@@ -217,20 +231,21 @@ func (b *bench) unmount() {
 	}
 }
 
-// TestFaultsAtStart has single system calls fail while a mount is made. It must fail with a
-// message, or become a mount that is right.
+// TestFaultsAtStart has single system calls fail while a mount is made and first read. It
+// must fail with a message, or become a mount that is right.
 func TestFaultsAtStart(t *testing.T) {
 	eachBench(t, func(b *bench) {
 		for _, call := range faultyCalls {
-			n := b.startWith(call, 0, 0)
+			n, before := b.startWith(call, 0, 0), b.tried
 			for at := 1; at <= n; at++ {
 				for _, errno := range call.errnos {
-					if *stressAll || b.random.IntN(n*len(call.errnos)) < 1 {
+					if *stressAll || b.random.IntN(n*len(call.errnos)) < 2 {
 						b.startWith(call, at, errno)
 						b.tried++
 					}
 				}
 			}
+			b.tell(call.name, n, before)
 		}
 	})
 }
@@ -239,28 +254,35 @@ func TestFaultsAtStart(t *testing.T) {
 // calls there were.
 func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) int {
 	_ = os.Remove(filepath.Join(b.dir, "log"))
+	if b.settings.ReadPath == "direct" { // these mounts scan the dataset; the others have its index
+		_ = os.RemoveAll(b.cache())
+	}
 	what := fmt.Sprintf("at the start, %s %d: %v", call.name, at, errno)
 	s, d, err := supervise(b.command(), b.names, b.dir, func(s *supervisor) { s.arm(call, at, errno) })
-	count, hit := s.disarm()
 	if err != nil {
+		count, hit := s.disarm()
 		start, ended := err.(*startError)
 		if !ended || !hit || d.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(start.log, "batchfs: error: ") {
 			b.t.Errorf("FINDING: %s: %v", what, err)
 		}
 		if left, err := mountsBelow(b.dir); err != nil || len(left) > 0 {
 			b.t.Errorf("FINDING: %s: mounts are left: %v %v", what, left, err)
-			_ = unix.Unmount(d.dir, unix.MNT_DETACH)
 		}
 		return count
 	}
 	b.daemon = d
+	defer b.unmount()
 	if b.reader, err = startReader(b.brief); err != nil {
 		b.t.Fatal(err)
 	}
-	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
+	defer b.reader.end()
+	wishes := b.wishes()
+	if wrong := b.read(wishes, at > 0); len(wrong) > 0 {
 		b.t.Errorf("FINDING: %s: %v", what, wrong)
 	}
-	b.reader.end()
-	b.unmount()
+	count, _ := s.disarm()
+	if wrong := b.read(wishes, false); len(wrong) > 0 {
+		b.t.Errorf("FINDING: after, %s: %v", what, wrong)
+	}
 	return count
 }

@@ -52,7 +52,7 @@ func partReader(args []string) error {
 		var fds []int
 		for i := range wishes {
 			w := &wishes[i]
-			fd, err := unix.Open(c.path(w.Key, w.Form), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			fd, err := c.openQuietly(c.path(w.Key, w.Form), 0)
 			if err != nil {
 				w.Errno = err.(unix.Errno)
 				continue
