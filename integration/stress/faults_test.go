@@ -158,12 +158,21 @@ func TestFaults(t *testing.T) {
 		b.read(b.wishes(), false) // whatever comes with first use
 		for _, call := range faultyCalls {
 			count := func() int { n, _ := s.disarm(); return n }
-			b.each(call.name, len(call.errnos), 8, func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
+			b.each(call.name, len(call.errnos), func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
 				s.arm(call, at, call.errnos[how])
 				return call.errnos[how].Error()
 			}, func() bool { _, hit := s.disarm(); return hit })
 		}
 	})
+}
+
+// chosen says whether one of so many places is tried: all of them, or about as many as a
+// sample has. With the race detector everything takes several times as long.
+func (b *bench) chosen(places, sample int) bool {
+	if raceDetector() {
+		places *= 3
+	}
+	return *stressAll || b.random.IntN(places) < sample
 }
 
 // tell logs how many there were of something.
@@ -175,7 +184,7 @@ func (b *bench) tell(name string, n, before int) {
 
 // each counts what reading takes of something, then has each of them fail in each way, or
 // a sample of them.
-func (b *bench) each(name string, ways, sample int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
+func (b *bench) each(name string, ways int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
 	watch()
 	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
 		b.t.Errorf("%s: before any failed: %v", name, wrong)
@@ -185,7 +194,7 @@ func (b *bench) each(name string, ways, sample int, watch func(), count func() i
 	defer func() { b.tell(name, n, before) }()
 	for at := 1; at <= n; at++ {
 		for how := range ways {
-			if !*stressAll && b.random.IntN(n*ways) >= sample {
+			if !b.chosen(n*ways, 6) {
 				continue
 			}
 			wishes := b.wishes()
@@ -239,7 +248,7 @@ func TestFaultsAtStart(t *testing.T) {
 			n, before := b.startWith(call, 0, 0), b.tried
 			for at := 1; at <= n; at++ {
 				for _, errno := range call.errnos {
-					if *stressAll || b.random.IntN(n*len(call.errnos)) < 2 {
+					if b.chosen(n*len(call.errnos), 1) {
 						b.startWith(call, at, errno)
 						b.tried++
 					}

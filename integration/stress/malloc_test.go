@@ -45,7 +45,7 @@ func TestAllocations(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		defer b.reader.end()
-		b.each("malloc", 1, 24, func() { a.arm(0) }, func() int { n, _ := a.disarm(); return int(n) },
+		b.each("malloc", 1, func() { a.arm(0) }, func() int { n, _ := a.disarm(); return int(n) },
 			func(at, _ int) string { a.arm(at); return "no memory" }, func() bool { _, hit := a.disarm(); return hit })
 	})
 }
