@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs all tests: with the race detector, on one processor, without cgo, the last two
 # without what takes long and does not depend on either; then each fuzz target for a
-# moment. What was skipped, and why, is shown. It needs no network.
+# moment. The stress program is among the first, for a minute; integration/stress/doc.go
+# says how to run it for longer. What was skipped, and why, is shown. It needs no network.
 set -eu
 cd "$(dirname "$0")/.."
 

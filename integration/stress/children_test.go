@@ -1,0 +1,153 @@
+package stress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A child is a client's process.
+type child struct {
+	index, life int
+	cmd         *exec.Cmd
+	said        bytes.Buffer // findings
+	complained  string       // file
+	ended       chan struct{}
+	err         error
+}
+
+// startClient starts a client's first process.
+func (r *round) startClient(i int) *child { return r.startLife(i, 0) }
+
+func (r *round) startLife(i, life int) *child {
+	return r.startPart(i, life, "part-client", r.briefFile(), strconv.Itoa(i), strconv.Itoa(life))
+}
+
+func (r *round) startPart(i, life int, args ...string) *child {
+	c := &child{index: i, life: life, cmd: partCommand(args...), ended: make(chan struct{})}
+	c.complained = filepath.Join(r.dir, fmt.Sprintf("client-%d.log", i))
+	log, err := os.OpenFile(c.complained, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		c.cmd.Stdout, c.cmd.Stderr = &c.said, log
+		c.cmd.WaitDelay = patience
+		err = c.cmd.Start()
+		log.Close()
+	}
+	if err != nil {
+		r.find("a client does not start: %v", err)
+		c.err = err
+		close(c.ended)
+		return c
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	return c
+}
+
+func (c *child) alive() bool {
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// judge looks at how a client ended.
+func (r *round) judge(c *child) (killed bool) {
+	var exit *exec.ExitError
+	if errors.As(c.err, &exit) {
+		status := exit.Sys().(syscall.WaitStatus)
+		if status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return true
+		}
+	}
+	if c.said.Len() > 0 {
+		r.find("%s", c.said.String())
+	} else if c.err != nil {
+		text, _ := os.ReadFile(c.complained)
+		r.find("client %d ended with %v\n%s", c.index, c.err, tail(string(text), 40))
+	}
+	return false
+}
+
+// revive starts those clients again that were killed.
+func (r *round) revive() {
+	for i, c := range r.clients {
+		if c.alive() {
+			continue
+		}
+		r.weather.busy(c.index, 0)
+		if killed := r.judge(c); !killed {
+			if !r.failed() {
+				r.find("client %d has ended", c.index)
+			}
+			return
+		}
+		r.clients[i] = r.startLife(c.index, c.life+1)
+	}
+}
+
+// endClient waits for a client that was told to stop.
+func (r *round) endClient(c *child) {
+	_ = c.cmd.Process.Signal(syscall.SIGCONT)
+	select {
+	case <-c.ended:
+	case <-time.After(2 * patience):
+		if !r.failed() {
+			r.find("client %d does not end", c.index)
+			r.daemon.dump()
+		}
+		_ = c.cmd.Process.Kill()
+		select {
+		case <-c.ended:
+		case <-time.After(patience):
+			r.find("client %d does not even end when it is killed", c.index)
+			return
+		}
+	}
+	r.weather.busy(c.index, 0)
+	r.judge(c)
+}
+
+// watch finds actions that hang, and a daemon that takes too much memory, until it is told to
+// stop.
+func (r *round) watch(stop chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+		r.mu.Lock()
+		d, paused := r.running, r.paused
+		r.mu.Unlock()
+		for i := range roundClients {
+			since := r.weather.get(i, busySince)
+			if since == 0 || time.Since(paused) < patience {
+				continue
+			}
+			if took := time.Duration(monotonic() - int64(since)); took > patience {
+				r.find("client %d has been busy with one action for %v", i, took)
+				d.dump()
+				return
+			}
+		}
+		if used := d.resident(); !raceDetector() && used > r.settings.Limit+residentSlack {
+			r.find("the daemon takes %d MiB, with a limit of %d MiB", used>>20, r.settings.Limit>>20)
+			return
+		}
+	}
+}
+
+// residentSlack is what a daemon may take beside what its limit counts: Go's runtime and
+// its garbage.
+const residentSlack = 96 << 20

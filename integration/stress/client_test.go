@@ -1,0 +1,392 @@
+package stress
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A brief is what clients are told about their round. It is a file.
+type brief struct {
+	Mount, Oracle, Weather, Work string
+	Settings                     settings
+	Passthrough                  bool // the kernel reads batches by itself
+	Seed                         uint64
+	Clients                      int
+	Not                          []string // events and actions that are left out
+}
+
+// A client is a process that reads a mount.
+type client struct {
+	brief
+	index, life int // which client, and how often it was killed before
+	oracle      *oracle
+	weather     *weather
+	random      *rand.Rand
+	logging     sync.Mutex
+	held        []*holding
+	at          engine.Key // that it reads next
+	post        int        // socket on which others pass files on
+	alarm       chan os.Signal
+}
+
+// A finding is something that must not be.
+type finding struct{ text string }
+
+func (f *finding) Error() string { return f.text }
+
+func found(format string, args ...any) error { return &finding{fmt.Sprintf(format, args...)} }
+
+func newClient(args []string) (*client, error) {
+	text, err := os.ReadFile(args[0])
+	if err != nil {
+		return nil, err
+	}
+	c := &client{post: -1, alarm: make(chan os.Signal, 16)}
+	if err := json.Unmarshal(text, &c.brief); err != nil {
+		return nil, err
+	}
+	if c.index, err = strconv.Atoi(args[1]); err != nil {
+		return nil, err
+	}
+	if c.life, err = strconv.Atoi(args[2]); err != nil {
+		return nil, err
+	}
+	if c.oracle, err = loadOracle(c.Oracle); err != nil {
+		return nil, err
+	}
+	if c.weather, err = openWeather(c.Weather); err != nil {
+		return nil, err
+	}
+	c.random = rand.New(rand.NewPCG(c.Seed, uint64(c.index)<<32|uint64(c.life)))
+	debug.SetPanicOnFault(true)
+	signal.Notify(c.alarm, syscall.SIGUSR1)
+	return c, nil
+}
+
+// partClient is a client: BRIEF INDEX LIFE. It ends when it is told to stop or finds
+// something, which it prints.
+func partClient(args []string) error {
+	c, err := newClient(args)
+	if err != nil {
+		return err
+	}
+	if err := c.listen(); err != nil {
+		return err
+	}
+	c.jump()
+	for !c.weather.stopped() {
+		if err := c.act(); err != nil {
+			return c.report(err)
+		}
+	}
+	for len(c.held) > 0 {
+		if err := c.recheck(len(c.held) - 1); err != nil {
+			return c.report(err)
+		}
+		c.letGo(len(c.held) - 1)
+	}
+	return nil
+}
+
+// report prints a finding, or returns what went wrong with the client itself.
+func (c *client) report(err error) error {
+	c.note("%v", err)
+	var f *finding
+	if errors.As(err, &f) {
+		fmt.Printf("client %d, life %d: %s\n", c.index, c.life, f.text)
+		return nil
+	}
+	return err
+}
+
+// note writes a line about what the client does.
+func (c *client) note(format string, args ...any) {
+	c.logging.Lock()
+	defer c.logging.Unlock()
+	fmt.Fprintf(os.Stderr, "%12d client %d: %s\n", monotonic()/1000, c.index, fmt.Sprintf(format, args...))
+}
+
+// act does one thing, and checks a held batch now and then.
+func (c *client) act() (err error) {
+	a := chooseAction(c.random)
+	if slices.Contains(c.Not, a.name) {
+		return nil
+	}
+	c.weather.busy(c.index, monotonic())
+	defer c.weather.busy(c.index, 0)
+	c.weather.add(c.index, actions, 1)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%s: %v\n%s", a.name, cause, debug.Stack())
+		}
+	}()
+	c.note("%s", a.name)
+	if err := c.collect(); err != nil {
+		return err
+	}
+	if err := a.do(c); err != nil {
+		return fmt.Errorf("%s: %w", a.name, err)
+	}
+	if n := len(c.held); n > 0 && chance(c.random, 0.3) {
+		return c.recheck(c.random.IntN(n))
+	}
+	return nil
+}
+
+// jump goes to a random batch.
+func (c *client) jump() { c.at = c.oracle.Batches[c.random.IntN(len(c.oracle.Batches))].Key }
+
+// next is the batch to read: mostly the one after the last.
+func (c *client) next() *expected {
+	if chance(c.random, 0.1) {
+		c.jump()
+	}
+	x := c.oracle.byKey[c.at]
+	c.at.Batch++
+	if c.oracle.byKey[c.at] == nil {
+		c.at.Batch = 0
+		c.at.Epoch = c.oracle.Epochs[(slices.Index(c.oracle.Epochs, c.at.Epoch)+1)%len(c.oracle.Epochs)]
+	}
+	return x
+}
+
+var largeForms = slices.DeleteFunc(layout.Forms(), func(f layout.Form) bool { return !f.Large() })
+
+// form is that in which a batch is read: mostly the same one.
+func (c *client) form() layout.Form {
+	if chance(c.random, 0.7) {
+		return layout.NPY
+	}
+	return largeForms[c.random.IntN(len(largeForms))]
+}
+
+func (c *client) path(k engine.Key, f layout.Form) string {
+	return filepath.Join(c.Mount, k.String()+"."+f.Ext())
+}
+
+// A holding is an open file, or what is left of it.
+type holding struct {
+	x       *expected
+	form    layout.Form
+	may     []outcome // what it may hold; what was seen leaves fewer
+	size    int
+	opened  moment
+	fd      int    // -1: closed
+	mapping []byte // nil: not mapped
+}
+
+// damaged says whether the victim of a batch was ever damaged in this round.
+func (c *client) damaged(x *expected) bool {
+	return x.Victim >= 0 && c.weather.begun(damage0+condition(x.Victim)) > 0
+}
+
+// open opens a batch. It is nil where that failed as it may.
+func (c *client) open(x *expected, form layout.Form, flags int) (*holding, error) {
+	return c.openBy(x, form, func(path string) (int, error) { return c.openQuietly(path, flags) }, false)
+}
+
+// openQuietly opens a file whatever signals come: Go's own interrupt system calls, too.
+func (c *client) openQuietly(path string, flags int) (fd int, err error) {
+	for range 1000 {
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
+			break
+		}
+	}
+	return fd, err
+}
+
+// openBy opens a batch in some way. An error that nothing explains may be of the recent
+// past: a batch that was made ahead, and failed. It must not stay.
+func (c *client) openBy(x *expected, form layout.Form, open func(path string) (int, error), interrupted bool) (*holding, error) {
+	const tries = 100
+	for try := 1; ; try++ {
+		before := c.weather.now()
+		fd, err := open(c.path(x.Key, form))
+		if err == nil {
+			c.weather.add(c.index, opened, 1)
+			may, err := c.oracle.outcomes(x, form, c.damaged(x))
+			if err != nil {
+				return nil, err
+			}
+			if len(may) == 0 {
+				return nil, found("%s.%s opens, though it holds a corrupt file", x.Key, form)
+			}
+			return &holding{x: x, form: form, may: may, size: len(may[0].bytes), opened: before, fd: fd}, nil
+		}
+		c.count(err)
+		if c.explained(x, form, err, before) || interrupted && err == unix.EINTR {
+			c.note("open %s.%s: %v", x.Key, form, err)
+			return nil, nil
+		}
+		if !c.disturbed() || try == tries {
+			return nil, found("open %s.%s: %v, %d times, and nothing explains it", x.Key, form, err, try)
+		}
+		c.note("open %s.%s: %v, which is not of now", x.Key, form, err)
+		c.weather.add(c.index, retries, 1)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (c *client) count(err error) {
+	if err == unix.ENOMEM {
+		c.weather.add(c.index, noMemory, 1)
+	} else {
+		c.weather.add(c.index, failures, 1)
+	}
+}
+
+// disturbed says whether anything was ever wrong in this round.
+func (c *client) disturbed() bool {
+	for k := range conditions {
+		if c.weather.begun(k) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// explained says whether an open may fail with this error, given what was wrong since it
+// began.
+func (c *client) explained(x *expected, form layout.Form, err error, before moment) bool {
+	since := func(k condition) bool { return c.weather.since(before, k) }
+	if since(adrift) {
+		return true
+	}
+	switch err {
+	case unix.EIO:
+		if all, err := c.oracle.outcomes(x, form, false); err == nil && len(all) == 0 {
+			return true
+		}
+		if x.Victim >= 0 && since(damage0+condition(x.Victim)) && (c.Settings.OnError == "fail" || x.BadWithout) {
+			return true
+		}
+		return since(stormy) || since(shortage)
+	case unix.ENOMEM:
+		return c.Settings.tight() || since(shortage)
+	}
+	return false
+}
+
+// verify holds bytes that were read at an offset against what may be there.
+func (c *client) verify(h *holding, got []byte, offset int, how string) error {
+	c.weather.add(c.index, checked, len(got))
+	left := slices.DeleteFunc(slices.Clone(h.may), func(o outcome) bool {
+		return offset+len(got) > len(o.bytes) || !bytes.Equal(got, o.bytes[offset:offset+len(got)])
+	})
+	if len(left) > 0 {
+		h.may = left
+		return nil
+	}
+	at := 0
+	if want := h.may[0].bytes; offset+len(got) <= len(want) {
+		for at < len(got)-1 && got[at] == want[offset+at] {
+			at++
+		}
+	}
+	_ = os.WriteFile(filepath.Join(c.Work, fmt.Sprintf("wrong-%d", c.index)), got, 0o644)
+	return found("%s of %s.%s: %d bytes at %d are wrong, the first at %d (%d outcomes were possible)",
+		how, h.x.Key, h.form, len(got), offset, offset+at, len(h.may))
+}
+
+// fill reads a range in some way and verifies it. Nothing explains a read that fails but a
+// daemon that is gone.
+func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte, offset int64) (int, error)) error {
+	p := make([]byte, n)
+	for done := 0; done < n; {
+		k, err := read(p[done:], int64(offset+done))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil && err != io.EOF {
+			if c.excused(h) {
+				return nil
+			}
+			return found("%s of %s.%s at %d: %v", how, h.x.Key, h.form, offset+done, err)
+		}
+		if k == 0 {
+			p = p[:done]
+			break
+		}
+		done += k
+	}
+	if len(p) < min(n, h.size-offset) {
+		return found("%s of %s.%s ends at %d, not at %d", how, h.x.Key, h.form, offset+len(p), min(offset+n, h.size))
+	}
+	return c.verify(h, p, offset, how)
+}
+
+// excused says that an open batch need not be readable any more: its daemon may be gone,
+// and the kernel may not have it.
+func (c *client) excused(h *holding) bool {
+	served := c.Passthrough && c.weather.begun(shortage) == 0
+	return !served && c.weather.since(h.opened, adrift)
+}
+
+// look verifies a mapping.
+func (c *client) look(h *holding, from, to int, how string) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil && !c.excused(h) {
+			err = found("%s of %s.%s: %v", how, h.x.Key, h.form, cause)
+		}
+	}()
+	return c.verify(h, bytes.Clone(h.mapping[from:to]), from, how)
+}
+
+// recheck looks at a held batch again.
+func (c *client) recheck(i int) error {
+	h := c.held[i]
+	if h.mapping != nil {
+		return c.look(h, 0, min(h.size, len(h.mapping)), "a mapping held")
+	}
+	return c.fill(h, 0, h.size, "a file held", func(p []byte, offset int64) (int, error) { return unix.Pread(h.fd, p, offset) })
+}
+
+// hold keeps a batch for later; the oldest gives way.
+func (c *client) hold(h *holding) {
+	most := 3
+	if c.Settings.tight() {
+		most = 1
+	}
+	for len(c.held) >= most {
+		c.letGo(0)
+	}
+	c.held = append(c.held, h)
+}
+
+func (c *client) letGo(i int) {
+	c.held[i].release()
+	c.held = slices.Delete(c.held, i, i+1)
+}
+
+func (h *holding) close() {
+	if h.fd >= 0 {
+		_ = unix.Close(h.fd)
+		h.fd = -1
+	}
+}
+
+func (h *holding) release() {
+	h.close()
+	if h.mapping != nil {
+		_ = unix.Munmap(h.mapping)
+		h.mapping = nil
+	}
+}

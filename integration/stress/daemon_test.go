@@ -1,0 +1,259 @@
+package stress
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience is how long anything may take before it counts as hung. It is far beyond what
+// anything takes on a loaded machine.
+const patience = 60 * time.Second
+
+// A daemon is a running batchfs mount.
+type daemon struct {
+	cmd    *exec.Cmd
+	dir    string // the mountpoint
+	log    string // file
+	exited chan struct{}
+	err    error // how it ended, once exited is closed
+	atRest []string
+}
+
+// mountCommand is the command of a daemon. wrap, where given, is what is run in its place,
+// to become the daemon.
+func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd {
+	args := slices.Concat(wrap, []string{suite.binary, "mount"}, flags, []string{dataset, dir})
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(suite.dir, "cache"), "GOTRACEBACK=all", "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// start starts a daemon, and returns when its mount is live. Its files are in work.
+func start(cmd *exec.Cmd, work string) (*daemon, error) {
+	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log"), exited: make(chan struct{})}
+	if err := os.MkdirAll(d.dir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	notify, err := os.MkdirTemp(work, "notify-") // of its own: a daemon before it may still say that it stops
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(notify, "socket")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+name)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		d.err = cmd.Wait()
+		close(d.exited)
+		socket.Close() // for the read below
+	}()
+	message := make([]byte, 256)
+	_ = socket.SetReadDeadline(time.Now().Add(patience))
+	n, err := socket.Read(message)
+	if err != nil || string(message[:n]) != "READY=1" {
+		if d.running() {
+			d.dump()
+			return nil, fmt.Errorf("the daemon does not get ready: %v\n%s", err, d.logged())
+		}
+		return d, &startError{d.err, d.logged()}
+	}
+	d.atRest, err = d.openFiles()
+	return d, err
+}
+
+// A startError is how a daemon ended that did not get ready.
+type startError struct {
+	err error
+	log string
+}
+
+func (e *startError) Error() string { return fmt.Sprintf("batchfs mount: %v\n%s", e.err, e.log) }
+
+func (d *daemon) pid() int { return d.cmd.Process.Pid }
+
+func (d *daemon) running() bool {
+	select {
+	case <-d.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func (d *daemon) signal(s syscall.Signal) {
+	if d.running() {
+		_ = d.cmd.Process.Signal(s)
+	}
+}
+
+// wait returns when the daemon has ended; one that does not is made to say why.
+func (d *daemon) wait() error {
+	select {
+	case <-d.exited:
+		return nil
+	case <-time.After(patience):
+		d.dump()
+		return errors.New("the daemon does not end")
+	}
+}
+
+// dump ends a daemon, with its goroutines in the log.
+func (d *daemon) dump() {
+	d.signal(syscall.SIGCONT)
+	d.signal(syscall.SIGQUIT)
+	select {
+	case <-d.exited:
+	case <-time.After(patience / 4):
+		d.signal(syscall.SIGKILL)
+		<-d.exited
+	}
+}
+
+func (d *daemon) logged() string {
+	text, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// complaints are what no log may hold.
+func (d *daemon) complaints() error {
+	text := d.logged()
+	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
+		if strings.Contains(text, word) {
+			return fmt.Errorf("the daemon's log speaks of a %s", word)
+		}
+	}
+	return nil
+}
+
+// tmpfsFile says that what a descriptor refers to is the memory of a batch.
+func tmpfsFile(target string) bool {
+	return strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)")
+}
+
+// openFiles are the daemon's descriptors, without those of batch memory, which is pooled,
+// and of Go's poller, which comes with first use.
+func (d *daemon) openFiles() (open []string, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(dir, e.Name()))
+		if err != nil || tmpfsFile(target) || target == "anon_inode:[eventpoll]" || target == "anon_inode:[eventfd]" {
+			continue
+		}
+		kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
+		open = append(open, kind)
+	}
+	slices.Sort(open)
+	return open, err
+}
+
+// batchMemory is how much memory the files of the daemon's batches take, in bytes.
+func (d *daemon) batchMemory() (sum int64) {
+	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		var st syscall.Stat_t
+		if target, err := os.Readlink(path); err == nil && tmpfsFile(target) && syscall.Stat(path, &st) == nil {
+			sum += st.Blocks * 512
+		}
+	}
+	return sum
+}
+
+// leases counts the leases that the daemon holds.
+func (d *daemon) leases() (n int) {
+	text, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 4 && f[1] == "LEASE" && slices.Contains(f, strconv.Itoa(d.pid())) {
+			n++
+		}
+	}
+	return n
+}
+
+// resident is the daemon's memory, in bytes: its own and that of batches, without files.
+func (d *daemon) resident() (sum int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid()))
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && (f[0] == "RssAnon:" || f[0] == "RssShmem:") {
+			kib, _ := strconv.ParseInt(f[1], 10, 64)
+			sum += kib << 10
+		}
+	}
+	return sum
+}
+
+// statistics are the figures of stats.json that are looked at.
+type statistics struct {
+	Batches struct{ Waiting, Making, Decoded int64 }
+	Memory  struct{ Limit, Used, Peak, Batches int64 }
+}
+
+// stats asks the mount about itself, from another process.
+func (d *daemon) stats() (s statistics, err error) {
+	out, err := runFor(exec.Command("cat", filepath.Join(d.dir, ".batchfs/stats.json")))
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &s)
+	}
+	return s, err
+}
+
+// unmount takes a mount away as users do.
+func unmount(dir string, flags ...string) error {
+	args := slices.Concat([]string{"umount"}, flags, []string{dir})
+	_, err := runFor(exec.Command(suite.binary, args...))
+	return err
+}
+
+var errHung = errors.New("hangs")
+
+// runFor runs a command that may not take longer than patience.
+func runFor(cmd *exec.Cmd) (string, error) {
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &complaint, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, complaint.String())
+		}
+		return out.String(), err
+	case <-time.After(patience):
+		_ = cmd.Process.Kill() // not waited for: it may be in the kernel for good
+		return out.String(), fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), errHung)
+	}
+}

@@ -1,0 +1,297 @@
+package stress
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A bench is one mount on which single calls are made to fail.
+type bench struct {
+	t        *testing.T
+	dir      string
+	settings settings
+	brief    string
+	oracle   *oracle
+	names    *symbols
+	random   *rand.Rand
+	daemon   *daemon
+	reader   *reader
+	turn     int // batches that were read
+	tried    int // calls that were made to fail
+}
+
+// faultSettings are mounts that between them use everything that can fail.
+func faultSettings(onError, readPath, cache string) settings {
+	return settings{
+		OnError: onError, Resize: "none", DType: "uint8", Layout: "nhwc", Shuffle: true, Shards: 1, BatchSize: 8, Seed: 5,
+		Workers: 2, BatchWorkers: 1, Depth: 0, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
+	}
+}
+
+// eachBench runs a test on mounts of several settings: one of them, unless all places are
+// to be tried.
+func eachBench(t *testing.T, test func(b *bench)) {
+	needMounts(t)
+	names, err := readSymbols(suite.binary)
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	all := []settings{faultSettings("zero", "auto", "0"), faultSettings("replace", "direct", "64KiB"), faultSettings("fail", "auto", "auto")}
+	if !*stressAll {
+		all = all[:2]
+	}
+	for _, s := range all {
+		t.Run(s.OnError+"-"+s.ReadPath, func(t *testing.T) {
+			b := &bench{t: t, dir: filepath.Join(suite.dir, "bench"), settings: s, names: names, random: roundRandom(*stressSeed, 7)}
+			b.prepare()
+			defer os.RemoveAll(b.dir)
+			test(b)
+			t.Logf("%d calls failed, one at a time", b.tried)
+		})
+	}
+}
+
+func (b *bench) prepare() {
+	b.t.Helper()
+	p := needPictures(b.t)
+	if err := os.Mkdir(b.dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	work := brief{Mount: filepath.Join(b.dir, "mnt"), Oracle: filepath.Join(b.dir, "oracle"), Weather: filepath.Join(b.dir, "weather"), Work: b.dir, Settings: b.settings}
+	b.brief = filepath.Join(b.dir, "brief.json")
+	text, err := json.Marshal(work)
+	if err == nil {
+		err = os.WriteFile(b.brief, text, 0o644)
+	}
+	if err == nil {
+		_, err = newWeather(work.Weather)
+	}
+	if err == nil {
+		_, err = makeOracle(p, b.settings, work.Oracle, b.random)
+	}
+	if err == nil {
+		b.oracle, err = loadOracle(work.Oracle)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// command is the daemon's, under the supervisor.
+func (b *bench) command() *exec.Cmd {
+	p, _ := smallPictures()
+	cmd := mountCommand(p.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
+	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+b.cache())
+	return cmd
+}
+
+// cache is where the daemon keeps its index of the dataset.
+func (b *bench) cache() string { return filepath.Join(b.dir, "cache") }
+
+// wishes are some batches that were not read lately, in forms that take memory of several
+// sizes.
+func (b *bench) wishes() (all []wish) {
+	for _, form := range []layout.Form{layout.NPY, layout.NHWCForm, layout.NCHWForm} {
+		all = append(all, wish{Key: b.oracle.Batches[b.turn%len(b.oracle.Batches)].Key, Form: form})
+		b.turn++
+	}
+	return append(all, wish{Key: all[0].Key, Form: layout.Labels}, wish{Key: all[0].Key, Form: layout.PNG})
+}
+
+// allowed says whether a read may come to this while something fails.
+func (b *bench) allowed(w wish, failing bool) bool {
+	if w.Wrong != "" {
+		return false
+	}
+	all, err := b.oracle.outcomes(b.oracle.byKey[w.Key], w.Form, false)
+	if err != nil {
+		return false
+	}
+	switch w.Errno {
+	case 0:
+		return true
+	case unix.EIO:
+		return failing || len(all) == 0
+	case unix.ENOMEM:
+		return failing
+	}
+	return false
+}
+
+// read reads batches and returns those that are wrong.
+func (b *bench) read(wishes []wish, failing bool) (wrong []string) {
+	got, err := b.reader.read(wishes)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, w := range got {
+		if !b.allowed(w, failing) {
+			wrong = append(wrong, w.String())
+		}
+	}
+	return wrong
+}
+
+// TestFaults has single system calls of a live mount fail.
+func TestFaults(t *testing.T) {
+	eachBench(t, func(b *bench) {
+		var s *supervisor
+		var err error
+		if s, b.daemon, err = supervise(b.command(), b.names, b.dir, func(*supervisor) {}); err != nil {
+			b.t.Fatal(err)
+		}
+		defer b.unmount()
+		if b.reader, err = startReader(b.brief); err != nil {
+			b.t.Fatal(err)
+		}
+		defer b.reader.end()
+		b.read(b.wishes(), false) // whatever comes with first use
+		for _, call := range faultyCalls {
+			count := func() int { n, _ := s.disarm(); return n }
+			b.each(call.name, len(call.errnos), func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
+				s.arm(call, at, call.errnos[how])
+				return call.errnos[how].Error()
+			}, func() bool { _, hit := s.disarm(); return hit })
+		}
+	})
+}
+
+// chosen says whether one of so many places is tried: all of them, or about as many as a
+// sample has. With the race detector everything takes several times as long.
+func (b *bench) chosen(places, sample int) bool {
+	if raceDetector() {
+		places *= 3
+	}
+	return *stressAll || b.random.IntN(places) < sample
+}
+
+// tell logs how many there were of something.
+func (b *bench) tell(name string, n, before int) {
+	if n > 0 {
+		b.t.Logf("%s: %d calls, %d made to fail", name, n, b.tried-before)
+	}
+}
+
+// each counts what reading takes of something, then has each of them fail in each way, or
+// a sample of them.
+func (b *bench) each(name string, ways int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
+	watch()
+	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
+		b.t.Errorf("%s: before any failed: %v", name, wrong)
+	}
+	n := count()
+	before := b.tried
+	defer func() { b.tell(name, n, before) }()
+	for at := 1; at <= n; at++ {
+		for how := range ways {
+			if !b.chosen(n*ways, 6) {
+				continue
+			}
+			wishes := b.wishes()
+			what := fmt.Sprintf("%s %d of %d: %s", name, at, n, fail(at, how))
+			wrong := b.read(wishes, true)
+			if !hit() {
+				continue
+			}
+			b.tried++
+			if len(wrong) > 0 {
+				b.t.Errorf("FINDING: %s: %v", what, wrong)
+			}
+			if wrong := b.read(wishes, false); len(wrong) > 0 {
+				b.t.Errorf("FINDING: after %s: %v", what, wrong)
+			}
+			if !b.daemon.running() {
+				b.t.Fatalf("FINDING: %s: the daemon ended\n%s", what, tail(b.daemon.logged(), 40))
+			}
+		}
+	}
+	if kept := b.daemon.keptFor(patience / 6); kept != "" {
+		b.t.Errorf("FINDING: after %s: %s", name, kept)
+	}
+}
+
+// unmount ends the daemon, which must end well.
+func (b *bench) unmount() {
+	if b.daemon == nil || !b.daemon.running() {
+		return
+	}
+	if err := unmount(b.daemon.dir); err != nil {
+		b.t.Errorf("FINDING: at the end: %v", err)
+		_ = unmount(b.daemon.dir, "--lazy")
+	}
+	if err := b.daemon.wait(); err != nil || b.daemon.err != nil {
+		b.t.Errorf("FINDING: at the end: %v, %v", err, b.daemon.err)
+	}
+	if err := b.daemon.complaints(); err != nil {
+		b.t.Errorf("FINDING: %v", err)
+	}
+	if b.t.Failed() {
+		b.t.Logf("the daemon's log:\n%s", tail(b.daemon.logged(), 60))
+	}
+}
+
+// TestFaultsAtStart has single system calls fail while a mount is made and first read. It
+// must fail with a message, or become a mount that is right.
+func TestFaultsAtStart(t *testing.T) {
+	eachBench(t, func(b *bench) {
+		for _, call := range faultyCalls {
+			n, before := b.startWith(call, 0, 0), b.tried
+			for at := 1; at <= n; at++ {
+				for _, errno := range call.errnos {
+					if b.chosen(n*len(call.errnos), 1) {
+						b.startWith(call, at, errno)
+						b.tried++
+					}
+				}
+			}
+			b.tell(call.name, n, before)
+		}
+	})
+}
+
+// startWith mounts with one call failing, reads something, unmounts, and returns how many
+// calls there were.
+func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) int {
+	_ = os.Remove(filepath.Join(b.dir, "log"))
+	if b.settings.ReadPath == "direct" { // these mounts scan the dataset; the others have its index
+		_ = os.RemoveAll(b.cache())
+	}
+	what := fmt.Sprintf("at the start, %s %d: %v", call.name, at, errno)
+	s, d, err := supervise(b.command(), b.names, b.dir, func(s *supervisor) { s.arm(call, at, errno) })
+	if err != nil {
+		count, hit := s.disarm()
+		start, ended := err.(*startError)
+		if !ended || !hit || d.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(start.log, "batchfs: error: ") {
+			b.t.Errorf("FINDING: %s: %v", what, err)
+		}
+		if left, err := mountsBelow(b.dir); err != nil || len(left) > 0 {
+			b.t.Errorf("FINDING: %s: mounts are left: %v %v", what, left, err)
+		}
+		return count
+	}
+	b.daemon = d
+	defer b.unmount()
+	if b.reader, err = startReader(b.brief); err != nil {
+		b.t.Fatal(err)
+	}
+	defer b.reader.end()
+	wishes := b.wishes()
+	if wrong := b.read(wishes, at > 0); len(wrong) > 0 {
+		b.t.Errorf("FINDING: %s: %v", what, wrong)
+	}
+	count, _ := s.disarm()
+	if wrong := b.read(wishes, false); len(wrong) > 0 {
+		b.t.Errorf("FINDING: after, %s: %v", what, wrong)
+	}
+	return count
+}

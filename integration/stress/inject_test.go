@@ -1,0 +1,191 @@
+package stress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A notice is the kernel's struct seccomp_notif: a system call that waits for an answer.
+type notice struct {
+	id    uint64
+	tid   uint32
+	flags uint32
+	nr    int32
+	arch  uint32
+	ip    uint64
+	args  [6]uint64
+}
+
+// A reply is the kernel's struct seccomp_notif_resp.
+type reply struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// watchedCalls are the system calls that may be made to fail.
+var watchedCalls = []uint32{
+	unix.SYS_OPENAT, unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_MMAP, unix.SYS_MREMAP,
+	unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FCNTL, unix.SYS_MLOCK2, unix.SYS_IOCTL, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
+	unix.SYS_FSMOUNT, unix.SYS_GETDENTS64, unix.SYS_MADVISE, unix.SYS_FADVISE64,
+}
+
+// partInject becomes another program, whose system calls a supervisor decides on: it gets
+// to it by descriptor 3.
+func partInject(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // the filter is this thread's, and the program's
+	listener, err := installFilter()
+	if err != nil {
+		return fmt.Errorf("seccomp: %w", err)
+	}
+	if err := unix.Sendmsg(3, []byte{1}, unix.UnixRights(listener), nil, 0); err != nil {
+		return err
+	}
+	unix.CloseOnExec(3)
+	unix.CloseOnExec(listener)
+	return unix.Exec(path, args, os.Environ())
+}
+
+// installFilter has this thread's watched calls wait for answers.
+func installFilter() (listener int, err error) {
+	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
+	for i, nr := range watchedCalls {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(watchedCalls) - i), K: nr})
+	}
+	program = append(program,
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	// Go's own signals must not make a call that waits for its answer start again.
+	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(program)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
+// A supervisor answers a daemon's calls: it lets all of them pass but one.
+type supervisor struct {
+	listener int
+	names    *symbols
+
+	mu    sync.Mutex
+	call  *faultyCall // whose calls are counted; nil: none
+	count int
+	at    int        // the one that fails; 0: none
+	errno unix.Errno // how
+	hit   bool
+	ended chan struct{}
+}
+
+// supervise starts a program under a supervisor that counts from its first call.
+func supervise(cmd *exec.Cmd, names *symbols, work string, first func(*supervisor)) (*supervisor, *daemon, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	theirs := os.NewFile(uintptr(ends[1]), "supervisor")
+	defer unix.Close(ends[0])
+	cmd.ExtraFiles = []*os.File{theirs}
+	s := &supervisor{names: names, listener: -1, ended: make(chan struct{})}
+	first(s)
+	go func() {
+		defer close(s.ended)
+		if s.listener, err = receiveFile(ends[0]); err == nil {
+			s.serve()
+			unix.Close(s.listener)
+		}
+	}()
+	d, startErr := start(cmd, work)
+	theirs.Close()
+	if startErr != nil {
+		_ = unix.Shutdown(ends[0], unix.SHUT_RDWR) // it may never have come
+		<-s.ended
+	}
+	return s, d, startErr
+}
+
+func receiveFile(socket int) (int, error) {
+	rights := make([]byte, unix.CmsgSpace(4))
+	for {
+		_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		messages, parseErr := unix.ParseSocketControlMessage(rights[:max(n, 0)])
+		if err != nil || parseErr != nil || len(messages) == 0 {
+			return -1, errors.Join(err, parseErr, net.ErrClosed)
+		}
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil {
+			return -1, err
+		}
+		return fds[0], nil
+	}
+}
+
+// serve answers calls until the program has ended.
+func (s *supervisor) serve() {
+	for {
+		poll := []unix.PollFd{{Fd: int32(s.listener), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err == unix.EINTR {
+			continue
+		}
+		if poll[0].Revents&unix.POLLIN == 0 {
+			return // hung up
+		}
+		var n notice
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
+			continue // the caller was killed
+		}
+		r := reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		if errno := s.decide(&n); errno != 0 {
+			r.flags, r.errno = 0, -int32(errno)
+		}
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
+	}
+}
+
+func (s *supervisor) decide(n *notice) unix.Errno {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.call == nil || !s.call.is(n, s.names) {
+		return 0
+	}
+	s.count++
+	if s.count != s.at {
+		return 0
+	}
+	s.hit = true
+	return s.errno
+}
+
+// arm begins to count the calls of one kind, and has the at-th fail; 0: none.
+func (s *supervisor) arm(call *faultyCall, at int, errno unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call, s.at, s.errno, s.count, s.hit = call, at, errno, 0, false
+}
+
+// disarm ends that, and says how many calls there were and whether one failed.
+func (s *supervisor) disarm() (count int, hit bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call = nil
+	return s.count, s.hit
+}

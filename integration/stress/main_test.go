@@ -1,0 +1,168 @@
+package stress
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	stressFor    = flag.Duration("stress.for", 10*time.Second, "how long TestStress runs in all")
+	stressSeed   = flag.Uint64("stress.seed", 0, "seed of the first round; 0: one that the clock chooses in a long run, a fixed one by default")
+	stressRounds = flag.Int("stress.rounds", 0, "end after so many rounds; 0: after -stress.for")
+	stressSame   = flag.Bool("stress.same", false, "give every round the same seed")
+	stressRound  = flag.Duration("stress.round", 5*time.Second, "how long a mount is disturbed in each round")
+	stressNot    = flag.String("stress.not", "", "leave out these events and actions, separated by commas, to narrow a finding down")
+	stressAll    = flag.Bool("stress.all", false, "TestFaults tries every place, not a sample")
+)
+
+// suite is what all tests share.
+var suite struct {
+	dir    string // for everything that is written
+	binary string // batchfs
+	self   string // this test binary
+}
+
+// parts are what this binary does in another process, named by its first argument.
+var parts = map[string]func(args []string) error{
+	"part-client":  partClient,
+	"part-calm":    partCalm,
+	"part-storage": partStorage,
+	"part-inject":  partInject,
+}
+
+// privateMark is in the environment of a process that has its own mount namespace.
+const privateMark = "BATCHFS_STRESS_PRIVATE"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if part, ok := parts[os.Args[1]]; ok {
+			if err := part(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	flag.Parse()
+	if os.Getuid() == 0 && os.Getenv(privateMark) == "" {
+		os.Exit(privately())
+	}
+	os.Exit(runSuite(m))
+}
+
+// privately runs this test in a mount namespace of its own.
+func privately() int {
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), privateMark+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return max(exit.ExitCode(), 1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "stress: a mount namespace:", err)
+		return 1
+	}
+	return 0
+}
+
+func runSuite(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "batchfs-stress-")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // as mountinfo shows it
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stress:", err)
+		return 1
+	}
+	suite.dir, suite.binary = dir, filepath.Join(dir, "batchfs")
+	if suite.self, err = os.Executable(); err != nil {
+		suite.self = os.Args[0]
+	}
+	defer func() {
+		left, _ := mountsBelow(dir)
+		for _, path := range left {
+			fmt.Fprintln(os.Stderr, "stress: a mount was left behind:", path)
+			_ = unix.Unmount(path, unix.MNT_DETACH)
+			code = max(code, 1)
+		}
+		_ = os.RemoveAll(dir)
+	}()
+	return m.Run()
+}
+
+// needMounts skips a test where it cannot mount, and in short runs; then it builds
+// batchfs, once.
+func needMounts(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: this run is a short one; the one with the race detector has it")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: a mount namespace of its own takes root")
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		t.Skipf("SKIPPED: NO MOUNT CAN BE TESTED HERE: %v", err)
+	} else {
+		f.Close()
+	}
+	if _, err := os.Stat(suite.binary); err == nil {
+		return
+	}
+	cmd := exec.Command("../../scripts/build.sh", suite.binary)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
+	if raceDetector() {
+		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build batchfs: %v\n%s", err, out)
+	}
+}
+
+// raceDetector says whether tests and daemon watch for data races.
+func raceDetector() bool { return buildSetting("-race") == "true" }
+
+// buildSetting is a setting that this test was built with.
+func buildSetting(key string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == key {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
+// partCommand is a part of this binary, to be run in another process. It dies with this
+// one.
+func partCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command(suite.self, args...)
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// mountsBelow are the mountpoints at or below a directory, deepest first.
+func mountsBelow(dir string) (found []string, err error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 4 && (f[4] == dir || strings.HasPrefix(f[4], dir+"/")) {
+			found = append([]string{f[4]}, found...)
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,93 @@
+package stress
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An allocator is what is shared with testdata/failmalloc.c.
+type allocator struct {
+	armed, count, failAt, failed uint64
+}
+
+// TestAllocations has single allocations of the codecs fail.
+func TestAllocations(t *testing.T) {
+	needMounts(t)
+	if buildSetting("CGO_ENABLED") != "1" {
+		t.Skip("SKIPPED: without cgo there are no codecs that allocate by themselves")
+	}
+	library := filepath.Join(suite.dir, "failmalloc.so")
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, "testdata/failmalloc.c").CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: allocations cannot be made to fail here: %v\n%s", err, out)
+	}
+	eachBench(t, func(b *bench) {
+		a, env, err := b.allocator(library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := b.command()
+		cmd.Args = cmd.Args[2:] // no supervisor
+		cmd.Path = cmd.Args[0]
+		cmd.Env = append(cmd.Env, env...)
+		if b.daemon, err = start(cmd, b.dir); err != nil {
+			b.t.Fatal(err)
+		}
+		defer b.unmount()
+		if b.reader, err = startReader(b.brief); err != nil {
+			b.t.Fatal(err)
+		}
+		defer b.reader.end()
+		b.each("malloc", 1, func() { a.arm(0) }, func() int { n, _ := a.disarm(); return int(n) },
+			func(at, _ int) string { a.arm(at); return "no memory" }, func() bool { _, hit := a.disarm(); return hit })
+	})
+}
+
+// allocator makes what is shared with the preloaded library, and the environment by which
+// that finds it.
+func (b *bench) allocator(library string) (*allocator, []string, error) {
+	path := filepath.Join(b.dir, "allocator")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, err
+	}
+	code := fmt.Sprintf("%x-%x", b.names.from, b.names.to)
+	for i, f := range b.names.functions {
+		// Go's runtime cannot go on without a thread, and C.malloc has no way to fail.
+		if goOwn := strings.HasPrefix(f.Name, "x_cgo_") || strings.HasPrefix(f.Name, "_cgo_"); goOwn && strings.Contains(f.Name, "alloc") || strings.Contains(f.Name, "thread_start") {
+			if i+1 < len(b.names.functions) {
+				code += fmt.Sprintf(" %x-%x", f.Value, b.names.functions[i+1].Value)
+			}
+		}
+	}
+	return (*allocator)(unsafe.Pointer(&m[0])), []string{"LD_PRELOAD=" + library, "BATCHFS_FAIL_MALLOC=" + path, "BATCHFS_FAIL_MALLOC_CODE=" + code}, nil
+}
+
+// arm begins to count allocations, and has the at-th fail; 0: none.
+func (a *allocator) arm(at int) {
+	atomic.StoreUint64(&a.count, 0)
+	atomic.StoreUint64(&a.failed, 0)
+	atomic.StoreUint64(&a.failAt, uint64(at))
+	atomic.StoreUint64(&a.armed, 1)
+}
+
+// disarm ends that, and says how many there were and whether one failed.
+func (a *allocator) disarm() (count uint64, hit bool) {
+	atomic.StoreUint64(&a.armed, 0)
+	return atomic.LoadUint64(&a.count), atomic.LoadUint64(&a.failed) != 0
+}

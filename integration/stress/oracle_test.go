@@ -1,0 +1,260 @@
+package stress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// An oracle knows what must be read from a mount. It is made by an engine in this
+// process, from an undisturbed copy of the dataset, and kept in files for the clients.
+type oracle struct {
+	Dir     string
+	Shards  int
+	Epochs  []int // that are read
+	Victims []string
+	Batches []expected
+
+	byKey map[engine.Key]*expected
+}
+
+// An expected is what is known of one batch. No batch of an oracle holds two victims.
+type expected struct {
+	Key    engine.Key
+	Victim int  // the one whose damage may change the batch; -1: none
+	Bad    bool // it cannot be opened: it holds a file that is corrupt for good
+	// Without its victim, it cannot be opened.
+	BadWithout bool
+}
+
+// stressEpochs are read in every round: neighbors, and one that is far away.
+var stressEpochs = []int{0, 1, 2, 41}
+
+// makeOracle asks an engine for every form of every batch, with the dataset as it is and
+// without each victim.
+func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle, error) {
+	ds, err := dataset.Open(context.Background(), p.pristine, dataset.Options{Prober: engine.Probe})
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+	o := &oracle{Dir: dir, Shards: s.Shards, Epochs: stressEpochs}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ids, err := o.intact(ds, s)
+	if err != nil {
+		return nil, err
+	}
+	for v, id := range o.chooseVictims(ids, ds.Len(), random) {
+		o.Victims = append(o.Victims, ds.Path(id))
+		if err := o.without(ds, p, s, v, ids, id); err != nil {
+			return nil, err
+		}
+	}
+	return o, o.save()
+}
+
+// intact renders all batches, and returns the samples of each in order.
+func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]int, err error) {
+	options, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	planned, err := plannedIDs(ds, s)
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.New(ds, options)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	ids = map[engine.Key][]int{}
+	for shard := range o.Shards {
+		for _, epoch := range o.Epochs {
+			for batch := range e.Batches(shard, epoch) {
+				x := expected{Key: engine.Key{Shard: shard, Epoch: epoch, Batch: batch}, Victim: -1}
+				if x.Bad, err = o.render(e, x.Key, -1); err != nil {
+					return nil, err
+				}
+				o.Batches = append(o.Batches, x)
+				ids[x.Key] = planned(x.Key)
+			}
+		}
+	}
+	return ids, nil
+}
+
+// plannedIDs are the samples of each batch before anything stands in for one of them.
+func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
+	var raw *shard.RawSet
+	if s.Shuffle {
+		raw = engine.RawSamples(ds)
+	}
+	plan, err := shard.New(shard.Config{
+		Samples: int64(ds.Len()), Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed,
+		StickToShard: s.Stick, PadLastBatch: true, Raw: raw,
+	})
+	return func(k engine.Key) (ids []int) {
+		slots, _ := plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
+		for _, slot := range slots {
+			ids = append(ids, int(slot.ID))
+		}
+		return ids
+	}, err
+}
+
+// render writes every form of a batch; a batch that cannot be opened has none.
+func (o *oracle) render(e *engine.Engine, k engine.Key, without int) (bad bool, err error) {
+	for _, form := range layout.Forms() {
+		data, err := formBytes(e, k, form)
+		if errors.Is(err, engine.ErrBad) {
+			bad = true
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s.%s: %w", k, form, err)
+		}
+		if err := os.WriteFile(o.file(k, form, without), data, 0o644); err != nil {
+			return false, err
+		}
+	}
+	return bad, nil
+}
+
+func formBytes(e *engine.Engine, k engine.Key, form layout.Form) ([]byte, error) {
+	if !form.Large() {
+		return e.Small(context.Background(), k, form)
+	}
+	f, err := e.Open(context.Background(), k, form)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return slices.Clone(f.Bytes()), nil
+}
+
+// chooseVictims chooses files no two of which are ever near one another: not in one
+// batch, nor such that one might stand in for the other.
+func (o *oracle) chooseVictims(ids map[engine.Key][]int, samples int, random *rand.Rand) (victims []int) {
+	for range 200 {
+		id := random.IntN(samples)
+		if len(victims) < maxVictims && o.apart(ids, append(slices.Clone(victims), id)) {
+			victims = append(victims, id)
+		}
+	}
+	return victims
+}
+
+func (o *oracle) apart(ids map[engine.Key][]int, victims []int) bool {
+	for _, x := range o.Batches {
+		near := slices.Concat(ids[x.Key], ids[engine.Key{Shard: x.Key.Shard, Epoch: x.Key.Epoch, Batch: x.Key.Batch + 1}])
+		found := 0
+		for _, v := range victims {
+			if slices.Contains(near, v) {
+				found++
+			}
+		}
+		if found > 1 || found == 1 && x.Bad {
+			return false
+		}
+	}
+	return true
+}
+
+// without renders the batches of a victim while that is missing.
+func (o *oracle) without(ds *dataset.Dataset, p pictures, s settings, victim int, ids map[engine.Key][]int, id int) error {
+	options, err := s.options()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(p.pristine, ds.Path(id))
+	if err := os.Rename(path, path+".away"); err != nil {
+		return err
+	}
+	defer os.Rename(path+".away", path)
+	e, err := engine.New(ds, options)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for i := range o.Batches {
+		x := &o.Batches[i]
+		if !slices.Contains(ids[x.Key], id) {
+			continue
+		}
+		x.Victim = victim
+		if x.BadWithout, err = o.render(e, x.Key, victim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file is where the bytes of a batch are kept.
+func (o *oracle) file(k engine.Key, form layout.Form, without int) string {
+	name := strings.ReplaceAll(k.String(), "/", "_") + "." + form.Ext()
+	if without >= 0 {
+		name += fmt.Sprintf(".without-%d", without)
+	}
+	return filepath.Join(o.Dir, name)
+}
+
+func (o *oracle) save() error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.Dir, "oracle.json"), text, 0o644)
+}
+
+func loadOracle(dir string) (*oracle, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "oracle.json"))
+	if err != nil {
+		return nil, err
+	}
+	o := &oracle{byKey: map[engine.Key]*expected{}}
+	if err := json.Unmarshal(text, o); err != nil {
+		return nil, err
+	}
+	for i := range o.Batches {
+		o.byKey[o.Batches[i].Key] = &o.Batches[i]
+	}
+	return o, nil
+}
+
+// An outcome is what may be read from a batch: the whole file.
+type outcome struct {
+	without int // the victim that was missing; -1: none
+	bytes   []byte
+}
+
+// outcomes are all that a batch may hold: what it holds with all files intact, then, where
+// its victim was ever damaged, what it holds without it. One that cannot be opened has none.
+func (o *oracle) outcomes(x *expected, form layout.Form, damaged bool) (all []outcome, err error) {
+	for _, without := range []int{-1, x.Victim} {
+		if without != -1 && !damaged || without == -1 && len(all) > 0 {
+			continue
+		}
+		data, err := os.ReadFile(o.file(x.Key, form, without))
+		if err == nil {
+			all = append(all, outcome{without, data})
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return all, nil
+}

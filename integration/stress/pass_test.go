@@ -1,0 +1,275 @@
+package stress
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// What clients do with files that leave them: send, pass on, leave to children; and being
+// interrupted.
+
+// send sends a file through a socket, and reads it at the other end while it is open.
+func (c *client) send() error {
+	return c.with(0, func(h *holding) error {
+		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return c.through(h, "sendfile", ends[0], ends[1], func(offset *int64, n int) (int, error) {
+			return unix.Sendfile(ends[1], h.fd, offset, n)
+		})
+	})
+}
+
+// splice does the same with a pipe.
+func (c *client) splice() error {
+	return c.with(0, func(h *holding) error {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+			return err
+		}
+		return c.through(h, "splice", ends[0], ends[1], func(offset *int64, n int) (int, error) {
+			k, err := unix.Splice(h.fd, offset, ends[1], nil, n, 0)
+			return int(k), err
+		})
+	})
+}
+
+// through moves a file from one end of something to the other, both of which it closes.
+func (c *client) through(h *holding, how string, from, to int, move func(offset *int64, n int) (int, error)) error {
+	sent := make(chan error, 1)
+	go func() {
+		defer unix.Close(to)
+		for offset := int64(0); offset < int64(h.size); {
+			n, err := move(&offset, h.size-int(offset))
+			if err == unix.EINTR || err == unix.EAGAIN {
+				continue
+			}
+			if err == nil && n == 0 {
+				err = unix.EPIPE
+			}
+			if err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	end := os.NewFile(uintptr(from), how)
+	err := c.fill(h, 0, h.size, how, func(p []byte, _ int64) (int, error) { return end.Read(p) })
+	end.Close() // so that the sender ends
+	if failed := <-sent; failed != nil && err != nil && c.excused(h) {
+		return nil
+	}
+	return err
+}
+
+// A letter says what the file is that comes with it.
+type letter struct {
+	Key  engine.Key
+	Form layout.Form
+	From moment
+}
+
+// listen makes the socket on which others pass files on.
+func (c *client) listen() (err error) {
+	if c.post, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return err
+	}
+	at := c.address(c.index)
+	_ = os.Remove(at.Name)
+	return unix.Bind(c.post, at)
+}
+
+// passOn gives a file to another client, and closes it.
+func (c *client) passOn() error {
+	return c.with(0, func(h *holding) error {
+		text, err := json.Marshal(letter{h.x.Key, h.form, h.opened})
+		if err != nil {
+			return err
+		}
+		// Whoever is not there, or has no time, does not get it.
+		_ = unix.Sendmsg(c.post, text, unix.UnixRights(h.fd), c.address(c.random.IntN(c.Clients)), unix.MSG_DONTWAIT)
+		return nil
+	})
+}
+
+// collect reads the files that others have passed on.
+func (c *client) collect() error {
+	for {
+		text, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
+		n, k, _, _, err := unix.Recvmsg(c.post, text, rights, unix.MSG_CMSG_CLOEXEC)
+		if err != nil {
+			return nil
+		}
+		var l letter
+		if err := json.Unmarshal(text[:n], &l); err != nil {
+			return err
+		}
+		messages, err := unix.ParseSocketControlMessage(rights[:k])
+		if err != nil || len(messages) == 0 {
+			return err
+		}
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil {
+			return err
+		}
+		x := c.oracle.byKey[l.Key]
+		may, err := c.oracle.outcomes(x, l.Form, c.damaged(x))
+		if err != nil || len(may) == 0 {
+			return err
+		}
+		h := &holding{x: x, form: l.Form, may: may, size: len(may[0].bytes), opened: l.From, fd: fds[0]}
+		c.note("%s.%s is passed on to it", l.Key, l.Form)
+		err = c.fill(h, 0, h.size, "read of a file passed on", h.pread)
+		h.close()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// exec leaves a file to another program, which compares it.
+func (c *client) exec() error {
+	h, err := c.open(c.next(), layout.NPY, 0)
+	if h == nil {
+		return err
+	}
+	file := os.NewFile(uintptr(h.fd), "batch")
+	h.fd = -1
+	same := false
+	for _, o := range h.may {
+		if _, err := file.Seek(0, 0); err != nil {
+			break
+		}
+		cmd := exec.Command("cmp", "-s", "-", c.oracle.file(h.x.Key, h.form, o.without))
+		cmd.Stdin = file
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		if len(h.may) == 1 {
+			_ = file.Close() // it has its own
+		}
+		same = same || cmd.Wait() == nil
+	}
+	_ = file.Close()
+	if !same && !c.excused(h) {
+		return found("%s.%s is other bytes in another program", h.x.Key, h.form)
+	}
+	return nil
+}
+
+// fork leaves a mapping to a child, which looks at it some times after this process has
+// unmapped it.
+func (c *client) fork() error {
+	if raceDetector() {
+		return nil // whose memory a forked child cannot use
+	}
+	h, err := c.open(c.next(), layout.NPY, 0)
+	if h == nil {
+		return err
+	}
+	if ok, err := c.mapIn(h, h.size); !ok {
+		h.close()
+		return err
+	}
+	if err := c.look(h, 0, h.size, "a mapping"); err != nil { // from here on it is known which outcome it is
+		return err
+	}
+	want := h.may[0].bytes
+	pid := forkLooking(h.mapping, want, 20)
+	h.release()
+	if pid < 0 {
+		return nil
+	}
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	if status.Signaled() && c.excused(h) {
+		return nil
+	}
+	if !status.Exited() || status.ExitStatus() != 0 {
+		return found("%s.%s, mapped in a forked child, is other bytes (status %#x)", h.x.Key, h.form, int(status))
+	}
+	return nil
+}
+
+// forkLooking forks a child that compares two slices some times, a millisecond apart, and
+// exits with 0 where they are the same. The child has one thread, and nothing of Go's
+// runtime works in it: system calls and memory alone.
+//
+//go:norace
+//go:noinline
+func forkLooking(got, want []byte, times int) int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pause := unix.Timespec{Nsec: 1_000_000}
+	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return -1
+	}
+	if pid != 0 {
+		return int(pid)
+	}
+	for range times {
+		for i := range want {
+			if got[i] != want[i] {
+				syscall.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+			}
+		}
+		rawSleep(&pause)
+	}
+	syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	return 0
+}
+
+// interrupted opens a batch and gets signals meanwhile. The open may return EINTR; nothing
+// else may change.
+func (c *client) interrupted() error {
+	after := time.Duration(c.random.IntN(3000)) * time.Microsecond
+	times := 1 + c.random.IntN(3)
+	open := func(path string) (int, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		tid, done := unix.Gettid(), make(chan struct{})
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for range times {
+				select {
+				case <-done:
+					return
+				case <-time.After(after):
+					_ = unix.Tgkill(os.Getpid(), tid, unix.SIGUSR1)
+				}
+			}
+		}()
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		close(done)
+		<-stopped
+		return fd, err
+	}
+	c.jump()
+	h, err := c.openBy(c.next(), c.form(), open, true)
+	for len(c.alarm) > 0 {
+		<-c.alarm
+	}
+	if h == nil {
+		return err
+	}
+	err = c.fill(h, 0, h.size, "read after signals", h.pread)
+	h.close()
+	return err
+}

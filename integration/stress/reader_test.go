@@ -1,0 +1,157 @@
+package stress
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+)
+
+func init() { parts["part-reader"] = partReader }
+
+// A wish is a batch in a form, and what reading it came to.
+type wish struct {
+	Key  engine.Key
+	Form layout.Form
+
+	Errno unix.Errno // of the open; 0: it opened
+	Wrong string     // what was wrong with its bytes; "": nothing
+}
+
+func (w *wish) String() string {
+	switch {
+	case w.Errno != 0:
+		return fmt.Sprintf("%s.%s: %v", w.Key, w.Form, w.Errno)
+	case w.Wrong != "":
+		return fmt.Sprintf("%s.%s: %s", w.Key, w.Form, w.Wrong)
+	}
+	return fmt.Sprintf("%s.%s: as it must be", w.Key, w.Form)
+}
+
+// partReader reads batches that lines on its input name, all of a line while the ones
+// before it are open: BRIEF.
+func partReader(args []string) error {
+	c, err := newClient([]string{args[0], "0", "0"})
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var wishes []wish
+		if err := json.Unmarshal(lines.Bytes(), &wishes); err != nil {
+			return err
+		}
+		var fds []int
+		for i := range wishes {
+			w := &wishes[i]
+			fd, err := c.openQuietly(c.path(w.Key, w.Form), 0)
+			if err != nil {
+				w.Errno = err.(unix.Errno)
+				continue
+			}
+			fds = append(fds, fd)
+			w.Wrong = c.compare(fd, w)
+		}
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+		text, err := json.Marshal(wishes)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", text)
+	}
+	return nil
+}
+
+// compare reads an open batch and says what is wrong with it.
+func (c *client) compare(fd int, w *wish) string {
+	all, err := c.oracle.outcomes(c.oracle.byKey[w.Key], w.Form, false)
+	if err != nil {
+		return err.Error()
+	}
+	if len(all) == 0 {
+		return "it opens, though it holds a corrupt file"
+	}
+	got, err := io.ReadAll(io.NewSectionReader(preader(fd), 0, 1<<40))
+	if err != nil {
+		return "read: " + err.Error()
+	}
+	if string(got) != string(all[0].bytes) {
+		return "its bytes are wrong"
+	}
+	return ""
+}
+
+type preader int
+
+func (p preader) ReadAt(b []byte, offset int64) (int, error) {
+	for {
+		n, err := unix.Pread(int(p), b, offset)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil && n == 0 && len(b) > 0 {
+			err = io.EOF
+		}
+		return max(n, 0), err
+	}
+}
+
+// A reader is a process that reads what it is asked for.
+type reader struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	raw *os.File
+}
+
+func startReader(brief string) (*reader, error) {
+	r := &reader{cmd: partCommand("part-reader", brief)}
+	raw, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	r.cmd.Stdout, r.cmd.Stderr = theirs, os.Stderr
+	r.raw, r.out = raw, bufio.NewReader(raw)
+	if r.in, err = r.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return r, r.cmd.Start()
+}
+
+// read has batches read.
+func (r *reader) read(wishes []wish) ([]wish, error) {
+	text, err := json.Marshal(wishes)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(r.in, "%s\n", text); err != nil {
+		return nil, err
+	}
+	if err := r.raw.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	line, err := r.out.ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", strings.TrimSpace(string(text)), err)
+	}
+	var got []wish
+	return got, json.Unmarshal([]byte(line), &got)
+}
+
+func (r *reader) end() {
+	_ = r.in.Close()
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+	_ = r.raw.Close()
+}

@@ -1,0 +1,60 @@
+package stress
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// returned checks that the daemon has given everything back that readers and disturbances
+// took.
+func (r *round) returned() {
+	if kept := r.daemon.keptFor(patience / 2); kept != "" {
+		r.find("when nobody reads any more, %s", kept)
+	}
+}
+
+// keptFor waits until the daemon keeps nothing that it should not, when nobody reads any
+// more; what is made ahead may still be under way. It says what is still there after a time
+// in which everything should have gone.
+func (d *daemon) keptFor(most time.Duration) string {
+	for deadline := time.Now().Add(most); ; time.Sleep(20 * time.Millisecond) {
+		kept := d.kept()
+		if kept == "" || time.Now().After(deadline) {
+			return kept
+		}
+	}
+}
+
+// kept says what the daemon still has and should not.
+func (d *daemon) kept() string {
+	s, err := d.stats()
+	if err != nil {
+		return err.Error()
+	}
+	open, err := d.openFiles()
+	if err != nil {
+		return err.Error()
+	}
+	for _, name := range d.atRest {
+		if i := slices.Index(open, name); i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	memory := d.batchMemory()
+	switch {
+	case s.Batches.Waiting != 0:
+		return fmt.Sprintf("%d opens wait", s.Batches.Waiting)
+	case s.Batches.Making != 0:
+		return fmt.Sprintf("%d batches are being made", s.Batches.Making)
+	case s.Memory.Used > s.Memory.Limit:
+		return fmt.Sprintf("of %d bytes, %d are used", s.Memory.Limit, s.Memory.Used)
+	case len(open) > 0:
+		return fmt.Sprintf("the daemon has open: %v", open)
+	case d.leases() > 0:
+		return "the daemon holds leases"
+	case memory > s.Memory.Batches:
+		return fmt.Sprintf("batches take %d bytes, and %d are accounted for", memory, s.Memory.Batches)
+	}
+	return ""
+}

@@ -1,0 +1,220 @@
+package stress
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// roundClients is how many processes read a mount at once.
+const roundClients = 5
+
+// A round is one mount with its settings, its clients and what happens to them.
+type round struct {
+	seed     uint64
+	dir      string
+	pictures pictures
+	settings settings
+	brief    brief
+	random   *rand.Rand // what the saboteur does
+	weather  *weather
+	oracle   *oracle
+	daemon   *daemon
+	former   []*daemon // whose mounts were detached
+	storage  *storage  // nil: the dataset is read where it is
+	clients  []*child
+	damaged  [maxVictims]bool
+	report   report
+
+	mu       sync.Mutex
+	findings []string
+	log      bytes.Buffer // what the saboteur did
+	running  *daemon      // daemon, for the watchdog
+	paused   time.Time    // of the watchdog's patience: the last time anything was stopped
+}
+
+// A report counts what a round did.
+type report struct {
+	rounds, actions, opened, noMemory, failures, retries, checked, events uint64
+}
+
+func (r *report) add(o report) {
+	r.rounds++
+	r.actions += o.actions
+	r.opened += o.opened
+	r.noMemory += o.noMemory
+	r.failures += o.failures
+	r.retries += o.retries
+	r.checked += o.checked
+	r.events += o.events
+}
+
+func (r report) String() string {
+	return fmt.Sprintf("%d actions, %d batches opened, %d not for want of memory, %d not for other reasons, %d tries again, %d MiB checked, %d events;",
+		r.actions, r.opened, r.noMemory, r.failures, r.retries, r.checked>>20, r.events)
+}
+
+func newRound(p pictures, seed uint64) (*round, error) {
+	r := &round{seed: seed, pictures: p, dir: filepath.Join(suite.dir, fmt.Sprintf("round-%d", seed)), random: roundRandom(seed, 0)}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return nil, err
+	}
+	r.settings = randomSettings(r.random)
+	r.brief = brief{
+		Mount: filepath.Join(r.dir, "mnt"), Oracle: filepath.Join(r.dir, "oracle"), Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
+		Settings: r.settings, Passthrough: r.settings.ReadPath != "direct", Seed: seed, Clients: roundClients,
+		Not: strings.Split(*stressNot, ","),
+	}
+	var err error
+	if r.oracle, err = makeOracle(p, r.settings, r.brief.Oracle, r.random); err != nil {
+		return nil, err
+	}
+	if r.weather, err = newWeather(r.brief.Weather); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// run is the round from mount to unmount. What it finds is in findings.
+func (r *round) run() {
+	if err := r.setUp(); err != nil {
+		r.find("%v", err)
+		return
+	}
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(stop) })
+	for i := range roundClients {
+		r.clients = append(r.clients, r.startClient(i))
+	}
+	r.disturb(time.Now().Add(*stressRound))
+	r.settle()
+	r.calm()
+	close(stop)
+	watching.Wait()
+	r.tearDown()
+	r.report = report{
+		rounds: 1, actions: r.weather.sum(actions), opened: r.weather.sum(opened), noMemory: r.weather.sum(noMemory),
+		failures: r.weather.sum(failures), retries: r.weather.sum(retries), checked: r.weather.sum(checked), events: r.report.events,
+	}
+}
+
+// setUp mounts the storage, where there is one, and the batches.
+func (r *round) setUp() error {
+	text, err := json.Marshal(r.brief)
+	if err == nil {
+		err = os.WriteFile(r.briefFile(), text, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if r.settings.FaultyFS {
+		if err := os.Mkdir(r.dataset(), 0o755); err != nil {
+			return err
+		}
+		if r.storage, err = startStorage(r.pictures.dir, r.dataset()); err != nil {
+			return err
+		}
+	}
+	return r.mount()
+}
+
+func (r *round) briefFile() string { return filepath.Join(r.dir, "brief.json") }
+
+// dataset is where the daemon reads.
+func (r *round) dataset() string {
+	if r.settings.FaultyFS {
+		return filepath.Join(r.dir, "storage")
+	}
+	return r.pictures.dir
+}
+
+// mount starts a daemon.
+func (r *round) mount() (err error) {
+	d, err := start(mountCommand(r.dataset(), r.brief.Mount, r.settings.flags()), r.dir)
+	if err != nil {
+		return err
+	}
+	r.daemon = d
+	r.mu.Lock()
+	r.running = d
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *round) find(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findings = append(r.findings, fmt.Sprintf(format, args...))
+}
+
+// failed says whether there is a finding, so that nothing more need be done.
+func (r *round) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.findings) > 0
+}
+
+// note logs what the saboteur does.
+func (r *round) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(&r.log, "%12d %s\n", monotonic()/1000, fmt.Sprintf(format, args...))
+}
+
+// settle ends all that is wrong, and then the clients.
+func (r *round) settle() {
+	r.note("all is restored")
+	for v := range r.damaged {
+		r.restore(v)
+	}
+	r.weather.stop()
+	for _, c := range r.clients {
+		r.endClient(c)
+	}
+}
+
+// calm reads everything when nothing is wrong any more.
+func (r *round) calm() {
+	if r.failed() || !r.daemon.running() {
+		return
+	}
+	r.note("calm")
+	c := r.startPart(0, 0, "part-calm", r.briefFile())
+	<-c.ended
+	r.judge(c)
+}
+
+// tell reports findings, with all that helps to understand them.
+func (r *round) tell(t *testing.T) {
+	t.Helper()
+	for _, f := range r.findings {
+		t.Errorf("FINDING: %s", f)
+	}
+	t.Logf("to try again: go test ./integration/stress -run TestStress -v -stress.seed %d -stress.rounds 1 -stress.round %v", r.seed, *stressRound)
+	t.Logf("settings: %v", r.settings)
+	t.Logf("what happened to the mount:\n%s", tail(r.log.String(), 60))
+	names, _ := filepath.Glob(filepath.Join(r.dir, "client-*.log"))
+	for _, name := range names {
+		text, _ := os.ReadFile(name)
+		t.Logf("%s:\n%s", filepath.Base(name), tail(string(text), 12))
+	}
+	text, _ := os.ReadFile(filepath.Join(r.dir, "log"))
+	t.Logf("the daemon's log:\n%s", tail(string(text), 150))
+}
+
+// tail is the end of a text.
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(all) > lines {
+		all = append([]string{"..."}, all[len(all)-lines:]...)
+	}
+	return strings.Join(all, "\n")
+}

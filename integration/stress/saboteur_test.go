@@ -1,0 +1,271 @@
+package stress
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An event is what happens to a mount, its dataset or its readers. It is over when it
+// returns; only damage to files may last.
+type event struct {
+	name   string
+	weight int
+	do     func(*round)
+}
+
+var roundEvents []event
+
+func init() {
+	roundEvents = []event{
+		{"damage a file", 8, (*round).damage},
+		{"restore a file", 8, func(r *round) { r.restore(r.random.IntN(maxVictims)) }},
+		{"storage fails", 4, (*round).storageFails},
+		{"storage stalls", 3, (*round).storageStalls},
+		{"few descriptors", 3, (*round).fewDescriptors},
+		{"daemon suspended", 3, (*round).suspendDaemon},
+		{"client suspended", 3, (*round).suspendClient},
+		{"client killed", 5, (*round).killClient},
+		{"unmount in use", 2, (*round).unmountInUse},
+		{"detach", 1, (*round).detach},
+		{"daemon killed", 1, (*round).killDaemon},
+		{"ask for figures", 3, (*round).ask},
+	}
+}
+
+// disturb makes things happen until it is time to stop, or something was found.
+func (r *round) disturb(until time.Time) {
+	sum := 0
+	for _, e := range roundEvents {
+		sum += e.weight
+	}
+	for time.Now().Before(until) && !r.failed() {
+		r.rest(300)
+		n := r.random.IntN(sum)
+		for _, e := range roundEvents {
+			if n -= e.weight; n < 0 {
+				if !slices.Contains(r.brief.Not, e.name) {
+					r.note("%s", e.name)
+					r.report.events++
+					e.do(r)
+				}
+				break
+			}
+		}
+		r.revive()
+		if !r.daemon.running() && !r.failed() {
+			r.find("the daemon has ended: %v", r.daemon.err)
+		}
+	}
+}
+
+// rest lets some time pass, up to so many milliseconds.
+func (r *round) rest(most int) {
+	time.Sleep(time.Duration(r.random.IntN(most*1000)) * time.Microsecond)
+}
+
+func (r *round) damage() {
+	v := r.random.IntN(maxVictims)
+	if v >= len(r.oracle.Victims) || r.damaged[v] {
+		return
+	}
+	r.damaged[v] = true
+	r.weather.begin(damage0 + condition(v))
+	how, err := r.pictures.spoil(r.oracle.Victims[v], r.random)
+	if err != nil {
+		r.find("damage: %v", err)
+	}
+	r.note("  %s: %s", r.oracle.Victims[v], how)
+}
+
+func (r *round) restore(v int) {
+	if !r.damaged[v] {
+		return
+	}
+	if err := r.pictures.restore(r.oracle.Victims[v]); err != nil {
+		r.find("restore: %v", err)
+	}
+	r.damaged[v] = false
+	r.weather.end(damage0 + condition(v))
+}
+
+// machineErrors are what storage may answer that is no fault of a file.
+var machineErrors = []unix.Errno{unix.EIO, unix.ESTALE, unix.ENOMEM, unix.ETIMEDOUT, unix.EMFILE, unix.ENFILE, unix.EAGAIN}
+
+func (r *round) storageFails() {
+	errno := machineErrors[r.random.IntN(len(machineErrors))]
+	r.storm(fmt.Sprintf("fail %d %d", int(errno), pick(r.random, 3, 30, 100)), 500)
+}
+
+func (r *round) storageStalls() { r.storm("stall", 1500) }
+
+// storm has the storage do something for a while.
+func (r *round) storm(order string, most int) {
+	if r.storage == nil {
+		return
+	}
+	r.note("  %s", order)
+	r.weather.begin(stormy)
+	err := r.storage.order(order)
+	r.rest(most)
+	if err == nil {
+		err = r.storage.order("heal")
+	}
+	if err != nil {
+		r.find("%v", err)
+	}
+	r.weather.end(stormy)
+}
+
+// fewDescriptors leaves the daemon hardly more than it has open.
+func (r *round) fewDescriptors() {
+	pid := r.daemon.pid()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return
+	}
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		return
+	}
+	few := unix.Rlimit{Cur: uint64(max(3, len(entries)+r.random.IntN(8)-3)), Max: old.Max}
+	r.note("  %d descriptors, and a limit of %d", len(entries), few.Cur)
+	r.weather.begin(shortage)
+	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil)
+	r.rest(500)
+	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil)
+	r.weather.end(shortage)
+}
+
+func (r *round) suspendDaemon() {
+	r.daemon.signal(syscall.SIGSTOP)
+	r.rest(500)
+	r.daemon.signal(syscall.SIGCONT)
+}
+
+func (r *round) suspendClient() {
+	c := r.clients[r.random.IntN(len(r.clients))]
+	_ = c.cmd.Process.Signal(syscall.SIGSTOP)
+	r.rest(500)
+	_ = c.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+func (r *round) killClient() {
+	_ = r.clients[r.random.IntN(len(r.clients))].cmd.Process.Kill()
+}
+
+// unmountInUse unmounts a mount that is probably in use; then it must stay.
+func (r *round) unmountInUse() {
+	r.weather.begin(adrift)
+	defer r.weather.end(adrift)
+	err := unmount(r.brief.Mount)
+	if err == nil {
+		r.note("  it was not in use")
+		r.expectEnd(r.daemon)
+		r.remount()
+	} else if !strings.Contains(err.Error(), "in use") {
+		r.find("%v", err)
+	}
+}
+
+// detach takes the mount away from under its readers, and mounts again at once.
+func (r *round) detach() {
+	r.weather.begin(adrift)
+	defer r.weather.end(adrift)
+	if err := unmount(r.brief.Mount, "--lazy"); err != nil {
+		r.find("%v", err)
+		return
+	}
+	r.former = append(r.former, r.daemon)
+	r.remount()
+}
+
+// killDaemon leaves a dead mount, which is cleared away.
+func (r *round) killDaemon() {
+	r.weather.begin(adrift)
+	defer r.weather.end(adrift)
+	r.daemon.signal(syscall.SIGKILL)
+	<-r.daemon.exited
+	r.rest(100)
+	if err := unmount(r.brief.Mount); err != nil {
+		r.find("%v", err)
+		return
+	}
+	r.remount()
+}
+
+// remount mounts again, with all files as the oracle knows them: a mount takes those that
+// it finds.
+func (r *round) remount() {
+	for v := range r.damaged {
+		r.restore(v)
+	}
+	if r.failed() {
+		return
+	}
+	if err := r.mount(); err != nil {
+		r.find("again: %v", err)
+	}
+}
+
+// expectEnd waits for a daemon whose mount is gone.
+func (r *round) expectEnd(d *daemon) {
+	if err := d.wait(); err != nil {
+		r.find("%v", err)
+	} else if d.err != nil {
+		r.find("the daemon ended with %v", d.err)
+	}
+}
+
+// ask reads the daemon's own figures.
+func (r *round) ask() {
+	s, err := r.daemon.stats()
+	if err != nil {
+		r.find("%v", err)
+		return
+	}
+	r.checkFigures(s)
+}
+
+// checkFigures holds a daemon to its limit.
+func (r *round) checkFigures(s statistics) {
+	if s.Memory.Used > s.Memory.Limit || s.Memory.Peak > s.Memory.Limit {
+		r.find("of %d bytes, %d are used, and %d were", s.Memory.Limit, s.Memory.Used, s.Memory.Peak)
+	}
+}
+
+// tearDown ends the mount and looks for what the daemon leaves.
+func (r *round) tearDown() {
+	if r.daemon != nil && r.daemon.running() && !r.failed() {
+		r.returned()
+	}
+	if r.daemon != nil && r.daemon.running() {
+		if err := unmount(r.brief.Mount); err != nil {
+			r.find("at the end: %v", err)
+			_ = unmount(r.brief.Mount, "--lazy")
+		}
+		r.expectEnd(r.daemon)
+	}
+	for _, d := range r.former {
+		r.expectEnd(d)
+	}
+	if r.storage != nil {
+		if err := r.storage.end(); err != nil {
+			r.find("the storage: %v", err)
+		}
+	}
+	if left, err := mountsBelow(r.dir); err != nil || len(left) > 0 {
+		r.find("mounts are left: %v %v", left, err)
+		for _, path := range left {
+			_ = unix.Unmount(path, unix.MNT_DETACH)
+		}
+	}
+	if err := r.daemon.complaints(); err != nil {
+		r.find("%v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package stress
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/resample"
+)
+
+// Settings are those of a mount, and of an engine that makes the same bytes.
+type settings struct {
+	OnError      string
+	Resize       string
+	Side         int
+	DType        string
+	Layout       string
+	Gray         bool
+	Flip         bool
+	Shuffle      bool
+	Stick        bool
+	Shards       int
+	BatchSize    int
+	Seed         uint64
+	Workers      int
+	BatchWorkers int
+	Depth        int
+	Limit        int64
+	Cache        string
+	CachePolicy  string
+	ReadPath     string
+	IO           string
+	FaultyFS     bool // the dataset is on storage that can fail and stall
+}
+
+// tight says that the memory limit may deny an open its batch.
+func (s *settings) tight() bool { return s.Limit < 512<<20 }
+
+func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(len(values))] }
+
+func chance(random *rand.Rand, of float64) bool { return random.Float64() < of }
+
+// randomSettings are those of one round.
+func randomSettings(random *rand.Rand) settings {
+	return settings{
+		OnError: pick(random, "fail", "replace", "zero"),
+		Resize:  pick(random, "none", "stretch", "not-larger", "not-smaller", "random-resized-crop"),
+		Side:    pick(random, 48, 64, 96),
+		DType:   pick(random, "uint8", "uint8", "float16", "bfloat16", "float32"),
+		Layout:  pick(random, "nhwc", "nchw"),
+		Gray:    chance(random, 0.2), Flip: chance(random, 0.5),
+		Shuffle: chance(random, 0.7), Stick: chance(random, 0.2),
+		Shards: pick(random, 1, 2, 3), BatchSize: pick(random, 8, 16), Seed: random.Uint64N(1000),
+		Workers: pick(random, 1, 2, 4, 8), BatchWorkers: pick(random, 1, 2, 4), Depth: pick(random, 0, 1, 2, 5),
+		Limit: pick[int64](random, 40<<20, 48<<20, 64<<20, 1<<30, 1<<30),
+		Cache: pick(random, "auto", "0", "100KiB"), CachePolicy: pick(random, "constant", "constant", "static", "tinylfu", "none"),
+		ReadPath: pick(random, "auto", "auto", "direct"), IO: pick(random, "direct", "buffered"),
+		FaultyFS: chance(random, 0.5),
+	}
+}
+
+// flags are those of batchfs mount.
+func (s *settings) flags() []string {
+	f := []string{
+		"--on-error", s.OnError, "--resize", s.Resize, "--dtype", s.DType, "--layout", s.Layout,
+		"--shards", strconv.Itoa(s.Shards), "--batch-size", strconv.Itoa(s.BatchSize), "--seed", strconv.FormatUint(s.Seed, 10),
+		"--workers", strconv.Itoa(s.Workers), "--batch-workers", strconv.Itoa(s.BatchWorkers),
+		"--prefetch-queue-depth", strconv.Itoa(s.Depth), "--memory-limit", strconv.FormatInt(s.Limit, 10),
+		"--cache-policy", s.CachePolicy, "--read-path", s.ReadPath, "--io", s.IO,
+		fmt.Sprintf("--shuffle=%t", s.Shuffle), fmt.Sprintf("--stick-to-shard=%t", s.Stick),
+	}
+	if s.CachePolicy != "none" {
+		f = append(f, "--cache-size", s.Cache)
+	}
+	if s.Resize != "none" {
+		f = append(f, "--size", fmt.Sprintf("%dx%d", s.Side, s.Side))
+	}
+	if s.Gray {
+		f = append(f, "--color", "gray")
+	}
+	if s.Flip {
+		f = append(f, "--flip", "0.5")
+	}
+	return f
+}
+
+// options are those of an engine that makes the same bytes in its own way: with ample
+// memory, and nothing ahead or kept.
+func (s *settings) options() (engine.Options, error) {
+	o := engine.Options{
+		Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, StickToShard: s.Stick,
+		PadLastBatch: true, Epochs: 100, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3},
+		MaxPixels: 1 << 28, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
+	}
+	var err error
+	if o.Resize, err = resample.ParseMode(s.Resize); err != nil {
+		return o, err
+	}
+	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
+		return o, err
+	}
+	dtype, ok := layout.ParseDType(s.DType)
+	if !ok {
+		return o, fmt.Errorf("no type is called %s", s.DType)
+	}
+	o.DType = dtype
+	if s.Layout == "nchw" {
+		o.Layout = layout.NCHW
+	}
+	if s.Resize != "none" {
+		o.Height, o.Width = s.Side, s.Side
+	}
+	if s.Gray {
+		o.Color = decode.Gray
+	}
+	if s.Flip {
+		o.Flip = 0.5
+	}
+	return o, nil
+}

@@ -1,0 +1,51 @@
+package stress
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestStress is the stress program; the package's comment describes it.
+func TestStress(t *testing.T) {
+	needMounts(t)
+	p := needPictures(t)
+	seed := *stressSeed
+	if seed == 0 {
+		seed = 1
+		if *stressFor > time.Minute {
+			seed = uint64(time.Now().Unix())
+		}
+	}
+	began := time.Now()
+	var sum report
+	for n := 0; *stressRounds == 0 || n < *stressRounds; n++ {
+		if *stressRounds == 0 && n > 0 && time.Since(began) >= *stressFor {
+			break
+		}
+		r, err := newRound(p, seed)
+		if err != nil {
+			t.Fatalf("round %d: %v", seed, err)
+		}
+		r.run()
+		sum.add(r.report)
+		t.Logf("round %d: %v %v", seed, r.report, r.settings)
+		if len(r.findings) > 0 {
+			r.tell(t)
+			break
+		}
+		if err := os.RemoveAll(r.dir); err != nil {
+			t.Fatal(err)
+		}
+		if !*stressSame {
+			seed++
+		}
+	}
+	t.Logf("in all: %v", sum)
+	if sum.opened == 0 {
+		t.Error("nothing was read")
+	}
+}
+
+func roundRandom(seed, part uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, part)) }
