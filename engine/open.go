@@ -149,7 +149,7 @@ func (e *Engine) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	defer e.mu.Unlock()
 	since := e.waitsForMemory(b)
 	if since.IsZero() {
-		return e.opts.MemoryWait
+		return max(e.opts.MemoryWait, 10*time.Millisecond)
 	}
 	if since.Before(began) {
 		since = began

@@ -67,7 +67,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 // report logs the errors that nobody else does: the engine reports bad samples and
 // want of memory itself.
 func (f *filesystem) report(n node, err error) {
-	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrTooBig, engine.ErrClosed}
+	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrMachine, engine.ErrTooBig, engine.ErrClosed}
 	for _, e := range known {
 		if errors.Is(err, e) {
 			return

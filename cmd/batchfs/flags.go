@@ -82,6 +82,7 @@ func pipelineFlags() []cli.Flag {
 		derivedSetting(aboutPipeline, "batch-workers", "the queue depth", "make `N` batches at once"),
 		setting(aboutPipeline, "prefetch-queue-depth", "2", "make `N` batches ahead of each reader"),
 		derivedSetting(aboutPipeline, "memory-limit", "half of what is free", "use no more than `SIZE`, such as 8GiB"),
+		setting(aboutPipeline, "memory-wait", "10s", "an open waits up to `TIME` for its turn when the memory limit is used up, then fails with ENOMEM"),
 		derivedSetting(aboutPipeline, affinityFlag, "any CPU", "worker t works on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU"),
 		derivedSetting(aboutPipeline, hintsFlag, "what is needed", "have buffers of `SIZE` a sample from the start, or of batch=SIZE,input=SIZE,scratch=SIZE"),
 		setting(aboutPipeline, "cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0 for none, auto for what --memory-limit leaves"),

@@ -122,7 +122,13 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
 		stopWatching()
-		return errors.Join(e.Close(), ds.Close())
+		err := e.Close()
+		if errors.Is(err, engine.ErrLeftBehind) {
+			// They end with this process; until then they use the dataset.
+			r.engine.Logger.Warn("storage does not answer; not waiting for it any longer", "reason", err)
+			return nil
+		}
+		return errors.Join(err, ds.Close())
 	}
 	m, err := c.serve(r, e)
 	if err != nil {

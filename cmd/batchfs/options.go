@@ -57,6 +57,7 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 		Workers:       v.workers(m),
 		PrefetchDepth: int(v.number("prefetch-queue-depth", 0, 1024)),
 		MemoryLimit:   v.bytesOr("memory-limit", m.defaultMemoryLimit()),
+		MemoryWait:    max(1, v.duration("memory-wait", 0)),
 		Logger:        log,
 	}
 	v.cacheOptions(&o)
