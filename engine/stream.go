@@ -307,7 +307,7 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 		for _, s := range slices.Clone(list) {
 			rest := e.opts.IdleAfter - now.Sub(s.used)
 			switch {
-			case slices.ContainsFunc(s.recent, func(b *batch) bool { return b.refs > 0 }): // somebody has one open
+			case s.newest() != nil && s.newest().refs > 0: // somebody has it open
 			case rest <= 0:
 				e.endStream(s)
 				ended = true

@@ -51,7 +51,7 @@ func TestTinyMemoryLimit(t *testing.T) {
 	dataset := tiles(t, 4*hoarders*each, side)
 	eachReadPath(t, func(t *testing.T, path string) {
 		// The process itself and the index take 28 MiB, these batches up to 8.
-		m := tileMount(t, dataset, "--read-path", path, "--memory-limit", strconv.Itoa(28<<20+10*batch), "--workers", "4")
+		m := tileMount(t, dataset, "--read-path", path, "--memory-limit", strconv.Itoa(28<<20+10*batch), "--workers", "4", "--memory-wait", "50ms")
 		var all []*partner
 		for i := range hoarders {
 			args := []string{m.epochDir(0, 0), strconv.Itoa(side)}

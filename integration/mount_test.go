@@ -204,6 +204,7 @@ type statistics struct {
 	Uptime   float64 `json:"uptime"`
 	Batches  struct {
 		Decoded int64 `json:"decoded"`
+		Making  int64 `json:"making"`
 		Opened  int64 `json:"opened"`
 		Waiting int64 `json:"waiting"`
 		Stalled int64 `json:"stalled"`
