@@ -91,7 +91,9 @@ func (m *Session) watch(log *slog.Logger) (stop func()) {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
 		return func() { close(m.gone) }
 	}
-	table, err := os.Open("/proc/self/mountinfo")
+	// Not by os.Open: Go's poller would watch the file too, and each change is reported
+	// to one of the two only.
+	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
 		return func() { close(m.gone); until.Close(); ended.Close() }
@@ -99,8 +101,8 @@ func (m *Session) watch(log *slog.Logger) (stop func()) {
 	go func() {
 		defer close(m.gone)
 		defer until.Close()
-		defer table.Close()
-		events := []unix.PollFd{{Fd: int32(table.Fd()), Events: unix.POLLPRI}, {Fd: int32(until.Fd()), Events: unix.POLLIN}}
+		defer unix.Close(table)
+		events := []unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}, {Fd: int32(until.Fd()), Events: unix.POLLIN}}
 		for {
 			_, err := unix.Poll(events, -1)
 			if events[1].Revents != 0 || err != nil && !errors.Is(err, unix.EINTR) {

@@ -93,7 +93,8 @@ func TestMovedMount(t *testing.T) {
 func (m *mounted) heldElsewhere(t testing.TB) *partner {
 	t.Helper()
 	root(t)
-	p := startPartner(t, thisUser().daemon([]string{needTool(t, "unshare"), "--mount", "--propagation", "private", "--", "sh", "-c", "echo there; exec cat"}))
+	p := startPartner(t, thisUser().daemon([]string{needTool(t, "unshare"), "--mount", "--propagation", "private", "--", "cat"}))
+	p.tell(t, "there") // it runs when it answers
 	p.expect(t, "there")
 	return p
 }

@@ -200,6 +200,7 @@ func (b *bench) mounted(work func(dir string) error) (err error) {
 	if err != nil {
 		return mountError(b.readPath, err)
 	}
+	defer b.c.signals.own(m)()
 	defer func() {
 		if busy := m.Unmount(); busy != nil {
 			err = errors.Join(err, busy, m.Detach())

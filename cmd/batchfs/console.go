@@ -19,6 +19,7 @@ type console struct {
 	env      environment
 	machine  machine
 	line     commandLine // the command line as the parser read it
+	signals  *signals    // nil in tests that send none
 }
 
 // interactive says that a person looks at w.

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // A daemon is the same command line run again in a session of its own. It
@@ -77,7 +75,7 @@ func endOf(err error) error {
 // detach lets go of the parent: it reports the mount live, leaves the
 // directory it was started in, and closes the terminal. A crash is written to
 // the log file, where there is one.
-func detach(readyFD int, log *os.File) error {
+func detach(readyFD int, log *logFile) error {
 	ready := os.NewFile(uintptr(readyFD), "ready")
 	if ready == nil {
 		return usage("--%s %d is no open file", readyFlag, readyFD)
@@ -88,14 +86,14 @@ func detach(readyFD int, log *os.File) error {
 		return err
 	}
 	defer null.Close()
-	if log == nil {
-		log = null
-	}
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	for fd, file := range []*os.File{null, log, log} {
-		if err := unix.Dup3(int(file.Fd()), fd, 0); err != nil {
+	if err := duplicate(null, []int{0, 1, 2}); err != nil {
+		return err
+	}
+	if log != nil {
+		if err := log.follow(1, 2); err != nil {
 			return err
 		}
 	}

@@ -1,25 +1,80 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
-// openLog makes the logger; close ends its file, where it has one.
-func (c *console) openLog(o logOptions) (log *slog.Logger, file *os.File, err error) {
-	var to io.Writer = c.err
+// A mountLog is where a mount's log goes, and its user's messages.
+type mountLog struct {
+	*slog.Logger
+	file    *logFile    // nil: standard error
+	writer  *lineWriter // of the log
+	console *lineWriter // of what is said to a person; the same where that is standard error
+}
+
+// openLog makes the log of a mount, in which nothing ever waits. close ends it.
+func (c *console) openLog(o logOptions) (*mountLog, error) {
+	lost := func(n int) []byte { return lostLines(n, o) }
+	l := &mountLog{console: newLineWriter(c.err, lost)}
+	l.writer = l.console
 	if o.file != "" {
-		if file, err = os.OpenFile(o.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
-			return nil, nil, hint(err, "choose a file that can be written: --log-file FILE")
+		file, err := openLogFile(o.file)
+		if err != nil {
+			return nil, hint(err, "choose a file that can be written: --log-file FILE")
 		}
-		to = file
+		l.writer = newLineWriter(file, lost)
+		l.file = &logFile{name: absolute(o.file), writer: l.writer, file: file} // a daemon leaves its directory
 	}
+	l.Logger = slog.New(limitLog(logHandler(l.writer, o)))
+	return l, nil
+}
+
+// lostLines is the line that stands for lines that were dropped.
+func lostLines(n int, o logOptions) []byte {
+	var line bytes.Buffer
+	slog.New(logHandler(&line, o)).Error("lines of the log were dropped, as nobody took them", "lines", n)
+	return line.Bytes()
+}
+
+func logHandler(to io.Writer, o logOptions) slog.Handler {
 	settings := &slog.HandlerOptions{Level: o.level}
 	if o.asJSON {
-		return slog.New(slog.NewJSONHandler(to, settings)), file, nil
+		return slog.NewJSONHandler(to, settings)
 	}
-	return slog.New(slog.NewTextHandler(to, settings)), file, nil
+	return slog.NewTextHandler(to, settings)
+}
+
+// reopen begins the log's file anew, where it has one.
+func (l *mountLog) reopen() {
+	if l.file == nil {
+		return
+	}
+	if err := l.file.reopen(); err != nil {
+		l.Error("the log file cannot be opened again, the old one stays in use", "error", err)
+	}
+}
+
+// close writes what is left of the log, if that can be done.
+func (l *mountLog) close() {
+	if l.console != l.writer {
+		l.console.close()
+	}
+	l.writer.close()
+}
+
+// duplicate makes descriptors of this process mean a file.
+func duplicate(file *os.File, fds []int) error {
+	for _, fd := range fds {
+		if err := unix.Dup3(int(file.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watched says that the log goes to a person at a terminal, as text: what a mount
@@ -33,18 +88,19 @@ func (c *console) watched(o logOptions) bool {
 // tell says something about a mount that runs to whoever looks after it.
 func (c *console) tell(r mountRequest) func(message, hint string) {
 	return func(message, hint string) {
-		if r.watched || r.logFile != nil && interactive(c.err) {
-			c.say("%s", message)
+		if r.watched || r.log.file != nil && interactive(c.err) {
+			spoken := &console{err: r.log.console}
+			spoken.say("%s", message)
 			if hint != "" {
-				c.say("hint: %s", hint)
+				spoken.say("hint: %s", hint)
 			}
 		}
-		switch log := r.engine.Logger; {
+		switch {
 		case r.watched:
 		case hint != "":
-			log.Warn(message, "hint", hint)
+			r.log.Warn(message, "hint", hint)
 		default:
-			log.Warn(message)
+			r.log.Warn(message)
 		}
 	}
 }

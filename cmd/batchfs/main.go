@@ -15,38 +15,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
-	err := run(ctx, os.Args, os.Stdout, os.Stderr)
-	stop()
+	c := &console{out: os.Stdout, err: os.Stderr, env: processEnvironment(), machine: thisMachine(), signals: &signals{}}
+	err := c.signals.supervise(func(ctx context.Context) error { return c.run(ctx, os.Args) })
 	report(os.Stderr, err)
 	os.Exit(exitStatus(err))
 }
 
-// stopSignals are those that end a command: also in the background of a script,
-// which starts its jobs with SIGINT ignored, but not, under nohup, the end of the
-// terminal.
-func stopSignals() []os.Signal {
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signals
-}
-
 // run executes one command line; args[0] is the name the program was called by.
-func run(ctx context.Context, args []string, out, errOut io.Writer) error {
-	c := &console{out: out, err: errOut, env: processEnvironment(), machine: thisMachine()}
+func (c *console) run(ctx context.Context, args []string) error {
 	app := newApp(c)
 	words, err := c.read(app.Commands, args)
 	if errors.Is(err, errFake) {

@@ -34,6 +34,12 @@ type outcome struct {
 	status   int
 }
 
+// run executes one command line, for which no signal comes.
+func run(ctx context.Context, args []string, out, errOut io.Writer) error {
+	c := &console{out: out, err: errOut, env: processEnvironment(), machine: thisMachine()}
+	return c.run(ctx, args)
+}
+
 // batchfs runs one command line in this process.
 func batchfs(t *testing.T, args ...string) outcome {
 	t.Helper()

@@ -8,9 +8,10 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -57,9 +58,9 @@ type mountRequest struct {
 	tree                fusefs.Options
 	source              datasetOptions
 	settings            map[string]any // for config.json
-	logFile             *os.File       // nil: standard error
-	watched             bool           // the log goes to a person at a terminal
-	shares              bool           // the memory limit with other mounts, as nobody gave one
+	log                 *mountLog
+	watched             bool // the log goes to a person at a terminal
+	shares              bool // the memory limit with other mounts, as nobody gave one
 	daemon              bool
 	readyFD             int // -1: nobody waits
 }
@@ -86,24 +87,21 @@ func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
 	if r.daemon {
 		return r, nil // the child opens the log
 	}
-	log, file, err := c.openLog(logs)
+	log, err := c.openLog(logs)
 	if err != nil {
 		return r, err
 	}
-	r.engine.Logger, r.tree.Logger, r.source.log, r.logFile = log, log, log, file
+	r.log = log
+	r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
 	r.watched = c.watched(logs)
 	return r, nil
 }
 
 // mount runs one mount from the checks of its mountpoint to its end.
 func (c *console) mount(ctx context.Context, r mountRequest) error {
-	if r.logFile != nil {
-		defer r.logFile.Close()
-	}
-	// Two deep, so that a second signal is not lost while the first is served.
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, stopSignals()...)
-	defer signal.Stop(signals)
+	defer r.log.close()
+	c.signals.serve(syscall.SIGHUP, r.log.reopen)
+	c.signals.serve(syscall.SIGPIPE, func() {}) // whoever read the log has gone
 
 	if err := c.prepareMountpoint(r.mountpoint, r.dataset); err != nil {
 		return err
@@ -117,6 +115,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(optionError(r.dataset, err), ds.Close())
 	}
+	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
@@ -145,7 +144,23 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		// and files end with the process.
 		return err
 	}
-	return end()
+	return c.finish(r, end, signals)
+}
+
+// finish closes what a mount needed, but does not wait for storage that does not
+// answer: the mount is gone, and the rest ends with the process.
+func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Signal) error {
+	const long = 5 * time.Second
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-signals:
+	case <-time.After(long):
+	}
+	c.tell(r)("the mount has ended; reads for which the storage has no answer were left behind", "")
+	return nil
 }
 
 // warnOfNothing says that every epoch is empty: no shard has a full batch, and
@@ -183,7 +198,7 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 	if r.readyFD < 0 {
 		return nil
 	}
-	return detach(r.readyFD, r.logFile)
+	return detach(r.readyFD, r.log.file)
 }
 
 func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {

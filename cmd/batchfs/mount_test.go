@@ -106,7 +106,12 @@ func TestWarnOfNothing(t *testing.T) {
 		}
 		var words bytes.Buffer
 		r.watched = true
-		(&console{err: &words}).warnOfNothing(r, ds.Len(), e)
+		c := &console{err: &words}
+		if r.log, err = c.openLog(logOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c.warnOfNothing(r, ds.Len(), e)
+		r.log.close()
 		if words.String() != test.want {
 			t.Errorf("%s: says %q, want %q", test.flags, words.String(), test.want)
 		}
@@ -234,15 +239,13 @@ func TestMountSettings(t *testing.T) {
 func TestLogs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	c := &console{err: io.Discard}
-	log, opened, err := c.openLog(logOptions{level: slog.LevelWarn, file: file, asJSON: true})
+	log, err := c.openLog(logOptions{level: slog.LevelWarn, file: file, asJSON: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log.Info("no")
 	log.Warn("yes")
-	if err := opened.Close(); err != nil {
-		t.Fatal(err)
-	}
+	log.close()
 	text, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"msg":"yes"`) {
 		t.Errorf("logged %q, %v", text, err)
@@ -402,13 +405,14 @@ func TestTell(t *testing.T) {
 	} {
 		var words bytes.Buffer
 		c := &console{err: &words}
-		log, _, err := c.openLog(logOptions{asJSON: test.asJSON})
+		log, err := c.openLog(logOptions{asJSON: test.asJSON})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tell := c.tell(mountRequest{watched: test.watched, engine: engine.Options{Logger: log}})
+		tell := c.tell(mountRequest{watched: test.watched, log: log})
 		tell("gone", "look")
 		tell("done", "")
+		log.close()
 		if got := logTime.ReplaceAllString(words.String(), ""); got != test.want {
 			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)
 		}

@@ -39,9 +39,11 @@ func (v *flagValues) datasetOptions(workers int, log *slog.Logger) datasetOption
 func (c *console) openDataset(ctx context.Context, path string, o datasetOptions) (*dataset.Dataset, error) {
 	bar := c.progress("indexing", "images")
 	defer bar.close()
-	ds, err := dataset.Open(ctx, path, dataset.Options{
-		CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
-		Storage: o.storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
+	ds, err := interruptibly(ctx, func() (*dataset.Dataset, error) {
+		return dataset.Open(ctx, path, dataset.Options{
+			CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
+			Storage: o.storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
+		})
 	})
 	if err != nil {
 		return nil, datasetError(path, err)
@@ -52,7 +54,7 @@ func (c *console) openDataset(ctx context.Context, path string, o datasetOptions
 // datasetError adds what to do about a dataset that cannot be opened.
 func datasetError(path string, err error) error {
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return fmt.Errorf("interrupted while indexing %s", path)
 	case errors.Is(err, dataset.ErrNotExist):
 		return hint(err, "%s", lookNear(path))

@@ -98,7 +98,7 @@ func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
 	switch hint := strings.Join(parts, ","); {
 	case hint == "":
 	case r.watched:
-		c.say("hint: with --%s %s no buffer has to grow next time", hintsFlag, hint)
+		(&console{err: r.log.console}).say("hint: with --%s %s no buffer has to grow next time", hintsFlag, hint)
 	default:
 		r.engine.Logger.Info("the most that buffers were asked for", hintsFlag, hint)
 	}

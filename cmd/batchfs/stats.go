@@ -44,7 +44,7 @@ func statsCommand(c *console) *cli.Command {
 }
 
 func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
-	text, sample, err := readStats(mountpoint)
+	text, sample, err := statsOf(ctx, mountpoint)
 	if err != nil {
 		return err
 	}
@@ -58,21 +58,29 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 	return c.watchStats(ctx, mountpoint, interval, sample)
 }
 
+// statsOf reads it for as long as the command is not told to stop: the mount's daemon
+// may be suspended.
+func statsOf(ctx context.Context, mountpoint string) (text []byte, sample engine.Stats, err error) {
+	text, err = interruptibly(ctx, func() ([]byte, error) { return readStats(mountpoint) })
+	if err != nil {
+		return nil, sample, err
+	}
+	if err := json.Unmarshal(text, &sample); err != nil {
+		return nil, sample, fmt.Errorf("read the statistics of %s: %w", mountpoint, err)
+	}
+	return text, sample, nil
+}
+
 // readStats reads the mount's own account of itself.
-func readStats(mountpoint string) ([]byte, engine.Stats, error) {
-	var s engine.Stats
-	name := filepath.Join(mountpoint, ".batchfs", "stats.json")
-	text, err := os.ReadFile(name)
+func readStats(mountpoint string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, s, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
+		return nil, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
 	}
 	if err != nil {
-		return nil, s, hint(err, "where its daemon has died: batchfs umount %s", shellWord(mountpoint))
+		return nil, hint(err, "where its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, s, fmt.Errorf("read %s: %w", name, err)
-	}
-	return text, s, nil
+	return text, nil
 }
 
 // watchStats draws sample after sample over one another.
@@ -97,7 +105,10 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 			return nil
 		case <-tick.C:
 		}
-		_, now, err := readStats(mountpoint)
+		_, now, err := statsOf(ctx, mountpoint)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			c.say("the mount at %s has ended", mountpoint)
 			return nil

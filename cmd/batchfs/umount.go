@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,20 +27,23 @@ func umountCommand(c *console) *cli.Command {
 			if v.err != nil {
 				return v.err
 			}
-			return c.umount(args[0], v.on("lazy"))
+			return c.umount(ctx.Context, args[0], v.on("lazy"))
 		},
 	}, "batchfs umount mnt/")
 }
 
-func (c *console) umount(mountpoint string, lazy bool) error {
+func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) error {
 	word := shellWord(mountpoint)
-	cleared, err := fusefs.Clear(mountpoint)
+	cleared, err := interruptibly(ctx, func() (cleared bool, err error) {
+		cleared, err = fusefs.Clear(mountpoint)
+		if !cleared && (err == nil || errors.Is(err, fusefs.ErrHangs) && lazy) {
+			err = fusefs.Unmount(mountpoint, lazy)
+		}
+		return cleared, err
+	})
 	if cleared {
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
 		return err
-	}
-	if err == nil || errors.Is(err, fusefs.ErrHangs) && lazy {
-		err = fusefs.Unmount(mountpoint, lazy)
 	}
 	var held *fusefs.HeldError
 	switch {

@@ -32,6 +32,9 @@ func (e *hintedError) Unwrap() error { return e.err }
 // errInterrupted is the end of a command that a signal asked for.
 var errInterrupted = errors.New("interrupted")
 
+// errAbandoned is its end where it could not stop by itself.
+var errAbandoned = errors.New("interrupted, without waiting for what does not answer")
+
 // saidError ends the process with a status when the user was told why
 // already: the report of a command, or a daemon that spoke for itself.
 type saidError struct{ status int }

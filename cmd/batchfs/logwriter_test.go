@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A stuckWriter takes nothing until it is told to go on, like a pipe that nobody
+// reads.
+type stuckWriter struct {
+	begun chan struct{} // one for each write
+	goOn  chan struct{} // closed when writes may go on
+	text  bytes.Buffer
+}
+
+func (w *stuckWriter) Write(p []byte) (int, error) {
+	w.begun <- struct{}{}
+	<-w.goOn
+	return w.text.Write(p)
+}
+
+// TestLogNeverWaits: whoever logs goes on where nothing is written any more, in
+// bounded memory; the first line that gets through says how many did not.
+func TestLogNeverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := &stuckWriter{begun: make(chan struct{}, 1<<20), goOn: make(chan struct{})}
+		w := newLineWriter(stuck, func(n int) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
+		line := []byte(strings.Repeat("x", 1<<10-1) + "\n")
+		const lines = 3 * maxLogBytes >> 10
+		for range lines {
+			if n, err := w.Write(line); n != len(line) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		synctest.Wait()
+		w.close() // it does not wait for ever either
+		if held := len(w.lines); held > maxLogBytes>>10 {
+			t.Errorf("%d lines wait", held)
+		}
+		close(stuck.goOn)
+		<-w.idle
+		text := stuck.text.String()
+		got := strings.Count(text, "x\n")
+		if !strings.Contains(text, fmt.Sprintf("%d lost\n", lines-got)) || got < maxLogBytes>>10-1 {
+			t.Errorf("%d of %d lines got through; lost: %q", got, lines, strings.ReplaceAll(text, "x", ""))
+		}
+	})
+}
+
+// A brokenWriter fails a few times.
+type brokenWriter struct {
+	fails int
+	text  bytes.Buffer
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.fails--; w.fails >= 0 {
+		return 0, errors.New("broken pipe")
+	}
+	return w.text.Write(p)
+}
+
+func TestLogCountsWhatItCouldNotWrite(t *testing.T) {
+	broken := &brokenWriter{fails: 2}
+	w := newLineWriter(broken, func(n int) []byte { return fmt.Appendf(nil, "%d lost\n", n) })
+	for i := range 4 {
+		fmt.Fprintf(w, "line %d\n", i)
+	}
+	w.close()
+	if got := broken.text.String(); got != "2 lost\nline 2\nline 3\n" {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// TestLogLimit: what happens thousands of times is logged a few times and then
+// summed up; what differs in more than numbers has lines of its own.
+func TestLogLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := slog.New(limitLog(slog.NewTextHandler(&text, nil)))
+		for i := range 30_000 {
+			log.Warn("an open failed for want of memory", "batch", i, "reason", fmt.Sprintf("%d bytes", i))
+		}
+		for i := range 50 {
+			log.Warn("bad", "path", fmt.Sprintf("%d.jpg", i), "reason", "truncated")
+		}
+		time.Sleep(limitWhile + 1)
+		synctest.Wait()
+		if n := strings.Count(text.String(), "want of memory"); n != limitBurst+1 {
+			t.Errorf("%d lines of one kind", n)
+		}
+		if want := fmt.Sprintf("batch=29999 reason=\"29999 bytes\" times=%d\n", 30_000-limitBurst); !strings.Contains(text.String(), want) {
+			t.Errorf("the sum is not logged:\n%s", text.String())
+		}
+		if n := strings.Count(text.String(), "msg=bad"); n != 50 {
+			t.Errorf("%d of 50 bad files have a line", n)
+		}
+		text.Reset()
+		for range 7 {
+			log.Warn("an open failed for want of memory", "reason", "x")
+		}
+		time.Sleep(3 * limitWhile)
+		synctest.Wait()
+	})
+}
+
+// TestLogFileReopened: after the file was renamed, lines go to a new one.
+func TestLogFileReopened(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	c := &console{err: &bytes.Buffer{}}
+	log, err := c.openLog(logOptions{file: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("before")
+	for written := ""; !strings.Contains(written, "before"); {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = string(text)
+	}
+	if err := os.Rename(name, name+".1"); err != nil {
+		t.Fatal(err)
+	}
+	log.reopen()
+	log.Info("after")
+	log.close()
+	for file, want := range map[string]string{name: "msg=after", name + ".1": "msg=before"} {
+		text, err := os.ReadFile(file)
+		if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), want) {
+			t.Errorf("%s holds %q (%v)", file, text, err)
+		}
+	}
+}

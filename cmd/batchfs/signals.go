@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// signals are what other processes and people send to this one, and what becomes of
+// that. A command is cancelled by the first signal that ends programs; if it has not
+// stopped a moment later, because storage or a mount does not answer, or by the second,
+// the process ends without it. A live mount takes its signals itself. The nil pointer
+// knows of none.
+type signals struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	asked  int                // how many came to end the command
+	served map[os.Signal]bool // those that mean something else
+	taken  chan os.Signal     // the mount's, where there is one
+	owned  map[unmounter]bool // mounts to take away if the process ends without its command
+}
+
+// An unmounter is a mount of this process.
+type unmounter interface{ Detach() error }
+
+// stopTime is how long a command that was told to stop may take.
+const stopTime = 2 * time.Second
+
+// supervise runs a command until it ends or has to be abandoned.
+func (s *signals) supervise(command func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.cancel = cancel
+	came := make(chan os.Signal, 8)
+	signal.Notify(came, stopSignals()...)
+	defer signal.Stop(came)
+	ended := make(chan error, 1)
+	go func() { ended <- command(ctx) }()
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case sig := <-came:
+			switch s.receive(sig) {
+			case 0:
+			case 1:
+				late = time.After(stopTime)
+			default:
+				return s.abandon()
+			}
+		case <-late:
+			if late = nil; !s.isTaken() {
+				return s.abandon()
+			}
+		}
+	}
+}
+
+// stopSignals are those that end a command: also in the background of a script,
+// which starts its jobs with SIGINT ignored, but not, under nohup, the end of the
+// terminal.
+func stopSignals() []os.Signal {
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// receive deals with a signal, and counts those that came to end the command.
+func (s *signals) receive(sig os.Signal) (asked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served[sig] {
+		return 0
+	}
+	if s.taken != nil {
+		select {
+		case s.taken <- sig:
+		default: // it has enough of them
+		}
+		return 0
+	}
+	s.asked++
+	s.cancel()
+	return s.asked
+}
+
+// serve gives a signal another meaning than the command's end.
+func (s *signals) serve(sig os.Signal, what func()) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	if s.served == nil {
+		s.served = map[os.Signal]bool{}
+	}
+	s.served[sig] = true
+	s.mu.Unlock()
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, sig)
+	go func() {
+		for range heard {
+			what()
+		}
+	}()
+}
+
+// take gives all further signals that end programs to the caller, and one that came
+// before.
+func (s *signals) take() <-chan os.Signal {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = make(chan os.Signal, 4)
+	if s.asked > 0 {
+		s.taken <- syscall.SIGTERM
+	}
+	return s.taken
+}
+
+func (s *signals) isTaken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken != nil
+}
+
+// own has a mount taken away also if the command is abandoned; disown ends that.
+func (s *signals) own(m unmounter) (disown func()) {
+	if s == nil {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owned == nil {
+		s.owned = map[unmounter]bool{}
+	}
+	s.owned[m] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.owned, m)
+	}
+}
+
+// abandon is the end of a command that does not end.
+func (s *signals) abandon() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := errAbandoned
+	for m := range s.owned {
+		err = errors.Join(err, m.Detach())
+	}
+	return err
+}
+
+// interruptibly does work that may have to wait for what does not answer, such as a
+// mount whose daemon is suspended. When the command is cancelled, the work goes on
+// without anybody who waits for it, until the process ends.
+func interruptibly[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := work()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, errInterrupted
+	}
+}
