@@ -114,6 +114,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		return errors.Join(optionError(r.dataset, err), ds.Close())
 	}
 	c.warnOfNothing(r, ds.Len(), e)
+	sayIgnored(ds, c.tell(r))
 	end := func() error { return errors.Join(e.Close(), ds.Close()) }
 	m, err := c.serve(r, e)
 	if err != nil {

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/jpeg"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
@@ -147,5 +151,37 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 			t.Errorf("%v waits for the storage", c)
 		}
 		f.Release()
+	}
+}
+
+// TestHintNamesTheDirectory that may not be read, not the dataset it is in.
+func TestHintNamesTheDirectory(t *testing.T) {
+	denied := "/data/photos/a/secret"
+	err := datasetError("/data/photos", fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES}))
+	var out bytes.Buffer
+	report(&out, err)
+	if !strings.Contains(out.String(), "hint: ls -ld "+denied+"\n") {
+		t.Errorf("says %q", out.String())
+	}
+}
+
+// TestIgnoredFilesAreSaid in one line, with their kinds.
+func TestIgnoredFilesAreSaid(t *testing.T) {
+	data := photos(t, 1)
+	for _, name := range []string{"a/1.gif", "a/2.GIF", "b/.hidden", "b/README", "root.png", "x.txt", "x.c", "x.d", "x.e"} {
+		if err := os.WriteFile(filepath.Join(data, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	var said []string
+	sayIgnored(ds, func(message, hint string) { said = append(said, message) })
+	want := "9 ignored files in " + data + " that are no samples: 2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds"
+	if len(said) != 1 || said[0] != want {
+		t.Errorf("says %q, want %q", said, want)
 	}
 }
