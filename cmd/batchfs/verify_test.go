@@ -127,9 +127,9 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 // TestInterruptedWhereStorageHangs: index and verify end at once.
 func TestInterruptedWhereStorageHangs(t *testing.T) {
 	f := hangfs.Mount(t, map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
-	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}} {
+	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}} {
 		t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
-		if c.command == "verify" && run(t.Context(), []string{"batchfs", "index", f.Dir}, io.Discard, io.Discard) != nil {
+		if c.hangs == "read" && run(t.Context(), []string{"batchfs", "index", f.Dir}, io.Discard, io.Discard) != nil {
 			t.Fatal("no index")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,6 +137,10 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 		args := []string{"batchfs", c.command, f.Dir}
 		if c.command == "convert" {
 			args = append(args, filepath.Join(t.TempDir(), "out"), "--raw-ratio", "1")
+		}
+		work := t.TempDir()
+		if c.command == "profile" {
+			args = append(args, "--work", work)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- run(ctx, args, io.Discard, io.Discard) }()
@@ -151,6 +155,9 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 			t.Errorf("%v waits for the storage", c)
 		}
 		f.Release()
+		if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
+			t.Errorf("%v leaves %v, %v", c, left, err)
+		}
 	}
 }
 
