@@ -6,8 +6,8 @@
 // that share is a profiler's work, making the dataset is done here. What is written is
 // an ordinary dataset: image files in the same directories, with the same labels and in
 // the same order, for batchfs and for anything else. The package stands beside the
-// engine: it uses package dataset for what there is, decode and resample for pixels,
-// and knows no batch and no mount.
+// engine: it uses package dataset for what there is, sample to read and judge it as a
+// mount does, decode and resample for pixels, and knows no batch and no mount.
 //
 // # What becomes of a sample
 //

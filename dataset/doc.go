@@ -43,6 +43,25 @@
 // the size that was promised. An index that is damaged (a checksum covers the
 // whole file), of another version or of another dataset is ignored.
 //
+// An index is input like any other (index_check.go): one that others own or may write
+// to, or whose directory is such, is not used, its paths are judged as a manifest's
+// are, and its counts are held against its size before memory is taken for them.
+//
+// # Errors
+//
+// Whoever reads a sample has to know whether the file or the machine is at fault:
+// [OfFile] says so, and only what it says of a file is ever remembered, as the
+// sample's [Dataset.Problem]. A scan ends where the machine lacks descriptors or
+// memory, or where the storage is away ([ErrAway]); a single file that the storage
+// does not give is [Dataset.Unread].
+//
+// Samples are looked up from the dataset's directory, which stays open (root.go).
+// Where a file cannot be reached, that directory is looked at: one that is gone, or an
+// empty mountpoint, makes it ErrAway instead of [ErrMissing], and where the storage was
+// mounted anew the directory that is now at the path takes its place.
+//
+// Open ends with its context, also where a call hangs in the kernel.
+//
 // # Reading
 //
 // Files are read as [Storage] says (storage.go): like any file, or past the page

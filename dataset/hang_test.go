@@ -46,3 +46,38 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 		f.Release()
 	}
 }
+
+// TestRemountBeneathADataset: storage whose server died is away, at its mountpoint or
+// without it, and what is mounted there then is read.
+func TestRemountBeneathADataset(t *testing.T) {
+	content := []byte(image("jpeg", 10, 20, 1))
+	files := map[string][]byte{"a/1.jpg": content, "b/2.jpg": content}
+	dir := t.TempDir()
+	first := hangfs.MountAt(t, dir, files)
+	p := newPlace(t)
+	d, err := Open(t.Context(), dir, p.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	first.Die(t)
+	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
+		if err == nil || OfFile(err) {
+			t.Errorf("dead: %s: %v", call, err)
+		}
+	}
+	first.Detach(t)
+	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
+		if !errors.Is(err, ErrAway) {
+			t.Errorf("unmounted: %s: %v", call, err)
+		}
+	}
+	hangfs.MountAt(t, dir, map[string][]byte{"a/1.jpg": content, "b/2.jpg": []byte("another")})
+	if got, err := d.Read(0, nil, grow); err != nil || string(got) != string(content) {
+		t.Errorf("mounted anew: %q, %v", got, err)
+	}
+	if err := loadError(d, 1); !errors.Is(err, ErrChanged) {
+		t.Errorf("another file: %v", err)
+	}
+	d.Close()
+}

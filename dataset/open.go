@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/batchfs/batchfs/internal/promptly"
 )
@@ -175,27 +172,7 @@ func emptyError(src *source, l *listing) error {
 	if len(l.ignored) == 0 {
 		return fmt.Errorf("%s: %w", src.name(), ErrEmpty)
 	}
-	kinds := slices.Collect(maps.Keys(l.ignored))
-	slices.SortFunc(kinds, func(a, b string) int {
-		if l.ignored[a] != l.ignored[b] {
-			return l.ignored[b] - l.ignored[a]
-		}
-		return strings.Compare(a, b)
-	})
-	var words []string
-	for _, k := range kinds[:min(len(kinds), 5)] {
-		name := "." + k
-		switch k {
-		case ".":
-			name = "hidden"
-		case "":
-			name = "without extension"
-		case "other":
-			name = "other"
-		}
-		words = append(words, fmt.Sprintf("%d %s", l.ignored[k], name))
-	}
-	return fmt.Errorf("%s: %w (files of other kinds: %s)", src.name(), ErrEmpty, strings.Join(words, ", "))
+	return fmt.Errorf("%s: %w (files of other kinds: %s)", src.name(), ErrEmpty, kindsOf(l.ignored))
 }
 
 func (p *opening) scan(t *store, old *index, rows []uint32) error {

@@ -1,5 +1,13 @@
 package dataset
 
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Report says in numbers what a dataset is and what opening it took.
 type Report struct {
 	Samples    int
@@ -17,6 +25,39 @@ type Report struct {
 
 	// IndexProblem says why no index is kept, "" if one is or none was wanted.
 	IndexProblem string
+}
+
+// IgnoredKinds says in words how many files of which kinds are no samples, the most
+// frequent first: "3 .txt, 1 hidden"; "" where there are none.
+func (r *Report) IgnoredKinds() string { return kindsOf(r.IgnoredBy) }
+
+func kindsOf(ignored map[string]int) string {
+	const most = 5
+	kinds := slices.SortedFunc(maps.Keys(ignored), func(a, b string) int {
+		return cmp.Or(cmp.Compare(ignored[b], ignored[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	rest := 0
+	for k, kind := range kinds {
+		if k >= most {
+			rest += ignored[kind]
+			continue
+		}
+		name := "." + kind
+		switch kind {
+		case ".":
+			name = "hidden"
+		case "":
+			name = "without extension"
+		case "other":
+			name = "other"
+		}
+		words = append(words, fmt.Sprintf("%d %s", ignored[kind], name))
+	}
+	if rest > 0 {
+		words = append(words, fmt.Sprintf("%d of %d more kinds", rest, len(kinds)-most))
+	}
+	return strings.Join(words, ", ")
 }
 
 // count fills in what the table says.

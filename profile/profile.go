@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 // profiler is the work of one Run.
@@ -28,6 +29,8 @@ type profiler struct {
 // Run profiles the dataset, which is read without regard to Options.Storage: open it
 // without a limit of bandwidth. What it makes is gone when it returns.
 //
+// When ctx is done Run returns within a moment, also where storage hangs.
+//
 // Errors: ErrOptions, ErrInside, ErrSpace, ErrNoSample, those of the engine about its
 // options, and ctx's own.
 func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, err error) {
@@ -42,14 +45,22 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	p := &profiler{ds: ds, o: o.filled(), work: work, index: filepath.Join(work.dir, "index")}
-	if err := p.prepare(ctx); err != nil {
-		return Result{}, stopped(ctx, err)
-	}
-	if err := p.measure(ctx); err != nil {
-		return Result{}, stopped(ctx, err)
-	}
-	return p.result, nil
+	o = o.filled()
+	var told promptly.Gate
+	defer told.Shut()
+	progress, measured := o.Progress, o.Measured
+	o.Progress = func(phase Phase, done, total int) { told.Pass(func() { progress(phase, done, total) }) }
+	o.Measured = func(s Step) { told.Pass(func() { measured(s) }) }
+	return promptly.Do(ctx, func() (Result, error) {
+		p := &profiler{ds: ds, o: o, work: work, index: filepath.Join(work.dir, "index")}
+		if err := p.prepare(ctx); err != nil {
+			return Result{}, stopped(ctx, err)
+		}
+		if err := p.measure(ctx); err != nil {
+			return Result{}, stopped(ctx, err)
+		}
+		return p.result, nil
+	}, nil)
 }
 
 // stopped prefers ctx's error to what it caused.

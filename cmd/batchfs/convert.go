@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/sample"
 )
 
 func convertCommand(c *console) *cli.Command {
@@ -172,6 +173,8 @@ func convertError(out string, plan convert.Plan, err error) error {
 		return hint(err, "give the same flags to continue, or begin anew: rm -r %s", partial)
 	case errors.Is(err, convert.ErrSource):
 		return hint(err, "begin anew: rm -r %s", partial)
+	case errors.Is(err, sample.ErrMemory):
+		return hint(err, "allow more, and the same command continues: --memory-limit SIZE")
 	case errors.Is(err, convert.ErrBusy):
 		return hint(err, "fuser -v %s", partial)
 	case errors.Is(err, convert.ErrMountpoint):

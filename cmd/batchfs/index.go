@@ -60,7 +60,17 @@ type datasetSummary struct {
 	Reused     int            `json:"reused"`
 	Unreadable []badFile      `json:"unreadable"`
 
-	IndexProblem string `json:"index_problem,omitempty"`
+	IgnoredBy    map[string]int `json:"ignored_by"` // by extension; "." hidden, "" none, "other" the rest
+	IndexProblem string         `json:"index_problem,omitempty"`
+
+	kinds string // of ignored files, in words
+}
+
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }
 
 // badFile is a sample that cannot be read, and why.
@@ -80,10 +90,10 @@ func summarize(ds *dataset.Dataset) datasetSummary {
 	s := datasetSummary{
 		Dataset: ds.Root(), Index: ds.IndexPath(), Samples: r.Samples, Classes: r.Classes, Formats: r.Formats,
 		Bytes: r.Bytes, MaxHeight: r.MaxHeight, MaxWidth: r.MaxWidth, Ignored: r.Ignored,
-		Scanned: r.Scanned, Reused: r.Reused, Unreadable: []badFile{}, IndexProblem: r.IndexProblem,
+		Scanned: r.Scanned, Reused: r.Reused, Unreadable: []badFile{}, IgnoredBy: r.IgnoredBy, IndexProblem: r.IndexProblem, kinds: r.IgnoredKinds(),
 	}
 	for i := range ds.Len() {
-		if reason := ds.Problem(i); reason != "" {
+		if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 			s.Unreadable = append(s.Unreadable, newBadFile(ds.Path(i), i, reason))
 		}
 	}
@@ -101,7 +111,7 @@ func (s datasetSummary) print(out io.Writer) error {
 	row("formats", "%s", formatCounts(s.Formats))
 	row("encoded", "%s", formatBytes(s.Bytes))
 	row("largest", "%d x %d (height x width)", s.MaxHeight, s.MaxWidth)
-	row("ignored", "%s", count(s.Ignored, "file"))
+	row("ignored", "%s", count(s.Ignored, "file")+inBrackets(s.kinds))
 	row("unreadable", "%d", len(s.Unreadable))
 	row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
 	if s.Index != "" {

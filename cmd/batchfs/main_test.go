@@ -339,7 +339,7 @@ func TestIndex(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
 		t.Fatalf("status %d, %v, %s", got.status, err, got.err)
 	}
-	if s.Samples != 5 || s.Classes != 2 || s.MaxHeight != 3 || s.MaxWidth != 5 || s.Scanned != 5 || s.Formats["png"] != 4 {
+	if s.Samples != 5 || s.Classes != 2 || s.MaxHeight != 3 || s.MaxWidth != 5 || s.Scanned != 5 || s.Formats["png"] != 4 || s.IgnoredBy["txt"] != 1 {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Unreadable) != 1 || s.Unreadable[0].Path != "a/bad.jpg" || s.Unreadable[0].Reason == "" {
@@ -353,7 +353,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("a dataset in place of a command: status %d", text.status)
 	}
 	text = batchfs(t, "index", data)
-	for _, want := range []string{"images      5\n", "formats     png 4\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
+	for _, want := range []string{"images      5\n", "formats     png 4\n", "ignored     1 file (1 .txt)\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("does not print %q:\n%s", want, text.out)
 		}

@@ -117,6 +117,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
+	sayIgnored(ds, c.tell(r))
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {

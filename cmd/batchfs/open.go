@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 )
@@ -64,10 +66,28 @@ func datasetError(path string, err error) error {
 		return hint(err, "where that is meant: --allow-outside")
 	case errors.Is(err, dataset.ErrManifest):
 		return hint(err, "a manifest has the columns path and, if you like, label, height, width, format")
+	case errors.Is(err, dataset.ErrAway):
+		return hint(err, "see what is mounted there: findmnt -T %s", shellWord(path))
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return hint(err, "allow more open files: ulimit -n 65536")
 	case errors.Is(err, fs.ErrPermission):
+		var denied *fs.PathError // often a directory below path
+		if errors.As(err, &denied) {
+			path = denied.Path
+		}
 		return hint(err, "ls -ld %s", shellWord(path))
 	}
 	return err
+}
+
+// sayIgnored says how many files of a dataset's directories are no samples, and of which
+// kinds: a format that is not read, or images beside class directories, are not missed
+// in silence.
+func sayIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
+	r := ds.Report()
+	if r.Ignored > 0 {
+		tell(fmt.Sprintf("%s in %s that are no samples: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
+	}
 }
 
 // lookNear proposes where to look for a dataset that is not where it should be.

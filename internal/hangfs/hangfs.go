@@ -14,6 +14,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // An FS is mounted at Dir for as long as a test runs.
@@ -25,18 +26,48 @@ type FS struct {
 	mu   sync.Mutex
 	gate chan struct{} // closed: calls pass
 	what string        // the calls that hang: "open", "read" or "list"
+	dead bool
+}
+
+// Die ends the file system as the death of its server does: everything in it fails with
+// ENOTCONN, and it stays mounted until Detach. Something in it must be open. It takes
+// root, and skips the test without.
+func (f *FS) Die(t testing.TB) {
+	t.Helper()
+	switch err := unix.Unmount(f.Dir, unix.MNT_FORCE); err { // which cuts the connection first
+	case unix.EBUSY:
+		f.dead = true
+	case unix.EPERM:
+		t.Skip("SKIPPED: only root may cut the connection")
+	default:
+		t.Fatalf("unmounted by force, though it is in use: %v", err)
+	}
+}
+
+// Detach unmounts the file system from its directory, also where it is in use.
+func (f *FS) Detach(t testing.TB) {
+	t.Helper()
+	if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Mount mounts files, by path, without permission to change them. It skips the test where
 // there is no FUSE.
 func Mount(t testing.TB, files map[string][]byte) *FS {
 	t.Helper()
+	return MountAt(t, t.TempDir(), files)
+}
+
+// MountAt is Mount at a given directory.
+func MountAt(t testing.TB, dir string, files map[string][]byte) *FS {
+	t.Helper()
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		t.Skip("SKIPPED: no /dev/fuse here")
 	} else {
 		f.Close()
 	}
-	f := &FS{Dir: t.TempDir(), Hung: make(chan struct{}, 1), gate: make(chan struct{})}
+	f := &FS{Dir: dir, Hung: make(chan struct{}, 1), gate: make(chan struct{})}
 	close(f.gate)
 	modified := time.Unix(1_600_000_000, 0)
 	root := &node{fs: f, modified: modified}
@@ -65,7 +96,7 @@ func Mount(t testing.TB, files map[string][]byte) *FS {
 	}
 	t.Cleanup(func() {
 		f.Release()
-		for server.Unmount() != nil { // what was left behind is just ending
+		for !f.dead && server.Unmount() != nil { // what was left behind is just ending
 			time.Sleep(10 * time.Millisecond)
 		}
 	})

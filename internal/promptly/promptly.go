@@ -5,6 +5,7 @@ package promptly
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -49,21 +50,34 @@ func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error
 	return none, ctx.Err()
 }
 
-// Progress is report, which may be nil, until stop was called: what was left behind
-// reports no more then. Calls of report do not overlap.
+// A Gate lets calls through, one at a time, until it is shut: what was left behind tells
+// nobody anything more then. The zero value is open.
+type Gate struct {
+	mu   sync.Mutex
+	shut bool
+}
+
+// Pass calls f unless the Gate is shut.
+func (g *Gate) Pass(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.shut {
+		f()
+	}
+}
+
+// Shut waits for a call that is being made, and lets no more through.
+func (g *Gate) Shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+}
+
+// Progress is report, which may be nil, behind a Gate that stop shuts.
 func Progress(report func(done, total int64)) (reported func(done, total int64), stop func()) {
 	if report == nil {
 		return nil, func() {}
 	}
-	turn := make(chan bool, 1) // holds whether report may still be called
-	turn <- true
-	reported = func(done, total int64) {
-		live := <-turn
-		defer func() { turn <- live }()
-		if live {
-			report(done, total)
-		}
-	}
-	stop = func() { <-turn; turn <- false }
-	return reported, stop
+	var g Gate
+	return func(done, total int64) { g.Pass(func() { report(done, total) }) }, g.Shut
 }

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/hangfs"
+	"github.com/batchfs/batchfs/layout"
+)
+
+func jpegOf(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 16)), nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestVerifyOfAFileBeyondMemory: a sparse file with a JPEG's head is not read, let alone
+// into memory that was not allowed, and is not called bad.
+func TestVerifyOfAFileBeyondMemory(t *testing.T) {
+	data := photos(t, 2)
+	path := filepath.Join(data, "a", "huge.jpg")
+	if err := os.WriteFile(path, jpegOf(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 20<<30); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"verify"}, {"convert", "--raw-ratio", "1"}} {
+		args := append(command, "--memory-limit", "1GiB", data)
+		if command[0] == "convert" {
+			args = append(args, filepath.Join(t.TempDir(), "out"))
+		}
+		got := batchfs(t, args...)
+		if got.status != statusFailed || !strings.Contains(got.err, "--memory-limit") || !strings.Contains(got.out+got.err, "a/huge.jpg: not enough memory") {
+			t.Errorf("%s: status %d, prints %q, %q", command[0], got.status, got.out, got.err)
+		}
+		if command[0] == "verify" && !strings.HasSuffix(got.out, "5 images, 0 bad, 1 not read\n") {
+			t.Errorf("prints %q", got.out)
+		}
+	}
+	var r verifyReport
+	got := batchfs(t, "verify", "--memory-limit", "1GiB", "--json", data)
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil || len(r.Bad) != 0 || len(r.Unread) != 1 || r.Unread[0].Path != "a/huge.jpg" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestVerifyAndMountsAgree on what is bad, whatever is wrong.
+func TestVerifyAndMountsAgree(t *testing.T) {
+	data := photos(t, 1)
+	put := func(name string, content []byte) {
+		if err := os.WriteFile(filepath.Join(data, "a", name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := jpegOf(t)
+	put("good.jpg", good)
+	put("cut.jpg", good[:len(good)-20])
+	put("empty.jpg", nil)
+	put("rubbish.jpg", []byte("rubbish"))
+	os.Symlink("/nowhere", filepath.Join(data, "a", "gone.jpg"))
+	os.Mkdir(filepath.Join(data, "a", "y"), 0o755)
+	os.Symlink("y", filepath.Join(data, "a", "z.jpg")) // a directory, and so no sample
+	far := bytes.NewBuffer(good[:2:2])
+	for range 1100 { // comments for more than 64 MiB before the image
+		far.Write([]byte{0xff, 0xfe, 0xff, 0xff})
+		far.Write(make([]byte, 0xfffd))
+	}
+	put("far.jpg", append(far.Bytes(), good[2:]...))
+	writeImage(t, filepath.Join(data, "a", "large.png"), 40, 40)
+
+	got := batchfs(t, "verify", "--json", "--max-pixels", "1000", data)
+	var r verifyReport
+	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
+		t.Fatal(err)
+	}
+	verdict := map[string]bool{}
+	for _, b := range r.Bad {
+		verdict[b.Path] = true
+	}
+	if want := 6; len(verdict) != want || len(r.Unread) > 0 {
+		t.Errorf("%d of %d are bad: %+v", len(verdict), want, r)
+	}
+	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	mount, err := requested(t, "--batch-size", "1", "--max-pixels", "1000", "--memory-limit", "512MiB", data, "mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(ds, mount.engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for i := range ds.Len() {
+		f, err := e.Open(t.Context(), engine.Key{Batch: i}, layout.NHWCForm)
+		if err == nil {
+			f.Close()
+		}
+		if bad := err != nil; bad != verdict[ds.Path(i)] {
+			t.Errorf("%s: verify says bad: %t; the mount: %v", ds.Path(i), verdict[ds.Path(i)], err)
+		}
+	}
+}
+
+// TestInterruptedWhereStorageHangs: index and verify end at once.
+func TestInterruptedWhereStorageHangs(t *testing.T) {
+	f := hangfs.Mount(t, map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
+	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}} {
+		t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
+		if c.hangs == "read" && run(t.Context(), []string{"batchfs", "index", f.Dir}, io.Discard, io.Discard) != nil {
+			t.Fatal("no index")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.Hang(c.hangs)
+		args := []string{"batchfs", c.command, f.Dir}
+		if c.command == "convert" {
+			args = append(args, filepath.Join(t.TempDir(), "out"), "--raw-ratio", "1")
+		}
+		work := t.TempDir()
+		if c.command == "profile" {
+			args = append(args, "--work", work)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx, args, io.Discard, io.Discard) }()
+		<-f.Hung
+		cancel()
+		select {
+		case err := <-ended:
+			if exitStatus(err) != statusFailed || !strings.Contains(err.Error(), "interrupted") {
+				t.Errorf("%v: %v", c, err)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%v waits for the storage", c)
+		}
+		f.Release()
+		if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
+			t.Errorf("%v leaves %v, %v", c, left, err)
+		}
+	}
+}
+
+// TestHintNamesTheDirectory that may not be read, not the dataset it is in.
+func TestHintNamesTheDirectory(t *testing.T) {
+	denied := "/data/photos/a/secret"
+	err := datasetError("/data/photos", fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES}))
+	var out bytes.Buffer
+	report(&out, err)
+	if !strings.Contains(out.String(), "hint: ls -ld "+denied+"\n") {
+		t.Errorf("says %q", out.String())
+	}
+}
+
+// TestIgnoredFilesAreSaid in one line, with their kinds.
+func TestIgnoredFilesAreSaid(t *testing.T) {
+	data := photos(t, 1)
+	for _, name := range []string{"a/1.gif", "a/2.GIF", "b/.hidden", "b/README", "root.png", "x.txt", "x.c", "x.d", "x.e"} {
+		if err := os.WriteFile(filepath.Join(data, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	var said []string
+	sayIgnored(ds, func(message, hint string) { said = append(said, message) })
+	want := "9 ignored files in " + data + " that are no samples: 2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds"
+	if len(said) != 1 || said[0] != want {
+		t.Errorf("says %q, want %q", said, want)
+	}
+}

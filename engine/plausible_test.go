@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHeaderBeyondItsFile: a tiny file that claims many pixels is corrupt when it is
+// indexed, and does not decide how large its batch is.
+func TestHeaderBeyondItsFile(t *testing.T) {
+	dir := testDir(t, 3)
+	chunk := func(kind string, data []byte) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		b = append(append(b, kind...), data...)
+		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+	}
+	header := binary.BigEndian.AppendUint32(nil, 16000)
+	header = append(binary.BigEndian.AppendUint32(header, 16000), 8, 2, 0, 0, 0)
+	for name, padding := range map[string]int{"a.png": 0, "b.png": 100_000} { // whole, and in part when it is probed
+		file := "\x89PNG\r\n\x1a\n" + string(chunk("IHDR", header)) + string(chunk("IDAT", make([]byte, padding))) + string(chunk("IEND", nil))
+		if err := os.WriteFile(filepath.Join(filepath.Dir(samplePath(dir, 0)), name), []byte(file), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := start(t, dir, func(o *Options) { o.BatchSize = 5 })
+	bad := 0
+	for i := range e.ds.Len() {
+		if strings.HasSuffix(e.ds.Path(i), ".png") && strings.Contains(e.ds.Problem(i), "corrupt") {
+			bad++
+		}
+	}
+	if s := e.Spec(Key{}); bad != 2 || s.H > 1000 || s.W > 1000 {
+		t.Errorf("%d bad; the batch is %dx%d", bad, s.H, s.W)
+	}
+}

@@ -1,0 +1,176 @@
+package sample
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+)
+
+func probe(data []byte, size int64) (dataset.Header, error) {
+	h, err := decode.ReadHeader(data, int64(len(data)) == size)
+	if errors.Is(err, decode.ErrShort) {
+		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
+	}
+	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
+}
+
+// open opens a dataset of files, or the manifest among them.
+func open(t *testing.T, files map[string][]byte, manifest string) *dataset.Dataset {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), dataset.Options{Prober: probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	return ds
+}
+
+func pngOf(t *testing.T, h, w int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestOfFile(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{decode.ErrCorrupt, true}, {decode.ErrFormat, true}, {decode.ErrTooLarge, true}, {decode.ErrMismatch, true}, {ErrUnfit, true},
+		{Problem("no image"), true}, {&dataset.FileError{Path: "a", Err: dataset.ErrChanged}, true}, {unix.ENOENT, true},
+		{nil, false}, {ErrMemory, false}, {decode.ErrMemory, false}, {decode.ErrDestination, false}, {unix.EIO, false}, {unix.EMFILE, false},
+		{dataset.ErrAway, false}, {context.Canceled, false}, {dataset.ErrStopped, false}, {fmt.Errorf("%w: %w", decode.ErrCorrupt, decode.ErrMemory), false},
+	} {
+		if got := OfFile(c.err); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
+		}
+	}
+}
+
+// TestReadersShareMemory: however many there are, what they have taken together never
+// exceeds what there is, and all of it comes back, also when samples cannot be read.
+func TestReadersShareMemory(t *testing.T) {
+	files := map[string][]byte{"bad.png": []byte("rubbish"), "cut.png": pngOf(t, 900, 1000)[:60]}
+	for i := range 12 {
+		files[fmt.Sprintf("%02d.png", i)] = pngOf(t, 100+i, 200)
+	}
+	ds := open(t, files, "")
+	memory := NewMemory(0, 8)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	taken, good, bad := int64(0), 0, 0
+	for w := range 8 {
+		wait.Go(func() {
+			r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, memory)
+			defer r.Close()
+			for i := w; i < ds.Len(); i += 8 {
+				img, err := r.Read(t.Context(), i, 20<<20) // so two fit
+				mu.Lock()
+				if taken += r.taken; taken > memory.size {
+					t.Errorf("%d bytes are taken of %d", taken, memory.size)
+				}
+				mu.Unlock()
+				if err == nil {
+					err = r.Decode(img)
+				}
+				mu.Lock()
+				taken -= r.taken
+				if good++; err != nil {
+					good, bad = good-1, bad+1
+				}
+				mu.Unlock()
+				if err != nil && !OfFile(err) {
+					t.Error(err)
+				}
+				r.Done()
+				if r.input.Bytes() > memory.keep || r.pixels.Bytes() > memory.keep || r.decoder.ScratchBytes() > memory.keep {
+					t.Errorf("%d and %d bytes are kept", r.input.Bytes(), r.pixels.Bytes())
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if good != 12 || bad != 2 {
+		t.Errorf("%d good, %d bad", good, bad)
+	}
+	if !memory.space.TryAcquire(memory.size) {
+		t.Error("not all memory came back")
+	}
+}
+
+// TestWhatDoesNotFit is refused before it is allocated, and is no verdict.
+func TestWhatDoesNotFit(t *testing.T) {
+	wide := pngOf(t, 4000, 5000) // 60 MB of pixels
+	ds := open(t, map[string][]byte{"a.png": wide, "b.png": pngOf(t, 3, 4), "m.csv": []byte("path,height,width,format\na.png,4000,5000,png\nb.png,3,4,png\n")}, "m.csv")
+	r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, NewMemory(64<<20, 1))
+	defer r.Close()
+	if _, err := r.Read(t.Context(), 0, 0); !errors.Is(err, ErrMemory) || OfFile(err) || r.pixels.Bytes() > 0 {
+		t.Errorf("pixels: %v", err)
+	}
+	if _, err := r.Read(t.Context(), 1, 1<<30); !errors.Is(err, ErrMemory) {
+		t.Errorf("beside: %v", err)
+	}
+	img, err := r.Read(t.Context(), 1, 0)
+	if err == nil {
+		err = r.Decode(img)
+	}
+	if err != nil || img.Height != 3 || img.Width != 4 {
+		t.Errorf("what fits: %+v, %v", img, err)
+	}
+}
+
+// TestWaitingForMemoryEnds with its context.
+func TestWaitingForMemoryEnds(t *testing.T) {
+	ds := open(t, map[string][]byte{"a.png": pngOf(t, 3, 4)}, "")
+	memory := NewMemory(0, 1)
+	if !memory.space.TryAcquire(memory.size) {
+		t.Fatal("there is none")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, memory)
+	defer r.Close()
+	if _, err := r.Read(ctx, 0, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestJudge: what is wrong with an image that can be read.
+func TestJudge(t *testing.T) {
+	ds := open(t, map[string][]byte{"a.png": pngOf(t, 30, 40), "m.csv": []byte("path,height,width,format\na.png,30,40,png\na.png,40,30,png\n")}, "m.csv")
+	for name, c := range map[string]struct {
+		sample int
+		max    int64
+		want   error
+	}{
+		"fine": {0, 1200, nil}, "too large": {0, 1199, decode.ErrTooLarge}, "not what was said": {1, 1200, ErrUnfit},
+	} {
+		r := NewReader(ds, decode.Options{MaxPixels: c.max}, NewMemory(0, 1))
+		img, err := r.Read(t.Context(), c.sample, 0)
+		if !errors.Is(err, c.want) || err == nil && (c.want != nil || img.Height != 30) {
+			t.Errorf("%s: %+v, %v", name, img, err)
+		}
+		r.Close()
+	}
+}
