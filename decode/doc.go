@@ -44,8 +44,19 @@
 // PNG, BMP, PPM/PGM and WebP come out the same to the last bit in both builds.
 // JPEG does not: the inverse transforms round differently, by a level in a sample;
 // Go's decoder repeats the samples of subsampled CMYK and RGB where libjpeg
-// interpolates, and averages pixels for a scale; and it refuses a few sampling
-// factors. [Version] names the decoders in use.
+// interpolates, and averages pixels for a scale; it does not smooth progressive images
+// whose scans are incomplete; and it refuses a few sampling factors, arithmetic coding, and
+// files without Huffman tables, as frames of motion JPEG are. Go's PNG decoder refuses more than a
+// few bytes behind the compressed data. [Version] names the decoders in use.
+//
+// # One image and the next
+//
+// What is kept between images is memory without meaning: every image has a decoder of its
+// library to itself. So neither what becomes of an image nor whether it is refused depends
+// on those before it. An allocation that fails is ErrMemory, which [OfImage] tells from
+// errors that the same bytes would meet again; the Decoder can be used further. (libwebp before
+// 1.4.0 may crash where a small allocation of its lossless decoder fails. The memory that it
+// is going to need is asked for beforehand, which makes that unlikely.)
 //
 // # Pixels
 //
@@ -56,7 +67,15 @@
 // after Adobe's inversion, which holds where an Adobe marker says so. There is
 // no colour management.
 //
+// As djpeg does, blocks of a progressive JPEG whose scans are incomplete are smoothed, and where
+// Huffman tables are missing the usual ones are meant. An animated WebP is its first frame where
+// that lies on the canvas; around it is black, as it is transparent there: what libwebp's
+// WebPAnimDecoder gives, and Pillow shows.
+//
 // # What is corrupt
+//
+// A header that claims more pixels than the file's bytes can hold, see [Header.Plausible], and a
+// JPEG of more than 500 scans: of 2^28 pixels, 64, and in between in proportion.
 //
 // Data that ends early is, in every format, even if all pixels were there: a
 // JPEG without EOI, a PNG without IEND, a WebP shorter than its RIFF header
@@ -64,14 +83,15 @@
 // digits without anyone being able to tell.) So are checksum errors of a PNG's
 // critical chunks, and entropy-coded JPEG data that runs out or makes no sense.
 // Stray bytes between a JPEG's markers are not, nor are scans that an otherwise whole
-// progressive JPEG leaves out, chunks of a PNG that cannot change its pixels, and
-// anything after the end.
+// progressive JPEG leaves out, chunks of a PNG or WebP that cannot change its pixels (also a
+// palette that is only suggested, if it is of impossible size), bytes behind a PNG's
+// compressed data, and anything after the end.
 // A region that stops above the image's last row is judged by no more than it needs,
 // but still wants the end of the file to be there.
 //
 // # What this package refuses
 //
-// Lossless, arithmetic and 12-bit JPEG; animated WebP; bitmaps inside BMP that
+// Lossless and 12-bit JPEG; bitmaps inside BMP that
 // are JPEG or PNG; PBM and PAM. Resizing, cropping policy, dtypes and tensor
 // layout are others' work.
 package decode

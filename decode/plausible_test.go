@@ -1,0 +1,235 @@
+package decode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"slices"
+	"testing"
+)
+
+// densest is a zlib stream of n zeros: some literals, and then matches of 258 bytes, two bits
+// each, all of them zero.
+func densest(n int) []byte {
+	var b bitsLSB
+	b.put(1, 1) // the last block
+	b.put(2, 2) // with codes of its own
+	b.put(29, 5)
+	b.put(0, 5)  // one code for distances
+	b.put(14, 4) // 18 codes for lengths of codes
+	order := []int{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1}
+	for _, c := range order {
+		b.put(map[int]int{0: 2, 1: 2, 2: 2, 18: 2}[c], 3)
+	}
+	// Codes of two bits, in order of their symbols, the first bit first.
+	code := func(symbol int) { b.put(map[int]int{0: 0, 1: 2, 2: 1, 18: 3}[symbol], 2) }
+	zeros := func(n int) { code(18); b.put(n-11, 7) }
+	code(2) // literal 0
+	zeros(138)
+	zeros(117)
+	code(2) // 256, the end
+	zeros(28)
+	code(1) // 285, a length of 258
+	code(1) // distance 1
+	for range 1 + (n-1)%258 {
+		b.put(1, 2)
+	}
+	for range (n - 1) / 258 {
+		b.put(0, 2)
+	}
+	b.put(3, 2)
+	sum := adler32.Checksum(make([]byte, n))
+	return binary.BigEndian.AppendUint32(append([]byte{0x78, 0x9c}, b.bytes()...), sum)
+}
+
+// bitsLSB collects bits as deflate does, from the least significant on.
+type bitsLSB struct {
+	out  []byte
+	have uint
+}
+
+func (b *bitsLSB) put(v, n int) {
+	for i := range n {
+		if b.have%8 == 0 {
+			b.out = append(b.out, 0)
+		}
+		b.out[b.have/8] |= byte(v>>i&1) << (b.have % 8)
+		b.have++
+	}
+}
+
+func (b *bitsLSB) bytes() []byte { return b.out }
+
+func TestDensestPNG(t *testing.T) {
+	for _, c := range []struct {
+		w, h, kind, depth int
+		interlaced        bool
+	}{{2063, 1291, 0, 1, false}, {2063, 1291, 0, 8, false}, {2063, 1291, 2, 8, false}, {1031, 775, 6, 16, false}, {1031, 775, 3, 8, false},
+		{2063, 1291, 0, 1, true}, {1031, 775, 2, 8, true}, {3, 70001, 0, 2, true}} {
+		bits := pngPixelBits(byte(c.kind), byte(c.depth))
+		rows := c.h * (1 + (c.w*bits+7)/8)
+		if c.interlaced {
+			rows = 0
+			for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+				if across := (c.w - p[0] + p[2] - 1) / p[2]; across > 0 {
+					rows += (c.h - p[1] + p[3] - 1) / p[3] * (1 + (across*bits+7)/8)
+				}
+			}
+		}
+		s := pngSpec{w: 1, h: 1, kind: c.kind, depth: c.depth, interlaced: c.interlaced, sample: func(x, y, ch int) uint16 { return 0 },
+			damage: func([]byte) []byte { return densest(rows) }, split: func(z []byte) [][]byte { return [][]byte{z} }}
+		if c.kind == 3 {
+			s.palette = []byte{9, 9, 9}
+		}
+		data := resizedPNG(writePNG(s), c.w, c.h)
+		name := fmt.Sprintf("%dx%d of kind %d with %d bits", c.w, c.h, c.kind, c.depth)
+		d := NewDecoder(Options{})
+		h := isTight(t, name, data, 150)
+		if _, err := decodeTo(t, d, name, data, h); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		d.Close()
+	}
+}
+
+func resizedPNG(data []byte, w, h int) []byte {
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(w)), uint32(h))
+	return slices.Concat(data[:8], chunk("IHDR", append(head, data[24:29]...)), data[33:])
+}
+
+// isTight: the file is plausible, also from its first bytes alone, and would not be if it were
+// smaller by a few bytes and the same header.
+func isTight(t *testing.T, name string, data []byte, slack int) Header {
+	t.Helper()
+	h, err := ReadHeader(data, true)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	size := int64(len(data))
+	if err := h.Plausible(size); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	if err := h.Plausible(size - int64(slack)); !errors.Is(err, ErrCorrupt) || !OfImage(err) {
+		t.Errorf("%s: with %d bytes fewer: %v", name, slack, err)
+	}
+	cut := data[:len(data)-slack]
+	if _, err := ReadHeader(cut, true); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%s: the header of %d bytes fewer: %v", name, slack, err)
+	}
+	d := NewDecoder(Options{})
+	defer d.Close()
+	height, width := h.Size(false)
+	dst := Image{make([]byte, width*height*3), width * 3, height, width}
+	if err := d.DecodeRegion(dst, cut, h, Region{0, 0, h.Width, h.Height}, 1); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%s: %d bytes fewer decoded: %v", name, slack, err)
+	}
+	return h
+}
+
+// densestJPEG has codes of one bit for the only symbols it needs: its entropy-coded data is zeros.
+func densestJPEG(w, h int, factor byte, comps, scanned int, progressive bool, restart int) []byte {
+	planes := ycc(factor, factor)[:comps]
+	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: planes, adobe: -1, progressive: progressive, restart: restart})
+	data = data[:bytes.Index(data, []byte("\xff\xda"))]
+	sof := bytes.Index(data, []byte{0xff, 0xc0})
+	if progressive {
+		sof = bytes.Index(data, []byte{0xff, 0xc2})
+	}
+	data[sof+5], data[sof+6], data[sof+7], data[sof+8] = byte(h>>8), byte(h), byte(w>>8), byte(w)
+	one := append([]byte{1}, make([]byte, 16)...) // a code of one bit, for symbol 0
+	for _, class := range []byte{0x00, 0x10} {
+		data = append(append(data, 0xff, 0xc4, 0, 20, class), one...)
+	}
+	last := byte(63)
+	if progressive {
+		last = 0
+	}
+	data = append(data, 0xff, 0xda, 0, byte(6+2*scanned), byte(scanned))
+	for i := range scanned {
+		data = append(data, planes[i].id, 0)
+	}
+	data = append(data, 0, last, 0)
+	f, _ := readJPEGFrame(append(bytes.Clone(data), 0), true)
+	bits := int(f.bits)
+	if restart == 0 {
+		return append(append(data, make([]byte, (bits+7)/8)...), 0xff, 0xd9)
+	}
+	blocks := int(f.scanBlocks(0, false))
+	each := bits / blocks
+	for at, n := 0, 0; at < blocks; at, n = at+restart, n+1 {
+		if at > 0 {
+			data = append(data, 0xff, byte(0xd0+(n-1)%8))
+		}
+		data = append(data, make([]byte, (min(restart, blocks-at)*each+7)/8)...)
+	}
+	return append(data, 0xff, 0xd9)
+}
+
+func TestDensestJPEG(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		factor           byte
+		comps, scanned   int
+		progressive      bool
+		restart, allowed int
+	}{
+		{"gray", 1, 1, 1, false, 0, 1}, {"gray, progressive", 1, 1, 1, true, 0, 1}, {"4:4:4", 1, 3, 3, false, 0, 1},
+		{"4:2:0", 2, 3, 3, false, 0, 1}, {"4:2:0, progressive", 2, 3, 3, true, 0, 1}, {"luma first", 2, 3, 1, false, 0, 1},
+		{"two components first", 2, 3, 2, false, 0, 1}, {"with restarts", 1, 1, 1, false, 64, 1000},
+	} {
+		for _, size := range [][2]int{{1, 1}, {9, 17}, {1000, 700}} {
+			name := fmt.Sprintf("%s, %dx%d", c.name, size[0], size[1])
+			data := densestJPEG(size[0], size[1], c.factor, c.comps, c.scanned, c.progressive, c.restart)
+			h := headerOf(data)
+			if size[0] > 9 {
+				h = isTight(t, name, data, c.allowed+1)
+			}
+			for _, set := range codecSets() {
+				if !set.has(JPEG) || set.goes && c.scanned < c.comps {
+					continue // Go's decoder wants all components
+				}
+				if _, err := decodeTo(t, set.decoder(t, Options{}), name, data, h); err != nil {
+					t.Errorf("%s: %s: %v", set.name, name, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPlausible: no sound file is refused, and where the bytes of pixels are known no shorter
+// one is taken.
+func TestPlausible(t *testing.T) {
+	for _, s := range samples(t) {
+		if err := headerOf(s.data).Plausible(int64(len(s.data))); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+	isTight(t, "raw", writePNM('6', 9, 9, 255, func(x, y, c int) int { return x }), 1)
+	isTight(t, "plain", []byte("P2 3 2 9 1 2 3 4 5 6"), 1)
+	isTight(t, "24 bits", writeBMP(bmpSpec{w: 5, h: 4, bits: 24, pixel: func(x, y int) uint32 { return 1 }}), 1)
+	// libwebp's encoder made the smallest of a flat image.
+	flat := testFile(t, "flat.webp")
+	if h := isTight(t, "lossy", flat, len(flat)-1900); h.Width != 2000 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestTinyFileOfManyPixels: a header alone costs no memory.
+func TestTinyFileOfManyPixels(t *testing.T) {
+	small := writePNG(pngSpec{w: 1, h: 1, kind: 2, depth: 8, sample: pngScene(8)})
+	small = resizedPNG(small, 16000, 16000)
+	for _, prefix := range []bool{false, true} {
+		h, err := ReadHeader(small, !prefix)
+		if prefix && err == nil {
+			err = h.Plausible(int64(len(small)))
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("first bytes alone: %v: %v", prefix, err)
+		}
+	}
+	if err := (Header{Width: 16000, Height: 16000}).Plausible(1); err != nil {
+		t.Errorf("a header from an index: %v", err)
+	}
+}
