@@ -16,8 +16,9 @@ type Budget interface {
 	// and whoever was refused may ask again.
 	Release(n int64)
 	// Cancel takes back n reserved bytes that were never allocated, since the kernel
-	// refused or they turned out not to be needed. No memory came back: who was refused
-	// for any other reason than this reservation would be refused again.
+	// refused or they turned out not to be needed. No memory came back, and the caller
+	// must not be told so; only somebody who was refused because of this very
+	// reservation may now succeed.
 	Cancel(n int64)
 }
 
@@ -195,7 +196,7 @@ func (p *Pool) put(b *Buffer) {
 	p.stats.Real -= b.size
 	p.releases++
 	b.turn, b.place = p.releases, p.released.PushBack(b)
-	free := !b.busy && !p.keeps(b) // who has it busy frees it
+	free := !b.busy && !p.keeps(b) // else it is freed when it is no longer busy
 	b.busy = b.busy || free
 	p.mu.Unlock()
 	if free {

@@ -163,8 +163,8 @@ func (p *Pool) leave(b *Buffer) int64 {
 	return p.remove(b)
 }
 
-// remove frees a busy buffer and returns how many bytes that were. Who waits for it
-// goes on when they have come back.
+// remove frees a busy buffer and returns how many bytes that were. Whoever waits for
+// the buffer goes on when they have come back.
 func (p *Pool) remove(b *Buffer) int64 {
 	freed := p.discard(b)
 	p.claim(b)
