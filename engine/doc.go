@@ -42,8 +42,10 @@
 //
 // A worker asks the cache first, and reads from storage what is not there (cached.go).
 // shard says which samples a cache of some size keeps from one epoch to the next, so
-// that every batch finds as many there; a keeper has that computed in the background
-// (keeper.go). Within a batch, samples that leave the cache, that come into it, and all
+// that every batch finds as many there; a keeper has that computed in the background, an
+// epoch ahead of its readers (keeper.go). Nobody waits for it: what is read before it is known is
+// not kept. It works in memory that it reserves as it goes and that an open can take from it
+// (keeperspace.go). Within a batch, samples that leave the cache, that come into it, and all
 // others take turns, so that what it holds stays level. Of a raw image that the plan does not
 // keep only the rows of its crop are read (loader.go). A worker that waits for storage leaves its
 // processor to others: with more workers than processors reading and decoding overlap, and

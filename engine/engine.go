@@ -149,7 +149,13 @@ func newDocumentCache() (*ristretto.Cache[uint64, []byte], error) {
 // RawSamples marks the samples that are stored as plain pixels: where a shuffled
 // dataset has both kinds, each has an order of its own.
 func RawSamples(ds *dataset.Dataset) *shard.RawSet {
-	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool { return IsRaw(ds, int(i)) })
+	format, raw := "", false // of the sample before: most have the same
+	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+		if f := ds.Format(int(i)); f != format {
+			format, raw = f, IsRaw(ds, int(i))
+		}
+		return raw
+	})
 }
 
 // measure takes what the sizes of documents and directories follow from.

@@ -20,24 +20,17 @@ func (c *console) warnOfLimit(r mountRequest) {
 		fmt.Sprintf("--memory-limit %dMiB, or none", max(1, c.machine.defaultMemoryLimit()>>20)))
 }
 
-// A limited engine changes its limit while it runs.
-type limited interface{ SetMemoryLimit(n int64) }
-
 // tenant is an engine as a watch of the memory sees it.
-type tenant struct {
-	limited
-	engine *engine.Engine
-}
+type tenant struct{ *engine.Engine }
 
-func (t tenant) MemoryUsed() int64 { return t.engine.Stats().Memory.Used }
+func (t tenant) MemoryUsed() int64 {
+	_, _, used := t.Usage()
+	return used
+}
 
 // watchMemory keeps a mount within the memory that there is, until the function it
 // returns is called.
 func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
-	l, ok := any(e).(limited)
-	if !ok {
-		return func() {}
-	}
 	host, done := c.machine.host(), make(chan struct{})
 	var signals <-chan struct{}
 	pressure, err := host.WatchPressure("/")
@@ -46,7 +39,7 @@ func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
 	} else {
 		r.engine.Logger.Debug("memory is looked at once a second only", "reason", err)
 	}
-	w := headroom.Watch{Host: host, Tenant: tenant{l, e}, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.engine.Logger}
+	w := headroom.Watch{Host: host, Tenant: tenant{e}, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.engine.Logger}
 	var running sync.WaitGroup
 	running.Go(func() {
 		ticks := time.NewTicker(headroom.Interval)
