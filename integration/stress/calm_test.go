@@ -1,7 +1,6 @@
 package stress
 
 import (
-	"fmt"
 	"os"
 	"time"
 
@@ -82,6 +81,3 @@ func isErrno(err error, errno unix.Errno) bool {
 	pathError, ok := err.(*os.PathError)
 	return ok && pathError.Err == errno
 }
-
-// String makes settings readable in a finding.
-func (s settings) String() string { return fmt.Sprint(s.flags(), " faulty storage: ", s.FaultyFS) }

@@ -41,7 +41,8 @@ func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd
 	return cmd
 }
 
-// start starts a daemon, and returns when its mount is live. Its files are in work.
+// start starts a daemon, and returns when its mount is live. Its files are in work; it
+// logs there unless the command says otherwise.
 func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log"), exited: make(chan struct{})}
 	if err := os.MkdirAll(d.dir, 0o755); err != nil {
@@ -52,6 +53,9 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 		return nil, err
 	}
 	defer log.Close()
+	if cmd.Stderr == nil {
+		cmd.Stdout, cmd.Stderr = log, log
+	}
 	notify, err := os.MkdirTemp(work, "notify-") // of its own: a daemon before it may still say that it stops
 	if err != nil {
 		return nil, err
@@ -62,7 +66,6 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 		return nil, err
 	}
 	defer socket.Close()
-	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+name)
 	if err := cmd.Start(); err != nil {
 		return nil, err

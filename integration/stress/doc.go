@@ -29,6 +29,9 @@
 //
 //	go test ./integration/stress -run TestStress -v -timeout 0 -stress.seed 17 -stress.rounds 20 -stress.same
 //
+// -stress.not leaves out some of what happens, which narrows a finding down, and helps to look
+// beyond one that is known.
+//
 // # Faults, one at a time
 //
 // TestFaults, TestFaultsAtStart and TestAllocations make single system calls and allocations

@@ -147,7 +147,7 @@ func (s *supervisor) serve() {
 			continue
 		}
 		if poll[0].Revents&unix.POLLIN == 0 {
-			return // hung up
+			return // hung up: the program has ended
 		}
 		var n notice
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
@@ -157,7 +157,12 @@ func (s *supervisor) serve() {
 		if errno := s.decide(&n); errno != 0 {
 			r.flags, r.errno = 0, -int32(errno)
 		}
-		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
+		for { // a signal to this process must not lose the answer
+			_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
+			if errno != unix.EINTR {
+				break
+			}
+		}
 	}
 }
 

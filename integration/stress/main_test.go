@@ -22,7 +22,7 @@ var (
 	stressRounds = flag.Int("stress.rounds", 0, "end after so many rounds; 0: after -stress.for")
 	stressSame   = flag.Bool("stress.same", false, "give every round the same seed")
 	stressRound  = flag.Duration("stress.round", 5*time.Second, "how long a mount is disturbed in each round")
-	stressNot    = flag.String("stress.not", "", "leave out these events and actions, separated by commas, to narrow a finding down")
+	stressNot    = flag.String("stress.not", "", "leave out these events and actions, and `stuck log`, separated by commas, to narrow a finding down")
 	stressAll    = flag.Bool("stress.all", false, "TestFaults tries every place, not a sample")
 )
 

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // roundClients is how many processes read a mount at once.
@@ -31,6 +35,8 @@ type round struct {
 	storage  *storage  // nil: the dataset is read where it is
 	clients  []*child
 	damaged  [maxVictims]bool
+	stuck    []*os.File  // logs that nobody reads
+	guests   []*exec.Cmd // processes with mount namespaces of their own
 	report   report
 
 	mu       sync.Mutex
@@ -66,11 +72,13 @@ func newRound(p pictures, seed uint64) (*round, error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, err
 	}
+	not := strings.Split(*stressNot, ",")
 	r.settings = randomSettings(r.random)
+	r.settings.StuckLog = r.settings.StuckLog && !slices.Contains(not, "stuck log")
 	r.brief = brief{
 		Mount: filepath.Join(r.dir, "mnt"), Oracle: filepath.Join(r.dir, "oracle"), Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
 		Settings: r.settings, Passthrough: r.settings.ReadPath != "direct", Seed: seed, Clients: roundClients,
-		Not: strings.Split(*stressNot, ","),
+		Not: not,
 	}
 	var err error
 	if r.oracle, err = makeOracle(p, r.settings, r.brief.Oracle, r.random); err != nil {
@@ -86,6 +94,9 @@ func newRound(p pictures, seed uint64) (*round, error) {
 func (r *round) run() {
 	if err := r.setUp(); err != nil {
 		r.find("%v", err)
+		if r.storage != nil {
+			_ = r.storage.end()
+		}
 		return
 	}
 	stop := make(chan struct{})
@@ -138,7 +149,14 @@ func (r *round) dataset() string {
 
 // mount starts a daemon.
 func (r *round) mount() (err error) {
-	d, err := start(mountCommand(r.dataset(), r.brief.Mount, r.settings.flags()), r.dir)
+	cmd := mountCommand(r.dataset(), r.brief.Mount, r.settings.flags())
+	if r.settings.StuckLog {
+		if cmd.Stderr, err = r.stuckPipe(); err != nil {
+			return err
+		}
+		defer cmd.Stderr.(*os.File).Close()
+	}
+	d, err := start(cmd, r.dir)
 	if err != nil {
 		return err
 	}
@@ -147,6 +165,17 @@ func (r *round) mount() (err error) {
 	r.running = d
 	r.mu.Unlock()
 	return nil
+}
+
+// stuckPipe is a small pipe that nobody reads as long as the round lasts.
+func (r *round) stuckPipe() (*os.File, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	r.stuck = append(r.stuck, os.NewFile(uintptr(ends[0]), "log"))
+	_, err := unix.FcntlInt(uintptr(ends[1]), unix.F_SETPIPE_SZ, 4096)
+	return os.NewFile(uintptr(ends[1]), "log"), err
 }
 
 func (r *round) find(format string, args ...any) {

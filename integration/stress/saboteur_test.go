@@ -3,6 +3,7 @@ package stress
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,6 +35,7 @@ func init() {
 		{"unmount in use", 2, (*round).unmountInUse},
 		{"detach", 1, (*round).detach},
 		{"daemon killed", 1, (*round).killDaemon},
+		{"a container starts", 1, (*round).startContainer},
 		{"ask for figures", 3, (*round).ask},
 	}
 }
@@ -199,6 +201,28 @@ func (r *round) killDaemon() {
 	r.remount()
 }
 
+// startContainer makes a mount namespace that keeps what is mounted now, as a container
+// does, until the round is over.
+func (r *round) startContainer() {
+	cmd := exec.Command("sleep", "3600")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		r.find("%v", err)
+		return
+	}
+	r.guests = append(r.guests, cmd)
+}
+
+// endContainers ends them: a daemon lives as long as one of them has its mount.
+func (r *round) endContainers() {
+	for _, cmd := range r.guests {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	r.guests = nil
+}
+
 // remount mounts again, with all files as the oracle knows them: a mount takes those that
 // it finds.
 func (r *round) remount() {
@@ -215,6 +239,7 @@ func (r *round) remount() {
 
 // expectEnd waits for a daemon whose mount is gone.
 func (r *round) expectEnd(d *daemon) {
+	r.endContainers()
 	if err := d.wait(); err != nil {
 		r.find("%v", err)
 	} else if d.err != nil {
@@ -236,36 +261,5 @@ func (r *round) ask() {
 func (r *round) checkFigures(s statistics) {
 	if s.Memory.Used > s.Memory.Limit || s.Memory.Peak > s.Memory.Limit {
 		r.find("of %d bytes, %d are used, and %d were", s.Memory.Limit, s.Memory.Used, s.Memory.Peak)
-	}
-}
-
-// tearDown ends the mount and looks for what the daemon leaves.
-func (r *round) tearDown() {
-	if r.daemon != nil && r.daemon.running() && !r.failed() {
-		r.returned()
-	}
-	if r.daemon != nil && r.daemon.running() {
-		if err := unmount(r.brief.Mount); err != nil {
-			r.find("at the end: %v", err)
-			_ = unmount(r.brief.Mount, "--lazy")
-		}
-		r.expectEnd(r.daemon)
-	}
-	for _, d := range r.former {
-		r.expectEnd(d)
-	}
-	if r.storage != nil {
-		if err := r.storage.end(); err != nil {
-			r.find("the storage: %v", err)
-		}
-	}
-	if left, err := mountsBelow(r.dir); err != nil || len(left) > 0 {
-		r.find("mounts are left: %v %v", left, err)
-		for _, path := range left {
-			_ = unix.Unmount(path, unix.MNT_DETACH)
-		}
-	}
-	if err := r.daemon.complaints(); err != nil {
-		r.find("%v", err)
 	}
 }

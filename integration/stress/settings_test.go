@@ -35,6 +35,7 @@ type settings struct {
 	ReadPath     string
 	IO           string
 	FaultyFS     bool // the dataset is on storage that can fail and stall
+	StuckLog     bool // nobody reads what the daemon logs
 }
 
 // tight says that the memory limit may deny an open its batch.
@@ -59,7 +60,7 @@ func randomSettings(random *rand.Rand) settings {
 		Limit: pick[int64](random, 40<<20, 48<<20, 64<<20, 1<<30, 1<<30),
 		Cache: pick(random, "auto", "0", "100KiB"), CachePolicy: pick(random, "constant", "constant", "static", "tinylfu", "none"),
 		ReadPath: pick(random, "auto", "auto", "direct"), IO: pick(random, "direct", "buffered"),
-		FaultyFS: chance(random, 0.5),
+		FaultyFS: chance(random, 0.5), StuckLog: chance(random, 0.1),
 	}
 }
 
