@@ -209,6 +209,7 @@ func (e *Engine) Close() error {
 	e.itemWork.Broadcast()
 	e.takeWork.Broadcast()
 	e.mu.Unlock()
+	e.keeper.close()
 	return e.awaitWorkers()
 }
 
@@ -224,7 +225,6 @@ func (e *Engine) free() {
 	}
 	e.mu.Unlock()
 	e.documents.Close()
-	e.keeper.close()
 	e.cache.Close()
 	e.pool.Close()
 	_ = e.store.Close() // a descriptor of our own: nothing is lost
