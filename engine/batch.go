@@ -98,11 +98,12 @@ func (s status) String() string { return [...]string{"ok", "padded", "replaced",
 // batchWorker lays batches out and assembles those whose slots are done. It waits for
 // nothing in between, so that a batch whose storage does not answer holds up no other.
 func (e *Engine) batchWorker() {
-	for b, turn := e.take(); b != nil; b, turn = e.take() {
-		if b.laidOut && b.finished == b.items {
+	for t, ok := e.take(); ok; t, ok = e.take() {
+		b := t.b
+		if t.assemble {
 			e.finish(b, guarded(func() error { return e.assemble(b) }))
 		} else {
-			e.publish(b, turn, guarded(func() error { return e.layOut(b) }))
+			e.publish(b, t.turn, guarded(func() error { return e.layOut(b) }))
 		}
 	}
 }
@@ -246,6 +247,9 @@ func (e *Engine) finish(b *batch, err error) {
 func (e *Engine) end(b *batch, err error) {
 	switch causeOf(err) {
 	case ofFile:
+		if e.opts.OnError != Fail {
+			break // what might stand in may be repaired
+		}
 		if len(e.tried) >= maxErrorLines {
 			clear(e.tried)
 		}

@@ -91,7 +91,7 @@ func (e *Engine) victim(b *batch) *batch {
 	var best *batch
 	worth := farMissed
 	for _, v := range e.table {
-		if v == b || v.buf == nil && v.state != laying {
+		if v == b || v.state != laying && v.buf == nil {
 			continue
 		}
 		w := e.worth(v, b)

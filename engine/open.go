@@ -213,6 +213,10 @@ type derived struct {
 // ask, by nobody who could be interrupted.
 func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*derived, error) {
 	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, ErrClosed
+	}
 	c := b.copies[form]
 	if c == nil {
 		c = &derived{form: form, done: make(chan struct{})}
