@@ -69,7 +69,7 @@ func (w *workspace) Give(memory []byte) {
 }
 
 // While somebody waits for a batch, planning works for slice, and then rests until nobody does, but
-// for naps of nap at most: processors are for those who wait, and yet a training that always waits gets
+// for no more than so many naps: processors are for those who wait, and yet a training that always waits gets
 // its plan, for a fortieth of one processor.
 const (
 	slice = 500 * time.Microsecond
