@@ -12,7 +12,7 @@ var (
 	ErrBad = errors.New("bad sample")
 	// ErrNoMemory means that the memory limit leaves no room for the batch.
 	ErrNoMemory = errors.New("no memory left under the limit")
-	// ErrTooBig means that a batch has more bytes than a file can have: no limit helps.
+	// ErrTooBig means that the batch would take more bytes than a file can have.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")

@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// readerProgram reads batches with one large read each, again and again: ROUNDS FILE...
+// readerProgram maps batches, reads ahead in all of each at once, and looks at them
+// again and again: ROUNDS FILE...
 const readerProgram = `
-import errno, os, sys
+import errno, mmap, os, sys
 rounds, files = int(sys.argv[1]), sys.argv[2:]
 got = 0
 for r in range(rounds):
@@ -19,7 +20,11 @@ for r in range(rounds):
         except OSError as e:
             if e.errno != errno.ENOMEM: raise
             continue
+        m = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        m.madvise(mmap.MADV_WILLNEED)
+        sum(m[::4096])
         while os.read(fd, 16 << 20): pass
+        m.close()
         os.close(fd)
         got += 1
 print("done" if got else "nothing", flush=True)
@@ -36,7 +41,7 @@ func TestDirectMemory(t *testing.T) {
 	if raceDetector() {
 		t.Skip("SKIPPED: the race detector takes memory of its own")
 	}
-	const side, limit, readers = 512, 60 << 20, 24
+	const side, limit, readers = 512, 60 << 20, 48
 	m := tileMount(t, tiles(t, 32, side), "--read-path", "direct", "--memory-limit", strconv.Itoa(limit), "--workers", "2")
 	var all []*partner
 	for i := range readers {

@@ -56,7 +56,7 @@ func (c *console) examine(ctx context.Context) doctorReport {
 	r.Findings = append(r.Findings, fuseDevice(r.FUSE))
 	r.Findings = append(r.Findings, c.tryMount(ctx)...)
 	r.Findings = append(r.Findings,
-		fusermount(r.FUSE), allowOther(r.FUSE), requestTimeout(r.FUSE), c.machine.hugePages(), memoryLocking(),
+		fusermount(r.FUSE), allowOther(r.FUSE), requestTimeout(r.FUSE), c.machine.hugePages(), c.machine.leases(), memoryLocking(),
 		decoders(), c.machine.processors(), c.machine.memoryShare(), c.machine.gpu(), c.indexes())
 	return r
 }

@@ -85,6 +85,36 @@ func (m machine) hugePages() finding {
 	return good(name, "on a private tmpfs")
 }
 
+// leases are how a mount learns that nobody looks at a batch's memory any more.
+func (m machine) leases() finding {
+	const name = "file leases"
+	if m.line("proc/sys/fs/leases-enable") == "0" {
+		return poor(name, "switched off", "batch memory is freed instead of used again, which makes batches slower: sudo sysctl fs.leases-enable=1")
+	}
+	if err := tryLease(); err != nil {
+		return poor(name, err.Error(), "batch memory is freed instead of used again, which makes batches slower; it takes a tmpfs with leases")
+	}
+	return good(name, "batch memory is used again")
+}
+
+// tryLease does what a mount does with a buffer that its readers have closed.
+func tryLease() error {
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	if !store.Files() { // without files, there is nothing that readers could hold
+		return nil
+	}
+	fd, err := store.File()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return fmt.Errorf("lease a file: %w", err)
+	}
+	return nil
+}
+
 // enoughLocked is the batch memory of a usual mount, and what a training process
 // page-locks of it to copy it to a GPU.
 const enoughLocked = 1 << 30

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -85,5 +86,17 @@ func TestEnvironment(t *testing.T) {
 		if e.cacheDir != test.want {
 			t.Errorf("%s: %q, want %q", test.name, e.cacheDir, test.want)
 		}
+	}
+}
+
+// TestLeases: doctor says what it costs that leases are switched off.
+func TestLeases(t *testing.T) {
+	off := machine{files: fstest.MapFS{"proc/sys/fs/leases-enable": {Data: []byte("0\n")}}}
+	if f := off.leases(); f.OK || !strings.Contains(f.Advice, "fs.leases-enable=1") {
+		t.Errorf("switched off: %+v", f)
+	}
+	here := thisMachine()
+	if f := here.leases(); f.OK == (here.line("proc/sys/fs/leases-enable") == "0") {
+		t.Errorf("here: %+v", f)
 	}
 }
