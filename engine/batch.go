@@ -119,6 +119,9 @@ func (e *Engine) layOut(b *batch) error {
 	if err := e.failsAgain(b); err != nil {
 		return err
 	}
+	if err := e.shapeKnown(b.slots); err != nil {
+		return err
+	}
 	if err := b.spec.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrTooBig, err)
 	}
