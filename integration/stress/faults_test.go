@@ -34,7 +34,7 @@ type bench struct {
 func faultSettings(onError, readPath, cache string) settings {
 	return settings{
 		OnError: onError, Resize: "none", DType: "uint8", Layout: "nhwc", Shuffle: true, Shards: 1, BatchSize: 8, Seed: 5,
-		Workers: 2, BatchWorkers: 1, Depth: 0, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
+		Workers: 2, BatchWorkers: 1, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
 	}
 }
 
