@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,8 @@ type batch struct {
 	state  state
 	stream *stream // the reading it was made for; nil when that has ended
 	opened bool    // somebody opened it: it is no longer "ahead"
+
+	standIns bool // it shows something in place of samples that could not be read
 
 	refs     int           // Opens that wait for it, and files open on it
 	waiting  int           // Opens that wait
@@ -239,6 +242,7 @@ func (e *Engine) finish(b *batch, err error) {
 		e.end(b, err)
 	default:
 		b.state = ready
+		b.standIns = slices.ContainsFunc(b.outcomes[:b.items], func(o outcome) bool { return o.status != statusOK })
 		e.meter.batch(b, b.valid == e.opts.BatchSize)
 		e.settle(b)
 		close(b.done)

@@ -263,21 +263,3 @@ func (e *Engine) SetMemoryLimit(n int64) {
 		}
 	}
 }
-
-// beginDecode charges what a codec will take while it decodes one image, and waits
-// for a processor. No more images are decoded at once than there are processors:
-// more workers than that wait for storage together, which is what they are good
-// for, but do not take time slices from one another. The order matters: whoever
-// has a processor waits for nothing.
-func (e *Engine) beginDecode(it item, scratch int64) error {
-	if err := e.reserveScratch(it, scratch); err != nil {
-		return err
-	}
-	e.processors <- struct{}{}
-	return nil
-}
-
-func (e *Engine) endDecode(scratch int64) {
-	<-e.processors
-	e.ledger.release(useScratch, scratch)
-}
