@@ -138,6 +138,9 @@ func (w *worker) place(i int, name string) (kept, error) {
 	}
 	if !w.bad(i) {
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+			if _, err := w.ds.Check(i); err != nil && !dataset.OfFile(err) {
+				return 0, err // the storage is away, with all files
+			}
 			return 0, w.changed(i, dataset.ErrMissing)
 		}
 		w.spoil(i, bad.err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,8 @@ type batch struct {
 	state  state
 	stream *stream // the reading it was made for; nil when that has ended
 	opened bool    // somebody opened it: it is no longer "ahead"
+
+	standIns bool // it shows something in place of samples that could not be read
 
 	refs     int           // Opens that wait for it, and files open on it
 	waiting  int           // Opens that wait
@@ -98,11 +101,12 @@ func (s status) String() string { return [...]string{"ok", "padded", "replaced",
 // batchWorker lays batches out and assembles those whose slots are done. It waits for
 // nothing in between, so that a batch whose storage does not answer holds up no other.
 func (e *Engine) batchWorker() {
-	for b, turn := e.take(); b != nil; b, turn = e.take() {
-		if b.laidOut && b.finished == b.items {
+	for t, ok := e.take(); ok; t, ok = e.take() {
+		b := t.b
+		if t.assemble {
 			e.finish(b, guarded(func() error { return e.assemble(b) }))
 		} else {
-			e.publish(b, turn, guarded(func() error { return e.layOut(b) }))
+			e.publish(b, t.turn, guarded(func() error { return e.layOut(b) }))
 		}
 	}
 }
@@ -116,6 +120,9 @@ func (e *Engine) layOut(b *batch) error {
 		e.fix(b)
 	}
 	if err := e.failsAgain(b); err != nil {
+		return err
+	}
+	if err := e.shapeKnown(b.slots); err != nil {
 		return err
 	}
 	if err := b.spec.Err(); err != nil {
@@ -235,6 +242,7 @@ func (e *Engine) finish(b *batch, err error) {
 		e.end(b, err)
 	default:
 		b.state = ready
+		b.standIns = slices.ContainsFunc(b.outcomes[:b.items], func(o outcome) bool { return o.status != statusOK })
 		e.meter.batch(b, b.valid == e.opts.BatchSize)
 		e.settle(b)
 		close(b.done)
@@ -246,6 +254,9 @@ func (e *Engine) finish(b *batch, err error) {
 func (e *Engine) end(b *batch, err error) {
 	switch causeOf(err) {
 	case ofFile:
+		if e.opts.OnError != Fail {
+			break // what might stand in may be repaired
+		}
 		if len(e.tried) >= maxErrorLines {
 			clear(e.tried)
 		}

@@ -33,7 +33,9 @@ func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	e.documents.Set(name, doc, int64(len(doc)))
+	if !d.standIns { // those change with the files they stand in for
+		e.documents.Set(name, doc, int64(len(doc)))
+	}
 	return doc, nil
 }
 
@@ -49,6 +51,7 @@ type description struct {
 	spec     layout.Spec
 	valid    int
 	outcomes []outcome
+	standIns bool // some of them are of other samples, or of none
 }
 
 func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
@@ -60,7 +63,7 @@ func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
 		return description{}, err
 	}
 	defer e.unref(b, nil)
-	return description{k, b.spec.In(e.opts.Layout), b.valid, b.outcomes}, nil
+	return description{k, b.spec.In(e.opts.Layout), b.valid, b.outcomes, b.standIns}, nil
 }
 
 // usualForm is the form that the shard's readers last opened.

@@ -96,6 +96,9 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	var raw *shard.RawSet
 	if o.Shuffle {
 		raw = RawSamples(ds)
+		if err := checkOrder(ds, raw); err != nil {
+			return nil, err
+		}
 	}
 	plan, err := o.plan(int64(ds.Len()), raw)
 	if err != nil {
@@ -244,6 +247,10 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	}
 	return fd, func() { _ = unix.Close(fd) }, nil
 }
+
+// Reserve takes bytes out of the memory limit for good: what serves the batches needs
+// memory too. It may exceed the limit, which then leaves nothing for batches.
+func (e *Engine) Reserve(bytes int64) { e.ledger.force(useRuntime, bytes) }
 
 // Usage is the memory limit and how it is used, in bytes.
 func (e *Engine) Usage() (total, free, used int64) {

@@ -68,12 +68,13 @@ func (w *workspace) Give(memory []byte) {
 	w.ledger.release(useIndex, n)
 }
 
-// While somebody waits for a batch, planning works for slice, and then rests for rest: processors
-// are for those who wait, and yet a training that always waits gets its plan, for a tenth of one
-// processor.
+// While somebody waits for a batch, planning works for slice, and then rests until nobody does, but
+// for no more than so many naps: processors are for those who wait, and yet a training that always waits gets
+// its plan, for a fortieth of one processor.
 const (
 	slice = 500 * time.Microsecond
-	rest  = 9 * slice
+	nap   = time.Millisecond
+	naps  = 20
 )
 
 // Err says whether to go on, after a rest where one is due.
@@ -82,8 +83,8 @@ func (w *workspace) Err() error {
 		return *err
 	}
 	if now := time.Now(); now.Sub(w.worked) > slice {
-		if w.busy() {
-			time.Sleep(rest)
+		for n := 0; n < naps && w.ended.Load() == nil && w.busy(); n++ {
+			time.Sleep(nap)
 			now = time.Now()
 		}
 		w.worked = now

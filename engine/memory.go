@@ -91,7 +91,7 @@ func (e *Engine) victim(b *batch) *batch {
 	var best *batch
 	worth := farMissed
 	for _, v := range e.table {
-		if v == b || v.buf == nil && v.state != laying {
+		if v == b || v.state != laying && v.buf == nil {
 			continue
 		}
 		w := e.worth(v, b)
@@ -262,22 +262,4 @@ func (e *Engine) SetMemoryLimit(n int64) {
 			return
 		}
 	}
-}
-
-// beginDecode charges what a codec will take while it decodes one image, and waits
-// for a processor. No more images are decoded at once than there are processors:
-// more workers than that wait for storage together, which is what they are good
-// for, but do not take time slices from one another. The order matters: whoever
-// has a processor waits for nothing.
-func (e *Engine) beginDecode(it item, scratch int64) error {
-	if err := e.reserveScratch(it, scratch); err != nil {
-		return err
-	}
-	e.processors <- struct{}{}
-	return nil
-}
-
-func (e *Engine) endDecode(scratch int64) {
-	<-e.processors
-	e.ledger.release(useScratch, scratch)
 }

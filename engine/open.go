@@ -71,9 +71,56 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	return &File{engine: e, batch: b, copy: c}, nil
 }
 
+// outdated tells whether a batch that nobody holds shows, in place of a sample that could
+// not be read, something else, though the sample's file has changed since and may be good.
+// It asks the file system only about such batches.
+func (e *Engine) outdated(b *batch) bool {
+	for i, o := range b.outcomes[:b.items] {
+		if (o.status == statusReplaced || o.status == statusZeroed) && e.stillBad(b.slots[i].ID) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// renew drops a complete batch that is outdated. Where the file system does not answer,
+// the caller waits no longer than its context.
+func (e *Engine) renew(ctx context.Context, k Key) error {
+	e.mu.Lock()
+	b := e.table[k]
+	if b == nil || b.state != ready || b.refs > 0 || !b.standIns || e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	checked := make(chan struct{})
+	e.wait.Go(func() {
+		defer close(checked)
+		if !e.outdated(b) {
+			return
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.table[k] == b && b.refs == 0 && b.state == ready {
+			e.drop(b)
+		}
+	})
+	e.mu.Unlock()
+	select {
+	case <-checked:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.closing:
+		return ErrClosed
+	}
+}
+
 // ready returns a complete batch and holds it; the caller lets go by unref. form
 // is what it is made in when it is not there yet.
 func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, error) {
+	if err := e.renew(ctx, k); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -213,6 +260,10 @@ type derived struct {
 // ask, by nobody who could be interrupted.
 func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*derived, error) {
 	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, ErrClosed
+	}
 	c := b.copies[form]
 	if c == nil {
 		c = &derived{form: form, done: make(chan struct{})}

@@ -22,11 +22,10 @@ func untouched(t resample.Transform, height, width int) bool {
 
 // renderInPlace decodes an image into the top left of its slot and fills the rest.
 func (w *worker) renderInPlace(it item, data []byte, head decode.Header, t resample.Transform) error {
-	needs := w.decoder.Needs(head)
-	if err := w.engine.beginDecode(it, needs); err != nil {
+	if err := w.beginDecode(it, head); err != nil {
 		return err
 	}
-	defer w.engine.endDecode(needs)
+	defer w.endDecode()
 	h, width := t.Size()
 	spec, pixels := it.b.spec, it.b.slotBytes(it.slot)
 	stride := spec.W * spec.C
@@ -60,11 +59,10 @@ func (w *worker) renderThrough(it item, data []byte, head decode.Header, t resam
 	if err != nil {
 		return err
 	}
-	needs := w.decoder.Needs(head)
-	if err := e.beginDecode(it, needs); err != nil {
+	if err := w.beginDecode(it, head); err != nil {
 		return err
 	}
-	defer e.endDecode(needs)
+	defer w.endDecode()
 	region := w.options.StoredRegion(head, decode.Region{X: x, Y: y, W: width, H: h}, scale)
 	image := decode.Image{Pix: pixels, Stride: width * spec.C, Height: h, Width: width}
 	if err := w.decoder.DecodeRegion(image, data, head, region, scale); err != nil {

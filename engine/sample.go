@@ -56,6 +56,9 @@ func (w *worker) replace(it item, cause error) error {
 	height, width := it.b.spec.H, it.b.spec.W
 	tried := 0
 	for id := range e.standIns(s) {
+		if why := e.ds.Unread(int(id)); why != "" {
+			return e.unread(id, why)
+		}
 		if h, wd := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > height || wd > width) {
 			continue
 		}
@@ -118,6 +121,9 @@ func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity,
 	head, h, width, err := w.loader.Judge(id, data)
 	if err == nil {
 		err = e.fits(b.spec, h, width)
+	}
+	if why := e.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
+		err = e.unread(id, why)
 	}
 	if err != nil {
 		return seen, err

@@ -1,8 +1,14 @@
 package engine
 
-// take waits for a batch to lay out or to assemble, and hands it to the caller with the
-// turn it is in; nil when the engine closes.
-func (e *Engine) take() (b *batch, turn int) {
+// A task is what a batch worker does next, for one turn of a batch.
+type task struct {
+	b        *batch
+	turn     int
+	assemble bool // else it is to be laid out
+}
+
+// take waits for a batch to lay out or to assemble; false when the engine closes.
+func (e *Engine) take() (task, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for !e.closed {
@@ -10,18 +16,18 @@ func (e *Engine) take() (b *batch, turn int) {
 			b := e.completed[0]
 			e.completed = without(e.completed, b)
 			b.writers++
-			return b, b.turn
+			return task{b, b.turn, true}, true
 		}
 		if b := e.nextBatch(); b != nil {
 			e.queue = without(e.queue, b)
 			b.state = laying
 			b.writers++
 			e.layingOut++
-			return b, b.turn
+			return task{b, b.turn, false}, true
 		}
 		e.takeWork.Wait()
 	}
-	return nil, 0
+	return task{}, false
 }
 
 // nextBatch picks the batch to lay out next; nil when there is none, or when the time or

@@ -46,12 +46,12 @@ func (e *Engine) ask(k Key) *batch {
 // own lays the most important batch out and publishes it, as a batch worker does.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	b, turn := e.take()
-	if err := e.layOut(b); err != nil {
+	next, _ := e.take()
+	if err := e.layOut(next.b); err != nil {
 		t.Fatal(err)
 	}
-	e.publish(b, turn, nil)
-	return b
+	e.publish(next.b, next.turn, nil)
+	return next.b
 }
 
 // claimed is the next item of a worker that is not there.
@@ -70,13 +70,13 @@ func completeWanted(t *testing.T, e *Engine, want *batch) {
 	for range want.items {
 		e.itemDone(claimed(t, e), nil)
 	}
-	b, _ := e.take()
-	if b != want || b.state != complete {
-		t.Fatalf("took %v, want the complete batch", b.key)
+	next, _ := e.take()
+	if next.b != want || !next.assemble {
+		t.Fatalf("took %v, want the complete batch", next.b.key)
 	}
-	e.finish(b, e.assemble(b))
+	e.finish(want, e.assemble(want))
 	e.mu.Lock()
-	b.waiting--
+	want.waiting--
 	e.mu.Unlock()
 }
 
@@ -95,12 +95,12 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.table[Key{Batch: 1}], e.table[Key{Batch: 2}], e.table[Key{Batch: 3}]} {
-		b, _ := e.take()
-		if b != want {
-			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
+		next, _ := e.take()
+		if next.b != want || next.assemble {
+			t.Errorf("taken as number %d: %v, want %v", i, next.b.key, want.key)
 		}
 		e.mu.Lock()
-		e.layingOut, b.writers = 0, 0 // the test has as many batch workers as it wants
+		e.layingOut, next.b.writers = 0, 0 // the test has as many batch workers as it wants
 		e.mu.Unlock()
 	}
 }

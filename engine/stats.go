@@ -23,7 +23,10 @@ type Stats struct {
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
-	Epochs          []EpochStats `json:"epochs"`
+	// Epochs are those that were read last; EpochsOmitted counts the earlier ones, whose
+	// figures are in the totals only.
+	Epochs        []EpochStats `json:"epochs"`
+	EpochsOmitted int64        `json:"epochs_omitted"`
 }
 
 // BatchStats counts batches. Opened are those that somebody got; a stall is an Open that
@@ -117,6 +120,10 @@ func (t *tally) distribution() Distribution {
 // rateSeconds is over how long rates are taken.
 const rateSeconds = 10
 
+// maxEpochStats is of how many epochs there are figures. A training run may have a
+// million.
+const maxEpochStats = 100
+
 // A meter counts what the engine does.
 type meter struct {
 	start time.Time
@@ -125,7 +132,8 @@ type meter struct {
 	images  int64
 	batches BatchStats
 	storage StorageStats
-	epochs  []EpochStats // in the order in which they were first read
+	epochs  []EpochStats // the last to be read, in the order in which that began
+	omitted int64        // epochs before those
 	recent  [rateSeconds]tick
 }
 
@@ -177,6 +185,10 @@ func (m *meter) epoch(epoch int) *EpochStats {
 			return &m.epochs[i]
 		}
 	}
+	if len(m.epochs) == maxEpochStats {
+		m.epochs = append(m.epochs[:0], m.epochs[1:]...)
+		m.omitted++
+	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]
 }
@@ -213,7 +225,7 @@ func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	up := now.Sub(m.start).Seconds()
-	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, Epochs: append([]EpochStats{}, m.epochs...)}
+	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, Epochs: append([]EpochStats{}, m.epochs...), EpochsOmitted: m.omitted}
 	var images, bytes int64
 	for _, t := range m.recent {
 		if age := int64(up) - t.second; age < rateSeconds {

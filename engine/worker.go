@@ -142,6 +142,26 @@ func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 }
 
+// beginDecode charges what a codec will take at most while it decodes one image, and
+// waits for a processor. No more images are decoded at once than there are processors:
+// more workers than that wait for storage together, which is what they are good for, but
+// do not take time slices from one another. The order matters: whoever has a processor
+// waits for nothing.
+func (w *worker) beginDecode(it item, head decode.Header) error {
+	w.settle() // of an earlier attempt at this slot
+	needs := w.decoder.Needs(head)
+	if err := w.engine.reserveScratch(it, needs); err != nil {
+		return err
+	}
+	w.charged += needs
+	w.engine.processors <- struct{}{}
+	return nil
+}
+
+// endDecode lets another worker have the processor. What the codec has taken stays
+// charged until settle knows how much of it is kept.
+func (w *worker) endDecode() { <-w.engine.processors }
+
 // settle makes the accounts agree with what the worker holds between samples: a
 // codec's scratch is only known when it is there, and buffers shrink.
 func (w *worker) settle() {

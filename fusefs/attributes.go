@@ -49,7 +49,7 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	case n.kind == batchFile:
 		setSize(out, f.src.Size(n.key, n.form))
 		if n.form.Large() && f.path == direct {
-			out.Blksize = directRequest // what cat and cp then read at once
+			out.Blksize = uint32(f.request) // what cat and cp then read at once
 		}
 	default:
 		setSize(out, int64(len(f.document(n))))

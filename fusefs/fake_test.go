@@ -25,6 +25,8 @@ type fakeSource struct {
 	oddFd                bool                                    // files have one that the kernel will not serve
 	before               func(context.Context, engine.Key) error // called by Open
 
+	reserved int64
+
 	mu     sync.Mutex
 	opened int
 	live   int
@@ -113,6 +115,8 @@ func (s *fakeSource) ModTime() time.Time  { return time.Unix(1_600_000_000, 123_
 func (s *fakeSource) Usage() (total, free, used int64) {
 	return 1 << 30, 3 << 28, 1 << 28
 }
+
+func (s *fakeSource) Reserve(bytes int64) { s.reserved += bytes }
 
 func (s *fakeSource) ProbeFile() (int, func(), error) {
 	if s.anonymous {

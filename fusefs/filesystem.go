@@ -21,6 +21,7 @@ type filesystem struct {
 	files     openFiles
 	counters  counters
 	log       *slog.Logger
+	request   int         // bytes of the largest read
 	alive     func() bool // whether the kernel still waits for answers
 
 	dataset, classes, config []byte // documents that never change
@@ -41,7 +42,7 @@ func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
 	}
 	f := &filesystem{
 		src: src, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
-		alive:   func() bool { return true },
+		request: smallRequest, alive: func() bool { return true },
 		dataset: src.DatasetJSON(), classes: classes, config: o.Config,
 	}
 	f.attrs = attributes{

@@ -40,8 +40,11 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	total, _, _ := src.Usage()
+	fs.request = requestSize(read, total)
+	src.Reserve(bufferBytes(read, fs.request))
 	m := &Session{path: path, read: read, reason: reason, fs: fs, done: make(chan struct{}), gone: make(chan struct{})}
-	if m.connection, err = connect(fs, path, o, mountOptions(o, read)); err != nil {
+	if m.connection, err = connect(fs, path, o, mountOptions(o, read, fs.request)); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", path, err)
 	}
 	fs.alive = m.alive
@@ -83,7 +86,7 @@ func (m *Session) raiseReadAhead(log *slog.Logger) {
 	if m.read != direct {
 		return
 	}
-	const kib = directRequest >> 10
+	kib := m.fs.request >> 10
 	name := "/sys/class/bdi/" + m.mount.device + "/read_ahead_kb"
 	if err := os.WriteFile(name, []byte(strconv.Itoa(kib)), 0); err != nil {
 		log.Debug("read-ahead stays as it is", "error", err)

@@ -3,6 +3,7 @@ package fusefs
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -61,21 +62,45 @@ const (
 	// background is how many requests the kernel may have under way by itself, as
 	// for read-ahead of mapped files.
 	background = 64
-	// directRequest is the largest read when batches are read through the daemon;
-	// smallRequest is enough when only documents are. Each reader of the device
-	// holds a buffer of this size.
-	directRequest = 1 << 20
-	smallRequest  = 128 << 10
+	// smallRequest is the largest read when the daemon serves only documents.
+	smallRequest = 128 << 10
+	// largeRequest is the largest read when batches are read through the daemon and
+	// there is memory for it: go-fuse has a buffer of that size for each request, and
+	// fewer of those are under way then.
+	largeRequest     = 1 << 20
+	directBackground = 16
+	// requestShare is the part of the memory limit that one such buffer may have.
+	requestShare = 512
 )
+
+// requestSize is the largest read of a mount with so much memory.
+func requestSize(read readPath, limit int64) int {
+	size := smallRequest
+	for read == direct && size < largeRequest && int64(2*size) <= limit/requestShare {
+		size *= 2
+	}
+	return size
+}
+
+// bufferBytes is what go-fuse's buffers take at most while batches are read through
+// the daemon: one for each request that the kernel has under way by itself, and one
+// for each that waits to be read.
+func bufferBytes(read readPath, request int) int64 {
+	if read != direct {
+		return 0
+	}
+	readers := min(max(runtime.GOMAXPROCS(0), 2), 16) + 1 // as go-fuse has them
+	return int64(readers+directBackground) * int64(request)
+}
 
 // mountOptions are go-fuse's. Read-only is said twice, when the mount is made
 // (connection.go) and in every method, because of passthrough: a writer would reach
 // the memory of the batch itself.
-func mountOptions(o Options, read readPath) *fuse.MountOptions {
+func mountOptions(o Options, read readPath, request int) *fuse.MountOptions {
 	opts := &fuse.MountOptions{
 		AllowOther:         o.AllowOther,
 		MaxBackground:      background,
-		MaxWrite:           smallRequest,
+		MaxWrite:           request,
 		MaxStackDepth:      stackDepth,
 		FsName:             o.FsName,
 		Name:               mountName,
@@ -86,7 +111,7 @@ func mountOptions(o Options, read readPath) *fuse.MountOptions {
 		PanicHandler:       panicHandler(o.Logger),
 	}
 	if read == direct {
-		opts.MaxWrite = directRequest
+		opts.MaxBackground = directBackground
 	}
 	if o.AllowOther {
 		opts.Options = append(opts.Options, "default_permissions")

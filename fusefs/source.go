@@ -61,6 +61,8 @@ type documents interface {
 // memory is what batches are kept in.
 type memory interface {
 	Usage() (total, free, used int64)
+	// Reserve takes bytes out of the limit for good, for what the mount itself needs.
+	Reserve(bytes int64)
 	// ProbeFile opens a file like those of large forms.
 	ProbeFile() (fd int, closeFile func(), err error)
 }

@@ -162,3 +162,20 @@ func TestStorageFailsAtFirst(t *testing.T) {
 		t.Errorf("errors.jsonl says %+v", lines)
 	}
 }
+
+// TestShapeThatIsNotKnown: where the shape of a batch would follow from a file that could
+// not be read when the dataset was opened, the batch cannot be opened until the next mount:
+// a failure of the machine does not choose a shape.
+func TestShapeThatIsNotKnown(t *testing.T) {
+	s := newStorage(t)
+	s.order(t, "fail "+tileName(5))
+	m := tileMount(t, s.dir, "--prefetch-queue-depth", "0", "--on-error", "zero")
+	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
+	readStorage(t, m, 0, 1)
+	s.order(t, "heal")
+	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
+	if log := m.logged(); !strings.Contains(log, "mount again") {
+		t.Errorf("the log does not say what to do:\n%s", log)
+	}
+	readStorage(t, tileMount(t, s.dir), 0)
+}

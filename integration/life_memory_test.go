@@ -130,7 +130,8 @@ func TestBatchLargerThanMemory(t *testing.T) {
 	}
 	// Samples that are too large are refused before they are allocated, too.
 	bomb := filepath.Join(scratch(t), "bomb")
-	writeFile(t, filepath.Join(bomb, "0.png"), pngClaiming(60000, 60000))
+	// As many bytes as so many pixels take at the least; with fewer it would be corrupt.
+	writeFile(t, filepath.Join(bomb, "0.png"), append(pngClaiming(60000, 60000), make([]byte, 11<<20)...))
 	n := mountBatchfs(t, bomb, "--max-pixels", "4000000000", "--batch-size", "1", "--memory-limit", "64MiB")
 	if info, err := os.Stat(n.path(0, 0, 0, layout.NHWCForm)); err != nil || info.Size() != 3*60000*60000 {
 		t.Errorf("the size is %v (%v)", info, err)

@@ -35,7 +35,13 @@ func (kernel) temporary(dir int) (int, error) {
 
 func (kernel) close(fd int) { _ = unix.Close(fd) }
 
-func (kernel) truncate(fd int, size int64) error { return unix.Ftruncate(fd, size) }
+func (kernel) truncate(fd int, size int64) error {
+	for {
+		if err := unix.Ftruncate(fd, size); err != unix.EINTR {
+			return err
+		}
+	}
+}
 
 func (kernel) allocate(fd int, mode uint32, from, n int64) error {
 	return unix.Fallocate(fd, mode, from, n)

@@ -16,12 +16,18 @@ type lineWriter struct {
 	mu      sync.Mutex
 	to      io.Writer
 	lost    func(n int) []byte // says that so many were dropped
-	lines   [][]byte           // that wait
+	lines   []logLine          // that wait
 	bytes   int
 	dropped int
 	closed  bool
 	more    sync.Cond     // there are lines, or it is closed
 	idle    chan struct{} // closed when all has been written after close
+}
+
+// A logLine goes where the log went when it was logged.
+type logLine struct {
+	text []byte
+	to   io.Writer
 }
 
 // maxLogBytes bounds the lines that wait to be written.
@@ -42,7 +48,7 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 		w.dropped++
 		return len(line), nil
 	}
-	w.lines = append(w.lines, append([]byte(nil), line...))
+	w.lines = append(w.lines, logLine{append([]byte(nil), line...), w.to})
 	w.bytes += len(line)
 	w.more.Signal()
 	return len(line), nil
@@ -59,18 +65,18 @@ func (w *lineWriter) run() {
 			w.mu.Unlock()
 			return
 		}
-		line, dropped, to := w.lines[0], w.dropped, w.to
-		w.lines[0] = nil
+		line, dropped := w.lines[0], w.dropped
+		w.lines[0] = logLine{}
 		w.lines = w.lines[1:]
 		w.dropped = 0
 		w.mu.Unlock()
-		text := line
+		text := line.text
 		if dropped > 0 {
-			text = append(w.lost(dropped), line...)
+			text = append(w.lost(dropped), text...)
 		}
-		_, err := to.Write(text)
+		_, err := line.to.Write(text)
 		w.mu.Lock()
-		w.bytes -= len(line)
+		w.bytes -= len(line.text)
 		if err != nil { // for the next one to say, if there ever is one
 			w.dropped += dropped + 1
 		}
@@ -127,8 +133,8 @@ func (f *logFile) reopen() error {
 		return err
 	}
 	f.writer.turn(file)
-	// The line that is being written may still go to the old one, which the collector
-	// closes when nobody has it.
+	// Lines that wait still go to the old one, which the collector closes when nobody
+	// has it.
 	f.file = file
 	return nil
 }

@@ -48,7 +48,12 @@ func TestLimitsAboveWhatThereIsAreSaid(t *testing.T) {
 		c := &console{out: io.Discard, err: &said, machine: machineOf(map[string]string{
 			"proc/meminfo": "MemTotal: 16384 kB\n", "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
 		})}
-		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, watched: true})
+		log, err := c.openLog(logOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, watched: true, log: log})
+		log.console.close()
 		if text := said.String(); !strings.Contains(text, test.want) || (test.want == "") != (text == "") {
 			t.Errorf("a limit of %d: %q, want %q", test.limit, text, test.want)
 		}

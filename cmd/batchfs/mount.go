@@ -110,7 +110,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return err
 	}
-	limitHeap(ds.MemoryBytes())
+	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
 		return errors.Join(optionError(r.dataset, err), ds.Close())
@@ -224,8 +224,11 @@ func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) 
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but
 // the index does, and collecting only at twice its size would double it.
-func limitHeap(index int64) {
-	const rest = 96 << 20 // requests, scratch of Go's own decoders, documents
+func limitHeap(index, limit int64) {
+	// Requests, scratch of Go's own decoders, documents. With less than the least, the
+	// collector would do nothing else.
+	const least, most = 24 << 20, 96 << 20
+	rest := min(max(limit/4, least), most)
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
 	debug.FreeOSMemory() // what reading the index left behind
 }

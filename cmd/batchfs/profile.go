@@ -118,7 +118,7 @@ func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Op
 	return profile.Options{
 		Engine: engine.Options{
 			Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
-			Workers: r.source.workers, MemoryLimit: c.machine.defaultMemoryLimit(), CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
+			Workers: r.source.workers, MemoryLimit: o.Memory, CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
 			IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels, Memory: c.env.buffers,
 		},
 		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),

@@ -93,7 +93,7 @@ func TestDefaultProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	o := c.defaultProfile(r, convert.Options{MaxPixels: 1 << 20})
+	o := c.defaultProfile(r, convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20})
 	o.Least = 20 * time.Millisecond
 	result, err := c.runProfile(t.Context(), path, ds, o)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {

@@ -25,6 +25,7 @@ type daemon struct {
 	cmd    *exec.Cmd
 	dir    string // the mountpoint
 	log    string // file
+	since  int64  // where its part of the log begins
 	exited chan struct{}
 	err    error // how it ended, once exited is closed
 	atRest []string
@@ -53,6 +54,9 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 		return nil, err
 	}
 	defer log.Close()
+	if info, err := log.Stat(); err == nil {
+		d.since = info.Size()
+	}
 	if cmd.Stderr == nil {
 		cmd.Stdout, cmd.Stderr = log, log
 	}
@@ -142,7 +146,7 @@ func (d *daemon) logged() string {
 	if err != nil {
 		return err.Error()
 	}
-	return string(text)
+	return string(text[min(d.since, int64(len(text))):])
 }
 
 // complaints are what no log may hold.

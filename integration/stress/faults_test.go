@@ -34,7 +34,7 @@ type bench struct {
 func faultSettings(onError, readPath, cache string) settings {
 	return settings{
 		OnError: onError, Resize: "none", DType: "uint8", Layout: "nhwc", Shuffle: true, Shards: 1, BatchSize: 8, Seed: 5,
-		Workers: 2, BatchWorkers: 1, Depth: 0, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
+		Workers: 2, BatchWorkers: 1, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
 	}
 }
 
@@ -157,8 +157,8 @@ func TestFaults(t *testing.T) {
 		defer b.reader.end()
 		b.read(b.wishes(), false) // whatever comes with first use
 		for _, call := range faultyCalls {
-			count := func() int { n, _ := s.disarm(); return n }
-			b.each(call.name, len(call.errnos), func() { s.arm(call, 0, 0) }, count, func(at, how int) string {
+			count := func() int { counts, _ := s.disarm(); return counts[call] }
+			b.each(call.name, len(call.errnos), func() { s.arm(nil, 0, 0) }, count, func(at, how int) string {
 				s.arm(call, at, call.errnos[how])
 				return call.errnos[how].Error()
 			}, func() bool { _, hit := s.disarm(); return hit })
@@ -246,8 +246,9 @@ func (b *bench) unmount() {
 // must fail with a message, or become a mount that is right.
 func TestFaultsAtStart(t *testing.T) {
 	eachBench(t, func(b *bench) {
+		counts := b.startWith(nil, 0, 0)
 		for _, call := range faultyCalls {
-			n, before := b.startWith(call, 0, 0), b.tried
+			n, before := counts[call], b.tried
 			for at := 1; at <= n; at++ {
 				for _, errno := range call.errnos {
 					if b.chosen(n*len(call.errnos), 1) {
@@ -262,16 +263,19 @@ func TestFaultsAtStart(t *testing.T) {
 }
 
 // startWith mounts with one call failing, reads something, unmounts, and returns how many
-// calls there were.
-func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) int {
+// calls there were of each kind.
+func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*faultyCall]int {
 	_ = os.Remove(filepath.Join(b.dir, "log"))
 	if b.settings.ReadPath == "direct" { // these mounts scan the dataset; the others have its index
 		_ = os.RemoveAll(b.cache())
 	}
-	what := fmt.Sprintf("at the start, %s %d: %v", call.name, at, errno)
+	what := "at the start, when nothing fails"
+	if call != nil {
+		what = fmt.Sprintf("at the start, %s %d: %v", call.name, at, errno)
+	}
 	s, d, err := supervise(b.command(), b.names, b.dir, func(s *supervisor) { s.arm(call, at, errno) })
 	if err != nil {
-		count, hit := s.disarm()
+		counts, hit := s.disarm()
 		start, ended := err.(*startError)
 		if !ended || !hit || d.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(start.log, "batchfs: error: ") {
 			b.t.Errorf("FINDING: %s: %v", what, err)
@@ -279,7 +283,7 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) int {
 		if left, err := mountsBelow(b.dir); err != nil || len(left) > 0 {
 			b.t.Errorf("FINDING: %s: mounts are left: %v %v", what, left, err)
 		}
-		return count
+		return counts
 	}
 	b.daemon = d
 	defer b.unmount()
@@ -288,12 +292,12 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) int {
 	}
 	defer b.reader.end()
 	wishes := b.wishes()
-	if wrong := b.read(wishes, at > 0); len(wrong) > 0 {
+	if wrong := b.read(wishes, call != nil); len(wrong) > 0 {
 		b.t.Errorf("FINDING: %s: %v", what, wrong)
 	}
-	count, _ := s.disarm()
+	counts, _ := s.disarm()
 	if wrong := b.read(wishes, false); len(wrong) > 0 {
 		b.t.Errorf("FINDING: after, %s: %v", what, wrong)
 	}
-	return count
+	return counts
 }

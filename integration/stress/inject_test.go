@@ -84,13 +84,13 @@ type supervisor struct {
 	listener int
 	names    *symbols
 
-	mu    sync.Mutex
-	call  *faultyCall // whose calls are counted; nil: none
-	count int
-	at    int        // the one that fails; 0: none
-	errno unix.Errno // how
-	hit   bool
-	ended chan struct{}
+	mu     sync.Mutex
+	counts map[*faultyCall]int // calls of each kind; nil: they are not counted
+	call   *faultyCall         // of which one fails; nil: none
+	at     int                 // the one that fails
+	errno  unix.Errno          // how
+	hit    bool
+	ended  chan struct{}
 }
 
 // supervise starts a program under a supervisor that counts from its first call.
@@ -169,28 +169,33 @@ func (s *supervisor) serve() {
 func (s *supervisor) decide(n *notice) unix.Errno {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call == nil || !s.call.is(n, s.names) {
+	if s.counts == nil {
 		return 0
 	}
-	s.count++
-	if s.count != s.at {
-		return 0
+	for _, call := range faultyCalls {
+		if !call.is(n, s.names) {
+			continue
+		}
+		s.counts[call]++
+		if call == s.call && s.counts[call] == s.at {
+			s.hit = true
+			return s.errno
+		}
 	}
-	s.hit = true
-	return s.errno
+	return 0
 }
 
-// arm begins to count the calls of one kind, and has the at-th fail; 0: none.
+// arm begins to count calls, and has the at-th of one kind fail; nil: none.
 func (s *supervisor) arm(call *faultyCall, at int, errno unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.call, s.at, s.errno, s.count, s.hit = call, at, errno, 0, false
+	s.counts, s.call, s.at, s.errno, s.hit = map[*faultyCall]int{}, call, at, errno, false
 }
 
 // disarm ends that, and says how many calls there were and whether one failed.
-func (s *supervisor) disarm() (count int, hit bool) {
+func (s *supervisor) disarm() (counts map[*faultyCall]int, hit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.call = nil
-	return s.count, s.hit
+	counts, s.counts = s.counts, nil
+	return counts, s.hit
 }

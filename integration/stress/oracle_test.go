@@ -27,7 +27,8 @@ type oracle struct {
 	Victims []string
 	Batches []expected
 
-	byKey map[engine.Key]*expected
+	byKey   map[engine.Key]*expected
+	largest int64 // bytes of a file
 }
 
 // An expected is what is known of one batch. No batch of an oracle holds two victims.
@@ -128,6 +129,7 @@ func (o *oracle) render(e *engine.Engine, k engine.Key, without int) (bad bool, 
 		if err != nil {
 			return false, fmt.Errorf("%s.%s: %w", k, form, err)
 		}
+		o.largest = max(o.largest, int64(len(data)))
 		if err := os.WriteFile(o.file(k, form, without), data, 0o644); err != nil {
 			return false, err
 		}

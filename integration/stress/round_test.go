@@ -75,14 +75,16 @@ func newRound(p pictures, seed uint64) (*round, error) {
 	not := strings.Split(*stressNot, ",")
 	r.settings = randomSettings(r.random)
 	r.settings.StuckLog = r.settings.StuckLog && !slices.Contains(not, "stuck log")
+	var err error
+	oracle := filepath.Join(r.dir, "oracle")
+	if r.oracle, err = makeOracle(p, r.settings, oracle, r.random); err != nil {
+		return nil, err
+	}
+	r.settings.limitTo(r.oracle.largest)
 	r.brief = brief{
-		Mount: filepath.Join(r.dir, "mnt"), Oracle: filepath.Join(r.dir, "oracle"), Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
+		Mount: filepath.Join(r.dir, "mnt"), Oracle: oracle, Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
 		Settings: r.settings, Passthrough: r.settings.ReadPath != "direct", Seed: seed, Clients: roundClients,
 		Not: not,
-	}
-	var err error
-	if r.oracle, err = makeOracle(p, r.settings, r.brief.Oracle, r.random); err != nil {
-		return nil, err
 	}
 	if r.weather, err = newWeather(r.brief.Weather); err != nil {
 		return nil, err

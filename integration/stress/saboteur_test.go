@@ -29,6 +29,7 @@ func init() {
 		{"storage fails", 4, (*round).storageFails},
 		{"storage stalls", 3, (*round).storageStalls},
 		{"few descriptors", 3, (*round).fewDescriptors},
+		{"little address space", 1, (*round).littleSpace},
 		{"daemon suspended", 3, (*round).suspendDaemon},
 		{"client suspended", 3, (*round).suspendClient},
 		{"client killed", 5, (*round).killClient},
@@ -142,6 +143,53 @@ func (r *round) fewDescriptors() {
 	r.rest(500)
 	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil)
 	r.weather.end(shortage)
+}
+
+// littleSpace lets the daemon map hardly more than it has mapped. Go's runtime cannot do
+// without memory and threads of its own: where it ends the daemon, that is no finding.
+func (r *round) littleSpace() {
+	d := r.daemon
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.pid()))
+	if err != nil || raceDetector() {
+		return
+	}
+	var pages uint64
+	_, _ = fmt.Sscan(string(text), &pages)
+	var old unix.Rlimit
+	if err := unix.Prlimit(d.pid(), unix.RLIMIT_AS, nil, &old); err != nil {
+		return
+	}
+	little := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + r.random.Uint64N(4<<20), Max: old.Max}
+	for _, c := range []condition{shortage, adrift} {
+		r.weather.begin(c)
+		defer r.weather.end(c)
+	}
+	_ = unix.Prlimit(d.pid(), unix.RLIMIT_AS, &little, nil)
+	r.rest(300)
+	_ = unix.Prlimit(d.pid(), unix.RLIMIT_AS, &old, nil)
+	r.rest(50)
+	if d.running() {
+		return
+	}
+	r.note("  the daemon has ended: %v", d.err)
+	if !runtimeStarved(d.logged()) && !r.settings.StuckLog {
+		r.find("with little address space, the daemon has ended: %v\n%s", d.err, tail(d.logged(), 30))
+		return
+	}
+	if err := unmount(r.brief.Mount); err != nil {
+		r.find("%v", err)
+	}
+	r.remount()
+}
+
+// runtimeStarved says whether it was Go's runtime that could not go on.
+func runtimeStarved(log string) bool {
+	for _, word := range []string{"runtime: out of memory", "runtime: cannot allocate memory", "pthread_create failed", "failed to create new OS thread", "out of memory (stackalloc)", "cannot allocate heap metadata", "failed to reserve"} {
+		if strings.Contains(log, word) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *round) suspendDaemon() {

@@ -29,7 +29,8 @@ type settings struct {
 	Workers      int
 	BatchWorkers int
 	Depth        int
-	Limit        int64
+	Room         int   // that the limit leaves, in batches; 0: ample
+	Limit        int64 // of memory; 0: not known yet, see limitTo
 	Cache        string
 	CachePolicy  string
 	ReadPath     string
@@ -39,7 +40,16 @@ type settings struct {
 }
 
 // tight says that the memory limit may deny an open its batch.
-func (s *settings) tight() bool { return s.Limit < 512<<20 }
+func (s *settings) tight() bool { return s.Room > 0 }
+
+// limitTo sets the memory limit, given the largest file of a batch.
+func (s *settings) limitTo(largest int64) {
+	const runtime, worker = 29 << 20, 512 << 10 // about what they take
+	s.Limit = 1 << 30
+	if s.Room > 0 {
+		s.Limit = runtime + int64(s.Workers)*worker + int64(s.Room)*(largest+4096)
+	}
+}
 
 func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(len(values))] }
 
@@ -57,7 +67,7 @@ func randomSettings(random *rand.Rand) settings {
 		Shuffle: chance(random, 0.7), Stick: chance(random, 0.2),
 		Shards: pick(random, 1, 2, 3), BatchSize: pick(random, 8, 16), Seed: random.Uint64N(1000),
 		Workers: pick(random, 1, 2, 4, 8), BatchWorkers: pick(random, 1, 2, 4), Depth: pick(random, 0, 1, 2, 5),
-		Limit: pick[int64](random, 40<<20, 48<<20, 64<<20, 1<<30, 1<<30),
+		Room:  pick(random, 0, 0, 0, 1, 2, 4, 8, 16),
 		Cache: pick(random, "auto", "0", "100KiB"), CachePolicy: pick(random, "constant", "constant", "static", "tinylfu", "none"),
 		ReadPath: pick(random, "auto", "auto", "direct"), IO: pick(random, "direct", "buffered"),
 		FaultyFS: chance(random, 0.5), StuckLog: chance(random, 0.1),

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+)
+
+type fakeDetach struct{ detached int }
+
+func (f *fakeDetach) Detach() error {
+	f.detached++
+	return nil
+}
+
+// TestSecondSignal: a command that does not stop is left behind by the second signal,
+// but not its mounts.
+func TestSecondSignal(t *testing.T) {
+	s, m, gone := &signals{}, &fakeDetach{}, &fakeDetach{}
+	never := make(chan struct{})
+	defer close(never)
+	err := s.supervise(func(ctx context.Context) error {
+		s.own(gone)()
+		s.own(m)
+		send(t, syscall.SIGTERM)
+		<-ctx.Done()
+		send(t, syscall.SIGTERM)
+		<-never
+		return nil
+	})
+	if !errors.Is(err, errAbandoned) || exitStatus(err) != statusFailed {
+		t.Errorf("it ended with %v", err)
+	}
+	if m.detached != 1 || gone.detached != 0 {
+		t.Errorf("detached %d and %d times", m.detached, gone.detached)
+	}
+}
+
+// TestSignalsTaken: once there is a mount, signals are its own, also one that came
+// before; those with another meaning end nothing.
+func TestSignalsTaken(t *testing.T) {
+	s := &signals{}
+	err := s.supervise(func(ctx context.Context) error {
+		hung := make(chan struct{})
+		s.serve(syscall.SIGHUP, func() { hung <- struct{}{} })
+		send(t, syscall.SIGHUP)
+		<-hung
+		if ctx.Err() != nil {
+			t.Error("SIGHUP cancelled the command")
+		}
+		send(t, syscall.SIGINT)
+		<-ctx.Done()
+		mine := s.take()
+		<-mine
+		send(t, syscall.SIGTERM)
+		<-mine
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func send(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(syscall.Getpid(), s); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+// TestEpochStatsAreBounded: of a run of many epochs the last ones have figures, and
+// the others are counted.
+func TestEpochStatsAreBounded(t *testing.T) {
+	m := meter{start: time.Now()}
+	const epochs = 10 * maxEpochStats
+	for epoch := range epochs {
+		m.read(epoch, 10)
+		m.hit(epoch)
+	}
+	s := m.snapshot(time.Now())
+	if len(s.Epochs) != maxEpochStats || s.EpochsOmitted != epochs-maxEpochStats || cap(m.epochs) > 2*maxEpochStats {
+		t.Errorf("%d epochs of %d, %d omitted, room for %d", len(s.Epochs), epochs, s.EpochsOmitted, cap(m.epochs))
+	}
+	for i, e := range s.Epochs {
+		if e.Epoch != epochs-maxEpochStats+i || e.Hits != 1 || e.Misses != 1 || e.StorageBytes != 10 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if s.Storage.Reads != epochs {
+		t.Errorf("%d reads in all", s.Storage.Reads)
+	}
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// What the machine could not read when the dataset was opened is of unknown size and
+// format. A byte must not depend on that, so what would follow from either is refused:
+// the batches whose shape they decide, and the order where raw samples have one of their
+// own.
+
+// checkOrder refuses an order that depends on whether a sample that could not be read is
+// stored as plain pixels.
+func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
+	for i := range ds.Len() {
+		why := ds.Unread(i)
+		if why == "" {
+			continue
+		}
+		switch strings.ToLower(path.Ext(ds.Path(i))) {
+		case ".bmp", ".ppm", ".pgm", ".pnm", ".pbm":
+		default:
+			if raw.Count() == 0 {
+				continue // nothing speaks for a raw sample
+			}
+		}
+		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
+			ErrMachine, ds.Path(i), why)
+	}
+	return nil
+}
+
+// shapeKnown refuses a batch whose shape would follow from a sample that could not be
+// read when the dataset was opened.
+func (e *Engine) shapeKnown(slots []shard.Slot) error {
+	if e.opts.Height > 0 {
+		return nil
+	}
+	for _, s := range slots {
+		if why := e.ds.Unread(int(s.ID)); why != "" {
+			return e.unread(s.ID, why)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) unread(id int64, why string) error {
+	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
+		ErrMachine, e.ds.Path(int(id)), why)
+}

@@ -1,0 +1,77 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// readerProgram maps batches, reads ahead in all of each at once, and looks at them
+// again and again: ROUNDS FILE...
+const readerProgram = `
+import errno, mmap, os, sys
+rounds, files = int(sys.argv[1]), sys.argv[2:]
+got = 0
+for r in range(rounds):
+    for f in files:
+        try: fd = os.open(f, os.O_RDONLY)
+        except OSError as e:
+            if e.errno != errno.ENOMEM: raise
+            continue
+        m = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+        m.madvise(mmap.MADV_WILLNEED)
+        sum(m[::4096])
+        while os.read(fd, 16 << 20): pass
+        m.close()
+        os.close(fd)
+        got += 1
+print("done" if got else "nothing", flush=True)
+sys.stdin.read()
+`
+
+// directSlack is what a daemon may take beyond its memory limit: the Go runtime's
+// stacks and free heap, and the allocator's of the decoders.
+const directSlack = 24 << 20
+
+// TestDirectMemory: many readers through the daemon do not make it larger than its
+// limit: the buffers of their requests are part of that.
+func TestDirectMemory(t *testing.T) {
+	if raceDetector() {
+		t.Skip("SKIPPED: the race detector takes memory of its own")
+	}
+	const side, limit, readers = 512, 60 << 20, 48
+	m := tileMount(t, tiles(t, 32, side), "--read-path", "direct", "--memory-limit", strconv.Itoa(limit), "--workers", "2")
+	var all []*partner
+	for i := range readers {
+		args := []string{"4"}
+		for batch := range 8 {
+			args = append(args, m.path(0, 0, (batch+i)%8, 0))
+		}
+		all = append(all, m.partner(t, readerProgram, args...))
+	}
+	for _, p := range all {
+		p.expect(t, "done")
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kib := map[string]int64{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		if number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB"); ok {
+			kib[key], _ = strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		}
+	}
+	// The program itself is no memory that anybody could spare.
+	if peak := (kib["VmHWM"] - kib["RssFile"]) << 10; peak > limit+directSlack {
+		t.Errorf("the daemon took %d bytes at its peak, with a limit of %d", peak, limit)
+	} else {
+		t.Logf("peak %d of %d bytes", peak, limit)
+	}
+	for _, p := range all {
+		p.end()
+	}
+}

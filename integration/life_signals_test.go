@@ -1,0 +1,184 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestHangupReopensLog: after the log file was renamed, SIGHUP has the daemon begin
+// a new one, and do nothing else.
+func TestHangupReopensLog(t *testing.T) {
+	log := filepath.Join(scratch(t), "batchfs.log")
+	m := tileMount(t, tiles(t, 8, 2), "--log-file", log)
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	m.signal(t, syscall.SIGHUP)
+	eventually(t, "there is a new log file", func() bool {
+		_, err := os.Stat(log)
+		return err == nil
+	})
+	m.readOneOf(t)
+	if old, err := os.ReadFile(log + ".1"); err != nil || !bytes.Contains(old, []byte("msg=mounted")) {
+		t.Errorf("the old log: %q %v", old, err)
+	}
+	m.signal(t, syscall.SIGTERM)
+	m.wait(t)
+	if text, err := os.ReadFile(log); err != nil || len(text) == 0 {
+		t.Errorf("the new log: %q %v", text, err)
+	}
+}
+
+// TestLogThatNobodyReads: a daemon whose log goes into a pipe lives on when that is
+// full, or when its reader has gone.
+func TestLogThatNobodyReads(t *testing.T) {
+	skipWithoutFUSE(t)
+	const bad = 1000 // lines about them are more than a pipe holds
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reader gone %v", gone), func(t *testing.T) {
+			dataset, dir := filepath.Join(scratch(t), "tiles"), filepath.Join(scratch(t), "mnt")
+			for id := range bad + 1 {
+				text := tileFile(id, 2)
+				if id < bad {
+					text = text[:len(text)-1]
+				}
+				writeFile(t, filepath.Join(dataset, tileName(id)), text)
+			}
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer read.Close()
+			cmd := thisUser().daemon([]string{suite.binary, "mount", "--batch-size", "1", "--prefetch-queue-depth", "0", dataset, dir})
+			cmd.Dir, cmd.Stderr = "/", write
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			write.Close()
+			m := &mounted{dir: dir, dataset: dataset, cmd: cmd, user: thisUser(), exited: make(chan struct{})}
+			go func() {
+				m.err = cmd.Wait()
+				close(m.exited)
+			}()
+			for lines := bufio.NewScanner(read); lines.Scan() && !strings.Contains(lines.Text(), "msg=mounted"); {
+			}
+			if gone {
+				read.Close()
+			}
+			for id := range bad {
+				expectOpen(t, m.path(0, 0, id, layout.NHWCForm), unix.EIO)
+			}
+			expectOpen(t, m.path(0, 0, bad, layout.NHWCForm), 0)
+			if n := m.stats(t).Errors; n != bad {
+				t.Errorf("%d errors are counted", n)
+			}
+			execute(t, "umount", dir).done(t)
+			m.wait(t)
+			if m.err != nil {
+				t.Errorf("the daemon ended with %v", m.err)
+			}
+		})
+	}
+}
+
+// waitsInKernel waits until some thread of a process waits for the answer of a file
+// system in user space.
+func waitsInKernel(t testing.TB, pid int) {
+	t.Helper()
+	eventually(t, "it waits for the mount", func() bool {
+		names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil && (bytes.Contains(text, []byte("request_wait")) || bytes.Contains(text, []byte("fuse"))) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestSuspendedDaemon: what looks at a mount whose daemon is suspended can be
+// interrupted.
+func TestSuspendedDaemon(t *testing.T) {
+	m := tileMount(t, tiles(t, 8, 2))
+	if text, err := os.ReadFile("/proc/self/wchan"); err != nil || len(text) == 0 {
+		t.Skip("SKIPPED: this kernel does not say where a process waits")
+	}
+	m.signal(t, syscall.SIGSTOP)
+	defer m.signal(t, syscall.SIGCONT)
+	stopped(t, m.pid())
+	for _, args := range [][]string{{"stats"}, {"stats", "--json"}, {"umount"}} {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			cmd := m.command(append(append([]string{suite.binary}, args...), m.dir)...)
+			var words bytes.Buffer
+			cmd.Stderr = &words
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waitsInKernel(t, cmd.Process.Pid)
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			endsWith(t, cmd, &words)
+		}
+	}
+}
+
+// endsWith waits for a command that was interrupted.
+func endsWith(t testing.TB, cmd *exec.Cmd, words *bytes.Buffer) {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(words.String(), "batchfs: error: interrupted") {
+		t.Errorf("%s ended with %v, saying %q", strings.Join(cmd.Args, " "), err, words)
+	}
+}
+
+// TestStoppedWhileStorageHangs: every command that reads a dataset ends with a signal
+// though its storage does not answer.
+func TestStoppedWhileStorageHangs(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, args := range [][]string{
+		{"index", "DATASET"}, {"verify", "DATASET"}, {"plan", "DATASET"}, {"mount", "DATASET", "OUT"},
+		{"convert", "--raw-ratio", "0", "DATASET", "OUT/x"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			s := newStorage(t)
+			defer s.order(t, "heal")
+			s.order(t, "stall "+tileName(5))
+			out := filepath.Join(scratch(t), "out")
+			if err := os.Mkdir(out, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			words := []string{suite.binary}
+			for _, a := range args {
+				words = append(words, strings.NewReplacer("DATASET", s.dir, "OUT", out).Replace(a))
+			}
+			cmd := thisUser().daemon(words)
+			var complaint bytes.Buffer
+			cmd.Stderr = &complaint
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitStalled(t, 1)
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			endsWith(t, cmd, &complaint)
+			unmounted(t, out)
+		})
+	}
+}
