@@ -129,9 +129,10 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if e.documents, err = newDocumentCache(); err != nil {
 		return nil, err
 	}
-	e.fixed = runtimeBytes + ds.MemoryBytes() + documentCacheBytes
-	e.ledger.force(useRuntime, runtimeBytes)
-	e.ledger.force(useIndex, e.fixed-runtimeBytes)
+	e.Reserve(runtimeBytes)
+	index := ds.MemoryBytes() + documentCacheBytes
+	e.ledger.force(useIndex, index)
+	e.fixed.Add(index)
 	if e.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		e.store = pinned.NewStore(o.MemoryLimit)
 	}
@@ -250,7 +251,10 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 
 // Reserve takes bytes out of the memory limit for good: what serves the batches needs
 // memory too. It may exceed the limit, which then leaves nothing for batches.
-func (e *Engine) Reserve(bytes int64) { e.ledger.force(useRuntime, bytes) }
+func (e *Engine) Reserve(bytes int64) {
+	e.ledger.force(useRuntime, bytes)
+	e.fixed.Add(bytes)
+}
 
 // Usage is the memory limit and how it is used, in bytes.
 func (e *Engine) Usage() (total, free, used int64) {

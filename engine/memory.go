@@ -18,7 +18,7 @@ const defaultMemoryWait = 10 * time.Second
 // nobody waits for gives way. The error is errNoRoom where the memory limit leaves no
 // room now, and ErrNoMemory where it never will.
 func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
-	if most := e.opts.MemoryLimit - e.fixed; size > most {
+	if most := e.opts.MemoryLimit - e.fixed.Load(); size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
 	}
 	for tries := 1; ; {

@@ -44,7 +44,7 @@ func (s *settings) tight() bool { return s.Room > 0 }
 
 // limitTo sets the memory limit, given the largest file of a batch.
 func (s *settings) limitTo(largest int64) {
-	const runtime, worker = 29 << 20, 512 << 10 // about what they take
+	const runtime, worker = 32 << 20, 512 << 10 // about what they take, requests through the daemon included
 	s.Limit = 1 << 30
 	if s.Room > 0 {
 		s.Limit = runtime + int64(s.Workers)*worker + int64(s.Room)*(largest+4096)
