@@ -1,0 +1,292 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// limit sets a resource limit of the daemon, and returns what it was.
+func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Prlimit(m.pid(), resource, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(m.pid(), resource, &unix.Rlimit{Cur: n, Max: old.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return old.Cur
+}
+
+// limitDescriptors leaves the daemon so many descriptors more than it has.
+func (m *mounted) limitDescriptors(t testing.TB, spare int) {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := map[string]bool{}
+	for _, e := range entries {
+		open[e.Name()] = true
+	}
+	most := 0 // the limit is about numbers, and not all that are lower are in use
+	for ; spare > 0; most++ {
+		if !open[strconv.Itoa(most)] {
+			spare--
+		}
+	}
+	m.limit(t, unix.RLIMIT_NOFILE, uint64(most))
+}
+
+// collector opens batches and keeps those that it gets: DIR SIDE FIRST LAST. For "take" it
+// says how many it holds and which errors the others had, for "look" whether those it holds
+// are what they must be, and for "drop" it lets go of all.
+const collector = tilesInPython + `
+import errno, mmap, os, sys
+dir, side, first, last = sys.argv[1], *map(int, sys.argv[2:])
+held = []
+for line in sys.stdin:
+    word = line.strip()
+    if word == "take":
+        errors = set()
+        for b in range(first, last):
+            try:
+                fd = os.open("%s/batch-%05d.nhwc" % (dir, b), os.O_RDONLY)
+            except OSError as e:
+                errors.add(errno.errorcode[e.errno])
+                continue
+            held.append((b, fd))
+        print(len(held), ",".join(sorted(errors)) or "-", flush=True)
+    elif word == "look":
+        print("same" if all(os.pread(fd, 1 << 30, 0) == tiles(4 * b, 4, side) for b, fd in held) else "DIFFERENT", flush=True)
+    elif word == "drop":
+        for _, fd in held: os.close(fd)
+        held = []
+        print("dropped", flush=True)
+`
+
+// taken has a collector take what it can, and returns how much that is and how the rest failed.
+func (p *partner) taken(t testing.TB) (held int, failed string) {
+	t.Helper()
+	p.tell(t, "take")
+	line := p.line(t)
+	if _, err := fmt.Sscan(line, &held, &failed); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return held, failed
+}
+
+// readAllTiles reads epochs of tiles: pixels, and documents that say that nothing stood in.
+func (m *mounted) readAllTiles(t testing.TB, side, batches int, epochs ...int) {
+	t.Helper()
+	for _, epoch := range epochs {
+		for batch := range batches {
+			if err := readTiles(m, epoch, batch, side, layout.NHWCForm); err != nil {
+				t.Error(err)
+			}
+			text, err := os.ReadFile(m.path(0, epoch, batch, layout.JSON))
+			if err != nil || strings.Count(string(text), `"status":"ok"`) != tileBatch {
+				t.Errorf("epoch %d, batch %d: %v %s", epoch, batch, err, text)
+			}
+		}
+	}
+}
+
+// TestDescriptorsRunOut: without a descriptor an open fails with EIO, whatever is done about bad
+// files, and what is open stays. When descriptors are given back, by readers or by whoever set
+// the limit, the same mount serves everything, and holds nothing against a file.
+func TestDescriptorsRunOut(t *testing.T) {
+	const side, batches, spare = 16, 48, 12
+	dataset := tiles(t, tileBatch*batches, side)
+	for _, policy := range []string{"fail", "zero", "replace"} {
+		t.Run(policy, func(t *testing.T) {
+			eachReadPath(t, func(t *testing.T, path string) {
+				m := tileMount(t, dataset, cacheFlags("none", 0, "--read-path", path, "--on-error", policy, "--prefetch-queue-depth", "0", "--workers", "2")...)
+				m.readAllTiles(t, side, 2, 0)
+				m.limitDescriptors(t, spare)
+				p := m.partner(t, collector, m.epochDir(0, 1), strconv.Itoa(side), "0", strconv.Itoa(batches))
+				held, failed := p.taken(t)
+				if held == 0 || held == batches || failed != "EIO" {
+					t.Errorf("%d batches of %d are open; the others failed with %s", held, batches, failed)
+				}
+				p.tell(t, "look")
+				p.expect(t, "same")
+				p.tell(t, "drop")
+				p.expect(t, "dropped")
+				eventually(t, "the daemon has heard that they were closed", func() bool {
+					for batch := range 8 {
+						switch errno, err := openErrno(m.path(0, 1, batch, layout.NHWCForm), unix.O_RDONLY); {
+						case err != nil || errno != 0 && errno != unix.EIO:
+							t.Fatalf("open: %v %v", errno, err)
+						case errno != 0:
+							return false
+						}
+					}
+					return true
+				})
+				m.readAllTiles(t, side, batches, 1, 2)
+
+				before := m.limit(t, unix.RLIMIT_NOFILE, 3) // less than there are: none is free, whatever is closed
+				expectOpen(t, m.path(0, 3, 0, layout.NHWCForm), unix.EIO)
+				expectOpen(t, m.path(0, 3, 0, layout.NPY), unix.EIO)
+				m.limit(t, unix.RLIMIT_NOFILE, before)
+				m.readAllTiles(t, side, batches, 3)
+
+				if n := m.stats(t).Errors; n != 0 {
+					t.Errorf("%d files are said to be bad: %+v", n, m.badLines(t))
+				}
+				if log := m.logged(); !strings.Contains(log, "ulimit -n") {
+					t.Errorf("the log does not say what ran out and what helps:\n%s", log)
+				}
+				p.end()
+			})
+		})
+	}
+}
+
+// addressSpace is what the daemon has mapped, in bytes.
+func (m *mounted) addressSpace(t testing.TB) uint64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseUint(strings.Fields(string(text))[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * uint64(os.Getpagesize())
+}
+
+// processorTime is what the daemon has used, in ticks of the system.
+func (m *mounted) processorTime(t testing.TB) (ticks int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	for _, field := range fields[11:13] { // utime and stime
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return ticks
+}
+
+// TestKernelRefusesMemory: where the kernel has no memory for a batch (here by a limit on address
+// space), the open fails with ENOMEM, and the daemon neither hangs nor burns a processor. What is
+// open stays, the mount can be ended, and it serves everything once there is memory.
+func TestKernelRefusesMemory(t *testing.T) {
+	if raceDetector() {
+		t.Skip("SKIPPED: the race detector's own memory has no place under a limit on address space")
+	}
+	const canvas, side, batches = 3300, 16, 3
+	const size = tileBatch * canvas * canvas * 3 // 131 MB
+	dataset := tiles(t, tileBatch*batches, side)
+	m := tileMount(t, dataset, cacheFlags("none", 0, "--size", fmt.Sprintf("%dx%d", canvas, canvas), "--prefetch-queue-depth", "0",
+		"--workers", "1", "--memory-limit", "1GiB", "--memory-wait", "1h")...)
+	for batch := range batches { // all threads and all of Go's heap are there
+		expectPaddedTiles(t, m, 0, batch, side, canvas)
+	}
+	var held []*os.File
+	defer func() {
+		for _, f := range held {
+			_ = f.Close() // it was only read
+		}
+	}()
+	hold := func(epoch, batch int) (errno unix.Errno) {
+		f, err := os.Open(m.path(0, epoch, batch, layout.NHWCForm))
+		if errors.As(err, &errno) {
+			return errno
+		}
+		held = append(held, f)
+		return 0
+	}
+	if errno := hold(1, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	before := m.limit(t, unix.RLIMIT_AS, m.addressSpace(t)+size*3/4)
+	refused := unix.Errno(0) // once there is nothing left that was read before and is held by nobody
+	for i := 1; refused == 0 && i < 9; i++ {
+		refused = hold(1+i/batches, i%batches)
+	}
+	if refused != unix.ENOMEM {
+		t.Errorf("without memory an open says %v", refused)
+	}
+	for range 3 {
+		expectOpen(t, m.path(0, 20, 1, layout.NHWCForm), unix.ENOMEM)
+		expectOpen(t, m.path(0, 21, 2, layout.NPY), unix.ENOMEM)
+	}
+	eventually(t, "the daemon rests", func() bool {
+		before := m.processorTime(t)
+		time.Sleep(300 * time.Millisecond)
+		return m.processorTime(t) <= before+1
+	})
+	for i, f := range held {
+		comparePadded(t, f, i%batches, side, canvas)
+	}
+	if _, err := os.ReadFile(filepath.Join(m.dir, ".batchfs", "stats.json")); err != nil {
+		t.Error(err)
+	}
+	m.awaitLog(t, "ulimit -v")
+
+	low := m.limit(t, unix.RLIMIT_AS, before)
+	for i := len(held); i > 0; i-- {
+		_ = held[i-1].Close() // it was only read
+	}
+	held = nil
+	for batch := range batches {
+		expectPaddedTiles(t, m, 22, batch, side, canvas)
+	}
+	m.limit(t, unix.RLIMIT_AS, low) // less than it has by now
+	m.signal(t, syscall.SIGTERM)
+	m.wait(t)
+	m.finish(t)
+}
+
+// expectPaddedTiles reads a batch of tiles on a canvas, in its upper left corner each.
+func expectPaddedTiles(t testing.TB, m *mounted, epoch, batch, side, canvas int) {
+	t.Helper()
+	f, err := os.Open(m.path(0, epoch, batch, layout.NHWCForm))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	comparePadded(t, f, batch, side, canvas)
+}
+
+func comparePadded(t testing.TB, f *os.File, batch, side, canvas int) {
+	t.Helper()
+	row := make([]byte, canvas*3)
+	for slot := range tileBatch {
+		want := tile(batch*tileBatch+slot, side)
+		for y := range side + 1 {
+			if _, err := f.ReadAt(row, int64((slot*canvas+y)*canvas*3)); err != nil {
+				t.Fatal(err)
+			}
+			shown := make([]byte, canvas*3)
+			if y < side {
+				copy(shown, want[y*side*3:(y+1)*side*3])
+			}
+			if string(row) != string(shown) {
+				t.Fatalf("%s: row %d of slot %d is another one", f.Name(), y, slot)
+			}
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package integration
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// TestStorageHangsForOneShard: what storage does not answer holds up nobody who does not need it,
+// neither while somebody waits nor after that; and the mount ends while it hangs.
+func TestStorageHangsForOneShard(t *testing.T) {
+	skipWithoutFUSE(t)
+	for _, end := range []string{"umount", "SIGTERM"} {
+		t.Run(end, func(t *testing.T) {
+			s := newStorage(t)
+			m := tileMount(t, s.dir, "--shards", "2", "--stick-to-shard", "--workers", "2", "--on-error", "zero")
+			defer s.order(t, "heal")
+			const half = storageBatches / 2 // of the batches are shard 1's
+			for batch := range half {
+				s.order(t, "stall "+tileName(batch*tileBatch+1))
+			}
+			var waiting []*partner
+			for batch := range half {
+				waiting = append(waiting, m.partner(t, opener, m.path(0, 0, batch, layout.NHWCForm)))
+			}
+			m.awaitWaiting(t, half)
+			s.awaitStalled(t, half)
+			goesOn := func(epochs ...int) {
+				t.Helper()
+				for _, epoch := range epochs {
+					var files, wants []string
+					for batch := range half {
+						files = append(files, m.path(1, epoch, batch, layout.NHWCForm))
+						wants = append(wants, fmt.Sprintf("%x", sha256.Sum256(tilesOf(half+batch, storageSide))))
+					}
+					if got := m.digests(t, files...); !slices.Equal(got, wants) {
+						t.Errorf("epoch %d of the shard whose storage is sound is %v instead of %v", epoch, got, wants)
+					}
+				}
+			}
+			goesOn(0, 1, 2)
+			for _, p := range waiting {
+				p.signal(t, syscall.SIGINT)
+				p.expect(t, "interrupted")
+				p.end()
+			}
+			m.awaitWaiting(t, 0)
+			goesOn(3, 4, 5)
+
+			// The storage hangs from here to the end.
+			if end == "umount" {
+				m.run(t, suite.binary, "umount", m.dir)
+			} else {
+				m.signal(t, syscall.SIGTERM)
+			}
+			m.wait(t)
+			if log := m.logged(); !strings.Contains(log, "storage does not answer; not waiting for it any longer") || !strings.Contains(log, tileName(1)) {
+				t.Errorf("the log does not say what was left behind:\n%s", log)
+			}
+			m.finish(t) // exit status 0
+		})
+	}
+}
