@@ -404,3 +404,26 @@ func TestWorkersThatComeBack(t *testing.T) {
 		read(t, e, k, layout.NHWCForm)
 	}
 }
+
+// TestReadThatReturnsAsItIsFoundToHang: a worker never counts as hanging whose read has returned.
+func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
+	e := unstarted(t, 16)
+	for range e.mostWorkers() { // so that none is started in its place
+		e.workers = append(e.workers, &worker{engine: e})
+	}
+	w := e.workers[0]
+	w.item = item{b: &batch{}}
+	later := e.meter.start.Add(time.Hour)
+	for range 20_000 {
+		w.fetchingSince.Store(1)
+		var both sync.WaitGroup
+		both.Go(w.endFetch)
+		e.replaceStalled(later)
+		both.Wait()
+		if w.stalled || e.stalled.Load() != 0 {
+			t.Error("it counts as hanging")
+			break
+		}
+	}
+	e.workers = nil
+}

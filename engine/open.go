@@ -221,6 +221,7 @@ func (e *Engine) unref(b *batch, c *derived) {
 		e.abandon(b)
 	} else {
 		e.settle(b)
+		e.ledger.cameBack() // where it is kept it gives way now
 	}
 }
 

@@ -80,7 +80,11 @@ func (e *Engine) tooEarly() bool {
 func (e *Engine) claim(w *worker) (item, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !e.closed && !e.surplusWorker() {
+	for !e.closed {
+		if e.surplusWorker() {
+			e.workers = without(e.workers, w) // now, or the next one who looks would end as well
+			break
+		}
 		if b := e.mostImportant(e.making, (*batch).hasSlots); b != nil {
 			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++

@@ -47,8 +47,12 @@ func (e *Engine) replaceStalled(now time.Time) {
 		if since == 0 || w.stalled || now.Sub(e.meter.start)-time.Duration(since) < stallAfter {
 			continue
 		}
-		w.stalled = true
 		e.stalled.Add(1)
+		if w.fetchingSince.Load() != since { // it came back just now, and may not have seen that it counts
+			e.stalled.Add(-1)
+			continue
+		}
+		w.stalled = true
 		if w.item.current() {
 			w.item.b.stalled++
 		}

@@ -302,3 +302,33 @@ func TestSetMemoryLimit(t *testing.T) {
 	}
 	held.Close()
 }
+
+// TestClosingABatchMakesRoomAtOnce for an open that has waited for it: nobody has to look.
+func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
+	ds := openDataset(t, testDir(t, 64))
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		alone(&o)
+		o.Anonymous = true
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exhaust(e)
+		var closed time.Time
+		time.AfterFunc(1017*time.Millisecond, func() { closed = time.Now(); held.Close() })
+		f, err := e.Open(context.Background(), Key{Batch: 1}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(closed); late > time.Millisecond {
+			t.Errorf("%v passed until it was noticed", late)
+		}
+		f.Close()
+	})
+}
