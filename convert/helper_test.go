@@ -22,7 +22,7 @@ import (
 	"github.com/batchfs/batchfs/gen"
 )
 
-func probe(data []byte, size int64) (dataset.Header, error) {
+func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	h, err := decode.ReadHeader(data, int64(len(data)) == size)
 	if errors.Is(err, decode.ErrShort) {
 		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)

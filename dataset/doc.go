@@ -92,5 +92,5 @@
 // collector has to look into.
 //
 // The package decodes nothing and knows no codec: what a header says comes from
-// the caller's [Prober].
+// the caller's [Prober], which sees a file's beginning and, where it asks for that, its end.
 package dataset

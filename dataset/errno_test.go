@@ -374,7 +374,7 @@ func TestScanOfStorageThatGoesAway(t *testing.T) {
 	}
 	gone := sync.OnceFunc(func() { os.RemoveAll(p.root) })
 	_, err := p.tryOpen("", func(o *Options) {
-		o.Prober = func(data []byte, size int64) (Header, error) { gone(); return p.c.probe(data, size) }
+		o.Prober = func(head, tail []byte, size int64) (Header, error) { gone(); return p.c.probe(head, tail, size) }
 		o.Workers = 1
 	})
 	if !errors.Is(err, ErrAway) {

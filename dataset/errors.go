@@ -19,7 +19,7 @@ var (
 	ErrOutside = errors.New("path leaves the manifest's directory")
 	// ErrLinkCycle: a link leads back to a directory above it; the text names the link.
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
-	// ErrShort is what a Prober returns, wrapped or not, when it needs more bytes.
+	// ErrShort is what a Prober returns, wrapped or not, when it needs more of a file's beginning.
 	ErrShort = errors.New("more bytes are needed")
 
 	// ErrMissing: the file of a sample is gone.

@@ -25,7 +25,7 @@ func image(format string, height, width, orientation int) string {
 // counter is a Prober that counts.
 type counter struct{ calls, bytes atomic.Int64 }
 
-func (c *counter) probe(data []byte, size int64) (Header, error) {
+func (c *counter) probe(data, tail []byte, size int64) (Header, error) {
 	complete := int64(len(data)) == size
 	c.calls.Add(1)
 	c.bytes.Add(int64(len(data)))

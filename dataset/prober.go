@@ -8,18 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Header is what an image says of itself in its first bytes.
+// Header is what an image says of itself in its first bytes, and perhaps its last.
 type Header struct {
 	Format        string // such as "jpeg"
 	Height, Width int    // pixels, as stored
 	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
+	// Tail is how many bytes of the file's end the Prober has still to see before it knows
+	// all of the above; 0: none.
+	Tail int
 }
 
-// Prober reads a header from the beginning of a file of size bytes; where data has as
+// Prober reads a header from the beginning of a file of size bytes; where head has as
 // many, it is the whole file. An error that wraps [ErrShort] asks for more of it; any other
-// is the reason why the file cannot be read. It is called concurrently, and must
-// not keep data.
-type Prober func(data []byte, size int64) (Header, error)
+// is the reason why the file cannot be read. A Header with a Tail asks for so many of
+// the file's last bytes: the Prober is called once more with these and the same head, else tail is
+// nil. It is called concurrently, and must not keep head or tail.
+type Prober func(head, tail []byte, size int64) (Header, error)
 
 const (
 	firstProbe = 8 << 10  // bytes; holds the header of most files
@@ -49,7 +53,10 @@ func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}
 		if int64(have) < want {
 			return Header{}, buf, &readError{ErrChanged}
 		}
-		h, err := prober(buf[:have], size)
+		h, err := prober(buf[:have], nil, size)
+		if err == nil && h.Tail > 0 {
+			h, buf, err = s.probeTail(f, prober, h.Tail, buf, have, stop)
+		}
 		if err == nil {
 			return h, buf, checkHeader(h)
 		}
@@ -60,6 +67,28 @@ func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}
 			return Header{}, buf, errNoHeader
 		}
 	}
+}
+
+// probeTail asks the prober again, with the file's last n bytes, which are read behind
+// the have bytes of its head in buf.
+func (s *storage) probeTail(f *file, prober Prober, n int, buf []byte, have int, stop <-chan struct{}) (Header, []byte, error) {
+	size := f.id.Size
+	from := size - min(int64(n), size)
+	if f.unit > 0 {
+		from &^= int64(f.unit) - 1
+	}
+	at, length := f.room(have), int(size-from)
+	buf = growTo(buf, have, at+f.room(length))
+	got, err := s.fill(f, buf[at:], from, length, stop)
+	if err == nil && got < length {
+		err = ErrChanged
+	}
+	if err != nil {
+		return Header{}, buf, &readError{err}
+	}
+	tail := buf[at : at+length]
+	h, err := prober(buf[:have], tail[max(0, length-n):], size)
+	return h, buf, err
 }
 
 // growTo returns a buffer of at least n bytes that begins with buf's first have.

@@ -91,7 +91,7 @@ func TestProberResults(t *testing.T) {
 		p := newPlace(t)
 		p.images("a.jpg")
 		d := p.open("", func(o *Options) {
-			o.Prober = func([]byte, int64) (Header, error) { return c.h, c.err }
+			o.Prober = func(_, _ []byte, _ int64) (Header, error) { return c.h, c.err }
 		})
 		if got := d.Problem(0); !strings.HasPrefix(got, c.want) || len(got) > maxReason || strings.ContainsAny(got, "\n\x01") {
 			t.Errorf("%s: problem %q", name, got)
@@ -203,11 +203,11 @@ func TestCancelledScanStops(t *testing.T) {
 	defer cancel()
 	o := p.options()
 	o.Workers = 2
-	o.Prober = func(data []byte, size int64) (Header, error) {
+	o.Prober = func(head, tail []byte, size int64) (Header, error) {
 		if p.c.calls.Load() >= 20 {
 			cancel()
 		}
-		return p.c.probe(data, size)
+		return p.c.probe(head, tail, size)
 	}
 	if _, err := Open(ctx, p.root, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

@@ -122,5 +122,10 @@ func BenchmarkReadHeader(b *testing.B) {
 				ReadHeader(data[:4096], false)
 			}
 		})
+		b.Run(name+"-whole", func(b *testing.B) {
+			for b.Loop() {
+				ReadHeader(data, true)
+			}
+		})
 	}
 }

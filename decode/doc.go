@@ -4,8 +4,9 @@
 // has two halves that need not happen at the same time:
 //
 //   - [ReadHeader] finds format, stored size and EXIF orientation in the first
-//     bytes of a file. It is pure Go, allocates nothing on success, and is safe
-//     on any input; an index of a whole dataset is made with it.
+//     bytes of a file; [Header.WithTail] adds what a PNG's last bytes say. Both are
+//     pure Go, allocate nothing on success, and are safe on any input; an index of a
+//     whole dataset is made with them.
 //   - A [Decoder], one for each worker, puts the pixels where they belong: into
 //     rows of 8-bit RGB or gray with any stride, already upright. It checks the
 //     destination and the limit on pixels before anything is allocated, and
@@ -71,6 +72,13 @@
 // Huffman tables are missing the usual ones are meant. An animated WebP is its first frame where
 // that lies on the canvas; around it is black, as it is transparent there: what libwebp's
 // WebPAnimDecoder gives, and Pillow shows.
+//
+// # EXIF of a PNG
+//
+// It may stand before the pixels or behind them, where only the file's last 64 KiB are searched,
+// so that an index need not read whole files: an eXIf that starts further from the end is
+// ignored, in every way of reading the file. One before the pixels counts more than one behind, and
+// of several in one place the last, as with Pillow; one whose checksum is wrong does not count.
 //
 // # What is corrupt
 //

@@ -38,6 +38,9 @@ type Header struct {
 	least int64
 	// scan is where the data of a JPEG's first scan of several starts.
 	scan int
+	// pixelsAt is where a PNG's first IDAT starts whose end has still to tell if there is EXIF;
+	// else 0.
+	pixelsAt int64
 }
 
 // Size returns the image's size after its orientation is applied, or as stored.
@@ -81,7 +84,8 @@ func (h Header) Plausible(size int64) error {
 // data that is not complete; how far a header reaches depends on the format:
 // a few bytes in BMP and PNM, the first scan in JPEG, the first IDAT in PNG, and
 // in WebP the whole file where it says that it has EXIF, which stands last.
-// data is not kept.
+// The orientation of a PNG may stand behind its pixels: if data is not complete, [Header.Tail]
+// says what else is needed to tell. data is not kept.
 func ReadHeader(data []byte, complete bool) (Header, error) {
 	if !complete && len(data) < sniffLength {
 		return Header{}, ErrShort

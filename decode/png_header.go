@@ -59,6 +59,7 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 	if ihdr[8] == 8 && !interlaced {
 		h.inflated = pngInflated(h.Width, h.Height, bits/8)
 	}
+	early := false // there is EXIF before the pixels
 	for p += pngOverhead + 13; ; {
 		n, name, ok := pngHead(data, p)
 		if !ok {
@@ -69,6 +70,13 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 		}
 		switch name {
 		case "IDAT":
+			switch {
+			case early:
+			case complete:
+				h.Orientation = pngLateOrientation(data[max(p, len(data)-pngTail):])
+			default:
+				h.pixelsAt = int64(p)
+			}
 			return h, nil
 		case "IEND":
 			return Header{}, corrupt("it has no image data")
@@ -77,8 +85,10 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 		if end > int64(len(data)) {
 			return Header{}, endsEarly(complete)
 		}
-		if name == "eXIf" && pngSound(data[p+4:end]) {
-			h.Orientation = exifOrientation(data[p+8 : p+8+int(n)])
+		if name == "eXIf" {
+			if o, ok := pngOrientation(data[p:end]); ok {
+				h.Orientation, early = o, true
+			}
 		}
 		p = int(end)
 	}

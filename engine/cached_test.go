@@ -90,7 +90,9 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 func TestDecodingOrder(t *testing.T) {
 	const n, side = 192, 64
 	e := start(t, evenDir(t, n, side), caching(cache.Constant, int64(n*side*side*3)/2))
+	e.keeper.settled() // what is kept of epoch 0 is known from its first batch on
 	readEpochs(t, e, 0, 1)
+	e.keeper.settled()
 	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
 	batches := 0
 	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // what is read ahead is not yet there

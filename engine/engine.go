@@ -56,7 +56,7 @@ type Engine struct {
 	unlocked    atomic.Bool   // it was said that batch memory is not page-locked
 
 	newLoader func() loader
-	fixed     int64        // bytes that never give way: the process, the index
+	fixed     atomic.Int64 // bytes that never give way: the process, the index, what Reserve was told of
 	stalled   atomic.Int32 // item workers whose reads hang
 
 	mu        sync.Mutex

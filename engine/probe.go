@@ -8,11 +8,11 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// Probe reads an image's header for package dataset, which knows no formats, from the
-// beginning of a file of size bytes. One that claims more pixels than so many bytes can
-// hold is corrupt: it must not decide how large a batch is.
-func Probe(data []byte, size int64) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, int64(len(data)) == size)
+// Probe reads an image's header for package dataset, which knows no formats: it is a
+// [dataset.Prober]. A header that claims more pixels than a file of size bytes can hold is
+// corrupt: it must not decide how large a batch is.
+func Probe(head, tail []byte, size int64) (dataset.Header, error) {
+	h, err := decode.ReadHeader(head, int64(len(head)) == size)
 	if err == nil {
 		err = h.Plausible(size)
 	}
@@ -22,5 +22,10 @@ func Probe(data []byte, size int64) (dataset.Header, error) {
 	if err != nil {
 		return dataset.Header{}, err
 	}
-	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, nil
+	if tail != nil {
+		h = h.WithTail(tail)
+	}
+	return dataset.Header{
+		Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation, Tail: h.Tail(size),
+	}, nil
 }

@@ -104,7 +104,7 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 	return o
 }
 
-func probe(data []byte, size int64) (dataset.Header, error) {
+func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	h, err := decode.ReadHeader(data, int64(len(data)) == size)
 	if errors.Is(err, decode.ErrShort) {
 		return dataset.Header{}, fmt.Errorf("%w: %w", dataset.ErrShort, err)

@@ -1,0 +1,87 @@
+package dataset
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// ender is a Prober that wants to see the last want bytes of each file.
+type ender struct {
+	want  int
+	calls atomic.Int64
+	wrong atomic.Pointer[string] // what was shown that is not the file's
+}
+
+func (e *ender) probe(head, tail []byte, size int64) (Header, error) {
+	e.calls.Add(1)
+	h := Header{Format: "png", Height: 10, Width: 20, Orientation: 1, Tail: e.want}
+	if tail != nil {
+		h.Orientation = 6
+	}
+	file := pattern(int(size))
+	if string(head) != file[:len(head)] || tail != nil && string(tail) != file[max(0, len(file)-e.want):] {
+		text := fmt.Sprintf("%d and %d bytes of %d", len(head), len(tail), size)
+		e.wrong.Store(&text)
+	}
+	return h, nil
+}
+
+// TestProberSeesTheEnd: what a Prober asks for of a file's end is read once, directly
+// too, and what it says then is what counts.
+func TestProberSeesTheEnd(t *testing.T) {
+	sizes := []int{30, 4096, firstProbe, firstProbe + 1, 70_000, 3 * 65536, 3*65536 + 5}
+	for _, how := range []Storage{{}, {Direct: true}, {MaxBandwidth: 1 << 40}} {
+		for _, align := range []int{0, 512, 16384, 65536} {
+			f := &fault{align: align}
+			how.system = f
+			p := newPlace(t)
+			p.how = how
+			for i, n := range sizes {
+				p.write(fmt.Sprintf("%d.png", i), pattern(n))
+			}
+			for _, want := range []int{1, 4096, 5000, 65536} {
+				e := &ender{want: want}
+				f.ordinary.Store(0)
+				f.directs.Store(0)
+				d := p.open("", func(o *Options) { o.Prober, o.Rescan, o.CacheDir = e.probe, true, t.TempDir() })
+				name := fmt.Sprintf("%+v, align %d, the last %d", p.how, align, want)
+				if text := e.wrong.Load(); text != nil {
+					t.Errorf("%s: was shown something else as %s", name, *text)
+				}
+				if text := f.crooked.Load(); text != nil {
+					t.Errorf("%s: asked for %s", name, *text)
+				}
+				reads := int(f.ordinary.Load() + f.directs.Load())
+				if e.calls.Load() != int64(2*len(sizes)) || p.how.MaxBandwidth == 0 && align <= 4096 && reads != 2*len(sizes) {
+					t.Errorf("%s: %d files are asked about %d times, with %d reads", name, len(sizes), e.calls.Load(), reads)
+				}
+				for i := range sizes {
+					if h, w := d.Size(i, false); h != 20 || w != 10 || d.Problem(i) != "" {
+						t.Errorf("%s: %dx%d, problem %q", name, h, w, d.Problem(i))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEndThatCannotBeRead: of a file that got shorter the Prober is not asked again.
+func TestEndThatCannotBeRead(t *testing.T) {
+	f := &fault{align: -1}
+	f.read = func(fd int, b []byte, offset int64) (int, error) {
+		if offset > 0 {
+			return 0, nil
+		}
+		return f.kernel.pread(fd, b, offset)
+	}
+	p := newPlace(t)
+	p.how.system = f
+	p.write("a.png", pattern(100_000))
+	e := &ender{want: 5000}
+	d := p.open("", func(o *Options) { o.Prober = e.probe })
+	if !strings.Contains(d.Problem(0), "changed") || e.calls.Load() != 1 {
+		t.Errorf("problem %q after %d calls", d.Problem(0), e.calls.Load())
+	}
+}

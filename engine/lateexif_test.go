@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// noisePNG is a PNG of picture(i, h, w), about as large as its pixels, with EXIF behind them
+// that turns it to the right, followed by so many bytes of text.
+func noisePNG(t *testing.T, i, h, w, text int) []byte {
+	t.Helper()
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	p := picture(i, h, w)
+	for k := range h * w {
+		copy(m.Pix[4*k:], p[3*k:3*k+3])
+		m.Pix[4*k+3] = 255
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	chunk := func(kind string, data []byte) []byte {
+		c := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		c = append(append(c, kind...), data...)
+		return binary.BigEndian.AppendUint32(c, crc32.ChecksumIEEE(c[4:]))
+	}
+	exif := []byte("MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00")
+	const end = 12
+	file := bytes.Clone(b.Bytes()[:b.Len()-end])
+	file = append(append(file, chunk("eXIf", exif)...), chunk("tEXt", append([]byte("k\x00"), make([]byte, text)...))...)
+	return append(file, b.Bytes()[b.Len()-end:]...)
+}
+
+// TestEXIFBehindThePixels: a PNG whose EXIF stands behind its pixels, near enough to the
+// file's end, is turned, by the index as when it is decoded, and is the same whether it
+// is probed whole or in part.
+func TestEXIFBehindThePixels(t *testing.T) {
+	for _, c := range []struct {
+		h, w, text int
+		turned     bool
+	}{
+		{3, 5, 0, true},          // all of it is in what is probed first
+		{40, 60, 900, true},      // 8 KB
+		{40, 70, 0, true},        // a little more
+		{90, 100, 0, true},       // less than what is looked at of its end
+		{200, 150, 0, true},      // more
+		{200, 150, 60000, true},  //
+		{200, 150, 70000, false}, // too far from the end
+		{2, 3, 70000, false},     // and so it is in all of the file
+	} {
+		for _, ignore := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%dx%d, %d behind, ignored %t", c.h, c.w, c.text, ignore), func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.WriteFile(filepath.Join(dir, "a.png"), noisePNG(t, 1, c.h, c.w, c.text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				e := start(t, dir, func(o *Options) { o.BatchSize, o.IgnoreOrientation = 1, ignore })
+				want, h, w := picture(1, c.h, c.w), c.h, c.w
+				if c.turned && !ignore {
+					want, h, w = turnedRight(want, h, w), w, h
+				}
+				if ih, iw := e.ds.Size(0, ignore); ih != h || iw != w {
+					t.Errorf("the index says %dx%d, want %dx%d", ih, iw, h, w)
+				}
+				if s := e.Spec(Key{}); s.H != h || s.W != w {
+					t.Errorf("the batch is %dx%d, want %dx%d", s.H, s.W, h, w)
+				}
+				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want) {
+					t.Error("other pixels")
+				}
+			})
+		}
+	}
+}
+
+// turnedRight is an image whose left edge becomes its top.
+func turnedRight(p []byte, h, w int) (out []byte) {
+	for y := range w {
+		for x := range h {
+			out = append(out, p[((h-1-x)*w+y)*3:][:3]...)
+		}
+	}
+	return out
+}
