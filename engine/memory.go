@@ -55,41 +55,51 @@ func (e *Engine) reserveScratch(it item, n int64) error {
 
 // reclaim frees some memory for a batch that was refused n bytes. It reports false when
 // there is nothing that should give way, or when what gives way is not free yet. Idle
-// memory serves everyone; batches that were read serve prefetching too; the cache and
-// prefetched batches give way only for a batch that somebody waits for.
+// memory and batches that were read serve everyone; planning, the cache and prefetched
+// batches give way only for a batch that somebody waits for.
 //
 // before is what Ledger.returns said before the memory was refused.
 func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	if e.pool.Trim() > 0 || e.ledger.returns() != before {
 		return true
 	}
+	if found, free := e.takeFrom(b, before, spent); found {
+		return free
+	}
 	if e.wanted(b) && (e.keeper.giveWay() > 0 || e.cache != nil && e.cache.Trim(n) > 0) {
 		return true
 	}
+	_, free := e.takeFrom(b, before, laterTurn)
+	return free
+}
+
+// takeFrom makes a batch that is worth no more than most give its memory back. found is
+// whether there was one, or need be none any more; free whether its memory came back.
+func (e *Engine) takeFrom(b *batch, before uint64, most int) (found, free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || b.state == failed {
-		return false
+		return true, false
 	}
 	b.refusedAt = before
 	if e.ledger.returns() != before {
-		return true
+		return true, true
 	}
-	victim := e.victim(b)
+	victim := e.victim(b, most)
 	if victim == nil {
-		return false
+		return false, false
 	}
-	free := victim.writers == 0
+	free = victim.writers == 0
 	e.takeBack(victim)
-	return free
+	return true, free
 }
 
 // victim picks the batch that is missed least: one that was read and that nobody holds,
 // the oldest first; then, where somebody waits for b, a prefetched one, the farthest from
 // its reader first; then one whose readers came later than those of b.
-func (e *Engine) victim(b *batch) *batch {
+func (e *Engine) victim(b *batch, most int) *batch {
 	var best *batch
-	worth := farMissed
+	worth := most + 1
 	for _, v := range e.table {
 		if v == b || v.state != laying && v.buf == nil {
 			continue
