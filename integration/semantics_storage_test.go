@@ -30,6 +30,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 			}
 			m.awaitWaiting(t, half)
 			s.awaitStalled(t, half)
+			m.awaitLog(t, "storage does not answer: a read hangs, other batches go on without it\" path="+tileName(1))
 			goesOn := func(epochs ...int) {
 				t.Helper()
 				for _, epoch := range epochs {

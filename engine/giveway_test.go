@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+)
+
+// TestWhatGivesWayFirst for a batch that somebody waits for, one after the other, until nothing
+// is left that may.
+func TestWhatGivesWayFirst(t *testing.T) {
+	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 0, cache.Static, 1<<20 })
+	e.pool.Trim()
+	const size = 1 << 16
+	s := &stream{head: Key{Batch: 2}, inOrder: true}
+	holding := func(index int, b *batch) *batch {
+		buf, err := e.pool.Get(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.key, b.buf, b.stream, b.done = Key{Batch: index}, buf, s, make(chan struct{})
+		e.table[b.key] = b
+		return b
+	}
+	names := map[string]*batch{
+		"read long ago":       holding(1, &batch{state: ready, opened: true, openedAs: 1}),
+		"read last":           holding(2, &batch{state: ready, opened: true, openedAs: 2}),
+		"nearly to be read":   holding(3, &batch{state: ready}),
+		"far from its reader": holding(5, &batch{state: ready}),
+		"wanted later":        holding(20, &batch{state: making, refs: 1, waiting: 1, asked: 9}),
+	}
+	wantedBefore := holding(30, &batch{state: making, refs: 1, waiting: 1, asked: 3})
+	isOpen := holding(31, &batch{state: ready, refs: 1, opened: true, openedAs: 1})
+	s.recent = []*batch{names["read long ago"], names["read last"]}
+	s.ahead = []*batch{names["nearly to be read"], names["far from its reader"]}
+	e.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
+	idle, err := e.pool.Get(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.Release()
+	if e.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
+		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.cache.Stats().Real, e.batchBytes())
+	}
+
+	var order []string
+	gaveWay := func(name string, gone bool) {
+		if gone && !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	b := &batch{key: Key{Batch: 35}, state: laying, refs: 1, waiting: 1, asked: 5}
+	for e.reclaim(b, 1<<30, e.ledger.returns()) {
+		gaveWay("idle memory", e.batchBytes() <= 7*size)
+		gaveWay("the cache", e.cache.Stats().Real == 0)
+		for name, v := range names {
+			gaveWay(name, v.buf == nil)
+		}
+	}
+	want := []string{"idle memory", "the cache", "read long ago", "read last", "far from its reader", "nearly to be read", "wanted later"}
+	if !slices.Equal(order, want) {
+		t.Errorf("what gave way, in order: %q, want %q", order, want)
+	}
+	if wantedBefore.buf == nil || isOpen.buf == nil {
+		t.Error("what was wanted before, or is open, gave way")
+	}
+	if v := names["wanted later"]; v.state != queued || v.refs != 1 {
+		t.Errorf("the one that was wanted later is in state %d, and not made again", v.state)
+	}
+}
