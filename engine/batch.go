@@ -119,9 +119,6 @@ func (e *Engine) layOut(b *batch) error {
 	if b.slots == nil {
 		e.fix(b)
 	}
-	if err := e.failsAgain(b); err != nil {
-		return err
-	}
 	if err := e.shapeKnown(b.slots); err != nil {
 		return err
 	}

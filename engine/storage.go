@@ -123,7 +123,8 @@ func (e *Engine) awaitWorkers() error {
 	}
 }
 
-// beingFetched are the paths of the samples that workers wait for.
+// beingFetched are the paths of the samples that workers wait for, and the batches whose
+// bad files are asked for.
 func (e *Engine) beingFetched() (paths []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,6 +132,9 @@ func (e *Engine) beingFetched() (paths []string) {
 		if w.fetchingSince.Load() != 0 {
 			paths = append(paths, e.ds.Path(int(w.fetching.Load())))
 		}
+	}
+	for k := range e.checks {
+		paths = append(paths, k.String())
 	}
 	return paths
 }
