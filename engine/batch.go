@@ -387,7 +387,9 @@ func (e *Engine) itemDone(it item, err error) {
 		e.end(b, err)
 		return
 	}
-	b.finished++
+	if b.finished++; b.finished == 1 && e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // its storage answers
+	}
 	if b.items-b.finished == cap(e.processors) {
 		e.takeWork.Broadcast() // it is no longer too early for the next batch
 	}

@@ -501,3 +501,64 @@ func TestLooksThatHang(t *testing.T) {
 		e.wait.Wait()
 	}
 }
+
+// TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, what is read ahead
+// for it, and its next attempts leave workers to others.
+func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
+	const n = 128
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < n/2 { // all of shard 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) {
+		o.Shards, o.StickToShard, o.BatchSize, o.PrefetchDepth, o.Workers = 2, true, 8, 4, 4
+	})
+	defer close(gate)
+	for i := range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), stallAfter*3/2)
+		if _, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the open says %v", err)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for i := range e.Batches(1, 0) {
+		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
+		if err != nil {
+			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.stalled.Load(), e.mostWorkers(), err)
+		}
+		f.Close()
+	}
+}
+
+// TestWantedBatchGetsAWorkerWhileOthersHang though it had none while it was only prefetched.
+func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
+	const n = 64
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < 4 { // batch 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.PrefetchDepth, o.Workers = 1, 2 })
+	defer close(gate)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	hangs, cancelHanging := context.WithCancel(ctx)
+	var gone sync.WaitGroup
+	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
+	eventually(t, "its reads hang", func() bool { return e.stalled.Load() > 0 })
+	eventually(t, "the next is laid out", func() bool {
+		return e.locked(func() bool { b := e.table[Key{Batch: 1}]; return b != nil && (b.state == making || b.state == ready) })
+	})
+	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	cancelHanging()
+	gone.Wait()
+}

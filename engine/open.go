@@ -177,6 +177,9 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		b.asked = e.opens
 	}
 	e.takeWork.Broadcast() // it goes before what is only prefetched
+	if e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // it may have a worker now
+	}
 	e.mu.Unlock()
 	return b, e.await(ctx, b)
 }
