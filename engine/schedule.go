@@ -53,7 +53,7 @@ func (e *Engine) nextBatch() *batch {
 func (e *Engine) busy(wanted bool) int {
 	n := e.layingOut
 	for _, m := range e.making {
-		if m.hasSlots() && (m.waiting > 0 || !wanted) {
+		if e.hasSlots(m) && (m.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -85,10 +85,10 @@ func (e *Engine) claim(w *worker) (item, bool) {
 			e.workers = without(e.workers, w) // now, or the next one who looks would end as well
 			break
 		}
-		if b := e.mostImportant(e.making, (*batch).hasSlots); b != nil {
+		if b := e.mostImportant(e.making, e.hasSlots); b != nil {
 			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++
-			if !b.hasSlots() {
+			if !e.hasSlots(b) {
 				e.takeWork.Broadcast() // there is room for the next batch
 			}
 			return w.item, true
@@ -104,8 +104,8 @@ func (e *Engine) claim(w *worker) (item, bool) {
 // hasSlots tells whether the batch has slots to hand out. It hands out none while it
 // waits for memory, nor while a read for it hangs: it could not be completed anyway, and
 // the worker that took one might hang as well.
-func (b *batch) hasSlots() bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0)
+func (e *Engine) hasSlots(b *batch) bool {
+	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || e.mayHang(b))
 }
 
 // nextSlot hands out a slot of a batch that has some.
