@@ -55,8 +55,9 @@ func (e *Engine) reserveScratch(it item, n int64) error {
 
 // reclaim frees some memory for a batch that was refused n bytes. It reports false when
 // there is nothing that should give way, or when what gives way is not free yet. Idle
-// memory serves everyone; batches that were read serve prefetching too; the cache and
-// prefetched batches give way only for a batch that somebody waits for.
+// memory serves everyone; batches that were read serve prefetching too; the cache,
+// prefetched batches and what idle workers keep give way only for a batch that somebody
+// waits for.
 //
 // before is what Ledger.returns said before the memory was refused.
 func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
@@ -77,6 +78,10 @@ func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	}
 	victim := e.victim(b)
 	if victim == nil {
+		if b.refs > 0 && e.idleItems > 0 {
+			e.scratchAsked++
+			e.itemWork.Broadcast()
+		}
 		return false
 	}
 	free := victim.writers == 0

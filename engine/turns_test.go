@@ -332,3 +332,26 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 		f.Close()
 	})
 }
+
+// TestIdleWorkersGiveTheirMemory to a batch that somebody waits for.
+func TestIdleWorkersGiveTheirMemory(t *testing.T) {
+	const n, size = 8, 1000
+	dir := t.TempDir()
+	for i := range n {
+		writePPM(t, samplePath(dir, i), size, size, picture(i, size, size))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.Anonymous, o.PrefetchDepth, o.Workers, o.MemoryWait = true, 0, 4, 2*time.Second
+	})
+	scratch := func() int64 { n, _ := e.ledger.usage(useScratch); return n }
+	read(t, e, Key{}, layout.NHWCForm)
+	if scratch() < 3*size*size {
+		t.Fatalf("workers hold %d bytes", scratch())
+	}
+	eventually(t, "workers rest", func() bool { return e.locked(func() bool { return e.idleItems == 4 }) })
+	e.giveBackIdle()
+	exhaust(e)
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
+}
