@@ -73,6 +73,9 @@ type Engine struct {
 	opens        uint64            // counts Opens
 	idleItems    int               // item workers without a sample
 	scratchAsked uint64            // counts how often those were asked for their memory
+	released     uint64            // counts buffers that went back to the pool
+	trimmedAfter uint64            // what that was when the cache last had the pool trimmed
+	trimmed      time.Time         // when that was
 	closed       bool
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker

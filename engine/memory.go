@@ -154,8 +154,13 @@ func (e *Engine) takeBack(b *batch) {
 	}
 }
 
+// trimEvery is how often the cache has the pool trimmed at most, where nothing was released.
+const trimEvery = 50 * time.Millisecond
+
 // dropSpent frees the batch that was read longest ago of those that nobody holds, except
-// the newest of each stream, and tells whether there was one.
+// the newest of each stream, and what that leaves idle, and tells whether there was any. The
+// pool asks the kernel about each buffer that a reader may still see, so where nothing was
+// released since, it is asked only now and then: the caller holds the cache's lock.
 func (e *Engine) dropSpent() bool {
 	e.mu.Lock()
 	var oldest *batch
@@ -167,8 +172,13 @@ func (e *Engine) dropSpent() bool {
 	if oldest != nil {
 		e.drop(oldest)
 	}
+	now := time.Now()
+	due := e.released != e.trimmedAfter || now.Sub(e.trimmed) > trimEvery
+	if due {
+		e.trimmedAfter, e.trimmed = e.released, now
+	}
 	e.mu.Unlock()
-	return e.pool.Trim() > 0
+	return due && e.pool.Trim() > 0
 }
 
 // giveBackIdle returns to the kernel what nobody waits for, when the kernel refuses memory

@@ -355,3 +355,32 @@ func TestIdleWorkersGiveTheirMemory(t *testing.T) {
 	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
+
+// TestCacheAsksThePoolNowAndThen what it can give, not for every sample: that costs system calls
+// for each batch that a reader has mapped, under the cache's lock.
+func TestCacheAsksThePoolNowAndThen(t *testing.T) {
+	e := start(t, testDir(t, 16), alone)
+	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhaust(e)
+	b := cacheBudget{e}
+	asked := map[time.Time]bool{}
+	began := time.Now()
+	for range 1000 {
+		if b.Reserve(1 << 40) {
+			t.Fatal("there is room")
+		}
+		asked[e.trimmed] = true
+	}
+	if most := 2 + int(time.Since(began)/trimEvery); len(asked) > most {
+		t.Errorf("asked %d times", len(asked))
+	}
+	f.Close()
+	e.giveBackIdle()
+	before := e.trimmed
+	if b.Reserve(1 << 40); e.trimmed.Equal(before) {
+		t.Error("not asked after a batch was released")
+	}
+}
