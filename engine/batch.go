@@ -326,6 +326,7 @@ func (e *Engine) freeBuffer(b *batch) {
 	}
 	b.buf.Release()
 	b.buf, b.pixels = nil, nil
+	e.released++
 	e.ledger.cameBack()
 }
 

@@ -562,3 +562,19 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	cancelHanging()
 	gone.Wait()
 }
+
+// TestSearchWithoutCandidatesEnds when nobody waits, though no sample of the range is tried.
+func TestSearchWithoutCandidatesEnds(t *testing.T) {
+	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
+	e.ask(Key{})
+	b := own(t, e)
+	it := claimed(t, e)
+	e.mu.Lock()
+	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
+	e.drop(b)
+	e.mu.Unlock()
+	w := &worker{engine: e}
+	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
+		t.Errorf("the search ends with %v", err)
+	}
+}

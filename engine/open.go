@@ -356,6 +356,7 @@ func (e *Engine) unrefCopy(b *batch, c *derived) {
 	}
 	if c.buf != nil {
 		c.buf.Release()
+		e.released++
 		e.ledger.cameBack()
 	}
 }

@@ -76,7 +76,8 @@ func (e *Engine) tooEarly() bool {
 }
 
 // claim waits for a slot to decode, in the batch that matters most; false when the
-// engine closes, or when there are more workers than it needs.
+// engine closes, or when there are more workers than it needs. An item without a batch
+// means that there is none and that the worker's scratch memory is wanted.
 func (e *Engine) claim(w *worker) (item, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,6 +93,10 @@ func (e *Engine) claim(w *worker) (item, bool) {
 				e.takeWork.Broadcast() // there is room for the next batch
 			}
 			return w.item, true
+		}
+		if w.gave != e.scratchAsked {
+			w.gave = e.scratchAsked
+			return item{}, true
 		}
 		e.idleItems++
 		e.takeWork.Broadcast() // it may no longer be too early for the next batch
