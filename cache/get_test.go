@@ -56,3 +56,14 @@ func TestPeekCountsNothing(t *testing.T) {
 		t.Error("it was consumed")
 	}
 }
+
+// TestEpochsAreBounded: what is counted per epoch does not grow with the epochs.
+func TestEpochsAreBounded(t *testing.T) {
+	var m meter
+	for epoch := range 10 * maxEpochs {
+		m.epoch(epoch).Hits++
+	}
+	if n := len(m.epochs); n != maxEpochs || cap(m.epochs) > 2*maxEpochs || m.epochs[n-1].Epoch != 10*maxEpochs-1 {
+		t.Errorf("%d epochs, room for %d, the last is %d", n, cap(m.epochs), m.epochs[n-1].Epoch)
+	}
+}

@@ -22,6 +22,10 @@ type EpochStats struct {
 	Unplanned int64 // samples read before the plan knew whether to keep them: none was kept
 }
 
+// maxEpochs bounds the epochs that are counted; the one that was first read longest ago
+// is forgotten first.
+const maxEpochs = 128
+
 // meter is what the cache counts; the cache's lock guards it.
 type meter struct {
 	peak    int64
@@ -34,6 +38,9 @@ func (m *meter) epoch(epoch int) *EpochStats {
 		if m.epochs[i].Epoch == epoch {
 			return &m.epochs[i]
 		}
+	}
+	if len(m.epochs) == maxEpochs {
+		m.epochs = m.epochs[:copy(m.epochs, m.epochs[1:])]
 	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // badFiles remembers which files could not be read, so that each is reported once
@@ -116,7 +117,7 @@ func (e *Engine) stillBad(id int64) error {
 	if bad.transient {
 		return nil
 	}
-	now, err := e.ds.Check(int(id))
+	now, err := e.look(int(id))
 	if err != nil && causeOf(err) != ofFile {
 		return err
 	}
@@ -170,16 +171,11 @@ func (e *Engine) remember(id int64, bad badFile) {
 	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()}, e.ledger)
 }
 
-// failsAgain fails a batch before it takes memory or time, if all of it was tried
-// before and a sample that was bad then still is.
-func (e *Engine) failsAgain(b *batch) error {
-	e.mu.Lock()
-	tried := e.tried[b.key]
-	e.mu.Unlock()
-	if !tried {
-		return nil
-	}
-	for _, s := range b.slots[:b.items] {
+// failsAgain fails a batch of which all was tried before, before it takes memory or a
+// worker's time, if a sample that was bad then still is.
+func (e *Engine) failsAgain(k Key) error {
+	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := e.stillBad(s.ID); err != nil {
 			return err
 		}

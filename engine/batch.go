@@ -119,9 +119,6 @@ func (e *Engine) layOut(b *batch) error {
 	if b.slots == nil {
 		e.fix(b)
 	}
-	if err := e.failsAgain(b); err != nil {
-		return err
-	}
 	if err := e.shapeKnown(b.slots); err != nil {
 		return err
 	}
@@ -329,6 +326,7 @@ func (e *Engine) freeBuffer(b *batch) {
 	}
 	b.buf.Release()
 	b.buf, b.pixels = nil, nil
+	e.released++
 	e.ledger.cameBack()
 }
 
@@ -390,7 +388,9 @@ func (e *Engine) itemDone(it item, err error) {
 		e.end(b, err)
 		return
 	}
-	b.finished++
+	if b.finished++; b.finished == 1 && e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // its storage answers
+	}
 	if b.items-b.finished == cap(e.processors) {
 		e.takeWork.Broadcast() // it is no longer too early for the next batch
 	}

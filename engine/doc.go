@@ -14,9 +14,9 @@
 //
 // It is the DataLoader-Economic of the PyTorch RFC, in one address space:
 //
-//   - a batch worker owns a batch from the allocation of its memory to its
-//     completion: it lays out the slots, publishes them, and finishes what no
-//     single sample can (repeated slots, headers);
+//   - a batch worker does what no single sample can: it lays a batch out (which samples,
+//     what shape, memory), publishes its slots, and, when all of them are done, assembles
+//     it (repeated slots, headers). In between it waits for nothing;
 //   - item workers take single samples from whatever batch matters most, and
 //     decode each directly into its slot.
 //
@@ -26,9 +26,12 @@
 //
 // What matters most is decided in one place (schedule.go): batches that somebody
 // waits for, in the order of their asking; then prefetched ones, nearest to their
-// reader first. When all batch workers are busy with prefetched batches and
-// somebody begins to wait, one of them puts its batch aside and takes the wanted
-// one; nothing that was decoded is lost.
+// reader first.
+//
+// A batch whose last reader was interrupted is given up after a moment (Engine.abandon).
+// Whoever works for a batch does so for one turn of it; when the batch is dropped or gives
+// its memory back the turn ends, and what was on its way is thrown away when it arrives.
+// Only writing into a slot holds the memory: Engine.beginWriting to endWriting.
 //
 // # Streams
 //
@@ -51,16 +54,27 @@
 // processor to others: with more workers than processors reading and decoding overlap, and
 // no more samples are decoded at once than there are processors.
 //
+// # Storage that hangs
+//
+// Nothing calls off a read that hangs in the kernel. Its worker is replaced after a second
+// (storage.go), its batch hands out no more slots until the read returns, and Close leaves
+// it behind. No other batch waits for it, and its batch's memory can be taken back.
+//
 // # Memory
 //
 // Everything is charged to one Ledger: batches, scratch, index, metadata. When it
-// is full, kept and prefetched batches give way, and only then does Open fail
-// with ErrNoMemory.
+// is full, batches that were read give way, then the cache and prefetched batches for one
+// that somebody waits for (memory.go). A batch that gets no memory waits in the queue for
+// its turn, in the order in which batches were asked for, and its opens wait at most
+// MemoryWait. A refusal of the kernel is another matter: what is idle is given back, the
+// kernel is asked once more, and then the open fails.
 //
-// # Bad samples
+// # Errors
 //
-// What happens to a sample that cannot be read is decided here, once, by OnError
-// (sample.go); each bad file is reported once and remembered until it changes.
+// Every error has one cause (failure.go). Only a file's own fault reaches OnError (sample.go);
+// each bad file is reported once and remembered, under the identity that was read, until it
+// changes (bad.go). What the machine did not manage fails the batch, is logged with what to
+// do about it, and is forgotten: the next Open tries again.
 //
 // # Locks
 //

@@ -56,25 +56,31 @@ type Engine struct {
 	unlocked    atomic.Bool   // it was said that batch memory is not page-locked
 
 	newLoader func() loader
-	fixed     atomic.Int64 // bytes that never give way: the process, the index, what Reserve was told of
-	stalled   atomic.Int32 // item workers whose reads hang
+	look      func(i int) (dataset.Identity, error) // Dataset.Check
+	fixed     atomic.Int64                          // bytes that never give way: the process, the index, what Reserve was told of
+	stalled   atomic.Int32                          // item workers whose reads hang
 
-	mu        sync.Mutex
-	table     map[Key]*batch    // every batch that exists
-	tried     map[Key]bool      // batches that failed when each of their samples had been tried
-	streams   map[int][]*stream // by shard, the one begun last at the end
-	queue     []*batch          // to be laid out, or waiting for memory
-	layingOut int               // batches that are being laid out
-	making    []*batch          // their slots are handed out
-	completed []*batch          // to be assembled
-	workers   []*worker         // item workers
-	opens     uint64            // counts Opens
-	idleItems int               // item workers without a sample
-	closed    bool
-	itemWork  sync.Cond // a slot may be waiting to be decoded
-	takeWork  sync.Cond // a batch may be waiting for a batch worker
-	closing   chan struct{}
-	wait      sync.WaitGroup
+	mu           sync.Mutex
+	table        map[Key]*batch    // every batch that exists
+	tried        map[Key]bool      // batches that failed when each of their samples had been tried
+	checks       map[Key]*check    // of what is known to be bad
+	streams      map[int][]*stream // by shard, the one begun last at the end
+	queue        []*batch          // to be laid out, or waiting for memory
+	layingOut    int               // batches that are being laid out
+	making       []*batch          // their slots are handed out
+	completed    []*batch          // to be assembled
+	workers      []*worker         // item workers
+	opens        uint64            // counts Opens
+	idleItems    int               // item workers without a sample
+	scratchAsked uint64            // counts how often those were asked for their memory
+	released     uint64            // counts buffers that went back to the pool
+	trimmedAfter uint64            // what that was when the cache last had the pool trimmed
+	trimmed      time.Time         // when that was
+	closed       bool
+	itemWork     sync.Cond // a slot may be waiting to be decoded
+	takeWork     sync.Cond // a batch may be waiting for a batch worker
+	closing      chan struct{}
+	wait         sync.WaitGroup
 }
 
 // New starts an engine: Workers item workers, BatchWorkers batch workers, and a
@@ -114,12 +120,14 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		ledger:     newLedger(o.MemoryLimit),
 		table:      map[Key]*batch{},
 		tried:      map[Key]bool{},
+		checks:     map[Key]*check{},
 		streams:    map[int][]*stream{},
 		closing:    make(chan struct{}),
 		processors: make(chan struct{}, runtime.NumCPU()),
 	}
 	e.itemWork.L, e.takeWork.L = &e.mu, &e.mu
 	e.newLoader = func() loader { return NewLoader(ds, &e.opts) }
+	e.look = ds.Check
 	e.meter.start = time.Now()
 	e.bad.files, e.bad.repaired = map[int64]badFile{}, map[int64]bool{}
 	if err := e.checkSizes(); err != nil {

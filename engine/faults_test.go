@@ -404,3 +404,177 @@ func TestWorkersThatComeBack(t *testing.T) {
 		read(t, e, k, layout.NHWCForm)
 	}
 }
+
+// TestReadThatReturnsAsItIsFoundToHang: a worker never counts as hanging whose read has returned.
+func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
+	e := unstarted(t, 16)
+	for range e.mostWorkers() { // so that none is started in its place
+		e.workers = append(e.workers, &worker{engine: e})
+	}
+	w := e.workers[0]
+	w.item = item{b: &batch{}}
+	later := e.meter.start.Add(time.Hour)
+	for range 20_000 {
+		w.fetchingSince.Store(1)
+		var both sync.WaitGroup
+		both.Go(w.endFetch)
+		e.replaceStalled(later)
+		both.Wait()
+		if w.stalled || e.stalled.Load() != 0 {
+			t.Error("it counts as hanging")
+			break
+		}
+	}
+	e.workers = nil
+}
+
+// TestLooksThatHang at files that were bad hold up neither the batch workers nor Close, and there
+// is one for a batch, however often it is opened.
+func TestLooksThatHang(t *testing.T) {
+	const n = 24
+	for _, policy := range []OnError{Fail, Zero} {
+		dir := testDir(t, n)
+		path := samplePath(dir, number(n, 1))
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good[1] = '9'
+		if err := errors.Join(os.WriteFile(path, good, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+			t.Fatal(err)
+		}
+		o := testOptions()
+		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
+		e, err := build(openDataset(t, dir), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hangs atomic.Bool
+		var looks atomic.Int32
+		gate := make(chan struct{})
+		e.look = func(i int) (dataset.Identity, error) {
+			if hangs.Load() {
+				looks.Add(1)
+				<-gate
+			}
+			return e.ds.Check(i)
+		}
+		e.start()
+		for range 2 {
+			if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); err == nil {
+				f.Close()
+			}
+		}
+		hangs.Store(true)
+		for range 5 {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			if _, err := e.Open(ctx, Key{}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v: the open says %v", policy, err)
+			}
+			cancel()
+		}
+		if looks.Load() != 1 {
+			t.Errorf("%v: %d looks hang", policy, looks.Load())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if f, err := e.Open(ctx, Key{Batch: 2}, layout.NHWCForm); err != nil {
+			t.Errorf("%v: another batch: %v", policy, err)
+		} else {
+			f.Close()
+		}
+		cancel()
+		closed := make(chan error, 1)
+		go func() { closed <- e.Close() }()
+		select {
+		case err := <-closed:
+			if !errors.Is(err, ErrLeftBehind) {
+				t.Errorf("%v: Close says %v", policy, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%v: Close does not return", policy)
+		}
+		close(gate)
+		e.wait.Wait()
+	}
+}
+
+// TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, what is read ahead
+// for it, and its next attempts leave workers to others.
+func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
+	const n = 128
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < n/2 { // all of shard 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) {
+		o.Shards, o.StickToShard, o.BatchSize, o.PrefetchDepth, o.Workers = 2, true, 8, 4, 4
+	})
+	defer close(gate)
+	for i := range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), stallAfter*3/2)
+		if _, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the open says %v", err)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for i := range e.Batches(1, 0) {
+		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
+		if err != nil {
+			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.stalled.Load(), e.mostWorkers(), err)
+		}
+		f.Close()
+	}
+}
+
+// TestWantedBatchGetsAWorkerWhileOthersHang though it had none while it was only prefetched.
+func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
+	const n = 64
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < 4 { // batch 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.PrefetchDepth, o.Workers = 1, 2 })
+	defer close(gate)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	hangs, cancelHanging := context.WithCancel(ctx)
+	var gone sync.WaitGroup
+	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
+	eventually(t, "its reads hang", func() bool { return e.stalled.Load() > 0 })
+	eventually(t, "the next is laid out", func() bool {
+		return e.locked(func() bool { b := e.table[Key{Batch: 1}]; return b != nil && (b.state == making || b.state == ready) })
+	})
+	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	cancelHanging()
+	gone.Wait()
+}
+
+// TestSearchWithoutCandidatesEnds when nobody waits, though no sample of the range is tried.
+func TestSearchWithoutCandidatesEnds(t *testing.T) {
+	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
+	e.ask(Key{})
+	b := own(t, e)
+	it := claimed(t, e)
+	e.mu.Lock()
+	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
+	e.drop(b)
+	e.mu.Unlock()
+	w := &worker{engine: e}
+	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
+		t.Errorf("the search ends with %v", err)
+	}
+}

@@ -58,7 +58,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 			gaveWay(name, v.buf == nil)
 		}
 	}
-	want := []string{"idle memory", "the cache", "read long ago", "read last", "far from its reader", "nearly to be read", "wanted later"}
+	want := []string{"idle memory", "read long ago", "the cache", "read last", "far from its reader", "nearly to be read", "wanted later"}
 	if !slices.Equal(order, want) {
 		t.Errorf("what gave way, in order: %q, want %q", order, want)
 	}

@@ -181,7 +181,7 @@ func (k *keeper) next() (best *keptEpoch) {
 		}
 		k.drop(old)
 	}
-	if _, sum := k.ledger.usage(useIndex); sum+k.needs/2 > k.ledger.limit { // it would surely be refused
+	if k.ledger.excess() > -k.needs/2 { // it would surely be refused
 		k.say(best, "there is too little memory to plan what the cache keeps")
 		return nil
 	}

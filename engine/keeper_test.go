@@ -419,3 +419,19 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 		t.Errorf("%d bytes were charged, of %d", peak, o.MemoryLimit)
 	}
 }
+
+// TestPlanningLooksAtAChangingLimit.
+func TestPlanningLooksAtAChangingLimit(t *testing.T) {
+	e := unstarted(t, 16, func(o *Options) { o.CachePolicy, o.CacheSize = cache.Constant, 1<<20 })
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i := range 100 {
+			e.SetMemoryLimit(int64(200+i) << 20)
+		}
+	})
+	for range 100 {
+		e.keeper.want(1)
+		e.keeper.next()
+	}
+	both.Wait()
+}

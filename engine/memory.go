@@ -55,8 +55,8 @@ func (e *Engine) reserveScratch(it item, n int64) error {
 
 // reclaim frees some memory for a batch that was refused n bytes. It reports false when
 // there is nothing that should give way, or when what gives way is not free yet. Idle
-// memory and batches that were read serve everyone; planning, the cache and prefetched
-// batches give way only for a batch that somebody waits for.
+// memory and batches that were read serve everyone; planning, the cache, prefetched batches
+// and what idle workers keep give way only for a batch that somebody waits for.
 //
 // before is what Ledger.returns said before the memory was refused.
 func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
@@ -87,6 +87,10 @@ func (e *Engine) takeFrom(b *batch, before uint64, most int) (found, free bool) 
 	}
 	victim := e.victim(b, most)
 	if victim == nil {
+		if most == laterTurn && b.refs > 0 && e.idleItems > 0 { // the last resort
+			e.scratchAsked++
+			e.itemWork.Broadcast()
+		}
 		return false, false
 	}
 	free = victim.writers == 0
@@ -159,8 +163,13 @@ func (e *Engine) takeBack(b *batch) {
 	}
 }
 
+// trimEvery is how often the cache has the pool trimmed at most, where nothing was released.
+const trimEvery = 50 * time.Millisecond
+
 // dropSpent frees the batch that was read longest ago of those that nobody holds, except
-// the newest of each stream, and tells whether there was one.
+// the newest of each stream, and what that leaves idle, and tells whether there was any. The
+// pool asks the kernel about each buffer that a reader may still see, so where nothing was
+// released since, it is asked only now and then: the caller holds the cache's lock.
 func (e *Engine) dropSpent() bool {
 	e.mu.Lock()
 	var oldest *batch
@@ -172,8 +181,13 @@ func (e *Engine) dropSpent() bool {
 	if oldest != nil {
 		e.drop(oldest)
 	}
+	now := time.Now()
+	due := e.released != e.trimmedAfter || now.Sub(e.trimmed) > trimEvery
+	if due {
+		e.trimmedAfter, e.trimmed = e.released, now
+	}
 	e.mu.Unlock()
-	return e.pool.Trim() > 0
+	return due && e.pool.Trim() > 0
 }
 
 // giveBackIdle returns to the kernel what nobody waits for, when the kernel refuses memory

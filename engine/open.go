@@ -83,36 +83,67 @@ func (e *Engine) outdated(b *batch) bool {
 	return false
 }
 
-// renew drops a complete batch that is outdated. Where the file system does not answer,
-// the caller waits no longer than its context.
+// A check asks the file system about the bad samples of a batch before it is opened. It may
+// hang, so no worker does it; all who open the batch meanwhile share one.
+type check struct {
+	done chan struct{}
+	err  error // why the batch cannot be made; set when done is closed
+}
+
+// renew drops a complete batch that is outdated, and fails for one that failed before and
+// would again. Where the file system does not answer, the caller waits no longer than its
+// context.
 func (e *Engine) renew(ctx context.Context, k Key) error {
 	e.mu.Lock()
 	b := e.table[k]
-	if b == nil || b.state != ready || b.refs > 0 || !b.standIns || e.closed {
+	failed := b == nil && e.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
+	if e.closed || !failed && !kept {
 		e.mu.Unlock()
 		return nil
 	}
-	checked := make(chan struct{})
-	e.wait.Go(func() {
-		defer close(checked)
-		if !e.outdated(b) {
-			return
-		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.table[k] == b && b.refs == 0 && b.state == ready {
-			e.drop(b)
-		}
-	})
+	c := e.checks[k]
+	if c == nil {
+		c = &check{done: make(chan struct{})}
+		e.checks[k] = c
+		e.wait.Go(func() { e.check(k, b, c) })
+	}
 	e.mu.Unlock()
 	select {
-	case <-checked:
-		return nil
+	case <-c.done:
+		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.closing:
 		return ErrClosed
 	}
+}
+
+// check looks at what is known to be bad of a batch: of b, which is complete, or of one that
+// failed, where b is nil.
+func (e *Engine) check(k Key, b *batch, c *check) {
+	outdated := false
+	c.err = guarded(func() error {
+		if b == nil {
+			return e.failsAgain(k)
+		}
+		outdated = e.outdated(b)
+		return nil
+	})
+	if c.err != nil && causeOf(c.err) != ofFile {
+		c.err = machineError(c.err)
+		e.warnMachine(k, c.err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case b == nil && c.err == nil:
+		delete(e.tried, k)
+	case outdated && e.table[k] == b && b.refs == 0 && b.state == ready:
+		e.drop(b)
+	}
+	delete(e.checks, k)
+	close(c.done)
 }
 
 // ready returns a complete batch and holds it; the caller lets go by unref. form
@@ -146,6 +177,9 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		b.asked = e.opens
 	}
 	e.takeWork.Broadcast() // it goes before what is only prefetched
+	if e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // it may have a worker now
+	}
 	e.mu.Unlock()
 	return b, e.await(ctx, b)
 }
@@ -221,6 +255,7 @@ func (e *Engine) unref(b *batch, c *derived) {
 		e.abandon(b)
 	} else {
 		e.settle(b)
+		e.ledger.cameBack() // where it is kept it gives way now
 	}
 }
 
@@ -321,6 +356,7 @@ func (e *Engine) unrefCopy(b *batch, c *derived) {
 	}
 	if c.buf != nil {
 		c.buf.Release()
+		e.released++
 		e.ledger.cameBack()
 	}
 }

@@ -54,8 +54,13 @@ func (w *worker) zero(it item, id int64) error {
 func (w *worker) replace(it item, cause error) error {
 	e, s := w.engine, it.b.slots[it.slot]
 	height, width := it.b.spec.H, it.b.spec.W
-	tried := 0
+	tried, looked := 0, 0
 	for id := range e.standIns(s) {
+		if looked++; looked%1024 == 0 {
+			if err := e.stillWanted(it); err != nil {
+				return err
+			}
+		}
 		if why := e.ds.Unread(int(id)); why != "" {
 			return e.unread(id, why)
 		}

@@ -53,7 +53,7 @@ func (e *Engine) nextBatch() *batch {
 func (e *Engine) busy(wanted bool) int {
 	n := e.layingOut
 	for _, m := range e.making {
-		if m.hasSlots() && (m.waiting > 0 || !wanted) {
+		if e.hasSlots(m) && (m.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -76,18 +76,27 @@ func (e *Engine) tooEarly() bool {
 }
 
 // claim waits for a slot to decode, in the batch that matters most; false when the
-// engine closes, or when there are more workers than it needs.
+// engine closes, or when there are more workers than it needs. An item without a batch
+// means that there is none and that the worker's scratch memory is wanted.
 func (e *Engine) claim(w *worker) (item, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !e.closed && !e.surplusWorker() {
-		if b := e.mostImportant(e.making, (*batch).hasSlots); b != nil {
+	for !e.closed {
+		if e.surplusWorker() {
+			e.workers = without(e.workers, w) // now, or the next one who looks would end as well
+			break
+		}
+		if b := e.mostImportant(e.making, e.hasSlots); b != nil {
 			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++
-			if !b.hasSlots() {
+			if !e.hasSlots(b) {
 				e.takeWork.Broadcast() // there is room for the next batch
 			}
 			return w.item, true
+		}
+		if w.gave != e.scratchAsked {
+			w.gave = e.scratchAsked
+			return item{}, true
 		}
 		e.idleItems++
 		e.takeWork.Broadcast() // it may no longer be too early for the next batch
@@ -100,8 +109,8 @@ func (e *Engine) claim(w *worker) (item, bool) {
 // hasSlots tells whether the batch has slots to hand out. It hands out none while it
 // waits for memory, nor while a read for it hangs: it could not be completed anyway, and
 // the worker that took one might hang as well.
-func (b *batch) hasSlots() bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0)
+func (e *Engine) hasSlots(b *batch) bool {
+	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || e.mayHang(b))
 }
 
 // nextSlot hands out a slot of a batch that has some.

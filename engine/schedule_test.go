@@ -232,3 +232,26 @@ func TestSeveralReadersShareAStream(t *testing.T) {
 		t.Errorf("%d batches made for 16 read, want at most %d", s.Decoded, most)
 	}
 }
+
+// TestOneSurplusWorkerEnds when one that it stood in for is back, however many look at the
+// same moment.
+func TestOneSurplusWorkerEnds(t *testing.T) {
+	e := unstarted(t, 16, func(o *Options) { o.Workers, o.PrefetchDepth = 2, 0 })
+	e.ask(Key{})
+	own(t, e)
+	var workers []*worker
+	for range 3 {
+		workers = append(workers, &worker{engine: e})
+	}
+	e.workers = append(e.workers, workers...)
+	ended := 0
+	for _, w := range workers { // none has got as far as freeing what it holds
+		if _, ok := e.claim(w); !ok {
+			ended++
+		}
+	}
+	e.workers = nil
+	if ended != 1 {
+		t.Errorf("%d of 3 workers end, where 2 are wanted", ended)
+	}
+}

@@ -35,6 +35,28 @@ func (e *Engine) watchStorage() {
 	}
 }
 
+// mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
+// hang. It gets one at first, and the others when that one is back: a batch on storage that
+// does not answer costs one worker, not all of them. Where reads of the same shard hang
+// there is none for what is only prefetched, and not the last ones for what is wanted, so
+// that there are workers for other shards however often such a batch is asked for.
+func (e *Engine) mayHang(b *batch) bool {
+	if e.stalled.Load() == 0 {
+		return true
+	}
+	if b.inFlight > 0 {
+		return false
+	}
+	hangs, sameShard := false, 0
+	for _, w := range e.workers {
+		if w.fetchingSince.Load() != 0 && w.item.b.key.Shard == b.key.Shard {
+			hangs = hangs || w.stalled
+			sameShard++
+		}
+	}
+	return !hangs || b.waiting > 0 && sameShard < e.mostWorkers()-e.opts.Workers
+}
+
 // replaceStalled starts a worker for each whose read has begun to hang.
 func (e *Engine) replaceStalled(now time.Time) {
 	e.mu.Lock()
@@ -47,8 +69,12 @@ func (e *Engine) replaceStalled(now time.Time) {
 		if since == 0 || w.stalled || now.Sub(e.meter.start)-time.Duration(since) < stallAfter {
 			continue
 		}
-		w.stalled = true
 		e.stalled.Add(1)
+		if w.fetchingSince.Load() != since { // it came back just now, and may not have seen that it counts
+			e.stalled.Add(-1)
+			continue
+		}
+		w.stalled = true
 		if w.item.current() {
 			w.item.b.stalled++
 		}
@@ -119,7 +145,8 @@ func (e *Engine) awaitWorkers() error {
 	}
 }
 
-// beingFetched are the paths of the samples that workers wait for.
+// beingFetched are the paths of the samples that workers wait for, and the batches whose
+// bad files are asked for.
 func (e *Engine) beingFetched() (paths []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,6 +154,9 @@ func (e *Engine) beingFetched() (paths []string) {
 		if w.fetchingSince.Load() != 0 {
 			paths = append(paths, e.ds.Path(int(w.fetching.Load())))
 		}
+	}
+	for k := range e.checks {
+		paths = append(paths, k.String())
 	}
 	return paths
 }

@@ -215,7 +215,7 @@ func (e *Engine) readAhead(s *stream) {
 		if k, ok = e.next(k); !ok {
 			return
 		}
-		if e.table[k] == nil {
+		if e.table[k] == nil && !e.tried[k] { // else it would fail again; whoever opens it has that looked at
 			b := e.newBatch(k, s.form)
 			b.stream = s
 			s.ahead = append(s.ahead, b)

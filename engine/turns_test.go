@@ -302,3 +302,85 @@ func TestSetMemoryLimit(t *testing.T) {
 	}
 	held.Close()
 }
+
+// TestClosingABatchMakesRoomAtOnce for an open that has waited for it: nobody has to look.
+func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
+	ds := openDataset(t, testDir(t, 64))
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		alone(&o)
+		o.Anonymous = true
+		e, err := New(ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exhaust(e)
+		var closed time.Time
+		time.AfterFunc(1017*time.Millisecond, func() { closed = time.Now(); held.Close() })
+		f, err := e.Open(context.Background(), Key{Batch: 1}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(closed); late > time.Millisecond {
+			t.Errorf("%v passed until it was noticed", late)
+		}
+		f.Close()
+	})
+}
+
+// TestIdleWorkersGiveTheirMemory to a batch that somebody waits for.
+func TestIdleWorkersGiveTheirMemory(t *testing.T) {
+	const n, size = 8, 1000
+	dir := t.TempDir()
+	for i := range n {
+		writePPM(t, samplePath(dir, i), size, size, picture(i, size, size))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.Anonymous, o.PrefetchDepth, o.Workers, o.MemoryWait = true, 0, 4, 2*time.Second
+	})
+	scratch := func() int64 { n, _ := e.ledger.usage(useScratch); return n }
+	read(t, e, Key{}, layout.NHWCForm)
+	if scratch() < 3*size*size {
+		t.Fatalf("workers hold %d bytes", scratch())
+	}
+	eventually(t, "workers rest", func() bool { return e.locked(func() bool { return e.idleItems == 4 }) })
+	e.giveBackIdle()
+	exhaust(e)
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
+}
+
+// TestCacheAsksThePoolNowAndThen what it can give, not for every sample: that costs system calls
+// for each batch that a reader has mapped, under the cache's lock.
+func TestCacheAsksThePoolNowAndThen(t *testing.T) {
+	e := start(t, testDir(t, 16), alone)
+	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhaust(e)
+	b := cacheBudget{e}
+	asked := map[time.Time]bool{}
+	began := time.Now()
+	for range 1000 {
+		if b.Reserve(1 << 40) {
+			t.Fatal("there is room")
+		}
+		asked[e.trimmed] = true
+	}
+	if most := 2 + int(time.Since(began)/trimEvery); len(asked) > most {
+		t.Errorf("asked %d times", len(asked))
+	}
+	f.Close()
+	e.giveBackIdle()
+	before := e.trimmed
+	if b.Reserve(1 << 40); e.trimmed.Equal(before) {
+		t.Error("not asked after a batch was released")
+	}
+}

@@ -36,8 +36,9 @@ type worker struct {
 	fetchingSince atomic.Int64
 
 	// Guarded by Engine.mu.
-	item    item // what it works on
-	stalled bool // its read hangs, and another worker stands in for it
+	item    item   // what it works on
+	stalled bool   // its read hangs, and another worker stands in for it
+	gave    uint64 // what Engine.scratchAsked was when it last gave its memory back
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.
@@ -77,9 +78,22 @@ func (w *worker) run() {
 	}
 	w.settle()
 	for it, ok := e.claim(w); ok; it, ok = e.claim(w) {
+		if it.b == nil {
+			w.giveBack()
+			continue
+		}
 		e.itemDone(it, w.make(it))
 		w.settle()
 	}
+}
+
+// giveBack frees what is kept for the next sample.
+func (w *worker) giveBack() {
+	w.decoder.Trim()
+	w.input.Free()
+	w.pixels.Free()
+	w.resize.Free()
+	w.settle()
 }
 
 // make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
