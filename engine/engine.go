@@ -258,10 +258,16 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 }
 
 // Reserve takes bytes out of the memory limit for good: what serves the batches needs
-// memory too. It may exceed the limit, which then leaves nothing for batches.
+// memory too. What is idle gives way for it. It may exceed the limit, which then leaves
+// nothing for batches.
 func (e *Engine) Reserve(bytes int64) {
-	e.ledger.force(useRuntime, bytes)
 	e.fixed.Add(bytes)
+	for !e.ledger.reserve(useRuntime, bytes) {
+		if e.pool == nil || e.pool.Trim() == 0 && e.keeper.giveWay() == 0 {
+			e.ledger.force(useRuntime, bytes)
+			return
+		}
+	}
 }
 
 // Usage is the memory limit and how it is used, in bytes.

@@ -69,3 +69,25 @@ func TestWhatGivesWayFirst(t *testing.T) {
 		t.Errorf("the one that was wanted later is in state %d, and not made again", v.state)
 	}
 }
+
+// TestReserveTakesIdleMemory, of which there is some before the first reader comes: what it takes
+// stays within the limit as long as there is anything to give.
+func TestReserveTakesIdleMemory(t *testing.T) {
+	e := unstarted(t, 16)
+	e.pool.Trim()
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum + 1<<20)
+	idle, err := e.pool.Get(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.Release()
+	e.Reserve(1 << 19)
+	if excess := e.ledger.excess(); excess > 0 || e.ledger.peak > e.ledger.limit {
+		t.Errorf("%d bytes more than the limit are charged, %d at most", excess, e.ledger.peak-e.ledger.limit)
+	}
+	e.Reserve(1 << 20) // which nothing can give way to
+	if excess := e.ledger.excess(); excess != 1<<19 {
+		t.Errorf("%d bytes more than the limit are charged, want %d", excess, 1<<19)
+	}
+}
