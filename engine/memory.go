@@ -264,8 +264,8 @@ func (e *Engine) watchMemory() {
 	}
 }
 
-// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit. Idle
-// memory is freed at once to meet it; open batches stay.
+// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit.
+// Memory that no reader uses is freed at once to meet it; open batches stay.
 func (e *Engine) SetMemoryLimit(n int64) {
 	e.ledger.setLimit(min(n, e.opts.MemoryLimit))
 	for excess := e.ledger.excess(); excess > 0; excess = e.ledger.excess() {

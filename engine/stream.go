@@ -245,8 +245,8 @@ func (e *Engine) next(k Key) (Key, bool) {
 	return Key{}, false
 }
 
-// steps is the distance in batches from from to to in reading order, or 0 if it exceeds
-// most or to is not after from.
+// steps is how many batches to comes after from in reading order, or 0 if it does not come
+// after it, or comes more than most batches later.
 func (e *Engine) steps(from, to Key, most int) int {
 	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
 		return 0
