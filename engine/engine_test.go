@@ -193,8 +193,8 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	}
 }
 
-// TestBytesDependOnNothingElse reads in many orders from engines with different worker,
-// prefetch and memory settings.
+// TestBytesDependOnNothingElse reads in many orders, from engines with different numbers of
+// workers and prefetch depths.
 func TestBytesDependOnNothingElse(t *testing.T) {
 	const n = 40
 	dir := testDir(t, n)

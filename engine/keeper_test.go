@@ -424,8 +424,8 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	}
 }
 
-// TestPlanningLooksAtAChangingLimit runs planning while the memory limit changes, for the
-// race detector.
+// TestPlanningLooksAtAChangingLimit picks plans while the memory limit changes, for the race
+// detector.
 func TestPlanningLooksAtAChangingLimit(t *testing.T) {
 	e := unstarted(t, 16, func(o *Options) { o.CachePolicy, o.CacheSize = cache.Constant, 1<<20 })
 	var both sync.WaitGroup
