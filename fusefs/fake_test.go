@@ -22,7 +22,7 @@ type fakeSource struct {
 	spec                 layout.Spec
 	classes              []byte
 	anonymous            bool                                    // files have no descriptor
-	oddFd                bool                                    // files have a descriptor that the kernel refuses to serve
+	oddFd                bool                                    // the kernel refuses the descriptors
 	before               func(context.Context, engine.Key) error // called by Open
 
 	reserved int64

@@ -31,7 +31,7 @@ func (m *Session) serve(log *slog.Logger, stopWatch func()) {
 	stopWatch()
 	m.device.Close()
 	if entry, _, there, err := m.mount.find(); err == nil && there && m.aborted(entry.path) {
-		// The connection was aborted, by root or by the kernel, which leaves a dead mount.
+		// A user or the kernel aborted the connection, which leaves a dead mount.
 		log.Error("the kernel aborted the mount", "mountpoint", entry.path)
 		if err := m.detach(entry.path); err != nil {
 			log.Error("the aborted mount could not be taken away", "error", err)
