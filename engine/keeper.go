@@ -21,7 +21,7 @@ import (
 //
 // A nil keeper plans nothing.
 type keeper struct {
-	last   atomic.Int64 // first epoch of which nothing is kept, like all later ones
+	last   atomic.Int64 // nothing is kept of this epoch or any later one
 	window int64        // in calls of Keep: a plan that was not asked about for this many calls is not in use
 	most   int          // maximum number of plans held
 	bytes  int64        // size of a plan
