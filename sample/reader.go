@@ -52,7 +52,8 @@ type Image struct {
 
 // Read reads sample i and judges it. It waits until there is memory for the file, its
 // pixels, and beside bytes for the caller. The sample holds this memory until Done, Close
-// or the next Read. An error is the file's fault if OfFile says so; ErrMemory is not.
+// or the next Read. An error is the file's fault if OfFile says so; ErrMemory says
+// nothing about the file.
 func (r *Reader) Read(ctx context.Context, i int, beside int64) (Image, error) {
 	r.release()
 	if problem := r.ds.Problem(i); problem != "" {
