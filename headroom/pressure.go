@@ -20,8 +20,7 @@ type Pressure struct {
 	waited sync.WaitGroup
 }
 
-// trigger is the shortest window that unprivileged users may set: a multiple of two
-// seconds.
+// trigger is one that unprivileged users may set: their windows must be multiples of 2 s.
 const trigger = "some 100000 2000000\x00"
 
 // WatchPressure sets a trigger on the innermost control group that reports pressure, or on
