@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/cache"
 )
 
-// TestWhatGivesWayFirst for a batch that somebody waits for, one after the other, until nothing
-// is left that may.
+// TestWhatGivesWayFirst checks the order in which memory gives way for a batch that an Open
+// waits for, until nothing more may give way.
 func TestWhatGivesWayFirst(t *testing.T) {
 	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 0, cache.Static, 1<<20 })
 	e.pool.Trim()
