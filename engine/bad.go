@@ -125,7 +125,7 @@ func (e *Engine) stillBad(id int64) error {
 	if there && now != bad.seen && (bad.repairable || e.ds.Same(int(id), now)) {
 		e.ds.Accept(int(id), now)
 		e.bad.repair(id, e.ledger)
-		e.documents.Clear() // they may name its replacement
+		e.clearDocuments() // they may name its replacement
 		return nil
 	}
 	if bad.part {
@@ -152,7 +152,7 @@ func (e *Engine) reportBad(id int64, reason error, seen dataset.Identity) error 
 // recovered notes that a sample could be read.
 func (e *Engine) recovered(id int64) {
 	if e.bad.recover(id) {
-		e.documents.Clear() // they may name its replacement
+		e.clearDocuments() // they may name its replacement
 	}
 }
 
@@ -162,7 +162,7 @@ func (e *Engine) remember(id int64, bad badFile) {
 	if told && !before.recovered {
 		return
 	}
-	e.documents.Clear() // they may say that it is fine
+	e.clearDocuments() // they may say that it is fine
 	if told {
 		return
 	}

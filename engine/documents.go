@@ -25,6 +25,7 @@ func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error
 	if doc, ok := e.documents.Get(name); ok {
 		return doc, nil
 	}
+	cleared := e.cleared.Load()
 	d, err := e.describe(ctx, k)
 	if err != nil {
 		return nil, err
@@ -33,10 +34,18 @@ func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	if !d.standIns { // replacements change with the files they replace
+	// Replacements change with the files they replace, and what was learned about a file
+	// since may have cleared this document, too.
+	if !d.standIns && e.cleared.Load() == cleared {
 		e.documents.Set(name, doc, int64(len(doc)))
 	}
 	return doc, nil
+}
+
+// clearDocuments forgets all rendered documents, as something was learned about a file.
+func (e *Engine) clearDocuments() {
+	e.cleared.Add(1)
+	e.documents.Clear()
 }
 
 // documentID numbers the small documents of all batches.

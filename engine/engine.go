@@ -51,6 +51,7 @@ type Engine struct {
 	bad         badFiles
 	errors      errorLog
 	documents   *ristretto.Cache[uint64, []byte]
+	cleared     atomic.Uint64 // counts how often they were cleared
 	meter       meter
 	processors  chan struct{} // one token per sample being decoded
 	unlocked    atomic.Bool   // the warning that batch memory is not page-locked was logged

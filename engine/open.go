@@ -289,6 +289,8 @@ type derived struct {
 	done chan struct{} // closed when buf or err is set
 	buf  *pinned.Buffer
 	err  error
+
+	short atomic.Bool // its maker was refused memory, and tries again
 }
 
 // derive returns b, which the caller holds, in another form. Concurrent callers share one
@@ -314,21 +316,37 @@ func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*deriv
 	c.refs++
 	e.mu.Unlock()
 
-	var err error
-	select {
-	case <-c.done:
-		if err = c.err; err == nil {
-			return c, nil
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-e.closing:
-		err = ErrClosed
+	err := e.awaitCopy(ctx, b, c)
+	if err == nil {
+		return c, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unrefCopy(b, c)
 	return nil, err
+}
+
+// awaitCopy waits for a copy, and for memory for it at most Options.MemoryWait.
+func (e *Engine) awaitCopy(ctx context.Context, b *batch, c *derived) error {
+	timer := time.NewTimer(e.opts.MemoryWait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.closing:
+			return ErrClosed
+		case <-timer.C:
+		}
+		if c.short.Load() {
+			err := fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
+			e.warnMachine(b.key, err)
+			return err
+		}
+		timer.Reset(max(e.opts.MemoryWait, 10*time.Millisecond))
+	}
 }
 
 // makeCopy makes a copy, then releases the copy and the batch.
@@ -365,7 +383,6 @@ func (e *Engine) unrefCopy(b *batch, c *derived) {
 // copyInTurn makes a copy, waiting for memory while a caller still wants it.
 func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error) {
 	const soonest, latest = 2 * time.Millisecond, 50 * time.Millisecond
-	began := time.Now()
 	for pause := soonest; ; pause = min(2*pause, latest) {
 		err = guarded(func() (err error) {
 			buf, err = e.copyAs(b, c.form)
@@ -374,9 +391,7 @@ func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error
 		if causeOf(err) != ofTurn {
 			return buf, err
 		}
-		if time.Since(began) > e.opts.MemoryWait {
-			return nil, fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
-		}
+		c.short.Store(true)
 		select {
 		case <-time.After(pause):
 		case <-e.closing:

@@ -84,6 +84,10 @@ func (e *Engine) replaceStalled(now time.Time) {
 			e.startWorker(w.cpus)
 		}
 	}
+	// A hanging worker that was not replaced at the limit is replaced when another returns.
+	for len(e.workers)-int(e.stalled.Load()) < e.opts.Workers && len(e.workers) < e.mostWorkers() {
+		e.startWorker(e.workers[0].cpus)
+	}
 	e.takeWork.Broadcast()
 }
 
