@@ -1,6 +1,6 @@
 package dataset
 
-// listing is what a dataset says of itself before any header is read.
+// listing describes a dataset before any header is read.
 type listing struct {
 	table   *store
 	classes []string // in label order; nil where there are none
@@ -12,7 +12,7 @@ type listing struct {
 	ignored      map[string]int
 }
 
-// dirStamp is a directory that was listed, by its path from the root.
+// dirStamp is a listed directory, by its path relative to the root.
 type dirStamp struct {
 	path string
 	stamp
