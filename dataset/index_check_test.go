@@ -70,8 +70,8 @@ func TestPathsOfAnIndex(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnIndex: names and problems read from an index are bounded, and each is a single
-// line.
+// TestNamesOfAnIndex: an index's format names and problems are bounded, and a problem is a
+// single line.
 func TestNamesOfAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
