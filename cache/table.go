@@ -118,7 +118,7 @@ func (t *table) insert(n uint32) {
 	t.enqueue(n)
 }
 
-// remove makes an entry one that is not held.
+// remove takes an entry out of the table and marks it as gone.
 func (t *table) remove(n uint32) {
 	e := &t.entries[n]
 	at := t.bucket(e.id)

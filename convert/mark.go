@@ -58,7 +58,7 @@ func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) 
 func (m *mark) text() []byte {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		panic(err) // numbers and strings
+		panic(err) // cannot happen: numbers and strings only
 	}
 	return append(text, '\n')
 }

@@ -13,7 +13,7 @@ type limiter struct {
 	rate  int64 // bytes per second
 	piece int   // bytes per request
 
-	timers sync.Pool // of *time.Timer, stopped
+	timers sync.Pool // stopped *time.Timer values
 
 	mu   sync.Mutex
 	done time.Time

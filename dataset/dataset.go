@@ -18,7 +18,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 
-	learning sync.Mutex // held while an identity becomes known or is replaced
+	learning sync.Mutex // held while an identity is learned or replaced
 }
 
 func newDataset(p *opening, x *index) *Dataset {

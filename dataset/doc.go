@@ -37,9 +37,10 @@
 // the promised size. An index is ignored if it is damaged (a checksum covers the whole file),
 // has another version, or belongs to another dataset.
 //
-// An index is untrusted input (index_check.go). It is not used if another user owns or may
-// write to it or its directory, its paths are validated like a manifest's, and its counts are
-// checked against its file size before memory is allocated for them.
+// An index is untrusted input (index_check.go). It is not used if users other than the
+// caller and root own it or its directory, or may write to either. Its paths are validated like
+// a manifest's, and its counts are checked against its file size before memory is allocated for
+// them.
 //
 // # Errors
 //

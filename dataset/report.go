@@ -11,9 +11,9 @@ import (
 // Report gives the numbers of a dataset and of opening it.
 type Report struct {
 	Samples    int
-	Classes    int            // class names; 0 where labels are numbers or absent
+	Classes    int            // class names; 0 if labels are numbers or absent
 	Formats    map[string]int // readable samples by format
-	Bytes      int64          // of the files whose size is known
+	Bytes      int64          // total of the known file sizes
 	Ignored    int            // files in the directories that are not samples
 	IgnoredBy  map[string]int // those by extension; "." hidden, "" none, "other" the rest
 	Unreadable int            // samples with a Problem, or Unread

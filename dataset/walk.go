@@ -20,7 +20,7 @@ const readBatch = 1024
 type walker struct {
 	ctx  context.Context
 	root string
-	fd   int // of root
+	fd   int // of the root directory
 	out  *listing
 }
 

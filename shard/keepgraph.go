@@ -30,10 +30,8 @@ func (g *keepGraph) edgesAt(leaf int) int32 {
 	return g.now.edges[leaf]
 }
 
-// keep chooses an edge.
 func (g *keepGraph) keep(edge int32) { g.chosen[edge/64] |= 1 << (edge % 64) }
 
-// kept says whether an edge is chosen.
 func (g *keepGraph) kept(edge int) bool { return has(g.chosen, edge) }
 
 // has says whether a bit is set.

@@ -26,7 +26,7 @@ func (onHeap) Err() error  { return nil }
 // scratch hands out a Workspace's memory as arrays, and tracks what must be returned.
 type scratch struct {
 	from Workspace
-	live [][]byte // few
+	live [][]byte // few entries, so that give can search them
 }
 
 // stopped is the panic that ends Keep; KeepIn recovers it.
