@@ -54,6 +54,9 @@ func TestTables(t *testing.T) {
 			l.admits(id, 1, n)
 		}
 		took := heap() - before - queue
+		for range 3 { // other goroutines' garbage may take a collection more
+			took = min(took, heap()-before-queue)
+		}
 		t.Logf("%d samples take %d bytes, charged %d", n, took, lfuTables(n))
 		if took > lfuTables(n)*115/100 || took < lfuTables(n)*85/100 {
 			t.Errorf("%d samples take %d bytes, charged %d", n, took, lfuTables(n))

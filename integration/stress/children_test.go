@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -135,8 +136,19 @@ func (r *round) watch(stop chan struct{}) {
 			if since == 0 || time.Since(paused) < patience {
 				continue
 			}
-			if took := time.Duration(monotonic() - int64(since)); took > patience {
-				r.find("client %d has been busy with one action for %v", i, took)
+			took := time.Duration(monotonic() - int64(since))
+			if took > patience/6 && r.lostDaemon(int64(since)) {
+				// Linux lets a thread that was touching a mapping when its daemon was killed fault
+				// for ever. Killing it is all that can be done.
+				r.mu.Lock()
+				r.report.lost++
+				r.mu.Unlock()
+				r.weather.busy(i, 0)
+				_ = r.clients[i].cmd.Process.Kill()
+				continue
+			}
+			if took > patience {
+				r.find("client %d has been busy with one action for %v\n%s", i, took, r.clients[i].stacks())
 				d.dump()
 				return
 			}
@@ -146,6 +158,28 @@ func (r *round) watch(stop chan struct{}) {
 			return
 		}
 	}
+}
+
+// stacks is where the threads of a client are in the kernel, and has it say on standard error
+// where its goroutines are.
+func (c *child) stacks() string {
+	var text strings.Builder
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", c.cmd.Process.Pid))
+	for _, task := range tasks {
+		for _, name := range []string{"wchan", "syscall", "stack"} {
+			data, _ := os.ReadFile(filepath.Join(task, name))
+			fmt.Fprintf(&text, "%s %s: %s\n", filepath.Base(task), name, data)
+		}
+	}
+	_ = c.cmd.Process.Signal(syscall.SIGQUIT)
+	return text.String()
+}
+
+// lostDaemon says whether a daemon that served mappings by itself was killed since a moment.
+func (r *round) lostDaemon(since int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.brief.Passthrough && r.killed > since
 }
 
 // residentSlack is what a daemon may take beside what its limit counts: Go's runtime and

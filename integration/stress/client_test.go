@@ -336,7 +336,7 @@ func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte,
 // excused says that an open batch need not be readable any more: its daemon may be gone,
 // and the kernel may not have it.
 func (c *client) excused(h *holding) bool {
-	served := c.Passthrough && c.weather.begun(shortage) == 0
+	served := c.Passthrough && h.form.Large() && c.weather.begun(shortage) == 0
 	return !served && c.weather.since(h.opened, adrift)
 }
 

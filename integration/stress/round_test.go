@@ -44,11 +44,13 @@ type round struct {
 	log      bytes.Buffer // what the saboteur did
 	running  *daemon      // daemon, for the watchdog
 	paused   time.Time    // of the watchdog's patience: the last time anything was stopped
+	killed   int64        // when a daemon was last killed, in monotonic()'s time
 }
 
 // A report counts what a round did.
 type report struct {
 	rounds, actions, opened, noMemory, failures, retries, checked, events uint64
+	lost                                                                  uint64 // clients that never came back from a mapping whose daemon was killed
 }
 
 func (r *report) add(o report) {
@@ -60,11 +62,12 @@ func (r *report) add(o report) {
 	r.retries += o.retries
 	r.checked += o.checked
 	r.events += o.events
+	r.lost += o.lost
 }
 
 func (r report) String() string {
-	return fmt.Sprintf("%d actions, %d batches opened, %d not for want of memory, %d not for other reasons, %d tries again, %d MiB checked, %d events;",
-		r.actions, r.opened, r.noMemory, r.failures, r.retries, r.checked>>20, r.events)
+	return fmt.Sprintf("%d actions, %d batches opened, %d out of memory, %d failed for other reasons, %d retries, %d MiB checked, %d events, %d clients lost with their daemon;",
+		r.actions, r.opened, r.noMemory, r.failures, r.retries, r.checked>>20, r.events, r.lost)
 }
 
 func newRound(p pictures, seed uint64) (*round, error) {

@@ -239,6 +239,9 @@ func (r *round) detach() {
 func (r *round) killDaemon() {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
+	r.mu.Lock()
+	r.killed = monotonic()
+	r.mu.Unlock()
 	r.daemon.signal(syscall.SIGKILL)
 	<-r.daemon.exited
 	r.rest(100)
