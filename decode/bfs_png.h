@@ -6,14 +6,15 @@
 #include "bfs_decode.h"
 
 /* How to decode; the result is the same. BFS_PNG_FAST takes the fast path for files that it
- * supports and that have no fault, and libpng for the rest; PORTABLE does the same without vector
- * instructions; LIBRARY uses libpng for everything. */
+ * supports and that have no fault, and libpng for the rest; PORTABLE does the same without
+ * vector instructions; LIBRARY uses libpng for everything. */
 enum { BFS_PNG_FAST, BFS_PNG_PORTABLE, BFS_PNG_LIBRARY };
 
 /* libpng decodes images above this size, row by row. */
 enum { BFS_FAST_SCRATCH = 64 << 20 };
 
-/* Data in several IDATs may exceed its inflated size by this much; beyond that libpng decodes. */
+/* Data in several IDATs may exceed its inflated size by this much; beyond that libpng
+ * decodes. */
 enum { BFS_JOIN_SLACK = 64 << 10 };
 
 /* Kept between images in addition to a handle. Starts as zeros. */

@@ -41,9 +41,9 @@ func nativeScratch(h Header, c Color, orientation uint8) int64 {
 	return 0
 }
 
-// Version names the decoders that produce a Decoder's pixels, in the versions loaded at run time,
-// which may differ from those compiled against. libdeflate and zlib are left out because their
-// output is fully determined by their input.
+// Version names the decoders that produce a Decoder's pixels, in the versions loaded at run
+// time, which may differ from those compiled against. libdeflate and zlib are left out because
+// their output is fully determined by their input.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {

@@ -42,8 +42,8 @@ type Decoder struct {
 	codecs  [numFormats]Codec // nil: unsupported, or closed
 }
 
-// NewDecoder returns a Decoder with this build's codecs. Handles are created with the first image
-// of their format. Close frees them.
+// NewDecoder returns a Decoder with this build's codecs. Handles are created with the first
+// image of their format. Close frees them.
 func NewDecoder(o Options) *Decoder {
 	return &Decoder{options: o, codecs: nativeCodecs()}
 }
@@ -77,15 +77,15 @@ func (d *Decoder) Trim() {
 	}
 }
 
-// Scratch is an upper estimate, in bytes, of the scratch memory that a Decoder with these options
-// holds after an image like h. During decoding the codec allocates another h.Scratch.
+// Scratch is an upper estimate, in bytes, of the scratch memory that a Decoder with these
+// options holds after an image like h. During decoding the codec allocates another h.Scratch.
 func (o Options) Scratch(h Header) int64 {
 	return nativeScratch(h, o.Color, o.orientation(h))
 }
 
-// Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that decoding
-// an image like h would take now: what its codec allocates and frees again, and what it would keep
-// beyond what it already holds.
+// Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
+// decoding an image like h would take now: what its codec allocates and frees again, and what it
+// would keep beyond what it already holds.
 func (d *Decoder) Needs(h Header) int64 {
 	n := h.Scratch
 	if h.Format < numFormats && d.codecs[h.Format] != nil {
@@ -102,9 +102,9 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
-// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or for JPEG also 2,
-// 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole image
-// were decoded at that scale and cropped.
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or for JPEG also
+// 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
+// image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
 	if h.pixels() > d.options.maxPixels() {
 		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, d.options.maxPixels())

@@ -63,9 +63,9 @@ func (h Header) same(o Header) bool {
 
 // Plausible returns an ErrCorrupt error if a file of size bytes cannot hold the pixels that its
 // header claims. Uncompressed pixels need their full size, deflate expands at most 1,032 times,
-// a JPEG block has at least two bits (one if progressive), and 256 pixels of a lossy WebP have at
-// least one. It refuses no sound file. It returns nil for lossless WebP, arithmetic-coded JPEG
-// and run-length encoded BMP, which have no lower bound, and for a header that did not come
+// a JPEG block has at least two bits (one if progressive), and 256 pixels of a lossy WebP have
+// at least one. It refuses no sound file. It returns nil for lossless WebP, arithmetic-coded
+// JPEG and run-length encoded BMP, which have no lower bound, and for a header that did not come
 // from ReadHeader.
 //
 // ReadHeader makes this check itself when given the complete file.

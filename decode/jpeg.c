@@ -28,7 +28,8 @@ typedef struct {
 } mcu_columns;
 
 /* One image being decoded. The decompressor lives for one call: libjpeg keeps tables between
- * images, and would decode images that lack theirs with them. Creating one takes microseconds. */
+ * images, and would decode images that lack theirs with them. Creating one takes
+ * microseconds. */
 typedef struct {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr errors;
@@ -185,9 +186,9 @@ enum { MARGIN = 2 };
 #define MIN_SCALED(c) (c)->min_DCT_scaled_size
 #endif
 
-/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor alone. Chroma that
- * the inverse transform has scaled differently from luma, and that still needs upsampling (4:1:1
- * at 1/2), would come out wrong. */
+/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor alone. Chroma
+ * that the inverse transform has scaled differently from luma, and that still needs
+ * upsampling (4:1:1 at 1/2), would come out wrong. */
 static int can_crop(j_decompress_ptr c)
 {
     for (int i = 0; i < c->num_components; i++) {
@@ -201,7 +202,8 @@ static int can_crop(j_decompress_ptr c)
 }
 
 #ifdef HAS_JPEGINT
-/* decode_mcu replaces the entropy decoder's function, which skips an MCU when given no blocks. */
+/* decode_mcu replaces the entropy decoder's function, which skips an MCU when given no
+ * blocks. */
 static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
 {
     mcu_columns *m = &self((j_common_ptr)c)->columns;
@@ -296,8 +298,8 @@ static void skip_rows(job *j, int n)
         read_rows(c, &row, 1);
 }
 
-/* has_eoi searches for the end marker, which cannot occur in entropy-coded data. It is many times
- * as fast as memmem for these two bytes. */
+/* has_eoi searches for the end marker, which cannot occur in entropy-coded data. It is many
+ * times as fast as memmem for these two bytes. */
 static int has_eoi(const JOCTET *p, size_t n)
 {
     const JOCTET *end = p + n;

@@ -54,8 +54,8 @@ func jpegHeader(data []byte, complete bool) (Header, error) {
 	return h, nil
 }
 
-// readJPEGFrame reads markers up to the first scan. Like libjpeg, it tolerates stray bytes between
-// them.
+// readJPEGFrame reads markers up to the first scan. Like libjpeg, it tolerates stray bytes
+// between them.
 func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	f.orientation = 1
 	exif := false
@@ -114,8 +114,8 @@ func nextMarker(data []byte, p int) (marker byte, end int) {
 	return 0, -1
 }
 
-// segment returns the parameters of the marker that ends at p, and where they end: past len(data)
-// if data is too short, -1 if their length is impossible.
+// segment returns the parameters of the marker that ends at p, and where they end: past
+// len(data) if data is too short, -1 if their length is impossible.
 func segment(data []byte, p int) (body []byte, end int) {
 	if p+2 > len(data) {
 		return nil, len(data) + 1
@@ -195,8 +195,8 @@ func (f *jpegFrame) firstScan(b []byte) error {
 }
 
 // scanBits is the minimum number of bits in the first scan: for each block one code for the DC
-// coefficient and, in a sequential image, one for the end of the others. Arithmetic coding has no
-// minimum.
+// coefficient and, in a sequential image, one for the end of the others. Arithmetic coding has
+// no minimum.
 func (f *jpegFrame) scanBits(b []byte) (bits int64) {
 	n := int(b[0])
 	spectral := b[1+2*n:] // first and last coefficient, then bit positions
@@ -238,8 +238,8 @@ func (f *jpegFrame) least() int64 {
 }
 
 // A progressive file can request passes over the whole image in very few bytes. Encoders make
-// about ten. Up to maxScans are allowed, but fewer for large images: beyond fewScans, scans times
-// pixels must not exceed maxPasses.
+// about ten. Up to maxScans are allowed, but fewer for large images: beyond fewScans, scans
+// times pixels must not exceed maxPasses.
 const (
 	maxScans  = 500
 	fewScans  = 64

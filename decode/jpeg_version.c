@@ -52,8 +52,8 @@ static int has(const struct dl_phdr_info *o, uintptr_t symbol)
     return 0;
 }
 
-/* in_object is called for each loaded object, and returns 1 at the library's. The program itself,
- * which has no name, was linked with the library of its headers. */
+/* in_object is called for each loaded object, and returns 1 at the library's. The program
+ * itself, which has no name, was linked with the library of its headers. */
 static int in_object(struct dl_phdr_info *o, size_t size, void *arg)
 {
     search *s = arg;

@@ -8,8 +8,8 @@
 
 #include <png.h>
 
-/* One image being decoded. libpng's structs cannot be reused, so they live for one call; only the
- * strip is kept. */
+/* One image being decoded. libpng's structs cannot be reused, so they live for one call; only
+ * the strip is kept. */
 typedef struct {
     bfs_handle *handle;
     const bfs_view *view;
@@ -36,10 +36,10 @@ static void on_error(png_structp png, png_const_charp text)
     give_up(j, j->starved ? BFS_MEMORY : BFS_CORRUPT, text);
 }
 
-/* libpng only warns about many faults and continues with a guess, as reference decoders do. Only
- * these warnings leave no doubt about the pixels: bytes after the compressed data, a damaged
- * palette that is only a suggestion, and anything about chunks whose names begin with a lower-case
- * letter, which are not used. */
+/* libpng only warns about many faults and continues with a guess, as reference decoders do.
+ * Only these warnings leave no doubt about the pixels: bytes after the compressed data, a
+ * damaged palette that is only a suggestion, and anything about chunks whose names begin with
+ * a lower-case letter, which are not used. */
 static void on_warning(png_structp png, png_const_charp text)
 {
     const int ancillary = (text[0] & 0x20) && strlen(text) > 5 && text[4] == ':';
@@ -73,8 +73,8 @@ static void on_read(png_structp png, png_bytep to, size_t n)
 }
 
 /* strict makes libpng report what it forgives, of which on_warning forgives little: data must
- * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels are
- * skipped, so their checksums and sizes do not matter. */
+ * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels
+ * are skipped, so their checksums and sizes do not matter. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";

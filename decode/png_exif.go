@@ -4,14 +4,14 @@ import "bytes"
 
 // A PNG's eXIf chunk may come before or after its pixels. One before them is found on the way to
 // them, and takes precedence. Walking the chunks to find one after them would make an index read
-// whole files, so only the end of the file is searched. The same rule applies when the whole file
-// is available, because index and decoding must agree:
+// whole files, so only the end of the file is searched. The same rule applies when the whole
+// file is available, because index and decoding must agree:
 //
 // A sound eXIf counts if it begins after the start of the first IDAT and within the file's last
 // pngTail bytes, and if the chunks that follow it lead to an IEND with no IDAT among them. Bytes
-// after that IEND are ignored, and so is an eXIf after any IEND: it belongs to something that was
-// appended. Compressed data or text could pass for such an eXIf only with a matching checksum and
-// chunk lengths that happen to lead to IEND.
+// after that IEND are ignored, and so is an eXIf after any IEND: it belongs to something that
+// was appended. Compressed data or text could pass for such an eXIf only with a matching
+// checksum and chunk lengths that happen to lead to IEND.
 
 // pngTail is how many bytes at a file's end are searched: enough for the largest EXIF that
 // cameras write, with its thumbnail.
@@ -45,8 +45,8 @@ func (h Header) WithTail(tail []byte) Header {
 	return h
 }
 
-// pngLateOrientation returns the orientation after the pixels, 1 if there is none. tail is the end
-// of the file and starts no earlier than its first IDAT.
+// pngLateOrientation returns the orientation after the pixels, 1 if there is none. tail is the
+// end of the file and starts no earlier than its first IDAT.
 func pngLateOrientation(tail []byte) uint8 {
 	tail = tail[max(0, len(tail)-pngTail):]
 	tries := 0

@@ -6,15 +6,15 @@
 
 #include <libdeflate.h>
 
-/* The fast path: libdeflate inflates the whole image at once, several times as fast as zlib, and
- * the rows are unfiltered from there into the destination.
+/* The fast path: libdeflate inflates the whole image at once, several times as fast as zlib,
+ * and the rows are unfiltered from there into the destination.
  *
- * It takes 8-bit images that are not interlaced, whose chunks are complete, in order and sound. It
- * leaves everything else to libpng, which reads the file from its start: so what is wrong with a
- * file, and what is forgiven, is decided in one place. This code only has to make sure that it
- * accepts nothing that libpng refuses. (zlib is stricter than libdeflate: it refuses codes that no
- * symbol has, or runs of code lengths past their last. The image inflated from such data must still
- * match its checksum.) */
+ * It takes 8-bit images that are not interlaced, whose chunks are complete, in order and
+ * sound. It leaves everything else to libpng, which reads the file from its start: so what is
+ * wrong with a file, and what is forgiven, is decided in one place. This code only has to
+ * make sure that it accepts nothing that libpng refuses. (zlib is stricter than libdeflate:
+ * it refuses codes that no symbol has, or runs of code lengths past their last. The image
+ * inflated from such data must still match its checksum.) */
 
 typedef struct {
     const uint8_t *data;
@@ -67,8 +67,8 @@ static int is_name(const uint8_t *p)
     return !(p[2] & 0x20);
 }
 
-/* next_chunk reads the chunk at *at and moves to the next. It returns 0 at the end, or at a damaged
- * chunk that matters. */
+/* next_chunk reads the chunk at *at and moves to the next. It returns 0 at the end, or at a
+ * damaged chunk that matters. */
 static int next_chunk(const image *m, size_t *at, chunk *c)
 {
     const size_t left = m->size - *at;
@@ -152,9 +152,9 @@ static void join(image *m, uint8_t *to)
 /* The maximum expansion of DEFLATE. */
 enum { INFLATES_TO = 1032 };
 
-/* allocate divides up the handle's memory, for which pngHeld returns an upper limit. To keep that
- * limit, libpng gets data that must be joined and is much larger than its inflated size. And no
- * memory is allocated for more rows than the data can inflate to. */
+/* allocate divides up the handle's memory, for which pngHeld returns an upper limit. To keep
+ * that limit, libpng gets data that must be joined and is much larger than its inflated size.
+ * And no memory is allocated for more rows than the data can inflate to. */
 static int allocate(image *m, bfs_handle *h)
 {
     const uint64_t stride = 1 + (uint64_t)m->view->width * m->step, rows = stride * m->view->height;

@@ -8,14 +8,14 @@
 #include <emmintrin.h>
 #endif
 
-/* PNG's filters store each byte of a row as its difference from a prediction, computed from the
- * bytes one pixel to the left (a), above (b), and above left (c). Up is a sum of rows; the others
- * are chains from pixel to pixel, so each step must have a short latency. Nothing is read or
- * written past a row's n bytes. */
+/* PNG's filters store each byte of a row as its difference from a prediction, computed from
+ * the bytes one pixel to the left (a), above (b), and above left (c). Up is a sum of rows;
+ * the others are chains from pixel to pixel, so each step must have a short latency. Nothing
+ * is read or written past a row's n bytes. */
 
-/* paeth predicts whichever of a, b and c is nearest to a + b - c, the first of two that are equally
- * near. With t = 3c - a - b that is the greater of a and b if t <= the smaller, the smaller if
- * t >= the greater, else c: two comparisons that can run in parallel. */
+/* paeth predicts whichever of a, b and c is nearest to a + b - c, the first of two that are
+ * equally near. With t = 3c - a - b that is the greater of a and b if t <= the smaller, the
+ * smaller if t >= the greater, else c: two comparisons that can run in parallel. */
 static uint8_t paeth(int a, int b, int c)
 {
     const int t = 3 * c - a - b, lo = a < b ? a : b, hi = a < b ? b : a;

@@ -1,7 +1,8 @@
 package decode
 
-// Cropping uses the coordinates of the displayed image; a Decoder decodes rectangles of the stored
-// image and turns them. StoredRegion and ScaleOffset convert from the former to the latter.
+// Cropping uses the coordinates of the displayed image; a Decoder decodes rectangles of the
+// stored image and turns them. StoredRegion and ScaleOffset convert from the former to the
+// latter.
 
 // StoredRegion returns the region to give DecodeRegion for a rectangle of the upright image at a
 // scale of 1/scale, where the options decide what is upright. X and W count from its left, Y and
@@ -25,10 +26,10 @@ func (o Options) StoredRegion(h Header, upright Region, scale int) Region {
 }
 
 // ScaleOffset returns how far, in scaled pixels, the upright image at a scale of 1/scale begins
-// above and to the left of the true one: row y of the full-size upright image is at y/scale + offY
-// in the scaled one. The last stored column of a scaled image covers fewer than scale columns if
-// the width is not a multiple of scale, and the same holds for the last row; they come first where
-// the image is mirrored. Both offsets are 0 at scale 1.
+// above and to the left of the true one: row y of the full-size upright image is at y/scale +
+// offY in the scaled one. The last stored column of a scaled image covers fewer than scale
+// columns if the width is not a multiple of scale, and the same holds for the last row; they
+// come first where the image is mirrored. Both offsets are 0 at scale 1.
 func (o Options) ScaleOffset(h Header, scale int) (offY, offX float64) {
 	orientation := o.orientation(h)
 	w, hh := h.At(scale)

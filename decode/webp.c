@@ -7,8 +7,8 @@
 
 #include <webp/decode.h>
 
-/* Chroma upsampling uses neighbouring samples, and libwebp begins lossy crops at even pixels: with
- * this margin a region has the same pixels as in the whole image. */
+/* Chroma upsampling uses neighbouring samples, and libwebp begins lossy crops at even pixels:
+ * with this margin a region has the same pixels as in the whole image. */
 enum { MARGIN = 4 };
 
 static int fail(bfs_handle *h, VP8StatusCode status)
@@ -47,10 +47,10 @@ static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t 
     c->output.u.RGBA.rgba = to;
     c->output.u.RGBA.stride = (int)stride;
     c->output.u.RGBA.size = stride * (rows - 1) + (size_t)c->output.width * 3;
-    /* When an allocation fails, libwebp may blame the bitstream or even report success. errno is
-     * reliable: malloc sets it, and libwebp calls nothing else that does. It may also be left set
-     * by an allocation that the C library satisfied elsewhere after a first failure; that does not
-     * happen again on the second attempt. */
+    /* When an allocation fails, libwebp may blame the bitstream or even report success. errno
+     * is reliable: malloc sets it, and libwebp calls nothing else that does. It may also be
+     * left set by an allocation that the C library satisfied elsewhere after a first failure;
+     * that does not happen again on the second attempt. */
     VP8StatusCode status = VP8_STATUS_OK;
     for (int attempts = 0; attempts < 2; attempts++) {
         errno = 0;

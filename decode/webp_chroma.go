@@ -25,8 +25,8 @@ func (u webpChroma) row(y int, to []byte) {
 	}
 }
 
-// chromaRows returns where the two chroma rows nearest to luma row y start; at the top and bottom
-// edges both are the outermost row.
+// chromaRows returns where the two chroma rows nearest to luma row y start; at the top and
+// bottom edges both are the outermost row.
 func (u webpChroma) chromaRows(y int) (near, next int) {
 	n := y/2 - 1 + y%2*2
 	n = min(max(n, 0), (u.m.Bounds().Dy()+1)/2-1)

@@ -12,8 +12,8 @@ import "runtime"
 // Available reports whether allocations can be made to fail, which needs glibc.
 func Available() bool { return C.starve_available() != 0 }
 
-// Run calls f and counts the allocations of C code on f's thread. Call number nth, from 1, fails,
-// and so do all later ones if rest is true; if nth is 0, none fails.
+// Run calls f and counts the allocations of C code on f's thread. Call number nth, from 1,
+// fails, and so do all later ones if rest is true; if nth is 0, none fails.
 func Run(nth int, rest bool, f func()) (allocations int) {
 	runtime.LockOSThread() // Go also starts no new thread from a locked one
 	defer runtime.UnlockOSThread()
