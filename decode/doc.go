@@ -46,8 +46,8 @@
 //
 // # State between images
 //
-// Only uninitialized memory is kept between images: every image gets a fresh decoder object of
-// its library. So neither the pixels of an image nor its refusal depends on earlier images. An
+// Only memory is kept between images, not its contents: every image gets a fresh decoder object
+// of its library. So neither the pixels of an image nor its refusal depends on earlier images. An
 // allocation that fails is ErrMemory, which [OfImage] distinguishes from errors that the same
 // bytes would cause again; the Decoder remains usable. (libwebp before 1.4.0 may crash when a
 // small allocation in its lossless decoder fails. To make that unlikely, the memory that it will
