@@ -13,7 +13,7 @@
 #define INLINE static inline __attribute__((always_inline, target(LEVEL)))
 
 enum {
-    REACH = 32 - 6, /* maximum distance, in values, of four columns' first taps if one load is to cover a pair of taps of each */
+    REACH = 32 - 6, /* max distance, in values, of four columns' first taps for one load to hold a tap pair of each */
     HEAD = 32       /* values before the weights: the first says whether that holds */
 };
 
