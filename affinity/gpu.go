@@ -96,7 +96,7 @@ func findGPU(root fs.FS, gpu string, cpus int, ask nvmlQuestion) (*GPU, string) 
 }
 
 const (
-	driverGPUs = "proc/driver/nvidia/gpus" // has a directory for each of the driver's devices, named by its slot
+	driverGPUs = "proc/driver/nvidia/gpus" // a directory per device, named by its slot
 	pciDevices = "sys/bus/pci/devices"
 )
 
