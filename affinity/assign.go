@@ -1,17 +1,17 @@
 package affinity
 
-// A Source is who chose the CPUs of a worker.
+// A Source is what determined the CPUs of a worker.
 type Source uint8
 
 const (
-	None        Source = iota // nobody: the worker is left where the process may run
-	List                      // the list that was given
+	None        Source = iota // nothing: the worker runs wherever the process may
+	List                      // the given list
 	NVML                      // the GPU's driver
 	GPUNode                   // the NUMA node of the GPU's PCI slot
-	ProcessNode               // the NUMA nodes that this process may have memory on
+	ProcessNode               // the NUMA nodes on which this process may have memory
 )
 
-// String is the source in a user's words.
+// String is the source as shown to users.
 func (s Source) String() string {
 	switch s {
 	case List:
@@ -30,10 +30,10 @@ func (s Source) String() string {
 // MarshalText is String, for documents.
 func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Assign returns one CPU set for each worker: worker t's is list[t] alone, that of workers
-// past the list is [Machine.Near]. An empty set means that the worker is left
-// alone, as all are without a list; [Pin] does nothing for it. The whole list is
-// checked, also what is past the last worker; the error is an [*EntryError].
+// Assign returns one CPU set for each worker: list[t] alone for worker t, and [Machine.Near] for
+// workers past the end of the list. An empty set, as for all workers without a list, means that
+// the worker is not pinned; [Pin] does nothing for it. The whole list is checked, including
+// entries past the last worker; the error is an [*EntryError].
 func Assign(list []int, workers int, m Machine) ([]Set, error) {
 	if err := check(list, m); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func Assign(list []int, workers int, m Machine) ([]Set, error) {
 	return sets, nil
 }
 
-// Near is where workers past a list run, and who says so: the empty set and None
-// where nothing is known but what the process may use.
+// Near returns the CPUs for workers past the end of a list, and their source; the empty set and
+// None if nothing is known but the CPUs that the process may use.
 func (m Machine) Near() (Set, Source) {
 	for _, choice := range []struct {
 		cpus   Set
@@ -73,16 +73,16 @@ func (m Machine) Near() (Set, Source) {
 	return Set{}, None
 }
 
-// A Placement is workers whose CPUs were chosen by the same source.
+// A Placement is a group of workers whose CPUs have the same source.
 type Placement struct {
 	First   int    `json:"first"`   // worker, from 0
-	Workers int    `json:"workers"` // how many
+	Workers int    `json:"workers"` // number of workers
 	Source  Source `json:"source"`
 	CPUs    Set    `json:"cpus"` // of all of them together
 }
 
-// Describe says what [Assign] does with the same arguments, for people and documents.
-// It expects a list that Assign accepts.
+// Describe says what [Assign] does with the same arguments, for people and documents. The list
+// must be one that Assign accepts.
 func Describe(list []int, workers int, m Machine) []Placement {
 	var placements []Placement
 	listed := min(len(list), workers)

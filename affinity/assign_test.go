@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// twoSockets is a machine of 2 nodes of 16 cores with two threads each, and a
-// GPU beside the second.
+// twoSockets is a machine of 2 nodes with 16 cores of two threads each, and a GPU next to the
+// second.
 func twoSockets(change func(*Machine)) Machine {
 	m := Machine{
 		Allowed:    must(parseSet("0-63")),
@@ -99,7 +99,7 @@ func TestAssignRefuses(t *testing.T) {
 		{[]int{0, 1, 4}, `entry 3 must be one of the CPUs this process may use, 0-3,20, not "4"`},
 		{[]int{0, 1, 2, 3, 21, 99}, `entry 5 must be one of the CPUs this process may use, 0-3,20, not "21"`},
 	} {
-		sets, err := Assign(c.list, 2, m) // also entries past the last worker
+		sets, err := Assign(c.list, 2, m) // including entries past the last worker
 		var entry *EntryError
 		if sets != nil || !errors.As(err, &entry) || err.Error() != c.want {
 			t.Errorf("%v: %v, %v", c.list, sets, err)
@@ -107,7 +107,7 @@ func TestAssignRefuses(t *testing.T) {
 	}
 }
 
-// What Describe says is what Assign does.
+// Describe reports what Assign does.
 func TestDescribe(t *testing.T) {
 	m := twoSockets(nil)
 	for _, c := range []struct {

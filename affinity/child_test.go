@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// childVariable holds what a child process is to do, as a childTask.
+// childVariable holds the task of a child process, a childTask.
 const childVariable = "AFFINITY_TEST_CHILD"
 
-// A childTask is done by the test's own program, started anew: on the CPUs of the
-// thread that started it, or with another library of NVML.
+// A childTask is done by a new process of the test's own program: on the CPUs of the thread that
+// started it, or with another NVML library.
 type childTask struct{ GPU, List string }
 
-// A childReport is what it found there.
+// A childReport is the result.
 type childReport struct {
 	Machine Machine
-	Again   Machine // asked a second time
+	Again   Machine // from a second call
 	Error   string  // of the list
 	Got     []string
-	Missing int // what a function answers that the library does not have
+	Missing int // returned by a function that the library lacks
 }
 
 // callMissing calls such a function; nil in a build without NVML.
@@ -84,7 +84,7 @@ func runChild(t *testing.T, task childTask, env ...string) childReport {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	// The race detector waits a second at the end, unless told.
+	// By default the race detector waits a second at exit.
 	cmd.Env = append(append(os.Environ(), childVariable+"="+string(text), "GORACE=atexit_sleep_ms=0"), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -98,7 +98,7 @@ func runChild(t *testing.T, task childTask, env ...string) childReport {
 	return r
 }
 
-// UnmarshalText reads a set back in tests.
+// UnmarshalText parses a set in tests.
 func (s *Set) UnmarshalText(text []byte) (err error) {
 	*s, err = parseSet(string(text))
 	return err

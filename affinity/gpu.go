@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// NoGPU, for a device, means that no GPU is looked for and no driver opened.
+// NoGPU, as a device, means that no GPU is looked for and no driver opened.
 const NoGPU = "none"
 
 // A GPU is the device that the workers feed.
 type GPU struct {
-	Name string // "NVIDIA A100-SXM4-40GB", "" where only the driver knows
+	Name string // "NVIDIA A100-SXM4-40GB", "" if NVML does not tell
 	UUID string // "GPU-...", likewise
-	PCI  string // the slot as /sys names it, "0000:65:00.0"; "" unknown
-	Node int    // the slot's NUMA node; -1 unknown
-	CPUs Set    // what NVML recommends; empty where it does not
+	PCI  string // the slot as in /sys, "0000:65:00.0"; "" if unknown
+	Node int    // the slot's NUMA node; -1 if unknown
+	CPUs Set    // NVML's recommendation; empty if it has none
 }
 
-// nvmlQuestion asks NVML for a device on a machine with so many CPUs. The answer's
-// Node is not set. An error wraps errNoNVML where NVML cannot answer at all.
+// nvmlQuestion asks NVML for a device on a machine with the given number of CPUs. It does not
+// set Node. An error wraps errNoNVML if NVML cannot answer at all.
 type nvmlQuestion func(gpu string, cpus int) (*GPU, error)
 
-// errNoNVML says that NVML cannot be asked; why is wrapped around it.
+// errNoNVML means that NVML is unavailable; errors that wrap it say why.
 var errNoNVML = errors.New("no NVML")
 
-// FirstVisible is the device that CUDA_VISIBLE_DEVICES, which is set to this value, shows
-// first, in the form of [ThisMachine]; [NoGPU] where it shows none. An index is
-// taken in the driver's order, as CUDA does under CUDA_DEVICE_ORDER=PCI_BUS_ID: by
-// itself CUDA puts the fastest device first, which is the same where all are alike.
+// FirstVisible returns the first device in list, the value of a CUDA_VISIBLE_DEVICES that is
+// set, in the form that [ThisMachine] takes; [NoGPU] if the list shows none. An index is in the
+// driver's order, as for CUDA under CUDA_DEVICE_ORDER=PCI_BUS_ID: by default CUDA puts the
+// fastest device first, which is the same if all are alike.
 func FirstVisible(list string) string {
 	first, _, _ := strings.Cut(list, ",")
 	first = strings.Trim(first, blanks)
@@ -45,7 +45,7 @@ func isUUID(gpu string) bool {
 	return strings.HasPrefix(gpu, "GPU-") || strings.HasPrefix(gpu, "MIG-")
 }
 
-// index reads a device given by its number; none is device 0.
+// index parses a device number; "" is device 0.
 func index(gpu string) (int, bool) {
 	if gpu == "" {
 		return 0, true
@@ -53,9 +53,8 @@ func index(gpu string) (int, bool) {
 	return number(gpu)
 }
 
-// match finds the one device whose UUID begins with want, which can be a part of a
-// device in the older form MIG-GPU-<uuid>/<instance>/<instance>; -1 where there is
-// none, or more than one.
+// match finds the one device whose UUID begins with want; -1 if there is none, or more than one.
+// want can also be a part of a device in the older form MIG-GPU-<uuid>/<instance>/<instance>.
 func match(want string, uuids []string) int {
 	if part, isPart := strings.CutPrefix(want, "MIG-"); isPart {
 		want, _, _ = strings.Cut(part, "/")
@@ -73,9 +72,9 @@ func match(want string, uuids []string) int {
 	return found
 }
 
-// findGPU asks NVML, and the kernel where there is no NVML. What NVML does not
-// show is not there: in a container the kernel shows devices that cannot be used.
-// The text says what is missing.
+// findGPU asks NVML, or the kernel if NVML is unavailable. A device that NVML does not show does
+// not count: in a container the kernel shows devices that cannot be used. The returned text says
+// what is missing.
 func findGPU(root fs.FS, gpu string, cpus int, ask nvmlQuestion) (*GPU, string) {
 	var note string
 	g, err := ask(gpu, cpus)
@@ -97,7 +96,7 @@ func findGPU(root fs.FS, gpu string, cpus int, ask nvmlQuestion) (*GPU, string) 
 }
 
 const (
-	driverGPUs = "proc/driver/nvidia/gpus" // a directory for each device the driver has, named by its slot
+	driverGPUs = "proc/driver/nvidia/gpus" // a directory per device, named by its slot
 	pciDevices = "sys/bus/pci/devices"
 )
 
@@ -128,7 +127,7 @@ func noSuchGPU(gpu string, of int) error {
 	return fmt.Errorf("no GPU %q among %d", gpu, of)
 }
 
-// slots is the slots of NVIDIA's devices, in the driver's order: by slot.
+// slots returns the slots of NVIDIA's devices, sorted, which is the driver's order.
 func slots(root fs.FS) []string {
 	if driver := names(root, driverGPUs); len(driver) > 0 {
 		return driver
@@ -140,7 +139,7 @@ func slots(root fs.FS) []string {
 	})
 }
 
-// names lists a directory, sorted; a directory that is not there is empty.
+// names lists a directory, sorted; a missing directory is empty.
 func names(root fs.FS, dir string) []string {
 	entries, _ := fs.ReadDir(root, dir)
 	all := make([]string, len(entries))
@@ -151,7 +150,7 @@ func names(root fs.FS, dir string) []string {
 	return all
 }
 
-// slotUUID is the UUID that the driver shows for a slot, "" where it shows none.
+// slotUUID returns the UUID that the driver shows for a slot, "" if it shows none.
 func slotUUID(root fs.FS, slot string) string {
 	text, _ := fs.ReadFile(root, driverGPUs+"/"+slot+"/information")
 	for line := range strings.Lines(string(text)) {
@@ -162,7 +161,7 @@ func slotUUID(root fs.FS, slot string) string {
 	return ""
 }
 
-// slotNode is the NUMA node of a slot, -1 where the firmware does not tell.
+// slotNode returns the NUMA node of a slot, -1 if the firmware does not tell.
 func slotNode(root fs.FS, slot string) int {
 	node, err := strconv.Atoi(readLine(root, pciDevices+"/"+slot+"/numa_node"))
 	if err != nil || node < 0 {

@@ -19,8 +19,8 @@ func init() {
 	}
 }
 
-// driverSource is a library in place of the driver's, as old as OLD and failing as
-// FAILING says.
+// driverSource is a stand-in for the driver's library, as old as OLD and failing as FAILING
+// says.
 const driverSource = `
 #include <string.h>
 static int open_count;
@@ -49,7 +49,7 @@ int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set,
 #endif
 `
 
-// buildDriver compiles driverSource and returns the variable that has it found.
+// buildDriver compiles driverSource and returns the variable that makes the linker find it.
 func buildDriver(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,8 +62,8 @@ func buildDriver(t *testing.T, flags ...string) string {
 	return "LD_LIBRARY_PATH=" + dir
 }
 
-// Real libraries, found by the real dynamic linker: none of them ends the process,
-// and a second question is answered like the first.
+// Real libraries, found by the real dynamic linker: none of them ends the process, and a second
+// question gets the same answer as the first.
 func TestDrivers(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
@@ -97,8 +97,8 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// checkDriver compares a machine with a device's CPUs; without CPUs, there is no
-// device. A machine with a driver of its own still has a /proc that shows it.
+// checkDriver compares a machine with a device's CPUs; without CPUs, there is no device. On a
+// machine with its own driver, /proc still shows that.
 func checkDriver(t *testing.T, m Machine, cpus, note string) {
 	t.Helper()
 	if strings.HasPrefix(note, errNoNVML.Error()) {
@@ -115,7 +115,7 @@ func checkDriver(t *testing.T, m Machine, cpus, note string) {
 	}
 }
 
-// Without a driver the process lives, also where everything is bound at its start.
+// Without a driver the process survives, even if everything is bound at its start.
 func TestNoDriver(t *testing.T) {
 	if openLibrary() {
 		t.Skip("this machine has a driver")
@@ -126,8 +126,8 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// Every function that go-nvml calls is in nvmlnames.h: none is left to the dynamic
-// linker, and none of ours is shown to it. LD_BIND_NOW above asks the linker itself.
+// Every function that go-nvml calls is in nvmlnames.h: none is left to the dynamic linker, and
+// none of ours is visible to it. LD_BIND_NOW above tests the linker itself.
 func TestNamesAreComplete(t *testing.T) {
 	self, err := elf.Open("/proc/self/exe")
 	if err != nil {

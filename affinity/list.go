@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// EntryError is an entry of an affinity list that cannot be used.
+// EntryError is an invalid entry of an affinity list.
 type EntryError struct {
 	Position int    // of the entry in the list, from 1
 	Rule     string // "a decimal CPU number"
@@ -18,13 +18,12 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("entry %d must be %s, not %q", e.Position, e.Rule, e.Value)
 }
 
-// entryRule is what every entry must be, on any machine.
+// entryRule is the rule for every entry, on any machine.
 const entryRule = `a decimal CPU number, as in "3,5,6,10", not a range or mask`
 
-// Parse reads a list of CPUs for workers 0, 1, and so on: decimal numbers between
-// commas, with blanks around them. A text that is empty or blank is no list: nil.
-// The error is an [*EntryError]. Whether the machine has such CPUs is for [Assign]
-// to say.
+// Parse reads a list of CPUs for workers 0, 1, and so on: decimal numbers separated by commas,
+// with optional blanks around them. An empty or blank text is no list: nil. The error is an
+// [*EntryError]. [Assign] checks whether the machine has such CPUs.
 func Parse(list string) ([]int, error) {
 	if strings.Trim(list, blanks) == "" {
 		return nil, nil
@@ -44,8 +43,7 @@ func Parse(list string) ([]int, error) {
 
 const blanks = " \t"
 
-// check reports the first entry that is no CPU of the machine that this process
-// may use.
+// check reports the first entry that is not a CPU of the machine that this process may use.
 func check(list []int, m Machine) error {
 	for i, cpu := range list {
 		var rule string

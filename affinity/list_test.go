@@ -78,8 +78,8 @@ func TestEntryErrorText(t *testing.T) {
 	}
 }
 
-// What is accepted is what this expression and strconv accept, entry by entry;
-// what is refused is refused for its first bad entry.
+// Parse accepts exactly what this expression and strconv accept, entry by entry; an error is
+// about the first bad entry.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "3,5,6,10", " 1 ,\t2", "0x10", "1,,2", "1-3", "99999999999999999999", "65535,65536", ","} {
 		f.Add(seed)

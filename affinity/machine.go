@@ -7,28 +7,27 @@ import (
 	"strings"
 )
 
-// A Machine is what a choice of CPUs depends on, and all it depends on.
+// A Machine is everything that the choice of CPUs depends on.
 type Machine struct {
-	Allowed    Set    // the CPUs this process may use, by its affinity and cgroup
-	Configured int    // one more than the highest CPU that the kernel has
-	Nodes      []Node // the NUMA nodes, in ascending order; none where the kernel knows of none
-	GPU        *GPU   // nil: none was looked for, or found
-	Note       string // why there is no GPU, or no recommendation of NVML's; "" where there is
+	Allowed    Set    // the CPUs that this process may use, by its affinity and cgroup
+	Configured int    // one more than the kernel's highest CPU
+	Nodes      []Node // the NUMA nodes, in ascending order; empty if the kernel knows of none
+	GPU        *GPU   // nil if none was looked for, or found
+	Note       string // why there is no GPU, or no recommendation from NVML; "" if there is one
 }
 
 // A Node is a NUMA node.
 type Node struct {
 	ID     int
-	CPUs   Set  // empty where the node is memory alone
+	CPUs   Set  // empty if the node has only memory
 	Memory bool // this process may have memory there
 }
 
 // ThisMachine gathers the facts for this process. gpu is the device to feed: an index in the
-// driver's order, from 0, a UUID as nvidia-smi -L shows it or the beginning of one,
-// "" for device 0, or [NoGPU]. Asking for one opens the driver, which can take
-// a second where no other process holds it. That a GPU is not there is no
-// error but Machine.Note; an error means that the kernel does not say which CPUs
-// may be used.
+// driver's order, from 0, a UUID as shown by nvidia-smi -L or the beginning of one, "" for
+// device 0, or [NoGPU]. Looking for a GPU opens the driver, which can take a second if no other
+// process has it open. A missing GPU is not an error, but is reported in Machine.Note; an error
+// means that the kernel does not say which CPUs may be used.
 func ThisMachine(gpu string) (Machine, error) {
 	allowed, err := processMask()
 	if err != nil {
@@ -37,8 +36,8 @@ func ThisMachine(gpu string) (Machine, error) {
 	return look(os.DirFS("/"), allowed, gpu, askNVML), nil
 }
 
-// processMask is the CPUs of all threads of the process together. No single thread will
-// do: workers may have been pinned before, and one of them may have been the process's
+// processMask returns the CPUs of all threads of the process together. No single thread is
+// enough: workers may have been pinned before, and one of them may have run on the process's
 // first thread, which keeps its mask when its goroutine ends.
 func processMask() (Set, error) {
 	all, err := Current()
@@ -51,7 +50,7 @@ func processMask() (Set, error) {
 		if err != nil {
 			continue
 		}
-		if mask, err := maskOf(id); err == nil { // else it has ended by now
+		if mask, err := maskOf(id); err == nil { // else the thread has ended
 			all = all.Or(mask)
 		}
 	}
@@ -67,15 +66,15 @@ func look(root fs.FS, allowed Set, gpu string, ask nvmlQuestion) Machine {
 	return m
 }
 
-// configured is the number of CPUs that a list may name. What the process
-// may use is configured, whatever /sys says.
+// configured returns the number of CPUs that a list may name. CPUs that the process may use
+// count as configured, whatever /sys says.
 func configured(root fs.FS, allowed Set) int {
 	present, _ := readSet(root, "sys/devices/system/cpu/present")
 	return max(present.end(), allowed.end())
 }
 
-// nodes reads the NUMA nodes. A node that cannot be read is none: knowing less
-// of them means pinning less.
+// nodes reads the NUMA nodes. A node that cannot be read is skipped: knowing fewer only means
+// pinning less.
 func nodes(root fs.FS) []Node {
 	online, err := readSet(root, "sys/devices/system/node/online")
 	if err != nil {
@@ -93,7 +92,7 @@ func nodes(root fs.FS) []Node {
 	return all
 }
 
-// memoryNodes is where the process's cgroup lets it have memory.
+// memoryNodes returns the nodes on which the process's cgroup allows memory.
 func memoryNodes(root fs.FS) (Set, bool) {
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
@@ -116,7 +115,7 @@ func readSet(root fs.FS, name string) (Set, error) {
 	return parseSet(string(text))
 }
 
-// recommended is what NVML says.
+// recommended returns NVML's recommendation.
 func (m Machine) recommended() Set {
 	if m.GPU == nil {
 		return Set{}
@@ -124,7 +123,7 @@ func (m Machine) recommended() Set {
 	return m.GPU.CPUs
 }
 
-// gpuNode is the CPUs of the NUMA node of the GPU's slot.
+// gpuNode returns the CPUs of the NUMA node of the GPU's slot.
 func (m Machine) gpuNode() Set {
 	if m.GPU == nil {
 		return Set{}
@@ -137,8 +136,7 @@ func (m Machine) gpuNode() Set {
 	return Set{}
 }
 
-// processNodes is the CPUs of the NUMA nodes that the process runs on, as far
-// as it may also have memory there.
+// processNodes returns the CPUs of the NUMA nodes on which the process may have memory.
 func (m Machine) processNodes() Set {
 	var s Set
 	for _, n := range m.Nodes {

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// files makes a file system of names and contents.
+// files makes a file system from names and contents.
 func files(contents map[string]string) fstest.MapFS {
 	root := fstest.MapFS{}
 	for name, text := range contents {
@@ -46,7 +46,7 @@ var sockets = map[string]string{
 	"sys/bus/pci/devices/0000:b3:00.0/numa_node": "-1\n",
 }
 
-// driver is what the driver shows where two of the three devices are in a container.
+// driver is what the driver shows in a container that has two of the three devices.
 var driver = map[string]string{
 	"proc/driver/nvidia/gpus/0000:65:00.0/information": "Model: \t\t A\nGPU UUID: \t GPU-1a2b-65\nBus Type: \t PCIe\n",
 	"proc/driver/nvidia/gpus/0000:b3:00.0/information": "Model: \t\t A\nGPU UUID: \t GPU-1a2c-b3\n",

@@ -18,12 +18,11 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// go-nvml leaves the functions of NVML undefined and has the dynamic linker find them
-// when they are first called. Where the library is missing, or older than the
-// function, that ends the process; where a toolchain or libc binds at start, as hardened
-// compilers, LD_BIND_NOW and musl do, the program never runs. So nvmltable.c defines
-// them all: they answer ERROR_FUNCTION_NOT_FOUND until openLibrary has found
-// the driver's.
+// go-nvml leaves the functions of NVML undefined, for the dynamic linker to find when they are
+// first called. If the library is missing, or older than the function, that ends the process;
+// with toolchains or a libc that bind at start (hardened compilers, LD_BIND_NOW, musl) the
+// program does not even run. So nvmltable.c defines them all: they return
+// ERROR_FUNCTION_NOT_FOUND until openLibrary has found the driver's.
 
 // library is the one that go-nvml opens, too.
 const library = "libnvidia-ml.so.1"
@@ -34,7 +33,7 @@ var openLibrary = sync.OnceValue(func() bool {
 	return C.batchfs_nvml_open(path) != 0
 })
 
-// askNVML asks the driver of this machine.
+// askNVML asks this machine's driver.
 func askNVML(gpu string, cpus int) (*GPU, error) {
 	if !openLibrary() {
 		return nil, fmt.Errorf("%w: %s not found", errNoNVML, library)
@@ -42,9 +41,9 @@ func askNVML(gpu string, cpus int) (*GPU, error) {
 	return ask(nvml.New(), gpu, cpus)
 }
 
-// ask opens NVML, asks for one device, and closes it again: a daemon that held the
-// driver open would keep an administrator from resetting the device. After an Init
-// that failed nothing else may be called.
+// ask opens NVML, asks for one device, and closes it again: a daemon that kept the driver open
+// would prevent an administrator from resetting the device. After a failed Init nothing else may
+// be called.
 func ask(lib nvml.Interface, gpu string, cpus int) (*GPU, error) {
 	if ret := lib.Init(); ret != nvml.SUCCESS {
 		return nil, fmt.Errorf("%w: %s", errNoNVML, reason(ret))
@@ -58,8 +57,7 @@ func ask(lib nvml.Interface, gpu string, cpus int) (*GPU, error) {
 	return &GPU{Name: q.name(device), UUID: q.uuid(device), PCI: q.slot(device), CPUs: q.affinity(device, cpus)}, nil
 }
 
-// A question is asked of an NVML that is initialised. It calls no function that the
-// driver does not have.
+// A question is a query to an initialised NVML. It calls no function that the driver lacks.
 type question struct{ nvml.Interface }
 
 // has reports whether the driver has a function, in any of its versions.
@@ -78,7 +76,7 @@ func (q question) close() {
 	}
 }
 
-// find returns the device for an index or a UUID; for a part of a device, the device.
+// find returns the device for an index or a UUID; for a part of a device, the device itself.
 func (q question) find(gpu string) (nvml.Device, error) {
 	if i, isIndex := index(gpu); isIndex {
 		return q.at(i)
@@ -104,7 +102,7 @@ func (q question) at(i int) (nvml.Device, error) {
 	return device, nil
 }
 
-// whole finds a device, or a part's device, by a complete UUID.
+// whole finds a device, or the device of a part, by a complete UUID.
 func (q question) whole(uuid string) (nvml.Device, bool) {
 	if !q.has("nvmlDeviceGetHandleByUUID") {
 		return nil, false
@@ -120,7 +118,7 @@ func (q question) whole(uuid string) (nvml.Device, bool) {
 	return device, ret == nvml.SUCCESS
 }
 
-// uuids lists all devices, "" for one that does not tell.
+// uuids lists all devices' UUIDs, "" for a device that does not tell.
 func (q question) uuids() []string {
 	if !q.has("nvmlDeviceGetCount_v2", "nvmlDeviceGetCount") {
 		return nil
@@ -154,7 +152,7 @@ func (q question) name(device nvml.Device) string {
 	return ifSuccess(name, ret)
 }
 
-// slot is a device's slot as /sys names it; NVML writes its domain with more digits.
+// slot returns a device's slot as in /sys; NVML writes its domain with more digits.
 func (q question) slot(device nvml.Device) string {
 	if !q.has("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo") {
 		return ""
@@ -163,8 +161,8 @@ func (q question) slot(device nvml.Device) string {
 	return ifSuccess(fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device), ret)
 }
 
-// affinity is the CPUs of the device's socket; before CUDA 11 the driver knew only
-// those nearest to it.
+// affinity returns the CPUs of the device's socket; drivers before CUDA 11 know only those
+// nearest to it.
 func (q question) affinity(device nvml.Device, cpus int) Set {
 	if q.has("nvmlDeviceGetCpuAffinityWithinScope") {
 		mask, ret := device.GetCpuAffinityWithinScope(cpus, nvml.AFFINITY_SCOPE_SOCKET)
@@ -187,7 +185,7 @@ func ifSuccess[T any](value T, ret nvml.Return) T {
 	return value
 }
 
-// reason is a failure in words. NVML has its own, but asking for them is a call, too.
+// reason describes a failure. NVML has its own texts, but getting them is another call.
 func reason(ret nvml.Return) string {
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:

@@ -4,7 +4,7 @@ package affinity
 
 import "fmt"
 
-// askNVML: NVML is a C library, and its vendor has drivers for two processors.
+// askNVML always fails: NVML is a C library, and NVIDIA has drivers for only two processors.
 func askNVML(string, int) (*GPU, error) {
 	return nil, fmt.Errorf("%w in this build", errNoNVML)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 )
 
-// masks is what the devices answer. A question without an answer has no function in
-// the mock, and panics: so each case shows which questions are asked.
+// masks is what the devices answer. A question without an answer has no function in the mock,
+// and panics: so each case shows which questions are asked.
 type masks struct {
 	socket, nearest []uint
 	socketRet       nvml.Return
@@ -124,7 +124,7 @@ func TestAskWhich(t *testing.T) {
 	}
 }
 
-// After an Init that failed nothing is called: the mock has no other function.
+// After a failed Init nothing is called: the mock has no other function.
 func TestAskInitFails(t *testing.T) {
 	for ret, text := range map[nvml.Return]string{
 		nvml.ERROR_LIBRARY_NOT_FOUND: "no NVML: libnvidia-ml.so.1 not found",
@@ -138,7 +138,7 @@ func TestAskInitFails(t *testing.T) {
 	}
 }
 
-// A driver that has no function but its start is asked nothing, not even to stop.
+// A driver that has no function except Init is asked nothing, not even to shut down.
 func TestAskAllMissing(t *testing.T) {
 	server := &mock.Interface{
 		InitFunc: func() nvml.Return { return nvml.SUCCESS },
@@ -153,7 +153,7 @@ func TestAskAllMissing(t *testing.T) {
 	}
 }
 
-// A device that tells nothing about itself is still one to be near to.
+// Workers can be placed near a device that reveals nothing about itself.
 func TestAskSilentDevice(t *testing.T) {
 	server := dgx(masks{socket: []uint{2}}, "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetPciInfo")
 	g, err := ask(server, "3", 200)

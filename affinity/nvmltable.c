@@ -1,10 +1,11 @@
 //go:build linux && (amd64 || arm64)
 
 /*
- * The functions of NVML, for the linker: each jumps to where its slot points, at first to
- * missing, then to the driver's library. See nvml.go for why.
+ * The functions of NVML, for the linker. Each jumps to the address in its slot: at first
+ * missing, later the driver's function. See nvml.go for the reason.
  *
- * They are hidden: a library that is loaded later must not find them in place of its own.
+ * They are hidden, so that a library that is loaded later does not find them instead of its
+ * own.
  */
 
 #include <dlfcn.h>
@@ -12,7 +13,7 @@
 
 #include "nvmltable.h"
 
-/* What every function of NVML answers that the driver does not have. */
+/* What every NVML function returns that the driver does not have. */
 static int missing(void)
 {
 	return 13; /* NVML_ERROR_FUNCTION_NOT_FOUND */
@@ -26,7 +27,7 @@ static int missing(void)
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* All registers and the stack are the caller's, so one jump serves any arguments. */
+/* The jump leaves all registers and the stack to the caller, so it works with any arguments. */
 #define X(f)                                                                                       \
 	HIDDEN void *batchfs_slot_##f = (void *)missing;                                           \
 	__asm__(".pushsection .text\n"                                                             \

@@ -1,5 +1,5 @@
 /*
- * Opens the driver's library, for good, and has NVML's functions jump there; 0 where there
- * is none. Not for two threads at once.
+ * Opens the driver's library, which stays open, and makes NVML's functions jump there; returns
+ * 0 if there is none. Must not be called from two threads at once.
  */
 int batchfs_nvml_open(const char *path);

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// maxCPUs bounds the numbers of CPUs and NUMA nodes that are believed, so that no
-// text makes a set of any size. Kernels are configured for some thousands.
+// maxCPUs limits the CPU and NUMA node numbers that are accepted, so that no text can create an
+// arbitrarily large set. Kernels are configured for a few thousand.
 const maxCPUs = 1 << 16
 
-// A Set is a set of CPUs, of any number. It does not change; the zero value is empty,
-// and as the CPUs of a worker it means that nobody chose any. Sets are not
-// comparable with ==: see [Set.Equal].
+// A Set is a set of CPUs, of any number. It is immutable; the zero value is empty, and as the
+// CPUs of a worker it means that none were chosen. Sets are not comparable with ==: see
+// [Set.Equal].
 type Set struct {
 	words []uint64 // bit i%64 of word i/64; the last word is not 0
 }
 
-// Of returns the set of some CPUs, none of them negative.
+// Of returns a set of CPUs, none of which may be negative.
 func Of(cpus ...int) Set {
 	var s Set
 	for _, cpu := range cpus {
@@ -29,7 +29,7 @@ func Of(cpus ...int) Set {
 	return s
 }
 
-// add is for sets that are still being made.
+// add is only for sets under construction.
 func (s *Set) add(cpu int) {
 	if need := cpu/64 + 1; need > len(s.words) {
 		s.words = append(s.words, make([]uint64, need-len(s.words))...)
@@ -37,7 +37,7 @@ func (s *Set) add(cpu int) {
 	s.words[cpu/64] |= 1 << (cpu % 64)
 }
 
-// ofWords takes words over, in the order of Set's.
+// ofWords takes ownership of words, in the order of Set's.
 func ofWords(words []uint64) Set {
 	for len(words) > 0 && words[len(words)-1] == 0 {
 		words = words[:len(words)-1]
@@ -45,7 +45,7 @@ func ofWords(words []uint64) Set {
 	return Set{words}
 }
 
-// ofMask converts a mask in words of the machine's size, as NVML's.
+// ofMask converts a mask in words of the machine's size, as used by NVML.
 func ofMask(mask []uint) Set {
 	words := make([]uint64, (len(mask)*bits.UintSize+63)/64)
 	for i, w := range mask {
@@ -63,7 +63,7 @@ func (s Set) Has(cpu int) bool {
 // Empty reports whether no CPU is in the set.
 func (s Set) Empty() bool { return len(s.words) == 0 }
 
-// Len is how many CPUs are in the set.
+// Len is the number of CPUs in the set.
 func (s Set) Len() int {
 	n := 0
 	for _, w := range s.words {
@@ -173,7 +173,7 @@ func parseSet(text string) (Set, error) {
 	return s, nil
 }
 
-// number reads decimal digits and nothing else, below maxCPUs.
+// number parses a number below maxCPUs that consists of decimal digits only.
 func number(digits string) (int, bool) {
 	n := 0
 	for _, d := range []byte(digits) {

@@ -40,7 +40,7 @@ func TestSetRefusesText(t *testing.T) {
 	}
 }
 
-// A set does what a map of its elements does.
+// A set behaves like a map of its elements.
 func TestSetLaws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	random := func() (Set, []int) {

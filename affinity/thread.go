@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin puts the calling thread on the CPUs of a set; the empty set leaves it alone.
-// The goroutine must be locked to its thread (runtime.LockOSThread) and must end
-// without unlocking it, so that the thread ends, too: an unlocked one would run
-// other goroutines where only the worker was to run. The error names the set and
-// wraps the kernel's. What has left the process's own CPUs since they were looked at is
-// silently left out by the kernel, unless nothing remains.
+// Pin restricts the calling thread to the CPUs of a set; it does nothing for the empty set. The
+// goroutine must be locked to its thread (runtime.LockOSThread) and must end without unlocking
+// it, so that the thread ends too: otherwise other goroutines would run on the worker's CPUs.
+// The error names the set and wraps the kernel's. The kernel silently drops CPUs that the
+// process has lost since it was inspected, unless none remains.
 func Pin(s Set) error {
 	if s.Empty() {
 		return nil
@@ -25,12 +24,11 @@ func Pin(s Set) error {
 	return nil
 }
 
-// Current is the set of CPUs that the calling thread may run on.
+// Current returns the set of CPUs that the calling thread may run on.
 func Current() (Set, error) { return maskOf(0) }
 
-// maskOf asks for the CPUs of a thread, 0 for the caller. The kernel refuses a buffer
-// that cannot hold all the CPUs it was configured for, and does not say how many
-// those are.
+// maskOf returns the CPUs of a thread, 0 for the caller. The kernel refuses a buffer that cannot
+// hold all the CPUs it was configured for, and does not say how many those are.
 func maskOf(thread int) (Set, error) {
 	for size := 16; ; size *= 2 {
 		words := make([]uint64, size)

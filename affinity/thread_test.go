@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thisMachine is the machine the tests run on, without a GPU.
+// thisMachine is the machine that the tests run on, without a GPU.
 func thisMachine(t *testing.T) Machine {
 	t.Helper()
 	m, err := ThisMachine(NoGPU)
@@ -23,7 +23,7 @@ func thisMachine(t *testing.T) Machine {
 	return m
 }
 
-// kernelMask is what the kernel reports for the calling thread, in its own words.
+// kernelMask returns the kernel's text for the calling thread's CPUs.
 func kernelMask() (string, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", unix.Gettid()))
 	if err != nil {
@@ -37,8 +37,8 @@ func kernelMask() (string, error) {
 	return "", errors.New("the kernel reports no mask")
 }
 
-// kernelMasks pins a thread to each set, all alive at the same time, and returns what
-// the kernel reports for each.
+// kernelMasks pins a thread to each set, all alive at the same time, and returns what the kernel
+// reports for each.
 func kernelMasks(sets []Set) ([]string, error) {
 	masks, errs := make([]string, len(sets)), make([]error, len(sets))
 	var pinned, done sync.WaitGroup
@@ -72,7 +72,7 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// Each worker is where the list says, and those past it where the machine says.
+// Each worker runs where the list says, and those past its end where the machine says.
 func TestPinnedThreads(t *testing.T) {
 	m := thisMachine(t)
 	list := slices.Collect(m.Allowed.All())
@@ -98,7 +98,7 @@ func TestPinnedThreads(t *testing.T) {
 	}
 }
 
-// Without a list the threads stay where they are.
+// Without a list the threads are not pinned.
 func TestNothingAskedFor(t *testing.T) {
 	m := thisMachine(t)
 	m.GPU = &GPU{CPUs: Of(m.Allowed.end() - 1)}
@@ -112,8 +112,7 @@ func TestNothingAskedFor(t *testing.T) {
 	}
 }
 
-// What one thread was pinned to is neither the process's, nor that of threads which
-// start while it runs.
+// Pinning one thread affects neither the process nor threads that start while it runs.
 func TestPinStaysWithItsThread(t *testing.T) {
 	m := thisMachine(t)
 	one := Of(m.Allowed.end() - 1)
@@ -181,7 +180,7 @@ func TestMaskOfNoThread(t *testing.T) {
 	}
 }
 
-// A process that was given some CPUs uses only those, and refuses the others.
+// A process restricted to some CPUs uses only those, and refuses the others.
 func TestRestrictedProcess(t *testing.T) {
 	m := thisMachine(t)
 	cpus := slices.Collect(m.Allowed.All())

@@ -10,13 +10,12 @@ import (
 	"testing"
 )
 
-// Benchmarks decode what training reads: photos of 500x375, as JPEG of quality 90
-// and about 100 KB, and the same pixels in the other formats.
+// Benchmarks decode typical training data: photos of 500x375, as JPEG of quality 90 and about
+// 100 KB, and the same pixels in the other formats.
 
 const benchW, benchH = 500, 375
 
-// photo is a smooth picture with noise, of which a JPEG of quality 90 has about
-// 100 KB.
+// photo is a smooth picture with noise; as a JPEG of quality 90 it has about 100 KB.
 func photo() *image.NRGBA {
 	random := rand.New(rand.NewPCG(1, 2))
 	m := image.NewNRGBA(image.Rect(0, 0, benchW, benchH))
@@ -94,7 +93,7 @@ func benchmarkDecode(b *testing.B, data []byte, c Color, orientation uint8) {
 	}
 }
 
-// BenchmarkRegion decodes what a random crop of an eighth to all of the image needs.
+// BenchmarkRegion decodes regions for random crops of an eighth to all of the image.
 func BenchmarkRegion(b *testing.B) {
 	data := benchFiles()["jpeg"]
 	h := headerOf(data)

@@ -1,15 +1,15 @@
 //go:build cgo
 
-/* What the C shims share. Each shim decodes one image a call: it never keeps a
- * pointer it was given, never writes outside the rows it was given, and returns
- * a code, with words for it in the handle. */
+/* Shared by the C shims. Each shim decodes one image per call: it keeps no pointer that it is
+ * given, never writes outside the given rows, and returns a code, with a message in the
+ * handle. */
 #ifndef BFS_DECODE_H
 #define BFS_DECODE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Result codes; errors.go has their meaning. */
+/* Result codes; errors.go documents them. */
 enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
 
 typedef struct {
@@ -17,26 +17,26 @@ typedef struct {
     char text[256];
 } bfs_error;
 
-/* What a codec keeps from image to image: memory that only grows until it is
- * trimmed, and the words for its last error. */
+/* What a codec keeps between images: memory that only grows until it is trimmed, and the message
+ * of its last error. */
 typedef struct {
     uint8_t *at;
     size_t size;
     bfs_error error;
 } bfs_handle;
 
-/* What to decode, and how its pixels lie in the destination: pixel (x, y) of
- * the region is at to + x*dx + y*dy, where to is its first pixel. */
+/* What to decode, and where its pixels go: pixel (x, y) of the region is at to + x*dx + y*dy,
+ * where to is the address of its first pixel. */
 typedef struct {
-    int32_t width, height; /* of the stored image, which must have this size */
+    int32_t width, height; /* of the stored image, which is checked against them */
     int32_t x, y, w, h;    /* the region, in pixels of the image at this scale */
     int32_t scale;         /* 1/scale */
     int32_t channels;      /* 1 or 3 */
     ptrdiff_t dx, dy;
 } bfs_view;
 
-/* Rows that are handled together where they cannot be decoded in place: enough
- * that turning them fills cache lines, few enough to stay in cache. */
+/* Rows handled together where they cannot be decoded in place: enough that turning them fills
+ * cache lines, few enough to stay in cache. */
 enum { BFS_STRIP = 16 };
 
 bfs_handle *bfs_new(void);

@@ -5,18 +5,19 @@
 
 #include "bfs_decode.h"
 
-/* How to decode. What comes out is the same. BFS_PNG_FAST takes the fast path where
- * a file is of its kinds and without fault, and libpng for the rest; PORTABLE
- * does so without vector instructions; LIBRARY has libpng do everything. */
+/* How to decode; the result is the same. BFS_PNG_FAST takes the fast path for files that it
+ * supports and that have no fault, and libpng for the rest; PORTABLE does the same without
+ * vector instructions; LIBRARY uses libpng for everything. */
 enum { BFS_PNG_FAST, BFS_PNG_PORTABLE, BFS_PNG_LIBRARY };
 
-/* Above this size images are not inflated at once, but by libpng, row after row. */
+/* libpng decodes images above this size, row by row. */
 enum { BFS_FAST_SCRATCH = 64 << 20 };
 
-/* By how much data in several IDATs may exceed what it inflates to, lest libpng gets it. */
+/* Data in several IDATs may exceed its inflated size by this much; beyond that libpng
+ * decodes. */
 enum { BFS_JOIN_SLACK = 64 << 10 };
 
-/* What is kept from image to image beside a handle. Starts as zeros. */
+/* Kept between images in addition to a handle. Starts as zeros. */
 typedef struct {
     struct libdeflate_decompressor *inflater;
     int64_t fast; /* images that took the fast path */
@@ -27,11 +28,11 @@ int bfs_png_fast(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, ui
 void bfs_png_fast_free(bfs_png *p);
 const char *bfs_png_version(void);
 
-/* PNG's filters, as the first byte of a row names them. */
+/* PNG's filters, as in the first byte of a row. */
 enum { BFS_NONE, BFS_SUB, BFS_UP, BFS_AVERAGE, BFS_PAETH, BFS_FILTERS };
 
-/* bfs_unfilter undoes a row of n bytes, in pixels of 1 to 4 bytes. to may be where
- * from is. above is the row before, unfiltered, or zeros. */
+/* bfs_unfilter undoes the filter of a row of n bytes, in pixels of 1 to 4 bytes. to may equal
+ * from. above is the previous row, unfiltered, or zeros. */
 void bfs_unfilter(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_t n, int step, int portable);
 
 #endif

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// bmpCodec reads BMP: 1 to 32 bits a pixel, palettes, bit fields, RLE. Palette
-// entries that are missing are black; channels of other than 8 bits are scaled and rounded.
+// bmpCodec reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
+// entries are black; channels that are not 8 bits wide are scaled and rounded.
 type bmpCodec struct{ stateless }
 
 func (bmpCodec) Header(data []byte, complete bool) (Header, error) { return bmpHeader(data, complete) }
@@ -39,7 +39,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 	return nil
 }
 
-// colorTable is a palette in the wanted colour: the first byte alone in gray.
+// colorTable is a palette in the requested colour; for gray, only the first byte is used.
 type colorTable [256][3]uint8
 
 func (l *bmpLayout) table(c Color) (t colorTable) {
@@ -92,7 +92,7 @@ func (r *bmpRows) read(to, from []byte) {
 	}
 }
 
-// index returns pixel x of a row of 1, 2, 4 or 8 bits each.
+// index returns pixel x of a row with 1, 2, 4 or 8 bits per pixel.
 func (l *bmpLayout) index(from []byte, x int) uint8 {
 	at := x * l.bits
 	return from[at>>3] >> (8 - l.bits - at&7) & (1<<l.bits - 1)

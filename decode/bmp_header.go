@@ -14,16 +14,16 @@ const (
 const (
 	bmpFileHeader = 14 // "BM", sizes, and where the pixels start
 	bmpCore       = 12 // the info header of OS/2 1.x
-	bmpInfo       = 40 // the smallest of Windows
+	bmpInfo       = 40 // the smallest info header of Windows
 )
 
 // bmpLayout is what a BMP's headers say.
 type bmpLayout struct {
 	width, height int
 	topDown       bool
-	bits          int // of a pixel
+	bits          int // per pixel
 	compression   uint32
-	masks         [3]uint32 // where red, green and blue are in 16 and 32 bits
+	masks         [3]uint32 // red, green and blue, with 16 and 32 bits per pixel
 	palette       []byte    // entries of paletteEntry bytes: blue, green, red
 	paletteEntry  int
 	pixels        int64 // where they start
@@ -37,10 +37,10 @@ func bmpHeader(data []byte, complete bool) (Header, error) {
 	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels + l.pixelBytes()}, nil
 }
 
-// rowBytes is a stored row's size: padded to 4 bytes.
+// rowBytes is a stored row's size, padded to 4 bytes.
 func (l *bmpLayout) rowBytes() int64 { return (int64(l.width)*int64(l.bits) + 31) / 32 * 4 }
 
-// pixelBytes is the size of all rows, where it is known without decoding.
+// pixelBytes is the size of all rows, or 0 if only decoding can tell.
 func (l *bmpLayout) pixelBytes() int64 {
 	if l.compressed() {
 		return 0
@@ -78,8 +78,8 @@ func readBMPLayout(data []byte, complete bool) (l bmpLayout, err error) {
 	return l, l.readPalette(data, end, colors, complete)
 }
 
-// readInfo takes the info header apart, and returns how many colours it says
-// the palette has: 0 for all.
+// readInfo parses the info header and returns the number of palette colours that it states; 0
+// means all.
 func (l *bmpLayout) readInfo(b []byte) (colors uint32) {
 	if len(b) == bmpCore {
 		l.width, l.height = int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
@@ -113,7 +113,7 @@ func (l *bmpLayout) check(info int64) error {
 	default:
 		return corrupt("%d bits a pixel", l.bits)
 	}
-	const os2 = 64 // whose methods 3 and 4 mean something else
+	const os2 = 64 // in this header, methods 3 and 4 mean something else
 	switch c := l.compression; {
 	case c == bmpRGB:
 	case c == bmpRLE8 && l.bits == 8, c == bmpRLE4 && l.bits == 4:
@@ -130,8 +130,8 @@ func (l *bmpLayout) check(info int64) error {
 	return nil
 }
 
-// readMasks reads where the channels are: in the info header, or right behind
-// the one that has no room for them. It returns where they end.
+// readMasks reads the channel masks, which are in the info header or, if it has no room for
+// them, directly after it. It returns where they end.
 func (l *bmpLayout) readMasks(data []byte, complete bool) (end int64, err error) {
 	const at = bmpFileHeader + bmpInfo
 	n := 12
@@ -150,13 +150,13 @@ func (l *bmpLayout) readMasks(data []byte, complete bool) (end int64, err error)
 	return max(int64(at+n), bmpFileHeader+int64(binary.LittleEndian.Uint32(data[bmpFileHeader:]))), nil
 }
 
-// contiguous: m's bits stand together.
+// contiguous reports whether m's bits form one run.
 func contiguous(m uint32) bool {
 	low := m & -m
 	return (m+low)&m == 0
 }
 
-// readPalette finds the palette, which stands between the headers and the pixels.
+// readPalette finds the palette, which lies between the headers and the pixels.
 func (l *bmpLayout) readPalette(data []byte, end int64, colors uint32, complete bool) error {
 	if l.pixels < end {
 		return corrupt("pixels that start inside its headers")

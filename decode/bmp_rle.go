@@ -1,7 +1,7 @@
 package decode
 
-// rleCanvas is where run-length encoded indices are drawn: rows from the bottom,
-// at positions that the data may skip about, of which the region is kept.
+// rleCanvas draws run-length encoded indices and keeps those in the region. Rows start at the
+// bottom, and the data may move the position.
 type rleCanvas struct {
 	dst    Image
 	view   View
@@ -10,9 +10,8 @@ type rleCanvas struct {
 	x, y   int // y counts from the bottom, as stored
 }
 
-// decodeRLE decodes RLE4 and RLE8. Pixels that the data skips have colour 0, and
-// those of runs that go on past the right edge are dropped. Data without its end
-// mark is cut off.
+// decodeRLE decodes RLE4 and RLE8. Pixels that the data skips have colour 0; runs past the right
+// edge are clipped. Data without an end mark is truncated.
 func decodeRLE(dst Image, data []byte, v View, l *bmpLayout) error {
 	c := rleCanvas{dst: dst, view: v, layout: l, table: l.table(v.Color)}
 	c.fill()
@@ -36,7 +35,7 @@ func decodeRLE(dst Image, data []byte, v View, l *bmpLayout) error {
 	}
 }
 
-// escape handles the codes that are no runs.
+// escape handles the codes that are not runs.
 func (c *rleCanvas) escape(code byte, data []byte) (rest []byte, done bool, err error) {
 	switch code {
 	case 0: // end of line
@@ -52,14 +51,14 @@ func (c *rleCanvas) escape(code byte, data []byte) (rest []byte, done bool, err 
 	default:
 		data, err = c.literal(int(code), data)
 	}
-	// The row above the top one is where the last end of line leads.
+	// The last end of line leads to one row above the top.
 	if c.y > c.layout.height {
 		return nil, false, corrupt("rows beyond its height")
 	}
 	return data, false, err
 }
 
-// run draws n pixels of one index, or of two in turn.
+// run draws n pixels of one index, or of two alternating.
 func (c *rleCanvas) run(n int, code byte) error {
 	if c.y >= c.layout.height {
 		return corrupt("rows beyond its height")
@@ -70,7 +69,7 @@ func (c *rleCanvas) run(n int, code byte) error {
 	return nil
 }
 
-// literal draws n pixels of their own indices, which fill whole 16-bit words.
+// literal draws n pixels with an index each, padded to whole 16-bit words.
 func (c *rleCanvas) literal(n int, data []byte) ([]byte, error) {
 	if c.y >= c.layout.height {
 		return nil, corrupt("rows beyond its height")
@@ -89,7 +88,7 @@ func (c *rleCanvas) literal(n int, data []byte) ([]byte, error) {
 	return data[size+size&1:], nil
 }
 
-// pick returns the index of pixel i in a byte: 4 bits, the high ones first, or all 8.
+// pick returns the index of pixel i in a byte: 4 bits, high ones first, or all 8.
 func (c *rleCanvas) pick(b byte, i int) byte {
 	if c.layout.bits == 8 {
 		return b

@@ -25,8 +25,8 @@ func nativeCodecs() (c [numFormats]Codec) {
 	return c
 }
 
-// nativeScratch: JPEG keeps a strip of rows at most, PNG often all of an image
-// before it is unfiltered, WebP all of one that it cannot decode in place.
+// nativeScratch: JPEG keeps at most a strip of rows, PNG often a whole image before unfiltering,
+// WebP a whole image if it cannot be decoded in place.
 func nativeScratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:
@@ -41,9 +41,9 @@ func nativeScratch(h Header, c Color, orientation uint8) int64 {
 	return 0
 }
 
-// Version names the decoders whose bytes a Decoder delivers: the libraries that run, which
-// need not be those that were compiled against. libdeflate and zlib are not among them,
-// as what they inflate to is not theirs to choose.
+// Version names the decoders that produce a Decoder's pixels, in the versions loaded at run
+// time, which may differ from those compiled against. libdeflate and zlib are left out because
+// their output is fully determined by their input.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {
@@ -54,7 +54,7 @@ var version = sync.OnceValue(func() string {
 		C.GoString(&jpeg[0]), C.GoString(C.bfs_png_version()), webp>>16, webp>>8&255, webp&255)
 })
 
-// cView is v as C sees it, and where its first pixel goes.
+// cView returns v as a C struct, and the address of its first pixel.
 func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
 	p := v.placement(dst.Stride)
 	return (*C.uint8_t)(unsafe.Pointer(&dst.Pix[p.base])), C.bfs_view{
@@ -69,8 +69,7 @@ func cData(data []byte) (*C.uint8_t, C.size_t) {
 	return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(data))), C.size_t(len(data))
 }
 
-// cHandle is what a C codec keeps between images: memory in C, from the first
-// image on.
+// cHandle is what a C codec keeps between images: C memory, allocated with the first image.
 type cHandle struct{ p *C.bfs_handle }
 
 func (h *cHandle) open() error {
@@ -103,7 +102,7 @@ func (h *cHandle) Close() {
 	}
 }
 
-// result gives a shim's result code its meaning, and the handle's words.
+// result turns a shim's result code into an error with the handle's message.
 func (h *cHandle) result(code C.int, library string) error {
 	if code == C.BFS_OK {
 		return nil

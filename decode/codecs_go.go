@@ -16,15 +16,15 @@ func goCodecs() (c [numFormats]Codec) {
 	return c
 }
 
-// stateless is the part of a Codec that holds nothing.
+// stateless implements the memory methods of a Codec that holds nothing.
 type stateless struct{}
 
 func (stateless) Scratch() int64 { return 0 }
 func (stateless) Trim()          {}
 func (stateless) Close()         {}
 
-// guarded calls one of Go's decoders. What they make of hostile data is outside
-// this package; a panic of theirs must cost one image, not the program.
+// guarded calls one of Go's decoders and turns a panic into an error: hostile data that breaks
+// one must cost one image, not the program.
 func guarded(decode func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -34,8 +34,7 @@ func guarded(decode func() error) (err error) {
 	return decode()
 }
 
-// goError gives an error of Go's decoders its kind: E is the type of those that
-// mean "unsupported".
+// goError classifies an error of Go's decoders: E is the error type that means "unsupported".
 func goError[E error](err error) error {
 	var e E
 	switch {

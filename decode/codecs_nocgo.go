@@ -7,16 +7,15 @@ import "runtime"
 // nativeCodecs returns this build's codecs for one Decoder.
 func nativeCodecs() [numFormats]Codec { return goCodecs() }
 
-// nativeScratch: nothing is held between images.
+// nativeScratch returns 0: this build holds nothing between images.
 func nativeScratch(h Header, c Color, orientation uint8) int64 { return 0 }
 
 // Version names the decoders whose bytes a Decoder delivers.
 func Version() string { return runtime.Version() + " image" }
 
-// The estimates are of what Go's decoders leave to the garbage collector.
+// The estimates below are of the memory that Go's decoders leave to the garbage collector.
 
-// jpegScratch: the components' samples, and a progressive image's coefficients,
-// 32 bits each.
+// jpegScratch counts the components' samples and a progressive image's 32-bit coefficients.
 func jpegScratch(f *jpegFrame) int64 {
 	const fixed = 64 << 10
 	n := int64(fixed) + 16*int64(f.width)
@@ -28,12 +27,12 @@ func jpegScratch(f *jpegFrame) int64 {
 		}
 	}
 	if f.components == 4 || f.components == 3 {
-		n += 4 * int64(f.width) * int64(f.height) // RGB and CMYK are interleaved once more
+		n += 4 * int64(f.width) * int64(f.height) // an interleaved copy of RGB and CMYK
 	}
 	return n
 }
 
-// pngScratch: an image.Image of the stored kind, and one pass of it where interlaced.
+// pngScratch counts an image.Image of the stored kind and, if interlaced, one pass of it.
 func pngScratch(width, height, bits int, interlaced bool) int64 {
 	const fixed = 64 << 10
 	pixel := int64(1)
@@ -50,7 +49,7 @@ func pngScratch(width, height, bits int, interlaced bool) int64 {
 	return fixed + n + 16*int64(width)
 }
 
-// webpScratch: planes, or NRGBA and the images of its transforms.
+// webpScratch counts planes, or NRGBA and the images of its transforms.
 func webpScratch(width, height int, lossless bool) int64 {
 	const fixed = 1 << 20
 	pixels := (int64(width) + 15) * (int64(height) + 15)

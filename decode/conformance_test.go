@@ -8,21 +8,20 @@ import (
 	"testing"
 )
 
-// One suite for every codec, of this build and of Go: what each must do with
-// every sample.
+// One suite for every codec of this build and for Go's: what each must do with every sample.
 
 type codecSet struct {
 	name string
 	make func() [numFormats]Codec
 	goes bool // Go's decoders
-	// light: tried less hard, since it is slow and another build has it as its own, or
-	// since it is compared with another set elsewhere.
+	// light: tested less, because it is slow and is another build's native codec, or because it
+	// is compared with another set elsewhere.
 	light bool
-	// only: the one format in which it is not like another set; Unknown: it is like none.
+	// only: the one format in which it differs from another set; Unknown if it differs in all.
 	only Format
 }
 
-// codecSets: this build's own first, Go's last. Without cgo the two are one.
+// codecSets returns this build's own set first, Go's last. Without cgo the two are one.
 func codecSets() []codecSet {
 	all := goCodecs()
 	if native := nativeCodecs(); native == all {
@@ -41,14 +40,14 @@ func (c codecSet) decoder(t testing.TB, o Options) *Decoder {
 	return d
 }
 
-// eachSample runs a subtest for each set and format; f is called for every sample
-// the set can read.
+// eachSample runs a subtest for each set and format, and calls f for every sample that the set
+// can read.
 func eachSample(t *testing.T, f func(t *testing.T, set codecSet, s *sample)) {
 	among(t, samples(t), f)
 }
 
-// eachSmallSample is eachSample for tests that decode each many times: without
-// large images, and for light sets with every fifth only.
+// eachSmallSample is eachSample for tests that decode each sample many times: it leaves out
+// large images, and for light sets uses only every fifth.
 func eachSmallSample(t *testing.T, f func(t *testing.T, set codecSet, s *sample)) {
 	const large = 20000
 	var small []sample
@@ -87,7 +86,7 @@ func among(t *testing.T, all []sample, f func(t *testing.T, set codecSet, s *sam
 	}
 }
 
-// canvas is memory to decode into with bytes around every row that nobody may touch.
+// canvas is memory to decode into, with guard bytes around every row.
 type canvas struct {
 	Image
 	all   []byte
@@ -105,7 +104,7 @@ func newCanvas(w, h, channels int) *canvas {
 	return c
 }
 
-// pixels returns the rows without what is between them, and fails if that was touched.
+// pixels returns the rows, and fails if the bytes between them were changed.
 func (c *canvas) pixels(t testing.TB, name string) []byte {
 	t.Helper()
 	out := make([]byte, 0, c.row*c.Height)
@@ -134,7 +133,7 @@ func decodeTo(t testing.TB, d *Decoder, name string, data []byte, h Header) ([]b
 	return c.pixels(t, name), err
 }
 
-// compare fails if pixels are further from what is wanted than allowed.
+// compare fails if pixels differ from the wanted ones by more than allowed.
 func compare(t testing.TB, name string, got, want []uint8, worst int, mean float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -157,7 +156,7 @@ func compare(t testing.TB, name string, got, want []uint8, worst int, mean float
 
 var sentinels = []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrMemory}
 
-// explained: an error must be of a kind, and say why.
+// explained checks that an error has a known kind and a reason.
 func explained(t testing.TB, name string, err error) {
 	t.Helper()
 	for _, kind := range sentinels {
@@ -195,8 +194,8 @@ func TestPixels(t *testing.T) {
 }
 
 func TestExtensionDoesNotMatter(t *testing.T) {
-	// There is none to be told: content is all that ReadHeader is given. What
-	// must be right is that no format is taken for another.
+	// ReadHeader is given no extension, only content. What matters is that no format is mistaken
+	// for another.
 	for _, s := range samples(t) {
 		if f := Sniff(s.data); f != s.format {
 			t.Errorf("%s is taken for %s", s.name, f)
@@ -204,8 +203,8 @@ func TestExtensionDoesNotMatter(t *testing.T) {
 	}
 }
 
-// lengths to cut a file of n bytes to: all of a small one; of a larger one those
-// at its ends, and some between.
+// lengths returns the lengths to cut a file of n bytes to: all for a small file; for a larger
+// one those near its ends, and some between.
 func lengths(n int, light bool) (out []int) {
 	all, ends, between := 300, 80, 40
 	if light {
@@ -236,7 +235,7 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// stillWorks: what came before must not show.
+// stillWorks checks that earlier images have no effect.
 func stillWorks(t testing.TB, d *Decoder, s *sample, h Header) {
 	t.Helper()
 	got, err := decodeTo(t, d, s.name, s.data, h)
@@ -280,7 +279,7 @@ func headerOf(data []byte) Header {
 	return h
 }
 
-// rotatable returns a sample of each format that can carry EXIF, with an orientation.
+// rotatable returns a sample with an orientation in each format that can carry EXIF.
 func rotatable(w, h, orientation int, bigEndian bool) []sample {
 	tiff := exifWith(orientation, bigEndian)
 	png := pngSample(2, 8, w, h, false, nil)
@@ -338,12 +337,11 @@ func testOriented(t *testing.T, set codecSet, s *sample) {
 	}
 }
 
-// TestNativeAgainstGo compares the two decoders of each format with each other, which
-// is stricter than either against an oracle: the same chroma is
-// interpolated by the same rule, so that JPEG differs only by rounding in the inverse
-// transforms (a level in luma and each chroma, chroma weighing up to 1.8), and
-// all else not at all. Only RGB and CMYK with components of fewer samples are
-// upsampled by other rules.
+// TestNativeAgainstGo compares the two decoders of each format, which is stricter than comparing
+// either with an oracle: both interpolate chroma by the same rule, so JPEG differs only by
+// rounding in the inverse transforms (a level in luma and each chroma, with chroma weighing up
+// to 1.8), and all other formats not at all. Only subsampled RGB and CMYK are upsampled by other
+// rules.
 func TestNativeAgainstGo(t *testing.T) {
 	sets := codecSets()
 	if len(sets) < 2 {

@@ -39,7 +39,7 @@ func damagedPNGs() []damagedFile {
 	}
 }
 
-// damagedChunks are PNGs whose chunks are damaged, or out of order, or strange.
+// damagedChunks are PNGs whose chunks are damaged, out of order, or unusual.
 func damagedChunks() []damagedFile {
 	rgb := pngSpec{w: 20, h: 20, kind: 2, depth: 8, sample: pngScene(8)}
 	indexed := pngSpec{w: 20, h: 20, kind: 3, depth: 8, sample: pngScene(8)}
@@ -102,10 +102,10 @@ func damagedChunks() []damagedFile {
 	}
 }
 
-// damagedStreams are PNGs whose compressed data is damaged or strange.
+// damagedStreams are PNGs whose compressed data is damaged or unusual.
 func damagedStreams() []damagedFile {
 	rgb := pngSpec{w: 100, h: 20, kind: 2, depth: 8, filters: []int{0}}
-	// What is repeated is 900 bytes back, and looks like nothing nearer.
+	// The data repeats after 900 bytes, and nowhere nearer.
 	rgb.sample = func(x, y, c int) uint16 {
 		v := uint32(x*3+c+y%3*300) * 2654435761
 		return uint16(v >> 24)
@@ -115,7 +115,7 @@ func damagedStreams() []damagedFile {
 		s.damage = change
 		return writePNG(s)
 	}
-	// header gives the stream another first byte, and a second that goes with it.
+	// header gives the stream another first byte, and a matching second one.
 	header := func(first, flags byte) func([]byte) []byte {
 		return func(z []byte) []byte {
 			z[0], z[1] = first, flags

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// damagedFile is a file that is damaged in one known way, or only looks so.
+// damagedFile is a file that is damaged in one known way, or only seems to be.
 type damagedFile struct {
 	name  string
 	data  []byte
 	kind  error  // nil: it must decode
-	words string // of the reason, in the native build
-	taken bool   // by Go's decoders
-	// goRefuses: Go's decoder does not take it although it should; see the package comment.
+	words string // in the reason, in the native build
+	taken bool   // Go's decoders accept it
+	// goRefuses: Go's decoder refuses it although it should not; see the package comment.
 	goRefuses bool
 }
 
@@ -56,14 +56,14 @@ func damagedJPEGs() []damagedFile {
 	}
 }
 
-// manyScans is a progressive image that sends each bit of each coefficient by
-// itself, all of them zero.
+// manyScans is a progressive image that sends each bit of each coefficient in its own scan, all
+// of them zero.
 func manyScans(n int) []byte {
 	gray := []jpegPlane{{1, 1, 1, func(x, y int) float64 { return 128 }}}
 	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: gray, adobe: -1, progressive: true})
 	data = data[:bytes.LastIndex(data, []byte("\xff\xda"))]
 	const endOfBlock = 0
-	for i := range n - 1 { // beside the one for DC
+	for i := range n - 1 { // plus the one for DC
 		k, bit := byte(1+i/14), byte(13-i%14)
 		before := (bit + 1) % 14
 		data = append(data, 0xff, 0xda, 0, 8, 1, 1, 0, k, k, before<<4|bit, endOfBlock)

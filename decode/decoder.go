@@ -2,13 +2,13 @@ package decode
 
 import "fmt"
 
-// DefaultMaxPixels is the limit where Options names none.
+// DefaultMaxPixels is the limit if Options does not set one.
 const DefaultMaxPixels = 1 << 28
 
-// Options say what pixels a Decoder makes.
+// Options say what pixels a Decoder produces.
 type Options struct {
 	Color             Color
-	IgnoreOrientation bool  // leave the pixels as they are stored
+	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 }
 
@@ -19,7 +19,7 @@ func (o Options) maxPixels() int64 {
 	return o.MaxPixels
 }
 
-// orientation is the one to apply to h.
+// orientation returns the one to apply to h.
 func (o Options) orientation(h Header) uint8 {
 	if o.IgnoreOrientation || h.Orientation < 1 || h.Orientation > 8 {
 		return 1
@@ -27,25 +27,23 @@ func (o Options) orientation(h Header) uint8 {
 	return h.Orientation
 }
 
-// Image is memory to decode into: rows of 8-bit pixels, channels interleaved,
-// Stride bytes from one row to the next. It belongs to the caller, before, while
-// and after; bytes between the end of a row and the next are not touched.
+// Image is memory to decode into: rows of 8-bit pixels, channels interleaved, Stride bytes from
+// one row to the next. It always belongs to the caller; bytes between rows are not touched.
 type Image struct {
 	Pix           []byte
 	Stride        int
 	Height, Width int // upright
 }
 
-// Decoder decodes images, one at a time: one for each worker. It owns the
-// libraries' handles and the scratch memory, outside the Go heap, that they
-// keep between images.
+// Decoder decodes one image at a time; each worker has its own. It owns the libraries' handles
+// and the scratch memory, outside the Go heap, that they keep between images.
 type Decoder struct {
 	options Options
-	codecs  [numFormats]Codec // nil: cannot be decoded, or closed
+	codecs  [numFormats]Codec // nil: unsupported, or closed
 }
 
-// NewDecoder returns a Decoder on this build's codecs. Handles are made when the first
-// image of their format comes. Close frees them.
+// NewDecoder returns a Decoder with this build's codecs. Handles are created with the first
+// image of their format. Close frees them.
 func NewDecoder(o Options) *Decoder {
 	return &Decoder{options: o, codecs: nativeCodecs()}
 }
@@ -60,7 +58,7 @@ func (d *Decoder) Close() {
 	}
 }
 
-// ScratchBytes is the memory that is held between images, outside the Go heap.
+// ScratchBytes is the memory held between images, outside the Go heap.
 func (d *Decoder) ScratchBytes() (n int64) {
 	for _, c := range d.codecs {
 		if c != nil {
@@ -70,8 +68,7 @@ func (d *Decoder) ScratchBytes() (n int64) {
 	return n
 }
 
-// Trim gives the scratch memory back; the next image that needs some
-// allocates it again.
+// Trim frees the scratch memory; the next image that needs some allocates it again.
 func (d *Decoder) Trim() {
 	for _, c := range d.codecs {
 		if c != nil {
@@ -80,16 +77,15 @@ func (d *Decoder) Trim() {
 	}
 }
 
-// Scratch is an upper estimate of the scratch memory that a Decoder with these
-// options holds after an image like h, in bytes. While it decodes, the codec
-// allocates h.Scratch besides.
+// Scratch is an upper estimate, in bytes, of the scratch memory that a Decoder with these
+// options holds after an image like h. During decoding the codec allocates another h.Scratch.
 func (o Options) Scratch(h Header) int64 {
 	return nativeScratch(h, o.Color, o.orientation(h))
 }
 
-// Needs is an upper estimate of the memory, outside the Go heap, that decoding an
-// image like h would take now beside what is held already, in bytes: what its
-// codec allocates and frees again, and what it would keep beyond what it has.
+// Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
+// decoding an image like h would take now: what its codec allocates and frees again, and what it
+// would keep beyond what it already holds.
 func (d *Decoder) Needs(h Header) int64 {
 	n := h.Scratch
 	if h.Format < numFormats && d.codecs[h.Format] != nil {
@@ -98,17 +94,17 @@ func (d *Decoder) Needs(h Header) int64 {
 	return n
 }
 
-// Decode decodes all of an image, upright unless Options say otherwise, into
-// dst, which must have the size that h.Size gives. data must be a whole file; if it is
-// not the image that h describes, that is ErrMismatch. After an error what dst holds
-// is undefined; beyond dst's rows nothing is ever written.
+// Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
+// the size that h.Size returns. data must be a whole file; if it is not the image that h
+// describes, the error is ErrMismatch. After an error the contents of dst are undefined, but
+// nothing is ever written outside dst's rows.
 func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
-// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1,
-// or for JPEG also 2, 4 and 8. dst must have the region's size, upright. The
-// pixels are those of decoding everything at that scale and cropping.
+// DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or for JPEG also
+// 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
+// image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
 	if h.pixels() > d.options.maxPixels() {
 		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, d.options.maxPixels())
@@ -121,8 +117,8 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 	if err := v.check(dst); err != nil {
 		return err
 	}
-	// Reading the header again costs little beside decoding, and makes sure for
-	// all codecs at once that the file is still the one that was indexed.
+	// Reading the header again costs little compared to decoding, and ensures for all codecs
+	// that the file is still the one that was indexed.
 	if format := Sniff(data); format != h.Format {
 		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
 	}
@@ -141,8 +137,8 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 	return codec.Decode(dst, data, v)
 }
 
-// check makes sure that the region lies in the image and dst has exactly its
-// size and the memory for it.
+// check verifies that the region lies in the image and that dst has exactly its size and enough
+// memory.
 func (v *View) check(dst Image) error {
 	if !scales(v.Header.Format, v.Scale) {
 		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)

@@ -73,8 +73,8 @@ func TestHeaderMustMatch(t *testing.T) {
 	}
 }
 
-// TestCodecsCheckForThemselves: nothing is written past the destination even by a codec
-// that is asked for another image than it is given.
+// TestCodecsCheckForThemselves: a codec writes nothing past the destination even if its data is
+// another image than the view says.
 func TestCodecsCheckForThemselves(t *testing.T) {
 	all := samples(t)
 	for _, set := range codecSets() {
@@ -106,7 +106,7 @@ func TestMaxPixels(t *testing.T) {
 			d.Close()
 		}
 	}
-	// 2^28 pixels are the default, and nothing is allocated for more.
+	// 2^28 pixels are the default limit, and nothing is allocated for more.
 	ppm := []byte("P5 16385 16384 255 abc")
 	h, err := ReadHeader(ppm, false)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestClosedDecoder(t *testing.T) {
 	}
 }
 
-// TestScratch: what is held stays within what was announced, and can be given back.
+// TestScratch: the memory held stays within the announced amount, and can be freed.
 func TestScratch(t *testing.T) {
 	for _, o := range []Options{{}, {Color: Gray}, {IgnoreOrientation: true}} {
 		for orientation := 1; orientation <= 8; orientation++ {
@@ -162,8 +162,8 @@ func TestScratch(t *testing.T) {
 	}
 }
 
-// TestNothingOnTheHeap: in the steady state the C decoders, and raw formats of
-// the usual kinds, allocate nothing from Go.
+// TestNothingOnTheHeap: in the steady state the C decoders, and raw formats of the usual kinds,
+// do not allocate on the Go heap.
 func TestNothingOnTheHeap(t *testing.T) {
 	if Version() == "" || strings.HasSuffix(Version(), " image") {
 		t.Skip("this build has only Go's decoders")

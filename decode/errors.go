@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// Reasons for refusing an image. Errors wrap one of these, followed by words a
-// user can read.
+// Reasons for refusing an image. Errors wrap one of these and add a message that users can
+// understand.
 var (
-	// ErrFormat: not an image, or of a kind that is not read.
+	// ErrFormat: not an image, or of an unsupported kind.
 	ErrFormat = errors.New("unsupported image")
 	// ErrCorrupt: an image whose data is damaged or ends early.
 	ErrCorrupt = errors.New("corrupt image")
 	// ErrTooLarge: more pixels than Options.MaxPixels.
 	ErrTooLarge = errors.New("image too large")
-	// ErrShort: the bytes so far are fine, but more are needed.
+	// ErrShort: the bytes so far are valid, but more are needed.
 	ErrShort = errors.New("more bytes needed")
 	// ErrMismatch: the image is not the one the caller's header describes.
 	ErrMismatch = errors.New("image differs from its header")
 	// ErrMemory: the codec could not allocate what it needs.
 	ErrMemory = errors.New("no memory to decode")
-	// ErrDestination: a mistake of the caller in destination, region or scale.
+	// ErrDestination: the caller gave a wrong destination, region or scale.
 	ErrDestination = errors.New("bad destination")
 )
 
-// OfImage reports whether an error of this package is about the bytes that were given, so that
-// they would be refused again: that they are no image that is read, damaged, too large,
-// too few, or not what the header said. ErrMemory is not: the same bytes may decode at the next
-// try. Nor is ErrDestination, which is a mistake of the caller, nor any error of others.
+// OfImage reports whether an error of this package is about the given bytes, so that they would
+// be refused again: they are not a supported image, damaged, too large, too few, or not what the
+// header said. ErrMemory is not such an error: the same bytes may decode next time. Nor are
+// ErrDestination, which is the caller's mistake, and errors of other packages.
 func OfImage(err error) bool {
 	for _, kind := range []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrShort} {
 		if errors.Is(err, kind) {
@@ -45,8 +45,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// endsEarly is the answer to data that stops before what was announced: more
-// may follow a prefix, but nothing follows a whole file.
+// endsEarly returns the error for data that stops too soon: ErrShort for a prefix, which may
+// continue, and ErrCorrupt for a complete file.
 func endsEarly(complete bool) error {
 	if !complete {
 		return ErrShort

@@ -2,14 +2,14 @@ package decode
 
 import "encoding/binary"
 
-// exifPrefix stands before the TIFF structure in a JPEG's APP1 and, from some
-// writers, in a WebP's EXIF chunk.
+// exifPrefix precedes the TIFF structure in a JPEG's APP1 and, from some writers, in a WebP's
+// EXIF chunk.
 const exifPrefix = "Exif\x00\x00"
 
 const tagOrientation = 0x0112
 
-// exifOrientation returns the orientation in the first directory of a TIFF
-// structure, or 1: EXIF that makes no sense must not cost an image.
+// exifOrientation returns the orientation in the first directory of a TIFF structure, or 1:
+// invalid EXIF must not make an image unreadable.
 func exifOrientation(tiff []byte) uint8 {
 	order, ok := tiffOrder(tiff)
 	if !ok {
@@ -29,8 +29,7 @@ func exifOrientation(tiff []byte) uint8 {
 	return 1
 }
 
-// byteOrder is binary.ByteOrder without the interface, whose calls would let
-// the data escape.
+// byteOrder is binary.ByteOrder without the interface, whose calls would make the data escape.
 type byteOrder bool
 
 const (

@@ -34,11 +34,11 @@ func ParseFormat(name string) (Format, bool) {
 	return Unknown, false
 }
 
-// Raw reports whether the format stores pixels as they are, so that decoding
-// it costs next to nothing beside reading it.
+// Raw reports whether the format stores uncompressed pixels, so that decoding costs almost
+// nothing compared to reading.
 func (f Format) Raw() bool { return f == BMP || f == PNM }
 
-// Sniff tells the format from the first bytes of a file; 12 are enough.
+// Sniff detects the format from the first bytes of a file; 12 are enough.
 func Sniff(data []byte) Format {
 	switch {
 	case hasPrefix(data, "\xff\xd8"):
@@ -59,7 +59,7 @@ func hasPrefix(data []byte, prefix string) bool {
 	return len(data) >= len(prefix) && string(data[:len(prefix)]) == prefix
 }
 
-// Color is what pixels are decoded to.
+// Color is the kind of pixels to decode to.
 type Color uint8
 
 // The two kinds of pixels.
@@ -68,7 +68,7 @@ const (
 	Gray
 )
 
-// Channels returns the bytes of a pixel: 3 or 1.
+// Channels returns the bytes per pixel: 3 or 1.
 func (c Color) Channels() int {
 	if c == Gray {
 		return 1

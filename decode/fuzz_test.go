@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Every target: whatever the bytes, no crash, nothing written outside the rows,
-// an error of a known kind or an image, and the same one from both decoders
-// where that can be had: JPEG's round differently, and damaged WebP, which
-// nothing protects, may mean different things to them.
+// Every target checks that, whatever the bytes, nothing crashes, nothing is written outside the
+// rows, and the result is an error of a known kind or an image. It must be the same from both
+// decoders where possible: JPEG rounds differently, and damaged WebP, which has no checksums,
+// may mean different things to them.
 
 func FuzzReadHeader(f *testing.F) {
 	for _, s := range allSamples() {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardedMemory ends where no access is allowed.
+// guardedMemory returns memory that is followed by an inaccessible page.
 func guardedMemory(t testing.TB, size int) []byte {
 	page := unix.Getpagesize()
 	usable := (size + page - 1) / page * page
@@ -27,8 +27,8 @@ func atEnd(memory []byte, n int) []byte {
 	return memory[len(memory)-n:]
 }
 
-// TestNothingBeyondMemory: not a byte behind a file or a destination is so much as
-// read, also where rows are written from the last to the first. That would be a crash.
+// TestNothingBeyondMemory: not a byte after a file or a destination is even read, including when
+// rows are written from last to first. Doing so would crash.
 func TestNothingBeyondMemory(t *testing.T) {
 	const most = 1 << 20
 	input, output := guardedMemory(t, most), guardedMemory(t, most)
@@ -42,7 +42,7 @@ func TestNothingBeyondMemory(t *testing.T) {
 		d := set.decoder(t, Options{})
 		for _, o := range []uint8{1, 4} {
 			if s.format.Raw() && o != 1 {
-				continue // which cannot say an orientation
+				continue // these formats have no orientation
 			}
 			for _, c := range []Color{RGB, Gray} {
 				v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: o}

@@ -1,14 +1,13 @@
 package decode
 
-// sniffLength is how many bytes Sniff may look at.
+// sniffLength is the number of bytes that Sniff may look at.
 const sniffLength = 12
 
-// maxSide is the longest side that is read, in pixels, of formats without a
-// lower limit of their own. No real image comes near, and products of sizes stay far
-// from overflowing.
+// maxSide is the longest side, in pixels, in formats without a lower limit of their own. No
+// real image comes near it, and it keeps products of sizes far from overflow.
 const maxSide = 1 << 26
 
-// checkSide refuses sizes that no image has, and those that this package leaves.
+// checkSide refuses sizes that are impossible or beyond maxSide.
 func checkSide(width, height int64) error {
 	if width < 1 || height < 1 {
 		return corrupt("a size of %dx%d", width, height)
@@ -24,22 +23,20 @@ type Header struct {
 	Format        Format
 	Width, Height int   // as stored, before orientation
 	Orientation   uint8 // EXIF 1..8; 1 when absent or invalid
-	// Scratch is an upper estimate, in bytes, of what the codec itself
-	// allocates while it decodes the image (the coefficients of a progressive
-	// JPEG, for one), beside the Decoder's own scratch. Zero where a header
-	// did not come from ReadHeader.
+	// Scratch is an upper estimate, in bytes, of what the codec itself allocates while it
+	// decodes the image, such as the coefficients of a progressive JPEG. It does not include the
+	// Decoder's own scratch. Zero where a header did not come from ReadHeader.
 	Scratch int64
-	// inflated is what a PNG's pixels inflate to where the fast path may take it,
-	// in bytes, -1 where it will not; 0 in other formats, and where the header
-	// did not come from ReadHeader.
+	// inflated is the size in bytes of a PNG's inflated pixels if the fast path may take it, -1
+	// if not; 0 in other formats, and where the header did not come from ReadHeader.
 	inflated int64
-	// least is the size of the smallest file that can hold the image, in bytes, as far as
-	// that can be told; see Plausible.
+	// least is the size in bytes of the smallest file that can hold the image, as far as that
+	// is known; see Plausible.
 	least int64
-	// scan is where the data of a JPEG's first scan of several starts.
+	// scan is where the data of the first scan starts in a JPEG with several.
 	scan int
-	// pixelsAt is where a PNG's first IDAT starts whose end has still to tell if there is EXIF;
-	// else 0.
+	// pixelsAt is where a PNG's first IDAT starts if the end of the file must still be searched
+	// for EXIF; else 0.
 	pixelsAt int64
 }
 
@@ -51,8 +48,8 @@ func (h Header) Size(ignoreOrientation bool) (height, width int) {
 	return h.Height, h.Width
 }
 
-// At returns the stored image's size at a scale of 1/scale: each side divided,
-// rounded up. Regions at that scale lie within it.
+// At returns the stored image's size at a scale of 1/scale: each side divided, rounded up.
+// Regions at that scale lie within it.
 func (h Header) At(scale int) (width, height int) {
 	return (h.Width + scale - 1) / scale, (h.Height + scale - 1) / scale
 }
@@ -64,14 +61,14 @@ func (h Header) same(o Header) bool {
 	return h.Format == o.Format && h.Width == o.Width && h.Height == o.Height && h.Orientation == o.Orientation
 }
 
-// Plausible returns an error of the kind ErrCorrupt where a file of size bytes cannot hold as many
-// pixels as its header claims: those that are stored as they are take their bytes,
-// deflate makes at most 1,032 of one, a block of a JPEG has at least two bits (one, if it is
-// progressive), and 256 pixels of a lossy WebP at least one. No sound file is refused. Lossless WebP,
-// JPEG with arithmetic coding and run-length encoded BMP can be as small as they like, and
-// nothing is known of a header that did not come from ReadHeader: there it returns nil.
+// Plausible returns an ErrCorrupt error if a file of size bytes cannot hold the pixels that its
+// header claims. Uncompressed pixels need their full size, deflate expands at most 1,032 times,
+// a JPEG block has at least two bits (one if progressive), and 256 pixels of a lossy WebP have
+// at least one. It refuses no sound file. It returns nil for lossless WebP, arithmetic-coded
+// JPEG and run-length encoded BMP, which have no lower bound, and for a header that did not come
+// from ReadHeader.
 //
-// ReadHeader has asked this already where it was given the complete file.
+// ReadHeader makes this check itself when given the complete file.
 func (h Header) Plausible(size int64) error {
 	if size < h.least {
 		return corrupt("%dx%d pixels need %d bytes at the least, and the file has %d", h.Width, h.Height, h.least, size)
@@ -79,13 +76,12 @@ func (h Header) Plausible(size int64) error {
 	return nil
 }
 
-// ReadHeader reads an image's header from data, the first bytes of a file or,
-// if complete, all of them. It returns ErrShort when the header may go on past
-// data that is not complete; how far a header reaches depends on the format:
-// a few bytes in BMP and PNM, the first scan in JPEG, the first IDAT in PNG, and
-// in WebP the whole file where it says that it has EXIF, which stands last.
-// The orientation of a PNG may stand behind its pixels: if data is not complete, [Header.Tail]
-// says what else is needed to tell. data is not kept.
+// ReadHeader reads an image's header from data, the first bytes of a file or, if complete, all
+// of them. It returns ErrShort if data is not complete and the header may extend past it. The
+// length of a header depends on the format: a few bytes in BMP and PNM, up to the first scan in
+// JPEG, up to the first IDAT in PNG, and the whole file for a WebP that announces EXIF, which
+// comes last. The orientation of a PNG may come after its pixels: if data is not complete,
+// [Header.Tail] says what else must be read. ReadHeader does not retain data.
 func ReadHeader(data []byte, complete bool) (Header, error) {
 	if !complete && len(data) < sniffLength {
 		return Header{}, ErrShort

@@ -73,7 +73,7 @@ func TestEXIF(t *testing.T) {
 		exifOrientation(good[:n:n]) // must not panic
 	}
 	long := exifWith(1, true)
-	entry := long[12+12:] // the second
+	entry := long[12+12:] // the second one
 	binary.BigEndian.PutUint16(entry[2:], 4)
 	binary.BigEndian.PutUint32(entry[8:], 7)
 	if o := exifOrientation(long); o != 7 {
@@ -107,7 +107,7 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// refused are files that no Decoder takes, and what the reason must speak of.
+// refusedHeaders are files that no Decoder accepts, and what the reason must mention.
 func refusedHeaders() map[string]struct {
 	data  []byte
 	kind  error

@@ -21,15 +21,15 @@
 #error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
 #endif
 
-/* Which MCUs of each row matter, and what decodes them. */
+/* The MCUs of each row to decode, and the original function that decodes them. */
 typedef struct {
     boolean (*decode_mcu)(j_decompress_ptr c, JBLOCKROW *blocks);
     JDIMENSION next, first, last;
 } mcu_columns;
 
-/* One image in the making. The decompressor lives as long as the call: libjpeg keeps tables
- * from one image to the next, which those that lack theirs would be decoded with. A new
- * one costs microseconds. */
+/* One image being decoded. The decompressor lives for one call: libjpeg keeps tables between
+ * images, and would decode images that lack theirs with them. Creating one takes
+ * microseconds. */
 typedef struct {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr errors;
@@ -50,7 +50,7 @@ static void give_up(job *j, int code, const char *text)
     longjmp(j->jump, 1);
 }
 
-/* What libjpeg cannot decode is not the file's fault. */
+/* class_of: what libjpeg does not support is not the file's fault. */
 static int class_of(int message)
 {
     switch (message) {
@@ -79,8 +79,8 @@ static void on_error(j_common_ptr c)
     give_up(self(c), class_of(c->err->msg_code), text);
 }
 
-/* libjpeg only warns of damaged data and goes on with what it makes of it.
- * Of its warnings these alone leave the pixels beyond doubt. */
+/* libjpeg only warns about damaged data and continues with a guess. Only these warnings leave no
+ * doubt about the pixels. */
 static void on_message(j_common_ptr c, int level)
 {
     if (level >= 0)
@@ -106,7 +106,7 @@ static void source_start(j_decompress_ptr c)
     (void)c;
 }
 
-/* The source holds the whole file, so that whoever wants more wants what was cut off. */
+/* The source holds the whole file: a request for more means that the file is truncated. */
 static boolean source_fill(j_decompress_ptr c)
 {
     ERREXIT(c, JERR_INPUT_EOF);
@@ -132,7 +132,7 @@ static void source_end(j_decompress_ptr c)
 static void create(job *j, const uint8_t *data, size_t size)
 {
     jpeg_create_decompress(&j->c);
-    j->c.mem->max_memory_to_use = 0; /* whatever the environment says */
+    j->c.mem->max_memory_to_use = 0; /* no limit, even if the environment sets one */
     j->source.next_input_byte = data;
     j->source.bytes_in_buffer = size;
     j->source.init_source = source_start;
@@ -143,7 +143,7 @@ static void create(job *j, const uint8_t *data, size_t size)
     j->c.src = &j->source;
 }
 
-/* start reads the header and sets up what to decode to. */
+/* start reads the header and sets the output format. */
 static void start(job *j, const bfs_view *v)
 {
     j_decompress_ptr c = &j->c;
@@ -173,9 +173,9 @@ static void start(job *j, const bfs_view *v)
         give_up(j, BFS_MISMATCH, "libjpeg makes another size");
 }
 
-/* Chroma that is upsampled looks at its neighbours, so that the outermost
- * columns of what libjpeg crops are not those of the whole image. With this
- * much more on either side they are not among those that are kept. */
+/* Chroma upsampling uses neighbouring samples, so the outermost columns of an image cropped by
+ * libjpeg differ from those of the whole image. This much more on either side keeps them out of
+ * the region. */
 enum { MARGIN = 2 };
 
 #if JPEG_LIB_VERSION >= 70
@@ -186,9 +186,9 @@ enum { MARGIN = 2 };
 #define MIN_SCALED(c) (c)->min_DCT_scaled_size
 #endif
 
-/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor
- * alone. Chroma that its inverse transform has scaled otherwise than luma, and that
- * must be upsampled still (4:1:1 at 1/2), would come out wrong. */
+/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor alone. Chroma
+ * that the inverse transform has scaled differently from luma, and that still needs
+ * upsampling (4:1:1 at 1/2), would come out wrong. */
 static int can_crop(j_decompress_ptr c)
 {
     for (int i = 0; i < c->num_components; i++) {
@@ -202,8 +202,8 @@ static int can_crop(j_decompress_ptr c)
 }
 
 #ifdef HAS_JPEGINT
-/* decode_mcu stands in for the entropy decoder, which passes over an MCU for which
- * it is given no blocks. */
+/* decode_mcu replaces the entropy decoder's function, which skips an MCU when given no
+ * blocks. */
 static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
 {
     mcu_columns *m = &self((j_common_ptr)c)->columns;
@@ -213,24 +213,23 @@ static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
 }
 #endif
 
-/* skip_columns has MCUs left and right of n pixels passed over. libjpeg does so
- * with rows that it skips, since it takes a third off entropy decoding, but with
- * what is beside a crop it does not, and offers no public way. Where its internal
- * header is not installed, they are decoded in vain. */
+/* skip_columns skips MCUs left and right of n pixels. libjpeg does this for rows that it skips,
+ * because it saves a third of entropy decoding, but not beside a crop, and has no public way to
+ * request it. Without libjpeg's internal header, those MCUs are decoded needlessly. */
 static void skip_columns(j_decompress_ptr c, JDIMENSION from, JDIMENSION n)
 {
 #ifdef HAS_JPEGINT
     mcu_columns *m = &self((j_common_ptr)c)->columns;
     const JDIMENSION width = MIN_SCALED(c) * (c->num_components == 1 ? 1 : c->max_h_samp_factor);
     if (jpeg_has_multiple_scans(c) || c->arith_code)
-        return; /* whose coefficients have all been read by now */
+        return; /* all coefficients have already been read */
     *m = (mcu_columns){c->entropy->decode_mcu, 0, from / width, (from + n - 1) / width};
     c->entropy->decode_mcu = decode_mcu;
 #endif
 }
 
-/* crop has libjpeg leave out what lies left and right of the region, and returns
- * how many pixels of its rows come before it. */
+/* crop makes libjpeg leave out what lies left and right of the region, and returns how many
+ * pixels of each row precede the region. */
 static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
 {
     JDIMENSION from = v->x > MARGIN ? v->x - MARGIN : 0;
@@ -262,8 +261,7 @@ static void read_in_place(j_decompress_ptr c, uint8_t *to, const bfs_view *v)
     }
 }
 
-/* read_strips decodes a few rows at a time to scratch, and from there converts,
- * cuts and places them. */
+/* read_strips decodes a few rows at a time to scratch, then converts, crops and places them. */
 static void read_strips(job *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
 {
     j_decompress_ptr c = &j->c;
@@ -287,7 +285,7 @@ static void read_strips(job *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
     }
 }
 
-/* skip_rows makes rows for nobody. */
+/* skip_rows decodes and discards n rows. */
 static void skip_rows(job *j, int n)
 {
     j_decompress_ptr c = &j->c;
@@ -300,8 +298,8 @@ static void skip_rows(job *j, int n)
         read_rows(c, &row, 1);
 }
 
-/* has_eoi looks for the mark of the end, which entropy-coded data cannot contain. It
- * is memmem for two bytes, many times as fast. */
+/* has_eoi searches for the end marker, which cannot occur in entropy-coded data. It is many
+ * times as fast as memmem for these two bytes. */
 static int has_eoi(const JOCTET *p, size_t n)
 {
     const JOCTET *end = p + n;
@@ -313,8 +311,8 @@ static int has_eoi(const JOCTET *p, size_t n)
     return 0;
 }
 
-/* finish makes sure that the file goes on to its end. Behind the image's last
- * row libjpeg reads on to EOI; above it, EOI is looked for. */
+/* finish checks that the file continues to its end. After the image's last row libjpeg itself
+ * reads on to EOI; otherwise finish searches for it. */
 static void finish(job *j)
 {
     j_decompress_ptr c = &j->c;
@@ -327,8 +325,8 @@ static void finish(job *j)
         ERREXIT(c, JERR_INPUT_EOF);
 }
 
-/* smoothed: scans are missing from a progressive image, and libjpeg guesses from neighbouring
- * blocks at what they would have brought. */
+/* smoothed reports that a progressive image lacks scans, and that libjpeg estimates their
+ * contribution from neighbouring blocks. */
 static int smoothed(j_decompress_ptr c)
 {
     if (!c->progressive_mode || !c->coef_bits)
@@ -346,7 +344,7 @@ static void decode(job *j, uint8_t *to, const bfs_view *v)
     start(j, v);
     JDIMENSION left = v->x;
     if (smoothed(c)) {
-        /* Its smoothing and its cropping do not go together: all rows are made, whole. */
+        /* libjpeg cannot combine smoothing with cropping: decode all rows at full width. */
         skip_rows(j, v->y);
     } else {
         left = crop(c, v);

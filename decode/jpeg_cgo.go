@@ -24,9 +24,8 @@ func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 	return c.result(C.bfs_jpeg_decode(c.p, from, n, to, view), "libjpeg")
 }
 
-// jpegScratch estimates what libjpeg allocates: windows of rows for each component before
-// and after upsampling, and, where the image comes in several scans, all of
-// its coefficients, 16 bits each.
+// jpegScratch estimates what libjpeg allocates: windows of rows for each component before and
+// after upsampling and, if the image has several scans, all of its 16-bit coefficients.
 func jpegScratch(f *jpegFrame) int64 {
 	const fixed = 64 << 10 // tables, and the slack of libjpeg's pools
 	n := int64(fixed)

@@ -2,13 +2,13 @@ package decode
 
 import "image"
 
-// jpegChroma makes RGB of a JPEG's planes with libjpeg's arithmetic: chroma
-// that has half the samples in a row or column is interpolated, 3/4 of the nearer
-// and 1/4 of the next, and other factors repeat.
+// jpegChroma converts a JPEG's planes to RGB with libjpeg's arithmetic: chroma with half the
+// samples in a row or column is interpolated, 3/4 of the nearer and 1/4 of the next sample;
+// other factors repeat samples.
 type jpegChroma struct {
 	m             *image.YCbCr
 	width         int
-	across, down  int // luma samples for one of chroma
+	across, down  int // luma samples per chroma sample
 	chromaW       int
 	chromaH       int
 	cb, cr        []byte   // one row, upsampled
@@ -49,7 +49,7 @@ func (u *jpegChroma) row(y int, to []byte) {
 	}
 }
 
-// upsample makes row y of one chroma plane as wide as luma.
+// upsample widens row y of one chroma plane to luma's width.
 func (u *jpegChroma) upsample(to, plane []byte, y int) {
 	near := plane[y/u.down*u.m.CStride:][:u.chromaW]
 	switch {
@@ -72,15 +72,15 @@ func (u *jpegChroma) upsample(to, plane []byte, y int) {
 	}
 }
 
-// neighbour is the chroma row next nearest to luma row y, where chroma has half the rows.
+// neighbour returns the second-nearest chroma row to luma row y, where chroma has half the rows.
 func (u *jpegChroma) neighbour(plane []byte, y int) []byte {
 	n := y/2 - 1 + y%2*2
 	n = min(max(n, 0), u.chromaH-1)
 	return plane[n*u.m.CStride:][:u.chromaW]
 }
 
-// roundSums finishes rows that are as wide as luma already; halves round down
-// above and up below.
+// roundSums finishes rows that already have luma's width; halves round down in even rows and up
+// in odd ones.
 func (u *jpegChroma) roundSums(to []byte, y int) {
 	bias := uint16(1 + y%2)
 	for x, s := range u.sums {

@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// goJPEG decodes with image/jpeg, and makes pixels of its planes as libjpeg does.
-// It knows fewer sampling factors than libjpeg, and upsamples CMYK by repetition.
-// Scaled images are averages of the whole image's pixels.
+// goJPEG decodes with image/jpeg, and converts its planes to pixels as libjpeg does. It supports
+// fewer sampling factors than libjpeg, and upsamples CMYK by repetition. Scaled images are
+// averages of the whole image's pixels.
 type goJPEG struct{ stateless }
 
 func (goJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
@@ -40,11 +40,11 @@ func (goJPEG) Decode(dst Image, data []byte, v View) error {
 	})
 }
 
-// adobeMarker is an APP14 segment that says: components as they are.
+// adobeMarker is an APP14 segment without a colour transform.
 const adobeMarker = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
 
-// jpegReader reads data, but has CMYK without an Adobe marker, which image/jpeg
-// refuses, carry one.
+// jpegReader reads data, and adds an Adobe marker to CMYK files without one, which image/jpeg
+// refuses.
 func jpegReader(data []byte, f *jpegFrame) io.Reader {
 	if f.components != 4 || f.adobe {
 		return bytes.NewReader(data)
@@ -73,7 +73,7 @@ func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
 	return inColor(c, rgb, gray, f.width), nil
 }
 
-// inColor returns rows of the wanted colour, given those of either.
+// inColor returns rows of the requested colour, given rgb, gray or both.
 func inColor(c Color, rgb, gray row, width int) row {
 	switch {
 	case c == Gray && gray == nil:
@@ -86,15 +86,15 @@ func inColor(c Color, rgb, gray row, width int) row {
 	return rgb
 }
 
-// dropFourth copies n pixels of four bytes without their last.
+// dropFourth copies n four-byte pixels without their last byte.
 func dropFourth(to, from []byte, n int) {
 	for x := range n {
 		copy(to[3*x:3*x+3], from[4*x:4*x+3])
 	}
 }
 
-// multiplyInk makes RGB of n CMYK pixels, which image/jpeg has inverted as
-// Adobe's files ask for.
+// multiplyInk converts n CMYK pixels to RGB. image/jpeg has inverted them, which is correct only
+// for Adobe's files.
 func multiplyInk(to, from []byte, n int, adobe bool) {
 	flip := uint8(255)
 	if !adobe {

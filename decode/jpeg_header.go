@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// JPEG markers that a header can meet.
+// JPEG markers that can occur in a header.
 const (
 	markTEM   = 0x01
 	markSOF0  = 0xc0 // baseline
@@ -35,10 +35,10 @@ type jpegFrame struct {
 	h, v          [4]int // sampling factors
 	progressive   bool
 	multiScan     bool  // progressive, or components in separate scans
-	arithmetic    bool  // coded so, instead of with Huffman's codes
-	bits          int64 // that the first scan has at least
+	arithmetic    bool  // arithmetic coding instead of Huffman
+	bits          int64 // the first scan has at least this many
 	scan          int   // where the data of the first scan starts
-	adobe         bool  // an Adobe marker, which decides what CMYK means
+	adobe         bool  // has an Adobe marker, which decides what CMYK means
 	orientation   uint8
 }
 
@@ -54,8 +54,8 @@ func jpegHeader(data []byte, complete bool) (Header, error) {
 	return h, nil
 }
 
-// readJPEGFrame reads markers up to the first scan, with libjpeg's tolerance for
-// stray bytes between them.
+// readJPEGFrame reads markers up to the first scan. Like libjpeg, it tolerates stray bytes
+// between them.
 func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	f.orientation = 1
 	exif := false
@@ -99,8 +99,7 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	}
 }
 
-// nextMarker returns the first marker at or after p, and where it ends; -1
-// where data ends first.
+// nextMarker returns the first marker at or after p, and where it ends; -1 if data ends first.
 func nextMarker(data []byte, p int) (marker byte, end int) {
 	for p+1 < len(data) {
 		i := bytes.IndexByte(data[p:len(data)-1], 0xff)
@@ -115,8 +114,8 @@ func nextMarker(data []byte, p int) (marker byte, end int) {
 	return 0, -1
 }
 
-// segment returns the parameters of the marker that ends at p, and where they
-// end: past len(data) if they do, -1 if their length cannot be true.
+// segment returns the parameters of the marker that ends at p, and where they end: past
+// len(data) if data is too short, -1 if their length is impossible.
 func segment(data []byte, p int) (body []byte, end int) {
 	if p+2 > len(data) {
 		return nil, len(data) + 1
@@ -179,8 +178,8 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 	return nil
 }
 
-// firstScan reads the first scan's header: whether one scan will be all there is
-// decides what must be held in memory.
+// firstScan reads the first scan's header: how much must be held in memory depends on whether it
+// is the only scan.
 func (f *jpegFrame) firstScan(b []byte) error {
 	if f.components == 0 {
 		return corrupt("image data without a frame header")
@@ -195,12 +194,12 @@ func (f *jpegFrame) firstScan(b []byte) error {
 	return nil
 }
 
-// scanBits is the least number of bits that the first scan takes: of each block it has a code for
-// the DC coefficient, and in a sequential image one for the end of the others. Arithmetic
-// coding has no least.
+// scanBits is the minimum number of bits in the first scan: for each block one code for the DC
+// coefficient and, in a sequential image, one for the end of the others. Arithmetic coding has
+// no minimum.
 func (f *jpegFrame) scanBits(b []byte) (bits int64) {
 	n := int(b[0])
-	spectral := b[1+2*n:] // first and last coefficient, and the bits of them
+	spectral := b[1+2*n:] // first and last coefficient, then bit positions
 	if f.arithmetic || f.progressive && (spectral[0] != 0 || spectral[2]>>4 != 0) {
 		return 0
 	}
@@ -219,8 +218,8 @@ func (f *jpegFrame) scanBits(b []byte) (bits int64) {
 	return bits
 }
 
-// scanBlocks is how many blocks of component i a scan has: in whole MCUs where it has
-// others as well.
+// scanBlocks is the number of blocks of component i in a scan: whole MCUs if the scan also has
+// other components.
 func (f *jpegFrame) scanBlocks(i int, interleaved bool) int64 {
 	if interleaved {
 		across, down := f.blocks(i)
@@ -238,9 +237,9 @@ func (f *jpegFrame) least() int64 {
 	return int64(f.scan) + f.bits/8 + eoi
 }
 
-// A progressive file can ask for passes over the whole image in very few bytes. Encoders make
-// about ten. maxScans are allowed, but of large images fewer: scans times pixels is at
-// most maxPasses, if there are more than fewScans.
+// A progressive file can request passes over the whole image in very few bytes. Encoders make
+// about ten. Up to maxScans are allowed, but fewer for large images: beyond fewScans, scans
+// times pixels must not exceed maxPasses.
 const (
 	maxScans  = 500
 	fewScans  = 64
@@ -263,7 +262,7 @@ func checkScans(data []byte, h Header) error {
 			continue
 		}
 		if _, p = segment(data, p); p < 0 || p > len(data) {
-			return nil // which the decoder says better
+			return nil // the decoder reports this better
 		}
 		if marker == markSOS {
 			n++

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// djpeg decodes with the program that comes with libjpeg-turbo; false where it is not installed.
+// djpeg decodes with libjpeg-turbo's program; false if it is not installed.
 func djpeg(t testing.TB, data []byte, args ...string) (sample, bool) {
 	t.Helper()
 	path, err := exec.LookPath("djpeg")
@@ -29,7 +29,7 @@ func djpeg(t testing.TB, data []byte, args ...string) (sample, bool) {
 	return sample{w: h.Width, h: h.Height, rgb: out[len(out)-3*h.Width*h.Height:]}, true
 }
 
-// nativeSet is this build's own codecs, where they are C's.
+// nativeSet returns this build's own codecs if they are in C.
 func nativeSet(t testing.TB) codecSet {
 	t.Helper()
 	set := codecSets()[0]
@@ -39,8 +39,8 @@ func nativeSet(t testing.TB) codecSet {
 	return set
 }
 
-// TestIncompleteProgressive: where scans are missing, blocks are smoothed as djpeg does, also in
-// regions, smaller and turned.
+// TestIncompleteProgressive: where scans are missing, blocks are smoothed as in djpeg, including
+// in regions, scaled and turned.
 func TestIncompleteProgressive(t *testing.T) {
 	set := nativeSet(t)
 	whole := testFile(t, "progressive.jpg")
@@ -58,7 +58,7 @@ func TestIncompleteProgressive(t *testing.T) {
 			}
 		}
 	}
-	// Of the first scan alone every block would be of one colour.
+	// The first scan alone would give every block a uniform colour.
 	first := scansUpTo(whole, 1)
 	gray := decodeRegion(t, set.decoder(t, Options{Color: Gray}), first, headerOf(first), Region{16, 16, 8, 8}, 1)
 	if bytes.Count(gray, gray[:1]) == len(gray) {
@@ -66,7 +66,7 @@ func TestIncompleteProgressive(t *testing.T) {
 	}
 }
 
-// TestArithmetic: jpegtran's -arithmetic changes no coefficient.
+// TestArithmetic relies on jpegtran's -arithmetic not changing any coefficient.
 func TestArithmetic(t *testing.T) {
 	want := testFile(t, "huffman.jpg")
 	for _, name := range []string{"arithmetic.jpg", "arithmetic-progressive.jpg"} {
@@ -107,7 +107,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// TestFewerScansOfLargeImages: what scans cost is limited, not only how many they are.
+// TestFewerScansOfLargeImages: the cost of scans is limited, not only their number.
 func TestFewerScansOfLargeImages(t *testing.T) {
 	scan := []byte{0xff, markSOS, 0, 8, 1, 1, 0, 1, 1, 0, 0}
 	for _, c := range []struct {

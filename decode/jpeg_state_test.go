@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// testFile reads one of testdata's files, all of which other encoders made.
+// testFile reads one of testdata's files, all of which were made by other encoders.
 func testFile(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
@@ -57,7 +57,8 @@ type oddFile struct {
 
 const markDQT = 0xdb
 
-// oddFiles lack what decoding needs, or have it in unusual ways, and are of all formats.
+// oddFiles are files of all formats that lack something needed for decoding, or have it in
+// unusual ways.
 func oddFiles(t testing.TB) (out []oddFile) {
 	add := func(name string, data []byte) { out = append(out, oddFile{name, data}) }
 	spec := jpegSpec{w: 40, h: 30, comps: ycc(2, 2), adobe: -1}
@@ -102,7 +103,7 @@ func oddFiles(t testing.TB) (out []oddFile) {
 	return out
 }
 
-// verdict is what a decoder makes of a file.
+// verdict is the result of decoding a file.
 type verdict struct {
 	err string
 	pix []byte
@@ -127,8 +128,8 @@ func verdictOf(t testing.TB, d *Decoder, f oddFile, scale int) (v verdict) {
 	return v
 }
 
-// TestNothingOfOneImageInTheNext decodes every ordered pair of odd files on one decoder. What it
-// makes of the second must be what a decoder makes of it that has seen no other.
+// TestNothingOfOneImageInTheNext decodes every ordered pair of odd files on one decoder. The
+// result for the second must be the same as on a new decoder.
 func TestNothingOfOneImageInTheNext(t *testing.T) {
 	files := oddFiles(t)
 	for _, set := range codecSets() {
@@ -159,7 +160,7 @@ func TestNothingOfOneImageInTheNext(t *testing.T) {
 	}
 }
 
-// TestMotionJPEG: where a file has no Huffman tables the usual ones are meant, as libjpeg-turbo has it.
+// TestMotionJPEG: a file without Huffman tables uses the standard ones, as in libjpeg-turbo.
 func TestMotionJPEG(t *testing.T) {
 	set := codecSets()[0]
 	if set.goes {

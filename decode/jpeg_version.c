@@ -1,8 +1,8 @@
 //go:build cgo
 
-/* libjpeg has no call that tells the version of the library which runs: headers tell the one
- * that was compiled against. libjpeg-turbo carries it as text, "libjpeg-turbo version 2.1.5 (build
- * 20230203)", which is looked for in the object that its functions were loaded from. */
+/* libjpeg has no call that returns the version of the loaded library; its headers give the one
+ * compiled against. libjpeg-turbo contains it as text, "libjpeg-turbo version 2.1.5 (build
+ * 20230203)", so we search the object that its functions were loaded from. */
 #define _GNU_SOURCE
 #include "bfs_jpeg.h"
 
@@ -24,7 +24,7 @@ typedef struct {
     size_t size;
 } search;
 
-/* in_segment copies the version, up to a space, from behind the mark in n bytes at p. */
+/* in_segment copies the version after the mark, up to a space, from n bytes at p. */
 static int in_segment(const char *p, size_t n, const search *s)
 {
     const char *end = p + n;
@@ -33,7 +33,7 @@ static int in_segment(const char *p, size_t n, const search *s)
         size_t k = 0;
         while (p + k < end && k + 1 < s->size && (('0' <= p[k] && p[k] <= '9') || p[k] == '.'))
             k++;
-        if (k) { /* else it is a mark that we look for with */
+        if (k) { /* else this is our own search string */
             memcpy(s->text, p, k);
             s->text[k] = 0;
             return 1;
@@ -52,7 +52,7 @@ static int has(const struct dl_phdr_info *o, uintptr_t symbol)
     return 0;
 }
 
-/* in_object is called for each object that is loaded, and returns 1 at the library's. The program
+/* in_object is called for each loaded object, and returns 1 at the library's. The program
  * itself, which has no name, was linked with the library of its headers. */
 static int in_object(struct dl_phdr_info *o, size_t size, void *arg)
 {
@@ -68,7 +68,7 @@ static int in_object(struct dl_phdr_info *o, size_t size, void *arg)
             in_segment((const char *)(o->dlpi_addr + h->p_vaddr), h->p_filesz, s))
             return 1;
     }
-    /* Nothing said: the file's name, whose numbers tell at least libraries of other interfaces. */
+    /* No text found: use the file's name, whose numbers at least identify the interface. */
     char *file = realpath(o->dlpi_name, NULL);
     const char *base = file ? strrchr(file, '/') : NULL;
     snprintf(s->text, s->size, "of %s", base ? base + 1 : o->dlpi_name);

@@ -6,10 +6,9 @@ import (
 	"math"
 )
 
-// A JPEG writer for tests: image/jpeg's knows neither CMYK, RGB, sampling
-// factors, restarts nor scans. Its Huffman codes all have one length, so that it is
-// short; its quantization is 1 unless told, so that what it writes can be
-// compared with what went in.
+// A JPEG writer for tests: image/jpeg's supports neither CMYK, RGB, sampling factors, restarts
+// nor scans. Its Huffman codes all have one length, which keeps it short; its quantization is 1
+// by default, so that output can be compared with input.
 type jpegSpec struct {
 	w, h        int
 	comps       []jpegPlane
@@ -17,9 +16,9 @@ type jpegSpec struct {
 	adobe       int // transform; -1: no marker
 	restart     int // MCUs
 	progressive bool
-	separate    bool   // one scan a component
-	exif        []byte // of an APP1
-	stray       []byte // written before every marker but SOI and those inside scans
+	separate    bool   // one scan per component
+	exif        []byte // for an APP1
+	stray       []byte // written before every marker except SOI and those inside scans
 	quant       byte   // 0: 1
 }
 

@@ -2,8 +2,8 @@
 
 package decode
 
-// The archives, as Debian and Ubuntu install them with the -dev packages; libc and
-// libm stay shared.
+// The archives as installed by the -dev packages of Debian and Ubuntu; libc and libm stay
+// shared.
 
 // #cgo LDFLAGS: -l:libjpeg.a -l:libpng16.a -l:libdeflate.a -l:libwebp.a -l:libz.a -lm
 import "C"

@@ -12,7 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode/internal/starve"
 )
 
-// hungry are files whose decoding allocates in all the ways that there are, and damaged ones.
+// hungry are files whose decoding allocates in all possible ways, and damaged ones.
 func hungry(t testing.TB) []oddFile {
 	out := oddFiles(t)
 	for kind := range pngChannels {
@@ -44,8 +44,8 @@ func hungry(t testing.TB) []oddFile {
 }
 
 // TestEveryAllocationFails: whichever allocation of whichever codec fails, and whether or not
-// those after it do, the answer is the right pixels or ErrMemory. It is never another
-// verdict on the file, and what the decoder makes of the file next is what it always was.
+// later ones fail too, the result is the right pixels or ErrMemory, never another verdict on the
+// file. The next decode of the file on the same decoder gives the usual result.
 func TestEveryAllocationFails(t *testing.T) {
 	if !starve.Available() {
 		t.Skip("allocations cannot be made to fail with this C library")
@@ -111,8 +111,8 @@ func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest boo
 	return allocations
 }
 
-// webpSafe: before 1.4.0, libwebp (with the mend of CVE-2023-4863) frees a pointer that it never set
-// where a small allocation of its lossless decoder fails.
+// webpSafe: before 1.4.0, libwebp (with the fix for CVE-2023-4863) frees an uninitialized
+// pointer when a small allocation of its lossless decoder fails.
 func webpSafe() bool {
 	var major, minor, patch int
 	_, words, _ := strings.Cut(Version(), "libwebp ")

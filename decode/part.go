@@ -1,10 +1,9 @@
 package decode
 
-// PartOf returns which bytes of a file decoding a region of its stored image looks at,
-// from one offset to another, beside those at its start that name its format and size.
-// Only plain rows of pixels can be told apart like that: ok is false for all other
-// formats, where head is too short, and where the file, of size bytes, is too short for what
-// its head says, which decoding all of it will find.
+// PartOf returns the byte range of a file that decoding a region of its stored image reads,
+// apart from the header. Only uncompressed rows of pixels allow this. ok is false for all other
+// formats, if head is too short, and if the file, of size bytes, is too short for what its
+// header says; decoding all of it reports that.
 func PartOf(head []byte, size int64, r Region) (from, to int64, ok bool) {
 	var start, stride int64
 	var height int

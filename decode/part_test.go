@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// partHead is how much of a file PartOf is shown.
+// partHead is the number of bytes of a file that PartOf sees.
 const partHead = 4096
 
-// TestPartOf: decoding a region gives the same whatever is in the file outside of the
-// part that it needs.
+// TestPartOf: the contents of a file outside the part that a region needs do not affect its
+// pixels.
 func TestPartOf(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	parts := map[Format]int{}
@@ -30,7 +30,7 @@ func TestPartOf(t *testing.T) {
 			}
 			parts[h.Format]++
 			spoilt := bytes.Clone(s.data)
-			raster := 0 // what lies between the headers and the first row is not the part's either
+			raster := 0 // bytes between the headers and the first row do not belong to the part either
 			if whole, _, _ := PartOf(head, int64(len(s.data)), Region{W: h.Width, H: h.Height}); whole > 0 {
 				raster = int(whole)
 			}
@@ -59,8 +59,7 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestPartOfNothing: files that say nonsense, or do not have what they say, are read
-// whole.
+// TestPartOfNothing: files with invalid headers, or too short for them, are read whole.
 func TestPartOfNothing(t *testing.T) {
 	good := writeBMP(bmpSpec{w: 40, h: 30, bits: 24, pixel: func(x, y int) uint32 { return uint32(x * y) }})
 	all := Region{W: 40, H: 30}

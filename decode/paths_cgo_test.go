@@ -2,8 +2,8 @@
 
 package decode
 
-// otherPaths are the ways of decoding PNG that a Decoder does not take by itself:
-// libpng for everything, and the fast path without vector instructions.
+// otherPaths are the PNG paths that a Decoder does not choose itself: libpng for everything, and
+// the fast path without vector instructions.
 func otherPaths() []codecSet {
 	with := func(how pngPath) func() [numFormats]Codec {
 		return func() [numFormats]Codec {

@@ -2,5 +2,5 @@
 
 package decode
 
-// otherPaths: Go's decoders have only one.
+// otherPaths is empty: Go's decoders have only one path.
 func otherPaths() []codecSet { return nil }

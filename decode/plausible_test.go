@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// densest is a zlib stream of n zeros: some literals, and then matches of 258 bytes, two bits
-// each, all of them zero.
+// densest is a zlib stream of n zeros: some literals, then matches of 258 bytes, two zero bits
+// each.
 func densest(n int) []byte {
 	var b bitsLSB
 	b.put(1, 1) // the last block
-	b.put(2, 2) // with codes of its own
+	b.put(2, 2) // with dynamic codes
 	b.put(29, 5)
 	b.put(0, 5)  // one code for distances
-	b.put(14, 4) // 18 codes for lengths of codes
+	b.put(14, 4) // 18 code lengths
 	order := []int{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1}
 	for _, c := range order {
 		b.put(map[int]int{0: 2, 1: 2, 2: 2, 18: 2}[c], 3)
@@ -44,7 +44,7 @@ func densest(n int) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte{0x78, 0x9c}, b.bytes()...), sum)
 }
 
-// bitsLSB collects bits as deflate does, from the least significant on.
+// bitsLSB collects bits as deflate does, least significant first.
 type bitsLSB struct {
 	out  []byte
 	have uint
@@ -99,8 +99,8 @@ func resizedPNG(data []byte, w, h int) []byte {
 	return slices.Concat(data[:8], chunk("IHDR", append(head, data[24:29]...)), data[33:])
 }
 
-// isTight: the file is plausible, also from its first bytes alone, and would not be if it were
-// smaller by a few bytes and the same header.
+// isTight checks that the file is plausible, also from its first bytes alone, and would not be
+// if it were a few bytes smaller with the same header.
 func isTight(t *testing.T, name string, data []byte, slack int) Header {
 	t.Helper()
 	h, err := ReadHeader(data, true)
@@ -128,7 +128,8 @@ func isTight(t *testing.T, name string, data []byte, slack int) Header {
 	return h
 }
 
-// densestJPEG has codes of one bit for the only symbols it needs: its entropy-coded data is zeros.
+// densestJPEG has one-bit codes for the only symbols it needs: its entropy-coded data is all
+// zeros.
 func densestJPEG(w, h int, factor byte, comps, scanned int, progressive bool, restart int) []byte {
 	planes := ycc(factor, factor)[:comps]
 	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: planes, adobe: -1, progressive: progressive, restart: restart})
@@ -138,7 +139,7 @@ func densestJPEG(w, h int, factor byte, comps, scanned int, progressive bool, re
 		sof = bytes.Index(data, []byte{0xff, 0xc2})
 	}
 	data[sof+5], data[sof+6], data[sof+7], data[sof+8] = byte(h>>8), byte(h), byte(w>>8), byte(w)
-	one := append([]byte{1}, make([]byte, 16)...) // a code of one bit, for symbol 0
+	one := append([]byte{1}, make([]byte, 16)...) // a one-bit code for symbol 0
 	for _, class := range []byte{0x00, 0x10} {
 		data = append(append(data, 0xff, 0xc4, 0, 20, class), one...)
 	}
@@ -188,7 +189,7 @@ func TestDensestJPEG(t *testing.T) {
 			}
 			for _, set := range codecSets() {
 				if !set.has(JPEG) || set.goes && c.scanned < c.comps {
-					continue // Go's decoder wants all components
+					continue // Go's decoder requires all components
 				}
 				if _, err := decodeTo(t, set.decoder(t, Options{}), name, data, h); err != nil {
 					t.Errorf("%s: %s: %v", set.name, name, err)
@@ -198,8 +199,8 @@ func TestDensestJPEG(t *testing.T) {
 	}
 }
 
-// TestPlausible: no sound file is refused, and where the bytes of pixels are known no shorter
-// one is taken.
+// TestPlausible: no sound file is refused, and where the size of the pixels is known, no shorter
+// file is accepted.
 func TestPlausible(t *testing.T) {
 	for _, s := range samples(t) {
 		if err := headerOf(s.data).Plausible(int64(len(s.data))); err != nil {
@@ -209,7 +210,7 @@ func TestPlausible(t *testing.T) {
 	isTight(t, "raw", writePNM('6', 9, 9, 255, func(x, y, c int) int { return x }), 1)
 	isTight(t, "plain", []byte("P2 3 2 9 1 2 3 4 5 6"), 1)
 	isTight(t, "24 bits", writeBMP(bmpSpec{w: 5, h: 4, bits: 24, pixel: func(x, y int) uint32 { return 1 }}), 1)
-	// libwebp's encoder made the smallest of a flat image.
+	// The smallest lossy file that libwebp's encoder makes of a flat image.
 	flat := testFile(t, "flat.webp")
 	if h := isTight(t, "lossy", flat, len(flat)-1900); h.Width != 2000 {
 		t.Errorf("%+v", h)

@@ -8,8 +8,8 @@
 
 #include <png.h>
 
-/* One image in the making. libpng's structs cannot be used again, so that they
- * live as long as the call; only the strip is kept. */
+/* One image being decoded. libpng's structs cannot be reused, so they live for one call; only
+ * the strip is kept. */
 typedef struct {
     bfs_handle *handle;
     const bfs_view *view;
@@ -18,9 +18,9 @@ typedef struct {
     size_t left;
     png_structp png;
     png_infop info;
-    size_t stride; /* of a row as libpng makes it */
-    int channels;  /* of its pixels; 3 where gray is asked of colour */
-    int starved;   /* an allocation has failed: whatever follows, that is why */
+    size_t stride; /* of a row from libpng */
+    int channels;  /* of its pixels; 3 if the caller wants gray from colour */
+    int starved;   /* an allocation has failed and causes any later error */
     jmp_buf jump;
 } job;
 
@@ -36,10 +36,10 @@ static void on_error(png_structp png, png_const_charp text)
     give_up(j, j->starved ? BFS_MEMORY : BFS_CORRUPT, text);
 }
 
-/* libpng only warns of much that is wrong and goes on with what it makes of it, as references
- * do. Of what it says these alone leave the pixels beyond doubt: bytes behind the compressed
- * data, a damaged palette that is a mere suggestion, and whatever is said of chunks whose names
- * begin with a small letter, which are not looked at. */
+/* libpng only warns about many faults and continues with a guess, as reference decoders do.
+ * Only these warnings leave no doubt about the pixels: bytes after the compressed data, a
+ * damaged palette that is only a suggestion, and anything about chunks whose names begin with
+ * a lower-case letter, which are not used. */
 static void on_warning(png_structp png, png_const_charp text)
 {
     const int ancillary = (text[0] & 0x20) && strlen(text) > 5 && text[4] == ':';
@@ -47,7 +47,7 @@ static void on_warning(png_structp png, png_const_charp text)
         on_error(png, text);
 }
 
-/* on_malloc notes a failure: libpng and zlib have many words for it. */
+/* on_malloc records a failure: libpng and zlib report it in many ways. */
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
 {
     void *at = malloc(size);
@@ -72,21 +72,21 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     j->left -= n;
 }
 
-/* strict has libpng tell what it forgives, of which on_warning forgives little: data must inflate
- * to exactly the image, with the right checksum. Chunks that cannot change
- * the pixels are not looked at, so that theirs are forgiven, as is their size. */
+/* strict makes libpng report what it forgives, of which on_warning forgives little: data must
+ * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels
+ * are skipped, so their checksums and sizes do not matter. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, trns, 1);
-    png_set_benign_errors(png, 1); /* which makes them warnings */
+    png_set_benign_errors(png, 1); /* turns them into warnings */
     png_set_check_for_invalid_index(png, 0); /* entries beyond the palette are black */
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_chunk_malloc_max(png, 0);
 }
 
-/* transform asks for 8-bit RGB, or gray where that is what the file has and the caller wants. */
+/* transform requests 8-bit RGB, or gray if the file is gray and the caller wants gray. */
 static void transform(job *j)
 {
     const int kind = png_get_color_type(j->png, j->info);
@@ -117,7 +117,7 @@ static uint8_t *strip(job *j, int rows)
     return at;
 }
 
-/* to_gray converts a row in place where libpng could not. */
+/* to_gray converts a row in place if libpng could not. */
 static void to_gray(const job *j, uint8_t *row, int n)
 {
     if (j->channels != j->view->channels)
@@ -147,8 +147,8 @@ static void read_plain(job *j)
     }
 }
 
-/* place_pass puts a row of one of Adam7's passes in its places: its pixels are
- * step apart in the image, from first on. */
+/* place_pass places a row of one of Adam7's passes: its pixels are step apart in the image,
+ * starting at first. */
 static void place_pass(const job *j, const uint8_t *row, int y, int first, int step, int n)
 {
     const bfs_view *v = j->view;
@@ -163,8 +163,8 @@ static void place_pass(const job *j, const uint8_t *row, int y, int first, int s
               row + (size_t)skip * v->channels, 0, count, 1);
 }
 
-/* read_interlaced takes libpng's passes as they come and puts their pixels in
- * place itself: no image need be held, whatever is to be done with it. */
+/* read_interlaced places the pixels of libpng's passes as they arrive, so that it never has to
+ * hold a whole image. */
 static void read_interlaced(job *j)
 {
     const bfs_view *v = j->view;
@@ -182,8 +182,8 @@ static void read_interlaced(job *j)
     }
 }
 
-/* read_rest goes through the rows below the region: whether a file is sound shall not
- * depend on what is shown of it, and its checksums stand behind the last of them. */
+/* read_rest reads the rows below the region: whether a file is accepted must not depend on the
+ * region, and the checksums follow the last row. */
 static void read_rest(job *j)
 {
     const bfs_view *v = j->view;

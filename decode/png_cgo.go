@@ -7,15 +7,14 @@ package decode
 // #cgo nocallback bfs_png_decode
 import "C"
 
-// cPNG decodes with libdeflate and code of its own what that is fast for, and with
-// libpng the rest.
+// cPNG decodes with libdeflate and its own code where that is fast, and with libpng otherwise.
 type cPNG struct {
 	cHandle
 	png C.bfs_png
 	how pngPath
 }
 
-// pngPath is a way to decode; the pixels and errors of all are the same.
+// pngPath is a way to decode; pixels and errors are the same for all.
 type pngPath C.int
 
 const (
@@ -27,7 +26,7 @@ const (
 func (c *cPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
 
 func (c *cPNG) Decode(dst Image, data []byte, v View) error {
-	// A region above the last row stops there; libpng sees no more.
+	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)
 	}
@@ -48,8 +47,8 @@ func (c *cPNG) Close() {
 	c.cHandle.Close()
 }
 
-// pngComplete reports whether the file's chunks reach its IEND, for regions
-// that do not need its last rows.
+// pngComplete reports whether the file's chunks reach its IEND, for regions that do not need its
+// last rows.
 func pngComplete(data []byte) bool {
 	for p := int64(len(pngSignature)); p < int64(len(data)); {
 		n, name, ok := pngHead(data, int(p))
@@ -64,9 +63,8 @@ func pngComplete(data []byte) bool {
 	return false
 }
 
-// pngHeld estimates what is held after an image. The fast path needs its rows as
-// they are inflated, and as much again and some slack for the data of several
-// IDATs, beside a row and a strip; libpng the strip alone.
+// pngHeld estimates what is held after an image. The fast path needs the inflated rows, the same
+// again plus some slack to join several IDATs, a row and a strip; libpng needs only the strip.
 func pngHeld(h Header) int64 {
 	const fast = C.BFS_FAST_SCRATCH
 	strip := int64(h.Width) * 3 * C.BFS_STRIP
@@ -80,8 +78,8 @@ func pngHeld(h Header) int64 {
 	return max(strip, min(fast, 2*rows+C.BFS_JOIN_SLACK+4*int64(h.Width)+1+strip))
 }
 
-// pngScratch estimates what libpng and zlib allocate: two rows as stored and
-// one as converted, and the window to inflate.
+// pngScratch estimates what libpng and zlib allocate: two rows as stored, one as converted, and
+// the inflate window.
 func pngScratch(width, height, bits int, interlaced bool) int64 {
 	const fixed = 64 << 10
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)

@@ -2,23 +2,23 @@ package decode
 
 import "bytes"
 
-// A PNG's eXIf may stand before its pixels or behind them. One before them is found
-// on the way to them, and counts more. For one behind them the way is too long: an index
-// must not read whole files. So the end of the file is searched, and that by the same rule
-// where all of the file is at hand, since index and decoding have to agree:
+// A PNG's eXIf chunk may come before or after its pixels. One before them is found on the way to
+// them, and takes precedence. Walking the chunks to find one after them would make an index read
+// whole files, so only the end of the file is searched. The same rule applies when the whole
+// file is available, because index and decoding must agree:
 //
-// A sound eXIf counts that begins behind the start of the first IDAT and in the file's last
-// pngTail bytes, and from which chunks, none of them IDAT, lead to an IEND. Bytes behind that
-// are ignored, and so is an eXIf behind an IEND: it belongs to something that was appended.
-// Compressed data and text that look like all this by chance would have to guess a checksum, and
-// where IEND is.
+// A sound eXIf counts if it begins after the start of the first IDAT and within the file's last
+// pngTail bytes, and if the chunks that follow it lead to an IEND with no IDAT among them. Bytes
+// after that IEND are ignored, and so is an eXIf after any IEND: it belongs to something that
+// was appended. Compressed data or text could pass for such an eXIf only with a matching
+// checksum and chunk lengths that happen to lead to IEND.
 
-// pngTail is how much of a file's end is searched: room for the largest EXIF that
+// pngTail is how many bytes at a file's end are searched: enough for the largest EXIF that
 // cameras write, with its thumbnail.
 const pngTail = 64 << 10
 
-// pngTries is how many chunks are looked at that turn out to be none: a hostile file could
-// have thousands, each with much to check.
+// pngTries limits how many candidate chunks are checked: a hostile file could contain thousands,
+// each expensive to check.
 const pngTries = 8
 
 var (
@@ -26,9 +26,9 @@ var (
 	pngEnd      = []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82")
 )
 
-// Tail is how many of the last bytes of a file of size bytes WithTail needs, for a header
-// that was read from a prefix: up to 64 KiB of a PNG without EXIF before its
-// pixels. 0: the header is all there is to know.
+// Tail is the number of bytes at the end of a file of size bytes that WithTail needs, for a
+// header that was read from a prefix: up to 64 KiB for a PNG without EXIF before its pixels.
+// 0 means that the header is already complete.
 func (h Header) Tail(size int64) int {
 	if h.pixelsAt == 0 {
 		return 0
@@ -36,8 +36,8 @@ func (h Header) Tail(size int64) int {
 	return int(max(0, min(size-h.pixelsAt, pngTail)))
 }
 
-// WithTail is the header with the orientation that the last h.Tail(size) bytes of the file
-// tell: the one that ReadHeader finds in the complete file. tail is not kept.
+// WithTail returns the header with the orientation found in tail, the last h.Tail(size) bytes of
+// the file. The result equals that of ReadHeader on the complete file. It does not retain tail.
 func (h Header) WithTail(tail []byte) Header {
 	if h.pixelsAt > 0 {
 		h.Orientation, h.pixelsAt = pngLateOrientation(tail), 0
@@ -45,8 +45,8 @@ func (h Header) WithTail(tail []byte) Header {
 	return h
 }
 
-// pngLateOrientation is the orientation behind the pixels, 1 where there is none. tail is a
-// file's end, from its first IDAT at the earliest.
+// pngLateOrientation returns the orientation after the pixels, 1 if there is none. tail is the
+// end of the file and starts no earlier than its first IDAT.
 func pngLateOrientation(tail []byte) uint8 {
 	tail = tail[max(0, len(tail)-pngTail):]
 	tries := 0
@@ -70,7 +70,7 @@ func pngLateOrientation(tail []byte) uint8 {
 	return 1
 }
 
-// pngEXIFAt is the chunk at p, if that can be an eXIf.
+// pngEXIFAt returns the chunk at p if it may be an eXIf.
 func pngEXIFAt(tail []byte, p int) (chunk []byte, ok bool) {
 	if p < 0 {
 		return nil, false
@@ -83,8 +83,8 @@ func pngEXIFAt(tail []byte, p int) (chunk []byte, ok bool) {
 	return tail[p : p+pngOverhead+int(n)], ok
 }
 
-// pngUpToEnd reports whether chunks lead from p to IEND, and returns the orientation that the
-// last sound eXIf among them names, else the given one.
+// pngUpToEnd reports whether chunks lead from p to IEND, and returns the orientation of the last
+// sound eXIf among them, else the given one.
 func pngUpToEnd(tail []byte, p int, orientation uint8) (o uint8, ok bool) {
 	for {
 		n, name, ok := pngHead(tail, p)
@@ -104,8 +104,8 @@ func pngUpToEnd(tail []byte, p int, orientation uint8) (o uint8, ok bool) {
 	}
 }
 
-// pngOrientation is what a whole eXIf chunk says, if its checksum is right and it holds EXIF
-// at all.
+// pngOrientation returns the orientation in a whole eXIf chunk, if its checksum is right and it
+// contains EXIF.
 func pngOrientation(chunk []byte) (orientation uint8, ok bool) {
 	tiff := chunk[8 : len(chunk)-4]
 	if _, ok := tiffOrder(tiff); !ok || !pngSound(chunk[4:]) {

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// pngEXIF is a PNG of 4x2, and the orientation that it has.
+// pngEXIF is a PNG of 4x2, and its orientation.
 type pngEXIF struct {
 	name        string
 	data        []byte
 	orientation uint8
-	kind        error // of what decoding it ends with
-	goTakes     bool  // Go's decoder ends well; see damagedFiles
+	kind        error // of the error from decoding it
+	goTakes     bool  // Go's decoder accepts it; see damagedFiles
 }
 
 func pngEXIFs() []pngEXIF {
@@ -75,8 +75,8 @@ func pngEXIFs() []pngEXIF {
 	}
 }
 
-// TestPNGEXIF: wherever a PNG's EXIF stands, the beginning and the end of the file say what
-// all of it says.
+// TestPNGEXIF: wherever a PNG's EXIF is, the beginning and the end of the file together give the
+// same header as the whole file.
 func TestPNGEXIF(t *testing.T) {
 	for _, c := range pngEXIFs() {
 		whole, err := ReadHeader(c.data, true)
@@ -105,7 +105,7 @@ func TestPNGEXIF(t *testing.T) {
 	}
 }
 
-// TestPNGEXIFDecoded: pixels are turned as EXIF says, wherever it stands.
+// TestPNGEXIFDecoded: pixels are turned as EXIF says, wherever it is in the file.
 func TestPNGEXIFDecoded(t *testing.T) {
 	stored := pngSample(2, 8, 4, 2, false, nil).rgb
 	for _, set := range codecSets() {

@@ -6,16 +6,15 @@
 
 #include <libdeflate.h>
 
-/* The fast path: the whole image is inflated at once, which libdeflate does several
- * times as fast as zlib, and unfiltered from there into the destination.
+/* The fast path: libdeflate inflates the whole image at once, several times as fast as zlib,
+ * and the rows are unfiltered from there into the destination.
  *
- * It takes 8-bit images that are not interlaced, whose chunks are all there, in
- * order and sound. Whatever else it meets it leaves to libpng, which reads the
- * file from its start: so what is wrong with a file, and what is forgiven, is
- * decided in one place. All this has to see to is that it takes nothing that
- * libpng would not. (zlib minds more than libdeflate: codes that no symbol has, or runs of
- * code lengths past their last. What those make of an image must still have
- * its checksum.) */
+ * It takes 8-bit images that are not interlaced, whose chunks are complete, in order and
+ * sound. It leaves everything else to libpng, which reads the file from its start: so what is
+ * wrong with a file, and what is forgiven, is decided in one place. This code only has to
+ * make sure that it accepts nothing that libpng refuses. (zlib is stricter than libdeflate:
+ * it refuses codes that no symbol has, or runs of code lengths past their last. The image
+ * inflated from such data must still match its checksum.) */
 
 typedef struct {
     const uint8_t *data;
@@ -25,20 +24,20 @@ typedef struct {
     int portable;
 
     int kind; /* IHDR's colour type */
-    int step; /* bytes of a stored pixel */
+    int step; /* bytes per stored pixel */
     const uint8_t *palette;
     int colors;
 
-    int idats, full;         /* how many there are, and how many are not empty */
-    size_t first_idat;       /* where it is in the file */
-    const uint8_t *deflated; /* the data of the first that is not empty; of all once they are joined */
+    int idats, full;         /* number of IDATs, and of those that are not empty */
+    size_t first_idat;       /* its offset in the file */
+    const uint8_t *deflated; /* data of the first one that is not empty; of all once joined */
     size_t deflated_size;    /* of all */
 
-    size_t stride; /* of an inflated row: its filter, then pixels */
+    size_t stride; /* of an inflated row: filter byte, then pixels */
     size_t rows;   /* bytes of all */
     uint8_t *inflated;
-    uint8_t *zeros; /* what is above the first row */
-    uint8_t *strip; /* converted rows that are yet to be placed */
+    uint8_t *zeros; /* the row above the first one */
+    uint8_t *strip; /* converted rows, not yet placed */
     uint8_t table[256][3];
 } image;
 
@@ -59,7 +58,7 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* is_name: four letters, the third a capital, as all have that PNG knows so far. */
+/* is_name: four letters, the third one a capital, as in all names that PNG defines so far. */
 static int is_name(const uint8_t *p)
 {
     for (int i = 0; i < 4; i++)
@@ -68,8 +67,8 @@ static int is_name(const uint8_t *p)
     return !(p[2] & 0x20);
 }
 
-/* next_chunk reads the chunk at *at and moves on to the next. It returns 0 where
- * there is none, or a damaged one that matters. */
+/* next_chunk reads the chunk at *at and moves to the next. It returns 0 at the end, or at a
+ * damaged chunk that matters. */
 static int next_chunk(const image *m, size_t *at, chunk *c)
 {
     const size_t left = m->size - *at;
@@ -118,7 +117,7 @@ static void read_idat(image *m, const chunk *c)
     m->deflated_size += c->n;
 }
 
-/* read_chunks finds what makes the pixels, and the end behind it. */
+/* read_chunks finds the chunks that determine the pixels, and the end after them. */
 static int read_chunks(image *m)
 {
     size_t at = SIGNATURE;
@@ -150,12 +149,12 @@ static void join(image *m, uint8_t *to)
     }
 }
 
-/* DEFLATE makes no more of a byte than this. */
+/* The maximum expansion of DEFLATE. */
 enum { INFLATES_TO = 1032 };
 
-/* allocate divides the handle's memory; pngHeld knows how much that can be. So that
- * it can, data that must be joined is left to libpng where it is much larger than what
- * it inflates to. And nothing is allocated for rows that cannot all be there. */
+/* allocate divides up the handle's memory, for which pngHeld returns an upper limit. To keep
+ * that limit, libpng gets data that must be joined and is much larger than its inflated size.
+ * And no memory is allocated for more rows than the data can inflate to. */
 static int allocate(image *m, bfs_handle *h)
 {
     const uint64_t stride = 1 + (uint64_t)m->view->width * m->step, rows = stride * m->view->height;
@@ -176,8 +175,8 @@ static int allocate(image *m, bfs_handle *h)
     return 1;
 }
 
-/* window_holds: a stream may announce that it never looks back as far as 32 KiB. zlib
- * refuses those that do nevertheless, libdeflate does not care. */
+/* window_holds: a stream may announce a window below 32 KiB. zlib refuses streams that look back
+ * further than announced, libdeflate does not check. */
 static int window_holds(const image *m)
 {
     const int bits = 8 + (m->deflated[0] >> 4);
@@ -193,7 +192,7 @@ static int inflate(const image *m, struct libdeflate_decompressor *inflater)
            used == m->deflated_size;
 }
 
-/* fill_table expands the palette to the wanted channels. Entries beyond it are black. */
+/* fill_table expands the palette to the requested channels. Entries beyond it are black. */
 static void fill_table(image *m)
 {
     if (m->kind != PALETTE)
@@ -261,8 +260,8 @@ static void convert(const image *m, uint8_t *to, const uint8_t *from)
         to_rgb(m, to, from, m->view->w);
 }
 
-/* emit converts row i of the region and puts it where it belongs: at once where its
- * pixels stay neighbours, else a strip at a time. */
+/* emit converts row i of the region and places it: directly if its pixels stay adjacent, else a
+ * strip at a time. */
 static void emit(const image *m, int i, const uint8_t *from)
 {
     const bfs_view *v = m->view;
@@ -277,8 +276,8 @@ static void emit(const image *m, int i, const uint8_t *from)
         bfs_place(m->to + (i - k) * v->dy, v->dx, v->dy, v->channels, m->strip, stride, v->w, k + 1);
 }
 
-/* filters_known: that every row has a filter that there is, also of rows that nobody
- * asked for: libpng would go through all of them. */
+/* filters_known checks that every row has a known filter, including rows outside the region:
+ * libpng would read all of them. */
 static int filters_known(const image *m)
 {
     for (size_t at = 0; at < m->rows; at += m->stride)
@@ -287,8 +286,8 @@ static int filters_known(const image *m)
     return 1;
 }
 
-/* unfilter goes down to the region's last row and right to its last column. What it is
- * not to convert it unfilters into the destination, else where it is. */
+/* unfilter stops at the region's last row and last column. Rows that need no conversion are
+ * unfiltered into the destination, others in place. */
 static void unfilter(const image *m)
 {
     const bfs_view *v = m->view;

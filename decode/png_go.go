@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// goPNG decodes with image/png, which sees only the chunks that make the pixels.
+// goPNG decodes with image/png, which is given only the chunks that determine the pixels.
 type goPNG struct{ stateless }
 
 func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
@@ -33,11 +33,11 @@ func (goPNG) Decode(dst Image, data []byte, v View) error {
 	})
 }
 
-// pngCritical reads a PNG's critical chunks alone: image/png is stricter with the
-// others than they deserve here, and lets critical ones pass that it does not know.
+// pngCritical returns a reader of a PNG's critical chunks alone: image/png is stricter about
+// ancillary chunks than this package, and accepts unknown critical ones.
 func pngCritical(data []byte) (io.Reader, error) {
 	var parts []io.Reader
-	kept := int64(0) // everything from here to p is to be read
+	kept := int64(0) // bytes from here to p are still to be added
 	for p := int64(len(pngSignature)); p < int64(len(data)); {
 		n, name, ok := pngHead(data, int(p))
 		end := p + pngOverhead + n
@@ -45,7 +45,7 @@ func pngCritical(data []byte) (io.Reader, error) {
 			return nil, endsEarly(true)
 		}
 		switch {
-		case data[p+4]&0x20 != 0, // a small first letter: ancillary
+		case data[p+4]&0x20 != 0, // lower-case first letter: ancillary
 			name == "PLTE" && strangeSuggestion(data, p, n):
 			parts = append(parts, bytes.NewReader(data[kept:p]))
 			kept = end
@@ -60,8 +60,8 @@ func pngCritical(data []byte) (io.Reader, error) {
 	return nil, endsEarly(true)
 }
 
-// strangeSuggestion: the palette at p is only suggested for an image of colours, and of
-// impossible size. Its checksum is right nevertheless.
+// strangeSuggestion reports whether the palette at p is only suggested, for a colour image, and
+// has an impossible size but a correct checksum.
 func strangeSuggestion(data []byte, p, n int64) bool {
 	const kindAt = len(pngSignature) + 8 + 9
 	kind := data[kindAt]
@@ -96,7 +96,7 @@ func pngRows(m image.Image, h Header, c Color) (row, error) {
 	return inColor(c, rgb, gray, n), nil
 }
 
-// narrow makes 8 bits of 16, round(v/257), and keeps some of each pixel's channels.
+// narrow converts 16 bits to 8, round(v/257), and keeps the first channels of each pixel.
 func narrow(to, from []byte, pixels, channels, keep int) {
 	i := 0
 	for x := range pixels {

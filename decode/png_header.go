@@ -7,7 +7,7 @@ import (
 
 const pngSignature = "\x89PNG\r\n\x1a\n"
 
-// pngOverhead is a chunk's size beside its data.
+// pngOverhead is a chunk's size without its data.
 const pngOverhead = 12
 
 // pngHead returns the length and name of the chunk at p.
@@ -18,7 +18,7 @@ func pngHead(data []byte, p int) (n int64, name string, ok bool) {
 	return int64(binary.BigEndian.Uint32(data[p:])), pngName(data[p+4 : p+8]), true
 }
 
-// pngName maps a chunk's name to a constant, so that reading it costs nothing.
+// pngName maps a chunk's name to a constant, to avoid an allocation.
 func pngName(b []byte) string {
 	switch string(b) {
 	case "IHDR":
@@ -94,7 +94,7 @@ func pngHeader(data []byte, complete bool) (Header, error) {
 	}
 }
 
-// pngSound checks a chunk, given from its name to its checksum.
+// pngSound checks the checksum of a chunk, given from its name to its checksum.
 func pngSound(b []byte) bool {
 	n := len(b) - 4
 	return crc32.ChecksumIEEE(b[:n]) == binary.BigEndian.Uint32(b[n:])
@@ -114,7 +114,7 @@ func checkIHDR(b []byte) error {
 	return nil
 }
 
-// pngPixelBits returns the bits of a pixel, 0 for what PNG does not allow.
+// pngPixelBits returns the bits per pixel, 0 for combinations that PNG does not allow.
 func pngPixelBits(kind, depth byte) int {
 	d := int(depth)
 	low := d == 1 || d == 2 || d == 4
@@ -134,18 +134,18 @@ func pngPixelBits(kind, depth byte) int {
 	return 0
 }
 
-// pngInflated returns the bytes of all rows with pixels of the given size, each
-// led by its filter.
+// pngInflated returns the size of all rows with pixels of the given size in bytes; a filter byte
+// precedes each row.
 func pngInflated(width, height, pixel int) int64 {
 	return int64(height) * (1 + int64(width)*int64(pixel))
 }
 
-// deflateRatio is how much deflate compresses at most: two bits, a length and a distance of one
-// each, stand for 258 bytes.
+// deflateRatio is the maximum compression ratio of deflate: a length and a distance of one bit
+// each stand for 258 bytes.
 const deflateRatio = 1032
 
-// pngLeast is the size of the smallest file: its signature, IHDR, IDAT with a zlib stream of
-// all rows, and IEND.
+// pngLeast is the size of the smallest possible file: its signature, IHDR, IDAT with a zlib
+// stream of all rows, and IEND.
 func pngLeast(width, height, bits int, interlaced bool) int64 {
 	const fixed = int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4
 	rows := func(w, h int) int64 {

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// Whichever way a PNG is decoded, the pixels or the kind of error must be the same.
-// libpng is the judge; the suite for all codecs has the oracle.
+// On all paths of decoding a PNG, the pixels or the kind of error must be the same. libpng is
+// the reference here; the suite for all codecs compares it with the oracle.
 
-// pngPaths are one codec for each path.
+// pngPaths returns one codec per path.
 func pngPaths(t testing.TB) map[pngPath]*cPNG {
 	paths := map[pngPath]*cPNG{}
 	for _, how := range []pngPath{pngLibrary, pngFast, pngPortable} {
@@ -26,7 +26,7 @@ func pngPaths(t testing.TB) map[pngPath]*cPNG {
 	return paths
 }
 
-// kindOf is the sentinel that an error wraps.
+// kindOf returns the sentinel that an error wraps.
 func kindOf(err error) error {
 	i := slices.IndexFunc(sentinels, func(kind error) bool { return errors.Is(err, kind) })
 	if i < 0 {
@@ -35,8 +35,8 @@ func kindOf(err error) error {
 	return sentinels[i]
 }
 
-// samePaths decodes a view on every path, and reports how many of the others
-// agreed with libpng by themselves, without falling back on it.
+// samePaths decodes a view on every path, and returns how many of the others agreed with libpng
+// without falling back on it.
 func samePaths(t testing.TB, name string, paths map[pngPath]*cPNG, data []byte, v View) (fast int) {
 	t.Helper()
 	decode := func(how pngPath) ([]byte, error) {
@@ -60,13 +60,13 @@ func samePaths(t testing.TB, name string, paths map[pngPath]*cPNG, data []byte, 
 	return fast
 }
 
-// allOf is a view of a whole image as it is stored.
+// allOf returns a view of a whole image as stored.
 func allOf(h Header, c Color) View {
 	return View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: 1}
 }
 
-// TestPNGFilters: every filter, in the first row and in others, in every kind of
-// pixel, in rows from one pixel to several vectors.
+// TestPNGFilters tests every filter, in the first row and in others, in every kind of pixel, in
+// rows from one pixel to several vectors.
 func TestPNGFilters(t *testing.T) {
 	palette := bytes.Repeat([]byte{1, 200, 30, 44, 5, 66, 170, 8, 99}, 70)
 	paths := pngPaths(t)
@@ -98,8 +98,8 @@ func pick(yes bool, b []byte) []byte {
 	return nil
 }
 
-// TestPNGFastKinds: what takes the fast path, however it is turned and cut, and
-// what does not.
+// TestPNGFastKinds tests which images take the fast path, in all orientations and regions, and
+// which do not.
 func TestPNGFastKinds(t *testing.T) {
 	paths := pngPaths(t)
 	all := samples(t)
@@ -127,7 +127,7 @@ func TestPNGFastKinds(t *testing.T) {
 	}
 }
 
-// TestPNGSplits: an image may come in any number of IDATs of any size, which have to be
+// TestPNGSplits: an image may be split into any number of IDATs of any size, which have to be
 // joined.
 func TestPNGSplits(t *testing.T) {
 	cut := func(at ...int) func([]byte) [][]byte {
@@ -176,8 +176,8 @@ func alternate(parts [][]byte) (out [][]byte) {
 	return out
 }
 
-// TestPNGTooLargeToInflateAtOnce: above a size the image is left to libpng, which
-// needs a strip of it.
+// TestPNGTooLargeToInflateAtOnce: above a certain size libpng decodes the image, and holds only
+// a strip of it.
 func TestPNGTooLargeToInflateAtOnce(t *testing.T) {
 	const w, h = 4800, 4800 // 66 MiB
 	z := zerosStored(h * (1 + 3*w))
@@ -197,7 +197,7 @@ func TestPNGTooLargeToInflateAtOnce(t *testing.T) {
 	}
 }
 
-// zerosStored is a stream of n zeros that is quickly made, since nothing is compressed.
+// zerosStored is an uncompressed stream of n zeros, which is fast to make.
 func zerosStored(n int) []byte {
 	const block = 0xffff
 	z := append(make([]byte, 0, n+n/block*5+100), 0x78, 0x01)
@@ -213,8 +213,8 @@ func zerosStored(n int) []byte {
 	return binary.BigEndian.AppendUint32(z, uint32(n%65521)<<16|1)
 }
 
-// TestPNGHeld: what the fast path holds is announced, also for images in one IDAT and
-// in many, and for headers that do not say what kind of PNG it is.
+// TestPNGHeld: what the fast path holds stays within the announced amount, including for images
+// in one IDAT and in many, and for headers that do not say what kind of PNG it is.
 func TestPNGHeld(t *testing.T) {
 	const rows = 20
 	for kind := range pngChannels {
@@ -241,15 +241,15 @@ func TestPNGHeld(t *testing.T) {
 	}
 }
 
-// TestPNGDamage: also of damaged files both paths think the same, whole and in
-// parts. (What to think of them is in damagedFiles.)
+// TestPNGDamage: both paths treat damaged files the same, whole and in parts. (damagedFiles has
+// the expected results.)
 func TestPNGDamage(t *testing.T) {
 	spec := pngSpec{w: 20, h: 20, kind: 3, depth: 8, sample: pngScene(8), before: chunk("PLTE", make([]byte, 768))}
 	spec.after = spec.before
 	files := append(slices.Clone(damagedFiles()), damagedFile{name: "two palettes, one behind the pixels", data: writePNG(spec)})
 	spec.after = chunk("ABCD", nil)
 	files = append(files, damagedFile{name: "an unknown critical chunk behind the pixels", data: writePNG(spec)})
-	spec.before = append(spec.before, chunk("tEXt", make([]byte, 9<<20))...) // more than libpng takes by itself
+	spec.before = append(spec.before, chunk("tEXt", make([]byte, 9<<20))...) // more than libpng accepts by default
 	spec.after = nil
 	files = append(files, damagedFile{name: "very much text", data: writePNG(spec)})
 	paths := pngPaths(t)
@@ -264,9 +264,8 @@ func TestPNGDamage(t *testing.T) {
 	}
 }
 
-// FuzzPNGPaths: whatever the bytes, the same pixels or the same kind of error on
-// every path. Checksums of chunks are put right where that is asked for, since
-// else little damage gets past them.
+// FuzzPNGPaths: whatever the bytes, every path gives the same pixels or the same kind of error.
+// Chunk checksums are corrected if the input says so, since otherwise they catch most damage.
 func FuzzPNGPaths(f *testing.F) {
 	for _, s := range allSamples() {
 		if s.format == PNG && len(s.data) < 2000 && s.data[24] == 8 {
@@ -311,7 +310,7 @@ func withChecksums(data []byte) []byte {
 	return data
 }
 
-// BenchmarkPNGPaths compares the paths on what BenchmarkDecode decodes.
+// BenchmarkPNGPaths compares the paths on BenchmarkDecode's image.
 func BenchmarkPNGPaths(b *testing.B) {
 	data := benchFiles()["png"]
 	h := headerOf(data)

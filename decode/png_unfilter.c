@@ -8,15 +8,14 @@
 #include <emmintrin.h>
 #endif
 
-/* PNG's filters store each byte of a row as its difference from a prediction made
- * of the bytes one pixel to the left (a), above (b), and above that one to the
- * left (c). Up is a sum of rows; the others are chains from pixel to pixel, each
- * step of which must be short. Nothing is read or written past a row's n bytes. */
+/* PNG's filters store each byte of a row as its difference from a prediction, computed from
+ * the bytes one pixel to the left (a), above (b), and above left (c). Up is a sum of rows;
+ * the others are chains from pixel to pixel, so each step must have a short latency. Nothing
+ * is read or written past a row's n bytes. */
 
-/* paeth predicts the one of a, b and c that is nearest to a + b - c, of two
- * equally near ones the first. With t = 3c - a - b that is the greater of a and b
- * where t is not above the smaller, the smaller where t is not below the greater,
- * else c: two comparisons, both of which can be made at once. */
+/* paeth predicts whichever of a, b and c is nearest to a + b - c, the first of two that are
+ * equally near. With t = 3c - a - b that is the greater of a and b if t <= the smaller, the
+ * smaller if t >= the greater, else c: two comparisons that can run in parallel. */
 static uint8_t paeth(int a, int b, int c)
 {
     const int t = 3 * c - a - b, lo = a < b ? a : b, hi = a < b ? b : a;
@@ -50,7 +49,7 @@ undo_scalar(const int filter, uint8_t *to, const uint8_t *from, const uint8_t *a
         }
 }
 
-/* scalar chooses a filter before the loop over a row, not within. */
+/* scalar selects the filter outside the loop over a row. */
 static inline __attribute__((always_inline)) void
 scalar(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_t n, const int step)
 {
@@ -71,7 +70,7 @@ scalar(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_
 
 #ifdef __SSE2__
 
-/* One pixel of up to four bytes at a time, for what lies above and left of the next. */
+/* The pixels to the left (a) and above left (c), up to four bytes each. */
 typedef struct {
     __m128i a, c;
 } chain;
@@ -99,17 +98,16 @@ static inline __m128i wide(__m128i x)
     return _mm_unpacklo_epi8(x, _mm_setzero_si128());
 }
 
-/* next_average: the instruction that averages rounds up. Of inverses that is
- * rounding down, and with a kept inverted, a step is two instructions long. */
+/* next_average: the averaging instruction rounds up. Averaging inverses rounds down, and with a
+ * kept inverted, a step is two instructions long. */
 static inline __m128i next_average(chain *s, __m128i x, __m128i b)
 {
     s->a = _mm_sub_epi8(_mm_avg_epu8(s->a, inverse(b)), x);
     return inverse(s->a);
 }
 
-/* next_paeth is paeth in 16 bits, with x added to all three answers before one is
- * chosen: that, too, shortens the chain. Where both comparisons fail a, b and c are
- * the same. */
+/* next_paeth is paeth in 16 bits. x is added to all three candidates before one is chosen, which
+ * also shortens the chain. If both comparisons fail, a, b and c are equal. */
 static inline __m128i next_paeth(chain *s, __m128i x, __m128i b)
 {
     const __m128i a = s->a, c = s->c;
@@ -133,9 +131,9 @@ static inline __attribute__((always_inline)) __m128i next(const int filter, chai
     return filter == BFS_AVERAGE ? next_average(s, x, b) : next_paeth(s, x, b);
 }
 
-/* undo_vector moves four bytes at a time while that many are left, also where a
- * pixel has three: the fourth is put right by the next one, which, since to may
- * be from, is read before. */
+/* undo_vector moves four bytes at a time while at least that many remain, even for three-byte
+ * pixels: the next store corrects the fourth byte. Since to may equal from, the next pixel is
+ * loaded before that store. */
 static inline __attribute__((always_inline)) void
 undo_vector(const int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_t n, const int step)
 {
@@ -183,7 +181,7 @@ vector_chain(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above,
     }
 }
 
-/* vector returns 0 for what it leaves to scalar: chains of pixels too small to gain. */
+/* vector returns 0 for what it leaves to scalar: chains of pixels too small to benefit. */
 static int vector(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_t n, int step)
 {
     if (filter == BFS_UP)

@@ -7,18 +7,17 @@ import (
 	"hash/crc32"
 )
 
-// A PNG writer for tests: image/png's can neither interlace nor write gray with
-// alpha, and picks the depth itself. It uses all five filters in turn, or those
-// it is told.
+// A PNG writer for tests: image/png's can neither interlace nor write gray with alpha, and
+// chooses the depth itself. It cycles through all five filters, or the given ones.
 type pngSpec struct {
 	w, h, kind, depth int
 	interlaced        bool
 	palette           []byte
-	sample            func(x, y, channel int) uint16 // depth bits of it
+	sample            func(x, y, channel int) uint16 // its low depth bits
 	before            []byte                         // chunks before IDAT
-	after             []byte                         // and behind
-	filters           []int                          // of the rows, in turn; nil: all
-	damage            func(idat []byte) []byte       // of the compressed data
+	after             []byte                         // and after
+	filters           []int                          // of the rows, cyclically; nil: all
+	damage            func(idat []byte) []byte       // changes the compressed data
 	split             func(idat []byte) [][]byte     // into IDATs; nil: halves
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// pnmCodec reads PPM and PGM, raw and plain, of any maximum: samples become
+// pnmCodec reads PPM and PGM, raw and plain, with any maximum: samples become
 // round(v*255/maximum).
 type pnmCodec struct{ stateless }
 
@@ -35,7 +35,7 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	return nil
 }
 
-// decodeRow converts a binary row; the usual kinds have shorter ways.
+// decodeRow converts a binary row, with short cuts for the usual kinds.
 func (l *pnmLayout) decodeRow(to, from []byte, c Color) error {
 	switch {
 	case l.maxval != 255:
@@ -72,8 +72,8 @@ func (l *pnmLayout) scale(s int) uint8 {
 	return uint8((2*255*s + l.maxval) / (2 * l.maxval))
 }
 
-// decodePlain reads all samples, whatever the region, since only counting them
-// finds its pixels, and the end.
+// decodePlain reads all samples, whatever the region: finding its pixels, and the end of the
+// image, requires counting every number.
 func (l *pnmLayout) decodePlain(dst Image, data []byte, v View) error {
 	p := l.raster
 	for y := range l.height {
@@ -102,14 +102,13 @@ func (l *pnmLayout) decodePlain(dst Image, data []byte, v View) error {
 	return nil
 }
 
-// pixelWriter makes pixels of samples, one after the other, until there is no
-// more room.
+// pixelWriter assembles pixels from consecutive samples and drops those beyond the end of to.
 type pixelWriter struct {
 	to       []byte
 	color    Color
 	channels int // of the source
 	held     [3]uint8
-	n        int // how many are held
+	n        int // number of samples held
 }
 
 func (w *pixelWriter) sample(s uint8) {

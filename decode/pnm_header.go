@@ -9,8 +9,8 @@ type pnmLayout struct {
 	raster        int  // where the samples start
 }
 
-// isPNM reports whether data starts like a PPM or PGM: P2, P3, P5, P6, then
-// white space or a comment.
+// isPNM reports whether data starts like a PPM or PGM: P2, P3, P5 or P6, then white space or a
+// comment.
 func isPNM(data []byte) bool {
 	if len(data) < 3 || data[0] != 'P' {
 		return false
@@ -30,7 +30,7 @@ func pnmHeader(data []byte, complete bool) (Header, error) {
 		return Header{}, err
 	}
 	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: int64(l.raster) + l.rasterBytes()}
-	if l.plain { // a digit each, and something between them
+	if l.plain { // one digit per sample, and a separator between samples
 		h.least = int64(l.raster) + 2*int64(l.width)*int64(l.height)*int64(l.channels) - 1
 	}
 	return h, nil
@@ -79,9 +79,9 @@ func readPNMLayout(data []byte, complete bool) (l pnmLayout, err error) {
 	return l, nil
 }
 
-// pnmNumber reads a decimal number after white space and comments, and returns
-// where it ends: at p if there is none, -1 if data ends before it. A number that
-// is too large for anything comes back as one that still is.
+// pnmNumber reads a decimal number after white space and comments, and returns where it ends: p
+// if there is none, -1 if data ends before it. Numbers too large for any field are capped at a
+// value that is still too large.
 func pnmNumber(data []byte, p int) (n, end int) {
 	start := p
 	for ; p < len(data); p++ {

@@ -112,7 +112,7 @@ func writePNM(kind byte, w, h, maxval int, sample func(x, y, c int) int) []byte 
 	return out
 }
 
-// exifWith returns a TIFF structure that says an orientation, among other things.
+// exifWith returns a TIFF structure that contains an orientation, among other things.
 func exifWith(orientation int, bigEndian bool) []byte {
 	var order binary.AppendByteOrder = binary.LittleEndian
 	out := []byte("II*\x00")
@@ -131,7 +131,7 @@ func exifWith(orientation int, bigEndian bool) []byte {
 	return order.AppendUint32(out, 0)
 }
 
-// riff wraps chunks, each a name and its data, as WebP.
+// riff wraps chunks, given as names and data, into a WebP file.
 func riff(chunks ...any) []byte {
 	body := []byte("WEBP")
 	for i := 0; i < len(chunks); i += 2 {
@@ -146,7 +146,7 @@ func riff(chunks ...any) []byte {
 	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(body))), body...)
 }
 
-// webpFrame is the body of an ANMF chunk.
+// webpFrame returns the body of an ANMF chunk.
 func webpFrame(x, y, w, h int, chunks ...any) []byte {
 	b := []byte{byte(x / 2), byte(x / 512), 0, byte(y / 2), byte(y / 512), 0}
 	b = append(b, byte(w-1), byte((w-1)>>8), 0, byte(h-1), byte((h-1)>>8), 0, 100, 0, 0, 0)
@@ -157,8 +157,8 @@ func vp8x(flags byte, w, h int) []byte {
 	return []byte{flags, 0, 0, 0, byte(w - 1), byte((w - 1) >> 8), byte((w - 1) >> 16), byte(h - 1), byte((h - 1) >> 8), byte((h - 1) >> 16)}
 }
 
-// writeVP8L writes lossless WebP data without any compression: every channel's
-// codes all have 8 bits.
+// writeVP8L writes lossless WebP data without any compression: all codes of all channels have 8
+// bits.
 func writeVP8L(w, h int, rgba func(x, y int) [4]uint8) []byte {
 	out := []byte{0x2f}
 	var acc uint64
@@ -179,7 +179,7 @@ func writeVP8L(w, h int, rgba func(x, y int) [4]uint8) []byte {
 	put(0, 1) // one group of codes
 	for _, symbols := range []int{256 + 24, 256, 256, 256} {
 		put(0, 1)    // lengths are coded
-		put(12-4, 4) // and 12 lengths of their code follow, in its own order:
+		put(12-4, 4) // 12 lengths of the code for lengths follow, in the format's order:
 		for i := range 12 {
 			order := []int{17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8}
 			length := 0
@@ -215,7 +215,7 @@ func writeVP8L(w, h int, rgba func(x, y int) [4]uint8) []byte {
 	return out
 }
 
-// reverse8: codes are written from their first bit.
+// reverse8 reverses bits, because codes are written starting with their first bit.
 func reverse8(b uint8) (r int) {
 	for i := range 8 {
 		r |= int(b>>i&1) << (7 - i)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRegions: decoding a region is decoding everything and cropping, to the last
-// bit, in every codec, at every scale, in both colours, turned or not.
+// TestRegions: decoding a region equals decoding everything and cropping, to the last bit, in
+// every codec, at every scale, in both colours, turned or not.
 func TestRegions(t *testing.T) {
 	eachSmallSample(t, func(t *testing.T, set codecSet, s *sample) {
 		h, _ := ReadHeader(s.data, true)
@@ -36,14 +36,14 @@ func testRegions(t *testing.T, d *Decoder, s *sample, h Header, scale, regions i
 		r := Region{W: 1 + random.IntN(w), H: 1 + random.IntN(hh)}
 		r.X, r.Y = random.IntN(w-r.W+1), random.IntN(hh-r.H+1)
 		if i == 0 {
-			r = Region{w / 2, hh / 2, w - w/2, hh - hh/2} // up to the last corner
+			r = Region{w / 2, hh / 2, w - w/2, hh - hh/2} // includes the last corner
 		}
 		name := fmt.Sprintf("%s in %d channels, %+v at 1/%d of %dx%d", s.name, d.options.Color.Channels(), r, scale, w, hh)
 		upright := decodeRegion(t, d, s.data, h, r, scale)
 		compare(t, name, upright, cropped(whole, w, d.options.Color.Channels(), r), 0, 0)
 
 		if s.format.Raw() {
-			continue // which cannot say an orientation
+			continue // these formats have no orientation
 		}
 		v := View{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: uint8(1 + random.IntN(8))}
 		want, ow, oh := turned(upright, r.W, r.H, v.Color.Channels(), v.Orientation)
@@ -72,7 +72,7 @@ func cropped(pix []byte, w, c int, r Region) (out []byte) {
 	return out
 }
 
-// regionSpecs are the kinds of JPEG whose regions libjpeg makes in different ways.
+// regionSpecs are the kinds of JPEG whose regions libjpeg decodes in different ways.
 func regionSpecs(w, h int) map[string]jpegSpec {
 	specs := map[string]jpegSpec{}
 	for _, f := range [][2]byte{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {1, 4}, {2, 4}, {3, 1}} {
@@ -88,15 +88,15 @@ func regionSpecs(w, h int) map[string]jpegSpec {
 	return specs
 }
 
-// busy has edges everywhere, so that a neighbour that is not looked at shows.
+// busy has edges everywhere, so that ignoring a neighbour is visible.
 func busy(x, y int) float64 { return float64((x*89 + y*57 + x*y*31) & 255) }
 
-// TestJPEGRegionsExhaustively sweeps every left and top edge over more than two
-// MCUs, where alignment matters.
+// TestJPEGRegionsExhaustively tests every left and top edge over more than two MCUs, where
+// alignment matters.
 func TestJPEGRegionsExhaustively(t *testing.T) {
 	for _, set := range codecSets() {
 		if set.goes || !set.has(JPEG) {
-			continue // Go's decode everything and crop
+			continue // Go's codecs decode everything and crop
 		}
 		for name, spec := range regionSpecs(83, 75) {
 			for i := range spec.comps {
@@ -128,9 +128,9 @@ func sweepRegions(t *testing.T, d *Decoder, s *sample, h Header, scale int) {
 	}
 }
 
-// TestJPEGScale compares scaled images with the mean of the pixels they stand for.
-// Scaled inverse transforms drop high frequencies instead of averaging, which for a
-// smooth picture is the same within a few levels.
+// TestJPEGScale compares scaled images with the mean of the pixels that they replace. Scaled
+// inverse transforms drop high frequencies instead of averaging, which for a smooth picture is
+// the same within a few levels.
 func TestJPEGScale(t *testing.T) {
 	for _, set := range codecSets() {
 		if !set.has(JPEG) {
@@ -185,8 +185,8 @@ func TestRegionOfTruncated(t *testing.T) {
 	})
 }
 
-// TestRegionAboveFilledEnd: bytes may fill up the space before any marker, also
-// where the end is only looked for.
+// TestRegionAboveFilledEnd: fill bytes may precede any marker, including an end marker that is
+// only searched for.
 func TestRegionAboveFilledEnd(t *testing.T) {
 	plain := writeJPEG(jpegSpec{w: 40, h: 40, comps: ycc(2, 2), adobe: -1})
 	for fill := range 4 {

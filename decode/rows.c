@@ -27,8 +27,7 @@ int bfs_fail(bfs_handle *h, int code, const char *text)
     return code;
 }
 
-/* bfs_grow returns the handle's memory, of size bytes at least, or NULL; what was
- * in it is lost. */
+/* bfs_grow returns the handle's memory, at least size bytes, or NULL; its contents are lost. */
 uint8_t *bfs_grow(bfs_handle *h, size_t size)
 {
     if (size <= h->size)
@@ -64,7 +63,7 @@ place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, const int channels,
         for (int y = 0; y < h; y++)
             memcpy(to + y * dy, from + y * stride, (size_t)w * channels);
     } else if (dy == channels || dy == -channels) {
-        /* Turned: the rows' pixels in one column are neighbours over there. */
+        /* Turned: the pixels of a column become adjacent in the destination. */
         for (int x = 0; x < w; x++)
             for (int y = 0; y < h; y++)
                 put(to + x * dx + y * dy, from + y * stride + (size_t)x * channels, channels);
@@ -75,7 +74,7 @@ place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, const int channels,
     }
 }
 
-/* bfs_place copies h rows of w pixels to where they belong. */
+/* bfs_place copies h rows of w pixels to their places. */
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h)
 {
@@ -86,7 +85,7 @@ void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
 }
 
 #if defined(__x86_64__)
-/* Five pixels at a time; the sixteenth byte that is stored is overwritten by the next. */
+/* Five pixels at a time; the next store overwrites the sixteenth byte. */
 __attribute__((target("ssse3"))) static size_t swap_ssse3(uint8_t *to, const uint8_t *from, size_t n)
 {
     const __m128i turned = _mm_setr_epi8(2, 1, 0, 5, 4, 3, 8, 7, 6, 11, 10, 9, 14, 13, 12, 15);
@@ -99,7 +98,7 @@ __attribute__((target("ssse3"))) static size_t swap_ssse3(uint8_t *to, const uin
 }
 #endif
 
-/* bfs_swap makes n RGB pixels of BGR ones. */
+/* bfs_swap converts n BGR pixels to RGB. */
 void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
 {
     size_t i = 0;
@@ -114,16 +113,15 @@ void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
     }
 }
 
-/* bfs_gray makes n gray pixels of RGB ones, as BT.601 weighs them. to may be
- * where rgb is. */
+/* bfs_gray converts n RGB pixels to gray, weighted by BT.601. to may equal rgb. */
 void bfs_gray(uint8_t *to, const uint8_t *rgb, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = (uint8_t)((19595u * rgb[3 * i] + 38470u * rgb[3 * i + 1] + 7471u * rgb[3 * i + 2] + 32768u) >> 16);
 }
 
-/* bfs_cmyk makes n RGB pixels of CMYK ones, in place if to is where cmyk is:
- * round(c*k/255) of what each ink leaves. Inverted is how Adobe stores it. */
+/* bfs_cmyk converts n CMYK pixels to RGB, round(c*k/255); to may equal cmyk. Adobe stores them
+ * inverted. */
 void bfs_cmyk(uint8_t *to, const uint8_t *cmyk, size_t n, int inverted)
 {
     const unsigned flip = inverted ? 0 : 255;

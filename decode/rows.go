@@ -1,12 +1,12 @@
 package decode
 
-// gray601 weighs RGB as BT.601 does, in 16-bit fixed point; rows.c has the same.
+// gray601 weighs RGB by BT.601, in 16-bit fixed point; rows.c uses the same formula.
 func gray601(r, g, b uint8) uint8 {
 	return uint8((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 32768) >> 16)
 }
 
-// weigh makes gray of pixels that are step bytes apart, with red and blue at the given
-// bytes of each, and green at 1.
+// weigh converts pixels that are step bytes apart to gray. Green is byte 1 of each pixel; red
+// and blue are the given bytes.
 func weigh(to, from []byte, step, red, blue int) {
 	for i := range to {
 		p := from[i*step : i*step+3]
@@ -14,7 +14,7 @@ func weigh(to, from []byte, step, red, blue int) {
 	}
 }
 
-// repeat makes RGB of gray pixels.
+// repeat expands gray pixels to RGB.
 func repeat(to, from []byte) {
 	for x, g := range from {
 		p := to[3*x : 3*x+3]
@@ -22,10 +22,10 @@ func repeat(to, from []byte) {
 	}
 }
 
-// row makes row y of a whole image, as packed pixels of the wanted colour.
+// row writes row y of a whole image, as packed pixels of the requested colour.
 type row func(y int, to []byte)
 
-// grayOf makes gray rows of RGB ones.
+// grayOf converts RGB rows to gray.
 func grayOf(rgb row, width int) row {
 	line := make([]byte, 3*width)
 	return func(y int, to []byte) {
@@ -34,7 +34,7 @@ func grayOf(rgb row, width int) row {
 	}
 }
 
-// rgbOf makes RGB rows of gray ones.
+// rgbOf converts gray rows to RGB.
 func rgbOf(gray row, width int) row {
 	line := make([]byte, width)
 	return func(y int, to []byte) {
@@ -64,7 +64,7 @@ func emit(dst Image, v View, source row) {
 	}
 }
 
-// placeRow puts a row's pixels dx apart.
+// placeRow writes a row's pixels dx apart.
 func placeRow(pix []byte, at, dx int, line []byte, c int) {
 	for x := 0; x < len(line); x += c {
 		copy(pix[at:at+c], line[x:x+c])
@@ -72,8 +72,7 @@ func placeRow(pix []byte, at, dx int, line []byte, c int) {
 	}
 }
 
-// averaged makes rows of an image that is smaller by the view's scale: each
-// pixel the mean of those it covers.
+// averaged scales rows down by the view's scale: each pixel is the mean of those it covers.
 func averaged(source row, v View, width int) row {
 	c, s := v.Color.Channels(), v.Scale
 	line := make([]byte, v.Header.Width*c)

@@ -2,7 +2,7 @@ package decode
 
 import "fmt"
 
-// jpegScene gives the scene's channels, and their YCbCr, as planes.
+// jpegScene returns a channel of the scene, or of its YCbCr, as a plane.
 func jpegScene(channel int) func(x, y int) float64 {
 	return func(x, y int) float64 { return float64(scene(x, y)[channel]) }
 }
@@ -20,8 +20,8 @@ func jpegYCC(rgb func(x, y int) [3]float64, channel int) func(x, y int) float64 
 	}
 }
 
-// soft is a scene without the wrap-around of scene's red, so that subsampled
-// chroma loses little.
+// soft is a scene without the wrap-around of scene's red, so that subsampled chroma loses
+// little.
 func soft(x, y int) [3]float64 {
 	return [3]float64{60 + 2*float64(x), 200 - 2*float64(y) - float64(x), 50 + float64(x) + float64(y)}
 }
@@ -33,7 +33,7 @@ func softRGB(w, h int) []uint8 {
 	})
 }
 
-// ycc returns the components of a YCbCr JPEG of soft, with luma's factors.
+// ycc returns the components of a YCbCr JPEG of soft, with the given sampling factors for luma.
 func ycc(h, v byte) []jpegPlane {
 	return []jpegPlane{{1, h, v, jpegYCC(soft, 0)}, {2, 1, 1, jpegYCC(soft, 1)}, {3, 1, 1, jpegYCC(soft, 2)}}
 }
@@ -61,7 +61,7 @@ func jpegSamples() (out []sample) {
 			name := fmt.Sprintf("ycc-%dx%d-%dx%d", f[0], f[1], w, h)
 			s := add(name, jpegSpec{w: w, h: h, comps: ycc(f[0], f[1]), jfif: true, adobe: -1}, softRGB(w, h), softLuma(w, h))
 			if f[0]*f[1] > 1 {
-				s.worst, s.mean = 10, 2 // what subsampling loses of soft
+				s.worst, s.mean = 10, 2 // the loss from subsampling soft
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func jpegSamples() (out []sample) {
 	s.comps = []jpegPlane{{1, 1, 1, jpegYCC(soft, 0)}}
 	grayRGB := paint(w, h, func(x, y int) [3]uint8 { g := luma[y*w+x]; return [3]uint8{g, g, g} })
 	add("gray", s, grayRGB, luma)
-	s.comps[0].h, s.comps[0].v = 2, 2 // which mean nothing where there is one component
+	s.comps[0].h, s.comps[0].v = 2, 2 // meaningless for a single component
 	add("gray-2x2", s, grayRGB, luma)
 
 	exact := sceneRGB(w, h)
@@ -103,7 +103,7 @@ func jpegSamples() (out []sample) {
 	return append(out, inkSamples(w, h)...)
 }
 
-// inkSamples are of CMYK: stored as it is, as Adobe stores it, and as YCCK.
+// inkSamples returns CMYK samples: stored directly, inverted as by Adobe, and as YCCK.
 func inkSamples(w, h int) (out []sample) {
 	key := func(x, y int) uint8 { return uint8(255 - 2*x - y) } // what the black ink leaves
 	rgb := paint(w, h, func(x, y int) [3]uint8 {

@@ -16,7 +16,7 @@ func pngSamples() (out []sample) {
 			}
 		}
 	}
-	// A palette that ends before the indices do: what is beyond is black.
+	// A palette with fewer entries than indices: those beyond its end are black.
 	short := pngSample(3, 8, 33, 19, false, palette)
 	const entries = 40
 	short.name = "short-palette.png"
@@ -28,7 +28,7 @@ func pngSamples() (out []sample) {
 		return p
 	})
 	out = append(out, short)
-	// Rows that all look at the one above.
+	// All rows depend on the one above.
 	for _, filter := range []int{2, 3, 4} {
 		for _, kind := range []int{2, 6} {
 			s := pngSample(kind, 8, 33, 19, false, nil)
@@ -40,7 +40,7 @@ func pngSamples() (out []sample) {
 	return out
 }
 
-// pngScene gives samples of some depth that differ in every channel.
+// pngScene returns samples of the given depth that differ in every channel.
 func pngScene(depth int) func(x, y, c int) uint16 {
 	return func(x, y, c int) uint16 {
 		v := uint32(x*2531 + y*4127 + c*19001 + x*y*97)

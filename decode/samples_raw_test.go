@@ -79,8 +79,8 @@ func bmpFieldSamples(w, h int, name string, add func(string, bmpSpec, func(x, y 
 	}
 }
 
-// bmpRLESamples encode each row as a run and literals, leave the middle row out,
-// and move past the end of every third.
+// bmpRLESamples encode each row as a run and literals, skip the middle row, and move past the
+// end of every third one.
 func bmpRLESamples(w, h int, name string, palette [][3]uint8, add func(string, bmpSpec, func(x, y int) [3]uint8)) {
 	for _, bits := range []int{4, 8} {
 		index := func(x, y int) uint8 {
@@ -158,7 +158,8 @@ func pnmSamples() (out []sample) {
 					return p
 				})
 				if kind < '5' {
-					// The white space at the end, and all digits but the last number's first.
+					// The white space at the end, and all digits of the last number except the
+					// first.
 					trimmed := bytes.TrimRight(s.data, " \n")
 					s.loose = len(s.data) - bytes.LastIndexAny(trimmed, " \n") - 2
 				}

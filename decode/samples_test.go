@@ -17,7 +17,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// sample is an image file and what it must decode to.
+// sample is an image file and the pixels that it must decode to.
 type sample struct {
 	name        string
 	data        []byte
@@ -26,22 +26,20 @@ type sample struct {
 	w, h        int
 	rgb         []uint8 // as stored, w*h*3
 	gray        []uint8 // nil: BT.601 of rgb
-	// How far any channel may be off, and all of them in the mean. Both 0:
-	// exact. See the tolerances below.
+	// The allowed error of any channel, and the mean over all of them. Both 0: exact. See the
+	// tolerances below.
 	worst int
 	mean  float64
-	// loose: how many bytes may be missing from the end without anyone being
-	// able to tell.
+	// loose: how many bytes may be missing from the end without being detectable.
 	loose int
-	// goRefuses: Go's decoder does not know the kind.
+	// goRefuses: Go's decoder does not support the kind.
 	goRefuses bool
 }
 
-// Tolerances. JPEG writers and readers may each round a sample's inverse transform by
-// half a level, and colour conversion multiplies an error in chroma by up to
-// 1.8: 6 levels is what no channel exceeds where chroma is not subsampled.
-// Where it is, oracle and library interpolate differently, and on edges any
-// single pixel may be far off; the mean is not.
+// Tolerances. JPEG writers and readers may each round a sample's inverse transform by half a
+// level, and colour conversion multiplies an error in chroma by up to 1.8: without chroma
+// subsampling no channel is off by more than 6 levels. With it, oracle and library interpolate
+// differently, and single pixels at edges may be far off; the mean is not.
 const (
 	jpegWorst  = 6
 	jpegMean   = 0.6
@@ -49,12 +47,12 @@ const (
 	chromaMean = 5.0
 )
 
-// scene is the picture that generated samples show: smooth, with all channels different.
+// scene is the picture in generated samples: smooth, with all channels different.
 func scene(x, y int) [4]uint8 {
 	return [4]uint8{uint8(30 + 5*x%200), uint8(220 - 3*y - x), uint8(60 + 2*x + 2*y), uint8(255 - 3*x)}
 }
 
-// sceneRGB as a row-major array.
+// sceneRGB returns the scene as a row-major array.
 func sceneRGB(w, h int) []uint8 {
 	return paint(w, h, func(x, y int) [3]uint8 { p := scene(x, y); return [3]uint8(p[:3]) })
 }
@@ -87,8 +85,8 @@ var allSamples = sync.OnceValue(func() (s []sample) {
 	return s
 })
 
-// samples returns the generated samples and those that come with Go and its
-// image module, and says which of those are not there.
+// samples returns the generated samples and those that come with Go and its image module, and logs
+// which of the latter are missing.
 func samples(t testing.TB) []sample {
 	t.Helper()
 	out := append([]sample(nil), allSamples()...)
@@ -123,8 +121,8 @@ var foreign = sync.OnceValue(func() []foreignFiles {
 
 var foreignCache sync.Map
 
-// foreignSamples reads images of up to 64 KiB with the oracle: Go's decoders, and
-// what image/color makes of their pixels.
+// foreignSamples reads images of up to 64 KiB with the oracle: Go's decoders and image/color's
+// conversion of their pixels.
 func foreignSamples(t testing.TB, pattern string) []sample {
 	if s, ok := foreignCache.Load(pattern); ok {
 		return s.([]sample)
@@ -146,7 +144,7 @@ func foreignSamples(t testing.TB, pattern string) []sample {
 		s.name, s.data, s.format, s.orientation = filepath.Base(f), data, format, 1
 		s.rate(m)
 		if l, err := readBMPLayout(data, true); format == BMP && err == nil {
-			s.loose = len(data) - int(l.pixels+l.pixelBytes()) // behind the pixels
+			s.loose = len(data) - int(l.pixels+l.pixelBytes()) // after the pixels
 		}
 		out = append(out, s)
 	}
@@ -154,7 +152,7 @@ func foreignSamples(t testing.TB, pattern string) []sample {
 	return out
 }
 
-// rate sets the tolerance that the oracle deserves.
+// rate sets the tolerance for the oracle's pixels.
 func (s *sample) rate(m image.Image) {
 	y, planes := m.(*image.YCbCr)
 	if a, ok := m.(*image.NYCbCrA); ok {
@@ -184,7 +182,7 @@ func subsamples(data []byte) bool {
 	return false
 }
 
-// fromOracle takes an image's pixels apart, without applying alpha.
+// fromOracle extracts an image's pixels, without applying alpha.
 func fromOracle(m image.Image) (s sample) {
 	b := m.Bounds()
 	s.w, s.h = b.Dx(), b.Dy()
@@ -197,8 +195,8 @@ func fromOracle(m image.Image) (s sample) {
 	return s
 }
 
-// videoPixels converts a lossy WebP's planes by the textbook: they are video-range,
-// which image/color does not know.
+// videoPixels converts a lossy WebP's planes by the textbook: they are video-range, which
+// image/color does not support.
 func videoPixels(m *image.YCbCr, w, h int) []uint8 {
 	return paint(w, h, func(x, y int) [3]uint8 {
 		l := 255.0 / 219 * (float64(m.Y[m.YOffset(x, y)]) - 16)
@@ -226,7 +224,7 @@ func plainRGB(c color.Color) [3]uint8 {
 	return [3]uint8{narrow(uint16(r)), narrow(uint16(g)), narrow(uint16(b))}
 }
 
-// want returns the sample's pixels upright, in a colour.
+// want returns the sample's upright pixels in a colour.
 func (s *sample) want(c Color, orientation uint8) (pix []uint8, w, h int) {
 	pix = s.rgb
 	if c == Gray {
@@ -237,8 +235,7 @@ func (s *sample) want(c Color, orientation uint8) (pix []uint8, w, h int) {
 	return turned(pix, s.w, s.h, c.Channels(), orientation)
 }
 
-// turned applies an orientation the slow way, by asking for each pixel of the
-// result where it comes from.
+// turned applies an orientation the slow way, by finding the source of each pixel of the result.
 func turned(pix []uint8, w, h, c int, orientation uint8) (out []uint8, ow, oh int) {
 	ow, oh = w, h
 	if orientation >= 5 {
@@ -271,8 +268,7 @@ func turned(pix []uint8, w, h, c int, orientation uint8) (out []uint8, ow, oh in
 	return out, ow, oh
 }
 
-// TestForeignImages says, where it can be seen, which images were not there to
-// be tested with.
+// TestForeignImages makes visible which images are not available for tests.
 func TestForeignImages(t *testing.T) {
 	for _, files := range foreign() {
 		t.Run(files.what, func(t *testing.T) {

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// webpSamples are lossless ones written here, and those in testdata, which libwebp's
-// encoder made: a lossy image, one with alpha, one of a single pixel, a compressed
-// lossless one.
+// webpSamples returns lossless samples written here, and those in testdata, made by libwebp's
+// encoder: a lossy image, one with alpha, one of a single pixel, a compressed lossless one.
 func webpSamples() (out []sample) {
 	add := func(name string, w, h int, data []byte) *sample {
 		out = append(out, sample{name: name + ".webp", data: data, format: WebP, orientation: 1, w: w, h: h, rgb: sceneRGB(w, h)})

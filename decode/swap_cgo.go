@@ -7,7 +7,7 @@ import "C"
 
 import "unsafe"
 
-// swapBGR makes RGB of BGR, of whole pixels: most of the work of reading most BMPs.
+// swapBGR turns whole BGR pixels into RGB. It takes most of the time of reading most BMPs.
 func swapBGR(to, from []byte) {
 	n := len(to) / 3
 	if n == 0 {

@@ -4,8 +4,8 @@ package decode
 
 import "encoding/binary"
 
-// swapBGR makes RGB of BGR, of whole pixels: most of the work of reading most BMPs, and so
-// four pixels at a time.
+// swapBGR turns whole BGR pixels into RGB. It takes most of the time of reading most BMPs, so it
+// handles four pixels at a time.
 func swapBGR(to, from []byte) {
 	from = from[:len(to)]
 	for len(to) >= 12 {

@@ -1,12 +1,13 @@
 package decode
 
-// Whoever crops thinks of the image as it is shown; a Decoder decodes rectangles
-// of it as it is stored, and turns them. These two lead from the one to the other.
+// Cropping uses the coordinates of the displayed image; a Decoder decodes rectangles of the
+// stored image and turns them. StoredRegion and ScaleOffset convert from the former to the
+// latter.
 
-// StoredRegion returns the region to give DecodeRegion for a rectangle of the
-// upright image at a scale of 1/scale, where upright is what the options make of
-// it: X and W count from its left, Y and H from its top, within the size of h.At(scale)
-// once that is turned. What DecodeRegion makes of it has the rectangle's size.
+// StoredRegion returns the region to give DecodeRegion for a rectangle of the upright image at a
+// scale of 1/scale, where the options decide what is upright. X and W count from its left, Y and
+// H from its top, within h.At(scale) after orientation. DecodeRegion's output for it has the
+// rectangle's size.
 func (o Options) StoredRegion(h Header, upright Region, scale int) Region {
 	r := upright
 	orientation := o.orientation(h)
@@ -24,12 +25,11 @@ func (o Options) StoredRegion(h Header, upright Region, scale int) Region {
 	return r
 }
 
-// ScaleOffset returns how far, in scaled pixels, the upright image at a scale of
-// 1/scale begins above and left of the true one: what is at y in an upright image
-// of full size is at y/scale + offY in the scaled one. A scaled image's last
-// stored column stands for fewer than scale columns where the width is not a
-// multiple, and so its last row; they come first where the image is mirrored.
-// Both are 0 at scale 1.
+// ScaleOffset returns how far, in scaled pixels, the upright image at a scale of 1/scale begins
+// above and to the left of the true one: row y of the full-size upright image is at y/scale +
+// offY in the scaled one. The last stored column of a scaled image covers fewer than scale
+// columns if the width is not a multiple of scale, and the same holds for the last row; they
+// come first where the image is mirrored. Both offsets are 0 at scale 1.
 func (o Options) ScaleOffset(h Header, scale int) (offY, offX float64) {
 	orientation := o.orientation(h)
 	w, hh := h.At(scale)
@@ -46,9 +46,8 @@ func (o Options) ScaleOffset(h Header, scale int) (offY, offX float64) {
 	return offY, offX
 }
 
-// fromFarEdges reports from which edges of the stored image the upright one's
-// coordinates count: from the right one, or else the left; from the bottom, or else
-// the top.
+// fromFarEdges reports from which edges of the stored image the upright one's coordinates count:
+// right or left, bottom or top.
 func fromFarEdges(orientation uint8) (right, bottom bool) {
 	switch orientation {
 	case 2, 3, 7, 8:

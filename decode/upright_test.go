@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStoredRegion: decoding a region is decoding all of the upright image at that
-// scale and cropping it.
+// TestStoredRegion: decoding a region equals decoding the whole upright image at that scale and
+// cropping it.
 func TestStoredRegion(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for orientation := 1; orientation <= 8; orientation++ {
@@ -59,8 +59,8 @@ func upright(orientation uint8, w, h, x, y int) (ux, uy int) {
 	return at % width, at / width
 }
 
-// TestScaleOffset: where a stored pixel goes in the upright image, and where the scaled
-// pixel that stands for it goes, agree, to the edge.
+// TestScaleOffset: a stored pixel's place in the upright image, and the place of the scaled
+// pixel that covers it, agree, up to the edge.
 func TestScaleOffset(t *testing.T) {
 	for o := uint8(1); o <= 8; o++ {
 		for _, scale := range []int{1, 2, 4, 8} {
@@ -97,7 +97,7 @@ func testScaleOffset(t *testing.T, h Header, scale int) {
 			}
 		}
 	}
-	// The stored image's first corner is one of both grids.
+	// The stored image's first corner lies on both grids.
 	corner := func(w, h int, o uint8) (x, y float64) {
 		ux, uy := upright(o, w, h, 0, 0)
 		height, width := (Header{Width: w, Height: h, Orientation: o}).Size(false)
@@ -105,14 +105,14 @@ func testScaleOffset(t *testing.T, h Header, scale int) {
 	}
 	x, y := corner(h.Width, h.Height, h.Orientation)
 	if sw < 2 || sh < 2 {
-		return // where a first pixel is the last one
+		return // the first pixel is also the last
 	}
 	if wantX, wantY := corner(sw, sh, h.Orientation); x/float64(scale)+offX != wantX || y/float64(scale)+offY != wantY {
 		t.Fatalf("%+v at 1/%d: the corner is not where it should be with %v, %v", h, scale, offY, offX)
 	}
 }
 
-// pickEdge is the edge of an image that its first or last pixel has.
+// pickEdge returns the image edge at its first or last pixel.
 func pickEdge(pixel, side int) float64 {
 	if pixel == 0 {
 		return 0

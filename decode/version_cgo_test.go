@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestVersionOfWhatRuns starts this program once more with a libjpeg-turbo that says it is
-// another, in place of the one that it was compiled against.
+// TestVersionOfWhatRuns runs this program again with a libjpeg-turbo that claims another
+// version, in place of the one it was compiled against.
 func TestVersionOfWhatRuns(t *testing.T) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

@@ -7,9 +7,8 @@
 
 #include <webp/decode.h>
 
-/* Upsampled chroma looks at its neighbours, and libwebp begins lossy crops at
- * even pixels: a region is decoded with this much more around it, so that it is
- * the same as in the whole image. */
+/* Chroma upsampling uses neighbouring samples, and libwebp begins lossy crops at even pixels:
+ * with this margin a region has the same pixels as in the whole image. */
 enum { MARGIN = 4 };
 
 static int fail(bfs_handle *h, VP8StatusCode status)
@@ -27,7 +26,7 @@ static int fail(bfs_handle *h, VP8StatusCode status)
     }
 }
 
-/* window is what to decode in one dimension: from an even pixel on. */
+/* window is the range to decode in one dimension, starting at an even pixel. */
 typedef struct {
     int from, n;
 } window;
@@ -48,10 +47,10 @@ static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t 
     c->output.u.RGBA.rgba = to;
     c->output.u.RGBA.stride = (int)stride;
     c->output.u.RGBA.size = stride * (rows - 1) + (size_t)c->output.width * 3;
-    /* Where an allocation fails libwebp may blame the bitstream, or even say that all is well.
-     * errno tells: malloc sets it, and libwebp calls nothing else that does. It may also
-     * be set by an allocation that succeeded at the second place where the C library
-     * looked; that is not so again when it has been there once. */
+    /* When an allocation fails, libwebp may blame the bitstream or even report success. errno
+     * is reliable: malloc sets it, and libwebp calls nothing else that does. It may also be
+     * left set by an allocation that the C library satisfied elsewhere after a first failure;
+     * that does not happen again on the second attempt. */
     VP8StatusCode status = VP8_STATUS_OK;
     for (int attempts = 0; attempts < 2; attempts++) {
         errno = 0;
@@ -63,8 +62,8 @@ static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t 
     return fail(h, VP8_STATUS_OUT_OF_MEMORY);
 }
 
-/* through_scratch decodes what the region needs into memory of our own, since
- * libwebp can neither turn pixels nor make them gray. */
+/* through_scratch decodes what the region needs into our own memory, since libwebp can neither
+ * turn pixels nor convert them to gray. */
 static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t size,
                            uint8_t *to, const bfs_view *v)
 {
@@ -94,7 +93,7 @@ static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *d
     return BFS_OK;
 }
 
-/* data is that of the VP8 or VP8L chunk alone; needs is about what libwebp will allocate. */
+/* data is the VP8 or VP8L chunk's alone; needs is about what libwebp will allocate. */
 int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view)
 {
     const bfs_view *v = &view;
@@ -107,8 +106,8 @@ int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, size_t need
         return fail(h, status);
     if (c.input.width != v->width || c.input.height != v->height)
         return bfs_fail(h, BFS_MISMATCH, "libwebp reads another size");
-    /* libwebp before 1.4.0 may crash where a small allocation of its lossless decoder fails: memory
-     * that is not there is missed here first. */
+    /* libwebp before 1.4.0 may crash when a small allocation in its lossless decoder fails: test
+     * here whether there is enough memory. */
     void *there = malloc(needs);
     if (!there)
         return bfs_fail(h, BFS_MEMORY, "out of memory");

@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestFirstFrame: an animation is its first frame where that is on the canvas, and black around
-// it, which is transparent and whose alpha is dropped: what Pillow, on libwebp's WebPAnimDecoder, makes
-// RGB of. webpmux wrote the files, and Pillow the .ppm beside each.
+// TestFirstFrame: an animation decodes to its first frame, placed on the canvas, with black
+// around it, where the canvas is transparent and alpha is dropped. Pillow, which uses libwebp's
+// WebPAnimDecoder, converts to the same RGB. webpmux wrote the files, and Pillow the .ppm next
+// to each.
 func TestFirstFrame(t *testing.T) {
 	for _, name := range []string{"animated-lossy", "animated-lossless"} {
 		s := sample{name: name, data: testFile(t, name+".webp"), format: WebP}
@@ -35,7 +36,7 @@ func TestFirstFrame(t *testing.T) {
 	}
 }
 
-// TestAnimationPrefixes: of an animation's header a prefix says what all of the file does.
+// TestAnimationPrefixes: a prefix of an animation gives the same header as the whole file.
 func TestAnimationPrefixes(t *testing.T) {
 	data := testFile(t, "animated-lossy.webp")
 	whole := headerOf(data)

@@ -44,10 +44,10 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	return c.result(C.bfs_webp_decode(c.p, from, n, C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
-// webpScratch estimates what libwebp allocates. Lossy images need a few rows;
-// lossless ones all their pixels and the images of their transforms.
+// webpScratch estimates what libwebp allocates: a few rows for lossy images, all pixels and the
+// images of their transforms for lossless ones.
 func webpScratch(width, height int, lossless bool) int64 {
-	const fixed = 1 << 20 // prefix-code tables, for the most part
+	const fixed = 1 << 20 // mostly prefix-code tables
 	if lossless {
 		return fixed + 5*int64(width)*int64(height) + 128*int64(width)
 	}

@@ -2,9 +2,9 @@ package decode
 
 import "image"
 
-// webpChroma makes RGB of a lossy WebP's 4:2:0 planes as libwebp does. Each pixel's
-// chroma is (9a + 3b + 3c + d) / 16 of the four samples around it, rounded in
-// two steps, and video-range BT.601 makes RGB of it.
+// webpChroma converts a lossy WebP's 4:2:0 planes to RGB as libwebp does. Each pixel's chroma is
+// (9a + 3b + 3c + d) / 16 of the four samples around it, rounded in two steps; the conversion to
+// RGB is video-range BT.601.
 type webpChroma struct {
 	m     *image.YCbCr
 	width int
@@ -16,7 +16,7 @@ func (u webpChroma) row(y int, to []byte) {
 	near, next := u.chromaRows(y)
 	luma := u.m.Y[y*u.m.YStride:][:u.width]
 	for x, l := range luma {
-		// The sample whose pixel this is, and the one on this pixel's other side.
+		// The sample that covers this pixel, and the one on the pixel's other side.
 		a := x / 2
 		b := min(max(a-1+x%2*2, 0), (u.width+1)/2-1)
 		cb := mixChroma(u.m.Cb, near+a, near+b, next+a, next+b)
@@ -25,16 +25,16 @@ func (u webpChroma) row(y int, to []byte) {
 	}
 }
 
-// chromaRows returns where the two chroma rows nearest to luma row y start; at the
-// top and bottom edges both are the outermost.
+// chromaRows returns where the two chroma rows nearest to luma row y start; at the top and
+// bottom edges both are the outermost row.
 func (u webpChroma) chromaRows(y int) (near, next int) {
 	n := y/2 - 1 + y%2*2
 	n = min(max(n, 0), (u.m.Bounds().Dy()+1)/2-1)
 	return y / 2 * u.m.CStride, n * u.m.CStride
 }
 
-// mixChroma interpolates between the sample at a, its neighbours b in the row and
-// c in the column, and d across.
+// mixChroma interpolates between the sample at a, its neighbours b in the row and c in the
+// column, and d diagonally opposite.
 func mixChroma(plane []byte, a, b, c, d int) uint8 {
 	va, vb, vc, vd := uint32(plane[a]), uint32(plane[b]), uint32(plane[c]), uint32(plane[d])
 	if a == b {

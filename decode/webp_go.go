@@ -10,14 +10,14 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// goWebP decodes with golang.org/x/image/webp, and makes pixels of the planes of
-// lossy images with libwebp's arithmetic, to the same bytes.
+// goWebP decodes with golang.org/x/image/webp, and converts the planes of lossy images with
+// libwebp's arithmetic, to the same bytes.
 type goWebP struct{ stateless }
 
 func (goWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
 
-// noError is an error type that x/image/webp never returns: it does not tell
-// what it does not support from what is corrupt.
+// noError is an error type that x/image/webp never returns: the package does not distinguish
+// unsupported from corrupt.
 type noError struct{ error }
 
 func (goWebP) Decode(dst Image, data []byte, v View) error {
@@ -42,7 +42,7 @@ func (goWebP) Decode(dst Image, data []byte, v View) error {
 	})
 }
 
-// file reads a WebP that has the image alone.
+// file returns a reader of a WebP file that contains only the image.
 func (i *webpImage) file(data []byte) io.Reader {
 	name := "VP8 "
 	if i.lossless {
@@ -56,7 +56,7 @@ func (i *webpImage) file(data []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(body), bytes.NewReader(make([]byte, pad)))
 }
 
-// onCanvas makes rows of the canvas, black where the image is not, of those of the image.
+// onCanvas turns rows of the image into rows of the canvas, black where the image is not.
 func (i *webpImage) onCanvas(source row) row {
 	return func(y int, to []byte) {
 		clear(to)

@@ -11,15 +11,15 @@ const (
 // webpWalk is the state of reading a WebP's chunks.
 type webpWalk struct {
 	h          Header
-	extended   bool // has VP8X, whose canvas is then h's size
+	extended   bool // has VP8X; h's size is then the canvas
 	animated   bool
 	anim       bool      // the ANIM chunk was seen
-	image      webpImage // zero until the VP8 or VP8L chunk was seen
+	image      webpImage // zero until the VP8 or VP8L chunk is seen
 	expectEXIF bool
 }
 
-// webpImage is where the pixels are: a picture as large as the canvas, or an animation's first
-// frame, which may be smaller. Alpha, which is dropped, is a chunk of its own that nobody reads.
+// webpImage locates the pixels: a picture the size of the canvas, or an animation's first frame,
+// which may be smaller. Alpha is dropped, so its separate chunk is not read.
 type webpImage struct {
 	from, to      int64 // of the VP8 or VP8L data in the file
 	lossless      bool
@@ -37,7 +37,7 @@ func (i *webpImage) shown(r Region) Region {
 	return Region{x, y, w, h}
 }
 
-// blacken clears what a view is decoded to.
+// blacken clears a view's destination.
 func blacken(dst Image, v View) {
 	height, width := v.size()
 	for y := range height {
@@ -79,14 +79,14 @@ func readWebP(data []byte, complete bool) (webpWalk, error) {
 	i := &w.image
 	w.h.Scratch = webpScratch(i.width, i.height, i.lossless)
 	if !i.lossless {
-		// The modes of a macroblock have fixed probabilities: all of them together take more
-		// than a bit and a half.
+		// A macroblock's modes have fixed probabilities: together they take more than a bit and
+		// a half.
 		w.h.least = int64((i.width+15)/16) * int64((i.height+15)/16) / 8
 	}
 	return w, nil
 }
 
-// webpChunk is one chunk; of its body there may be only the beginning.
+// webpChunk is one chunk; its body may be incomplete.
 type webpChunk struct {
 	name []byte
 	body []byte
@@ -96,7 +96,7 @@ type webpChunk struct {
 
 func (c *webpChunk) next() int64 { return c.at + c.size + c.size&1 }
 
-// short explains that the body has fewer than n bytes.
+// short returns the error for a body of fewer than n bytes.
 func (c *webpChunk) short(n int64, complete bool) error {
 	if c.size < n {
 		return corrupt("a %s chunk of %d bytes", c.name, c.size)
@@ -104,7 +104,7 @@ func (c *webpChunk) short(n int64, complete bool) error {
 	return endsEarly(complete)
 }
 
-// webpChunkAt returns the chunk at p, which must not go beyond end.
+// webpChunkAt returns the chunk at p, which must not extend beyond end.
 func webpChunkAt(data []byte, p, end int64, complete bool) (c webpChunk, err error) {
 	if p+8 > int64(len(data)) {
 		return c, endsEarly(complete)
@@ -117,7 +117,7 @@ func webpChunkAt(data []byte, p, end int64, complete bool) (c webpChunk, err err
 	return c, nil
 }
 
-// done: nothing that follows can change the header.
+// done reports that nothing that follows can change the header.
 func (w *webpWalk) done() bool { return w.image != (webpImage{}) && !w.expectEXIF }
 
 func (w *webpWalk) chunk(c webpChunk, data []byte, complete bool) error {
@@ -165,7 +165,7 @@ func (w *webpWalk) canvas(b []byte) error {
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// frame reads the head of an animation's frame, and of the chunks in it up to its image.
+// frame reads the header of an animation's frame, and its chunks up to the image.
 func (w *webpWalk) frame(c webpChunk, data []byte, complete bool) error {
 	const head = 16
 	if len(c.body) < head {
@@ -190,11 +190,11 @@ func (w *webpWalk) frame(c webpChunk, data []byte, complete bool) error {
 	return corrupt("a frame without an image")
 }
 
-// bitstream reads the head of a VP8 or VP8L chunk, the data of an image whose place and size
-// are known, or of one without VP8X, which alone says how large it is.
+// bitstream reads the header of a VP8 or VP8L chunk. i has the image's place and size, except in
+// a file without VP8X, where only this header states the size.
 func (w *webpWalk) bitstream(c webpChunk, i webpImage, complete bool) error {
 	if w.image != (webpImage{}) {
-		return nil // the first is the image
+		return nil // the first one counts
 	}
 	size := vp8Size
 	least := int64(10)
@@ -228,7 +228,7 @@ func vp8Size(b []byte) (width, height int, err error) {
 	if b[0]&1 != 0 || b[3] != 0x9d || b[4] != 0x01 || b[5] != 0x2a {
 		return 0, 0, corrupt("its VP8 data does not start with a key frame")
 	}
-	const side = 1<<14 - 1 // the two bits above are a hint for scaling, which nobody follows
+	const side = 1<<14 - 1 // the two bits above are a scaling hint, which decoders ignore
 	return int(binary.LittleEndian.Uint16(b[6:]) & side), int(binary.LittleEndian.Uint16(b[8:]) & side), nil
 }
 

@@ -2,9 +2,8 @@ package gen
 
 import "encoding/binary"
 
-// appendBMP appends a BMP file to dst. pix holds w x h pixels of bits/8 bytes
-// without padding, top row first: palette indices, BGR, or BGRX. palette holds BGRX
-// entries, for 8 bits only.
+// appendBMP appends a BMP file to dst. pix holds w x h pixels of bits/8 bytes without padding,
+// top row first: palette indices, BGR, or BGRX. palette holds BGRX entries, only for 8 bits.
 func appendBMP(dst []byte, w, h int, pix []byte, bits int, palette []byte, topDown bool) []byte {
 	row := w * bits / 8
 	stride := (row + 3) &^ 3
@@ -26,7 +25,7 @@ func appendBMP(dst []byte, w, h int, pix []byte, bits int, palette []byte, topDo
 	dst = le.AppendUint16(dst, uint16(bits))
 	dst = le.AppendUint32(dst, 0) // not compressed
 	dst = le.AppendUint32(dst, uint32(stride*h))
-	dst = le.AppendUint32(dst, 2835) // 72 dots an inch
+	dst = le.AppendUint32(dst, 2835) // 72 dots per inch
 	dst = le.AppendUint32(dst, 2835)
 	dst = le.AppendUint32(dst, uint32(len(palette)/4))
 	dst = le.AppendUint32(dst, 0)

@@ -1,14 +1,14 @@
 package gen
 
-// canvas is a picture in the making, as JPEG wants it: luma in full, chroma at half
-// the size. Nothing is ever converted for the most frequent kind of file.
+// canvas is a picture being painted, in JPEG's form: luma at full size, chroma at half size. The
+// most frequent kind of file therefore needs no conversion.
 type canvas struct {
 	w, h      int
 	cw, ch    int // of the chroma planes
 	y, cb, cr []byte
 }
 
-// resize makes the canvas w x h, with any content, in the memory it has if it can.
+// resize makes the canvas w x h, with arbitrary content, and reuses its memory if possible.
 func (c *canvas) resize(w, h int) {
 	c.w, c.h, c.cw, c.ch = w, h, (w+1)/2, (h+1)/2
 	if cap(c.y) < w*h {
@@ -20,7 +20,7 @@ func (c *canvas) resize(w, h int) {
 	c.y, c.cb, c.cr = c.y[:w*h], c.cb[:c.cw*c.ch], c.cr[:c.cw*c.ch]
 }
 
-// planes are the canvas as components of a JPEG file, 4:2:0.
+// planes returns the canvas as components of a JPEG file, 4:2:0.
 func (c *canvas) planes() []plane {
 	return []plane{
 		{c.y, c.w, c.h, c.w, 2, 2}, {c.cb, c.cw, c.ch, c.cw, 1, 1}, {c.cr, c.cw, c.ch, c.cw, 1, 1},
@@ -36,7 +36,7 @@ func (c *canvas) rgb(dst []byte) []byte {
 		luma := c.y[y*c.w:][:c.w]
 		cb, cr := c.cb[y/2*c.cw:][:c.cw], c.cr[y/2*c.cw:][:c.cw]
 		for x, v := range luma {
-			// The usual conversion of JFIF, in 16 bits of fraction.
+			// The usual JFIF conversion, with 16 fractional bits.
 			v, b, r := int(v)<<16+1<<15, int(cb[x/2])-128, int(cr[x/2])-128
 			p := out[3*x : 3*x+3 : 3*x+3]
 			p[0] = clampByte((v + 91881*r) >> 16)
@@ -47,7 +47,7 @@ func (c *canvas) rgb(dst []byte) []byte {
 	return dst
 }
 
-// tone is a colour as the canvas holds it.
+// tone is a colour in the canvas's form.
 type tone struct{ y, cb, cr int }
 
 func rgbTone(r, g, b int) tone {
@@ -58,7 +58,7 @@ func rgbTone(r, g, b int) tone {
 	}
 }
 
-// mix is a, or b, or between, for 0 to 256.
+// mix interpolates from a (part 0) to b (part 256).
 func mix(a, b tone, part int) tone {
 	return tone{a.y + (b.y-a.y)*part>>8, a.cb + (b.cb-a.cb)*part>>8, a.cr + (b.cr-a.cr)*part>>8}
 }
@@ -66,7 +66,7 @@ func mix(a, b tone, part int) tone {
 // lighter adds to the luma.
 func (t tone) lighter(d int) tone { return tone{clamp(t.y+d, 0, 255), t.cb, t.cr} }
 
-// vary is a tone close to t.
+// vary returns a random tone close to t.
 func (t tone) vary(r *rng, luma, chroma int) tone {
 	return tone{clamp(t.y+r.between(-luma, luma), 0, 255), t.cb + r.between(-chroma, chroma), t.cr + r.between(-chroma, chroma)}
 }
@@ -98,8 +98,7 @@ func (c *canvas) fillRect(x0, y0, x1, y1 int, t tone) {
 	}
 }
 
-// blend paints row y from column x0 on, len(alpha) pixels, each as much as its
-// alpha says.
+// blend paints len(alpha) pixels of row y, starting at column x0, each with its alpha.
 func (c *canvas) blend(y, x0 int, alpha []byte, t tone) {
 	if x0 < 0 {
 		alpha, x0 = alpha[min(-x0, len(alpha)):], 0
@@ -124,8 +123,7 @@ func (c *canvas) blend(y, x0 int, alpha []byte, t tone) {
 	}
 }
 
-// texture adds a row of a tile, times amount/128, to the luma of columns [x0, x1)
-// of row y.
+// texture adds a row of a tile, times amount/128, to the luma of columns [x0, x1) of row y.
 func (c *canvas) texture(y, x0, x1 int, row *[tileSize]int8, offset, amount int) {
 	x0, x1 = max(x0, 0), min(x1, c.w)
 	if y < 0 || y >= c.h || x0 >= x1 {
@@ -136,8 +134,8 @@ func (c *canvas) texture(y, x0, x1 int, row *[tileSize]int8, offset, amount int)
 	}
 }
 
-// soften moves each pixel halfway towards the mean of the 2 x 2 around its corner: no
-// camera draws edges one pixel sharp.
+// soften moves each pixel halfway towards the mean of the 2 x 2 around its corner, because
+// cameras do not draw edges that are one pixel sharp.
 func (c *canvas) soften() {
 	for y := range c.h {
 		row := c.y[y*c.w:][:c.w]
@@ -155,9 +153,9 @@ func (c *canvas) soften() {
 	}
 }
 
-// expose adds grain, a little of it coloured, and darkens the corners: the last
-// steps of every picture.
-// luma and chroma are the grain's strength in 1/128, vignette the corners' loss in 1/256.
+// expose adds grain, slightly coloured, and darkens the corners: the last steps of every
+// picture. luma and chroma are the grain's strength in 1/128, vignette the corners' loss in
+// 1/256.
 func (c *canvas) expose(t *tiles, r *rng, luma, chroma, vignette int) {
 	ox, oy := r.below(tileSize), r.below(tileSize)
 	// The loss grows with the square of the distance from the centre.
@@ -182,8 +180,8 @@ func (c *canvas) expose(t *tiles, r *rng, luma, chroma, vignette int) {
 	}
 }
 
-// isin is the sine of a/1024 of a turn, 4096 for 1, after Bhaskara: integers, so
-// that pictures are the same everywhere.
+// isin is the sine of a/1024 of a turn, 4096 for 1, by Bhaskara's formula in integers, so that
+// pictures are the same everywhere.
 func isin(a int) int {
 	a &= 1023
 	sign := 1

@@ -22,7 +22,7 @@ func testPicture(w, h int) picture {
 	return p
 }
 
-// sample16 is one sample of packed rows as 16 bits; depths of less are scaled up.
+// sample16 returns one sample of packed rows as 16 bits; smaller depths are scaled up.
 func sample16(rows []byte, w, chans, depth, x, y, c int) uint16 {
 	stride := (w*chans*depth + 7) / 8
 	bit := (x*chans + c) * depth
@@ -37,7 +37,7 @@ func sample16(rows []byte, w, chans, depth, x, y, c int) uint16 {
 	return v * (65535 / (1<<depth - 1))
 }
 
-// wantPNG is a pixel of a PNG file by the standard.
+// wantPNG returns a pixel of a PNG file as defined by the standard.
 func wantPNG(rows []byte, w int, s pngStyle, x, y int) color.NRGBA64 {
 	n := pngChannels[s.color]
 	get := func(c int) uint16 { return sample16(rows, w, n, s.depth, x, y, c) }
@@ -121,7 +121,7 @@ func checkPNG(t *testing.T, e *pngCoder, name string, w, h int, s pngStyle) {
 	}
 }
 
-// straight is a pixel without the loss of multiplying by alpha and dividing again.
+// straight returns a pixel without the loss of multiplying by alpha and dividing again.
 func straight(img image.Image, x, y int) color.NRGBA64 {
 	switch c := img.At(x, y).(type) {
 	case color.NRGBA:
@@ -133,7 +133,7 @@ func straight(img image.Image, x, y int) color.NRGBA64 {
 	}
 }
 
-// The adaptive choice must be worth its time.
+// Adaptive filtering must be worth its time.
 func TestPNGFiltersPay(t *testing.T) {
 	p := painter{tiles: testTiles()}
 	p.photo(1, 0, 200, 150)
@@ -241,7 +241,7 @@ func TestPNM(t *testing.T) {
 	}
 }
 
-// The canvas converts as the image library does, to within its rounding.
+// The canvas converts like the image library, up to its rounding.
 func TestCanvasRGB(t *testing.T) {
 	var c canvas
 	r := rng(2)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Kind is what a dataset is made of.
+// Kind is the kind of pictures in a dataset.
 type Kind uint8
 
 const (
@@ -47,16 +47,16 @@ type Options struct {
 	Images  int    // at least 1
 	Kind    Kind
 	Classes int    // class directories, at most as many as images; 0: none, all files in Dir
-	Format  string // "" for the kind's own, or jpeg, png, bmp, ppm, webp; a mixed dataset takes ""
+	Format  string // "" for the kind's own, or jpeg, png, bmp, ppm, webp; must be "" for Mixed
 	Seed    uint64
-	Workers int // 0: one for each processor
+	Workers int // 0: one per processor
 
-	// Progress, where given, is told how many of all images are made. Calls do not
-	// overlap, and done only grows.
+	// Progress, if not nil, is called with the number of images made. Calls do not overlap, and
+	// done only grows.
 	Progress func(done, total int)
 }
 
-// Formats are the values that Options.Format may have, beside "".
+// Formats returns the values that Options.Format may have, apart from "".
 func Formats() []string { return []string{"jpeg", "png", "bmp", "ppm", "webp"} }
 
 func (o Options) validate() error {
@@ -84,10 +84,9 @@ func (o Options) validate() error {
 	return fmt.Errorf("format: one of %v is needed, got %q", Formats(), o.Format)
 }
 
-// Write makes a dataset. Image i belongs to class i mod Classes and lies in
-// Dir/class-ccc/iiiiii.ext, with more digits when needed. The dataset becomes
-// visible when all of it is there; on an error, or when ctx is done, everything
-// that was made is removed again.
+// Write makes a dataset. Image i belongs to class i mod Classes and its path is
+// Dir/class-ccc/iiiiii.ext, with more digits if needed. The dataset becomes visible when it is
+// complete; on an error, or when ctx is done, everything that was made is removed.
 func Write(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("gen: %w", err)
@@ -120,7 +119,7 @@ func (s *stage) makeAll(ctx context.Context, o Options) error {
 	}
 	noise := newTiles(o.Seed)
 	var next atomic.Int64
-	var mu sync.Mutex // covers done, and orders the calls of Progress
+	var mu sync.Mutex // guards done, and serializes calls of Progress
 	done := 0
 	g, ctx := errgroup.WithContext(ctx)
 	for range min(o.Workers, o.Images) {
@@ -150,7 +149,7 @@ func (s *stage) makeAll(ctx context.Context, o Options) error {
 	return g.Wait()
 }
 
-// names spells paths inside a dataset.
+// names builds paths inside a dataset.
 type names struct{ classes, classDigits, fileDigits int }
 
 func newNames(o Options) names {

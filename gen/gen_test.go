@@ -23,7 +23,7 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// testTiles are made once: under the race detector they take a second.
+// testTiles are shared: with the race detector they take a second to make.
 var testTiles = sync.OnceValue(func() *tiles { return newTiles(1) })
 
 // makeSet writes a dataset and returns its files.
@@ -53,7 +53,7 @@ func readSet(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// Bytes depend on seed and index only.
+// Bytes depend only on seed and index.
 func TestSameBytes(t *testing.T) {
 	for _, kind := range []Kind{Photo, Mixed} {
 		base := makeSet(t, Options{Images: 7, Kind: kind, Seed: 5, Workers: 1})
@@ -75,9 +75,9 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// These pin every byte of the first photos and streets (as pixels: how PNG
-// compresses belongs to Go). Change them only when pictures are meant to change:
-// datasets made before and after will differ.
+// These pin every byte of the first photos and streets (as pixels, since Go decides how PNG
+// compresses). Change them only when pictures are meant to change: datasets made before and
+// after will differ.
 func TestGolden(t *testing.T) {
 	m := newMaker(Options{Kind: Photo, Seed: 1}, testTiles())
 	sum := sha256.New()
@@ -101,7 +101,7 @@ const (
 	goldenStreet = "81cd734565dadaa7"
 )
 
-// Photos weigh what they promise, and so does each scene, roughly.
+// Photos have the documented file size, and so does each scene, roughly.
 func TestPhotoSizes(t *testing.T) {
 	m := newMaker(Options{Kind: Photo, Seed: 11}, testTiles())
 	const rounds = 3
@@ -133,14 +133,14 @@ func TestCityscapeSize(t *testing.T) {
 	if err != nil || c.Width != 2048 || c.Height != 1024 || ext != ".png" {
 		t.Fatalf("%s: %+v, %v", ext, c, err)
 	}
-	// One is enough for a test: they weigh much the same.
+	// One is enough for a test, since all have about the same size.
 	if n := len(data); n < 2_000_000 || n > 2_600_000 {
 		t.Errorf("%d bytes", n)
 	}
 }
 
-// Every kind of file in a mixed set is one that others can read; one round through
-// the kinds has every size.
+// Other decoders can read every kind of file in a mixed set; one cycle through the kinds has
+// every size.
 func TestMixed(t *testing.T) {
 	kinds := len(mixedKinds())
 	m := newMaker(Options{Kind: Mixed, Seed: 2}, testTiles())
@@ -192,7 +192,7 @@ func decodeAny(ext string, data []byte) (image.Point, error) {
 	return img.Bounds().Size(), nil
 }
 
-// decodePNM reads a header as the format describes it and checks the length.
+// decodePNM parses a header as the format describes it and checks the length.
 func decodePNM(r *bytes.Reader) (image.Image, error) {
 	data := make([]byte, r.Len())
 	r.Read(data)
@@ -218,7 +218,7 @@ func decodePNM(r *bytes.Reader) (image.Image, error) {
 	return image.NewGray(image.Rect(0, 0, w, h)), nil
 }
 
-// Mixed pictures with an EXIF orientation are shown upright by who applies it.
+// Mixed pictures with an EXIF orientation are upright once it is applied.
 func TestMixedOrientations(t *testing.T) {
 	seen := map[int]bool{}
 	for _, k := range jpegKinds() {
@@ -257,7 +257,7 @@ func TestClasses(t *testing.T) {
 			t.Errorf("file %s", name)
 		}
 	}
-	// No class stays empty.
+	// No class is empty.
 	dir := t.TempDir()
 	if err := Write(context.Background(), Options{Dir: dir, Images: 2, Classes: 10, Kind: Mixed}); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A set that is not finished leaves nothing behind.
+// A cancelled dataset leaves nothing behind.
 func TestCancel(t *testing.T) {
 	parent := t.TempDir()
 	kept := filepath.Join(parent, "kept")
@@ -343,7 +343,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// While a set is in the making, only a hidden directory shows.
+// While a dataset is being made, only a hidden directory is visible.
 func TestNothingHalfDone(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dir: dir, Images: 6, Kind: Mixed, Classes: 2, Progress: func(int, int) {
@@ -372,7 +372,7 @@ func TestParseKind(t *testing.T) {
 	}
 }
 
-// Scenes must hold at any size, and stay inside the canvas.
+// Scenes must work at any size, and stay inside the canvas.
 func TestScenesAtAnySize(t *testing.T) {
 	p := painter{tiles: testTiles()}
 	for _, size := range [][2]int{{48, 48}, {49, 300}, {300, 50}, {333, 217}} {
@@ -396,8 +396,7 @@ func TestTilesWrap(t *testing.T) {
 	}
 }
 
-// Apart from the noise, which is shared, a photo costs no memory beyond the
-// worker's.
+// Apart from the shared noise, a photo needs no memory beyond the worker's.
 func TestPhotosAllocateLittle(t *testing.T) {
 	m := newMaker(Options{Kind: Photo, Seed: 1}, testTiles())
 	i := 0

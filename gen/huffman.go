@@ -2,9 +2,9 @@ package gen
 
 import "slices"
 
-// huffmanLengths gives each symbol with a count the length of its code, at most
-// limit bits, such that the codes use up the whole code space. A single symbol
-// gets length 1. The lengths are optimal unless limit had to be enforced.
+// huffmanLengths gives each symbol with a count the length of its code, at most limit bits, such
+// that the codes fill the whole code space. A single symbol gets length 1. The lengths are
+// optimal unless limit had to be enforced.
 func huffmanLengths(lengths []uint8, counts []int, limit int) {
 	clear(lengths)
 	var used []int
@@ -16,7 +16,7 @@ func huffmanLengths(lengths []uint8, counts []int, limit int) {
 	if len(used) == 0 {
 		return
 	}
-	// Rare first; the symbol itself settles ties, so that the result is unique.
+	// Rare symbols first; ties are ordered by symbol, so that the result is unique.
 	slices.SortStableFunc(used, func(a, b int) int { return counts[a] - counts[b] })
 	perLength := limitLengths(treeLengths(used, counts), limit)
 	at := 0
@@ -28,8 +28,8 @@ func huffmanLengths(lengths []uint8, counts []int, limit int) {
 	}
 }
 
-// treeLengths builds the tree of symbols that are sorted by count, with the two
-// queues of van Leeuwen, and returns how many codes have each length.
+// treeLengths builds the tree of symbols sorted by count, with van Leeuwen's two queues, and
+// returns the number of codes of each length.
 func treeLengths(used, counts []int) []int {
 	n := len(used)
 	if n == 1 {
@@ -65,9 +65,8 @@ func treeLengths(used, counts []int) []int {
 	return perLength
 }
 
-// limitLengths moves codes longer than limit up, two at a time, making room by
-// lengthening a shorter one; the code space stays filled (annex K.3 of the JPEG
-// standard).
+// limitLengths shortens codes longer than limit, two at a time, and makes room by lengthening a
+// shorter one; the code space stays filled (annex K.3 of the JPEG standard).
 func limitLengths(perLength []int, limit int) []int {
 	for n := len(perLength) - 1; n > limit; n-- {
 		for perLength[n] > 0 {

@@ -2,7 +2,7 @@ package gen
 
 import "encoding/binary"
 
-// plane is one component of a picture, in memory the maker owns.
+// plane is one component of a picture, in memory that the maker owns.
 type plane struct {
 	pix    []byte
 	w, h   int
@@ -10,24 +10,24 @@ type plane struct {
 	hs, vs int // sampling factors: samples in a minimum coded unit across and down
 }
 
-// jpegStyle is everything about a JPEG file beside its pixels.
+// jpegStyle is everything about a JPEG file except its pixels.
 type jpegStyle struct {
 	quality     int // 1..100, the usual scale over the standard tables
 	progressive bool
-	optimize    bool // own Huffman tables instead of the standard ones; always so for progressive files
+	optimize    bool // own Huffman tables instead of the standard ones; implied by progressive
 	restart     int  // minimum coded units between restart markers; 0: none
 	orientation int  // EXIF orientation; 0: no EXIF segment
 	bigEndian   bool // byte order of the EXIF segment
 	adobe       int  // colour transform of the Adobe segment plus one; 0: a JFIF segment instead
-	stray       bool // bytes between segments that mean nothing, as some cameras leave
+	stray       bool // meaningless bytes between segments, as some cameras write
 }
 
-// jpegComponent is a plane while it is being coded: its quantised coefficients in
-// zigzag order, block by block, padded to whole minimum coded units.
+// jpegComponent is a plane being coded: its quantised coefficients in zigzag order, block by
+// block, padded to whole minimum coded units.
 type jpegComponent struct {
 	plane
-	id, table  int // table 0: luma or the only kind, 1: chroma
-	across     int // blocks in a row of coef
+	id, table  int // table 0: luma or the only one, 1: chroma
+	across     int // blocks per row of coef
 	bw, bh     int // blocks that hold samples
 	coef       [][64]int16
 	nonzero    []uint64 // bit k: coefficient k of the block is not 0
@@ -43,10 +43,10 @@ type jpegCoder struct {
 	hmax, vmax     int
 	across, down   int // minimum coded units
 	codes          [2][2]huffCode
-	counts         *[2][2][256]int // while symbols are counted and not written
+	counts         *[2][2][256]int // not nil while symbols are counted, not written
 	eobRun         int
 	eobTable       int
-	pending        []byte // correction bits that wait for the end of a run of blocks
+	pending        []byte // correction bits to be written at the end of a run of blocks
 	inScan         []int
 	restartsBefore int
 }
@@ -66,9 +66,8 @@ const (
 	markerAPPE = 0xEE
 )
 
-// encode appends the file to dst. The planes are 1 (gray), 3 (YCbCr, or RGB with an
-// Adobe segment that says so) or 4 (CMYK, YCCK) components; w and h are the size of
-// the picture.
+// encode appends the file to dst. The planes are 1 (gray), 3 (YCbCr, or RGB with an Adobe
+// segment that says so) or 4 (CMYK, YCCK) components; w and h are the size of the picture.
 func (e *jpegCoder) encode(dst []byte, w, h int, planes []plane, style jpegStyle) []byte {
 	e.out, e.style = dst, style
 	e.plan(w, h, planes)
@@ -96,7 +95,7 @@ func (e *jpegCoder) encode(dst []byte, w, h int, planes []plane, style jpegStyle
 	return e.out
 }
 
-// plan lays the components out in blocks and finds memory for them.
+// plan lays the components out in blocks and provides their memory.
 func (e *jpegCoder) plan(w, h int, planes []plane) {
 	e.hmax, e.vmax = 1, 1
 	for _, p := range planes {
@@ -138,8 +137,7 @@ func (c *jpegComponent) transform(quant *[64]uint16) {
 	}
 }
 
-// load copies one block of samples, repeating the last column and row beyond the
-// edge.
+// load copies one block of samples, and repeats the last column and row beyond the edge.
 func (c *jpegComponent) load(block *[64]int32, bx, by int) {
 	x, y := 8*bx, 8*by
 	for j := range 8 {
@@ -158,11 +156,11 @@ func (c *jpegComponent) load(block *[64]int32, bx, by int) {
 	}
 }
 
-// marker and segment write what stands between the scans.
+// marker and segment write what lies between the scans.
 func (e *jpegCoder) marker(kind byte) { e.out = append(e.out, 0xFF, kind) }
 
 func (e *jpegCoder) segment(kind byte, content ...byte) {
-	if e.style.stray && kind != markerAPP0 { // the first three bytes tell many readers what it is
+	if e.style.stray && kind != markerAPP0 { // many readers detect the format from the first three bytes
 		e.out = append(e.out, 0x00, 0x55, 0xAA)
 	}
 	e.marker(kind)
@@ -181,7 +179,7 @@ func (e *jpegCoder) putApplication() {
 	}
 }
 
-// exif is an APP1 segment whose only statement is the orientation.
+// exif is the content of an APP1 segment that has only the orientation.
 func exif(orientation int, bigEndian bool) []byte {
 	var order interface {
 		binary.ByteOrder
@@ -192,11 +190,11 @@ func exif(orientation int, bigEndian bool) []byte {
 		order, b = binary.BigEndian, []byte("Exif\x00\x00MM")
 	}
 	b = order.AppendUint16(b, 42)
-	b = order.AppendUint32(b, 8)      // the directory follows at once
-	b = order.AppendUint16(b, 1)      // of one entry:
+	b = order.AppendUint32(b, 8)      // the directory follows immediately
+	b = order.AppendUint16(b, 1)      // one entry:
 	b = order.AppendUint16(b, 0x0112) // Orientation,
 	b = order.AppendUint16(b, 3)      // SHORT,
-	b = order.AppendUint32(b, 1)      // one of them
+	b = order.AppendUint32(b, 1)      // one value
 	b = order.AppendUint16(b, uint16(orientation))
 	b = order.AppendUint16(b, 0)
 	return order.AppendUint32(b, 0) // no further directory

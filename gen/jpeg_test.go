@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// noisePlane is a plane with shapes and noise in it.
+// noisePlane returns a plane with shapes and noise in it.
 func noisePlane(r *rng, w, h, hs, vs int) plane {
 	p := plane{pix: make([]byte, w*h), w: w, h: h, stride: w, hs: hs, vs: vs}
 	for i := range p.pix {
@@ -34,7 +34,7 @@ func decodeYCbCr(t *testing.T, file []byte) *image.YCbCr {
 	return img.(*image.YCbCr)
 }
 
-// samePixels compares what can be seen; beyond the edge files may differ.
+// samePixels compares visible pixels; beyond the edge files may differ.
 func samePixels(a, b *image.YCbCr) bool {
 	for y := range a.Rect.Dy() {
 		for x := range a.Rect.Dx() {
@@ -48,7 +48,7 @@ func samePixels(a, b *image.YCbCr) bool {
 
 var testSizes = [][2]int{{1, 1}, {8, 8}, {17, 31}, {64, 16}, {1, 40}, {101, 99}}
 
-// What the decoder sees is what went in, up to the quantisation.
+// The decoder returns the input, up to the quantisation.
 func TestJPEGKeepsPixels(t *testing.T) {
 	for _, s := range [][2]int{{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}} {
 		for _, size := range testSizes {
@@ -83,7 +83,7 @@ func meanSquare(p plane, got []byte, stride int) float64 {
 	return sum / float64(p.w*p.h)
 }
 
-// The ways of coding the same coefficients decode to the same pixels.
+// Different codings of the same coefficients decode to the same pixels.
 func TestJPEGStylesAgree(t *testing.T) {
 	var e jpegCoder
 	for _, size := range testSizes {
@@ -113,7 +113,7 @@ func TestJPEGStylesAgree(t *testing.T) {
 	}
 }
 
-// A run of blocks that end early may be longer than one symbol can say.
+// A run of blocks that end early may be too long for one symbol.
 func TestJPEGLongRuns(t *testing.T) {
 	const w, h = 8 * 300, 8 * 120
 	p := plane{pix: bytes.Repeat([]byte{77}, w*h), w: w, h: h, stride: w, hs: 1, vs: 1}
@@ -132,7 +132,7 @@ func TestJPEGLongRuns(t *testing.T) {
 }
 
 func TestJPEGColors(t *testing.T) {
-	// A picture of few colours survives any of them.
+	// A picture of few colours survives any conversion.
 	p := picture{16, 16, nil}
 	for range 16 * 16 {
 		p.pix = append(p.pix, 200, 120, 40)
@@ -160,8 +160,8 @@ func TestJPEGColors(t *testing.T) {
 	}
 }
 
-// The quantisation is the one every encoder has for a quality, or photos of
-// quality 90 would not weigh what they should.
+// The quantisation is the one that every encoder uses for a quality; otherwise photos of quality
+// 90 would not have the expected size.
 func TestJPEGQuantisation(t *testing.T) {
 	var e jpegCoder
 	for _, quality := range []int{1, 30, 50, 75, 90, 100} {
@@ -176,7 +176,7 @@ func TestJPEGQuantisation(t *testing.T) {
 	}
 }
 
-// quantTables are the contents of all DQT segments.
+// quantTables returns the contents of all DQT segments.
 func quantTables(file []byte) []byte {
 	var tables []byte
 	for at := 2; at+4 <= len(file) && file[at+1] != markerSOS; {
@@ -235,13 +235,13 @@ func TestEXIF(t *testing.T) {
 	}
 }
 
-// The stored picture, turned as EXIF tells viewers to, is the picture.
+// The stored picture, turned by its EXIF orientation, is the original.
 func TestStored(t *testing.T) {
 	p := picture{3, 2, nil}
 	for i := range 6 {
 		p.pix = append(p.pix, byte(i), 0, 0)
 	}
-	// Rows of the stored file, by orientation, for a picture of rows 012 and 345.
+	// Rows of the stored file, by orientation, for a picture with rows 012 and 345.
 	want := map[int]string{
 		1: "[0 1 2][3 4 5]", 2: "[2 1 0][5 4 3]", 3: "[5 4 3][2 1 0]", 4: "[3 4 5][0 1 2]",
 		5: "[0 3][1 4][2 5]", 6: "[2 5][1 4][0 3]", 7: "[5 2][4 1][3 0]", 8: "[3 0][4 1][5 2]",
@@ -285,8 +285,8 @@ func TestHuffmanLengths(t *testing.T) {
 	checkLengths(t, []int{0, 0, 0}, 0, 15)
 }
 
-// checkLengths checks that exactly the used symbols have codes, that the codes fill
-// the code space, and that rarer symbols do not have shorter ones.
+// checkLengths checks that exactly the used symbols have codes, that the codes fill the code
+// space, and that rarer symbols do not have shorter codes.
 func checkLengths(t *testing.T, counts []int, used, limit int) {
 	t.Helper()
 	lengths := make([]uint8, len(counts))

@@ -1,12 +1,11 @@
 package gen
 
-// The forward transform is that of Arai, Agui and Nakajima: five multiplications
-// a row, its scale factors folded into the quantisation. It is all integers: the
-// same bytes must come out on every processor, and floating point may be fused on
-// some.
+// The forward transform is that of Arai, Agui and Nakajima: five multiplications per row, with
+// the scale factors folded into the quantisation. It uses only integers, because the same bytes
+// must come out on every processor, and some fuse floating-point operations.
 
 const (
-	dctPrescale = 3 // samples are shifted up by this, for precision
+	dctPrescale = 3 // samples are shifted left by this, for precision
 	dctFraction = 12
 )
 
@@ -50,11 +49,11 @@ func dct8(a0, a1, a2, a3, a4, a5, a6, a7 int32) (_, _, _, _, _, _, _, _ int32) {
 	return e0 + e1, p + z4, e3 + z, q - z2, e0 - e1, q + z2, e3 - z, p - z4
 }
 
-// aanScale are the factors by which row and column k of forwardDCT's result are
-// too large, << 14.
+// aanScale holds the factors by which row and column k of forwardDCT's result are too large, <<
+// 14.
 var aanScale = [8]int64{16384, 22725, 21407, 19266, 16384, 12873, 8867, 4520}
 
-// zigzag[k] is the place, row by row, of the k-th coefficient of a file.
+// zigzag[k] is the row-by-row position of the k-th coefficient in a file.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
 	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
@@ -85,7 +84,7 @@ var chromaQuant = [64]uint16{
 	99, 99, 99, 99, 99, 99, 99, 99,
 }
 
-// scaleQuant scales a table to a quality as every encoder since the first does.
+// scaleQuant scales a table to a quality with the formula that all encoders use.
 func scaleQuant(table *[64]uint16, quality int) (scaled [64]uint16) {
 	percent := 200 - 2*quality
 	if quality < 50 {
@@ -97,7 +96,7 @@ func scaleQuant(table *[64]uint16, quality int) (scaled [64]uint16) {
 	return scaled
 }
 
-// reciprocals are 2^32 over what quantize divides by, in zigzag order.
+// reciprocals returns 2^32 divided by quantize's divisors, in zigzag order.
 func reciprocals(quant *[64]uint16) (recip [64]uint64) {
 	for k, at := range zigzag {
 		scale := aanScale[at>>3] * aanScale[at&7] >> 14 // << 14
@@ -106,8 +105,8 @@ func reciprocals(quant *[64]uint16) (recip [64]uint64) {
 	return recip
 }
 
-// quantize divides, rounds and reorders a block. The result's bit k says that
-// coefficient k is not 0.
+// quantize divides, rounds and reorders a block. Bit k of the result says that coefficient k is
+// not 0.
 func quantize(dst *[64]int16, block *[64]int32, recip *[64]uint64) (nonzero uint64) {
 	for k := range 64 {
 		v := int64(block[zigzag[k]&63])

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// huffCode is a JPEG Huffman table: as the file holds it, and ready for coding.
+// huffCode is a JPEG Huffman table: in the file's form, and ready for coding.
 type huffCode struct {
 	perLength [16]uint8 // codes of 1 to 16 bits
 	symbols   []uint8   // by length, then code
@@ -28,8 +28,8 @@ func newHuffCode(perLength [16]uint8, symbols []uint8) huffCode {
 	return h
 }
 
-// fittedCode makes the best table for the given counts of symbols. One more symbol,
-// rarer than all, takes the code of all ones, which the standard forbids.
+// fittedCode makes the best table for the given symbol counts. An additional symbol, rarer than
+// all others, takes the code of all ones, which the standard forbids.
 func fittedCode(counts *[256]int) huffCode {
 	var all [257]int
 	for s, n := range counts {
@@ -96,12 +96,12 @@ func (e *jpegCoder) putHuffman(table, kind int) {
 	e.segment(markerDHT, slices.Concat([]byte{byte(kind<<4 | table)}, h.perLength[:], h.symbols)...)
 }
 
-// bitWriter appends bits, most significant first, to out, with a zero byte stuffed
-// after each 0xFF.
+// bitWriter appends bits, most significant first, to out, and stuffs a zero byte after each
+// 0xFF.
 type bitWriter struct {
 	out []byte
 	acc uint64
-	n   uint // bits in acc that are not written, below 32 between calls
+	n   uint // unwritten bits in acc, below 32 between calls
 }
 
 // put appends the low n bits of v, at most 32; the others must be 0.
@@ -115,7 +115,7 @@ func (w *bitWriter) put(v uint32, n uint) {
 }
 
 func (w *bitWriter) word(v uint32) {
-	if (^v-0x01010101)&v&0x80808080 == 0 { // no byte of it is 0xFF
+	if (^v-0x01010101)&v&0x80808080 == 0 { // none of its bytes is 0xFF
 		w.out = append(w.out, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 		return
 	}
@@ -131,7 +131,7 @@ func (w *bitWriter) stuffed(b byte) {
 	}
 }
 
-// align fills the last byte with ones, as the standard wants it.
+// align fills the last byte with ones, as the standard requires.
 func (w *bitWriter) align() {
 	if fill := -w.n & 7; fill > 0 {
 		w.acc, w.n = w.acc<<fill|(1<<fill-1), w.n+fill
@@ -153,7 +153,7 @@ func (e *jpegCoder) symbol(table, kind int, s uint8, extra uint32, n uint) {
 	e.put(h.code[s]<<n|extra, uint(h.length[s])+n)
 }
 
-// magnitude is a value as JPEG codes it: how many bits, and those bits.
+// magnitude returns a value as JPEG codes it: the number of bits, and those bits.
 func magnitude(v int32) (extra uint32, n uint) {
 	sign := v >> 31
 	n = uint(bits.Len32(uint32(v ^ sign - sign)))
@@ -183,8 +183,8 @@ func (e *jpegCoder) baseline(tables int) {
 	e.scan(e.baselineBlock)
 }
 
-// scan visits the blocks of the components in e.inScan in the file's order: whole
-// minimum coded units, or the blocks of a single component that hold samples.
+// scan visits the blocks of the components in e.inScan in the file's order: whole minimum coded
+// units, or the blocks of a single component that hold samples.
 func (e *jpegCoder) scan(visit func(c *jpegComponent, block int)) {
 	e.restart()
 	units := 0
@@ -224,7 +224,7 @@ func (e *jpegCoder) visitUnit(x, y int, visit func(c *jpegComponent, block int))
 	}
 }
 
-// restart forgets what earlier blocks predicted.
+// restart resets all predictions and runs.
 func (e *jpegCoder) restart() {
 	for i := range e.comps {
 		e.comps[i].dcPredicts = 0

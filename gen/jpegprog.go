@@ -2,9 +2,8 @@ package gen
 
 import "math/bits"
 
-// progressive codes the picture in the scans that most encoders make: all DC
-// values first, then the coefficients band by band, from the most significant bits
-// down.
+// progressive codes the picture in the scans that most encoders use: all DC values first, then
+// the coefficients band by band, from the most significant bits down.
 func (e *jpegCoder) progressive() {
 	all := make([]int, len(e.comps))
 	for i := range all {
@@ -26,8 +25,8 @@ func (e *jpegCoder) progressive() {
 	}
 }
 
-// fitted runs a scan twice: once to count its symbols and write the tables that
-// fit them, once to code it.
+// fitted runs a scan twice: once to count its symbols and write tables that fit them, once to
+// code it.
 func (e *jpegCoder) fitted(kind int, header func(), visit func(c *jpegComponent, block int)) {
 	counts := new([2][2][256]int)
 	e.counts = counts
@@ -46,7 +45,7 @@ func (e *jpegCoder) fitted(kind int, header func(), visit func(c *jpegComponent,
 func (e *jpegCoder) dcScan(comps []int, high, low int) {
 	e.inScan = append(e.inScan[:0], comps...)
 	header := func() { e.putScanHeader(0, 0, high, low) }
-	if high > 0 { // one plain bit a block, no symbols
+	if high > 0 { // one plain bit per block, no symbols
 		header()
 		e.scan(func(c *jpegComponent, block int) { e.put(uint32(c.coef[block][0]>>low)&1, 1) })
 		return
@@ -94,11 +93,11 @@ func (e *jpegCoder) acFirst(c *jpegComponent, block, from, to, low int) {
 	}
 }
 
-// acRefine codes one more bit of a band: a correction bit for each coefficient that
-// was not 0 before, and, as in acFirst, those that become so now.
+// acRefine codes one more bit of a band: a correction bit for each coefficient that was not 0
+// before, and, as in acFirst, the coefficients that become nonzero now.
 func (e *jpegCoder) acRefine(c *jpegComponent, block, from, to, low int) {
 	coef := &c.coef[block]
-	lastNew := 0 // beyond it there are only corrections
+	lastNew := 0 // after it there are only corrections
 	for k := from; k <= to; k++ {
 		if v := shiftTowardsZero(coef[k], low); v == 1 || v == -1 {
 			lastNew = k
@@ -133,8 +132,8 @@ func (e *jpegCoder) acRefine(c *jpegComponent, block, from, to, low int) {
 	}
 }
 
-// addToRun counts one more block that ends early. The run's corrections must not
-// grow without bound, nor its length past what a symbol holds.
+// addToRun counts one more block that ends early. The run's corrections must not grow without
+// bound, nor its length beyond what a symbol can hold.
 func (e *jpegCoder) addToRun() {
 	e.eobRun++
 	if e.eobRun == 0x7FFF || len(e.pending) > 900 {
@@ -142,7 +141,7 @@ func (e *jpegCoder) addToRun() {
 	}
 }
 
-// endRun codes how many blocks ended early, and their correction bits.
+// endRun codes the number of blocks that ended early, and their correction bits.
 func (e *jpegCoder) endRun() {
 	if e.eobRun > 0 {
 		n := uint(bits.Len(uint(e.eobRun))) - 1

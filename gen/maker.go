@@ -1,7 +1,6 @@
 package gen
 
-// maker makes files one after another, in memory that it keeps. Each worker has
-// one.
+// maker makes files one after another, and reuses its memory. Each worker has one.
 type maker struct {
 	kind   Kind
 	format string
@@ -20,8 +19,7 @@ func newMaker(o Options, noise *tiles) *maker {
 	return &maker{kind: o.Kind, format: o.Format, seed: o.Seed, kinds: mixedKinds(), painter: painter{tiles: noise}}
 }
 
-// image makes file i and returns its content, valid until the next call, and its
-// extension.
+// image makes file i and returns its content, valid until the next call, and its extension.
 func (m *maker) image(i int) (data []byte, ext string) {
 	format := m.format
 	switch m.kind {
@@ -44,11 +42,11 @@ func (m *maker) image(i int) (data []byte, ext string) {
 
 var extensions = map[string]string{"jpeg": ".jpg", "png": ".png", "bmp": ".bmp", "ppm": ".ppm", "webp": ".webp"}
 
-// pngLevel is a deflate level that costs little more than the fastest and gives
-// nearly the smallest files.
+// pngLevel is a deflate level that costs little more than the fastest and gives nearly the
+// smallest files.
 const pngLevel = 4
 
-// encode appends the painter's canvas in the plainest kind of each format.
+// encode appends the painter's canvas in the plainest form of each format.
 func (m *maker) encode(dst []byte, format string) []byte {
 	w, h := m.painter.w, m.painter.h
 	if format == "jpeg" {

@@ -1,10 +1,10 @@
 package gen
 
-// A mixed dataset goes through every kind of file in turn, each time at other
-// sizes, so that the first images hold every kind once.
+// A mixed dataset cycles through all kinds of files, with other sizes each time, so that the
+// first images include every kind once.
 
-// mixedSizes are width and height of the pictures; their number has no factor in
-// common with that of the kinds, so that in time every kind has every size.
+// mixedSizes are widths and heights of the pictures; their number has no factor in common with
+// that of the kinds, so that eventually every kind has every size.
 var mixedSizes = [...][2]int{
 	{64, 48}, {1, 1}, {160, 120}, {17, 31}, {2, 3}, {320, 240}, {8, 8}, {1, 40}, {127, 129},
 	{33, 16}, {255, 1}, {375, 500}, {99, 77},
@@ -16,8 +16,8 @@ type mixedKind struct {
 	make func(m *maker, p picture) []byte
 }
 
-// jpegKind is a kind of JPEG file: what it holds, how the first component is
-// sampled against the others, and its style.
+// jpegKind is a kind of JPEG file: what it holds, how the first component is sampled relative to
+// the others, and its style.
 type jpegKind struct {
 	color  jpegColor
 	hs, vs int
@@ -29,13 +29,13 @@ func (m *maker) mixed(i int) (data []byte, ext string) {
 	kind := m.kinds[i%len(m.kinds)]
 	size := mixedSizes[(i+i/len(m.kinds))%len(mixedSizes)]
 	w, h := size[0], size[1]
-	// Scenes want some room; small pictures are a part of a larger one.
+	// Scenes need some room; small pictures are part of a larger one.
 	m.painter.photo(m.seed, i, max(w, 48), max(h, 48))
 	data = kind.make(m, m.painter.crop(w, h))
 	return data, kind.ext
 }
 
-// mixedKinds lists every kind of file, in the order in which they take turns.
+// mixedKinds lists every kind of file, in the order in which they are used.
 func mixedKinds() []mixedKind {
 	var all []mixedKind
 	for _, k := range jpegKinds() {
@@ -80,7 +80,7 @@ func jpegKinds() []jpegKind {
 	return all
 }
 
-// rawKinds are the formats that store pixels as they are.
+// rawKinds are the formats that store uncompressed pixels.
 func rawKinds() []mixedKind {
 	var all []mixedKind
 	for _, topDown := range [2]bool{false, true} {
@@ -110,8 +110,7 @@ func webpKinds() []mixedKind {
 	}
 }
 
-// withAlpha appends a fourth byte to each pixel: 0, or where step is not 0 a
-// gradient.
+// withAlpha appends a fourth byte to each pixel: 0 if step is 0, else a gradient.
 func (p picture) withAlpha(step int) []byte {
 	out := make([]byte, 0, 4*p.w*p.h)
 	for i := 0; i < len(p.pix); i += 3 {

@@ -10,7 +10,7 @@ func pngKinds() []mixedKind {
 				style.filter = pngCycle
 			}
 			if interlace {
-				style.chunk = 512 // some readers forget that the data may come in pieces
+				style.chunk = 512 // some readers do not expect the data in several chunks
 			}
 			all = append(all, mixedKind{".png", func(m *maker, p picture) []byte {
 				return m.png.encode(nil, p.w, p.h, pack(p, style), style)
@@ -43,8 +43,8 @@ func packGray(p picture, s pngStyle) []byte {
 	return packBits(gray, p.w, s.depth, 8-s.depth)
 }
 
-// packIndexed packs indices of a palette that begins like cubePalette; of a smaller
-// one only blues and greens are left.
+// packIndexed packs indices of a palette that begins like cubePalette; a smaller palette has
+// only blues and greens.
 func packIndexed(p picture, s pngStyle) []byte {
 	if s.depth == 8 {
 		return p.indexed()
@@ -63,8 +63,8 @@ func packGrayAlpha(p picture, s pngStyle) []byte {
 	return widen(out, s.depth)
 }
 
-// widen makes 16-bit samples of 8-bit ones where depth wants it, with low bytes of
-// their own, so that rounding to 8 bits shows.
+// widen makes 16-bit samples from 8-bit ones if depth is 16, with varying low bytes, so that
+// rounding to 8 bits has a visible effect.
 func widen(samples []byte, depth int) []byte {
 	if depth == 8 {
 		return samples
@@ -76,7 +76,7 @@ func widen(samples []byte, depth int) []byte {
 	return out
 }
 
-// packBits packs samples of less than a byte, each row from a byte of its own.
+// packBits packs samples smaller than a byte; each row starts at a byte boundary.
 func packBits(samples []byte, w, depth, shift int) []byte {
 	stride := (w*depth + 7) / 8
 	out := make([]byte, stride*(len(samples)/w))

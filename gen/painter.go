@@ -2,8 +2,7 @@ package gen
 
 import "math"
 
-// painter draws scenes. Every worker has its own; what it draws depends on its
-// generator alone.
+// painter draws scenes. Every worker has its own; its output depends on its generator alone.
 type painter struct {
 	canvas
 	tiles *tiles
@@ -12,7 +11,7 @@ type painter struct {
 	ridge []int  // one row
 }
 
-// row returns a row of the painter's own for n alpha values.
+// row returns the painter's row buffer for n alpha values.
 func (p *painter) row(n int) []byte {
 	if cap(p.alpha) < n {
 		p.alpha = make([]byte, n)
@@ -30,8 +29,8 @@ func (p *painter) gradient(y0, y1 int, top, bottom tone) {
 	}
 }
 
-// stain blends a tone over rows [y0, y1) where a tile is above a threshold;
-// flatten stretches its shapes sideways.
+// stain blends a tone over rows [y0, y1) where a tile is above a threshold; flatten stretches
+// its shapes sideways.
 func (p *painter) stain(y0, y1 int, tl *tile, threshold, gain, flatten int, t tone) {
 	ox, oy := p.place(), p.place()
 	alpha := p.row(p.w)
@@ -52,8 +51,8 @@ func (p *painter) texturize(y0, y1 int, tl *tile, amount, flatten int) {
 	}
 }
 
-// disc blends a round spot; alpha falls off from strength at the centre, by the
-// square of the distance where soft, at once at the rim otherwise.
+// disc blends a round spot; if soft, alpha falls off from strength at the centre with the square
+// of the distance, otherwise it is constant up to the rim.
 func (p *painter) disc(cx, cy, radius, strength int, soft bool, t tone) {
 	p.ellipse(cx, cy, radius, radius, strength, soft, t)
 }
@@ -80,7 +79,7 @@ func (p *painter) ellipse(cx, cy, rx, ry, strength int, soft bool, t tone) {
 	}
 }
 
-// ball draws a shaded sphere with a highlight, its surface from a tile.
+// ball draws a shaded sphere with a highlight and a surface from a tile.
 func (p *painter) ball(cx, cy, radius int, t tone, tl *tile, amount int) {
 	if radius < 1 {
 		return
@@ -106,16 +105,15 @@ func (p *painter) ball(cx, cy, radius int, t tone, tl *tile, amount int) {
 	}
 }
 
-// leaf draws an ellipse of radii long and wide, turned by angle (1024 a full turn),
-// slimmer towards its tip, lit along its width and with a vein; it is the brush for
-// leaves and petals.
+// leaf draws an ellipse with radii long and wide, turned by angle (1024 is a full turn), slimmer
+// towards its tip, lit along its width and with a vein; it is the brush for leaves and petals.
 func (p *painter) leaf(cx, cy, long, wide, angle int, t tone) {
 	if long < 1 || wide < 1 {
 		return
 	}
 	sin, cos := isin(angle), icos(angle)
-	// Steps of the leaf's own axes a pixel, where the rim is at 1<<16. Their products
-	// need more than 32 bits.
+	// Steps per pixel along the leaf's own axes, where the rim is at 1<<16. Their products need
+	// more than 32 bits.
 	ux, uy := int64(cos<<4/long), int64(sin<<4/long)
 	vx, vy := int64(-sin<<4/wide), int64(cos<<4/wide)
 	surface, vein := p.place(), int64(3<<14/wide)
@@ -149,8 +147,8 @@ func (p *painter) leaf(cx, cy, long, wide, angle int, t tone) {
 	}
 }
 
-// turnedSpan is where row dy crosses an ellipse of radii a and b around the origin,
-// turned as sin and cos say: columns [x0, x1).
+// turnedSpan returns the columns [x0, x1) where row dy crosses an ellipse of radii a and b
+// around the origin, turned by the angle with the given sin and cos.
 func turnedSpan(dy, a, b, sin, cos int) (x0, x1 int) {
 	aa, bb := int64(a*a), int64(b*b)
 	across := (bb*int64(cos*cos>>8) + aa*int64(sin*sin>>8)) >> 8 // in 1/256
@@ -163,7 +161,7 @@ func turnedSpan(dy, a, b, sin, cos int) (x0, x1 int) {
 	return centre - half, centre + half + 1
 }
 
-// tint sets the chroma of columns [x0, x1) of row y and leaves the luma.
+// tint sets the chroma of columns [x0, x1) of row y and keeps the luma.
 func (p *painter) tint(y, x0, x1 int, t tone) {
 	from, to := y/2*p.cw+(x0+1)/2, y/2*p.cw+(x1+1)/2
 	if x0 < 0 || from >= to {
@@ -173,8 +171,8 @@ func (p *painter) tint(y, x0, x1 int, t tone) {
 	setAll(p.cr[from:to], byte(t.cr))
 }
 
-// isqrt is the whole part of a square root; 0 for what has none. Square roots are
-// exact to the last bit on every processor, unlike most of floating point.
+// isqrt is the integer part of a square root; 0 for negative numbers. Square roots are exact to
+// the last bit on every processor, unlike most floating-point functions.
 func isqrt(n int) int { return int(isqrt64(int64(n))) }
 
 func isqrt64(n int64) int64 {

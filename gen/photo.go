@@ -1,13 +1,13 @@
 package gen
 
-// Photo pictures are of the size and weight that ImageNet's typically have.
+// Photo pictures have the typical size and file size of ImageNet's.
 const (
 	photoWidth   = 500
 	photoHeight  = 375
 	photoQuality = 90
 )
 
-// Cityscape pictures are of the size and weight of those in Cityscapes.
+// Cityscape pictures have the size and file size of those in Cityscapes.
 const (
 	cityWidth  = 2048
 	cityHeight = 1024
@@ -15,9 +15,9 @@ const (
 	cityGrain  = 3
 )
 
-// scenes are what photos show. They take turns by index, so that a small dataset
-// has some of each, and the mean size of its files settles early. detail is the
-// strength of the grain that brings each scene to the same mean size.
+// scenes are what photos show. They alternate by index, so that a small dataset has some of
+// each, and the mean size of its files converges early. detail is the strength of the grain that
+// brings each scene to the same mean size.
 var scenes = [...]struct {
 	paint  func(*painter)
 	detail int
@@ -49,7 +49,7 @@ func (p *painter) cityscape(seed uint64, index int) {
 	p.expose(p.tiles, &p.r, cityGrain, 1, p.r.between(0, 40))
 }
 
-// landscape: a sky, ranges of hills that fade with distance, a meadow or a lake.
+// landscape paints a sky, ranges of hills that fade with distance, and a meadow or a lake.
 func (p *painter) landscape() {
 	zenith, low := p.skyTones()
 	horizon := p.h * p.r.between(40, 62) / 100
@@ -120,7 +120,7 @@ func (p *painter) hills(base, height int, t tone, near int) {
 	}
 }
 
-// meadow covers the ground with grass that coarsens towards the viewer.
+// meadow covers the ground with grass that gets coarser towards the viewer.
 func (p *painter) meadow(horizon int) {
 	grass := rgbTone(p.r.between(70, 150), p.r.between(100, 140), p.r.between(40, 70))
 	p.gradient(horizon, p.h+1, mix(grass, rgbTone(170, 180, 150), 90), grass.lighter(-25))
@@ -133,7 +133,7 @@ func (p *painter) meadow(horizon int) {
 	}
 }
 
-// lake mirrors what is above it, rippled.
+// lake mirrors what is above it, with ripples.
 func (p *painter) lake(horizon int) {
 	oy := p.place()
 	for y := horizon; y < p.h; y++ {
@@ -152,7 +152,7 @@ func (p *painter) lake(horizon int) {
 	}
 }
 
-// tree stands at (x, foot): a trunk, and a crown of many tufts, dark ones behind.
+// tree paints a trunk at (x, foot), and a crown of many tufts, dark ones behind.
 func (p *painter) tree(x, foot, height int) {
 	bark := rgbTone(75, 58, 42).vary(&p.r, 10, 3)
 	green := rgbTone(p.r.between(45, 110), p.r.between(80, 115), p.r.between(25, 50))
@@ -170,7 +170,7 @@ func (p *painter) tree(x, foot, height int) {
 	}
 }
 
-// stillLife: fruit, or what may be taken for it, on a table.
+// stillLife paints something like fruit on a table.
 func (p *painter) stillLife() {
 	wall := rgbTone(p.r.between(60, 210), p.r.between(60, 200), p.r.between(60, 200))
 	edge := p.h * p.r.between(40, 65) / 100
@@ -192,7 +192,7 @@ func (p *painter) stillLife() {
 	}
 }
 
-// foliage: leaves upon leaves, the lighter ones on top, and now and then a berry.
+// foliage paints leaves on leaves, the lighter ones on top, with an occasional berry.
 func (p *painter) foliage() {
 	green := rgbTone(p.r.between(40, 150), p.r.between(80, 130), p.r.between(20, 70))
 	p.gradient(0, p.h, green.lighter(-75), green.lighter(-90))
@@ -209,7 +209,7 @@ func (p *painter) foliage() {
 	p.texturize(0, p.h, p.tiles.fine, 56, 1)
 }
 
-// flower: petals around a centre, in front of what the lens left unsharp.
+// flower paints petals around a centre, in front of a blurred background.
 func (p *painter) flower() {
 	back := rgbTone(p.r.between(30, 120), p.r.between(60, 140), p.r.between(30, 110))
 	p.gradient(0, p.h, back.lighter(20), back.lighter(-30))
@@ -235,7 +235,7 @@ func (p *painter) flower() {
 	p.texturize(0, p.h, p.tiles.fine, 12, 1)
 }
 
-// surface: stone, sand, bark or cloth, close up.
+// surface paints stone, sand, bark or cloth, close up.
 func (p *painter) surface() {
 	a := rgbTone(p.r.between(70, 200), p.r.between(60, 170), p.r.between(50, 150))
 	b := a.vary(&p.r, 60, 12)

@@ -1,13 +1,13 @@
 package gen
 
-// picture is a small RGB picture, 3 bytes a pixel, from which the kinds of a mixed
-// dataset are made.
+// picture is a small RGB picture, 3 bytes per pixel, from which the kinds of a mixed dataset are
+// made.
 type picture struct {
 	w, h int
 	pix  []byte
 }
 
-// crop copies a w x h part of a canvas from its upper left corner.
+// crop copies the w x h upper left corner of a canvas.
 func (c *canvas) crop(w, h int) picture {
 	all := c.rgb(nil)
 	p := picture{w, h, make([]byte, 0, 3*w*h)}
@@ -17,8 +17,8 @@ func (c *canvas) crop(w, h int) picture {
 	return p
 }
 
-// stored is the picture as it has to be stored for a viewer that applies the EXIF
-// orientation to show p.
+// stored returns the picture to store so that a viewer that applies the EXIF orientation shows
+// p.
 func (p picture) stored(orientation int) picture {
 	s := picture{p.w, p.h, make([]byte, len(p.pix))}
 	if orientation >= 5 {
@@ -33,7 +33,7 @@ func (p picture) stored(orientation int) picture {
 	return s
 }
 
-// orient tells where the stored pixel (x, y) of a w x h file is shown.
+// orient returns where the stored pixel (x, y) of a w x h file is shown.
 func orient(orientation, x, y, w, h int) (int, int) {
 	switch orientation {
 	case 2:
@@ -54,7 +54,7 @@ func orient(orientation, x, y, w, h int) (int, int) {
 	return x, y
 }
 
-// gray is the luma of each pixel.
+// gray returns the luma of each pixel.
 func (p picture) gray() []byte {
 	g := make([]byte, 0, p.w*p.h)
 	for i := 0; i < len(p.pix); i += 3 {
@@ -72,7 +72,7 @@ func (p picture) indexed() []byte {
 	return g
 }
 
-// cubePalette holds 256 colours as RGB: 3 bits of red, 3 of green, 2 of blue.
+// cubePalette returns 256 colours as RGB: 3 bits of red, 3 of green, 2 of blue.
 func cubePalette() []byte {
 	var p []byte
 	for i := range 256 {
@@ -81,8 +81,8 @@ func cubePalette() []byte {
 	return p
 }
 
-// components splits the picture into planes, converted where the kind of JPEG wants
-// it, subsampled by averaging.
+// components splits the picture into planes, converted to the colours of the JPEG kind and
+// subsampled by averaging.
 func (p picture) components(c jpegKind) []plane {
 	n := 3
 	switch c.color {
@@ -129,7 +129,7 @@ func (p plane) shrink(hs, vs int) plane {
 	return s
 }
 
-// jpegColor is what the components of a JPEG file mean.
+// jpegColor is the meaning of a JPEG file's components.
 type jpegColor uint8
 
 const (
@@ -140,8 +140,8 @@ const (
 	jpegYCCK
 )
 
-// convert gives a pixel's components. Black takes over what the colours share. Ink
-// is stored the way Adobe does it, inverted, except where YCC stands for it.
+// convert returns a pixel's components. Black takes over what the colours have in common. Ink is
+// stored as Adobe does it, inverted, except where YCC represents it.
 func (c jpegColor) convert(r, g, b int) [4]int {
 	switch c {
 	case jpegRGB:

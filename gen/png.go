@@ -23,11 +23,11 @@ type pngFilter uint8
 
 const (
 	pngAdaptive pngFilter = iota // the one with the smallest sum of differences
-	pngCycle                     // row y takes filter y mod 5, so that a decoder meets all
+	pngCycle                     // row y uses filter y mod 5, so that a decoder meets all
 	pngNone
 )
 
-// pngStyle is everything about a PNG file beside its pixels.
+// pngStyle is everything about a PNG file except its pixels.
 type pngStyle struct {
 	color, depth int
 	interlace    bool
@@ -35,11 +35,10 @@ type pngStyle struct {
 	level        int    // of compress/zlib
 	palette      []byte // RGB triples
 	transparent  []byte // content of a tRNS chunk
-	chunk        int    // bytes in an IDAT chunk; 0: all in one
+	chunk        int    // bytes per IDAT chunk; 0: all in one
 }
 
-// pngCoder makes PNG files and keeps its memory between them. It is not safe for
-// concurrent use.
+// pngCoder makes PNG files and keeps its memory between them. It is not safe for concurrent use.
 type pngCoder struct {
 	deflaters map[int]*zlib.Writer // by level
 	out       []byte
@@ -48,14 +47,14 @@ type pngCoder struct {
 	pass      []byte
 }
 
-// Write takes what the deflater gives.
+// Write takes the deflater's output.
 func (e *pngCoder) Write(p []byte) (int, error) {
 	e.idat = append(e.idat, p...)
 	return len(p), nil
 }
 
-// encode appends the file to dst. rows are h rows of samples, packed as the format
-// packs them for the style's colour type and depth, most significant byte first.
+// encode appends the file to dst. rows are h rows of samples, packed for the style's colour type
+// and depth as in the format, most significant byte first.
 func (e *pngCoder) encode(dst []byte, w, h int, rows []byte, style pngStyle) []byte {
 	e.out = append(dst, "\x89PNG\r\n\x1a\n"...)
 	interlace := byte(0)
@@ -80,7 +79,7 @@ func (e *pngCoder) encode(dst []byte, w, h int, rows []byte, style pngStyle) []b
 	} else {
 		e.putRows(deflate, w, h, rows, style)
 	}
-	deflate.Close() // cannot fail: Write does not
+	deflate.Close() // cannot fail, since Write does not
 	for at := 0; at < len(e.idat); {
 		n := len(e.idat) - at
 		if style.chunk > 0 {
@@ -99,7 +98,7 @@ func (e *pngCoder) deflater(level int) *zlib.Writer {
 	}
 	z, ok := e.deflaters[level]
 	if !ok {
-		z, _ = zlib.NewWriterLevel(e, level) // the levels are this package's own
+		z, _ = zlib.NewWriterLevel(e, level) // cannot fail: this package chooses the levels
 		e.deflaters[level] = z
 	}
 	z.Reset(e)
@@ -132,8 +131,8 @@ func (e *pngCoder) putRows(deflate *zlib.Writer, w, h int, rows []byte, style pn
 	}
 }
 
-// filterRow is the row as it goes to the deflater, its filter's number in front.
-// Small depths are not filtered, as the standard advises.
+// filterRow returns the row for the deflater, starting with its filter's number. Small depths
+// are not filtered, as the standard advises.
 func (e *pngCoder) filterRow(row, above []byte, back, y int, style pngStyle) []byte {
 	best := 0
 	switch {
@@ -155,8 +154,8 @@ func (e *pngCoder) filterRow(row, above []byte, back, y int, style pngStyle) []b
 	return e.lines[best]
 }
 
-// filterPNG writes row, filtered, to dst; back is the distance to the pixel on the
-// left, at least one byte.
+// filterPNG writes the filtered row to dst; back is the distance to the pixel on the left, at
+// least one byte.
 func filterPNG(dst, row, above []byte, back, filter int) {
 	n := len(row)
 	dst, above = dst[:n], above[:n]
@@ -207,7 +206,7 @@ func paeth(left, above, corner int) byte {
 	return byte(corner)
 }
 
-// sumOfDifferences judges a filtered row: bytes as signed differences.
+// sumOfDifferences rates a filtered row: the sum of its bytes as signed differences.
 func sumOfDifferences(row []byte) int {
 	sum := 0
 	for _, b := range row {
@@ -222,8 +221,8 @@ var adam7 = [7]struct{ x, y, dx, dy int }{
 	{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2},
 }
 
-// putPass picks the pixels of one pass and writes them as a picture of their own.
-// A pass without pixels leaves nothing in the file.
+// putPass selects the pixels of one pass and writes them like a picture. A pass without pixels
+// adds nothing to the file.
 func (e *pngCoder) putPass(deflate *zlib.Writer, w, h int, rows []byte, p struct{ x, y, dx, dy int }, style pngStyle) {
 	pw, ph := ceilDiv(w-p.x, p.dx), ceilDiv(h-p.y, p.dy)
 	if w <= p.x || h <= p.y {
@@ -243,7 +242,7 @@ func (e *pngCoder) putPass(deflate *zlib.Writer, w, h int, rows []byte, p struct
 	e.putRows(deflate, pw, ph, e.pass, style)
 }
 
-// copyBits copies a pixel of n bits, whole bytes or a part of one; dst must be 0.
+// copyBits copies a pixel of n bits, whole bytes or part of one; dst must be 0.
 func copyBits(dst []byte, to int, src []byte, from, n int) {
 	if n >= 8 {
 		copy(dst[to/8:to/8+n/8], src[from/8:])

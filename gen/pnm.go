@@ -2,9 +2,8 @@ package gen
 
 import "fmt"
 
-// appendPNM appends a binary PPM (3 channels) or PGM (1 channel) file to dst. A
-// comment, where there is one, goes between the numbers, where readers forget it
-// may be.
+// appendPNM appends a binary PPM (3 channels) or PGM (1 channel) file to dst. A comment goes
+// between the numbers, where some readers do not expect it.
 func appendPNM(dst []byte, w, h, chans int, pix []byte, comment string) []byte {
 	kind := "P6"
 	if chans == 1 {

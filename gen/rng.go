@@ -2,11 +2,11 @@ package gen
 
 import "math/bits"
 
-// rng is the splitmix64 generator: its whole state is one number, so that every
-// image can have its own, computed from the seed and the image's index.
+// rng is the splitmix64 generator: its state is a single number, so that every image can have
+// its own, computed from the seed and the image's index.
 type rng uint64
 
-// imageRNG is the generator for one image.
+// imageRNG returns the generator for one image.
 func imageRNG(seed uint64, index int) rng {
 	r := rng(seed)
 	r = rng(r.next() + uint64(index))
@@ -21,13 +21,13 @@ func (r *rng) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number in [0, n), n > 0.
+// below returns a number in [0, n), n > 0.
 func (r *rng) below(n int) int {
 	high, _ := bits.Mul64(r.next(), uint64(n))
 	return int(high)
 }
 
-// between is a number in [low, high]; low where there is none.
+// between returns a number in [low, high], or low if the range is empty.
 func (r *rng) between(low, high int) int {
 	if high <= low {
 		return low

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// stage is a hidden directory in which a dataset is made. It lies inside the final
-// place, since only there is a rename sure to stay on one file system.
+// stage is a hidden directory in which a dataset is made. It lies inside the final place, since
+// only there a rename is certain to stay on one file system.
 type stage struct {
 	dir   string
 	tmp   string
@@ -40,10 +40,10 @@ func newStage(dir string) (*stage, error) {
 	return s, nil
 }
 
-// ErrNotEmpty is the error of Write for a directory that already holds something.
+// ErrNotEmpty is the error of Write for a directory that is not empty.
 var ErrNotEmpty = errors.New("directory is not empty")
 
-// publish moves what was made to its final place.
+// publish moves the result to its final place.
 func (s *stage) publish() error {
 	entries, err := os.ReadDir(s.tmp)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *stage) publish() error {
 	return os.Remove(s.tmp)
 }
 
-// discard removes what was made, and the directory itself if it was not there
-// before. There is nothing to do about its errors: one has happened already.
+// discard removes what was made, and the directory itself if it did not exist before. It ignores
+// errors, since it follows another error.
 func (s *stage) discard() {
 	if s.tmp != "" {
 		os.RemoveAll(s.tmp)

@@ -1,9 +1,9 @@
 package gen
 
-// street: a view down a road, as from a car: houses on both sides, trees, other
-// cars, people. All of it stands in one perspective: at depth z, a metre is
-// focus/z pixels, and the road lies camera metres below the eye. detail is the
-// strength of what is rough, in percent.
+// street paints a view down a road, as from a car: houses on both sides, trees, other cars,
+// people. All of it shares one perspective: at depth z, a metre is focus/z pixels, and the road
+// lies camera tenths of a metre below the eye. detail is the strength of rough textures, in
+// percent.
 func (p *painter) street(detail int) {
 	v := view{focus: p.w * 9 / 16, x: p.w * p.r.between(45, 55) / 100, y: p.h * p.r.between(40, 48) / 100}
 	zenith, low := p.skyTones()
@@ -30,15 +30,15 @@ func (p *painter) street(detail int) {
 	}
 }
 
-// view is where the road vanishes, and how large a metre is at a distance of one.
+// view is where the road vanishes, and the size in pixels of a metre at a distance of one.
 type view struct{ focus, x, y int }
 
-const camera = 16 // height of the eye over the road, in tenths of a metre
+const camera = 16 // height of the eye above the road, in tenths of a metre
 
-// metres is the length in pixels of d tenths of a metre at z metres.
+// metres returns the length in pixels of d tenths of a metre at z metres.
 func (v view) metres(d, z int) int { return v.focus * d / (10 * z) }
 
-// at is where a point of the road, d tenths of a metre from its middle, is seen.
+// at returns where a point of the road, d tenths of a metre from its middle, is seen.
 func (v view) at(d, z int) (x, y int) { return v.x + v.metres(d, z), v.y + v.metres(camera, z) }
 
 // road paints asphalt, pavements and lane markings, a row at a time.
@@ -67,8 +67,8 @@ func (p *painter) road(v view, detail int) {
 	}
 }
 
-// houses paints one side of the street. Depth follows from the column, so that a
-// row of windows is arithmetic on both.
+// houses paints one side of the street. Depth follows from the column, so windows are arithmetic
+// on column and row.
 func (p *painter) houses(v view, side, half, detail int) {
 	walls := [...]tone{
 		rgbTone(196, 178, 150), rgbTone(170, 120, 96), rgbTone(205, 198, 186), rgbTone(160, 160, 158),
@@ -102,7 +102,7 @@ type house struct {
 func (p *painter) facade(v view, h house, x, side, half int) {
 	away := max(side*(x-v.x), 1)
 	z := v.focus * half * 10 / away                   // in tenths of a metre
-	unit := half * 10 << 16 / away                    // tenths of a metre in a pixel, in 1/65536
+	unit := half * 10 << 16 / away                    // tenths of a metre per pixel, in 1/65536
 	haze := min(z/8, 140)                             // far houses fade
 	inWindow := z%(2*h.window) > h.window*2/3         // windows alternate with wall
 	top := max(v.y-(h.roof-camera)*away/(half*10), 0) // roofs are above the eye
@@ -133,7 +133,7 @@ func (p *painter) facade(v view, h house, x, side, half int) {
 	}
 }
 
-// car is seen from behind, or from the front.
+// car paints a car from behind, or from the front.
 func (p *painter) car(v view, d, z int) {
 	cx, foot := v.at(d, z)
 	w, h := v.metres(9, z), v.metres(15, z) // half the width, and the height
@@ -162,7 +162,7 @@ func (p *painter) car(v view, d, z int) {
 	p.fillRect(cx-w/4, foot-h*40/100, cx+w/4, foot-h*32/100, rgbTone(225, 225, 215))
 }
 
-// person stands or walks.
+// person paints a standing or walking person.
 func (p *painter) person(v view, d, z int) {
 	cx, foot := v.at(d, z)
 	h := v.metres(17, z)
@@ -174,7 +174,7 @@ func (p *painter) person(v view, d, z int) {
 	p.ellipse(cx, foot-h*91/100, h/16+1, h/12+1, 250, false, rgbTone(205, 160, 130).vary(&p.r, 30, 4))
 }
 
-// lamp is a pole with an arm over the road.
+// lamp paints a pole with an arm over the road.
 func (p *painter) lamp(v view, d, z int) {
 	cx, foot := v.at(d, z)
 	h, w := v.metres(70, z), v.metres(1, z)+1

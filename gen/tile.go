@@ -1,8 +1,8 @@
 package gen
 
-// Noise is made once and then looked up: a tile wraps around at its edges, and a
-// picture reads it at an offset of its own. Rendering a pixel so costs a few
-// additions, whatever the number of octaves.
+// Noise is made once and then looked up: a tile wraps around at its edges, and each picture
+// reads it at its own offset. A pixel then costs only a few additions, whatever the number of
+// octaves.
 
 const (
 	tileBits = 10
@@ -13,14 +13,14 @@ const (
 // tile is a square of noise, rows of tileSize values around 0.
 type tile [tileSize][tileSize]int8
 
-// tiles are the kinds of noise that pictures are made of. They are read-only once
-// made, and shared by all workers.
+// tiles are the kinds of noise used in pictures. They are read-only once made, and shared by all
+// workers.
 type tiles struct {
 	soft   *tile // clouds, stains: large shapes only
 	rough  *tile // rock, bark: all sizes
 	relief *tile // rough, lit from one side
 	fine   *tile // grass, sand: small shapes only
-	grain  *tile // a sensor's
+	grain  *tile // sensor noise
 }
 
 func newTiles(seed uint64) *tiles {
@@ -35,7 +35,7 @@ func newTiles(seed uint64) *tiles {
 	return t
 }
 
-// newTile sums octaves: weights, in 1/128, by the size of a cell.
+// newTile sums octaves: weights, in 1/128, by cell size.
 func newTile(r *rng, weights map[int]int) *tile {
 	sum := make([]int32, tileSize*tileSize)
 	for cell := tileSize; cell > 0; cell /= 2 { // in a fixed order: each octave draws from r
@@ -50,7 +50,7 @@ func newTile(r *rng, weights map[int]int) *tile {
 	return t
 }
 
-// addOctave adds smoothly interpolated values of a lattice with the given cell.
+// addOctave adds smoothly interpolated values of a lattice with the given cell size.
 func addOctave(sum []int32, r *rng, cell int, weight int32) {
 	n := tileSize / cell
 	lattice := make([]int32, n*n)
@@ -85,7 +85,7 @@ func addOctave(sum []int32, r *rng, cell int, weight int32) {
 	}
 }
 
-// lit is the tile as a surface with light from the upper left.
+// lit returns the tile as a surface lit from the upper left.
 func (t *tile) lit() *tile {
 	l := new(tile)
 	for y := range tileSize {

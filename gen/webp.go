@@ -2,9 +2,9 @@ package gen
 
 import "encoding/binary"
 
-// webpCoder makes lossless WebP files: green subtracted, each pixel predicted from
-// its neighbours, and the differences Huffman coded. No back references, no colour
-// cache. It keeps its memory between files and is not safe for concurrent use.
+// webpCoder makes lossless WebP files: green subtracted, each pixel predicted from its
+// neighbours, and the differences Huffman coded. No back references, no colour cache. It keeps
+// its memory between files and is not safe for concurrent use.
 type webpCoder struct {
 	out    []byte
 	acc    uint64
@@ -20,8 +20,7 @@ const (
 	webpGreens        = 256 + 24
 )
 
-// encode appends the file to dst. pix holds w x h pixels of 3 (RGB) or 4 (RGBA)
-// bytes.
+// encode appends the file to dst. pix holds w x h pixels of 3 (RGB) or 4 (RGBA) bytes.
 func (e *webpCoder) encode(dst []byte, w, h int, pix []byte, chans int) []byte {
 	start := len(dst)
 	e.out = append(dst, "RIFF\x00\x00\x00\x00WEBPVP8L\x00\x00\x00\x00\x2f"...)
@@ -37,15 +36,15 @@ func (e *webpCoder) encode(dst []byte, w, h int, pix []byte, chans int) []byte {
 	e.put(webpSubtractGreen, 2)
 	e.put(1, 1)
 	e.put(webpPredictor, 2)
-	e.put(7, 3) // blocks of 512 pixels, each with its mode in the green of a small picture
-	e.put(0, 1) // which has no colour cache
+	e.put(7, 3) // blocks of 512 pixels; a small picture holds each one's mode in green
+	e.put(0, 1) // that picture has no colour cache
 	e.onlySymbol(webpMode)
 	for range 4 {
 		e.onlySymbol(0)
 	}
 	e.put(0, 1) // no more transforms
 	e.put(0, 1) // no colour cache
-	e.put(0, 1) // one set of codes for all of the picture
+	e.put(0, 1) // one set of codes for the whole picture
 	e.putPixels()
 	for e.n > 0 {
 		e.put(0, 8-e.n%8)
@@ -84,8 +83,8 @@ func (e *webpCoder) subtractGreen(n int, pix []byte, chans int) {
 
 func argb(a, r, g, b byte) uint32 { return uint32(a)<<24 | uint32(r)<<16 | uint32(g)<<8 | uint32(b) }
 
-// predict fills diffs. The format fixes the first pixel's prediction, and those
-// along the top and the left.
+// predict fills diffs. The format fixes the predictions of the first pixel, the top row and the
+// left column.
 func (e *webpCoder) predict(w int) {
 	e.diffs = e.diffs[:0]
 	for i, p := range e.pixels {
@@ -120,7 +119,7 @@ func selectPixel(left, above, corner uint32) uint32 {
 	return above
 }
 
-// webpShifts are the bytes of a pixel in the order in which they are coded.
+// webpShifts are the bytes of a pixel in coding order.
 var webpShifts = [4]int{8, 16, 0, 24} // green, red, blue, alpha
 
 func (e *webpCoder) putPixels() {
@@ -161,7 +160,7 @@ func (e *webpCoder) onlySymbol(s uint32) {
 	e.put(s, 8)
 }
 
-// webpLengthOrder is the order in which the lengths of the lengths' code stand.
+// webpLengthOrder is the order of the code lengths of the code for lengths.
 var webpLengthOrder = [19]int{17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 // putCode writes the lengths of a code.
@@ -178,7 +177,7 @@ func (e *webpCoder) putCode(lengths []uint8) {
 	for _, l := range lengths {
 		counts[l]++
 	}
-	// One symbol alone would have a code of no bits; a second keeps it ordinary.
+	// A single symbol would have a code of no bits; a second one avoids that special case.
 	counts[17]++
 	var of [19]uint8
 	huffmanLengths(of[:], counts[:], 7)
@@ -204,7 +203,7 @@ func countUsed(lengths []uint8) int {
 	return n
 }
 
-// reverse turns a code around: its first bit goes first.
+// reverse reverses a code's bits, since its first bit is written first.
 func reverse(code uint16, n uint8) uint32 {
 	r := uint32(0)
 	for range n {

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Pad returns doc lengthened with spaces to exactly size bytes, so that a JSON
-// document's size can be promised before it is written. A newline at the end stays
-// at the end. The result may share doc's memory. A document longer than size is an
-// error: cutting it would make it unreadable.
+// Pad returns doc padded with spaces to exactly size bytes, so that a JSON document's size can
+// be announced before it is written. A trailing newline stays at the end. The result may share
+// doc's memory. A document longer than size is an error, since truncated JSON is unreadable.
 func Pad(doc []byte, size int) ([]byte, error) {
 	n := len(doc)
 	if n > size {
@@ -26,7 +25,7 @@ func Pad(doc []byte, size int) ([]byte, error) {
 	return doc, nil
 }
 
-// grow lengthens b by n bytes of any content.
+// grow lengthens b by n bytes with arbitrary contents.
 func grow(b []byte, n int) []byte { return slices.Grow(b, n)[:len(b)+n] }
 
 func fillSpaces(b []byte) {

@@ -1,17 +1,17 @@
 package layout
 
-// Form is one of the files in which a batch exists.
+// Form is one of a batch's files.
 type Form uint8
 
 const (
 	NHWCForm    Form = iota // the tensor's bytes
-	NCHWForm                // the same, in planes
+	NCHWForm                // the same in planes
 	NPY                     // NumPy format 1.0, data at byte Page
 	SafeTensors             // images with labels, ids, sizes and valid in one file
 	Labels                  // .npy, int64 [N]
 	IDs                     // .npy, int64 [N]
 	Sizes                   // .npy, int32 [N,2]
-	JSON                    // the batch described
+	JSON                    // a description of the batch
 	PNG                     // a contact sheet
 	numForms
 )
@@ -61,11 +61,11 @@ func (f Form) String() string { return f.Ext() }
 // Tensor reports whether the form is one of the four that hold the tensor.
 func (f Form) Tensor() bool { return f <= SafeTensors }
 
-// Large reports whether the form needs the batch's pixels, and so lives in batch
-// memory: the tensor forms and the contact sheet.
+// Large reports whether the form needs the batch's pixels, and so lives in batch memory: the
+// tensor forms and the contact sheet.
 func (f Form) Large() bool { return f.Tensor() || f == PNG }
 
-// OrderOf is the order of the form's tensor where def is the mount's own.
+// OrderOf returns the order of the form's tensor; def is the mount's own order.
 func (f Form) OrderOf(def Order) Order {
 	switch f {
 	case NHWCForm:

@@ -11,12 +11,12 @@ const (
 	batchDigits = 5
 )
 
-// BatchName is the name of batch i (from 0) without an extension: "batch-00017",
-// five digits, more when needed.
+// BatchName is the name of batch i (from 0) without an extension: "batch-00017", with at least
+// five digits.
 func BatchName(i int) string { return string(appendBatch(nil, i)) }
 
-// AppendName appends the file name of batch i in form f to dst. It allocates
-// nothing when dst has room for it, since directories list hundreds of thousands.
+// AppendName appends the file name of batch i in form f to dst. It allocates nothing if dst has
+// enough room, since directories list hundreds of thousands of names.
 func AppendName(dst []byte, i int, f Form) []byte {
 	dst = append(appendBatch(dst, i), '.')
 	return append(dst, f.Ext()...)
@@ -30,9 +30,8 @@ func appendBatch(dst []byte, i int) []byte {
 	return strconv.AppendInt(dst, int64(i), 10)
 }
 
-// ParseBatchName takes a batch file's name apart. Only the canonical spelling,
-// the one that AppendName writes, is accepted: a second name for the same file
-// would be a second inode.
+// ParseBatchName parses a batch file's name. It accepts only the canonical spelling, the one
+// that AppendName writes: a second name for the same file would be a second inode.
 func ParseBatchName(name string) (batch int, form Form, ok bool) {
 	rest, ok := strings.CutPrefix(name, batchPrefix)
 	if !ok {

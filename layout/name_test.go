@@ -47,7 +47,7 @@ func TestParseBatchNameRefuses(t *testing.T) {
 	}
 }
 
-// A name that parses is spelled exactly as AppendName spells it: one name a file.
+// A name that parses is spelled exactly as by AppendName: one name per file.
 func FuzzParseBatchName(f *testing.F) {
 	for _, s := range []string{"batch-00017.nhwc", "batch-123456.labels.npy", "batch-000001.json", "batch-9999999999999999999.png"} {
 		f.Add(s)

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// NumPy format 1.0: magic, version, the header's length as uint16, and the header,
-// a Python dictionary padded with spaces and closed by a newline.
+// NumPy format 1.0: magic, version, the header's length as uint16, and the header, a Python
+// dictionary padded with spaces and terminated by a newline.
 const (
 	npyMagic    = "\x93NUMPY\x01\x00"
 	npyPreamble = len(npyMagic) + 2
-	npyAlign    = 64 // what NumPy pads its own headers to
+	npyAlign    = 64 // to which NumPy pads its own headers
 
-	// NumPy leaves room for the first axis to grow in place to this many digits.
-	// Doing the same makes the small arrays equal to what np.save writes.
+	// NumPy leaves room for the first axis to grow in place to this many digits. Doing the same
+	// makes the small arrays identical to what np.save writes.
 	npyGrowth = 21
 )
 
@@ -43,8 +43,8 @@ func putNPYHeader(dst []byte, descr string, shape []int) {
 	dst[len(dst)-1] = '\n'
 }
 
-// smallHeaderSize is the size of a small array's preamble and header, as NumPy
-// computes it (it pads by a whole 64 where there was nothing to pad).
+// smallHeaderSize is the size of a small array's preamble and header, computed as in NumPy,
+// which adds a whole 64 bytes when no padding is needed.
 func smallHeaderSize(descr string, shape []int) int {
 	var buf [128]byte
 	n := len(appendNPYDict(buf[:0], descr, shape))
@@ -73,16 +73,15 @@ const (
 	descrInt32 = "<i4"
 )
 
-// AppendLabels appends a whole .npy file, int64 [len(labels)], to dst; -1 stands
-// for a sample without a label. It allocates nothing when dst has room for
-// Size(Labels, ...) bytes.
+// AppendLabels appends a whole .npy file, int64 [len(labels)], to dst; -1 means that a sample
+// has no label. It allocates nothing if dst has room for Size(Labels, ...) bytes.
 func AppendLabels(dst []byte, labels []int64) []byte { return appendInt64NPY(dst, labels) }
 
 // AppendIDs appends a whole .npy file, int64 [len(ids)], like AppendLabels.
 func AppendIDs(dst []byte, ids []int64) []byte { return appendInt64NPY(dst, ids) }
 
-// AppendSizes appends a whole .npy file, int32 [len(sizes),2], like AppendLabels;
-// each size is (height, width) of the valid pixels.
+// AppendSizes appends a whole .npy file, int32 [len(sizes),2], like AppendLabels; each size is
+// (height, width) of the valid pixels.
 func AppendSizes(dst []byte, sizes [][2]int32) []byte {
 	shape := [2]int{len(sizes), 2}
 	dst = appendSmallHeader(dst, descrInt32, shape[:])
@@ -101,7 +100,7 @@ func appendInt64NPY(dst []byte, v []int64) []byte {
 	return dst
 }
 
-// putInt64s writes n values little-endian to dst, -1 where v has fewer.
+// putInt64s writes n values little-endian to dst, with -1 after the end of v.
 func putInt64s(dst []byte, v []int64, n int) {
 	for i := range n {
 		x := int64(-1)
@@ -112,7 +111,7 @@ func putInt64s(dst []byte, v []int64, n int) {
 	}
 }
 
-// putSizes writes n pairs little-endian to dst, zeros where v has fewer.
+// putSizes writes n pairs little-endian to dst, with zeros after the end of v.
 func putSizes(dst []byte, v [][2]int32, n int) {
 	for i := range n {
 		var hw [2]int32

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// elementSpecs are all dtypes in both orders, in files that hold every value.
+// elementSpecs returns all dtypes in both orders, in files that contain every value.
 func elementSpecs() (all []Spec) {
 	for d := Uint8; d <= Float32; d++ {
 		for _, o := range []Order{NHWC, NCHW} {
@@ -18,8 +18,8 @@ func elementSpecs() (all []Spec) {
 	return all
 }
 
-// writeElements writes one batch as a file in form f, normalised as ImageNet is,
-// and the 8-bit pixels that it was made of.
+// writeElements writes one batch as a file in form f, normalised as for ImageNet, and the 8-bit
+// pixels that it was made from.
 func writeElements(t *testing.T, dir string, k int, f Form, s Spec) {
 	t.Helper()
 	_, elements, pixels := floatBatch(t, s, normFor(s))
@@ -31,7 +31,7 @@ func writeElements(t *testing.T, dir string, k int, f Form, s Spec) {
 	write(t, dir, k, ".about", []byte(s.DType.String()+" "+s.Order.String()))
 }
 
-// What Python expects of batch k. NumPy divides float64s, whose errors are far too
+// The values that Python expects in batch k. NumPy divides float64s, whose errors are far too
 // small to show in float32 for these numbers.
 const expectElements = `
 import sys, os, numpy as np
@@ -78,9 +78,9 @@ print("all good")
 	runPython(t, interpreter, script, dir, strconv.Itoa(len(elementSpecs())))
 }
 
-// PyTorch reads the tensor files themselves and, where it has the library, the
-// safetensors files, and rounds to the same elements. It takes so long to import
-// that the script itself finds out whether it can.
+// PyTorch reads the tensor files directly and, if the library is installed, the safetensors
+// files, and rounds to the same elements. Importing it takes so long that the script itself
+// checks whether it can.
 func TestTorchReadsElements(t *testing.T) {
 	const script = `
 try:

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// python finds an interpreter that has the module; the test is skipped, visibly,
-// where there is none.
+// python finds an interpreter that has the module; without one it skips the test.
 func python(t *testing.T, module string) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {

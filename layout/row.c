@@ -22,12 +22,12 @@ int bfs_fastest(void)
     return BFS_PORTABLE;
 }
 
-/* look_up writes n pixels by the tables, which is always right. Bytes need none. */
+/* look_up writes n pixels from the tables. Bytes need no table. */
 static inline __attribute__((always_inline)) void
 look_up(const bfs_rows *r, uint8_t *to, const uint8_t *from, ptrdiff_t back, size_t n,
         const int size, const int channels)
 {
-    const size_t step = r->step, plane = r->plane; /* stores could change what r has */
+    const size_t step = r->step, plane = r->plane; /* stores through to might alias r */
     for (; n > 0; n--, to += step, from += back) {
         memcpy(to, size == 1 ? from : r->table[0][from[0]], size);
         if (channels == 1)
@@ -37,7 +37,7 @@ look_up(const bfs_rows *r, uint8_t *to, const uint8_t *from, ptrdiff_t back, siz
     }
 }
 
-/* from_tables writes the pixels of a row from number x on. */
+/* from_tables writes the pixels of a row, starting with number x. */
 static void from_tables(const bfs_rows *r, uint8_t *to, const uint8_t *row, size_t x)
 {
     const ptrdiff_t channels = r->channels;
@@ -73,7 +73,7 @@ static void put_row(const bfs_rows *r, uint8_t *to, const uint8_t *row)
     from_tables(r, to, row, done);
 }
 
-/* bfs_rows_put writes n rows from row y on; they are part of the sample. */
+/* bfs_rows_put writes n rows, starting with row y, all within the sample. */
 void bfs_rows_put(const bfs_rows *r, int y, int n, const uint8_t *rows, size_t stride)
 {
     uint8_t *to = r->slot + y * r->pitch;
@@ -81,7 +81,7 @@ void bfs_rows_put(const bfs_rows *r, int y, int n, const uint8_t *rows, size_t s
         put_row(r, to, rows);
 }
 
-/* bfs_rows_deliver is bfs_rows_put for C that knows the sample less well. */
+/* bfs_rows_deliver writes one row for C callers; it ignores rows outside the sample. */
 void bfs_rows_deliver(void *ctx, int y, const uint8_t *row)
 {
     const bfs_rows *r = ctx;
@@ -106,7 +106,7 @@ static int agrees(bfs_rows *r, int formula)
     return !memcmp(want, got, 256 * r->step);
 }
 
-/* bfs_rows_ready completes a context that has all of its converter's. */
+/* bfs_rows_ready completes a context once the converter's fields are set. */
 void bfs_rows_ready(bfs_rows *r)
 {
 #if defined(__x86_64__)

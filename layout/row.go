@@ -6,19 +6,19 @@ import (
 	"strconv"
 )
 
-// Normalization is (v-mean)/std of the 8-bit value v, with one mean and one std a
-// channel, in 0..255 units. An empty Mean stands for zeros, an empty Std for ones.
+// Normalization is (v-mean)/std of the 8-bit value v, with one mean and one std per channel, in
+// units of 0..255. An empty Mean means zeros, an empty Std ones.
 type Normalization struct{ Mean, Std []float64 }
 
-// none reports whether values stay what they are.
+// none reports whether values are left unchanged.
 func (n Normalization) none() bool { return len(n.Mean) == 0 && len(n.Std) == 0 }
 
-// OptionError says what is wrong with a setting. Field is in the words of the
-// command line: "std" is its --std.
+// OptionError says what is wrong with a setting. Field is its name on the command line: "std" is
+// --std.
 type OptionError struct {
 	Field string // "std"
 	Rule  string // "greater than 0 and finite for every channel"
-	Value string // what it was
+	Value string // the value given
 }
 
 // Error names the field, the rule and the value.
@@ -26,17 +26,16 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value)
 }
 
-// MaxChannels is how many channels rows of pixels have at most: gray or RGB.
+// MaxChannels is the maximum number of channels of a row of pixels: gray or RGB.
 const MaxChannels = 3
 
-// A Converter knows the element of every value of every channel: all there is to
-// normalisation and dtypes, since 8 bits have 256 values. It never changes, and is
-// shared by all workers.
+// A Converter knows the element of every value of every channel. Since 8 bits have 256 values,
+// that covers all of normalisation and dtypes. It never changes, and all workers share it.
 //
-// Elements are exact. The real number (v-mean)/std, computed from the float64
-// values of mean and std without any error, is rounded once to float32, to nearest
-// even, and that float32 once more to the dtype, to nearest even. What is too large
-// becomes an infinity, what is too small a subnormal number or a zero.
+// Elements are exact. The real number (v-mean)/std, computed from the float64 values of mean and
+// std without any error, is rounded once to float32, to nearest even, and that float32 once more
+// to the dtype, to nearest even. Values too large become infinities, values too small become
+// subnormals or zero.
 type Converter struct {
 	dtype    DType
 	channels int
@@ -44,10 +43,9 @@ type Converter struct {
 	bits     [MaxChannels][256]uint32 // the element's bits, in the low bytes
 }
 
-// NewConverter makes the tables for pixels of 1 or 3 channels. The error is an
-// *OptionError: another number of means or stds than channels, one of them not
-// finite, a std that is not greater than 0, or uint8 elements that would have to be
-// normalised.
+// NewConverter computes the tables for pixels of 1 or 3 channels. The error is an *OptionError:
+// the number of means or stds differs from that of channels, one of them is not finite, a std is
+// not greater than 0, or normalisation is requested for uint8 elements.
 func NewConverter(t DType, channels int, n Normalization) (*Converter, error) {
 	if err := check(t, channels, n); err != nil {
 		return nil, err
@@ -65,16 +63,16 @@ func (c *Converter) DType() DType { return c.dtype }
 // Channels is the number of channels of the pixels.
 func (c *Converter) Channels() int { return c.channels }
 
-// Element is the element of value v in a channel: its bits, in the low bytes.
+// Element returns the element of value v in a channel: its bits, in the low bytes.
 func (c *Converter) Element(channel int, v uint8) uint32 { return c.bits[channel][v] }
 
-// Direct reports whether a row of a slot is the row of pixels itself: a decoder may
-// then write into the slot where the row belongs, and [Writer.End] does the rest.
+// Direct reports whether rows of a slot are identical to rows of pixels: a decoder may then
+// write into the slot where the row belongs, and [Writer.End] does the rest.
 func (c *Converter) Direct(o Order, flip bool) bool {
 	return c.dtype == Uint8 && !flip && (o == NHWC || c.channels == 1)
 }
 
-// complete returns n with a mean and a std for each channel, in memory of its own.
+// complete returns n with a mean and a std for each channel, in newly allocated memory.
 func (n Normalization) complete(channels int) Normalization {
 	full := Normalization{Mean: make([]float64, channels), Std: make([]float64, channels)}
 	for k := range full.Std {

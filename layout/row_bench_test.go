@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkWriter writes one 224x224 picture into one of 64 slots of a batch, since
-// a slot is never written twice while it is still in the cache.
+// BenchmarkWriter writes one 224x224 picture into 64 slots of a batch in turn, since in practice
+// a slot is never written again while it is still in the cache.
 func BenchmarkWriter(b *testing.B) {
 	const side, slots = 224, 64
 	row := randomPixels(Spec{N: 1, H: side, W: side, C: 3})

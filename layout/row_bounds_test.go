@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// fenced is memory between two pages that cannot be touched: what reads or writes
-// outside ends the test.
+// fenced returns memory between two inaccessible pages: an access outside crashes the test.
 func fenced(t *testing.T) []byte {
 	t.Helper()
 	const page, pages = 16 << 10, 3
@@ -28,8 +27,8 @@ func fenced(t *testing.T) []byte {
 	return all[page : (pages+1)*page]
 }
 
-// Rows and slots at the very start and end of memory, as a decoder's last row and
-// a batch's first and last slot are.
+// Rows and slots at the very start and end of memory, like a decoder's last row and a batch's
+// first and last slot.
 func TestWriterStaysInside(t *testing.T) {
 	rows, slots := fenced(t), fenced(t)
 	for d := Uint8; d <= Float32; d++ {
@@ -78,7 +77,7 @@ func TestTurnStaysInside(t *testing.T) {
 	}
 }
 
-// atEnd is the first or the last n bytes of memory.
+// atEnd returns the first or the last n bytes of memory.
 func atEnd(memory []byte, n int, end bool) []byte {
 	if end {
 		return memory[len(memory)-n:]

@@ -32,7 +32,7 @@ static INLINE SSSE3 masks load_masks(const bfs_masks *m)
     return v;
 }
 
-/* pick makes destination vector i of three sources. */
+/* pick assembles destination vector i from three sources. */
 static INLINE SSSE3 __m128i pick(const masks *m, int i, __m128i a, __m128i b, __m128i c)
 {
     a = _mm_shuffle_epi8(a, m->at[3 * i]);
@@ -41,8 +41,8 @@ static INLINE SSSE3 __m128i pick(const masks *m, int i, __m128i a, __m128i b, __
     return _mm_or_si128(_mm_or_si128(a, b), c);
 }
 
-/* bfs_plan_split fills in the masks for 48 bytes of pixels, mirrored if asked, with
- * elements of some size. */
+/* bfs_plan_split fills in the masks for 48 bytes of pixels, mirrored if flip is set, with
+ * elements of the given size. */
 void bfs_plan_split(bfs_masks *m, int size, int flip)
 {
     const int group = 16 / size;
@@ -55,7 +55,7 @@ void bfs_plan_split(bfs_masks *m, int size, int flip)
         }
 }
 
-/* split makes 16 bytes of each plane of 48 bytes of pixels. */
+/* split turns 48 bytes of pixels into 16 bytes of each plane. */
 static INLINE SSSE3 void split(const masks *m, uint8_t *to, size_t plane, const uint8_t *from)
 {
     const __m128i a = load(from), b = load(from + 16), c = load(from + 32);
@@ -80,9 +80,9 @@ static SSSE3 size_t mirror_gray(uint8_t *to, const uint8_t *row, size_t n)
     return n;
 }
 
-/* mirror_rgb turns five pixels at a time, in the upper 15 bytes of a vector. The
- * last byte that a step writes is the next pixel's, which comes later: the last
- * pixel of all is left for the tables. */
+/* mirror_rgb mirrors five pixels at a time, in the upper 15 bytes of a vector. The last byte
+ * that a step writes belongs to the next pixel, which is written later; so the very last
+ * pixel is left for the tables. */
 static SSSE3 size_t mirror_rgb(uint8_t *to, const uint8_t *row, size_t n)
 {
     const __m128i back = _mm_setr_epi8(13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);

@@ -16,11 +16,11 @@ import (
 	"unsafe"
 )
 
-// fastest is the best kernel for this processor.
+// fastest returns the best kernel for this processor.
 var fastest = sync.OnceValue(func() kernel { return kernel(C.bfs_fastest()) })
 
-// native is a Writer's context in C. The slot stands in it from begin to end; it
-// is pinned for as long where it is Go's.
+// native is a Writer's context in C. It holds the slot from begin to end, during which a slot in
+// Go memory is pinned.
 type native struct{ ctx *C.bfs_rows }
 
 func (n *native) there() bool { return n.ctx != nil }
@@ -46,10 +46,10 @@ func (n *native) open(c *Converter, k kernel) {
 	C.bfs_rows_ready(n.ctx)
 }
 
-// formula gives lane i the constants of a mean and a std. The mean is rounded to a
-// multiple that lets its difference to every value be a float32; what it loses
-// there, and what 1/std loses as a float32, is kept in a second one each. C compares
-// what comes out with the tables before it uses them.
+// formula sets the constants of lane i from a mean and a std. The mean is rounded to a multiple
+// that makes its difference to every value exact in float32; a second constant holds the
+// rounding error, and another that of 1/std as a float32. C compares the results with the tables
+// before it uses the formula.
 func (n *native) formula(i int, mean, std float64) {
 	near := math.Round(mean*(1<<16)) / (1 << 16)
 	scale := 1 / std

@@ -1,7 +1,7 @@
 package layout
 
-// fillSource is how much of a filled area the rest of it is copied from: it stays
-// in the first-level cache, so that large margins cost no more than writing them.
+// fillSource is the size of the area from which the rest of a filled area is copied: it stays in
+// the first-level cache, so that large margins cost no more than writing them.
 const fillSource = 4096
 
 // Fill writes a whole slot, one sample of s, as if every pixel had the value fill.
@@ -10,16 +10,16 @@ func (c *Converter) Fill(dst []byte, s Spec, fill uint8) {
 	c.fillMargins(dst, s, 0, 0, fill)
 }
 
-// mustFit panics where a slot or its description cannot be what the tables were
-// made for: writing on would be into the memory of others.
+// mustFit panics if a slot or its description does not match the tables: writing would overrun
+// the slot.
 func (c *Converter) mustFit(slot []byte, s Spec) {
 	if s.DType != c.dtype || s.C != c.channels || int64(len(slot)) != s.SampleBytes() {
 		panic("layout: a slot of another shape or dtype than the converter's")
 	}
 }
 
-// fillMargins fills everything right of and below the height x width pixels at the
-// top left of a slot.
+// fillMargins fills everything to the right of and below the height x width pixels at the top
+// left of a slot.
 func (c *Converter) fillMargins(slot []byte, s Spec, height, width int, fill uint8) {
 	if height == s.H && width == s.W || len(slot) == 0 {
 		return
@@ -41,7 +41,7 @@ type pattern struct {
 	n     int
 }
 
-// pixel is value v in n channels from the given one on.
+// pixel returns value v in n channels, starting with the given one.
 func (c *Converter) pixel(v uint8, channel, n int) (p pattern) {
 	size := c.dtype.Size()
 	for k := range n {
@@ -51,8 +51,8 @@ func (c *Converter) pixel(v uint8, channel, n int) (p pattern) {
 	return p
 }
 
-// fillArea fills what lies behind the first used bytes of the first height rows,
-// and all rows below, with a pattern that divides both.
+// fillArea fills the bytes after the first used ones in the first height rows, and all rows
+// below, with a pattern whose size divides both.
 func fillArea(area []byte, stride, height, used int, p pattern) {
 	if used < stride && height > 0 {
 		first := area[used:stride]

@@ -9,12 +9,12 @@
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define INLINE inline __attribute__((always_inline))
 
-/* What belongs to a channel, in each of eight lanes. */
+/* A channel's constants, in each of eight lanes. */
 typedef struct {
     __m256 mean, scale, scale_low, offset;
 } constants;
 
-/* How a row is written. All of it is known to the compiler where it matters. */
+/* How a row is written. In the inner loops all of it is a compile-time constant. */
 typedef struct {
     int dtype, formula, planar;
 } way;
@@ -31,9 +31,9 @@ static INLINE AVX2 constants channel(const bfs_rows *r, int k)
                        _mm256_set1_ps(r->scale_low[k]), _mm256_set1_ps(r->offset[k])};
 }
 
-/* number computes eight. Exactly: the difference to the rounded mean has no error,
- * and what rounding mean and 1/std took away is added before the only rounding
- * that counts. Nearly: (v*scale + offset), where the mean's lanes are not used. */
+/* number computes eight elements. EXACTLY: the difference to the rounded mean has no error,
+ * and the rounding errors of mean and 1/std are added before the only rounding that matters.
+ * NEARLY: v*scale + offset, without the mean's lanes. */
 static INLINE AVX2 __m256 number(__m256i v, const constants *c, const way how)
 {
     const __m256 x = _mm256_cvtepi32_ps(v);
@@ -43,7 +43,7 @@ static INLINE AVX2 __m256 number(__m256i v, const constants *c, const way how)
     return _mm256_fmadd_ps(d, c->scale, _mm256_fmadd_ps(d, c->scale_low, c->offset));
 }
 
-/* brain rounds to the upper halves, ties to even; nearly: ties away from zero. */
+/* brain rounds to the upper halves, ties to even; with NEARLY, ties away from zero. */
 static INLINE AVX2 __m256i brain(__m256 x, const way how)
 {
     const __m256i u = _mm256_castps_si256(x);
@@ -53,12 +53,12 @@ static INLINE AVX2 __m256i brain(__m256 x, const way how)
     return _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
 }
 
-/* Batch memory is not in the cache when it is written, and 32-bit elements are the
- * ones that wait for it. This far ahead it is asked for, which is no access: it may
- * be beyond the batch. */
+/* Batch memory is not cached when it is written, and 32-bit elements are limited by that. We
+ * prefetch this far ahead; the address may be beyond the batch, since prefetching is no
+ * access. */
 enum { BFS_AHEAD = 2048 };
 
-/* put writes sixteen elements that follow one another. */
+/* put writes sixteen consecutive elements. */
 static INLINE AVX2 void
 put(uint8_t *to, __m256i low, const constants *cl, __m256i high, const constants *ch, const way how)
 {
@@ -76,9 +76,8 @@ put(uint8_t *to, __m256i low, const constants *cl, __m256i high, const constants
     }
 }
 
-/* Bytes are moved into 32-bit lanes by a shuffle, which keeps each in its half of
- * the vector. The halves are therefore loaded from where their bytes are: 16 of a
- * group's 48 bytes each. */
+/* A shuffle moves bytes into 32-bit lanes, within each half of the vector. So each half is
+ * loaded from where its bytes are: 16 of a group's 48 bytes. */
 static INLINE AVX2 __m128i load(const uint8_t *from)
 {
     return _mm_loadu_si128((const __m128i *)from);
@@ -89,7 +88,7 @@ static INLINE AVX2 __m256i pair(const uint8_t *low, const uint8_t *high)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load(low)), load(high), 1);
 }
 
-/* both takes from the same 16 bytes in both halves. */
+/* both uses the same 16 bytes in both halves. */
 static INLINE AVX2 __m256i both(const uint8_t *from, __m256i m)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load(from)), m);
@@ -100,10 +99,10 @@ static INLINE AVX2 __m256i mask(const uint32_t *lane)
     return _mm256_loadu_si256((const __m256i *)lane);
 }
 
-/* bfs_plan_lanes fills in the masks: for each lane the byte that it takes from its
- * half, and zeros. A half for a plane has four pixels in 12 bytes, and four more
- * bytes: behind them, or before them in what is the second half. Halves for whole
- * pixels have the same bytes, from one of three places in a group. */
+/* bfs_plan_lanes fills in the masks: for each lane, the byte that it takes from its half, and
+ * zeros. A half for a plane has four pixels in 12 bytes, and four more bytes, after them or,
+ * in the second half, before them. Halves for whole pixels have the same bytes, from one of
+ * three places in a group. */
 void bfs_plan_lanes(bfs_rows *r)
 {
     for (int n = 0; n < 2 * 3 * 8; n++) {
@@ -118,9 +117,9 @@ void bfs_plan_lanes(bfs_rows *r)
     }
 }
 
-/* Sixteen pixels into planes. The second half of each vector is loaded four bytes
- * early, so that the last one does not reach beyond the group, and all have the
- * same masks. Mirrored, it is the first half that has the group's last pixels. */
+/* Sixteen pixels into planes. The second half of each vector is loaded four bytes early, so
+ * that the last one does not read past the group, and all use the same masks. When mirrored,
+ * the first half has the group's last pixels. */
 static INLINE AVX2 size_t
 planes(const bfs_rows *r, uint8_t *to, const uint8_t *row, const way how)
 {
@@ -142,8 +141,8 @@ planes(const bfs_rows *r, uint8_t *to, const uint8_t *row, const way how)
     return n;
 }
 
-/* Sixteen whole pixels. Eight elements come from nine bytes at most: both halves
- * are the same 16 bytes, of the three overlapping ones in half a group. */
+/* Sixteen whole pixels. Eight elements come from at most nine bytes, so both halves hold the
+ * same 16 bytes: one of three overlapping ranges in half a group. */
 static INLINE AVX2 size_t
 pixels(const bfs_rows *r, uint8_t *to, const uint8_t *row, const way how)
 {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Which formula stands in for the tables: this is about speed alone, the bytes are
-// checked elsewhere. A common normalisation that fell back would be slow unseen.
+// Which formula replaces the tables. This is only about speed; the bytes are checked elsewhere.
+// A common normalisation that fell back to the tables would be slow without anything else
+// showing it.
 func TestFormulas(t *testing.T) {
 	const never, exactly, nearly = 0, 1, 2
 	if Kernel() != "avx2" {
@@ -24,7 +25,7 @@ func TestFormulas(t *testing.T) {
 		{Float16, 0, 1, nearly}, {Float16, 123.675, 58.395, nearly}, {Float16, 103.53, 57.375, nearly}, {Float16, 0, 255, nearly},
 		{Float16, 123.68, 58.393, exactly}, {Float16, 122.7709, 68.5005, exactly},
 		{BFloat16, 0, 1, nearly}, {BFloat16, 123.675, 58.395, nearly}, {BFloat16, 127.5, 127.5, nearly},
-		// A tie, which only one of the two rounds to even.
+		// A tie, which only one of the two formulas rounds to even.
 		{BFloat16, -0.5, 1, exactly},
 		{Float32, 0, 5e-324, never}, {Float16, 1e300, 1e-300, never}, {BFloat16, 7, 1e300, never},
 	} {

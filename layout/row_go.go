@@ -2,7 +2,7 @@ package layout
 
 import "encoding/binary"
 
-// putRow is PutRow in Go, for a row that is not the slot's own.
+// putRow is PutRow in Go, for rows that must be converted.
 func (w *Writer) putRow(y int, row []byte) {
 	size, channels := w.convert.dtype.Size(), w.convert.channels
 	step, start := channels, 0
@@ -24,8 +24,8 @@ func (w *Writer) putRow(y int, row []byte) {
 	w.putPlanes(r, g, b, row, start, step)
 }
 
-// putChannel writes the elements of one channel next to one another; they start at
-// byte at of the row, step bytes apart.
+// putChannel writes the elements of one channel contiguously; they start at byte at of the row,
+// step bytes apart.
 func putChannel(dst, row []byte, at, step int, table *[256]uint32, size int) {
 	switch size {
 	case 1:
@@ -75,8 +75,8 @@ func (w *Writer) putPlanes(r, g, b, row []byte, at, step int) {
 	}
 }
 
-// putInterleaved writes whole pixels; the first starts at byte at of the row, the
-// others step bytes apart.
+// putInterleaved writes whole pixels; the first starts at byte at of the row, the others follow
+// step bytes apart.
 func (w *Writer) putInterleaved(dst, row []byte, at, step int) {
 	size := w.convert.dtype.Size()
 	if w.convert.channels == 1 {

@@ -2,10 +2,10 @@ package layout
 
 import "encoding/binary"
 
-// Pixels is the way back: for each element of one channel in src, the value nearest
-// to what it stands for, written to dst, which holds at least one byte for each
-// element of src. It is the value that the element was made of, or one with the
-// same element where the dtype cannot tell them apart.
+// Pixels is the inverse conversion: for each element of one channel in src, it writes the value
+// nearest to the element's number to dst, which must hold one byte per element. The result is
+// the value that the element was made from, or one with the same element if the dtype cannot
+// tell them apart.
 func (c *Converter) Pixels(dst, src []byte, channel int) {
 	c.pixels(dst[:len(src)/c.dtype.Size()], src, channel, 1)
 }
@@ -20,15 +20,15 @@ func (c *Converter) pixels(dst, src []byte, channel, step int) {
 	}
 	size, mean, std := c.dtype.Size(), c.norm.Mean[channel], c.norm.Std[channel]
 	for i := range dst {
-		// An element stands for an interval around itself. The value it was made
-		// of is in there: nearest to the middle if the interval is narrower than
-		// one, else whatever is nearest is in there as well.
-		// The product is rounded by itself, on every processor.
+		// An element stands for an interval of values around itself, which contains the
+		// original one. If the interval is narrower than one, the original value is the
+		// nearest to its middle; otherwise the nearest value lies in the interval too.
+		// The conversion forces the product to be rounded separately on every processor.
 		dst[i] = byteOf(float64(float(c.dtype, load(src[i*step*size:], size))*std) + mean)
 	}
 }
 
-// byteOf is the nearest of 0..255; NaN is 0.
+// byteOf returns the nearest of 0..255; NaN becomes 0.
 func byteOf(x float64) uint8 {
 	switch {
 	case x >= 255:

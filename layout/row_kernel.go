@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A kernel is one way of doing the same work; the bytes are the same with each.
+// A kernel is one implementation of the conversion; all produce the same bytes.
 type kernel int32
 
 const (
@@ -15,16 +15,16 @@ const (
 	portable                 // plain C
 	ssse3                    // bytes shuffled 16 at a time
 	avx2                     // and elements computed 8 at a time, with FMA and F16C
-	numKernels               // in rising order of speed
+	numKernels               // in order of increasing speed
 )
 
 var kernelNames = [numKernels]string{"go", "portable", "ssse3", "avx2"}
 
-// forced is the kernel that SetKernel selected, and one more; 0 is the fastest.
+// forced is one more than the kernel that SetKernel selected; 0 means the fastest.
 var forced atomic.Int32
 
-// Kernels names the kernels that this build has for this processor, the slowest
-// first. "go" is there always.
+// Kernels names the kernels that this build has for this processor, slowest first. "go" is
+// always among them.
 func Kernels() []string {
 	return slices.Clone(kernelNames[:fastest()+1])
 }
@@ -32,8 +32,8 @@ func Kernels() []string {
 // Kernel names the kernel in use.
 func Kernel() string { return kernelNames[selected()] }
 
-// SetKernel selects one of Kernels for every Writer and every turn that begins from
-// now on, "" the fastest. It is for tests and for measuring: no byte depends on it.
+// SetKernel selects one of Kernels for every Writer and every turn that begins from now on; ""
+// means the fastest. It is for tests and measurements: the output does not depend on it.
 func SetKernel(name string) error {
 	if name == "" {
 		forced.Store(0)

@@ -6,7 +6,7 @@ import "unsafe"
 
 func fastest() kernel { return goKernel }
 
-// native is empty: there is no C.
+// native is empty in a build without C.
 type native struct{}
 
 func (native) open(*Converter, kernel)               {}

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// The reference shares nothing with the package: numbers are big.Floats of so many
-// bits that nothing is lost, and rounding is done by counting steps of the format.
+// The reference shares nothing with the package: numbers are big.Floats with enough bits to lose
+// nothing, and rounding is done by counting steps of the format.
 
 const referenceBits = 2500
 
@@ -33,7 +33,7 @@ func (f referenceFormat) encode(x *big.Float) uint32 {
 		return sign | infinity
 	}
 	e := max(a.MantExp(nil)-1, 1-bias) // 2^e <= a, or subnormal
-	a.SetMantExp(a, f.fraction-e)      // in steps of the format there
+	a.SetMantExp(a, f.fraction-e)      // in units of the format's step there
 	whole, _ := a.Int(nil)
 	rest := new(big.Float).Sub(a, new(big.Float).SetInt(whole))
 	steps := uint32(whole.Uint64())
@@ -52,7 +52,7 @@ func (f referenceFormat) encode(x *big.Float) uint32 {
 	return sign | uint32(e+bias)<<f.fraction | steps&(1<<f.fraction-1)
 }
 
-// referenceElement is what the contract says.
+// referenceElement is the element as documented.
 func referenceElement(t DType, v uint8, mean, std float64) uint32 {
 	if t == Uint8 {
 		return uint32(v)
@@ -77,7 +77,7 @@ type sampleCase struct {
 	pixels        []byte // height x width, packed
 }
 
-// referenceTable is every element of every channel.
+// referenceTable returns every element of every channel.
 func (c sampleCase) referenceTable() (table [MaxChannels][256]uint32) {
 	full := c.norm.complete(c.spec.C)
 	for k := range c.spec.C {
@@ -91,9 +91,9 @@ type referenceKey struct {
 	mean, std float64
 }
 
-var referenceMemory sync.Map // they take a while
+var referenceMemory sync.Map // caches tables, which take a while to compute
 
-// referenceElements is every element of one channel.
+// referenceElements returns every element of one channel.
 func referenceElements(d DType, mean, std float64) *[256]uint32 {
 	key := referenceKey{d, mean, std}
 	if known, ok := referenceMemory.Load(key); ok {
@@ -107,7 +107,7 @@ func referenceElements(d DType, mean, std float64) *[256]uint32 {
 	return table
 }
 
-// slot is the sample's slot, element by element.
+// slot computes the sample's slot, element by element.
 func (c sampleCase) slot(table *[MaxChannels][256]uint32) []byte {
 	s, size := c.spec, c.spec.DType.Size()
 	out := make([]byte, s.SampleBytes())

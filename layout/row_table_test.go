@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// imagenet is what --normalize imagenet stands for, in 0..255 units.
+// imagenet is the meaning of --normalize imagenet, in 0..255 units.
 var imagenet = Normalization{Mean: []float64{123.675, 116.28, 103.53}, Std: []float64{58.395, 57.12, 57.375}}
 
 var floatTypes = []DType{Float16, BFloat16, Float32}
 
-// Means and stds of every kind: common ones, ties, cancellation, numbers that no
-// format can hold.
+// Means and stds of every kind: common ones, ties, cancellation, numbers that no format can
+// represent.
 var oddNorms = [][2]float64{
 	{0, 1}, {0, 255}, {127.5, 127.5}, {128, 128}, {123.675, 58.395}, {116.28, 57.12}, {103.53, 57.375}, {0.485 * 255, 0.229 * 255},
 	{123.68, 58.393}, {116.779, 57.12}, {103.939, 57.375}, {-3, 0.25}, {1.0 / 3, 1.0 / 3}, {255, math.Pi}, {254.99999, 1e-5},
@@ -58,7 +58,7 @@ func TestElementsWithoutNormalization(t *testing.T) {
 	}
 }
 
-// A handful of elements, worked out by hand.
+// A few elements, computed by hand.
 func TestElementsByHand(t *testing.T) {
 	for _, c := range []struct {
 		d         DType
@@ -69,9 +69,10 @@ func TestElementsByHand(t *testing.T) {
 		{Float32, 0, 0, 1, 0}, {Float32, 1, 0, 1, 0x3f800000}, {Float32, 0, 1, 1, 0xbf800000}, {Float32, 1, 0, 3, 0x3eaaaaab},
 		{Float16, 1, 0, 3, 0x3555}, {BFloat16, 1, 0, 3, 0x3eab}, {Float16, 255, 0, 0x1p-8, 0x7bf8}, {Float16, 255, 0, 0x1p-9, 0x7c00},
 		{Float16, 1, 0, 0x1p24, 1}, {Float16, 1, 0, 0x1p25, 0}, {Float16, 3, 0, 0x1p25, 2}, {Float16, 0, 3, 0x1p25, 0x8002},
-		// Ties of bfloat16, which has 8 bits: 257/2 lies between 128 and 129, 259/2 between 129 and 130.
+		// Ties of bfloat16, which has 8 bits: 257/2 lies between 128 and 129, 259/2 between 129
+		// and 130.
 		{BFloat16, 128, -0.5, 1, 0x4300}, {BFloat16, 129, -0.5, 1, 0x4302}, {BFloat16, 130, 259.5, -0 + 1, 0xc302},
-		// Rounded to float32 first: 1+2^-8+2^-30 is a tie of bfloat16 by then.
+		// Rounded to float32 first: 1+2^-8+2^-30 is then a tie of bfloat16.
 		{BFloat16, 1, -0x1p-8 - 0x1p-30, 1, 0x3f80},
 	} {
 		conv, err := NewConverter(c.d, 1, Normalization{Mean: []float64{c.mean}, Std: []float64{c.std}})
@@ -84,8 +85,7 @@ func TestElementsByHand(t *testing.T) {
 	}
 }
 
-// Every number of the 16-bit formats, the ones halfway between two, and their
-// neighbours among the float32s.
+// Every number of the 16-bit formats, the midpoints between two, and their float32 neighbours.
 func TestRoundTo16(t *testing.T) {
 	for d, round := range map[DType]func(uint32) uint16{Float16: half, BFloat16: brain} {
 		top := uint32(1<<referenceFormats[d].exponent-1) << referenceFormats[d].fraction // infinity
@@ -96,8 +96,8 @@ func TestRoundTo16(t *testing.T) {
 			} else if d == Float16 {
 				high = math.Float32bits(65536)
 			}
-			// Neighbouring float16 are an even number of float32 apart, except
-			// among the subnormals, where their midpoint is a float32 as well.
+			// Neighbouring float16 are an even number of float32 steps apart, except among the
+			// subnormals, where their midpoint is a float32 too.
 			middle := math.Float32bits(float32((float64(math.Float32frombits(low)) + float64(math.Float32frombits(high))) / 2))
 			if h+1 == top && d == BFloat16 {
 				middle = low + 0x8000
@@ -188,7 +188,7 @@ func TestOptionErrors(t *testing.T) {
 	}
 }
 
-// The way back leads to a value whose element is the same number, for each of them.
+// The inverse returns a value whose element is the same number, for each value.
 func TestPixels(t *testing.T) {
 	for _, norm := range oddNorms {
 		for d := Uint8; d <= Float32; d++ {
@@ -206,7 +206,7 @@ func TestPixels(t *testing.T) {
 			}
 			c.Pixels(back, src, 0)
 			for v := range 256 {
-				// Small negative numbers may have become -0, which is 0.
+				// Small negative numbers may have become -0, which equals 0.
 				if float(d, c.Element(0, back[v])) != float(d, c.Element(0, uint8(v))) {
 					t.Fatalf("%v, %v: value %d came back as %d", d, norm, v, back[v])
 				}
@@ -215,7 +215,7 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// An element that no value has becomes the nearest value.
+// An element that belongs to no value becomes the nearest value.
 func TestPixelsOfOtherElements(t *testing.T) {
 	c, err := NewConverter(Float32, 1, Normalization{Mean: []float64{100}, Std: []float64{2}})
 	if err != nil {

@@ -25,7 +25,7 @@ type kernelWriter struct {
 	*Writer
 }
 
-// newWriters returns one for each kernel, with the same converter.
+// newWriters returns a writer for each kernel, with the same converter.
 func newWriters(t testing.TB, s Spec, n Normalization) (all []kernelWriter) {
 	t.Helper()
 	c, err := NewConverter(s.DType, s.C, n)
@@ -57,8 +57,7 @@ func atOnce(w *Writer, c sampleCase, _ *rand.Rand) {
 	w.PutRows(0, c.height, c.pixels, c.width*c.spec.C)
 }
 
-// inTwoParts delivers rows that are further apart than they are long, the lower
-// ones first.
+// inTwoParts delivers rows with a stride larger than their length, the lower ones first.
 func inTwoParts(w *Writer, c sampleCase, rng *rand.Rand) {
 	stride, cut := c.width*c.spec.C+5, rng.IntN(c.height+1)
 	var rows []byte
@@ -115,7 +114,8 @@ func randomBytes(rng *rand.Rand, n int) []byte {
 	return b
 }
 
-// normFor is ImageNet's where the type is a float, in as many channels.
+// normFor returns ImageNet's normalization if the type is a float, for the same number of
+// channels.
 func normFor(s Spec) Normalization {
 	if s.DType == Uint8 {
 		return Normalization{}
@@ -167,8 +167,8 @@ func firstDifference(a, b []byte) int {
 	return -1
 }
 
-// Formulas that hold for every value, nearly, or not at all: the bytes are the
-// tables'.
+// Formulas that are exact for every value, only nearly, or not at all: the bytes always equal
+// the tables'.
 func TestWriterOddNorms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, d := range floatTypes {
@@ -211,7 +211,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// A Direct slot may be written by others; the margins come all the same.
+// Other code may write a Direct slot; End still fills the margins.
 func TestWriterDirect(t *testing.T) {
 	s := Spec{N: 1, H: 3, W: 4, C: 3}
 	for _, w := range newWriters(t, s, Normalization{}) {
@@ -234,7 +234,7 @@ func TestWriterDirect(t *testing.T) {
 	}
 }
 
-// A sample that was begun and not ended leaves nothing behind.
+// A sample that was begun and not ended has no effect.
 func TestWriterAbandoned(t *testing.T) {
 	s := Spec{N: 1, H: 2, W: 20, C: 3, DType: Float16, Order: NCHW}
 	c := sampleCase{spec: s, norm: normFor(s), height: 2, width: 20, pixels: randomBytes(rand.New(rand.NewPCG(1, 2)), 120)}
@@ -249,7 +249,7 @@ func TestWriterAbandoned(t *testing.T) {
 	}
 }
 
-// Rows from C that are none of the sample's go nowhere.
+// Rows from C outside the sample are ignored.
 func TestNativeIgnores(t *testing.T) {
 	s := Spec{N: 1, H: 4, W: 20, C: 3, DType: Float32}
 	for _, w := range newWriters(t, s, normFor(s)) {
@@ -258,7 +258,7 @@ func TestNativeIgnores(t *testing.T) {
 			continue
 		}
 		row, slot := make([]byte, 60), make([]byte, s.SampleBytes())
-		rowtest.Put(put, ctx, 0, row) // before
+		rowtest.Put(put, ctx, 0, row) // before Begin
 		w.Begin(slot, s, 2, 20, false, 0)
 		for _, y := range []int{-1, 2, 3, 1 << 30, -1 << 31} {
 			rowtest.Put(put, ctx, y, row)
@@ -325,7 +325,7 @@ func TestWriterAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Workers share a Converter, each with a Writer of its own.
+// Workers share a Converter; each has its own Writer.
 func TestConverterIsShared(t *testing.T) {
 	s := Spec{N: 1, H: 5, W: 30, C: 3, DType: BFloat16, Order: NCHW}
 	conv, err := NewConverter(s.DType, s.C, imagenet)
@@ -367,7 +367,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// Closing twice, and handing out what C needs, with and without C.
+// Closing twice, and Native, with and without C.
 func TestWriterClose(t *testing.T) {
 	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {
 		put, ctx := w.Native()

@@ -6,14 +6,13 @@ import (
 	"unsafe"
 )
 
-// A Writer puts rows of pixels into slots of a batch: as elements, in the slot's
-// order of axes, mirrored if asked. Each element is written once, where it stays. A
-// Writer belongs to one worker; it holds a few kilobytes outside the Go heap where
-// the build has C, until Close.
+// A Writer puts rows of pixels into slots of a batch: as elements, in the slot's order of axes,
+// mirrored if requested. Each element is written once, in its final place. A Writer belongs to
+// one worker; until Close it holds a few kilobytes outside the Go heap if the build has C.
 type Writer struct {
 	convert *Converter
 	kernel  kernel
-	native  native // what C knows of the sample; empty where the kernel is Go's
+	native  native // the sample as C sees it; empty if the kernel is Go's
 
 	slot          []byte
 	spec          Spec
@@ -21,30 +20,30 @@ type Writer struct {
 	flip          bool
 	fill          uint8
 	direct        bool
-	pinner        runtime.Pinner // holds a slot on the Go heap in place for C
+	pinner        runtime.Pinner // keeps a slot on the Go heap in place for C
 }
 
-// NewWriter returns a Writer that uses the kernel that is selected now.
+// NewWriter returns a Writer that uses the currently selected kernel.
 func NewWriter(c *Converter) *Writer {
 	w := &Writer{convert: c, kernel: selected()}
 	w.native.open(c, w.kernel)
 	return w
 }
 
-// Close gives the memory back that is not Go's. Closing twice is allowed, using a
-// closed Writer is not.
+// Close frees the memory outside the Go heap. Closing twice is allowed, using a closed Writer is
+// not.
 func (w *Writer) Close() {
 	w.release()
 	w.native.close()
 }
 
-// Begin starts a sample. slot is one sample's part of a tensor as s describes it
-// and belongs to the Writer until End; the pixels that will come are height x width
-// and stand at its top left, mirrored in themselves with flip. What remains of the
-// slot gets the value fill. A sample that was begun and not ended is forgotten.
+// Begin starts a sample. slot is one sample's part of a tensor as described by s and belongs to
+// the Writer until End. The pixels that follow are height x width and go to its top left,
+// mirrored within that area if flip is set. The rest of the slot gets the value fill. A sample
+// that was begun and not ended is dropped.
 //
-// Begin panics where the slot does not fit s, or s not the Converter, or the pixels
-// not the slot.
+// Begin panics if the slot does not fit s, s does not fit the Converter, or the pixels do not
+// fit the slot.
 func (w *Writer) Begin(slot []byte, s Spec, height, width int, flip bool, fill uint8) {
 	w.convert.mustFit(slot, s)
 	if height < 0 || width < 0 || height > s.H || width > s.W {
@@ -54,17 +53,17 @@ func (w *Writer) Begin(slot []byte, s Spec, height, width int, flip bool, fill u
 	w.slot, w.spec, w.height, w.width, w.flip, w.fill = slot, s, height, width, flip, fill
 	w.direct = w.convert.Direct(s.Order, flip)
 	if len(slot) > 0 && w.native.there() {
-		// Nothing happens here to a slot that is mapped memory.
+		// This does nothing to a slot in mapped memory.
 		w.pinner.Pin(unsafe.SliceData(slot))
 		w.native.begin(w)
 	}
 }
 
-// PutRow takes row y of the pixels, interleaved, width*C bytes at least. Rows may
-// come in any order. A row outside the sample panics.
+// PutRow takes row y of the pixels, interleaved, at least width*C bytes. Rows may come in any
+// order. A row outside the sample panics.
 func (w *Writer) PutRow(y int, row []byte) { w.PutRows(y, 1, row, 0) }
 
-// PutRows takes n rows from row y on, whose first bytes are stride bytes apart.
+// PutRows takes n rows, starting with row y; their first bytes are stride bytes apart.
 func (w *Writer) PutRows(y, n int, rows []byte, stride int) {
 	if n == 0 {
 		return
@@ -87,7 +86,7 @@ func (w *Writer) PutRows(y, n int, rows []byte, stride int) {
 	}
 }
 
-// copyRows is PutRows where rows are what the slot holds.
+// copyRows is PutRows for rows that need no conversion.
 func (w *Writer) copyRows(y, n int, rows []byte, stride, used int) {
 	pitch := w.spec.W * w.convert.channels
 	if stride == used && used == pitch {
@@ -99,13 +98,13 @@ func (w *Writer) copyRows(y, n int, rows []byte, stride, used int) {
 	}
 }
 
-// End fills the margins and lets go of the slot. It does not know which rows came.
+// End fills the margins and releases the slot. It does not check which rows were written.
 func (w *Writer) End() {
 	w.convert.fillMargins(w.slot, w.spec, w.height, w.width, w.fill)
 	w.release()
 }
 
-// release forgets the sample.
+// release drops the sample.
 func (w *Writer) release() {
 	w.native.end()
 	w.pinner.Unpin()
@@ -113,13 +112,11 @@ func (w *Writer) release() {
 	w.spec = Spec{}
 }
 
-// Native returns what C code needs to deliver rows by itself, between Begin and
-// End:
+// Native returns what C code needs to deliver rows by itself, between Begin and End:
 //
 //	void (*put)(void *ctx, int y, const uint8_t *row)
 //
-// The row is readable for width*C bytes and needed no longer than the call; a row
-// outside the sample, or of one that was ended, is ignored. ctx is memory in C that
-// stays where it is until Close, so both may be asked for once and kept. They are
-// nil where the build has no C, or the selected kernel is Go's.
+// The row must be readable for width*C bytes during the call; a row outside the sample, or after
+// End, is ignored. ctx is C memory that does not move until Close, so both values may be fetched
+// once and kept. They are nil if the build has no C, or the selected kernel is Go's.
 func (w *Writer) Native() (put, ctx unsafe.Pointer) { return w.native.callback() }

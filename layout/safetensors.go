@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// A .safetensors file is the header's length (8 bytes), a JSON header, and the
-// tensors end to end, without holes. The images come last, because nothing may
-// follow a tensor whose size is odd without losing its alignment, and because the
-// others then shift them by an amount that depends on N alone. The header is
-// padded with spaces, which the format allows, until the images land on a page.
-// Everything in front of them is a multiple of 8 bytes, which aligns the rest.
+// A .safetensors file is the header's length (8 bytes), a JSON header, and the tensors back to
+// back, without holes. The images come last for two reasons: a tensor after an odd-sized one
+// would lose its alignment, and the others shift the images by an amount that depends on N
+// alone. The header is padded with spaces, which the format allows, until the images start on a
+// page. Everything before them is a multiple of 8 bytes, which aligns the rest.
 
 // smallTensorBytes is the size of labels, ids, sizes and valid together.
 func smallTensorBytes(n int) int64 { return 3*8*int64(n) + 8 }
@@ -34,8 +33,8 @@ func appendTensorsJSON(dst []byte, s Spec) []byte {
 	return append(dst, '}')
 }
 
-// appendTensor appends one entry for a tensor that starts at byte from of the
-// data, and returns where it ends.
+// appendTensor appends the entry of a tensor that starts at byte from of the data, and returns
+// where it ends.
 func appendTensor(dst []byte, name, dtype string, from int64, elem int, shape ...int) ([]byte, int64) {
 	dst = append(dst, `,"`...)
 	dst = append(dst, name...)
@@ -64,7 +63,7 @@ func imagesOffset(s Spec) int64 {
 	return roundUp(header+smallTensorBytes(s.N), Page)
 }
 
-// putSafeTensors writes everything in front of the images; dst holds exactly that.
+// putSafeTensors writes everything before the images; dst has exactly that size.
 func putSafeTensors(s Spec, dst []byte, m Meta) {
 	data := int64(len(dst)) - smallTensorBytes(s.N)
 	binary.LittleEndian.PutUint64(dst, uint64(data-8))

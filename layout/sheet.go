@@ -1,7 +1,7 @@
 package layout
 
-// sheet is the arithmetic of a contact sheet: a grid of thumbnails, each a box
-// average of its sample by one integer factor. Everything follows from the Spec.
+// sheet is the geometry of a contact sheet: a grid of thumbnails, each a box average of its
+// sample by one integer factor. Everything follows from the Spec.
 type sheet struct {
 	scale          int // samples are shrunk by this factor
 	thumbW, thumbH int
@@ -14,9 +14,9 @@ type sheet struct {
 const (
 	sheetMargin     = 4    // pixels around each thumbnail
 	sheetBackground = 24   // nearly black, so that pictures stand out
-	sheetCell       = 192  // a thumbnail is at most this long,
-	sheetSmallCell  = 32   // but at least this where there are many,
-	sheetSide       = 2048 // so that the picture is about this wide
+	sheetCell       = 192  // maximum side of a thumbnail
+	sheetSmallCell  = 32   // and the minimum when there are many
+	sheetSide       = 2048 // the approximate width of the picture
 	sheetMaxWidth   = 20000
 )
 
@@ -30,7 +30,7 @@ func newSheet(s Spec) sheet {
 	if s.N > 0 && s.H > 0 && s.W > 0 {
 		g.scale = max(1, ceilDiv(max(s.H, s.W), limit))
 		g.thumbW, g.thumbH = ceilDiv(s.W, g.scale), ceilDiv(s.H, g.scale)
-		// As many columns as make a picture of about 4:3.
+		// Enough columns for a picture of about 4:3.
 		g.cols = ceilSqrt(ceilDiv(s.N*4*(g.thumbH+sheetMargin), 3*(g.thumbW+sheetMargin)))
 		g.cols = min(g.cols, s.N, sheetMaxWidth/(g.thumbW+sheetMargin))
 		g.rows = ceilDiv(s.N, g.cols)
@@ -44,11 +44,10 @@ func newSheet(s Spec) sheet {
 // SheetSize is the size of the contact sheet's file.
 func SheetSize(s Spec) int64 { return newSheet(s).png.size() }
 
-// PutSheet draws the contact sheet of a batch into dst, SheetSize(s) bytes, as a
-// PNG. pixels is the batch's tensor in s.Order, of elements that the Converter made,
-// and stays untouched: the picture is of the 8-bit pixels that it was made of.
-// Slots from valid on only repeat a sample; they are dimmed and struck through.
-// Nothing is allocated that grows with the batch.
+// PutSheet draws the contact sheet of a batch into dst, SheetSize(s) bytes, as a PNG. pixels is
+// the batch's tensor in s.Order, with elements made by the Converter. It is not modified: the
+// sheet shows the 8-bit pixels that the elements were made from. Slots from valid on only repeat
+// a sample; they are dimmed and struck through. Nothing is allocated that grows with the batch.
 func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 	if s.DType != c.dtype || s.C != c.channels {
 		panic("layout: a tensor of other elements than the converter's")
@@ -96,7 +95,7 @@ func (g *sheet) drawSample(dst []byte, src *source, i int, padded bool) {
 	}
 }
 
-// addRow adds row y of a sample to the sums of the thumbnail's row it falls into.
+// addRow adds row y of a sample to the sums of its row of the thumbnail.
 func (g *sheet) addRow(sums []uint32, src *source, y int) {
 	for c := range min(g.chans, src.C) {
 		first, step := y*src.W*src.C+c, src.C
@@ -110,8 +109,7 @@ func (g *sheet) addRow(sums []uint32, src *source, y int) {
 	}
 }
 
-// sum adds n pixels of channel c, from an element of the sample on, step elements
-// apart.
+// sum adds n pixels of channel c, starting at element first of the sample, step elements apart.
 func (src *source) sum(first, step, n, c int) (sum uint32) {
 	if src.DType == Uint8 {
 		for range n {
@@ -143,8 +141,8 @@ func (g *sheet) putAverages(out []byte, sums []uint32, w, rows int) {
 	}
 }
 
-// strike dims a row of a padded slot's thumbnail and puts a point of the diagonal
-// on it, so that padding shows on dark pictures too.
+// strike dims a row of a padded slot's thumbnail and draws its part of the diagonal, so that
+// padding shows on dark pictures too.
 func (g *sheet) strike(out []byte, ty int) {
 	for k := range out {
 		out[k] /= 3
@@ -157,7 +155,7 @@ func (g *sheet) strike(out []byte, ty int) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// ceilSqrt is the smallest r with r*r >= n.
+// ceilSqrt returns the smallest r with r*r >= n.
 func ceilSqrt(n int) int {
 	r := 0
 	for bit := 1 << 30; bit > 0; bit >>= 1 {

@@ -27,7 +27,7 @@ func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pi
 	return c, floats, pixels
 }
 
-// The picture of a float batch is that of the bytes it was made of.
+// The sheet of a float batch equals that of the bytes it was made from.
 func TestSheetOfFloats(t *testing.T) {
 	for _, d := range floatTypes {
 		for _, s := range []Spec{
@@ -35,7 +35,7 @@ func TestSheetOfFloats(t *testing.T) {
 			{N: 2, H: 300, W: 7, C: 1, Order: NCHW}, {N: 1, H: 2, W: 20000, C: 1},
 		} {
 			s.DType = d
-			// All three types tell 256 values apart after this.
+			// All three types distinguish 256 values after this.
 			n := Normalization{Mean: []float64{123.675, 116.28, 128}[:s.C], Std: []float64{58.395, 57.12, 128}[:s.C]}
 			c, floats, pixels := floatBatch(t, s, n)
 			got, want := bytes.Repeat([]byte{0xAA}, int(SheetSize(s))), make([]byte, SheetSize(s))
@@ -48,7 +48,7 @@ func TestSheetOfFloats(t *testing.T) {
 	}
 }
 
-// The size of the picture needs no pixels, nor their type.
+// The size of the sheet depends on neither the pixels nor their type.
 func TestSheetSizeOfFloats(t *testing.T) {
 	for _, s := range specs() {
 		plain := s

@@ -19,7 +19,7 @@ func putBytes(dst []byte, s Spec, pixels []byte, valid int) {
 	c.PutSheet(dst, s, pixels, valid)
 }
 
-// drawSheet makes a sheet in dirty memory and reads it back.
+// drawSheet draws a sheet in dirty memory and decodes it.
 func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []byte) {
 	t.Helper()
 	file := bytes.Repeat([]byte{0xAA}, int(SheetSize(s)))
@@ -49,7 +49,7 @@ func randomPixels(s Spec) []byte {
 	return pixels
 }
 
-// wantThumb is a thumbnail's pixel computed the obvious way.
+// wantThumb computes a pixel of a thumbnail the obvious way.
 func wantThumb(s Spec, pix []byte, g sheet, tx, ty, c int) uint8 {
 	sum, n := 0, 0
 	for y := ty * g.scale; y < min(s.H, (ty+1)*g.scale); y++ {
@@ -114,7 +114,7 @@ func TestSheetOrders(t *testing.T) {
 	}
 }
 
-// Padded slots look different, valid ones do not depend on them.
+// Padded slots look different, and do not affect valid ones.
 func TestSheetPadded(t *testing.T) {
 	s := Spec{N: 2, H: 20, W: 30, C: 3}
 	pixels := bytes.Repeat([]byte{0xFF}, int(s.Bytes()))
@@ -170,7 +170,7 @@ func TestCeilSqrt(t *testing.T) {
 	}
 }
 
-// What PutSheet allocates does not depend on the pixels.
+// PutSheet's allocations do not grow with the pixels.
 func TestSheetAllocatesLittle(t *testing.T) {
 	s := Spec{N: 8, H: 300, W: 400, C: 3}
 	pixels := randomPixels(s)

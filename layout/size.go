@@ -2,10 +2,10 @@ package layout
 
 import "math"
 
-// Size is the exact size in bytes of a batch's file in form f, known without
-// decoding anything. JSON documents are made elsewhere: their size is -1 here. Where
-// there can be no such batch, a form that would hold its pixels has math.MaxInt64
-// bytes, the most that a file can show.
+// Size is the exact size in bytes of a batch's file in form f, known without decoding anything.
+// It is
+// -1 for JSON documents, which are made elsewhere. If the batch cannot exist, a form that would hold
+// its pixels has math.MaxInt64 bytes, the largest size that a file can have.
 func Size(f Form, s Spec) int64 {
 	if s.err != nil && (f.Large() || s.N < 0 || int64(s.N) > maxSlots) && f != JSON {
 		return math.MaxInt64
@@ -25,8 +25,8 @@ func Size(f Form, s Spec) int64 {
 	return -1
 }
 
-// DataOffset is the byte at which the pixels of a tensor form start: 0 where there
-// is no header, else a multiple of Page. It is 0 for forms that hold no tensor.
+// DataOffset is the byte at which the pixels of a tensor form start: 0 without a header, else a
+// multiple of Page. It is 0 for forms that hold no tensor.
 func DataOffset(f Form, s Spec) int64 {
 	switch f {
 	case NPY:
@@ -37,18 +37,18 @@ func DataOffset(f Form, s Spec) int64 {
 	return 0
 }
 
-// Meta is what a safetensors file says beside the pixels. The slices have one entry
-// a slot; missing ones are written as label and id -1 and size 0. The slices stay
-// the caller's.
+// Meta is what a safetensors file contains besides the pixels. The slices have one entry per
+// slot; missing ones are written as label and id -1 and size 0. The caller keeps ownership of
+// the slices.
 type Meta struct {
 	Labels, IDs []int64
 	Sizes       [][2]int32 // (height, width) of the valid pixels
 	Valid       int        // valid slots
 }
 
-// PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which
-// must be at least that long, and leaves the pixels behind them alone. Forms
-// without a header are left alone altogether. It allocates nothing.
+// PutHeader writes the first DataOffset(f, s) bytes of a tensor form to dst, which must be at
+// least that long, and does not touch the pixels after them. It does nothing for forms without a
+// header. It allocates nothing.
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
 	case NPY:

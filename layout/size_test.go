@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// npyFile is what the small reader below understands of a .npy file. The reader is
-// written from the format's description and shares nothing with the writer.
+// npyFile is what the small reader below understands of a .npy file. The reader follows the
+// format's description and shares nothing with the writer.
 type npyFile struct {
 	descr  string
 	shape  []int
-	header int // bytes in front of the data
+	header int // bytes before the data
 	data   []byte
 }
 
@@ -57,9 +57,8 @@ func metaFor(n int) Meta {
 	return m
 }
 
-// writeFile makes a whole tensor file: pixels first, then the header, as the
-// engine does it. The header's bytes are dirty before, and nothing behind it may
-// change.
+// writeFile makes a whole tensor file: pixels first, then the header, as in the engine. The
+// header's memory is dirty before, and nothing after it may change.
 func writeFile(t testing.TB, f Form, s Spec, m Meta) (file, pixels []byte) {
 	t.Helper()
 	file = bytes.Repeat([]byte{0xAA}, int(Size(f, s)))
@@ -82,7 +81,7 @@ func writeFile(t testing.TB, f Form, s Spec, m Meta) (file, pixels []byte) {
 	return file, pixels
 }
 
-// spec is NewSpec for what can exist.
+// spec is NewSpec for batches that can exist.
 func spec(n, h, w, c int, dtype DType, order Order) Spec {
 	s, err := NewSpec(n, h, w, c, dtype, order)
 	if err != nil {
@@ -250,7 +249,7 @@ func checkSafeTensors(t *testing.T, s Spec, m Meta) {
 	}
 }
 
-// The order decides nothing about sizes, and neither does what the header says.
+// Neither the order of axes nor the header's contents affect sizes.
 func TestSizeFromSpecAlone(t *testing.T) {
 	for _, s := range specs() {
 		other := s

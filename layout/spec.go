@@ -17,8 +17,8 @@ const (
 	Float32
 )
 
-// dtypes holds what the formats call each type. NumPy has no bfloat16; "<V2" is
-// what ml_dtypes writes, and reads back.
+// dtypes holds each type's name in the formats. NumPy has no bfloat16; "<V2" is what ml_dtypes
+// writes and reads.
 var dtypes = [...]struct {
 	name, numpy, safetensors string
 	size                     int
@@ -86,43 +86,41 @@ func ParseOrder(name string) (Order, bool) {
 var ErrTooBig = errors.New("larger than a file can be")
 
 const (
-	// maxTensor bounds what a Spec takes, with room in an int64 for the header of any
-	// form, and for the arithmetic of contact sheets.
+	// maxTensor limits the size of a Spec, so that an int64 has room for the header of any form
+	// and for the arithmetic of contact sheets.
 	maxTensor = 1 << 62
 	maxSlots  = 1 << 48
 )
 
-// Spec describes the tensor of one batch: N samples of H x W pixels with C
-// channels. N may be 0; H and W may then be 0 too. NewSpec makes it, and nothing
-// else should: its fields are there to be read, and no product of them overflows
-// unless Err says so.
+// Spec describes the tensor of one batch: N samples of H x W pixels with C channels. N may be 0;
+// H and W may then be 0 too. Create it only with NewSpec, and treat its fields as read-only. No
+// product of them overflows unless Err returns an error.
 type Spec struct {
 	N, H, W, C int
 	DType      DType
 	Order      Order
 
-	err error // why there can be no such batch
+	err error // why the batch cannot exist
 }
 
-// NewSpec makes a Spec of dimensions of at least 0. The error is ErrTooBig where the
-// batch has more bytes than a file can have, in any of its forms. The Spec is of use
-// even then: it has its shape, and sizes that can be shown (Size), and Err returns
-// the error.
+// NewSpec makes a Spec of dimensions of at least 0. The error is ErrTooBig if the batch, in any
+// of its forms, has more bytes than a file can have. The Spec is usable even then: it has its
+// shape and sizes that can be shown (Size), and Err returns the error.
 func NewSpec(n, h, w, c int, dtype DType, order Order) (Spec, error) {
 	s := Spec{N: n, H: h, W: w, C: c, DType: dtype, Order: order}
 	if min(n, h, w, c) < 0 || dtype.Size() == 0 {
 		s.err = fmt.Errorf("no batch has %d samples of %dx%d pixels with %d channels of type %s", n, h, w, c, dtype)
 		return s, s.err
 	}
-	// Also where there are no samples, for which one would be too large.
+	// Also refuse an empty batch if a single sample would be too large.
 	if int64(n) > maxSlots || product(max(n, 1), h, w, c, dtype.Size()) > maxTensor {
 		s.err = fmt.Errorf("%d samples of %dx%d pixels with %d channels of type %s: %w", n, h, w, c, dtype, ErrTooBig)
 	}
 	return s, s.err
 }
 
-// product multiplies, up to maxTensor+1, which stands for anything larger. Factors
-// of 0 count as 1, so that no part of the product is larger than the whole.
+// product multiplies, up to maxTensor+1, which represents anything larger. Factors of 0 count as
+// 1, so that no partial product is larger than the whole.
 func product(factors ...int) uint64 {
 	all := uint64(1)
 	for _, f := range factors {
@@ -135,10 +133,10 @@ func product(factors ...int) uint64 {
 	return all
 }
 
-// Err is nil for a batch that can exist, else what NewSpec returned.
+// Err is nil for a batch that can exist, else the error that NewSpec returned.
 func (s Spec) Err() error { return s.err }
 
-// In is the same batch with its axes in another order.
+// In returns the same batch with its axes in another order.
 func (s Spec) In(o Order) Spec {
 	s.Order = o
 	return s
@@ -152,8 +150,7 @@ func (s Spec) Shape() [4]int {
 	return [4]int{s.N, s.H, s.W, s.C}
 }
 
-// SampleBytes is the size of one sample's pixels; math.MaxInt64 where there can be
-// no such batch.
+// SampleBytes is the size of one sample's pixels; math.MaxInt64 if the batch cannot exist.
 func (s Spec) SampleBytes() int64 {
 	if s.err != nil {
 		return math.MaxInt64
@@ -161,8 +158,7 @@ func (s Spec) SampleBytes() int64 {
 	return int64(s.H) * int64(s.W) * int64(s.C) * int64(s.DType.Size())
 }
 
-// Bytes is the size of the tensor, without any header; math.MaxInt64 where there
-// can be no such batch.
+// Bytes is the size of the tensor, without any header; math.MaxInt64 if the batch cannot exist.
 func (s Spec) Bytes() int64 {
 	if s.err != nil {
 		return math.MaxInt64

@@ -36,7 +36,7 @@ func FuzzNewSpec(f *testing.F) {
 	})
 }
 
-// checkSpec compares what a Spec says with exact arithmetic.
+// checkSpec compares a Spec's sizes with exact arithmetic.
 func checkSpec(t *testing.T, s Spec) {
 	t.Helper()
 	sample := big.NewInt(int64(s.DType.Size()))
@@ -73,8 +73,7 @@ func checkSpec(t *testing.T, s Spec) {
 	}
 }
 
-// TestSpecsAreMadeHere: no other package composes a Spec without
-// the arithmetic of NewSpec.
+// TestSpecsAreMadeHere: no other package builds a Spec without NewSpec's checks.
 func TestSpecsAreMadeHere(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
@@ -106,8 +105,8 @@ func TestSpecsAreMadeHere(t *testing.T) {
 	}
 }
 
-// specsOf reports whether a source file uses package layout (1 or 0), and where it
-// composes a Spec.
+// specsOf reports whether a source file uses package layout (1 or 0), and where it builds a
+// Spec.
 func specsOf(name string, source any) (used int, bad []string, err error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, 0)

@@ -6,14 +6,14 @@ import (
 	"hash/crc32"
 )
 
-// stored is the arithmetic of a PNG whose pixels are stored without compression:
-// every scanline then has a fixed place in the file and can be drawn there. Each
-// IDAT chunk holds one stored deflate block of as many whole rows as fit in its
-// 16-bit length, so that rows are contiguous.
+// stored is the geometry of a PNG whose pixels are stored without compression: every scanline
+// then has a fixed place in the file and can be drawn there. Each IDAT chunk holds one stored
+// deflate block with as many whole rows as its 16-bit length allows, so that rows are
+// contiguous.
 type stored struct {
-	rowBytes int // with the filter byte in front; at most maxStored
+	rowBytes int // including the filter byte; at most maxStored
 	rows     int
-	perBlock int // rows in a block
+	perBlock int // rows per block
 }
 
 const (
@@ -58,13 +58,13 @@ func (p stored) dataAt(b int) int {
 	return at
 }
 
-// row is where the pixels of row y belong, without the filter byte.
+// row returns the place of row y's pixels, without the filter byte.
 func (p stored) row(file []byte, y int) []byte {
 	at := p.dataAt(y/p.perBlock) + y%p.perBlock*p.rowBytes
 	return file[at+1 : at+p.rowBytes]
 }
 
-// finish writes everything around the pixels, which must be there already.
+// finish writes everything around the pixels, which must already be in place.
 func (p stored) finish(file []byte, width, height, chans int) {
 	p.putStart(file, width, height, chans)
 	sum := adler32.New()

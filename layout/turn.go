@@ -2,9 +2,8 @@ package layout
 
 import "encoding/binary"
 
-// turnBlock is how many pixels of a general channel count are turned at a time:
-// few enough for the block to stay in the first-level cache while each channel
-// walks over it again.
+// turnBlock is the number of pixels turned at a time for a general channel count: few enough for
+// the block to stay in the first-level cache while each channel passes over it.
 const turnBlock = 2048
 
 // toNCHW writes the h x w pixels of src, c interleaved channels of one byte each,
@@ -21,7 +20,7 @@ func toNCHW(dst, src []byte, h, w, c int) {
 	}
 }
 
-// toNHWC is the inverse of toNCHW: src holds c planes, dst takes pixels.
+// toNHWC is the inverse of toNCHW: src holds c planes, dst receives pixels.
 func toNHWC(dst, src []byte, h, w, c int) {
 	n := h * w
 	switch dst, src = dst[:n*c], src[:n*c]; c {
@@ -34,7 +33,7 @@ func toNHWC(dst, src []byte, h, w, c int) {
 	}
 }
 
-// split3 takes eight pixels at a time: three words in, one word to each plane.
+// split3 handles eight pixels at a time: three words in, one word to each plane.
 func split3(r, g, b, src []byte) {
 	for len(src) >= 24 && len(r) >= 8 && len(g) >= 8 && len(b) >= 8 {
 		x := binary.LittleEndian.Uint64(src)
@@ -68,9 +67,8 @@ func join3(dst, r, g, b []byte) {
 	}
 }
 
-// gather moves bytes 0, 3 and 6 of v to bytes 0, 1 and 2 and drops the others. The
-// product holds each byte at several places, none of them shared; the three
-// wanted ones meet at the top.
+// gather moves bytes 0, 3 and 6 of v to bytes 0, 1 and 2 and drops the others. The product holds
+// each byte at several places without overlap; the three wanted ones meet at the top.
 func gather(v uint64) uint64 {
 	return (v & 0x00ff0000ff0000ff) * (1<<40 | 1<<24 | 1<<8) >> 40
 }

@@ -11,7 +11,8 @@ import "C"
 
 import "unsafe"
 
-// nativeSplit3 turns n pixels of three elements into planes, where C can.
+// nativeSplit3 turns n pixels of three elements into planes; it returns false if C did not do
+// it.
 func nativeSplit3(dst, src []byte, n, size int) bool {
 	if n == 0 || selected() < ssse3 {
 		return false

@@ -2,9 +2,8 @@ package layout
 
 import "encoding/binary"
 
-// Turn writes the tensor that s describes from src, in s.Order, to dst in another
-// order; in the same it copies. Both hold s.Bytes() bytes at least and do not
-// overlap.
+// Turn writes the tensor described by s from src, in s.Order, to dst in order to; it copies if
+// the two are equal. Both hold at least s.Bytes() bytes and must not overlap.
 func Turn(dst []byte, to Order, src []byte, s Spec) {
 	all := int(s.Bytes())
 	dst, src = dst[:all], src[:all]

@@ -65,7 +65,7 @@ func checkTurn(t *testing.T, h, w, c, size int, src []byte) {
 	}
 }
 
-// Turn of a batch is what a Writer would have written in the other order.
+// Turn of a batch equals what a Writer writes in the other order.
 func TestTurnBatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	for d := Uint8; d <= Float32; d++ {

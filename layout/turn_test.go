@@ -18,7 +18,7 @@ func TestTurn(t *testing.T) {
 			for i := range src {
 				src[i] = byte(rng.Uint32())
 			}
-			// One byte more on either side, to see that nothing else is written.
+			// One extra byte on either side, to detect writes outside.
 			turned := bytes.Repeat([]byte{0x55}, n+2)
 			toNCHW(turned[1:n+1], src, h, w, c)
 			for i := range n {

@@ -2,7 +2,7 @@ package pinned
 
 import "sync/atomic"
 
-// A Kind is what sort of memory a buffer is made of.
+// A Kind is the kind of memory behind a buffer.
 type Kind string
 
 const (
@@ -12,23 +12,23 @@ const (
 	HostMemory Kind = "host"
 )
 
-// BufferStats describes the buffers of one kind, in the words and units (bytes) of
-// DALI's memory statistics. It is an entry of memory.json.
+// BufferStats describes the buffers of one kind, with the names and units (bytes) of DALI's
+// memory statistics. It is an entry of memory.json.
 type BufferStats struct {
 	Name        string `json:"name"`
 	Kind        Kind   `json:"kind"`
 	Real        int64  `json:"real_memory_size"`         // in use now, over all buffers
-	MaxReal     int64  `json:"max_real_memory_size"`     // the largest single one ever asked for: the hint to give next time
+	MaxReal     int64  `json:"max_real_memory_size"`     // the largest single request: the hint for the next run
 	Reserved    int64  `json:"reserved_memory_size"`     // held now, over all buffers
-	MaxReserved int64  `json:"max_reserved_memory_size"` // the most that was ever held
+	MaxReserved int64  `json:"max_reserved_memory_size"` // the maximum ever held
 	Locked      bool   `json:"locked"`                   // all of it is page-locked
 }
 
-// A Use is how many bytes of a buffer are used, and how many it holds.
+// A Use is the number of bytes of a buffer that are used, and the number that it holds.
 type Use struct{ Real, Reserved int64 }
 
-// An Account adds up what all buffers of one kind use. It is safe for concurrent
-// use, and cheap enough for every sample. A nil *Account counts nothing.
+// An Account sums up the use of all buffers of one kind. It is safe for concurrent use, and
+// cheap enough to call for every sample. A nil *Account counts nothing.
 type Account struct {
 	name           string
 	real, reserved atomic.Int64
@@ -36,12 +36,12 @@ type Account struct {
 	maxReserved    atomic.Int64
 }
 
-// NewAccount makes an account of ordinary memory.
+// NewAccount returns an account of ordinary memory.
 func NewAccount(name string) *Account { return &Account{name: name} }
 
-// Change notes that one buffer went from one use to another. A buffer begins and
-// ends as Use{}. Hosts call it by themselves; others, such as codecs that
-// allocate on their own, may share the account.
+// Change records that one buffer went from one use to another. A buffer begins and ends as
+// Use{}. Hosts call it themselves; other owners of memory, such as codecs with their own
+// allocations, may share the account.
 func (a *Account) Change(from, to Use) {
 	if a == nil {
 		return
@@ -55,7 +55,7 @@ func (a *Account) Change(from, to Use) {
 	}
 }
 
-// raise makes m at least v.
+// raise sets m to at least v.
 func raise(m *atomic.Int64, v int64) {
 	for old := m.Load(); v > old; old = m.Load() {
 		if m.CompareAndSwap(old, v) {
@@ -64,8 +64,8 @@ func raise(m *atomic.Int64, v int64) {
 	}
 }
 
-// Stats describes the buffers as they are now. While buffers change, the figures
-// may be of slightly different moments.
+// Stats returns the current totals. While buffers change, the figures may be from slightly
+// different moments.
 func (a *Account) Stats() BufferStats {
 	return BufferStats{
 		Name: a.name, Kind: HostMemory,

@@ -2,8 +2,8 @@ package pinned
 
 import "testing"
 
-// BenchmarkGet is what a batch costs beside its pixels, when a buffer is reused, with
-// readers that see others.
+// BenchmarkGet measures the cost of a batch apart from its pixels, when a buffer is reused while
+// readers see others.
 func BenchmarkGet(b *testing.B) {
 	for name, seen := range map[string]int{"alone": 0, "beside 5000": 5000} {
 		b.Run(name, func(b *testing.B) {

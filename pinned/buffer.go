@@ -9,38 +9,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Buffer is the memory of one batch. Whoever got it from a Pool owns it until
-// Release; its bytes may be written only before they are shown to a reader.
+// A Buffer is the memory of one batch. The caller of Pool.Get owns it until Release; its bytes
+// may be written only before they are shown to a reader.
 type Buffer struct {
 	pool     *Pool
 	fd       int    // -1 for anonymous memory
 	bytes    []byte // the owner's view of the mapping
-	size     int64  // what was asked for: the size of the file
+	size     int64  // the requested size, which is the size of the file
 	released atomic.Bool
 
-	// mapping is whole pages, at least as many as size takes. It belongs to the Get
-	// that has taken the buffer out of the pool, or to whoever has it busy.
+	// mapping is in whole pages, at least as many as size needs. It belongs to the Get that took
+	// the buffer out of the pool, or to the goroutine that made it busy.
 	mapping []byte
 
 	// Guarded by Pool.mu.
-	held   int64         // bytes of memory behind it, in whole pages; beyond size they are spare
+	held   int64         // bytes of memory behind it, in whole pages; those beyond size are spare
 	locked bool          // the mapping is page-locked
-	busy   bool          // a system call is being made on it, for which it must stay where it is
-	place  *list.Element // in Pool.released; nil: not there
-	turn   uint64        // the how many-th release it was: the latest are likeliest in the processor's cache
+	busy   bool          // a goroutine makes a system call on it; it must stay where it is
+	place  *list.Element // in Pool.released; nil if not there
+	turn   uint64        // sequence number of its release: the latest are likeliest to be in the CPU cache
 }
 
-// Bytes is the buffer's memory, exactly as long as was asked for. It is nil for
-// a size of 0. What it holds at first is unspecified.
+// Bytes is the buffer's memory, exactly as long as requested. It is nil for a size of 0. Its
+// initial contents are unspecified.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Fd is the descriptor of the file that holds the bytes, from offset 0, and ends
-// where they end; -1 where the buffer has none. It is the buffer's: do not close it.
+// Fd is the descriptor of the file that holds exactly the bytes, from offset 0; -1 if the buffer
+// has none. It belongs to the buffer: do not close it.
 func (b *Buffer) Fd() int { return b.fd }
 
-// Release gives the buffer back. Nobody but readers whom the kernel serves may
-// look at it afterwards. Releasing twice panics: the memory might be another
-// batch's by then.
+// Release gives the buffer back. Afterwards only readers that the kernel serves may look at it.
+// Releasing twice panics: the memory might already belong to another batch.
 func (b *Buffer) Release() {
 	if b.released.Swap(true) {
 		panic("pinned: buffer released twice")
@@ -50,8 +49,8 @@ func (b *Buffer) Release() {
 
 func (b *Buffer) sys() system { return b.pool.store.system }
 
-// resize makes the buffer size bytes long, with held bytes of memory behind it. It
-// returns how many there are now: spare memory that the kernel refuses is no error.
+// resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how
+// many there are now: if the kernel refuses spare memory, that is not an error.
 func (b *Buffer) resize(size, held int64) (int64, error) {
 	var err error
 	if b.fd < 0 {
@@ -69,14 +68,14 @@ func (b *Buffer) resize(size, held int64) (int64, error) {
 	return held, nil
 }
 
-// resizeFile sets where the file ends, and allocates its pages up to held, also
-// those past its end.
+// resizeFile sets where the file ends, and allocates its pages up to held, including those past
+// its end.
 func (b *Buffer) resizeFile(size, held int64) (int64, error) {
-	from := b.held // up to there it has its pages
+	from := b.held // pages up to here are allocated
 	if size < b.size {
 		from = size
 	}
-	if size != b.size { // a nearer end frees all pages past it
+	if size != b.size { // shortening frees all pages past the new end
 		if err := b.sys().truncate(b.fd, size); err != nil {
 			return 0, refused(fmt.Sprintf("size a batch file to %d bytes", size), err)
 		}
@@ -90,8 +89,8 @@ func (b *Buffer) resizeFile(size, held int64) (int64, error) {
 	return held, err
 }
 
-// allocate gives the file its pages between two offsets, so that writing to a
-// mapping cannot fail. Where the file ends does not change.
+// allocate allocates the file's pages between two offsets, so that writing to a mapping cannot
+// fail. The end of the file does not change.
 func (b *Buffer) allocate(from, to int64) error {
 	for to > from {
 		err := b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE, from, to-from)
@@ -105,8 +104,8 @@ func (b *Buffer) allocate(from, to int64) error {
 	return nil
 }
 
-// remapFile maps the file anew when the mapping is too small. A mapping that is
-// larger than the file stays: its tail is not touched.
+// remapFile replaces the mapping if it is too small. A mapping that is larger than the file
+// stays: its tail is not touched.
 func (b *Buffer) remapFile(size, held int64) error {
 	if roundUp(size, pageSize) <= int64(len(b.mapping)) {
 		return nil
@@ -117,29 +116,28 @@ func (b *Buffer) remapFile(size, held int64) error {
 	}
 	b.unmap()
 	b.mapping, b.locked = m, b.pool.lock(m)
-	// A hint: without it (Linux before 5.14) pages are mapped as they are touched.
+	// Only a hint: without it (Linux before 5.14) pages are mapped when they are touched.
 	_ = b.sys().advise(m[:size], unix.MADV_POPULATE_WRITE)
 	return nil
 }
 
-// remapAnonymous makes ordinary memory held bytes long.
+// remapAnonymous replaces ordinary memory by held bytes.
 func (b *Buffer) remapAnonymous(held int64) error {
 	if held == int64(len(b.mapping)) {
 		return nil
 	}
-	b.unmap() // first: both at once would be memory that nobody was charged for
+	b.unmap() // first, since the budget was not charged for both at once
 	m, err := b.sys().mapMemory(int(held))
 	if err != nil {
 		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
 	}
-	// A hint: kernels without huge pages refuse it, and nothing is lost.
+	// Only a hint: kernels without huge pages refuse it, which does not matter.
 	_ = b.sys().advise(m, unix.MADV_HUGEPAGE)
 	b.mapping, b.locked = m, b.pool.lock(m)
 	return nil
 }
 
-// free gives the memory from an offset on back to the kernel, spare bytes that
-// nobody looks at.
+// free returns n bytes of spare memory, starting at an offset, to the kernel.
 func (b *Buffer) free(from, n int64) bool {
 	if b.fd >= 0 {
 		return b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) == nil

@@ -14,8 +14,8 @@ func faultyStores(f *fault) map[string]*Store {
 	return map[string]*Store{"files": newStore(fakeRoot, f), "anonymous": {root: -1, system: f}}
 }
 
-// exercise goes through everything that a pool asks of the kernel, and returns its
-// errors. Nothing is in use afterwards.
+// exercise uses everything that a pool requests from the kernel, and returns its errors. Nothing
+// is in use afterwards.
 func exercise(p *Pool) (errs []error) {
 	var held []*Buffer
 	get := func(size int64) {
@@ -48,8 +48,8 @@ func exercise(p *Pool) (errs []error) {
 	return errs
 }
 
-// TestEveryCallFails makes each system call fail in turn, once and from then on,
-// with each error that it may have.
+// TestEveryCallFails makes each system call fail in turn, once and permanently, with each of its
+// possible errors.
 func TestEveryCallFails(t *testing.T) {
 	errnos := map[string][]unix.Errno{
 		"open": {unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOSPC}, "ftruncate": {unix.ENOMEM, unix.EIO}, "fallocate": {unix.ENOSPC, unix.ENOMEM},
@@ -112,7 +112,7 @@ func failOne(t *testing.T, name, kind, call string, nth int, errno unix.Errno, l
 	return reached
 }
 
-// checkAccounts compares what budget, pool and kernel say, while nothing is in use.
+// checkAccounts compares the figures of budget, pool and kernel while nothing is in use.
 func checkAccounts(t *testing.T, name string, p *Pool, f *fault, b *budget) {
 	t.Helper()
 	st := p.Stats()
@@ -125,7 +125,7 @@ func checkAccounts(t *testing.T, name string, p *Pool, f *fault, b *budget) {
 	}
 }
 
-// mapped is how many released buffers are mapped.
+// mapped returns how many released buffers are mapped.
 func (p *Pool) mapped() (n int) {
 	for _, b := range p.all() {
 		if b.mapping != nil {
@@ -135,8 +135,8 @@ func (p *Pool) mapped() (n int) {
 	return n
 }
 
-// TestKernelsRefusalIsNotMemoryComingBack: whoever waits for memory to come back,
-// and asks again then, must not be told so by a refusal.
+// TestKernelsRefusalIsNotMemoryComingBack: a refusal must not signal freed memory to callers
+// that wait for it before they try again.
 func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
 	for kind := range faultyStores(newFault()) {
 		for _, call := range []string{"open", "ftruncate", "fallocate", "mmap"} {
@@ -166,7 +166,7 @@ func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
 	}
 }
 
-// TestIdleBuffersGiveUpTheirDescriptors when there are no others.
+// TestIdleBuffersGiveUpTheirDescriptors when the kernel has no others.
 func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	f := newFault()
 	budget := &budget{limit: 1 << 30}
@@ -184,7 +184,7 @@ func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	if _, err := p.Get(pageSize); !errors.Is(err, ErrKernel) || !errors.Is(err, unix.EMFILE) {
 		t.Fatalf("error %v while readers see all %d buffers", err, f.limit)
 	}
-	// The ones that a Get does not ask about by itself.
+	// Buffers that a Get does not query by itself.
 	for i, b := range p.all() {
 		if i >= waiting+1 && i < 30 {
 			f.see(b, false)
@@ -202,8 +202,8 @@ func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 	b.Release()
 }
 
-// TestProbesAreBounded: with thousands of buffers that readers see, a Get asks the
-// kernel about a few of them only, and about each some time.
+// TestProbesAreBounded: with thousands of buffers that readers see, a Get asks the kernel about
+// only a few of them, and about each one eventually.
 func TestProbesAreBounded(t *testing.T) {
 	const buffers = 5000
 	f := newFault()
@@ -218,7 +218,7 @@ func TestProbesAreBounded(t *testing.T) {
 	for _, i := range rand.Perm(buffers) {
 		held[i].Release()
 	}
-	lucky := p.all()[buffers/2] // neither released last nor asked about long ago
+	lucky := p.all()[buffers/2] // neither released last nor least recently queried
 	f.see(lucky, false)
 	for gets := 1; ; gets++ {
 		before := f.count("fcntl")
@@ -237,7 +237,7 @@ func TestProbesAreBounded(t *testing.T) {
 		f.see(b, true)
 		b.Release()
 	}
-	// Where memory is short all of them are asked about.
+	// When memory is short, all of them are queried.
 	lucky.Release()
 	budget.limit = budget.charged()
 	f.see(lucky, true)
@@ -251,7 +251,7 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWithoutLeases: what cannot be known to be unseen is not reused.
+// TestWithoutLeases: a buffer is not reused if it cannot be known to be unseen.
 func TestWithoutLeases(t *testing.T) {
 	refuse := func(call string) error {
 		if call == "fcntl" {
@@ -312,8 +312,8 @@ func TestWithoutLeases(t *testing.T) {
 	})
 }
 
-// TestHostRefused: a worker's buffer that the kernel refuses to change stays as it
-// was, and can be changed later.
+// TestHostRefused: a worker's buffer that the kernel refuses to change stays unchanged, and can
+// be changed later.
 func TestHostRefused(t *testing.T) {
 	for _, call := range []string{"mmap", "mremap"} {
 		f, account := newFault(), NewAccount("scratch")

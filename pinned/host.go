@@ -6,32 +6,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Host is an ordinary host buffer off the Go heap, for what is needed while a
-// sample is decoded: encoded bytes, scratch. It grows and shrinks with what is
-// asked of it; the rules are the package's. The zero value is empty, grows to what
-// is asked, and never shrinks. It belongs to one goroutine, and must not be copied
-// once it was used.
+// A Host is an ordinary host buffer off the Go heap, for what is needed while a sample is
+// decoded: encoded bytes, scratch. It grows and shrinks with the requests, by the rules in the
+// package comment. The zero value is empty, grows to what is requested, and never shrinks. It
+// belongs to one goroutine, and must not be copied after first use.
 type Host struct {
 	policy   Policy
 	account  *Account
 	capacity capacity
 	mapping  []byte // as long as capacity.held
-	real     int64  // what was last asked for
-	system   system // nil: the kernel
+	real     int64  // the last request
+	system   system // nil means the kernel
 }
 
-// NewHost returns an empty buffer that follows a policy. Its use is noted in the
-// account, which may be nil, and may be shared by buffers of several goroutines.
+// NewHost returns an empty buffer that follows a policy. It reports its use to the account,
+// which may be nil, and may be shared by buffers of several goroutines.
 func NewHost(p Policy, a *Account) Host { return Host{policy: p, account: a} }
 
-// Plan is how many bytes the buffer will take after Grow(n): whoever keeps a
-// budget charges Plan(n)-Bytes() beforehand, or gets as much back afterwards.
+// Plan is the number of bytes that the buffer will take after Grow(n): callers with a budget
+// charge Plan(n)-Bytes() beforehand if it is positive, or give back the difference afterwards.
 func (h *Host) Plan(n int) int64 { return h.capacity.after(int64(n), h.policy).held }
 
-// Grow returns n bytes with unspecified contents, valid until the next Grow,
-// Presize or Free. It may give memory back that has not been asked for lately. It
-// fails only with ErrKernel; the buffer then is as it was, and whoever charged a
-// budget for it cancels that.
+// Grow returns n bytes with unspecified contents, valid until the next Grow, Presize or Free. It
+// may free memory that was not needed lately. It fails only with ErrKernel; the buffer is then
+// unchanged, and a caller that charged a budget for it must cancel that.
 func (h *Host) Grow(n int) ([]byte, error) {
 	if err := h.become(h.capacity.after(int64(n), h.policy), int64(n)); err != nil {
 		return nil, err
@@ -39,14 +37,14 @@ func (h *Host) Grow(n int) ([]byte, error) {
 	return h.mapping[:n:n], nil
 }
 
-// Presize makes the buffer at least n bytes large, in whole units, and keeps it so
-// until Free. It fails as Grow does.
+// Presize makes the buffer at least n bytes large, in whole units, and keeps it so until Free.
+// It fails like Grow.
 func (h *Host) Presize(n int) error { return h.become(h.capacity.presized(int64(n)), h.real) }
 
-// Bytes is how much memory the buffer takes.
+// Bytes is the memory that the buffer takes.
 func (h *Host) Bytes() int64 { return h.capacity.held }
 
-// Free gives the memory back; the buffer is empty afterwards.
+// Free frees the memory; the buffer is empty afterwards.
 func (h *Host) Free() {
 	if h.mapping != nil {
 		h.sys().unmap(h.mapping)
@@ -55,8 +53,7 @@ func (h *Host) Free() {
 	h.note(capacity{}, 0)
 }
 
-// become gives the buffer the memory of its next capacity. When that fails
-// everything stays as it was.
+// become changes the memory to that of the next capacity. If it fails, nothing changes.
 func (h *Host) become(next capacity, real int64) error {
 	if next.held != h.capacity.held {
 		m, err := remapped(h.sys(), h.mapping, int(next.held))
@@ -81,9 +78,8 @@ func (h *Host) sys() system {
 	return h.system
 }
 
-// remapped is ordinary memory m made n bytes long, n > 0. The pages that stay are
-// not faulted in again, and those that go are gone, address range and all: what is
-// held is never less than what is resident.
+// remapped resizes ordinary memory m to n bytes, n > 0. Pages that stay are not faulted in
+// again, and those that go are unmapped: resident memory never exceeds what is held.
 func remapped(s system, m []byte, n int) ([]byte, error) {
 	if m == nil {
 		return s.mapMemory(n)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// resident is how much memory the process has, in bytes.
+// resident returns the process's resident memory in bytes.
 func resident(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
@@ -22,7 +22,7 @@ func resident(t *testing.T) int64 {
 	return pages * pageSize
 }
 
-// TestShrinkingGivesPagesBack: what is not reported is not resident.
+// TestShrinkingGivesPagesBack: memory that is no longer reported is not resident.
 func TestShrinkingGivesPagesBack(t *testing.T) {
 	h := NewHost(DefaultPolicy(), nil)
 	defer h.Free()
@@ -42,7 +42,7 @@ func TestShrinkingGivesPagesBack(t *testing.T) {
 	}
 }
 
-// TestGrowingKeepsPages: a buffer that grows faults in the difference only.
+// TestGrowingKeepsPages: a growing buffer faults in only the difference.
 func TestGrowingKeepsPages(t *testing.T) {
 	h := NewHost(DefaultPolicy(), nil)
 	defer h.Free()
@@ -112,8 +112,8 @@ func TestAccountIsExact(t *testing.T) {
 	check("freed", 0, 500_000, 0, 4*hostUnit+600_000)
 }
 
-// TestAccountOfManyIsExact: buffers of several goroutines come and go; in the end
-// nothing is in use, and the maxima are what they have to be.
+// TestAccountOfManyIsExact: buffers of several goroutines come and go; at the end nothing is in
+// use, and the maxima are right.
 func TestAccountOfManyIsExact(t *testing.T) {
 	a := NewAccount("scratch")
 	var wait sync.WaitGroup

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leases tells whether a mount by this process could reuse batch memory: nil, or why
+// Leases returns nil if a mount by this process could reuse batch memory, else the reason why
 // not. It tries what the mount would do, on a private tmpfs of its own.
 func Leases() error {
 	s := NewStore(1 << 20)
@@ -15,13 +15,13 @@ func Leases() error {
 	return s.Leases()
 }
 
-// Leases tells whether the kernel grants leases on the store's files: nil, or why
-// not. It was tried when the store was made. Without leases nobody can know when
-// the last reader has gone, and a pool frees buffers instead of reusing them. A
-// store without files needs none: nil.
+// Leases returns nil if the kernel grants leases on the store's files, else the reason why not.
+// This was tested when the store was made. Without leases a pool cannot know when the last
+// reader is gone, so it frees buffers instead of reusing them. A store without files needs none:
+// nil.
 func (s *Store) Leases() error { return s.leases }
 
-// tryLease asks for a lease on a file that nobody else has.
+// tryLease requests a lease on a file that nothing else has open.
 func (s *Store) tryLease() error {
 	fd, err := s.File()
 	if err != nil {
@@ -37,9 +37,8 @@ func (s *Store) tryLease() error {
 
 var errNotAlone = errors.New("no lease on a file that nobody else has open")
 
-// alone asks the kernel whether fd is the only way to a file: whether no other
-// open file of it exists, and no mapping through another. The error says that the
-// kernel does not answer such questions.
+// alone asks the kernel whether fd is the only way to a file: whether no other open file of it
+// exists, and no mapping through another. An error means that the kernel does not grant leases.
 func (s *Store) alone(fd int) (bool, error) {
 	switch err := s.system.lease(fd, unix.F_WRLCK); err {
 	case nil:
@@ -50,7 +49,7 @@ func (s *Store) alone(fd int) (bool, error) {
 	default:
 		return false, fmt.Errorf("lease a file: %w", err)
 	}
-	// The answer is all that was wanted: nobody can open the file from here on.
+	// The lease itself is not needed: from here on nothing else can open the file.
 	err := s.system.lease(fd, unix.F_UNLCK)
 	return err == nil, err
 }

@@ -8,12 +8,12 @@ import (
 
 // A LockError says that the kernel refused to page-lock memory.
 type LockError struct {
-	Size  int64 // bytes that were to be locked
-	Limit int64 // RLIMIT_MEMLOCK in bytes, which covers everything the process has locked; -1 without a limit
-	Err   error // what the kernel said
+	Size  int64 // bytes to be locked
+	Limit int64 // RLIMIT_MEMLOCK in bytes, for all locked memory of the process; -1 without a limit
+	Err   error // the kernel's error
 }
 
-// Error says what was refused, why, and what can be done about it.
+// Error says what was refused, why, and how to fix it.
 func (e *LockError) Error() string {
 	what := fmt.Sprintf("page-lock %d KiB: %v", kib(e.Size), e.Err)
 	if e.Limit < 0 {
@@ -22,7 +22,7 @@ func (e *LockError) Error() string {
 	return fmt.Sprintf("%s: RLIMIT_MEMLOCK is %d KiB: %s", what, e.Limit>>10, e.Hint())
 }
 
-// Hint is what can be done about it; empty where the limit is not the reason.
+// Hint says how to fix it; empty if the limit is not the reason.
 func (e *LockError) Hint() string {
 	if e.Limit < 0 {
 		return ""
@@ -30,7 +30,7 @@ func (e *LockError) Hint() string {
 	return "raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit), or give the process CAP_IPC_LOCK"
 }
 
-// Unwrap is what the kernel said.
+// Unwrap returns the kernel's error.
 func (e *LockError) Unwrap() error { return e.Err }
 
 func kib(n int64) int64 { return roundUp(n, 1<<10) >> 10 }
@@ -44,9 +44,9 @@ func lockError(size int64, err error) *LockError {
 	return e
 }
 
-// CanLock tells whether this process may page-lock n bytes more than it has
-// locked by now: nil, or a *LockError. It asks the kernel, which alone knows what
-// privileges are worth in a container, and leaves nothing locked.
+// CanLock returns nil if this process may page-lock n bytes more than it has locked now, else a
+// *LockError. It asks the kernel, since nothing else knows what privileges mean in a container,
+// and leaves nothing locked.
 func CanLock(n int64) error {
 	if n <= 0 {
 		return nil
@@ -59,9 +59,8 @@ func CanLock(n int64) error {
 	return lock(kernel{}, m)
 }
 
-// lock page-locks memory: the pages that are there, and the others as they come.
-// It faults nothing in, so that it takes no time and may cover what is past the
-// end of a file.
+// lock page-locks memory: resident pages now, others when they are faulted in. It faults nothing
+// in, so it takes no time and may cover what is past the end of a file.
 func lock(s system, m []byte) error {
 	if len(m) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockedMemory is how much the kernel says this process has page-locked.
+// lockedMemory returns how much memory this process has page-locked, according to the kernel.
 func lockedMemory(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
@@ -86,11 +86,11 @@ func TestCanLockNothing(t *testing.T) {
 	}
 }
 
-// refusedVariable marks the child process that may lock next to nothing.
+// refusedVariable marks the child process, which may lock almost nothing.
 const refusedVariable = "PINNED_TEST_LOCK_REFUSED"
 
-// TestLockingRefused runs TestLockingRefusedChild in a process of its own, since
-// what that gives up cannot be had back.
+// TestLockingRefused runs TestLockingRefusedChild in a separate process, since it gives up
+// privileges for good.
 func TestLockingRefused(t *testing.T) {
 	child := exec.Command("/proc/self/exe", "-test.run=^TestLockingRefusedChild$", "-test.v")
 	child.Env = append(os.Environ(), refusedVariable+"=1")
@@ -111,11 +111,11 @@ func TestLockingRefusedChild(t *testing.T) {
 	if os.Getenv(refusedVariable) == "" {
 		t.Skip("is run by TestLockingRefused")
 	}
-	runtime.LockOSThread() // what is dropped belongs to the thread, which ends with the test
+	runtime.LockOSThread() // the thread loses the capability, and ends with the test
 	if err := errors.Join(dropLocking(), limitLocking(childLimit)); err != nil {
 		t.Skipf("CANNOT BE ARRANGED: %v", err)
 	}
-	checkRefusal(t) // no subtests: they have threads of their own
+	checkRefusal(t) // no subtests: they run on other threads
 	for _, files := range []bool{true, false} {
 		s := NewAnonymousStore()
 		if files {
@@ -183,7 +183,7 @@ func checkRefusedPool(t *testing.T, s *Store) {
 	}
 }
 
-// dropLocking takes CAP_IPC_LOCK from the calling thread.
+// dropLocking removes CAP_IPC_LOCK from the calling thread.
 func dropLocking() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

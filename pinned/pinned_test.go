@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// budget is a plain limit that remembers what it was asked for.
+// budget is a plain limit that records its calls.
 type budget struct {
 	mu          sync.Mutex
 	limit, used int64
-	back        int // how often memory came back
+	back        int // how often memory was released
 }
 
 func (b *budget) Reserve(n int64) bool {
@@ -47,7 +47,7 @@ func (b *budget) returns() int {
 	return b.back
 }
 
-// seen is how many bytes of released buffers readers may still see.
+// seen returns how many bytes of released buffers readers may still see.
 func seen(p *Pool) (bytes int64) {
 	for _, b := range p.all() {
 		if p.seize(b, true) {
@@ -131,8 +131,8 @@ func checkFile(t *testing.T, b *Buffer) {
 	}
 }
 
-// TestSeenBuffersAreNotReused is the law the whole package is for: a reader that
-// has the file open, or only mapped, keeps its bytes.
+// TestSeenBuffersAreNotReused tests the purpose of the package: a reader that has the file open,
+// or only mapped, keeps its bytes.
 func TestSeenBuffersAreNotReused(t *testing.T) {
 	s := NewStore(1 << 30)
 	if !s.Files() {
@@ -197,7 +197,7 @@ func TestBudgetIsAHardLimit(t *testing.T) {
 		} else {
 			c.Release()
 		}
-		// Growing the free one needs more than is left.
+		// Growing the free one needs more than the budget has left.
 		if _, err := p.Get(2 << 20); !errors.Is(err, ErrNoMemory) {
 			t.Fatalf("error %v, want ErrNoMemory", err)
 		}

@@ -66,7 +66,7 @@ func TestBadPoliciesAreRefusedByName(t *testing.T) {
 	}
 }
 
-// TestABadCommonFactorIsNotHidden: what nobody uses in the end is wrong all the same.
+// TestABadCommonFactorIsNotHidden: an invalid value is an error even if it is overridden.
 func TestABadCommonFactorIsNotHidden(t *testing.T) {
 	_, err := ParsePolicy(lookup(map[string]string{
 		"BATCHFS_BUFFER_GROWTH_FACTOR": "0", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR": "1", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR": "1",

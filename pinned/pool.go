@@ -7,69 +7,66 @@ import (
 	"sync"
 )
 
-// A Budget decides how much memory a pool may hold. Its methods are safe for
-// concurrent use, and are called without any lock of the pool.
+// A Budget decides how much memory a pool may hold. Its methods must be safe for concurrent use;
+// the pool calls them without holding any of its locks.
 type Budget interface {
 	// Reserve charges n bytes that will be allocated, or refuses.
 	Reserve(n int64) bool
-	// Release gives back n charged bytes that were really held: memory came back,
-	// and whoever was refused may ask again.
+	// Release returns n charged bytes that were actually held: memory was freed, and callers
+	// that were refused may try again.
 	Release(n int64)
-	// Cancel takes back n reserved bytes that were never allocated, since the kernel
-	// refused or they turned out not to be needed. No memory came back, and the caller
-	// must not be told so; only somebody who was refused because of this very
-	// reservation may now succeed.
+	// Cancel returns n reserved bytes that were never allocated, because the kernel refused or
+	// they turned out not to be needed. No memory was freed, and callers must not be told so;
+	// only those that were refused because of this very reservation may now succeed.
 	Cancel(n int64)
 }
 
 // PoolOptions are a pool's settings; the zero value is useful.
 type PoolOptions struct {
-	// Lock asks for the buffers to be page-locked. Where the kernel refuses they
-	// are ordinary memory, and Stats says so.
+	// Lock requests page-locked buffers. If the kernel refuses, they are ordinary memory, and
+	// Stats says so.
 	Lock bool
-	// Growth, from 1 to 4: a buffer that has to grow becomes at least this many
-	// times as large as it was, if the budget has room. 0 counts as 1.
+	// Growth, from 1 to 4: a buffer that has to grow becomes at least this many times as large
+	// as it was, if the budget has room. 0 counts as 1.
 	Growth float64
 }
 
-// A Pool hands out buffers and takes them back. It is safe for concurrent use. No
-// system call is made while its lock is held.
+// A Pool hands out buffers and takes them back. It is safe for concurrent use. It makes no
+// system call while it holds its lock.
 type Pool struct {
 	store   *Store
 	budget  Budget
 	options PoolOptions
 
 	mu         sync.Mutex
-	settled    sync.Cond // a buffer is no longer busy
+	settled    sync.Cond // signalled when a buffer is no longer busy
 	owned      map[*Buffer]struct{}
-	released   list.List // of *Buffer that readers may still see; the one that was asked about longest ago first
+	released   list.List // of *Buffer that readers may still see; least recently queried first
 	releases   uint64
 	stats      Stats
 	lockError  error // the first refusal; nothing is locked after it
-	reuseError error // why buffers are freed as they are released
+	reuseError error // why buffers are freed on release
 	closed     bool
 }
 
-// NewPool makes a pool over a store; the pool closes neither the store nor the
-// budget.
+// NewPool makes a pool over a store; the pool closes neither the store nor the budget.
 func NewPool(store *Store, budget Budget, o PoolOptions) *Pool {
 	p := &Pool{store: store, budget: budget, options: o, owned: map[*Buffer]struct{}{}, reuseError: store.Leases()}
 	p.settled.L = &p.mu
 	return p
 }
 
-// Get returns a buffer of exactly size bytes, with unspecified contents. It fails
-// with ErrNoMemory when the budget refuses, and changes nothing then. When the
-// kernel refuses, memory or descriptors, the pool is trimmed and the kernel is
-// asked once more; then Get fails with ErrKernel, and nothing stays charged for it.
-// It waits for nobody.
+// Get returns a buffer of exactly size bytes, with unspecified contents. It fails with
+// ErrNoMemory if the budget refuses, and changes nothing then. If the kernel refuses memory or
+// descriptors, Get trims the pool and tries once more; then it fails with ErrKernel, and nothing
+// stays charged. It does not wait for memory.
 func (p *Pool) Get(size int64) (*Buffer, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("a buffer of %d bytes", size)
 	}
 	b, err := p.get(size)
 	if errors.Is(err, ErrKernel) {
-		p.Trim() // released buffers hold descriptors, too
+		p.Trim() // released buffers also hold descriptors
 		b, err = p.get(size)
 	}
 	if err != nil {
@@ -84,8 +81,8 @@ func (p *Pool) Get(size int64) (*Buffer, error) {
 	return b, nil
 }
 
-// get is one attempt. It finds a buffer that nobody sees, or makes one, and charges
-// what that takes before it is there.
+// get is one attempt. It finds a buffer that no reader sees, or makes one, and charges memory
+// before it allocates it.
 func (p *Pool) get(size int64) (*Buffer, error) {
 	b := p.take(size)
 	var held int64
@@ -121,7 +118,7 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 	return b, nil
 }
 
-// cancel and giveBack tell the budget, where there is anything to tell.
+// cancel and giveBack tell the budget if there is anything to tell.
 func (p *Pool) cancel(n int64) {
 	if n > 0 {
 		p.budget.Cancel(n)
@@ -134,9 +131,9 @@ func (p *Pool) giveBack(n int64) {
 	}
 }
 
-// reserve charges what a buffer that holds held bytes will hold once it has grown
-// to size: max(size, held*growth) in whole pages, or just size where the budget has
-// no room for the margin. Buffers only grow.
+// reserve charges what a buffer of held bytes must add to grow to size. The target is max(size,
+// held*growth) in whole pages, or just size if the budget has no room for the margin. Buffers
+// only grow.
 func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
 	need := roundUp(size, pageSize)
 	if need <= held {
@@ -172,7 +169,7 @@ func (p *Pool) hold(b *Buffer, held int64) {
 	b.held = held
 }
 
-// lock page-locks a mapping, if that was asked for and was never refused.
+// lock page-locks a mapping, if the options request it and the kernel never refused.
 func (p *Pool) lock(m []byte) bool {
 	if !p.options.Lock || p.LockError() != nil {
 		return false
@@ -196,7 +193,7 @@ func (p *Pool) put(b *Buffer) {
 	p.stats.Real -= b.size
 	p.releases++
 	b.turn, b.place = p.releases, p.released.PushBack(b)
-	free := !b.busy && !p.keeps(b) // else it is freed when it is no longer busy
+	free := !b.busy && !p.keeps(b) // a busy one is freed when it is no longer busy
 	b.busy = b.busy || free
 	p.mu.Unlock()
 	if free {
@@ -204,13 +201,12 @@ func (p *Pool) put(b *Buffer) {
 	}
 }
 
-// keeps tells whether a released buffer may be of use to anybody; one without memory
-// would only hold a descriptor. p.mu is held.
+// keeps reports whether a released buffer may be useful; one without memory would only hold a
+// descriptor. p.mu is held.
 func (p *Pool) keeps(b *Buffer) bool { return !p.closed && p.reuseError == nil && b.held > 0 }
 
-// discard frees a buffer that is the caller's, or that the caller has busy, and
-// returns how many bytes that were. If a reader still holds
-// the file, its pages live on with the reader.
+// discard frees a buffer that the caller owns or has made busy, and returns its number of bytes.
+// If a reader still holds the file, its pages live on with the reader.
 func (p *Pool) discard(b *Buffer) int64 {
 	held := b.held
 	p.hold(b, 0)
@@ -222,12 +218,11 @@ func (p *Pool) discard(b *Buffer) int64 {
 	return held
 }
 
-// Presize makes sure that n buffers of size bytes are there, so that n batches need
-// no allocation: it gets and releases them. The error says why there are fewer;
-// those stay.
+// Presize makes sure that n buffers of size bytes exist, so that n batches need no allocation:
+// it gets and releases them. The error says why there are fewer; those stay.
 func (p *Pool) Presize(size int64, n int) error {
 	var buffers []*Buffer
-	defer func() { // when all are there: a released one would be handed out again
+	defer func() { // only at the end: Get would hand out a released one again
 		for _, b := range buffers {
 			b.Release()
 		}
@@ -242,8 +237,8 @@ func (p *Pool) Presize(size int64, n int) error {
 	return nil
 }
 
-// Close frees every released buffer, and from now on each buffer as it is
-// released. Readers whom the kernel serves keep their bytes.
+// Close frees every released buffer, and from now on each buffer on release. Readers that the
+// kernel serves keep their bytes.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poolRules says what one buffer holds, in pages, after batches of some sizes went
-// through it one after another.
+// poolRules says what one buffer holds, in pages, after each of a sequence of batches.
 var poolRules = []struct {
 	name   string
 	growth float64
-	pages  [][2]float64 // asked for, held
+	pages  [][2]float64 // requested, held
 }{
 	{"only what is asked", 0, [][2]float64{{0, 0}, {0.5, 1}, {1, 1}, {1.5, 2}, {100, 100}}},
 	{"never less", 1, [][2]float64{{100, 100}, {99.5, 100}, {1, 100}, {0, 100}, {100, 100}, {101, 101}, {50, 101}}},
@@ -60,7 +59,7 @@ func write(b *Buffer, v byte) {
 	}
 }
 
-// checkHeld compares what a buffer is said to hold with what the kernel says.
+// checkHeld compares what a buffer claims to hold with the kernel's figures.
 func checkHeld(t *testing.T, b *Buffer, want int64) {
 	t.Helper()
 	got := int64(len(b.mapping))
@@ -76,8 +75,7 @@ func checkHeld(t *testing.T, b *Buffer, want int64) {
 	}
 }
 
-// TestMarginIsAWish: where the budget has no room for the margin, what was asked
-// for is enough.
+// TestMarginIsAWish: if the budget has no room for the margin, the requested size is enough.
 func TestMarginIsAWish(t *testing.T) {
 	eachPool(t, 120*pageSize, PoolOptions{Growth: 2}, func(t *testing.T, p *Pool, budget *budget) {
 		get(t, p, 100*pageSize).Release()
@@ -90,8 +88,8 @@ func TestMarginIsAWish(t *testing.T) {
 	})
 }
 
-// TestFullFileSystemLeavesTheMarginOut is the same for a file system that has less
-// room than the budget thinks.
+// TestFullFileSystemLeavesTheMarginOut is the same for a file system with less room than the
+// budget assumes.
 func TestFullFileSystemLeavesTheMarginOut(t *testing.T) {
 	s := NewStore(128 * pageSize)
 	if !s.Files() {
@@ -112,8 +110,7 @@ func TestFullFileSystemLeavesTheMarginOut(t *testing.T) {
 	}
 }
 
-// TestTrimTakesSpareMemory of buffers in use, whose bytes stay, and of those that
-// readers see.
+// TestTrimTakesSpareMemory of buffers in use, whose bytes stay, and of those that readers see.
 func TestTrimTakesSpareMemory(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
 		get(t, p, 600*pageSize).Release()
@@ -185,8 +182,8 @@ func TestTrimLeavesReadersTheirBytes(t *testing.T) {
 	p.Close()
 }
 
-// TestPagesAreReused: a batch of the same size finds its pages as they were, so
-// that nothing is cleared, or faulted in, twice.
+// TestPagesAreReused: a batch of the same size finds its pages unchanged, so that nothing is
+// cleared, or faulted in, twice.
 func TestPagesAreReused(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
 		b := get(t, p, miB)
@@ -206,8 +203,8 @@ func TestPagesAreReused(t *testing.T) {
 	})
 }
 
-// TestSizesThatChangeLeast: of buffers that hold as much, the one whose size is
-// nearest is taken.
+// TestSizesThatChangeLeast: among buffers that hold the same, the one with the nearest size is
+// taken.
 func TestSizesThatChangeLeast(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, _ *budget) {
 		var near *Buffer
@@ -237,7 +234,7 @@ func TestPresize(t *testing.T) {
 		if st := p.Stats(); st != want {
 			t.Errorf("%+v, want %+v", st, want)
 		}
-		if err := p.Presize(3*miB, 2); err != nil || p.Stats() != want { // they are there
+		if err := p.Presize(3*miB, 2); err != nil || p.Stats() != want { // they already exist
 			t.Errorf("%v, %+v, want %+v", err, p.Stats(), want)
 		}
 		if err := p.Presize(3*miB, 4); err == nil {

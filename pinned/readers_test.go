@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A view is what a reader keeps of a batch after the daemon has let go of it.
+// A view is what a reader keeps of a batch after the daemon has released it.
 type view struct {
 	fd    int // -1: only the mapping is kept
 	bytes []byte
@@ -37,14 +37,14 @@ func see(b *Buffer, stamp uint64, keepOpen bool) (view, error) {
 	return v, err
 }
 
-// stamp writes a number all over a buffer.
+// stamp fills a buffer with a number.
 func stamp(p []byte, v uint64) {
 	for ; len(p) >= 8; p = p[8:] {
 		binary.NativeEndian.PutUint64(p, v)
 	}
 }
 
-// end checks that the reader still sees what it saw, and lets go.
+// end checks that the reader still sees the same bytes, and closes the view.
 func (v view) end() error {
 	var err error
 	for at := 0; at+8 <= len(v.bytes); at += 8 {
@@ -60,9 +60,9 @@ func (v view) end() error {
 	return err
 }
 
-// TestReadersKeepTheirBytes lets several goroutines make batches of random sizes,
-// while readers hold some of them open or mapped long after their release, and
-// others trim the pool and look at it.
+// TestReadersKeepTheirBytes makes batches of random sizes in several goroutines, while readers
+// hold some of them open or mapped long after their release, and other goroutines trim and
+// inspect the pool.
 func TestReadersKeepTheirBytes(t *testing.T) {
 	s := NewStore(1 << 30)
 	if !s.Files() || s.Leases() != nil {
@@ -106,8 +106,8 @@ func TestReadersKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// makeAndSee makes 300 batches; of every second one a reader keeps a view while the
-// next eight or so are made.
+// makeAndSee makes 300 batches; of every second one a reader keeps a view while about the next
+// eight are made.
 func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
 	var views []view
 	drop := func(n int) error {
@@ -152,8 +152,8 @@ func makeAndSee(p *Pool, r *rand.Rand, stamps *atomic.Uint64) error {
 
 const limitedVariable = "PINNED_TEST_LIMITED"
 
-// TestRealLimits runs TestRealLimitsChild in a process of its own, which has little
-// address space and few descriptors.
+// TestRealLimits runs TestRealLimitsChild in a separate process, with little address space and
+// few descriptors.
 func TestRealLimits(t *testing.T) {
 	child := exec.Command("/proc/self/exe", "-test.run=^TestRealLimitsChild$", "-test.v")
 	child.Env = append(os.Environ(), limitedVariable+"=1")

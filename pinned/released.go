@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Buffers that were released and not taken again: which of them may be used is
-// the kernel's to say, and costs two system calls for each. They are made without
-// the pool's lock, on a buffer that is marked as busy meanwhile: it stays where it
-// is, and nobody else makes one on it.
+// Released buffers that were not taken again. Only the kernel knows which of them may be reused,
+// and asking costs two system calls for each. These are made without the pool's lock, on a
+// buffer that is marked busy meanwhile: it stays where it is, and no other goroutine makes a
+// system call on it.
 
-// How many buffers one Get asks about: those that would suit it best, among as many as
-// were released or asked about last, and those that were asked about longest ago, so
-// that every one gets its turn. All of them are asked about only where memory is short.
+// How many buffers one Get asks about: suiting of those that fit best, from the among that were
+// released or queried most recently, and waiting of those that were queried longest ago, so that
+// each one gets its turn. All of them are queried only when memory is short.
 const (
 	suiting = 4
 	among   = 256
 	waiting = 4
 )
 
-// take removes a released buffer that no reader sees, nil where it found none.
+// take removes a released buffer that no reader sees; nil if it finds none.
 func (p *Pool) take(size int64) *Buffer {
 	p.mu.Lock()
 	candidates := p.candidates(size)
@@ -36,8 +36,8 @@ func (p *Pool) take(size int64) *Buffer {
 	return nil
 }
 
-// takeEnough is take among all buffers that need not grow: for when the budget has
-// refused.
+// takeEnough is take for when the budget has refused: it considers all buffers that need not
+// grow.
 func (p *Pool) takeEnough(size int64) *Buffer {
 	need := roundUp(size, pageSize)
 	p.mu.Lock()
@@ -57,7 +57,7 @@ func (p *Pool) takeEnough(size int64) *Buffer {
 	return nil
 }
 
-// candidates are the buffers that take asks about; p.mu is held.
+// candidates returns the buffers that take asks about; p.mu is held.
 func (p *Pool) candidates(size int64) (all [suiting + waiting]*Buffer) {
 	best, n := all[:suiting], suiting
 	need := roundUp(size, pageSize)
@@ -83,11 +83,10 @@ func (p *Pool) candidates(size int64) (all [suiting + waiting]*Buffer) {
 	return all
 }
 
-// suits prefers the buffer that holds the least of those that hold enough, need bytes,
-// else the one that holds the most, which then has the least to grow. Of two that
-// hold the same it is the one whose size changes less, since pages that come and go
-// have to be cleared, and then the one that was released last. Any suits better than
-// none.
+// suits prefers, among buffers that hold enough (need bytes), the one that holds least; else the
+// one that holds most, since it has the least to grow. If both hold the same, it prefers the one
+// whose size changes less, since pages that come and go have to be cleared, and then the one
+// that was released last. Any buffer is better than none.
 func (b *Buffer) suits(than *Buffer, size, need int64) bool {
 	if than == nil {
 		return true
@@ -106,8 +105,8 @@ func (b *Buffer) suits(than *Buffer, size, need int64) bool {
 
 func distance(a, b int64) int64 { return max(a-b, b-a) }
 
-// idle asks the kernel whether nobody but the pool can see the bytes of a buffer
-// that the caller has busy.
+// idle asks the kernel whether only the pool can see the bytes of a buffer that the caller has
+// made busy.
 func (p *Pool) idle(b *Buffer) bool {
 	if b.fd < 0 {
 		return true
@@ -121,9 +120,8 @@ func (p *Pool) idle(b *Buffer) bool {
 	return alone
 }
 
-// seize makes a released buffer busy, which one of claim, leave and remove ends.
-// Where somebody else has it busy the answer is no, or the caller waits until it is
-// known what becomes of it.
+// seize makes a released buffer busy; claim, leave or remove must follow. If another goroutine
+// has it busy, seize returns false or, with wait, waits until that goroutine is done with it.
 func (p *Pool) seize(b *Buffer, wait bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,15 +135,15 @@ func (p *Pool) seize(b *Buffer, wait bool) bool {
 	return true
 }
 
-// claim takes a busy buffer out of the pool. It is the caller's.
+// claim takes a busy buffer out of the pool; the caller then owns it.
 func (p *Pool) claim(b *Buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unlist(b)
 }
 
-// leave leaves a busy buffer where it is, as the one that was asked about last. One
-// that is of no use any more goes, and its size is returned.
+// leave ends the busy state of a buffer and makes it the most recently queried one. It frees one
+// that is no longer useful, and returns its size.
 func (p *Pool) leave(b *Buffer) int64 {
 	p.mu.Lock()
 	stays := b.place == nil || p.keeps(b)
@@ -163,15 +161,15 @@ func (p *Pool) leave(b *Buffer) int64 {
 	return p.remove(b)
 }
 
-// remove frees a busy buffer and returns how many bytes that were. Whoever waits for
-// the buffer goes on when they have come back.
+// remove frees a busy buffer and returns its number of bytes. Goroutines that wait for the
+// buffer continue when the memory has been freed.
 func (p *Pool) remove(b *Buffer) int64 {
 	freed := p.discard(b)
 	p.claim(b)
 	return freed
 }
 
-// restore puts a claimed buffer back as it was.
+// restore puts a claimed buffer back unchanged.
 func (p *Pool) restore(b *Buffer) {
 	p.mu.Lock()
 	b.place, b.busy = p.released.PushBack(b), true
@@ -186,14 +184,14 @@ func (p *Pool) unlist(b *Buffer) {
 	p.settled.Broadcast()
 }
 
-// all is every released buffer, busy ones included.
+// all returns every released buffer, including busy ones.
 func (p *Pool) all() []*Buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.list(func(*Buffer) bool { return true })
 }
 
-// list is the released buffers that a condition holds for; p.mu is held.
+// list returns the released buffers for which a condition holds; p.mu is held.
 func (p *Pool) list(condition func(*Buffer) bool) []*Buffer {
 	var all []*Buffer
 	for e := p.released.Front(); e != nil; e = e.Next() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// ask is a request for n bytes, made times times, and what the buffer holds after
-// the last of them, in units of 64 KiB.
+// ask is a number of requests for n bytes, and what the buffer holds after the last of them, in
+// units of 64 KiB.
 type ask struct {
 	times, n int
 	units    int64
@@ -66,8 +66,8 @@ func TestHostRules(t *testing.T) {
 	}
 }
 
-// mustGrow asks for n bytes, and checks that the buffer kept its plan and that all
-// of it can be written to.
+// mustGrow grows the buffer to n bytes, and checks that it kept its plan and that all of it is
+// writable.
 func mustGrow(t *testing.T, h *Host, n int) {
 	t.Helper()
 	plan := h.Plan(n)
@@ -83,9 +83,9 @@ func mustGrow(t *testing.T, h *Host, n int) {
 	}
 }
 
-// TestHostCapacityLaws asks for random sizes under random policies: a buffer is
-// always large enough, in whole units, and once 31 requests have gone by since it
-// grew, nothing is held that the threshold does not allow for the largest of them.
+// TestHostCapacityLaws makes random requests under random policies: a buffer is always large
+// enough, in whole units, and 31 requests after it grew, it holds no more than the threshold
+// allows for the largest of them.
 func TestHostCapacityLaws(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

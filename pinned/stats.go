@@ -1,19 +1,19 @@
 package pinned
 
-// Stats describes a pool in bytes, in the words of DALI's memory statistics.
+// Stats describes a pool in bytes, with the names of DALI's memory statistics.
 type Stats struct {
 	Real        int64 // bytes of the buffers in use
-	MaxReal     int64 // the largest single buffer asked for so far
-	Reserved    int64 // bytes held in all: in use, spare, released and perhaps still seen by readers
-	MaxReserved int64 // the most that was ever held
-	Buffers     int   // how many buffers exist
-	Locked      bool  // page-locking was asked for and never refused: all memory in use is locked
+	MaxReal     int64 // the largest single buffer requested so far
+	Reserved    int64 // bytes held in total: in use, spare, or released and perhaps still seen by readers
+	MaxReserved int64 // the maximum ever held
+	Buffers     int   // number of buffers
+	Locked      bool  // page-locking was requested and never refused: all memory in use is locked
 	LockedBytes int64 // how much of what is held is page-locked
-	LockError   error // why it was refused, a *LockError; nil when it was not, or was not asked for
-	ReuseError  error // why buffers are freed as they are released, instead of reused; nil where they are reused
+	LockError   error // why it was refused, a *LockError; nil if it was not refused or not requested
+	ReuseError  error // why buffers are freed on release; nil if they are reused
 }
 
-// Stats describes the pool as it is now. It asks the kernel nothing.
+// Stats returns the pool's current state. It makes no system calls.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,7 +28,7 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// LockError is Stats().LockError, at the price of a look.
+// LockError is Stats().LockError at less cost.
 func (p *Pool) LockError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,8 +42,8 @@ func (b *Buffer) lockedBytes() int64 {
 	return b.held
 }
 
-// BufferStats describes the pool as an entry of memory.json: of pinned memory where
-// page-locking was asked for, whether or not it was granted.
+// BufferStats describes the pool as an entry of memory.json: as pinned memory if page-locking
+// was requested, whether or not it was granted.
 func (p *Pool) BufferStats(name string) BufferStats {
 	kind := HostMemory
 	if p.options.Lock {

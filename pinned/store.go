@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Store is where buffers come from: a private tmpfs, or anonymous memory where
-// the process may not have one.
+// A Store is where buffers come from: a private tmpfs, or anonymous memory if the process may
+// not have one.
 type Store struct {
 	root   int // descriptor of the detached tmpfs, -1 for anonymous memory
 	reason error
@@ -17,9 +17,8 @@ type Store struct {
 	system system
 }
 
-// NewStore makes a store. limit is the size of the tmpfs in bytes; it is a
-// backstop, the budget of a Pool comes first. It never fails: Reason says why a
-// store is anonymous.
+// NewStore makes a store. limit is the size of the tmpfs in bytes; it is a backstop, since a
+// Pool's budget applies first. NewStore never fails: Reason says why a store is anonymous.
 func NewStore(limit int64) *Store {
 	root, err := mountTmpfs(limit, "within_size")
 	if errors.Is(err, unix.EINVAL) { // a kernel without huge pages for tmpfs
@@ -31,26 +30,26 @@ func NewStore(limit int64) *Store {
 	return newStore(root, kernel{})
 }
 
-// newStore makes a store of files in a directory, and tries what they can do.
+// newStore makes a store of files in a directory, and tests whether leases work.
 func newStore(root int, sys system) *Store {
 	s := &Store{root: root, system: sys}
 	s.leases = s.tryLease()
 	return s
 }
 
-// NewAnonymousStore makes a store of ordinary memory, as NewStore does for a
-// process without privileges.
+// NewAnonymousStore makes a store of ordinary memory, as NewStore does for a process without
+// privileges.
 func NewAnonymousStore() *Store {
 	return &Store{root: -1, reason: errors.New("anonymous memory was asked for"), system: kernel{}}
 }
 
-// Files tells whether buffers have a descriptor that the kernel can serve.
+// Files reports whether buffers have a descriptor that the kernel can serve.
 func (s *Store) Files() bool { return s.root >= 0 }
 
-// Reason says why the store has no files; nil when it has.
+// Reason says why the store has no files; nil if it has.
 func (s *Store) Reason() error { return s.reason }
 
-// Close lets go of the tmpfs. Files that somebody still holds stay valid.
+// Close lets go of the tmpfs. Files that are still open stay valid.
 func (s *Store) Close() error {
 	if s.root < 0 {
 		return nil
@@ -60,8 +59,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// File opens a new unnamed file in the store. The caller closes it. It fails with
-// ErrKernel where the kernel has no descriptor to give.
+// File opens a new unnamed file in the store, which the caller must close. It fails with
+// ErrKernel if the kernel is out of descriptors.
 func (s *Store) File() (int, error) {
 	if s.root < 0 {
 		return -1, fmt.Errorf("no private tmpfs: %w", s.reason)
@@ -73,8 +72,8 @@ func (s *Store) File() (int, error) {
 	return fd, nil
 }
 
-// mountTmpfs makes a tmpfs that is attached to no directory and returns a
-// descriptor of its root.
+// mountTmpfs makes a tmpfs that is not attached to any directory and returns a descriptor of its
+// root.
 func mountTmpfs(limit int64, huge string) (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is the kernel as this package needs it, one method for each system call,
-// so that tests can make each of them fail.
+// system is the part of the kernel that this package uses, one method per system call, so that
+// tests can make each of them fail.
 type system interface {
 	// temporary opens an unnamed file in the file system of a directory.
 	temporary(dir int) (int, error)
 	close(fd int)
 	truncate(fd int, size int64) error
 	allocate(fd int, mode uint32, from, n int64) error
-	// lease asks for a lease on a file: F_WRLCK, or F_UNLCK to let go of it.
+	// lease requests a lease on a file with F_WRLCK, and releases it with F_UNLCK.
 	lease(fd, kind int) error
 	// mapFile maps the first n bytes of a file, shared.
 	mapFile(fd, n int) ([]byte, error)
@@ -75,5 +75,5 @@ func (kernel) lock(m []byte) error {
 	return nil
 }
 
-// pageSize is a variable: arm64 has kernels with pages of 64 KiB.
+// pageSize is a variable because some arm64 kernels have 64 KiB pages.
 var pageSize = int64(unix.Getpagesize())

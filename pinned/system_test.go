@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is a kernel of its own: files are numbers with a size, their mappings are
-// ordinary memory. It fails as it is told, and keeps account of what it gave.
+// fault is a simulated kernel: files are numbers with a size, their mappings are ordinary
+// memory. It fails as told, and records what it handed out.
 type fault struct {
 	kernel
 	fail func(call string) error // nil: nothing fails
@@ -17,7 +17,7 @@ type fault struct {
 	calls    map[string]int
 	files    map[int]*fakeFile
 	next     int
-	limit    int // how many files may be open; 0: any number
+	limit    int // maximum number of open files; 0: unlimited
 	mappings int
 }
 
@@ -52,7 +52,7 @@ func (f *fault) count(name string) int {
 	return f.calls[name]
 }
 
-// held is how many files are open, and how many mappings there are.
+// held returns the number of open files and of mappings.
 func (f *fault) held() (files, mappings int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,5 +160,5 @@ func (f *fault) unmap(m []byte) {
 func (f *fault) advise([]byte, int) error { return f.call("madvise") }
 func (f *fault) lock([]byte) error        { return f.call("mlock") }
 
-// fakeRoot is the descriptor of the directory that the files are in.
+// fakeRoot is the descriptor of the directory that contains the files.
 const fakeRoot = 0

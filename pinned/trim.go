@@ -1,9 +1,8 @@
 package pinned
 
-// Trim frees the released buffers that no reader sees, and the spare memory of all
-// others. It returns how many bytes have come back, all of which the budget has been
-// told of; 0: nothing was freed, descriptors included. It asks the kernel about
-// every released buffer.
+// Trim frees the released buffers that no reader sees, and the spare memory of all others. It
+// returns how many bytes were freed, all of which it has released to the budget; 0 means that
+// nothing was freed, not even descriptors. It asks the kernel about every released buffer.
 func (p *Pool) Trim() int64 {
 	var freed int64
 	for _, b := range p.all() {
@@ -22,7 +21,7 @@ func (p *Pool) Trim() int64 {
 	return freed
 }
 
-// spare is the buffers that hold more than their size takes.
+// spare returns the buffers that hold more than their size needs.
 func (p *Pool) spare() []*Buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,12 +34,11 @@ func (p *Pool) spare() []*Buffer {
 	return all
 }
 
-// spare is how much memory lies beyond the bytes in use. Pool.mu is held.
+// spare is the memory beyond the bytes in use. Pool.mu is held.
 func (b *Buffer) spare() int64 { return b.held - roundUp(b.size, pageSize) }
 
-// cut frees the spare memory of a buffer, whether it is in use or was released, and
-// returns how many bytes it was. The bytes in use stay where they are, whoever looks
-// at them.
+// cut frees the spare memory of a buffer, whether in use or released, and returns how many bytes
+// it was. The bytes in use stay where they are, so readers are not affected.
 func (p *Pool) cut(b *Buffer) int64 {
 	spare, ok := p.seizeSpare(b)
 	if !ok {
@@ -56,7 +54,7 @@ func (p *Pool) cut(b *Buffer) int64 {
 	return freed + p.leave(b)
 }
 
-// seizeSpare makes a buffer busy that has memory to spare and is not being changed.
+// seizeSpare makes a buffer busy if it has spare memory and no goroutine is changing it.
 func (p *Pool) seizeSpare(b *Buffer) (spare int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

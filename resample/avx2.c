@@ -17,7 +17,7 @@ static TARGET void arrange(int16_t *to, const int16_t *weights, const int32_t *a
     bfs_arrange(to, weights, n, taps, channels, channels == 3 ? 2 : 1);
 }
 
-/* down32 is ssse3.c's down16 for twice as many. */
+/* down32 is ssse3.c's down16 for 32 values. */
 INLINE void down32(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int16_t *weights, const int taps, const int lone, __m256i half, __m128i shift)
 {
     const __m256i zero = _mm256_setzero_si256();
@@ -32,7 +32,7 @@ INLINE void down32(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int
         s2 = _mm256_add_epi32(s2, _mm256_madd_epi16(_mm256_unpacklo_epi8(hi, zero), w));
         s3 = _mm256_add_epi32(s3, _mm256_madd_epi16(_mm256_unpackhi_epi8(hi, zero), w));
     }
-    /* Each lane holds 16 neighbours, of which the second 8 belong behind the other lane's first. */
+    /* Each lane holds 16 neighbours; the second 8 belong after the other lane's first 8. */
     s0 = _mm256_packs_epi32(_mm256_sra_epi32(s0, shift), _mm256_sra_epi32(s1, shift));
     s2 = _mm256_packs_epi32(_mm256_sra_epi32(s2, shift), _mm256_sra_epi32(s3, shift));
     _mm256_storeu_si256((__m256i *)to, _mm256_permute2x128_si256(s0, s2, 0x20));
@@ -45,7 +45,7 @@ INLINE void rows(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, cons
     const __m128i by = _mm_cvtsi32_si128(shift);
     for (int i = 0; i < n; i += 32) {
         if (i > n - 32)
-            i = n - 32; /* the last ones overlap what is there */
+            i = n - 32; /* the last ones overlap values already written */
         down32(to + i, from + i, stride, weights, taps, lone, half, by);
     }
 }
@@ -64,7 +64,7 @@ static TARGET void down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int 
         rows(to, from, stride, n, weights, taps, 0, shift - BFS_LINE_BITS);
 }
 
-/* pixels2 is ssse3.c's pixel for two at a time, each in its lane. */
+/* pixels2 is ssse3.c's pixel for two pixels, one per lane. */
 INLINE __m256i pixels2(const int16_t *a, const int16_t *b, const int16_t *weights, const int taps, __m256i sum)
 {
     const __m256i pairs = _mm256_broadcastsi128_si256(BFS_PAIRS);

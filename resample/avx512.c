@@ -13,12 +13,13 @@
 #define INLINE static inline __attribute__((always_inline, target(LEVEL)))
 
 enum {
-    REACH = 32 - 6, /* how far apart, in values, the first taps of four columns may be for one load to have a pair of each */
-    HEAD = 32       /* values before the weights: the first says whether that is so */
+    REACH = 32 - 6, /* max distance, in values, of four columns' first taps for one load to hold a tap pair of each */
+    HEAD = 32       /* values before the weights: the first says whether that holds */
 };
 
-/* four lays out what four columns with their first taps near each other need: where each byte
- * of their pairs of taps is, counted from the first column's first tap; then their weights. */
+/* four lays out the data for four columns whose first taps are near each other: where each
+ * byte of their pairs of taps is, relative to the first column's first tap; then their
+ * weights. */
 static void four(int16_t *to, const int16_t *weights, const int32_t *at, int n, int taps)
 {
     uint8_t *from = (uint8_t *)to;
@@ -53,7 +54,7 @@ static void arrange(int16_t *to, const int16_t *weights, const int32_t *at, int 
         four(to, weights + (size_t)i * taps, at + i, n - i, taps);
 }
 
-/* down64 is ssse3.c's down16 for four times as many. */
+/* down64 is ssse3.c's down16 for 64 values. */
 INLINE void down64(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int16_t *weights, const int taps, const int lone, __m512i half, __m128i shift)
 {
     const __m512i zero = _mm512_setzero_si512();
@@ -68,7 +69,7 @@ INLINE void down64(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int
         s2 = _mm512_dpwssd_epi32(s2, _mm512_unpacklo_epi8(hi, zero), w);
         s3 = _mm512_dpwssd_epi32(s3, _mm512_unpackhi_epi8(hi, zero), w);
     }
-    /* Lane l holds 8 neighbours, from 16*l on in the first and 16*l + 8 in the second. */
+    /* Lane l holds 8 neighbours, starting at 16*l in the first and at 16*l + 8 in the second. */
     s0 = _mm512_packs_epi32(_mm512_sra_epi32(s0, shift), _mm512_sra_epi32(s1, shift));
     s2 = _mm512_packs_epi32(_mm512_sra_epi32(s2, shift), _mm512_sra_epi32(s3, shift));
     const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
@@ -82,7 +83,7 @@ INLINE void rows(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, cons
     const __m128i by = _mm_cvtsi32_si128(shift);
     for (int i = 0; i < n; i += 64) {
         if (i > n - 64)
-            i = n - 64; /* the last ones overlap what is there */
+            i = n - 64; /* the last ones overlap values already written */
         down64(to + i, from + i, stride, weights, taps, lone, half, by);
     }
 }
@@ -101,7 +102,7 @@ static TARGET void down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int 
         rows(to, from, stride, n, weights, taps, 0, shift - BFS_LINE_BITS);
 }
 
-/* pixels4 are four neighbours' sums, one in each lane. */
+/* pixels4 returns the sums of four neighbouring pixels, one per lane. */
 INLINE __m512i pixels4(const int16_t *line, const int16_t *weights, const int taps, __m512i sum)
 {
     const __m512i from = _mm512_load_si512(weights);
@@ -111,7 +112,8 @@ INLINE __m512i pixels4(const int16_t *line, const int16_t *weights, const int ta
     return sum;
 }
 
-/* gathered is where the bytes of 16 pixels are, of four each, column 4*v + l in lane l, at v. */
+/* gathered locates the bytes of 16 pixels of four bytes each; column 4*v + l is in lane l, at
+ * v. */
 static const uint8_t gathered[64] __attribute__((aligned(64))) = {
     0,  1,  2,  16, 17, 18, 32, 33, 34, 48, 49, 50, 4,  5,  6,  20, 21, 22, 36, 37, 38, 52, 53, 54,
     8,  9,  10, 24, 25, 26, 40, 41, 42, 56, 57, 58, 12, 13, 14, 28, 29, 30, 44, 45, 46, 60, 61, 62,

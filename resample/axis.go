@@ -2,12 +2,12 @@ package resample
 
 import "math"
 
-// Coordinates are kept on a grid of 2^-32 pixels. So what is added to them, a whole number of
-// pixels, is added exactly, and a region decoded by itself is filtered with the same
-// weights, to the last bit, as where it lies in the whole image.
+// Coordinates are on a grid of 2^-32 pixels, so that adding whole pixels to them is exact: a
+// region decoded by itself is filtered with the same weights, to the last bit, as within the
+// whole image.
 const grid = 1 << 32
 
-// toGrid is x in units of the grid, to nearest, halves up.
+// toGrid returns x in units of the grid, rounded to nearest, halves up.
 func toGrid(x float64) int64 {
 	v := float64(x * grid)
 	f := math.Floor(v)
@@ -17,13 +17,13 @@ func toGrid(x float64) int64 {
 	return int64(f)
 }
 
-// onGrid is x rounded to the grid, or to a float64 where that is coarser.
+// onGrid returns x rounded to the grid, or to a float64 where that is coarser.
 func onGrid(x float64) float64 { return float64(toGrid(x)) / grid }
 
-// whole is the axis that copies n pixels.
+// whole returns the axis that copies n pixels.
 func whole(n int) Axis { return Axis{Step: 1, Hi: n, N: n} }
 
-// fit is the axis that makes n pixels of those in [lo, hi).
+// fit returns the axis that resizes the pixels in [lo, hi) to n.
 func fit(lo, hi, n int) Axis {
 	return Axis{Start: float64(lo), Step: onGrid(float64(hi-lo) / float64(n)), Lo: lo, Hi: hi, N: n}
 }
@@ -46,7 +46,7 @@ func (a Axis) moved(by int) Axis {
 	return a
 }
 
-// source is where the taps of all outputs lie.
+// source returns the range that contains the taps of all outputs.
 func (a Axis) source() (lo, hi int) {
 	if a.N < 1 {
 		return a.Lo, a.Lo
@@ -57,25 +57,25 @@ func (a Axis) source() (lo, hi int) {
 	return lo, hi
 }
 
-// slack is how far, in pixels, outputs may reach out of [Lo, Hi): what rounding to the
-// grid adds up to, and no more than that.
+// slack is how far, in pixels, outputs may extend beyond [Lo, Hi), to allow for accumulated
+// rounding to the grid.
 const slack = 1. / 1024
 
-// sound reports whether every output has its centre in [Lo, Hi) and its share of it: then it
-// has taps, and no weight is so large that the arithmetic could overflow.
+// sound reports whether every output has its centre, and its share of the source, in [Lo, Hi).
+// Then it has taps, and no weight is large enough for the arithmetic to overflow.
 func (a Axis) sound() bool {
 	return a.N >= 1 && a.N < maxSource && a.Step > 0 && a.Lo > -maxSource && a.Hi < maxSource &&
 		a.Start >= float64(a.Lo)-slack && a.Start+float64(float64(a.N)*a.Step) <= float64(a.Hi)+slack
 }
 
-// maxSource bounds coordinates: no image is larger, and the grid's numbers fit 63 bits.
+// maxSource limits coordinates: no image is larger, and numbers on the grid fit 63 bits.
 const maxSource = 1 << 28
 
-// filter is an axis in units of half the grid, in which centres and edges of
-// pixels are whole numbers.
+// filter is an axis in units of half the grid, in which centres and edges of pixels are
+// integers.
 type filter struct {
-	first, step int64 // the centre of output 0, and from one to the next
-	support     int64 // how far from a centre its weights end: one step, but at least one pixel
+	first, step int64 // the centre of output 0, and the distance between centres
+	support     int64 // distance from a centre to the end of its weights: one step, but at least one pixel
 	lo, hi      int
 }
 
@@ -89,17 +89,17 @@ func (a Axis) filter() filter {
 	return filter{first: 2*start + step, step: 2 * step, support: max(2*step, pixel), lo: a.Lo, hi: a.Hi}
 }
 
-// taps are the pixels [lo, hi) that have a weight in output i, and its centre.
+// taps returns the pixels [lo, hi) that have a weight in output i, and its centre.
 func (f *filter) taps(i int) (lo, hi int, centre int64) {
 	centre = f.first + int64(i)*f.step
-	// Pixel j has one where |j + 1/2 - centre| < support.
+	// Pixel j has a weight if |j + 1/2 - centre| < support.
 	lo = int((centre - f.support + pixel/2) >> pixelBits)
 	hi = int((centre + f.support + pixel/2 - 1) >> pixelBits)
 	return max(lo, f.lo), min(hi, f.hi), centre
 }
 
-// offset from a centre to that of pixel j; its weight is the support less what that is
-// to either side.
+// offset returns the distance from a centre to that of pixel j; the pixel's weight is the
+// support minus the absolute offset.
 func (f *filter) offset(j int, centre int64) int64 {
 	return int64(j)<<pixelBits + pixel/2 - centre
 }

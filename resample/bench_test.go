@@ -10,14 +10,14 @@ import (
 	"github.com/batchfs/batchfs/resample/internal/csink"
 )
 
-// What training does to photos of 500x375.
+// Typical training options for photos of 500x375.
 var benchOptions = []resample.Options{
 	{Mode: resample.Stretch, Height: 224, Width: 224},
 	{Mode: resample.NotSmaller, Height: 224, Width: 224},
 	{Mode: resample.RandomResizedCrop, Height: 224, Width: 224, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio},
 }
 
-// work is one decoded photo, and everything that it takes to resize it.
+// work is one decoded photo, and everything needed to resize it.
 type work struct {
 	picture *picture
 	pixels  resample.Image
@@ -57,7 +57,7 @@ func (w *work) resize(b *testing.B, o resample.Options) {
 	}
 }
 
-// BenchmarkResize: one image, from the choice to the last row, with every kernel.
+// BenchmarkResize resizes one image, from the choice to the last row, with every kernel.
 func BenchmarkResize(b *testing.B) {
 	defer resample.UseKernel("")
 	for _, o := range benchOptions {
@@ -74,9 +74,9 @@ func BenchmarkResize(b *testing.B) {
 	}
 }
 
-// BenchmarkResizeAgainstDecode takes turns with the decoder, and reports how many
-// times faster than decoding the photo in full resizing it is: of each, the fastest
-// tenth's slowest.
+// BenchmarkResizeAgainstDecode alternates with the decoder, and reports how many times faster
+// resizing is than decoding the photo in full. For each it uses the slowest of the fastest
+// tenth.
 func BenchmarkResizeAgainstDecode(b *testing.B) {
 	defer resample.UseKernel("")
 	for _, o := range benchOptions {

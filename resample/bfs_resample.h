@@ -1,14 +1,14 @@
 //go:build cgo
 
-/* Resizing one image: what the driver and its kernels share. All arithmetic is on
- * whole numbers and its order does not matter, so that every kernel makes the same bytes. */
+/* Resizing one image: shared by the driver and its kernels. All arithmetic is on integers and
+ * does not depend on order, so that every kernel produces the same bytes. */
 #ifndef BFS_RESAMPLE_H
 #define BFS_RESAMPLE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What to do; the same fields as Go's job, which says what they mean. */
+/* What to do; the fields are those of Go's job, which documents them. */
 typedef struct {
     int32_t height, width, channels;
     int32_t rows, columns;
@@ -18,16 +18,16 @@ typedef struct {
     size_t at_y, weights_y, at_x, weights_x, arranged, line, out;
 } bfs_job;
 
-/* What a kernel gives: a level of the processor's instructions. taps are even. */
+/* What a kernel provides: one level of the processor's instructions. taps are even. */
 typedef struct {
-    /* Lays the horizontal weights of n outputs out as across wants them. */
+    /* Lays out the horizontal weights of n outputs for rgb and gray. */
     void (*arrange)(int16_t *to, const int16_t *weights, const int32_t *at, int n, int taps, int channels);
-    /* Makes n values of a line: the sum of taps rows times their weights, rounded to
-     * 1/128. lone: there is no last row, and its weight is 0. */
+    /* Makes n values of a line: the sum of taps rows times their weights, rounded to 1/128.
+     * lone: the last row does not exist, and its weight is 0. */
     void (*down)(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n,
                  const int16_t *weights, int taps, int lone, int shift);
-    /* Make n pixels of a line. at: where in it the taps of each begin. May read a
-     * little past the taps, and write a little past the pixels: see resize.go. */
+    /* Make n pixels from a line. at: where in it the taps of each begin. May read a little
+     * past the taps, and write a little past the pixels: see over in job.go. */
     void (*rgb)(uint8_t *to, const int16_t *line, const int32_t *at, const int16_t *weights, int n, int taps, int shift);
     void (*gray)(uint8_t *to, const int16_t *line, const int32_t *at, const int16_t *weights, int n, int taps, int shift);
 } bfs_kernel;

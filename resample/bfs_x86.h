@@ -1,18 +1,18 @@
 //go:build cgo
 
-/* What the x86 kernels share. */
+/* Shared by the x86 kernels. */
 #ifndef BFS_X86_H
 #define BFS_X86_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* BFS_PAIRS brings the channels of two pixels of 16 bits together; BFS_TIGHT takes the
- * fourth byte out of four pixels. */
+/* BFS_PAIRS pairs up the channels of two pixels of 16 bits each; BFS_TIGHT drops the fourth
+ * byte of four pixels. */
 #define BFS_PAIRS _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1)
 #define BFS_TIGHT _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1)
 
-/* bfs_pair is two neighbouring weights. */
+/* bfs_pair returns two neighbouring weights. */
 static inline int32_t bfs_pair(const int16_t *weights)
 {
     int32_t pair;
@@ -20,18 +20,18 @@ static inline int32_t bfs_pair(const int16_t *weights)
     return pair;
 }
 
-/* bfs_spread puts a pair where each channel has it. */
+/* bfs_spread repeats a pair for each channel. */
 static inline void bfs_spread(int16_t *to, int32_t pair)
 {
     const int32_t four[4] = {pair, pair, pair, pair};
     memcpy(to, four, sizeof four);
 }
 
-/* bfs_arrange lays weights out for vectors of 1, 2 or 4 lanes of 16 bytes, in groups of
- * four vectors: column 4*l + v of a group stands in lane l of vector v, so that packing
- * the four to bytes leaves each lane with four neighbours. Each of a lane's pairs of taps
- * stands there four times, once a channel. For one channel, a lane has four taps of two columns,
- * and its group is not interleaved. */
+/* bfs_arrange lays weights out for vectors of 1, 2 or 4 lanes of 16 bytes, in groups of four
+ * vectors: column 4*l + v of a group is in lane l of vector v, so that packing the four to
+ * bytes leaves four neighbours in each lane. A lane holds each pair of taps four times, once
+ * per channel. For one channel, a lane has four taps of two columns, and its group is not
+ * interleaved. */
 void bfs_arrange(int16_t *to, const int16_t *weights, int n, int taps, int channels, int lanes);
 
 #endif

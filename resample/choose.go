@@ -1,8 +1,8 @@
 package resample
 
-// Choose decides everything about a sample of h x w upright pixels, both at least 1.
-// It depends on nothing but its arguments and the options; for which numbers
-// are random and how they are drawn, see the package comment.
+// Choose decides everything about a sample of h x w upright pixels, both at least 1. It depends
+// on nothing but its arguments and the options; the package comment says which numbers are
+// random and how they are drawn.
 func (o Options) Choose(epoch int, sample int64, h, w int) Transform {
 	d := draws{key: o.Seed, epoch: uint32(epoch), sample: uint64(sample)}
 	t := Transform{Crop: [4]float64{2: float64(h), 3: float64(w)}, Flip: d.flip(o.Flip)}
@@ -24,7 +24,7 @@ func (o Options) Choose(epoch int, sample int64, h, w int) Transform {
 	return t
 }
 
-// Size is that of the result for a source of h x w pixels. No random choice changes it.
+// Size returns the result's size for a source of h x w pixels. No random choice changes it.
 func (o Options) Size(h, w int) (oh, ow int) {
 	switch o.Mode {
 	case Stretch, NotSmaller, RandomResizedCrop:
@@ -38,12 +38,12 @@ func (o Options) Size(h, w int) (oh, ow int) {
 	return h, w
 }
 
-// widens reports whether h x w is wider, in its proportions, than height x width.
+// widens reports whether h x w is wider, in proportion, than height x width.
 func widens(h, w, height, width int) bool {
 	return int64(w)*int64(height) > int64(h)*int64(width)
 }
 
-// cover is the smallest size in the proportions of h x w that height x width fits in.
+// cover returns the smallest size with the proportions of h x w that contains height x width.
 func cover(h, w, height, width int) (resizedH, resizedW int) {
 	if widens(h, w, height, width) {
 		return height, scaled(w, height, h, width)
@@ -51,14 +51,15 @@ func cover(h, w, height, width int) (resizedH, resizedW int) {
 	return scaled(h, width, w, height), width
 }
 
-// scaled is n·to/from to nearest, halves up, and at least least.
+// scaled returns n·to/from to nearest, halves up, and at least least.
 func scaled(n, to, from, least int) int {
 	v := (2*int64(n)*int64(to) + int64(from)) / (2 * int64(from))
 	return max(int(v), least)
 }
 
-// centre is the axis that makes resized pixels of n and keeps the keep in their middle, half a
-// pixel of slack to the right, as DALI's crop does; and what of the source that shows.
+// centre returns the axis that resizes n pixels to resized and keeps the middle keep of them, half
+// a pixel to the right if the excess is odd, as DALI's crop does. It also returns the visible part
+// of the source.
 func centre(n, resized, keep int) (a Axis, from, size float64) {
 	a = fit(0, n, resized)
 	a.N = keep
@@ -67,7 +68,7 @@ func centre(n, resized, keep int) (a Axis, from, size float64) {
 	return a, part(first, n, resized), part(keep, n, resized)
 }
 
-// part is what x of resized pixels cover of the n they are made of.
+// part returns how much of the n source pixels x of the resized ones cover.
 func part(x, n, resized int) float64 {
 	return float64(float64(x)*float64(n)) / float64(resized)
 }

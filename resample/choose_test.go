@@ -31,7 +31,7 @@ func TestSizes(t *testing.T) {
 		{NotSmaller, 224, 224, 256, 256, 224, 224, [4]float64{0, 0, 256, 256}},
 		{NotSmaller, 256, 256, 500, 250, 256, 256, [4]float64{125, 0, 250, 250}},
 		{NotSmaller, 100, 100, 100, 132, 100, 100, [4]float64{0, 16, 100, 100}},
-		{NotSmaller, 100, 100, 100, 101, 100, 100, [4]float64{0, 1, 100, 100}}, // a slack of 1 is 1
+		{NotSmaller, 100, 100, 100, 101, 100, 100, [4]float64{0, 1, 100, 100}}, // half of 1 rounds up
 		{NotSmaller, 100, 100, 103, 100, 100, 100, [4]float64{2, 0, 100, 100}},
 		{NotSmaller, 100, 100, 50, 51, 100, 100, [4]float64{0, 0.5, 50, 50}},
 		{NotSmaller, 3, 3, 4, 2, 3, 3, [4]float64{1. * 4 / 6 * 2, 0, 2, 2}}, // 6x3, 3 too many
@@ -57,8 +57,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSizeNeedsNoChance: Size says before any draw what every Choose comes to, and what is
-// chosen can be done.
+// TestSizeNeedsNoChance: Size returns the size of every Choose, and every choice is valid.
 func TestSizeNeedsNoChance(t *testing.T) {
 	sides := []int{1, 2, 3, 7, 223, 224, 225, 20000, 65500, 1 << 26}
 	for mode := range numModes {
@@ -85,7 +84,7 @@ func TestSizeNeedsNoChance(t *testing.T) {
 	}
 }
 
-// TestProportions: NotSmaller keeps them as near as whole pixels allow.
+// TestProportions: NotSmaller keeps proportions as closely as whole pixels allow.
 func TestProportions(t *testing.T) {
 	for h := 1; h < 40; h++ {
 		for w := 1; w < 40; w++ {

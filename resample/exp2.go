@@ -2,12 +2,12 @@ package resample
 
 import "math"
 
-// digits is how many binary digits log2 and exp2 work out.
+// digits is the number of binary digits that log2 and exp2 compute.
 const digits = 48
 
-// roots[k] is 2 to the power of 2^-k: each the square root of the one before. A square
-// root, a product and a quotient are the same on every processor; the logarithms
-// and exponentials of mathematical libraries are not.
+// roots[k] is 2 to the power of 2^-k: each is the square root of the one before. Square roots,
+// products and quotients are the same on every processor; the logarithms and exponentials of
+// mathematical libraries are not.
 var roots = func() (r [digits + 1]float64) {
 	r[0] = 2
 	for k := range digits {
@@ -16,7 +16,7 @@ var roots = func() (r [digits + 1]float64) {
 	return r
 }()
 
-// log2 of x, finite and above 0, digit by digit, to about 1e-14.
+// log2 of x, finite and above 0, digit by digit, with an error of about 1e-14.
 func log2(x float64) float64 {
 	m, e := math.Frexp(x)
 	m *= 2
@@ -31,7 +31,7 @@ func log2(x float64) float64 {
 	return float64(e-1) + fraction
 }
 
-// exp2 is 2 to the power of x, digit by digit, to about 1e-14 of it.
+// exp2 is 2 to the power of x, digit by digit, with a relative error of about 1e-14.
 func exp2(x float64) float64 {
 	e := math.Floor(x)
 	fraction, m := x-e, 1.0

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// fused are the instructions that multiply and add with one rounding, as arm64 has them.
+// fused matches arm64's instructions that multiply and add with one rounding.
 var fused = regexp.MustCompile(`\t(FN?M(?:ADD|SUB)[SD])\t`)
 
-// TestNothingIsFused: no byte and no order depends on whether the processor can multiply and
-// add with one rounding. Go uses such instructions on arm64 and others (never on amd64, as it
-// is tested here) unless the product is converted explicitly: float64(x*y) + z.
+// TestNothingIsFused: no result depends on whether the processor can multiply and add with one
+// rounding. Go uses such instructions on arm64 and others (never on amd64, where the tests run)
+// unless the product is converted explicitly: float64(x*y) + z.
 func TestNothingIsFused(t *testing.T) {
-	// The detector first: it must find what the compiler does to plain code.
+	// First test the detector: it must find the compiler's output for plain code.
 	plain := t.TempDir()
 	write(t, filepath.Join(plain, "go.mod"), "module plain\n\ngo 1.22\n")
 	write(t, filepath.Join(plain, "plain.go"), "package plain\n\nfunc F(x, y, z float64) float64 { return x*y + z }\n")
@@ -43,7 +43,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// assembly is what the compiler makes of a package for arm64, without C.
+// assembly returns the compiler's output for a package on arm64, without C.
 func assembly(t *testing.T, dir, pkg string) string {
 	t.Helper()
 	build := exec.Command("go", "build", "-gcflags=-S", pkg)

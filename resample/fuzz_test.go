@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzResize: whatever the geometry, every kernel makes the same bytes, near to the definition's,
-// and none reads or writes where it must not.
+// FuzzResize: whatever the geometry, every kernel makes the same bytes, close to the
+// definition's, and none reads or writes out of bounds.
 func FuzzResize(f *testing.F) {
 	f.Add(uint16(375), uint16(500), true, uint8(1), uint16(224), uint16(224), uint64(1), 0.0, uint8(0))
 	f.Add(uint16(1), uint16(1), false, uint8(3), uint16(300), uint16(1), uint64(2), 0.5, uint8(1))
@@ -28,7 +28,7 @@ func FuzzResize(f *testing.F) {
 		o := randomCrop(seed)
 		o.Mode, o.Height, o.Width = Mode(mode)%numModes, 1+int(height)%400, 1+int(width)%400
 		tr := o.Choose(int(h), int64(w), src.Height, src.Width)
-		switch { // geometries that Choose does not make, too
+		switch { // also geometries that Choose does not make
 		case reduce%4 > 0:
 			scale := 1 << (reduce % 4)
 			tr = tr.Reduced(scale, 0, 0)

@@ -25,7 +25,8 @@ func TestPhilox(t *testing.T) {
 }
 
 // TestGoldenChoices pins what Version names; the numbers come from another implementation of the
-// package comment, in Python. Do not make them follow the code: a dataset's batches would change.
+// package comment, in Python. Do not adapt them to the code: batches of existing datasets would
+// change.
 func TestGoldenChoices(t *testing.T) {
 	for _, v := range []struct {
 		seed   uint64
@@ -61,13 +62,13 @@ func (w window) crop() [4]float64 {
 	return [4]float64{float64(w.y), float64(w.x), float64(w.h), float64(w.w)}
 }
 
-// randomCrop is what training on ImageNet asks for.
+// randomCrop returns typical options for training on ImageNet.
 func randomCrop(seed uint64) Options {
 	return Options{Mode: RandomResizedCrop, Height: 224, Width: 224, CropArea: DefaultCropArea, CropRatio: DefaultCropRatio, Seed: seed}
 }
 
-// TestGoldenLogarithms: the bits are Python's, digit by digit, on another machine's arithmetic;
-// near to them are the mathematical library's.
+// TestGoldenLogarithms: the bits come from a digit-by-digit implementation in Python on another
+// machine; the mathematical library's results are close.
 func TestGoldenLogarithms(t *testing.T) {
 	for x, want := range map[float64]float64{
 		0.75: -0x1.a8ff971810a80p-2, 4. / 3: 0x1.a8ff971810a40p-2, 0.08: -0x1.d269e12f346e8p+1,
@@ -100,7 +101,7 @@ func TestGoldenPixels(t *testing.T) {
 		{3, Options{Mode: NotSmaller, Height: 224, Width: 224}, 0x78122420},
 		{1, Options{Mode: NotSmaller, Height: 31, Width: 64}, 0x0b150c38},
 		{3, randomCrop(5), 0xdb9bfc89},
-		{3, Options{Mode: Stretch, Height: 2, Width: 2}, 0x03582e41}, // more than 128 pixels a step
+		{3, Options{Mode: Stretch, Height: 2, Width: 2}, 0x03582e41}, // more than 128 pixels per step
 	} {
 		src := pattern(375, 500, v.channels)
 		got := newBench(t).everyKernel(t, src, v.o.Choose(0, 0, src.Height, src.Width))
@@ -110,7 +111,7 @@ func TestGoldenPixels(t *testing.T) {
 	}
 }
 
-// pattern is a picture that takes nothing but this line to make: detail of every size.
+// pattern is a picture defined by a single line of code: detail of every size.
 func pattern(h, w, channels int) Image {
 	src := Image{Pix: make([]byte, h*w*channels), Stride: w * channels, Height: h, Width: w, Channels: channels}
 	for i := range src.Pix {

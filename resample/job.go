@@ -1,23 +1,23 @@
 package resample
 
-// job is one image's work: sizes, and where in scratch everything is.
+// job is the work for one image: sizes, and where everything is in scratch.
 type job struct {
 	height, width, channels int // of the result
 	top, left               int // the source's rectangle
 	rows, columns           int
 	wide                    bool
 	y, x                    fixed
-	atY, weightsY           int // of every row of the result: its first row of the source, its weights
-	atX, weightsX           int // of every column: its first value in a line, its weights
-	arranged                int // weightsX as the kernel wants them
-	line                    int // one row of the result before columns are resized: 16 bits a value
+	atY, weightsY           int // for every row of the result: its first source row, its weights
+	atX, weightsX           int // for every column: its first value in a line, its weights
+	arranged                int // weightsX in the kernel's layout
+	line                    int // one row of the result before columns are resized: 16 bits per value
 	out                     int // one row of the result
 	sums                    int // wide only: 64 bits for each value of a source row
 	scratch                 int
 }
 
 const (
-	group     = 16  // kernels make so many columns at once
+	group     = 16  // columns that kernels make at once
 	over      = 128 // bytes that they may read past a line, or write past a row
 	alignment = 64
 )
@@ -27,7 +27,7 @@ func newJob(t Transform, channels int) job {
 	j.top, j.left, j.rows, j.columns = t.Source()
 	j.wide = t.Y.Step > narrow || t.X.Step > narrow
 	values := j.columns * channels
-	next := alignment - 1 // for scratch that is not aligned
+	next := alignment - 1 // in case scratch is not aligned
 	take := func(n int) (at int) {
 		at = next
 		next += (n + alignment - 1) &^ (alignment - 1)
@@ -48,7 +48,7 @@ func newJob(t Transform, channels int) job {
 	return j
 }
 
-// arrangedBytes is the most that a kernel's form of one column's weights takes: for three
+// arrangedBytes is the maximum size of one column's weights in a kernel's layout: for three
 // channels, each pair of taps four times; for one, taps in fours.
 func arrangedBytes(taps, channels int) int {
 	if channels == 3 {
@@ -57,7 +57,7 @@ func arrangedBytes(taps, channels int) int {
 	return (taps + 3) / 4 * 8
 }
 
-// prepare works out the weights.
+// prepare computes the weights.
 func (j *job) prepare(t Transform, scratch []byte) {
 	j.y.fill(t.Y, j.top, j.rows, 1, view[int32](scratch, j.atY, j.height), view[int16](scratch, j.weightsY, j.height*j.y.taps))
 	columns := (j.width + group - 1) &^ (group - 1)

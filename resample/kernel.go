@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// The kernels, in the order of their speed. All but the first are in C.
+// The kernels, in order of increasing speed. All but the first are in C.
 const (
 	kernelGo = iota
 	kernelPortable
@@ -19,7 +19,7 @@ const (
 
 var kernelNames = [numKernels]string{"go", "portable", "ssse3", "avx2", "avx512"}
 
-// forced is the kernel that UseKernel set, plus one; 0 for the best.
+// forced is one more than the kernel that UseKernel set; 0 means the best.
 var forced atomic.Int32
 
 var best = sync.OnceValue(func() int {
@@ -39,8 +39,8 @@ func kernel() int {
 	return best()
 }
 
-// Kernels names the kernels that this build has and this processor runs, the fastest last.
-// They all make the same bytes.
+// Kernels names the kernels that this build has and this processor supports, fastest last. They
+// all produce the same bytes.
 func Kernels() []string {
 	var names []string
 	for k, name := range kernelNames {
@@ -54,8 +54,8 @@ func Kernels() []string {
 // Kernel names the one in use: the fastest, unless UseKernel chose another.
 func Kernel() string { return kernelNames[kernel()] }
 
-// UseKernel has every Resize from now on use one of Kernels; the fastest, if name is
-// empty. It is there for tests and measurements.
+// UseKernel makes every Resize from now on use the named one of Kernels, or the fastest if name
+// is empty. It is for tests and measurements.
 func UseKernel(name string) error {
 	if name == "" {
 		forced.Store(0)

@@ -20,7 +20,7 @@ func nativeCopy(from []byte, stride, height int, put, ctx unsafe.Pointer) {
 	C.bfs_copy((*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), C.ptrdiff_t(stride), C.int(height), put, ctx)
 }
 
-// run makes and delivers all rows: with one call where the sink is in C.
+// run makes and delivers all rows, with a single call if the sink is in C.
 func run(sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
 	k := kernel()
 	if k == kernelGo {

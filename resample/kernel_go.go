@@ -3,8 +3,8 @@ package resample
 // lineBits: a line holds pixels times 2^lineBits.
 const lineBits = 7
 
-// resizeRow makes row y of the result in scratch: what every kernel in C is
-// tested against, and all there is without cgo.
+// resizeRow makes row y of the result in scratch. Every C kernel is tested against it, and
+// builds without cgo have nothing else.
 func (j *job) resizeRow(y int, from []byte, stride int, scratch []byte) []byte {
 	values := j.columns * j.channels
 	line := view[int16](scratch, j.line, values)
@@ -24,7 +24,7 @@ func (j *job) resizeRow(y int, from []byte, stride int, scratch []byte) []byte {
 	return out
 }
 
-// down makes a line of the rows of the source that have a weight.
+// down makes a line from the source rows that have a weight.
 func down(line []int16, from []byte, stride int, weights []int16, shift uint) {
 	half := int32(1) << (shift - 1)
 	if len(weights) <= 4 {
@@ -40,7 +40,7 @@ func down(line []int16, from []byte, stride int, weights []int16, shift uint) {
 	}
 }
 
-// downFour takes the first row, with no weight, for those that are missing.
+// downFour replaces missing rows by the first row with weight 0.
 func downFour(line []int16, from []byte, stride int, weights []int16, half int32, shift uint) {
 	var rows [4][]byte
 	var w [4]int32

@@ -2,15 +2,15 @@ package resample
 
 import "fmt"
 
-// Mode says how a sample becomes as large as it has to be.
+// Mode says how a sample is brought to its size.
 type Mode uint8
 
-// The modes. All but None filter; RandomResizedCrop alone needs random numbers for it.
+// The modes. All but None filter; only RandomResizedCrop needs random numbers for its window.
 const (
-	None              Mode = iota // every pixel as it is
-	Stretch                       // all of the image, each axis by its own factor
-	NotLarger                     // all of it in its proportions, as large as fits inside
-	NotSmaller                    // in its proportions, as small as covers; then the centre
+	None              Mode = iota // pixels unchanged
+	Stretch                       // the whole image, each axis by its own factor
+	NotLarger                     // the whole image in proportion, as large as fits inside
+	NotSmaller                    // in proportion, as small as covers the size; then the centre
 	RandomResizedCrop             // a random window, stretched
 	numModes
 )

@@ -5,34 +5,34 @@ import (
 	"fmt"
 )
 
-// ErrOptions is what every error about Options wraps.
+// ErrOptions is wrapped by every error about Options.
 var ErrOptions = errors.New("resample: bad options")
 
-// MaxSide is the largest Height or Width that can be asked for, in pixels.
+// MaxSide is the maximum Height or Width, in pixels.
 const MaxSide = 1 << 20
 
-// What random-resized-crop takes unless told otherwise, in torchvision and DALI as here.
+// The defaults of random-resized-crop, the same as in torchvision and DALI.
 var (
 	DefaultCropArea  = [2]float64{0.08, 1}
 	DefaultCropRatio = [2]float64{3. / 4, 4. / 3}
 )
 
-// maxRatio bounds CropRatio: no image is that long.
+// maxRatio limits CropRatio: no image is that long.
 const maxRatio = 1 << 26
 
-// Options are what the samples of a dataset have in common. A plain value; every
-// method is a pure function of it and its arguments.
+// Options are what the samples of a dataset have in common. It is a plain value; every method is
+// a pure function of it and its arguments.
 type Options struct {
 	Mode          Mode
-	Height, Width int        // pixels to come out at; of no meaning to None
-	CropArea      [2]float64 // RandomResizedCrop: least and largest part of the image's area
-	CropRatio     [2]float64 // RandomResizedCrop: least and largest width/height
+	Height, Width int        // of the result, in pixels; None ignores them
+	CropArea      [2]float64 // RandomResizedCrop: minimum and maximum share of the image's area
+	CropRatio     [2]float64 // RandomResizedCrop: minimum and maximum width/height
 	Flip          float64    // probability of a mirrored sample, in every mode
 	Seed          uint64
 }
 
-// Validate names the first field that makes no sense, the rule and the value. The methods
-// of Options that do not pass it are undefined.
+// Validate returns an error with the first invalid field, the rule and the value. Other methods
+// are undefined for Options that it rejects.
 func (o Options) Validate() error {
 	if o.Mode >= numModes {
 		return optionError("mode", fmt.Sprintf("one of %v", modeNames), o.Mode)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// pillow runs the cases that a file lists: a source, what of it is cropped before it is resized,
-// to what size, and what of that is cropped in the end.
+// pillow runs the cases listed in a file: a source, its crop before resizing, the size, and the
+// crop after resizing.
 const pillow = `
 import json, os, sys
 from PIL import Image

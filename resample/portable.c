@@ -23,7 +23,7 @@ few(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, const int16_t *we
 
 enum { BLOCK = 64 };
 
-/* many takes a block of values through all of its rows, each a loop for a vectorising compiler. */
+/* many sums a block of values over all of its rows, in loops that compilers vectorise. */
 static void many(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, const int16_t *weights, int taps, int shift)
 {
     int32_t sums[BLOCK];
@@ -39,7 +39,8 @@ static void many(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, cons
     }
 }
 
-/* bfs_down is the portable kernel's down, also for what is too little for a vector. */
+/* bfs_down is the portable kernel's down, which others use when there is too little for a
+ * vector. */
 void bfs_down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n,
               const int16_t *weights, int taps, int lone, int shift)
 {

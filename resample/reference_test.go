@@ -2,9 +2,9 @@ package resample
 
 import "math"
 
-// reference is what Resize has to come near to, written from the definition and with
-// nothing in common with it: a matrix of weights an axis, in float64, applied to columns
-// first, with one rounding at the end.
+// reference is what Resize must come close to, written from the definition and sharing no code
+// with it: a matrix of weights per axis, in float64, applied to columns first, with one rounding
+// at the end.
 func reference(src Image, t Transform) []byte {
 	my, mx := matrix(t.Y), matrix(t.X)
 	out := make([]byte, 0, t.Y.N*t.X.N*src.Channels)
@@ -33,7 +33,7 @@ func reference(src Image, t Transform) []byte {
 	return out
 }
 
-// matrix is, for each output, the weight of each pixel that has one.
+// matrix returns, for each output, the weight of each pixel that has one.
 func matrix(a Axis) []map[int]float64 {
 	radius := math.Max(1, a.Step)
 	m := make([]map[int]float64, a.N)

@@ -11,7 +11,7 @@ static const bfs_kernel *const kernels[BFS_KERNELS] = {
 #endif
 };
 
-/* bfs_kernel_runs tells whether this processor has what a kernel needs. */
+/* bfs_kernel_runs reports whether this processor supports a kernel. */
 int bfs_kernel_runs(int kernel)
 {
     switch (kernel) {
@@ -32,8 +32,9 @@ int bfs_kernel_runs(int kernel)
 
 typedef void (*put_row)(void *ctx, int y, const uint8_t *row);
 
-/* bfs_resize makes rows [first, end) of the result and puts each as soon as it is there;
- * without put, the last one is left in scratch. A call for row 0 comes before all others. */
+/* bfs_resize makes rows [first, end) of the result and puts each as soon as it is complete;
+ * without put, it leaves the last one in scratch. The call for row 0 must come before all
+ * others. */
 void bfs_resize(bfs_job j, int kernel, const uint8_t *from, uint8_t *scratch, int first, int end, void *put, void *ctx)
 {
     const bfs_kernel *k = kernels[kernel];
@@ -53,7 +54,7 @@ void bfs_resize(bfs_job j, int kernel, const uint8_t *from, uint8_t *scratch, in
     }
 }
 
-/* bfs_copy puts rows as they are. */
+/* bfs_copy puts rows unchanged. */
 void bfs_copy(const uint8_t *from, ptrdiff_t stride, int height, void *put, void *ctx)
 {
     for (int y = 0; y < height; y++)

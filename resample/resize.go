@@ -6,28 +6,28 @@ import (
 	"unsafe"
 )
 
-// Errors of Resize, to be told apart with errors.Is. Each is a caller's mistake.
+// Errors of Resize, to be distinguished with errors.Is. Each is a caller's mistake.
 var (
 	ErrGeometry = errors.New("resample: the transform does not fit the image")
 	ErrScratch  = errors.New("resample: too little scratch memory")
 )
 
-// Image is a source: rows of 8-bit pixels, channels interleaved, Stride bytes from one
-// row to the next. It stays the caller's; Resize only reads, and only what Transform.Source names.
+// Image is a source: rows of 8-bit pixels, channels interleaved, Stride bytes from one row to
+// the next. The caller owns it; Resize only reads it, within Transform.Source.
 type Image struct {
 	Pix                             []byte
 	Stride, Height, Width, Channels int // Channels: 1 or 3
 }
 
-// Sink takes the result's rows, from top to bottom. row holds width·channels bytes and is
-// the sink's until PutRow returns.
+// Sink takes the result's rows, from top to bottom. row holds width·channels bytes and is valid
+// until PutRow returns.
 type Sink interface {
 	PutRow(y int, row []byte)
 }
 
-// nativeSink is what a Sink can be besides: a function in C that takes the rows,
-// void (*put)(void *ctx, int y, const uint8_t *row), with the same meaning, which
-// spares the way back to Go for each. put is nil where there is none.
+// nativeSink is an optional interface of a Sink: a C function that takes the rows, void
+// (*put)(void *ctx, int y, const uint8_t *row), with the same meaning, which avoids a call into
+// Go for each row. put is nil if there is no such function.
 type nativeSink interface {
 	Native() (put, ctx unsafe.Pointer)
 }
@@ -40,10 +40,10 @@ func ScratchBytes(t Transform, channels int) int {
 	return newJob(t, channels).scratch
 }
 
-// Resize makes the result's rows and gives them to the sink. src is the image in whose
-// coordinates t is: see Transform.Reduced and Moved. scratch is ScratchBytes long, or longer;
-// what it holds before does not matter, nor what it holds after. Nothing is allocated. An error,
-// ErrGeometry or ErrScratch, comes before the first row.
+// Resize makes the result's rows and passes them to the sink. t must be in the coordinates of
+// src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
+// before and after do not matter. Nothing is allocated. Errors, ErrGeometry or ErrScratch, occur
+// before the first row.
 func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
 	if err := fits(src, t); err != nil {
 		return err
@@ -68,7 +68,7 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
 	return nil
 }
 
-// fits makes sure that nothing will be read outside of the image.
+// fits verifies that nothing will be read outside the image.
 func fits(src Image, t Transform) error {
 	if src.Channels != 1 && src.Channels != 3 {
 		return fmt.Errorf("%w: %d channels", ErrGeometry, src.Channels)
@@ -94,7 +94,7 @@ func native(sink Sink) (put, ctx unsafe.Pointer) {
 	return nil, nil
 }
 
-// copyRows serves a transform that copies.
+// copyRows handles a transform that copies.
 func copyRows(sink Sink, put, ctx unsafe.Pointer, src Image, t Transform) {
 	from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
 	if put != nil {

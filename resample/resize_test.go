@@ -26,7 +26,7 @@ func (c *canvas) PutRow(y int, row []byte) {
 	c.pix = append(c.pix, row...)
 }
 
-// fence is memory in front of a page that cannot be touched: what reaches past its end crashes.
+// fence is memory before an inaccessible page: an access past its end crashes.
 type fence struct{ all []byte }
 
 func newFence(t testing.TB, n int) fence {
@@ -44,7 +44,7 @@ func newFence(t testing.TB, n int) fence {
 	return fence{all[:size]}
 }
 
-// last is its last n bytes, full of something.
+// last returns its last n bytes, filled with arbitrary values.
 func (f fence) last(n int) []byte {
 	b := f.all[len(f.all)-n:]
 	for i := range b {
@@ -53,13 +53,13 @@ func (f fence) last(n int) []byte {
 	return b
 }
 
-// bench is a place to try kernels in, with fences.
+// bench is fenced memory to run kernels in.
 type bench struct{ source, scratch fence }
 
 func newBench(t testing.TB) bench { return bench{newFence(t, 1<<20), newFence(t, 4<<20)} }
 
-// resize is what a kernel makes, of a source and in scratch memory that end at a fence; bytes in
-// front of scratch must stay what they are.
+// resize returns a kernel's result, with source and scratch memory that end at a fence; bytes
+// before scratch must not change.
 func (b bench) resize(t testing.TB, kernel string, src Image, tr Transform) []byte {
 	t.Helper()
 	if err := UseKernel(kernel); err != nil {
@@ -84,7 +84,7 @@ func (b bench) resize(t testing.TB, kernel string, src Image, tr Transform) []by
 	return c.pix
 }
 
-// everyKernel is what all of them make.
+// everyKernel returns the result, which must be the same for all kernels.
 func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	t.Helper()
 	want := b.resize(t, kernelNames[kernelGo], src, tr)
@@ -96,7 +96,8 @@ func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	return want
 }
 
-// noise is the worst of sources; sometimes it has nothing but extremes, where errors are largest.
+// noise is the worst kind of source; sometimes it has only extreme values, where errors are
+// largest.
 func noise(r *rand.Rand, h, w, channels int) Image {
 	src := Image{Stride: w*channels + r.IntN(5), Height: h, Width: w, Channels: channels}
 	src.Pix = make([]byte, (h-1)*src.Stride+w*channels)
@@ -132,7 +133,7 @@ func TestAgainstReference(t *testing.T) {
 		o.Mode, o.Height, o.Width = Mode(1+n%4), 1+r.IntN(70), 1+r.IntN(70)
 		check(src, o.Choose(n, int64(n), src.Height, src.Width))
 	}
-	// Few outputs of many pixels, near the longest step of 16-bit weights, and beyond it.
+	// Few outputs from many pixels, near the longest step of 16-bit weights, and beyond it.
 	for _, size := range [][2]int{{1200, 3}, {3, 1200}, {257, 256}, {256, 385}, {3000, 2}, {2, 3000}, {900, 900}} {
 		src := noise(r, size[0], size[1], 1)
 		check(src, Options{Mode: Stretch, Height: 1, Width: 1}.Choose(0, 0, size[0], size[1]))
@@ -141,7 +142,7 @@ func TestAgainstReference(t *testing.T) {
 	}
 }
 
-// TestExtremes: what is very large, small or long comes out right, and in little memory.
+// TestExtremes: very large, small or long images come out right, and use little memory.
 func TestExtremes(t *testing.T) {
 	for _, size := range [][3]int{{1, 1, 224}, {20000, 1, 224}, {1, 20000, 224}, {1, 2, 224}, {65500, 1, 5}, {2, 65500, 5}} {
 		for mode := Stretch; mode < numModes; mode++ {
@@ -168,7 +169,7 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// TestOneColour: each stays what it is, at every step and with every kernel.
+// TestOneColour: uniform colours stay unchanged, at every step and with every kernel.
 func TestOneColour(t *testing.T) {
 	b := newBench(t)
 	for v := range 256 {
@@ -180,7 +181,7 @@ func TestOneColour(t *testing.T) {
 	}
 }
 
-// TestCopies: where nothing is resized, pixels are the source's.
+// TestCopies: without resizing, pixels are the source's.
 func TestCopies(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for n := range 60 {
@@ -227,7 +228,8 @@ func throughC(t *testing.T, src Image, tr Transform, scratch []byte) []byte {
 	return bytes.Clone(pix)
 }
 
-// TestSinkInC: it gets what a sink in Go gets, from every kernel, and from steps that are Go's alone.
+// TestSinkInC: it gets the same rows as a sink in Go, from every kernel, and for steps that only
+// Go handles.
 func TestSinkInC(t *testing.T) {
 	if !csink.Available {
 		t.Skip("this build has no C")
@@ -296,7 +298,7 @@ type nowhere struct{}
 
 func (nowhere) PutRow(int, []byte) {}
 
-// TestNothingOnTheHeap: no image allocates anything, with any kernel, whatever it goes to.
+// TestNothingOnTheHeap: no image allocates anything, with any kernel and any sink.
 func TestNothingOnTheHeap(t *testing.T) {
 	defer UseKernel("")
 	sinks := []Sink{nowhere{}}

@@ -17,14 +17,14 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// These tests put resample behind decode, as an engine does: a transform asks for a
-// region at a scale, and gets it from a real JPEG decoder.
+// These tests connect resample to decode, as an engine does: a transform requests a region at a
+// scale, and a real JPEG decoder delivers it.
 
 type canvas struct{ pix []byte }
 
 func (c *canvas) PutRow(_ int, row []byte) { c.pix = append(c.pix, row...) }
 
-// picture is an encoded image and how it is decoded.
+// picture is an encoded image and its decoding options.
 type picture struct {
 	data    []byte
 	header  decode.Header
@@ -44,7 +44,7 @@ func newPicture(t testing.TB, data []byte) *picture {
 	return p
 }
 
-// resized is the transform's result from a decode at 1/scale of what it needs.
+// resized returns the transform's result from decoding what it needs at 1/scale.
 func (p *picture) resized(t testing.TB, tr resample.Transform, scale int, offsets bool) []byte {
 	t.Helper()
 	var offY, offX float64
@@ -96,9 +96,9 @@ func photos(t testing.TB, n int) (all [][]byte) {
 	return all
 }
 
-// TestScaledDecode: on photographs, where the rule just allows it, what comes of a
-// smaller decode is near to what filtering everything gives; with half the margin it would be
-// twice as far.
+// TestScaledDecode: on photographs at the limit of the rule, the result of a smaller decode is
+// close to that of filtering everything; with half the margin the difference would be twice as
+// large.
 func TestScaledDecode(t *testing.T) {
 	for i, data := range photos(t, 2) {
 		p := newPicture(t, data)
@@ -124,9 +124,9 @@ func TestScaledDecode(t *testing.T) {
 	}
 }
 
-// TestScaledGeometry: in a smooth picture a decode at a scale shows nothing but where pixels are, and
-// they are where they were: for every orientation, for sides that are no multiple of the
-// scale, and any window. (At a window's border, a pixel that it cuts shows a little of beyond.)
+// TestScaledGeometry: in a smooth picture a decode at a scale could only move pixels, and it
+// does not: for every orientation, for sides that are not a multiple of the scale, and any
+// window. (At a window's border, a pixel that it cuts shows a little of what is beyond.)
 func TestScaledGeometry(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	worstWithout := 0

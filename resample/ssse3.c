@@ -18,8 +18,8 @@ static TARGET void arrange(int16_t *to, const int16_t *weights, const int32_t *a
     bfs_arrange(to, weights, n, taps, channels, 1);
 }
 
-/* down16 makes 16 values. Rows come in pairs, whose bytes are interleaved: then one
- * instruction multiplies both with their weights and adds. */
+/* down16 makes 16 values. The bytes of two rows are interleaved, so that one instruction
+ * multiplies both by their weights and adds. */
 INLINE void down16(int16_t *to, const uint8_t *from, ptrdiff_t stride, const int16_t *weights, const int taps, int lone, __m128i half, __m128i shift)
 {
     const __m128i zero = _mm_setzero_si128();
@@ -45,7 +45,7 @@ INLINE void rows(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n, cons
     const __m128i half = _mm_set1_epi32(1 << (shift - 1)), by = _mm_cvtsi32_si128(shift);
     for (int i = 0; i < n; i += 16) {
         if (i > n - 16)
-            i = n - 16; /* the last ones overlap what is there */
+            i = n - 16; /* the last ones overlap values already written */
         down16(to + i, from + i, stride, weights, taps, lone, half, by);
     }
 }
@@ -62,8 +62,8 @@ static TARGET void down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int 
         rows(to, from, stride, n, weights, taps, lone, shift - BFS_LINE_BITS);
 }
 
-/* pixel is one pixel's sums, red, green and blue: two of the line's pixels with each
- * instruction, whose channels are brought together first. */
+/* pixel returns one pixel's sums, red, green and blue. Each step pairs up the channels of two
+ * pixels of the line, so that one instruction handles both. */
 INLINE __m128i pixel(const int16_t *from, const int16_t *weights, const int taps, __m128i sum)
 {
     const __m128i pairs = BFS_PAIRS;
@@ -99,8 +99,8 @@ static TARGET void rgb(uint8_t *to, const int16_t *line, const int32_t *at, cons
         pixels(to, line, at, weights, n, taps, shift);
 }
 
-/* two are the sums of two pixels of one channel, in two parts each; four taps of each with
- * each instruction. */
+/* two returns the sums of two pixels of one channel, in two parts each; one instruction
+ * handles four taps of each. */
 INLINE __m128i two(const int16_t *line, const int32_t *at, const int16_t *weights, int taps)
 {
     const int16_t *a = line + at[0], *b = line + at[1];

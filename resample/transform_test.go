@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// someTransforms are of every mode, for h x w pixels.
+// someTransforms returns transforms of every mode, for h x w pixels.
 func someTransforms(r *rand.Rand, h, w int) (all []Transform) {
 	for mode := range numModes {
 		o := randomCrop(r.Uint64())
@@ -16,8 +16,8 @@ func someTransforms(r *rand.Rand, h, w int) (all []Transform) {
 	return all
 }
 
-// TestSource: it has every pixel that the definition gives a weight to, and no row or column
-// more, but for what rounding may leave.
+// TestSource: it contains every pixel with a weight by the definition, and no row or column
+// more, except by rounding.
 func TestSource(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
@@ -47,7 +47,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestSourceOfCopies: where a crop copies, not even the pixels beside it are needed.
+// TestSourceOfCopies: if a crop copies, the pixels next to it are not needed.
 func TestSourceOfCopies(t *testing.T) {
 	tr := Options{Mode: NotSmaller, Height: 10, Width: 12}.Choose(0, 0, 10, 31)
 	if y, x, h, w := tr.Source(); !tr.Copies() || y != 0 || x != 10 || h != 10 || w != 12 {
@@ -55,8 +55,8 @@ func TestSourceOfCopies(t *testing.T) {
 	}
 }
 
-// TestPartsAreTheWhole: filtering no more than the source's rectangle, as a region decoded by
-// itself, gives the same bytes.
+// TestPartsAreTheWhole: filtering only the source rectangle, like a region decoded by itself,
+// gives the same bytes.
 func TestPartsAreTheWhole(t *testing.T) {
 	b := newBench(t)
 	r := rand.New(rand.NewPCG(11, 12))
@@ -73,7 +73,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	}
 }
 
-// TestMovedFar: weights do not depend on where in an image something is.
+// TestMovedFar: weights do not depend on the position within the image.
 func TestMovedFar(t *testing.T) {
 	for _, n := range []int{3, 224, 1000} {
 		near := fit(17, 17+577, n)
@@ -109,7 +109,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestReduced: where pixels are in the smaller image.
+// TestReduced tests where pixels are in the smaller image.
 func TestReduced(t *testing.T) {
 	tr := Transform{Y: Axis{Start: 17, Step: 8, Lo: 17, Hi: 17 + 160, N: 20}, X: Axis{Start: 24.5, Step: 4, Lo: 3, Hi: 403, N: 90}}
 	got := tr.Reduced(4, 0, 0.75)
@@ -120,8 +120,8 @@ func TestReduced(t *testing.T) {
 	if same := tr.Reduced(1, 0, 0); same != tr {
 		t.Errorf("at 1/1 it is %+v", same)
 	}
-	// The last pixel of a side that is no multiple of the scale is the smaller image's last,
-	// and the mirrored image's first.
+	// If a side is not a multiple of the scale, the partial pixel is the smaller image's last
+	// one, and the mirrored image's first.
 	side := fit(0, 1001, 10)
 	if a := side.reduced(8, 0); a.Hi != 126 || a.Start != 0 {
 		t.Errorf("%+v", a)
@@ -131,8 +131,8 @@ func TestReduced(t *testing.T) {
 	}
 }
 
-// TestWideWeights: they add up, fall from the middle to both sides, and do not overflow, however
-// many there are.
+// TestWideWeights: they add up, fall from the middle to both sides, and do not overflow,
+// whatever their number.
 func TestWideWeights(t *testing.T) {
 	for _, n := range []int{2, 3, 1000, 1<<20 + 1, 1 << 22} {
 		f := fit(0, n, 1).filter()

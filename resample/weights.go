@@ -5,18 +5,18 @@ import (
 	"unsafe"
 )
 
-// narrow is the longest step whose weights are worked out beforehand, in 16 bits.
+// narrow is the longest step whose weights are computed beforehand, in 16 bits.
 const narrow = 128
 
-// fixed says how one axis' weights are kept: taps for every output, some of them 0, whole
-// numbers that add up to 2^shift.
+// fixed is the form of one axis' weights: taps integers for every output, some of them 0, which
+// add up to 2^shift.
 type fixed struct {
-	taps  int // even: kernels take them in pairs
+	taps  int // even: kernels process them in pairs
 	shift int
 }
 
-// fixed is the axis' form, where its Step is at most narrow. A weight is at most about
-// 2/Step, or 1, so it fits 15 bits; and most limits the shift.
+// fixed returns the axis' form; Step must be at most narrow. A weight is at most about 2/Step,
+// or 1, so it fits 15 bits; shift is at most most.
 func (a Axis) fixed(size, most int) fixed {
 	support := max(2*toGrid(a.Step), pixel)
 	taps := min(int((2*support+pixel-1)>>pixelBits), size)
@@ -24,14 +24,14 @@ func (a Axis) fixed(size, most int) fixed {
 	return fixed{taps: (taps + 1) &^ 1, shift: min(14+max(doublings-1, 0), most)}
 }
 
-// fill works out the weights of every output, and at, where in the source's size pixels from
-// first on its taps begin, times scale. Weights are the triangle's heights over their sum;
-// sums of the first of them are rounded, and the differences taken, so that together they are
+// fill computes the weights of every output, and at: the index of its first tap among the size
+// source pixels that start at first, times scale. Weights are the triangle's heights over their
+// sum. Partial sums are rounded and their differences used, so that the weights add up to
 // exactly 2^shift.
 func (f fixed) fill(a Axis, first, size, scale int, at []int32, weights []int16) {
 	g := a.filter()
 	last := first + max(size-f.taps, 0)
-	within := min(f.taps, size) // the last of an odd number of pixels has none beside it
+	within := min(f.taps, size) // if size is odd, the last tap may have no pixel
 	for i := range at {
 		lo, _, centre := g.taps(i)
 		from := min(lo, last)
@@ -42,8 +42,8 @@ func (f fixed) fill(a Axis, first, size, scale int, at []int32, weights []int16)
 	}
 }
 
-// normalise makes the weights of one output. offset is from its centre to that of its first
-// tap's pixel; the others follow a pixel apart.
+// normalise computes the weights of one output. offset is the distance from its centre to that
+// of its first tap's pixel; the others follow one pixel apart.
 func normalise(to []int16, support, offset int64, shift int) {
 	sum, d := int64(0), offset
 	for range to {
@@ -62,7 +62,7 @@ func normalise(to []int16, support, offset int64, shift int) {
 	}
 }
 
-// view is n values of type T in scratch, from a byte on that is aligned for them.
+// view returns n values of type T in scratch, starting at an offset aligned for them.
 func view[T int16 | int32 | int64](scratch []byte, from, n int) []T {
 	var zero T
 	b := scratch[from : from+n*int(unsafe.Sizeof(zero))]

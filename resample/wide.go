@@ -2,9 +2,9 @@ package resample
 
 import "math/bits"
 
-// A step of more than narrow pixels would want more of weights than 16 bits, and more memory
-// for them than the pixels take. Few images are ever reduced so far: here weights
-// are worked out as they are needed, in 64 bits, and there is one kernel.
+// A step of more than narrow pixels would need weights of more than 16 bits, and more memory for
+// them than the pixels take. Few images are reduced so much: for them weights are computed on
+// the fly, in 64 bits, and there is one kernel.
 
 const (
 	wideDown   = 40 // weights of rows add up to 2^wideDown
@@ -12,11 +12,11 @@ const (
 	wideAcross = 30
 )
 
-// weights yields an output's weights one after the other, rounded as those of fixed are.
+// weights yields an output's weights one after the other, rounded like those of fixed.
 type weights struct {
 	*filter
-	drop         uint  // bits of the heights that are left out, so that their sum fits
-	offset       int64 // from its centre to that of the next pixel
+	drop         uint  // bits of the heights that are dropped, so that their sum fits
+	offset       int64 // from the output's centre to that of the next pixel
 	unit         float64
 	done, before int64
 }

@@ -2,14 +2,14 @@ package resample
 
 import "math"
 
-// tries is how many random windows may fail to fit before the fallback.
+// tries is the number of random windows that are tried before the fallback.
 const tries = 10
 
 // window is a rectangle of whole pixels.
 type window struct{ y, x, h, w int }
 
-// window draws one out of h x w pixels. All arithmetic is on float64 and rounded after
-// each operation, as the conversions enforce where a processor could fuse two.
+// window draws a window from h x w pixels. All arithmetic is on float64 and rounded after each
+// operation; the conversions enforce that where a processor could fuse two.
 func (o Options) window(d draws, h, w int) window {
 	low := log2(o.CropRatio[0])
 	span := log2(o.CropRatio[1]) - low
@@ -27,14 +27,14 @@ func (o Options) window(d draws, h, w int) window {
 	return o.largest(h, w)
 }
 
-// place puts a window anywhere in h x w pixels.
+// place puts a window at a random position in h x w pixels.
 func (d draws) place(win window, h, w int) window {
 	u := d.block(blockAnchor)
 	win.y, win.x = below(h-win.h+1, u[0]), below(w-win.w+1, u[1])
 	return win
 }
 
-// largest is the largest window in the middle of h x w pixels whose ratio is allowed.
+// largest returns the largest window in the middle of h x w pixels whose ratio is allowed.
 func (o Options) largest(h, w int) window {
 	win := window{h: h, w: w}
 	switch ratio := float64(w) / float64(h); {
@@ -47,7 +47,7 @@ func (o Options) largest(h, w int) window {
 	return win
 }
 
-// nearest whole number, in [1, most].
+// nearest returns the nearest whole number in [1, most].
 func nearest(x float64, most int) int {
 	return int(min(max(math.Floor(float64(x)+0.5), 1), float64(most)))
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// chiSquare is how far counts are from what is expected, in standard deviations of
-// the statistic, roughly: large for a bad distribution, whatever the number of cells.
+// chiSquare is roughly the deviation of counts from the expected ones, in standard deviations of
+// the statistic: large for a bad distribution, whatever the number of cells.
 func chiSquare(counts []int, expected func(cell int) float64) float64 {
 	sum := 0.0
 	for cell, n := range counts {
@@ -31,8 +31,8 @@ func checkUniform(t *testing.T, name string, counts []int) {
 	}
 }
 
-// TestWindowsAreUniform: where every window fits, areas, logarithms of ratios and places are
-// uniform, and do not depend on one another.
+// TestWindowsAreUniform: if every window fits, areas, logarithms of ratios and places are
+// uniform and independent of each other.
 func TestWindowsAreUniform(t *testing.T) {
 	const cells, side, n = 20, 4000, 40000
 	o := randomCrop(11)
@@ -49,7 +49,7 @@ func TestWindowsAreUniform(t *testing.T) {
 		ratio[r]++
 		top[y]++
 		left[x]++
-		both[(a+3*r+7*y+11*x)%cells]++ // uniform only where all four are, together
+		both[(a+3*r+7*y+11*x)%cells]++ // uniform only if all four are jointly uniform
 	}
 	checkUniform(t, "area", area[:])
 	checkUniform(t, "log ratio", ratio[:])
@@ -58,8 +58,8 @@ func TestWindowsAreUniform(t *testing.T) {
 	checkUniform(t, "together", both[:])
 }
 
-// TestWindowsAreTorchvisions: on an image where many tries fail, and some samples end in the
-// fallback, windows are distributed as torchvision's algorithm has them.
+// TestWindowsAreTorchvisions: on an image where many tries fail, and some samples reach the
+// fallback, windows have the same distribution as with torchvision's algorithm.
 func TestWindowsAreTorchvisions(t *testing.T) {
 	const h, w, n, cells = 200, 90, 60000, 12
 	o := randomCrop(12)
@@ -72,7 +72,8 @@ func TestWindowsAreTorchvisions(t *testing.T) {
 		ours[at(o.window(draws{key: o.Seed, sample: uint64(i)}, h, w))]++
 		theirs[at(torchvision(r, h, w))]++
 	}
-	// Two samples of the same distribution: the difference of their counts has their sum as variance.
+	// Two samples of the same distribution: the variance of the difference of their counts is
+	// the sum.
 	sum, used := 0.0, 0.0
 	for i := range ours {
 		if total := float64(ours[i] + theirs[i]); total > 10 {
@@ -150,11 +151,12 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFlips: as often as asked for, never and always included, without regard to seed, epoch, sample or each other.
+// TestFlips: as often as requested, including never and always, independent of seed, epoch,
+// sample and each other.
 func TestFlips(t *testing.T) {
 	for _, p := range []float64{0, 0.1, 0.5, 0.9, 1} {
 		const n = 20000
-		var counts [8]int // three in a row: of a sample, of the next, of the next epoch
+		var counts [8]int // three at a time: of a sample, of the next, of the next epoch
 		flips := 0
 		o := Options{Flip: p, Seed: 3}
 		bit := func(epoch, i int) int {
@@ -187,8 +189,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// TestChoicesStandAlone: the flip is the same in every mode and at every size, the window
-// whatever it is resized to and however often samples are flipped.
+// TestChoicesStandAlone: the flip is the same in every mode and at every size, the window is the
+// same whatever the output size and the flip probability.
 func TestChoicesStandAlone(t *testing.T) {
 	for i := range 200 {
 		o := randomCrop(99)

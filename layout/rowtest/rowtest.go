@@ -1,5 +1,5 @@
-// Package rowtest delivers rows of pixels the way C code does, for the tests of
-// those who hand out such a callback and of those who call it.
+// Package rowtest delivers rows of pixels as C code does, for tests of packages that provide or
+// call such a callback.
 package rowtest
 
 import "unsafe"
@@ -8,5 +8,5 @@ import "unsafe"
 //
 //	void (*put)(void *ctx, int y, const uint8_t *row)
 //
-// with row y. A build without C panics; there is no such function in it.
+// with row y. It panics in a build without C, which has no such function.
 func Put(put, ctx unsafe.Pointer, y int, row []byte) { call(put, ctx, y, row) }

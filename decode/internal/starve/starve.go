@@ -1,7 +1,7 @@
 //go:build cgo && linux
 
-// Package starve makes allocations of C code fail, one at a time, for tests. A program that links
-// it has its malloc: it does what the C library's does, but for the one call that is to fail.
+// Package starve makes C allocations fail, one at a time, for tests. It replaces malloc in any
+// program that links it; all calls go to the C library's malloc except those that are to fail.
 package starve
 
 // #include "starve.h"
@@ -9,13 +9,13 @@ import "C"
 
 import "runtime"
 
-// Available reports whether allocations can be made to fail: with glibc.
+// Available reports whether allocations can be made to fail, which needs glibc.
 func Available() bool { return C.starve_available() != 0 }
 
-// Run calls f, and counts what C code allocates meanwhile on f's thread. Call number nth, from 1,
-// fails, and all that follow where rest is true; with 0 none does.
+// Run calls f and counts the allocations of C code on f's thread. Call number nth, from 1,
+// fails, and so do all later ones if rest is true; if nth is 0, none fails.
 func Run(nth int, rest bool, f func()) (allocations int) {
-	runtime.LockOSThread() // besides, Go makes no thread from one that is locked
+	runtime.LockOSThread() // Go also starts no new thread from a locked one
 	defer runtime.UnlockOSThread()
 	C.starve_begin(C.long(nth), C.int(b2i(rest)))
 	defer func() { allocations = int(C.starve_end()) }()

@@ -1,7 +1,7 @@
 //go:build cgo
 
-// Package csink is a sink in C for resample's tests, which cannot have C of their own: rows
-// go, one behind the other, to memory of its own.
+// Package csink is a sink in C for resample's tests, because test files cannot use cgo. It
+// stores rows, one after the other, in its own memory.
 package csink
 
 /*
@@ -24,20 +24,20 @@ import "C"
 
 import "unsafe"
 
-// Available tells whether this build has C.
+// Available reports whether this build has C.
 const Available = true
 
-// Sink takes an image's rows.
+// Sink stores an image's rows.
 type Sink struct{ c *C.sink }
 
-// New is a sink for rows of row bytes.
+// New returns a sink for rows of row bytes.
 func New(rows, row int) *Sink {
 	c := (*C.sink)(C.calloc(1, C.sizeof_sink))
 	c.row, c.pix = C.size_t(row), (*C.uint8_t)(C.malloc(C.size_t(rows*row+1)))
 	return &Sink{c}
 }
 
-// Native is what resample asks for.
+// Native returns the C function and context that resample uses.
 func (s *Sink) Native() (put, ctx unsafe.Pointer) { return C.putter(), unsafe.Pointer(s.c) }
 
 // PutRow takes a row from Go.
@@ -48,7 +48,7 @@ func (s *Sink) PutRow(y int, row []byte) {
 // Begin starts another image.
 func (s *Sink) Begin() { s.c.rows, s.c.wrong = 0, 0 }
 
-// Pix is what came, in the sink's memory, and whether it came in order.
+// Pix returns the rows received, in the sink's memory, and whether they came in order.
 func (s *Sink) Pix() (pix []byte, ordered bool) {
 	n := int(s.c.rows) * int(s.c.row)
 	return unsafe.Slice((*byte)(s.c.pix), n), s.c.wrong == 0

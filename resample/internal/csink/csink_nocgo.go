@@ -3,10 +3,10 @@
 // Package csink is a sink in C for resample's tests; without cgo there is none.
 package csink
 
-// Available tells whether this build has C.
+// Available reports whether this build has C.
 const Available = false
 
-// Sink is none.
+// Sink is a stub.
 type Sink struct{}
 
 // New panics.
@@ -18,7 +18,7 @@ func (s *Sink) PutRow(int, []byte) {}
 // Begin does nothing.
 func (s *Sink) Begin() {}
 
-// Pix is nothing.
+// Pix returns nothing.
 func (s *Sink) Pix() ([]byte, bool) { return nil, false }
 
 // Close does nothing.
