@@ -23,8 +23,8 @@ func thisMachine() machine {
 // host returns the machine's memory accounting.
 func (m machine) host() *headroom.Host { return headroom.New(m.files) }
 
-// defaultMemoryLimit is half of the free memory, since the training program needs the rest.
-// Several mounts share it.
+// defaultMemoryLimit is half of the machine's memory, since the training program needs the
+// rest, divided among the mounts. It is at most half of the free memory.
 func (m machine) defaultMemoryLimit() int64 { return m.host().Share().Limit }
 
 // line reads a kernel file that holds one line; "" if there is none.
