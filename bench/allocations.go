@@ -15,11 +15,11 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// allocations counts what the engine takes from Go's heap for an image. It runs
-// here, without a mount: a daemon's heap cannot be looked into.
+// allocations counts the engine's Go heap allocations per image. It runs the engine in this
+// process, without a mount, because a daemon's heap cannot be inspected.
 //
-// A batch takes a few allocations, however many images it has. Epochs of small and
-// of large batches tell these from those of an image.
+// A batch makes a few allocations whatever its number of images. Epochs with small and with
+// large batches separate those from the allocations per image.
 func allocations(ctx context.Context, s *setup) ([]row, error) {
 	const what = "heap allocations an image, random-resized-crop 224"
 	if !withCgo() {
@@ -59,11 +59,12 @@ func withCgo() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }
 
-// noAllocations is what 0 an image is measured as: the runtime and the watch over
-// idle streams allocate now and then, too.
+// noAllocations is the measured value that counts as 0 per image: the runtime and the check
+// for idle streams also allocate occasionally.
 const noAllocations = 0.05
 
-// allocationsOf reads an epoch in the steady state: objects, and batches.
+// allocationsOf reads an epoch in the steady state and returns the number of allocated
+// objects and of batches.
 func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects, batches float64, err error) {
 	e, err := engine.New(ds, engine.Options{
 		Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true, Epochs: 4,
@@ -77,7 +78,7 @@ func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects
 	n := (ds.Len() + batch - 1) / batch
 	var before, after runtime.MemStats
 	for epoch := range 2 {
-		runtime.ReadMemStats(&before) // counts from the second epoch on
+		runtime.ReadMemStats(&before) // only the second epoch counts
 		if err := readBatches(ctx, e, epoch, n); err != nil {
 			return 0, 0, err
 		}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// constantHits shows that the constant cache's hits are the same for each batch, and
-// CoorDL's are not, with batches as large as ImageNet is trained with.
+// constantHits shows that the constant cache hits equally often in every batch and that
+// CoorDL's static cache does not, with the batch size typical for ImageNet.
 func constantHits(ctx context.Context, s *setup) (rows []row, err error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func constantHits(ctx context.Context, s *setup) (rows []row, err error) {
 	}, nil
 }
 
-// spreadOver reads some epochs and says what they found.
+// spreadOver reads some epochs and returns their statistics.
 func (m *mounted) spreadOver(epochs, batch int) (spread, error) {
 	t, err := newTraining(m, "nhwc", mapped)
 	if err != nil {
@@ -64,8 +64,7 @@ func (m *mounted) spreadOver(epochs, batch int) (spread, error) {
 	return m.spread(batch)
 }
 
-// uncached compares what an image costs the processors with a cache of size 0 and with
-// no cache asked for at all.
+// uncached compares the processor time per image of a cache of size 0 and of no cache.
 func uncached(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 		if sides[i], err = newTraining(m, "nhwc", mapped); err != nil {
 			return nil, err
 		}
-		if _, err := sides[i].processorTime(); err != nil { // memory is there after it
+		if _, err := sides[i].processorTime(); err != nil { // warms up memory
 			return nil, err
 		}
 	}
@@ -89,7 +88,7 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 		s.progress.step("processor time", i, 4*s.rounds)
 		var took [2]float64
 		for k := range sides {
-			side := (k + i) % 2 // which goes first changes
+			side := (k + i) % 2 // alternate which side goes first
 			var err error
 			if took[side], err = sides[side].processorTime(); err != nil {
 				return nil, err
@@ -101,7 +100,7 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 		Note: fmt.Sprintf("%.0f µs", figureOf(costs).Value*1e6)}.atMost(1.01)}, nil
 }
 
-// processorTime is what the daemon takes for an image, in seconds, over some batches.
+// processorTime is the daemon's processor time per image, in seconds, over some batches.
 func (t *training) processorTime() (float64, error) {
 	const batches = 64
 	t.m.resume()
@@ -120,10 +119,10 @@ func (t *training) processorTime() (float64, error) {
 	return (after - before) / (batches * float64(t.samples) / float64(t.batches)), err
 }
 
-// processorTime is what the daemon has taken so far, in seconds, over all its threads,
-// those that have ended included.
+// processorTime is the daemon's processor time so far, in seconds, over all threads,
+// including those that have ended.
 func (m *mounted) processorTime() (float64, error) {
-	const scheduled = 2 // of the clocks of a process, the one that is not made of ticks
+	const scheduled = 2 // the process CPU clock that does not count in ticks (CPUCLOCK_SCHED)
 	var now unix.Timespec
 	if err := unix.ClockGettime(int32(^m.cmd.Process.Pid<<3|scheduled), &now); err != nil {
 		return 0, fmt.Errorf("processor time of the daemon: %w", err)

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits how much memory a process takes, the page cache that it fills
-// included, and how fast it reads from a device. The nil *cgroup limits nothing.
+// A cgroup limits a process's memory, including the page cache it fills, and its read rate
+// from a device. The nil *cgroup limits nothing.
 type cgroup struct {
-	memory, io string // directories; the same one with version 2
+	memory, io string // directories; the same one in version 2
 	unified    bool
 }
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// newCgroup makes a control group, if this machine lets us.
+// newCgroup makes a control group, if this machine allows it.
 func newCgroup(name string) (*cgroup, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(cgroupRoot, &fs); err != nil {
@@ -29,7 +29,8 @@ func newCgroup(name string) (*cgroup, error) {
 	g := &cgroup{unified: fs.Type == unix.CGROUP2_SUPER_MAGIC}
 	if g.unified {
 		g.memory = filepath.Join(cgroupRoot, name)
-		// They may be on already, and it is the files below that count.
+		// The controllers may be enabled already. What matters is whether the files below
+		// exist.
 		_ = os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+memory +io"), 0)
 		g.io = g.memory
 	} else {
@@ -55,7 +56,7 @@ func (g *cgroup) directories() []string {
 	return []string{g.memory, g.io}
 }
 
-// command is what starts a program inside the group.
+// command returns the command line that starts a program inside the group.
 func (g *cgroup) command(program []string) []string {
 	if g == nil {
 		return program
@@ -81,7 +82,7 @@ func (g *cgroup) readLimit() string {
 	return filepath.Join(g.io, "blkio.throttle.read_bps_device")
 }
 
-// limitReads makes reads of a path's file system take that many bytes a second.
+// limitReads limits reads from a path's file system, in bytes per second.
 func (g *cgroup) limitReads(path string, bytes int64) error {
 	disk, err := diskOf(path)
 	if err != nil {
@@ -94,8 +95,8 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 	return os.WriteFile(g.readLimit(), fmt.Appendf(nil, format, disk, bytes), 0)
 }
 
-// limitFiles leaves that many bytes for the page cache, beside what the group's
-// processes have now.
+// limitFiles leaves the given number of bytes for the page cache, beyond what the group's
+// processes use now.
 func (g *cgroup) limitFiles(bytes int64) error {
 	usage := "memory.usage_in_bytes"
 	if g.unified {
@@ -112,8 +113,7 @@ func (g *cgroup) limitFiles(bytes int64) error {
 	return os.WriteFile(g.memoryLimit(), fmt.Append(nil, used-files+bytes), 0)
 }
 
-// fileBytes is how much of the group's memory is page cache of files that are stored
-// somewhere.
+// fileBytes is the part of the group's memory that is page cache of files on storage.
 func (g *cgroup) fileBytes() (bytes int64, err error) {
 	text, err := os.ReadFile(filepath.Join(g.memory, "memory.stat"))
 	for line := range strings.Lines(string(text)) {
@@ -127,7 +127,7 @@ func (g *cgroup) fileBytes() (bytes int64, err error) {
 	return bytes, err
 }
 
-// remove is for when its processes have ended.
+// remove removes the group after its processes have ended.
 func (g *cgroup) remove() (err error) {
 	for _, dir := range g.directories() {
 		if e := os.Remove(dir); e != nil && !errors.Is(e, os.ErrNotExist) {
@@ -137,8 +137,8 @@ func (g *cgroup) remove() (err error) {
 	return err
 }
 
-// diskOf is the number, MAJOR:MINOR, of the disk that a path is on: limits are for
-// whole disks, not for their partitions.
+// diskOf returns the number, MAJOR:MINOR, of the disk that holds a path. Limits apply to
+// whole disks, not to partitions.
 func diskOf(path string) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {

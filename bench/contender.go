@@ -14,13 +14,13 @@ import (
 	"syscall"
 )
 
-// A contender is a process that gets batches in a way of its own and consumes them;
-// peers/contender.py says how it is talked to. It is stopped, with all processes
-// that it has started, while it is not its turn.
+// A contender is a process that gets batches in its own way and consumes them.
+// peers/contender.py documents the protocol. While it is not its turn, it is stopped
+// together with all processes it started.
 type contender struct {
 	name  string
-	what  string // with versions and settings, in its own words
-	ahead int    // batches that it makes while nobody reads
+	what  string // its description of itself, with versions and settings
+	ahead int    // batches it makes while nothing reads
 	mount *mounted
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -28,8 +28,8 @@ type contender struct {
 	log   *os.File // its standard error
 }
 
-// startContender runs a script of the peers and waits until it is ready. Its errors
-// are those that it gives itself, for one that cannot run here.
+// startContender runs one of the peers' scripts and waits until it is ready. If it cannot
+// run here, the error is the one it reports.
 func (s *setup) startContender(ctx context.Context, name, script string, args ...string) (*contender, error) {
 	c := &contender{name: name}
 	c.cmd = exec.CommandContext(ctx, s.python, append([]string{filepath.Join(s.peers, script)}, args...)...)
@@ -65,7 +65,7 @@ func (s *setup) startContender(ctx context.Context, name, script string, args ..
 	return c, nil
 }
 
-// answer reads one line.
+// answer reads one line of output.
 func (c *contender) answer(into any) error {
 	if !c.out.Scan() {
 		return fmt.Errorf("it ended without an answer: %s", c.lastWords())
@@ -80,7 +80,7 @@ func (c *contender) answer(into any) error {
 	return json.Unmarshal(c.out.Bytes(), into)
 }
 
-// lastWords is the last line of what it has written to standard error.
+// lastWords is the last line it wrote to standard error.
 func (c *contender) lastWords() string {
 	text, err := os.ReadFile(c.log.Name())
 	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err == nil && lines[0] != "" {
@@ -89,7 +89,8 @@ func (c *contender) lastWords() string {
 	return "nothing was said why"
 }
 
-// measure consumes so many batches in the midst of training: images a second.
+// measure consumes the given number of batches during training and returns images per
+// second.
 func (c *contender) measure(batches int) (float64, error) {
 	c.signal(syscall.SIGCONT)
 	defer c.signal(syscall.SIGSTOP)
@@ -110,7 +111,7 @@ func (c *contender) signal(sig syscall.Signal) {
 	}
 }
 
-// stop ends it and all that it has started.
+// stop kills it and all processes it started.
 func (c *contender) stop() {
 	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 	c.in.Close()

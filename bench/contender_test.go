@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// shell is a setup whose contenders are shell scripts, and the name of one.
+// shell returns a setup whose contenders are shell scripts, and the name of one.
 func shell(t *testing.T, script string) (*setup, string) {
 	s := &setup{python: "/bin/sh", peers: t.TempDir(), work: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(s.peers, "script"), []byte(script), 0o600); err != nil {

@@ -11,10 +11,10 @@ import (
 
 const batchSize = 32
 
-// A way is one way to read an epoch of a dataset, and what is wanted of it.
+// A way is one way to read an epoch of a dataset, with its goal.
 type way struct {
 	what   string
-	wanted float64 // of C
+	wanted float64 // as a multiple of C
 	flags  []string
 	form   string
 	read   reader
@@ -25,10 +25,10 @@ func shuffled(batch int, more ...string) []string {
 	return append([]string{"--shuffle", "--batch-size", strconv.Itoa(batch)}, more...)
 }
 
-// trainingCrop is what most classifiers are trained on.
+// trainingCrop is the transform most classifiers are trained with.
 var trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
 
-// epochs reads images in their own size.
+// epochs reads images at their own size.
 func epochs(ctx context.Context, s *setup) ([]row, error) {
 	none := shuffled(batchSize, "--resize", "none")
 	return s.throughput(ctx, &s.photos, []way{
@@ -48,7 +48,7 @@ func transforms(ctx context.Context, s *setup) ([]row, error) {
 	})
 }
 
-// cityscapeEpochs reads large PNG files, in batches of as many bytes as usual.
+// cityscapeEpochs reads large PNG files, in batches of the usual number of bytes.
 func cityscapeEpochs(ctx context.Context, s *setup) ([]row, error) {
 	return s.throughput(ctx, &s.cityscapes, []way{
 		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, "--resize", "none"), "nhwc", mapped},
@@ -69,7 +69,7 @@ func (s *setup) throughput(ctx context.Context, d *imageSet, ways []way) (rows [
 	return rows, nil
 }
 
-// epochsOf compares epochs with C before and after each.
+// epochsOf compares epochs with runs of C before and after each.
 func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 	m, err := s.mount(ctx, d.dir, w.flags...)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	if _, err := training.epoch(); err != nil { // memory is there after it
+	if _, err := training.epoch(); err != nil { // warms up memory
 		return row{}, err
 	}
 	c, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
@@ -106,15 +106,14 @@ func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 		Note: fmt.Sprintf("%.0f images/s, C %.0f", figureOf(rates).Value, figureOf(ceilings).Value)}.atLeast(w.wanted), nil
 }
 
-// A training reads batch after batch, epoch after epoch, as a training program
-// does.
+// A training reads batch after batch, epoch after epoch, like a training program.
 type training struct {
 	m       *mounted
 	form    string
 	read    reader
-	batches int // of an epoch
+	batches int // per epoch
 	samples int
-	next    int // batch, counted through all epochs
+	next    int // batch number, counted across epochs
 }
 
 func newTraining(m *mounted, form string, read reader) (*training, error) {
@@ -125,13 +124,13 @@ func newTraining(m *mounted, form string, read reader) (*training, error) {
 	return &training{m: m, form: form, read: read, batches: batches, samples: samples}, err
 }
 
-// ahead is at least how many batches a daemon makes while nobody reads.
+// ahead is a lower bound on the batches that a daemon makes while nothing reads.
 const ahead = 4
 
-// epoch reads as many batches as an epoch has, in the midst of training: images a
-// second. What was made while nobody read is read before the clock starts, so that
-// as much is in the making when it starts as when it stops. The daemon is stopped
-// before and after.
+// epoch reads the number of batches of one epoch during training and returns images per
+// second. Batches made while nothing read are read before the clock starts, so that equally
+// many are in progress when it starts and when it stops. The daemon is paused before and
+// after.
 func (t *training) epoch() (float64, error) {
 	t.m.resume()
 	defer t.m.pause()
@@ -155,13 +154,13 @@ func (t *training) take(n int) error {
 	return nil
 }
 
-// firstBatch times the first batch after a mount against decoding the same files
-// on all cores.
+// firstBatch compares the time of the first batch after a mount with decoding the same
+// files on all cores.
 func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
-	files := s.photos.files[:min(batchSize, s.photos.images)] // without shuffling, the first batch
+	files := s.photos.files[:min(batchSize, s.photos.images)] // the first batch, since the order is not shuffled
 	var ratios, times []float64
 	for i := range 3 * s.rounds {
 		s.progress.step("first batch", i, 3*s.rounds)
@@ -169,7 +168,7 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, in a new process, too
+		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, also in a new process
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +178,7 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 		Note: fmt.Sprintf("%.1f ms", figureOf(times).Value*1e3)}.atMost(1.5)}, nil
 }
 
-// openFirst mounts, and times the open of the first batch in seconds.
+// openFirst mounts and returns the time to open the first batch, in seconds.
 func (s *setup) openFirst(ctx context.Context) (float64, error) {
 	m, err := s.mount(ctx, s.photos.dir, "--batch-size", strconv.Itoa(batchSize))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// An imageSet is a directory of images of one kind, made when it is first needed.
+// An imageSet is a directory of images of one kind, made on first use.
 type imageSet struct {
 	kind   string
 	images int
@@ -45,8 +45,8 @@ func (s *setup) need(ctx context.Context, d *imageSet) error {
 	return err
 }
 
-// imageFiles lists the images of a directory in the order of a dataset's samples,
-// for directories such as batchfs gen makes.
+// imageFiles lists the images of a directory in the order of a dataset's samples. It
+// handles only directories as batchfs gen makes them.
 func imageFiles(dir string) (files []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() && slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(path))) {
@@ -67,7 +67,7 @@ func (s *setup) command(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// runCeiling decodes files with the bare C program: images a second.
+// runCeiling decodes files with the bare C program and returns images per second.
 func (s *setup) runCeiling(ctx context.Context, threads int, files []string) (float64, error) {
 	args := append([]string{strconv.Itoa(threads), "1"}, files...)
 	out, err := exec.CommandContext(ctx, s.ceiling, args...).Output()

@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// This file measures what Liquid promises (see ../README.md): that a mix of encoded and
-// raw images is faster than either where processors or storage are short, and that the
-// profiler finds it. Storage of several speeds stands for different machines. All rivals
-// read the same images, make the same batches, and have the same memory for what they
-// have read: cachedShare of the encoded dataset's bytes.
+// This file measures the claims of Liquid (see ../README.md): that a mix of encoded and raw
+// images is faster than either if processors or storage are scarce, and that the profiler
+// finds that mix. Different storage bandwidths stand in for different machines. All rivals
+// read the same images, make the same batches, and have the same amount of memory for
+// cached data: cachedShare of the encoded dataset's bytes.
 
-// A pipeline is a dataset and what training makes of it.
+// A pipeline is a dataset and the transforms that training applies to it.
 type pipeline struct {
 	name   string
 	set    func(*setup) *imageSet
-	images int // at most, spread over the set; a multiple of batch
+	images int // at most, evenly chosen from the set; a multiple of batch
 	batch  int
 	flags  []string
-	wanted float64 // of the best mix over encoded images, where storage has bandwidth to spare
+	wanted float64 // speedup of the best mix over encoded images if storage has bandwidth to spare
 }
 
 var pipelines = []pipeline{
@@ -48,17 +48,17 @@ const (
 // bandwidths of storage, in MB/s.
 var bandwidths = []int{150, 600, 1200}
 
-// A rival is a way to get batches of a pipeline: a mount, and what it gave.
+// A rival is one way to get the batches of a pipeline: a mount and its measurements.
 type rival struct {
 	name     string
 	raw      float64 // share of raw images
 	training *training
-	group    *cgroup // of one that lives on the page cache
+	group    *cgroup // set if it relies on the page cache
 	rates    []float64
-	device   []float64 // bytes read from the device between one batch and the next, of that one
+	device   []float64 // if group is set: bytes read from the device between one batch and the next
 }
 
-// mixes measures all pipelines on all storage.
+// mixes measures all pipelines at all bandwidths.
 func mixes(ctx context.Context, s *setup) (rows []row, err error) {
 	var results []mixResult
 	for _, p := range pipelines {
@@ -77,26 +77,26 @@ func mixes(ctx context.Context, s *setup) (rows []row, err error) {
 	return rows, s.draw(results)
 }
 
-// mixData is where a pipeline's images are.
+// mixData locates a pipeline's images.
 type mixData struct {
 	dir     string
-	pages   string             // a copy of the encoded ones: the page cache of one file is for all who read it
-	mixes   [tenths + 1]string // manifests: of ten images, so many are raw
+	pages   string             // another copy of the encoded images: all readers of a file share its page cache
+	mixes   [tenths + 1]string // manifests, by the number of raw images in ten
 	encoded int64              // bytes
 	paths   []string           // of encoded images, below dir
 	raw     []string           // of the same
 }
 
-// cacheBytes is the memory that each rival has for what it has read.
+// cacheBytes is the memory each rival has for cached data.
 func (d *mixData) cacheBytes() int64 { return int64(cachedShare * float64(d.encoded)) }
 
-// limits are the flags that make storage so slow, in MB/s, and a cache so large.
+// limits returns the flags that limit storage bandwidth, in MB/s, and the cache size.
 func (d *mixData) limits(mb int) []string {
 	return []string{"--max-read-bandwidth", fmt.Sprintf("%dMB", mb), "--cache-size", fmt.Sprint(d.cacheBytes())}
 }
 
-// prepareMixes makes copies of the images, raw and encoded, none of which the page cache
-// holds, and a manifest and an index for each mix.
+// prepareMixes makes raw and encoded copies of the images, none of them in the page cache,
+// and a manifest and an index for each mix.
 func (s *setup) prepareMixes(ctx context.Context, p pipeline) (d mixData, err error) {
 	set := p.set(s)
 	if err := s.need(ctx, set); err != nil {
@@ -145,7 +145,7 @@ func (s *setup) prepareMixes(ctx context.Context, p pipeline) (d mixData, err er
 	return d, dropPages(d.dir)
 }
 
-// writeMix writes the manifest of a mix, and its index. Raw images are spread evenly.
+// writeMix writes the manifest of a mix and its index. Raw images are spread evenly.
 func (s *setup) writeMix(ctx context.Context, d *mixData, raw float64) (manifest string, err error) {
 	manifest = filepath.Join(d.dir, fmt.Sprintf("raw-%.4f.csv", raw))
 	text := []byte("path\n")
@@ -162,19 +162,19 @@ func (s *setup) writeMix(ctx context.Context, d *mixData, raw float64) (manifest
 	return manifest, s.command(ctx, "index", manifest)
 }
 
-// A mixResult is what the rivals of a pipeline did on one kind of storage.
+// A mixResult holds the results of a pipeline's rivals at one bandwidth.
 type mixResult struct {
 	pipeline   pipeline
 	bandwidth  int
 	pageCache  *rival
-	impossible error // why there is none
+	impossible error // why there is no pageCache
 	static     *rival
 	mixes      [tenths + 1]*rival
 	chosen     *rival // by the profiler
 	stats      map[*rival]spread
 }
 
-// mixesAt lets all rivals take turns.
+// mixesAt lets all rivals take turns at one bandwidth.
 func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r mixResult, err error) {
 	r = mixResult{pipeline: p, bandwidth: mb, stats: map[*rival]spread{}}
 	limited := d.limits(mb)
@@ -207,7 +207,8 @@ func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r m
 			return r, err
 		}
 	}
-	// Last, so that the profiler meets the machine as its rivals will.
+	// The profiler goes last, so that it sees the machine under the same conditions as its
+	// rivals.
 	s.progress.step(fmt.Sprintf("profiling %s at %d MB/s", p.name, mb), 0, 1)
 	chosen, err := s.profile(ctx, p, d, mb)
 	if err != nil {
@@ -236,8 +237,8 @@ func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r m
 	return r, nil
 }
 
-// mountFlags are those of every mount of a pipeline. Workers that wait for storage leave
-// the processors to others.
+// mountFlags returns the flags of every mount of a pipeline. With 8 workers, those that
+// wait for storage leave the processors to others.
 func (p pipeline) mountFlags() []string {
 	return append(shuffled(p.batch, p.flags...), "--workers", "8")
 }
@@ -257,9 +258,9 @@ func (s *setup) profile(ctx context.Context, p pipeline, d mixData, mb int) (flo
 	return answer.RawRatio, json.Unmarshal(out, &answer)
 }
 
-// pageCacheRival reads through the page cache, in a control group that limits what comes
-// from the disk, but not what comes from the page cache, and leaves as much memory to the
-// page cache as others have for their own. The error says why there can be none.
+// pageCacheRival reads through the page cache in a control group. The group limits reads
+// from disk, but not from the page cache, and allows the page cache as much memory as the
+// other rivals have for their caches. The error says why that is impossible here.
 func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d mixData, mb int,
 	start func(string, float64, *cgroup, string, ...string) (*rival, error)) (*rival, error) {
 	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
@@ -273,11 +274,11 @@ func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d mixData, mb in
 	if err != nil {
 		return nil, errors.Join(err, group.remove())
 	}
-	// Now the daemon has its own memory.
+	// The daemon has allocated its own memory by now.
 	return one, group.limitFiles(d.cacheBytes())
 }
 
-// newRival mounts, and reads the first epoch, which finds nothing in any cache.
+// newRival mounts and reads the first epoch, which finds all caches empty.
 func (s *setup) newRival(ctx context.Context, group *cgroup, dataset string, flags ...string) (*rival, error) {
 	m, err := s.start(ctx, group, dataset, flags...)
 	if err != nil {
@@ -294,7 +295,7 @@ func (s *setup) newRival(ctx context.Context, group *cgroup, dataset string, fla
 	return one, nil
 }
 
-// turn lets the rival train for a while.
+// turn lets the rival train for one turn.
 func (one *rival) turn() error {
 	t := one.training
 	t.m.resume()
@@ -324,7 +325,7 @@ func (one *rival) turn() error {
 	return nil
 }
 
-// deviceBytes is what the daemon has made the disk read so far.
+// deviceBytes is the number of bytes the daemon has read from disk so far.
 func (one *rival) deviceBytes() (int64, error) {
 	if one.group == nil {
 		return 0, nil
@@ -346,7 +347,7 @@ func (one *rival) end(s *setup) error {
 	return err
 }
 
-// mixName is a mix in Liquid's words, encoded to raw.
+// mixName writes a mix as Liquid does: encoded to raw.
 func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw), tenths*raw) }
 
 // best is the fastest of the 11 mixes.
@@ -356,7 +357,7 @@ func (r *mixResult) best() *rival {
 	})
 }
 
-// over is how many times as fast a rival is as another, turn by turn.
+// over is a rival's speed relative to another, turn by turn.
 func (one *rival) over(other *rival) figure {
 	ratios := make([]float64, len(one.rates))
 	for i := range ratios {
@@ -365,7 +366,7 @@ func (one *rival) over(other *rival) figure {
 	return figureOf(ratios)
 }
 
-// rows are the result as a part of the table.
+// rows returns the result's rows of the table.
 func (r *mixResult) rows() (rows []row) {
 	where := fmt.Sprintf("%s, storage of %d MB/s: ", r.pipeline.name, r.bandwidth)
 	line := func(one *rival) row {

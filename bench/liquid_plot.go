@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/plot"
 )
 
-// The two pictures of Liquid's paper: throughput over the mix, and how much faster each
-// way is than the page cache.
+// The two figures of Liquid's paper: throughput over the mix, and speedup of each way over
+// the page cache.
 
 var (
 	ink    = color.RGBA{40, 40, 40, 255}
@@ -24,7 +24,7 @@ type panel struct{ left, top, right, bottom, most float64 }
 
 func (p panel) y(value float64) float64 { return p.bottom - value/p.most*(p.bottom-p.top) }
 
-// axes draws the horizontal lines and what stands on the axes.
+// axes draws the grid lines, the labels and the title.
 func (p panel) axes(c plot.Canvas, title, unit string) {
 	step := plot.Step(p.most / 6)
 	for v := 0.0; v <= p.most; v += step {
@@ -69,7 +69,7 @@ func (s *setup) draw(results []mixResult) error {
 	return nil
 }
 
-// drawMixes draws a diagram for each pipeline with a line for each kind of storage.
+// drawMixes draws a diagram for each pipeline with a line for each bandwidth.
 func drawMixes(c plot.Canvas, results []mixResult) {
 	const width = 600.0
 	byName := map[string][]mixResult{}
@@ -109,8 +109,8 @@ func drawMixes(c plot.Canvas, results []mixResult) {
 	}
 }
 
-// drawBars draws how fast each way is, as a multiple of the page cache or, where that
-// could not be measured, of the static cache.
+// drawBars draws the speed of each way relative to the page cache or, if that could not be
+// measured, to the static cache.
 func drawBars(c plot.Canvas, results []mixResult) {
 	p := panel{left: 60, right: 1170, top: 80, bottom: 410}
 	title := "over the page cache"

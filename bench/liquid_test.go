@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestMixManifest: as many images are raw as a mix says, evenly, and of the raw copies.
+// TestMixManifest: a mix has the right number of raw images, evenly spread, and names the
+// raw copies.
 func TestMixManifest(t *testing.T) {
 	dir := t.TempDir()
 	s := setup{batchfs: "true"} // it indexes nothing
@@ -45,8 +46,8 @@ func TestMixManifest(t *testing.T) {
 	}
 }
 
-// TestSpreadOfEpochs: figures of several epochs make those of all their batches, without
-// the first epoch.
+// TestSpreadOfEpochs: figures of several epochs combine to those of all their batches,
+// without the first epoch.
 func TestSpreadOfEpochs(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".batchfs"), 0o755); err != nil {
@@ -78,7 +79,7 @@ func TestSpreadOfEpochs(t *testing.T) {
 	}
 }
 
-// TestDraw: the pictures name what they show, with the page cache and without.
+// TestDraw: the pictures contain their labels, with and without the page cache.
 func TestDraw(t *testing.T) {
 	var results []mixResult
 	for i, p := range pipelines {
@@ -118,7 +119,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestDiskOf: limits are for disks; what is on none cannot be limited.
+// TestDiskOf: limits apply to disks; a path that is on no disk cannot be limited.
 func TestDiskOf(t *testing.T) {
 	if disk, err := diskOf("/proc"); err == nil {
 		t.Errorf("/proc is on disk %s", disk)

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine is what the figures were taken on.
+// A machine describes where the figures were taken.
 type machine struct {
 	Processor string  `json:"processor"`
 	CPUs      int     `json:"cpus"`
 	Kernel    string  `json:"kernel"`
 	Date      string  `json:"date"`
-	Load      float64 `json:"load"`    // average of the last minute, before the first measurement
-	Ceiling   string  `json:"ceiling"` // the libraries that C is made of
+	Load      float64 `json:"load"`    // average over the last minute, before the first measurement
+	Ceiling   string  `json:"ceiling"` // the libraries C uses
 }
 
 func (m machine) String() string {
@@ -41,9 +41,9 @@ func thisMachine(ctx context.Context, s *setup) machine {
 	}
 }
 
-// busy says that others work here so much that figures mean little: the scheduler
-// then decides them, by how many threads each side has. Building batchfs just before
-// is less than that.
+// busy reports that other processes use the machine so much that figures mean little: they
+// would depend on the scheduler and on each side's number of threads. Building batchfs just
+// before stays below the threshold.
 func (m machine) busy() bool { return m.Load > 1.5*float64(m.CPUs) }
 
 func processor() string {
@@ -60,7 +60,7 @@ func processor() string {
 	return "unknown processor"
 }
 
-// word is the first word of a file of the kernel's.
+// word is the first word of a kernel file.
 func word(path string) string {
 	text, err := os.ReadFile(path)
 	if words := strings.Fields(string(text)); err == nil && len(words) > 0 {
@@ -69,7 +69,7 @@ func word(path string) string {
 	return "unknown"
 }
 
-// cores are CPUs that this process may use, one a core where threads share one.
+// cores returns the CPUs this process may use, one per core if threads share a core.
 func cores() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -90,8 +90,8 @@ func cores() ([]int, error) {
 	return cpus, nil
 }
 
-// onCPUs runs f on these CPUs alone, and so the processes that f starts, but not its
-// goroutines.
+// onCPUs runs f on these CPUs only. Processes that f starts inherit that; its goroutines do
+// not.
 func onCPUs(cpus []int, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

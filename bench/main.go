@@ -1,17 +1,16 @@
-// Command bench measures what the README claims, each as a ratio within one run,
-// with the batchfs binary as its users run it: mounted, and read from here, which
-// is another process.
+// Command bench measures what the README claims, each as a ratio within one run, with the
+// batchfs binary as its users run it: mounted, and read from this separate process.
 //
 //	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling
 //
-// The unit of most rows is C: a bare C program that decodes the same files in full,
-// from memory into one reused buffer a thread, on all cores, and does nothing else.
-// The files that batchfs reads are in the page cache. Measurements take turns with
-// what they are compared with, so that what slows the machine down slows both, and
-// a daemon is stopped while it is not its turn.
+// The unit of most rows is C: a bare C program that decodes the same files in full, from
+// memory into one reused buffer per thread, on all cores, and does nothing else. The files
+// that batchfs reads are in the page cache. Measurements take turns with what they are
+// compared with, so that a slowdown of the machine affects both. A daemon is stopped while
+// it is not its turn.
 //
-// With -only peers it measures what people use instead of batchfs, see peers.go; with
-// -only mixes,hits,uncached the cache and mixes of formats, see liquid.go.
+// With -only peers it measures the alternatives to batchfs, see peers.go; with -only
+// mixes,hits,uncached the cache and mixes of formats, see liquid.go.
 package main
 
 import (
@@ -38,22 +37,22 @@ func main() {
 	}
 }
 
-// A setup is what every measurement needs.
+// A setup is shared by all measurements.
 type setup struct {
 	batchfs, ceiling string // binaries
-	python, peers    string // an interpreter, and the directory of what it shall run
+	python, peers    string // an interpreter, and the directory of its scripts
 	photos           imageSet
 	cityscapes       imageSet
-	plots            string // a directory for pictures
-	work             string // a directory of our own
-	rounds           int    // how often each ratio is taken; the median counts
+	plots            string // output directory for pictures
+	work             string // temporary directory
+	rounds           int    // how often each ratio is measured; the median counts
 	progress         progress
 }
 
 // A measurement makes some rows of the table.
 type measurement struct {
 	name    string
-	asked   bool // made only when it is asked for
+	asked   bool // run only on request
 	measure func(context.Context, *setup) ([]row, error)
 }
 
@@ -123,7 +122,7 @@ func run(ctx context.Context) error {
 	return r.end()
 }
 
-// chosen are the names of what shall be measured.
+// chosen returns the names of the measurements to run.
 func chosen(only string) (wanted []string, err error) {
 	for _, m := range measurements {
 		if only == "" && !m.asked {
@@ -155,12 +154,12 @@ func (s *setup) prepare(ctx context.Context) (err error) {
 	if s.work, err = filepath.Abs(s.work); err != nil {
 		return err
 	}
-	// The index goes with the rest, not into the user's cache.
+	// Keep the index in the work directory, not in the user's cache.
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(s.work, "cache"))
 	return nil
 }
 
-// measure makes the rows of one name. One that fails is told of, and the others go on.
+// measure makes the rows of one measurement. A failure is reported, and the others go on.
 func (s *setup) measure(ctx context.Context, name string, r *report) {
 	for _, m := range measurements {
 		if m.name != name {
@@ -171,5 +170,5 @@ func (s *setup) measure(ctx context.Context, name string, r *report) {
 		s.progress.clear()
 		r.add(name, rows, err)
 	}
-	runtime.GC() // what one has left behind is not the next one's
+	runtime.GC() // so that one measurement's garbage does not affect the next
 }

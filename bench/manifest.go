@@ -50,8 +50,8 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 	}, nil
 }
 
-// mountManifest mounts a manifest and measures: the daemon's peak memory in bytes,
-// the seconds until it was mounted, the milliseconds that a stat takes.
+// mountManifest mounts a manifest and returns the daemon's peak memory in bytes, the time
+// to mount in seconds, and the time of a stat in milliseconds.
 func (s *setup) mountManifest(ctx context.Context, path string) (peak, seconds, milliseconds float64, err error) {
 	began := time.Now()
 	m, err := s.mount(ctx, path, "--batch-size", "256", "--shards", "2", "--shuffle")
@@ -79,8 +79,8 @@ func (s *setup) mountManifest(ctx context.Context, path string) (peak, seconds, 
 	return float64(bytes), seconds, times[len(times)/2], err
 }
 
-// writeManifest writes a manifest with ImageNet's kind of names, which says all
-// that an index holds, so that nothing has to be there to be scanned.
+// writeManifest writes a manifest with names like ImageNet's. It contains everything that
+// an index holds, so that no file has to exist for a scan.
 func writeManifest(path string, rows int) error {
 	f, err := os.Create(path)
 	if err != nil {

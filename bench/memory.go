@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// memoryByWorkers reads an epoch with ever more workers and looks at the daemon's
-// peak memory.
+// memoryByWorkers reads an epoch with increasing numbers of workers and reports the
+// daemon's peak memory.
 func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
 	}, nil
 }
 
-// peakOf reads one epoch: the daemon's peak memory, and the size of a batch.
+// peakOf reads one epoch and returns the daemon's peak memory and the size of a batch.
 func (s *setup) peakOf(ctx context.Context, workers int) (peak float64, batchBytes int64, err error) {
 	m, err := s.mount(ctx, s.photos.dir, "--batch-size", strconv.Itoa(batchSize), "--workers", strconv.Itoa(workers))
 	if err != nil {

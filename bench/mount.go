@@ -15,15 +15,15 @@ import (
 	"syscall"
 )
 
-// warm makes a mount read files through the page cache, where they are, as C does,
-// and keep no second copy of them.
+// warm makes a mount read files through the page cache, as C does, without keeping a second
+// copy of them.
 var warm = []string{"--io", "buffered", "--cache-size", "0"}
 
 // A mounted is a running daemon.
 type mounted struct {
 	dir   string
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when it ended
 }
 
 // mount starts a daemon that reads warm files, see start.
@@ -31,8 +31,8 @@ func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*mo
 	return s.start(ctx, nil, dataset, append(slices.Clone(warm), flags...)...)
 }
 
-// start starts a daemon in the foreground, in a control group where there is one, and
-// returns when its tree is there.
+// start starts a daemon in the foreground, in a control group if given, and returns when
+// its tree is mounted.
 func (s *setup) start(ctx context.Context, group *cgroup, dataset string, flags ...string) (*mounted, error) {
 	dir, err := os.MkdirTemp(s.work, "mnt-")
 	if err != nil {
@@ -76,18 +76,18 @@ func (m *mounted) unmount(s *setup) error {
 	return nil
 }
 
-// pause stops the daemon, so that nothing it does ahead of its reader slows down
-// what is measured meanwhile. Its tree must not be touched until resume.
+// pause stops the daemon, so that its prefetching does not slow down other measurements.
+// Its tree must not be touched until resume.
 func (m *mounted) pause() { _ = m.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// resume lets it go on. A daemon that is not stopped does not notice.
+// resume continues the daemon. It has no effect on one that is not stopped.
 func (m *mounted) resume() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
 
 func (m *mounted) batch(shard, epoch, batch int, form string) string {
 	return filepath.Join(m.dir, fmt.Sprintf("shard-%d", shard), fmt.Sprintf("epoch-%d", epoch), fmt.Sprintf("batch-%05d.%s", batch, form))
 }
 
-// stats are the figures of stats.json that are looked at here.
+// stats are the figures of stats.json used here.
 type stats struct {
 	ReadPath string `json:"read_path"`
 	FUSE     struct {
@@ -100,7 +100,7 @@ func (m *mounted) stats() (st stats, err error) {
 	return st, err
 }
 
-// epochSize is how many batches and samples shard 0 has in an epoch.
+// epochSize returns the number of batches and samples of shard 0 in an epoch.
 func (m *mounted) epochSize() (batches, samples int, err error) {
 	var document struct{ Batches, Valid int }
 	err = readJSON(filepath.Join(m.dir, "shard-0", "epoch-0", "epoch.json"), &document)
@@ -115,7 +115,7 @@ func readJSON(path string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// peak is the most memory the daemon has held so far, RSS with shared pages.
+// peak is the daemon's peak memory so far: RSS, including shared pages.
 func (m *mounted) peak() (int64, error) { return m.status("VmHWM:") }
 
 func (m *mounted) status(key string) (int64, error) {
@@ -132,7 +132,7 @@ func (m *mounted) status(key string) (int64, error) {
 	return 0, errors.New("no " + key + " in /proc")
 }
 
-// tmpfs mounts a tmpfs of the kind that batches live in, or a plain one.
+// tmpfs mounts a tmpfs with the given huge page option: as for batches, or a plain one.
 func (s *setup) tmpfs(huge string) (dir string, unmount func(), err error) {
 	if dir, err = os.MkdirTemp(s.work, "tmpfs-"); err != nil {
 		return "", nil, err

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A notify is the socket on which a daemon says that it is ready, as it does to
-// systemd.
+// A notify is the socket on which a daemon reports that it is ready, as it does to systemd.
 type notify struct {
 	path  string
 	conn  *net.UnixConn

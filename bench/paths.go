@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// readPaths compares reading a finished batch with reading the same bytes from a
-// tmpfs, by the same code.
+// readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
+// with the same code.
 func readPaths(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func readPaths(ctx context.Context, s *setup) ([]row, error) {
 	return rows, nil
 }
 
-// readPath measures one way of reading; the second row counts the requests that
-// the daemon saw, where it should see none.
+// readPath measures one way of reading. The second row counts the requests that reached the
+// daemon; passthrough should cause none.
 func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([]row, error) {
 	m, err := s.mount(ctx, s.photos.dir, "--batch-size", "32", "--read-path", path)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([
 	}
 	defer unmount()
 	served, plain := m.batch(0, 0, 0, "nhwc"), filepath.Join(plainDir, "batch")
-	hold, err := os.Open(served) // finished, and kept so
+	hold, err := os.Open(served) // keeps the finished batch
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([
 	return rows, nil
 }
 
-// compare reads two open files in turn and returns the ratios of their speeds, and
-// the speed of the first in bytes a second.
+// compare reads two open files in turns and returns the ratios of their speeds, and the
+// speed of the first in bytes per second.
 func (s *setup) compare(read reader, a, b string) (ratios []float64, rate float64, err error) {
 	const passes = 50
 	speed := func(f *os.File) (float64, error) {
@@ -119,10 +119,10 @@ func (s *setup) compare(read reader, a, b string) (ratios []float64, rate float6
 		}
 		ratios, rate = append(ratios, x/y), x
 	}
-	return ratios[1:], rate, nil // the first warmed up
+	return ratios[1:], rate, nil // the first is a warm-up
 }
 
-// openClose is how many microseconds it takes to open a finished batch and close it.
+// openClose is the time to open and close a finished batch, in microseconds.
 func openClose(path string) (float64, error) {
 	const times = 500
 	began := time.Now()

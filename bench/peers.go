@@ -9,12 +9,12 @@ import (
 	"strconv"
 )
 
-// A peer is what people use instead of batchfs: the same files, the same crops and
-// the same batches, consumed in a process of Python's, as are those of batchfs. How
-// many workers are best for it is tried first.
+// A peer is an alternative to batchfs. It reads the same files and makes the same crops and
+// batches, consumed in a Python process like those of batchfs. The best number of workers
+// is found first.
 type peer struct {
 	name    string
-	wanted  float64 // of batchfs over it
+	wanted  float64 // speedup of batchfs over it
 	script  string
 	args    []string
 	workers []int
@@ -35,7 +35,7 @@ func (s *setup) allPeers() []peer {
 	}
 }
 
-// peers measures batchfs beside them, in turns.
+// peers measures batchfs and the peers in turns.
 func peers(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func (s *setup) startMounted(ctx context.Context) (*contender, error) {
 	return c, nil
 }
 
-// bestOf starts a peer with each number of workers and keeps the fastest. A number
-// that fails is out of the race; where all do, the last says why.
+// bestOf starts a peer with each number of workers and keeps the fastest. Numbers that fail
+// are skipped; if all fail, the last error is returned.
 func (s *setup) bestOf(ctx context.Context, p peer, batches int) (best *contender, err error) {
 	var most float64
 	for i, workers := range p.workers {
@@ -125,7 +125,7 @@ func (s *setup) try(ctx context.Context, p peer, workers, batches int) (*contend
 	return c, rate, nil
 }
 
-// turns are what was measured: by round, C, and each contender.
+// turns are the rates of each round: of C, and of each contender.
 type turns struct {
 	ceilings []float64
 	rates    map[*contender][]float64

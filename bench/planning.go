@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// planning shows what planning for the cache costs those who read meanwhile, with as many samples as
-// ImageNet has: an open compared with one of a mount without a cache, and readers of as many epochs
-// compared with readers of one.
+// planning measures what planning for the cache costs concurrent readers, with as many
+// samples as ImageNet: opens compared with those of a mount without a cache, and readers in
+// different epochs compared with readers in the same epoch.
 func planning(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -26,10 +26,10 @@ func planning(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.command(ctx, "index", "--allow-outside", path); err != nil {
 		return nil, err
 	}
-	var first, jump [2][]float64 // milliseconds, with a cache and without
+	var first, jump [2][]float64 // milliseconds; with and without a cache
 	for i := range 2 * s.rounds {
 		for k := range first {
-			side := (k + i) % 2 // which goes first changes
+			side := (k + i) % 2 // alternate which side goes first
 			s.progress.step("first opens", 2*i+k, 4*s.rounds)
 			a, b, err := s.firstOpens(ctx, path, cacheFlags[side])
 			if err != nil {
@@ -51,15 +51,16 @@ func planning(ctx context.Context, s *setup) ([]row, error) {
 	}, err
 }
 
-// cacheFlags are with a cache, for about one sample of a hundred, and without.
+// cacheFlags: with a cache for about one sample in a hundred, and without.
 var cacheFlags = [2][]string{{"--cache-size", "1GB"}, {"--cache-policy", "none"}}
 
-// planningFlags are those of every mount here.
+// planningFlags returns the flags of every mount here.
 func planningFlags(shards int, more []string) []string {
 	return append(append(shuffled(batchSize, trainingCrop...), "--io", "buffered", "--allow-outside", "--shards", strconv.Itoa(shards)), more...)
 }
 
-// firstOpens mounts, and times the first open, and the first of another epoch, in milliseconds.
+// firstOpens mounts, and times the first open and the first open of another epoch, in
+// milliseconds.
 func (s *setup) firstOpens(ctx context.Context, path string, flags []string) (first, jump float64, err error) {
 	m, err := s.start(ctx, nil, path, planningFlags(1, flags)...)
 	if err != nil {
@@ -83,8 +84,8 @@ func (m *mounted) timeOpen(epoch int) (float64, error) {
 	return 1e3 * time.Since(began).Seconds(), nil
 }
 
-// readersApart is how fast readers of as many epochs are, compared with readers of one, each of a shard
-// of its own: in the first minutes of a sweep, when plans are made.
+// readersApart compares the speed of readers in different epochs with that of readers in
+// the same one, each with its own shard, at the start of a run, when plans are made.
 func (s *setup) readersApart(ctx context.Context, path string) (ratios []float64, err error) {
 	const readers = 8
 	for i := range s.rounds {
@@ -109,8 +110,8 @@ func (s *setup) readersApart(ctx context.Context, path string) (ratios []float64
 	return ratios, nil
 }
 
-// readTogether reads some batches with a reader for each shard, each so many epochs after the one before:
-// images a second.
+// readTogether reads some batches with one reader per shard, each reader apart epochs after
+// the previous one, and returns images per second.
 func (m *mounted) readTogether(readers, apart int) (float64, error) {
 	const batches = 20
 	errs := make([]error, readers)
@@ -130,7 +131,7 @@ func (m *mounted) readTogether(readers, apart int) (float64, error) {
 	return float64(readers*batches*batchSize) / time.Since(began).Seconds(), errors.Join(errs...)
 }
 
-// repeat writes a manifest of so many rows, which names the images over and over.
+// repeat writes a manifest with the given number of rows, which repeats the images.
 func (d *imageSet) repeat(path string, rows int) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A progress tells a person at a terminal what is being measured, on one line that
-// disappears.
+// A progress shows the current measurement at a terminal, on one temporary line.
 type progress struct {
 	on    bool
 	title string
@@ -16,7 +15,7 @@ type progress struct {
 
 func newProgress() progress { return progress{on: term.IsTerminal(int(os.Stderr.Fd()))} }
 
-// step says that part i, from 0, of n has begun.
+// step shows that part i of n, from 0, has begun.
 func (p progress) step(what string, i, n int) {
 	if p.on {
 		fmt.Fprintf(os.Stderr, "\r\033[K%s: %s, %d of %d", p.title, what, i+1, n)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A figure is what several measurements of one thing gave.
+// A figure summarizes several measurements of one quantity.
 type figure struct {
 	Value float64 `json:"value"` // the median
 	Low   float64 `json:"low"`
@@ -22,7 +22,7 @@ func figureOf(x []float64) figure {
 	return figure{Value: (x[(n-1)/2] + x[n/2]) / 2, Low: x[0], High: x[n-1]}
 }
 
-// exactly is a figure that was taken once.
+// exactly is a figure measured once.
 func exactly(x float64) figure { return figure{Value: x, Low: x, High: x} }
 
 // A row is one line of the table.
@@ -30,12 +30,12 @@ type row struct {
 	What string `json:"what"`
 	Unit string `json:"unit"`
 	figure
-	Goal    *goal  `json:"goal,omitempty"` // nil: told for its own sake
+	Goal    *goal  `json:"goal,omitempty"` // nil: informational
 	Note    string `json:"note,omitempty"`
 	Skipped string `json:"skipped,omitempty"` // why there is no figure
 }
 
-// A goal is what a figure is wanted to be.
+// A goal is the required bound of a figure.
 type goal struct {
 	Rule  string  `json:"rule"` // at least, or at most
 	Value float64 `json:"value"`
@@ -76,13 +76,13 @@ func (r row) String() string {
 	return strings.TrimRight(text, " ")
 }
 
-// A report collects the rows and prints them, each at once or all as JSON.
+// A report collects the rows and prints each at once, or all as JSON.
 type report struct {
 	json    bool
 	Machine machine           `json:"machine"`
 	Rounds  int               `json:"rounds"`
 	Rows    []row             `json:"rows"`
-	Failed  map[string]string `json:"failed,omitempty"` // measurement and reason
+	Failed  map[string]string `json:"failed,omitempty"` // reason by measurement
 }
 
 func (r *report) begin() {

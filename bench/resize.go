@@ -12,8 +12,8 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// resizeAlone resizes decoded photos to 224x224 on one core, into the place that a
-// sample has in a batch, and compares with how fast that core decodes them.
+// resizeAlone resizes decoded photos to 224x224 on one core, into their place in a batch,
+// and compares the speed with that of decoding them on the same core.
 func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
 		Note: fmt.Sprintf("%.0f images/s, decoding %.0f, %s", figureOf(rates).Value, figureOf(ceilings).Value, resample.Kernel())}.atLeast(3.5)}, nil
 }
 
-// A resizer is one worker's part in making batches of crops, without the decoding.
+// A resizer does one worker's part of making batches of crops, without the decoding.
 type resizer struct {
 	images     []resample.Image
 	transforms []resample.Transform
@@ -85,7 +85,7 @@ func newResizer(files []string) (*resizer, error) {
 	return r, nil
 }
 
-// measure resizes n images: images a second.
+// measure resizes n images and returns images per second.
 func (r *resizer) measure(n int) (float64, error) {
 	sample := len(r.batch) / batchSize
 	began := time.Now()
@@ -100,7 +100,7 @@ func (r *resizer) measure(n int) (float64, error) {
 	return float64(n) / time.Since(began).Seconds(), nil
 }
 
-// readPixels decodes a file by Go's own decoders: what it takes is not measured.
+// readPixels decodes a file with Go's own decoders, outside the measurement.
 func readPixels(path string) (resample.Image, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// scaling compares what a second core brings batchfs with what it brings C. The
-// reader runs on the same cores.
+// scaling compares what a second core gains batchfs with what it gains C. The reader runs
+// on the same cores.
 func scaling(ctx context.Context, s *setup) ([]row, error) {
 	const what = "two cores / one, over C's own scaling"
 	cpus, err := cores()
@@ -41,11 +41,11 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 	return []row{row{What: what, Unit: "x", figure: figureOf(ratios), Note: note}.atLeast(0.95)}, nil
 }
 
-// A side is a mount and C on so many cores.
+// A side is a mount and C on a number of cores.
 type side struct {
 	cpus          []int
 	training      *training
-	rate, ceiling float64 // images a second, last measured
+	rate, ceiling float64 // images per second, of the last measurement
 }
 
 func (s *setup) newSide(ctx context.Context, cpus []int) (one *side, err error) {
@@ -56,7 +56,7 @@ func (s *setup) newSide(ctx context.Context, cpus []int) (one *side, err error) 
 			return err
 		}
 		if one.training, err = newTraining(m, "nhwc", mapped); err == nil {
-			_, err = one.training.epoch() // memory is there after it
+			_, err = one.training.epoch() // warms up memory
 		}
 		if err != nil {
 			_ = m.unmount(s)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A distribution is one of stats.json: of something counted for each full batch.
+// A distribution is one from stats.json, of a quantity counted per full batch.
 type distribution struct {
 	Mean, StdDev float64
 }
@@ -24,7 +24,7 @@ func (d distribution) variation() float64 {
 	return d.StdDev / d.Mean
 }
 
-// cacheStats are the figures of an epoch in stats.json.
+// cacheStats are the figures of one epoch in stats.json.
 type cacheStats struct {
 	Epoch         int
 	Batches       int64
@@ -33,10 +33,11 @@ type cacheStats struct {
 	BytesPerBatch distribution `json:"storage_bytes_per_batch"`
 }
 
-// A spread is what storage and cache did for each full batch, from the second epoch on.
+// A spread describes the storage reads and cache hits per full batch, from the second epoch
+// on.
 type spread struct {
 	batch       int
-	known       bool // what was read from storage is; from the page cache, it is not
+	known       bool // reads from storage are known; not so with the page cache
 	hitRatio    float64
 	hits, bytes distribution
 }
@@ -50,12 +51,12 @@ func (s spread) String() string {
 		s.hits.Mean, s.hits.StdDev, samples.Mean, samples.variation(), s.bytes.Mean/1e6, s.bytes.variation())
 }
 
-// samples are those loaded from storage for each batch.
+// samples is the distribution of samples loaded from storage per batch.
 func (s spread) samples() distribution {
 	return distribution{Mean: float64(s.batch) - s.hits.Mean, StdDev: s.hits.StdDev}
 }
 
-// spread is what the rival's mount has counted.
+// spread returns what the rival's mount counted.
 func (one *rival) spread() (s spread, err error) {
 	t := one.training
 	s.batch = t.samples / t.batches
@@ -68,7 +69,7 @@ func (one *rival) spread() (s spread, err error) {
 	return t.m.spread(s.batch)
 }
 
-// spread adds up what is in stats.json of the epochs after the first.
+// spread combines the epochs after the first in stats.json.
 func (m *mounted) spread(batch int) (spread, error) {
 	var document struct{ Epochs []cacheStats }
 	if err := readJSON(filepath.Join(m.dir, ".batchfs", "stats.json"), &document); err != nil {
@@ -113,7 +114,7 @@ func distributionOf(x []float64) (d distribution) {
 
 // dropPages empties the page cache of all files below a directory.
 func dropPages(dir string) error {
-	unix.Sync() // what was not written yet cannot be dropped
+	unix.Sync() // unwritten pages cannot be dropped
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// sink keeps the compiler from dropping what is only read.
+// sink keeps the compiler from removing reads.
 var sink uint64
 
-// touch looks at every byte of p.
+// touch reads every byte of p.
 func touch(p []byte) {
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(p))), len(p)/8)
 	var a, b, c, d uint64
@@ -27,7 +27,7 @@ func touch(p []byte) {
 	sink += a ^ b ^ c ^ d
 }
 
-// A reader takes an open file in, whole, one way or another.
+// A reader reads a whole open file in one way or another.
 type reader func(f *os.File) (bytes int64, err error)
 
 // path opens a file, reads it and closes it.
@@ -54,8 +54,8 @@ func mapped(f *os.File) (int64, error) {
 	return st.Size(), syscall.Munmap(p)
 }
 
-// reading returns a reader that reads into one reused buffer of the file's size or,
-// where chunk is not 0, of that many bytes, and touches every byte if asked to.
+// reading returns a reader that reads into one reused buffer, of the file's size or, if
+// chunk is not 0, of chunk bytes. It touches every byte if look is set.
 func reading(chunk int64, look bool) reader {
 	var buf []byte
 	return func(f *os.File) (int64, error) {
@@ -73,7 +73,7 @@ func reading(chunk int64, look bool) reader {
 		}
 		var total int64
 		for total < st.Size() {
-			// One system call: os.File would cut a large read into pieces.
+			// Use one system call: os.File would split a large read.
 			n, err := syscall.Pread(int(f.Fd()), buf[:size], total)
 			if err != nil {
 				return total, err

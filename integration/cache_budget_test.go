@@ -13,13 +13,13 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// An unequal dataset has files of 1 KB to 4 MB, BMP and PPM: most of them are small, and most
+// An unequal dataset has files of 1 KB to 4 MB, BMP and PPM. Most of them are small; most
 // of the bytes are in a few.
 type unequal struct {
 	dir   string
 	sizes []int64
 	all   int64
-	huge  int // files of unequalHuge bytes or more
+	huge  int // number of files of at least unequalHuge bytes
 }
 
 const (
@@ -58,16 +58,16 @@ func newUnequal(t testing.TB) (u unequal) {
 	return u
 }
 
-// mount has one worker make one batch at a time: memory that a mount takes beside its cache
-// is then the same with any.
+// mount uses one worker that makes one batch at a time, so that memory outside the cache is
+// the same in every mount.
 func (u unequal) mount(t testing.TB, policy string, limit int64) *mounted {
 	t.Helper()
 	flags := unequalSettings.flags("--size", "12x13", "--resize", "stretch", "--prefetch-queue-depth", "0", "--batch-workers", "1", "--workers", "1")
 	return mountBatchfs(t, u.dir, append(flags, cacheFlags(policy, limit)...)...)
 }
 
-// read reads some epochs in lock step and looks on after every step. It returns what
-// was read, and the most memory that the daemon had.
+// read reads epochs in lockstep and calls look after every step. It returns checksums and
+// the daemon's peak memory.
 func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d cacheDoc)) (sums []string, most int64) {
 	t.Helper()
 	for epoch := range epochs {
@@ -80,8 +80,8 @@ func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d cacheDoc
 	return sums, most
 }
 
-// private is the memory that is there for the daemon alone, batches included; 0 where the
-// kernel does not say.
+// private is the daemon's own memory, including batches; 0 if the kernel does not report
+// it.
 func (m *mounted) private(t testing.TB) (sum int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", m.pid()))
@@ -100,8 +100,8 @@ func (m *mounted) private(t testing.TB) (sum int64) {
 	return sum
 }
 
-// planned is how many samples the plan keeps from an epoch, of those that a cache is
-// promised to hold.
+// planned is the number of samples the plan keeps from an epoch, given how many the cache
+// is sure to hold.
 func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int) int64 {
 	t.Helper()
 	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, bool) { return u.sizes[id], true }, inFlight(unequalSettings))
@@ -113,9 +113,9 @@ func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int)
 	return n
 }
 
-// TestCacheBudget: however unequal files are, a cache never takes more than it may, by its own
-// account and by the system's; what it had no room for is counted; a sample larger than all
-// of it is read like any other.
+// TestCacheBudget: however unequal files are, a cache never exceeds its limit, by its own
+// account and the system's. Samples without room are counted. A sample larger than the
+// whole cache is read like any other.
 func TestCacheBudget(t *testing.T) {
 	skipWithoutFUSE(t)
 	const epochs = 3
@@ -144,7 +144,8 @@ func TestCacheBudget(t *testing.T) {
 					if plain == 0 {
 						t.Skip("SKIPPED: the kernel does not say what memory the daemon has for itself")
 					}
-					// A Go heap is not collected before it has 4 MiB: what it has of that is chance.
+					// A Go heap below 4 MiB is not collected, so its size varies by that
+					// much.
 					const chance = 4 << 20
 					grown := memory - plain
 					if grown > limit+limit/20+chance {
@@ -159,8 +160,8 @@ func TestCacheBudget(t *testing.T) {
 	}
 }
 
-// counts checks what is counted of epochs: of every sample whether it was kept, by policies that
-// would keep each, or by the plan.
+// counts checks the counters of each epoch: every sample due to be kept, by the policy or
+// by the plan, is counted as kept or not kept.
 func (u unequal) counts(t testing.TB, d cacheDoc, policy string, limit int64, planned func(epoch int) int64) {
 	t.Helper()
 	for _, e := range d.Epochs {
@@ -169,7 +170,7 @@ func (u unequal) counts(t testing.TB, d cacheDoc, policy string, limit int64, pl
 		case "constant":
 			due = planned(int(e.Epoch))
 		case "tinylfu":
-			exact = false // one may leave while it is served, and is neither
+			exact = false // a sample evicted while it is served counts as neither
 		}
 		if got := e.Kept + e.NotKept; got > due || exact && got != due || e.Hits+e.Misses != unequalCount {
 			t.Errorf("%+v, of %d that were to be kept", e, due)
@@ -177,7 +178,7 @@ func (u unequal) counts(t testing.TB, d cacheDoc, policy string, limit int64, pl
 		if limit >= unequalHuge {
 			continue
 		}
-		// What does not fit in the cache at all is read in every epoch.
+		// A sample that does not fit in the cache at all is read in every epoch.
 		if e.Misses < int64(u.huge) || e.StorageBytes < int64(u.huge)*unequalHuge || policy != "constant" && e.NotKept < int64(u.huge) {
 			t.Errorf("there are %d huge samples: %+v", u.huge, e)
 		}
@@ -185,7 +186,7 @@ func (u unequal) counts(t testing.TB, d cacheDoc, policy string, limit int64, pl
 	if policy == "static" && d.notKept() == 0 {
 		t.Error("everything was kept")
 	}
-	// A plan may choose the largest samples, and promises nothing where they would not fit.
+	// A plan may choose the largest samples; if those do not fit, hits are not guaranteed.
 	if (policy == "static" || limit > u.all/2) && d.hits() == 0 {
 		t.Error("nothing was hit")
 	}

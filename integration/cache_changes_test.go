@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A shelf is a dataset of tiles, all of one size and each of a time of its own, whose
-// files change while they are in a cache. Every batch is one tile.
+// A shelf is a dataset of tiles of the same size and different times, whose files change
+// while they are cached. Every batch is one tile.
 type shelf struct {
 	dir string
 	n   int
@@ -38,7 +38,7 @@ func newShelf(t testing.TB, n int) shelf {
 
 func (s shelf) file(id int) string { return filepath.Join(s.dir, tileName(id)) }
 
-// put writes a sample's file anew, under the time that the sample has.
+// put rewrites a sample's file and restores its time.
 func (s shelf) put(t testing.TB, id int, data []byte) {
 	t.Helper()
 	if err := os.RemoveAll(s.file(id)); err != nil {
@@ -58,7 +58,8 @@ func (s shelf) mount(t testing.TB, policy string, flags ...string) *mounted {
 	return mountBatchfs(t, s.dir, cacheFlags(policy, enough, flags...)...)
 }
 
-// warm reads two epochs: all there is is in the cache then, and was served from it.
+// warm reads two epochs: the first fills the cache with everything, the second is served
+// from it.
 func (s shelf) warm(t testing.TB, m *mounted) {
 	t.Helper()
 	for epoch := range 2 {
@@ -69,7 +70,7 @@ func (s shelf) warm(t testing.TB, m *mounted) {
 	}
 }
 
-// expect reads an epoch, in which some samples are shown as others, -1: as nothing.
+// expect reads an epoch in which some samples are replaced by others; -1: zeroed.
 func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
 	t.Helper()
 	m.awaitPlans(t)
@@ -92,14 +93,14 @@ func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
 	}
 }
 
-// wider is a tile's file that holds the same picture in more bytes.
+// wider returns a tile's file with the same picture in more bytes.
 func wider(data []byte) []byte {
 	return bytes.Replace(data, []byte("P6 "), []byte("P6 #the same picture\n"), 1)
 }
 
-// TestCachedFilesChange: what became of a file that a cache holds is noticed: the cache
-// shows neither what the file was nor another's pixels. When the file is again what
-// it was, its batch is right, and comes from the cache as before.
+// TestCachedFilesChange: changes to a cached file are noticed. The cache shows neither its
+// old contents nor another file's pixels. When the file is restored, its batch is right,
+// and comes from the cache again.
 func TestCachedFilesChange(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
@@ -111,7 +112,7 @@ func TestCachedFilesChange(t *testing.T) {
 				s.warm(t, m)
 				changed := s.change(t)
 				s.expectChanged(t, m, 2, onError, changed)
-				for range 2 { // reported once, however often they are wanted
+				for range 2 { // reported once, however often they are read
 					s.expectChanged(t, m, 3, onError, changed)
 				}
 				counts := map[int]int{}
@@ -139,27 +140,28 @@ func TestCachedFilesChange(t *testing.T) {
 	}
 }
 
-// change changes files in every way but for the last ones, and returns which.
+// change changes files in many ways, leaves the last ones alone, and returns the changed
+// ones.
 func (s shelf) change(t testing.TB) (changed []int) {
 	t.Helper()
-	rewrite(t, s.file(0), tileFile(50, shelfSide))       // as large, another picture
-	rewrite(t, s.file(1), tileFile(1, shelfSide))        // as large, the same picture, a new time
-	rewrite(t, s.file(2), wider(tileFile(2, shelfSide))) // larger, the same picture
+	rewrite(t, s.file(0), tileFile(50, shelfSide))       // same size, another picture
+	rewrite(t, s.file(1), tileFile(1, shelfSide))        // same size, same picture, a new time
+	rewrite(t, s.file(2), wider(tileFile(2, shelfSide))) // larger, same picture
 	s.put(t, 3, wider(tileFile(53, shelfSide)))          // larger, another picture, the old time
-	s.put(t, 4, tileFile(4, shelfSide)[:100])            // cut off, the old time
+	s.put(t, 4, tileFile(4, shelfSide)[:100])            // truncated, the old time
 	for _, remove := range []string{s.file(5), s.file(6)} {
 		if err := os.Remove(remove); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(s.file(11), s.file(6)); err != nil { // a good picture, which is another's
+	if err := os.Symlink(s.file(11), s.file(6)); err != nil { // a valid picture, but another sample's
 		t.Fatal(err)
 	}
-	exchange(t, s.file(7), s.file(8)) // each has the other's picture and time
+	exchange(t, s.file(7), s.file(8)) // each gets the other's picture and time
 	return []int{0, 1, 2, 3, 4, 5, 6, 7, 8}
 }
 
-// exchange swaps two files, at once.
+// exchange swaps two files atomically.
 func exchange(t testing.TB, a, b string) {
 	t.Helper()
 	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
@@ -167,7 +169,7 @@ func exchange(t testing.TB, a, b string) {
 	}
 }
 
-// expectChanged reads an epoch in which some files are others.
+// expectChanged reads an epoch in which some files have changed.
 func (s shelf) expectChanged(t testing.TB, m *mounted, epoch int, onError string, changed []int) {
 	t.Helper()
 	if onError == "fail" {
@@ -193,9 +195,9 @@ func (s shelf) expectChanged(t testing.TB, m *mounted, epoch int, onError string
 	s.expect(t, m, epoch, others)
 }
 
-// TestCachedFilesSwapWhileRead: all files but two trade places all the time while everything is
-// read, by several at once. Whatever is shown is right, those two are always shown,
-// and nothing is lost in the end.
+// TestCachedFilesSwapWhileRead: all files but two keep swapping places while several
+// readers read everything. All pixels shown are right, the two are always shown, and
+// nothing is lost in the end.
 func TestCachedFilesSwapWhileRead(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, policy := range cachePolicies {
@@ -231,10 +233,10 @@ func TestCachedFilesSwapWhileRead(t *testing.T) {
 	}
 }
 
-// stays says that a file stays where it is while others trade places.
+// stays reports that a file keeps its place while others swap.
 func (s shelf) stays(id int) bool { return id >= s.n-2 }
 
-// swapUntil has files trade places until done, and then ends with each in its own.
+// swapUntil swaps files until done is closed, then puts each back in its place.
 func (s shelf) swapUntil(t testing.TB, done chan struct{}) {
 	t.Helper()
 	for swaps := 1; ; swaps++ {
@@ -251,7 +253,7 @@ func (s shelf) swapUntil(t testing.TB, done chan struct{}) {
 	}
 }
 
-// readSwapped reads epochs whose files change meanwhile. What cannot be read is EIO.
+// readSwapped reads epochs while files change. Unreadable batches must fail with EIO.
 func (s shelf) readSwapped(m *mounted, o *oracle, turn, epochs int) error {
 	for e := range epochs {
 		epoch := (e + turn) % epochs

@@ -12,10 +12,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestConvertedDataset: what convert makes has the pixels, labels and order of what it was
-// made of, and every batch of it the same mix of raw and encoded samples, to within one;
-// with a share of raw samples that is given, and with the one that is found to be
-// fastest here.
+// TestConvertedDataset: a converted dataset has the pixels, labels and order of the
+// original. Each of its batches has the same mix of raw and encoded samples, to within one.
+// The share of raw samples is given, or is the one found to be fastest here.
 func TestConvertedDataset(t *testing.T) {
 	skipWithoutFUSE(t)
 	original := makeDataset(t, gen.Options{Images: 60, Kind: gen.Mixed, Classes: 4, Seed: 6})
@@ -36,7 +35,8 @@ func TestConvertedDataset(t *testing.T) {
 				t.Fatalf("%v: %s", err, text)
 			}
 			n := o.ds.Len()
-			// Those that were raw before count, and stay even where they are more.
+			// Samples that were raw before count, and stay raw even if there are more of
+			// them.
 			least := int(done.RawRatio*float64(n) + 0.5)
 			if done.Samples != n || done.Moved != 0 || len(done.Unreadable) > 0 || done.Raw < least || done.Raw > max(least, done.Raw-done.Converted) {
 				t.Fatalf("of %d samples, %d were to be raw: %s", n, least, text)
@@ -52,16 +52,16 @@ func TestConvertedDataset(t *testing.T) {
 	}
 }
 
-// A converted dataset is mounted, and the original known.
+// A converted dataset is mounted, with its original.
 type converted struct {
 	*mounted
 	original *oracle
 }
 
-// sameMix reads an epoch, in which so many samples are raw.
+// sameMix reads an epoch with the given number of raw samples.
 func (c converted) sameMix(t testing.TB, epoch, raw int) {
 	t.Helper()
-	var mix []int // raw samples of each full batch
+	var mix []int // raw samples per full batch
 	seen := map[int]bool{}
 	for batch, step := range c.lockStep(t, 2, epoch) {
 		for shard := range step {
@@ -91,14 +91,14 @@ func (c converted) sameMix(t testing.TB, epoch, raw int) {
 	}
 }
 
-// batchDoc is a batch's document.
+// batchDoc reads a batch's document.
 func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
 	t.Helper()
 	m.document(t, fmt.Sprintf("shard-%d/epoch-%d/%s.json", shard, epoch, layout.BatchName(batch)), &doc)
 	return doc
 }
 
-// asBefore holds a slot against the original's picture.
+// asBefore compares a slot with the original's picture.
 func (c converted) asBefore(t testing.TB, s slotDoc, slot []byte, width int) {
 	t.Helper()
 	want, h, w := c.original.picture(t, int64(s.ID))

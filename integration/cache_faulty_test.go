@@ -20,10 +20,10 @@ import (
 func init() { parts["part-faulty"] = partFaulty }
 
 // partFaulty serves the files of a directory at a mountpoint: DIR MOUNTPOINT. Lines on its
-// input make reads of a file fail ("fail NAME"), deliver less than was asked for ("short NAME
-// BYTES"), find the end too early ("end NAME BYTES"), or wait ("stall NAME"); "heal" ends all
-// that, and "waiting" asks how many reads wait. It answers each line, and ends with its
-// input.
+// input make reads of a file fail ("fail NAME"), return less than requested ("short NAME
+// BYTES"), find the end too early ("end NAME BYTES"), or wait ("stall NAME"). "heal" ends
+// all that, and "waiting" asks for the number of waiting reads. It answers each line, and
+// exits when its input ends.
 func partFaulty(args []string) error {
 	f := &faulty{dir: args[0], faults: map[string]fault{}}
 	server, err := fs.Mount(args[1], &faultyDir{faulty: f}, &fs.Options{MountOptions: fuse.MountOptions{DirectMount: true, FsName: "faulty", Name: "faulty"}})
@@ -45,9 +45,9 @@ func partFaulty(args []string) error {
 // A fault is what is wrong with a file.
 type fault struct {
 	errno syscall.Errno // of every read
-	most  int           // what a read delivers; 0: all
-	end   int64         // where reads find the end; 0: where it is
-	stall chan struct{} // closed when reads may go on; nil: nothing stalls
+	most  int           // most bytes a read returns; 0: no limit
+	end   int64         // where reads find the end; 0: at the real end
+	stall chan struct{} // closed when reads may continue; nil: no stall
 }
 
 type faulty struct {
@@ -58,7 +58,7 @@ type faulty struct {
 	waiting int
 }
 
-// do does what a line says, and answers.
+// do executes a line and returns the answer.
 func (f *faulty) do(words []string) (answer string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *faulty) heal() {
 	f.release()
 }
 
-// release ends all faults; f.mu is held.
+// release ends all faults. f.mu is held.
 func (f *faulty) release() {
 	for _, fault := range f.faults {
 		if fault.stall != nil {
@@ -103,7 +103,7 @@ func (f *faulty) release() {
 	clear(f.faults)
 }
 
-// pass waits while a file stalls, and returns what else is wrong with it.
+// pass waits while a file stalls and returns its other faults.
 func (f *faulty) pass(ctx context.Context, name string) (fault, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func (f *faulty) pass(ctx context.Context, name string) (fault, error) {
 	var err error
 	select {
 	case <-now.stall:
-	case <-ctx.Done(): // the reader has got a signal; it will ask again, or end
+	case <-ctx.Done(): // the reader received a signal; it will retry or end
 		err = ctx.Err()
 	}
 	f.mu.Lock()
@@ -132,7 +132,7 @@ type faultyDir struct {
 func (d *faultyDir) OnAdd(ctx context.Context) {
 	entries, err := os.ReadDir(d.faulty.dir)
 	if err != nil {
-		fmt.Println(err) // instead of "ready"
+		fmt.Println(err) // takes the place of "ready"
 	}
 	for _, e := range entries {
 		f := &faultyFile{faulty: d.faulty, name: e.Name()}
@@ -157,7 +157,7 @@ func (f *faultyFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrO
 	return 0
 }
 
-// Open keeps the page cache out of it: every read arrives here.
+// Open bypasses the page cache, so that every read arrives here.
 func (f *faultyFile) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO, 0
 }
@@ -190,22 +190,22 @@ var (
 	_ fs.NodeReader    = (*faultyFile)(nil)
 )
 
-// A storage is a dataset of tiles on a file system that another process serves, and that
-// does what a test tells it.
+// A storage is a dataset of tiles on a file system served by another process, which the
+// test controls.
 type storage struct {
 	*partner
 	dir string
 }
 
 const (
-	storageSide  = 64 // a file is three pages and a bit
+	storageSide  = 64 // a file is a little more than three pages
 	storageTiles = 16
 )
 
 func newStorage(t testing.TB) storage {
 	t.Helper()
 	skipWithoutFUSE(t)
-	root(t) // the part mounts by itself
+	root(t) // the part mounts without help
 	s := storage{dir: filepath.Join(scratch(t), "faulty")}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -221,14 +221,14 @@ func newStorage(t testing.TB) storage {
 	return s
 }
 
-// order has the storage do something.
+// order sends the storage a command.
 func (s storage) order(t testing.TB, line string) {
 	t.Helper()
 	s.tell(t, line)
 	s.expect(t, "done")
 }
 
-// awaitStalled waits until so many reads wait for the storage.
+// awaitStalled waits until n reads wait for the storage.
 func (s storage) awaitStalled(t testing.TB, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d reads stall", n), func() bool {

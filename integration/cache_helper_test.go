@@ -11,11 +11,11 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// cachePolicies are all there are.
+// cachePolicies are all policies.
 var cachePolicies = []string{"constant", "static", "tinylfu", "none"}
 
-// cacheFlags are a cache's settings on a command line, more flags behind them. A size
-// goes with every policy but none.
+// cacheFlags returns a cache's flags, followed by more flags. Every policy but none takes a
+// size.
 func cacheFlags(policy string, size int64, more ...string) []string {
 	flags := []string{"--cache-policy", policy}
 	if policy != "none" {
@@ -24,8 +24,8 @@ func cacheFlags(policy string, size int64, more ...string) []string {
 	return append(flags, more...)
 }
 
-// roomFor is the size of a cache that has room for so many bytes of a dataset's samples,
-// as the cache counts what they take.
+// roomFor is the size of a cache with room for the given bytes of samples, as the cache
+// counts them.
 func roomFor(t testing.TB, policy string, room, samples int64) int64 {
 	t.Helper()
 	p, err := cache.ParsePolicy(policy)
@@ -33,7 +33,7 @@ func roomFor(t testing.TB, policy string, room, samples int64) int64 {
 		t.Fatal(err)
 	}
 	size := room
-	for range 10 { // what goes beside samples grows with the size, in steps, and slowly
+	for range 10 { // overhead beside the samples grows with the size, in steps, and slowly
 		if missing := room - cache.Room(p, size, samples); missing != 0 && p != cache.None {
 			size += missing
 		}
@@ -41,7 +41,7 @@ func roomFor(t testing.TB, policy string, room, samples int64) int64 {
 	return size
 }
 
-// A cacheDoc is what stats.json says that concerns a cache.
+// A cacheDoc is the part of stats.json about a cache.
 type cacheDoc struct {
 	Memory struct {
 		Cache int64 `json:"cache"`
@@ -76,7 +76,7 @@ func (m *mounted) cacheDoc(t testing.TB) (d cacheDoc) {
 	return d
 }
 
-// epoch is what is counted of an epoch; zeros before it was begun.
+// epoch returns the counters of an epoch; zeros before it began.
 func (d cacheDoc) epoch(epoch int) epochDoc {
 	for _, e := range d.Epochs {
 		if e.Epoch == int64(epoch) {
@@ -100,7 +100,7 @@ func (d cacheDoc) notKept() (sum int64) {
 	return sum
 }
 
-// within wants the cache never to take more than its limit, everything included.
+// within checks that the cache does not exceed its limit, everything included.
 func (d cacheDoc) within(t testing.TB, limit int64) {
 	t.Helper()
 	if d.Memory.Cache > limit {
@@ -108,9 +108,9 @@ func (d cacheDoc) within(t testing.TB, limit int64) {
 	}
 }
 
-// leftWithin wants no epoch to have left more in the cache than it can hold. It is for epochs
-// that were read once, and policies under which what was kept stays at least until it
-// was read again.
+// leftWithin checks that no epoch left more in the cache than it can hold. It requires
+// epochs that were read once, and a policy that keeps samples at least until they are read
+// again.
 func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
 	t.Helper()
 	for _, e := range d.Epochs {
@@ -120,16 +120,16 @@ func (d cacheDoc) leftWithin(t testing.TB, limit int64) {
 	}
 }
 
-// awaitPlans waits for the plans of the epochs that were begun, and of those after them. They
-// are made while others read; epochs of a few samples can be over before.
+// awaitPlans waits for the plans of the epochs begun so far and of those after them. Plans
+// are made in the background; epochs of a few samples can be over before.
 func (m *mounted) awaitPlans(t testing.TB) {
 	t.Helper()
 	eventually(t, "what the cache keeps is planned", func() bool { return m.cacheDoc(t).Plans.Wanted == 0 })
 }
 
-// lockStep names the batches of an epoch as training processes read them that wait for one
-// another: batch i of every shard before batch i+1 of any. Each step is one slice. What the cache
-// keeps of the epoch is planned by then, unless reading jumps to it.
+// lockStep returns an epoch's batches in the order in which synchronized training processes
+// read them: batch i of every shard before batch i+1 of any. Each step is one slice. By
+// then the cache's plan for the epoch exists, unless the reader jumps to it.
 func (m *mounted) lockStep(t testing.TB, shards, epoch int) (steps [][]string) {
 	t.Helper()
 	m.awaitPlans(t)
@@ -145,7 +145,7 @@ func (m *mounted) lockStep(t testing.TB, shards, epoch int) (steps [][]string) {
 	return steps
 }
 
-// datasetBytes is the size of all files of a dataset, as it is read.
+// datasetBytes is the total size of a dataset's files.
 func datasetBytes(t testing.TB, dir string) (sum int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -11,22 +11,22 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A lane is a mount whose shards are read in lock step, by default policy, with a cache that
-// has room for some share of tiles. Nothing is read ahead: what is in the cache when
-// follows from the plan alone.
+// A lane is a mount whose shards are read in lockstep, with the default policy and a cache
+// for some share of the tiles. Without prefetching, the contents of the cache follow from
+// the plan alone.
 type lane struct {
 	*mounted
 	settings
 	n     int
 	limit int64
-	ratio float64 // what package cache promises to hold
+	ratio float64 // what package cache guarantees to hold
 	plan  *shard.Plan
 }
 
 const laneSide = 32
 
-// newLane mounts n tiles with a cache for so many of them, beside those that may have
-// come before others have left.
+// newLane mounts n tiles with a cache for kept of them, plus those that may come before
+// others have left.
 func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	t.Helper()
 	dir := tiles(t, n, laneSide)
@@ -44,14 +44,14 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	return l
 }
 
-// inFlight is how many samples more than it shall hold a cache needs room for, where one
-// batch is made at a time.
+// inFlight is the number of extra samples a cache needs room for if one batch is made at a
+// time.
 func inFlight(s settings) int {
 	o := engine.Options{BatchSize: s.batch, BatchWorkers: 1, Shards: s.shards}
 	return o.InFlight()
 }
 
-// read reads an epoch in lock step, looking at the cache after every step.
+// read reads an epoch in lockstep and checks the cache after every step.
 func (l *lane) read(t testing.TB, epoch int) epochDoc {
 	t.Helper()
 	for _, step := range l.lockStep(t, l.shards, epoch) {
@@ -67,7 +67,7 @@ func (l *lane) read(t testing.TB, epoch int) epochDoc {
 	return d.epoch(epoch)
 }
 
-// planned is how many samples the plan keeps from an epoch for the next.
+// planned is the number of samples the plan keeps from an epoch for the next.
 func (l *lane) planned(t testing.TB, epoch int) int64 {
 	t.Helper()
 	k, err := l.plan.Keep(epoch, shard.KeepConfig{Ratio: l.ratio})
@@ -78,9 +78,9 @@ func (l *lane) planned(t testing.TB, epoch int) int64 {
 	return n
 }
 
-// TestCacheHitsEvenly: from the second epoch on every full batch hits as often as any
-// other, to within one, and just as often where ratio times batch size is whole; what
-// the plan keeps is what was kept, and what was kept is hit.
+// TestCacheHitsEvenly: from the second epoch on, all full batches have the same number of
+// hits, to within one, and exactly if ratio times batch size is whole. The cache keeps what
+// the plan keeps, and every kept sample is hit.
 func TestCacheHitsEvenly(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestCacheHitsEvenly(t *testing.T) {
 			t.Parallel()
 			l := newLane(t, c.n, c.kept, c.settings, oneByOne...)
 			size := int64(len(tileFile(0, laneSide)))
-			due := int64(0) // from the epoch before
+			due := int64(0) // from the previous epoch
 			for epoch := range 4 {
 				d := l.read(t, epoch)
 				if d.Hits != due || d.Misses != int64(c.n)-due || d.StorageBytes != d.Misses*size {
@@ -120,11 +120,11 @@ func TestCacheHitsEvenly(t *testing.T) {
 	}
 }
 
-// oneByOne makes samples of a batch come and go in one order.
+// oneByOne makes a batch's samples enter and leave the cache in order.
 var oneByOne = []string{"--workers", "1"}
 
-// TestCacheAccounts: where many workers fill a batch, room can be short for a moment. What
-// the plan would have kept was kept or is counted, and what was kept is hit.
+// TestCacheAccounts: with many workers on a batch, room can be short for a moment. Every
+// sample the plan keeps is kept or counted as not kept, and every kept sample is hit.
 func TestCacheAccounts(t *testing.T) {
 	skipWithoutFUSE(t)
 	l := newLane(t, 128, 64, settings{batch: 32, shards: 2, shuffle: true, seed: 10}, "--workers", "8")
@@ -141,20 +141,21 @@ func TestCacheAccounts(t *testing.T) {
 	}
 }
 
-// TestCacheColdStart: reading that begins with another epoch than the first begins without hits, and so
-// does reading after a jump. No open waits for the plan: of what is read before it is there nothing is
-// kept, and that is counted. What was kept is hit one epoch later, and all that is to be kept another one
-// later.
+// TestCacheColdStart: reading that begins with an epoch other than the first begins without
+// hits; so does reading after a jump. No open waits for the plan: samples read before it
+// exists are not kept, and are counted. Kept samples are hit one epoch later, and
+// everything planned is kept from then on.
 func TestCacheColdStart(t *testing.T) {
 	skipWithoutFUSE(t)
 	l := newLane(t, 64, 32, settings{batch: 8, shards: 2, shuffle: true, seed: 8}, oneByOne...)
-	due := int64(0) // from the epoch before
+	due := int64(0) // from the previous epoch
 	for _, c := range []struct {
 		epoch int
 		cold  bool
 	}{{1, true}, {2, false}, {3, false}, {30, true}, {31, false}, {32, false}} {
 		d, planned := l.read(t, c.epoch), l.planned(t, c.epoch)
-		// A jump finds by chance some of what waits for epochs near the one that was left.
+		// After a jump, some of the samples kept for epochs near the old one are hit by
+		// chance.
 		if jumped := c.epoch == 30; !jumped && d.Hits != due || jumped && d.Hits >= 64 {
 			t.Errorf("epoch %d had %d hits, want %d", c.epoch, d.Hits, due)
 		}
@@ -165,8 +166,8 @@ func TestCacheColdStart(t *testing.T) {
 	}
 }
 
-// TestCacheOfOneShard: where one shard of several is read here, the cache holds what it
-// will read again, and nothing else.
+// TestCacheOfOneShard: if only one of several shards is read here, the cache holds what
+// that shard will read again and nothing else.
 func TestCacheOfOneShard(t *testing.T) {
 	skipWithoutFUSE(t)
 	s := settings{batch: 8, shards: 4, shuffle: true, seed: 9, stick: true}

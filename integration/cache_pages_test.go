@@ -12,7 +12,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// onDisk skips a test where the page cache cannot be told from the storage.
+// onDisk skips a test if the page cache cannot be distinguished from the storage.
 func onDisk(t testing.TB, dir string) {
 	t.Helper()
 	var fs unix.Statfs_t
@@ -25,7 +25,7 @@ func onDisk(t testing.TB, dir string) {
 	}
 }
 
-// pagesCached counts the pages of a file that are in the page cache.
+// pagesCached counts a file's pages in the page cache.
 func pagesCached(t testing.TB, path string) (n int) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -52,9 +52,9 @@ func pagesCached(t testing.TB, path string) (n int) {
 	return n
 }
 
-// TestPageCacheStaysEmpty: nothing of the dataset is in the page cache once it was indexed,
-// nor when it was read, with a cache of batchfs's own or without; unless files are
-// read through it.
+// TestPageCacheStaysEmpty: neither indexing nor reading leaves any of the dataset in the
+// page cache, with batchfs's own cache or without, unless files are read through the page
+// cache.
 func TestPageCacheStaysEmpty(t *testing.T) {
 	const n, side = 16, 60 // files that end within a page
 	dir := tiles(t, n, side)
@@ -69,7 +69,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	if written < n {
 		t.Fatalf("%d pages of %d files that were just written", written, n)
 	}
-	for id := range n { // what is not yet on the disk cannot leave the page cache
+	for id := range n { // dirty pages cannot leave the page cache
 		f, err := os.Open(filepath.Join(dir, tileName(id)))
 		if err == nil {
 			err = f.Sync()
@@ -95,7 +95,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 				}
 			}
 		}
-		m.finish(t) // nothing is being read any more
+		m.finish(t) // no reads are in progress after this
 		if left := count(); left > 0 {
 			t.Errorf("%d pages after reading with %v", left, how)
 		}
@@ -111,7 +111,8 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 }
 
-// TestStorageBandwidth: under a limit every byte is still read, once, and the right one.
+// TestStorageBandwidth: under a bandwidth limit every byte is still read, once, and is
+// right.
 func TestStorageBandwidth(t *testing.T) {
 	const n, side = 16, 60
 	dir := tiles(t, n, side)

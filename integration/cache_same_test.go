@@ -10,14 +10,13 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// cachedEpochs are read where a cache shall matter: it is filled, read, and read again
-// after it has changed.
+// cachedEpochs is the number of epochs to test a cache with: it is filled, read, and read
+// again after it has changed.
 const cachedEpochs = 3
 
-// TestCacheSameBytes reads every batch without a cache, and then with every policy, with
-// one that holds a third and one that holds everything, in either way of reading
-// files, by one process and by several: the bytes are the same. Samples are raw and
-// encoded, and transformed.
+// TestCacheSameBytes reads every batch without a cache, and then with every policy, with a
+// cache for a third and one for everything, with direct and buffered I/O, in one process
+// and in several: the bytes are the same. Samples are raw and encoded, and transformed.
 func TestCacheSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	images := mixedImages(t)
@@ -35,7 +34,7 @@ func TestCacheSameBytes(t *testing.T) {
 		for k, room := range []int64{all * 3 / 10, 4 * all} {
 			size := roomFor(t, policy, room, samples)
 			how := cacheFlags(policy, size, "--io", []string{"direct", "buffered"}[(i+k)%2])
-			if i%2 == k { // a plan for one of the shards that are read
+			if i%2 == k { // plan for only one of the shards read
 				how = append(how, "--local-shards", fmt.Sprintf("%d-%d", k, k))
 			}
 			t.Run(strings.Join(how, " "), func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestCacheSameBytes(t *testing.T) {
 	}
 }
 
-// sums are the sha256 of all batches of the first epochs, shard after shard.
+// sums returns the sha256 of all batches of the first epochs, shard by shard.
 func (m *mounted) sums(t testing.TB, shards, epochs int) (all []digest) {
 	t.Helper()
 	var files []string
@@ -71,8 +70,8 @@ func (m *mounted) sums(t testing.TB, shards, epochs int) (all []digest) {
 	return all
 }
 
-// together reads everything by three processes at once that do not go the same way: one
-// a shard, and one backwards.
+// together reads everything in three concurrent processes in different orders: one for each
+// shard, and one backwards.
 func (r sameReader) together(t *testing.T) {
 	orders := [][]digest{nil, nil, slices.Clone(r.wants)}
 	slices.Reverse(orders[2])
@@ -86,8 +85,8 @@ func (r sameReader) together(t *testing.T) {
 	}
 }
 
-// TestCacheAcrossJumps: epochs that are read in no order find a cache that holds what
-// waits for others, and yet every byte is right.
+// TestCacheAcrossJumps: when epochs are read in random order, the cache holds samples for
+// other epochs, and yet every byte is right.
 func TestCacheAcrossJumps(t *testing.T) {
 	skipWithoutFUSE(t)
 	s := settings{batch: 7, shards: 2, shuffle: true, seed: 12}

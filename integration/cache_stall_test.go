@@ -10,10 +10,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestStorageStalls: as long as fewer samples wait for storage than there are workers, and fewer
-// batches than there are batch workers, all others can be read; whoever waits can be
-// interrupted; and when the storage goes on, so does the batch. However often that happens, the
-// daemon is no worse off.
+// TestStorageStalls: as long as fewer samples wait for storage than there are workers, and
+// fewer batches than there are batch workers, all other batches can be read. Waiting
+// readers can be interrupted. When the storage recovers, so does the batch. Repeated stalls
+// leak nothing.
 func TestStorageStalls(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, io := range []string{"direct", "buffered"} {
@@ -55,7 +55,7 @@ func TestStorageStalls(t *testing.T) {
 	}
 }
 
-// others reads an epoch but for one batch, in a process that can be given up.
+// others reads an epoch except one batch, in a process that a timeout can end.
 func (s storage) others(t testing.TB, m *mounted, epoch, without int) {
 	t.Helper()
 	var files, wants []string
@@ -70,7 +70,7 @@ func (s storage) others(t testing.TB, m *mounted, epoch, without int) {
 	}
 }
 
-// TestStorageStallsAhead: a batch that nobody has asked for yet waits for storage alone.
+// TestStorageStallsAhead: a prefetched batch waits for storage without holding up others.
 func TestStorageStallsAhead(t *testing.T) {
 	s := newStorage(t)
 	m := tileMount(t, s.dir, cacheFlags("constant", 0, "--workers", "2", "--batch-workers", "2", "--prefetch-queue-depth", "2", "--epochs", "2")...)
@@ -86,8 +86,8 @@ func TestStorageStallsAhead(t *testing.T) {
 	readStorage(t, m, 1)
 }
 
-// TestStorageStallsAtTheEnd: a mount goes away while its storage stalls, and its daemon
-// does not wait for that either.
+// TestStorageStallsAtTheEnd: a mount ends while its storage stalls, and its daemon does not
+// wait for the storage either.
 func TestStorageStallsAtTheEnd(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, end := range []string{"umount", "SIGTERM", "SIGKILL"} {
@@ -123,7 +123,7 @@ func TestStorageStallsAtTheEnd(t *testing.T) {
 			if end != "SIGKILL" {
 				unmounted(t, m.dir)
 			}
-			s.awaitStalled(t, 0) // the read went with the daemon
+			s.awaitStalled(t, 0) // the read ended with the daemon
 			if end == "SIGKILL" {
 				m.run(t, suite.binary, "umount", m.dir)
 			}

@@ -13,7 +13,7 @@ import (
 
 const storageBatches = storageTiles / tileBatch
 
-// readStorage reads an epoch but for some batches.
+// readStorage reads an epoch except some batches.
 func readStorage(t testing.TB, m *mounted, epoch int, without ...int) {
 	t.Helper()
 	leave := map[int]bool{}
@@ -30,9 +30,9 @@ func readStorage(t testing.TB, m *mounted, epoch int, without ...int) {
 	}
 }
 
-// TestStorageFails: a file that its storage does not deliver fails its batch as often as
-// it is tried; all others go on. When the storage is well again, nothing is lost, though no
-// file has changed. Only what is wrong with the file itself is held against it, in one line.
+// TestStorageFails: a file that its storage does not deliver fails its batch on every
+// attempt; all other batches work. After the storage recovers, nothing is lost, though no
+// file has changed. Only faults of the file itself are recorded as its errors, in one line.
 func TestStorageFails(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, c := range []struct{ order, reason string }{{"fail", unix.EIO.Error()}, {"end", "changed"}} {
@@ -44,7 +44,7 @@ func TestStorageFails(t *testing.T) {
 				readStorage(t, m, 0)
 				for round, id := range []int{5, 14} {
 					s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
-					first := 10*round + 2 // what was read ahead before is whole
+					first := 10*round + 2 // batches prefetched before are intact
 					for epoch := first; epoch < first+3; epoch++ {
 						for _, form := range tensorForms() {
 							expectOpen(t, m.path(0, epoch, id/tileBatch, form), unix.EIO)
@@ -73,9 +73,9 @@ func TestStorageFails(t *testing.T) {
 	}
 }
 
-// TestStorageFailureIsNoBadFile: under every policy a sample that the storage does not deliver
-// fails its batch, pixels and documents alike; nothing stands in for it, and nothing of it
-// remains.
+// TestStorageFailureIsNoBadFile: under every policy, a sample that the storage does not
+// deliver fails its batch, pixels and documents alike. Nothing replaces it, and the failure
+// leaves no trace.
 func TestStorageFailureIsNoBadFile(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, onError := range []string{"replace", "zero"} {
@@ -104,7 +104,7 @@ func TestStorageFailureIsNoBadFile(t *testing.T) {
 	}
 }
 
-// TestStorageFailsBehindTheCache: what the cache holds needs no storage.
+// TestStorageFailsBehindTheCache: cached samples need no storage.
 func TestStorageFailsBehindTheCache(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
@@ -125,8 +125,7 @@ func TestStorageFailsBehindTheCache(t *testing.T) {
 	}
 }
 
-// TestStorageReadsShort: storage that delivers less than it is asked for, in whatever
-// portions, is asked again.
+// TestStorageReadsShort: after short reads of any size, the rest is read.
 func TestStorageReadsShort(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, io := range []string{"direct", "buffered"} {
@@ -147,8 +146,8 @@ func TestStorageReadsShort(t *testing.T) {
 	}
 }
 
-// TestStorageFailsAtFirst: storage that fails while it is scanned does not keep the mount
-// from coming up, and its file is read as soon as it can be.
+// TestStorageFailsAtFirst: storage that fails during the scan does not prevent the mount,
+// and its file is read as soon as that is possible.
 func TestStorageFailsAtFirst(t *testing.T) {
 	s := newStorage(t)
 	s.order(t, "fail "+tileName(5))
@@ -163,9 +162,9 @@ func TestStorageFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestShapeThatIsNotKnown: where the shape of a batch would follow from a file that could
-// not be read when the dataset was opened, the batch cannot be opened until the next mount:
-// a failure of the machine does not choose a shape.
+// TestShapeThatIsNotKnown: if the shape of a batch depends on a file that could not be read
+// when the dataset was opened, the batch does not open until the next mount. A machine
+// failure does not determine a shape.
 func TestShapeThatIsNotKnown(t *testing.T) {
 	s := newStorage(t)
 	s.order(t, "fail "+tileName(5))

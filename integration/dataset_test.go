@@ -22,16 +22,15 @@ func makeDataset(t testing.TB, o gen.Options) string {
 	return o.Dir
 }
 
-// mixedImages is a dataset of every format and many sizes, from 1x1 to 375x500, in
-// five classes, each with one large image. All tests share it; nobody may change
-// it.
+// mixedImages is a dataset of every format and many sizes, from 1x1 to 375x500, in five
+// classes, each with one large image. All tests share it and must not change it.
 func mixedImages(t testing.TB) string {
 	t.Helper()
 	return shared(t, makeMixed)
 }
 
-// photos is a small dataset of 500x375 photos in three classes. All tests share
-// it; nobody may change it.
+// photos is a small dataset of 500x375 photos in three classes. All tests share it and must
+// not change it.
 func photos(t testing.TB) string {
 	t.Helper()
 	return shared(t, makePhotos)
@@ -45,8 +44,8 @@ var makeMixed = sync.OnceValues(func() (string, error) {
 	return dir, thin(dir)
 })
 
-// thin removes all large images of each class but the first, so that most batches
-// are small and are read fast in every way there is.
+// thin removes all large images of each class but the first, so that most batches are small
+// and every way of reading them is fast.
 func thin(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
@@ -94,7 +93,7 @@ func shared(t testing.TB, make func() (string, error)) string {
 	return dir
 }
 
-// writeFile writes a file and the directories above it.
+// writeFile writes a file and creates its parent directories.
 func writeFile(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A spoilt dataset has 16 images in two classes, each of one gray value that is ten
-// times its index, and some files among them that are none.
+// A spoilt dataset has 16 images in two classes, each of one gray value that is ten times
+// its index. Some of the files are not images.
 type spoilt struct {
 	dir string
 	bad map[int]string // index -> a word of the reason
@@ -50,7 +50,7 @@ func (s spoilt) name(id int) string {
 
 func (s spoilt) file(id int) string { return filepath.Join(s.dir, s.name(id)) }
 
-// good is a sample's file as it should be.
+// good is a sample's intact file.
 func (s spoilt) good(id int) []byte {
 	h, w := s.size(id)
 	return pngFile(h, w, byte(10*id))
@@ -59,7 +59,7 @@ func (s spoilt) good(id int) []byte {
 func spoiltImages(t testing.TB) spoilt {
 	t.Helper()
 	s := spoilt{filepath.Join(scratch(t), "images"), map[int]string{
-		2: "unsupported", 5: "corrupt", 9: "corrupt", 11: "empty", 12: "corrupt", 14: "corrupt", // 9 and 14: for so many pixels
+		2: "unsupported", 5: "corrupt", 9: "corrupt", 11: "empty", 12: "corrupt", 14: "corrupt", // 9 and 14: too few bytes for the pixels they claim
 	}}
 	for id := range spoiltCount {
 		data := s.good(id)
@@ -83,7 +83,7 @@ func spoiltImages(t testing.TB) spoilt {
 	return s
 }
 
-// shape is that of a batch of two: the largest image whose header can be used.
+// shape is the shape of a batch of two: the largest image with a usable header.
 func (s spoilt) shape(batch int) (h, w int) {
 	for id := 2 * batch; id < 2*batch+2; id++ {
 		if s.bad[id] == "" || s.bad[id] == "corrupt" {
@@ -94,7 +94,7 @@ func (s spoilt) shape(batch int) (h, w int) {
 	return h, w
 }
 
-// slot is what must be in a slot of a batch under a policy.
+// slot is the right content of a batch's slot under a policy.
 func (s spoilt) slot(policy string, id int) slotDoc {
 	doc := slotDoc{ID: id, Label: s.label(id), Status: "ok"}
 	doc.Height, doc.Width = s.size(id)
@@ -116,7 +116,7 @@ func (s spoilt) slot(policy string, id int) slotDoc {
 	return doc
 }
 
-// pixels are those of a batch of these slots.
+// pixels are the pixels of a batch with these slots.
 func (s spoilt) pixels(h, w int, fill byte, slots []slotDoc) []byte {
 	var all []byte
 	for _, slot := range slots {
@@ -133,7 +133,7 @@ func (s spoilt) pixels(h, w int, fill byte, slots []slotDoc) []byte {
 	return all
 }
 
-// A slotDoc is what a batch's document says of a slot.
+// A slotDoc is a slot in a batch's document.
 type slotDoc struct {
 	ID     int    `json:"id"`
 	Path   string `json:"path"`
@@ -161,7 +161,7 @@ func (m *mounted) badDoc(t testing.TB, batch int) (doc badDoc) {
 	return doc
 }
 
-// expectBatch wants a batch to hold these slots, in all of its forms.
+// expectBatch checks that a batch has these slots, in all of its forms.
 func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slots []slotDoc) {
 	t.Helper()
 	h, w := s.shape(batch)
@@ -193,7 +193,7 @@ func bare(pixels []byte, s layout.Spec) want {
 	return want{n: s.N, h: s.H, w: s.W, c: s.C, pixels: pixels}
 }
 
-// expectArrays wants the small arrays to agree, also those inside .safetensors.
+// expectArrays checks that the small arrays agree, including those inside .safetensors.
 func (s spoilt) expectArrays(t testing.TB, m *mounted, batch int, slots []slotDoc) {
 	t.Helper()
 	meta := layout.Meta{Valid: len(slots)}
@@ -245,8 +245,8 @@ type badLine struct {
 	ID                 int
 }
 
-// expectReports wants exactly one line for each bad file, in errors.jsonl and in the
-// log, with its path and reason.
+// expectReports checks for exactly one line per bad file, in errors.jsonl and in the log,
+// with its path and reason.
 func (s spoilt) expectReports(t testing.TB, m *mounted) {
 	t.Helper()
 	lines := m.badLines(t)
@@ -275,8 +275,8 @@ func tensorForms() []layout.Form {
 	return []layout.Form{layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors, layout.PNG}
 }
 
-// TestBadFilesFail: by default, a batch with a bad file cannot be opened, in any
-// form, as often as one tries; everything else is as if it was not there.
+// TestBadFilesFail: by default, a batch with a bad file does not open, in any form, however
+// often one tries. Everything else is unaffected.
 func TestBadFilesFail(t *testing.T) {
 	s := spoiltImages(t)
 	m := spoiltMount(t, s)
@@ -290,7 +290,7 @@ func TestBadFilesFail(t *testing.T) {
 			for _, form := range tensorForms() {
 				expectOpen(t, m.path(0, 0, batch, form), unix.EIO)
 			}
-			// What needs no pixels tells what would be there.
+			// Documents that need no pixels are complete.
 			if doc := m.badDoc(t, batch); doc.Samples[0].ID != 2*batch || doc.Samples[1].Path != s.name(2*batch+1) {
 				t.Errorf("batch %d: %+v", batch, doc)
 			}
@@ -299,11 +299,11 @@ func TestBadFilesFail(t *testing.T) {
 	s.expectReports(t, m)
 }
 
-// TestBadFilesMended: EIO lasts until the file changes, and comes back when the file
-// goes bad again.
+// TestBadFilesMended: EIO lasts until the file changes, and comes back when the file goes
+// bad again.
 func TestBadFilesMended(t *testing.T) {
 	s := spoiltImages(t)
-	// Nothing is read ahead: who did would see a file while it is being written.
+	// No prefetching: it could see a file while it is being written.
 	m := spoiltMount(t, s, "--prefetch-queue-depth", "0")
 	s.expectBatch(t, m, 0, 0, []slotDoc{s.slot("fail", 0), s.slot("fail", 1)})
 	for _, id := range []int{2, 5, 9, 12} {
@@ -316,13 +316,13 @@ func TestBadFilesMended(t *testing.T) {
 			t.Errorf("sample %d was mended, and its batch is wrong (%v)", id, err)
 		}
 	}
-	// A good image of another size does not fit: sizes were promised.
+	// A valid image of another size does not fit: sizes are fixed.
 	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), unix.EIO)
 	rewrite(t, s.file(11), pngFile(40, 40, 1))
 	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), unix.EIO)
 	rewrite(t, s.file(11), s.good(11))
 	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), 0)
-	// And bad again: nobody keeps this batch once others were read.
+	// Bad again. Reading others makes sure that the batch is not kept.
 	for batch := range spoiltCount/2 - 1 {
 		if batch != 1 {
 			expectOpen(t, m.path(0, 0, batch, layout.NHWCForm), 0)
@@ -330,18 +330,18 @@ func TestBadFilesMended(t *testing.T) {
 	}
 	rewrite(t, s.file(2), []byte("bad again"))
 	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
-	// As they were, each once, and the two that were changed for the worse.
+	// Once for each bad file, and again for the two that went bad later.
 	counts := map[int]int{}
 	for _, l := range m.badLines(t) {
 		counts[l.ID]++
 	}
-	delete(counts, 14) // it is read ahead, or not
+	delete(counts, 14) // depends on prefetching
 	if want := map[int]int{2: 2, 5: 1, 9: 1, 11: 2, 12: 1}; !maps.Equal(counts, want) {
 		t.Errorf("lines by file: %v, want %v", counts, want)
 	}
 }
 
-// rewrite replaces a file in place, with a time of its own.
+// rewrite rewrites a file in place, with a new time.
 func rewrite(t testing.TB, path string, data []byte) {
 	t.Helper()
 	before, err := os.Stat(path)
@@ -349,15 +349,15 @@ func rewrite(t testing.TB, path string, data []byte) {
 		t.Fatal(err)
 	}
 	writeFile(t, path, data)
-	// Two writes within one tick of the clock could look alike.
+	// Two writes within one clock tick could look alike.
 	later := before.ModTime().Add(time.Second)
 	if err := os.Chtimes(path, later, later); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestBadFilesReplacedOrZeroed: under these policies every batch opens, and all of
-// its forms agree on what was done.
+// TestBadFilesReplacedOrZeroed: under these policies every batch opens, and all of its
+// forms agree on what was done.
 func TestBadFilesReplacedOrZeroed(t *testing.T) {
 	skipWithoutFUSE(t)
 	s := spoiltImages(t)
@@ -376,8 +376,8 @@ func TestBadFilesReplacedOrZeroed(t *testing.T) {
 	}
 }
 
-// TestReplacedInAnyOrder: what stands in for a bad sample depends on nothing but the
-// dataset: not on what was read before, in which form, by how many.
+// TestReplacedInAnyOrder: the replacement of a bad sample depends only on the dataset, not
+// on what was read before, in which form, or by how many readers.
 func TestReplacedInAnyOrder(t *testing.T) {
 	s := spoiltImages(t)
 	flags := []string{"--batch-size", "4", "--on-error", "replace", "--shuffle", "--seed", "5", "--shards", "2", "--epochs", "2"}
@@ -430,11 +430,11 @@ func TestReplacedInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestNothingToReplaceWith: where no sample fits or none is readable, the batch
-// cannot be opened; zeroing always can be done.
+// TestNothingToReplaceWith: if no sample fits or none is readable, the batch does not open.
+// Zeroing always works.
 func TestNothingToReplaceWith(t *testing.T) {
 	dir := filepath.Join(scratch(t), "images")
-	writeFile(t, filepath.Join(dir, "0.png"), append(pngFile(6, 6, 1)[:60:60], make([]byte, 100)...)) // enough for its size
+	writeFile(t, filepath.Join(dir, "0.png"), append(pngFile(6, 6, 1)[:60:60], make([]byte, 100)...)) // large enough for its size
 	writeFile(t, filepath.Join(dir, "1.png"), pngFile(7, 6, 1))
 	writeFile(t, filepath.Join(dir, "2.png"), pngFile(6, 7, 1))
 	writeFile(t, filepath.Join(dir, "3.png"), []byte("none"))
@@ -454,7 +454,7 @@ func TestNothingToReplaceWith(t *testing.T) {
 	if doc := z.badDoc(t, 0); doc.Samples[0].Status != "zeroed" || doc.Samples[1].Status != "ok" || doc.Samples[3].Label != -1 {
 		t.Errorf("%+v", doc)
 	}
-	// A dataset of nothing but bad files can be mounted and looked at.
+	// A dataset of only bad files can be mounted and listed.
 	hopeless := filepath.Join(scratch(t), "hopeless")
 	for i := range 3 {
 		writeFile(t, filepath.Join(hopeless, fmt.Sprintf("%d.jpg", i)), []byte{0xff, 0xd8, 0xff})
@@ -468,15 +468,15 @@ func TestNothingToReplaceWith(t *testing.T) {
 	}
 }
 
-// TestFilesChangeUnderTheMount: a file that is not what was indexed is never shown,
-// whatever became of it; when it is the old one again, so is its batch.
+// TestFilesChangeUnderTheMount: a file that differs from what was indexed is never shown,
+// whatever happened to it. When the old file is back, so is its batch.
 func TestFilesChangeUnderTheMount(t *testing.T) {
 	skipWithoutFUSE(t)
 	const count = 10
 	var dir string
 	name := func(id int) string { return filepath.Join(dir, fmt.Sprintf("%02d.png", id)) }
 	changes := []func(id int) error{
-		0: func(id int) error { return os.WriteFile(name(id), pngFile(4, 4, 200), 0o644) }, // fits, but is another
+		0: func(id int) error { return os.WriteFile(name(id), pngFile(4, 4, 200), 0o644) }, // fits, but differs
 		1: func(id int) error { return os.WriteFile(name(id), pngFile(9, 2, 200), 0o644) },
 		2: func(id int) error { return os.Truncate(name(id), 50) },
 		3: func(id int) error { return os.Remove(name(id)) },
@@ -484,7 +484,7 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 		5: func(id int) error { return errors.Join(os.Remove(name(id)), syscall.Mkfifo(name(id), 0o644)) },
 		6: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(id), name(id))) },
 		7: func(id int) error { return os.WriteFile(name(id), nil, 0o644) },
-		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(9), name(id))) }, // a good image, of another sample
+		8: func(id int) error { return errors.Join(os.Remove(name(id)), os.Symlink(name(9), name(id))) }, // a valid image, but of another sample
 	}
 	for _, policy := range []string{"fail", "replace", "zero"} {
 		t.Run(policy, func(t *testing.T) {
@@ -511,7 +511,7 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 						expectOpen(t, path, unix.EIO)
 						continue
 					}
-					value, status, got := byte(9), "replaced", m.badDoc(t, id).Samples[0] // the only one that is left
+					value, status, got := byte(9), "replaced", m.badDoc(t, id).Samples[0] // the only one left
 					if policy == "zero" {
 						value, status = 99, "zeroed"
 					}
@@ -526,18 +526,18 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 			if lines := m.badLines(t); len(lines) != len(changes) {
 				t.Errorf("%d lines for %d changed files: %+v", len(lines), len(changes), lines)
 			}
-			for id := range changes { // everything is as it was
+			for id := range changes { // restore everything
 				data := pngFile(4, 4, byte(id))
 				if err := errors.Join(os.RemoveAll(name(id)), os.WriteFile(name(id), data, 0o644), os.Chtimes(name(id), times[id], times[id])); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for id := range changes { // this epoch was never looked at
+			for id := range changes { // this epoch was never read
 				if data, err := os.ReadFile(m.path(0, 1, id, layout.NHWCForm)); err != nil || !bytes.Equal(data, pixels(byte(id))) {
 					t.Errorf("sample %d is the old one again: %v %v", id, err, data)
 				}
 			}
-			for id := range changes { // of this one, what was kept may be shown still: but all of it
+			for id := range changes { // kept batches of this one may still be shown, but only whole ones
 				data, err := os.ReadFile(m.path(0, 0, id, layout.NHWCForm))
 				if doc := m.badDoc(t, id).Samples[0]; err != nil || (doc.Status == "ok") != bytes.Equal(data, pixels(byte(id))) {
 					t.Errorf("sample %d is the old one again: %v, but is said to be %+v: %v", id, err, doc, data)
@@ -547,7 +547,7 @@ func TestFilesChangeUnderTheMount(t *testing.T) {
 	}
 }
 
-// TestOpenBatchOutlivesItsFiles: what is open stays what it is.
+// TestOpenBatchOutlivesItsFiles: an open batch does not change.
 func TestOpenBatchOutlivesItsFiles(t *testing.T) {
 	const side = 16
 	dataset := tiles(t, 8, side)
@@ -565,8 +565,8 @@ func TestOpenBatchOutlivesItsFiles(t *testing.T) {
 	}
 }
 
-// TestManifestWithWrongSizes: a manifest's word about a size is believed before the
-// image is read, and held against it then.
+// TestManifestWithWrongSizes: a size in a manifest is trusted until the image is read, and
+// checked then.
 func TestManifestWithWrongSizes(t *testing.T) {
 	dir := scratch(t)
 	for id := range 6 {
@@ -574,7 +574,7 @@ func TestManifestWithWrongSizes(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "m.csv"), []byte(strings.Join([]string{
 		"path,label,height,width,format", "0.png,x,4,4,png", "1.png,x,5,4,png", "2.png,y,4,3,png", "3.png,y,400,400,png",
-		"4.png,y,4,4,jpeg", // which it is not; only its size was promised
+		"4.png,y,4,4,jpeg", // it is not a JPEG; only its size counts so far
 		"missing.png,y,4,4,png",
 	}, "\n")+"\n"))
 	manifest := filepath.Join(dir, "m.csv")
@@ -592,7 +592,7 @@ func TestManifestWithWrongSizes(t *testing.T) {
 				expectOpen(t, path, 0)
 			case policy == "fail":
 				expectOpen(t, path, unix.EIO)
-			case policy == "replace" && batch == 2: // nothing is as small
+			case policy == "replace" && batch == 2: // no other sample has this size
 				expectOpen(t, path, unix.EIO)
 			default:
 				doc := m.badDoc(t, batch).Samples[0]
@@ -612,8 +612,8 @@ func TestManifestWithWrongSizes(t *testing.T) {
 	}
 }
 
-// TestMaxPixels: images above the limit count as corrupt, before their pixels are
-// allocated, and have no say in the shape of their batch.
+// TestMaxPixels: images above the limit count as corrupt before their pixels are allocated,
+// and do not affect the shape of their batch.
 func TestMaxPixels(t *testing.T) {
 	dir := filepath.Join(scratch(t), "images")
 	writeFile(t, filepath.Join(dir, "0.png"), pngFile(10, 10, 1))

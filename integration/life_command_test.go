@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An outcome is how a command ended and what it said.
+// An outcome is a command's exit status and output.
 type outcome struct {
 	words       string // the command line
 	status      int
@@ -49,7 +49,7 @@ func executeAs(t testing.TB, cmd *exec.Cmd) outcome {
 	return o
 }
 
-// done wants success, without complaints.
+// done checks for success without error messages.
 func (o outcome) done(t testing.TB) outcome {
 	t.Helper()
 	o.ended(t, 0)
@@ -59,14 +59,13 @@ func (o outcome) done(t testing.TB) outcome {
 	return o
 }
 
-// failed wants status 1, one line of error, a hint that is a line too where there
-// is one, and words in them.
+// failed checks for status 1, one error line, at most one hint line, and words in them.
 func (o outcome) failed(t testing.TB, words ...string) outcome {
 	t.Helper()
 	return o.refused(t, 1, words...)
 }
 
-// wrong wants what wrong usage gets.
+// wrong checks for a usage error.
 func (o outcome) wrong(t testing.TB, words ...string) outcome {
 	t.Helper()
 	return o.refused(t, 2, words...)
@@ -97,7 +96,7 @@ func (o outcome) ended(t testing.TB, status int) {
 	}
 }
 
-// digests are the sha256 of files, as a program sees them.
+// digests returns the sha256 of files, as another program reads them.
 func (m *mounted) digests(t testing.TB, files ...string) (sums []string) {
 	t.Helper()
 	for line := range strings.Lines(m.run(t, append([]string{"sha256sum", "--"}, files...)...)) {

@@ -17,8 +17,8 @@ import (
 )
 
 // TestRefusedFlags: wrong usage is refused with status 2 before anything is mounted or
-// read, naming the flag, the rule and the value. The whole list is in cmd/batchfs; this is
-// the program itself.
+// read, and the message names the flag, the rule and the value. cmd/batchfs tests the whole
+// list; this tests the program itself.
 func TestRefusedFlags(t *testing.T) {
 	dataset, dir := tiles(t, 6, 2), mountpoint(t)
 	for _, test := range []struct{ flags, flag, rule, value string }{
@@ -57,8 +57,7 @@ func TestRefusedFlags(t *testing.T) {
 	}
 }
 
-// TestRefusedPlaces: datasets and mountpoints that cannot be used are status 1, with
-// a command that helps.
+// TestRefusedPlaces: unusable datasets and mountpoints give status 1 and a helpful command.
 func TestRefusedPlaces(t *testing.T) {
 	dataset, dir := tiles(t, 6, 2), mountpoint(t)
 	file := filepath.Join(dataset, tileName(0))
@@ -113,7 +112,7 @@ func TestRefusedPlaces(t *testing.T) {
 	unmounted(t, filepath.Dir(dir))
 }
 
-// snapshot is every file below a directory, with its size, time and content.
+// snapshot records every file below a directory, with its size, time and content.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -142,7 +141,7 @@ func snapshot(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// A summary is what index prints.
+// A summary is the output of index.
 type summary struct {
 	Index                             string
 	Samples, Classes, Scanned, Reused int
@@ -161,13 +160,13 @@ func indexed(t testing.TB, args ...string) (s summary) {
 	return s
 }
 
-// datasetDoc is what a mount says of its dataset.
+// datasetDoc is a mount's document about its dataset.
 type datasetDoc struct {
 	Samples     int
 	Fingerprint string
 }
 
-// fingerprint mounts a dataset for a moment.
+// fingerprint mounts a dataset briefly and returns its document.
 func fingerprint(t testing.TB, dataset string) (d datasetDoc) {
 	t.Helper()
 	m := mountBatchfs(t, dataset, "--batch-size", "1", "--epochs", "1")
@@ -181,8 +180,9 @@ func fingerprint(t testing.TB, dataset string) (d datasetDoc) {
 	return d
 }
 
-// TestIndexFollowsTheDataset: between mounts, files come, go and change; each mount
-// shows what is there, reads again only what changed, and never writes to the dataset.
+// TestIndexFollowsTheDataset: between mounts, files are added, removed and changed. Each
+// mount shows the current files, reads only changed ones again, and never writes to the
+// dataset.
 func TestIndexFollowsTheDataset(t *testing.T) {
 	skipWithoutFUSE(t)
 	const count = 20
@@ -191,7 +191,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 	for id := range count {
 		writeFile(t, name(id), pngFile(4, 4, byte(id)))
 	}
-	// Directories that were just written are looked at again; these are not.
+	// Recently written directories are scanned again; settled ones are not.
 	settle := func() map[string]string {
 		t.Helper()
 		for _, d := range []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "b")} {
@@ -259,7 +259,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 		untouched(before)
 	}
 
-	// A file that changed in place leaves no trace in its directory.
+	// A file changed in place leaves no trace in its directory.
 	rewrite(t, name(7), pngFile(9, 9, 7))
 	if got := indexed(t, dir); got.Scanned != 1 || got.Reused != count-1 {
 		t.Errorf("one changed in place: %+v", got)
@@ -267,7 +267,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 	if now := fingerprint(t, dir); now == one {
 		t.Error("one changed in place, and the fingerprint is the same")
 	}
-	// A damaged index is as good as none.
+	// A damaged index counts as none.
 	if err := os.WriteFile(first.Index, []byte("PAR1 no index PAR1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestIndexFollowsTheDataset(t *testing.T) {
 	}
 }
 
-// backdate gives a file an old time, which later ones differ from.
+// backdate gives a file an old time, so that later changes differ.
 func backdate(t testing.TB, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -296,7 +296,7 @@ func remove(t testing.TB, path string) {
 	}
 }
 
-// TestIndexNeverInsideTheDataset: also not where the user's cache directory is.
+// TestIndexNeverInsideTheDataset: not even if the user's cache directory is there.
 func TestIndexNeverInsideTheDataset(t *testing.T) {
 	skipWithoutFUSE(t)
 	dataset := tiles(t, 4, 2)
@@ -326,7 +326,7 @@ func TestIndexNeverInsideTheDataset(t *testing.T) {
 	}
 }
 
-// TestVerifyCommand lists what is bad, and nothing else.
+// TestVerifyCommand lists the bad files and nothing else.
 func TestVerifyCommand(t *testing.T) {
 	s := spoiltImages(t)
 	var report struct {
@@ -361,7 +361,7 @@ func TestVerifyCommand(t *testing.T) {
 	if o := execute(t, "verify", tiles(t, 5, 2)).done(t); o.out != "5 images, 0 bad\n" {
 		t.Errorf("of a good dataset it says %q", o.out)
 	}
-	o = execute(t, "index", s.dir).done(t) // what only decoding shows, it does not
+	o = execute(t, "index", s.dir).done(t) // index does not report problems that only decoding finds
 	for _, id := range []int{2, 11} {
 		if !strings.Contains(o.out, s.name(id)+": ") {
 			t.Errorf("index does not list %s:\n%s", s.name(id), o.out)
@@ -369,7 +369,7 @@ func TestVerifyCommand(t *testing.T) {
 	}
 }
 
-// TestPlanCommand: the plan is what a mount shows.
+// TestPlanCommand: the plan matches what a mount shows.
 func TestPlanCommand(t *testing.T) {
 	dataset := tiles(t, 23, 2)
 	flags := []string{"--batch-size", "4", "--shards", "3", "--shuffle", "--seed", "11"}
@@ -413,8 +413,8 @@ func TestPlanCommand(t *testing.T) {
 	}
 }
 
-// TestGenCommand: what is generated can be verified and mounted, and never overwrites
-// anything.
+// TestGenCommand: generated datasets can be verified and mounted, and nothing is
+// overwritten.
 func TestGenCommand(t *testing.T) {
 	dir := filepath.Join(scratch(t), "photos")
 	execute(t, "gen", "--out", dir, "--images", "5", "--classes", "3", "--format", "ppm").done(t)
@@ -453,7 +453,7 @@ func TestStatsCommand(t *testing.T) {
 	execute(t, "umount", m.dir).done(t)
 }
 
-// TestDoctorCommand says what the machine offers, and leaves nothing mounted.
+// TestDoctorCommand reports what the machine offers, and leaves nothing mounted.
 func TestDoctorCommand(t *testing.T) {
 	dir := scratch(t)
 	t.Setenv("TMPDIR", dir)
@@ -487,10 +487,11 @@ func TestDoctorCommand(t *testing.T) {
 	}
 }
 
-// TestBenchCommand measures a tiny dataset: every figure is there, nothing is left.
+// TestBenchCommand measures a tiny dataset: every figure is present, nothing is left
+// behind.
 func TestBenchCommand(t *testing.T) {
 	skipWithoutFUSE(t)
-	dataset := tiles(t, 4, 512) // of tiny batches, it would read very many
+	dataset := tiles(t, 4, 512) // with tiny batches it would read very many
 	o := execute(t, "bench", "--json", "--rounds", "1", "--batch-size", "4", dataset).done(t)
 	var report map[string]any
 	if err := json.Unmarshal([]byte(o.out), &report); err != nil {

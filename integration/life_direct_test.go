@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// readerProgram maps batches, reads ahead in all of each at once, and looks at them
-// again and again: ROUNDS FILE...
+// readerProgram maps batches, prefetches all of each at once, and reads them repeatedly:
+// ROUNDS FILE...
 const readerProgram = `
 import errno, mmap, os, sys
 rounds, files = int(sys.argv[1]), sys.argv[2:]
@@ -31,12 +31,12 @@ print("done" if got else "nothing", flush=True)
 sys.stdin.read()
 `
 
-// directSlack is what a daemon may take beyond its memory limit: the Go runtime's
-// stacks and free heap, and the allocator's of the decoders.
+// directSlack is what a daemon may use beyond its memory limit: stacks and free heap of the
+// Go runtime, and free memory of the decoders' allocator.
 const directSlack = 24 << 20
 
-// TestDirectMemory: many readers through the daemon do not make it larger than its
-// limit: the buffers of their requests are part of that.
+// TestDirectMemory: many readers through the daemon do not make it exceed its limit, which
+// includes the buffers of their requests.
 func TestDirectMemory(t *testing.T) {
 	if raceDetector() {
 		t.Skip("SKIPPED: the race detector takes memory of its own")
@@ -65,7 +65,7 @@ func TestDirectMemory(t *testing.T) {
 			kib[key], _ = strconv.ParseInt(strings.TrimSpace(number), 10, 64)
 		}
 	}
-	// The program itself is no memory that anybody could spare.
+	// File-backed pages, such as the program itself, do not count.
 	if peak := (kib["VmHWM"] - kib["RssFile"]) << 10; peak > limit+directSlack {
 		t.Errorf("the daemon took %d bytes at its peak, with a limit of %d", peak, limit)
 	} else {

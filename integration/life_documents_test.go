@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// What every document has at least, by example: keys, and values of the same type.
-// A list has an example of what is in it, a null stands for what may be missing.
+// The minimum contents of every document, by example: keys, and values of the same type. A
+// list has an example element; null stands for an optional value.
 const (
 	datasetExample = `{"samples":96,"classes":4,"formats":{},"layout":"nhwc","dtype":"uint8","shape":[32,null,null,3],"seed":7,"order":"...","decoder":"...","fingerprint":"...","settings":{}}`
 	epochExample   = `{"shard":3,"epoch":2,"batches":25,"samples":800,"valid":797,"range":[2391,3188],"seed":7}`
@@ -30,7 +30,7 @@ const (
 	planExample   = `{"shard":1,"epoch":0,"batches":[{"batch":0,"positions":[2,3,4],"ids":[2,3,4],"valid":3}]}`
 )
 
-// likeExample holds a document against an example.
+// likeExample compares a document with an example.
 func likeExample(t testing.TB, what string, text []byte, example string) {
 	t.Helper()
 	var got, want any
@@ -46,7 +46,7 @@ func likeExample(t testing.TB, what string, text []byte, example string) {
 	}
 }
 
-// unlike lists where a value is not like an example.
+// unlike lists the differences between a value and an example.
 func unlike(path string, got, want any) (complaints []string) {
 	switch want := want.(type) {
 	case nil:
@@ -81,8 +81,8 @@ func unlike(path string, got, want any) (complaints []string) {
 	return []string{fmt.Sprintf("%s is %v (%T), not like %v", path, got, got, want)}
 }
 
-// TestDocumentsHaveTheirKeys: what programs rely on is there, in every document, and of
-// the type that was promised.
+// TestDocumentsHaveTheirKeys: every document has the keys that programs rely on, with the
+// promised types.
 func TestDocumentsHaveTheirKeys(t *testing.T) {
 	s := spoiltImages(t)
 	eachReadPath(t, func(t *testing.T, path string) {
@@ -147,8 +147,8 @@ var (
 	typeLine   = regexp.MustCompile(`^# TYPE (\w+) (counter|gauge)$`)
 )
 
-// checkMetrics reads Prometheus's text format: each family has help and type first, and
-// all of its samples together.
+// checkMetrics parses Prometheus's text format: each family begins with help and type and
+// has all of its samples together.
 func checkMetrics(t testing.TB, text string) {
 	t.Helper()
 	seen, family := map[string]bool{}, ""

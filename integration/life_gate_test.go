@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A gate is a dataset of tiles on a file system that this process serves, and which
-// can make whoever opens a tile wait. So a batch takes exactly as long as a test
-// wants it to.
+// A gate is a dataset of tiles on a file system served by this process. It can make opens
+// of a tile wait, so that a test controls how long a batch takes.
 type gate struct {
 	dir string
 
@@ -22,8 +21,7 @@ type gate struct {
 	shut map[int]chan struct{} // closed when the gate opens
 }
 
-// gatedTiles makes a gate that is open. A test that shuts it must open it again
-// before it ends, by defer.
+// gatedTiles makes an open gate. A test that closes it must open it again with defer.
 func gatedTiles(t testing.TB, n, side int) *gate {
 	t.Helper()
 	skipWithoutFUSE(t)
@@ -43,7 +41,7 @@ func gatedTiles(t testing.TB, n, side int) *gate {
 	return g
 }
 
-// close makes opens of these tiles wait, until open.
+// close makes opens of these tiles wait until open.
 func (g *gate) close(ids ...int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,7 +50,7 @@ func (g *gate) close(ids ...int) {
 	}
 }
 
-// open lets everyone through.
+// open lets all opens proceed.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +60,7 @@ func (g *gate) open() {
 	clear(g.shut)
 }
 
-// pass waits before the gate of a tile.
+// pass waits at the gate of a tile.
 func (g *gate) pass(ctx context.Context, id int) error {
 	g.mu.Lock()
 	c := g.shut[id]

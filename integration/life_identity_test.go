@@ -27,14 +27,14 @@ func stopped(t testing.TB, pid int) {
 	})
 }
 
-// TestLateDaemon: a daemon that is suspended while its mount is detached and another
-// one is made at the same place does nothing to that one when it wakes, though the
-// kernel gives the other mount the numbers that its own had.
+// TestLateDaemon: a daemon is suspended while its mount is detached and another one is made
+// at the same place. When it wakes, it leaves the new mount alone, though the kernel may
+// reuse the old mount's numbers.
 func TestLateDaemon(t *testing.T) {
 	root(t)
 	dataset := tiles(t, 8, 2)
 	reused := false
-	for spare := range 4 { // numbers for what the other daemon mounts before its tree
+	for spare := range 4 { // numbers for the mounts that the other daemon makes before its tree
 		for _, signalled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d spare numbers, signalled %v", spare, signalled), func(t *testing.T) {
 				free := takeMounts(t, spare)
@@ -48,7 +48,7 @@ func TestLateDaemon(t *testing.T) {
 				free()
 				other := late.remount(t, "--batch-size", "4")
 				reused = reused || mountNumber(t, other.dir) == number
-				if signalled { // it shall unmount, as far as it knows
+				if signalled { // it tries to unmount what it takes for its mount
 					late.signal(t, syscall.SIGTERM)
 				}
 				late.signal(t, syscall.SIGCONT)
@@ -70,7 +70,7 @@ func TestLateDaemon(t *testing.T) {
 	}
 }
 
-// takeMounts makes n mounts, for their numbers; free gives those back.
+// takeMounts makes n mounts to use up numbers; free releases them.
 func takeMounts(t testing.TB, n int) (free func()) {
 	t.Helper()
 	var dirs []string
@@ -109,8 +109,8 @@ func mountNumber(t testing.TB, dir string) string {
 	return ""
 }
 
-// TestMovedMount: a mount that was moved elsewhere ends with one signal, and what has
-// come to its old place stays.
+// TestMovedMount: a mount moved elsewhere ends with one signal, and a new mount in its old
+// place stays.
 func TestMovedMount(t *testing.T) {
 	root(t)
 	m := tileMount(t, tiles(t, 8, 2))
@@ -136,19 +136,19 @@ func TestMovedMount(t *testing.T) {
 	m.finish(t)
 }
 
-// heldElsewhere starts a process in a mount namespace that has a copy of a mount.
+// heldElsewhere starts a process in a mount namespace with a copy of a mount.
 func (m *mounted) heldElsewhere(t testing.TB) *partner {
 	t.Helper()
 	root(t)
 	p := startPartner(t, thisUser().daemon([]string{needTool(t, "unshare"), "--mount", "--propagation", "private", "--", "cat"}))
-	p.tell(t, "there") // it runs when it answers
+	p.tell(t, "there") // it runs once it answers
 	p.expect(t, "there")
 	return p
 }
 
-// TestOtherNamespace: a mount namespace that was made while the mount existed keeps
-// it alive. The daemon and umount say who that is; it ends when they are gone, or
-// with a signal.
+// TestOtherNamespace: a mount namespace created while the mount existed keeps it alive. The
+// daemon and umount name its processes. The daemon ends when they are gone, or with a
+// signal.
 func TestOtherNamespace(t *testing.T) {
 	root(t)
 	dataset := tiles(t, 8, 2)
@@ -185,7 +185,7 @@ func TestOtherNamespace(t *testing.T) {
 	}
 }
 
-// TestDeviceIsClosedByExec: what the daemon runs does not get its device.
+// TestDeviceIsClosedByExec: child processes of the daemon do not inherit its device.
 func TestDeviceIsClosedByExec(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		m := tileMount(t, tiles(t, 8, 2), "--read-path", path)

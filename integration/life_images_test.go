@@ -19,14 +19,14 @@ func pngFile(h, w int, value byte) []byte {
 		}
 	}
 	var out bytes.Buffer
-	_ = png.Encode(&out, img) // a buffer takes everything
+	_ = png.Encode(&out, img) // writes to a buffer do not fail
 	return out.Bytes()
 }
 
-// pngClaiming is a PNG of one pixel that says to have many.
+// pngClaiming is a PNG of one pixel whose header claims more.
 func pngClaiming(h, w int) []byte {
 	data := pngFile(1, 1, 0)
-	// Behind the signature: the length of IHDR, its name, 13 bytes, their checksum.
+	// After the signature: the length of IHDR, its name, 13 bytes, their checksum.
 	header := data[8+4 : 8+4+4+13]
 	binary.BigEndian.PutUint32(header[4:], uint32(w))
 	binary.BigEndian.PutUint32(header[8:], uint32(h))
@@ -34,7 +34,7 @@ func pngClaiming(h, w int) []byte {
 	return data
 }
 
-// jpegClaiming is a JPEG of a few pixels that says to have many.
+// jpegClaiming is a JPEG of a few pixels whose header claims more.
 func jpegClaiming(h, w int) []byte {
 	var out bytes.Buffer
 	_ = jpeg.Encode(&out, image.NewRGBA(image.Rect(0, 0, 16, 16)), nil)

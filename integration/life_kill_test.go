@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// kill ends the daemon as an out-of-memory killer would.
+// kill ends the daemon with SIGKILL, like an out-of-memory killer.
 func (m *mounted) kill(t testing.TB) {
 	t.Helper()
 	if err := m.cmd.Process.Kill(); err != nil {
@@ -18,7 +18,7 @@ func (m *mounted) kill(t testing.TB) {
 	m.wait(t)
 }
 
-// remount mounts the same dataset at the same place, where m's daemon has died.
+// remount mounts the same dataset at the same place after m's daemon has died.
 func (m *mounted) remount(t testing.TB, flags ...string) *mounted {
 	t.Helper()
 	again, err := startMount(m.user, filepath.Dir(m.dir), m.dataset, flags...)
@@ -29,11 +29,11 @@ func (m *mounted) remount(t testing.TB, flags ...string) *mounted {
 	return again
 }
 
-// TestDaemonKilled: with passthrough, what a process has open or mapped outlives
-// the daemon, also the parts that nobody looked at before; the dead mount can be
-// cleared and mounted again, which changes nothing for that process.
+// TestDaemonKilled: with passthrough, files and mappings that a process has open outlive
+// the daemon, including parts not read before. The dead mount can be cleared and mounted
+// again without affecting that process.
 func TestDaemonKilled(t *testing.T) {
-	const side = 128 // several huge reads and many pages in a batch
+	const side = 128 // several large reads and many pages per batch
 	dataset := tiles(t, 32, side)
 	eachReadPath(t, func(t *testing.T, path string) {
 		for _, clear := range []string{"umount", "mount"} {
@@ -42,7 +42,7 @@ func TestDaemonKilled(t *testing.T) {
 				m := tileMount(t, dataset, flags...)
 				holders := map[string]*partner{}
 				look := func(when string) {
-					if path == "passthrough" { // without it, nobody is left to read from
+					if path == "passthrough" { // otherwise there is no daemon left to read from
 						t.Helper()
 						stillSame(t, when, holders)
 					}
@@ -86,8 +86,8 @@ func (m *mounted) readEpochs(t testing.TB, side, epochs int) {
 	}
 }
 
-// TestKilledWhileOpensWait: whoever waits for a batch is told when the daemon dies,
-// and does not wait for ever.
+// TestKilledWhileOpensWait: opens that wait for a batch fail when the daemon dies, and do
+// not wait forever.
 func TestKilledWhileOpensWait(t *testing.T) {
 	g := gatedTiles(t, 16, 16)
 	m := tileMount(t, g.dir)
@@ -98,7 +98,7 @@ func TestKilledWhileOpensWait(t *testing.T) {
 	if err := m.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	g.open() // a thread of the daemon waits there, and cannot die before
+	g.open() // a thread of the daemon waits there and cannot die before
 	m.wait(t)
 	if got := waits.line(t); got != "ENOTCONN" && got != "ECONNABORTED" {
 		t.Errorf("the open that waited ended with %s", got)

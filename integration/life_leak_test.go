@@ -18,8 +18,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// manyOpens opens and closes files, one after the other, again and again: COUNT
-// FILE... It also maps some, reads some, and leaves some for the kernel to close.
+// manyOpens opens and closes files in turn, repeatedly: COUNT FILE... It also maps some,
+// reads some, and leaves some for the kernel to close.
 const manyOpens = `
 import mmap, os, sys
 count, files = int(sys.argv[1]), sys.argv[2:]
@@ -35,7 +35,7 @@ fds = [os.open(f, os.O_RDONLY) for f in files]
 print("done", flush=True)
 `
 
-// manyFiles are batches of some epochs in all forms.
+// manyFiles lists batches of some epochs in all forms.
 func manyFiles(m *mounted, epochs, batches int) []string {
 	var files []string
 	for epoch := range epochs {
@@ -48,7 +48,7 @@ func manyFiles(m *mounted, epochs, batches int) []string {
 	return files
 }
 
-// level is how much of everything a daemon has.
+// level is a daemon's resource usage.
 type level struct {
 	files, threads int
 	rss            int64
@@ -67,15 +67,15 @@ func (m *mounted) level(t testing.TB) level {
 	return level{len(open), len(threads), m.rss(t)}
 }
 
-// moreThreads is how many threads a daemon may get later: what blocks in the kernel
-// gets one, and each of FUSE's readers may. A leak would be many more.
+// moreThreads is the number of threads a daemon may start later: for calls that block in
+// the kernel, and for FUSE's readers. A leak would be far more.
 const moreThreads = 24
 
-// TestTenThousandOpens: what is opened and closed leaves no descriptor, thread or
-// memory behind in the daemon.
+// TestTenThousandOpens: opens and closes leak no descriptors, threads or memory in the
+// daemon.
 func TestTenThousandOpens(t *testing.T) {
 	const side = 16
-	// Few workers, so that the first opens make all of them work once.
+	// Few workers, so that the first opens use all of them once.
 	m := tileMount(t, tiles(t, 16, side), "--shuffle", "--workers", "2", "--batch-workers", "2")
 	files := manyFiles(m, 2, 4)
 	opens := func(count int) {
@@ -100,7 +100,7 @@ func TestTenThousandOpens(t *testing.T) {
 	if grown := after.rss - before.rss; grown > 24<<20 {
 		t.Errorf("the daemon grew by %d bytes in 10000 opens", grown)
 	}
-	// A few batches more may have been under way at once.
+	// A few more batches may have been in progress at once.
 	if grown := s.Memory.Used - used.Used; grown > 16*2*4096 {
 		t.Errorf("%d bytes are accounted for after 1000 opens, %d after 10000 more", used.Used, s.Memory.Used)
 	}
@@ -109,7 +109,8 @@ func TestTenThousandOpens(t *testing.T) {
 	}
 }
 
-// A guest is a mount in this process. It must not look at it itself: programs do.
+// A guest is a mount in this process. This process must not access the mount itself; other
+// programs do.
 type guest struct {
 	*mounted
 	engine  *engine.Engine
@@ -142,7 +143,7 @@ func host(t testing.TB, path string, o engine.Options, tree fusefs.Options) *gue
 	return g
 }
 
-// leave takes the mount away, unless that was done.
+// leave unmounts unless that was already done.
 func (g *guest) leave(t testing.TB) {
 	t.Helper()
 	if g.session == nil {
@@ -161,7 +162,7 @@ func (g *guest) leave(t testing.TB) {
 	g.session = nil
 }
 
-// TestTwoMountsInOneProcess: nothing in the packages is there only once.
+// TestTwoMountsInOneProcess: the packages have no global state.
 func TestTwoMountsInOneProcess(t *testing.T) {
 	const side = 16
 	small, large := tiles(t, 16, side), tiles(t, 16, 2*side)
@@ -191,8 +192,8 @@ func TestTwoMountsInOneProcess(t *testing.T) {
 	}
 }
 
-// TestNothingStaysBehind: a mount that has ended, and that was used, leaves no
-// goroutine, descriptor or memory in its process.
+// TestNothingStaysBehind: a mount that was used and has ended leaves no goroutine,
+// descriptor or memory in its process.
 func TestNothingStaysBehind(t *testing.T) {
 	const side = 16
 	dataset := tiles(t, 16, side)
@@ -205,7 +206,7 @@ func TestNothingStaysBehind(t *testing.T) {
 			p := g.partner(t, manyOpens, append([]string{strconv.Itoa(opens)}, manyFiles(g.mounted, 3, 4)...)...)
 			p.expect(t, "done")
 			p.end()
-			// Streams that nobody reads give everything back.
+			// Idle streams release everything.
 			eventually(t, "no batch takes memory", func() bool {
 				s := g.engine.Stats()
 				return s.Memory.Batches == 0 && s.Batches.Streams == 0
@@ -216,7 +217,7 @@ func TestNothingStaysBehind(t *testing.T) {
 			}
 			g.leave(t)
 		}
-		once(100) // whatever comes with first use
+		once(100) // initialization on first use
 		runtime.GC()
 		goroutines, files, heap := runtime.NumGoroutine(), ownFiles(t), heapBytes()
 		once(many)
@@ -230,8 +231,8 @@ func TestNothingStaysBehind(t *testing.T) {
 	})
 }
 
-// TestHeldWhileIdle: a batch that is open when its stream ends is given back when it
-// is closed, though there is no stream any more.
+// TestHeldWhileIdle: a batch that is open when its stream ends is released when it is
+// closed, though the stream is gone.
 func TestHeldWhileIdle(t *testing.T) {
 	const side = 16
 	dataset := tiles(t, 16, side)
@@ -248,7 +249,7 @@ func TestHeldWhileIdle(t *testing.T) {
 	})
 }
 
-// ownFiles counts the descriptors of this process.
+// ownFiles counts this process's descriptors.
 func ownFiles(t testing.TB) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -258,10 +259,10 @@ func ownFiles(t testing.TB) int {
 	return len(open)
 }
 
-// heapBytes is what is reachable.
+// heapBytes is the reachable part of the heap.
 func heapBytes() int64 {
 	runtime.GC()
-	runtime.GC() // finalizers ran
+	runtime.GC() // after finalizers ran
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	return int64(s.HeapAlloc)

@@ -13,10 +13,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// hoarder opens and maps batches until it has as many as it wants or there is no
-// memory for more, again and again on demand: DIR SIDE BATCH... For "take" it says how
-// many it got and how many it did not, for "look" whether all are what they must
-// be, and for "drop" it lets go of all.
+// hoarder opens and maps batches until it has all of them or memory runs out, repeatedly on
+// request: DIR SIDE BATCH... For "take" it prints how many it got and how many it did not,
+// for "look" whether all are right, and for "drop" it releases all.
 const hoarder = tilesInPython + `
 import errno, mmap, os, sys
 dir, side, batches = sys.argv[1], int(sys.argv[2]), [int(b) for b in sys.argv[3:]]
@@ -43,9 +42,9 @@ for line in sys.stdin:
         print("dropped", flush=True)
 `
 
-// TestTinyMemoryLimit: where many processes want more than there is, some opens
-// fail with ENOMEM, nothing that is open changes, the limit holds, and all is well
-// again when memory is let go.
+// TestTinyMemoryLimit: when many processes want more memory than there is, some opens fail
+// with ENOMEM, open batches do not change, the limit holds, and everything works again once
+// memory is released.
 func TestTinyMemoryLimit(t *testing.T) {
 	const side, hoarders, each, batch = 256, 8, 4, tileBatch * 256 * 256 * 3
 	dataset := tiles(t, 4*hoarders*each, side)
@@ -90,7 +89,7 @@ func TestTinyMemoryLimit(t *testing.T) {
 					t.Errorf("round %d: process %d sees other bytes", round, i)
 				}
 			}
-			// What needs no batch is there all the same.
+			// Files that need no batch are still readable.
 			if _, err := os.ReadFile(m.path(0, 3, 3, layout.JSON)); err != nil {
 				t.Error(err)
 			}
@@ -110,8 +109,8 @@ func TestTinyMemoryLimit(t *testing.T) {
 	})
 }
 
-// TestBatchLargerThanMemory: a batch that never fits is refused every time, whatever
-// its form, and nothing is allocated for it; its size is known all the same.
+// TestBatchLargerThanMemory: a batch that can never fit is refused every time, in every
+// form, without allocating anything for it. Its size is known nevertheless.
 func TestBatchLargerThanMemory(t *testing.T) {
 	const side = 1024
 	dataset := tiles(t, 8, side)
@@ -128,9 +127,10 @@ func TestBatchLargerThanMemory(t *testing.T) {
 	if s := m.stats(t).Memory; s.Peak > s.Limit || s.Batches != 0 {
 		t.Errorf("memory: %+v", s)
 	}
-	// Samples that are too large are refused before they are allocated, too.
+	// Samples that are too large are also refused before they are allocated.
 	bomb := filepath.Join(scratch(t), "bomb")
-	// As many bytes as so many pixels take at the least; with fewer it would be corrupt.
+	// The minimum number of bytes for that many pixels; with fewer it would count as
+	// corrupt.
 	writeFile(t, filepath.Join(bomb, "0.png"), append(pngClaiming(60000, 60000), make([]byte, 11<<20)...))
 	n := mountBatchfs(t, bomb, "--max-pixels", "4000000000", "--batch-size", "1", "--memory-limit", "64MiB")
 	if info, err := os.Stat(n.path(0, 0, 0, layout.NHWCForm)); err != nil || info.Size() != 3*60000*60000 {

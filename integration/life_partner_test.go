@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// A partner is a program that runs while a test goes on. It speaks in lines, and
-// ends when nobody speaks to it any more.
+// A partner is a program that runs during a test. It communicates in lines, and ends when
+// its input ends.
 type partner struct {
 	cmd *exec.Cmd
 	in  *os.File
 	out *bufio.Reader
-	raw *os.File // below out
+	raw *os.File // file behind out
 }
 
-// partner starts a Python program where the mount can be seen.
+// partner starts a Python program where the mount is visible.
 func (m *mounted) partner(t testing.TB, program string, args ...string) *partner {
 	t.Helper()
 	return startPartner(t, m.command(append([]string{plainPython(t), "-c", program}, args...)...))
 }
 
-// plainPython finds a Python once for all tests: many of them start many.
+// plainPython finds a Python, once for all tests, since many of them start many.
 func plainPython(t testing.TB) string {
 	t.Helper()
 	pythonOnce.Do(func() { pythonPath = needPython(t) })
@@ -63,7 +63,7 @@ func startPartner(t testing.TB, cmd *exec.Cmd) *partner {
 	return p
 }
 
-// expect reads the next line, which must be this one.
+// expect reads the next line and compares it.
 func (p *partner) expect(t testing.TB, want string) {
 	t.Helper()
 	if got := p.line(t); got != want {
@@ -98,16 +98,16 @@ func (p *partner) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// gone waits for the program that was started, not for what it has forked.
+// gone waits for the started program, but not for processes it forked.
 func (p *partner) gone(t testing.TB) {
 	t.Helper()
 	hung := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	defer hung.Stop()
-	_ = p.cmd.Wait() // how it ended, its words have said
+	_ = p.cmd.Wait() // its output already told how it ended
 }
 
-// end lets go of the program and everything it has forked, and returns when all of
-// them are gone. It may be called again.
+// end releases the program and everything it has forked, and returns when all of them are
+// gone. It may be called again.
 func (p *partner) end() {
 	_ = p.in.Close()
 	_ = p.raw.SetReadDeadline(time.Now().Add(patience))

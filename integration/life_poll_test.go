@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// eventually looks again and again until something is so. It is for what sends no
-// word when it happens, such as that a process has begun to wait in the kernel.
+// eventually polls until so returns true. It is for conditions without notification, such
+// as a process starting to wait in the kernel.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)

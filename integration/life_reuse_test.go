@@ -9,9 +9,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// holder keeps a batch in one of many ways, and says for every line that it is told
-// whether the batch is still what it was: MODE FILE BATCH SIDE START, with START
-// where the tiles begin in the file.
+// holder holds a batch in one of many ways. For every input line it says whether the batch
+// is unchanged: MODE FILE BATCH SIDE START. START is where the tiles begin in the file.
 const holder = tilesInPython + `
 import array, ctypes, mmap, os, socket, sys
 mode, path = sys.argv[1:3]
@@ -92,7 +91,7 @@ func (m *mounted) hold(t testing.TB, mode string, batch, side int, form layout.F
 	return p
 }
 
-// stillSame asks holders for what they see.
+// stillSame checks that holders see unchanged batches.
 func stillSame(t testing.TB, when string, holders map[string]*partner) {
 	t.Helper()
 	for mode, p := range holders {
@@ -103,9 +102,8 @@ func stillSame(t testing.TB, when string, holders map[string]*partner) {
 	}
 }
 
-// TestBuffersAreReusedOnlyUnseen is the promise that a batch stays what it is for
-// as long as anybody can see it, however they came by it, while its memory's like is
-// used again and again for others.
+// TestBuffersAreReusedOnlyUnseen: a batch stays unchanged as long as any process can see it
+// in any way, while memory is reused for other batches again and again.
 func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
 	const side, epochs, readers = 16, 130, 4
 	dataset := tiles(t, 64, side) // 16 batches
@@ -118,7 +116,7 @@ func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
 				holders[name] = m.hold(t, mode, 2*i%16, side, form)
 				switch mode {
 				case "forked", "passed", "passed and mapped":
-					holders[name].gone(t) // who opened it
+					holders[name].gone(t) // the process that opened it
 				}
 			}
 		}
@@ -129,8 +127,8 @@ func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
 		if s.Batches.Decoded < int64(made)/2 {
 			t.Fatalf("%d batches were opened, but only %d made", made, s.Batches.Decoded)
 		}
-		// Up to 16 streams are remembered, each with what it keeps and reads ahead.
-		// Without reuse, it would be thousands of batches.
+		// Up to 16 streams are remembered, each with kept and prefetched batches. Without
+		// reuse there would be thousands of batches.
 		const batch = 2 * 4096 // with a header
 		if most := int64(len(holders)+16*12) * batch; s.Memory.Batches > most {
 			t.Errorf("batches take %d bytes after %d were made; reused, they should take at most %d", s.Memory.Batches, made, most)
@@ -138,12 +136,12 @@ func TestBuffersAreReusedOnlyUnseen(t *testing.T) {
 		for _, p := range holders {
 			p.end()
 		}
-		m.churn(t, side, 0, 10, readers) // what was held is used again
+		m.churn(t, side, 0, 10, readers) // reuses the memory that was held
 	})
 }
 
-// churn reads and checks every batch from one epoch to another, a part in each of
-// several readers, and says how many that were.
+// churn reads and checks every batch of a range of epochs, divided among several readers,
+// and returns their number.
 func (m *mounted) churn(t testing.TB, side, from, to, readers int) int {
 	t.Helper()
 	forms := []layout.Form{layout.NHWCForm, layout.NPY}

@@ -17,8 +17,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestHangupReopensLog: after the log file was renamed, SIGHUP has the daemon begin
-// a new one, and do nothing else.
+// TestHangupReopensLog: after the log file is renamed, SIGHUP makes the daemon open a new
+// one and does nothing else.
 func TestHangupReopensLog(t *testing.T) {
 	log := filepath.Join(scratch(t), "batchfs.log")
 	m := tileMount(t, tiles(t, 8, 2), "--log-file", log)
@@ -41,11 +41,11 @@ func TestHangupReopensLog(t *testing.T) {
 	}
 }
 
-// TestLogThatNobodyReads: a daemon whose log goes into a pipe lives on when that is
-// full, or when its reader has gone.
+// TestLogThatNobodyReads: a daemon that logs to a pipe survives when the pipe is full, and
+// when its reader is gone.
 func TestLogThatNobodyReads(t *testing.T) {
 	skipWithoutFUSE(t)
-	const bad = 1000 // lines about them are more than a pipe holds
+	const bad = 1000 // their log lines exceed the capacity of a pipe
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reader gone %v", gone), func(t *testing.T) {
 			dataset, dir := filepath.Join(scratch(t), "tiles"), filepath.Join(scratch(t), "mnt")
@@ -96,8 +96,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 }
 
-// waitsInKernel waits until some thread of a process waits for the answer of a file
-// system in user space.
+// waitsInKernel waits until some thread of a process waits for a file system in user space.
 func waitsInKernel(t testing.TB, pid int) {
 	t.Helper()
 	eventually(t, "it waits for the mount", func() bool {
@@ -111,7 +110,7 @@ func waitsInKernel(t testing.TB, pid int) {
 	})
 }
 
-// TestSuspendedDaemon: what looks at a mount whose daemon is suspended can be
+// TestSuspendedDaemon: commands that access a mount with a suspended daemon can be
 // interrupted.
 func TestSuspendedDaemon(t *testing.T) {
 	m := tileMount(t, tiles(t, 8, 2))
@@ -147,8 +146,8 @@ func endsWith(t testing.TB, cmd *exec.Cmd, words *bytes.Buffer) {
 	}
 }
 
-// TestStoppedWhileStorageHangs: every command that reads a dataset ends with a signal
-// though its storage does not answer.
+// TestStoppedWhileStorageHangs: every command that reads a dataset ends on a signal even if
+// its storage hangs.
 func TestStoppedWhileStorageHangs(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, args := range [][]string{

@@ -16,14 +16,14 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A daemonized is a mount whose daemon nobody is the parent of.
+// A daemonized is a mount whose daemon is not a child of this process.
 type daemonized struct {
-	*mounted // of which only dir can be used
+	*mounted // only dir is usable
 	fd       int
 }
 
-// findDaemon takes a mount that some command has made, for the length of the test.
-// It must be live already.
+// findDaemon adopts a mount made by some command for the duration of the test. It must
+// already be live.
 func findDaemon(t testing.TB, dir string) *daemonized {
 	t.Helper()
 	var config struct {
@@ -76,8 +76,8 @@ func mountpoint(t testing.TB) string {
 	return dir
 }
 
-// TestDaemonOption: the command returns when the mount is live, no sooner, and
-// passes on how a daemon failed.
+// TestDaemonOption: the command returns once the mount is live, no sooner, and passes on
+// the daemon's failure.
 func TestDaemonOption(t *testing.T) {
 	skipWithoutFUSE(t)
 	dataset := tiles(t, 8, 2)
@@ -136,7 +136,7 @@ func TestDaemonOption(t *testing.T) {
 	})
 }
 
-// TestFlagsAnywhere: flags may stand before, between and behind the arguments.
+// TestFlagsAnywhere: flags may stand before, between and after the arguments.
 func TestFlagsAnywhere(t *testing.T) {
 	skipWithoutFUSE(t)
 	dataset := tiles(t, 8, 2)
@@ -170,8 +170,8 @@ func TestFlagsAnywhere(t *testing.T) {
 	}
 }
 
-// TestMountHelper: a program by the name of mount.batchfs is called as mount(8) calls
-// it from fstab, and mounts as a daemon.
+// TestMountHelper: when called as mount.batchfs, the program takes the arguments mount(8)
+// passes for fstab entries, and mounts as a daemon.
 func TestMountHelper(t *testing.T) {
 	skipWithoutFUSE(t)
 	dataset := tiles(t, 8, 2)
@@ -200,8 +200,8 @@ func TestMountHelper(t *testing.T) {
 	}
 }
 
-// bootScript mounts as an administrator would, in a mount namespace of its own,
-// where /sbin has what the test puts there: BATCHFS DATASET MOUNTPOINT READER
+// bootScript mounts as an administrator would, in a separate mount namespace in which the
+// test replaces /sbin: BATCHFS DATASET MOUNTPOINT READER
 const bootScript = `set -eu
 batchfs=$1 dataset=$2 mnt=$3 work=$4
 batch=$mnt/shard-0/epoch-0/batch-00000.nhwc

@@ -14,11 +14,11 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Tiles are images of one colour pattern each, which says which image it is. So any
-// program can tell what a batch of them must hold, and a byte of another batch is
-// noticed wherever it stands, without decoding anything.
+// Tiles are images of one color pattern each, which identifies the image. Any program can
+// tell what a batch of them must contain, and notices a byte of another batch anywhere
+// without decoding.
 
-// tileBatch is how many tiles are in a batch, in all tests.
+// tileBatch is the number of tiles per batch in all tests.
 const tileBatch = 4
 
 // tiles makes a flat dataset of n tiles, side*side pixels each; side is even.
@@ -33,13 +33,13 @@ func tiles(t testing.TB, n, side int) string {
 
 func tileName(id int) string { return fmt.Sprintf("%05d.ppm", id) }
 
-// tileFile is a tile as it is stored.
+// tileFile is a tile's file.
 func tileFile(id, side int) []byte {
 	return append(fmt.Appendf(nil, "P6 %d %d 255\n", side, side), tile(id, side)...)
 }
 
-// tile are the pixels of a tile: 4 bytes again and again. tilesInPython knows the
-// same rule.
+// tile returns the pixels of a tile: 4 bytes, repeated. tilesInPython implements the same
+// rule.
 func tile(id, side int) []byte {
 	var pattern [4]byte
 	binary.BigEndian.PutUint32(pattern[:], uint32(id)*2654435761)
@@ -52,7 +52,7 @@ def tiles(first, count, side):
     return b"".join(struct.pack(">I", i * 2654435761 & 0xffffffff) * (side * side * 3 // 4) for i in range(first, first + count))
 `
 
-// tilesOf are the pixels of a batch of tiles, where nothing is shuffled or padded.
+// tilesOf returns the pixels of a batch of tiles, without shuffling or padding.
 func tilesOf(batch, side int) []byte {
 	var all []byte
 	for i := range tileBatch {
@@ -81,7 +81,7 @@ func readTiles(m *mounted, epoch, batch, side int, form layout.Form) error {
 	return nil
 }
 
-// openErrno opens a file as programs do, and says how that failed; 0: it did not.
+// openErrno opens a file and returns its errno; 0: success.
 func openErrno(path string, flags int) (unix.Errno, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
@@ -97,7 +97,7 @@ func openErrno(path string, flags int) (unix.Errno, error) {
 	}
 }
 
-// expectOpen opens a file and wants an errno, 0 for none.
+// expectOpen opens a file and checks the errno; 0: none.
 func expectOpen(t testing.TB, path string, want unix.Errno) {
 	t.Helper()
 	got, err := openErrno(path, unix.O_RDONLY)
@@ -106,7 +106,7 @@ func expectOpen(t testing.TB, path string, want unix.Errno) {
 	}
 }
 
-// eachReadPath runs a test by passthrough, where that can be had, and directly.
+// eachReadPath runs a test with passthrough, if available, and with direct.
 func eachReadPath(t *testing.T, test func(t *testing.T, path string)) {
 	skipWithoutFUSE(t)
 	for _, path := range []string{"passthrough", "direct"} {

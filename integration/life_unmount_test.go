@@ -20,7 +20,7 @@ func (m *mounted) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// awaitLog waits until the daemon has said something to the user or the log.
+// awaitLog waits until the daemon has written words to the user or the log.
 func (m *mounted) awaitLog(t testing.TB, words string) {
 	t.Helper()
 	eventually(t, "the daemon says: "+words, func() bool { return strings.Contains(m.logged(), words) })
@@ -48,8 +48,8 @@ func TestSignalsUnmount(t *testing.T) {
 	}
 }
 
-// TestBusyMount: a mount in use survives the first signal, and says so; the second
-// detaches it, and whoever uses it can go on.
+// TestBusyMount: a mount in use survives the first signal, and says so. The second detaches
+// it, and its users can continue.
 func TestBusyMount(t *testing.T) {
 	const side = 128
 	dataset := tiles(t, 16, side)
@@ -64,7 +64,7 @@ func TestBusyMount(t *testing.T) {
 				t.Errorf("after the first signal: %v", err)
 			}
 			m.signal(t, s)
-			if path == "direct" { // it serves what is open
+			if path == "direct" { // the daemon serves what is open
 				m.awaitLog(t, "detached "+m.dir)
 			} else {
 				m.wait(t)
@@ -74,14 +74,14 @@ func TestBusyMount(t *testing.T) {
 			for _, p := range holders {
 				p.end()
 			}
-			m.wait(t) // nobody is left
+			m.wait(t) // no readers are left
 			m.finish(t)
 		}
 	})
 }
 
-// TestThirdSignal: without passthrough, a detached daemon ends before its readers
-// only when it is told so.
+// TestThirdSignal: without passthrough, a detached daemon ends before its readers only on a
+// third signal.
 func TestThirdSignal(t *testing.T) {
 	const side = 128
 	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
@@ -95,8 +95,8 @@ func TestThirdSignal(t *testing.T) {
 	m.finish(t)
 }
 
-// TestBusyByWaiting: an open that waits keeps a mount busy; a mount that is detached
-// ends the wait one way or the other.
+// TestBusyByWaiting: an open that waits keeps a mount busy. Detaching the mount ends the
+// wait one way or the other.
 func TestBusyByWaiting(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		g := gatedTiles(t, 16, 16)
@@ -122,8 +122,7 @@ func TestBusyByWaiting(t *testing.T) {
 	})
 }
 
-// TestUmountCommand unmounts from another process: refused while in use, but not
-// lazily.
+// TestUmountCommand unmounts from another process: refused while in use, unless lazy.
 func TestUmountCommand(t *testing.T) {
 	skipWithoutFUSE(t)
 	const side = 16
@@ -189,8 +188,8 @@ func TestUmountCommand(t *testing.T) {
 	})
 }
 
-// TestTwoMounts: two daemons serve the same dataset at once; what happens to one is
-// nothing to the other.
+// TestTwoMounts: two daemons serve the same dataset at the same time without affecting each
+// other.
 func TestTwoMounts(t *testing.T) {
 	const side = 16
 	dataset := tiles(t, 32, side)
@@ -218,8 +217,8 @@ func TestTwoMounts(t *testing.T) {
 	}
 }
 
-// TestMountOverMount: a mountpoint inside another mount of batchfs is none: nothing
-// can be made there.
+// TestMountOverMount: a mountpoint inside another batchfs mount is refused, because nothing
+// can be created there.
 func TestMountOverMount(t *testing.T) {
 	dataset := tiles(t, 8, 2)
 	m := tileMount(t, dataset)
@@ -230,7 +229,7 @@ func TestMountOverMount(t *testing.T) {
 	m.readOneOf(t)
 }
 
-// readOneOf reads the first batch, of tiles of 2x2.
+// readOneOf reads the first batch, of 2x2 tiles.
 func (m *mounted) readOneOf(t testing.TB) {
 	t.Helper()
 	if err := readTiles(m, 0, 0, 2, layout.NHWCForm); err != nil {

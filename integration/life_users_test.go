@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// as is a program run by a user with this number, in the namespace of the tests.
+// as runs a program as this user, in the namespace of the tests.
 func as(id uint32, args ...string) *exec.Cmd {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Env = "/", thisUser().environment()
@@ -23,8 +23,8 @@ func as(id uint32, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestOtherUsers: a mount of root serves others with --allow-other, as far as the
-// modes of its files let them, and does not without.
+// TestOtherUsers: with --allow-other, a mount by root serves others as far as its file
+// modes permit; without, it does not.
 func TestOtherUsers(t *testing.T) {
 	root(t)
 	const side, stranger = 16, 4321
@@ -74,7 +74,7 @@ func TestOtherUsers(t *testing.T) {
 	})
 }
 
-// TestOrdinaryUsersMount: what an ordinary user mounts is that user's alone; even
+// TestOrdinaryUsersMount: an ordinary user's mount is accessible to that user alone; even
 // root is kept out.
 func TestOrdinaryUsersMount(t *testing.T) {
 	const side = 16
@@ -98,14 +98,14 @@ func TestOrdinaryUsersMount(t *testing.T) {
 	}
 }
 
-// TestOrdinaryUsersDaemonKilled: a user without privileges can clear what a daemon
-// left that was killed, by umount and by mounting again.
+// TestOrdinaryUsersDaemonKilled: an unprivileged user can clear the mount of a killed
+// daemon, with umount or by mounting again.
 func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 	const side = 16
 	user := ordinaryUser(t)
 	dataset := tiles(t, 16, side)
 	m := mountAs(t, user, dataset, "--batch-size", "4")
-	// Somebody has to keep the namespace of the daemon.
+	// A process has to keep the daemon's namespace alive.
 	stays := m.partner(t, "import sys\nprint('here', flush=True)\nsys.stdin.read()")
 	stays.expect(t, "here")
 	reader := func(args ...string) *exec.Cmd {
@@ -131,7 +131,7 @@ func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 		p.tell(t, "look")
 		p.expect(t, "same")
 		p.end()
-		if clear == "umount" { // and the next one finds it dead again
+		if clear == "umount" { // so that the next attempt finds it dead again
 			var config struct{ PID int }
 			again.document(t, ".batchfs/config.json", &config)
 			if err := unix.Kill(config.PID, unix.SIGKILL); err != nil {
@@ -149,8 +149,7 @@ func TestOrdinaryUsersDaemonKilled(t *testing.T) {
 
 func pidOf(m *mounted) string { return strconv.Itoa(m.pid()) }
 
-// TestNothingCanBeWritten: each way to change a file is refused, with the errno that
-// says why.
+// TestNothingCanBeWritten: each way to change a file is refused with the appropriate errno.
 func TestNothingCanBeWritten(t *testing.T) {
 	const side = 128
 	dataset := tiles(t, 8, side)
@@ -222,7 +221,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 	})
 }
 
-// writableMap maps a file so that what is written would reach it.
+// writableMap maps a file shared and writable.
 func writableMap(fd, size int) error {
 	data, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err == nil {
@@ -235,7 +234,7 @@ func writableMap(fd, size int) error {
 func madeWritable(fd, size int) error {
 	data, err := unix.Mmap(fd, 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil // not what was to be shown
+		return nil // does not count as the failure under test
 	}
 	defer func() { _ = unix.Munmap(data) }()
 	return unix.Mprotect(data, unix.PROT_READ|unix.PROT_WRITE)

@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// opener opens a file and says how that went: FILE. It survives SIGUSR1, like a
-// program whose runtime sends itself signals.
+// opener opens a file and reports the result: FILE. It survives SIGUSR1, like a program
+// whose runtime sends itself signals.
 const opener = `
 import errno, os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"signal\n")) # print must not be interrupted by itself
@@ -31,14 +31,14 @@ else:
     sys.stdin.read()
 `
 
-// awaitWaiting waits until so many opens wait.
+// awaitWaiting waits until n opens wait.
 func (m *mounted) awaitWaiting(t testing.TB, n int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d opens wait", n), func() bool { return m.stats(t).Batches.Waiting == n })
 }
 
-// TestInterruptedOpen: whoever waits for a batch can be interrupted or killed; the
-// batch is made all the same, once, for whoever else wants it.
+// TestInterruptedOpen: readers that wait for a batch can be interrupted or killed. The
+// batch is made all the same, once, for other readers.
 func TestInterruptedOpen(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		const side = 16
@@ -57,10 +57,10 @@ func TestInterruptedOpen(t *testing.T) {
 		killed.signal(t, syscall.SIGKILL)
 		killed.gone(t)
 		m.awaitWaiting(t, 1)
-		for range 5 { // a signal that the program handles does it no harm
+		for range 5 { // a handled signal does no harm
 			stays.signal(t, syscall.SIGUSR1)
 			stays.expect(t, "signal")
-			m.awaitWaiting(t, 1) // it is back in open, where the next one finds it
+			m.awaitWaiting(t, 1) // it is back in open, where the next signal finds it
 		}
 		alone := m.partner(t, opener, m.path(0, 0, 1, layout.NPY))
 		m.awaitWaiting(t, 2)
@@ -69,7 +69,7 @@ func TestInterruptedOpen(t *testing.T) {
 		alone.expect(t, "interrupted")
 		m.awaitWaiting(t, 0)
 
-		// Nobody waits any more. Who comes now finds the work under way, or done.
+		// No reader waits any more. A new one finds the batch in progress or done.
 		late := wait()
 		m.awaitWaiting(t, 1)
 		g.open()
@@ -84,7 +84,8 @@ func TestInterruptedOpen(t *testing.T) {
 	})
 }
 
-// TestAbandonedBatchIsGivenUp: the only one who waited was interrupted, and did not come back.
+// TestAbandonedBatchIsGivenUp: the only waiting reader was interrupted and did not come
+// back.
 func TestAbandonedBatchIsGivenUp(t *testing.T) {
 	const side = 16
 	g := gatedTiles(t, 16, side)
@@ -106,8 +107,8 @@ func TestAbandonedBatchIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestNothingElseWaits: while opens of batches wait, all that is not pixels can be
-// read, and stat answers.
+// TestNothingElseWaits: while opens of batches wait, all files without pixels can be read,
+// and stat works.
 func TestNothingElseWaits(t *testing.T) {
 	const side = 16
 	g := gatedTiles(t, 16, side)
@@ -133,7 +134,7 @@ func TestNothingElseWaits(t *testing.T) {
 			t.Errorf("the metrics do not show %d waiting:\n%s", len(waiting), text)
 		}
 	}
-	// Every name there is, and every file that needs no pixels.
+	// Every name, and every file that needs no pixels.
 	err := filepath.WalkDir(m.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

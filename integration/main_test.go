@@ -17,16 +17,15 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-// suite is what all tests share. TestMain makes it and takes it away.
+// suite is shared by all tests. TestMain creates and removes it.
 var suite struct {
-	dir    string // for everything that is written; every user may enter it
-	binary string // batchfs
-	self   string // this test binary, where every user may run it
+	dir    string // for all files written; every user may enter it
+	binary string // the batchfs binary
+	self   string // this test binary, where every user can run it
 }
 
-// parts are what this binary does in another process, named by its first
-// argument: programs that read a mount or that get in its way. What a part
-// prints is its answer.
+// parts are the functions this binary runs as another process, selected by its first
+// argument: programs that read a mount or disturb it. A part answers by printing.
 var parts = map[string]func(args []string) error{
 	"part-testfs":   partTestFS,
 	"part-read":     each(4, partRead),
@@ -54,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runSuite(m))
 }
 
-// runSuite builds the binary, runs the tests, and looks for what they left.
+// runSuite builds the binary, runs the tests, and checks what they left behind.
 func runSuite(m *testing.M) (code int) {
 	err := prepareSuite()
 	defer func() {
@@ -80,7 +79,7 @@ func runSuite(m *testing.M) (code int) {
 }
 
 func prepareSuite() error {
-	syscall.Umask(0o022) // ordinary users read what is made here
+	syscall.Umask(0o022) // ordinary users read files created here
 	dir, err := os.MkdirTemp("", "batchfs-integration-")
 	if err != nil {
 		return err
@@ -102,8 +101,8 @@ func prepareSuite() error {
 	return copyFile(suite.self, self, 0o755)
 }
 
-// buildBinary builds batchfs as `make build` does, but with the race detector and
-// cgo as this test has them: so one command decides for both.
+// buildBinary builds batchfs as `make build` does, but with the race detector and cgo as in
+// this test, so that one command determines both.
 func buildBinary(output string) error {
 	cmd := exec.Command("../scripts/build.sh", output)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
@@ -116,10 +115,10 @@ func buildBinary(output string) error {
 	return nil
 }
 
-// raceDetector says whether tests and daemon watch for data races.
+// raceDetector reports whether tests and daemon run with the race detector.
 func raceDetector() bool { return buildSetting("-race") == "true" }
 
-// buildSetting is a setting that this test was built with.
+// buildSetting returns a setting this test was built with.
 func buildSetting(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -145,7 +144,7 @@ func copyFile(to, from string, mode os.FileMode) error {
 	return errors.Join(err, out.Close())
 }
 
-// scratch is a directory for one test. Unlike t.TempDir's, every user may enter it.
+// scratch returns a directory for one test. Unlike t.TempDir's, every user may enter it.
 func scratch(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(suite.dir, "test-")
@@ -163,10 +162,10 @@ func scratch(t testing.TB) string {
 	return dir
 }
 
-// capabilities are probed once.
+// capabilities probes once.
 var capabilities = sync.OnceValue(fusefs.Probe)
 
-// once is for what `make test` need not try in each of its runs: short ones leave it out.
+// once skips a test in short runs: `make test` need not repeat it in each of its runs.
 func once(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -174,7 +173,7 @@ func once(t testing.TB) {
 	}
 }
 
-// skipWithoutFUSE skips a test loudly where nothing can be mounted.
+// skipWithoutFUSE skips a test, visibly, if mounting is impossible.
 func skipWithoutFUSE(t testing.TB) {
 	t.Helper()
 	switch c := capabilities(); {
@@ -185,7 +184,7 @@ func skipWithoutFUSE(t testing.TB) {
 	}
 }
 
-// skipWithoutPassthrough skips a test where the kernel cannot serve batches by itself.
+// skipWithoutPassthrough skips a test if the kernel does not support passthrough.
 func skipWithoutPassthrough(t testing.TB) {
 	t.Helper()
 	skipWithoutFUSE(t)

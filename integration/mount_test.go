@@ -18,9 +18,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// patience is how long a daemon or a reader may take before it is taken for hung
-// and asked for its goroutines. Nothing waits this long on purpose, but a machine can be
-// slow: whole commands are given no more.
+// patience is the time after which a daemon or a reader counts as hung and has to dump its
+// goroutines. Nothing waits this long on purpose, but machines can be slow: it is the limit
+// even for whole commands.
 const patience = 5 * time.Minute
 
 // A mounted is a running daemon and its mount.
@@ -28,17 +28,17 @@ type mounted struct {
 	dir     string // the mountpoint
 	dataset string
 	cmd     *exec.Cmd
-	log     string // file
+	log     string // path of its log
 	user    account
 
-	exited chan struct{} // closed when the daemon has ended, with err set
+	exited chan struct{} // closed when the daemon has ended; err is set then
 	err    error
-	atRest []string // what it had open when it became ready
+	atRest []string // descriptors it had open when it became ready
 	ended  bool     // finish was called
 }
 
-// mountBatchfs mounts a dataset as the user who runs the tests, for the length of
-// the test.
+// mountBatchfs mounts a dataset as the user who runs the tests, for the duration of the
+// test.
 func mountBatchfs(t testing.TB, dataset string, flags ...string) *mounted {
 	t.Helper()
 	return mountAs(t, thisUser(), dataset, flags...)
@@ -56,8 +56,8 @@ func mountAs(t testing.TB, user account, dataset string, flags ...string) *mount
 	return m
 }
 
-// startMount starts a daemon below a directory, and returns when its tree can be
-// read, or when it has ended.
+// startMount starts a daemon below a directory, and returns when its tree is readable or it
+// has ended.
 func startMount(user account, dir, dataset string, flags ...string) (*mounted, error) {
 	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, log: filepath.Join(dir, "log"), user: user, exited: make(chan struct{})}
 	if err := os.Mkdir(m.dir, 0o755); err != nil && !os.IsExist(err) {
@@ -99,7 +99,7 @@ func startMount(user account, dir, dataset string, flags ...string) (*mounted, e
 	return m, err
 }
 
-// listenReady listens for the daemon's word that it is ready, as systemd would.
+// listenReady waits for the daemon's ready notification, as systemd would.
 func listenReady(dir string) (ready chan struct{}, socket *net.UnixConn, err error) {
 	path := filepath.Join(dir, "notify")
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
@@ -124,7 +124,7 @@ func listenReady(dir string) (ready chan struct{}, socket *net.UnixConn, err err
 
 func (m *mounted) pid() int { return m.cmd.Process.Pid }
 
-// logged is what the daemon has logged so far.
+// logged returns the log so far.
 func (m *mounted) logged() string {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *mounted) logged() string {
 	return string(text)
 }
 
-// path names a batch's file.
+// path is the path of a batch's file.
 func (m *mounted) path(shard, epoch, batch int, f layout.Form) string {
 	return filepath.Join(m.epochDir(shard, epoch), layout.BatchName(batch)+"."+f.Ext())
 }
@@ -142,16 +142,14 @@ func (m *mounted) epochDir(shard, epoch int) string {
 	return filepath.Join(m.dir, fmt.Sprintf("shard-%d", shard), fmt.Sprintf("epoch-%d", epoch))
 }
 
-// command is a program that runs where the mount can be seen, as the user it
-// belongs to.
+// command runs a program where the mount is visible, as the user who owns the mount.
 func (m *mounted) command(args ...string) *exec.Cmd {
 	cmd := m.user.reader(m.pid(), args)
 	cmd.Dir = "/" // a working directory below the mount would keep it busy
 	return cmd
 }
 
-// run runs a program to its end and returns what it printed; the program must
-// succeed.
+// run runs a program and returns its output. The program must succeed.
 func (m *mounted) run(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := m.try(args...)
@@ -161,8 +159,7 @@ func (m *mounted) run(t testing.TB, args ...string) string {
 	return out
 }
 
-// try runs a program and returns what it printed; the error holds what it
-// complained of.
+// try runs a program and returns its output. The error contains its standard error.
 func (m *mounted) try(args ...string) (string, error) {
 	return output(m.command(args...))
 }
@@ -173,7 +170,7 @@ func (m *mounted) part(t testing.TB, part string, args ...string) string {
 	return m.run(t, append([]string{suite.self, part}, args...)...)
 }
 
-// output runs a command, but not for ever.
+// output runs a command with a time limit.
 func output(cmd *exec.Cmd) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
@@ -197,7 +194,7 @@ func (m *mounted) document(t testing.TB, path string, into any) {
 	}
 }
 
-// statistics are the figures of stats.json that tests look at.
+// statistics are the figures of stats.json used by tests.
 type statistics struct {
 	ReadPath string  `json:"read_path"`
 	Images   int64   `json:"images"`
@@ -236,8 +233,7 @@ func (m *mounted) stats(t testing.TB) (s statistics) {
 	return s
 }
 
-// rss is the memory of the daemon that is no batch: without shared pages, in
-// bytes.
+// rss is the daemon's memory in bytes, without batches and other shared pages.
 func (m *mounted) rss(t testing.TB) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid()))
@@ -257,9 +253,8 @@ func (m *mounted) rss(t testing.TB) int64 {
 	return 0
 }
 
-// openFiles are the descriptors of the daemon, as far as their number says
-// something: not those of batch memory, which is pooled, and of Go's poller, which
-// comes with first use.
+// openFiles lists the daemon's descriptors, except those of batch memory, which is pooled,
+// and of Go's poller, which opens them on first use.
 func (m *mounted) openFiles() ([]string, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", m.pid())
 	entries, err := os.ReadDir(dir)
@@ -282,8 +277,8 @@ func (m *mounted) openFiles() ([]string, error) {
 	return open, nil
 }
 
-// finish unmounts, unless that was done, and looks at what the daemon leaves
-// behind. It is called at the end of every test that mounts.
+// finish unmounts, unless already done, and checks what the daemon leaves behind. It is
+// called at the end of every test that mounts.
 func (m *mounted) finish(t testing.TB) {
 	t.Helper()
 	if m.ended {
@@ -311,7 +306,7 @@ func (m *mounted) alive() bool {
 	}
 }
 
-// wait returns when the daemon has ended. One that does not is made to say why.
+// wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (m *mounted) wait(t testing.TB) {
 	t.Helper()
 	select {
@@ -322,7 +317,7 @@ func (m *mounted) wait(t testing.TB) {
 	}
 }
 
-// abort ends a daemon that hangs, with its goroutines in the log.
+// abort ends a hung daemon and has it write its goroutines to the log.
 func (m *mounted) abort() {
 	_ = m.cmd.Process.Signal(syscall.SIGQUIT)
 	select {
@@ -333,8 +328,8 @@ func (m *mounted) abort() {
 	}
 }
 
-// checkOpenFiles finds descriptors that nobody closed: nothing but batch memory
-// may have come since the mount was ready, once no reader is left.
+// checkOpenFiles finds leaked descriptors: without readers, the daemon may hold only batch
+// memory beyond what was open when the mount became ready.
 func (m *mounted) checkOpenFiles(t testing.TB) {
 	t.Helper()
 	open, err := m.openFiles()
@@ -351,7 +346,7 @@ func (m *mounted) checkOpenFiles(t testing.TB) {
 			t.Errorf("the daemon still has open: %v", extra)
 			return
 		}
-		// What is read ahead now is closed in a moment, and nobody is told.
+		// Descriptors of prefetching are closed soon, without notification.
 		if open, err = m.openFiles(); err != nil {
 			t.Error(err)
 			return
@@ -359,7 +354,7 @@ func (m *mounted) checkOpenFiles(t testing.TB) {
 	}
 }
 
-// without is a multiset less another.
+// without returns all minus less, as multisets.
 func without(all, less []string) []string {
 	less = slices.Clone(less)
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
@@ -371,8 +366,8 @@ func without(all, less []string) []string {
 	})
 }
 
-// checkExit looks at how a daemon ended and what it left. A daemon that a test
-// killed is not asked for its exit status.
+// checkExit checks a daemon's exit status and leftovers. If a test killed it, the exit
+// status is not checked.
 func (m *mounted) checkExit(t testing.TB) {
 	t.Helper()
 	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
@@ -384,7 +379,7 @@ func (m *mounted) checkExit(t testing.TB) {
 	checkLog(t, m.logged())
 }
 
-// checkLog finds what no log may hold.
+// checkLog finds messages that no log may contain.
 func checkLog(t testing.TB, log string) {
 	t.Helper()
 	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
@@ -397,7 +392,7 @@ func checkLog(t testing.TB, log string) {
 	}
 }
 
-// mountsBelow are the mountpoints at or below a directory, deepest first.
+// mountsBelow lists the mountpoints at or below a directory, deepest first.
 func mountsBelow(dir string) ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// settings are what the bytes of batches depend on.
+// settings are the options that determine the bytes of batches.
 type settings struct {
 	batch         int // 0: 8
 	shards        int // 0: 1
@@ -28,7 +28,7 @@ type settings struct {
 	gray          bool
 	fill          uint8
 	nchw          bool
-	ignore        bool // EXIF orientation
+	ignore        bool // ignore EXIF orientation
 }
 
 func (s settings) complete() settings {
@@ -36,7 +36,7 @@ func (s settings) complete() settings {
 	return s
 }
 
-// flags are the settings on a command line, more flags behind them.
+// flags returns the settings as flags, followed by more flags.
 func (s settings) flags(more ...string) []string {
 	s = s.complete()
 	flags := []string{
@@ -57,10 +57,9 @@ func (s settings) flags(more ...string) []string {
 	return append(flags, more...)
 }
 
-// An oracle says what must be read from a mount of a dataset: from the files, by
-// decoding each by itself, one after the other, and placing its pixels by hand.
-// It shares the decoders and the plan with batchfs, which have oracles of their own,
-// and nothing else.
+// An oracle computes the right contents of a mount from the dataset's files, by decoding
+// each file separately, in order, and placing its pixels by hand. It shares only the
+// decoders and the plan with batchfs, which have their own oracles.
 type oracle struct {
 	ds      *dataset.Dataset
 	plan    *shard.Plan
@@ -112,7 +111,7 @@ func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
 }
 
-// picture decodes the file of a sample: h*w*c bytes.
+// picture decodes a sample's file: h*w*c bytes.
 func (o *oracle) picture(t testing.TB, id int64) (pixels []byte, h, w int) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(o.ds.Root(), o.ds.Path(int(id))))
@@ -139,7 +138,7 @@ func (o *oracle) channels() int {
 	return 3
 }
 
-// A want is a batch as it must be.
+// A want is the right content of a batch.
 type want struct {
 	n, h, w, c  int
 	valid       int
@@ -178,7 +177,7 @@ func (o *oracle) batch(t testing.TB, s, epoch, batch int) want {
 	return x
 }
 
-// planes are the pixels as nchw.
+// planes returns the pixels as nchw.
 func (x want) planes() []byte {
 	out := make([]byte, len(x.pixels))
 	i := 0
@@ -193,7 +192,7 @@ func (x want) planes() []byte {
 	return out
 }
 
-// tensor are the pixels in the mount's own layout.
+// tensor returns the pixels in the mount's layout.
 func (o *oracle) tensor(x want) []byte {
 	if o.o.nchw {
 		return x.planes()
@@ -201,7 +200,7 @@ func (o *oracle) tensor(x want) []byte {
 	return x.pixels
 }
 
-// shape is the tensor's, in that layout.
+// shape is the tensor's shape in that layout.
 func (o *oracle) shape(x want) [4]int {
 	if o.o.nchw {
 		return [4]int{x.n, x.c, x.h, x.w}

@@ -18,16 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What reads a mount, in a process of its own. Each of these gets its arguments
-// from mounted.part.
+// Programs that read a mount in a separate process. Each gets its arguments from
+// mounted.part.
 
-// partTestFS puts a directory through the standard library's conformance test: DIR
-// EXPECTED...
+// partTestFS runs the standard library's conformance test on a directory: DIR EXPECTED...
 func partTestFS(args []string) error {
 	return fstest.TestFS(os.DirFS(args[0]), args[1:]...)
 }
 
-// each repeats a part that takes n arguments for as many as there are.
+// each repeats a part that takes n arguments until its arguments are used up.
 func each(n int, part func(args []string) error) func(args []string) error {
 	return func(args []string) error {
 		for group := range slices.Chunk(args, n) {
@@ -39,7 +38,7 @@ func each(n int, part func(args []string) error) func(args []string) error {
 	}
 }
 
-// openTwo opens a file of the mount, and reads the file it must be like.
+// openTwo opens a file of the mount and reads the file with its expected contents.
 func openTwo(args []string) (f *os.File, expected []byte, err error) {
 	if f, err = os.Open(args[0]); err != nil {
 		return nil, nil, err
@@ -48,8 +47,8 @@ func openTwo(args []string) (f *os.File, expected []byte, err error) {
 	return f, expected, err
 }
 
-// partRead reads at random places: FILE EXPECTED SEED COUNT. Some reads begin or end
-// behind the end of the file.
+// partRead reads at random places: FILE EXPECTED SEED COUNT. Some reads begin or end past
+// the end of the file.
 func partRead(args []string) error {
 	f, expected, err := openTwo(args)
 	if err != nil {
@@ -84,7 +83,7 @@ func partRead(args []string) error {
 	return nil
 }
 
-// partMap maps a file in every way a reader may, and closes it before it looks:
+// partMap maps a file in every way a reader may, and closes it before reading the mapping:
 // FILE EXPECTED.
 func partMap(args []string) error {
 	f, expected, err := openTwo(args)
@@ -110,7 +109,7 @@ func partMap(args []string) error {
 			return fmt.Errorf("map %s: %w", way.name, err)
 		}
 		same := bytes.Equal(data, expected)
-		if way.access&unix.PROT_WRITE != 0 { // what is written stays here
+		if way.access&unix.PROT_WRITE != 0 { // writes stay private
 			data[0]++
 			data[len(data)-1]++
 		}
@@ -132,8 +131,8 @@ func partMap(args []string) error {
 	return nil
 }
 
-// partSendfile sends a file to a pipe and to another file, in the kernel: FILE
-// EXPECTED COPY.
+// partSendfile sends a file to a pipe and to another file, in the kernel: FILE EXPECTED
+// COPY.
 func partSendfile(args []string) error {
 	f, expected, err := openTwo(args)
 	if err != nil {
@@ -186,8 +185,8 @@ func sendAll(to, from, size int) error {
 	}
 }
 
-// partXattrs prints the extended attributes of files, one "NAME=VALUE" a line, a blank line
-// behind each file: FILE...
+// partXattrs prints the extended attributes of files, one "NAME=VALUE" per line, with a
+// blank line after each file: FILE...
 func partXattrs(args []string) error {
 	for _, path := range args {
 		names := make([]byte, 4096)
@@ -228,9 +227,9 @@ func partOpen(args []string) error {
 	return nil
 }
 
-// partList lists a directory with small and large buffers, then continues from
-// every place a listing can stop at, and holds all that against each other. It
-// prints the number of entries: DIR.
+// partList lists a directory with small and large buffers, then continues from every
+// position at which a listing can stop, and compares the results. It prints the number of
+// entries: DIR.
 func partList(args []string) error {
 	dir, err := os.Open(args[0])
 	if err != nil {
@@ -273,7 +272,7 @@ func partList(args []string) error {
 	return nil
 }
 
-// A listed entry, and where the listing goes on behind it.
+// A listed entry, and the position after it.
 type listed struct {
 	name string
 	ino  uint64
@@ -293,7 +292,7 @@ func sameEntries(a, b []listed, when string) error {
 	return nil
 }
 
-// entriesFrom lists a directory from a place on: at most so many entries, or all.
+// entriesFrom lists a directory from a position: up to most entries, or all.
 func entriesFrom(dir *os.File, from int64, buffer, most int) ([]listed, error) {
 	if _, err := unix.Seek(int(dir.Fd()), from, io.SeekStart); err != nil {
 		return nil, err

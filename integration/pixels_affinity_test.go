@@ -15,8 +15,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// ownCPUs are the CPUs that this process may use. With fewer than two there is nothing to
-// choose.
+// ownCPUs returns the CPUs this process may use. Fewer than two leave no choice.
 func ownCPUs(t *testing.T) (mask unix.CPUSet, cpus []int) {
 	t.Helper()
 	if err := unix.SchedGetaffinity(0, &mask); err != nil {
@@ -33,7 +32,7 @@ func ownCPUs(t *testing.T) (mask unix.CPUSet, cpus []int) {
 	return mask, cpus
 }
 
-// masks counts the daemon's threads by the CPUs that the kernel lets them run on.
+// masks counts the daemon's threads by CPU mask.
 func (m *mounted) masks(t testing.TB) map[string]int {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", m.pid()))
@@ -49,8 +48,8 @@ func (m *mounted) masks(t testing.TB) map[string]int {
 	return count
 }
 
-// expectMasks wants threads with these masks, and no others but those that may run on all
-// of the process' CPUs.
+// expectMasks checks that threads have exactly these masks, apart from those that may run
+// on all of the process's CPUs.
 func (m *mounted) expectMasks(t testing.TB, when string, all string, want map[string]int) {
 	t.Helper()
 	var got map[string]int
@@ -62,8 +61,8 @@ func (m *mounted) expectMasks(t testing.TB, when string, all string, want map[st
 	})
 }
 
-// TestAffinity: workers run on the CPUs that were named, whoever named them; nobody else
-// does.
+// TestAffinity: workers run on the listed CPUs, whether a flag or the environment lists
+// them. No other thread does.
 func TestAffinity(t *testing.T) {
 	skipWithoutFUSE(t)
 	_, cpus := ownCPUs(t)
@@ -100,8 +99,8 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// nearby are the masks of one worker on a listed CPU and some past the list, which run
-// where the machine's nodes have them.
+// nearby returns the masks of one worker on a listed CPU and of more workers past the list,
+// which run on the CPUs of the machine's nodes.
 func nearby(t testing.TB, all, cpu string, more int) map[string]int {
 	t.Helper()
 	m, err := affinity.ThisMachine(affinity.FirstVisible(os.Getenv("CUDA_VISIBLE_DEVICES")))
@@ -115,8 +114,8 @@ func nearby(t testing.TB, all, cpu string, more int) map[string]int {
 	return want
 }
 
-// TestAffinityRefused: what is no list of CPUs that may be used is refused before anything is
-// mounted, with the entry's position.
+// TestAffinityRefused: an invalid or unusable list of CPUs is refused before anything is
+// mounted, with the position of the entry.
 func TestAffinityRefused(t *testing.T) {
 	skipWithoutFUSE(t)
 	mask, cpus := ownCPUs(t)
@@ -138,7 +137,7 @@ func TestAffinityRefused(t *testing.T) {
 			execute(t, "mount", dir, at).wrong(t, "BATCHFS_AFFINITY_MASK", test.entry, test.rule, test.value)
 		})
 	}
-	// A CPU that is there, but not for this process: a child inherits the thread's mask.
+	// A CPU that exists, but not for this process: a child inherits the thread's mask.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var narrow unix.CPUSet

@@ -12,9 +12,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A torn album has pictures of many sizes in two classes, some of which cannot be
-// read: of one the header is fine, of one it is not, one is the last of the dataset, which
-// padding repeats.
+// A torn album has pictures of many sizes in two classes, some of them unreadable: one has
+// an intact header, one does not, and one is the last of the dataset, which padding
+// repeats.
 type torn struct {
 	album
 	bad map[int64]bool
@@ -44,16 +44,16 @@ func tornAlbum(t testing.TB) torn {
 	return a
 }
 
-// TestBadFilesUnderTransforms: what is done about a sample that cannot be read is the
-// same for pixels of every kind: nothing of it can be opened, or another stands in,
-// resized, mirrored and normalised as it is itself, or the slot is fill.
+// TestBadFilesUnderTransforms: unreadable samples are handled alike for all kinds of
+// pixels: the batch does not open, or a replacement is resized, mirrored and normalized as
+// if it stood in its own place, or the slot is filled.
 func TestBadFilesUnderTransforms(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := tornAlbum(t)
 	for i, mode := range []string{"random-resized-crop", "not-larger", "not-smaller", "stretch"} {
 		for n, policy := range []string{"replace", "zero", "fail"} {
 			if n == 2 && i > 1 {
-				continue // nothing of it is ever seen
+				continue // no part of it is ever seen
 			}
 			l := look{
 				mode: mode, flip: 0.5, dtype: allDTypes[(i+1)%len(allDTypes)],
@@ -76,7 +76,7 @@ func TestBadFilesUnderTransforms(t *testing.T) {
 	}
 }
 
-// expect holds a batch against what a policy makes of it.
+// expect checks a batch against a policy's result.
 func (a torn) expect(t *testing.T, m *mounted, o *oracle, l look, policy string, epoch, batch int) {
 	t.Helper()
 	slots, valid := o.plan.Batch(0, epoch, batch, nil)
@@ -118,8 +118,7 @@ func (a torn) expect(t *testing.T, m *mounted, o *oracle, l look, policy string,
 	}
 }
 
-// sameSlot holds the elements of a slot against those of the levels that the reference
-// allows.
+// sameSlot checks that the elements of a slot come from levels that the reference allows.
 func (a torn) sameSlot(l look, b *shown, slot int, id int64, want appearance, convert func([]byte) []byte) error {
 	var values []float64
 	if want.h > 0 {

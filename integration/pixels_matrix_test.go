@@ -14,10 +14,10 @@ var (
 	allDTypes = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}
 )
 
-// A way is a setting that must not change a byte: how a batch is made and travels.
+// A way is a setting of how a batch is made and transferred, which must not change a byte.
 type way struct{ path, workers, depth string }
 
-// ways are all combinations that this machine has.
+// ways returns all combinations available on this machine.
 func ways() (all []way) {
 	for _, path := range []string{"passthrough", "direct"} {
 		if path == "passthrough" && !(os.Getuid() == 0 && capabilities().Passthrough) {
@@ -36,10 +36,10 @@ func (w way) flags() []string {
 	return []string{"--read-path", w.path, "--workers", w.workers, "--prefetch-queue-depth", w.depth}
 }
 
-// TestPixels mounts every mode, colour and probability of a flip, and every mode in every
-// dtype; package engine's own test has the whole product of them. Batches of bytes are held
-// against the reference; those of other types against the bytes, through a conversion of
-// the test's own.
+// TestPixels mounts every mode, color and flip probability, and every mode in every dtype;
+// package engine's test covers their whole product. Batches of bytes are compared with the
+// reference. Batches of other types are compared with the bytes, through the test's own
+// conversion.
 func TestPixels(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -64,8 +64,8 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// dtypes mounts an album once for every dtype, of which the first is uint8, each in
-// another way.
+// dtypes mounts an album once for every dtype, the first of which is uint8, each in another
+// way.
 func (a album) dtypes(t *testing.T, l look, turn int, dtypes []layout.DType) {
 	ways := ways()
 	o := newOracle(t, a.dir, l.settings)
@@ -80,7 +80,7 @@ func (a album) dtypes(t *testing.T, l look, turn int, dtypes []layout.DType) {
 		convert := l.convert()
 		m := mountBatchfs(t, a.dir, l.flags(ways[(turn+3*d)%len(ways)].flags()...)...)
 		for shard := range l.shards {
-			epoch := shard // two epochs are seen
+			epoch := shard // covers two epochs
 			for batch := range o.plan.Batches(shard, epoch) {
 				b := m.show(t, l, shard, epoch, batch)
 				a.documented(t, l, o, b)
@@ -113,8 +113,8 @@ func (n normalization) of(channels int) (mean, std []float64) {
 	return slices.Clone(n.mean[:channels]), slices.Clone(n.std[:channels])
 }
 
-// TestPixelsUnnormalised: without a mean and a std, a float is the byte's number; imagenet is
-// the usual constants, by name.
+// TestPixelsUnnormalised: without mean and std, a float equals the byte's value. imagenet
+// selects the usual constants by name.
 func TestPixelsUnnormalised(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -134,9 +134,9 @@ func TestPixelsUnnormalised(t *testing.T) {
 	}
 }
 
-// TestPixelsFromLargePictures: where JPEGs are decoded smaller, and in parts, of every
-// orientation, what is seen is the same, but for what the decoder's own reduction differs from a
-// filter; and filters of more than 128 pixels are as exact as small ones.
+// TestPixelsFromLargePictures: JPEGs decoded at reduced size, and in parts, in every
+// orientation, look the same, apart from the difference between the decoder's own reduction
+// and a filter. Filters of more than 128 pixels are as exact as small ones.
 func TestPixelsFromLargePictures(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := largeAlbum(t)
@@ -156,7 +156,7 @@ func TestPixelsFromLargePictures(t *testing.T) {
 	}
 }
 
-// TestPixelsPadded: margins and sizes of images that keep theirs.
+// TestPixelsPadded: margins and sizes when images keep their size.
 func TestPixelsPadded(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)

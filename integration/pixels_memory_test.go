@@ -25,7 +25,7 @@ type bufferDoc struct {
 	Locked      bool   `json:"locked"`
 }
 
-// buffers are the entries of memory.json, by name.
+// buffers returns the entries of memory.json by name.
 func (m *mounted) buffers(t testing.TB) map[string]bufferDoc {
 	t.Helper()
 	var doc struct{ Buffers []bufferDoc }
@@ -40,7 +40,7 @@ func (m *mounted) buffers(t testing.TB) map[string]bufferDoc {
 	return all
 }
 
-// held is stats.json's word about memory.
+// held is the part of stats.json about memory.
 type held struct {
 	Memory struct {
 		Batches   int64  `json:"batches"`
@@ -57,7 +57,7 @@ func (m *mounted) held(t testing.TB) (h held) {
 	return h
 }
 
-// vmLocked is how many bytes the kernel has locked for the daemon.
+// vmLocked is the number of bytes the kernel has locked for the daemon.
 func (m *mounted) vmLocked(t testing.TB) int64 {
 	t.Helper()
 	kib := statusField(t, fmt.Sprintf("/proc/%d/status", m.pid()), "VmLck")
@@ -68,7 +68,7 @@ func (m *mounted) vmLocked(t testing.TB) int64 {
 	return n << 10
 }
 
-// statusField is a line of /proc/PID/status; "" where there is no such process any more.
+// statusField returns a line of /proc/PID/status; "" if the process is gone.
 func statusField(t testing.TB, path, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -83,8 +83,7 @@ func statusField(t testing.TB, path, name string) string {
 	return ""
 }
 
-// readAll reads a form of all batches of an epoch of shard 0, and returns the size of
-// the largest.
+// readAll reads a form of all batches of an epoch of shard 0, and returns the largest size.
 func (m *mounted) readAll(t testing.TB, epoch int, f layout.Form) (largest int64) {
 	t.Helper()
 	var doc struct{ Batches int }
@@ -95,8 +94,8 @@ func (m *mounted) readAll(t testing.TB, epoch int, f layout.Form) (largest int64
 	return largest
 }
 
-// TestMemoryDocument: memory.json has an entry for each buffer, whose figures make
-// sense, add up to what stats.json says, and are what was asked for.
+// TestMemoryDocument: memory.json has an entry for each buffer. The figures are plausible,
+// add up to those of stats.json, and match the settings.
 func TestMemoryDocument(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		m := mountBatchfs(t, smallAlbum(t).dir, "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3", "--read-path", path)
@@ -130,8 +129,8 @@ func TestMemoryDocument(t *testing.T) {
 	})
 }
 
-// expectLocked wants memory.json, stats.json and the kernel to agree about what is
-// page-locked.
+// expectLocked checks that memory.json, stats.json and the kernel agree on the page-locked
+// memory.
 func (m *mounted) expectLocked(t testing.TB) {
 	t.Helper()
 	batch, s, kernel := m.buffers(t)["batch"], m.held(t).Memory, m.vmLocked(t)
@@ -140,7 +139,7 @@ func (m *mounted) expectLocked(t testing.TB) {
 	}
 }
 
-// sized is a dataset of one file for each size in bytes, or a little more.
+// sized makes a dataset with one file per size in bytes, or slightly larger.
 func sized(t testing.TB, sizes ...int) string {
 	t.Helper()
 	dir := filepath.Join(scratch(t), "sized")
@@ -152,19 +151,19 @@ func sized(t testing.TB, sizes ...int) string {
 
 const kib = 1 << 10
 
-// TestBufferVariables: the environment says how buffers grow and shrink, and is refused
-// by name where it makes no sense.
+// TestBufferVariables: environment variables determine how buffers grow and shrink. Invalid
+// ones are refused by name.
 func TestBufferVariables(t *testing.T) {
 	skipWithoutFUSE(t)
 	sizes := []int{70 * kib, 140 * kib}
-	for range 24 { // a buffer looks back over 16 samples before it shrinks
+	for range 24 { // a buffer considers the last 16 samples before it shrinks
 		sizes = append(sizes, 300)
 	}
 	dir := sized(t, sizes...)
 	const shrink, grow, host, device = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
 	for _, test := range []struct {
 		variables  map[string]string
-		grown, end int64 // what the input buffer holds after the two large samples, and at the end
+		grown, end int64 // size of the input buffer after the two large samples, and at the end
 	}{
 		{nil, 192 * kib, 64 * kib},
 		{map[string]string{grow: "4"}, 512 * kib, 64 * kib},
@@ -206,15 +205,15 @@ func TestBufferVariables(t *testing.T) {
 	}
 }
 
-// TestBytesPerSample: buffers are there from the start as large as they were asked to
-// be, and no smaller later.
+// TestBytesPerSample: buffers have the requested size from the start and never shrink below
+// it.
 func TestBytesPerSample(t *testing.T) {
 	skipWithoutFUSE(t)
 	dir := sized(t, 300, 300, 300, 300, 40*kib, 300, 300, 300)
 	const workers, depth, batch = 3, 2, 4
 	for _, test := range []struct {
 		hint                  string
-		batch, input, scratch int64 // a sample, in KiB
+		batch, input, scratch int64 // per sample, in KiB
 	}{
 		{"batch=300KiB,input=1MiB,scratch=2MiB", 300, 1024, 2048},
 		{"scratch=640K", 0, 0, 640},
@@ -252,9 +251,9 @@ func TestBytesPerSample(t *testing.T) {
 
 var hintInLog = regexp.MustCompile(`bytes-per-sample="?([^"\n]+)"?`)
 
-// TestHintForNextTime: what a mount says at its end can be given to the next; its buffers
-// for files then never grow, those for batches only where the kernel is late to tell that
-// one was closed.
+// TestHintForNextTime: the hint a mount prints at its end can be given to the next mount.
+// Its file buffers then never grow; its batch buffers do only if the kernel reports a close
+// late.
 func TestHintForNextTime(t *testing.T) {
 	skipWithoutFUSE(t)
 	flags := []string{"--batch-size", "4", "--resize", "stretch", "--size", "40x50", "--dtype", "float16", "--workers", "2"}
@@ -278,7 +277,7 @@ func TestHintForNextTime(t *testing.T) {
 		return start["input"].Reserved >= 2*before["input"].MaxReal && start["scratch"].Reserved >= 2*before["scratch"].MaxReal
 	})
 	again.readAll(t, 0, layout.SafeTensors)
-	late := map[string]int64{"input": 0, "batch": before["batch"].MaxReal} // codecs hold scratch memory of their own besides
+	late := map[string]int64{"input": 0, "batch": before["batch"].MaxReal} // scratch is left out: codecs hold scratch memory of their own
 	for name, more := range late {
 		if b := again.buffers(t)[name]; b.MaxReserved > start[name].Reserved+more {
 			t.Errorf("%s: %+v at the start, and after an epoch %+v", name, start[name], b)
@@ -286,8 +285,8 @@ func TestHintForNextTime(t *testing.T) {
 	}
 }
 
-// TestLockingRefused: where the kernel does not lock memory, all works the same, and it
-// is said: once in the log, in memory.json, in stats.json, and by doctor.
+// TestLockingRefused: if the kernel refuses to lock memory, everything works the same, and
+// this is reported: once in the log, in memory.json, in stats.json, and by doctor.
 func TestLockingRefused(t *testing.T) {
 	a := smallAlbum(t)
 	l := look{mode: "not-larger", settings: settings{batch: 5, height: 60, width: 60}}
@@ -320,11 +319,11 @@ func TestLockingRefused(t *testing.T) {
 	}
 }
 
-// limitLocking lowers the limit for everything that starts during the test, whose
-// processes must not run beside others'.
+// limitLocking lowers the limit for all processes started during the test. The test must
+// not run in parallel with others.
 func limitLocking(t *testing.T, bytes uint64) {
 	t.Helper()
-	t.Setenv("UNUSED", "") // which tests that run beside others may not do
+	t.Setenv("UNUSED", "") // fails in parallel tests
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
 		t.Fatal(err)

@@ -16,20 +16,20 @@ import (
 	"testing"
 )
 
-// A picture is an image file whose pixels are known without batchfs: for those stored
-// without loss, since they were there before the file; for JPEG, from Go's decoder.
+// A picture is an image file whose pixels are known without batchfs. For lossless formats
+// the pixels existed before the file; for JPEG they come from Go's decoder.
 type picture struct {
 	name        string
 	file        []byte
 	h, w        int    // as stored
-	rgb, gray   []byte // as stored: interleaved, and what becomes of it under --color gray
+	rgb, gray   []byte // as stored: interleaved, and the result of --color gray
 	orientation int    // EXIF's, 1 to 8
-	// exact: every decoder sees these pixels. Else it may differ by what two JPEG decoders
-	// differ: a few levels, in pictures as smooth as these.
+	// exact: every decoder returns these pixels. Otherwise decoders may differ as two JPEG
+	// decoders do: by a few levels, for pictures as smooth as these.
 	exact bool
 }
 
-// farthest is how far, in levels, a picture may be from the reference.
+// farthest is the allowed distance from the reference, in levels.
 func (p *picture) farthest() float64 {
 	if p.exact {
 		return 1
@@ -37,7 +37,7 @@ func (p *picture) farthest() float64 {
 	return 6
 }
 
-// upright is the picture as it must be seen.
+// upright is the picture as it must appear.
 func (p *picture) upright(gray, ignoreOrientation bool) plane {
 	s := plane{h: p.h, w: p.w, c: 3, values: p.rgb}
 	if gray {
@@ -55,8 +55,8 @@ type plane struct {
 	values  []byte
 }
 
-// turned is a picture as EXIF's orientations want it shown: the number says where
-// the first row and the first column of the stored picture belong.
+// turned returns a picture oriented according to EXIF. The number says where the first row
+// and the first column of the stored picture belong.
 func (p plane) turned(orientation int) plane {
 	out := plane{p.h, p.w, p.c, make([]byte, len(p.values))}
 	if orientation >= 5 {
@@ -88,7 +88,7 @@ func (p plane) turned(orientation int) plane {
 	return out
 }
 
-// noise is pixels of which none says anything about its neighbour.
+// noise returns pixels that are independent of their neighbors.
 func noise(seed uint64, h, w int) []byte {
 	r := rand.New(rand.NewPCG(seed, 3))
 	p := make([]byte, 3*h*w)
@@ -98,8 +98,9 @@ func noise(seed uint64, h, w int) []byte {
 	return p
 }
 
-// slope is pixels that change by two or three levels from one to the next, but slowly:
-// decoders agree about them, and a filter at a place that is off by some pixels shows.
+// slope returns pixels that change by two or three levels from one to the next. They are
+// smooth enough for decoders to agree, and steep enough to reveal a filter that is off by
+// some pixels.
 func slope(seed, h, w int) []byte {
 	p := make([]byte, 0, 3*h*w)
 	turn := float64(seed)
@@ -113,7 +114,7 @@ func slope(seed, h, w int) []byte {
 	return p
 }
 
-// grayOf is gray from colour: BT.601 in 16 bits, as package decode documents it.
+// grayOf converts color to gray: BT.601 in 16 bits, as documented in package decode.
 func grayOf(rgb []byte) []byte {
 	var gray []byte
 	for i := 0; i < len(rgb); i += 3 {
@@ -123,7 +124,7 @@ func grayOf(rgb []byte) []byte {
 	return gray
 }
 
-// colourOf is colour from gray.
+// colourOf converts gray to color.
 func colourOf(gray []byte) (rgb []byte) {
 	for _, v := range gray {
 		rgb = append(rgb, v, v, v)
@@ -131,7 +132,7 @@ func colourOf(gray []byte) (rgb []byte) {
 	return rgb
 }
 
-// lossless makes a picture of a format that keeps every pixel.
+// lossless makes a picture in a lossless format.
 func lossless(name string, h, w int, rgb []byte) *picture {
 	p := &picture{name: name, h: h, w: w, rgb: rgb, gray: grayOf(rgb), orientation: 1, exact: true}
 	switch filepath.Ext(name) {
@@ -154,7 +155,7 @@ func opaque(h, w int, rgb []byte) image.Image {
 	return img
 }
 
-// grayPNG is a PNG that is gray in itself.
+// grayPNG is a PNG stored as gray.
 func grayPNG(name string, h, w int, gray []byte) *picture {
 	img := &image.Gray{Pix: gray, Stride: w, Rect: image.Rect(0, 0, w, h)}
 	return &picture{
@@ -163,7 +164,7 @@ func grayPNG(name string, h, w int, gray []byte) *picture {
 	}
 }
 
-// encoded is what an encoder writes. A buffer takes everything.
+// encoded returns an encoder's output. Writes to a buffer do not fail.
 func encoded(encode func(*bytes.Buffer) error) []byte {
 	var out bytes.Buffer
 	if err := encode(&out); err != nil {
@@ -172,7 +173,7 @@ func encoded(encode func(*bytes.Buffer) error) []byte {
 	return out.Bytes()
 }
 
-// bmpFile is a BMP of 24 bits a pixel, its rows from bottom to top.
+// bmpFile is a BMP with 24 bits per pixel, rows from bottom to top.
 func bmpFile(h, w int, rgb []byte) []byte {
 	const head = 14 + 40
 	row := (3*w + 3) &^ 3
@@ -194,8 +195,8 @@ func bmpFile(h, w int, rgb []byte) []byte {
 	return out
 }
 
-// jpegPicture makes a JPEG of a slope: gray, or in colour with halved chroma. Its
-// pixels are what Go's own decoder makes of it.
+// jpegPicture makes a JPEG of a slope: gray, or in color with halved chroma. Its pixels are
+// those returned by Go's own decoder.
 func jpegPicture(name string, seed, h, w, orientation int, gray bool) *picture {
 	rgb := slope(seed, h, w)
 	var img image.Image = &image.Gray{Pix: grayOf(rgb), Stride: w, Rect: image.Rect(0, 0, w, h)}
@@ -224,7 +225,7 @@ func jpegPicture(name string, seed, h, w, orientation int, gray bool) *picture {
 	return p
 }
 
-// oriented puts EXIF with an orientation into a JPEG.
+// oriented adds an EXIF orientation to a JPEG.
 func oriented(file []byte, orientation int) []byte {
 	if orientation == 1 {
 		return file
@@ -256,12 +257,12 @@ func makeAlbum(dir string, pictures []*picture) (album, error) {
 	return a, nil
 }
 
-// What the albums are resized to.
+// The target size of the albums.
 const albumHeight, albumWidth = 24, 33
 
 // smallAlbum has every shape that is special for a size of 24x33, none of them large:
-// smaller, larger, the same, of one row, column or pixel, of extreme proportions, gray,
-// turned. All tests share it; nobody may change it.
+// smaller, larger, equal, of one row, column or pixel, of extreme proportions, gray,
+// turned. All tests share it and must not change it.
 func smallAlbum(t testing.TB) album {
 	t.Helper()
 	a, err := makeSmallAlbum()
@@ -290,9 +291,9 @@ var makeSmallAlbum = sync.OnceValues(func() (album, error) {
 	return makeAlbum(filepath.Join(suite.dir, "small"), all)
 })
 
-// largeAlbum has pictures that are so much larger than 24x33 that JPEGs are decoded at
-// 1/2, 1/4 and 1/8, in every orientation and with sides that those do not divide,
-// and others that pass a filter of more than 128 pixels.
+// largeAlbum has pictures so much larger than 24x33 that JPEGs are decoded at 1/2, 1/4 and
+// 1/8, in every orientation and with sides not divisible by those, and others that need a
+// filter of more than 128 pixels.
 func largeAlbum(t testing.TB) album {
 	t.Helper()
 	var all []*picture

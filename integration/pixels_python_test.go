@@ -10,9 +10,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A typedBatch is what a Python program is told about a batch: its path without an
-// extension, files with the bytes that its images must have and with those of the same
-// batch as uint8, both in order nhwc, and what else must be there.
+// A typedBatch describes a batch to a Python program: its path without an extension, files
+// with the expected bytes of its images and of the same batch as uint8, both in order nhwc,
+// and other expected values.
 type typedBatch struct {
 	Path, DType, Images, Bytes string
 	Shape                      [4]int // of images as bytes in order nhwc
@@ -23,9 +23,9 @@ type typedBatch struct {
 	Sizes                      [][2]int32
 }
 
-// readTyped is what all programs below begin with. each(kinds) yields batches of some dtypes:
-// what Python is told, and its images in the mount's own order, as numbers that were
-// worked out here, and as uint16 or uint32 as they must be in the file.
+// readTyped is the beginning of all programs below. each(kinds) yields batches of some
+// dtypes: the batch's description, its images in the mount's order, as numbers computed
+// here, and as uint16 or uint32 as they must be in the file.
 const readTyped = `
 import json, sys
 import numpy as np
@@ -40,7 +40,7 @@ def each(*kinds):
     assert sys.argv[1] != "[]"
 `
 
-// typedMounts mounts an album in every dtype, and tells Python about all batches.
+// typedMounts mounts an album in every dtype and describes all batches to Python.
 func typedMounts(t *testing.T) (reader *mounted, told string) {
 	a := smallAlbum(t)
 	dir := scratch(t)
@@ -82,8 +82,8 @@ func typedMounts(t *testing.T) (reader *mounted, told string) {
 	return reader, string(text)
 }
 
-// TestReadDTypes reads arrays of every dtype with the libraries that people have, each
-// in a line, and holds them against numbers that the libraries worked out themselves.
+// TestReadDTypes reads arrays of every dtype with common libraries, each in one line, and
+// compares them with numbers that the libraries computed themselves.
 func TestReadDTypes(t *testing.T) {
 	skipWithoutFUSE(t)
 	t.Parallel()
@@ -155,8 +155,8 @@ for d, v, bits in each("bfloat16"):
 	}
 }
 
-// TestPixelsLikeTorchvision resizes real photographs, and pictures of every shape, with
-// Pillow as torchvision does, to the windows of each batch's document.
+// TestPixelsLikeTorchvision resizes real photos, and pictures of every shape, with Pillow
+// as torchvision does, to the windows in each batch's document.
 func TestPixelsLikeTorchvision(t *testing.T) {
 	const program = `
 import json, os, sys
@@ -204,8 +204,8 @@ print(seen)
 	}
 }
 
-// likeLibjpeg is how many levels a picture may be from what Pillow makes of it: two, but
-// more where JPEGs are decoded by another library than Pillow's.
+// likeLibjpeg is the allowed difference from Pillow, in levels: two, or more if JPEGs are
+// decoded with another library than Pillow's.
 func (m *mounted) likeLibjpeg(t *testing.T) string {
 	t.Helper()
 	var doc struct{ Decoder string }
@@ -216,7 +216,7 @@ func (m *mounted) likeLibjpeg(t *testing.T) string {
 	return "12"
 }
 
-// TestNormalizedLikeTorchvision is the pipeline that most people train with: torchvision's
+// TestNormalizedLikeTorchvision runs the most common training pipeline: torchvision's
 // random-resized-crop, flip, to_tensor and normalize.
 func TestNormalizedLikeTorchvision(t *testing.T) {
 	const program = `

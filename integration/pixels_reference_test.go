@@ -13,11 +13,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// This file says what pixels, crops, flips and elements must be: written from the
-// contract and the papers it names, with no code of batchfs in it, and without a
-// thought of speed.
+// This file is the reference for pixels, crops, flips and elements. It is written from the
+// contract and the papers it cites, shares no code with batchfs, and ignores speed.
 
-// A look is what pixels depend on, beside the order of samples.
+// A look is everything pixels depend on besides the order of samples.
 type look struct {
 	settings         // height and width are --size
 	mode      string // "": none
@@ -27,7 +26,7 @@ type look struct {
 	pad       int       // --pad-multiple
 }
 
-// flags are the look on a command line, more flags behind them.
+// flags returns the look as flags, followed by more flags.
 func (l look) flags(more ...string) []string {
 	flags := l.settings.flags("--dtype", l.dtype.String(), "--flip", decimal(l.flip))
 	if l.mode != "" {
@@ -59,7 +58,7 @@ func (l look) channels() int {
 	return 3
 }
 
-// String names a look in a test's name.
+// String is the look's name in test names.
 func (l look) String() string {
 	colour := "rgb"
 	if l.gray {
@@ -72,14 +71,13 @@ func (l look) String() string {
 	return fmt.Sprintf("%s/%s/%s/%s/flip=%g", mode, l.dtype, layoutName(l.settings), colour, l.flip)
 }
 
-// An appearance is what a sample must look like: where it is cut, how large it comes
-// out, whether it is mirrored.
+// An appearance is how a sample must look: its crop, its size, and whether it is mirrored.
 type appearance struct {
 	crop [4]float64 // y, x, height, width of the upright picture
 	h, w int        // valid pixels
 	flip bool
-	// The filter's axes: output i has its centre at start + (i+0.5)*step, and pixels
-	// from lo up to hi have a part in it.
+	// The filter's axes: output i has its center at start + (i+0.5)*step, and depends on
+	// the pixels from lo up to hi.
 	y, x axis
 }
 
@@ -116,19 +114,19 @@ func (l look) appearance(epoch int, id int64, h, w int) appearance {
 	return a
 }
 
-// nearest whole number, halves up, but at least 1. Factors of whole numbers may miss a
-// half by what floating point misses.
+// nearest rounds to the nearest whole number, halves up, but to at least 1. It allows for
+// floating-point error, since factors of whole numbers may just miss a half.
 func nearest(v float64) int { return max(int(math.Floor(v+0.5+1e-9)), 1) }
 
-// middle is the n outputs in the middle of an axis' n, and what they show of size pixels.
+// middle returns the n middle outputs of an axis, and the range of size pixels they show.
 func middle(a axis, size, n int) (cut axis, from, shown float64) {
-	first := (a.n - n + 1) / 2 // half a pixel too much goes to the left
+	first := (a.n - n + 1) / 2 // an odd pixel goes to the left
 	perOutput := float64(size) / float64(a.n)
 	a.start, a.n = float64(first)*perOutput, n
 	return a, float64(first) * perOutput, float64(n) * perOutput
 }
 
-// values are the pixels in real numbers, not yet mirrored.
+// values are the pixels as real numbers, not yet mirrored.
 func (a appearance) values(p plane) []float64 {
 	rows := a.y.weights()
 	columns := a.x.weights()
@@ -184,14 +182,15 @@ func (a axis) weights() (all []weighted) {
 	return all
 }
 
-// The random choices of a sample, by the definition in package resample.
+// The random choices for a sample, as defined in package resample.
 type randomness struct {
 	seed   uint64
 	epoch  int
 	sample int64
 }
 
-// words are block n of the sample: Philox4x32-10, as two numbers of 64 bits.
+// words returns block n of the sample's random numbers: Philox4x32-10, as two 64-bit
+// numbers.
 func (r randomness) words(n uint32) [2]uint64 {
 	c := [4]uint32{n, uint32(r.epoch), uint32(r.sample), uint32(r.sample >> 32)}
 	k0, k1 := uint32(r.seed), uint32(r.seed>>32)
@@ -203,8 +202,8 @@ func (r randomness) words(n uint32) [2]uint64 {
 	return [2]uint64{uint64(c[1])<<32 + uint64(c[0]), uint64(c[3])<<32 + uint64(c[2])}
 }
 
-// window is torchvision's RandomResizedCrop.get_params, with the usual area 0.08 to 1
-// and ratio 3/4 to 4/3.
+// window is torchvision's RandomResizedCrop.get_params, with the usual area 0.08 to 1 and
+// ratio 3/4 to 4/3.
 func (r randomness) window(h, w int) (top, left, height, width int) {
 	uniform := func(z uint64) float64 { return float64(z>>11) / (1 << 53) }
 	for try := range uint32(10) {
@@ -228,7 +227,7 @@ func (r randomness) window(h, w int) (top, left, height, width int) {
 	return (h - height) / 2, (w - width) / 2, height, width
 }
 
-// elements are the bytes of the element for each 8-bit value of channel c.
+// elements returns the bytes of the element for each 8-bit value of channel c.
 func (l look) elements(c int) (all [256][]byte) {
 	mean, std := 0.0, 1.0
 	if l.mean != nil {
@@ -252,8 +251,8 @@ func (l look) elements(c int) (all [256][]byte) {
 	return all
 }
 
-// quotient is (v-mean)/std to the nearest float32, through numbers so long that what is
-// lost of them cannot matter.
+// quotient is (v-mean)/std rounded to the nearest float32, computed with enough digits that
+// intermediate rounding does not matter.
 func quotient(v, mean, std float64) float32 {
 	const digits = 500
 	x := new(big.Float).SetPrec(digits).SetFloat64(v)
@@ -263,14 +262,14 @@ func quotient(v, mean, std float64) float32 {
 	return f
 }
 
-// A short is a number of 16 bits: what it means, and how it is written.
+// A short is a 16-bit number: its value and its bits.
 type short struct {
 	value float64
 	bits  uint16
 }
 
-// halves are all numbers that float16 has, in order, and what would be the next, were it not
-// for infinity to stand there.
+// halves are all float16 numbers in order, plus the one that would follow if infinity did
+// not take its place.
 var halves = sync.OnceValue(func() []short {
 	return shorts(func(b uint16) float64 {
 		significand, exponent := float64(b&0x3ff)/1024, int(b>>10&31)
@@ -286,7 +285,7 @@ var halves = sync.OnceValue(func() []short {
 	})
 })
 
-// brains are the same of bfloat16: numbers of float32 with nothing below.
+// brains are the same for bfloat16: float32 numbers whose lower bits are zero.
 var brains = sync.OnceValue(func() []short {
 	return shorts(func(b uint16) float64 {
 		if b == 0x7f80 {
@@ -296,7 +295,7 @@ var brains = sync.OnceValue(func() []short {
 	})
 })
 
-// shorts lists the numbers of a format by value; positive is what bits without a sign mean.
+// shorts lists the numbers of a format by value. positive decodes bits without a sign.
 func shorts(positive func(bits uint16) float64) (all []short) {
 	for b := range uint16(0x8000) {
 		if v := positive(b); !math.IsNaN(v) {
@@ -315,8 +314,8 @@ func shorts(positive func(bits uint16) float64) (all []short) {
 	return all
 }
 
-// closest number of a format; of two, the even one. No value here is so small that it would
-// become a negative zero.
+// closest returns the closest number of a format, and of two equally close ones the even
+// one. No value here is so small that it would become a negative zero.
 func closest(all []short, x float32) uint16 {
 	v := max(min(float64(x), all[len(all)-1].value), all[0].value)
 	i, found := slices.BinarySearchFunc(all, v, func(s short, v float64) int {

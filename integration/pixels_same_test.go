@@ -12,9 +12,9 @@ import (
 )
 
 // TestPixelsSameBytes reads every batch in every way that must not change a byte of it, in
-// several orders and by several processes at once, now under every mode and dtype; and
-// once more after mounting again. Package engine's own test has the processor's kernels
-// and the whole product of modes and dtypes.
+// several orders and in several concurrent processes, under every mode and dtype, and once
+// more after mounting again. Package engine's test covers the processor's kernels and the
+// whole product of modes and dtypes.
 func TestPixelsSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -36,11 +36,11 @@ func TestPixelsSameBytes(t *testing.T) {
 	}
 }
 
-// sameBytes mounts an album in one of the ways, in the one that has nothing in common with
-// it, and in the first once more.
+// sameBytes mounts an album in one way, in another way that differs from it in everything,
+// and again in the first way.
 func (a album) sameBytes(t *testing.T, l look, turn int) {
 	all := ways()
-	first := turn % 4 // of workers and depth
+	first := turn % 4 // index into the combinations of workers and depth
 	chosen := []way{all[first], all[len(all)-1-first], all[first]}
 	var wants []digest
 	for n, w := range chosen {
@@ -49,7 +49,7 @@ func (a album) sameBytes(t *testing.T, l look, turn int) {
 		if n == 0 {
 			wants = m.allDigests(t, l)
 		} else {
-			m.someFirst(t, form) // a form that is read first decides how batches are kept
+			m.someFirst(t, form) // the form read first determines how batches are kept
 		}
 		r := sameReader{m: m, wants: wants}
 		switch n {
@@ -70,7 +70,7 @@ func (m *mounted) someFirst(t *testing.T, f layout.Form) {
 	m.form(t, 0, 0, 1, f)
 }
 
-// allDigests are the sha256 of all batches of two epochs as this mount has them.
+// allDigests returns the sha256 of all batches of two epochs in this mount.
 func (m *mounted) allDigests(t *testing.T, l look) (all []digest) {
 	t.Helper()
 	for epoch := range sameEpochs {
@@ -86,14 +86,14 @@ func (m *mounted) allDigests(t *testing.T, l look) (all []digest) {
 	return all
 }
 
-// A sighting is a sample as it was seen in some epoch.
+// A sighting is a sample in some epoch.
 type sighting struct {
 	epoch int
 	id    int64
 }
 
-// sightings reads two epochs and tells how each sample looked: what its document says
-// of it, and its pixels.
+// sightings reads two epochs and records how each sample looked: its document and its
+// pixels.
 func (m *mounted) sightings(t *testing.T, l look) map[sighting]string {
 	t.Helper()
 	seen := map[sighting]string{}
@@ -110,8 +110,8 @@ func (m *mounted) sightings(t *testing.T, l look) map[sighting]string {
 	return seen
 }
 
-// TestRandomChoices: how a sample looks follows from the seed, the epoch and the sample,
-// and from no more: not from the shard, the batch or the place that it is in.
+// TestRandomChoices: a sample's appearance depends only on the seed, the epoch and the
+// sample, not on its shard, batch or position.
 func TestRandomChoices(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)
@@ -149,14 +149,14 @@ func TestRandomChoices(t *testing.T) {
 			seeds++
 		}
 	}
-	// One picture is of one pixel, and some crops are the whole.
+	// One picture has a single pixel, and some crops cover the whole picture.
 	if least := len(a.pictures) - 6; epochs < least || seeds < least || len(looks) < least {
 		t.Errorf("of %d samples, %d look different in another epoch, %d with another seed, %d from one another", len(a.pictures), epochs, seeds, len(looks))
 	}
 }
 
-// TestReadAheadEpoch: without padding, a sample that a shard reads ahead into the next range
-// looks as it does in that range's epoch.
+// TestReadAheadEpoch: without padding, a sample that a shard reads ahead from the next
+// range looks as it does in that range's epoch.
 func TestReadAheadEpoch(t *testing.T) {
 	skipWithoutFUSE(t)
 	a := smallAlbum(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A slot is what a batch's document says of a sample, under any look.
+// A slot is a sample in a batch's document, under any look.
 type slot struct {
 	ID            int64
 	Path          string
@@ -22,7 +22,8 @@ type slot struct {
 	Status        string
 }
 
-// A shown batch is what a mount shows of a batch: its document, and the tensor in both orders.
+// A shown batch is a batch as the mount shows it: its document, and the tensor in both
+// orders.
 type shown struct {
 	Shard, Epoch, Batch int
 	Shape               [4]int
@@ -35,8 +36,8 @@ type shown struct {
 	nhwc, nchw []byte
 }
 
-// show reads a batch in every form that has its pixels or their sizes, and wants those to
-// agree with one another.
+// show reads a batch in every form that has its pixels or their sizes, and checks that they
+// agree.
 func (m *mounted) show(t testing.TB, l look, shard, epoch, batch int) *shown {
 	t.Helper()
 	b := &shown{}
@@ -59,7 +60,7 @@ func (m *mounted) show(t testing.TB, l look, shard, epoch, batch int) *shown {
 	return b
 }
 
-// form reads a file of a batch, whose size must be what stat says.
+// form reads a file of a batch and checks its size against stat.
 func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []byte {
 	t.Helper()
 	path := m.path(shard, epoch, batch, f)
@@ -77,7 +78,7 @@ func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []b
 	return data
 }
 
-// planesOf are the elements of a tensor in order nchw.
+// planesOf returns the elements of a tensor in order nchw.
 func planesOf(nhwc []byte, s layout.Spec) []byte {
 	size, out := s.DType.Size(), make([]byte, 0, len(nhwc))
 	for n := range s.N {
@@ -90,10 +91,10 @@ func planesOf(nhwc []byte, s layout.Spec) []byte {
 	return out
 }
 
-// numpyTypes are what .npy calls the element types.
+// numpyTypes are the names of the element types in .npy files.
 var numpyTypes = map[layout.DType]string{layout.Uint8: "|u1", layout.Float16: "<f2", layout.BFloat16: "<V2", layout.Float32: "<f4"}
 
-// sameForms holds the other forms against the tensor in order nhwc and the document.
+// sameForms compares the other forms with the tensor in order nhwc and the document.
 func (m *mounted) sameForms(t testing.TB, l look, b *shown) error {
 	t.Helper()
 	read := func(f layout.Form) []byte { return m.form(t, b.Shard, b.Epoch, b.Batch, f) }
@@ -128,15 +129,15 @@ func (m *mounted) sameForms(t testing.TB, l look, b *shown) error {
 	return nil
 }
 
-// pixels are the elements of pixel (y, x) of a slot.
+// pixel returns the elements of pixel (y, x) of a slot.
 func (b *shown) pixel(slot, y, x int) []byte {
 	n := b.spec.C * b.spec.DType.Size()
 	return b.nhwc[((slot*b.spec.H+y)*b.spec.W+x)*n:][:n]
 }
 
-// near wants a batch of bytes to be what the reference makes of the pictures in its
-// document: within a level, but for JPEG, and exactly where nothing is filtered. Beyond the
-// valid pixels there is the fill value.
+// near checks a batch of bytes against the reference for the pictures in its document:
+// within one level, except for JPEG, and exactly if nothing is filtered. Outside the valid
+// pixels there must be the fill value.
 func (a album) near(t testing.TB, l look, o *oracle, b *shown) {
 	t.Helper()
 	slots, _ := o.plan.Batch(b.Shard, b.Epoch, b.Batch, nil)
@@ -172,8 +173,8 @@ func (a album) near(t testing.TB, l look, o *oracle, b *shown) {
 	}
 }
 
-// documented wants a batch's slots to be those of the plan, appearing as the reference
-// has it.
+// documented checks that a batch's slots are those of the plan, with the reference's
+// appearance.
 func (a album) documented(t testing.TB, l look, o *oracle, b *shown) {
 	t.Helper()
 	slots, valid := o.plan.Batch(b.Shard, b.Epoch, b.Batch, nil)
@@ -208,7 +209,7 @@ func (a album) documented(t testing.TB, l look, o *oracle, b *shown) {
 	}
 }
 
-// nearCrop compares windows. Those of whole pixels are the same.
+// nearCrop compares windows. Windows of whole pixels must be equal.
 func nearCrop(got, want [4]float64) bool {
 	for i := range got {
 		if far := math.Abs(got[i] - want[i]); far > 1e-9*(1+want[i]) || want[i] == math.Floor(want[i]) && far != 0 && got[i] == math.Floor(got[i]) {
@@ -218,7 +219,7 @@ func nearCrop(got, want [4]float64) bool {
 	return true
 }
 
-// convert makes the elements of tensors of bytes under a look.
+// convert returns the conversion from tensors of bytes to the look's elements.
 func (l look) convert() func(nhwc []byte) []byte {
 	channels := l.channels()
 	tables := make([][256][]byte, channels)
@@ -234,7 +235,7 @@ func (l look) convert() func(nhwc []byte) []byte {
 	}
 }
 
-// xattrs wants the batch's attributes to say what it is.
+// xattrs checks that the batch's attributes describe it.
 func (m *mounted) xattrs(t testing.TB, b *shown) {
 	t.Helper()
 	shape := bytes.Trim(fmt.Append(nil, b.Shape), "[]")

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateMarker says that this process has its own mount namespace already.
+// privateMarker marks a process that already has its own mount namespace.
 const privateMarker = "BATCHFS_TEST_PRIVATE"
 
-// makePrivate runs the tests again in a mount namespace of their own, where that is
-// allowed: a container that somebody starts meanwhile would copy their mounts, and
-// keep those alive after they were unmounted. For the same reason the copies that
-// come with this namespace are let go of.
+// makePrivate runs the tests again in their own mount namespace, if that is allowed.
+// Otherwise a container started meanwhile would copy their mounts and keep them alive after
+// unmounting. For the same reason it unmounts the copies of other mounts that come with the
+// namespace.
 func makePrivate() error {
 	if os.Getuid() != 0 || os.Getenv(privateMarker) != "" {
 		return nil
 	}
-	runtime.LockOSThread() // the namespace is the thread's; exec makes it the process's
+	runtime.LockOSThread() // the namespace belongs to the thread; exec extends it to the process
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests run in this mount namespace:", err)
 		runtime.UnlockOSThread()
@@ -37,7 +37,7 @@ func makePrivate() error {
 	for line := range strings.Lines(string(text)) {
 		before, after, _ := strings.Cut(line, " - ")
 		if fields := strings.Fields(before); len(fields) > 4 && strings.HasPrefix(after, "fuse") && !strings.HasPrefix(after, "fusectl") {
-			_ = unix.Unmount(fields[4], unix.MNT_DETACH) // a path with spaces in it is not found
+			_ = unix.Unmount(fields[4], unix.MNT_DETACH) // fails for a path with spaces
 		}
 	}
 	self, err := os.Executable()

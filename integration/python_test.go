@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// needPython finds a Python that has the modules, or skips the test. `make test`
-// keeps one in bin/python that has what the distribution does not.
+// needPython finds a Python that has the modules, or skips the test. `make test` installs
+// one in bin/python with the modules that the distribution lacks.
 func needPython(t testing.TB, modules ...string) string {
 	t.Helper()
 	beside, err := filepath.Abs("../bin/python/bin/python3")

@@ -19,8 +19,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestReadForms reads every batch in every form, under settings that change what a
-// form looks like, and holds each byte against what the files hold.
+// TestReadForms reads every batch in every form, under settings that affect the form, and
+// checks each byte against the files.
 func TestReadForms(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, test := range []struct {
@@ -60,8 +60,8 @@ func TestReadForms(t *testing.T) {
 	}
 }
 
-// formImages are 41 pictures, with names that JSON and shells have to quote, in
-// classes and in directories below them.
+// formImages are 41 pictures, with names that need quoting in JSON and shells, in classes
+// and in directories below them.
 func formImages(t *testing.T) string {
 	dir := filepath.Join(scratch(t), "images")
 	from := mixedImages(t)
@@ -82,13 +82,13 @@ func formImages(t *testing.T) string {
 	return dir
 }
 
-// A formReader reads what one mount shows.
+// A formReader reads one mount.
 type formReader struct {
 	m *mounted
 	o *oracle
 }
 
-// dataset looks at the documents that describe all of it.
+// dataset checks the documents about the whole dataset.
 func (r *formReader) dataset(t *testing.T) {
 	var doc struct {
 		Samples, Classes   int
@@ -186,7 +186,7 @@ func (r *formReader) epochDocument(t *testing.T, s, epoch, batches int) {
 	}
 }
 
-// form reads a batch in one form. The size that stat gave must be right.
+// form reads a batch in one form. The size from stat must be right.
 func (r *formReader) form(x want, s, epoch, b int, f layout.Form) error {
 	path := r.m.path(s, epoch, b, f)
 	info, err := os.Stat(path)
@@ -225,7 +225,7 @@ func (r *formReader) form(x want, s, epoch, b int, f layout.Form) error {
 
 func littleEndian(v any) []byte {
 	var out bytes.Buffer
-	_ = binary.Write(&out, binary.LittleEndian, v) // fixed sizes, into memory
+	_ = binary.Write(&out, binary.LittleEndian, v) // fixed sizes, into memory: does not fail
 	return out.Bytes()
 }
 
@@ -241,8 +241,7 @@ func sameBytes(got, want []byte) error {
 	return fmt.Errorf("%d bytes instead of %d", len(got), len(want))
 }
 
-// sameArray takes a .npy file apart. offset is where the data must start, 0 for
-// anywhere.
+// sameArray parses a .npy file. offset is where the data must start; 0: anywhere.
 func sameArray[S ~[]int | [4]int](got []byte, dtype string, shape S, data []byte, offset int) error {
 	if len(got) < 10 || string(got[:8]) != "\x93NUMPY\x01\x00" {
 		return fmt.Errorf("no .npy of version 1.0: %.10q", got)
@@ -262,8 +261,8 @@ func sameArray[S ~[]int | [4]int](got []byte, dtype string, shape S, data []byte
 	return sameBytes(got[start:], data)
 }
 
-// safetensors takes a file apart by the rules of the format: a length, a JSON
-// header, and data without holes.
+// safetensors parses a file by the rules of the format: a length, a JSON header, and
+// contiguous data.
 func (r *formReader) safetensors(got []byte, x want) error {
 	if len(got) < 8 {
 		return fmt.Errorf("only %d bytes", len(got))
@@ -347,8 +346,7 @@ type batchDoc struct {
 	Samples             []sampleDoc
 }
 
-// json holds a batch's description against the plan; what it is padded with are
-// spaces.
+// json compares a batch's description with the plan. Its padding must be spaces.
 func (r *formReader) json(got []byte, x want, s, epoch, b int) error {
 	var doc batchDoc
 	if err := json.Unmarshal(got, &doc); err != nil {
@@ -375,8 +373,8 @@ func (r *formReader) json(got []byte, x want, s, epoch, b int) error {
 	return nil
 }
 
-// contactSheet decodes the picture. How it is drawn is tested where it is drawn:
-// here, that it is one, and shows something of each batch.
+// contactSheet decodes the picture. Package layout tests how it is drawn; this checks that
+// it is a picture and shows something of each batch.
 func contactSheet(got []byte, x want) error {
 	picture, err := png.Decode(bytes.NewReader(got))
 	if err != nil {

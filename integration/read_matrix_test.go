@@ -12,8 +12,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// overReadPaths runs a test over every way of mounting and reading that there is:
-// passthrough is for root alone.
+// overReadPaths runs a test with every way of mounting and reading. Passthrough is for root
+// only.
 func overReadPaths(t *testing.T, test func(t *testing.T, user account, readPath string)) {
 	skipWithoutFUSE(t)
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func overReadPaths(t *testing.T, test func(t *testing.T, user account, readPath 
 	}
 }
 
-// overMatrix runs it over those, and over both orders.
+// overMatrix runs a test with those, and with both orders.
 func overMatrix(t *testing.T, test func(t *testing.T, user account, readPath string, s settings)) {
 	overReadPaths(t, func(t *testing.T, user account, readPath string) {
 		for _, shuffle := range []bool{false, true} {
@@ -43,8 +43,8 @@ func overMatrix(t *testing.T, test func(t *testing.T, user account, readPath str
 	})
 }
 
-// TestReadFileSystem puts a shard through the standard library's test of file
-// systems. It reads files byte by byte, twice, so the batches are small.
+// TestReadFileSystem runs the standard library's file system test on a shard. It reads
+// files byte by byte, twice, so the batches are small.
 func TestReadFileSystem(t *testing.T) {
 	dir := scratch(t)
 	for i := range 15 {
@@ -58,7 +58,7 @@ func TestReadFileSystem(t *testing.T) {
 	})
 }
 
-// plainImage is a PPM of one colour that changes a little.
+// plainImage is a PPM of nearly one color.
 func plainImage(h, w int, v byte) []byte {
 	data := fmt.Appendf(nil, "P6\n%d %d\n255\n", w, h)
 	for i := range h * w {
@@ -67,8 +67,8 @@ func plainImage(h, w int, v byte) []byte {
 	return data
 }
 
-// TestReadByTools reads batches with the programs that people have at hand, and
-// with the system calls that others use.
+// TestReadByTools reads batches with common programs, and with the system calls that others
+// use.
 func TestReadByTools(t *testing.T) {
 	images := mixedImages(t)
 	overMatrix(t, func(t *testing.T, user account, readPath string, s settings) {
@@ -98,15 +98,15 @@ func TestReadByTools(t *testing.T) {
 type toolReader struct {
 	m     *mounted
 	o     *oracle
-	work  string   // a directory that the reading user may write to
+	work  string   // a directory that the reading user can write to
 	files []string // the batches, in order
-	wants []string // files with the bytes that they must have
+	wants []string // files with their expected bytes
 	sums  []string // their sha256
 }
 
 const toolShard, toolEpoch = 1, 1
 
-// sizesComeFirst stats every form of every batch, of which none is decoded.
+// sizesComeFirst stats every form of every batch before any is decoded.
 func (r *toolReader) sizesComeFirst(t *testing.T) {
 	batches := r.o.plan.Batches(toolShard, toolEpoch)
 	for b := range batches {
@@ -134,7 +134,7 @@ func (r *toolReader) sizesComeFirst(t *testing.T) {
 	}
 }
 
-// expect writes down what must be read.
+// expect writes the expected contents.
 func (r *toolReader) expect(t *testing.T) {
 	dir := scratch(t)
 	for b := range r.files {
@@ -146,7 +146,7 @@ func (r *toolReader) expect(t *testing.T) {
 	}
 }
 
-// compare holds files, one a batch, against what they must be.
+// compare compares files, one per batch, with the expected contents.
 func (r *toolReader) compare(t *testing.T, what string, files []string) {
 	t.Helper()
 	for i, path := range files {
@@ -171,7 +171,7 @@ func (r *toolReader) sha256sum(t *testing.T) {
 func (r *toolReader) cp(t *testing.T) {
 	to := filepath.Join(r.work, "copy")
 	r.m.run(t, "cp", "-r", "--preserve=timestamps,xattr", r.m.epochDir(toolShard, toolEpoch), to)
-	r.m.run(t, "chmod", "u+w", to) // for it to be removed
+	r.m.run(t, "chmod", "u+w", to) // so that it can be removed
 	r.compare(t, "cp", r.names(to+"/"))
 	listed := strings.Fields(r.m.run(t, "ls", r.m.epochDir(toolShard, toolEpoch)))
 	if copied := strings.Fields(r.m.run(t, "ls", to)); len(copied) != len(listed) || len(listed) != 1+3*len(r.files) {
@@ -179,7 +179,7 @@ func (r *toolReader) cp(t *testing.T) {
 	}
 }
 
-// names are the batches' file names with something else before them.
+// names returns the batches' file names with another prefix.
 func (r *toolReader) names(prefix string) []string {
 	var names []string
 	for _, f := range r.files {
@@ -195,7 +195,7 @@ func (r *toolReader) tar(t *testing.T) {
 	r.compare(t, "tar", r.names(to+"/"))
 }
 
-// dd reads in blocks that do not fit, from the middle, and past the page cache.
+// dd reads in blocks that do not divide the size, from the middle, and past the page cache.
 func (r *toolReader) dd(t *testing.T) {
 	const program = `set -e
 options=$1 to=$2
@@ -207,7 +207,8 @@ for f; do dd status=none if="$f" of="$to/dd-${f##*/}" $options; done`
 	}
 }
 
-// fio reads in order and at random, by read and mapped, three threads each at once.
+// fio reads sequentially and at random, with read and mapped, with three concurrent threads
+// each.
 func (r *toolReader) fio(t *testing.T) {
 	args := []string{needTool(t, "fio"), "--readonly", "--filename=" + r.files[0], "--size=" + strconv.Itoa(r.size(t, 0)), "--bs=16k",
 		"--loops=2", "--thread", "--numjobs=3", "--output=" + filepath.Join(r.work, "fio"), "--aux-path=" + r.work}
@@ -267,7 +268,7 @@ func (r *toolReader) randomReads(t *testing.T) {
 	r.m.part(t, "part-read", args...)
 }
 
-// readPath comes last: everything was read the way that was asked for.
+// readPath comes last: it checks that everything was read over the requested path.
 func (r *toolReader) readPath(t *testing.T) {
 	s := r.m.stats(t)
 	wanted := "direct"

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestReadNames tries names that are not there, and such that almost are: every
-// file has one name only.
+// TestReadNames tries names that do not exist, and near misses: every file has exactly one
+// name.
 func TestReadNames(t *testing.T) {
 	m := mountBatchfs(t, mixedImages(t), "--batch-size", "10", "--shards", "2", "--epochs", "12", "--list", "json,npy")
 	wants := map[string]string{}
@@ -42,7 +42,7 @@ func TestReadNames(t *testing.T) {
 	for i, name := range names {
 		args[i] = filepath.Join(m.dir, name)
 	}
-	for range 2 { // the second time, the kernel may know the answer
+	for range 2 { // the second time, the kernel may have cached the answer
 		for i, got := range strings.Fields(m.part(t, "part-open", args...)) {
 			if got != wants[names[i]] {
 				t.Errorf("%s: %s instead of %s", names[i], got, wants[names[i]])
@@ -59,7 +59,7 @@ func formNames() []string {
 	return names
 }
 
-// TestReadListed lists what --list says, all of it, in order, and nothing more.
+// TestReadListed checks that listings match --list exactly, in order.
 func TestReadListed(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, list := range []string{"", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
@@ -112,7 +112,7 @@ func TestReadFlatDataset(t *testing.T) {
 	r.epoch(t, 0, 0)
 }
 
-// TestReadXattrs reads what batches say of themselves.
+// TestReadXattrs reads the extended attributes of batches.
 func TestReadXattrs(t *testing.T) {
 	images := mixedImages(t)
 	s := settings{batch: 8, shards: 3, shuffle: true, seed: 1, nchw: true}
@@ -170,7 +170,7 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// TestReadDocuments looks at what the mount says about itself.
+// TestReadDocuments reads the mount's documents about itself.
 func TestReadDocuments(t *testing.T) {
 	m := mountBatchfs(t, mixedImages(t), "--batch-size", "5", "--seed", "9", "--memory-limit", "256MiB")
 	m.run(t, "cat", m.path(0, 0, 0, layout.NPY))

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A pythonBatch is what a Python program is told about a batch: its path without
-// an extension, and files with the bytes that its arrays must have.
+// A pythonBatch describes a batch to a Python program: its path without an extension, and
+// files with the expected bytes of its arrays.
 type pythonBatch struct {
 	Path               string
 	Shape              [4]int
@@ -24,7 +24,7 @@ type pythonBatch struct {
 	Labels, IDs, Sizes any
 }
 
-// pythonBatches writes down what the batches of an epoch must be.
+// pythonBatches describes the expected batches of an epoch.
 func pythonBatches(t *testing.T, m *mounted, o *oracle, shard, epoch int) string {
 	t.Helper()
 	dir := scratch(t)
@@ -45,8 +45,8 @@ func pythonBatches(t *testing.T, m *mounted, o *oracle, shard, epoch int) string
 	return string(text)
 }
 
-// TestReadNumPyAndPyTorch reads each array in one line, as the README says, and
-// holds it against the files decoded directly.
+// TestReadNumPyAndPyTorch reads each array in one line, as in the README, and compares it
+// with the files decoded directly.
 func TestReadNumPyAndPyTorch(t *testing.T) {
 	const program = `
 import json, sys
@@ -80,7 +80,7 @@ for d in json.loads(sys.argv[1]):
 	images := mixedImages(t)
 	overReadPaths(t, func(t *testing.T, user account, readPath string) {
 		modules, torch := []string{"numpy"}, "no"
-		if readPath == "passthrough" || user.name == "user" { // it takes long to import
+		if readPath == "passthrough" || user.name == "user" { // slow to import
 			modules, torch = append(modules, "torch"), "torch"
 		}
 		python := needPython(t, modules...)
@@ -129,9 +129,8 @@ for i, d in enumerate(json.loads(sys.argv[1])):
 	}
 }
 
-// TestReadLikePillow compares batches with what Python's usual decoder makes of
-// the files: the same for what is stored without loss; close for JPEG and WebP,
-// whose decoders may differ in how they round.
+// TestReadLikePillow compares batches with Pillow's decoding of the files: equal for
+// lossless formats, close for JPEG and WebP, whose decoders may round differently.
 func TestReadLikePillow(t *testing.T) {
 	const program = `
 import json, sys, os
@@ -184,8 +183,8 @@ func mkdir(t testing.TB, path string) string {
 	return path
 }
 
-// TestReadLikeImageFolder holds order and labels against torchvision's ImageFolder,
-// from the directory to the batches.
+// TestReadLikeImageFolder compares order and labels with torchvision's ImageFolder, from
+// the directory to the batches.
 func TestReadLikeImageFolder(t *testing.T) {
 	const program = `
 import json, sys

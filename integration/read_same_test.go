@@ -11,9 +11,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestReadSameBytes reads every batch under every setting that must not change a
-// byte of it: how many workers, how far ahead, which way the bytes travel, in
-// which order, and by how many processes. What they must be, the oracle says.
+// TestReadSameBytes reads every batch under every setting that must not change a byte of
+// it: number of workers, prefetching, read path, order of reading and number of processes.
+// The oracle says what the bytes must be.
 func TestReadSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	s := settings{batch: 7, shards: 2, shuffle: true, seed: 5}
@@ -28,7 +28,7 @@ func TestReadSameBytes(t *testing.T) {
 						skipWithoutPassthrough(t)
 					}
 					if (workers == "1") != (depth == "1") {
-						once(t) // either alone
+						once(t) // short runs skip mixed combinations
 					}
 					m := mountBatchfs(t, images, s.flags("--read-path", readPath, "--workers", workers, "--prefetch-queue-depth", depth)...)
 					r := sameReader{m: m, wants: wants}
@@ -43,7 +43,7 @@ func TestReadSameBytes(t *testing.T) {
 
 const sameEpochs = 2
 
-// digests are the sha256 of all batches of the first epochs, by path.
+// digests returns the sha256 of all batches of the first epochs, by path.
 func digests(t *testing.T, o *oracle) []digest {
 	var all []digest
 	for epoch := range sameEpochs {
@@ -75,8 +75,8 @@ func (r sameReader) backwards(t *testing.T) {
 	r.check(t, wants)
 }
 
-// crowd reads everything by eight processes that run at once, each from another
-// place on.
+// crowd reads everything in eight concurrent processes, each from a different starting
+// point.
 func (r sameReader) crowd(t *testing.T) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestReadSameTree mounts twice, and once more under other settings of what does
-// not matter: inode numbers, times, sizes, modes and documents stay the same.
+// TestReadSameTree mounts twice, and once more with other settings that do not affect the
+// tree: inode numbers, times, sizes, modes and documents stay the same.
 func TestReadSameTree(t *testing.T) {
 	images := mixedImages(t)
 	s := settings{batch: 8, shards: 3, shuffle: true, seed: 2}
@@ -50,7 +50,7 @@ func TestReadSameTree(t *testing.T) {
 	}
 }
 
-// TestReadOwners shows the owner and the modes that were asked for.
+// TestReadOwners checks the owner and modes given by flags.
 func TestReadOwners(t *testing.T) {
 	m := mountBatchfs(t, mixedImages(t), "--uid", "1234", "--gid", "567", "--file-mode", "0440", "--dir-mode", "0550")
 	got := m.run(t, "stat", "-c", "%u %g %a", m.dir, m.epochDir(0, 0), m.path(0, 0, 0, layout.NPY), filepath.Join(m.dir, ".batchfs/stats.json"))
@@ -59,7 +59,7 @@ func TestReadOwners(t *testing.T) {
 	}
 }
 
-// TestReadSpace asks du and df. Neither makes a batch.
+// TestReadSpace runs du and df. Neither makes a batch.
 func TestReadSpace(t *testing.T) {
 	images := mixedImages(t)
 	s := settings{batch: 8, shards: 3}
@@ -108,14 +108,14 @@ func scan(t *testing.T, text string, into ...any) {
 	}
 }
 
-// tail is the text behind the first line.
+// tail is the text after the first line.
 func tail(text string) string {
 	_, rest, _ := strings.Cut(text, "\n")
 	return rest
 }
 
-// manifestRows is how many samples the large dataset has. None of their files
-// exists: listing and stat do without.
+// manifestRows is the number of samples in the large dataset. None of their files exist:
+// listing and stat do not need them.
 const manifestRows = 200_000
 
 func largeManifest(t *testing.T) string {
@@ -130,16 +130,15 @@ func largeManifest(t *testing.T) string {
 	return path
 }
 
-// TestReadLargeDirectory lists tens of thousands of batches, from everywhere, and
-// stats all of an epoch: sizes are right, nothing is read, and the daemon keeps
-// nothing of it.
+// TestReadLargeDirectory lists tens of thousands of batches, from every position, and stats
+// a whole epoch: sizes are right, no file is read, and the daemon keeps no memory for it.
 func TestReadLargeDirectory(t *testing.T) {
 	manifest := largeManifest(t)
 	const batchSize, forms = 10, 3
-	t.Setenv("GOGC", "10") // so that what the daemon holds is mostly what it keeps
+	t.Setenv("GOGC", "10") // so that the daemon's memory is mostly live data
 	s := settings{batch: batchSize, shuffle: true, seed: 1}
 	m := mountBatchfs(t, manifest, s.flags("--epochs", "3")...)
-	const entries = manifestRows/batchSize*forms + 3 // epoch.json, itself and its parent
+	const entries = manifestRows/batchSize*forms + 3 // epoch.json, and the directory itself and its parent
 	epoch := m.epochDir(0, 1)
 	if got := strings.TrimSpace(m.part(t, "part-list", epoch)); got != strconv.Itoa(entries) {
 		t.Errorf("%s entries are listed, not %d", got, entries)
@@ -169,8 +168,8 @@ func TestReadLargeDirectory(t *testing.T) {
 	if tensors != manifestRows/batchSize {
 		t.Errorf("%d tensors were found", tensors)
 	}
-	const slack = 16 << 20 // 40,000 inodes of the library's own would be 30 MB
-	// The race detector throws pooled buffers away and keeps a shadow of them.
+	const slack = 16 << 20 // 40,000 inodes of the FUSE library would take 30 MB
+	// The race detector drops pooled buffers and keeps shadow memory for them.
 	if after := m.rss(t); after > before+slack && !raceDetector() {
 		t.Errorf("the daemon grew from %d to %d bytes", before, after)
 	}
@@ -179,7 +178,7 @@ func TestReadLargeDirectory(t *testing.T) {
 	}
 }
 
-// tensorSize is the size of a batch of shard 0, from the index alone.
+// tensorSize is the size of a batch of shard 0, computed from the index alone.
 func (o *oracle) tensorSize(epoch, batch int) int64 {
 	slots, _ := o.plan.Batch(0, epoch, batch, nil)
 	h, w := o.o.height, o.o.width

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// sender sends a batch on without copying it, keeps it, and says, when it is told to, whether what
-// arrives is the batch: HOW FILE BATCH SIDE.
+// sender sends a batch without copying it, keeps the batch, and on request says whether
+// what arrives equals the batch: HOW FILE BATCH SIDE.
 const sender = tilesInPython + `
 import ctypes, mmap, os, socket, sys
 how, path, batch, side = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -42,8 +42,8 @@ while len(got) < sent:
 print("same" if got == want[:sent] else "DIFFERENT", flush=True)
 `
 
-// TestSentOnWhileHeld: pages of a batch that are in a pipe or a socket stay what they are while
-// the batch is open or mapped, however many others are made meanwhile.
+// TestSentOnWhileHeld: pages of a batch in a pipe or a socket do not change while the batch
+// is open or mapped, however many others are made meanwhile.
 func TestSentOnWhileHeld(t *testing.T) {
 	const side = 64 // a batch fits into a pipe
 	dataset := tiles(t, 64, side)
@@ -64,7 +64,8 @@ func TestSentOnWhileHeld(t *testing.T) {
 	})
 }
 
-// TestDaemonKilledDirect: a batch that is read through the daemon ends with it, and says so.
+// TestDaemonKilledDirect: a batch read through the daemon ends with the daemon, with an
+// error.
 func TestDaemonKilledDirect(t *testing.T) {
 	const side = 64
 	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")

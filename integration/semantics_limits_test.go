@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// limit sets a resource limit of the daemon, and returns what it was.
+// limit sets a resource limit of the daemon and returns the previous one.
 func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
 	t.Helper()
 	var old unix.Rlimit
@@ -28,7 +28,7 @@ func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
 	return old.Cur
 }
 
-// limitDescriptors leaves the daemon so many descriptors more than it has.
+// limitDescriptors leaves the daemon spare free descriptors.
 func (m *mounted) limitDescriptors(t testing.TB, spare int) {
 	t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.pid()))
@@ -39,7 +39,7 @@ func (m *mounted) limitDescriptors(t testing.TB, spare int) {
 	for _, e := range entries {
 		open[e.Name()] = true
 	}
-	most := 0 // the limit is about numbers, and not all that are lower are in use
+	most := 0 // the limit applies to descriptor numbers, and not all lower ones are in use
 	for ; spare > 0; most++ {
 		if !open[strconv.Itoa(most)] {
 			spare--
@@ -48,9 +48,9 @@ func (m *mounted) limitDescriptors(t testing.TB, spare int) {
 	m.limit(t, unix.RLIMIT_NOFILE, uint64(most))
 }
 
-// collector opens batches and keeps those that it gets: DIR SIDE FIRST LAST. For "take" it
-// says how many it holds and which errors the others had, for "look" whether those it holds
-// are what they must be, and for "drop" it lets go of all.
+// collector opens batches and keeps those that open: DIR SIDE FIRST LAST. For "take" it
+// prints how many it holds and the errors of the others, for "look" whether those it holds
+// are right, and for "drop" it releases all.
 const collector = tilesInPython + `
 import errno, mmap, os, sys
 dir, side, first, last = sys.argv[1], *map(int, sys.argv[2:])
@@ -75,7 +75,8 @@ for line in sys.stdin:
         print("dropped", flush=True)
 `
 
-// taken has a collector take what it can, and returns how much that is and how the rest failed.
+// taken has a collector take what it can, and returns the number held and the errors of the
+// rest.
 func (p *partner) taken(t testing.TB) (held int, failed string) {
 	t.Helper()
 	p.tell(t, "take")
@@ -86,7 +87,8 @@ func (p *partner) taken(t testing.TB) (held int, failed string) {
 	return held, failed
 }
 
-// readAllTiles reads epochs of tiles: pixels, and documents that say that nothing stood in.
+// readAllTiles reads epochs of tiles: pixels, and documents, which must show no
+// replacements.
 func (m *mounted) readAllTiles(t testing.TB, side, batches int, epochs ...int) {
 	t.Helper()
 	for _, epoch := range epochs {
@@ -102,9 +104,10 @@ func (m *mounted) readAllTiles(t testing.TB, side, batches int, epochs ...int) {
 	}
 }
 
-// TestDescriptorsRunOut: without a descriptor an open fails with EIO, whatever is done about bad
-// files, and what is open stays. When descriptors are given back, by readers or by whoever set
-// the limit, the same mount serves everything, and holds nothing against a file.
+// TestDescriptorsRunOut: without a free descriptor an open fails with EIO, whatever the
+// policy for bad files, and open batches stay readable. Once descriptors are available
+// again, because readers close files or the limit is raised, the same mount serves
+// everything, and no file counts as bad.
 func TestDescriptorsRunOut(t *testing.T) {
 	const side, batches, spare = 16, 48, 12
 	dataset := tiles(t, tileBatch*batches, side)
@@ -136,7 +139,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 				})
 				m.readAllTiles(t, side, batches, 1, 2)
 
-				before := m.limit(t, unix.RLIMIT_NOFILE, 3) // less than there are: none is free, whatever is closed
+				before := m.limit(t, unix.RLIMIT_NOFILE, 3) // below the number in use: none is free, whatever is closed
 				expectOpen(t, m.path(0, 3, 0, layout.NHWCForm), unix.EIO)
 				expectOpen(t, m.path(0, 3, 0, layout.NPY), unix.EIO)
 				m.limit(t, unix.RLIMIT_NOFILE, before)
@@ -154,7 +157,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	}
 }
 
-// addressSpace is what the daemon has mapped, in bytes.
+// addressSpace is the daemon's mapped memory in bytes.
 func (m *mounted) addressSpace(t testing.TB) uint64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", m.pid()))
@@ -168,7 +171,7 @@ func (m *mounted) addressSpace(t testing.TB) uint64 {
 	return pages * uint64(os.Getpagesize())
 }
 
-// processorTime is what the daemon has used, in ticks of the system.
+// processorTime is the daemon's processor time, in clock ticks.
 func (m *mounted) processorTime(t testing.TB) (ticks int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.pid()))
@@ -187,9 +190,10 @@ func (m *mounted) processorTime(t testing.TB) (ticks int) {
 	return ticks
 }
 
-// TestKernelRefusesMemory: where the kernel has no memory for a batch (here by a limit on address
-// space), the open fails with ENOMEM, and the daemon neither hangs nor burns a processor. What is
-// open stays, the mount can be ended, and it serves everything once there is memory.
+// TestKernelRefusesMemory: if the kernel has no memory for a batch (here because of a limit
+// on address space), the open fails with ENOMEM, and the daemon neither hangs nor spins.
+// Open batches stay readable, the mount can be ended, and it serves everything once there
+// is memory.
 func TestKernelRefusesMemory(t *testing.T) {
 	if raceDetector() {
 		t.Skip("SKIPPED: the race detector's own memory has no place under a limit on address space")
@@ -199,7 +203,7 @@ func TestKernelRefusesMemory(t *testing.T) {
 	dataset := tiles(t, tileBatch*batches, side)
 	m := tileMount(t, dataset, cacheFlags("none", 0, "--size", fmt.Sprintf("%dx%d", canvas, canvas), "--prefetch-queue-depth", "0",
 		"--workers", "1", "--memory-limit", "1GiB", "--memory-wait", "1h")...)
-	for batch := range batches { // all threads and all of Go's heap are there
+	for batch := range batches { // starts all threads and grows Go's heap to its full size
 		expectPaddedTiles(t, m, 0, batch, side, canvas)
 	}
 	var held []*partner
@@ -249,13 +253,13 @@ func TestKernelRefusesMemory(t *testing.T) {
 	for batch := range batches {
 		expectPaddedTiles(t, m, 22, batch, side, canvas)
 	}
-	m.limit(t, unix.RLIMIT_AS, low) // less than it has by now
+	m.limit(t, unix.RLIMIT_AS, low) // less than it uses by now
 	m.signal(t, syscall.SIGTERM)
 	m.wait(t)
 	m.finish(t)
 }
 
-// expectPaddedTiles reads a batch of tiles on a canvas, in its upper left corner each.
+// expectPaddedTiles reads a batch of tiles, each in the upper left corner of a canvas.
 func expectPaddedTiles(t testing.TB, m *mounted, epoch, batch, side, canvas int) {
 	t.Helper()
 	f, err := os.Open(m.path(0, epoch, batch, layout.NHWCForm))

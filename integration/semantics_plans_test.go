@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestReadersOfManyEpochs: three readers in three epochs of one mount, as of a sweep of jobs. Every
-// byte is right, and what the cache keeps is planned once for each epoch, however often it is read.
+// TestReadersOfManyEpochs: three readers read three epochs of one mount, as a sweep of jobs
+// would. Every byte is right, and the cache is planned once per epoch, however often it is
+// read.
 func TestReadersOfManyEpochs(t *testing.T) {
 	const side, batches, rounds = 64, 12, 3
 	dataset := tiles(t, tileBatch*batches, side)
@@ -44,7 +45,7 @@ func TestReadersOfManyEpochs(t *testing.T) {
 				planned[entry.Epoch]++
 			}
 		}
-		return len(planned) >= 6 // of each reader's two epochs
+		return len(planned) >= 6 // two epochs for each reader
 	})
 	for epoch, times := range planned {
 		if times != 1 {

@@ -11,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestStorageHangsForOneShard: what storage does not answer holds up nobody who does not need it,
-// neither while somebody waits nor after that; and the mount ends while it hangs.
+// TestStorageHangsForOneShard: hanging storage delays only readers that need it, both while
+// an open waits and afterwards. The mount ends while the storage hangs.
 func TestStorageHangsForOneShard(t *testing.T) {
 	skipWithoutFUSE(t)
 	for _, end := range []string{"umount", "SIGTERM"} {
@@ -20,7 +20,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 			s := newStorage(t)
 			m := tileMount(t, s.dir, "--shards", "2", "--stick-to-shard", "--workers", "2", "--on-error", "zero")
 			defer s.order(t, "heal")
-			const half = storageBatches / 2 // of the batches are shard 1's
+			const half = storageBatches / 2 // shard 1 has half of the batches
 			for batch := range half {
 				s.order(t, "stall "+tileName(batch*tileBatch+1))
 			}

@@ -35,9 +35,9 @@ func tightMount(t testing.TB, dataset string, n, size int64, flags ...string) *m
 	return m
 }
 
-// onwards opens batch after batch, and lets go of each before it opens the next: DIR SIDE BATCHES
-// OPENS FIRST HOW, mapped or read. It begins with a line of input, and says how many were right,
-// wrong and refused for want of memory.
+// onwards opens batch after batch, and closes each before opening the next: DIR SIDE
+// BATCHES OPENS FIRST HOW, mapped or read. It starts on a line of input, and prints how
+// many were right, wrong and refused with ENOMEM.
 const onwards = tilesInPython + `
 import errno, mmap, os, sys
 dir, (side, batches, opens, first), how = sys.argv[1], map(int, sys.argv[2:6]), sys.argv[6]
@@ -69,8 +69,8 @@ for i in range(first, first + opens):
 print(right, wrong, refused, flush=True)
 `
 
-// TestRoomForOneBatch: a reader that closes one batch and opens the next needs room for one. The
-// kernel tells of a close after it has told of the open that follows; nobody sees that.
+// TestRoomForOneBatch: a reader that closes one batch and then opens the next needs room
+// for one. The kernel reports the close after the following open; readers do not notice.
 func TestRoomForOneBatch(t *testing.T) {
 	const side, batches, opens = 256, 8, 400
 	const size = tileBatch * side * side * 3
@@ -91,8 +91,8 @@ func TestRoomForOneBatch(t *testing.T) {
 	})
 }
 
-// TestMoreReadersThanMemory: many readers under a limit that has room for few of their batches
-// wait for their turns. That is slow, and no open fails.
+// TestMoreReadersThanMemory: many readers under a limit with room for few of their batches
+// wait for their turns. That is slow, but no open fails.
 func TestMoreReadersThanMemory(t *testing.T) {
 	const side, batches, readers, opens = 512, 8, 16, 10
 	const size = tileBatch * side * side * 3
@@ -100,7 +100,7 @@ func TestMoreReadersThanMemory(t *testing.T) {
 	m := tightMount(t, dataset, 3, size, "--memory-wait", "4m")
 	var all []*partner
 	for i := range readers {
-		// Their batches differ at any time, and so do the epochs.
+		// At any time they read different batches of different epochs.
 		p := m.partner(t, onwards, m.dir+"/shard-0", strconv.Itoa(side), strconv.Itoa(batches), strconv.Itoa(opens), strconv.Itoa(i*(batches*5+1)), "mapped")
 		all = append(all, p)
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestSignalWaitsForReaders: after one signal a mount in use ends by itself when its
-// last reader has closed, and until then works as ever. What it says about that is a
-// line of its log like any other.
+// TestSignalWaitsForReaders: after one signal, a mount in use ends when its last reader has
+// closed, and works normally until then. It logs this in an ordinary line.
 func TestSignalWaitsForReaders(t *testing.T) {
 	const side = 16
 	dataset := tiles(t, 16, side)

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// An account is who mounts and reads: the user who runs the tests, or an ordinary
-// one that root turns into.
+// An account is the user who mounts and reads: the user who runs the tests, or an ordinary
+// user that root switches to.
 type account struct {
 	name string
-	id   int    // of user and group; -1: whoever runs the tests
+	id   int    // user and group; -1: the user who runs the tests
 	home string // for an ordinary user
 }
 
 func (a account) String() string { return a.name }
 
-// nobody's number, on every system.
+// The number of user nobody, on every system.
 const ordinaryID = 65534
 
 func thisUser() account {
@@ -31,9 +31,9 @@ func thisUser() account {
 	return account{name: "user", id: -1}
 }
 
-// ordinaryUser is the one who runs the tests, where that is not root; else one
-// who lives in a mount namespace of its own, in which anybody may open /dev/fuse.
-// Where that cannot be had, the test is skipped.
+// ordinaryUser is the user who runs the tests, unless that is root. For root it is a user
+// in a separate mount namespace where any user may open /dev/fuse. If that is unavailable,
+// the test is skipped.
 func ordinaryUser(t testing.TB) account {
 	t.Helper()
 	skipWithoutFUSE(t)
@@ -53,7 +53,7 @@ func ordinaryUser(t testing.TB) account {
 	return a
 }
 
-// root is the user who runs the tests, where that is root.
+// root is the user who runs the tests. It skips the test if that is not root.
 func root(t testing.TB) account {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -62,8 +62,8 @@ func root(t testing.TB) account {
 	return thisUser()
 }
 
-// enterNamespace makes a mount namespace with a device that everybody may open, and
-// runs the rest of its arguments there as an ordinary user.
+// enterNamespace makes a mount namespace with a device that every user may open, and runs
+// the rest of its arguments there as an ordinary user.
 const enterNamespace = `set -e
 device=$1 id=$2
 shift 2
@@ -72,7 +72,7 @@ if ! setpriv --reuid "$id" --regid "$id" --clear-groups -- sh -c ': <>/dev/fuse'
 fi
 exec setpriv --reuid "$id" --regid "$id" --clear-groups -- "$@"`
 
-// ordinaryUserReason says why no ordinary user can be had, by trying.
+// ordinaryUserReason tries to run as an ordinary user, and says why that fails.
 var ordinaryUserReason = sync.OnceValue(func() string {
 	for _, tool := range []string{"fusermount3", "unshare", "nsenter", "setpriv", "mknod", "mount"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -92,11 +92,11 @@ var ordinaryUserReason = sync.OnceValue(func() string {
 	return ""
 })
 
-// fuseDevice is a copy of /dev/fuse that everybody may open.
+// fuseDevice is a copy of /dev/fuse that every user may open.
 func fuseDevice() string { return filepath.Join(suite.dir, "fuse") }
 
-// environment is the account's own home, with a cache for indexes in it. Where
-// there is a race detector, it shall not wait a second at each exit.
+// environment sets the account's own home, which contains a cache for indexes. It disables
+// the race detector's one-second sleep at exit.
 func (a account) environment() []string {
 	home := a.home
 	if home == "" {
@@ -113,8 +113,8 @@ func (a account) own(path string) error {
 	return os.Chown(path, a.id, a.id)
 }
 
-// daemon is a program that the account runs in its own mount namespace. The
-// process that is started becomes the program.
+// daemon runs a program as the account in its own mount namespace. The started process
+// becomes the program.
 func (a account) daemon(args []string) *exec.Cmd {
 	if a.id >= 0 {
 		args = slices.Concat([]string{"unshare", "--mount", "--propagation", "private", "--",
@@ -125,7 +125,7 @@ func (a account) daemon(args []string) *exec.Cmd {
 	return cmd
 }
 
-// reader is a program that the account runs in the namespace of a daemon.
+// reader runs a program as the account in the namespace of a daemon.
 func (a account) reader(pid int, args []string) *exec.Cmd {
 	if a.id >= 0 {
 		id := strconv.Itoa(a.id)

@@ -1,5 +1,5 @@
-// Package plot draws lines, boxes and words into a picture, an SVG or a PNG file.
-// What a diagram means is its caller's business.
+// Package plot draws lines, boxes and text into an SVG or PNG picture. The meaning of a
+// diagram is up to the caller.
 package plot
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Format is a format of pictures.
+// Format is a picture format.
 type Format string
 
-// The formats that New draws.
+// The formats supported by New.
 const (
 	SVG Format = "svg"
 	PNG Format = "png"
 )
 
-// ErrFormat: something, such as a file's name, does not name one of the formats.
+// ErrFormat reports that a file name or value does not name one of the formats.
 var ErrFormat = errors.New("must end in .svg or .png")
 
-// FormatOf is the format that a file's name asks for.
+// FormatOf returns the format for a file name's extension.
 func FormatOf(path string) (Format, error) {
 	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))); f {
 	case SVG, PNG:
@@ -33,27 +33,27 @@ func FormatOf(path string) (Format, error) {
 	return "", ErrFormat
 }
 
-// Spot is a place, in pixels from the upper left corner.
+// Spot is a point, in pixels from the upper left corner.
 type Spot struct{ X, Y float64 }
 
-// At is a place.
+// At returns the spot at x, y.
 func At(x, y float64) Spot { return Spot{X: x, Y: y} }
 
-// Canvas is what a picture is drawn on. It begins white; what is drawn later covers
-// what was drawn before.
+// Canvas is a drawing surface. It starts out white; later shapes cover earlier ones.
 type Canvas interface {
-	// Line joins points by straight strokes of a width in pixels.
+	// Line joins points with straight strokes of the given width in pixels.
 	Line(points []Spot, c color.RGBA, width float64, dashed bool)
 	Disc(at Spot, radius float64, c color.RGBA)
-	// Box fills the rectangle between two of its corners.
+	// Box fills the rectangle with two opposite corners.
 	Box(from, to Spot, c color.RGBA)
-	// Text stands on at; anchor is which part of it does: 0 its start, 1/2 its middle, 1 its end.
+	// Text writes words on the baseline at. anchor is the part of the text placed there: 0
+	// its start, 1/2 its middle, 1 its end.
 	Text(at Spot, anchor float64, c color.RGBA, words string)
-	// Encode writes the picture as a file of its format.
+	// Encode writes the picture in its format.
 	Encode(w io.Writer) error
 }
 
-// New is an empty picture of a size in pixels.
+// New returns an empty picture of a size in pixels.
 func New(f Format, width, height int) (Canvas, error) {
 	switch f {
 	case SVG:
@@ -64,8 +64,8 @@ func New(f Format, width, height int) (Canvas, error) {
 	return nil, fmt.Errorf("%w, not %q", ErrFormat, f)
 }
 
-// Step is 1, 2 or 5 times a power of ten, at least about v: a distance of the lines of
-// an axis that people can read.
+// Step returns 1, 2 or 5 times a power of ten, at least about v: a readable distance
+// between the grid lines of an axis.
 func Step(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5} {

@@ -27,7 +27,7 @@ func drawing(t *testing.T, f Format, what func(Canvas)) []byte {
 	return out.Bytes()
 }
 
-// shapes are drawings and places that must be red, or white, after each.
+// shapes are drawings and the points that must be red, or white, after each.
 var shapes = []struct {
 	name       string
 	draw       func(Canvas)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// raster is a canvas of pixels.
+// raster is a pixel canvas.
 type raster struct{ img *image.RGBA }
 
 func newRaster(width, height int) *raster {
@@ -25,7 +25,7 @@ func newRaster(width, height int) *raster {
 const dash, gap = 7.0, 5.0
 
 func (r *raster) Line(points []Spot, c color.RGBA, width float64, dashed bool) {
-	done := 0.0 // length of the line so far
+	done := 0.0 // length drawn so far
 	for i := 1; i < len(points); i++ {
 		a, b := points[i-1], points[i]
 		length := math.Hypot(b.X-a.X, b.Y-a.Y)
@@ -51,7 +51,7 @@ func (r *raster) Line(points []Spot, c color.RGBA, width float64, dashed bool) {
 
 func (r *raster) Disc(at Spot, radius float64, c color.RGBA) { r.stroke(at, at, radius, c) }
 
-// stroke covers what is nearer than radius to the way from a to b, smoothly.
+// stroke fills the area within radius of the segment from a to b, antialiased.
 func (r *raster) stroke(a, b Spot, radius float64, c color.RGBA) {
 	left, right := int(min(a.X, b.X)-radius-1), int(max(a.X, b.X)+radius+1)
 	top, bottom := int(min(a.Y, b.Y)-radius-1), int(max(a.Y, b.Y)+radius+1)
@@ -71,7 +71,7 @@ func (r *raster) blend(x, y int, c color.RGBA, cover float64) {
 	r.img.SetRGBA(x, y, color.RGBA{mixed(old.R, c.R), mixed(old.G, c.G), mixed(old.B, c.B), 255})
 }
 
-// distance is that of p to the nearest point between a and b.
+// distance is the distance of p from the segment from a to b.
 func distance(p, a, b Spot) float64 {
 	dx, dy := b.X-a.X, b.Y-a.Y
 	t := 0.0

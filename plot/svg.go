@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// svg is a canvas of elements.
+// svg is a canvas of SVG elements.
 type svg struct {
 	width, height int
 	body          strings.Builder

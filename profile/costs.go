@@ -2,21 +2,21 @@ package profile
 
 import "math"
 
-// A model is what an image of each kind costs, and what the cache does about it.
+// A model is the cost of an image of each kind, and the effect of the cache.
 type model struct {
 	load, decode line
 	hits         func(raw float64) float64
 }
 
-// A line is seconds an image over the share of raw images.
+// A line is seconds per image, linear in the share of raw images.
 type line struct{ encoded, raw float64 }
 
 func (l line) at(raw float64) float64 { return (1-raw)*l.encoded + raw*l.raw }
 
-// fit finds the costs that explain what was measured best, by least squares of the
-// relative errors. Costs are never below 0.
+// fit returns the costs that best explain the measurements, by least squares of the
+// relative errors. Costs are never negative.
 func fit(raw, seconds []float64) line {
-	var aa, ab, bb, a, b float64 // normal equations, of (1-x)/y·encoded + x/y·raw = 1
+	var aa, ab, bb, a, b float64 // normal equations for (1-x)/y·encoded + x/y·raw = 1
 	for i, x := range raw {
 		y := seconds[i]
 		if y <= 0 {
@@ -35,7 +35,7 @@ func fit(raw, seconds []float64) line {
 		}
 		return line{a / aa, 0}
 	}
-	// One mix alone says nothing about the difference.
+	// A single mix says nothing about the difference.
 	if sum := aa + 2*ab + bb; sum > 0 {
 		mean := (a + b) / sum
 		return line{mean, mean}
@@ -52,7 +52,7 @@ func modelOf(points []Point, hits func(raw float64) float64) model {
 	return model{load: fit(raw, load), decode: fit(raw, decode), hits: hits}
 }
 
-// loading is seconds an image, with the cache's help.
+// loading is seconds per image, taking the cache into account.
 func (m model) loading(raw float64) float64 { return (1 - m.hits(raw)) * m.load.at(raw) }
 
 func (m model) at(raw float64) Point {
@@ -62,8 +62,8 @@ func (m model) at(raw float64) Point {
 	}
 }
 
-// best is the raw share, from least to 1, with the highest throughput: where loading
-// and decoding are equally fast, which bisection finds, or an end.
+// best is the raw share, from least to 1, with the highest throughput: where loading and
+// decoding are equally fast, found by bisection, or one of the ends.
 func (m model) best(least float64) float64 {
 	slower := func(raw float64) float64 { return m.loading(raw) - m.decode.at(raw) }
 	low, high := least, 1.0
@@ -76,7 +76,7 @@ func (m model) best(least float64) float64 {
 	}
 	best, fastest := least, math.Inf(-1)
 	for _, raw := range []float64{least, low, 1} {
-		// A difference that no run could show is no reason to store more.
+		// A difference too small to measure is no reason to store more.
 		if t := float64(m.at(raw).Throughput()); t > fastest*(1+1e-9) || fastest < 0 {
 			best, fastest = raw, t
 		}
@@ -84,7 +84,7 @@ func (m model) best(least float64) float64 {
 	return best
 }
 
-// curve is the model in n equal steps.
+// curve samples the model in n equal steps.
 func (m model) curve(n int) []Point {
 	points := make([]Point, n+1)
 	for i := range points {

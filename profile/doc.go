@@ -1,38 +1,38 @@
-// Package profile finds the mix of encoded and raw samples that a machine prepares
-// fastest: the offline profiler of Liquid, with a finer answer and a check.
+// Package profile finds the mix of encoded and raw samples that a machine prepares fastest:
+// the offline profiler of Liquid, with a finer answer and a check.
 //
-// Encoded samples keep the processors busy, raw ones the storage. With more raw
-// samples loading gets slower and decoding faster, and a mount is about as fast as the
-// slower of the two, so the best mix is where both are equally fast. Both depend
-// on everything that a mount is told (what becomes of the pixels, how many workers there are,
-// how large the cache is, how fast its storage may be), and so the profiler takes the
-// same settings. It knows no mount: it uses the engine, and the packages below.
+// Encoded samples keep the processors busy, raw ones the storage. With more raw samples,
+// loading gets slower and decoding faster. A mount is about as fast as the slower of the
+// two, so the best mix is where both are equally fast. Both depend on all settings of the
+// mount (transforms, number of workers, cache size, storage bandwidth), so the profiler
+// takes the same settings. It does not mount anything: it uses the engine and the packages
+// below.
 //
 // # What is measured
 //
-// A sample of the dataset, spread evenly over it, gets raw copies in a directory of its own. A
-// mix is a manifest that names, for each image, the original or the copy, so that no mix
-// needs copies of its own. Of a mix,
+// Samples spread evenly over the dataset get raw copies in a separate directory. A mix is a
+// manifest that names, for each image, the original or the copy, so that mixes need no
+// copies of their own. For each mix,
 //
-//   - loading is measured by as many goroutines as the mount has workers, which read
-//     files as the mount would and do nothing else. Of what is read in
-//     an epoch, a cache holds a share that follows from its size and the dataset's (hits.go), and
-//     only the rest comes from storage: loading is faster by as much;
-//   - decoding is measured by an engine with the mount's settings whose cache
+//   - loading is measured with as many goroutines as the mount has workers. They read files
+//     as the mount would and do nothing else. In each epoch the cache serves a share of the
+//     reads, which follows from its size and the dataset's (hits.go). Only the rest comes
+//     from storage, which makes loading faster by that share;
+//   - decoding is measured with an engine with the mount's settings whose cache
 //     holds everything, from the second epoch on.
 //
 // # The search
 //
-// Of 11 mixes, from all encoded to all raw, the one in the middle is measured first. Where
-// loading is the slower of the two, more raw samples would make it slower still, so those
-// mixes are dropped; else those with fewer. The search ends between two
-// neighbours, one limited by loading and one by decoding, with four measurements at most, and
-// the better of them is the best of all 11 (search.go).
+// Of 11 mixes, from all encoded to all raw, the middle one is measured first. If loading is
+// slower than decoding, more raw samples would make it slower still, so those mixes are
+// dropped; otherwise, those with fewer. After at most four measurements the search ends
+// between two neighbors, one limited by loading and one by decoding. The better of them is
+// the best of all 11 (search.go).
 //
-// What was measured also tells what one encoded and one raw image cost to read and to
-// decode. From these costs follow two curves, and where they cross is the finer answer
-// (costs.go). At last the engine runs for real, with that mix, with its neighbours of the search and with the
-// two ends. Where a run contradicts the model (workers that wait for storage do not decode
+// The measurements also tell what one encoded and one raw image cost to read and to decode.
+// Two curves follow from these costs, and their crossing is the finer answer (costs.go).
+// Finally, the engine runs with that mix, with its neighbors in the search and with the two
+// ends. If a run contradicts the model (workers that wait for storage do not decode
 // meanwhile), the run is right.
 //
 // # What is left behind

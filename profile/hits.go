@@ -10,27 +10,27 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// hitTable says which share of its reads the mount's cache answers, for every mix of
-// the whole dataset.
+// hitTable tells the share of reads that the mount's cache serves, for every mix of the
+// whole dataset.
 type hitTable struct {
 	limit    int64
 	samples  int64
-	read     float64 // share of the dataset that is read here in an epoch
+	read     float64 // share of the dataset read here in an epoch
 	inFlight int
-	shuffle  bool      // else raw samples are not kept as evenly as others
-	already  float64   // share that is raw before
-	encoded  []int64   // sizes of files, of every sample or of some taken evenly
-	raw      []int64   // of their raw copies; the same where the file is raw already
+	shuffle  bool      // without it, raw samples are not kept as evenly as others
+	already  float64   // share that is raw in the dataset
+	encoded  []int64   // file sizes, of all samples or of some taken evenly
+	raw      []int64   // sizes of their raw copies; the same if the file is raw already
 	known    []float64 // at multiples of 1/hitSteps; NaN: not computed yet
 }
 
 const (
 	hitSteps   = 50
-	hitSamples = 1 << 17 // sizes of so many samples say enough
+	hitSamples = 1 << 17 // enough samples to know the sizes
 )
 
-// newHitTable looks at the sizes of the dataset's files. unknown is the size of those
-// that the index does not know.
+// newHitTable collects the sizes of the dataset's files. unknown is used for files whose
+// size the index lacks.
 func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	e := &o.Engine
 	shards := e.LocalShards()
@@ -60,8 +60,8 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	return h
 }
 
-// cacheLimit is the size of the mount's cache: what was asked for, or about what the
-// engine finds to be left.
+// cacheLimit is the size of the mount's cache: as configured, or about what the engine
+// would choose.
 func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 	switch {
 	case e.CachePolicy == cache.None || e.CacheSize == 0:
@@ -76,19 +76,19 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 	return engine.SpareMemory(ds, e, plan, batchBytes(ds, e))
 }
 
-// batchBytes is the most that a batch takes.
+// batchBytes is the largest size of a batch.
 func batchBytes(ds *dataset.Dataset, e *engine.Options) int64 {
 	h, w := e.Height, e.Width
 	if h == 0 {
 		report := ds.Report()
 		h, w = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
-	// One that is too big for a file is too big for any memory.
+	// A batch too big for a file is too big for any memory.
 	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Color.Channels(), e.DType, e.Layout)
 	return layout.Size(layout.NHWCForm, spec)
 }
 
-// planOf is the mount's order of the whole dataset.
+// planOf returns the mount's order of the whole dataset.
 func planOf(ds *dataset.Dataset, e *engine.Options) (*shard.Plan, error) {
 	return shard.New(shard.Config{
 		Samples: int64(ds.Len()), Shards: e.Shards, BatchSize: e.BatchSize, Shuffle: e.Shuffle, Seed: e.Seed,
@@ -96,7 +96,7 @@ func planOf(ds *dataset.Dataset, e *engine.Options) (*shard.Plan, error) {
 	})
 }
 
-// at is the share of hits, between two mixes that were computed on a straight line.
+// at returns the share of hits, interpolated between computed mixes.
 func (h *hitTable) at(raw float64) float64 {
 	x := min(max(raw, 0), 1) * hitSteps
 	k := min(int(x), hitSteps-1)
@@ -117,7 +117,7 @@ func (h *hitTable) node(k int) float64 {
 	return h.known[k]
 }
 
-// mix tells of each sample of a mix its size, and whether it is raw.
+// mix returns, for each sample of a mix, its size and whether it is raw.
 func (h *hitTable) mix(raw float64) func(id int64) (int64, bool) {
 	share := toConvert(raw, h.already)
 	n := int64(len(h.encoded))
@@ -130,15 +130,15 @@ func (h *hitTable) mix(raw float64) func(id int64) (int64, bool) {
 	}
 }
 
-// golden fills 0 to 1 evenly, wherever in the sequence one begins and ends: the
-// fractional parts of multiples of the golden ratio.
+// golden distributes any range of k evenly over 0 to 1: the fractional parts of multiples
+// of the golden ratio.
 func golden(k int64) float64 {
 	_, part := math.Modf(float64(k) * 0.6180339887498949)
 	return part
 }
 
-// toConvert is which share of the encoded samples has to become raw for a share of
-// raw in all, where already of them are.
+// toConvert is the share of encoded samples to convert so that raw of all samples are raw,
+// if already of them are.
 func toConvert(raw, already float64) float64 {
 	if already >= 1 {
 		return 0
@@ -146,7 +146,7 @@ func toConvert(raw, already float64) float64 {
 	return min(max((raw-already)/(1-already), 0), 1)
 }
 
-// limitFor is a cache's size in which a share of ratio of a mix fits.
+// limitFor returns a cache size that holds a share of ratio of a mix.
 func (h *hitTable) limitFor(ratio float64, m *mix) int64 {
 	if ratio <= 0 {
 		return 0

@@ -13,15 +13,15 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// leastLoads is how many files are read at least, however long that takes.
+// leastLoads is the minimum number of files to read, however long that takes.
 const leastLoads = 8
 
-// measureLoad returns the seconds that an image of mean bytes takes to come from
-// storage, with the workers of a mount that read a mix and do nothing else. A share of
-// the images are kept in a cache, and so read whole.
+// measureLoad returns the seconds to load an image of mean bytes from storage, with as many
+// workers as the mount, which read a mix and do nothing else. A share of kept of the images
+// is cached and therefore read whole.
 func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o *engine.Options, least time.Duration) (float64, error) {
 	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
-		kept = 1 // they may keep anything
+		kept = 1 // these policies may keep any sample
 	}
 	var next, bytes atomic.Int64
 	errs := make([]error, o.Workers)
@@ -59,11 +59,11 @@ func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
-	// Those that were read may be larger or smaller than the mix's on average.
+	// The files read may be larger or smaller than the average of the mix.
 	return took * mean / float64(bytes.Load()), nil
 }
 
-// bufferAlignment suits direct reads on every usual disk.
+// bufferAlignment suits direct reads on all common disks.
 const bufferAlignment = 64 << 10
 
 func alignedBytes(n int) []byte {

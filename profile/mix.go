@@ -12,16 +12,15 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// mix is a dataset of the first of the images, a share of which is raw.
+// mix is a dataset of the first of the images, some of them raw.
 type mix struct {
 	manifest string
-	raw      float64 // the share it came to
-	sizes    []int64 // of the files, in its order
+	raw      float64 // the actual share
+	sizes    []int64 // of the files, in order
 	isRaw    []bool
 }
 
-// spread says which of the images are raw in a mix: as many between any two as
-// their share wants.
+// spread says which images of a mix are raw. Any range of images has its share of raw ones.
 func spread(images []picture, raw float64) []bool {
 	already := 0
 	for _, img := range images {
@@ -71,8 +70,8 @@ func (p *profiler) makeMix(raw float64, n int) (*mix, error) {
 	return m, out.Flush()
 }
 
-// open opens a mix to be read as the mount reads, or without any limit. Headers are
-// never scanned under one.
+// open opens a mix and reads it as the mount would. Scanning its headers is never subject
+// to the bandwidth limit.
 func (p *profiler) open(ctx context.Context, m *mix, storage dataset.Storage) (*dataset.Dataset, error) {
 	o := dataset.Options{
 		CacheDir: p.index, Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe, Logger: p.o.Logger,
@@ -82,7 +81,7 @@ func (p *profiler) open(ctx context.Context, m *mix, storage dataset.Storage) (*
 	if err != nil || storage.MaxBandwidth == 0 {
 		return ds, err
 	}
-	// The index has everything now.
+	// The index is complete now.
 	if err := ds.Close(); err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (p *profiler) open(ctx context.Context, m *mix, storage dataset.Storage) (*
 	return dataset.Open(ctx, m.manifest, o)
 }
 
-// mean is the average size of a mix's files.
+// mean is the average file size of a mix.
 func (m *mix) mean() float64 { return mean(m.sizes) }
 
 func mean(sizes []int64) float64 {

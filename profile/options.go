@@ -13,32 +13,32 @@ import (
 
 // Options say what to profile for. Engine is required.
 type Options struct {
-	// Engine are the settings of the mount. How many epochs there are does not matter.
+	// Engine holds the settings of the mount. The number of epochs does not matter.
 	Engine engine.Options
 	// Storage is how the mount reads files.
 	Storage dataset.Storage
-	// Raw is how raw samples are stored: format, size and resize mode. Pixel options are
-	// those of Engine, whatever stands here; nothing else is looked at.
+	// Raw says how to store raw samples: format, size and resize mode. Pixel options are
+	// those of Engine, whatever is set here. All other fields are ignored.
 	Raw convert.Options
 
-	// Images is how many images to measure with at most; 0: 256, or fewer where they are
+	// Images is the maximum number of images to measure with; 0: 256, or fewer if they are
 	// large.
 	Images int
-	// Work is the directory in which raw copies are made, in a directory of their own;
-	// "": the one that the dataset is in, if that is on the same device and can be written
-	// to, else the system's directory for temporary files.
+	// Work is the directory in which a directory for raw copies is made. "": the dataset's
+	// parent, if it is on the same device and writable, else the system's directory for
+	// temporary files.
 	Work string
-	// Exhaustive measures all 11 mixes, and runs the engine with each.
+	// Exhaustive measures all 11 mixes and runs the engine with each.
 	Exhaustive bool
-	// Least is how long a figure is measured for at least; 0: a second.
+	// Least is the minimum time to measure a figure for; 0: a second.
 	Least time.Duration
 
-	// Progress, if not nil, is told how many of how many parts of a phase are done. Calls
-	// do not overlap.
+	// Progress, if not nil, is called with the number of parts done and the total of a
+	// phase. Calls do not overlap.
 	Progress func(phase Phase, done, total int)
-	// Measured, if not nil, is told each step as it was measured.
+	// Measured, if not nil, is called with each step after its measurement.
 	Measured func(Step)
-	// Logger, if not nil, gets what dataset and engine have to say.
+	// Logger, if not nil, receives the logs of dataset and engine.
 	Logger *slog.Logger
 }
 
@@ -53,19 +53,19 @@ const (
 )
 
 var (
-	// ErrOptions is what every error about Options wraps, but those of the engine.
+	// ErrOptions is wrapped by every error about Options, except those of the engine.
 	ErrOptions = errors.New("profile: bad options")
-	// ErrInside: the directory for raw copies lies inside the dataset.
+	// ErrInside means that the directory for raw copies lies inside the dataset.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrSpace: there is no room for the raw copies.
+	// ErrSpace means that there is no room for the raw copies.
 	ErrSpace = errors.New("not enough space for raw copies")
-	// ErrNoSample: no image of the sample can be read.
+	// ErrNoSample means that no image of the sample can be read.
 	ErrNoSample = errors.New("no image of the dataset can be read")
 )
 
 const (
 	defaultImages   = 256
-	defaultRawBytes = 1 << 30 // of raw copies, where nobody says how many images
+	defaultRawBytes = 1 << 30 // of raw copies, if Images is 0
 	leastImages     = 20
 	defaultLeast    = time.Second
 )
@@ -84,7 +84,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// filled is o with the defaults in place.
+// filled returns o with defaults filled in.
 func (o Options) filled() Options {
 	if o.Least == 0 {
 		o.Least = defaultLeast

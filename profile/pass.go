@@ -11,26 +11,26 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// engineOptions are the mount's settings for a mix in place of the whole dataset.
+// engineOptions returns the mount's settings, applied to a mix instead of the whole
+// dataset.
 func (p *profiler) engineOptions() engine.Options {
 	o := p.o.Engine
-	// One reading of everything: how it is divided does not matter to what it costs.
+	// One reader reads everything: sharding does not change the cost.
 	o.Shards, o.LocalFrom, o.LocalTo = 1, 0, 0
 	o.Epochs = maxEpochs
-	o.Anonymous, o.Lock = true, false // nobody maps these batches
+	o.Anonymous, o.Lock = true, false // nothing maps these batches
 	o.IdleAfter = time.Hour
 	o.Logger = p.o.Logger
 	if o.OnError == engine.Fail {
-		o.OnError = engine.Zero // every image was readable a moment ago
+		o.OnError = engine.Zero // every image was readable before
 	}
 	return o
 }
 
-// maxEpochs is more than any measurement gets through.
+// maxEpochs is more than any measurement reads.
 const maxEpochs = 1 << 20
 
-// measureDecode returns the seconds that an image of the mix takes with all files in
-// the cache.
+// measureDecode returns the seconds per image of the mix with all files in the cache.
 func (p *profiler) measureDecode(ctx context.Context, m *mix) (float64, error) {
 	ds, err := p.open(ctx, m, dataset.Storage{Direct: p.o.Storage.Direct})
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *profiler) measureDecode(ctx context.Context, m *mix) (float64, error) {
 	return r.turns[0], nil
 }
 
-// everything is the size of a cache that holds all of it.
+// everything is the size of a cache that holds files of all these sizes.
 func everything(sizes []int64) int64 {
 	need, n := int64(0), int64(len(sizes))
 	for _, size := range sizes {
@@ -64,16 +64,15 @@ func everything(sizes []int64) int64 {
 	return limit
 }
 
-// A contest is mixes whose runs take turns, so that what slows the machine down for a
-// while slows them all.
+// A contest runs several mixes in turns, so that a temporary slowdown of the machine
+// affects all of them.
 type contest struct {
 	ratios []float64
 	runs   []*reading
 	open   []*dataset.Dataset
 }
 
-// enter lets the engine begin to do with a mix of the first n images all that a mount
-// does.
+// enter starts an engine on a mix of the first n images. It does everything a mount does.
 func (c *contest) enter(ctx context.Context, p *profiler, raw float64, n int) error {
 	m, err := p.makeMix(raw, n)
 	if err != nil {
@@ -99,10 +98,10 @@ func (c *contest) enter(ctx context.Context, p *profiler, raw float64, n int) er
 	return nil
 }
 
-// rounds is how often each of a contest has its turn.
+// rounds is the number of turns per mix of a contest.
 const rounds = 5
 
-// hold lets all take their turns.
+// hold lets all mixes take their turns.
 func (c *contest) hold(ctx context.Context, least time.Duration) ([]Trial, error) {
 	for range rounds {
 		for _, r := range c.runs {
@@ -130,19 +129,19 @@ func (c *contest) close() {
 	}
 }
 
-// A reading is an engine whose batches are read one after the other.
+// A reading is an engine whose batches are read in order.
 type reading struct {
 	engine *engine.Engine
 	form   layout.Form
-	ahead  int // batches that it makes while nobody reads
-	images int // of its mix
+	ahead  int // batches it makes while nothing reads
+	images int // in its mix
 	epoch  int
-	batch  int       // the next one
-	turns  []float64 // seconds an image, each time it was measured
+	batch  int       // the next batch
+	turns  []float64 // seconds per image, for each measurement
 	before total
 }
 
-// startReading reads an epoch, which fills the cache.
+// startReading starts an engine and reads one epoch, which fills the cache.
 func startReading(ctx context.Context, ds *dataset.Dataset, o engine.Options) (*reading, error) {
 	e, err := engine.New(ds, o)
 	if err != nil {
@@ -164,7 +163,7 @@ func startReading(ctx context.Context, ds *dataset.Dataset, o engine.Options) (*
 
 func (r *reading) close() { r.engine.Close() }
 
-// next reads a batch and returns how many images it has.
+// next reads a batch and returns its number of images.
 func (r *reading) next(ctx context.Context) (images int, err error) {
 	k := engine.Key{Epoch: r.epoch, Batch: r.batch}
 	f, err := r.engine.Open(ctx, k, r.form)
@@ -178,9 +177,9 @@ func (r *reading) next(ctx context.Context) (images int, err error) {
 	return r.engine.Valid(k), nil
 }
 
-// measure reads batches for as long as it takes, an epoch at least where epochs are short.
-// What was made while nobody read is read before; when it returns nothing more is being
-// made, at another's expense.
+// measure reads batches for at least the given time, and for at least an epoch if epochs
+// are short. Batches made while nothing read are read first, off the clock. On return no
+// batch is in progress that would slow down other readings.
 func (r *reading) measure(ctx context.Context, least time.Duration) error {
 	for range r.ahead {
 		if _, err := r.next(ctx); err != nil {
@@ -202,7 +201,7 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// rest waits until the engine has made what it makes ahead of its reader.
+// rest waits until the engine has finished prefetching.
 func (r *reading) rest(ctx context.Context) error {
 	for tick := time.Tick(time.Millisecond); r.engine.Stats().Batches.Making > 0; {
 		select {
@@ -214,7 +213,7 @@ func (r *reading) rest(ctx context.Context) error {
 	return nil
 }
 
-// found is the share of samples that was in the cache, and the bytes from storage an image,
+// found is the share of samples found in the cache, and the bytes per image from storage,
 // from the second epoch on.
 func (r *reading) found() (hitRatio, bytes float64) {
 	after := totals(r.engine)
@@ -233,7 +232,7 @@ func median(x []float64) float64 {
 
 type total struct{ hits, misses, bytes int64 }
 
-// totals are over all epochs but the first, which fills the cache.
+// totals sums all epochs but the first, which fills the cache.
 func totals(e *engine.Engine) (t total) {
 	for _, epoch := range e.Stats().Epochs {
 		if epoch.Epoch > 0 {

@@ -27,8 +27,8 @@ var (
 	resultInk   = color.RGBA{44, 140, 44, 255}
 )
 
-// Plot draws loading, decoding and the throughput they allow over the mix: lines by the
-// model, dots where something was measured, and the answer.
+// Plot draws loading, decoding and the resulting throughput over the mix: lines for the
+// model, dots for measurements, and the answer.
 func (r *Result) Plot(w io.Writer, f plot.Format) error {
 	c, err := plot.New(f, plotWidth, plotHeight)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Result) Plot(w io.Writer, f plot.Format) error {
 	return c.Encode(w)
 }
 
-// scale turns figures into places.
+// scale converts figures to points.
 type scale struct{ top float64 }
 
 func (s scale) at(raw float64, rate Rate) plot.Spot {
@@ -85,7 +85,7 @@ func (r *Result) draw(c plot.Canvas) {
 		100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified)))
 }
 
-// top is the highest rate that is shown: what matters lies well below it.
+// top is the highest rate shown. Everything of interest lies well below it.
 func (r *Result) top() float64 {
 	most := 0.0
 	for _, p := range r.Curve {
@@ -119,7 +119,7 @@ func (s scale) axes(c plot.Canvas) {
 	c.Text(plot.At(plotLeft-8, plotTop-16), 1, ink, "images/s")
 }
 
-// visible is a curve without what is above the picture, cut where it leaves it.
+// visible returns the parts of a curve within the picture, cut where it crosses the top.
 func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]plot.Spot) {
 	var part []plot.Spot
 	for i, p := range points {
@@ -142,7 +142,7 @@ func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]plot.Sp
 	return parts
 }
 
-// leaves is where a straight line between two points crosses the top.
+// leaves returns where a straight line between two points crosses the top.
 func (s scale) leaves(x0, y0, x1, y1 float64) float64 {
 	switch {
 	case math.IsInf(y0, 0):

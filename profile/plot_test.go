@@ -14,7 +14,7 @@ import (
 	"github.com/batchfs/batchfs/plot"
 )
 
-// example is a result with every kind of point, infinite ones included.
+// example is a result with every kind of point, including infinite ones.
 func example() *Result {
 	m := model{
 		load: line{0.001, 0.01}, decode: line{0.02, 0.0005},

@@ -11,25 +11,25 @@ import (
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-// profiler is the work of one Run.
+// profiler is the state of one Run.
 type profiler struct {
 	ds     *dataset.Dataset
 	o      Options
 	work   workspace
 	index  string // directory of the mixes' indexes
 	images []picture
-	few    int // of images, as the engine decodes them in a few seconds
+	few    int // number of images the engine decodes in a few seconds
 	hits   *hitTable
 	mixes  int // manifests made
 	result Result
 
-	figures, expected int // measured, and so many there will be
+	figures, expected int // figures measured so far, and in total
 }
 
-// Run profiles the dataset, which is read without regard to Options.Storage: open it
-// without a limit of bandwidth. What it makes is gone when it returns.
+// Run profiles a dataset. The dataset is read without regard to Options.Storage: open it
+// without a bandwidth limit. Run removes everything it makes before it returns.
 //
-// When ctx is done Run returns within a moment, also where storage hangs.
+// When ctx is done, Run returns promptly, even if storage hangs.
 //
 // Errors: ErrOptions, ErrInside, ErrSpace, ErrNoSample, those of the engine about its
 // options, and ctx's own.
@@ -63,7 +63,7 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	}, nil)
 }
 
-// stopped prefers ctx's error to what it caused.
+// stopped prefers ctx's error over errors that it caused.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -71,7 +71,7 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare makes the raw copies and learns what is known before anything is measured.
+// prepare makes the raw copies and fills in everything known without measuring.
 func (p *profiler) prepare(ctx context.Context) error {
 	var rate float64
 	var err error
@@ -100,8 +100,8 @@ func (p *profiler) prepare(ctx context.Context) error {
 
 func (p *profiler) note(n Note) { p.result.Notes = append(p.result.Notes, n) }
 
-// enough is how many images take some seconds at a rate. Tens of them come to exactly
-// the shares that the search asks for.
+// enough is the number of images that take the given seconds at a rate. It is a multiple of
+// ten, so that the mixes of the search have exact shares.
 func (p *profiler) enough(rate, seconds float64) int {
 	least := max(leastImages, 2*p.o.Engine.BatchSize)
 	n := min(len(p.images), max(least, int(min(rate*seconds, math.MaxInt32))))
@@ -111,8 +111,8 @@ func (p *profiler) enough(rate, seconds float64) int {
 	return n
 }
 
-// rises says that loading gets no slower with more raw images: they are the smaller,
-// or the cache holds everything.
+// rises reports that more raw images do not slow down loading: they are smaller, or the
+// cache holds everything.
 func (p *profiler) rises() bool {
 	fromStorage := func(raw, bytes float64) float64 { return (1 - p.hits.at(raw)) * bytes }
 	return fromStorage(1, p.result.Raw.Bytes) <= fromStorage(0, p.result.Encoded.Bytes)
@@ -165,7 +165,7 @@ func (p *profiler) measure(ctx context.Context) error {
 	return p.verify(ctx, m)
 }
 
-// round is to whole percents: finer than anything that could be measured.
+// round rounds to whole percent, which is finer than measurements can resolve.
 func round(raw float64) float64 { return math.Round(raw*100) / 100 }
 
 // point measures loading and decoding of one mix.
@@ -208,8 +208,8 @@ func (p *profiler) measured() {
 	p.o.Progress(Measuring, p.figures, max(p.expected, p.figures))
 }
 
-// verify runs the engine where the curves cross, at the mixes of the search beside it, and
-// at the ends; the fastest is the answer.
+// verify runs the engine at the crossing of the curves, at the neighboring mixes of the
+// search, and at the ends. The fastest is the answer.
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
 	below := math.Floor(r.Crossing*tenths+1e-9) / tenths
@@ -236,7 +236,7 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 		r.Runs = append(r.Runs, trials...)
 	}
 	if best := r.fastest(); best >= group && group > 1 {
-		// It was never measured by turns with the first, which it may take the place of.
+		// The best was not measured in turns with the first, which it may replace.
 		trials, err := p.hold(ctx, m, []float64{chosen[0], chosen[best]})
 		if err != nil {
 			return err
@@ -247,23 +247,24 @@ func (p *profiler) verify(ctx context.Context, m model) error {
 	return nil
 }
 
-// atOnce is how many engines fit under the memory limit, each with what it makes ahead.
+// atOnce is how many engines fit under the memory limit, including their prefetched
+// batches.
 func (p *profiler) atOnce() int {
 	const most, process, worker = 6, 28 << 20, 4 << 20
 	e := &p.o.Engine
 	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Raw.Bytes))
 	ahead := int64(e.PrefetchDepth + 2)
-	batch := min(batchBytes(p.ds, e), e.MemoryLimit/ahead+1) // what is larger does not fit once
+	batch := min(batchBytes(p.ds, e), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
 	each := min(p.hits.limit, 2*held) + ahead*batch + int64(e.Workers)*worker
 	return int(min(max((e.MemoryLimit-process)/each, 1), most))
 }
 
-// hold lets the engine run with some mixes by turns.
+// hold runs the engine with some mixes in turns.
 func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial, error) {
 	var c contest
 	defer c.close()
 	for _, raw := range ratios {
-		// The first epoch has to come from storage as a whole.
+		// The whole first epoch has to come from storage.
 		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
 		if err := c.enter(ctx, p, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))); err != nil {
 			return nil, err
@@ -274,12 +275,12 @@ func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial
 }
 
 const (
-	nearby    = 0.02 // mixes nearer than that are one
-	certainly = 1.01 // so much faster, turn by turn, is no accident
-	expected  = 0.85 // of what the model says
+	nearby    = 0.02 // mixes closer than this count as one
+	certainly = 1.01 // a speedup, turn by turn, that is not noise
+	expected  = 0.85 // share of the modeled throughput
 )
 
-// decide takes the crossing, unless another run was clearly faster.
+// decide chooses the crossing unless another run was clearly faster.
 func (p *profiler) decide(m model) {
 	r := &p.result
 	answer := r.Runs[0]

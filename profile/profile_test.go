@@ -34,8 +34,8 @@ func photos(t testing.TB, n int, format string) *dataset.Dataset {
 	return open(t, dir)
 }
 
-// ramps makes a dataset of pictures that are small as files and a hundred times as
-// large when they are raw.
+// ramps makes a dataset of pictures with small files that are a hundred times as large when
+// raw.
 func ramps(t testing.TB, n, side int) *dataset.Dataset {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func options(t testing.TB) Options {
 	}
 }
 
-// empty fails if anything is left in a directory.
+// empty fails the test if a directory is not empty.
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	left, err := os.ReadDir(dir)
@@ -86,8 +86,8 @@ func empty(t *testing.T, dir string) {
 	}
 }
 
-// TestSlowStorageWantsEncoded: where storage gives 40 raw images a second, and
-// thousands of encoded ones, however slow the processor is.
+// TestSlowStorageWantsEncoded: storage delivers 40 raw images per second and thousands of
+// encoded ones, so encoded wins however slow the processor is.
 func TestSlowStorageWantsEncoded(t *testing.T) {
 	ds, o := ramps(t, 20, 128), options(t)
 	o.Storage.MaxBandwidth = 2 << 20
@@ -123,8 +123,8 @@ func TestSlowStorageWantsEncoded(t *testing.T) {
 	empty(t, o.Work)
 }
 
-// TestFastStorageWantsRaw: where storage is as fast as memory, decoding is what
-// limits: raw files are the larger, but have a hundredth of the pixels.
+// TestFastStorageWantsRaw: with storage as fast as memory, decoding is the limit. Raw files
+// are larger, but have a hundredth of the pixels.
 func TestFastStorageWantsRaw(t *testing.T) {
 	ds, o := ramps(t, 10, 1000), options(t)
 	o.Storage.Direct = false
@@ -146,8 +146,8 @@ func TestFastStorageWantsRaw(t *testing.T) {
 	empty(t, o.Work)
 }
 
-// TestSmallRawNeedsNoSearch: raw images that were shrunk load faster and decode
-// faster, so that no storage is too slow for them.
+// TestSmallRawNeedsNoSearch: downscaled raw images load and decode faster, so that no
+// storage is too slow for them.
 func TestSmallRawNeedsNoSearch(t *testing.T) {
 	ds, o := ramps(t, 20, 128), options(t)
 	o.Storage.MaxBandwidth = 100 << 10
@@ -163,8 +163,8 @@ func TestSmallRawNeedsNoSearch(t *testing.T) {
 	empty(t, o.Work)
 }
 
-// TestAllCachedIsNotSmaller: where the cache holds everything, nothing has to be loaded,
-// but raw images are as large as ever.
+// TestAllCachedIsNotSmaller: if the cache holds everything, nothing has to be loaded, but
+// raw images are not smaller.
 func TestAllCachedIsNotSmaller(t *testing.T) {
 	ds, o := ramps(t, 8, 64), options(t)
 	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 64<<20
@@ -180,8 +180,8 @@ func TestAllCachedIsNotSmaller(t *testing.T) {
 	}
 }
 
-// TestCacheOfARun: with a cache for a part of the mix, what the engine hits is what
-// the table says of the whole dataset.
+// TestCacheOfARun: with a cache for part of the mix, the engine's hit ratio matches the
+// table for the whole dataset.
 func TestCacheOfARun(t *testing.T) {
 	ds, o := photos(t, 40, ""), options(t)
 	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 3<<20
@@ -208,7 +208,7 @@ func TestCacheOfARun(t *testing.T) {
 	}
 }
 
-// prepared is a profiler that has made its copies.
+// prepared returns a profiler that has made its copies.
 func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) {
 	t.Helper()
 	work, remove, err := openWorkspace(o.Work, ds.Root())
@@ -222,8 +222,8 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) 
 	return p, func() { _ = remove() }
 }
 
-// TestSpread: the share is exact in tens of images, samples that are raw before count, and any
-// part of a mix has the share of the whole, to within one.
+// TestSpread: the share is exact for multiples of ten images, samples that were raw before
+// count, and any part of a mix has the share of the whole, to within one.
 func TestSpread(t *testing.T) {
 	for already := range 11 {
 		images := make([]picture, 100)
@@ -260,12 +260,12 @@ func TestAlreadyRaw(t *testing.T) {
 	}
 }
 
-// TestInterrupted: at whatever point it is called off, nothing is left, also where
-// storage is so slow that one image would take hours.
+// TestInterrupted: whenever it is cancelled, nothing is left behind, even if storage is so
+// slow that one image would take hours.
 func TestInterrupted(t *testing.T) {
 	ds := ramps(t, 20, 128)
 	for _, test := range []struct {
-		calls int // of Progress before it is called off; the first 20 are copies
+		calls int // of Progress before the cancellation; the first 20 are copies
 		rate  int64
 	}{{1, 0}, {7, 0}, {20, 1}, {21, 8 << 20}, {22, 8 << 20}, {24, 8 << 20}} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -313,8 +313,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestBadImagesArePassedOver: what cannot be read is no part of the sample, whether
-// the index knows that or not.
+// TestBadImagesArePassedOver: unreadable images are not part of the sample, whether the
+// index knows them or not.
 func TestBadImagesArePassedOver(t *testing.T) {
 	ds, o := photos(t, 6, "jpeg"), options(t)
 	if err := os.WriteFile(filepath.Join(ds.Root(), "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
@@ -338,8 +338,8 @@ func TestBadImagesArePassedOver(t *testing.T) {
 	}
 }
 
-// TestWorkspaceBesideTheDataset: raw copies are made on the dataset's storage, unless
-// nothing may be written there, or something else was asked for.
+// TestWorkspaceBesideTheDataset: raw copies are made on the dataset's storage, unless that
+// is not writable or another directory is given.
 func TestWorkspaceBesideTheDataset(t *testing.T) {
 	parent := t.TempDir()
 	root := filepath.Join(parent, "photos")
@@ -350,7 +350,7 @@ func TestWorkspaceBesideTheDataset(t *testing.T) {
 	for _, c := range []struct{ asked, root, want string }{
 		{"", root, parent},
 		{elsewhere, root, elsewhere},
-		{"", "/proc", os.TempDir()}, // another device than the directory it is in
+		{"", "/proc", os.TempDir()}, // on another device than its parent directory
 	} {
 		w, remove, err := openWorkspace(c.asked, c.root)
 		if err != nil {

@@ -23,22 +23,23 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// picture is a sample of the dataset that is measured with.
+// picture is a sample of the dataset used for measuring.
 type picture struct {
 	path    string // of the original, absolute
 	size    int64
-	raw     string // of the raw copy; the original's where that is raw
+	raw     string // of the raw copy; the original if that is raw
 	rawSize int64
-	already bool // raw before
+	already bool // the original is raw
 }
 
-// workspace is the directory that everything is made in.
+// workspace is the directory for all files of the profiler.
 type workspace struct {
 	dir   string
 	other bool // on another device than the dataset
 }
 
-// openWorkspace makes it, under a name that no dataset around it sees. remove takes it away, with all that is in it.
+// openWorkspace makes the workspace, under a name that a dataset scan ignores. remove
+// deletes it and its contents.
 func openWorkspace(parent, root string) (w workspace, remove func() error, err error) {
 	if parent == "" {
 		parent = beside(root)
@@ -61,8 +62,8 @@ func openWorkspace(parent, root string) (w workspace, remove func() error, err e
 	return w, func() error { return os.RemoveAll(w.dir) }, nil
 }
 
-// beside is the directory that the dataset is in, which is most likely on the same storage,
-// or else the one for temporary files.
+// beside returns the dataset's parent directory, which is most likely on the same storage,
+// or else the directory for temporary files.
 func beside(root string) string {
 	parent := filepath.Dir(root)
 	here, errHere := device(parent)
@@ -79,9 +80,8 @@ func device(path string) (uint64, error) {
 	return uint64(st.Dev), err
 }
 
-// choose takes samples evenly from all of the dataset, as many as were asked for or as
-// take reasonable space, and brings them into an order of chance, so that any first few are
-// as good as all.
+// choose takes samples evenly from the whole dataset: the number requested, or as many as
+// take reasonable space. It shuffles them, so that any prefix is representative.
 func (p *profiler) choose() ([]int32, error) {
 	var usable []int32
 	for i := range p.ds.Len() {
@@ -91,7 +91,7 @@ func (p *profiler) choose() ([]int32, error) {
 			continue
 		}
 		if !utf8.ValidString(p.ds.Path(i)) {
-			continue // a manifest could not name it
+			continue // a manifest cannot name it
 		}
 		usable = append(usable, int32(i))
 	}
@@ -130,8 +130,8 @@ func (p *profiler) rawBytes(samples []int32) (bytes int64) {
 	return bytes
 }
 
-// copySample makes the raw copies. It returns the images that can be read, and how many of
-// them a second were made.
+// copySample makes the raw copies. It returns the readable images and how many copies were
+// made per second.
 func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	chosen, err := p.choose()
 	if err != nil {
@@ -186,11 +186,11 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	return readable, float64(len(readable)) / took, nil
 }
 
-// copyImage makes the raw copy of sample i; of one that is bad, nothing.
+// copyImage makes the raw copy of sample i. For a bad sample it returns an empty picture.
 func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: engine.IsRaw(p.ds, i)}
 	defer maker.Done()
-	content, ext, err := maker.Make(ctx, i) // also where no copy is needed: is it readable?
+	content, ext, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
 	if sample.OfFile(err) {
 		return picture{}, nil
 	}
@@ -206,7 +206,8 @@ func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, numbe
 	return img, writeThrough(img.raw, content)
 }
 
-// writeThrough writes a file to the disk: no measurement shall wait for that later.
+// writeThrough writes a file to disk, so that no measurement waits for the write-back
+// later.
 func writeThrough(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -225,7 +226,7 @@ func writeThrough(path string, content []byte) error {
 	return nil
 }
 
-// hasSpace leaves a tenth of what is free to others.
+// hasSpace checks for free space and leaves a tenth of it to others.
 func hasSpace(dir string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// monotone is loading that only falls and decoding that only rises over 11 mixes, with
-// flat parts and ends where one of them is always the slower.
+// monotone returns loading that only falls and decoding that only rises over 11 mixes, with
+// flat parts, and cases where one of them is always slower.
 func monotone(r *rand.Rand) []Point {
 	points := make([]Point, tenths+1)
 	load, decode := 10+r.Float64()*300, 10+r.Float64()*300
@@ -20,9 +20,9 @@ func monotone(r *rand.Rand) []Point {
 	return points
 }
 
-// TestSearchFindsTheBest: whatever the two curves, the search finds a mix that no other
-// surpasses, with 4 measurements at most, never one twice, the first in the middle, and keeps
-// the best among the candidates after each step.
+// TestSearchFindsTheBest: for any two curves, the search finds a best mix with at most 4
+// measurements, none repeated, the first in the middle. After each step the best is among
+// the candidates.
 func TestSearchFindsTheBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -75,7 +75,7 @@ func TestSearchEndsWithAnError(t *testing.T) {
 	}
 }
 
-// TestFitRecoversCosts: from the mixes of a search, without noise, the exact costs.
+// TestFitRecoversCosts: the noiseless mixes of a search yield the exact costs.
 func TestFitRecoversCosts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
@@ -100,7 +100,7 @@ func TestFitRecoversCosts(t *testing.T) {
 	}
 }
 
-// TestModelsBest: against a fine grid, with and without a cache whose hits fall with the
+// TestModelsBest: matches a fine grid, with and without a cache whose hits fall with the
 // share of raw images, and never below the least share.
 func TestModelsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

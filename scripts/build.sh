@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds batchfs: build.sh OUTPUT
 #
-# The image libraries are linked statically where the system has their archives, so
-# that the binary needs only libc; else dynamically. CGO_ENABLED=0 builds without
-# them, on Go's own decoders. TAGS adds build tags.
+# Links the image libraries statically if the system has their archives, so that the
+# binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
+# with Go's own decoders. TAGS adds build tags.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -29,8 +29,8 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 		tags="$tags static"
 	fi
 	export CGO_ENABLED=1
-	# NVML's binding asks the linker to overlook undefined symbols and to export every
-	# C function; neither is wanted.
+	# NVML's binding tells the linker to ignore undefined symbols and to export every
+	# C function. Undo both.
 	linker='-Wl,--no-export-dynamic -Wl,--unresolved-symbols=report-all'
 fi
 

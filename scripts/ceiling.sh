@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the bare C program that benchmarks compare with: ceiling.sh OUTPUT
+# Builds the bare C program that the benchmarks compare with: ceiling.sh OUTPUT
 #
-# It decodes PNG files with libspng, or with libpng where that is not to be had.
+# It decodes PNG files with libspng, or with libpng if libspng is unavailable.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Shows batchfs at work: demo.sh BATCHFS
 #
-# Makes a small set of photos (or takes DATASET=dir), mounts it, looks around, reads an
-# epoch from another process, keeps a contact sheet to look at, and unmounts.
+# Generates a small set of photos (or uses DATASET=dir), mounts it, shows the tree, reads
+# an epoch from another process, saves a contact sheet, and unmounts.
 set -eu
 
 batchfs=$1
@@ -30,7 +30,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 mkdir -p "$work"
-[ ! -d "$mnt" ] || "$batchfs" umount "$mnt" 2>/dev/null || true # left by a demo that was killed
+[ ! -d "$mnt" ] || "$batchfs" umount "$mnt" 2>/dev/null || true # left by a killed demo
 mkdir -p "$mnt"
 
 if [ -z "${DATASET:-}" ] && [ ! -f "$work/photos.$IMAGES" ]; then
@@ -45,7 +45,7 @@ mounted=yes
 
 run ls "$mnt"
 say "\$ ls -l $mnt/shard-1/epoch-0 | head"
-# shellcheck disable=SC2012 # to be looked at
+# shellcheck disable=SC2012 # for display only
 ls -l "$mnt/shard-1/epoch-0" | head -n 12
 say "\$ head -c 400 $mnt/shard-1/epoch-0/batch-00000.json"
 head -c 400 "$mnt/shard-1/epoch-0/batch-00000.json"

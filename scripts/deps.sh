@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what is missing, on Debian and Ubuntu: deps.sh [build] [mount] [test]
+# Installs missing dependencies on Debian and Ubuntu: deps.sh [build] [mount] [test]
 #
-# Nothing is asked of the network when nothing is missing. What only some tests need
-# may stay missing: those tests then skip, and say so. On other systems nothing is
-# installed; build.sh names what it misses.
+# Uses no network if nothing is missing. Dependencies of only some tests are optional:
+# without them, those tests are skipped with a message. On other systems nothing is
+# installed; build.sh names what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -26,7 +26,7 @@ for purpose in "$@"; do
 			fi
 			;;
 		mount)
-			# Root mounts without it.
+			# Root can mount without it.
 			[ "$(id -u)" = 0 ] || command -v fusermount3 >/dev/null 2>&1 || need fuse3
 			;;
 		test)
@@ -46,7 +46,7 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# install PACKAGE...: what apt-get prints is shown only when it fails.
+# install PACKAGE...: shows the output of apt-get only if it fails.
 install() {
 	log=$(mktemp)
 	if DEBIAN_FRONTEND=noninteractive as_root apt-get install -y --no-install-recommends "$@" >"$log" 2>&1; then
@@ -60,7 +60,7 @@ install() {
 
 if [ -n "$needed$wanted" ] && command -v apt-get >/dev/null 2>&1; then
 	echo "installing:$needed$wanted"
-	# Without fresh lists the packages may still be found.
+	# Packages may be found even with old lists.
 	as_root apt-get update -qq >/dev/null 2>&1 || echo 'deps: the package lists could not be updated' >&2
 	if [ -n "$needed" ]; then
 		# shellcheck disable=SC2086 # lists of words
@@ -75,8 +75,8 @@ if [ -n "$needed$wanted" ] && command -v apt-get >/dev/null 2>&1; then
 	fi
 fi
 
-# The safetensors library is no package of Debian's. It goes into an environment of
-# its own, beside the binary, which sees Debian's modules too.
+# Debian does not package the safetensors library. It is installed in a virtual environment
+# beside the binary, which can also use Debian's modules.
 case " $* " in *' test '*)
 	if [ ! -x bin/python/bin/python3 ] || ! bin/python/bin/python3 -c 'import safetensors' >/dev/null 2>&1; then
 		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q --retries 1 safetensors; } >/dev/null 2>&1; then

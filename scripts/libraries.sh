@@ -1,27 +1,27 @@
-# Which image libraries the compiler finds, for build.sh and deps.sh to read in.
+# Finds the image libraries available to the compiler. Sourced by build.sh and deps.sh.
 # shellcheck shell=sh
 
 : "${CC:=cc}"
 
-# has_compiler: is there a C compiler at all.
+# has_compiler: whether there is a C compiler.
 has_compiler() { command -v "$CC" >/dev/null 2>&1; }
 
-# has_header FILE: can a C program include it.
+# has_header FILE: whether a C program can include it.
 has_header() { printf '#include <stdio.h>\n#include <%s>\n' "$1" | "$CC" -E -x c - >/dev/null 2>&1; }
 
-# has_archive LIB: is there a libLIB.a to link statically.
+# has_archive LIB: whether there is a libLIB.a to link statically.
 has_archive() {
 	case $("$CC" -print-file-name="lib$1.a") in /*) return 0 ;; *) return 1 ;; esac
 }
 
-# missing_headers: the libraries that cannot be compiled against, by their usual names.
+# missing_headers: the libraries without headers, by their usual names.
 missing_headers() {
 	for pair in jpeglib.h:libjpeg png.h:libpng webp/decode.h:libwebp libdeflate.h:libdeflate zlib.h:zlib; do
 		has_header "${pair%%:*}" || printf '%s ' "${pair##*:}"
 	done
 }
 
-# install_command LIBRARY...: how to get them with this system's package manager.
+# install_command LIBRARY...: how to install them with this system's package manager.
 install_command() {
 	packages=
 	for library in "$@"; do
@@ -40,7 +40,7 @@ installer() {
 	printf 'install with your package manager:'
 }
 
-# package_of LIBRARY: its development package, named as this system names it.
+# package_of LIBRARY: the name of its development package on this system.
 package_of() {
 	if command -v apt-get >/dev/null 2>&1; then
 		case $1 in

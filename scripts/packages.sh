@@ -1,15 +1,15 @@
-# Debian's packages for what can do without them, for other scripts to read in.
+# Installs optional Debian packages. Sourced by other scripts.
 # shellcheck shell=sh
 
-# want PACKAGE...: installs them where apt-get is there. What it prints is shown only
-# when it fails; so that failing is no error, and what needs them says so itself.
+# want PACKAGE...: installs packages if there is an apt-get. Shows its output only if it
+# fails. Failure is not an error: whatever needs the packages reports that itself.
 want() {
 	command -v apt-get >/dev/null 2>&1 || return 0
 	as_root=
 	[ "$(id -u)" = 0 ] || as_root=sudo
 	echo "installing: $*"
 	log=$(mktemp)
-	# Without fresh lists the packages may still be found.
+	# Packages may be found even with old lists.
 	$as_root apt-get update -qq >/dev/null 2>&1 || true
 	if ! DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y --no-install-recommends "$@" >"$log" 2>&1; then
 		cat "$log" >&2

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs what people use instead of batchfs, to be measured beside it: peers.sh DIR
+# Installs the alternatives that batchfs is benchmarked against: peers.sh DIR
 #
-# PyTorch, torchvision and Pillow are Debian's packages: PyTorch's own come with
-# gigabytes for GPUs. NVIDIA DALI is no package of Debian's; it goes into a virtual
-# environment in DIR, which sees Debian's modules too. What cannot be installed is
-# told here, and skipped with its reason by the benchmark.
+# PyTorch, torchvision and Pillow come from Debian's packages, since PyTorch's own contain
+# gigabytes for GPUs. Debian does not package NVIDIA DALI; it is installed in a virtual
+# environment in DIR, which can also use Debian's modules. What cannot be installed is
+# reported here, and the benchmark skips it with the reason.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

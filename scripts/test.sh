@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs all tests: with the race detector, on one processor, without cgo, the last two
-# without what takes long and does not depend on either; then each fuzz target for a
-# moment. The stress program is among the first, for a minute; integration/stress/doc.go
-# says how to run it for longer. What was skipped, and why, is shown. It needs no network.
+# Runs all tests with the race detector, on one processor, and without cgo. The last two
+# runs leave out slow tests that do not depend on either. Then it runs each fuzz target
+# briefly. The first run includes the stress program, for a minute; integration/stress/doc.go
+# says how to run it for longer. Skipped tests are listed with the reason. No network is
+# needed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,7 @@ export PATH
 
 say() { printf '\n== %s\n' "$*"; }
 
-# tests NAME ARGUMENT...: go test, its output shortened.
+# tests NAME ARGUMENT...: runs go test and shortens its output.
 tests() {
 	say "$1"
 	shift
@@ -45,8 +46,8 @@ fuzz() {
 say "fuzzing, $FUZZTIME each"
 for package in $(go list ./...); do
 	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
-		# At its deadline the fuzzer can stumble over itself ("context deadline
-		# exceeded"); what it really finds, it writes down.
+		# The fuzzer may fail at its deadline without a finding ("context deadline
+		# exceeded"). Real findings are written to a file.
 		if ! fuzz "$package" "$target" && { grep -q 'Failing input' "$log" || ! fuzz "$package" "$target"; }; then
 			cat "$log"
 			exit 1

@@ -1,5 +1,5 @@
-# Shortens the output of go test -v: one line a package, each skip with its reason,
-# and all that a failed test had to say. Nothing else.
+# Shortens the output of go test -v to one line per package, each skip with its reason,
+# and the whole output of failed tests.
 
 /^ *=== (RUN|NAME|CONT|PAUSE) / { current = $3; next }
 /^ *--- PASS: / { delete said[$3]; next }

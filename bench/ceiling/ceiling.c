@@ -1,9 +1,9 @@
-/* The ceiling that batchfs is measured against: libjpeg-turbo, or libspng, decoding
- * the same files in full, into one reused buffer a thread, on all cores, and nothing
- * else. Compiled without HAVE_SPNG, PNG files are decoded by libpng.
+/* The ceiling that batchfs is measured against: libjpeg-turbo, or libspng, decodes the
+ * same files in full, into one reused buffer per thread, on all cores, and does nothing
+ * else. Without HAVE_SPNG, libpng decodes PNG files.
  *
  * usage: ceiling THREADS PASSES FILE...    prints images and seconds
- *        ceiling -libraries                prints what decodes */
+ *        ceiling -libraries                prints the decoders */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void decode_jpeg(struct jpeg_decompress_struct *c, struct file *f, struct
 
 #ifdef HAVE_SPNG
 static void decode_png(struct file *f, struct buffer *b) {
-	spng_ctx *c = spng_ctx_new(0); /* it cannot be used twice */
+	spng_ctx *c = spng_ctx_new(0); /* a context cannot be reused */
 	size_t size;
 	int e = spng_set_png_buffer(c, f->data, f->size);
 	if (!e) e = spng_decoded_image_size(c, SPNG_FMT_RGB8, &size);

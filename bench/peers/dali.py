@@ -26,7 +26,7 @@ def main():
             encoded, device="cpu", output_type=types.RGB, random_area=[0.08, 1], random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10
         )
         mirror = fn.random.coin_flip(probability=0.5)
-        size = [o.size, o.size]  # nothing is left to crop: this resizes and flips at once
+        size = [o.size, o.size]  # the whole crop is kept: this resizes and flips in one step
         return fn.resize_crop_mirror(images, size=size, crop=size, mirror=mirror, interp_type=types.INTERP_LINEAR, antialias=True), labels
 
     p = pipeline()
@@ -38,7 +38,7 @@ def main():
             yield np.asarray(images.as_tensor()), np.asarray(labels.as_tensor())
 
     made = batches()
-    next(made)  # what cannot work says so here
+    next(made)  # fail here if it cannot work
     contender.serve(f"NVIDIA DALI {dali.__version__} on the CPU, {o.workers} threads", prefetch, made)
 
 

@@ -53,7 +53,7 @@ def main():
         dataset = datasets.ImageFolder(
             o.dataset, transform, loader=lambda path: io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
         )
-    dataset[0]  # what cannot work says so here, not in a worker
+    dataset[0]  # fail here if it cannot work, not in a worker
 
     class Endless(torch.utils.data.Sampler):
         """Full batches of a new permutation after another."""

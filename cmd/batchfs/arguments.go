@@ -9,22 +9,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// commandLine is a command with its flags sorted from its arguments.
+// commandLine is a command with its flags separated from its arguments.
 //
-// The flag parser underneath stops at the first argument, so that in
-// `mount photos/ mnt/ --shuffle` it would take the flag for an argument.
-// Every command line is therefore brought into one order before parsing, and
-// refused here, in our own words, where a flag is unknown or lacks a value.
+// The underlying flag parser stops at the first argument: in `mount photos/ mnt/ --shuffle`
+// it would treat the flag as an argument. So every command line is put into one order
+// before parsing. Unknown flags and missing values are refused here, in our own words.
 type commandLine struct {
 	command   string
 	flags     []string
 	arguments []string
-	// inline is --switch=true where the line has --switch true, of which the second
-	// word is an argument.
+	// inline is --switch=true if the line has --switch true, where the second word is an
+	// argument.
 	inline string
 }
 
-// words is the command line the parser reads: flags, then a "--" that
+// words returns the command line in the form the parser reads: flags, then a "--" that
 // protects arguments that begin with a dash.
 func (l commandLine) words() []string {
 	line := append([]string{l.command}, l.flags...)
@@ -43,7 +42,7 @@ func parseCommandLine(commands []*cli.Command, args []string) (commandLine, erro
 	return line, withHelp(err, command.Name)
 }
 
-// commandNamed finds a command. before is what stands before its name in advice.
+// commandNamed finds a command. before precedes its name in the hint.
 func commandNamed(commands []*cli.Command, before, name string) (*cli.Command, error) {
 	names := make([]string, 0, len(commands))
 	for _, c := range commands {
@@ -61,8 +60,8 @@ func commandNamed(commands []*cli.Command, before, name string) (*cli.Command, e
 	return nil, &usageError{message: fmt.Sprintf("there is no command %q", name), hint: advice}
 }
 
-// checkGlobal looks at a command line that does not begin with a command: --help,
-// --version and help COMMAND are the parser's own.
+// checkGlobal checks a command line that does not begin with a command. The parser itself
+// handles --help, --version and help COMMAND.
 func checkGlobal(commands []*cli.Command, args []string) error {
 	word := args[0]
 	if word == "help" {
@@ -90,7 +89,7 @@ func checkGlobal(commands []*cli.Command, args []string) error {
 	return &usageError{message: dashed(name) + " stands before the command: flags belong behind it", hint: advice}
 }
 
-// withHelp gives a usage error that has no better advice the command's help.
+// withHelp points a usage error that has no hint at the command's help.
 func withHelp(err error, command string) error {
 	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
 		return &usageError{message: wrong.message, hint: "batchfs " + command + " --help"}
@@ -98,8 +97,7 @@ func withHelp(err error, command string) error {
 	return err
 }
 
-// withInline explains an argument too many by the word behind a switch, which is
-// no value of it.
+// withInline explains a surplus argument: a word after a switch is not its value.
 func (l commandLine) withInline(err error) error {
 	if wrong, ok := err.(*usageError); ok && wrong.surplus && l.inline != "" {
 		return &usageError{message: wrong.message, hint: "did you mean: " + l.inline}
@@ -113,10 +111,10 @@ type flagKind uint8
 const (
 	boolFlag flagKind = iota
 	valueFlag
-	optionFlag // -o: flags in fstab's spelling
+	optionFlag // -o: flags in fstab syntax
 )
 
-// vocabulary is the flags of one command, by name.
+// vocabulary holds the flags of one command, by name.
 type vocabulary map[string]flagKind
 
 func vocabularyOf(flags []cli.Flag) vocabulary {
@@ -136,9 +134,9 @@ func vocabularyOf(flags []cli.Flag) vocabulary {
 	return words
 }
 
-// sortArguments separates flags from arguments. After "--" everything is an
-// argument. A flag that takes a value takes the next word, whatever it looks
-// like. The flags come back as --name or --name=value, -o expanded in place.
+// sortArguments separates flags from arguments. Everything after "--" is an argument. A
+// flag that takes a value takes the next word, whatever it looks like. Flags are returned
+// as --name or --name=value, with -o expanded in place.
 func sortArguments(words vocabulary, args []string) (line commandLine, err error) {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
@@ -170,7 +168,7 @@ func sortArguments(words vocabulary, args []string) (line commandLine, err error
 	return line, nil
 }
 
-// spell writes one flag as the parser reads it.
+// spell writes one flag in the form the parser reads.
 func (words vocabulary) spell(name, value string, hasValue bool) ([]string, error) {
 	kind, known := words[name]
 	switch {
@@ -196,7 +194,7 @@ func (words vocabulary) unknown(name string) error {
 	return wrong
 }
 
-// nearest finds the long name that a mistyped one was most likely meant to be.
+// nearest returns the long name closest to a mistyped one.
 func (words vocabulary) nearest(name string) string {
 	names := make([]string, 0, len(words))
 	for n := range words {

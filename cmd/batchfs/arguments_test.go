@@ -16,7 +16,7 @@ var testWords = vocabulary{"shuffle": boolFlag, "json": boolFlag, "seed": valueF
 func TestSortArguments(t *testing.T) {
 	for _, test := range []struct {
 		name            string
-		in, flags, args string // separated by spaces
+		in, flags, args string // space-separated
 	}{
 		{"nothing", "", "", ""},
 		{"flags first", "--seed 7 a b", "--seed=7", "a b"},
@@ -76,8 +76,8 @@ func TestSortArgumentsRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSortArguments checks against the flag parser itself: with the arguments
-// sorted, it must see every flag and leave exactly the arguments.
+// FuzzSortArguments checks against the flag parser itself: given the sorted words, it must
+// see every flag and leave exactly the arguments.
 func FuzzSortArguments(f *testing.F) {
 	for _, seed := range []string{
 		"a b --seed 7", "--shuffle a -- --seed", "-seed=-1 --list= x", "--json=false - -- --", "a --help b", "--list -- a --shuffle",
@@ -116,8 +116,8 @@ func FuzzSortArguments(f *testing.F) {
 	})
 }
 
-// lastValue is what a value flag should be, found another way: by walking over
-// the words and skipping what each flag takes.
+// lastValue computes the value of a flag independently: it walks over the words and skips
+// what each flag takes.
 func lastValue(in []string, words vocabulary, name string) (value string) {
 	for len(in) > 0 && in[0] != "--" {
 		word := in[0]

@@ -22,15 +22,14 @@ type live interface {
 	Path() string
 }
 
-// tryAgain is how often a mount that is to end looks whether it is still in use.
+// tryAgain is the interval between unmount attempts while a mount is still in use.
 const tryAgain = time.Second
 
-// attend waits for the end of a mount: unmounted from outside, or by a signal. A
-// mount in use survives the first signal, until nobody uses it; the second detaches
-// it, after which batches that are open stay readable. One that is gone and lives on
-// for others, as in another mount namespace, ends with the next signal. What there is
-// to know about that goes to tell. closed says that nobody holds anything of the mount
-// any more.
+// attend waits until a mount ends, unmounted from outside or by a signal. On the first
+// signal, a mount in use stays until nothing uses it. The second signal detaches it; open
+// batches stay readable. A mount that is gone from this namespace but still held elsewhere,
+// for example in another mount namespace, ends with the next signal. Messages about this go
+// to tell. closed reports that nothing holds any part of the mount any more.
 func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (closed bool, err error) {
 	a := attendance{live: m, word: shellWord(m.Path()), tell: tell, tried: make(chan error, 1)}
 	ended, gone := make(chan struct{}), m.Gone()
@@ -41,7 +40,7 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 	for {
 		over, next := false, signals
 		if a.trying && !a.gone {
-			next = nil // in a moment, what to do about it is known
+			next = nil // wait for the result of the unmount first
 		}
 		select {
 		case <-ended:
@@ -67,21 +66,21 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 	}
 }
 
-// attendance is what attend knows of a mount that is to end.
+// attendance is the state of attend.
 type attendance struct {
 	live
-	word string // the mountpoint, for a shell
+	word string // the mountpoint, quoted for a shell
 	tell func(message, hint string)
 
 	gone   bool // from this namespace
-	asked  int  // how many signals came
+	asked  int  // number of signals received
 	trying bool
-	said   bool             // that it is in use
-	tried  chan error       // what Unmount said
-	again  <-chan time.Time // nil, which never comes, while nothing is to be tried
+	said   bool             // that the mount is in use
+	tried  chan error       // the result of Unmount
+	again  <-chan time.Time // nil, which blocks forever, if there is nothing to retry
 }
 
-// signal serves one; over ends the attendance.
+// signal handles one signal; over reports that attend is done.
 func (a *attendance) signal() (over bool, err error) {
 	a.asked++
 	switch {
@@ -96,13 +95,13 @@ func (a *attendance) signal() (over bool, err error) {
 		return false, fmt.Errorf("detach %s: %w", a.Path(), err)
 	}
 	if a.ReadPath() == "passthrough" {
-		return true, nil // the kernel serves what is open without us
+		return true, nil // the kernel serves open files without us
 	}
 	a.tell(fmt.Sprintf("detached %s; serving what is still open, a third signal ends that", a.Path()), "")
 	return false, nil
 }
 
-// try unmounts, while other things can happen.
+// try unmounts in the background.
 func (a *attendance) try() {
 	if !a.trying {
 		a.trying = true
@@ -110,13 +109,13 @@ func (a *attendance) try() {
 	}
 }
 
-// result is what became of it.
+// result handles the result of an unmount.
 func (a *attendance) result(err error) (over bool, failed error) {
 	a.trying = false
 	var held *fusefs.HeldError
 	switch {
 	case err == nil:
-		a.again = nil // the end follows
+		a.again = nil // ended follows
 		return false, nil
 	case errors.As(err, &held):
 		a.tell(heldWords(a.Path(), held), "")
@@ -131,9 +130,9 @@ func (a *attendance) result(err error) (over bool, failed error) {
 	return false, nil
 }
 
-// sayHolders tells who keeps a mount alive that somebody has unmounted.
+// sayHolders reports the processes that keep an unmounted mount alive.
 func (a *attendance) sayHolders() {
-	if a.trying { // that says so itself
+	if a.trying { // result reports it
 		return
 	}
 	if found := a.Holders(); len(found) > 0 {
@@ -142,7 +141,7 @@ func (a *attendance) sayHolders() {
 	}
 }
 
-// heldWords say of an unmounted mount that others still have it.
+// heldWords says that a mount is unmounted but still held.
 func heldWords(mountpoint string, held *fusefs.HeldError) string {
 	return fmt.Sprintf("%s is unmounted, and %v", mountpoint, held)
 }

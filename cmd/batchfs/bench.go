@@ -43,7 +43,7 @@ func benchCommand(c *console) *cli.Command {
 				rounds: int(v.number("rounds", 1, 1000)), batches: int(v.number("batches", 0, 1<<30)),
 			}
 			c.place(v, &b.engine)
-			b.engine.Epochs = 1 // nothing to run on into: every measurement ends with an idle engine
+			b.engine.Epochs = 1 // no next epoch to prefetch: every measurement ends with an idle engine
 			b.source = v.datasetOptions(b.engine.Workers, discardLog())
 			if v.err != nil {
 				return v.err
@@ -57,8 +57,8 @@ func benchCommand(c *console) *cli.Command {
 	}, "batchfs bench --batch-size 64 photos/")
 }
 
-// bench is one comparison. Every figure is taken once a round, one after the
-// other, so that what slows the machine down slows all of them.
+// bench is one comparison. Each round takes every figure once, one after the other, so that
+// a slowdown of the machine affects all of them.
 type bench struct {
 	c        *console
 	path     string
@@ -69,12 +69,12 @@ type bench struct {
 	batches  int // of each shard; 0: all
 
 	ds      *dataset.Dataset
-	program string // this one: the reading process runs it
+	program string // this program, which also runs as the reading process
 	ceiling *decodeCeiling
 	rounded []round
 }
 
-// round is what one pass over all measurements gave.
+// round holds the figures of one pass over all measurements.
 type round struct {
 	ceiling        float64 // images/s
 	mapped, read   readReport
@@ -143,7 +143,7 @@ func (b *bench) epoch(ctx context.Context, how string) (report readReport, err e
 	return report, err
 }
 
-// finished compares a batch that is ready with the same bytes in a plain file.
+// finished compares reading a finished batch with reading the same bytes from a plain file.
 func (b *bench) finished(ctx context.Context, r *round) error {
 	return b.mounted(func(dir string) error {
 		batch := filepath.Join(dir, "shard-0", "epoch-0", "batch-00000.nhwc")
@@ -181,10 +181,10 @@ func (b *bench) finished(ctx context.Context, r *round) error {
 	})
 }
 
-// finishedBytes is how much of a finished batch is read for one figure.
+// finishedBytes is the number of bytes of a finished batch read for one figure.
 const finishedBytes = 2 << 30
 
-// mounted runs work on a fresh mount in a directory of its own.
+// mounted runs work on a fresh mount in its own directory.
 func (b *bench) mounted(work func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp("", "batchfs-bench-")
 	if err != nil {
@@ -209,15 +209,15 @@ func (b *bench) mounted(work func(dir string) error) (err error) {
 	return because(work(dir), e.Errors())
 }
 
-// errBadSample is why a dataset cannot be measured.
+// errBadSample means that a sample cannot be read, so the dataset cannot be measured.
 var errBadSample = errors.New("cannot read")
 
 func badSample(path string, reason error) error {
 	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
 }
 
-// because finds the reason in errors.jsonl, at its end, why the reading process could
-// not open a batch: the kernel told it only EIO.
+// because takes the reason why the reading process could not open a batch from the last
+// line of errors.jsonl; the kernel reports only EIO.
 func because(err error, lines []byte) error {
 	lines = bytes.TrimSuffix(lines, []byte("\n"))
 	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
@@ -231,7 +231,7 @@ func because(err error, lines []byte) error {
 	return badSample(bad.Path, errors.New(bad.Reason))
 }
 
-// withVerify adds what to do about an image that cannot be read.
+// withVerify adds a hint to an error about an unreadable image.
 func (b *bench) withVerify(err error) error {
 	if errors.Is(err, errBadSample) {
 		return hint(err, "to list all such files: batchfs verify %s", shellWord(b.path))
@@ -239,14 +239,14 @@ func (b *bench) withVerify(err error) error {
 	return err
 }
 
-// reader runs the reading process; inherit becomes its descriptor 3.
+// reader runs the reading process, which inherits inherit as descriptor 3.
 func (b *bench) reader(ctx context.Context, inherit *os.File, args ...string) (r readReport, err error) {
 	err = b.child(ctx, inherit, &r, append([]string{"read", "--json"}, args...)...)
 	return r, err
 }
 
-// child runs a command of this program that prints JSON. All that looks at the
-// mount is such a child: a process that reads its own mount waits for itself.
+// child runs a command of this program that prints JSON. Everything that accesses the mount
+// runs in such a child: a process that reads its own mount can deadlock.
 func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...string) error {
 	child := exec.CommandContext(ctx, b.program, args...)
 	child.Args[0] = "batchfs"
@@ -256,7 +256,7 @@ func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...s
 	text, err := child.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		words, _, _ := strings.Cut(string(exit.Stderr), "\n") // a hint behind it is not for this command
+		words, _, _ := strings.Cut(string(exit.Stderr), "\n") // drop the hint, which is not about this command
 		return fmt.Errorf("batchfs %s failed: %s", args[0], strings.TrimPrefix(words, "batchfs: error: "))
 	}
 	if err != nil {

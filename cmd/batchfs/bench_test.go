@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBenchNamesBadImages: an image that cannot be decoded ends bench before anything
-// is mounted, by its name and with the reason.
+// TestBenchNamesBadImages: an image that cannot be decoded ends bench before anything is
+// mounted; the error has its name and the reason.
 func TestBenchNamesBadImages(t *testing.T) {
 	data := photos(t, 2)
 	path := filepath.Join(data, "b", "1.png")
@@ -34,7 +34,7 @@ func TestBenchNamesBadImages(t *testing.T) {
 	}
 }
 
-// TestBecause: the reading process knows only that a batch cannot be opened.
+// TestBecause: the reading process itself only knows that a batch does not open.
 func TestBecause(t *testing.T) {
 	const line = `{"time":"2000-01-01T00:00:00Z","path":"b/1\n.png","id":3,"reason":"corrupt image"}` + "\n"
 	failed := fmt.Errorf("batchfs read failed: open /tmp/x/batch-00000.nhwc: %s", unix.EIO)

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// benchReport is what bench prints as JSON. Rates are medians over the rounds,
-// ratios medians of each round's own ratio.
+// benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are
+// medians of the per-round ratios.
 type benchReport struct {
 	Samples         int     `json:"samples"`
 	Rounds          int     `json:"rounds"`

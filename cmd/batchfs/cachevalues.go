@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// cacheOptions reads how much is kept between epochs, and what.
+// cacheOptions reads the size, policy and local shards of the cache.
 func (v *flagValues) cacheOptions(o *engine.Options) {
 	o.CachePolicy = choice(v, "cache-policy", cache.Constant, cache.Static, cache.TinyLFU, cache.None)
 	o.CacheSize = v.cacheSize()
@@ -32,7 +32,7 @@ func (v *flagValues) cacheSize() int64 {
 	return n
 }
 
-// localShards reads A-B, both included, or one shard; 0, 0 stands for all.
+// localShards reads A-B, inclusive, or one shard. 0, 0 means all.
 func (v *flagValues) localShards(shards int) (from, to int) {
 	if !v.given("local-shards") {
 		return 0, 0

@@ -18,8 +18,8 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// decodeCeiling is the most that this machine's CPUs can decode of a dataset:
-// encoded bytes in memory, one reused buffer a goroutine, nothing else.
+// decodeCeiling measures the fastest this machine's CPUs can decode a dataset: encoded
+// bytes in memory, one reused buffer per goroutine, nothing else.
 type decodeCeiling struct {
 	ds      *dataset.Dataset
 	options decode.Options
@@ -33,8 +33,8 @@ type encodedSample struct {
 	image sample.Image
 }
 
-// ceilingBytes bounds the encoded bytes that are held for it. Of a larger
-// dataset, samples are taken evenly from all of it.
+// ceilingBytes bounds the encoded bytes held in memory. From a larger dataset, samples are
+// taken at even intervals.
 const ceilingBytes = 1 << 30
 
 func loadCeiling(ctx context.Context, ds *dataset.Dataset, o decode.Options, memory *sample.Memory) (*decodeCeiling, error) {
@@ -62,8 +62,8 @@ func loadCeiling(ctx context.Context, ds *dataset.Dataset, o decode.Options, mem
 	return d, nil
 }
 
-// measure decodes everything once on so many CPUs: images a second. It repeats
-// a small dataset for as long as a measurement takes to be one.
+// measure decodes everything once on the given number of CPUs and returns images per
+// second. It repeats a small dataset until the measurement is long enough.
 func (d *decodeCeiling) measure(ctx context.Context, cpus int) (float64, error) {
 	const least = 500 * time.Millisecond
 	var images int64
@@ -100,8 +100,8 @@ func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
 	return cmp.Or(append(errs, ctx.Err())...) // one bad file is enough
 }
 
-// plainFile makes a file of a size in the same kind of memory that batches
-// live in, or in whatever the process may have.
+// plainFile makes a file of the given size in the same kind of memory as batches, or in a
+// plain memfd if that is unavailable.
 func plainFile(size, limit int64) (*os.File, error) {
 	store := pinned.NewStore(limit)
 	defer store.Close()
@@ -113,7 +113,7 @@ func plainFile(size, limit int64) (*os.File, error) {
 		return nil, fmt.Errorf("a file in memory to compare with: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "plain")
-	// All of it at once, as batches are: huge pages depend on the size.
+	// Allocate it all at once, as for batches: huge pages depend on the size.
 	if err := errors.Join(f.Truncate(size), unix.Fallocate(fd, 0, 0, size)); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("a file in memory to compare with: %w", err)

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/term"
 )
 
-// console is where a command speaks to its user: results go to out, progress
-// and messages to err. It also holds what the process was given.
+// console is how a command talks to its user: results go to out, progress and messages to
+// err. It also holds the process's environment, machine and signals.
 type console struct {
 	out, err io.Writer
 	env      environment
 	machine  machine
-	line     commandLine // the command line as the parser read it
+	line     commandLine // in the form the parser read
 	signals  *signals    // nil in tests that send none
 }
 
-// interactive says that a person looks at w.
+// interactive reports whether w is a terminal.
 func interactive(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -30,18 +30,17 @@ func interactive(w io.Writer) bool {
 
 func (c *console) printf(format string, args ...any) { fmt.Fprintf(c.out, format, args...) }
 
-// say tells the user something that is no result.
+// say prints a message that is not a result.
 func (c *console) say(format string, args ...any) {
 	fmt.Fprintf(c.err, "batchfs: "+format+"\n", args...)
 }
 
-// printable is a result: a document for programs, which is its JSON, and a text
-// for people.
+// printable is a result. Programs get it as JSON; print writes it as text for people.
 type printable interface {
 	print(out io.Writer) error
 }
 
-// show writes a result in one of its two forms, JSON on one line.
+// show writes a result as text or as JSON on one line.
 func show(out io.Writer, result printable, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(result)
@@ -49,16 +48,16 @@ func show(out io.Writer, result printable, asJSON bool) error {
 	return result.print(out)
 }
 
-// progress shows how far a long piece of work is, on a terminal only.
+// progress shows the progress of a long operation, on a terminal only.
 type progress struct {
-	out   io.Writer // nil: nobody looks
+	out   io.Writer // nil: not a terminal
 	label string
 	unit  string
 
 	mu    sync.Mutex
 	bar   *progressbar.ProgressBar
 	began time.Time
-	rated bool // the bar shows how fast it goes
+	rated bool // the bar shows a rate
 }
 
 func (c *console) progress(label, unit string) *progress {
@@ -69,8 +68,8 @@ func (c *console) progress(label, unit string) *progress {
 	return p
 }
 
-// report shows done of total; total may become known late and may grow. It
-// may be called by several goroutines at once.
+// report shows done of total. total may become known late and may grow. Several goroutines
+// may call report concurrently.
 func (p *progress) report(done, total int64) {
 	if p.out == nil || total <= 0 {
 		return
@@ -85,7 +84,7 @@ func (p *progress) report(done, total int64) {
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 			progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(false))
 	}
-	// What the first moments say about the speed is nonsense.
+	// Rates over the first second are meaningless.
 	if !p.rated && done > 0 && time.Since(p.began) >= time.Second {
 		p.rated = true
 		progressbar.OptionShowIts()(p.bar)
@@ -94,12 +93,12 @@ func (p *progress) report(done, total int64) {
 	if p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)
 	}
-	if done < total { // the bar closes itself when full; close does that
+	if done < total { // a full bar closes itself; leave that to close
 		_ = p.bar.Set64(done)
 	}
 }
 
-// close takes the bar away.
+// close removes the bar.
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

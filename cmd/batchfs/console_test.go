@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestProgressRate runs in a bubble, whose time goes on when everything waits: there
-// is no speed to speak of in the first second, nor before anything is done.
+// TestProgressRate uses synctest's fake clock: no rate is shown in the first second or
+// before anything is done.
 func TestProgressRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -55,7 +55,7 @@ func convertCommand(c *console) *cli.Command {
 type convertRequest struct {
 	dataset, out string
 	source       datasetOptions
-	auto         bool // the profiler finds the share
+	auto         bool // the profiler chooses the share
 	options      convert.Options
 	asJSON       bool
 }
@@ -88,7 +88,7 @@ func (v *flagValues) rawRatio() float64 {
 	return p
 }
 
-// rawSize reads --raw-size and --raw-resize, which make sense only together.
+// rawSize reads --raw-size and --raw-resize, which must be given together.
 func (v *flagValues) rawSize(o *convert.Options) {
 	switch {
 	case v.given("raw-size") && !v.given("raw-resize"):
@@ -134,8 +134,8 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	return show(c.out, convertSummaryOf(ds, report, o), r.asJSON)
 }
 
-// profiledRatio is how --raw-ratio auto finds the share: for a mount with the defaults,
-// on the storage that the result will be on.
+// profiledRatio chooses the share for --raw-ratio auto: the best for a mount with default
+// flags, on the storage that holds the output.
 func (c *console) profiledRatio(r convertRequest, ds *dataset.Dataset, o convert.Options) convert.Ratio {
 	return func(ctx context.Context) (float64, error) {
 		result, err := c.runProfile(ctx, r.dataset, ds, c.defaultProfile(r, o))
@@ -143,7 +143,7 @@ func (c *console) profiledRatio(r convertRequest, ds *dataset.Dataset, o convert
 	}
 }
 
-// announceConversion says what will be done before it begins.
+// announceConversion prints the plan before the conversion begins.
 func (c *console) announceConversion(p convert.Plan) {
 	if p.Resumed {
 		c.printf("continuing what was begun in %s\n", p.Staging)
@@ -156,7 +156,7 @@ func (c *console) announceConversion(p convert.Plan) {
 	}
 }
 
-// convertError adds what to do about a conversion that ended early.
+// convertError adds a hint to the error of a conversion that ended early.
 func convertError(out string, plan convert.Plan, err error) error {
 	partial := shellWord(filepath.Clean(out) + ".partial")
 	switch {
@@ -187,14 +187,14 @@ func convertError(out string, plan convert.Plan, err error) error {
 	return err
 }
 
-// convertSummary is what convert prints.
+// convertSummary is the output of convert.
 type convertSummary struct {
 	Dataset     string    `json:"dataset"`
 	Out         string    `json:"out"`
 	Manifest    string    `json:"manifest,omitempty"`
 	Samples     int       `json:"samples"`
 	Raw         int       `json:"raw"`
-	RawRatio    float64   `json:"raw_ratio"` // that was asked for
+	RawRatio    float64   `json:"raw_ratio"` // as requested
 	RawFormat   string    `json:"raw_format"`
 	AlreadyRaw  int       `json:"already_raw"`
 	Converted   int       `json:"converted"`

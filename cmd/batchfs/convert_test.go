@@ -44,7 +44,7 @@ func TestConvertUsage(t *testing.T) {
 	}
 }
 
-// converted runs convert and reads its summary.
+// converted runs convert and parses its summary.
 func converted(t *testing.T, args ...string) (s convertSummary) {
 	t.Helper()
 	got := batchfs(t, append([]string{"convert", "--json"}, args...)...)
@@ -89,7 +89,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestConvertManifest: labels come along, and so do files that cannot be read.
+// TestConvertManifest: labels and unreadable files are carried over.
 func TestConvertManifest(t *testing.T) {
 	data := photos(t, 2)
 	list := filepath.Join(data, "list.csv")
@@ -99,7 +99,7 @@ func TestConvertManifest(t *testing.T) {
 	if err := os.WriteFile(list, []byte("path,label\na/0.png,x\nb/1.png,y\nbad.png,x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(data, "out") // beside what the manifest names
+	out := filepath.Join(data, "out") // beside the manifest's files
 	s := converted(t, list, out, "--raw-ratio", "1")
 	if s.Manifest != filepath.Join(out, "list.csv") || s.Dataset != list || s.Raw != 2 || len(s.Unreadable) != 1 || s.Unreadable[0].Path != "bad.png" || s.Unreadable[0].ID != 2 {
 		t.Errorf("got %+v", s)
@@ -137,7 +137,7 @@ func TestConvertFailures(t *testing.T) {
 	}
 }
 
-// TestConvertErrors: every way to end early comes with what to do next.
+// TestConvertErrors: every early end comes with a hint.
 func TestConvertErrors(t *testing.T) {
 	small := convert.Plan{Out: "/data/my out", NeedBytes: 3 << 30, FreeBytes: 1 << 30}
 	large := convert.Plan{Out: "/data/my out", NeedBytes: 1 << 30, FreeBytes: 3 << 30}

@@ -11,16 +11,15 @@ import (
 	"syscall"
 )
 
-// A daemon is the same command line run again in a session of its own. It
-// writes one word into a pipe when the mount is live; its parent waits for
-// that, so that `batchfs mount --daemon && ls mnt` works, and passes on the
-// exit status of a child that ended before. Until then the child speaks to
-// the user itself, through the descriptors it inherited.
+// A daemon is the same command line run again in its own session. It writes one word into a
+// pipe when the mount is live. Its parent waits for that word, so that `batchfs mount
+// --daemon && ls mnt` works, and passes on the exit status of a child that ended earlier.
+// Until then the child talks to the user through the descriptors it inherited.
 
-// readyFlag tells the child which descriptor the pipe is.
+// readyFlag tells the child the descriptor of the pipe.
 const readyFlag = "ready-fd"
 
-// liveWord is what comes through the pipe.
+// liveWord is the word sent through the pipe.
 const liveWord = "live\n"
 
 // spawn starts the daemon of this command line and waits until it is live.
@@ -59,22 +58,22 @@ func (c *console) spawn(ctx context.Context) error {
 	return endOf(child.Wait())
 }
 
-// endOf turns how a daemon ended before its mount was live into this
-// process's end.
+// endOf converts the result of a daemon that ended before its mount was live into this
+// process's error.
 func endOf(err error) error {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return errors.New("the daemon ended before its mount was live")
 	case errors.As(err, &exit) && exit.Exited():
-		return &saidError{exit.ExitCode()} // it said why
+		return &saidError{exit.ExitCode()} // the daemon already printed why
 	}
 	return fmt.Errorf("the daemon ended before its mount was live: %w", err)
 }
 
-// detach lets go of the parent: it reports the mount live, leaves the
-// directory it was started in, and closes the terminal. A crash is written to
-// the log file, where there is one.
+// detach separates the daemon from its parent: it leaves the directory it was started in,
+// closes the terminal and reports the mount live. With a log file, crashes are written
+// there.
 func detach(readyFD int, log *logFile) error {
 	ready := os.NewFile(uintptr(readyFD), "ready")
 	if ready == nil {

@@ -28,8 +28,7 @@ func doctorCommand(c *console) *cli.Command {
 	}, "batchfs doctor")
 }
 
-// finding is one thing that was looked at. Advice is what to do about it; a
-// finding that is ok has none.
+// finding is the result of one check. Advice says what to do about it and is empty if OK.
 type finding struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

@@ -7,15 +7,15 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// environment is everything that the process's environment decides. It is
-// read here and nowhere else; the packages below get plain values.
+// environment holds everything taken from environment variables. They are read here and
+// nowhere else; the packages below get plain values.
 type environment struct {
-	cacheDir     string // where indexes are kept; "" keeps none
-	notifySocket string // where systemd waits to hear that the mount is live
-	affinity     string // the CPUs of the workers, where no flag says so
+	cacheDir     string // where indexes are stored; "": nowhere
+	notifySocket string // where systemd expects the ready notification
+	affinity     string // CPUs of the workers, unless a flag gives them
 	gpus         string // CUDA_VISIBLE_DEVICES
 	buffers      pinned.Policy
-	buffersError error // why that is not what the environment asks for
+	buffersError error // why buffers could not be parsed
 }
 
 func readEnvironment(getenv func(string) string, uid int) environment {
@@ -32,11 +32,11 @@ func readEnvironment(getenv func(string) string, uid int) environment {
 	return e
 }
 
-// affinityVariable is --affinity for those who configure by environment.
+// affinityVariable is the environment variable for --affinity.
 const affinityVariable = "BATCHFS_AFFINITY_MASK"
 
-// cacheDir follows the XDG base directories. Under fstab and systemd HOME may
-// be unset; root then has the system's cache directory.
+// cacheDir follows the XDG base directory specification. Under fstab and systemd, HOME may
+// be unset; root then uses the system's cache directory.
 func cacheDir(getenv func(string) string, uid int) string {
 	if dir := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "batchfs")

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// What doctor looks at, one function each.
+// The checks of doctor, one function each.
 
 func fuseDevice(c fusefs.Capabilities) finding {
 	if c.Device != "" {
@@ -22,8 +22,7 @@ func fuseDevice(c fusefs.Capabilities) finding {
 	return good("FUSE", "/dev/fuse (kernel %s)", c.Kernel)
 }
 
-// deviceAdvice is what to do where the device of FUSE cannot be used, "" where
-// it can.
+// deviceAdvice returns advice if /dev/fuse is unusable, "" otherwise.
 func deviceAdvice() string {
 	switch err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err {
 	case nil:
@@ -52,8 +51,8 @@ func allowOther(c fusefs.Capabilities) finding {
 	return poor("--allow-other", "only for root", "to let others read your mounts: echo user_allow_other | sudo tee -a /etc/fuse.conf")
 }
 
-// shortTimeout is the time, in seconds, under which an open that waits for a
-// slow decode could be taken for a daemon that hangs.
+// shortTimeout is the kernel request timeout, in seconds, below which an open that waits
+// for a slow decode could be taken for a hung daemon.
 const shortTimeout = 60
 
 func requestTimeout(c fusefs.Capabilities) finding {
@@ -93,7 +92,7 @@ func memoryReuse() finding {
 	return good(name, "batches take the memory of earlier ones")
 }
 
-// enoughLocked is the batch memory of a usual mount, and what a training process
+// enoughLocked is the batch memory of a typical mount, and what a training process
 // page-locks of it to copy it to a GPU.
 const enoughLocked = 1 << 30
 
@@ -106,7 +105,7 @@ func memoryLocking() finding {
 	return good(name, "%s and more", formatBytes(enoughLocked))
 }
 
-// decoders says what decodes, and whether this program carries it along.
+// decoders reports the decoders and whether they are linked into this program.
 func decoders() finding {
 	const name = "decoders"
 	if !strings.Contains(decode.Version(), "libjpeg") {
@@ -118,14 +117,14 @@ func decoders() finding {
 	return good(name, "%s; linked in", decode.Version())
 }
 
-// imageLibraries lists the image libraries that this program loads.
+// imageLibraries lists the image libraries that this program loads dynamically.
 func imageLibraries() (names []string) {
 	binary, err := elf.Open("/proc/self/exe")
 	if err != nil {
 		return nil
 	}
 	defer binary.Close()
-	libraries, _ := binary.ImportedLibraries() // none in a static program
+	libraries, _ := binary.ImportedLibraries() // none in a static binary
 	for _, l := range libraries {
 		for _, image := range []string{"libjpeg", "libturbojpeg", "libpng", "libwebp", "libdeflate"} {
 			if strings.HasPrefix(l, image) {
@@ -151,8 +150,8 @@ func (m machine) memoryShare() finding {
 	return good("memory", "%s; --memory-limit is %s unless you say otherwise", text, formatBytes(share.Limit))
 }
 
-// gpu only looks whether one is there: batches are made by the CPUs, but who
-// asks wants to know where they go next.
+// gpu only reports whether there is a GPU. Batches are made by the CPUs, but the user wants
+// to know where they go next.
 func (m machine) gpu() finding {
 	const name = "GPU"
 	switch {

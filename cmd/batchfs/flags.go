@@ -2,17 +2,18 @@ package main
 
 import "github.com/urfave/cli/v2"
 
-// The flags that several commands share are made here, once, so that they are
-// spelled, explained and defaulted alike; options.go reads them.
+// Flags shared by several commands are defined here once, so that names, help texts and
+// defaults agree. options.go reads them.
 
-// setting makes a flag that takes a value. The parser keeps the text; options.go
-// turns it into a value and owns the rules, so that a refusal reads alike for
-// every flag. fallback is what the help shows as the default.
+// setting makes a flag that takes a value. The parser keeps the text; options.go parses and
+// checks it, so that refusals read alike for every flag. fallback is the default that the
+// help shows.
 func setting(category, name, fallback, text string) cli.Flag {
 	return &cli.StringFlag{Category: category, Name: name, Value: fallback, DefaultText: fallback, Usage: text}
 }
 
-// derivedSetting is one whose default is found at run time; the help explains it.
+// derivedSetting makes a flag whose default is determined at run time. The help explains
+// the default.
 func derivedSetting(category, name, fallback, text string) cli.Flag {
 	return &cli.StringFlag{Category: category, Name: name, DefaultText: fallback, Usage: text}
 }
@@ -21,7 +22,7 @@ func switchFlag(category, name string, fallback bool, text string) cli.Flag {
 	return &cli.BoolFlag{Category: category, Name: name, Value: fallback, Usage: text}
 }
 
-// The headings in the help, which sorts them by name.
+// The headings of the help, which sorts them by name.
 const (
 	aboutOrder    = "Batches and shards:"
 	aboutDataset  = "Dataset:"
@@ -74,8 +75,8 @@ func orientationFlag() cli.Flag {
 	return switchFlag(aboutPixels, "ignore-orientation", false, "keep the stored pixels, whatever EXIF says about their orientation")
 }
 
-// pipelineFlags decide how batches are made, never what is in them, but for
-// on-error: mount, bench.
+// pipelineFlags decide how batches are made. Except for on-error, they never change the
+// content: mount, bench.
 func pipelineFlags() []cli.Flag {
 	return []cli.Flag{
 		workersFlag(),
@@ -97,7 +98,7 @@ func localShardsFlag(category string) cli.Flag {
 	return derivedSetting(category, "local-shards", "all", "shards `A-B` are the ones that are read on this machine: the cache keeps what they will read again")
 }
 
-// Flags that more than one place spells.
+// Flag names used in several places.
 const (
 	affinityFlag = "affinity"
 	hintsFlag    = "bytes-per-sample"

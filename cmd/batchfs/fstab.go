@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// optionFlagName is the flag that carries a mount's flags as fstab writes
-// them: -o key=value,key,...
+// optionFlagName is the flag that carries a mount's flags in fstab syntax: -o
+// key=value,key,...
 const optionFlagName = "o"
 
-// ignoredOptions are what mount(8) and fstab say to every file system and
-// what has no meaning for a tree that is read-only and holds no programs or
-// devices anyway.
+// ignoredOptions are generic options that mount(8) and fstab pass to every file system.
+// They have no meaning for a tree that is read-only and holds no programs or devices.
 var ignoredOptions = []string{
 	"defaults", "rw", "ro", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail", "_netdev",
 	"dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "async", "dirsync", "loud", "silent", "mand", "nomand",
@@ -21,19 +20,18 @@ var ignoredOptions = []string{
 	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions",
 }
 
-// ignoredOption also knows the families: x-systemd.automount, comment=...,
-// user=NAME.
+// ignoredOption also recognizes the families x-systemd.automount, comment=..., user=NAME.
 func ignoredOption(key string) bool {
 	return slices.Contains(ignoredOptions, key) || key == "comment" ||
 		strings.HasPrefix(key, "x-") || strings.HasPrefix(key, "X-")
 }
 
-// expandOptions turns the value of -o into flags. Underscores in a key read
-// as dashes, since fstab's own options have them (allow_other). Sloppy drops
-// what is unknown, as mount -s asks for.
+// expandOptions turns the value of -o into flags. Underscores in a key count as dashes,
+// since fstab's own options have them (allow_other). sloppy drops unknown options, as mount
+// -s requires.
 func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error) {
 	var flags []string
-	last := "" // the option before, where it has a value
+	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {
 		key, value, hasValue := strings.Cut(option, "=")
 		if option == "" || ignoredOption(key) {
@@ -67,8 +65,8 @@ func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error)
 	return flags, nil
 }
 
-// splitOptions splits at commas, but not at one behind a backslash or inside
-// double quotes: list=nhwc\,json and list="nhwc,json" both hold two forms.
+// splitOptions splits at commas, except those after a backslash or inside double quotes:
+// list=nhwc\,json and list="nhwc,json" both hold two forms.
 func splitOptions(list string) []string {
 	var options []string
 	var option strings.Builder
@@ -90,13 +88,12 @@ func splitOptions(list string) []string {
 	return append(options, option.String())
 }
 
-// asMountHelper recognises the ways in which mount(8) calls the program of a
-// file system, and gives the command line they stand for:
+// asMountHelper recognizes the ways mount(8) calls a file system's program:
 //
 //	mount.batchfs DATASET MOUNTPOINT [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]
 //	batchfs DATASET MOUNTPOINT [-o OPTIONS]        from mount.fuse, type fuse.batchfs
 //
-// A mount from fstab has nobody waiting in front of it: it runs as a daemon.
+// Nothing waits in front of a mount from fstab, so it runs as a daemon.
 func asMountHelper(args []string) bool {
 	switch filepath.Base(args[0]) {
 	case "mount.batchfs", "mount.fuse.batchfs":
@@ -105,7 +102,7 @@ func asMountHelper(args []string) bool {
 	return len(args) >= 3 && filepath.IsAbs(args[1]) && filepath.IsAbs(args[2])
 }
 
-// helperCall is what mount(8) asked for.
+// helperCall is a parsed call from mount(8).
 type helperCall struct {
 	arguments []string
 	options   []string
@@ -151,7 +148,7 @@ func parseHelperCall(args []string) (helperCall, error) {
 	return call, nil
 }
 
-// mountLine is the command line of the mount that a helper call asks for.
+// mountLine returns the mount command line for a helper call.
 func (call helperCall) mountLine(words vocabulary) (commandLine, error) {
 	line := commandLine{command: "mount", flags: []string{"--daemon"}, arguments: call.arguments}
 	for _, list := range call.options {

@@ -44,7 +44,7 @@ func TestExpandOptionsSpelling(t *testing.T) {
 	}
 }
 
-// TestExpandOptionsComma: what looks like options may be the rest of a value.
+// TestExpandOptionsComma: what looks like an option may be the rest of a value.
 func TestExpandOptionsComma(t *testing.T) {
 	words := vocabulary{"mean": valueFlag, "shuffle": boolFlag}
 	for list, want := range map[string]string{
@@ -68,7 +68,7 @@ func TestExpandOptionsComma(t *testing.T) {
 func TestMountHelper(t *testing.T) {
 	for _, test := range []struct {
 		name, in string
-		want     string // the command line it stands for
+		want     string // the equivalent command line
 		fake     bool
 	}{
 		{"from fstab", "mount.batchfs /data /mnt -o rw,shuffle,seed=7", "mount --daemon --shuffle --seed=7 -- /data /mnt", false},

@@ -77,7 +77,7 @@ func (c *console) gen(ctx context.Context, o gen.Options) error {
 	return err
 }
 
-// genWords says what was made.
+// genWords describes the generated dataset.
 func genWords(o gen.Options) string {
 	words := fmt.Sprintf("%s: %s", shown(o.Dir), count(o.Images, "image"))
 	if o.Classes > 0 {

@@ -45,7 +45,7 @@ func indexCommand(c *console) *cli.Command {
 	}, "batchfs index photos/")
 }
 
-// datasetSummary is what index prints.
+// datasetSummary is the output of index.
 type datasetSummary struct {
 	Dataset    string         `json:"dataset"`
 	Index      string         `json:"index"`
@@ -60,10 +60,10 @@ type datasetSummary struct {
 	Reused     int            `json:"reused"`
 	Unreadable []badFile      `json:"unreadable"`
 
-	IgnoredBy    map[string]int `json:"ignored_by"` // by extension; "." hidden, "" none, "other" the rest
+	IgnoredBy    map[string]int `json:"ignored_by"` // by extension; "." is hidden, "" is none, "other" is the rest
 	IndexProblem string         `json:"index_problem,omitempty"`
 
-	kinds string // of ignored files, in words
+	kinds string // of ignored files, as text
 }
 
 func inBrackets(text string) string {
@@ -76,7 +76,7 @@ func inBrackets(text string) string {
 // badFile is a sample that cannot be read, and why.
 type badFile struct {
 	Path   string `json:"path"`
-	Bytes  string `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+	Bytes  string `json:"path_bytes,omitempty"` // if the path is not UTF-8
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
 }
@@ -125,7 +125,7 @@ func (s datasetSummary) print(out io.Writer) error {
 	return printBad(out, s.Unreadable)
 }
 
-// formatCounts writes the formats, the most frequent first.
+// formatCounts lists the formats, most frequent first.
 func formatCounts(formats map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(formats), func(a, b string) int {
 		if d := formats[b] - formats[a]; d != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/headroom"
 )
 
-// warnOfLimit says that more memory was allowed to a mount than there is.
+// warnOfLimit warns that a mount's memory limit exceeds the available memory.
 func (c *console) warnOfLimit(r mountRequest) {
 	lowest := c.machine.host().Lowest()
 	if r.shares || r.engine.MemoryLimit <= lowest.Total {
@@ -20,7 +20,7 @@ func (c *console) warnOfLimit(r mountRequest) {
 		fmt.Sprintf("--memory-limit %dMiB, or none", max(1, c.machine.defaultMemoryLimit()>>20)))
 }
 
-// tenant is an engine as a watch of the memory sees it.
+// tenant adapts an engine to headroom.Watch.
 type tenant struct{ *engine.Engine }
 
 func (t tenant) MemoryUsed() int64 {
@@ -28,8 +28,7 @@ func (t tenant) MemoryUsed() int64 {
 	return used
 }
 
-// watchMemory keeps a mount within the memory that there is, until the function it
-// returns is called.
+// watchMemory keeps a mount within the available memory until stop is called.
 func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
 	host, done := c.machine.host(), make(chan struct{})
 	var signals <-chan struct{}
@@ -50,7 +49,7 @@ func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
 		close(done)
 		running.Wait()
 		if pressure != nil {
-			_ = pressure.Close() // it was only read
+			_ = pressure.Close() // opened for reading only
 		}
 	})
 }

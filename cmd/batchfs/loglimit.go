@@ -9,19 +9,19 @@ import (
 	"unicode"
 )
 
-// limitLog keeps a log readable when the same thing happens thousands of times a
-// second. Records that say the same, apart from numbers and from which batch it is,
-// are a class: of each, so many a while are logged, and at the end of the while the
-// last of the others, with how many they were. Bad files are told apart by their
-// path: each has its line.
+// limitLog keeps a log readable when the same thing happens thousands of times a second.
+// Records that differ only in numbers and in the batch they name form a class. Per
+// limitWhile, at most limitBurst records of a class are logged. At the end of the interval,
+// the last suppressed record is logged with the number of suppressed records. Bad files are
+// distinguished by path, so each gets its own line.
 func limitLog(next slog.Handler) slog.Handler {
 	return &limitHandler{next: next, limits: &limits{classes: map[string]*class{}}}
 }
 
 const (
-	limitBurst   = 10               // records of a class
-	limitWhile   = 10 * time.Second // in so long
-	limitClasses = 10_000           // that are followed at once
+	limitBurst   = 10               // records per class
+	limitWhile   = 10 * time.Second // the interval
+	limitClasses = 10_000           // classes tracked at once
 )
 
 type limitHandler struct {
@@ -34,7 +34,7 @@ type limits struct {
 	classes map[string]*class
 }
 
-// A class is what was logged of one kind in the present while.
+// A class counts the records of one kind in the current interval.
 type class struct {
 	logged, more int
 	last         slog.Record
@@ -59,7 +59,7 @@ func (h *limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// admit counts a record and says whether it is logged now.
+// admit counts a record and reports whether to log it now.
 func (h *limitHandler) admit(r slog.Record) bool {
 	key := classOf(r)
 	l := h.limits
@@ -83,7 +83,7 @@ func (h *limitHandler) admit(r slog.Record) bool {
 	return false
 }
 
-// endWhile logs what became of a class. One that was quiet is forgotten.
+// endWhile logs the suppressed records of a class. A class without any is forgotten.
 func (h *limitHandler) endWhile(key string) {
 	l := h.limits
 	l.mu.Lock()
@@ -92,7 +92,7 @@ func (h *limitHandler) endWhile(key string) {
 	if more == 0 {
 		delete(l.classes, key)
 	} else {
-		// It goes on: from now on only the sum is logged.
+		// The class is still active: from now on log only its count.
 		c.logged, c.more = limitBurst, 0
 		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 	}
@@ -103,7 +103,7 @@ func (h *limitHandler) endWhile(key string) {
 	}
 }
 
-// classOf is what records have in common that say the same.
+// classOf returns the key of a record's class.
 func classOf(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(r.Level.String())

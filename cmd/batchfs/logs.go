@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mountLog is where a mount's log goes, and its user's messages.
+// A mountLog is where a mount's log and its messages to the user go.
 type mountLog struct {
 	*slog.Logger
 	file    *logFile    // nil: standard error
 	writer  *lineWriter // of the log
-	console *lineWriter // of what is said to a person; the same where that is standard error
+	console *lineWriter // for messages to the user; the same as writer if the log goes to standard error
 }
 
-// openLog makes the log of a mount, in which nothing ever waits. close ends it.
+// openLog opens the log of a mount. Logging never blocks. close ends it.
 func (c *console) openLog(o logOptions) (*mountLog, error) {
 	lost := func(n int) []byte { return lostLines(n, o) }
 	l := &mountLog{console: newLineWriter(c.err, lost)}
@@ -28,13 +28,13 @@ func (c *console) openLog(o logOptions) (*mountLog, error) {
 			return nil, hint(err, "choose a file that can be written: --log-file FILE")
 		}
 		l.writer = newLineWriter(file, lost)
-		l.file = &logFile{name: absolute(o.file), writer: l.writer, file: file} // a daemon leaves its directory
+		l.file = &logFile{name: absolute(o.file), writer: l.writer, file: file} // absolute, since a daemon leaves its directory
 	}
 	l.Logger = slog.New(limitLog(logHandler(l.writer, o)))
 	return l, nil
 }
 
-// lostLines is the line that stands for lines that were dropped.
+// lostLines returns a log line that counts dropped lines.
 func lostLines(n int, o logOptions) []byte {
 	var line bytes.Buffer
 	slog.New(logHandler(&line, o)).Error("lines of the log were dropped, as nobody took them", "lines", n)
@@ -49,7 +49,7 @@ func logHandler(to io.Writer, o logOptions) slog.Handler {
 	return slog.NewTextHandler(to, settings)
 }
 
-// reopen begins the log's file anew, where it has one.
+// reopen reopens the log file, if there is one.
 func (l *mountLog) reopen() {
 	if l.file == nil {
 		return
@@ -59,7 +59,7 @@ func (l *mountLog) reopen() {
 	}
 }
 
-// close writes what is left of the log, if that can be done.
+// close writes the rest of the log if possible.
 func (l *mountLog) close() {
 	if l.console != l.writer {
 		l.console.close()
@@ -67,7 +67,7 @@ func (l *mountLog) close() {
 	l.writer.close()
 }
 
-// duplicate makes descriptors of this process mean a file.
+// duplicate makes descriptors of this process refer to a file.
 func duplicate(file *os.File, fds []int) error {
 	for _, fd := range fds {
 		if err := unix.Dup3(int(file.Fd()), fd, 0); err != nil {
@@ -77,15 +77,14 @@ func duplicate(file *os.File, fds []int) error {
 	return nil
 }
 
-// watched says that the log goes to a person at a terminal, as text: what a mount
-// has to say to its user then reads like any other message. Else it is a line of
-// the log, since a program may read that; a person who has sent the log to a file
-// gets both.
+// watched reports that the log goes to a terminal as text. The mount's messages to its user
+// then read like any other message. Otherwise they are log lines, since a program may read
+// the log; a user at a terminal whose log goes to a file gets both.
 func (c *console) watched(o logOptions) bool {
 	return o.file == "" && !o.asJSON && interactive(c.err)
 }
 
-// tell says something about a mount that runs to whoever looks after it.
+// tell returns a function that tells the user something about a running mount.
 func (c *console) tell(r mountRequest) func(message, hint string) {
 	return func(message, hint string) {
 		if r.watched || r.log.file != nil && interactive(c.err) {

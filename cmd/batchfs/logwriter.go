@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// A lineWriter writes lines in the background: those who log never wait for a disk
-// that hangs, a terminal that is stopped or a pipe that nobody reads. Lines for which
-// there is no room are dropped, and the next one that gets through is preceded by how
-// many that were. What cannot be written is lost; nobody is told, as this is where
-// they would be.
+// A lineWriter writes lines in the background: logging never waits for a disk that hangs, a
+// stopped terminal or a pipe that nothing reads. Lines that do not fit into the buffer are
+// dropped; the next line written is preceded by the number of lost lines. Write errors are
+// not reported, since this is where they would go.
 type lineWriter struct {
 	mu      sync.Mutex
 	to      io.Writer
-	lost    func(n int) []byte // says that so many were dropped
-	lines   []logLine          // that wait
+	lost    func(n int) []byte // returns a line that reports n lost lines
+	lines   []logLine          // waiting to be written
 	bytes   int
 	dropped int
 	closed  bool
-	more    sync.Cond     // there are lines, or it is closed
-	idle    chan struct{} // closed when all has been written after close
+	more    sync.Cond     // lines is not empty, or closed is set
+	idle    chan struct{} // closed when everything is written after close
 }
 
-// A logLine goes where the log went when it was logged.
+// A logLine goes to the destination that was current when it was logged.
 type logLine struct {
 	text []byte
 	to   io.Writer
 }
 
-// maxLogBytes bounds the lines that wait to be written.
+// maxLogBytes bounds the lines waiting to be written.
 const maxLogBytes = 1 << 20
 
 func newLineWriter(to io.Writer, lost func(n int) []byte) *lineWriter {
@@ -40,7 +39,7 @@ func newLineWriter(to io.Writer, lost func(n int) []byte) *lineWriter {
 	return w
 }
 
-// Write takes one line, or drops it. It never fails.
+// Write queues one line, or drops it. It never fails.
 func (w *lineWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,14 +76,14 @@ func (w *lineWriter) run() {
 		_, err := line.to.Write(text)
 		w.mu.Lock()
 		w.bytes -= len(line.text)
-		if err != nil { // for the next one to say, if there ever is one
+		if err != nil { // reported with the next line that succeeds
 			w.dropped += dropped + 1
 		}
 		w.mu.Unlock()
 	}
 }
 
-// turn has later lines written elsewhere, and returns where they went before.
+// turn redirects later lines to another writer and returns the previous one.
 func (w *lineWriter) turn(to io.Writer) io.Writer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +92,7 @@ func (w *lineWriter) turn(to io.Writer) io.Writer {
 	return before
 }
 
-// close waits until all has been written, but not for long.
+// close waits until everything is written, but not for long.
 func (w *lineWriter) close() {
 	const long = time.Second
 	w.mu.Lock()
@@ -106,22 +105,22 @@ func (w *lineWriter) close() {
 	}
 }
 
-// A logFile is the file of --log-file, which a program that rotates logs may rename.
+// A logFile is the file of --log-file. Log rotation may rename it.
 type logFile struct {
 	name   string
 	writer *lineWriter
 
 	mu   sync.Mutex
 	file *os.File
-	also []int // descriptors that are the file too: a daemon's standard output and error
+	also []int // descriptors that also refer to the file: a daemon's standard output and error
 }
 
 func openLogFile(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// reopen begins a new file where the old one was renamed. The old one stays in use
-// where that fails.
+// reopen creates a new file after the old one was renamed. If that fails, the old one stays
+// in use.
 func (f *logFile) reopen() error {
 	file, err := openLogFile(f.name)
 	if err != nil {
@@ -133,13 +132,13 @@ func (f *logFile) reopen() error {
 		return err
 	}
 	f.writer.turn(file)
-	// Lines that wait still go to the old one, which the collector closes when nobody
-	// has it.
+	// Queued lines still go to the old file. The garbage collector closes it when nothing
+	// refers to it.
 	f.file = file
 	return nil
 }
 
-// follow makes descriptors the file too, now and when it is opened anew.
+// follow makes descriptors refer to the file, now and after each reopen.
 func (f *logFile) follow(fds ...int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

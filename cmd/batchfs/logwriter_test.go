@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// A stuckWriter takes nothing until it is told to go on, like a pipe that nobody
-// reads.
+// A stuckWriter blocks until released, like a pipe that nothing reads.
 type stuckWriter struct {
-	begun chan struct{} // one for each write
-	goOn  chan struct{} // closed when writes may go on
+	begun chan struct{} // receives one value per write
+	goOn  chan struct{} // closed when writes may proceed
 	text  bytes.Buffer
 }
 
@@ -27,8 +26,8 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestLogNeverWaits: whoever logs goes on where nothing is written any more, in
-// bounded memory; the first line that gets through says how many did not.
+// TestLogNeverWaits: if writes block, logging neither blocks nor takes unbounded memory.
+// The first line written afterwards says how many were lost.
 func TestLogNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := &stuckWriter{begun: make(chan struct{}, 1<<20), goOn: make(chan struct{})}
@@ -41,7 +40,7 @@ func TestLogNeverWaits(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		w.close() // it does not wait for ever either
+		w.close() // it does not wait forever, either
 		if held := len(w.lines); held > maxLogBytes>>10 {
 			t.Errorf("%d lines wait", held)
 		}
@@ -55,7 +54,7 @@ func TestLogNeverWaits(t *testing.T) {
 	})
 }
 
-// A brokenWriter fails a few times.
+// A brokenWriter fails its first few writes.
 type brokenWriter struct {
 	fails int
 	text  bytes.Buffer
@@ -80,8 +79,8 @@ func TestLogCountsWhatItCouldNotWrite(t *testing.T) {
 	}
 }
 
-// TestLogLimit: what happens thousands of times is logged a few times and then
-// summed up; what differs in more than numbers has lines of its own.
+// TestLogLimit: repeated events are logged a few times and then summed up. Records that
+// differ in more than numbers get their own lines.
 func TestLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -112,7 +111,7 @@ func TestLogLimit(t *testing.T) {
 	})
 }
 
-// TestLogFileReopened: after the file was renamed, lines go to a new one.
+// TestLogFileReopened: after the file is renamed, lines go to a new one.
 func TestLogFileReopened(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := &console{err: &bytes.Buffer{}}

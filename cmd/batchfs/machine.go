@@ -9,26 +9,25 @@ import (
 	"github.com/batchfs/batchfs/headroom"
 )
 
-// machine is the part of the computer that a mount has to share, read from
-// the kernel's files. Its root is a file system so that tests can show it
-// other machines.
+// machine is the part of the computer that a mount has to share, read from kernel files.
+// Its root is a file system so that tests can substitute other machines.
 type machine struct {
 	files fs.FS
-	cpus  int // that this process may use
+	cpus  int // CPUs this process may use
 }
 
 func thisMachine() machine {
 	return machine{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)}
 }
 
-// host is the same machine as a place to have memory.
+// host returns the machine's memory accounting.
 func (m machine) host() *headroom.Host { return headroom.New(m.files) }
 
-// defaultMemoryLimit is half of what there is, since the training program needs the
-// rest, and a part of that where there are other mounts.
+// defaultMemoryLimit is half of the machine's memory, since the training program needs the
+// rest, divided among the mounts. It is at most half of the free memory.
 func (m machine) defaultMemoryLimit() int64 { return m.host().Share().Limit }
 
-// line reads a kernel file that holds one line, "" where it is not there.
+// line reads a kernel file that holds one line; "" if there is none.
 func (m machine) line(name string) string {
 	text, err := fs.ReadFile(m.files, name)
 	if err != nil {

@@ -18,7 +18,7 @@ func machineOf(files map[string]string) machine {
 	return machine{files: fs.FS(root), cpus: 4}
 }
 
-// TestDefaultMemoryLimit: package headroom has the rules; this is that they are used.
+// TestDefaultMemoryLimit checks that the rules of package headroom are used.
 func TestDefaultMemoryLimit(t *testing.T) {
 	files := map[string]string{
 		"proc/meminfo": "MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", "proc/self/cgroup": "0::/job\n", "proc/self/stat": "9 (batchfs) R 1\n",
@@ -37,7 +37,7 @@ func TestLimitsAboveWhatThereIsAreSaid(t *testing.T) {
 	for _, test := range []struct {
 		limit  int64
 		shares bool
-		want   string // "" for nothing
+		want   string // "": none
 	}{
 		{4 << 20, false, ""},
 		{2 << 20, true, ""},

@@ -1,14 +1,14 @@
 // Command batchfs mounts a folder of images as a tree of training batches.
 //
-// It is the outermost layer: it turns flags into plain option structs, builds
-// the parts (dataset, engine, mount), waits, and owns every word a user reads.
-// The packages below never print, read the environment or exit.
+// It is the outermost layer: it turns flags into plain option structs, builds the parts
+// (dataset, engine, mount), waits, and owns every word a user reads. The packages below
+// never print, read the environment or exit.
 //
 //   - main.go runs one command line; arguments.go and fstab.go bring it into the
 //     form the flag parser needs; flags.go defines the flags that commands share
 //     and values.go and options.go read them;
 //   - words.go is how errors reach the user and become exit statuses;
-//   - every command has a file of its own.
+//   - every command has its own file.
 package main
 
 import (
@@ -43,10 +43,10 @@ func (c *console) run(ctx context.Context, args []string) error {
 	return withHelp(c.line.withInline(err), c.line.command)
 }
 
-// errFake ends a call in which mount(8) asked only to pretend (-f).
+// errFake ends a dry run requested by mount(8) with -f.
 var errFake = errors.New("nothing was to be mounted")
 
-// read turns the words of a command line into the ones the parser reads.
+// read converts a command line into the words the parser reads.
 func (c *console) read(commands []*cli.Command, args []string) (words []string, err error) {
 	if asMountHelper(args) {
 		if c.line, err = helperLine(commands, args[1:]); err != nil {
@@ -95,7 +95,7 @@ func newApp(c *console) *cli.App {
 			"   batchfs umount mnt/",
 		Writer:         c.out,
 		ErrWriter:      c.err,
-		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
+		ExitErrHandler: func(*cli.Context, error) {}, // only main exits
 		OnUsageError:   usageErrorOf,
 		Action: func(ctx *cli.Context) error { // no command
 			if err := cli.ShowAppHelp(ctx); err != nil {
@@ -110,9 +110,8 @@ func newApp(c *console) *cli.App {
 	}
 }
 
-// command fills in what all commands have alike: the examples behind their
-// explanation, and no help command of their own, which a dataset named "help"
-// would call.
+// command adds what all commands share: the example at the end of the description, and no
+// help subcommand, which a dataset named "help" would invoke.
 func command(c cli.Command, examples string) *cli.Command {
 	c.Description += "\n\nExample:\n\n   " + examples
 	c.UsageText = fmt.Sprintf("batchfs %s [flags] %s", c.Name, c.ArgsUsage)
@@ -121,14 +120,14 @@ func command(c cli.Command, examples string) *cli.Command {
 	return &c
 }
 
-// usageErrorOf makes what the parser refuses a usage error. Little is left to
-// it: arguments.go has looked at every flag of a command before.
+// usageErrorOf turns a parser error into a usage error. Few remain: arguments.go has
+// already checked every flag of a command.
 func usageErrorOf(_ *cli.Context, err error, _ bool) error {
 	return &usageError{message: err.Error(), hint: "batchfs --help"}
 }
 
-// version is the module's version where the binary was installed by one, else
-// the commit it was built from.
+// version is the module version if the binary was installed from one, else the commit it
+// was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"github.com/batchfs/batchfs/gen"
 )
 
-// TestMain makes the test binary stand for batchfs itself, for commands that
-// run themselves again: go test gives it flags of its own, batchfs never does.
+// TestMain lets the test binary act as batchfs, for commands that run themselves again. go
+// test passes flags that begin with -test.; batchfs never does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
@@ -34,7 +34,7 @@ type outcome struct {
 	status   int
 }
 
-// run executes one command line, for which no signal comes.
+// run executes one command line without signal handling.
 func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	c := &console{out: out, err: errOut, env: processEnvironment(), machine: thisMachine()}
 	return c.run(ctx, args)
@@ -50,7 +50,7 @@ func batchfs(t *testing.T, args ...string) outcome {
 	return outcome{out.String(), errOut.String(), exitStatus(err)}
 }
 
-// photos makes a dataset of two classes with n images each, of 3x5 pixels.
+// photos makes a dataset of two classes with n images each, 3x5 pixels.
 func photos(t *testing.T, n int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "photos")
@@ -112,8 +112,8 @@ func TestWithoutCommand(t *testing.T) {
 	}
 }
 
-// TestWrongUsage holds every refusal to the contract: status 2, and words that
-// name the flag, the rule and the value.
+// TestWrongUsage checks that every refusal has status 2 and names the flag, the rule and
+// the value.
 func TestWrongUsage(t *testing.T) {
 	mount := func(flags ...string) []string {
 		return append([]string{"mount", "/nowhere/photos", "/nowhere/mnt"}, flags...)
@@ -238,7 +238,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// TestDidYouMean: some wrong usage has a command that was most likely meant.
+// TestDidYouMean: some usage errors suggest the command that was probably meant.
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
 		"mont a b":                                "batchfs mount",
@@ -254,7 +254,7 @@ func TestDidYouMean(t *testing.T) {
 			t.Errorf("%s: status %d, %s", line, got.status, got.err)
 		}
 	}
-	// An argument may have such a name.
+	// An argument may be called "true".
 	if got := batchfs(t, "index", "--json", "true"); got.status != statusFailed || strings.Contains(got.err, "did you mean") {
 		t.Errorf("status %d, %s", got.status, got.err)
 	}
@@ -393,7 +393,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestStrangeNames: a bad file is one line, whatever its name is.
+// TestStrangeNames: a bad file takes one line, whatever its name.
 func TestStrangeNames(t *testing.T) {
 	data := photos(t, 1)
 	if err := os.WriteFile(filepath.Join(data, "a", "x\n\x1b[2J.png"), []byte("no image"), 0o644); err != nil {
@@ -413,7 +413,7 @@ func TestStrangeNames(t *testing.T) {
 	}
 }
 
-// TestInterruptedPlan: a signal ends a plan in the words of other commands.
+// TestInterruptedPlan: a signal ends plan with the same message as other commands.
 func TestInterruptedPlan(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

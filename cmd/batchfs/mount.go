@@ -51,7 +51,7 @@ func mountCommand(c *console) *cli.Command {
 		"   python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"")
 }
 
-// mountRequest is one mount as the user asked for it, every flag looked at.
+// mountRequest is one mount as requested, with all flags checked.
 type mountRequest struct {
 	dataset, mountpoint string // as given
 	engine              engine.Options
@@ -60,9 +60,9 @@ type mountRequest struct {
 	settings            map[string]any // for config.json
 	log                 *mountLog
 	watched             bool // the log goes to a person at a terminal
-	shares              bool // the memory limit with other mounts, as nobody gave one
+	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
-	readyFD             int // -1: nobody waits
+	readyFD             int // -1: no parent waits
 }
 
 func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
@@ -97,11 +97,11 @@ func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
 	return r, nil
 }
 
-// mount runs one mount from the checks of its mountpoint to its end.
+// mount runs one mount, from checking its mountpoint to its end.
 func (c *console) mount(ctx context.Context, r mountRequest) error {
 	defer r.log.close()
 	c.signals.serve(syscall.SIGHUP, r.log.reopen)
-	c.signals.serve(syscall.SIGPIPE, func() {}) // whoever read the log has gone
+	c.signals.serve(syscall.SIGPIPE, func() {}) // the reader of the log may be gone
 
 	if err := c.prepareMountpoint(r.mountpoint, r.dataset); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		stopWatching()
 		err := e.Close()
 		if errors.Is(err, engine.ErrLeftBehind) {
-			// They end with this process; until then they use the dataset.
+			// The reads left behind end with this process; until then they use the dataset.
 			r.engine.Logger.Warn("storage does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
@@ -141,15 +141,15 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	c.env.notify("STOPPING=1")
 	c.sayHint(r, e.Buffers())
 	if !closed || err != nil {
-		// Readers may still hold batches, or wait for some that are being decoded: memory
-		// and files end with the process.
+		// Readers may still hold batches or wait for some being decoded. Memory and files
+		// are freed when the process ends.
 		return err
 	}
 	return c.finish(r, end, signals)
 }
 
-// finish closes what a mount needed, but does not wait for storage that does not
-// answer: the mount is gone, and the rest ends with the process.
+// finish releases a mount's resources but does not wait for storage that hangs: the mount
+// is gone, and the rest ends with the process.
 func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Signal) error {
 	const long = 5 * time.Second
 	ended := make(chan error, 1)
@@ -164,8 +164,8 @@ func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Sig
 	return nil
 }
 
-// warnOfNothing says that every epoch is empty: no shard has a full batch, and
-// what is less is dropped.
+// warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial
+// ones are dropped.
 func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	if e.MaxBatches() > 0 {
 		return
@@ -189,8 +189,8 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 	return m, nil
 }
 
-// announce tells everyone who waits that the mount is live: a person at a
-// terminal, systemd, the process that started this daemon.
+// announce reports that the mount is live: to a person at a terminal, to systemd, and to
+// the process that started this daemon.
 func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Session) error {
 	if interactive(c.out) {
 		c.welcome(r, ds, m.ReadPath())
@@ -222,18 +222,18 @@ func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) 
 	c.printf("\n")
 }
 
-// limitHeap bounds the garbage on the Go heap. Batches do not live there, but
-// the index does, and collecting only at twice its size would double it.
+// limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
+// does; collecting only at twice its size would double it.
 func limitHeap(index, limit int64) {
-	// Requests, scratch of Go's own decoders, documents. With less than the least, the
-	// collector would do nothing else.
+	// For requests, scratch memory of Go's own decoders, and documents. Below least, the
+	// collector would run all the time.
 	const least, most = 24 << 20, 96 << 20
 	rest := min(max(limit/4, least), most)
 	debug.SetMemoryLimit(min(math.MaxInt64/2, index+index/8+rest))
-	debug.FreeOSMemory() // what reading the index left behind
+	debug.FreeOSMemory() // garbage from reading the index
 }
 
-// mountSettings is config.json: what this mount was told, and what it chose.
+// mountSettings is the content of config.json: the settings given and the ones derived.
 func mountSettings(v *flagValues, r mountRequest) map[string]any {
 	flags := map[string]any{}
 	for _, f := range v.flags.Command.Flags {

@@ -34,7 +34,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// requested parses a command line of mount and returns what it asks for.
+// requested parses a mount command line and returns the request.
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
 	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) string { return "" }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
@@ -54,7 +54,7 @@ func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	return r, app.Run(append([]string{"batchfs"}, words...))
 }
 
-// TestNoCacheAutomatically: what is the default may also be said.
+// TestNoCacheAutomatically: --cache-policy none goes with the default size and with 0.
 func TestNoCacheAutomatically(t *testing.T) {
 	for _, size := range []string{"auto", "0"} {
 		r, err := requested(t, "photos", "mnt", "--cache-policy", "none", "--cache-size", size)
@@ -64,7 +64,7 @@ func TestNoCacheAutomatically(t *testing.T) {
 	}
 }
 
-// TestMountErrors: the hint fits what the system said.
+// TestMountErrors: the hint fits the system's error.
 func TestMountErrors(t *testing.T) {
 	for _, test := range []struct {
 		readPath   string
@@ -82,7 +82,7 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
-// TestWarnOfNothing: a mount without a batch works as asked, but is hardly wanted.
+// TestWarnOfNothing: a mount without batches works, but with a warning.
 func TestWarnOfNothing(t *testing.T) {
 	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), datasetOptions{workers: 1, log: discardLog()})
 	if err != nil {
@@ -121,7 +121,7 @@ func TestWarnOfNothing(t *testing.T) {
 	}
 }
 
-// anyCPU is one that this process may use.
+// anyCPU returns a CPU that this process may use.
 func anyCPU(t *testing.T) int {
 	t.Helper()
 	allowed, err := affinity.Current()
@@ -202,8 +202,8 @@ func TestMountFlags(t *testing.T) {
 	}
 }
 
-// TestArgumentsNamedLikeWords: the parser below would take some arguments for
-// commands or flags of its own.
+// TestArgumentsNamedLikeWords: the underlying parser would take some arguments for commands
+// or flags.
 func TestArgumentsNamedLikeWords(t *testing.T) {
 	for _, names := range [][2]string{{"help", "h"}, {"shards", "seed"}, {"mount", "-"}} {
 		r, err := requested(t, "--shards", "2", "--seed=1", names[0], names[1])
@@ -252,15 +252,14 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// fakeMount is a mount whose users stay until they are told to go, or for some
-// tries.
+// fakeMount is a mount that stays in use until released, or for some unmount attempts.
 type fakeMount struct {
 	readPath string
-	busy     int // tries to unmount that fail
+	busy     int // number of unmount attempts that fail
 	broken   error
-	held     []fusefs.Holder // who still has it when it is unmounted
-	gone     chan struct{}   // nobody has it any more
-	unlisted chan struct{}   // nil: that is the same
+	held     []fusefs.Holder // processes that still hold it after unmounting
+	gone     chan struct{}   // closed when nothing holds it any more
+	unlisted chan struct{}   // closed when unmounted; nil: same as gone
 	said     []string
 }
 
@@ -300,7 +299,7 @@ func (m *fakeMount) Detach() error {
 	return m.broken
 }
 
-// TestAttend runs in a bubble, whose time goes on when everything waits.
+// TestAttend uses synctest's fake clock.
 func TestAttend(t *testing.T) {
 	const inUse = "/my mnt is in use and will be unmounted as soon as nobody uses it"
 	const held = "/my mnt is unmounted, and still held: process 7 (sleep) in another mount namespace"
@@ -315,7 +314,7 @@ func TestAttend(t *testing.T) {
 		closed  bool
 		fails   bool
 		did     string
-		told    []string // and nothing twice
+		told    []string // without repetitions
 	}{
 		{name: "unmounted from outside", ended: true, closed: true},
 		{name: "one signal", signals: 1, closed: true, did: "unmount"},
@@ -333,7 +332,7 @@ func TestAttend(t *testing.T) {
 				m := test.mount
 				m.gone = make(chan struct{})
 				signals := make(chan os.Signal, 3)
-				time.AfterFunc(time.Millisecond, func() { // when what came before has been seen
+				time.AfterFunc(time.Millisecond, func() { // after earlier events were handled
 					for range test.signals {
 						signals <- syscall.SIGTERM
 					}
@@ -357,7 +356,7 @@ func TestAttend(t *testing.T) {
 				if !slices.Equal(told, test.told) {
 					t.Errorf("told %q, want %q", told, test.told)
 				}
-				if !closed { // let go of who waits for it
+				if !closed { // release the goroutine in Wait
 					close(m.gone)
 				}
 			})
@@ -365,7 +364,7 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// TestAttendUntilUnmounted: a mount that is to end may be unmounted from outside, or
+// TestAttendUntilUnmounted: a mount waiting to end may be unmounted from outside, or
 // detached, however long it has been in use.
 func TestAttendUntilUnmounted(t *testing.T) {
 	for _, second := range []bool{false, true} {
@@ -392,8 +391,8 @@ func TestAttendUntilUnmounted(t *testing.T) {
 	}
 }
 
-// TestTell: what a mount says goes where the rest of its log goes, in its form; a
-// person at a terminal reads it as any other message.
+// TestTell: a mount's messages go to its log, in the log's format. At a terminal they read
+// like any other message.
 func TestTell(t *testing.T) {
 	for _, test := range []struct {
 		watched, asJSON bool
@@ -438,7 +437,7 @@ func TestNotify(t *testing.T) {
 	environment{notifySocket: "/nowhere"}.notify("READY=1")
 }
 
-// TestDaemonThatFails: the parent passes on what the child said and how it ended.
+// TestDaemonThatFails: the parent passes on the child's message and exit status.
 func TestDaemonThatFails(t *testing.T) {
 	data := photos(t, 1)
 	for _, test := range []struct {
@@ -454,7 +453,7 @@ func TestDaemonThatFails(t *testing.T) {
 			t.Errorf("%q: status %d, said %q", test.args, got.status, got.err)
 		}
 	}
-	// What is wrong with the command line itself is said without a child.
+	// Usage errors are reported without starting a child.
 	if got := batchfs(t, "mount", "--daemon", data, "mnt", "--shards=0"); got.status != statusUsage {
 		t.Errorf("status %d: %s", got.status, got.err)
 	}

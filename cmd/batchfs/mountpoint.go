@@ -13,8 +13,8 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-// prepareMountpoint makes sure that a mount can appear at a path: it clears
-// what a dead daemon left there, and says what is wrong otherwise.
+// prepareMountpoint makes sure that a path can be mounted on: it clears a dead daemon's
+// mount there, and reports what is wrong otherwise.
 func (c *console) prepareMountpoint(path, dataset string) error {
 	cleared, err := fusefs.Clear(path)
 	if err != nil {
@@ -29,17 +29,16 @@ func (c *console) prepareMountpoint(path, dataset string) error {
 	return mountpointError(path, fusefs.CheckMountpoint(path))
 }
 
-// apart refuses a mountpoint inside the dataset, which would become part of
-// what it shows, and a dataset inside the mountpoint, which the mount would
-// hide.
+// apart refuses a mountpoint inside the dataset, which would become part of what it shows,
+// and a dataset inside the mountpoint, which the mount would hide.
 func apart(dataset, mountpoint string) error {
 	data, err := realPath(dataset)
 	if err != nil {
-		return nil // opening it has better words
+		return nil // opening it gives a better error
 	}
 	point, err := realPath(mountpoint)
 	if err != nil {
-		return nil // so has checking it
+		return nil // checking it gives a better error
 	}
 	elsewhere := "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT"
 	if inside(point, data) {
@@ -64,7 +63,7 @@ func inside(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// mountpointError adds what to do about a mountpoint that cannot be used.
+// mountpointError adds a hint to an error about an unusable mountpoint.
 func mountpointError(path string, err error) error {
 	word := shellWord(path)
 	switch {
@@ -82,7 +81,7 @@ func mountpointError(path string, err error) error {
 	return hint(err, "choose an empty directory: mkdir -p mnt")
 }
 
-// mountError adds what to do about a mount that the system refused.
+// mountError adds a hint to an error from mounting.
 func mountError(readPath string, err error) error {
 	switch {
 	case readPath == "passthrough" && errors.Is(err, unix.EPERM):

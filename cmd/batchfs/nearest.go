@@ -1,7 +1,7 @@
 package main
 
-// nearest finds the word that a mistyped one was most likely meant to be, ""
-// where none is close. Of equally close words it takes the first in order.
+// nearest returns the word closest to a mistyped one, or "" if none is close. Of equally
+// close words it takes the first.
 func nearest(typed string, words []string) string {
 	best, found := 1+len(typed)/3, ""
 	for _, w := range words {
@@ -13,8 +13,8 @@ func nearest(typed string, words []string) string {
 	return found
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbours that turn a into b.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbors that
+// turn a into b.
 func editDistance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

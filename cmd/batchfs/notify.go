@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// notify tells systemd about the state of the mount, where it asked to be
-// told (Type=notify). Nobody listening is no error: the mount does not depend
-// on it.
+// notify tells systemd the state of the mount if systemd asked for it (Type=notify). It is
+// no error if nothing listens: the mount does not depend on it.
 func (e environment) notify(state string) {
 	if e.notifySocket == "" {
 		return

@@ -16,12 +16,12 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// datasetOptions is how a command wants a dataset opened.
+// datasetOptions says how to open a dataset.
 type datasetOptions struct {
 	workers      int
 	allowOutside bool
 	storage      dataset.Storage
-	rescan       bool // look at every file again, not only at what seems to have changed
+	rescan       bool // check every file again, not only those that seem to have changed
 	log          *slog.Logger
 }
 
@@ -36,8 +36,8 @@ func (v *flagValues) datasetOptions(workers int, log *slog.Logger) datasetOption
 	}
 }
 
-// openDataset opens a dataset through its index, scanning what the index does
-// not know yet, with progress on a terminal.
+// openDataset opens a dataset through its index and scans what the index lacks, with
+// progress on a terminal.
 func (c *console) openDataset(ctx context.Context, path string, o datasetOptions) (*dataset.Dataset, error) {
 	bar := c.progress("indexing", "images")
 	defer bar.close()
@@ -53,7 +53,7 @@ func (c *console) openDataset(ctx context.Context, path string, o datasetOptions
 	return ds, nil
 }
 
-// datasetError adds what to do about a dataset that cannot be opened.
+// datasetError adds a hint to an error from opening a dataset.
 func datasetError(path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
@@ -71,7 +71,7 @@ func datasetError(path string, err error) error {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return hint(err, "allow more open files: ulimit -n 65536")
 	case errors.Is(err, fs.ErrPermission):
-		var denied *fs.PathError // often a directory below path
+		var denied *fs.PathError // often for a directory below path
 		if errors.As(err, &denied) {
 			path = denied.Path
 		}
@@ -80,9 +80,9 @@ func datasetError(path string, err error) error {
 	return err
 }
 
-// sayIgnored says how many files of a dataset's directories are no samples, and of which
-// kinds: a format that is not read, or images beside class directories, are not missed
-// in silence.
+// sayIgnored reports the number and kinds of files in a dataset's directories that are not
+// samples, so that an unsupported format, or images beside class directories, do not go
+// unnoticed.
 func sayIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 	r := ds.Report()
 	if r.Ignored > 0 {
@@ -90,7 +90,7 @@ func sayIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 	}
 }
 
-// lookNear proposes where to look for a dataset that is not where it should be.
+// lookNear suggests where to look for a missing dataset.
 func lookNear(path string) string {
 	dir := filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(dir); err != nil {

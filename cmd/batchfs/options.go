@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// orderOptions is the order of samples; the caller adds how many there are.
+// orderOptions reads the order of samples; the caller adds the number of samples.
 func (v *flagValues) orderOptions() shard.Config {
 	return shard.Config{
 		Shards:       int(v.number("shards", 1, math.MaxInt32)),
@@ -31,8 +31,8 @@ func (v *flagValues) orderOptions() shard.Config {
 // maxEpochs keeps epoch numbers, and with them inode numbers, small enough.
 const maxEpochs = 1 << 20
 
-// engineOptions reads the flags of order, pixels and pipeline. How many
-// epochs there are is a matter of the tree.
+// engineOptions reads the flags of order, pixels and pipeline. The number of epochs belongs
+// to the tree.
 func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 	order := v.orderOptions()
 	o := engine.Options{
@@ -73,8 +73,7 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 	return o
 }
 
-// pixelRules refuses flags that make no sense together: none of them is ignored
-// in silence.
+// pixelRules refuses flags that contradict each other, so that none is silently ignored.
 func (v *flagValues) pixelRules(o engine.Options) {
 	if o.Resize != resample.None && !v.given("size") {
 		v.refuse(usage("--resize %s needs --size, as in --size 224x224", o.Resize))
@@ -122,7 +121,7 @@ func (v *flagValues) treeOptions(log *slog.Logger) fusefs.Options {
 	}
 }
 
-// forms reads a list of a batch's forms, each once.
+// forms reads a list of a batch's forms, without duplicates.
 func (v *flagValues) forms(name string) []layout.Form {
 	var list []layout.Form
 	seen := map[layout.Form]bool{}
@@ -148,7 +147,7 @@ func formWords() string {
 	return oneOf(words)
 }
 
-// logOptions is where the log goes and how much of it.
+// logOptions says where the log goes and what it contains.
 type logOptions struct {
 	level  slog.Level
 	file   string // "": standard error
@@ -164,8 +163,8 @@ func (v *flagValues) logOptions() logOptions {
 	}
 }
 
-// optionError is what engine and shard say about options that do not fit the
-// dataset, such as more shards than samples: wrong usage, found late.
+// optionError explains an error from engine or shard about options that do not fit the
+// dataset, such as more shards than samples: a usage error found late.
 func optionError(dataset string, err error) error {
 	var config *shard.ConfigError
 	if errors.As(err, &config) {

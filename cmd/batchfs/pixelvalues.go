@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// parseRatio reads a finite number, or a fraction of two: "0.08", "4/3".
+// parseRatio reads a finite number, or a fraction: "0.08", "4/3".
 func parseRatio(text string) (float64, bool) {
 	above, below, fraction := strings.Cut(strings.TrimSpace(text), "/")
 	n, err := strconv.ParseFloat(above, 64)
@@ -22,7 +22,7 @@ func parseRatio(text string) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// interval reads two numbers above 0, the first not above the second.
+// interval reads two positive numbers, the first not above the second.
 func (v *flagValues) interval(name string, most float64) [2]float64 {
 	low, high, two := strings.Cut(v.text(name), ",")
 	a, okA := parseRatio(low)
@@ -48,7 +48,7 @@ func (v *flagValues) fraction(name string) float64 {
 	return p
 }
 
-// imageNet is what --normalize imagenet stands for, in units of 0..255.
+// imageNet is the meaning of --normalize imagenet, in units of 0..255.
 var imageNet = layout.Normalization{
 	Mean: []float64{0.485 * 255, 0.456 * 255, 0.406 * 255},
 	Std:  []float64{0.229 * 255, 0.224 * 255, 0.225 * 255},
@@ -77,7 +77,7 @@ func (v *flagValues) normalization(channels int, t layout.DType) layout.Normaliz
 	return n
 }
 
-// perChannel reads one number a channel; nil where the flag was not given.
+// perChannel reads one number per channel; nil if the flag was not given.
 func (v *flagValues) perChannel(name string, channels int) []float64 {
 	if !v.given(name) {
 		return nil

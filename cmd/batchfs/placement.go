@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// place says where workers run and how their buffers change: what flags,
-// environment and machine decide together.
+// place sets where workers run and how their buffers change, from flags, environment and
+// machine.
 func (c *console) place(v *flagValues, o *engine.Options) {
 	if c.env.buffersError != nil {
 		v.refuse(&usageError{message: c.env.buffersError.Error()})
@@ -28,14 +28,14 @@ func (c *console) place(v *flagValues, o *engine.Options) {
 	}
 }
 
-// affinity is the CPUs of each worker; nil where nobody chose any.
+// affinity returns the CPUs of each worker; nil if none were given.
 func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
 	cpus, err := affinity.Parse(list)
 	if err != nil || cpus == nil {
 		return nil, err
 	}
 	gpu := affinity.NoGPU
-	if workers > len(cpus) { // some go where the GPU is
+	if workers > len(cpus) { // the remaining workers run near the GPU
 		gpu = affinity.FirstVisible(c.env.gpus)
 	}
 	m, err := affinity.ThisMachine(gpu)
@@ -45,7 +45,7 @@ func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
 	return affinity.Assign(cpus, workers, m)
 }
 
-// affinityError names the entry of a list that cannot be used.
+// affinityError names the invalid entry of a list.
 func affinityError(source, list string, err error) error {
 	var entry *affinity.EntryError
 	if errors.As(err, &entry) {
@@ -82,7 +82,7 @@ func (v *flagValues) hints() engine.Hints {
 	return h
 }
 
-// sayHint says what to give next time, so that no buffer has to grow.
+// sayHint suggests sizes for the next mount, so that no buffer has to grow.
 func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
 	batchSize := int64(r.engine.BatchSize)
 	var parts []string
@@ -91,7 +91,7 @@ func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
 		if b.Name == "batch" {
 			most = (most + batchSize - 1) / batchSize
 		}
-		if most > 0 && b.Name != "cache" { // which --cache-size is for
+		if most > 0 && b.Name != "cache" { // --cache-size covers the cache
 			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
 		}
 	}

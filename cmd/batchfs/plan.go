@@ -46,10 +46,10 @@ func planCommand(c *console) *cli.Command {
 
 type planRequest struct {
 	order       shard.Config
-	dataset     string // "" where the number of samples is given
+	dataset     string // "" if the number of samples is given
 	source      datasetOptions
-	shards      [2]int // first and last, both included
-	first, last int    // epochs, both included
+	shards      [2]int // first and last, inclusive
+	first, last int    // epochs, inclusive
 	asJSON      bool
 
 	stats bool // of a cache, instead of batches
@@ -87,7 +87,7 @@ func (v *flagValues) planEpochs(r *planRequest) {
 	if !v.given("epoch") {
 		text = "0"
 		if v.on("stats") {
-			text = "1" // the first that a cache helps
+			text = "1" // the first epoch in which a cache helps
 		}
 	}
 	var err error
@@ -158,7 +158,7 @@ func planEpoch(plan *shard.Plan, s, epoch int) epochPlan {
 	return e
 }
 
-// print writes an epoch for people: one line a batch, long ones cut short.
+// print writes an epoch for people: one line per batch, long lines cut short.
 func (e epochPlan) print(out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch")); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// planStats is what plan --stats prints: what a cache would do in an epoch, or at least and
-// at most in several. What it counts per batch is over full batches.
+// planStats is the output of plan --stats: what a cache would do in one epoch, or the range
+// over several. Per-batch figures count full batches only.
 type planStats struct {
 	Samples       int64   `json:"samples"`
 	Shards        int     `json:"shards"`
@@ -22,17 +22,17 @@ type planStats struct {
 	KeptPerBatch  bounds  `json:"kept_per_batch"`
 	Occupancy     bounds  `json:"occupancy"` // samples in the cache, after each step
 	RawPerBatch   bounds  `json:"raw_per_batch"`
-	Seconds       float64 `json:"seconds"`    // the longest that planning one epoch took
-	PeakBytes     int64   `json:"peak_bytes"` // the most it allocated, all together: no less than its peak
+	Seconds       float64 `json:"seconds"`    // the longest time to plan one epoch
+	PeakBytes     int64   `json:"peak_bytes"` // the most allocated to plan one epoch, an upper bound on its peak
 	Epoch         int     `json:"epoch"`
 	LastEpoch     int     `json:"last_epoch"`
-	LocalShards   [2]int  `json:"local_shards"` // the first and the last
-	Read          int64   `json:"read"`         // samples here in an epoch
-	Candidates    bounds  `json:"candidates"`   // that could be kept at most
+	LocalShards   [2]int  `json:"local_shards"` // first and last
+	Read          int64   `json:"read"`         // samples read here in an epoch
+	Candidates    bounds  `json:"candidates"`   // samples that could be kept
 	KeptEachEpoch bounds  `json:"kept_each_epoch"`
 }
 
-// bounds are the least and the most of some figures; 0, 0 of none.
+// bounds are the minimum and maximum of some figures; 0, 0 if there are none.
 type bounds struct {
 	Min int64 `json:"min"`
 	Max int64 `json:"max"`
@@ -76,7 +76,7 @@ func (v *flagValues) planStats(r *planRequest) {
 	r.cache.LocalFrom, r.cache.LocalTo = v.localShards(r.order.Shards)
 }
 
-// planStats follows the cache through epochs.
+// planStats simulates the cache over epochs.
 func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
 	s := newSimulation(plan, r)
 	if r.first > 0 {
@@ -103,8 +103,8 @@ type simulation struct {
 	config   shard.KeepConfig
 	from, to int // the local shards
 
-	held *shard.Keep // what the epoch before left; nil: nothing
-	read []uint64    // a bit for each sample that the epoch has read
+	held *shard.Keep // left by the previous epoch; nil: nothing
+	read []uint64    // one bit per sample: read in this epoch
 }
 
 func newSimulation(plan *shard.Plan, r planRequest) *simulation {
@@ -123,7 +123,7 @@ func newSimulation(plan *shard.Plan, r planRequest) *simulation {
 	return s
 }
 
-// choose finds what an epoch keeps, and what that takes.
+// choose computes what an epoch keeps, and measures the time and memory that takes.
 func (s *simulation) choose(epoch int) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -139,7 +139,7 @@ func (s *simulation) choose(epoch int) error {
 	return nil
 }
 
-// run reads an epoch in lock step: batch i of all shards before batch i+1 of any.
+// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any.
 func (s *simulation) run(epoch int) error {
 	held, occupancy := s.held, int64(0)
 	if held != nil {
@@ -166,7 +166,7 @@ func (s *simulation) run(epoch int) error {
 	return nil
 }
 
-// batch reads one batch, and says by how many samples the cache grows.
+// batch reads one batch and returns by how many samples the cache grows.
 func (s *simulation) batch(slots []shard.Slot, held *shard.Keep) (grows int64) {
 	var hits, kept, raw int64
 	for _, slot := range slots {
@@ -174,7 +174,7 @@ func (s *simulation) batch(slots []shard.Slot, held *shard.Keep) (grows int64) {
 		if s.order.Raw != nil && s.order.Raw.Contains(id) {
 			raw++
 		}
-		if s.read[id/64]>>(id%64)&1 != 0 { // again: it is there if it is to stay
+		if s.read[id/64]>>(id%64)&1 != 0 { // read before in this epoch: cached if it is kept
 			if s.held.Kept(id) {
 				hits++
 			}

@@ -25,7 +25,7 @@ func TestPlanStats(t *testing.T) {
 	for _, test := range []struct {
 		flags            string
 		hits, kept       bounds
-		read, candidates int64 // -1: some
+		read, candidates int64 // -1: any number
 	}{
 		{"", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
 		{"--shuffle=false", bounds{Min: 15, Max: 15}, bounds{Min: 15, Max: 15}, 10_000, 10_000},
@@ -42,7 +42,7 @@ func TestPlanStats(t *testing.T) {
 		{"--batch-size 5000", bounds{}, bounds{}, 10_000, 10_000}, // no batch is full
 	} {
 		s := cacheStats(t, plan+test.flags)
-		if test.flags == "--local-shards 0" { // as many as are read again: not level
+		if test.flags == "--local-shards 0" { // limited by the samples read again, and therefore not even
 			if s.HitsPerBatch.Min < 1 || s.HitsPerBatch.Max > 15 || s.Candidates.Max > 800 {
 				t.Errorf("%s: %+v", test.flags, s)
 			}
@@ -63,7 +63,7 @@ func TestPlanStats(t *testing.T) {
 	}
 }
 
-// The keys are those of the document that users program against.
+// The keys are those of the documented JSON.
 func TestPlanStatsDocument(t *testing.T) {
 	got := batchfs(t, "plan", "--samples", "100", "--cache-ratio", "0.5", "--stats", "--json")
 	const want = `{"samples":100,"shards":1,"batch_size":32,"cache_ratio":0.5,"hits_per_batch":{"min":16,"max":16},` +
@@ -77,7 +77,7 @@ func TestPlanStatsDocument(t *testing.T) {
 	}
 }
 
-// Raw samples are told apart in a dataset.
+// Raw samples are known only from a dataset.
 func TestPlanStatsOfADataset(t *testing.T) {
 	data := photos(t, 4)
 	for i := range 8 {

@@ -77,9 +77,9 @@ func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
 	o := &r.options
 	o.Engine = v.engineOptions(c.machine, discardLog())
 	c.place(v, &o.Engine)
-	_ = v.readPath() // how bytes reach readers does not matter here, but is a mount's flag
+	_ = v.readPath() // irrelevant here, but a mount flag: check it
 	r.source = v.datasetOptions(o.Engine.Workers, discardLog())
-	// What is measured is read under the mount's limit; getting there need not be.
+	// Measured reads obey the mount's bandwidth limit; preparing them need not.
 	o.Storage, r.source.storage.MaxBandwidth = r.source.storage, 0
 	o.Raw.Format = choice(v, "raw-format", convert.BMP, convert.PPM)
 	v.rawSize(&o.Raw)
@@ -113,7 +113,7 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
 }
 
-// defaultProfile is a profile for a mount with the defaults, but for what convert was told.
+// defaultProfile profiles for a mount with default flags, except those given to convert.
 func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
 	return profile.Options{
 		Engine: engine.Options{
@@ -125,7 +125,7 @@ func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Op
 	}
 }
 
-// existing is a directory, or the nearest one above it that is there.
+// existing returns the directory, or its nearest existing parent.
 func existing(dir string) string {
 	for {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() || dir == filepath.Dir(dir) {
@@ -135,7 +135,7 @@ func existing(dir string) string {
 	}
 }
 
-// runProfile profiles with progress on a terminal.
+// runProfile profiles, with progress on a terminal.
 func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options) (profile.Result, error) {
 	bars := map[profile.Phase]*progress{
 		profile.Copying:   c.progress("making raw copies", "images"),
@@ -154,7 +154,7 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 	return result, profileError(path, err)
 }
 
-// profileError adds what to do about a profile that ended early.
+// profileError adds a hint to the error of a profile that ended early.
 func profileError(path string, err error) error {
 	switch {
 	case err == nil:
@@ -177,7 +177,7 @@ func profileError(path string, err error) error {
 	return err
 }
 
-// writePlot draws to a file that appears when it is complete.
+// writePlot draws to a file that appears only when it is complete.
 func writePlot(path string, r *profile.Result, f plot.Format) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
 	if err != nil {
@@ -193,7 +193,7 @@ func writePlot(path string, r *profile.Result, f plot.Format) error {
 	return nil
 }
 
-// profileSummary is what profile prints. Its JSON is the result's.
+// profileSummary is the output of profile. Its JSON is that of the result.
 type profileSummary struct {
 	profile.Result
 	cpus int

@@ -45,7 +45,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileLeavesOut: it says why it measures with fewer images than there are.
+// TestProfileLeavesOut: it explains why it measures fewer images than the dataset has.
 func TestProfileLeavesOut(t *testing.T) {
 	dataset := photos(t, 3)
 	if err := os.WriteFile(filepath.Join(dataset, "a", "junk.png"), []byte("no image"), 0o644); err != nil {
@@ -82,8 +82,8 @@ func TestProfileRefuses(t *testing.T) {
 	}
 }
 
-// TestDefaultProfile: what convert asks is a profile that can be run, on the storage of
-// a result whose directory is still to be made.
+// TestDefaultProfile: convert requests a valid profile, on the storage of a result whose
+// directory does not exist yet.
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}

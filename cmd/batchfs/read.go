@@ -16,9 +16,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// readCommand is what stands for a training program in demonstrations and
-// benchmarks: a process of its own that opens batches in order and looks at
-// every byte of them. It is hidden: users have their own programs.
+// readCommand stands in for a training program in demonstrations and benchmarks: its own
+// process that opens batches in order and reads every byte. It is hidden: users have their
+// own programs.
 func readCommand(c *console) *cli.Command {
 	return command(cli.Command{
 		Name:      "read",
@@ -65,8 +65,8 @@ type readOptions struct {
 	repeat  int // of each file
 }
 
-// readReport is what the reading process tells. Seconds are from the first
-// open to the last byte; FirstSeconds to the last byte of the first batch.
+// readReport is the output of the reading process. Seconds run from the first open to the
+// last byte, FirstSeconds to the last byte of the first batch.
 type readReport struct {
 	Batches         int     `json:"batches"`
 	Images          int64   `json:"images"`
@@ -75,7 +75,7 @@ type readReport struct {
 	FirstSeconds    float64 `json:"first_seconds"`
 	ImagesPerSecond float64 `json:"images_per_second"`
 	BytesPerSecond  float64 `json:"bytes_per_second"`
-	Sum             uint64  `json:"sum"` // of all words: keeps the reading from being optimised away, and differs when bytes do
+	Sum             uint64  `json:"sum"` // of all words: keeps the reads from being optimized away, and differs if the bytes do
 }
 
 func (r readReport) print(out io.Writer) error {
@@ -83,13 +83,13 @@ func (r readReport) print(out io.Writer) error {
 	return err
 }
 
-// readJob is one file to read, and the images in it.
+// readJob is one file to read and the number of images in it.
 type readJob struct {
 	path   string
 	images int64
 }
 
-// readAll reads epochs and files and measures it.
+// readAll reads epochs and files and measures the reads.
 func (c *console) readAll(ctx context.Context, paths []string, o readOptions) (readReport, error) {
 	var r readReport
 	jobs, images, err := readJobs(paths, o)
@@ -149,8 +149,8 @@ func readJobs(paths []string, o readOptions) (jobs []readJob, images int64, err 
 	return jobs, images, nil
 }
 
-// epochJobs are the batches of one epoch. Their images are spread over them by
-// what epoch.json says of the whole, to look at no other file.
+// epochJobs returns the batches of one epoch. It spreads the total number of images in
+// epoch.json over them, to avoid opening any other file.
 func epochJobs(path string, text []byte, o readOptions) ([]readJob, error) {
 	var epoch struct {
 		Batches, Valid int64

@@ -38,8 +38,8 @@ func TestSumWords(t *testing.T) {
 	}
 }
 
-// epoch makes a directory that looks like an epoch: four batches, the last of
-// them empty, as partial batches may be.
+// epoch makes a directory like an epoch's: four batches, the last of them empty, as partial
+// batches may be.
 func epoch(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

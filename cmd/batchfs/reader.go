@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batchReader reads whole files, by map or into one buffer that it reuses. It
-// asks the kernel itself: nothing of Go's file handling is measured.
+// batchReader reads whole files, mapped or into one reused buffer. It calls the kernel
+// directly, so that Go's file handling is not measured.
 type batchReader struct {
 	mapped bool
-	buffer []byte // mapped memory, for alignment and to stay off the heap
+	buffer []byte // mapped memory: aligned, and off the heap
 }
 
 func (b *batchReader) close() {
@@ -21,7 +21,7 @@ func (b *batchReader) close() {
 	}
 }
 
-// read looks at every byte of a file.
+// read reads every byte of a file.
 func (b *batchReader) read(path string) (size int64, sum uint64, err error) {
 	fd, err := openUninterrupted(path)
 	if err != nil {
@@ -45,8 +45,7 @@ func (b *batchReader) read(path string) (size int64, sum uint64, err error) {
 	return st.Size, sum, nil
 }
 
-// openUninterrupted repeats an open that one of the Go runtime's own signals
-// interrupted.
+// openUninterrupted retries an open interrupted by one of the Go runtime's signals.
 func openUninterrupted(path string) (int, error) {
 	for {
 		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -58,7 +57,7 @@ func openUninterrupted(path string) (int, error) {
 
 func lookMapped(fd int, size int64) (uint64, error) {
 	data, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err == unix.ENODEV { // direct I/O on an older kernel maps privately only
+	if err == unix.ENODEV { // older kernels map direct I/O files only privately
 		data, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
 	}
 	if err != nil {
@@ -68,8 +67,7 @@ func lookMapped(fd int, size int64) (uint64, error) {
 	return sum, unix.Munmap(data)
 }
 
-// readChunk is how much one read asks for: large enough that the number of
-// calls does not matter.
+// readChunk is the size of one read: large enough that the number of calls does not matter.
 const readChunk = 16 << 20
 
 func (b *batchReader) look(fd int, size int64) (sum uint64, err error) {
@@ -94,8 +92,8 @@ func (b *batchReader) look(fd int, size int64) (sum uint64, err error) {
 	return sumWords(data), nil
 }
 
-// sumWords adds up memory that begins at a page, 8 words at a time, which is
-// as fast as one core reads memory.
+// sumWords adds up page-aligned memory, 8 words at a time, which is as fast as one core
+// reads memory.
 func sumWords(data []byte) uint64 {
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(data))), len(data)/8)
 	var a, b, c, d uint64

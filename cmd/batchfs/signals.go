@@ -10,24 +10,23 @@ import (
 	"time"
 )
 
-// signals are what other processes and people send to this one, and what becomes of
-// that. A command is cancelled by the first signal that ends programs; if it has not
-// stopped a moment later, because storage or a mount does not answer, or by the second,
-// the process ends without it. A live mount takes its signals itself. The nil pointer
-// knows of none.
+// signals handles the signals sent to this process. The first signal that ends programs
+// cancels the command. If the command has not stopped a moment later, because storage or a
+// mount hangs, or if a second signal comes, the process ends without it. A live mount takes
+// its signals itself. The nil pointer handles none.
 type signals struct {
 	mu     sync.Mutex
 	cancel context.CancelFunc
-	asked  int                // how many came to end the command
-	served map[os.Signal]bool // those that mean something else
-	taken  chan os.Signal     // the mount's, where there is one
-	owned  map[unmounter]bool // mounts to take away if the process ends without its command
+	asked  int                // number of signals received to end the command
+	served map[os.Signal]bool // signals with another meaning
+	taken  chan os.Signal     // the mount's channel, if there is one
+	owned  map[unmounter]bool // mounts to detach if the process ends without its command
 }
 
 // An unmounter is a mount of this process.
 type unmounter interface{ Detach() error }
 
-// stopTime is how long a command that was told to stop may take.
+// stopTime is how long a cancelled command may take to stop.
 const stopTime = 2 * time.Second
 
 // supervise runs a command until it ends or has to be abandoned.
@@ -61,9 +60,8 @@ func (s *signals) supervise(command func(context.Context) error) error {
 	}
 }
 
-// stopSignals are those that end a command: also in the background of a script,
-// which starts its jobs with SIGINT ignored, but not, under nohup, the end of the
-// terminal.
+// stopSignals are the signals that end a command. SIGINT is included even for background
+// jobs, which shells start with SIGINT ignored. SIGHUP is left out under nohup.
 func stopSignals() []os.Signal {
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -72,7 +70,7 @@ func stopSignals() []os.Signal {
 	return all
 }
 
-// receive deals with a signal, and counts those that came to end the command.
+// receive handles a signal and returns the number received to end the command.
 func (s *signals) receive(sig os.Signal) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +80,7 @@ func (s *signals) receive(sig os.Signal) (asked int) {
 	if s.taken != nil {
 		select {
 		case s.taken <- sig:
-		default: // it has enough of them
+		default: // the channel is full, which is enough
 		}
 		return 0
 	}
@@ -91,7 +89,7 @@ func (s *signals) receive(sig os.Signal) (asked int) {
 	return s.asked
 }
 
-// serve gives a signal another meaning than the command's end.
+// serve handles a signal with what instead of ending the command.
 func (s *signals) serve(sig os.Signal, what func()) {
 	if s == nil {
 		return
@@ -111,7 +109,7 @@ func (s *signals) serve(sig os.Signal, what func()) {
 	}()
 }
 
-// take gives all further signals that end programs to the caller, and one that came
+// take routes all further signals that end programs to the caller, plus one if any came
 // before.
 func (s *signals) take() <-chan os.Signal {
 	if s == nil {
@@ -132,7 +130,7 @@ func (s *signals) isTaken() bool {
 	return s.taken != nil
 }
 
-// own has a mount taken away also if the command is abandoned; disown ends that.
+// own has a mount detached if the command is abandoned; disown undoes that.
 func (s *signals) own(m unmounter) (disown func()) {
 	if s == nil {
 		return func() {}
@@ -150,7 +148,7 @@ func (s *signals) own(m unmounter) (disown func()) {
 	}
 }
 
-// abandon is the end of a command that does not end.
+// abandon ends the process's mounts when a command does not stop.
 func (s *signals) abandon() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,9 +159,8 @@ func (s *signals) abandon() error {
 	return err
 }
 
-// interruptibly does work that may have to wait for what does not answer, such as a
-// mount whose daemon is suspended. When the command is cancelled, the work goes on
-// without anybody who waits for it, until the process ends.
+// interruptibly runs work that may block, for example on a mount whose daemon is suspended.
+// If the command is cancelled, the work continues in the background until the process ends.
 func interruptibly[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

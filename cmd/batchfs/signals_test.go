@@ -14,8 +14,8 @@ func (f *fakeDetach) Detach() error {
 	return nil
 }
 
-// TestSecondSignal: a command that does not stop is left behind by the second signal,
-// but not its mounts.
+// TestSecondSignal: the second signal abandons a command that does not stop, but detaches
+// its mounts.
 func TestSecondSignal(t *testing.T) {
 	s, m, gone := &signals{}, &fakeDetach{}, &fakeDetach{}
 	never := make(chan struct{})
@@ -37,8 +37,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSignalsTaken: once there is a mount, signals are its own, also one that came
-// before; those with another meaning end nothing.
+// TestSignalsTaken: once there is a mount, it gets the signals, including an earlier one.
+// Signals with another meaning end nothing.
 func TestSignalsTaken(t *testing.T) {
 	s := &signals{}
 	err := s.supervise(func(ctx context.Context) error {

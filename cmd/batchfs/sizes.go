@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// byteUnits are the suffixes of a size in bytes, longest first. A bare letter
-// is binary, as in systemd and docker; KB, MB and GB are decimal.
+// byteUnits are the suffixes of a size in bytes, longest first. A bare letter is binary, as
+// in systemd and docker; KB, MB and GB are decimal.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -28,7 +28,7 @@ func parseBytes(s string) (int64, error) {
 			break
 		}
 	}
-	// Digits and a point only: no signs, exponents, infinities, hexadecimal.
+	// Digits and a point only: no signs, exponents, infinities or hexadecimal.
 	if strings.Trim(number, "0123456789.") != "" {
 		return 0, fmt.Errorf("%q is no size in bytes", s)
 	}
@@ -70,7 +70,7 @@ func parseExtent(s string) (height, width int, err error) {
 	return height, width, nil
 }
 
-// maxExtent is more than any format that can be read allows a side to be.
+// maxExtent exceeds the largest side that any readable format allows.
 const maxExtent = 1 << 20
 
 func extentRule(example string) string {

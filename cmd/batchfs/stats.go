@@ -58,8 +58,8 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 	return c.watchStats(ctx, mountpoint, interval, sample)
 }
 
-// statsOf reads it for as long as the command is not told to stop: the mount's daemon
-// may be suspended.
+// statsOf reads the statistics. It is interruptible, since the mount's daemon may be
+// suspended.
 func statsOf(ctx context.Context, mountpoint string) (text []byte, sample engine.Stats, err error) {
 	text, err = interruptibly(ctx, func() ([]byte, error) { return readStats(mountpoint) })
 	if err != nil {
@@ -71,7 +71,7 @@ func statsOf(ctx context.Context, mountpoint string) (text []byte, sample engine
 	return text, sample, nil
 }
 
-// readStats reads the mount's own account of itself.
+// readStats reads the mount's stats.json.
 func readStats(mountpoint string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func readStats(mountpoint string) ([]byte, error) {
 	return text, nil
 }
 
-// watchStats draws sample after sample over one another.
+// watchStats draws one sample after another in place.
 func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first engine.Stats) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 			return err
 		}
 		if lines > 0 {
-			c.printf("\x1b[%dA\x1b[J", lines) // up, and clear to the end
+			c.printf("\x1b[%dA\x1b[J", lines) // cursor up, and clear to the end
 		}
 		text := clip(screen.String(), width(c.out))
 		c.printf("%s", text)
@@ -117,7 +117,7 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 	}
 }
 
-// width is that of the terminal, in columns.
+// width is the width of the terminal in columns.
 func width(out io.Writer) int {
 	const usual = 80
 	f, ok := out.(*os.File)
@@ -131,8 +131,8 @@ func width(out io.Writer) int {
 	return columns
 }
 
-// clip cuts lines that a terminal would break, which would move those above
-// them out of the cursor's reach.
+// clip cuts lines that the terminal would wrap, which would move the lines above out of the
+// cursor's reach.
 func clip(text string, columns int) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -144,9 +144,9 @@ func clip(text string, columns int) string {
 	return out.String()
 }
 
-// printStats writes one sample; with an earlier one, storage and stalls are
-// rates between the two instead of averages since the start. Throughput is the
-// mount's own, over its last seconds.
+// printStats writes one sample. With an earlier sample, storage and stalls are rates
+// between the two instead of averages since the start. Throughput is the mount's own figure
+// for its last seconds.
 func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engine.Stats) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -166,7 +166,7 @@ func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engi
 	return w.Flush()
 }
 
-// hitRatio says how much of what was read of the latest epoch came from the cache.
+// hitRatio returns the share of reads in the latest epoch that the cache served.
 func hitRatio(epochs []engine.EpochStats) string {
 	if len(epochs) == 0 {
 		return "nothing read yet"
@@ -191,8 +191,8 @@ func errorAdvice(n int64, mountpoint string) string {
 	return ", see " + filepath.Join(mountpoint, ".batchfs", "errors.jsonl")
 }
 
-// rates are per second; stalled is the time that readers waited, per second,
-// and exceeds 1 where several waited at once.
+// rates are per second. stalled is the time readers waited per second; it exceeds 1 if
+// several waited at once.
 type rates struct{ images, bytes, storage, stalled float64 }
 
 func ratesBetween(now engine.Stats, before *engine.Stats) rates {

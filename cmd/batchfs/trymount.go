@@ -13,13 +13,13 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-// tryMount mounts a dataset of one pixel: the only way to know what works.
+// tryMount mounts a dataset of one pixel: the only way to find out what works.
 func (c *console) tryMount(ctx context.Context) []finding {
 	readPath, reason, err := c.onePixelMount(ctx)
 	if err != nil {
 		advice := mountAdvice
 		if deviceAdvice() != "" {
-			advice = "" // said already
+			advice = "" // already included
 		}
 		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
 	}
@@ -39,7 +39,7 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 		return "", "", err
 	}
 	data, mnt := filepath.Join(dir, "data"), filepath.Join(dir, "mnt")
-	// One by one, so that nothing can reach through a mount that would not end.
+	// Remove them one by one, so that nothing is deleted through a mount that did not end.
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(data), os.Remove(mnt), os.Remove(dir))
 	}()
@@ -72,7 +72,7 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	return m.ReadPath(), m.Reason(), nil
 }
 
-// temporaryTree is for mounts that the command makes for itself and ends again.
+// temporaryTree is for mounts that a command makes for itself and removes again.
 func temporaryTree(readPath string) fusefs.Options {
 	return fusefs.Options{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), ReadPath: readPath, Logger: discardLog()}
 }

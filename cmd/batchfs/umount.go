@@ -47,7 +47,7 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 	}
 	var held *fusefs.HeldError
 	switch {
-	case errors.As(err, &held): // done, as far as it goes from here
+	case errors.As(err, &held): // unmounted, as far as possible from here
 		c.say("%s; its daemon ends when they do, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):

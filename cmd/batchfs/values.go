@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagValues reads the flags of one command line and keeps the first refusal,
-// so that a whole option struct can be written down before looking at it.
+// flagValues reads the flags of one command line and keeps the first refusal, so that a
+// caller can fill a whole option struct before checking it.
 type flagValues struct {
 	flags *cli.Context
 	err   error
@@ -28,8 +28,8 @@ func (v *flagValues) refuse(err error) {
 func (v *flagValues) text(name string) string { return v.flags.String(name) }
 func (v *flagValues) on(name string) bool     { return v.flags.Bool(name) }
 
-// given says that the user chose a value, for flags whose default is found at
-// run time.
+// given reports that the user set a flag, for flags whose default is determined at run
+// time.
 func (v *flagValues) given(name string) bool { return v.flags.IsSet(name) }
 
 // number reads a whole number from least to most.
@@ -39,14 +39,14 @@ func (v *flagValues) number(name string, least, most int64) int64 {
 		return n
 	}
 	rule := fmt.Sprintf("a whole number from %d to %d", least, most)
-	if most >= math.MaxInt32 && n < most { // a bound too far away to speak of, but for who exceeds it
+	if most >= math.MaxInt32 && n < most { // a bound too large to mention unless exceeded
 		rule = fmt.Sprintf("a whole number, at least %d", least)
 	}
 	v.refuse(badValue(name, rule, v.text(name)))
 	return least
 }
 
-// numberOr reads a number whose default is found at run time.
+// numberOr reads a number whose default is determined at run time.
 func (v *flagValues) numberOr(name string, least, most, fallback int64) int64 {
 	if !v.given(name) {
 		return fallback
@@ -81,7 +81,7 @@ func (v *flagValues) mode(name string) uint32 {
 	return uint32(n)
 }
 
-// choice reads one of a few words: the ones the values print themselves as.
+// choice reads one of a few words, given by the values' String methods.
 func choice[T fmt.Stringer](v *flagValues, name string, values ...T) T {
 	words := make([]string, len(values))
 	for i, value := range values {
@@ -94,7 +94,7 @@ func choice[T fmt.Stringer](v *flagValues, name string, values ...T) T {
 	return values[0]
 }
 
-// word is a choice that stays text.
+// word is a choice that remains text.
 type word string
 
 func (w word) String() string { return string(w) }
@@ -116,11 +116,11 @@ func (v *flagValues) seed() uint64 {
 	return seed
 }
 
-// maxCount bounds the flags that size tables and goroutines, so that a slip
-// of the finger is refused here instead of exhausting the machine.
+// maxCount bounds flags that size tables and goroutines, so that a typo is refused here
+// instead of exhausting the machine.
 const maxCount = 1 << 20
 
-// arguments checks how many arguments a command got and names what is missing.
+// arguments checks the number of arguments and names the one that is missing.
 func (v *flagValues) arguments(names ...string) []string {
 	args := v.flags.Args().Slice()
 	switch {
@@ -139,5 +139,5 @@ func (v *flagValues) arguments(names ...string) []string {
 	return append(args, make([]string, len(names))...)[:len(names)]
 }
 
-// option is the spelling of a value flag on a command line.
+// option spells a value flag as on a command line.
 func option(name, value string) string { return "--" + name + "=" + value }

@@ -46,11 +46,11 @@ func verifyCommand(c *console) *cli.Command {
 	}, "batchfs verify photos/")
 }
 
-// verifyReport is what verify prints as JSON.
+// verifyReport is the JSON output of verify.
 type verifyReport struct {
 	Samples int       `json:"samples"`
 	Bad     []badFile `json:"bad"`
-	Unread  []badFile `json:"unread"` // that the machine could not read: they may be good
+	Unread  []badFile `json:"unread"` // files that the machine could not read; they may be good
 }
 
 func (c *console) verify(ctx context.Context, path string, o datasetOptions, pixels decode.Options, memory *sample.Memory, asJSON bool) error {
@@ -91,7 +91,7 @@ func (r verifyReport) print(out io.Writer) error {
 	return err
 }
 
-// printBad lists files that cannot be read, one a line.
+// printBad lists files that cannot be read, one per line.
 func printBad(out io.Writer, bad []badFile) error {
 	for _, b := range bad {
 		if _, err := fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason); err != nil {
@@ -108,12 +108,12 @@ type verification struct {
 	memory *sample.Memory
 
 	next, done atomic.Int64
-	mu         sync.Mutex // the following
+	mu         sync.Mutex // guards the following
 	report     verifyReport
 	noMemory   bool // for some sample
 }
 
-// run returns within a moment of the end of ctx.
+// run returns shortly after ctx ends.
 func (v *verification) run(ctx context.Context, c *console, workers int) (verifyReport, error) {
 	bar := c.progress("verifying", "images")
 	defer bar.close()
@@ -159,7 +159,7 @@ func (v *verification) work(ctx context.Context, report func(done, total int64))
 	}
 }
 
-// note keeps what was found of sample i.
+// note records the error of sample i.
 func (v *verification) note(i int, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -172,7 +172,7 @@ func (v *verification) note(i int, err error) {
 	v.noMemory = v.noMemory || errors.Is(err, sample.ErrMemory) || errors.Is(err, decode.ErrMemory)
 }
 
-// remedy is what to do about samples that were not read.
+// remedy suggests what to do about samples that were not read.
 func (v *verification) remedy() string {
 	if v.noMemory {
 		return "allow more: --memory-limit SIZE"
@@ -180,5 +180,5 @@ func (v *verification) remedy() string {
 	return "see that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 }
 
-// reasonOf is an error without the path, which is printed before it.
+// reasonOf is an error without its path, which is printed before it.
 func reasonOf(err error) string { return oneLine(dataset.Reason(err).Error()) }

@@ -32,8 +32,8 @@ func jpegOf(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// TestVerifyOfAFileBeyondMemory: a sparse file with a JPEG's head is not read, let alone
-// into memory that was not allowed, and is not called bad.
+// TestVerifyOfAFileBeyondMemory: a huge sparse file with a JPEG header is not read into
+// memory beyond the limit, and is not called bad.
 func TestVerifyOfAFileBeyondMemory(t *testing.T) {
 	data := photos(t, 2)
 	path := filepath.Join(data, "a", "huge.jpg")
@@ -63,7 +63,7 @@ func TestVerifyOfAFileBeyondMemory(t *testing.T) {
 	}
 }
 
-// TestVerifyAndMountsAgree on what is bad, whatever is wrong.
+// TestVerifyAndMountsAgree on which files are bad, whatever is wrong with them.
 func TestVerifyAndMountsAgree(t *testing.T) {
 	data := photos(t, 1)
 	put := func(name string, content []byte) {
@@ -78,9 +78,9 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	put("rubbish.jpg", []byte("rubbish"))
 	os.Symlink("/nowhere", filepath.Join(data, "a", "gone.jpg"))
 	os.Mkdir(filepath.Join(data, "a", "y"), 0o755)
-	os.Symlink("y", filepath.Join(data, "a", "z.jpg")) // a directory, and so no sample
+	os.Symlink("y", filepath.Join(data, "a", "z.jpg")) // a directory, so not a sample
 	far := bytes.NewBuffer(good[:2:2])
-	for range 1100 { // comments for more than 64 MiB before the image
+	for range 1100 { // more than 64 MiB of comments before the image
 		far.Write([]byte{0xff, 0xfe, 0xff, 0xff})
 		far.Write(make([]byte, 0xfffd))
 	}
@@ -124,7 +124,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhereStorageHangs: index and verify end at once.
+// TestInterruptedWhereStorageHangs: index and verify end promptly.
 func TestInterruptedWhereStorageHangs(t *testing.T) {
 	f := hangfs.Mount(t, map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
 	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}} {
@@ -161,7 +161,7 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 	}
 }
 
-// TestHintNamesTheDirectory that may not be read, not the dataset it is in.
+// TestHintNamesTheDirectory that cannot be read, not the dataset that contains it.
 func TestHintNamesTheDirectory(t *testing.T) {
 	denied := "/data/photos/a/secret"
 	err := datasetError("/data/photos", fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES}))

@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// usageError is a command line that makes no sense: exit status 2. It names
-// the flag or argument, the rule and the value.
+// usageError is an invalid command line: exit status 2. It names the flag or argument, the
+// rule and the value.
 type usageError struct {
 	message string
 	hint    string
-	surplus bool // an argument is one too many
+	surplus bool // there is one argument too many
 }
 
 func (e *usageError) Error() string { return e.message }
 
-// hintedError is a failure for which there is a command to run next.
+// hintedError is a failure with a command to run next.
 type hintedError struct {
 	err  error
 	hint string
@@ -29,25 +29,24 @@ type hintedError struct {
 func (e *hintedError) Error() string { return e.err.Error() }
 func (e *hintedError) Unwrap() error { return e.err }
 
-// errInterrupted is the end of a command that a signal asked for.
+// errInterrupted is the error of a command ended by a signal.
 var errInterrupted = errors.New("interrupted")
 
-// errAbandoned is its end where it could not stop by itself.
+// errAbandoned is its error if the command did not stop by itself.
 var errAbandoned = errors.New("interrupted, without waiting for what does not answer")
 
-// saidError ends the process with a status when the user was told why
-// already: the report of a command, or a daemon that spoke for itself.
+// saidError ends the process with a status when the user already knows why: from the report
+// of a command, or from a daemon that printed its own error.
 type saidError struct{ status int }
 
 func (e *saidError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
-// usage makes a usageError without a hint of its own; run adds the command's
-// help.
+// usage makes a usageError without a hint; run adds the command's help.
 func usage(format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...)}
 }
 
-// badValue is how every refused flag reads: its name, the rule, the value.
+// badValue is the error for every refused flag: its name, the rule, the value.
 func badValue(flag, rule, value string) error {
 	return usage("--%s must be %s, but is %q", flag, rule, value)
 }
@@ -64,7 +63,7 @@ const (
 	statusUsage  = 2
 )
 
-// exitStatus is the one place where an error becomes a process's status.
+// exitStatus is the only place where an error becomes an exit status.
 func exitStatus(err error) int {
 	var said *saidError
 	var wrong *usageError
@@ -79,7 +78,7 @@ func exitStatus(err error) int {
 	return statusFailed
 }
 
-// report tells the user about an error, and what to do about it.
+// report prints an error and its hint.
 func report(w io.Writer, err error) {
 	var said *saidError
 	if err == nil || errors.As(err, &said) {
@@ -91,7 +90,7 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// hintOf finds the hint that lies nearest to the outside of an error.
+// hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
 	var wrong *usageError
 	var hinted *hintedError
@@ -104,8 +103,8 @@ func hintOf(err error) string {
 	return ""
 }
 
-// oneLine keeps an error to one line, so that programs can read it as one, and from
-// commanding the terminal, whatever the names of files in it.
+// oneLine puts an error on one line, so that programs can parse it, and removes control
+// characters that file names could use to control the terminal.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Map(func(r rune) rune {
@@ -116,8 +115,8 @@ func oneLine(s string) string {
 	}, strings.Join(lines, "; "))
 }
 
-// shown is a file's name as it can be printed: quoted, as in Go, where it would not
-// stay on its line, would command the terminal, or looks quoted already.
+// shown is a file name in printable form. It is quoted as in Go if it would break the line,
+// control the terminal, or looks quoted already.
 func shown(name string) string {
 	unprintable := func(r rune) bool { return !strconv.IsPrint(r) }
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {

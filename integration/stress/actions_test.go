@@ -15,10 +15,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// An action is what a client may do next.
+// An action is something a client may do next.
 type action struct {
 	name   string
-	weight int // how often
+	weight int // relative frequency
 	do     func(*client) error
 }
 
@@ -62,7 +62,7 @@ func chooseAction(random *rand.Rand) action {
 	panic("unreachable")
 }
 
-// with opens the next batch, does something with it and closes it.
+// with opens the next batch, calls do and closes it.
 func (c *client) with(flags int, do func(h *holding) error) error {
 	h, err := c.open(c.next(), c.form(), flags)
 	if h == nil {
@@ -81,7 +81,7 @@ func (c *client) part(h *holding) (offset, n int) {
 
 func (h *holding) pread(p []byte, offset int64) (int, error) { return unix.Pread(h.fd, p, offset) }
 
-// read reads a file to its end, in pieces of a random size.
+// read reads a file to its end in random-sized pieces.
 func (c *client) read() error {
 	most := pick(c.random, 512, 4096, 65536, 1<<20)
 	return c.with(0, func(h *holding) error {
@@ -112,7 +112,7 @@ func (c *client) readVector() error {
 	})
 }
 
-// readDirect reads with O_DIRECT, at pages.
+// readDirect reads page-aligned with O_DIRECT.
 func (c *client) readDirect() error {
 	return c.with(unix.O_DIRECT, func(h *holding) error {
 		room := (h.size + 2*4096) &^ 4095
@@ -131,7 +131,7 @@ func (c *client) readDirect() error {
 	})
 }
 
-// mapIn maps a file; false where that failed as it may.
+// mapIn maps a file. It returns false for a failure that is allowed.
 func (c *client) mapIn(h *holding, length int) (bool, error) {
 	flags := pick(c.random, unix.MAP_SHARED, unix.MAP_PRIVATE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	m, err := unix.Mmap(h.fd, 0, length, unix.PROT_READ, flags)
@@ -145,7 +145,7 @@ func (c *client) mapIn(h *holding, length int) (bool, error) {
 	return true, nil
 }
 
-// mapped maps a file, closes it, looks at it, and may keep it.
+// mapped maps a file, closes it, verifies the mapping, and may keep it.
 func (c *client) mapped() error {
 	h, err := c.open(c.next(), c.form(), 0)
 	if h == nil {
@@ -212,7 +212,7 @@ func (c *client) dup() error {
 	})
 }
 
-// lookAround asks for everything that opening a batch does not give.
+// lookAround queries metadata that opening a batch does not return.
 func (c *client) lookAround() error {
 	x, form := c.next(), c.form()
 	before := c.weather.now()
@@ -257,7 +257,7 @@ func (o *oracle) batches(shard, epoch int) (n int) {
 	return n
 }
 
-// smallForms reads one of the forms that are no tensors.
+// smallForms reads one of the forms that are not tensors.
 func (c *client) smallForms() error {
 	x := c.next()
 	form := pick(c.random, layout.Labels, layout.IDs, layout.Sizes)
@@ -270,7 +270,7 @@ func (c *client) smallForms() error {
 	return err
 }
 
-// strange opens what must not open.
+// strange opens paths that must not open.
 func (c *client) strange() error {
 	x := c.next()
 	before := c.weather.now()
@@ -343,7 +343,7 @@ func (c *client) die() error {
 	return unix.Kill(os.Getpid(), unix.SIGKILL)
 }
 
-// address is where a client gets files that are passed on.
+// address is the socket on which a client receives files from others.
 func (c *client) address(i int) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: filepath.Join(c.Work, "post-"+strconv.Itoa(i))}
 }

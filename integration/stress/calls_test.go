@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A faultyCall is a kind of system call that is made to fail, and how.
+// A faultyCall is a kind of system call to fail, and with which errors.
 type faultyCall struct {
 	name   string
 	nr     int32
@@ -19,8 +19,8 @@ type faultyCall struct {
 	which  func(n *notice) bool // nil: all
 }
 
-// is says whether a call is of this kind, and made by Go code that is not its runtime. (The
-// runtime goes its own way, or through libc.)
+// is reports whether a call is of this kind and made by Go code outside the runtime. (The
+// runtime makes calls its own way, or through libc.)
 func (c *faultyCall) is(n *notice, names *symbols) bool {
 	if n.nr != c.nr || c.which != nil && !c.which(n) {
 		return false
@@ -32,14 +32,14 @@ func (c *faultyCall) is(n *notice, names *symbols) bool {
 // backingOpen is FUSE_DEV_IOC_BACKING_OPEN.
 const backingOpen = 0x4010e501
 
-// regular says that a call's first argument is no device, socket or the like.
+// regular reports that a call's first argument is not a device, socket or the like.
 func regular(n *notice) bool {
 	target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.tid, int32(n.args[0])))
 	return err == nil && strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "/dev/")
 }
 
-// faultyCalls are all that are tried. What Go's runtime asks for itself, it cannot do
-// without, and that is not batchfs's to mend.
+// faultyCalls lists all kinds of calls to fail. Calls made by Go's runtime itself are left
+// out: it cannot do without them, and batchfs cannot fix that.
 var faultyCalls = []*faultyCall{
 	{name: "openat", nr: unix.SYS_OPENAT, errnos: []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.ESTALE, unix.EINTR}},
 	{name: "read", nr: unix.SYS_READ, errnos: []unix.Errno{unix.EIO, unix.ENOMEM, unix.EINTR}, which: regular},
@@ -62,10 +62,10 @@ var faultyCalls = []*faultyCall{
 	{name: "fsmount", nr: unix.SYS_FSMOUNT, errnos: []unix.Errno{unix.ENOMEM, unix.EMFILE}},
 }
 
-// Symbols are the functions of the daemon's binary by address.
+// Symbols are the functions of the daemon's binary, by address.
 type symbols struct {
-	functions []elf.Symbol // sorted
-	from, to  uint64       // of its code
+	functions []elf.Symbol // sorted by address
+	from, to  uint64       // range of its code
 }
 
 func readSymbols(binary string) (*symbols, error) {
@@ -95,7 +95,7 @@ func readSymbols(binary string) (*symbols, error) {
 	return s, nil
 }
 
-// at is the function at an address, and whether that is in the binary at all.
+// at returns the function at an address, and whether the address is in the binary at all.
 func (s *symbols) at(address uint64) (name string, inside bool) {
 	if address < s.from || address >= s.to {
 		return "", false

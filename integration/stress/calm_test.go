@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// partCalm reads everything, when nothing is wrong any more: BRIEF. Every batch must open
+// partCalm reads everything after all disturbances have ended: BRIEF. Every batch must open
 // with the bytes of the undisturbed dataset, in every form, if not at once then soon.
 func partCalm(args []string) error {
 	c, err := newClient([]string{args[0], "0", "0"})
@@ -20,10 +20,10 @@ func partCalm(args []string) error {
 		x := &c.oracle.Batches[i]
 		for _, form := range layout.Forms() {
 			if x.Victim < 0 && form != layout.NPY && c.random.IntN(8) > 0 {
-				continue // a sample of the others is enough
+				continue // a sample of the others suffices
 			}
 			if form == layout.JSON && (x.Victim >= 0 || x.Bad) {
-				continue // it tells the reason for what is wrong with a file
+				continue // it contains the reason why a file is bad
 			}
 			if err := c.calmly(x, form); err != nil {
 				return c.report(err)
@@ -33,8 +33,8 @@ func partCalm(args []string) error {
 	return nil
 }
 
-// calmly reads a batch until it is what it must be. What was made ahead while something
-// was wrong may be served once more.
+// calmly reads a batch until it is right. A batch prefetched during a disturbance may be
+// served once more.
 func (c *client) calmly(x *expected, form layout.Form) error {
 	want, err := c.oracle.outcomes(x, form, false)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *client) calmly(x *expected, form layout.Form) error {
 	}
 }
 
-// elsewhere opens another batch, so that one that was kept need not be.
+// elsewhere opens another batch, so that a kept batch can be dropped.
 func (c *client) elsewhere(x *expected) {
 	y := c.oracle.Batches[c.random.IntN(len(c.oracle.Batches))].Key
 	y.Shard = x.Key.Shard

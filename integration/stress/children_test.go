@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// A child is a client's process.
+// A child is a client process.
 type child struct {
 	index, life int
 	cmd         *exec.Cmd
-	said        bytes.Buffer // findings
-	complained  string       // file
+	said        bytes.Buffer // its findings
+	complained  string       // path of its standard error
 	ended       chan struct{}
 	err         error
 }
@@ -62,7 +62,7 @@ func (c *child) alive() bool {
 	}
 }
 
-// judge looks at how a client ended.
+// judge evaluates how a client ended.
 func (r *round) judge(c *child) (killed bool) {
 	var exit *exec.ExitError
 	if errors.As(c.err, &exit) {
@@ -80,7 +80,7 @@ func (r *round) judge(c *child) (killed bool) {
 	return false
 }
 
-// revive starts those clients again that were killed.
+// revive restarts clients that were killed.
 func (r *round) revive() {
 	for i, c := range r.clients {
 		if c.alive() {
@@ -119,7 +119,7 @@ func (r *round) endClient(c *child) {
 	r.judge(c)
 }
 
-// watch finds actions that hang, and a daemon that takes too much memory, until it is told to
+// watch finds actions that hang and a daemon that takes too much memory, until told to
 // stop.
 func (r *round) watch(stop chan struct{}) {
 	for {

@@ -23,31 +23,31 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A brief is what clients are told about their round. It is a file.
+// A brief tells clients about their round. It is stored in a file.
 type brief struct {
 	Mount, Oracle, Weather, Work string
 	Settings                     settings
-	Passthrough                  bool // the kernel reads batches by itself
+	Passthrough                  bool // the kernel reads batches without the daemon
 	Seed                         uint64
 	Clients                      int
-	Not                          []string // events and actions that are left out
+	Not                          []string // events and actions to leave out
 }
 
 // A client is a process that reads a mount.
 type client struct {
 	brief
-	index, life int // which client, and how often it was killed before
+	index, life int // client number, and how often it was killed before
 	oracle      *oracle
 	weather     *weather
 	random      *rand.Rand
 	logging     sync.Mutex
 	held        []*holding
-	at          engine.Key // that it reads next
-	post        int        // socket on which others pass files on
+	at          engine.Key // the batch to read next
+	post        int        // socket on which it receives files from other clients
 	alarm       chan os.Signal
 }
 
-// A finding is something that must not be.
+// A finding is an error in batchfs.
 type finding struct{ text string }
 
 func (f *finding) Error() string { return f.text }
@@ -81,8 +81,8 @@ func newClient(args []string) (*client, error) {
 	return c, nil
 }
 
-// partClient is a client: BRIEF INDEX LIFE. It ends when it is told to stop or finds
-// something, which it prints.
+// partClient is a client: BRIEF INDEX LIFE. It ends when it is told to stop, or when it has
+// a finding, which it prints.
 func partClient(args []string) error {
 	c, err := newClient(args)
 	if err != nil {
@@ -106,7 +106,7 @@ func partClient(args []string) error {
 	return nil
 }
 
-// report prints a finding, or returns what went wrong with the client itself.
+// report prints a finding, or returns an error of the client itself.
 func (c *client) report(err error) error {
 	c.note("%v", err)
 	var f *finding
@@ -117,14 +117,14 @@ func (c *client) report(err error) error {
 	return err
 }
 
-// note writes a line about what the client does.
+// note logs what the client does.
 func (c *client) note(format string, args ...any) {
 	c.logging.Lock()
 	defer c.logging.Unlock()
 	fmt.Fprintf(os.Stderr, "%12d client %d: %s\n", monotonic()/1000, c.index, fmt.Sprintf(format, args...))
 }
 
-// act does one thing, and checks a held batch now and then.
+// act performs one action, and sometimes checks a held batch.
 func (c *client) act() (err error) {
 	a := chooseAction(c.random)
 	if slices.Contains(c.Not, a.name) {
@@ -154,7 +154,7 @@ func (c *client) act() (err error) {
 // jump goes to a random batch.
 func (c *client) jump() { c.at = c.oracle.Batches[c.random.IntN(len(c.oracle.Batches))].Key }
 
-// next is the batch to read: mostly the one after the last.
+// next returns the batch to read: mostly the one after the last.
 func (c *client) next() *expected {
 	if chance(c.random, 0.1) {
 		c.jump()
@@ -170,7 +170,7 @@ func (c *client) next() *expected {
 
 var largeForms = slices.DeleteFunc(layout.Forms(), func(f layout.Form) bool { return !f.Large() })
 
-// form is that in which a batch is read: mostly the same one.
+// form returns the form to read a batch in: mostly the same one.
 func (c *client) form() layout.Form {
 	if chance(c.random, 0.7) {
 		return layout.NPY
@@ -182,28 +182,28 @@ func (c *client) path(k engine.Key, f layout.Form) string {
 	return filepath.Join(c.Mount, k.String()+"."+f.Ext())
 }
 
-// A holding is an open file, or what is left of it.
+// A holding is an open file or mapping of a batch.
 type holding struct {
 	x       *expected
 	form    layout.Form
-	may     []outcome // what it may hold; what was seen leaves fewer
+	may     []outcome // possible contents; narrowed down by what was read
 	size    int
 	opened  moment
 	fd      int    // -1: closed
 	mapping []byte // nil: not mapped
 }
 
-// damaged says whether the victim of a batch was ever damaged in this round.
+// damaged reports whether a batch's victim was ever damaged in this round.
 func (c *client) damaged(x *expected) bool {
 	return x.Victim >= 0 && c.weather.begun(damage0+condition(x.Victim)) > 0
 }
 
-// open opens a batch. It is nil where that failed as it may.
+// open opens a batch. It returns nil for a failure that is allowed.
 func (c *client) open(x *expected, form layout.Form, flags int) (*holding, error) {
 	return c.openBy(x, form, func(path string) (int, error) { return c.openQuietly(path, flags) }, false)
 }
 
-// openQuietly opens a file whatever signals come: Go's own interrupt system calls, too.
+// openQuietly retries interrupted opens: Go's own signals interrupt system calls, too.
 func (c *client) openQuietly(path string, flags int) (fd int, err error) {
 	for range 1000 {
 		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
@@ -213,8 +213,8 @@ func (c *client) openQuietly(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// openBy opens a batch in some way. An error that nothing explains may be of the recent
-// past: a batch that was made ahead, and failed. It must not stay.
+// openBy opens a batch with open. An unexplained error may come from the recent past: a
+// prefetched batch that failed. It must not persist.
 func (c *client) openBy(x *expected, form layout.Form, open func(path string) (int, error), interrupted bool) (*holding, error) {
 	const tries = 100
 	for try := 1; ; try++ {
@@ -253,7 +253,7 @@ func (c *client) count(err error) {
 	}
 }
 
-// disturbed says whether anything was ever wrong in this round.
+// disturbed reports whether anything was ever wrong in this round.
 func (c *client) disturbed() bool {
 	for k := range conditions {
 		if c.weather.begun(k) > 0 {
@@ -263,8 +263,8 @@ func (c *client) disturbed() bool {
 	return false
 }
 
-// explained says whether an open may fail with this error, given what was wrong since it
-// began.
+// explained reports whether an open may fail with this error, given what was wrong since
+// the open began.
 func (c *client) explained(x *expected, form layout.Form, err error, before moment) bool {
 	since := func(k condition) bool { return c.weather.since(before, k) }
 	if since(adrift) {
@@ -285,7 +285,7 @@ func (c *client) explained(x *expected, form layout.Form, err error, before mome
 	return false
 }
 
-// verify holds bytes that were read at an offset against what may be there.
+// verify compares bytes read at an offset with the possible contents.
 func (c *client) verify(h *holding, got []byte, offset int, how string) error {
 	c.weather.add(c.index, checked, len(got))
 	left := slices.DeleteFunc(slices.Clone(h.may), func(o outcome) bool {
@@ -306,8 +306,8 @@ func (c *client) verify(h *holding, got []byte, offset int, how string) error {
 		how, h.x.Key, h.form, len(got), offset, offset+at, len(h.may))
 }
 
-// fill reads a range in some way and verifies it. Nothing explains a read that fails but a
-// daemon that is gone.
+// fill reads a range with read and verifies it. A failing read is a finding unless the
+// daemon is gone.
 func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte, offset int64) (int, error)) error {
 	p := make([]byte, n)
 	for done := 0; done < n; {
@@ -333,8 +333,8 @@ func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte,
 	return c.verify(h, p, offset, how)
 }
 
-// excused says that an open batch need not be readable any more: its daemon may be gone,
-// and the kernel may not have it.
+// excused reports that an open batch need not be readable any more: its daemon may be gone,
+// and the kernel may not have the batch.
 func (c *client) excused(h *holding) bool {
 	served := c.Passthrough && h.form.Large() && c.weather.begun(shortage) == 0
 	return !served && c.weather.since(h.opened, adrift)
@@ -350,7 +350,7 @@ func (c *client) look(h *holding, from, to int, how string) (err error) {
 	return c.verify(h, bytes.Clone(h.mapping[from:to]), from, how)
 }
 
-// recheck looks at a held batch again.
+// recheck verifies a held batch again.
 func (c *client) recheck(i int) error {
 	h := c.held[i]
 	if h.mapping != nil {
@@ -359,7 +359,7 @@ func (c *client) recheck(i int) error {
 	return c.fill(h, 0, h.size, "a file held", func(p []byte, offset int64) (int, error) { return unix.Pread(h.fd, p, offset) })
 }
 
-// hold keeps a batch for later; the oldest gives way.
+// hold keeps a batch for later and drops the oldest if there are too many.
 func (c *client) hold(h *holding) {
 	most := 3
 	if c.Settings.tight() {

@@ -16,23 +16,22 @@ import (
 	"time"
 )
 
-// patience is how long anything may take before it counts as hung. It is far beyond what
-// anything takes on a loaded machine.
+// patience is the time after which anything counts as hung, far beyond what anything takes
+// on a loaded machine.
 const patience = 60 * time.Second
 
 // A daemon is a running batchfs mount.
 type daemon struct {
 	cmd    *exec.Cmd
 	dir    string // the mountpoint
-	log    string // file
+	log    string // path of its log
 	since  int64  // where its part of the log begins
 	exited chan struct{}
-	err    error // how it ended, once exited is closed
+	err    error // exit error, valid once exited is closed
 	atRest []string
 }
 
-// mountCommand is the command of a daemon. wrap, where given, is what is run in its place,
-// to become the daemon.
+// mountCommand is the command line of a daemon. wrap, if given, is a command that execs it.
 func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd {
 	args := slices.Concat(wrap, []string{suite.binary, "mount"}, flags, []string{dataset, dir})
 	cmd := exec.Command(args[0], args[1:]...)
@@ -42,8 +41,8 @@ func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd
 	return cmd
 }
 
-// start starts a daemon, and returns when its mount is live. Its files are in work; it
-// logs there unless the command says otherwise.
+// start starts a daemon and returns when its mount is live. Its files are in work; it logs
+// there unless the command says otherwise.
 func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log"), exited: make(chan struct{})}
 	if err := os.MkdirAll(d.dir, 0o755); err != nil {
@@ -60,7 +59,7 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	if cmd.Stderr == nil {
 		cmd.Stdout, cmd.Stderr = log, log
 	}
-	notify, err := os.MkdirTemp(work, "notify-") // of its own: a daemon before it may still say that it stops
+	notify, err := os.MkdirTemp(work, "notify-") // a separate one, since an earlier daemon may still report that it stops
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	go func() {
 		d.err = cmd.Wait()
 		close(d.exited)
-		socket.Close() // for the read below
+		socket.Close() // ends the read below
 	}()
 	message := make([]byte, 256)
 	_ = socket.SetReadDeadline(time.Now().Add(patience))
@@ -93,7 +92,7 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	return d, err
 }
 
-// A startError is how a daemon ended that did not get ready.
+// A startError means that a daemon ended before it was ready.
 type startError struct {
 	err error
 	log string
@@ -118,7 +117,7 @@ func (d *daemon) signal(s syscall.Signal) {
 	}
 }
 
-// wait returns when the daemon has ended; one that does not is made to say why.
+// wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (d *daemon) wait() error {
 	select {
 	case <-d.exited:
@@ -129,7 +128,7 @@ func (d *daemon) wait() error {
 	}
 }
 
-// dump ends a daemon, with its goroutines in the log.
+// dump ends a daemon and has it write its goroutines to the log.
 func (d *daemon) dump() {
 	d.signal(syscall.SIGCONT)
 	d.signal(syscall.SIGQUIT)
@@ -149,7 +148,7 @@ func (d *daemon) logged() string {
 	return string(text[min(d.since, int64(len(text))):])
 }
 
-// complaints are what no log may hold.
+// complaints finds messages that no log may contain.
 func (d *daemon) complaints() error {
 	text := d.logged()
 	for _, word := range []string{"DATA RACE", "panic", "fatal error", "SIGSEGV", "SIGBUS"} {
@@ -160,13 +159,13 @@ func (d *daemon) complaints() error {
 	return nil
 }
 
-// tmpfsFile says that what a descriptor refers to is the memory of a batch.
+// tmpfsFile reports that a descriptor refers to batch memory.
 func tmpfsFile(target string) bool {
 	return strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)")
 }
 
-// openFiles are the daemon's descriptors, without those of batch memory, which is pooled,
-// and of Go's poller, which comes with first use.
+// openFiles lists the daemon's descriptors, except those of batch memory, which is pooled,
+// and of Go's poller, which opens them on first use.
 func (d *daemon) openFiles() (open []string, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
 	entries, err := os.ReadDir(dir)
@@ -182,7 +181,7 @@ func (d *daemon) openFiles() (open []string, err error) {
 	return open, err
 }
 
-// batchMemory is how much memory the files of the daemon's batches take, in bytes.
+// batchMemory is the memory used by the files of the daemon's batches, in bytes.
 func (d *daemon) batchMemory() (sum int64) {
 	dir := fmt.Sprintf("/proc/%d/fd", d.pid())
 	entries, _ := os.ReadDir(dir)
@@ -207,7 +206,8 @@ func (d *daemon) leases() (n int) {
 	return n
 }
 
-// resident is the daemon's memory, in bytes: its own and that of batches, without files.
+// resident is the daemon's memory in bytes: its own and that of batches, without file
+// pages.
 func (d *daemon) resident() (sum int64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.pid()))
 	for line := range strings.Lines(string(text)) {
@@ -219,13 +219,13 @@ func (d *daemon) resident() (sum int64) {
 	return sum
 }
 
-// statistics are the figures of stats.json that are looked at.
+// statistics are the figures of stats.json used here.
 type statistics struct {
 	Batches struct{ Waiting, Making, Decoded int64 }
 	Memory  struct{ Limit, Used, Peak, Batches int64 }
 }
 
-// stats asks the mount about itself, from another process.
+// stats reads the mount's stats.json in another process.
 func (d *daemon) stats() (s statistics, err error) {
 	out, err := runFor(exec.Command("cat", filepath.Join(d.dir, ".batchfs/stats.json")))
 	if err == nil {
@@ -234,7 +234,7 @@ func (d *daemon) stats() (s statistics, err error) {
 	return s, err
 }
 
-// unmount takes a mount away as users do.
+// unmount unmounts as users do.
 func unmount(dir string, flags ...string) error {
 	args := slices.Concat([]string{"umount"}, flags, []string{dir})
 	_, err := runFor(exec.Command(suite.binary, args...))
@@ -243,7 +243,7 @@ func unmount(dir string, flags ...string) error {
 
 var errHung = errors.New("hangs")
 
-// runFor runs a command that may not take longer than patience.
+// runFor runs a command for at most patience.
 func runFor(cmd *exec.Cmd) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &complaint, "/"
@@ -260,7 +260,7 @@ func runFor(cmd *exec.Cmd) (string, error) {
 		}
 		return out.String(), err
 	case <-time.After(patience):
-		_ = cmd.Process.Kill() // not waited for: it may be in the kernel for good
+		_ = cmd.Process.Kill() // do not wait: it may be stuck in the kernel for good
 		return out.String(), fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), errHung)
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/batchfs/batchfs/gen"
 )
 
-// A pictures is a dataset that is disturbed, beside a copy that is not.
+// A pictures is a dataset that is disturbed, and an undisturbed copy.
 type pictures struct {
 	dir, pristine string
 }
 
-// smallPictures makes the dataset of all rounds, once: every format, small images, a few
-// of them corrupt for good.
+// smallPictures makes the dataset of all rounds, once: every format, small images, a few of
+// them permanently corrupt.
 var smallPictures = sync.OnceValues(func() (pictures, error) {
 	p := pictures{filepath.Join(suite.dir, "images"), filepath.Join(suite.dir, "pristine")}
 	if err := gen.Write(context.Background(), gen.Options{Dir: p.pristine, Images: 240, Kind: gen.Mixed, Classes: 4, Seed: 11}); err != nil {
@@ -40,8 +40,8 @@ var smallPictures = sync.OnceValues(func() (pictures, error) {
 	return p, nil
 })
 
-// prepare leaves out a large file, cuts one off that is to be corrupt, gives it an old
-// time, and copies it to where it will be disturbed.
+// prepare removes a file if it is large, truncates it if it is to be corrupt, gives it an
+// old time, and copies it to the directory that will be disturbed.
 func (p pictures) prepare(path string, corrupt bool) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -72,8 +72,8 @@ func (p pictures) prepare(path string, corrupt bool) error {
 
 var pristineTime = time.Unix(1_600_000_000, 0)
 
-// restore puts a file back as it was: with the same bytes, and the same time. It becomes
-// another inode, so that whoever has the damaged one open cannot take it for this one.
+// restore restores a file with the same bytes and the same time. The file gets a new inode,
+// so that a process that has the damaged one open cannot mistake it for this one.
 func (p pictures) restore(name string) error {
 	data, err := os.ReadFile(filepath.Join(p.pristine, name))
 	if err != nil {
@@ -98,7 +98,7 @@ func (p pictures) restore(name string) error {
 	return os.Rename(next, path)
 }
 
-// damages are ways of spoiling a file. None leaves its size and time as they were.
+// damages are ways to damage a file. Each changes its size or time.
 var damages = []struct {
 	name string
 	do   func(path string, data []byte, random *rand.Rand) error
@@ -131,7 +131,7 @@ var damages = []struct {
 	}},
 }
 
-// spoil damages an intact file in a random way, which it returns.
+// spoil damages an intact file in a random way and returns the name of the damage.
 func (p pictures) spoil(name string, random *rand.Rand) (string, error) {
 	data, err := os.ReadFile(filepath.Join(p.pristine, name))
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tearDown ends the mount in one of the ways there are, and looks for what the daemon
-// leaves.
+// tearDown ends the mount in one of several ways and checks what the daemon leaves behind.
 func (r *round) tearDown() {
 	if r.daemon.running() && !r.failed() {
 		r.returned()
@@ -37,7 +36,8 @@ func (r *round) tearDown() {
 	}
 }
 
-// finish ends the daemon by a command or a signal; or by one that shows its goroutines.
+// finish ends the daemon with a command or a signal, including one that dumps its
+// goroutines.
 func (r *round) finish() {
 	how := pick(r.random, "umount", "SIGTERM", "SIGINT", "SIGQUIT")
 	r.note("the end, by %s", how)
@@ -64,8 +64,8 @@ func (r *round) finish() {
 	}
 }
 
-// quit has the daemon show its goroutines, none of which may be an open any more, and clears
-// the mount that it leaves.
+// quit has the daemon dump its goroutines, none of which may still be in an open, and
+// clears the mount it leaves.
 func (r *round) quit() {
 	if err := r.daemon.complaints(); err != nil {
 		r.find("%v", err)
@@ -86,8 +86,8 @@ func (r *round) quit() {
 	}
 }
 
-// most is how many goroutines a daemon may have that does nothing: its workers, what reads
-// the kernel's requests, and a few that watch.
+// most is the maximum number of goroutines of an idle daemon: its workers, readers of the
+// kernel's requests, and a few watchers.
 func most(s settings) int { return s.Workers + s.BatchWorkers + 64 }
 
 // String makes settings readable in a finding.

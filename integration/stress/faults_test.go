@@ -26,11 +26,12 @@ type bench struct {
 	random   *rand.Rand
 	daemon   *daemon
 	reader   *reader
-	turn     int // batches that were read
-	tried    int // calls that were made to fail
+	turn     int // number of batches read
+	tried    int // number of calls made to fail
 }
 
-// faultSettings are mounts that between them use everything that can fail.
+// faultSettings returns the settings of a mount; together, the mounts use everything that
+// can fail.
 func faultSettings(onError, readPath, cache string) settings {
 	return settings{
 		OnError: onError, Resize: "none", DType: "uint8", Layout: "nhwc", Shuffle: true, Shards: 1, BatchSize: 8, Seed: 5,
@@ -38,8 +39,8 @@ func faultSettings(onError, readPath, cache string) settings {
 	}
 }
 
-// eachBench runs a test on mounts of several settings: one of them, unless all places are
-// to be tried.
+// eachBench runs a test on mounts with each of several settings; on only two of them
+// without -stress.all.
 func eachBench(t *testing.T, test func(b *bench)) {
 	needMounts(t)
 	names, err := readSymbols(suite.binary)
@@ -87,7 +88,7 @@ func (b *bench) prepare() {
 	}
 }
 
-// command is the daemon's, under the supervisor.
+// command is the daemon's command line, under the supervisor.
 func (b *bench) command() *exec.Cmd {
 	p, _ := smallPictures()
 	cmd := mountCommand(p.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
@@ -95,11 +96,11 @@ func (b *bench) command() *exec.Cmd {
 	return cmd
 }
 
-// cache is where the daemon keeps its index of the dataset.
+// cache is the directory of the daemon's index.
 func (b *bench) cache() string { return filepath.Join(b.dir, "cache") }
 
-// wishes are some batches that were not read lately, in forms that take memory of several
-// sizes.
+// wishes returns batches that were not read recently, in forms that need different amounts
+// of memory.
 func (b *bench) wishes() (all []wish) {
 	for _, form := range []layout.Form{layout.NPY, layout.NHWCForm, layout.NCHWForm} {
 		all = append(all, wish{Key: b.oracle.Batches[b.turn%len(b.oracle.Batches)].Key, Form: form})
@@ -108,7 +109,7 @@ func (b *bench) wishes() (all []wish) {
 	return append(all, wish{Key: all[0].Key, Form: layout.Labels}, wish{Key: all[0].Key, Form: layout.PNG})
 }
 
-// allowed says whether a read may come to this while something fails.
+// allowed reports whether a read may have this result; failing: while a call fails.
 func (b *bench) allowed(w wish, failing bool) bool {
 	if w.Wrong != "" {
 		return false
@@ -128,7 +129,7 @@ func (b *bench) allowed(w wish, failing bool) bool {
 	return false
 }
 
-// read reads batches and returns those that are wrong.
+// read reads batches and returns the wrong results.
 func (b *bench) read(wishes []wish, failing bool) (wrong []string) {
 	got, err := b.reader.read(wishes)
 	if err != nil {
@@ -142,7 +143,7 @@ func (b *bench) read(wishes []wish, failing bool) (wrong []string) {
 	return wrong
 }
 
-// TestFaults has single system calls of a live mount fail.
+// TestFaults makes single system calls of a live mount fail.
 func TestFaults(t *testing.T) {
 	eachBench(t, func(b *bench) {
 		var s *supervisor
@@ -155,7 +156,7 @@ func TestFaults(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		defer b.reader.end()
-		b.read(b.wishes(), false) // whatever comes with first use
+		b.read(b.wishes(), false) // initialization on first use
 		for _, call := range faultyCalls {
 			count := func() int { counts, _ := s.disarm(); return counts[call] }
 			b.each(call.name, len(call.errnos), func() { s.arm(nil, 0, 0) }, count, func(at, how int) string {
@@ -166,8 +167,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// chosen says whether one of so many places is tried: all of them, or about as many as a
-// sample has. With the race detector everything takes several times as long.
+// chosen reports whether to try one of the given number of places: always with -stress.all,
+// else with a probability that gives about sample of them. It chooses fewer with the race
+// detector, which makes everything several times slower.
 func (b *bench) chosen(places, sample int) bool {
 	if raceDetector() {
 		places *= 3
@@ -175,18 +177,19 @@ func (b *bench) chosen(places, sample int) bool {
 	return *stressAll || b.random.IntN(places) < sample
 }
 
-// tell logs how many there were of something.
+// tell logs the number of calls.
 func (b *bench) tell(name string, n, before int) {
 	if n > 0 {
 		b.t.Logf("%s: %d calls, %d made to fail", name, n, b.tried-before)
 	}
 }
 
-// enough is after how many findings a kind of fault is left: they have one cause.
+// enough is the number of findings after which a kind of fault is abandoned: they probably
+// share a cause.
 const enough = 3
 
-// each counts what reading takes of something, then has each of them fail in each way, or
-// a sample of them.
+// each counts the calls of a kind made by reading, then has each of them, or a sample, fail
+// in each way.
 func (b *bench) each(name string, ways int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
 	watch()
 	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
@@ -204,7 +207,7 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 			what := fmt.Sprintf("%s %d of %d: %s", name, at, n, fail(at, how))
 			wrong := b.read(wishes, true)
 			if !hit() {
-				continue // other calls than when they were counted
+				continue // not the same calls as when counting
 			}
 			b.tried++
 			after := b.read(wishes, false)
@@ -222,7 +225,7 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 	}
 }
 
-// unmount ends the daemon, which must end well.
+// unmount ends the daemon and checks that it ends cleanly.
 func (b *bench) unmount() {
 	if b.daemon == nil || !b.daemon.running() {
 		return
@@ -242,8 +245,8 @@ func (b *bench) unmount() {
 	}
 }
 
-// TestFaultsAtStart has single system calls fail while a mount is made and first read. It
-// must fail with a message, or become a mount that is right.
+// TestFaultsAtStart makes single system calls fail while a mount starts and is first read.
+// It must fail with a message, or become a mount that is right.
 func TestFaultsAtStart(t *testing.T) {
 	eachBench(t, func(b *bench) {
 		counts := b.startWith(nil, 0, 0)
@@ -262,11 +265,11 @@ func TestFaultsAtStart(t *testing.T) {
 	})
 }
 
-// startWith mounts with one call failing, reads something, unmounts, and returns how many
-// calls there were of each kind.
+// startWith mounts with one failing call, reads something, unmounts, and returns the number
+// of calls of each kind.
 func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*faultyCall]int {
 	_ = os.Remove(filepath.Join(b.dir, "log"))
-	if b.settings.ReadPath == "direct" { // these mounts scan the dataset; the others have its index
+	if b.settings.ReadPath == "direct" { // mounts with direct scan the dataset; the others have its index
 		_ = os.RemoveAll(b.cache())
 	}
 	what := "at the start, when nothing fails"

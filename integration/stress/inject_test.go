@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A notice is the kernel's struct seccomp_notif: a system call that waits for an answer.
+// A notice is the kernel's struct seccomp_notif: a system call waiting for an answer.
 type notice struct {
 	id    uint64
 	tid   uint32
@@ -32,21 +32,21 @@ type reply struct {
 	flags uint32
 }
 
-// watchedCalls are the system calls that may be made to fail.
+// watchedCalls are the system calls that can be made to fail.
 var watchedCalls = []uint32{
 	unix.SYS_OPENAT, unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_MMAP, unix.SYS_MREMAP,
 	unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FCNTL, unix.SYS_MLOCK2, unix.SYS_IOCTL, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
 	unix.SYS_FSMOUNT, unix.SYS_GETDENTS64, unix.SYS_MADVISE, unix.SYS_FADVISE64,
 }
 
-// partInject becomes another program, whose system calls a supervisor decides on: it gets
-// to it by descriptor 3.
+// partInject execs a program whose system calls are decided by a supervisor. It sends the
+// listener to the supervisor through descriptor 3.
 func partInject(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the filter is this thread's, and the program's
+	runtime.LockOSThread() // the filter applies to this thread, and after exec to the program
 	listener, err := installFilter()
 	if err != nil {
 		return fmt.Errorf("seccomp: %w", err)
@@ -59,7 +59,7 @@ func partInject(args []string) error {
 	return unix.Exec(path, args, os.Environ())
 }
 
-// installFilter has this thread's watched calls wait for answers.
+// installFilter makes this thread's watched calls wait for answers.
 func installFilter() (listener int, err error) {
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
 	for i, nr := range watchedCalls {
@@ -69,7 +69,7 @@ func installFilter() (listener int, err error) {
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	// Go's own signals must not make a call that waits for its answer start again.
+	// Go's own signals must not restart a call that waits for its answer.
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(program)
@@ -79,21 +79,21 @@ func installFilter() (listener int, err error) {
 	return int(fd), nil
 }
 
-// A supervisor answers a daemon's calls: it lets all of them pass but one.
+// A supervisor answers a daemon's calls: it lets all of them pass except one.
 type supervisor struct {
 	listener int
 	names    *symbols
 
 	mu     sync.Mutex
-	counts map[*faultyCall]int // calls of each kind; nil: they are not counted
-	call   *faultyCall         // of which one fails; nil: none
-	at     int                 // the one that fails
-	errno  unix.Errno          // how
+	counts map[*faultyCall]int // calls of each kind; nil: not counting
+	call   *faultyCall         // the kind of which one fails; nil: none
+	at     int                 // the number of the call that fails
+	errno  unix.Errno          // its error
 	hit    bool
 	ended  chan struct{}
 }
 
-// supervise starts a program under a supervisor that counts from its first call.
+// supervise starts a program under a supervisor that counts from the first call.
 func supervise(cmd *exec.Cmd, names *symbols, work string, first func(*supervisor)) (*supervisor, *daemon, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -114,7 +114,7 @@ func supervise(cmd *exec.Cmd, names *symbols, work string, first func(*superviso
 	d, startErr := start(cmd, work)
 	theirs.Close()
 	if startErr != nil {
-		_ = unix.Shutdown(ends[0], unix.SHUT_RDWR) // it may never have come
+		_ = unix.Shutdown(ends[0], unix.SHUT_RDWR) // in case it never sent the listener
 		<-s.ended
 	}
 	return s, d, startErr
@@ -139,7 +139,7 @@ func receiveFile(socket int) (int, error) {
 	}
 }
 
-// serve answers calls until the program has ended.
+// serve answers calls until the program ends.
 func (s *supervisor) serve() {
 	for {
 		poll := []unix.PollFd{{Fd: int32(s.listener), Events: unix.POLLIN}}
@@ -185,14 +185,14 @@ func (s *supervisor) decide(n *notice) unix.Errno {
 	return 0
 }
 
-// arm begins to count calls, and has the at-th of one kind fail; nil: none.
+// arm starts counting calls and makes the at-th of one kind fail; nil: none.
 func (s *supervisor) arm(call *faultyCall, at int, errno unix.Errno) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts, s.call, s.at, s.errno, s.hit = map[*faultyCall]int{}, call, at, errno, false
 }
 
-// disarm ends that, and says how many calls there were and whether one failed.
+// disarm stops that, and returns the counts and whether a call failed.
 func (s *supervisor) disarm() (counts map[*faultyCall]int, hit bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,14 +26,15 @@ var (
 	stressAll    = flag.Bool("stress.all", false, "TestFaults tries every place, not a sample")
 )
 
-// suite is what all tests share.
+// suite is shared by all tests.
 var suite struct {
-	dir    string // for everything that is written
-	binary string // batchfs
+	dir    string // for all files written
+	binary string // the batchfs binary
 	self   string // this test binary
 }
 
-// parts are what this binary does in another process, named by its first argument.
+// parts are the functions this binary runs as another process, selected by its first
+// argument.
 var parts = map[string]func(args []string) error{
 	"part-client":  partClient,
 	"part-calm":    partCalm,
@@ -41,7 +42,7 @@ var parts = map[string]func(args []string) error{
 	"part-inject":  partInject,
 }
 
-// privateMark is in the environment of a process that has its own mount namespace.
+// privateMark marks a process with a separate mount namespace, as an environment variable.
 const privateMark = "BATCHFS_STRESS_PRIVATE"
 
 func TestMain(m *testing.M) {
@@ -61,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runSuite(m))
 }
 
-// privately runs this test in a mount namespace of its own.
+// privately runs this test in a separate mount namespace.
 func privately() int {
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), privateMark+"=1")
@@ -104,7 +105,7 @@ func runSuite(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// needMounts skips a test where it cannot mount, and in short runs; then it builds
+// needMounts skips a test that cannot mount, and in short runs. Otherwise it builds
 // batchfs, once.
 func needMounts(t *testing.T) {
 	t.Helper()
@@ -132,10 +133,10 @@ func needMounts(t *testing.T) {
 	}
 }
 
-// raceDetector says whether tests and daemon watch for data races.
+// raceDetector reports whether tests and daemon run with the race detector.
 func raceDetector() bool { return buildSetting("-race") == "true" }
 
-// buildSetting is a setting that this test was built with.
+// buildSetting returns a setting this test was built with.
 func buildSetting(key string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -147,8 +148,8 @@ func buildSetting(key string) string {
 	return ""
 }
 
-// partCommand is a part of this binary, to be run in another process. It dies with this
-// one.
+// partCommand is the command that runs a part of this binary in another process. That
+// process dies with this one.
 func partCommand(args ...string) *exec.Cmd {
 	cmd := exec.Command(suite.self, args...)
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "GORACE=atexit_sleep_ms=0")
@@ -156,7 +157,7 @@ func partCommand(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// mountsBelow are the mountpoints at or below a directory, deepest first.
+// mountsBelow lists the mountpoints at or below a directory, deepest first.
 func mountsBelow(dir string) (found []string, err error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(text)) {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An allocator is what is shared with testdata/failmalloc.c.
+// An allocator is the memory shared with testdata/failmalloc.c.
 type allocator struct {
 	armed, count, failAt, failed uint64
 }
 
-// TestAllocations has single allocations of the codecs fail.
+// TestAllocations makes single allocations of the codecs fail.
 func TestAllocations(t *testing.T) {
 	needMounts(t)
 	if buildSetting("CGO_ENABLED") != "1" {
@@ -34,7 +34,7 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := b.command()
-		cmd.Args = cmd.Args[2:] // no supervisor
+		cmd.Args = cmd.Args[2:] // without the supervisor
 		cmd.Path = cmd.Args[0]
 		cmd.Env = append(cmd.Env, env...)
 		if b.daemon, err = start(cmd, b.dir); err != nil {
@@ -50,8 +50,8 @@ func TestAllocations(t *testing.T) {
 	})
 }
 
-// allocator makes what is shared with the preloaded library, and the environment by which
-// that finds it.
+// allocator makes the memory shared with the preloaded library, and the environment that
+// points the library to it.
 func (b *bench) allocator(library string) (*allocator, []string, error) {
 	path := filepath.Join(b.dir, "allocator")
 	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
@@ -68,7 +68,8 @@ func (b *bench) allocator(library string) (*allocator, []string, error) {
 	}
 	code := fmt.Sprintf("%x-%x", b.names.from, b.names.to)
 	for i, f := range b.names.functions {
-		// Go's runtime cannot go on without a thread, and C.malloc has no way to fail.
+		// Go's runtime cannot continue without a new thread, and C.malloc cannot report
+		// failure.
 		if goOwn := strings.HasPrefix(f.Name, "x_cgo_") || strings.HasPrefix(f.Name, "_cgo_"); goOwn && strings.Contains(f.Name, "alloc") || strings.Contains(f.Name, "thread_start") {
 			if i+1 < len(b.names.functions) {
 				code += fmt.Sprintf(" %x-%x", f.Value, b.names.functions[i+1].Value)
@@ -78,7 +79,7 @@ func (b *bench) allocator(library string) (*allocator, []string, error) {
 	return (*allocator)(unsafe.Pointer(&m[0])), []string{"LD_PRELOAD=" + library, "BATCHFS_FAIL_MALLOC=" + path, "BATCHFS_FAIL_MALLOC_CODE=" + code}, nil
 }
 
-// arm begins to count allocations, and has the at-th fail; 0: none.
+// arm starts counting allocations and makes the at-th fail; 0: none.
 func (a *allocator) arm(at int) {
 	atomic.StoreUint64(&a.count, 0)
 	atomic.StoreUint64(&a.failed, 0)
@@ -86,7 +87,7 @@ func (a *allocator) arm(at int) {
 	atomic.StoreUint64(&a.armed, 1)
 }
 
-// disarm ends that, and says how many there were and whether one failed.
+// disarm stops that, and returns the count and whether an allocation failed.
 func (a *allocator) disarm() (count uint64, hit bool) {
 	atomic.StoreUint64(&a.armed, 0)
 	return atomic.LoadUint64(&a.count), atomic.LoadUint64(&a.failed) != 0

@@ -18,33 +18,33 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// An oracle knows what must be read from a mount. It is made by an engine in this
-// process, from an undisturbed copy of the dataset, and kept in files for the clients.
+// An oracle knows the right contents of a mount. An engine in this process makes them from
+// an undisturbed copy of the dataset. They are stored in files for the clients.
 type oracle struct {
 	Dir     string
 	Shards  int
-	Epochs  []int // that are read
+	Epochs  []int // that clients read
 	Victims []string
 	Batches []expected
 
 	byKey   map[engine.Key]*expected
-	largest int64 // bytes of a file
+	largest int64 // size of the largest file
 }
 
-// An expected is what is known of one batch. No batch of an oracle holds two victims.
+// An expected describes one batch. No batch of an oracle contains two victims.
 type expected struct {
 	Key    engine.Key
-	Victim int  // the one whose damage may change the batch; -1: none
-	Bad    bool // it cannot be opened: it holds a file that is corrupt for good
-	// Without its victim, it cannot be opened.
+	Victim int  // the victim whose damage may change the batch; -1: none
+	Bad    bool // it does not open, because it contains a permanently corrupt file
+	// It does not open without its victim.
 	BadWithout bool
 }
 
-// stressEpochs are read in every round: neighbors, and one that is far away.
+// stressEpochs are read in every round: neighbors, and a distant one.
 var stressEpochs = []int{0, 1, 2, 41}
 
-// makeOracle asks an engine for every form of every batch, with the dataset as it is and
-// without each victim.
+// makeOracle renders every form of every batch, with the dataset intact and without each
+// victim.
 func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle, error) {
 	ds, err := dataset.Open(context.Background(), p.pristine, dataset.Options{Prober: engine.Probe})
 	if err != nil {
@@ -68,7 +68,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 	return o, o.save()
 }
 
-// intact renders all batches, and returns the samples of each in order.
+// intact renders all batches and returns the sample IDs of each, in order.
 func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]int, err error) {
 	options, err := s.options()
 	if err != nil {
@@ -99,7 +99,7 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 	return ids, nil
 }
 
-// plannedIDs are the samples of each batch before anything stands in for one of them.
+// plannedIDs returns the samples of each batch before replacements.
 func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
 	var raw *shard.RawSet
 	if s.Shuffle {
@@ -118,7 +118,7 @@ func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error)
 	}, err
 }
 
-// render writes every form of a batch; a batch that cannot be opened has none.
+// render writes every form of a batch. A batch that does not open has none.
 func (o *oracle) render(e *engine.Engine, k engine.Key, without int) (bad bool, err error) {
 	for _, form := range layout.Forms() {
 		data, err := formBytes(e, k, form)
@@ -149,8 +149,8 @@ func formBytes(e *engine.Engine, k engine.Key, form layout.Form) ([]byte, error)
 	return slices.Clone(f.Bytes()), nil
 }
 
-// chooseVictims chooses files no two of which are ever near one another: not in one
-// batch, nor such that one might stand in for the other.
+// chooseVictims chooses files that never come near one another: no two are in the same
+// batch, and none could replace another.
 func (o *oracle) chooseVictims(ids map[engine.Key][]int, samples int, random *rand.Rand) (victims []int) {
 	for range 200 {
 		id := random.IntN(samples)
@@ -177,7 +177,7 @@ func (o *oracle) apart(ids map[engine.Key][]int, victims []int) bool {
 	return true
 }
 
-// without renders the batches of a victim while that is missing.
+// without renders the batches of a victim while that file is missing.
 func (o *oracle) without(ds *dataset.Dataset, p pictures, s settings, victim int, ids map[engine.Key][]int, id int) error {
 	options, err := s.options()
 	if err != nil {
@@ -206,7 +206,7 @@ func (o *oracle) without(ds *dataset.Dataset, p pictures, s settings, victim int
 	return nil
 }
 
-// file is where the bytes of a batch are kept.
+// file is the path of a batch's bytes.
 func (o *oracle) file(k engine.Key, form layout.Form, without int) string {
 	name := strings.ReplaceAll(k.String(), "/", "_") + "." + form.Ext()
 	if without >= 0 {
@@ -238,14 +238,14 @@ func loadOracle(dir string) (*oracle, error) {
 	return o, nil
 }
 
-// An outcome is what may be read from a batch: the whole file.
+// An outcome is a possible content of a batch: the whole file.
 type outcome struct {
-	without int // the victim that was missing; -1: none
+	without int // the missing victim; -1: none
 	bytes   []byte
 }
 
-// outcomes are all that a batch may hold: what it holds with all files intact, then, where
-// its victim was ever damaged, what it holds without it. One that cannot be opened has none.
+// outcomes returns all possible contents of a batch: with all files intact, and, if its
+// victim was ever damaged, without the victim. A batch that does not open has none.
 func (o *oracle) outcomes(x *expected, form layout.Form, damaged bool) (all []outcome, err error) {
 	for _, without := range []int{-1, x.Victim} {
 		if without != -1 && !damaged || without == -1 && len(all) > 0 {

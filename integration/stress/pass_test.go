@@ -15,10 +15,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// What clients do with files that leave them: send, pass on, leave to children; and being
-// interrupted.
+// Actions in which files leave the client: it sends them, passes them on, or leaves them to
+// children. Also opens that are interrupted.
 
-// send sends a file through a socket, and reads it at the other end while it is open.
+// send sends a file through a socket and reads it at the other end while it is open.
 func (c *client) send() error {
 	return c.with(0, func(h *holding) error {
 		ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -45,7 +45,7 @@ func (c *client) splice() error {
 	})
 }
 
-// through moves a file from one end of something to the other, both of which it closes.
+// through moves a file from one end of a channel to the other, and closes both ends.
 func (c *client) through(h *holding, how string, from, to int, move func(offset *int64, n int) (int, error)) error {
 	sent := make(chan error, 1)
 	go func() {
@@ -67,21 +67,21 @@ func (c *client) through(h *holding, how string, from, to int, move func(offset 
 	}()
 	end := os.NewFile(uintptr(from), how)
 	err := c.fill(h, 0, h.size, how, func(p []byte, _ int64) (int, error) { return end.Read(p) })
-	end.Close() // so that the sender ends
+	end.Close() // ends the sender
 	if failed := <-sent; failed != nil && err != nil && c.excused(h) {
 		return nil
 	}
 	return err
 }
 
-// A letter says what the file is that comes with it.
+// A letter describes the file passed with it.
 type letter struct {
 	Key  engine.Key
 	Form layout.Form
 	From moment
 }
 
-// listen makes the socket on which others pass files on.
+// listen makes the socket on which the client receives files.
 func (c *client) listen() (err error) {
 	if c.post, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return err
@@ -91,20 +91,20 @@ func (c *client) listen() (err error) {
 	return unix.Bind(c.post, at)
 }
 
-// passOn gives a file to another client, and closes it.
+// passOn sends a file to another client and closes it.
 func (c *client) passOn() error {
 	return c.with(0, func(h *holding) error {
 		text, err := json.Marshal(letter{h.x.Key, h.form, h.opened})
 		if err != nil {
 			return err
 		}
-		// Whoever is not there, or has no time, does not get it.
+		// A client that is gone or busy does not get it.
 		_ = unix.Sendmsg(c.post, text, unix.UnixRights(h.fd), c.address(c.random.IntN(c.Clients)), unix.MSG_DONTWAIT)
 		return nil
 	})
 }
 
-// collect reads the files that others have passed on.
+// collect reads the files received from other clients.
 func (c *client) collect() error {
 	for {
 		text, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
@@ -139,7 +139,7 @@ func (c *client) collect() error {
 	}
 }
 
-// exec leaves a file to another program, which compares it.
+// exec passes a file to another program, which compares it.
 func (c *client) exec() error {
 	h, err := c.open(c.next(), layout.NPY, 0)
 	if h == nil {
@@ -158,7 +158,7 @@ func (c *client) exec() error {
 			return err
 		}
 		if len(h.may) == 1 {
-			_ = file.Close() // it has its own
+			_ = file.Close() // the child has its own
 		}
 		same = same || cmd.Wait() == nil
 	}
@@ -169,11 +169,11 @@ func (c *client) exec() error {
 	return nil
 }
 
-// fork leaves a mapping to a child, which looks at it some times after this process has
+// fork leaves a mapping to a child, which reads it several times after this process has
 // unmapped it.
 func (c *client) fork() error {
 	if raceDetector() {
-		return nil // whose memory a forked child cannot use
+		return nil // a forked child cannot use the race detector's memory
 	}
 	h, err := c.open(c.next(), layout.NPY, 0)
 	if h == nil {
@@ -183,7 +183,7 @@ func (c *client) fork() error {
 		h.close()
 		return err
 	}
-	if err := c.look(h, 0, h.size, "a mapping"); err != nil { // from here on it is known which outcome it is
+	if err := c.look(h, 0, h.size, "a mapping"); err != nil { // this determines which outcome it is
 		return err
 	}
 	want := h.may[0].bytes
@@ -242,8 +242,8 @@ func forkLooking(got, want []byte, times int) int {
 	return 0
 }
 
-// interrupted opens a batch and gets signals meanwhile. The open may return EINTR; nothing
-// else may change.
+// interrupted opens a batch and receives signals meanwhile. The open may return EINTR;
+// nothing else may change.
 func (c *client) interrupted() error {
 	after := time.Duration(c.random.IntN(3000)) * time.Microsecond
 	times := 1 + c.random.IntN(3)

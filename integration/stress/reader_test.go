@@ -18,13 +18,13 @@ import (
 
 func init() { parts["part-reader"] = partReader }
 
-// A wish is a batch in a form, and what reading it came to.
+// A wish is a batch to read in a form, with the result.
 type wish struct {
 	Key  engine.Key
 	Form layout.Form
 
 	Errno unix.Errno // of the open; 0: it opened
-	Wrong string     // what was wrong with its bytes; "": nothing
+	Wrong string     // what is wrong with its bytes; "": nothing
 }
 
 func (w *wish) String() string {
@@ -37,8 +37,8 @@ func (w *wish) String() string {
 	return fmt.Sprintf("%s.%s: as it must be", w.Key, w.Form)
 }
 
-// partReader reads batches that lines on its input name, all of a line while the ones
-// before it are open: BRIEF.
+// partReader reads the batches named by lines on its input: BRIEF. All batches of a line
+// are open at the same time.
 func partReader(args []string) error {
 	c, err := newClient([]string{args[0], "0", "0"})
 	if err != nil {
@@ -72,7 +72,7 @@ func partReader(args []string) error {
 	return nil
 }
 
-// compare reads an open batch and says what is wrong with it.
+// compare reads an open batch and describes what is wrong with it.
 func (c *client) compare(fd int, w *wish) string {
 	all, err := c.oracle.outcomes(c.oracle.byKey[w.Key], w.Form, false)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p preader) ReadAt(b []byte, offset int64) (int, error) {
 	}
 }
 
-// A reader is a process that reads what it is asked for.
+// A reader is a process that reads batches on request.
 type reader struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// returned checks that the daemon has given everything back that readers and disturbances
-// took.
+// returned checks that the daemon has released everything used for readers and during
+// disturbances.
 func (r *round) returned() {
 	if kept := r.daemon.keptFor(patience / 2); kept != "" {
 		r.find("when nobody reads any more, %s", kept)
 	}
 }
 
-// keptFor waits until the daemon keeps nothing that it should not, when nobody reads any
-// more; what is made ahead may still be under way. It says what is still there after a time
-// in which everything should have gone.
+// keptFor waits until an idle daemon keeps nothing it should not; prefetching may still be
+// in progress. It returns what is left after most, when everything should be gone.
 func (d *daemon) keptFor(most time.Duration) string {
 	for deadline := time.Now().Add(most); ; time.Sleep(20 * time.Millisecond) {
 		kept := d.kept()
@@ -26,7 +25,7 @@ func (d *daemon) keptFor(most time.Duration) string {
 	}
 }
 
-// kept says what the daemon still has and should not.
+// kept describes what the daemon still holds and should not.
 func (d *daemon) kept() string {
 	s, err := d.stats()
 	if err != nil {

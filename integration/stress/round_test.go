@@ -17,26 +17,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roundClients is how many processes read a mount at once.
+// roundClients is the number of processes that read a mount concurrently.
 const roundClients = 5
 
-// A round is one mount with its settings, its clients and what happens to them.
+// A round is one mount with its settings, its clients and the events that disturb them.
 type round struct {
 	seed     uint64
 	dir      string
 	pictures pictures
 	settings settings
 	brief    brief
-	random   *rand.Rand // what the saboteur does
+	random   *rand.Rand // for the saboteur
 	weather  *weather
 	oracle   *oracle
 	daemon   *daemon
-	former   []*daemon // whose mounts were detached
-	storage  *storage  // nil: the dataset is read where it is
+	former   []*daemon // daemons whose mounts were detached
+	storage  *storage  // nil: the dataset is read directly
 	clients  []*child
 	damaged  [maxVictims]bool
-	stuck    []*os.File  // logs that nobody reads
-	guests   []*exec.Cmd // processes with mount namespaces of their own
+	stuck    []*os.File  // pipes for logs that nothing reads
+	guests   []*exec.Cmd // processes with separate mount namespaces
 	report   report
 
 	mu       sync.Mutex
@@ -95,7 +95,7 @@ func newRound(p pictures, seed uint64) (*round, error) {
 	return r, nil
 }
 
-// run is the round from mount to unmount. What it finds is in findings.
+// run runs the round from mount to unmount and collects findings.
 func (r *round) run() {
 	if err := r.setUp(); err != nil {
 		r.find("%v", err)
@@ -122,7 +122,7 @@ func (r *round) run() {
 	}
 }
 
-// setUp mounts the storage, where there is one, and the batches.
+// setUp mounts the storage, if there is one, and the batches.
 func (r *round) setUp() error {
 	text, err := json.Marshal(r.brief)
 	if err == nil {
@@ -144,7 +144,7 @@ func (r *round) setUp() error {
 
 func (r *round) briefFile() string { return filepath.Join(r.dir, "brief.json") }
 
-// dataset is where the daemon reads.
+// dataset is the path the daemon reads.
 func (r *round) dataset() string {
 	if r.settings.FaultyFS {
 		return filepath.Join(r.dir, "storage")
@@ -172,7 +172,7 @@ func (r *round) mount() (err error) {
 	return nil
 }
 
-// stuckPipe is a small pipe that nobody reads as long as the round lasts.
+// stuckPipe returns a small pipe that nothing reads during the round.
 func (r *round) stuckPipe() (*os.File, error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -189,7 +189,7 @@ func (r *round) find(format string, args ...any) {
 	r.findings = append(r.findings, fmt.Sprintf(format, args...))
 }
 
-// failed says whether there is a finding, so that nothing more need be done.
+// failed reports whether there is a finding, so that the rest can be skipped.
 func (r *round) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *round) note(format string, args ...any) {
 	fmt.Fprintf(&r.log, "%12d %s\n", monotonic()/1000, fmt.Sprintf(format, args...))
 }
 
-// settle ends all that is wrong, and then the clients.
+// settle ends all disturbances, then the clients.
 func (r *round) settle() {
 	r.note("all is restored")
 	for v := range r.damaged {
@@ -215,7 +215,7 @@ func (r *round) settle() {
 	}
 }
 
-// calm reads everything when nothing is wrong any more.
+// calm reads everything after all disturbances have ended.
 func (r *round) calm() {
 	if r.failed() || !r.daemon.running() {
 		return
@@ -226,7 +226,7 @@ func (r *round) calm() {
 	r.judge(c)
 }
 
-// tell reports findings, with all that helps to understand them.
+// tell reports findings with everything that helps to understand them.
 func (r *round) tell(t *testing.T) {
 	t.Helper()
 	for _, f := range r.findings {
@@ -244,7 +244,7 @@ func (r *round) tell(t *testing.T) {
 	t.Logf("the daemon's log:\n%s", tail(string(text), 150))
 }
 
-// tail is the end of a text.
+// tail returns the last lines of a text.
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if len(all) > lines {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event is what happens to a mount, its dataset or its readers. It is over when it
-// returns; only damage to files may last.
+// An event disturbs a mount, its dataset or its readers. It is over when it returns; only
+// damage to files may last.
 type event struct {
 	name   string
 	weight int
@@ -41,7 +41,7 @@ func init() {
 	}
 }
 
-// disturb makes things happen until it is time to stop, or something was found.
+// disturb triggers events until the given time, or until there is a finding.
 func (r *round) disturb(until time.Time) {
 	sum := 0
 	for _, e := range roundEvents {
@@ -67,7 +67,7 @@ func (r *round) disturb(until time.Time) {
 	}
 }
 
-// rest lets some time pass, up to so many milliseconds.
+// rest sleeps for up to most milliseconds.
 func (r *round) rest(most int) {
 	time.Sleep(time.Duration(r.random.IntN(most*1000)) * time.Microsecond)
 }
@@ -97,7 +97,7 @@ func (r *round) restore(v int) {
 	r.weather.end(damage0 + condition(v))
 }
 
-// machineErrors are what storage may answer that is no fault of a file.
+// machineErrors are storage errors that are no fault of a file.
 var machineErrors = []unix.Errno{unix.EIO, unix.ESTALE, unix.ENOMEM, unix.ETIMEDOUT, unix.EMFILE, unix.ENFILE, unix.EAGAIN}
 
 func (r *round) storageFails() {
@@ -107,7 +107,7 @@ func (r *round) storageFails() {
 
 func (r *round) storageStalls() { r.storm("stall", 1500) }
 
-// storm has the storage do something for a while.
+// storm has the storage fail or stall for a while.
 func (r *round) storm(order string, most int) {
 	if r.storage == nil {
 		return
@@ -125,7 +125,7 @@ func (r *round) storm(order string, most int) {
 	r.weather.end(stormy)
 }
 
-// fewDescriptors leaves the daemon hardly more than it has open.
+// fewDescriptors sets the daemon's descriptor limit just above the number it has open.
 func (r *round) fewDescriptors() {
 	pid := r.daemon.pid()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -145,8 +145,8 @@ func (r *round) fewDescriptors() {
 	r.weather.end(shortage)
 }
 
-// littleSpace lets the daemon map hardly more than it has mapped. Go's runtime cannot do
-// without memory and threads of its own: where it ends the daemon, that is no finding.
+// littleSpace sets the daemon's address space limit just above what it has mapped. Go's
+// runtime cannot do without memory and threads: if it ends the daemon, that is no finding.
 func (r *round) littleSpace() {
 	d := r.daemon
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.pid()))
@@ -182,7 +182,7 @@ func (r *round) littleSpace() {
 	r.remount()
 }
 
-// runtimeStarved says whether it was Go's runtime that could not go on.
+// runtimeStarved reports whether Go's runtime failed for lack of memory or threads.
 func runtimeStarved(log string) bool {
 	for _, word := range []string{"runtime: out of memory", "runtime: cannot allocate memory", "pthread_create failed", "failed to create new OS thread", "out of memory (stackalloc)", "cannot allocate heap metadata", "failed to reserve"} {
 		if strings.Contains(log, word) {
@@ -209,7 +209,7 @@ func (r *round) killClient() {
 	_ = r.clients[r.random.IntN(len(r.clients))].cmd.Process.Kill()
 }
 
-// unmountInUse unmounts a mount that is probably in use; then it must stay.
+// unmountInUse tries to unmount a mount that is probably in use. If it is, it must stay.
 func (r *round) unmountInUse() {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
@@ -223,7 +223,7 @@ func (r *round) unmountInUse() {
 	}
 }
 
-// detach takes the mount away from under its readers, and mounts again at once.
+// detach detaches the mount while it is being read, and mounts again at once.
 func (r *round) detach() {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
@@ -235,7 +235,7 @@ func (r *round) detach() {
 	r.remount()
 }
 
-// killDaemon leaves a dead mount, which is cleared away.
+// killDaemon leaves a dead mount, which is cleared.
 func (r *round) killDaemon() {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
@@ -252,8 +252,8 @@ func (r *round) killDaemon() {
 	r.remount()
 }
 
-// startContainer makes a mount namespace that keeps what is mounted now, as a container
-// does, until the round is over.
+// startContainer makes a mount namespace that, like a container, keeps the current mounts
+// until the round is over.
 func (r *round) startContainer() {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Dir = "/"
@@ -265,7 +265,7 @@ func (r *round) startContainer() {
 	r.guests = append(r.guests, cmd)
 }
 
-// endContainers ends them: a daemon lives as long as one of them has its mount.
+// endContainers ends the containers: a daemon lives as long as one of them has its mount.
 func (r *round) endContainers() {
 	for _, cmd := range r.guests {
 		_ = cmd.Process.Kill()
@@ -274,8 +274,8 @@ func (r *round) endContainers() {
 	r.guests = nil
 }
 
-// remount mounts again, with all files as the oracle knows them: a mount takes those that
-// it finds.
+// remount mounts again, with all files as the oracle knows them: a mount uses the files it
+// finds at the start.
 func (r *round) remount() {
 	for v := range r.damaged {
 		r.restore(v)
@@ -298,7 +298,7 @@ func (r *round) expectEnd(d *daemon) {
 	}
 }
 
-// ask reads the daemon's own figures.
+// ask reads the daemon's statistics.
 func (r *round) ask() {
 	s, err := r.daemon.stats()
 	if err != nil {
@@ -308,7 +308,7 @@ func (r *round) ask() {
 	r.checkFigures(s)
 }
 
-// checkFigures holds a daemon to its limit.
+// checkFigures checks that a daemon keeps to its limit.
 func (r *round) checkFigures(s statistics) {
 	if s.Memory.Used > s.Memory.Limit || s.Memory.Peak > s.Memory.Limit {
 		r.find("of %d bytes, %d are used, and %d were", s.Memory.Limit, s.Memory.Used, s.Memory.Peak)

@@ -29,22 +29,22 @@ type settings struct {
 	Workers      int
 	BatchWorkers int
 	Depth        int
-	Room         int   // that the limit leaves, in batches; 0: ample
-	Limit        int64 // of memory; 0: not known yet, see limitTo
+	Room         int   // space the memory limit leaves, in batches; 0: ample
+	Limit        int64 // memory limit; 0: not set yet, see limitTo
 	Cache        string
 	CachePolicy  string
 	ReadPath     string
 	IO           string
 	FaultyFS     bool // the dataset is on storage that can fail and stall
-	StuckLog     bool // nobody reads what the daemon logs
+	StuckLog     bool // nothing reads the daemon's log
 }
 
-// tight says that the memory limit may deny an open its batch.
+// tight reports that the memory limit may make an open fail.
 func (s *settings) tight() bool { return s.Room > 0 }
 
 // limitTo sets the memory limit, given the largest file of a batch.
 func (s *settings) limitTo(largest int64) {
-	const runtime, worker = 32 << 20, 512 << 10 // about what they take, requests through the daemon included
+	const runtime, worker = 32 << 20, 512 << 10 // approximate needs, including requests through the daemon
 	s.Limit = 1 << 30
 	if s.Room > 0 {
 		s.Limit = runtime + int64(s.Workers)*worker + int64(s.Room)*(largest+4096)
@@ -55,7 +55,7 @@ func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(l
 
 func chance(random *rand.Rand, of float64) bool { return random.Float64() < of }
 
-// randomSettings are those of one round.
+// randomSettings chooses the settings of one round.
 func randomSettings(random *rand.Rand) settings {
 	return settings{
 		OnError: pick(random, "fail", "replace", "zero"),
@@ -74,7 +74,7 @@ func randomSettings(random *rand.Rand) settings {
 	}
 }
 
-// flags are those of batchfs mount.
+// flags returns the flags of batchfs mount.
 func (s *settings) flags() []string {
 	f := []string{
 		"--on-error", s.OnError, "--resize", s.Resize, "--dtype", s.DType, "--layout", s.Layout,
@@ -99,8 +99,8 @@ func (s *settings) flags() []string {
 	return f
 }
 
-// options are those of an engine that makes the same bytes in its own way: with ample
-// memory, and nothing ahead or kept.
+// options returns the options of an engine that makes the same bytes in another way: with
+// ample memory, no prefetching and no cache.
 func (s *settings) options() (engine.Options, error) {
 	o := engine.Options{
 		Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, StickToShard: s.Stick,

@@ -18,8 +18,8 @@ import (
 )
 
 // partStorage shows a directory at a mountpoint: DIR MOUNTPOINT. Lines on its input make a
-// share of what is asked of files fail ("fail ERRNO PERCENT"), or all of it wait
-// ("stall"); "heal" ends that. It answers each line, and ends with its input.
+// share of file operations fail ("fail ERRNO PERCENT") or all of them wait ("stall");
+// "heal" ends that. It answers each line, and exits when its input ends.
 func partStorage(args []string) error {
 	w := &wires{random: rand.New(rand.NewPCG(1, 1))}
 	root, err := fs.NewLoopbackRoot(args[0])
@@ -43,13 +43,13 @@ func partStorage(args []string) error {
 	return server.Unmount()
 }
 
-// wires are what is between the files and who reads them.
+// wires control access to the files.
 type wires struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	errno   syscall.Errno
 	percent int
-	stalled chan struct{} // closed when it goes on; nil: it does not stall
+	stalled chan struct{} // closed when access resumes; nil: not stalled
 }
 
 func (w *wires) do(words []string) error {
@@ -77,7 +77,7 @@ func (w *wires) do(words []string) error {
 	return nil
 }
 
-// pass is asked before anything is done with a file.
+// pass is called before every file operation. It may wait or return an error.
 func (w *wires) pass(ctx context.Context) syscall.Errno {
 	w.mu.Lock()
 	stalled, errno := w.stalled, w.errno
@@ -106,7 +106,7 @@ func (n *wire) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbe
 	return &wire{child.(*fs.LoopbackNode), n.wires}
 }
 
-// Open keeps the page cache out of it: every read arrives here.
+// Open bypasses the page cache, so that every read arrives here.
 func (n *wire) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	if errno := n.wires.pass(ctx); errno != 0 {
 		return nil, 0, errno
@@ -130,7 +130,7 @@ func (f *wiredFile) Read(ctx context.Context, dest []byte, offset int64) (fuse.R
 	return f.LoopbackFile.Read(ctx, dest, offset)
 }
 
-// PassthroughFd hides that the file could be read without asking.
+// PassthroughFd refuses passthrough, which would bypass this code.
 func (f *wiredFile) PassthroughFd() (int, bool) { return -1, false }
 
 var (
@@ -139,7 +139,7 @@ var (
 	_ fs.FileReader      = (*wiredFile)(nil)
 )
 
-// A storage is a dataset on a file system that does what it is told.
+// A storage is a dataset on a file system that fails and stalls on request.
 type storage struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -169,7 +169,7 @@ func (s *storage) expect(word string) error {
 	return nil
 }
 
-// order has the storage do something.
+// order sends the storage a command.
 func (s *storage) order(line string) error {
 	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
 		return err

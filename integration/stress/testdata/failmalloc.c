@@ -1,10 +1,9 @@
-/* Counts the allocations of a program's own C code, and has one of them fail. Preloaded
- * into batchfs by TestAllocations; glibc only.
+/* Counts the allocations made by a program's own C code and makes one of them fail.
+ * TestAllocations preloads it into batchfs; glibc only.
  *
- * BATCHFS_FAIL_MALLOC names a file that the test maps as well: whether to count, how many
- * there were, and which one is to fail. BATCHFS_FAIL_MALLOC_CODE says which return
- * addresses count: FROM-TO of the program's code, then FROM-TO of each part that does not
- * count, in hex. */
+ * BATCHFS_FAIL_MALLOC names a file that the test also maps: whether to count, the number
+ * of allocations, and which one fails. BATCHFS_FAIL_MALLOC_CODE says which return addresses
+ * count: FROM-TO of the program's code, then FROM-TO of each range to leave out, in hex. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
