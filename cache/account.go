@@ -1,20 +1,20 @@
 package cache
 
-// Room is how much of its limit a cache has for samples, each of which takes Cost
-// of its size; 0 where the limit is too low for any cache. With TinyLFU, ristretto's
-// tables take some of it as they grow.
+// Room is how much of its limit a cache has for samples, each of which takes Cost of its size.
+// It is 0 if the limit is too low for any cache. With TinyLFU, ristretto's tables take part of
+// the room as they grow.
 func Room(p Policy, limit, samples int64) int64 {
 	if p == None || limit <= 0 {
 		return 0
 	}
-	partial := int64(systemPage) + pageMeta // a page of which not all crumbs are used
+	partial := int64(systemPage) + pageMeta // a page whose crumbs are only partly used
 	return max(0, limit-fixedBytes(p, limit, samples)-partial)
 }
 
-// Cost is what a sample of size bytes takes of a cache's Room.
+// Cost is how much of a cache's Room a sample of size bytes takes.
 func Cost(size int64) int64 { return cost(size, systemPage) }
 
-// cost is what a sample takes in an arena of such pages, and in the table.
+// cost is what a sample takes in the table and in an arena with pages of that size.
 func cost(size int64, page int) int64 {
 	pages, crumbs := shape(size, page)
 	whole := int64(page) + pageMeta
@@ -23,14 +23,14 @@ func cost(size int64, page int) int64 {
 
 func (c *Cache) cost(size int64) int64 { return cost(size, c.arena.page) }
 
-// mostSamples is how many samples a cache can hold at most.
+// mostSamples is the largest number of samples a cache can hold.
 func mostSamples(limit, samples int64) int64 {
 	smallest := int64(systemPage/crumbsPerPage + entryBytes)
 	return max(1, min(samples, limit/smallest))
 }
 
-// fixedBytes is what a cache takes before it holds anything: its hash table, the
-// first page of each region, and what ristretto keeps.
+// fixedBytes is the memory of an empty cache: its hash table, the first page of each region,
+// and what ristretto keeps.
 func fixedBytes(p Policy, limit, samples int64) int64 {
 	const regions = 7
 	n := mostSamples(limit, samples)
@@ -41,8 +41,8 @@ func fixedBytes(p Policy, limit, samples int64) int64 {
 	return fixed
 }
 
-// charge asks the limit and the budget for n bytes more, or gives some back when n
-// is negative. c.mu is held, or nobody else knows c.
+// charge asks the limit and the budget for n more bytes, or returns some if n is negative. The
+// caller holds c.mu, or has the only reference to c.
 func (c *Cache) charge(n int64) bool {
 	switch {
 	case n > 0 && (c.charged+n > c.limit || !c.budget.Reserve(n)):
@@ -55,11 +55,11 @@ func (c *Cache) charge(n int64) bool {
 	return true
 }
 
-// pageCost is what a page of memory is charged.
+// pageCost is the charge for one page of memory.
 func (c *Cache) pageCost() int64 { return int64(c.arena.page) + pageMeta }
 
-// entryCost is what the entry of that number takes when it is first used: for as
-// many samples at once, ristretto's tables grow.
+// entryCost is the charge for the n-th entry when it is first used. It includes the growth of
+// ristretto's tables to that many samples.
 func (c *Cache) entryCost(n int) int64 {
 	if c.lfu == nil {
 		return entryBytes
@@ -67,8 +67,8 @@ func (c *Cache) entryCost(n int) int64 {
 	return entryBytes + lfuTables(int64(n)) - lfuTables(int64(n-1))
 }
 
-// place takes an entry and a chain for a sample, if there is memory or if more may
-// be had; else it returns 0. c.mu is held.
+// place allocates an entry and a chain for a sample, and more memory if needed and available;
+// otherwise it returns 0. The caller holds c.mu.
 func (c *Cache) place(size int64) uint32 {
 	if c.closed {
 		return 0
@@ -96,7 +96,7 @@ func (c *Cache) place(size int64) uint32 {
 	return n
 }
 
-// publish makes an entry that was placed and written the sample's. c.mu is held.
+// publish assigns a placed and written entry to the sample. The caller holds c.mu.
 func (c *Cache) publish(n, id uint32, s Stamp, waits int) {
 	e := &c.table.entries[n]
 	e.id, e.stamp, e.waits = id, s, int32(waits)
@@ -105,7 +105,7 @@ func (c *Cache) publish(n, id uint32, s Stamp, waits int) {
 	c.costs += c.cost(s.Size)
 }
 
-// evict makes a sample leave: at once, or when its last reader is done. c.mu is held.
+// evict removes a sample: at once, or when its last reader is done. The caller holds c.mu.
 func (c *Cache) evict(n uint32) {
 	size := c.table.entries[n].stamp.Size
 	c.held -= size
@@ -116,7 +116,7 @@ func (c *Cache) evict(n uint32) {
 	}
 }
 
-// release gives back what an entry that is not held has taken. c.mu is held.
+// release frees the memory of an entry that is not held. The caller holds c.mu.
 func (c *Cache) release(n uint32) {
 	c.arena.release(c.table.entries[n].chain)
 	c.table.release(n)

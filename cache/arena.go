@@ -7,49 +7,48 @@ import (
 	"slices"
 )
 
-// systemPage is what the kernel gives memory in.
+// systemPage is the kernel's unit of memory.
 var systemPage = os.Getpagesize()
 
-// Pages are divided into crumbs, for the ends of samples. A crumb begins with the
-// number of the next one of its chain.
+// Pages are divided into crumbs, for the ends of samples. A crumb begins with the number of the
+// next crumb in its chain.
 const (
 	crumbsPerPage = 8
 	crumbLink     = 4
 )
 
-// An arena is the memory samples lie in. It knows chains, not samples, and charges
-// nobody: who takes asks first how much more memory that needs. It is not safe for
-// concurrent use, but for reading and writing chains that are taken.
+// An arena is the memory that samples lie in. It knows chains, not samples, and does no
+// accounting: a caller asks how much more memory it needs before it takes any. It is not safe
+// for concurrent use, except for reading and writing allocated chains.
 //
-// Pages are numbered from 1, so that 0, which fresh memory is, means none. A page
-// that is not in use is warm when it has memory, cold when that was given back,
-// or fresh when it was never touched: all those from the number fresh on.
+// Pages are numbered from 1, so that 0, the content of fresh memory, means none. An unused page
+// is warm if it has memory, cold if its memory was returned to the system, or fresh if it was
+// never touched: all pages from number fresh on.
 //
-// Pages of crumbs that have a free one form a list, doubly linked; one that has
-// no other is a warm page again.
+// Pages of crumbs that have a free crumb form a doubly linked list. A page whose crumbs are all
+// free becomes a warm page again.
 type arena struct {
 	page int // bytes
 	data region
-	meta [4]region // of the following
-	next []uint32  // page -> the next of its chain or list, 0: none
-	prev []uint32  // page of crumbs -> the one before it in the list
-	free []uint8   // page of crumbs -> which are free, a bit each
-	warm []uint32  // the numbers of warm pages; of it, nWarm
-	last int       // the highest page number there is
+	meta [4]region // backs the following slices
+	next []uint32  // page -> the next in its chain or list, 0: none
+	prev []uint32  // page of crumbs -> the previous one in the list
+	free []uint8   // page of crumbs -> bitmap of its free crumbs
+	warm []uint32  // stack of warm pages, of height nWarm
+	last int       // the highest page number
 
 	nWarm  int
 	nCold  int
-	cold   uint32 // first of the list of cold pages
+	cold   uint32 // head of the list of cold pages
 	fresh  int
-	crumbs uint32 // first page with a free crumb
+	crumbs uint32 // head of the list of pages with a free crumb
 	nFree  int    // free crumbs, over all pages
 }
 
-// A chain is where a sample lies: whole pages, then crumbs; 0: none of them.
+// A chain locates a sample: whole pages, then crumbs. 0 means none of that kind.
 type chain struct{ page, crumb uint32 }
 
-// metaSizes are the bytes a page takes in next, prev, free and warm, and pageMeta
-// their sum.
+// metaSizes are the bytes per page in next, prev, free and warm; pageMeta is their sum.
 var metaSizes = [4]int64{4, 4, 1, 4}
 
 const pageMeta = 4 + 4 + 1 + 4
@@ -81,8 +80,8 @@ func (a *arena) close() {
 
 func (a *arena) crumbSize() int { return a.page / crumbsPerPage }
 
-// shape is how many pages and crumbs a sample of size bytes takes. Eight crumbs
-// are a page, and less of one.
+// shape is how many pages and crumbs a sample of size bytes takes. A remainder that would need
+// all eight crumbs takes a page instead, without the crumbs' links.
 func shape(size int64, page int) (pages int64, crumbs int) {
 	pages = size / int64(page)
 	room := page/crumbsPerPage - crumbLink
@@ -93,19 +92,19 @@ func shape(size int64, page int) (pages int64, crumbs int) {
 	return pages, crumbs
 }
 
-// short is how many pages without memory a sample of size bytes would need; false
-// when there are not as many pages.
+// short is how many pages without memory a sample of size bytes would need; possible is false
+// if there are not enough such pages.
 func (a *arena) short(size int64) (n int, possible bool) {
 	pages, crumbs := shape(size, a.page)
-	if more := crumbs - a.nFree; more > 0 { // never more than a page holds
+	if more := crumbs - a.nFree; more > 0 { // never more than one page's worth
 		pages++
 	}
 	short := max(0, pages-int64(a.nWarm))
 	return int(short), short <= int64(a.nCold+a.last+1-a.fresh)
 }
 
-// warmUp makes n pages warm that have no memory; short said that they are there.
-// On an error nothing has changed.
+// warmUp gives memory to n pages, which must exist according to short. On an error nothing has
+// changed.
 func (a *arena) warmUp(n int) error {
 	end := a.fresh + max(0, n-a.nCold)
 	for i, size := range metaSizes {
@@ -116,7 +115,7 @@ func (a *arena) warmUp(n int) error {
 	if err := a.data.use(int64(end) * int64(a.page)); err != nil {
 		return err
 	}
-	for p := end - 1; p >= a.fresh; p-- { // the lowest is taken first
+	for p := end - 1; p >= a.fresh; p-- { // so that the lowest is taken first
 		a.push(uint32(p))
 		n--
 	}
@@ -130,11 +129,11 @@ func (a *arena) warmUp(n int) error {
 	return nil
 }
 
-// take makes a chain for a sample of size bytes out of warm pages and free crumbs;
-// short must have been 0.
+// take builds a chain for a sample of size bytes from warm pages and free crumbs; short must
+// have been 0.
 func (a *arena) take(size int64) (c chain) {
 	pages, crumbs := shape(size, a.page)
-	for range pages { // from the end, since the head is what is kept
+	for range pages { // back to front, because the chain stores its head
 		p := a.pop()
 		a.next[p], c.page = c.page, p
 	}
@@ -146,7 +145,7 @@ func (a *arena) take(size int64) (c chain) {
 	return c
 }
 
-// release gives a chain back.
+// release frees a chain.
 func (a *arena) release(c chain) {
 	for p := c.page; p != 0; {
 		after := a.next[p]
@@ -203,7 +202,7 @@ func (a *arena) releaseCrumb(k uint32) {
 	}
 }
 
-// link puts a page of crumbs in front of the list.
+// link prepends a page of crumbs to the list.
 func (a *arena) link(p uint32) {
 	a.next[p], a.prev[p] = a.crumbs, 0
 	if a.crumbs != 0 {
@@ -235,7 +234,7 @@ func (a *arena) crumb(k uint32) []byte {
 	return a.data.mapping[at : at+a.crumbSize() : at+a.crumbSize()]
 }
 
-// write fills a chain that was taken for len(data) bytes.
+// write fills a chain that was allocated for len(data) bytes.
 func (a *arena) write(c chain, data []byte) {
 	for p := c.page; p != 0; p = a.next[p] {
 		data = data[copy(a.bytesOf(p), data):]
@@ -247,7 +246,7 @@ func (a *arena) write(c chain, data []byte) {
 	}
 }
 
-// read copies a chain that was taken for len(dst) bytes.
+// read copies a chain that was allocated for len(dst) bytes.
 func (a *arena) read(c chain, dst []byte) {
 	for p := c.page; p != 0; p = a.next[p] {
 		dst = dst[copy(dst, a.bytesOf(p)):]
@@ -259,7 +258,7 @@ func (a *arena) read(c chain, dst []byte) {
 	}
 }
 
-// detach removes up to n warm pages, appending their numbers to list.
+// detach removes up to n warm pages and appends their numbers to list.
 func (a *arena) detach(n int, list []uint32) []uint32 {
 	n = min(n, a.nWarm)
 	list = append(list, a.warm[a.nWarm-n:a.nWarm]...)
@@ -267,8 +266,8 @@ func (a *arena) detach(n int, list []uint32) []uint32 {
 	return list
 }
 
-// forget gives the memory of detached pages back to the system. It needs no lock,
-// sorts the list, and returns it without those that the system would not take.
+// forget returns the memory of detached pages to the system. It needs no lock. It sorts the
+// list and splits it into the pages it released and those that the system refused.
 func (a *arena) forget(list []uint32) (done, kept []uint32) {
 	slices.Sort(list)
 	for from := 0; from < len(list); {
@@ -288,7 +287,7 @@ func (a *arena) forget(list []uint32) (done, kept []uint32) {
 	return done, kept
 }
 
-// attach puts detached pages back, without memory or with it.
+// attach puts detached pages back, without memory (cold) or with it (warm).
 func (a *arena) attach(cold, warm []uint32) {
 	for _, p := range cold {
 		a.next[p], a.cold = a.cold, p

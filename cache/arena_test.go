@@ -12,7 +12,7 @@ func TestEntrySize(t *testing.T) {
 	}
 }
 
-// TestShape: a sample fits its pages and crumbs, and no less would do.
+// TestShape: a sample fits its pages and crumbs, and none of them is superfluous.
 func TestShape(t *testing.T) {
 	for _, page := range []int{4096, 16384, 65536} {
 		crumb := page/crumbsPerPage - crumbLink
@@ -34,8 +34,8 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestArena takes and releases at random and compares every chain with what was
-// written to it.
+// TestArena takes and releases chains at random and compares every chain with what was written
+// to it.
 func TestArena(t *testing.T) {
 	for _, page := range []int{4096, 16384} {
 		a, err := newArena(300, page)
@@ -98,7 +98,7 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// TestForgottenPagesAreZero: memory that went back is fresh memory.
+// TestForgottenPagesAreZero: memory that was returned to the system reads as fresh memory.
 func TestForgottenPagesAreZero(t *testing.T) {
 	a, err := newArena(8, systemPage)
 	if err != nil {

@@ -7,36 +7,35 @@ import (
 	"sync"
 )
 
-// A Stamp tells a file from a later one at the same path.
+// A Stamp distinguishes a file from a later one at the same path.
 type Stamp struct {
 	Size    int64 // bytes
 	ModTime int64 // ns since 1970
 }
 
-// A Budget decides how much memory the cache may hold, beside its own limit. Its
-// methods are called with the cache locked, so they must not call the cache.
+// A Budget limits the cache's memory, in addition to the cache's own limit. Its methods are
+// called with the cache locked, so they must not call the cache.
 type Budget interface {
 	// Reserve charges n bytes, or refuses.
 	Reserve(n int64) bool
-	// Release gives n charged bytes back.
+	// Release returns n charged bytes.
 	Release(n int64)
 }
 
-// Options say what a cache is.
+// Options describe a cache.
 type Options struct {
 	Policy  Policy
-	Limit   int64  // bytes, everything included; at least 0
-	Samples int64  // in the dataset; they are numbered from 0
+	Limit   int64  // bytes, including all overhead; at least 0
+	Samples int64  // samples in the dataset, numbered from 0
 	Plan    Plan   // for Constant
-	Budget  Budget // nil: the limit alone counts
+	Budget  Budget // nil: only the limit counts
 }
 
-// ErrNoMemory is returned when the budget or the system refuses what a cache needs
-// before it holds anything.
+// ErrNoMemory is returned if the budget or the system refuses the memory of an empty cache.
 var ErrNoMemory = errors.New("no memory left for the cache")
 
-// A Cache holds encoded samples. A nil Cache is one of policy None: it holds and
-// keeps nothing. All methods may be called concurrently, except Close.
+// A Cache holds encoded samples. A nil Cache has policy None and holds nothing. All methods may
+// be called concurrently, except Close.
 type Cache struct {
 	policy Policy
 	plan   Plan
@@ -48,15 +47,14 @@ type Cache struct {
 	closed  bool
 	arena   arena
 	table   table
-	reading int   // the epoch that was read last
-	charged int64 // bytes, also to the budget
-	held    int64 // bytes of the samples that are held
-	costs   int64 // what they take, as Cost says
+	reading int   // the most recently read epoch
+	charged int64 // bytes, also charged to the budget
+	held    int64 // bytes of the held samples
+	costs   int64 // the sum of their Cost
 	meter   meter
 }
 
-// New makes a cache; nil for the policy None and for a limit of 0. The caller
-// closes it.
+// New makes a cache; nil for the policy None and for a limit of 0. The caller closes it.
 func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -75,7 +73,7 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// build makes the parts, charged before they are there.
+// build allocates the parts, after charging for them.
 func (c *Cache) build(o Options) (err error) {
 	samples := mostSamples(o.Limit, o.Samples)
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.charge(fixed) {
@@ -93,7 +91,7 @@ func (c *Cache) build(o Options) (err error) {
 	return err
 }
 
-// maxLimit is what 32-bit numbers of crumbs reach, with room to spare.
+// maxLimit is what 32-bit crumb numbers can address, with a margin.
 const maxLimit = 1 << 40
 
 func (o *Options) validate() error {
@@ -115,7 +113,7 @@ type unlimited struct{}
 func (unlimited) Reserve(int64) bool { return true }
 func (unlimited) Release(int64)      {}
 
-// Holds says whether the sample is there, whatever its stamp.
+// Holds says whether the cache holds the sample, under any stamp.
 func (c *Cache) Holds(id int64) bool {
 	if c == nil {
 		return false
@@ -125,11 +123,11 @@ func (c *Cache) Holds(id int64) bool {
 	return c.table.find(uint32(id)) != 0
 }
 
-// Get returns a copy of the sample, for a reader of the given epoch, if it is there
-// under that stamp: in buf if that has the capacity, else in what grow(n) returns
-// (at least n bytes, or less to refuse, which is like a sample that is not there).
-// The bytes returned are the caller's memory. The policy decides whether the sample
-// stays; one of another stamp leaves.
+// Get returns a copy of the sample for a reader of the given epoch, if the cache holds it under
+// that stamp. It uses buf if its capacity suffices, else the memory that grow(n) returns: at
+// least n bytes, or less to refuse, which counts as a sample that is not held. The returned
+// bytes lie in the caller's memory. The policy decides whether the sample stays; a sample with
+// another stamp is evicted.
 func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
 	if c == nil {
 		return nil, false
@@ -152,8 +150,8 @@ func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) [
 	return data, data != nil
 }
 
-// Peek is Get for who does not read for the sake of an epoch, such as for a sample
-// that stands in for another: the policy learns nothing of it, and it counts nowhere.
+// Peek is Get for reads outside the order of an epoch, such as of a sample that substitutes for
+// another. The policy does not learn of it, and no counter counts it.
 func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
 	if c == nil {
 		return nil, false
@@ -168,9 +166,8 @@ func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]
 	return data, data != nil
 }
 
-// copy copies a sample that is held under that stamp, and returns its entry, which
-// the caller unpins. The entry is 0 if there is none, the data nil if the caller
-// has no memory for it.
+// copy copies a sample that is held under that stamp, and returns its entry, which the caller
+// unpins. The entry is 0 if there is none; data is nil if the caller lacks memory for it.
 func (c *Cache) copy(id int64, s Stamp, buf []byte, grow func(n int) []byte) (n uint32, data []byte) {
 	n, from, other := c.pin(uint32(id), s)
 	if other {
@@ -191,8 +188,8 @@ func (c *Cache) copy(id int64, s Stamp, buf []byte, grow func(n int) []byte) (n 
 	return n, buf
 }
 
-// pin finds a sample and keeps it from being released. other says that there is
-// one of another stamp.
+// pin finds a sample and protects it from being released. other reports one under another
+// stamp.
 func (c *Cache) pin(id uint32, s Stamp) (n uint32, where chain, other bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +205,7 @@ func (c *Cache) pin(id uint32, s Stamp) (n uint32, where chain, other bool) {
 	return n, e.chain, false
 }
 
-// unpin lets go of an entry; c.mu is held.
+// unpin releases a pinned entry. The caller holds c.mu.
 func (c *Cache) unpin(n uint32) {
 	e := &c.table.entries[n]
 	if e.readers--; e.gone && e.readers == 0 {
@@ -216,9 +213,9 @@ func (c *Cache) unpin(n uint32) {
 	}
 }
 
-// Put offers a sample that was read from storage in an epoch, under a stamp: s.Size
-// is len(data). It is called for every such sample, whether it will be kept or not;
-// data stays the caller's.
+// Put offers a sample that was read from storage in an epoch, under a stamp; s.Size must be
+// len(data). Callers call it for every such sample, whether it will be kept or not. data
+// remains the caller's.
 func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if c == nil {
 		return
@@ -258,15 +255,15 @@ func (c *Cache) Missed(epoch int, id int64) {
 	c.meter.asked(epoch, known)
 }
 
-// Drop forgets a sample.
+// Drop removes a sample.
 func (c *Cache) Drop(id int64) {
 	if c != nil {
 		c.drop(uint32(id), func(Stamp) bool { return true })
 	}
 }
 
-// Close frees everything. No other method may be running; those that follow find
-// nothing, and Stats the final counts.
+// Close frees everything. No other method may be running. Later calls find nothing, and Stats
+// returns the final counts.
 func (c *Cache) Close() {
 	if c == nil || c.closed {
 		return
@@ -275,7 +272,7 @@ func (c *Cache) Close() {
 	c.closed = true
 	c.mu.Unlock()
 	if c.lfu != nil {
-		c.lfu.close() // it may call back once more
+		c.lfu.close() // may call evicted once more
 	}
 	c.table.close()
 	c.arena.close()

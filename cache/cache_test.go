@@ -60,7 +60,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestNone: a nil cache is one that keeps nothing.
+// TestNone: a nil cache keeps nothing.
 func TestNone(t *testing.T) {
 	for _, o := range []Options{{Policy: None, Limit: 1 << 30, Samples: 5}, {Policy: Static, Samples: 5}} {
 		c := open(t, o)
@@ -79,7 +79,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestEveryPolicyServesWhatWasPut over sizes from nothing to more than fits.
+// TestEveryPolicyServesWhatWasPut uses sizes from nothing to more than fits.
 func TestEveryPolicyServesWhatWasPut(t *testing.T) {
 	src := unequal(300, 1)
 	src.sizes = append(src.sizes, 0, 1, systemPage, systemPage+1, 1<<20, 5<<20)
@@ -134,7 +134,7 @@ func TestEveryPolicyServesWhatWasPut(t *testing.T) {
 	}
 }
 
-// TestConstantFollowsThePlan: what is found is exactly what the plan kept.
+// TestConstantFollowsThePlan: the hits are exactly the samples that the plan kept.
 func TestConstantFollowsThePlan(t *testing.T) {
 	const n = 500
 	src := equal(n, 1000)
@@ -168,9 +168,9 @@ func TestConstantFollowsThePlan(t *testing.T) {
 	}
 }
 
-// TestEpochsOverlap: one reader is an epoch ahead of the other. Each finds what
-// the plan kept for it of what was read before; and when they go in step again,
-// what was kept for nobody, since its reader had been there before, soon leaves.
+// TestEpochsOverlap: one reader is an epoch ahead of the other. Each finds the samples that
+// were read before and that the plan kept for it. When the readers are in step again, samples
+// that were kept after their reader had passed soon leave.
 func TestEpochsOverlap(t *testing.T) {
 	const n = 300
 	src := equal(n, 700)
@@ -185,7 +185,7 @@ func TestEpochsOverlap(t *testing.T) {
 		}
 	}
 	readShard(0, 0, func(int64, bool) {})
-	for epoch := range 5 { // shard 0 begins the next epoch before shard 1 begins this one
+	for epoch := range 5 { // shard 0 starts the next epoch before shard 1 starts this one
 		readShard(0, epoch+1, func(id int64, hit bool) {
 			if shard(epoch, id) == 0 && keep(epoch, id) && !hit {
 				t.Fatalf("epoch %d, sample %d: kept in the epoch before, and lost", epoch+1, id)
@@ -215,8 +215,8 @@ func TestEpochsOverlap(t *testing.T) {
 	}
 }
 
-// TestJumps: what waits for epochs that nobody will read soon gives way when room
-// is wanted, and only then.
+// TestJumps: samples that wait for epochs far from the current reads give way when room is
+// needed, and only then.
 func TestJumps(t *testing.T) {
 	const n, size = 200, 10_000
 	src := equal(n, size)
@@ -227,7 +227,7 @@ func TestJumps(t *testing.T) {
 		Plan: planFunc(func(epoch int, id int64) bool { return id >= low(epoch) && id < low(epoch)+half }),
 	})
 	epoch := func(e int) {
-		for i := range half { // one leaves, one comes
+		for i := range half { // one sample leaves, one arrives
 			read(t, c, e, low(e+1)+i, src.stamp(low(e+1)+i))
 			read(t, c, e, low(e)+i, src.stamp(low(e)+i))
 		}
@@ -247,19 +247,19 @@ func TestJumps(t *testing.T) {
 	want("first", 0, 0, half, 0)
 	epoch(1)
 	want("next", 1, half, half, 0)
-	epoch(12) // keeps the samples that wait for epoch 2: they are taken as they are
+	epoch(12) // keeps the samples that wait for epoch 2: they are relabelled
 	want("far ahead", 12, half, half, 0)
 	epoch(13)
 	want("one further", 13, half, half, 0)
-	epoch(3) // the other way; those that wait for epoch 14 are the same again
+	epoch(3) // backwards; the samples that wait for epoch 14 are relabelled too
 	want("back", 3, half, half, 0)
-	for i := range half { // epoch 5 keeps others, for which there is no room
+	for i := range half { // these wait for epoch 5, and do not fit
 		read(t, c, 4, low(4)+i, src.stamp(low(4)+i))
 	}
 	if s := last(); s.Epoch != 4 || s.NotKept != half || s.Kept != 0 {
 		t.Errorf("near epochs take each other's room: %+v", s)
 	}
-	for i := range half { // they do not wait for anything near epoch 8
+	for i := range half { // the held samples wait for nothing near epoch 8
 		read(t, c, 8, low(8)+i, src.stamp(low(8)+i))
 	}
 	if s := last(); s.Epoch != 8 || s.NotKept != 0 || s.Kept != half {
@@ -299,8 +299,7 @@ func TestStaticKeepsWhatCameFirst(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a sample larger than the cache is not kept, counted, and nothing
-// leaves for it.
+// TestTooLarge: a sample larger than the cache is not kept but counted, and evicts nothing.
 func TestTooLarge(t *testing.T) {
 	src := source{sizes: []int{100_000, 3 << 20, 100_000}}
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
@@ -324,7 +323,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestChangedFile: a sample is served under its stamp only.
+// TestChangedFile: a sample is served only under its own stamp.
 func TestChangedFile(t *testing.T) {
 	was := Stamp{Size: 5000, ModTime: 1}
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
@@ -341,7 +340,7 @@ func TestChangedFile(t *testing.T) {
 				t.Errorf("%s, %s: not the new version", p, name)
 			}
 			mustCheck(t, c)
-			// A sample that nobody asked for before it was put again.
+			// A sample that was not requested before it was put again.
 			c.Put(3, 2, now, content(2, now))
 			if got, ok := c.Peek(2, now, nil, func(n int) []byte { return make([]byte, n) }); !ok || verify(got, 2, now) >= 0 {
 				t.Errorf("%s, %s: put over an old version", p, name)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestConcurrentUse lets many readers go through epochs at once, beside others who
-// drop, trim, replace and peek. Whatever is served is whole and of its stamp, the
-// limit is never passed, and nothing is lost at the end.
+// TestConcurrentUse runs many readers through epochs while others drop, trim, replace and peek.
+// Everything served is complete and matches its stamp, the limit is never exceeded, and nothing
+// is lost at the end.
 func TestConcurrentUse(t *testing.T) {
 	const readers, epochs, reads = 8, 4, 150
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
@@ -95,8 +95,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestPagesAreNotReusedUnderAReader: a sample that has to leave while it is copied
-// keeps its memory until then.
+// TestPagesAreNotReusedUnderAReader: a sample that is evicted while it is being copied keeps
+// its memory until the copy is done.
 func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 	src := equal(3, 100_000)
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
@@ -107,7 +107,7 @@ func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 		if !c.Holds(0) {
 			t.Fatalf("%s: not kept", p)
 		}
-		got, ok := c.Get(1, 0, s, nil, func(n int) []byte { // while the sample is being read
+		got, ok := c.Get(1, 0, s, nil, func(n int) []byte { // while the sample is being copied
 			c.Drop(0)
 			if c.Holds(0) || c.Trim(1<<20) > 10*int64(systemPage) {
 				t.Errorf("%s: what is read was given back", p)
@@ -130,7 +130,7 @@ func TestPagesAreNotReusedUnderAReader(t *testing.T) {
 	}
 }
 
-// TestTwoPutsOfOneSample: of two who read the same sample one keeps it.
+// TestTwoPutsOfOneSample: of two readers that put the same sample, one stores it.
 func TestTwoPutsOfOneSample(t *testing.T) {
 	s := Stamp{Size: 50_000, ModTime: 1}
 	data := content(1, s)
@@ -151,7 +151,7 @@ func TestTwoPutsOfOneSample(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: an epoch in which as much leaves as enters.
+// TestSteadyStateAllocatesNothing covers epochs with as many evictions as insertions.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED: the race detector allocates")
@@ -178,7 +178,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		charged := c.Stats().Reserved
 		allocs := testing.AllocsPerRun(10, func() {
 			readAll()
-			epoch = 7 + (epoch+1)%2 // two epochs in turn, so that counting them takes nothing
+			epoch = 7 + (epoch+1)%2 // two epochs in turn, so that counting them allocates nothing
 		})
 		if allocs > 0 {
 			t.Errorf("%s: %v allocations an epoch", p, allocs)
@@ -216,7 +216,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnover is one sample leaving and one coming, in a full cache.
+// BenchmarkTurnover evicts one sample and inserts another in a full cache.
 func BenchmarkTurnover(b *testing.B) {
 	for _, p := range []Policy{Constant, TinyLFU} {
 		b.Run(p.String(), func(b *testing.B) {

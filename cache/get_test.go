@@ -35,7 +35,7 @@ func TestBuffers(t *testing.T) {
 	c.Put(0, 1, s, make([]byte, 9999))
 }
 
-// TestPeekCountsNothing: whoever peeks leaves no trace.
+// TestPeekCountsNothing: a Peek leaves no trace.
 func TestPeekCountsNothing(t *testing.T) {
 	s := Stamp{Size: 100, ModTime: 1}
 	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 3, Plan: planFunc(func(e int, _ int64) bool { return e == 0 })})
@@ -57,7 +57,7 @@ func TestPeekCountsNothing(t *testing.T) {
 	}
 }
 
-// TestEpochsAreBounded: what is counted per epoch does not grow with the epochs.
+// TestEpochsAreBounded: the per-epoch counters do not grow with the number of epochs.
 func TestEpochsAreBounded(t *testing.T) {
 	var m meter
 	for epoch := range 10 * maxEpochs {

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// A source makes the bytes of samples: every 8 of them say whose they are, and
-// where in it.
+// A source makes the bytes of samples: every 8 bytes identify the sample and their position in
+// it.
 type source struct{ sizes []int }
 
 func (s source) stamp(id int64) Stamp {
 	return Stamp{Size: int64(s.sizes[id]), ModTime: 1_700_000_000e9 + id}
 }
 
-// word is what a sample's bytes are made of.
+// word is 8 bytes of a sample.
 func word(id int64, s Stamp, at int) uint64 {
 	return uint64(id)<<40 ^ uint64(s.ModTime)<<20 ^ uint64(at)
 }
@@ -91,12 +91,12 @@ func (a *account) Release(n int64) {
 	}
 }
 
-// planFunc is a Plan.
+// planFunc is a Plan that always knows.
 type planFunc func(epoch int, id int64) bool
 
 func (f planFunc) Keep(epoch int, id int64) (keep, known bool) { return f(epoch, id), true }
 
-// latePlan is a Plan that knows an epoch from some time on.
+// latePlan is a Plan that knows only some epochs.
 type latePlan struct{ known map[int]bool }
 
 func (p latePlan) Keep(epoch int, _ int64) (keep, known bool) { return true, p.known[epoch] }
@@ -111,8 +111,7 @@ func open(t testing.TB, o Options) *Cache {
 	return c
 }
 
-// read does what the engine does with a sample of an epoch, and says whether the
-// cache had it.
+// read does what the engine does with a sample of an epoch, and says whether it was a hit.
 func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
 	p, hit := c.Get(epoch, id, s, nil, func(n int) []byte { return make([]byte, n) })
 	if !hit {
@@ -125,7 +124,7 @@ func read(t testing.TB, c *Cache, epoch int, id int64, s Stamp) (hit bool) {
 	return true
 }
 
-// check finds what is wrong inside a cache that nobody uses right now.
+// check verifies the internal state of a cache that is not in use.
 func check(c *Cache) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +235,7 @@ func check(c *Cache) error {
 	return nil
 }
 
-// samples is a number of samples that gives the tables the cache has.
+// samples is a number of samples for which the tables have the same size as the cache's.
 func (c *Cache) samples() int64 { return int64(len(c.table.entries) - 1) }
 
 func mustCheck(t testing.TB, c *Cache) {

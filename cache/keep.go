@@ -1,15 +1,14 @@
 package cache
 
-// Wants says whether the policy would keep a sample that is read in an epoch, if there
-// is room. Who reads less than the whole of one that is not wanted calls Missed instead
-// of Put.
+// Wants says whether the policy would keep a sample that is read in an epoch, if there is room.
+// A caller that reads only part of an unwanted sample calls Missed instead of Put.
 func (c *Cache) Wants(epoch int, id int64) bool {
 	keep, _ := c.asks(epoch, id)
 	return keep
 }
 
-// asks asks the policy about a sample that is read in an epoch. known is false where a plan
-// does not know yet.
+// asks asks the policy about a sample that is read in an epoch. known is false if a plan does
+// not know yet.
 func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 	if c.policy != Constant {
 		return true, true
@@ -18,13 +17,13 @@ func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 	return keep && known, known
 }
 
-// served applies the policy to a sample that a reader of the epoch was given; c.mu
-// is held.
+// served applies the policy to a sample that was served to a reader of the epoch. The caller
+// holds c.mu.
 //
-// A plan's sample may wait for another epoch than the reader's: for a later one,
-// when this epoch has read it before; for an earlier one, when its reader there is
-// behind. It then goes on waiting, unless the plan wants it for the epoch after
-// this one. One that waits for an epoch far away is taken as if it were new.
+// Under a plan, a sample may wait for another epoch than the reader's: for a later one, if this
+// epoch has already read it; for an earlier one, if that epoch's reader is behind. It then
+// keeps waiting, unless the plan wants it for the epoch after this one. A sample that waits for
+// an epoch far away is treated as new.
 func (c *Cache) served(epoch int, n uint32, keep bool) {
 	c.reading = epoch
 	c.meter.epoch(epoch).Hits++
@@ -44,7 +43,7 @@ func (c *Cache) served(epoch int, n uint32, keep bool) {
 	}
 }
 
-// store keeps a sample if there is room, or reports that there is none.
+// store keeps a sample if there is room, and reports whether it did.
 func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	if c.lfu != nil {
 		return c.lfu.store(id, s, data)
@@ -70,7 +69,7 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.again(id, s, waits) { // somebody else was faster
+	if c.again(id, s, waits) { // another reader stored it first
 		c.release(n)
 		return true
 	}
@@ -78,8 +77,8 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	return true
 }
 
-// again says whether the sample is there already, and makes it wait for the epoch
-// if so; one of another stamp leaves. c.mu is held.
+// again says whether the sample is already held, and if so makes it wait for the epoch. A
+// sample with another stamp is evicted. The caller holds c.mu.
 func (c *Cache) again(id uint32, s Stamp, waits int) bool {
 	n := c.table.find(id)
 	if n == 0 {
@@ -96,8 +95,8 @@ func (c *Cache) again(id uint32, s Stamp, waits int) bool {
 	return true
 }
 
-// makeRoom takes memory for a sample, at the expense of what waits for epochs far
-// away if need be; 0 if there is none. c.mu is held.
+// makeRoom allocates memory for a sample, evicting samples that wait for epochs far away if
+// needed; 0 if there is none. The caller holds c.mu.
 func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 	for {
 		if n := c.place(size); n != 0 {
@@ -114,7 +113,7 @@ func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 	}
 }
 
-// drop makes a sample leave if its stamp says so.
+// drop evicts a sample if leaves says so for its stamp.
 func (c *Cache) drop(id uint32, leaves func(Stamp) bool) {
 	if c.lfu != nil {
 		c.lfu.mu.Lock()

@@ -2,8 +2,8 @@ package cache
 
 import "testing"
 
-// TestUnknownIsNotKept: what is read before the plan knows is not kept, whether it came from
-// storage or from the cache, and is counted; what is read afterwards is.
+// TestUnknownIsNotKept: a sample read before the plan knows is not kept but counted, whether it
+// came from storage or from the cache; a sample read afterwards is kept.
 func TestUnknownIsNotKept(t *testing.T) {
 	plan := latePlan{known: map[int]bool{0: true}}
 	c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: 4, Plan: plan})

@@ -8,36 +8,35 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// lfu lets ristretto decide which samples are held. It sees numbers and costs only.
+// lfu lets ristretto decide which samples are held. Ristretto sees only numbers and costs.
 //
-// Ristretto applies what it is told later, and forgets some of it when much is said
-// at once, so that by itself it neither keeps a budget nor says what it holds. Here
-// one sample at a time is decided on, and waited for: what ristretto believes to be
-// held and what is held are the same whenever mu is free. Its budget is set anew for
-// each decision, to what is held, and to the new sample if there is memory for it:
-// whoever grants memory may grant less from one moment to the next.
+// Ristretto applies updates later, and discards some under load, so by itself it neither stays
+// within a budget nor knows what it holds. Here only one sample is decided at a time, and store
+// waits for the decision, so ristretto's view of what is held is correct whenever mu is free.
+// Its budget is reset for each decision, to what is held plus the new sample if there is memory
+// for it, because the memory that the cache's Budget grants can shrink at any moment.
 type lfu struct {
 	cache *Cache
 	sets  *ristretto.Cache[uint64, struct{}]
 
-	mu       sync.Mutex // held while samples come or leave; before Cache.mu
-	rejected bool       // what became of the sample that is decided on
+	mu       sync.Mutex // held while samples come or leave; taken before Cache.mu
+	rejected bool       // the verdict on the current sample
 }
 
 const (
-	// countersPerSample: ristretto wants to know more samples than it holds, but a
-	// dataset has no more than it has.
+	// countersPerSample: ristretto recommends tracking more items than it holds, but a dataset
+	// has a fixed number of samples.
 	countersPerSample = 4
-	// lfuSlot is what a slot of ristretto's hash tables takes: one of the samples
-	// themselves, one of their costs.
+	// lfuSlot is the size, in bytes, of a slot in ristretto's two hash tables, of the samples
+	// and of their costs.
 	lfuSlot = 72
-	// lfuBase is what ristretto takes whatever it holds: its queue, and what Go's
-	// collector needs for the garbage that it makes.
+	// lfuBase is ristretto's constant overhead in bytes: its queue, and what Go's garbage
+	// collector needs for its garbage.
 	lfuBase = 1 << 20
 )
 
-// lfuFixed is what ristretto takes for a dataset: four rows of half a byte and a
-// filter of ten bits a counter, all rounded up to powers of two.
+// lfuFixed is what ristretto takes for a dataset, in bytes: four rows of half a byte and a
+// filter of ten bits per counter, all rounded up to powers of two.
 func lfuFixed(samples int64) int64 {
 	n := uint64(max(countersPerSample*samples, 1))
 	counters := int64(1) << bits.Len64(n-1)
@@ -45,11 +44,11 @@ func lfuFixed(samples int64) int64 {
 	return lfuBase + 2*counters + filter
 }
 
-// lfuTables is what ristretto's hash tables take once n samples have been held, in
-// bytes: they double, and never shrink. Each is many tables of Go's, whose slots are
-// a power of two. A slot that was emptied counts as a full one until there are many,
-// so that where samples come and go a table doubles when 0.62 to 0.74 of its slots
-// are taken; the tables do so one after another, since chance fills them unequally.
+// lfuTables is what ristretto's hash tables take once n samples have been held, in bytes: they
+// double, and never shrink. Each consists of many of Go's tables, whose slots are a power of
+// two. Deleted slots count as full until there are many, so with samples coming and going a
+// table doubles when 0.62 to 0.74 of its slots are taken. The tables double one after another,
+// because chance fills them unequally.
 func lfuTables(n int64) int64 {
 	const first, last = 0.62, 0.74
 	slots := max(int64(1)<<bits.Len64(uint64(max(n, 1)-1)), 2048)
@@ -73,8 +72,8 @@ func newLFU(c *Cache, samples int64) (*lfu, error) {
 
 func (l *lfu) close() { l.sets.Close() }
 
-// evicted makes a sample leave that had to make room, or all of them at the end.
-// Ristretto calls it while somebody who holds mu waits.
+// evicted removes a sample that ristretto evicted to make room, or every sample at the end.
+// Ristretto calls it while the goroutine that holds mu waits.
 func (l *lfu) evicted(id uint32) {
 	c := l.cache
 	c.mu.Lock()
@@ -84,13 +83,13 @@ func (l *lfu) evicted(id uint32) {
 	}
 }
 
-// forget tells ristretto that a sample has left; mu is held.
+// forget tells ristretto that a sample was removed. The caller holds mu.
 func (l *lfu) forget(id uint32) { l.sets.Del(uint64(id)) }
 
-// asked notes that somebody wanted a sample.
+// asked records a request for a sample.
 func (l *lfu) asked(id uint32) { l.sets.Get(uint64(id)) }
 
-// store keeps a sample if ristretto wants it.
+// store keeps a sample if ristretto admits it.
 func (l *lfu) store(id uint32, s Stamp, data []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,12 +117,12 @@ func (l *lfu) store(id uint32, s Stamp, data []byte) bool {
 	return l.settle(n, admitted, id, s, data)
 }
 
-// settle does what was decided about a sample that memory was taken for, or none (0).
+// settle carries out the decision about a sample; n is the entry allocated for it, or 0.
 func (l *lfu) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) bool {
 	c := l.cache
 	c.mu.Lock()
 	if admitted && n == 0 {
-		n = c.place(s.Size) // those that had to leave for it have left, if nobody reads them
+		n = c.place(s.Size) // its victims have left, unless they are being read
 	}
 	if n == 0 || !admitted {
 		if n != 0 {
@@ -146,8 +145,8 @@ func (l *lfu) settle(n uint32, admitted bool, id uint32, s Stamp, data []byte) b
 	return true
 }
 
-// admits asks ristretto whether a sample shall be held, when all of them may cost
-// that much. When it returns, those that have to leave for it have left.
+// admits asks ristretto whether to hold a sample, when all samples together may cost at most
+// most. When it returns, the victims have left.
 func (l *lfu) admits(id uint32, cost, most int64) bool {
 	l.rejected = false
 	l.sets.UpdateMaxCost(most)

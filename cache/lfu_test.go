@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// agree says whether ristretto believes to be held what is held.
+// agree checks that ristretto's view of what is held is correct.
 func agree(t *testing.T, c *Cache) {
 	t.Helper()
 	mustCheck(t, c)
@@ -19,7 +19,7 @@ func agree(t *testing.T, c *Cache) {
 	}
 }
 
-// TestTables: the law that ristretto's tables are charged by is that of the tables.
+// TestTables: the formula that charges for ristretto's tables matches their real size.
 func TestTables(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED: the race detector takes memory of its own")
@@ -62,10 +62,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestTinyLFUKeepsWhatIsWanted: samples that are asked for again and again are
-// held, whatever else passes by. How many of them depends on how much ristretto is
-// told: where it has no time to listen, it forgets what it was asked. So they are
-// compared with the others, of which any policy without a memory holds as many.
+// TestTinyLFUKeepsWhatIsWanted: frequently requested samples are held, whatever else is read.
+// How many of them depends on how many requests ristretto records: under load it drops some. So
+// they are compared with the other samples, of which a policy without history would hold as
+// many.
 func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	const n, hot, rounds = 2000, 50, 20_000
 	src := equal(n, 20_000)
@@ -89,7 +89,7 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 				of.hits++
 			}
 		}
-		runtime.Gosched() // ristretto listens in a goroutine of its own
+		runtime.Gosched() // ristretto records requests in a goroutine of its own
 		if round%1000 == 0 {
 			agree(t, c)
 		}
@@ -107,8 +107,8 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	}
 }
 
-// TestTinyLFUWhenMemoryIsShort: where the budget refuses to grow, what is held
-// still changes; where more may be had, it is used.
+// TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, the set of held samples still
+// changes; if the budget grows, the memory is used.
 func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	const n = 300
 	src := unequal(n, 31)
@@ -136,7 +136,7 @@ func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	if s := c.Stats(); s.Reserved < 3<<20 || s.Samples < first {
 		t.Errorf("%+v, had %d", s, first)
 	}
-	// Samples that were never seen before get in when nothing else is asked for.
+	// New samples get in if nothing else is requested.
 	budget.limit.Store(budget.used.Load())
 	for range 12 {
 		for id := range int64(40) {
@@ -155,7 +155,7 @@ func TestTinyLFUWhenMemoryIsShort(t *testing.T) {
 	}
 }
 
-// TestTinyLFUEndsItsGoroutines that ristretto has started.
+// TestTinyLFUEndsItsGoroutines: Close ends the goroutines that ristretto started.
 func TestTinyLFUEndsItsGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -165,7 +165,7 @@ func TestTinyLFUEndsItsGoroutines(t *testing.T) {
 		c.Close()
 		c.Close()
 	}
-	// They end soon after it was seen that they will.
+	// They may end shortly after Close returns.
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)

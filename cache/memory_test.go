@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// growInto is set in a process that fills a cache and says by how much it grew.
+// growInto tells a child process to fill a cache and print how much it grew.
 const growInto = "BATCHFS_TEST_GROW" // policy, sizes
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,8 @@ var sizesOf = map[string]source{
 	"tiny":    equal(130_000, 700),
 }
 
-// growth fills a cache over two epochs and prints by how much the process grew, what
-// the cache charged, and its limit.
+// growth fills a cache over two epochs and prints how much the process grew, what the cache
+// charged, and its limit.
 func growth(policy, sizes string) {
 	const limit = 64 << 20
 	src := sizesOf[sizes]
@@ -39,7 +39,7 @@ func growth(policy, sizes string) {
 		largest = max(largest, n)
 	}
 	in, out := make([]byte, largest), make([]byte, largest)
-	clear(in) // both are there before anything is measured
+	clear(in) // touch both before anything is measured
 	clear(out)
 	debug.FreeOSMemory()
 	before := resident()
@@ -66,12 +66,12 @@ func growth(policy, sizes string) {
 	}
 }
 
-// resident is the process's memory in bytes, without what files lend it and without
-// what Go keeps for what it allocates next.
+// resident is the process's memory in bytes, without file-backed pages and without what Go
+// keeps for its next allocations.
 func resident() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	rollup, err := os.ReadFile("/proc/self/smaps_rollup") // exact, as status is not on each kernel
+	rollup, err := os.ReadFile("/proc/self/smaps_rollup") // exact, unlike status on some kernels
 	if err != nil {
 		return 0
 	}
@@ -81,8 +81,8 @@ func resident() int64 {
 	return kb<<10 - int64(m.HeapIdle-m.HeapReleased)
 }
 
-// TestProcessGrowth: a process grows by what the cache charges, within 5 %, and the
-// cache fills its limit with it.
+// TestProcessGrowth: a process grows by what the cache charges, within 5 %, and the cache fills
+// its limit with it.
 func TestProcessGrowth(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED: the race detector takes memory of its own")
@@ -111,8 +111,8 @@ func TestProcessGrowth(t *testing.T) {
 	}
 }
 
-// TestTrim: memory goes back to the budget and to the system, samples leave only as
-// far as they must, and what stays is whole.
+// TestTrim: memory returns to the budget and to the system, only as many samples as necessary
+// are evicted, and the others stay intact.
 func TestTrim(t *testing.T) {
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
 		t.Run(p.String(), func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTrim(t *testing.T) {
 				mustCheck(t, c)
 			}
 			readAll(0)
-			debug.FreeOSMemory() // what the Go heap gives back must not count
+			debug.FreeOSMemory() // so that memory freed by the Go heap does not count
 			before, held, rss := budget.used.Load(), c.Stats().Samples, resident()
 			freed := c.Trim(3 << 20)
 			mustCheck(t, c)
@@ -142,7 +142,7 @@ func TestTrim(t *testing.T) {
 			if s := c.Stats(); s.Samples == held || s.Samples == 0 || s.Reserved != budget.used.Load() {
 				t.Errorf("%+v after %d samples", s, held)
 			}
-			readAll(1) // and grows again
+			readAll(1) // the cache grows again
 			if n := budget.used.Load(); n < before*9/10 {
 				t.Errorf("%d bytes are charged again, %d were before", n, before)
 			}
@@ -162,15 +162,15 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestTrimSparesTheNextEpoch: samples that will be wanted last leave first, but for
-// those that nobody will want soon.
+// TestTrimSparesTheNextEpoch: samples that wait for epochs far away leave first, then those
+// that will be needed last.
 func TestTrimSparesTheNextEpoch(t *testing.T) {
 	src := equal(40, systemPage)
 	c := open(t, Options{Policy: Constant, Limit: 8 << 20, Samples: 40, Plan: planFunc(func(int, int64) bool { return true })})
 	for id := range int64(40) {
 		read(t, c, []int{3, 4, 5, 20}[id/10], id, src.stamp(id))
 	}
-	read(t, c, 4, 19, src.stamp(19)) // epoch 4 is what is being read
+	read(t, c, 4, 19, src.stamp(19)) // epoch 4 is being read
 	for _, gone := range []int64{30, 20, 10} {
 		if c.Trim(10*c.pageCost()) != 10*c.pageCost() {
 			t.Fatal("not ten pages")

@@ -4,9 +4,8 @@ import (
 	"testing"
 )
 
-// FuzzPlan drives a cache of policy Constant through reads in any order, of any
-// epoch, and compares it with a model that has memory without end, as long as there
-// is room for everything.
+// FuzzPlan drives a cache of policy Constant through reads in any order, of any epoch, and
+// compares it with a model that has unlimited memory, as long as everything fits.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 16, 17, 18, 33, 34, 0x8f, 0xf3})
 	f.Add([]byte("the plan says what is kept, whoever reads, and in which order"))
@@ -15,7 +14,7 @@ func FuzzPlan(f *testing.F) {
 		keep := func(epoch int, id int64) bool { return (int64(epoch)*5+id*id)%3 == 0 }
 		c := open(t, Options{Policy: Constant, Limit: 1 << 20, Samples: n, Plan: planFunc(keep)})
 		defer c.Close()
-		waits := map[int64]int{} // what is held -> the epoch it waits for
+		waits := map[int64]int{} // sample -> the epoch it waits for
 		changed := map[int64]int64{}
 		for _, step := range steps {
 			epoch, id := int(step>>4), int64(step&15)
@@ -26,7 +25,7 @@ func FuzzPlan(f *testing.F) {
 			}
 			w, held := waits[id]
 			if held && w>>8 != int(s.ModTime) {
-				held = false // of another version, which leaves
+				held = false // another version, which is evicted
 				delete(waits, id)
 			}
 			w &= 255
@@ -50,7 +49,7 @@ func FuzzPlan(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got := c.Stats().Samples; got != int64(len(waits)) {
-			// A version that nobody asked for since it changed is still held.
+			// The cache may still hold a version that was not requested since the file changed.
 			t.Fatalf("%d samples are held, %d should", got, len(waits))
 		}
 	})

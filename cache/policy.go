@@ -10,18 +10,18 @@ const (
 	None Policy = iota
 	// Constant keeps what a Plan says, from one epoch to the next.
 	Constant
-	// Static keeps what comes first, until the cache is full, for good.
+	// Static keeps the first samples for good, until the cache is full.
 	Static
-	// TinyLFU keeps what was asked for most often.
+	// TinyLFU keeps the most frequently requested samples.
 	TinyLFU
 )
 
 var policyNames = [...]string{None: "none", Constant: "constant", Static: "static", TinyLFU: "tinylfu"}
 
-// String is the word that users write.
+// String is the policy's name on the command line.
 func (p Policy) String() string { return policyNames[p] }
 
-// ParsePolicy reads the word that users write.
+// ParsePolicy parses a policy's name.
 func ParsePolicy(s string) (Policy, error) {
 	for p, name := range policyNames {
 		if s == name {
@@ -33,25 +33,23 @@ func ParsePolicy(s string) (Policy, error) {
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {
-	// Keep says whether the sample, when it is read in an epoch, is to be there for the
-	// next one, as far as that is known by now: what is not known is not kept. It never
-	// waits: it is called by whoever reads, without any lock held.
+	// Keep says whether a sample read in an epoch should be kept for the next one, as far as
+	// that is known yet; a sample for which it is not known is not kept. Keep never blocks.
+	// Readers call it without holding any lock.
 	Keep(epoch int, id int64) (keep, known bool)
 }
 
-// Epochs that are being read at once lie close together: a reader may be one epoch
-// behind another, so samples wait for epochs from one before to two after the one
-// that somebody reads.
+// Epochs that are read at the same time lie close together: a reader may be one epoch behind
+// another, so samples wait for epochs from one before to two after an epoch being read.
 const (
 	epochsBehind = 1
 	epochsAhead  = 2
 )
 
-// far says that a sample which waits for one epoch is of no use to those who read
-// another.
+// far says whether a sample that waits for one epoch is useless to readers of another.
 func far(waits, reading int) bool {
 	return waits < reading-epochsBehind || waits > reading+epochsAhead
 }
 
-// forever is the epoch that samples wait for where no plan rules.
+// forever is the epoch that samples wait for when there is no plan.
 const forever = 1<<31 - 1

@@ -2,17 +2,16 @@ package cache
 
 import "math"
 
-// spreads is how many standard deviations of what a plan happens to choose a cache
-// has room for.
+// spreads is how many standard deviations of a plan's random choice a cache has room for.
 const spreads = 3
 
-// Ratio is the share of the samples read in an epoch that a plan may keep in a cache
-// of the given limit, whichever they are: a plan counts samples, and those it chooses
-// may be large ones. Of the dataset's samples an epoch reads the share read, 0 to 1.
-// sample tells a sample's size in bytes, below 0 where it is not known, and whether it
-// is one of those, such as raw ones, of which the plan keeps the same share as of the
-// others. inFlight is how many samples may have come before those have left that they
-// take the place of: the larger of the two kinds, where there are two.
+// Ratio is the share of the samples read in an epoch that a plan may keep in a cache of the
+// given limit, whichever samples it chooses: a plan counts samples, and the chosen ones may be
+// large. read is the share of the dataset's samples that an epoch reads, 0 to 1. sample returns
+// a sample's size in bytes, below 0 if unknown, and whether it belongs to a separate kind, such
+// as raw samples, of which the plan keeps the same share as of the others. inFlight is how many
+// samples may arrive before the samples they replace have left; they count as samples of the
+// costlier kind, if there are two.
 func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64, apart bool), inFlight int) float64 {
 	mean, most, variance := costs(samples, sample)
 	room := float64(Room(Constant, limit, samples))
@@ -36,8 +35,8 @@ func Ratio(limit, samples int64, read float64, sample func(id int64) (size int64
 	return low
 }
 
-// costs returns the mean of what samples cost, that of the more costly kind, and the
-// variance that is left to chance: that between samples of one kind.
+// costs returns the mean cost of all samples, the mean of the costlier kind, and the variance
+// left to chance: that between samples of one kind.
 func costs(samples int64, sample func(id int64) (int64, bool)) (mean, most, variance float64) {
 	var kinds [2]struct{ n, mean, squares float64 }
 	for id := range samples {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRatioFits: whatever share of the samples a plan keeps at that ratio, there is
-// room for it, and hardly any is left where sizes are alike.
+// TestRatioFits: at that ratio there is room for whatever samples a plan keeps, and little room
+// is left over if sizes are similar.
 func TestRatioFits(t *testing.T) {
 	for name, c := range map[string]struct {
 		src   source
@@ -46,15 +46,15 @@ func TestRatioFits(t *testing.T) {
 	if r := Ratio(1<<30, 100, 1, func(int64) (int64, bool) { return -1, false }, 4); r != 1 {
 		t.Errorf("unknown sizes: %v", r)
 	}
-	half := func(id int64) (int64, bool) { return 100_000 - id%2*200_000, false } // every other one is not known
+	half := func(id int64) (int64, bool) { return 100_000 - id%2*200_000, false } // every other size is unknown
 	same := func(int64) (int64, bool) { return 100_000, false }
 	if r, all := Ratio(1<<20, 100, 1, half, 0), Ratio(1<<20, 100, 1, same, 0); r != all {
 		t.Errorf("%v with half of the sizes, %v with all", r, all)
 	}
 }
 
-// TestRatioOfTwoKinds: where a plan keeps as many of each kind, what they differ by is
-// not left to chance, and needs no room.
+// TestRatioOfTwoKinds: if a plan keeps the same share of each kind, the difference between the
+// kinds is not left to chance and needs no room.
 func TestRatioOfTwoKinds(t *testing.T) {
 	const n, limit = 1000, 30 << 20
 	kinds := func(apart bool) func(id int64) (int64, bool) {

@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A region is reserved address space, off the Go heap, that is made usable from
-// its beginning as it is needed. Fresh memory is zero. The system gives a page of
-// it only when it is first touched.
+// A region is reserved address space, off the Go heap, that is made usable from its beginning
+// as needed. Fresh memory is zero. The kernel allocates a page only when it is first touched.
 //
-// What is not yet usable counts nowhere, not even where the system promises no
-// more memory than it has: reserving a cache's whole limit costs nothing.
+// The unusable part counts nowhere, not even where the kernel does not overcommit memory, so
+// reserving a cache's whole limit costs nothing.
 type region struct {
 	mapping []byte
 	usable  int
 }
 
-// regionStep is how much becomes usable at a time.
+// regionStep is how many bytes become usable at a time.
 const regionStep = 16 << 20
 
 func reserve(size int64) (region, error) {
@@ -28,8 +27,8 @@ func reserve(size int64) (region, error) {
 	if err != nil {
 		return region{}, fmt.Errorf("%w: reserve %d bytes of address space: %w", ErrNoMemory, size, err)
 	}
-	// Huge pages would take memory that was never asked for, and never charged. A
-	// kernel without them refuses the hint, and is right.
+	// Huge pages would take memory that was not requested or charged. A kernel without huge
+	// pages rejects the hint, which is fine.
 	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE)
 	return region{mapping: m}, nil
 }
@@ -51,7 +50,7 @@ func (r *region) use(n int64) error {
 	return nil
 }
 
-// forget gives the memory of a range of pages back; it reads as zero afterwards.
+// forget returns the memory of a range of pages; it reads as zero afterwards.
 func (r *region) forget(from, to int64) error {
 	return unix.Madvise(r.mapping[from:to], unix.MADV_DONTNEED)
 }
@@ -64,7 +63,7 @@ func (r *region) free() {
 	}
 }
 
-// values sees a region as an array of n values that hold no pointers.
+// values views a region as an array of n values without pointers.
 func values[T any](r region, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r.mapping))), n)
 }

@@ -1,40 +1,40 @@
 package cache
 
-// Stats is the cache as it is now, in bytes where nothing else is said.
+// Stats describes the current state of the cache, in bytes unless noted.
 type Stats struct {
 	Limit       int64
-	Reserved    int64 // charged, everything included
+	Reserved    int64 // charged, including all overhead
 	MaxReserved int64
-	Real        int64 // the samples alone
-	MaxReal     int64 // the largest sample that was held
-	Samples     int64 // how many are held
+	Real        int64 // only the samples
+	MaxReal     int64 // the largest sample ever held
+	Samples     int64 // number of samples held
 	Epochs      []EpochStats
 }
 
-// EpochStats counts one epoch, over all who read it.
+// EpochStats counts one epoch, over all its readers.
 type EpochStats struct {
 	Epoch     int
 	Hits      int64 // samples served
-	Misses    int64 // samples that Put was offered
+	Misses    int64 // samples offered to Put or counted by Missed
 	Kept      int64 // samples read in this epoch that stayed for a later one
-	KeptBytes int64 // of them
-	NotKept   int64 // samples that the policy would have kept, had there been room
-	Unplanned int64 // samples read before the plan knew whether to keep them: none was kept
+	KeptBytes int64 // total size of those
+	NotKept   int64 // samples that the policy would have kept if there had been room
+	Unplanned int64 // samples read before the plan knew whether to keep them; none was kept
 }
 
-// maxEpochs bounds the epochs that are counted; the one that was first read longest ago
-// is forgotten first.
+// maxEpochs bounds the epochs that are counted; the one that was first read longest ago is
+// forgotten first.
 const maxEpochs = 128
 
-// meter is what the cache counts; the cache's lock guards it.
+// meter holds the cache's counters, guarded by the cache's lock.
 type meter struct {
 	peak    int64
 	largest int64
-	epochs  []EpochStats // in the order in which they were first read
+	epochs  []EpochStats // in the order they were first read
 }
 
 func (m *meter) epoch(epoch int) *EpochStats {
-	for i := len(m.epochs) - 1; i >= 0; i-- { // what is being read is near the end
+	for i := len(m.epochs) - 1; i >= 0; i-- { // current epochs are near the end
 		if m.epochs[i].Epoch == epoch {
 			return &m.epochs[i]
 		}
@@ -46,7 +46,7 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	return &m.epochs[len(m.epochs)-1]
 }
 
-// asked counts what a plan did not know.
+// asked counts samples unknown to the plan.
 func (m *meter) asked(epoch int, known bool) {
 	if !known {
 		m.epoch(epoch).Unplanned++
@@ -60,7 +60,7 @@ func (m *meter) kept(epoch int, bytes int64) {
 	m.largest = max(m.largest, bytes)
 }
 
-// Stats describes the cache as it is now.
+// Stats describes the current state of the cache.
 func (c *Cache) Stats() Stats {
 	if c == nil {
 		return Stats{}

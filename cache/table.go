@@ -2,35 +2,35 @@ package cache
 
 import "math/bits"
 
-// An entry is a sample that is held, or that somebody still reads after it had to
-// leave. Entries are numbered from 1; 0 means none.
+// An entry is a sample that is held, or that is still being read after its eviction. Entries
+// are numbered from 1; 0 means none.
 type entry struct {
 	stamp      Stamp
 	chain      chain
 	id         uint32
-	sibling    uint32 // the next entry with the same hash; of a free entry, the next free one
+	sibling    uint32 // the next entry in the same bucket; for a free entry, the next free one
 	waits      int32  // the epoch it waits for
-	prev, next uint32 // among those that wait for the same epoch
-	readers    uint16 // who copies it right now
+	prev, next uint32 // among the entries that wait for the same epoch
+	readers    uint16 // how many readers are copying it right now
 	gone       bool   // no longer held: the last reader releases it
 }
 
 // entryBytes is the size of an entry.
 const entryBytes = 48
 
-// A queue is the entries that wait for one epoch, in the order of their coming.
+// A queue lists the entries that wait for one epoch, in order of arrival.
 type queue struct {
 	waits       int32
 	first, last uint32
 }
 
-// A table finds entries by sample and by the epoch that they wait for. It is not
-// safe for concurrent use.
+// A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
+// use.
 type table struct {
-	memory  [2]region // of the following
-	buckets []uint32  // by hash; a power of two
+	memory  [2]region // backs the following slices
+	buckets []uint32  // by hash; the length is a power of two
 	entries []entry
-	free    uint32 // first of the free entries
+	free    uint32 // head of the list of free entries
 	fresh   int    // entries from here on were never used
 	held    int
 	queues  []queue // none is empty
@@ -55,8 +55,8 @@ func newTable(n int64) (t table, err error) {
 	return t, nil
 }
 
-// bucketsFor keeps the mean length of a bucket between 1 and 2. Sample numbers are
-// dense, so that their low bits are as good as any hash.
+// bucketsFor keeps the mean length of a full table's buckets between 1 and 2. Sample numbers
+// are dense, so their low bits are as good as any hash.
 func bucketsFor(n int64) int64 { return 1 << (bits.Len64(uint64(max(n, 1))) - 1) }
 
 func (t *table) close() {
@@ -81,15 +81,15 @@ func (t *table) find(id uint32) uint32 {
 	return 0
 }
 
-// spare says whether an entry can be had without more memory.
+// spare says whether an entry is available without more memory.
 func (t *table) spare() bool { return t.free != 0 }
 
-// room makes an entry that was never used usable.
+// room makes an entry that was never used usable, if possible.
 func (t *table) room() bool {
 	return t.fresh < len(t.entries) && t.memory[1].use(entryBytes*int64(t.fresh+1)) == nil
 }
 
-// take returns an unused entry: there must be a spare one, or room.
+// take returns an unused entry; spare or room must have returned true.
 func (t *table) take() uint32 {
 	n := t.free
 	if n == 0 {
@@ -102,14 +102,14 @@ func (t *table) take() uint32 {
 	return n
 }
 
-// release makes an entry that is not held a free one.
+// release frees an entry that is not held.
 func (t *table) release(n uint32) {
 	t.entries[n] = entry{sibling: t.free}
 	t.free = n
 }
 
-// insert makes an entry held: its id, which no other held one has, and what it
-// waits for are set.
+// insert adds an entry to the table. Its waits and id must be set, and no held entry may have
+// the same id.
 func (t *table) insert(n uint32) {
 	e := &t.entries[n]
 	b := t.bucket(e.id)
@@ -118,7 +118,7 @@ func (t *table) insert(n uint32) {
 	t.enqueue(n)
 }
 
-// remove makes an entry one that is not held.
+// remove takes an entry out of the table and marks it as gone.
 func (t *table) remove(n uint32) {
 	e := &t.entries[n]
 	at := t.bucket(e.id)
@@ -183,8 +183,8 @@ func (t *table) dequeue(n uint32) {
 	}
 }
 
-// stale returns an entry that waits for an epoch far from the one that is read,
-// the farthest first; 0 if there is none.
+// stale returns an entry that waits for an epoch far from reading, the farthest first; 0 if
+// there is none.
 func (t *table) stale(reading int) uint32 {
 	n := uint32(0)
 	best := -1
@@ -196,8 +196,8 @@ func (t *table) stale(reading int) uint32 {
 	return n
 }
 
-// leastWanted returns the entry that can be spared best: a stale one, else one
-// that waits for the latest epoch; 0 if nothing is held.
+// leastWanted returns the most expendable entry: a stale one, else one that waits for the
+// latest epoch; 0 if nothing is held.
 func (t *table) leastWanted(reading int) uint32 {
 	if n := t.stale(reading); n != 0 {
 		return n

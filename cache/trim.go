@@ -1,11 +1,11 @@
 package cache
 
-// trimPages is how many pages are given back at a time.
+// trimPages is how many pages are returned at a time.
 const trimPages = 4096
 
-// Trim gives at least n bytes back to the budget and the system, if it holds as
-// many that nobody is reading, and returns how many it gave: first pages without
-// samples, then samples, those first that will be wanted last.
+// Trim returns at least n bytes to the budget and the system, if that much is not being read,
+// and returns how many it freed. It frees pages without samples first, then evicts samples,
+// starting with those that will be needed last.
 func (c *Cache) Trim(n int64) int64 {
 	if c == nil {
 		return 0
@@ -25,7 +25,7 @@ func (c *Cache) Trim(n int64) int64 {
 	return freed
 }
 
-// trim gives back n bytes or some of them; 0 when there is nothing left to give.
+// trim frees n bytes or fewer; 0 when nothing is left to free.
 func (c *Cache) trim(n int64) int64 {
 	c.mu.Lock()
 	if c.closed {
@@ -50,8 +50,8 @@ func (c *Cache) trim(n int64) int64 {
 	return freed
 }
 
-// spare makes samples leave until n pages are warm, and returns those of them that
-// ristretto has to be told of. c.mu is held.
+// spare evicts samples until n pages are warm, and returns those of them that ristretto must be
+// told about. The caller holds c.mu.
 func (c *Cache) spare(n int) (left []uint32) {
 	for c.arena.nWarm < n {
 		victim := c.table.leastWanted(c.reading)

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// kind is what a sample is before anything is done.
+// kind is the state of a sample before conversion.
 type kind uint8
 
 const (
@@ -20,18 +20,18 @@ const (
 
 // candidates are the samples of one class.
 type candidates struct {
-	size  int64   // all samples
-	raw   int64   // of them raw already
-	order []int32 // those that can become raw, in the order in which they are chosen
+	size  int64   // all samples of the class
+	raw   int64   // already raw
+	order []int32 // those that can become raw, in the order they are chosen
 }
 
-// chooser knows the classes of a dataset; what it chooses depends on the share alone.
+// chooser knows the classes of a dataset. Its choice depends only on the ratio.
 type chooser struct {
 	classes []candidates
 	sizes   []int64
 	ties    []uint64
 	samples int64
-	raw     int64 // already
+	raw     int64 // already raw
 }
 
 // newChooser sorts n samples into classes.
@@ -70,7 +70,7 @@ func newChooser(seed uint64, n int, label func(i int) int, path func(i int) stri
 	return c
 }
 
-// hash depends on seed and text alone, on every machine and in every version.
+// hash depends only on its arguments, on every machine and in every version.
 func hash(seed uint64, domain, text string) uint64 {
 	b := make([]byte, 0, 128)
 	b = binary.LittleEndian.AppendUint64(b, seed)
@@ -79,26 +79,26 @@ func hash(seed uint64, domain, text string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// target is how many of n samples are a share of ratio.
+// target is how many of n samples make up a share of ratio.
 func target(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
 
-// choose returns the samples to convert so that a share of ratio is raw, ascending.
-// Samples in spoilt are passed over, as if they could not be read.
+// choose returns the samples to convert, ascending, so that a share of ratio is raw. Samples in
+// spoilt count as unreadable.
 func (c *chooser) choose(ratio float64, spoilt map[int32]bool) []int32 {
 	var chosen []int32
 	raw, want := c.raw, target(ratio, c.samples)
 	give := newPlaces(c.sizes, c.ties)
-	next := make([]int, len(c.classes)) // in a class's order
+	next := make([]int, len(c.classes)) // index into each class's order
 	for raw < want {
 		number, ok := give.next()
 		if !ok {
-			break // too many cannot be read
+			break // too many samples are unreadable
 		}
 		class := &c.classes[number]
 		if give.taken[number] <= class.raw {
-			continue // one that is raw already takes the place
+			continue // a sample that is already raw takes the place
 		}
 		for next[number] < len(class.order) && spoilt[class.order[next[number]]] {
 			next[number]++

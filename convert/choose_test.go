@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// population is a dataset as far as choosing from it is concerned.
+// population is a dataset as seen by the choice.
 type population struct {
 	labels []int
 	kinds  []kind
@@ -26,7 +26,7 @@ func (p *population) chooser(seed uint64) *chooser {
 		func(i int) string { return fmt.Sprintf("%d/%d.jpg", p.labels[i], i) }, p.kinds)
 }
 
-// count returns how many of each class are raw after a choice.
+// count returns how many samples of each class are raw after a choice.
 func (p *population) count(chosen []int32) map[int]int {
 	raw := map[int]int{}
 	for i, l := range p.labels {
@@ -58,9 +58,8 @@ func randomPopulation(r *rand.Rand) *population {
 	return p
 }
 
-// TestChoiceIsEven: for every share, the whole has floor(R·n + 1/2) raw samples and
-// each class floor or ceil of R times its size; a larger share's choice contains a
-// smaller one's.
+// TestChoiceIsEven: for every share R, the whole has floor(R·n + 1/2) raw samples and each
+// class floor or ceil of R times its size; a larger share's choice contains a smaller one's.
 func TestChoiceIsEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
@@ -92,8 +91,8 @@ func TestChoiceIsEven(t *testing.T) {
 	}
 }
 
-// TestChoiceByPath: which samples are chosen depends on seed and path, not on the order
-// in which they are listed, and every one is chosen as often as any other.
+// TestChoiceByPath: the choice depends on seed and path, not on the order of the samples, and
+// every sample is chosen equally often.
 func TestChoiceByPath(t *testing.T) {
 	const n, seeds = 40, 1000
 	p := &population{}
@@ -123,8 +122,8 @@ func TestChoiceByPath(t *testing.T) {
 	}
 }
 
-// TestChoiceCountsRaw: what is raw already counts, and where a class has more than its
-// share of it, the others get less, as evenly as can be.
+// TestChoiceCountsRaw: samples that are already raw count. If a class has more of them than its
+// share, the others get fewer, as evenly as possible.
 func TestChoiceCountsRaw(t *testing.T) {
 	p := &population{}
 	p.add(0, 10, encoded)
@@ -148,8 +147,8 @@ func TestChoiceCountsRaw(t *testing.T) {
 	}
 }
 
-// TestChoicePassesOver: unreadable samples are never chosen, nor spoilt ones, and the
-// number is right as long as there are others.
+// TestChoicePassesOver: unreadable and spoilt samples are never chosen, and the number is right
+// as long as enough others are left.
 func TestChoicePassesOver(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
@@ -187,8 +186,8 @@ func TestChoicePassesOver(t *testing.T) {
 	}
 }
 
-// TestChoicePinned: an unfinished run is continued by later versions, and a larger
-// share is added to by them. Do not change this without changing the marker's version.
+// TestChoicePinned: later versions must continue an unfinished run, and extend its choice for a
+// larger share. Do not change this without changing the marker's version.
 func TestChoicePinned(t *testing.T) {
 	p := &population{}
 	for class := range 3 {

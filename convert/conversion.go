@@ -8,7 +8,7 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// conversion is the work of one Write.
+// conversion is the state of one Write.
 type conversion struct {
 	ds      *dataset.Dataset
 	o       Options
@@ -18,11 +18,11 @@ type conversion struct {
 	tree    *tree
 	chooser *chooser
 
-	wanted []bool  // samples that shall be raw
-	exts   []uint8 // which of the format's extensions a raw sample got
+	wanted []bool  // samples to make raw
+	exts   []uint8 // index of the extension that a raw sample got
 	memory *sample.Memory
 
-	mu     sync.Mutex // the following, and calls of Progress
+	mu     sync.Mutex // guards the following fields and calls of Progress
 	done   int
 	spoilt map[int32]string // samples that turned out to be unreadable, and why
 	report Report
@@ -56,8 +56,8 @@ func (c *conversion) run(ctx context.Context) error {
 	return nil
 }
 
-// directories are those that must be there even if they are empty, since they number
-// the classes.
+// directories returns the directories that must exist even if empty, because they number the
+// classes.
 func (c *conversion) directories() []string {
 	if c.tree.manifest != "" {
 		return nil
@@ -65,7 +65,7 @@ func (c *conversion) directories() []string {
 	return c.ds.Classes()
 }
 
-// want marks samples that shall be raw and returns those that were not marked.
+// want marks samples to be made raw and returns those that were not marked yet.
 func (c *conversion) want(samples []int32) (added []int32) {
 	for _, i := range samples {
 		if !c.wanted[i] {
@@ -76,7 +76,7 @@ func (c *conversion) want(samples []int32) (added []int32) {
 	return added
 }
 
-// replaceSpoilt chooses samples in place of those that could not be read.
+// replaceSpoilt chooses replacements for samples that could not be read.
 func (c *conversion) replaceSpoilt() []int32 {
 	spoilt := make(map[int32]bool, len(c.spoilt))
 	for i := range c.spoilt {
@@ -86,7 +86,7 @@ func (c *conversion) replaceSpoilt() []int32 {
 	return c.want(c.chooser.choose(c.report.Ratio, spoilt))
 }
 
-// pass works on n samples.
+// pass processes n samples.
 func (c *conversion) pass(ctx context.Context, n int, sample func(k int) int) error {
 	return each(ctx, c.o.Workers, n, func(number int) (func(int) error, func()) {
 		w := &worker{c, number, NewMaker(c.ds, c.o, c.memory)}
@@ -105,13 +105,13 @@ func (c *conversion) advance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done++
-	// Samples that take another's place are done a second time.
+	// A replacement is processed a second time, so done can exceed the number of samples.
 	if c.o.Progress != nil && c.done <= c.ds.Len() {
 		c.o.Progress(int64(c.done), int64(c.ds.Len()))
 	}
 }
 
-// count adds to the report.
+// count increments a counter of the report.
 func (c *conversion) count(n *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *conversion) setExt(i int, ext string) {
 	}
 }
 
-// name is what sample i is called in the result.
+// name is sample i's path in the result.
 func (c *conversion) name(i int) string {
 	if c.wanted[i] {
 		return c.tree.raw(i, c.tree.exts[c.exts[i]])

@@ -14,13 +14,13 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// Write makes the dataset out, a directory that must be missing or empty, of ds. It
-// appears whole or not at all: until then it grows in out.partial, which stays after an
-// error or when ctx is done, so that a call with the same options continues. ds stays
-// the caller's, opened with Rescan, so that it knows its files as they are.
+// Write converts ds into the dataset out, a directory that must be missing or empty. The result
+// appears whole or not at all: it grows in out.partial, which stays after an error or when ctx
+// is done, so that a call with the same options continues it. ds remains the caller's. It must
+// have been opened with Rescan, so that its index matches the files.
 //
-// When ctx is done Write returns within a moment, also where storage hangs; out.partial
-// is then busy for as long as that lasts, or until the process ends.
+// When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays
+// locked until the storage responds or the process ends.
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err
@@ -64,7 +64,7 @@ func (c *conversion) write(ctx context.Context, out string) error {
 	return c.publish()
 }
 
-// prepare decides everything, says it, and makes sure that it can be done.
+// prepare makes all decisions, announces them, and checks that they can be carried out.
 func (c *conversion) prepare(ctx context.Context) error {
 	begun := c.stage.begun
 	m, err := c.mark(ctx, begun)
@@ -94,8 +94,8 @@ func (c *conversion) prepare(ctx context.Context) error {
 	return nil
 }
 
-// mark finds the share of raw samples, which an earlier run may have found before, and
-// returns this run's marker.
+// mark determines the share of raw samples, which an earlier run may have recorded, and returns
+// this run's marker.
 func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
 	ratio := c.o.Ratio
 	switch {
@@ -114,7 +114,7 @@ func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
 	return newMark(c.ds, c.o, ratio, c.survey.fingerprint()), nil
 }
 
-// choices makes the choice of samples and finds names.
+// choices chooses the samples to convert and names all files.
 func (c *conversion) choices() (err error) {
 	kinds := c.survey.kinds
 	c.chooser = newChooser(c.o.Seed, c.ds.Len(), c.ds.Label, c.ds.Path, kinds)
@@ -124,7 +124,6 @@ func (c *conversion) choices() (err error) {
 	return err
 }
 
-// decide makes the plan.
 func (c *conversion) decide() error {
 	if err := c.choices(); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (c *conversion) decide() error {
 	if err != nil {
 		return err
 	}
-	// From here on the report counts what is done.
+	// From here on the report counts what was actually done.
 	p.Linked, p.Cloned, p.Copied = 0, 0, 0
 	c.report.Plan = p
 	return nil
@@ -158,7 +157,7 @@ func (c *conversion) publish() error {
 	return nil
 }
 
-// summarize fills in what is known only in the end.
+// summarize fills in what is known only at the end.
 func (c *conversion) summarize() {
 	for i, reason := range c.survey.reasons {
 		c.unreadable(i, reason)
@@ -179,8 +178,7 @@ func (c *conversion) unreadable(i int32, reason string) {
 	c.report.Unreadable = append(c.report.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
 }
 
-// alreadyFinished is for a result that is there: a run with the same settings has
-// nothing to do.
+// alreadyFinished handles an existing result: a run with the same settings has nothing to do.
 func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
 	m, err := c.mark(ctx, finished)
 	if err != nil {

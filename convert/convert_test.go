@@ -12,9 +12,9 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// TestPixelsSurvive: every sample keeps its number, its label and each of its pixels,
-// whatever it was: turned, with a palette, 16 bits, alpha, gray, CMYK; and as many are
-// raw as shall be.
+// TestPixelsSurvive: every sample keeps its number, its label and all of its pixels, whatever
+// its kind: rotated, with a palette, 16 bits, alpha, gray, CMYK; and the number of raw samples
+// is right.
 func TestPixelsSurvive(t *testing.T) {
 	for _, format := range []Format{BMP, PPM} {
 		for _, ratio := range []float64{0.5, 1} {
@@ -42,8 +42,8 @@ func TestPixelsSurvive(t *testing.T) {
 	}
 }
 
-// TestOrderStays: samples keep their numbers, also where names leave little room for
-// those of raw copies.
+// TestOrderStays: samples keep their numbers even if names leave little room for those of raw
+// copies.
 func TestOrderStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "crowded")
 	for k, name := range []string{"a.JPG", "a.bmp", "a.jpg", "a.jpg.bmp", "a.jpg.png", "a.jpg~1.png", "a.png", "b.jpg", "b.jpg (1).jpg", "b.webp"} {
@@ -93,8 +93,8 @@ func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 	}
 }
 
-// checkRaw holds a raw file against the pixels it should hold, and its name against its
-// content, without package decode's word for it.
+// checkRaw compares a raw file with the pixels it should hold, and its name with its content,
+// without using package decode.
 func checkRaw(t *testing.T, path string, file []byte, want image) {
 	t.Helper()
 	switch gray := isGray(want.rgb); filepath.Ext(path) {
@@ -123,8 +123,7 @@ func checkRaw(t *testing.T, path string, file []byte, want image) {
 	}
 }
 
-// onlySamples makes sure that nothing lies in the result but its samples, the marker
-// and a manifest.
+// onlySamples checks that the result contains only its samples, the marker and a manifest.
 func onlySamples(t *testing.T, out string, ds *dataset.Dataset, manifest string) {
 	t.Helper()
 	files := map[string]bool{markerName: true, manifest: true}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// each has several goroutines work on 0..n-1, until one fails or ctx is done. start
-// makes a worker's function and what is to be called at its end.
+// each runs several workers over 0..n-1 until one fails or ctx is done. start returns a
+// worker's function and its cleanup.
 func each(ctx context.Context, workers, n int, start func(worker int) (work func(i int) error, end func())) error {
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)

@@ -9,31 +9,29 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// Errors of Write, to be told apart with errors.Is.
+// Errors of Write; test for them with errors.Is.
 var (
-	// ErrNotEmpty: what shall be written exists and holds something, and is not what
-	// this run would make.
+	// ErrNotEmpty: the output exists, is not empty, and is not what this run would make.
 	ErrNotEmpty = errors.New("directory is not empty")
-	// ErrInside: the result would lie inside the dataset, and become part of it.
+	// ErrInside: the result would lie inside the dataset and become part of it.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrMountpoint: a file system is mounted where the result shall be, which cannot
-	// appear there by a rename.
+	// ErrMountpoint: a file system is mounted at the output, so a rename cannot put the result
+	// there.
 	ErrMountpoint = errors.New("is a mountpoint")
 	// ErrBusy: another process is writing the same result.
 	ErrBusy = errors.New("another batchfs convert is writing it")
-	// ErrForeign: the unfinished tree's name is taken by something else.
+	// ErrForeign: something else occupies the name of the unfinished tree.
 	ErrForeign = errors.New("is not the unfinished work of batchfs convert")
 	// ErrSettings: an unfinished run had other settings.
 	ErrSettings = errors.New("was begun with other settings")
-	// ErrSource: the dataset changed since an unfinished run began, or while this one
-	// runs.
+	// ErrSource: the dataset changed during this run or since an unfinished run began.
 	ErrSource = errors.New("the dataset changed")
-	// ErrSpace: the disk lacks the space; what was made so far stays for a run that
-	// continues.
+	// ErrSpace: the disk is full. What was made so far stays, so that a run can continue it.
 	ErrSpace = errors.New("not enough space")
 )
 
-// spaceError finds a full disk, a used-up quota or the lack of inodes in an error.
+// spaceError wraps an error about a full disk, an exceeded quota or a lack of inodes in
+// ErrSpace.
 func spaceError(err error) error {
 	if err == nil || errors.Is(err, ErrSpace) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
@@ -41,15 +39,15 @@ func spaceError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSpace, err)
 }
 
-// unreadableError is about a sample that has no pixels, or not the ones that the index
-// says it has: it is the file's fault, and no reason to end.
+// unreadableError means that a sample has no pixels, or not those the index describes. The file
+// is at fault, and the run continues.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string { return e.err.Error() }
 func (e *unreadableError) Unwrap() error { return e.err }
 
-// sourceError is an error about a file of the dataset. What the machine failed at ends the
-// run, which can be continued: no result may depend on it.
+// sourceError classifies an error about a file of the dataset. A failure of the machine ends
+// the run, which can be continued later: no result may depend on it.
 func sourceError(err error) error {
 	if sample.OfFile(err) {
 		return &unreadableError{err}

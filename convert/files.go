@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// files puts files into the stage. Its methods may be called concurrently, but for
-// those that are given the number of a worker.
+// files puts files into the stage. Its methods may be called concurrently, except those that
+// take a worker's number: each worker makes one such call at a time.
 type files struct {
 	root    string // of the source
 	source  *os.File
@@ -25,7 +25,7 @@ type files struct {
 	step    func()
 
 	mu   sync.Mutex
-	dirs map[string]bool // that are there
+	dirs map[string]bool // that exist
 }
 
 func newFiles(root string, s *stage, step func()) (*files, error) {
@@ -46,12 +46,12 @@ func (f *files) close() {
 	f.source.Close()
 }
 
-// within the kernel's calls, a directory is its descriptor.
+// from, to and temp are directory descriptors for system calls.
 func (f *files) from() int { return int(f.source.Fd()) }
 func (f *files) to() int   { return int(f.stage.dir.Fd()) }
 func (f *files) temp() int { return int(f.scratch.Fd()) }
 
-// fail gives an error of the kernel's the path it is about.
+// fail adds the path to an error of a system call.
 func (f *files) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -59,8 +59,8 @@ func (f *files) fail(op, name string, err error) error {
 	return spaceError(&fs.PathError{Op: op, Path: f.stage.at(name), Err: err})
 }
 
-// makeDir makes a directory of the result, and those above it, with the permissions of
-// the source's where that has one of this name.
+// makeDir makes a directory of the result and its parents. Each gets the permissions of the
+// source's directory of the same name, if there is one.
 func (f *files) makeDir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,10 +86,10 @@ func (f *files) makeDirs(dir string) error {
 	return nil
 }
 
-// found is a file of the result that is there.
+// found describes an existing file of the result.
 type found struct {
 	dataset.Identity
-	link bool // a symbolic one
+	link bool // a symbolic link
 }
 
 // look finds a file in the result; nil if there is none.
@@ -109,15 +109,15 @@ func identityOf(st *unix.Stat_t) dataset.Identity {
 	return dataset.Identity{Size: st.Size, ModTime: st.Mtim.Nano()}
 }
 
-// write makes a file of the result with a content, and the permissions and modification
-// time of the source's file.
+// write makes a file of the result with the given content and the source file's permissions and
+// modification time.
 func (f *files) write(worker int, name, source string, content []byte, modTime int64) error {
 	var st unix.Stat_t
 	if err := ignoringEINTR(func() error { return unix.Fstatat(f.from(), source, &st, 0) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrSource, &fs.PathError{Op: "stat", Path: f.absolute(source), Err: err})
 	}
 	return f.create(worker, name, st.Mode&0o777, modTime, func(out *os.File) error {
-		for len(content) > 0 { // in parts, for the sake of tests
+		for len(content) > 0 { // in parts, so that tests can interrupt it
 			n := min(len(content), 1<<20)
 			if _, err := out.Write(content[:n]); err != nil {
 				return err
@@ -129,7 +129,7 @@ func (f *files) write(worker int, name, source string, content []byte, modTime i
 	})
 }
 
-// create makes a file in the scratch directory, fills it, and moves it to its place.
+// create makes a file in the scratch directory, fills it, and moves it into place.
 func (f *files) create(worker int, name string, mode uint32, modTime int64, fill func(out *os.File) error) (err error) {
 	temp := strconv.Itoa(worker)
 	fd, err := openAt(f.temp(), temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
@@ -152,8 +152,8 @@ func (f *files) create(worker int, name string, mode uint32, modTime int64, fill
 		return err
 	}
 	f.step()
-	// By name and after closing: some network file systems write, and set the time,
-	// then.
+	// Set the time by name and after closing: some network file systems write the data, and so
+	// change the time, when a file is closed.
 	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(modTime)}
 	if err := unix.UtimesNanoAt(f.temp(), temp, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return f.fail("set time of", name, err)
@@ -166,7 +166,6 @@ func (f *files) create(worker int, name string, mode uint32, modTime int64, fill
 	return nil
 }
 
-// remove removes a file of the result.
 func (f *files) remove(name string) error {
 	if err := unix.Unlinkat(f.to(), name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return f.fail("remove", name, err)
@@ -174,7 +173,7 @@ func (f *files) remove(name string) error {
 	return nil
 }
 
-// absolute is where a file of the source is.
+// absolute returns the absolute path of a source file.
 func (f *files) absolute(source string) string {
 	if filepath.IsAbs(source) {
 		return source
@@ -190,7 +189,7 @@ func openAt(dir int, name string, flags int, mode uint32) (fd int, err error) {
 	return fd, err
 }
 
-// ignoringEINTR repeats a call that a signal of the runtime's own interrupted.
+// ignoringEINTR repeats a call that a signal interrupted, such as the Go runtime's own.
 func ignoringEINTR(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

@@ -19,7 +19,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// TestSmallTree: what becomes of every kind of file, by name, in links and in copies.
+// TestSmallTree checks the result for every kind of file, by name, with links and with copies.
 func TestSmallTree(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		t.Run(fmt.Sprint("copies: ", copies), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSmallTree(t *testing.T) {
 	}
 }
 
-// sameFile compares content, permissions and time, and whether it is the same inode.
+// sameFile compares content, permissions and time, and whether the inode is the same.
 func sameFile(t *testing.T, a, b string, linked bool) {
 	t.Helper()
 	was, err := os.Stat(a)
@@ -95,7 +95,7 @@ func sameFile(t *testing.T, a, b string, linked bool) {
 	}
 }
 
-// TestPermissions: nothing becomes readable that was not.
+// TestPermissions: the result makes nothing readable that was not.
 func TestPermissions(t *testing.T) {
 	path := small(t)
 	if err := os.Chmod(filepath.Join(path, "a"), 0o700); err != nil {
@@ -116,8 +116,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestLinks: links to files and directories are followed; the result has none that it
-// does not need.
+// TestLinks: links to files and directories are followed; the result has only the links that it
+// needs.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "store/1"), pngOf(t, 3, 3, false))
@@ -146,7 +146,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestFlat: a flat directory stays one, without labels.
+// TestFlat: a flat directory stays flat, without labels.
 func TestFlat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "flat")
 	for _, name := range []string{"x.png", "x.jpg", "z.png", "y.bmp"} {
@@ -164,8 +164,8 @@ func TestFlat(t *testing.T) {
 	}
 }
 
-// TestNested: what a larger share makes raw contains what a smaller one does, under the
-// same names.
+// TestNested: the raw samples of a larger share include those of a smaller one, under the same
+// names.
 func TestNested(t *testing.T) {
 	path := mixed(t)
 	var before []string
@@ -187,8 +187,8 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestWorkersDoNotMatter: the same bytes and names with one worker and little memory as
-// with many.
+// TestWorkersDoNotMatter: one worker with little memory makes the same bytes and names as many
+// workers.
 func TestWorkersDoNotMatter(t *testing.T) {
 	path := mixed(t)
 	one, _ := convert(t, path, Options{Ratio: 0.5, Seed: 2, Workers: 1, Memory: 1})
@@ -198,8 +198,8 @@ func TestWorkersDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestSourceChanges: a file that is replaced or removed while it is converted ends the
-// run, whether it was to be kept or made raw.
+// TestSourceChanges: a file that is replaced or removed during the conversion ends the run,
+// whether it is kept or made raw.
 func TestSourceChanges(t *testing.T) {
 	for _, ratio := range []float64{0, 1} {
 		for name, change := range map[string]func(path string) error{
@@ -228,7 +228,7 @@ func TestSourceChanges(t *testing.T) {
 	}
 }
 
-// TestSpecialFiles: what is no regular file is kept as it is, or led to.
+// TestSpecialFiles: anything but a regular file is kept as it is or as a symbolic link.
 func TestSpecialFiles(t *testing.T) {
 	path := small(t)
 	if err := unix.Mkfifo(filepath.Join(path, "a/pipe.png"), 0o600); err != nil {
@@ -265,8 +265,8 @@ func TestOptions(t *testing.T) {
 
 func nan() (f float64) { return f / f }
 
-// TestProgress: it grows to the number of samples, and no further, also where samples
-// take others' places.
+// TestProgress: progress reaches the number of samples and does not exceed it, even if samples
+// are replaced.
 func TestProgress(t *testing.T) {
 	var last int64
 	o := Options{Ratio: 0.6, Seed: 1, Progress: func(done, total int64) {

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/hangfs"
 )
 
-// TestStorageThatHangs: Write ends with its context, and another one continues when the
-// storage answers again.
+// TestStorageThatHangs: Write returns when its context is done, and another Write continues
+// when the storage responds again.
 func TestStorageThatHangs(t *testing.T) {
 	files := map[string][]byte{"a/1.png": pngOf(t, 8, 9, false), "a/2.png": pngOf(t, 9, 8, false), "b/3.png": pngOf(t, 5, 5, false)}
 	f := hangfs.Mount(t, files)
@@ -37,7 +37,7 @@ func TestStorageThatHangs(t *testing.T) {
 	f.Release()
 	for {
 		r, err := Write(t.Context(), ds, out, Options{Ratio: 1})
-		if errors.Is(err, ErrBusy) { // what was left behind is just ending
+		if errors.Is(err, ErrBusy) { // the abandoned call is just ending
 			time.Sleep(time.Millisecond)
 			continue
 		}

@@ -30,7 +30,7 @@ func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
 }
 
-// open opens a dataset; it is closed at the end of the test.
+// open opens a dataset and closes it at the end of the test.
 func open(t testing.TB, path string) *dataset.Dataset {
 	t.Helper()
 	ds, err := openDataset(path)
@@ -45,8 +45,8 @@ func openDataset(path string) (*dataset.Dataset, error) {
 	return dataset.Open(context.Background(), path, dataset.Options{Prober: probe, Rescan: true, AllowOutside: true})
 }
 
-// mixed is a dataset of every kind of file in five classes, in a directory of its own:
-// a copy of one that all tests share.
+// mixed is a dataset of every kind of file in five classes. Each call returns its own copy of
+// one that all tests share.
 func mixed(t testing.TB) string {
 	t.Helper()
 	from, err := makeMixed()
@@ -76,7 +76,7 @@ func convert(t testing.TB, path string, o Options) (string, Report) {
 	return out, r
 }
 
-// image is a sample's pixels, upright.
+// image holds a sample's pixels, upright.
 type image struct {
 	height, width int
 	rgb           []byte
@@ -108,7 +108,7 @@ func readSample(t testing.TB, ds *dataset.Dataset, i int) (data []byte, decoded 
 	return data, decodeFile(t, data)
 }
 
-// contents describes all that is in a directory: types, permissions, contents, and the
+// contents describes everything in a directory: types, permissions, contents, and the
 // modification times of files.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
@@ -161,18 +161,18 @@ func rawCount(ds *dataset.Dataset) (all int, byLabel map[int]int) {
 	return all, byLabel
 }
 
-// small is a dataset of little files of all that matters for how files are placed: two
-// classes and an empty one, a nested directory, names that collide, gray, raw, broken
-// and unreadable files.
+// small is a dataset of small files with every case that matters for placing files: two classes
+// and an empty one, a nested directory, names that collide, gray, raw, broken and unreadable
+// files.
 func small(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "small")
 	for name, data := range map[string][]byte{
 		"a/0.png":       pngOf(t, 5, 4, false),
 		"a/1.png":       pngOf(t, 3, 7, true),
-		"a/1.jpg":       pngOf(t, 6, 2, false), // formats are told by content
+		"a/1.jpg":       pngOf(t, 6, 2, false), // the content determines the format
 		"a/2.bmp":       bmpOf(t, 4, 4),
-		"a/3.png":       pngOf(t, 9, 9, false)[:80], // ends early
+		"a/3.png":       pngOf(t, 9, 9, false)[:80], // truncated
 		"b/0.png":       pngOf(t, 2, 2, false),
 		"b/deep/x.png":  pngOf(t, 7, 3, false),
 		"b/deep/y.jpeg": []byte("no image"),
@@ -228,8 +228,8 @@ func bmpOf(t testing.TB, h, w int) []byte {
 	return b.Bytes()
 }
 
-// otherFileSystem is a directory on another file system than the tests' own, so that
-// files must be copied.
+// otherFileSystem is a directory on another file system than the tests' own, so that files must
+// be copied.
 func otherFileSystem(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "convert-test-*")

@@ -19,25 +19,24 @@ const (
 	symlinked
 )
 
-// link makes name another name of the source's file. false: the file system does not
-// want that, or the file is not there.
+// link makes name a hard link to the source's file. It returns false if the file system
+// refuses, or the file does not exist.
 func (f *files) link(name, source string) (bool, error) {
 	err := ignoringEINTR(func() error {
 		return unix.Linkat(f.from(), source, f.to(), name, unix.AT_SYMLINK_FOLLOW)
 	})
 	switch err {
-	case nil, unix.EEXIST: // a manifest can name a file twice, and two workers may be at it
+	case nil, unix.EEXIST: // a manifest can name a file twice, and two workers may race for it
 		f.step()
 		return true, nil
 	case unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO:
 		return false, f.fail("link", name, err)
 	}
-	// EXDEV, EPERM, EMLINK and others: a copy does, or says what is wrong in its own
-	// words.
+	// EXDEV, EPERM, EMLINK and others: a copy works instead, or fails with its own error.
 	return false, nil
 }
 
-// symlink lets name lead to where the source's file is.
+// symlink makes name a symbolic link to the source's file.
 func (f *files) symlink(name, source string) error {
 	err := unix.Symlinkat(f.absolute(source), f.to(), name)
 	if err == unix.EEXIST {
@@ -46,8 +45,8 @@ func (f *files) symlink(name, source string) error {
 	return f.fail("symlink", name, err)
 }
 
-// copy makes name a file of its own with the source's content. same says whether the
-// file is the one that it should be.
+// copy makes name a separate file with the source's content. same checks that the source is the
+// expected file.
 func (f *files) copy(worker int, name, source string, same func(*unix.Stat_t) error) (how kept, err error) {
 	fd, err := openAt(f.from(), source, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -86,8 +85,8 @@ func statRegular(fd int) (*unix.Stat_t, error) {
 	return &st, nil
 }
 
-// transfer copies size bytes: by sharing blocks, in the kernel, or by hand, where it is
-// also known which of the two files is at fault.
+// transfer copies size bytes: by sharing blocks, else in the kernel, else with reads and
+// writes, which also show which of the two files is at fault.
 func transfer(out, in *os.File, size int64) (kept, error) {
 	if err := unix.IoctlFileClone(int(out.Fd()), int(in.Fd())); err == nil {
 		return cloned, nil
@@ -105,7 +104,7 @@ func transfer(out, in *os.File, size int64) (kept, error) {
 	return copied, copyRest(out, in, done, size)
 }
 
-// copyRest copies what is left behind the first done bytes.
+// copyRest copies everything after the first done bytes.
 func copyRest(out, in *os.File, done, size int64) error {
 	if done == size {
 		return nil
@@ -115,7 +114,7 @@ func copyRest(out, in *os.File, done, size int64) error {
 		n, err := in.ReadAt(buf[:min(size-done, int64(len(buf)))], done)
 		if n == 0 {
 			if err == nil || err == io.EOF {
-				err = dataset.ErrChanged // it is shorter than it was
+				err = dataset.ErrChanged // shorter than it was
 			}
 			return sourceError(err)
 		}

@@ -19,8 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// runChild converts in another process, which dies at a step; false: it came to its end
-// before.
+// runChild converts in another process, which dies at a step; false: it finished first.
 func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	t.Helper()
 	options, err := json.Marshal(childOptions{o.Ratio, o.Format, o.Seed, o.Workers, o.Manifest})
@@ -41,8 +40,7 @@ func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	return false
 }
 
-// killCases are the ways in which files come into being: as links and, on another file
-// system, as copies.
+// killCases are the ways to create files: as links and, on another file system, as copies.
 func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options)) {
 	t.Run("links", func(t *testing.T) {
 		test(t, small(t), t.TempDir(), Options{Ratio: 0.6, Format: PPM, Seed: 1, Workers: 2})
@@ -57,14 +55,14 @@ func killCases(t *testing.T, test func(t *testing.T, path, dir string, o Options
 	})
 }
 
-// TestKilledAnywhere kills a run at each step it takes, once. What is there then is
-// nothing, or the finished result; and the next run finishes it.
+// TestKilledAnywhere kills a run at each of its steps, once. The output is then missing or
+// complete, and the next run finishes it.
 func TestKilledAnywhere(t *testing.T) {
 	killCases(t, func(t *testing.T, path, dir string, o Options) {
 		want := uninterrupted(t, path, filepath.Join(dir, "whole"), o)
 		stride := 1
 		if o.Manifest != "" {
-			stride = 3 // there is little that is new
+			stride = 3 // most of it is covered by the other cases
 		}
 		for step := 1; ; step += stride {
 			out := filepath.Join(dir, fmt.Sprint("step-", step))
@@ -87,8 +85,8 @@ func TestKilledAnywhere(t *testing.T) {
 	})
 }
 
-// uninterrupted is what a run makes that is not. One sample that is chosen is to be
-// corrupt, so that there is a second round.
+// uninterrupted returns the result of an uninterrupted run. It requires that one chosen sample
+// is corrupt, so that there is a second round.
 func uninterrupted(t *testing.T, path, out string, o Options) map[string]string {
 	t.Helper()
 	r, err := Write(context.Background(), open(t, path), out, o)
@@ -110,7 +108,7 @@ func uninterrupted(t *testing.T, path, out string, o Options) map[string]string 
 	return contents(t, out)
 }
 
-// again runs to the end and compares.
+// again runs to the end and compares the result.
 func again(t *testing.T, path, out string, o Options, want map[string]string, when string) Report {
 	t.Helper()
 	r, err := Write(context.Background(), open(t, path), out, o)
@@ -126,8 +124,8 @@ func again(t *testing.T, path, out string, o Options, want map[string]string, wh
 	return r
 }
 
-// TestKilledAgainAndAgain: however often a run is interrupted, it comes to the same
-// end, and does not begin anew each time.
+// TestKilledAgainAndAgain: a run that is interrupted any number of times ends with the same
+// result, and does not start over each time.
 func TestKilledAgainAndAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	killCases(t, func(t *testing.T, path, dir string, o Options) {

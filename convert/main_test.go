@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// scratch is where tests share what they make.
+// scratch is a directory for files that tests share.
 var scratch string
 
-// TestMain makes the test binary stand for a process that converts, and dies at a given
-// step.
+// TestMain also lets the test binary act as a process that converts and dies at a given step.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childArgument {
 		if err := child(os.Args[2:]); err != nil {
@@ -50,7 +49,7 @@ func child(args []string) error {
 	o.step = func() {
 		if steps.Add(1) >= last {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // no further
+			select {} // wait for the signal
 		}
 	}
 	ds, err := openDataset(args[0])
@@ -62,7 +61,7 @@ func child(args []string) error {
 	return err
 }
 
-// childOptions are the options that a child can be given.
+// childOptions are the options that a child accepts.
 type childOptions struct {
 	Ratio    float64
 	Format   Format

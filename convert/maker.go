@@ -11,21 +11,21 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// Maker makes raw files of samples, one at a time, in memory that it reuses: one for
-// each worker.
+// Maker makes raw files of samples, one at a time, in memory that it reuses. Each worker has
+// its own.
 type Maker struct {
 	ds        *dataset.Dataset
 	options   Options
 	pixels    decode.Options
 	transform resample.Options
 	reader    *sample.Reader
-	keep      int // bytes of each kind of memory, between samples
+	keep      int // bytes of each buffer to keep between samples
 
 	source, scratch, file []byte
 }
 
-// NewMaker returns a Maker, one of those that share a Memory. The options that matter are
-// those of format, pixels and size; they are right.
+// NewMaker returns a Maker that shares memory with other Makers. It uses only the options for
+// format, pixels and size, which must be valid.
 func NewMaker(ds *dataset.Dataset, o Options, memory *sample.Memory) *Maker {
 	o = o.filled()
 	return &Maker{
@@ -37,9 +37,9 @@ func NewMaker(ds *dataset.Dataset, o Options, memory *sample.Memory) *Maker {
 // Close frees what the Maker holds.
 func (m *Maker) Close() { m.reader.Close() }
 
-// Make reads sample i and returns its raw file, which is m's until Done, and the extension
-// for its name: .bmp, .ppm or .pgm. It waits until there is memory for all of it, no longer
-// than ctx, and fails with [sample.ErrMemory] where there cannot be.
+// Make reads sample i and returns its raw file, which belongs to m until Done, and the
+// extension for its name: .bmp, .ppm or .pgm. It waits until enough memory is free or ctx is
+// done, and fails with [sample.ErrMemory] if there can never be enough.
 func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err error) {
 	img, err := m.reader.Read(ctx, i, m.options.FileBytes(m.ds.Size(i, m.options.IgnoreOrientation)))
 	if err != nil {
@@ -53,7 +53,7 @@ func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err e
 	return file, ext, nil
 }
 
-// Done lets other Makers have the memory of the sample that was made last.
+// Done releases the memory of the last sample to other Makers.
 func (m *Maker) Done() {
 	for _, p := range []*[]byte{&m.source, &m.scratch, &m.file} {
 		if cap(*p) > m.keep {
@@ -79,8 +79,8 @@ func (m *Maker) decode(i int, img sample.Image) (*rawFile, error) {
 	return &r, m.resize(&r, img.Data, img.Header, t)
 }
 
-// resize decodes what the transform looks at, at the scale that serves, and filters it,
-// as a mount does.
+// resize decodes the region the transform needs, at a reduced scale if possible, and filters
+// it, as a mount does.
 func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.Transform) error {
 	scale := 1
 	if head.Format == decode.JPEG {
@@ -101,7 +101,7 @@ func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.T
 	return resample.Resize(r, source, t.Moved(y, x), m.scratch)
 }
 
-// room is n bytes, of memory that is there already if it is enough.
+// room returns n bytes, reusing p if it is large enough.
 func room(p []byte, n int) []byte {
 	if cap(p) < n {
 		return make([]byte, n)
@@ -109,8 +109,8 @@ func room(p []byte, n int) []byte {
 	return p[:n]
 }
 
-// readError tells what is wrong with a file, which is kept as it is then, from one that
-// changed, which ends the run, as does all that the machine fails at.
+// readError distinguishes a bad file, which is kept as it is, from one that changed, which ends
+// the run, as does any failure of the machine.
 func readError(err error) error {
 	for _, changed := range []error{dataset.ErrChanged, dataset.ErrMissing, dataset.ErrNotFile} {
 		if errors.Is(err, changed) {
@@ -120,7 +120,7 @@ func readError(err error) error {
 	return sourceError(err)
 }
 
-// decodeError tells an image that is at fault from a machine that is.
+// decodeError distinguishes a bad image from a failure of the machine.
 func decodeError(path string, err error) error {
 	for _, fatal := range []error{decode.ErrMemory, decode.ErrDestination, resample.ErrGeometry, resample.ErrScratch} {
 		if errors.Is(err, fatal) {
@@ -130,8 +130,8 @@ func decodeError(path string, err error) error {
 	return &unreadableError{err}
 }
 
-// FileBytes is the size of the raw file that a sample of upright h x w pixels becomes;
-// where it may become a PGM, the most it can be.
+// FileBytes is the size of the raw file for a sample of h x w pixels, upright. If the file may
+// become a PGM, it is an upper bound.
 func (o Options) FileBytes(h, w int) int64 {
 	h, w = o.transform().Size(h, w)
 	r := newRawFile(o.Format, h, w)

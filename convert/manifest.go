@@ -13,9 +13,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rows are what a manifest says: of each sample the path and the label, "" for none.
-// Labels are names where the dataset has classes, else numbers. It says no sizes:
-// reading them once more is quick, and they are then the files' own.
+// rows are the rows of a manifest: each sample's path and label, "" for no label. Labels are
+// names if the dataset has classes, else numbers. Sizes are left out: reading them again is
+// quick, and they are then the files' own.
 type rows struct {
 	n     int
 	path  func(i int) string
@@ -40,8 +40,8 @@ func (c *conversion) rows() rows {
 	}
 }
 
-// writeManifest writes the result's manifest, in the source's format, which can hold
-// what the source's could.
+// writeManifest writes the result's manifest in the source's format, which can represent
+// everything that the source's could.
 func (c *conversion) writeManifest() error {
 	name := c.tree.manifest
 	write := map[string]func(io.Writer, rows) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]
@@ -68,8 +68,8 @@ func writeCSV(w io.Writer, r rows) error {
 	return out.Error()
 }
 
-// writeJSONL writes names as strings and numbers as numbers, which is how they are told
-// apart.
+// writeJSONL writes names as strings and numbers as numbers, which is how readers distinguish
+// them.
 func writeJSONL(w io.Writer, r rows) error {
 	type line struct {
 		Path  string          `json:"path"`
@@ -92,7 +92,7 @@ func writeJSONL(w io.Writer, r rows) error {
 	return nil
 }
 
-// writeParquet writes columns of bytes, since paths need not be UTF-8.
+// writeParquet writes paths as bytes, because they need not be UTF-8.
 func writeParquet(w io.Writer, r rows) error {
 	type named struct {
 		Path  []byte  `parquet:"path"`

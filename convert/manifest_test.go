@@ -35,9 +35,8 @@ func sameLabels(t *testing.T, was, is *dataset.Dataset) {
 	}
 }
 
-// TestManifests: whatever a manifest's format and labels, the result's manifest has the
-// same samples with the same labels in the same order, and lies with its files in one
-// directory.
+// TestManifests: for every format and every kind of labels, the result's manifest has the same
+// samples with the same labels in the same order, and lies in one directory with its files.
 func TestManifests(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{
@@ -59,7 +58,7 @@ func TestManifests(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		paths  []string
-		labels []string // "" for none; repeated
+		labels []string // "" for none; cycled through
 	}{
 		{"names.csv", inside, []string{"dog", "cat", "", "ant, \"b\""}},
 		{"numbers.csv", inside, []string{"7", "-1", "", "3.0"}},
@@ -110,8 +109,8 @@ func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
 	return b.Bytes()
 }
 
-// TestManifestNames: a manifest's own name gives way to a sample's; reserved names are
-// refused; a file that is gone keeps its row.
+// TestManifestNames: the manifest gets another name if a sample has its name, reserved names
+// are rejected, and a missing file keeps its row.
 func TestManifestNames(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "list.csv.d/x.png"), pngOf(t, 2, 2, false))
@@ -131,7 +130,7 @@ func TestManifestNames(t *testing.T) {
 	}
 }
 
-// TestManifestNotUTF8: names of any bytes, where a format can hold them.
+// TestManifestNotUTF8: names may contain any bytes, if the format can hold them.
 func TestManifestNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "caf\xe9.png"), pngOf(t, 2, 2, false))

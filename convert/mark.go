@@ -12,22 +12,21 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// markerName is the file that says what a tree is made of, from its first moment on.
-// Readers of datasets pass over it for its dot.
+// markerName is the file that records what a tree is made of. It is written first. Dataset
+// readers skip it because of its leading dot.
 const markerName = ".batchfs-convert.json"
 
-// mark is the marker's content. It holds nothing that differs between runs that make
-// the same tree.
+// mark is the marker's content. It must be the same for all runs that make the same tree.
 type mark struct {
 	Version     int      `json:"version"`
-	Source      string   `json:"source"`      // to be read by people
+	Source      string   `json:"source"`      // for humans
 	Fingerprint string   `json:"fingerprint"` // of the source
 	Settings    settings `json:"settings"`
 }
 
 const markVersion = 1
 
-// settings are all that the result depends on beside the dataset.
+// settings are everything besides the dataset that the result depends on.
 type settings struct {
 	Ratio             float64 `json:"raw_ratio"`
 	Format            string  `json:"raw_format"`
@@ -59,7 +58,7 @@ func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) 
 func (m *mark) text() []byte {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		panic(err) // numbers and strings
+		panic(err) // cannot happen: numbers and strings only
 	}
 	return append(text, '\n')
 }
@@ -77,8 +76,7 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// continues says why a run whose marker is m cannot go on with what an earlier one began
-// at path.
+// continues says why a run with marker m cannot continue what an earlier one began at path.
 func (m *mark) continues(earlier *mark, path string) error {
 	if was, is := earlier.Settings, m.Settings; was != is {
 		return fmt.Errorf("%s %w: %s", path, ErrSettings, was.difference(is))
@@ -89,8 +87,8 @@ func (m *mark) continues(earlier *mark, path string) error {
 	return nil
 }
 
-// made says why a run whose marker is m would not make what an earlier one finished at
-// path: for this run it is a directory like any other.
+// made says why a run with marker m would not produce what an earlier one finished at path.
+// That result is then just a directory that is not empty.
 func (m *mark) made(earlier *mark, path string) error {
 	if was, is := earlier.Settings, m.Settings; was != is {
 		return fmt.Errorf("%s: %w: it was made with other settings: %s", path, ErrNotEmpty, was.difference(is))
@@ -101,7 +99,7 @@ func (m *mark) made(earlier *mark, path string) error {
 	return nil
 }
 
-// difference names the settings that differ, as users write them.
+// difference lists the settings that differ, in the users' terms.
 func (s settings) difference(is settings) string {
 	size := func(s settings) string {
 		if s.Height == 0 {

@@ -13,19 +13,19 @@ import (
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// imageExtensions are what a raw copy's name goes without. Other endings are part of a
-// name: a manifest may call an image frame.0001.
+// imageExtensions are dropped from a raw copy's name. Other extensions are part of the name: a
+// manifest may call an image frame.0001.
 var imageExtensions = map[string]bool{
 	".jpg": true, ".jpeg": true, ".png": true, ".ppm": true, ".pgm": true, ".bmp": true, ".webp": true,
 }
 
-// separators stand between a name and a number, where neither of the plain names can be
-// had. What follows a name must sort before what follows it in the next one, as in
-// x.jpg and x.jpg.png, so each begins with a smaller character than the one before.
+// separators stand between a name and a number, if neither plain name is usable. What follows a
+// name must sort before what follows it in the next one, as in x.jpg and x.jpg.png, so each
+// separator starts with a smaller character than the previous one.
 var separators = []string{"~", "-", "!", " !"}
 
-// rawName is the name of the raw copy of a file called name: 0 is the one that
-// everybody would choose, the others are for where it cannot be had.
+// rawName is the name of the raw copy of a file called name. Variant 0 is the natural name; the
+// others are for when it is not usable.
 func rawName(name string, variant uint16, ext string) string {
 	base, suffix := name, ext
 	switch variant {
@@ -41,7 +41,7 @@ func rawName(name string, variant uint16, ext string) string {
 	return cut(base, maxName-len(suffix)) + suffix
 }
 
-// cut shortens a name to n bytes, at a character where it is text.
+// cut shortens a name to at most n bytes, at a character boundary if it is UTF-8.
 func cut(name string, n int) string {
 	if len(name) <= n {
 		return name
@@ -57,11 +57,11 @@ func cut(name string, n int) string {
 // naming finds raw names for the files of one directory.
 type naming struct {
 	exts  []string
-	taken map[string]struct{} // in lower case: not every file system tells capitals apart
-	last  string              // the largest name so far, in order
-	moved int                 // names for which no copy's fits between their neighbours'
+	taken map[string]struct{} // in lower case, because some file systems ignore case
+	last  string              // the largest name so far, in sort order
+	moved int                 // names with no raw name that sorts between their neighbors
 
-	raw, lower []string // the candidates that are looked at
+	raw, lower []string // the current candidates
 }
 
 func newNaming(exts, names, others []string) *naming {
@@ -74,17 +74,17 @@ func newNaming(exts, names, others []string) *naming {
 	return n
 }
 
-// pass goes on behind a name that stays.
+// pass moves past a name that stays.
 func (n *naming) pass(name string) {
 	if dataset.CompareNames(n.last, name) < 0 {
 		n.last = name
 	}
 }
 
-// orderly is how many variants are tried that keep the order, before it is given up.
+// orderly is how many variants are tried for one that keeps the order.
 const orderly = 1000
 
-// choose finds the variant for a name; following is the next one, "" behind the last.
+// choose finds the variant for a name; following is the next name, "" after the last.
 func (n *naming) choose(name, following string) (uint16, error) {
 	for v := range uint16(orderly) {
 		if n.consider(name, v) && n.inOrder(following) {
@@ -116,8 +116,8 @@ func (n *naming) consider(name string, v uint16) bool {
 	return true
 }
 
-// inOrder says whether the candidates sort where the original does, whichever of those
-// beside it are raw.
+// inOrder says whether the candidates sort to the original's position, whichever of its
+// neighbors are raw.
 func (n *naming) inOrder(following string) bool {
 	for _, raw := range n.raw {
 		if dataset.CompareNames(n.last, raw) >= 0 || following != "" && dataset.CompareNames(raw, following) >= 0 {
@@ -127,7 +127,7 @@ func (n *naming) inOrder(following string) bool {
 	return true
 }
 
-// settle takes the candidates.
+// settle reserves the candidates.
 func (n *naming) settle(name string) {
 	n.pass(name)
 	for k, raw := range n.raw {

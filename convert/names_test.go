@@ -70,14 +70,14 @@ func TestNaming(t *testing.T) {
 		{[]string{"a.jpg", "b.jpg"}, nil, nil, []string{"a.bmp", "b.bmp"}},
 		{[]string{"x.jpg", "x.png"}, nil, nil, []string{"x.bmp", "x.png.bmp"}},
 		{[]string{"x.bmp", "x.jpg"}, nil, map[string]bool{"x.bmp": true}, []string{"x.bmp", "x.jpg.bmp"}},
-		{[]string{"x.bmp"}, nil, nil, []string{"x.bmp.bmp"}}, // a JPEG by that name
+		{[]string{"x.bmp"}, nil, nil, []string{"x.bmp.bmp"}}, // a JPEG with that name
 		{[]string{"x.jpg", "x.jpg.bmp"}, nil, map[string]bool{"x.jpg.bmp": true}, []string{"x.bmp", "x.jpg.bmp"}},
 		{[]string{"x.bmp", "x.jpg", "x.jpg.bmp"}, nil, map[string]bool{"x.bmp": true, "x.jpg.bmp": true}, []string{"x.bmp", "x.jpg-1.bmp", "x.jpg.bmp"}},
 		{[]string{"a.JPG", "a.bmp", "a.jpg", "a.jpg.png", "a.png"}, nil, map[string]bool{"a.bmp": true}, []string{"a.JPG.bmp", "a.bmp", "a.jpg-1.bmp", "a.jpg.png.bmp", "a.png.bmp"}},
 		{[]string{"x.jpg", "x.jpg (1).jpg"}, []string{"x.bmp"}, nil, []string{"x.jpg !1.bmp", "x.jpg (1).bmp"}},
 		{[]string{"x.jpg"}, []string{"x.bmp"}, nil, []string{"x.jpg.bmp"}}, // a directory
 		{[]string{"X.jpg", "x.png"}, nil, nil, []string{"X.bmp", "x.png.bmp"}},
-		{[]string{"x.d.jpg", "x.jpg"}, nil, nil, []string{"x.d.bmp", "x.jpg.bmp"}}, // x.bmp would come first
+		{[]string{"x.d.jpg", "x.jpg"}, nil, nil, []string{"x.d.bmp", "x.jpg.bmp"}}, // x.bmp would sort first
 		{[]string{"x.jpg", "x.jpg-1.jpg"}, nil, nil, []string{"x.bmp", "x.jpg-1.bmp"}},
 		{[]string{"i.jpg", "i.jpg\xff"}, []string{"i.bmp"}, nil, []string{"i.jpg.bmp", "i.jpg\xff.bmp"}},
 	} {
@@ -96,9 +96,8 @@ func TestNaming(t *testing.T) {
 	}
 }
 
-// checkNames: whatever is chosen to be raw, no two files of a directory have one name,
-// in capitals or not, none is longer than it may be, and the order stays, or names are
-// so unlucky that it cannot.
+// checkNames: whichever samples are raw, no two files of a directory share a name, ignoring
+// case, no name is too long, and the order stays the same unless a name is unlucky.
 func checkNames(t testing.TB, names []string, r *rand.Rand) {
 	slices.SortFunc(names, dataset.CompareNames)
 	names = slices.Compact(names)
@@ -142,8 +141,8 @@ func checkNames(t testing.TB, names []string, r *rand.Rand) {
 	}
 }
 
-// unlucky says whether a directory has a name that cannot be made longer: it is as long
-// as it may be, or what follows in the next one sorts before all that may be put there.
+// unlucky says whether a directory has a name that cannot be extended: it has the maximum
+// length, or what follows it in the next name sorts before everything that could be appended.
 func unlucky(names []string) bool {
 	for k, name := range names {
 		if len(name) > maxName-len(" !1000.bmp") {
@@ -174,7 +173,7 @@ func TestNamesAreUniqueAndInOrder(t *testing.T) {
 	}
 }
 
-// TestUsualNames: in a directory of usual names the usual raw name is always free.
+// TestUsualNames: in a directory of common names the natural raw name is always free.
 func TestUsualNames(t *testing.T) {
 	var names []string
 	for i := range 2000 {

@@ -10,16 +10,16 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// Ratio finds the share of samples to store raw, 0 to 1. It may take long.
+// Ratio determines the share of samples to store raw, 0 to 1. It may take long.
 type Ratio func(ctx context.Context) (float64, error)
 
-// Format is how raw samples are stored.
+// Format is the format of raw samples.
 type Format uint8
 
 // The raw formats.
 const (
-	BMP Format = iota // 24 bits a pixel, rows from the bottom: what every program reads
-	PPM               // binary; PGM, a third of the size, where an image is gray
+	BMP Format = iota // 24 bits per pixel, bottom-up rows, readable by every program
+	PPM               // binary; PGM, a third of the size, for a gray image
 )
 
 // String is the format's name.
@@ -30,7 +30,7 @@ func (f Format) String() string {
 	return "bmp"
 }
 
-// extensions are the endings that a raw file's name may have; which, its pixels decide.
+// extensions are those a raw file's name may have; its pixels decide which.
 func (f Format) extensions() []string {
 	if f == PPM {
 		return []string{".ppm", ".pgm"}
@@ -40,44 +40,44 @@ func (f Format) extensions() []string {
 
 // Options say what to make. The zero value stores nothing raw.
 type Options struct {
-	// Ratio is the share of samples that are raw in the end, 0 to 1.
+	// Ratio is the final share of raw samples, 0 to 1.
 	Ratio float64
-	// Auto, if not nil, is asked for the share instead: once, before anything is
-	// written, and not where an unfinished run is continued, which was told already.
+	// Auto, if not nil, determines the share instead. It is called once, before anything is
+	// written, but not when an unfinished run is continued, which recorded it.
 	Auto Ratio
 	// Format of the raw samples.
 	Format Format
-	// Resize is what becomes of a raw sample: none, stretch, not-larger or not-smaller,
-	// to Height and Width in pixels.
+	// Resize is how raw samples are resized to Height and Width, in pixels: none, stretch,
+	// not-larger or not-smaller.
 	Resize        resample.Mode
 	Height, Width int
-	// Seed decides which samples are raw.
+	// Seed determines which samples are raw.
 	Seed uint64
-	// IgnoreOrientation stores raw pixels as they were stored, not upright.
+	// IgnoreOrientation keeps raw pixels as stored instead of upright.
 	IgnoreOrientation bool
 	// MaxPixels: larger images count as corrupt, so they are kept as they are; 0:
 	// decode.DefaultMaxPixels.
 	MaxPixels int64
-	// Manifest is the path of the manifest that the dataset was opened by, "" if it was
+	// Manifest is the path of the manifest that the dataset was opened from, "" if it was
 	// opened as a directory.
 	Manifest string
 
-	// Workers is how many samples are worked on at once; 0: one for each processor.
+	// Workers is how many samples are processed at once; 0: one per CPU.
 	Workers int
-	// Memory, in bytes, at least 64 MiB, is what samples that are being converted may take
-	// together. One that takes more ends the run with [sample.ErrMemory]. 0: 1 GiB.
+	// Memory is what all samples in conversion may take together: bytes, at least 64 MiB. A
+	// sample that needs more ends the run with [sample.ErrMemory]. 0: 1 GiB.
 	Memory int64
-	// Announce, if not nil, is told what will be done before it begins, also where the
-	// disk lacks the space.
+	// Announce, if not nil, receives the plan before the work begins, even if the disk lacks
+	// the space.
 	Announce func(Plan)
-	// Progress, if not nil, is told how many of all samples are done. Calls do not
-	// overlap, and done only grows.
+	// Progress, if not nil, reports how many of all samples are done. Calls do not overlap, and
+	// done never decreases.
 	Progress func(done, total int64)
 
-	step func() // tests die here; nil otherwise
+	step func() // called between steps, so that tests can crash there; nil otherwise
 }
 
-// ErrOptions is what every error about Options wraps.
+// ErrOptions is wrapped by every error about Options.
 var ErrOptions = errors.New("convert: bad options")
 
 func optionError(field, rule string, value any) error {
@@ -107,7 +107,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// filled is o with the defaults in place.
+// filled returns o with the defaults filled in.
 func (o Options) filled() Options {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -124,8 +124,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// transform is what becomes of the pixels. None of the modes that are allowed draws
-// random numbers.
+// transform is the resampling of the pixels. None of the allowed modes draws random numbers.
 func (o *Options) transform() resample.Options {
 	return resample.Options{Mode: o.Resize, Height: o.Height, Width: o.Width}
 }

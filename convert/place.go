@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is where a result will be, and where it grows. Absolute paths without links.
+// place is the result's final path and the path where it grows, absolute and without links.
 type place struct {
 	out     string
 	staging string
 }
 
-// stagingSuffix makes the name of an unfinished tree, beside the finished one's: only
-// there is a rename sure to stay on one file system.
+// stagingSuffix names the unfinished tree, next to the finished one: only there is a rename
+// sure to stay on one file system.
 const stagingSuffix = ".partial"
 
-// findPlace checks that a dataset may appear at out. finished is its marker if one is
-// there already. A manifest's directory may well be somebody's home: its dataset is
-// only what it lists, and the result may lie beside that.
+// findPlace checks that a dataset may appear at out. finished is the marker of a result that is
+// already there. A manifest's directory may well be a home directory: its dataset is only what
+// it lists, so the result may lie in that directory.
 func findPlace(out, root string, manifest bool) (p place, finished *mark, err error) {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -56,7 +56,7 @@ func findPlace(out, root string, manifest bool) (p place, finished *mark, err er
 	return p, nil, nil
 }
 
-// readFinished returns the marker of a directory that holds a result, nil if it is
+// readFinished returns the marker of a directory that holds a result, nil if the directory is
 // empty.
 func readFinished(dir string) (*mark, error) {
 	first, err := firstEntry(dir)
@@ -71,8 +71,7 @@ func readFinished(dir string) (*mark, error) {
 	return nil, fmt.Errorf("%s: %w: it holds %s", dir, ErrNotEmpty, first)
 }
 
-// firstEntry is some name in a directory, but not the marker's if there are others; ""
-// if it is empty.
+// firstEntry is some name in a directory, preferably not the marker's; "" if it is empty.
 func firstEntry(dir string) (string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -92,7 +91,7 @@ func firstEntry(dir string) (string, error) {
 	return names[0], nil
 }
 
-// resolve follows the links of a path of which an end may not exist.
+// resolve follows links in a path whose last components may not exist.
 func resolve(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -109,7 +108,7 @@ func within(path, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// onOneMount says whether a directory and the one above are of one mount.
+// onOneMount says whether a directory and its parent belong to the same mount.
 func onOneMount(dir, parent string) (bool, error) {
 	var a, b unix.Statx_t
 	for path, st := range map[string]*unix.Statx_t{dir: &a, parent: &b} {

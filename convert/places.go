@@ -2,16 +2,16 @@ package convert
 
 import "container/heap"
 
-// places gives out places to classes, one after the other, so that at any time every
-// class has its share of them, rounded down or up. See the package comment.
+// places hands out places to classes, one at a time, so that every class always has its share
+// of them, rounded down or up. See the package comment.
 type places struct {
 	sizes   []int64  // of each class, at least 1
-	ties    []uint64 // who goes first where nothing else decides
+	ties    []uint64 // decide between classes that are otherwise equal
 	total   int64
 	given   int64
 	taken   []int64    // by each class
 	waiting classQueue // by when their next window opens
-	ready   classQueue // by when it closes
+	ready   classQueue // by when their window closes
 }
 
 // newPlaces has one place for each sample of each class.
@@ -39,7 +39,7 @@ func (p *places) earlier(a, b int, na, nb int64) bool {
 	return a < b
 }
 
-// next returns the class that gets the next place; false if there is none left.
+// next returns the class that gets the next place; false if none is left.
 func (p *places) next() (class int, ok bool) {
 	if p.given == p.total {
 		return 0, false
@@ -56,7 +56,7 @@ func (p *places) next() (class int, ok bool) {
 	return class, true
 }
 
-// open says whether a class's window opens before the place's time: taken/size against
+// open says whether a class's window opens before the place's time: taken/size is compared with
 // (given - 1/2)/total.
 func (p *places) open(class int) bool {
 	return uint64(p.taken[class])*2*uint64(p.total) < uint64(2*p.given-1)*uint64(p.sizes[class])

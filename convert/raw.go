@@ -8,13 +8,13 @@ import (
 
 const bmpHeaderBytes = 14 + 40
 
-// rawFile is a raw file in the making: its pixels lie behind the header, where they are
-// decoded and turned into what the format wants in place.
+// rawFile is a raw file under construction. Its pixels are decoded right behind the header, and
+// converted to the file format in place.
 type rawFile struct {
 	format        Format
 	height, width int
 	header        []byte
-	stride        int // bytes a row, a BMP's with its padding
+	stride        int // bytes per row, including a BMP's padding
 	data          []byte
 }
 
@@ -38,7 +38,7 @@ func pnmHeader(kind byte, height, width int) []byte {
 	return fmt.Appendf(nil, "P%c\n%d %d\n255\n", kind, width, height)
 }
 
-// bmpHeader is that of 24 bits a pixel, not compressed, rows from the bottom.
+// bmpHeader describes 24 bits per pixel, uncompressed, bottom-up rows.
 func bmpHeader(height, width, stride int) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, bmpHeaderBytes)
@@ -54,7 +54,7 @@ func bmpHeader(height, width, stride int) []byte {
 	return b
 }
 
-// size of the file, as a PPM also where it becomes a PGM.
+// size is the file's size, as a PPM even if it becomes a PGM.
 func (r *rawFile) size() int64 {
 	return int64(len(r.header)) + int64(r.stride)*int64(r.height)
 }
@@ -72,19 +72,19 @@ func (r *rawFile) graySize() int64 {
 	return int64(len(pnmHeader('5', r.height, r.width))) + int64(r.height)*int64(r.width)
 }
 
-// begin takes memory of at least the file's size and writes the header.
+// begin writes the header into memory, which must hold the whole file.
 func (r *rawFile) begin(memory []byte) {
 	r.data = memory[:r.size()]
 	copy(r.data, r.header)
 }
 
-// pixels is where the rows go, from the top, RGB.
+// pixels is where the rows go: top-down, RGB.
 func (r *rawFile) pixels() []byte { return r.data[len(r.header):] }
 
-// PutRow takes a row from whoever resizes.
+// PutRow receives a row from the resizer.
 func (r *rawFile) PutRow(y int, row []byte) { copy(r.pixels()[y*r.stride:], row) }
 
-// finish turns the pixels into the format's and returns the file.
+// finish converts the pixels to the file format and returns the file.
 func (r *rawFile) finish() (file []byte, ext string) {
 	switch {
 	case r.format == BMP:
@@ -96,8 +96,7 @@ func (r *rawFile) finish() (file []byte, ext string) {
 	return r.data, ".ppm"
 }
 
-// turnOver exchanges the rows at the top with those at the bottom and RGB with BGR, and
-// clears the padding.
+// turnOver reverses the order of the rows, swaps RGB to BGR, and clears the padding.
 func (r *rawFile) turnOver() {
 	pixels := r.pixels()
 	for top, bottom := 0, r.height-1; top <= bottom; top, bottom = top+1, bottom-1 {
@@ -109,7 +108,7 @@ func (r *rawFile) turnOver() {
 	}
 }
 
-// exchange swaps two rows of equal length, which may be the same one, and the order of
+// exchange swaps two rows of equal length, which may be the same row, and reverses the order of
 // their channels.
 func exchange(a, b []byte) {
 	for len(a) >= 3 && len(b) >= 3 {
@@ -127,11 +126,11 @@ func isGray(rgb []byte) bool {
 	return true
 }
 
-// thinned makes the PGM of a PPM that is gray, in its memory.
+// thinned turns a gray PPM into a PGM, in place.
 func (r *rawFile) thinned() []byte {
 	pixels := r.pixels()
 	n := copy(r.data, pnmHeader('5', r.height, r.width))
-	gray := r.data[n:][:r.height*r.width] // headers are of one length: gray starts where pixels do
+	gray := r.data[n:][:r.height*r.width] // both headers have the same length, so gray starts where the pixels do
 	for i := range gray {
 		gray[i] = pixels[3*i]
 	}

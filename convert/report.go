@@ -1,45 +1,45 @@
 package convert
 
-// Plan is what will be done, known before it begins.
+// Plan describes the work before it begins.
 type Plan struct {
-	Out     string  // where the result will be, absolute
-	Staging string  // where it grows, absolute
+	Out     string  // path of the result, absolute
+	Staging string  // where the result grows, absolute
 	Resumed bool    // an unfinished run is continued
-	Ratio   float64 // the share that was asked for, or found
+	Ratio   float64 // the share that was requested or determined
 
 	Samples    int
 	Raw        int // raw in the end
-	AlreadyRaw int // of these, raw before
-	Linked     int // kept as hard links, as far as can be told beforehand
+	AlreadyRaw int // of these, already raw before
+	Linked     int // kept as hard links, as far as can be told in advance
 	Cloned     int // kept as clones, which share their blocks with the original
 	Copied     int // kept as copies
-	Moved      int // at most so many samples may get another number, as no name fits between their neighbours'; 0 with a manifest
+	Moved      int // upper bound of the samples whose number may change, because no name fits between their neighbors'; 0 with a manifest
 
-	RawBytes  int64 // of the samples to convert; where they may become PGM, at most
+	RawBytes  int64 // of the samples to convert; an upper bound if they may become PGM
 	CopyBytes int64 // of the files to copy
-	NeedBytes int64 // what the disk must still have, in whole blocks
-	FreeBytes int64 // what it has
+	NeedBytes int64 // free space that is still needed, in whole blocks
+	FreeBytes int64 // free space
 }
 
-// Report is what was done.
+// Report describes what was done.
 type Report struct {
 	Plan
-	Finished bool // all was done by an earlier run, and nothing by this one
+	Finished bool // an earlier run did everything, and this one nothing
 
 	Converted int // made raw by this run
-	Reused    int // files found complete that an earlier run made
-	Symlinked int // kept by a symbolic link, since they could be neither linked nor read
+	Reused    int // complete files of an earlier run
+	Symlinked int // kept as symbolic links, because they could be neither linked nor read
 
-	// Unreadable are the samples that were kept because they cannot be read, by ID. Of
-	// those that seem fine, only the ones chosen to be raw were looked at.
+	// Unreadable are the samples that were kept because they cannot be read, by ID. Samples
+	// that seem fine were only read if they were chosen to be raw.
 	Unreadable []Unreadable
-	// Manifest is the result's manifest, absolute; "" where the dataset is a directory.
+	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string
 }
 
 // Unreadable is a sample that cannot be read, and why.
 type Unreadable struct {
 	ID     int
-	Path   string // from the dataset's root
+	Path   string // relative to the dataset's root
 	Reason string
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// TestStoredShrunk: a mount that resizes shows the same with images stored at that size
-// as with the originals.
+// TestStoredShrunk: a mount that resizes shows the same pixels for images stored at that size
+// as for the originals.
 func TestStoredShrunk(t *testing.T) {
 	path := mixed(t)
 	for mode, format := range map[resample.Mode]Format{resample.Stretch: PPM, resample.NotLarger: BMP, resample.NotSmaller: PPM} {
@@ -35,7 +35,7 @@ func TestStoredShrunk(t *testing.T) {
 	}
 }
 
-// batchOf is all of a dataset as one batch.
+// batchOf returns the whole dataset as one batch.
 func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []byte {
 	t.Helper()
 	e, err := engine.New(ds, engine.Options{
@@ -54,8 +54,7 @@ func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []
 	return bytes.Clone(f.Bytes())
 }
 
-// TestIgnoredOrientation: raw samples can keep the orientation in which they are
-// stored.
+// TestIgnoredOrientation: raw samples can keep the orientation in which they are stored.
 func TestIgnoredOrientation(t *testing.T) {
 	path := mixed(t)
 	out, _ := convert(t, path, Options{Ratio: 1, Format: PPM, IgnoreOrientation: true})

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// interrupted leaves an unfinished run behind: it is called off after some samples.
+// interrupted leaves an unfinished run: it is cancelled after some samples.
 func interrupted(t *testing.T, path, out string, o Options, after int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -34,8 +34,8 @@ func interrupted(t *testing.T, path, out string, o Options, after int64) {
 	}
 }
 
-// TestResume: what an interrupted run made is used; what lies around besides is
-// removed, what is not whole is made anew.
+// TestResume: a run reuses what an interrupted run made, removes other files, and remakes
+// incomplete ones.
 func TestResume(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	o := Options{Ratio: 0.6, Format: PPM, Seed: 1}
@@ -63,7 +63,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := again(t, path, out, o, want, "after an interruption")
-	if !r.Resumed || r.Reused < whole-3 { // two that are not whole any more, and the marker
+	if !r.Resumed || r.Reused < whole-3 { // two files that are no longer complete, and the marker
 		t.Errorf("%d files were whole, but reported: %+v", whole, r)
 	}
 	if r := again(t, path, out, o, want, "when all is done"); !r.Finished || r.Converted+r.Linked+r.Reused != 0 || r.Raw != 6 {
@@ -71,8 +71,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// cutOff makes a file one byte shorter, as after a power cut, in the same modification
-// time.
+// cutOff makes a file one byte shorter without changing its modification time, as a power cut
+// may.
 func cutOff(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -87,8 +87,8 @@ func cutOff(t *testing.T, path string) {
 	}
 }
 
-// TestOtherRunRefused: with other settings, or of another dataset, a run neither goes
-// on with what was begun nor touches it, and says what differs.
+// TestOtherRunRefused: a run with other settings or another dataset neither continues an
+// unfinished run nor touches it, and says what differs.
 func TestOtherRunRefused(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	o := Options{Ratio: 0.6, Seed: 1}
@@ -116,8 +116,8 @@ func TestOtherRunRefused(t *testing.T) {
 	refused(o, ErrSource, "")
 }
 
-// TestFinishedIsNotOverwritten: a result that was made with other settings is as good
-// as any other directory that is not empty.
+// TestFinishedIsNotOverwritten: a result made with other settings is treated like any other
+// directory that is not empty.
 func TestFinishedIsNotOverwritten(t *testing.T) {
 	path := small(t)
 	out, _ := convert(t, path, Options{Ratio: 0.5})
@@ -138,8 +138,8 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestAuto: the share is asked for once, before anything else; an unfinished run keeps
-// what it was told.
+// TestAuto: the share is determined once, before anything else; a run that continues an
+// unfinished one uses the recorded share.
 func TestAuto(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	asked := 0
@@ -169,7 +169,7 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestBusy: of two runs that write one result, the second is refused.
+// TestBusy: of two runs that write the same result, the second is rejected.
 func TestBusy(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	ds := open(t, path)
@@ -225,7 +225,7 @@ func TestEmptyPlacesTaken(t *testing.T) {
 	if err := os.Symlink(real, link); err != nil {
 		t.Fatal(err)
 	}
-	// Where a run died before it wrote its marker, or while it did.
+	// As left by a run that died before or while it wrote its marker.
 	write(t, filepath.Join(real+stagingSuffix, markerName), []byte(`{"version":1,`))
 	if r, err := Write(context.Background(), open(t, path), link, Options{Ratio: 0.5}); err != nil || r.Out != real || r.Resumed {
 		t.Errorf("through a link: %+v, %v", r, err)
@@ -236,7 +236,7 @@ func TestEmptyPlacesTaken(t *testing.T) {
 	}
 }
 
-// TestMarker: it reads as it was written, and anything else is none.
+// TestMarker: a marker survives writing and reading, and anything else is rejected.
 func TestMarker(t *testing.T) {
 	m := newMark(open(t, small(t)), Options{Format: PPM, Seed: 1<<64 - 1, Resize: 2, Height: 3, Width: 4}, 0.1, "f")
 	got, err := parseMark(m.text())
@@ -253,8 +253,7 @@ func TestMarker(t *testing.T) {
 	}
 }
 
-// TestOwnUnfinishedTree: the unfinished tree of another run is no dataset to convert to
-// where it lies.
+// TestOwnUnfinishedTree: an unfinished tree cannot be converted into its own output.
 func TestOwnUnfinishedTree(t *testing.T) {
 	path, out := small(t), filepath.Join(t.TempDir(), "out")
 	interrupted(t, path, out, Options{Ratio: 0.6, Seed: 1}, 4)

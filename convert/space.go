@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plan says what will be done, and what it takes.
+// plan determines the work and the space it takes.
 func (c *conversion) plan() (Plan, error) {
 	p := c.report.Plan
 	p.Samples, p.AlreadyRaw = c.ds.Len(), int(c.chooser.raw)
@@ -55,9 +55,9 @@ func (c *conversion) plan() (Plan, error) {
 	return p, nil
 }
 
-// planKept adds what becomes of the samples that are kept, and counts directories.
-// Files of one device share their fate; only what single files' links lead to is not
-// looked at.
+// planKept adds how the other samples are kept, and counts directories. All files on one device
+// are kept the same way. The device is that of the sample's directory: links of single files to
+// other devices are not examined.
 func (c *conversion) planKept(p *Plan, disk disk) (dirs int, err error) {
 	fate := map[uint64]kept{} // by device
 	for dir, samples := range c.tree.directories() {
@@ -84,8 +84,8 @@ func (c *conversion) planKept(p *Plan, disk disk) (dirs int, err error) {
 	return dirs, nil
 }
 
-// readable is a sample of some in a directory that can be read, or else i: the others
-// may be no files at all.
+// readable returns a readable sample of the directory, preferably i, or else i. Unreadable ones
+// may not be files at all.
 func (c *conversion) readable(samples []int32, i int32) int {
 	for _, k := range append([]int32{i}, samples...) {
 		if c.survey.kinds[k] != unreadable {
@@ -108,7 +108,7 @@ func (p *Plan) addKept(how kept, size int64, disk disk) {
 	}
 }
 
-// device is the one that a sample's directory lies on.
+// device is the device of the directory that holds a sample.
 func (c *conversion) device(dir string, i int) uint64 {
 	if c.tree.manifest != "" {
 		dir = path.Dir(c.ds.Path(i))
@@ -120,7 +120,7 @@ func (c *conversion) device(dir string, i int) uint64 {
 	return uint64(st.Dev)
 }
 
-// probe finds out how a file of the source can be kept, by trying.
+// probe finds out by trial how a file of the source can be kept.
 func (f *files) probe(source string) (kept, error) {
 	const name = scratchName + "/probe"
 	there, err := f.link(name, source)
@@ -150,9 +150,9 @@ func (f *files) clones(name, source string) bool {
 	return unix.IoctlFileClone(out, in) == nil
 }
 
-// disk is what a file system offers.
+// disk describes the space on a file system.
 type disk struct {
-	block  int64 // it gives out space in
+	block  int64 // bytes; the unit of allocation
 	free   int64 // bytes
 	inodes int64
 }
@@ -163,10 +163,10 @@ func (c *conversion) disk() (disk, error) {
 		return disk{}, &fs.PathError{Op: "statfs", Path: c.stage.staging, Err: err}
 	}
 	d := disk{block: max(1, int64(st.Frsize)), free: int64(st.Bavail) * max(1, int64(st.Frsize)), inodes: int64(st.Ffree)}
-	if st.Blocks == 0 { // it does not say
+	if st.Blocks == 0 { // not reported
 		d.free = math.MaxInt64
 	}
-	if st.Files == 0 { // it makes them as they are needed
+	if st.Files == 0 { // inodes are created on demand
 		d.inodes = math.MaxInt64
 	}
 	return d, nil
@@ -174,7 +174,7 @@ func (c *conversion) disk() (disk, error) {
 
 func (d disk) blocks(n int64) int64 { return (n + d.block - 1) / d.block * d.block }
 
-// occupied is what an unfinished tree takes already; hard links take nothing.
+// occupied is what an unfinished tree already takes; hard links take nothing.
 func occupied(dir string) (bytes, inodes int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

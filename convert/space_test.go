@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tmpfs mounts a file system of its own of some size.
+// tmpfs mounts a tmpfs with the given options.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,8 +45,8 @@ func onDisk(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// TestSpaceIsKnown: what is said beforehand is what it takes: to the byte for BMP, at
-// most for PPM, nothing for links.
+// TestSpaceIsKnown: the announced space is what the run takes: exact for BMP, an upper bound
+// for PPM, nothing for links.
 func TestSpaceIsKnown(t *testing.T) {
 	path := mixed(t)
 	for _, copies := range []bool{false, true} {
@@ -81,7 +81,7 @@ func TestSpaceIsKnown(t *testing.T) {
 			if exact := format == BMP; plan.RawBytes < raw || exact && plan.RawBytes != raw || plan.CopyBytes != kept {
 				t.Errorf("%v: announced %d and %d bytes, wrote %d and %d", format, plan.RawBytes, plan.CopyBytes, raw, kept)
 			}
-			// Directories and the marker are a few blocks besides.
+			// Directories and the marker account for a difference of a few blocks.
 			if took := onDisk(t, out); took > plan.NeedBytes || format == BMP && took < plan.NeedBytes-10*4096 {
 				t.Errorf("%v: %d bytes on disk, %d were announced", format, took, plan.NeedBytes)
 			}
@@ -89,8 +89,7 @@ func TestSpaceIsKnown(t *testing.T) {
 	}
 }
 
-// TestSpaceOfLinks: a sample that leads nowhere says nothing of what can be done with
-// the others.
+// TestSpaceOfLinks: a broken link does not decide how the other samples are kept.
 func TestSpaceOfLinks(t *testing.T) {
 	path := small(t)
 	if err := os.Symlink("/nowhere", filepath.Join(path, "a/!.png")); err != nil {
@@ -102,7 +101,7 @@ func TestSpaceOfLinks(t *testing.T) {
 	}
 }
 
-// TestDiskTooSmall: a run that cannot end well does not begin.
+// TestDiskTooSmall: a run that cannot succeed does not start.
 func TestDiskTooSmall(t *testing.T) {
 	path := mixed(t)
 	for _, options := range []string{"size=256k", "size=64m,nr_inodes=30"} {
@@ -118,8 +117,8 @@ func TestDiskTooSmall(t *testing.T) {
 	}
 }
 
-// TestDiskFull: where the disk fills up in the middle, nothing is lost: with room
-// again, the run goes on.
+// TestDiskFull: if the disk fills up during a run, nothing is lost, and the run continues once
+// there is room again.
 func TestDiskFull(t *testing.T) {
 	path, dir := mixed(t), tmpfs(t, "size=24m")
 	o := Options{Ratio: 0.5, Seed: 3}
@@ -134,7 +133,7 @@ func TestDiskFull(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(out+stagingSuffix, scratchName)); err != nil || len(left) > 0 {
 		t.Errorf("half a file is left: %v, %v", left, err)
 	}
-	// As it is, what is left to do does not fit, which is now known beforehand.
+	// The remaining work does not fit, which is now known in advance.
 	if _, err := Write(context.Background(), open(t, path), out, o); !errors.Is(err, ErrSpace) {
 		t.Errorf("with the disk still full: %v", err)
 	}
@@ -157,7 +156,7 @@ func fill(t *testing.T, path string, n int64) {
 	}
 }
 
-// TestMountpointRefused: nothing can be renamed to where a file system is mounted.
+// TestMountpointRefused: a rename cannot replace a mountpoint.
 func TestMountpointRefused(t *testing.T) {
 	dir := tmpfs(t, "size=1m")
 	ds := open(t, small(t))

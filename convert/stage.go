@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratchName is the directory in which files come into being.
+// scratchName is the directory in which files are created.
 const scratchName = ".batchfs-convert.tmp"
 
-// stage is the directory in which the result grows. Whoever has it open is the only
-// one: its marker is locked.
+// stage is the directory in which the result grows. A process that has it open holds a lock on
+// the marker, so no other process works in it.
 type stage struct {
 	place
 	dir    *os.File
 	marker *os.File
-	begun  *mark // what an earlier run began; nil where this is the first
+	begun  *mark // what an earlier run began; nil if this is the first
 }
 
 // openStage makes or finds the stage and locks it.
@@ -52,8 +52,8 @@ func (s *stage) open() (err error) {
 	return s.read()
 }
 
-// makeStaging makes the directory, or makes sure that the one that is there is ours: it
-// is empty, or has a marker.
+// makeStaging makes the directory, or checks that an existing one is ours: it is empty or has a
+// marker.
 func makeStaging(path string) error {
 	err := os.Mkdir(path, 0o755)
 	if !errors.Is(err, fs.ErrExist) {
@@ -78,7 +78,7 @@ func makeStaging(path string) error {
 
 func (s *stage) at(name string) string { return filepath.Join(s.staging, name) }
 
-// lock makes sure that no one else works here, nor has just finished.
+// lock makes sure that no other process works here or has just finished.
 func (s *stage) lock() error {
 	err := unix.Flock(int(s.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -97,8 +97,8 @@ func (s *stage) lock() error {
 	return nil
 }
 
-// read finds out what an earlier run began. It wrote its marker before anything else,
-// so one that is not whole stands alone.
+// read finds out what an earlier run began. A run writes its marker before anything else, so an
+// incomplete marker has no other files next to it.
 func (s *stage) read() error {
 	text, err := io.ReadAll(s.marker)
 	if err != nil {
@@ -116,8 +116,7 @@ func (s *stage) read() error {
 	return nil
 }
 
-// begin writes the marker, if an earlier run did not, and clears what it left half
-// done.
+// begin writes the marker, unless an earlier run did, and removes unfinished files.
 func (s *stage) begin(m *mark, mode os.FileMode) error {
 	if s.begun == nil {
 		if err := s.marker.Truncate(0); err != nil {
@@ -129,7 +128,7 @@ func (s *stage) begin(m *mark, mode os.FileMode) error {
 		if err := s.marker.Sync(); err != nil {
 			return err
 		}
-		// No more permissions than the source has, nor than the user's mask leaves.
+		// Grant no more permissions than the source has and the umask allows.
 		info, err := s.dir.Stat()
 		if err != nil {
 			return err
@@ -144,19 +143,19 @@ func (s *stage) begin(m *mark, mode os.FileMode) error {
 	return os.Mkdir(s.at(scratchName), 0o700)
 }
 
-// finish makes the stage the result.
+// finish turns the stage into the result.
 func (s *stage) finish(step func()) error {
 	if err := os.RemoveAll(s.at(scratchName)); err != nil {
 		return err
 	}
 	step()
-	// One call for the whole file system instead of one a file: a rename must not reach
-	// the disk before what is renamed.
+	// Sync the whole file system with one call instead of one per file. The rename must not
+	// reach the disk before the tree does.
 	if err := unix.Syncfs(int(s.dir.Fd())); err != nil {
 		return &fs.PathError{Op: "sync", Path: s.staging, Err: err}
 	}
 	step()
-	// Not os.Rename, which refuses to put a directory in the place of an empty one.
+	// os.Rename would refuse to replace an empty directory.
 	switch err := unix.Rename(s.staging, s.out); err {
 	case nil:
 	case unix.ENOTEMPTY, unix.EEXIST:
@@ -174,15 +173,15 @@ func syncDir(path string) error {
 		return err
 	}
 	defer d.Close()
-	// Some file systems cannot, and need not.
+	// Some file systems do not support this, and do not need it.
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return nil
 }
 
-// discard removes a stage in which nothing was made. There is nothing to do about its
-// errors: one has happened already.
+// discard removes a stage in which nothing was made. It ignores errors, because the caller is
+// already reporting one.
 func (s *stage) discard() {
 	if s.begun != nil {
 		return
@@ -192,7 +191,7 @@ func (s *stage) discard() {
 	os.Remove(s.staging)
 }
 
-// close lets go of the stage, and of its lock.
+// close closes the stage and releases its lock.
 func (s *stage) close() {
 	for _, f := range []*os.File{s.marker, s.dir} {
 		if f != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// survey is what is known of the samples before anything is done.
+// survey is what is known about the samples before conversion.
 type survey struct {
 	ds      *dataset.Dataset
 	kinds   []kind
 	reasons map[int32]string // why a sample is unreadable
 }
 
-// newSurvey sorts the samples into kinds. Files that the index knows nothing of, since
-// a manifest described them, are looked at.
+// newSurvey sorts the samples into kinds. It examines files whose identity the index does not
+// know because a manifest described them.
 func newSurvey(ctx context.Context, ds *dataset.Dataset, o Options) (*survey, error) {
 	s := &survey{ds: ds, kinds: make([]kind, ds.Len()), reasons: map[int32]string{}}
 	missing := make([]error, ds.Len())
@@ -79,7 +79,7 @@ func (s *survey) unfit(i int, o Options) string {
 	return ""
 }
 
-// reasonOf is an error without the path, which stands beside it.
+// reasonOf is an error without its path, which the caller prints separately.
 func reasonOf(err error) string {
 	err = dataset.Reason(err)
 	var errno unix.Errno
@@ -89,8 +89,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// fingerprint covers everything that the index says of the dataset, and the sizes and
-// times of its files.
+// fingerprint covers everything that the index says about the dataset, and its files' sizes and
+// times.
 func (s *survey) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)

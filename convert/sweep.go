@@ -7,9 +7,9 @@ import (
 	"path"
 )
 
-// sweep removes what earlier runs, or earlier rounds of this one, made and is not
-// wanted after all: the original of a sample that took a spoilt one's place, for one.
-// It also makes sure that everything is there.
+// sweep removes files of earlier runs, or of earlier rounds of this one, that are no longer
+// wanted, such as the original of a sample that replaced a spoilt one. It also checks that all
+// files exist.
 func (c *conversion) sweep() error {
 	for dir, samples := range c.tree.directories() {
 		if err := c.sweepDir(dir, samples); err != nil {
@@ -20,7 +20,7 @@ func (c *conversion) sweep() error {
 }
 
 func (c *conversion) sweepDir(dir string, samples []int32) error {
-	wanted := make(map[string]bool, len(samples)) // and whether it is there
+	wanted := make(map[string]bool, len(samples)) // value: whether it exists
 	for _, i := range samples {
 		wanted[path.Base(c.name(int(i)))] = false
 	}

@@ -11,19 +11,18 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// tree says what every file of the result is called, by its path from the result's
-// root.
+// tree names every file of the result, by its path relative to the result's root.
 type tree struct {
 	ds       *dataset.Dataset
-	exts     []string // that raw names can have
-	manifest string   // name of the manifest to write, "" in a directory dataset
-	outside  string   // the directory for files from outside of a manifest's, "" if there are none
-	order    []int32  // the samples, those of one directory together, by name
+	exts     []string // extensions that raw names can have
+	manifest string   // name of the manifest to write, "" for a directory dataset
+	outside  string   // directory for files from outside the manifest's directory, "" if there are none
+	order    []int32  // the samples grouped by directory, sorted by name
 	variants []uint16 // of each sample's raw name
-	moved    int      // names whose raw copies may stand elsewhere in the order
+	moved    int      // names whose raw copies may sort to another position
 }
 
-// newTree finds names for all samples. manifest is the path of the dataset's, or "".
+// newTree names all samples. manifest is the path of the dataset's manifest, or "".
 func newTree(ds *dataset.Dataset, f Format, manifest string, kinds []kind) (*tree, error) {
 	t := &tree{ds: ds, exts: f.extensions(), order: make([]int32, ds.Len()), variants: make([]uint16, ds.Len())}
 	for i := range t.order {
@@ -43,7 +42,7 @@ func newTree(ds *dataset.Dataset, f Format, manifest string, kinds []kind) (*tre
 	return t, nil
 }
 
-// readManifest prepares for paths of any kind, in any order.
+// readManifest prepares for a manifest's paths, which may be of any kind and in any order.
 func (t *tree) readManifest(name string) error {
 	first := map[string]bool{} // components of paths
 	leaves := false
@@ -73,7 +72,7 @@ func (t *tree) readManifest(name string) error {
 	return nil
 }
 
-// unused is name, with as many tildes before it as it takes.
+// unused is name, with enough tildes prepended to make it unused.
 func unused(names map[string]bool, name string) string {
 	for names[name] {
 		name = "~" + name
@@ -83,7 +82,7 @@ func unused(names map[string]bool, name string) string {
 
 func leavesRoot(p string) bool { return p[0] == '/' || p == ".." || strings.HasPrefix(p, "../") }
 
-// kept is the path of sample i as it is.
+// kept is the path of sample i if it is kept as it is.
 func (t *tree) kept(i int) string {
 	p := t.ds.Path(i)
 	if t.manifest == "" || !leavesRoot(p) {
@@ -105,7 +104,7 @@ func (t *tree) raw(i int, ext string) string {
 	return dir + rawName(name, t.variants[i], ext)
 }
 
-// directories yields the directories that hold samples, and those samples by name. A
+// directories yields each directory that holds samples, with those samples sorted by name. A
 // manifest can name one file more than once.
 func (t *tree) directories() iter.Seq2[string, []int32] {
 	return func(yield func(string, []int32) bool) {
@@ -120,7 +119,7 @@ func (t *tree) directories() iter.Seq2[string, []int32] {
 	}
 }
 
-// subdirectories returns the directories in each directory.
+// subdirectories returns the subdirectories of each directory.
 func (t *tree) subdirectories() map[string][]string {
 	children := map[string][]string{}
 	seen := map[string]bool{}
@@ -133,7 +132,7 @@ func (t *tree) subdirectories() map[string][]string {
 	return children
 }
 
-// reserved are the names in a directory that are taken for other things than samples.
+// reserved are the names in a directory that samples must not use.
 func (t *tree) reserved(dir string) []string {
 	if dir != "." {
 		return nil
@@ -148,7 +147,7 @@ func (t *tree) reserved(dir string) []string {
 // nameIn finds raw names for the samples of one directory.
 func (t *tree) nameIn(samples []int32, others []string, kinds []kind) error {
 	runs := t.runs(samples)
-	names := make([]string, len(runs)+1) // "" behind the last
+	names := make([]string, len(runs)+1) // "" after the last
 	for k, run := range runs {
 		names[k] = path.Base(t.kept(int(run[0])))
 	}
@@ -170,7 +169,7 @@ func (t *tree) nameIn(samples []int32, others []string, kinds []kind) error {
 	return nil
 }
 
-// runs puts samples together that are the same file.
+// runs groups samples that are the same file.
 func (t *tree) runs(samples []int32) (runs [][]int32) {
 	for start, end := 0, 0; start < len(samples); start = end {
 		p := t.kept(int(samples[start]))

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// worker does one sample after the other.
+// worker processes one sample at a time.
 type worker struct {
 	*conversion
 	number int
@@ -31,7 +31,7 @@ func (w *worker) sample(ctx context.Context, i int) error {
 	return err
 }
 
-// makeRaw makes sure that sample i's raw copy is there.
+// makeRaw ensures that sample i's raw copy exists.
 func (w *worker) makeRaw(ctx context.Context, i int) error {
 	if there, err := w.foundRaw(i); there || err != nil {
 		return err
@@ -53,7 +53,7 @@ func (w *worker) makeRaw(ctx context.Context, i int) error {
 	return nil
 }
 
-// foundRaw looks for the raw copy that an earlier run made.
+// foundRaw looks for the raw copy from an earlier run.
 func (w *worker) foundRaw(i int) (bool, error) {
 	if !w.report.Resumed {
 		return false, nil
@@ -76,7 +76,7 @@ func (w *worker) foundRaw(i int) (bool, error) {
 			w.setExt(i, ext)
 			w.count(&w.report.Reused)
 			return true, nil
-		default: // a power cut got in between
+		default: // left incomplete by a power cut
 			if err := w.files.remove(name); err != nil {
 				return false, err
 			}
@@ -85,7 +85,7 @@ func (w *worker) foundRaw(i int) (bool, error) {
 	return false, nil
 }
 
-// keep makes sure that sample i is there as it is.
+// keep ensures that sample i exists as it is.
 func (w *worker) keep(i int) error {
 	name := w.tree.kept(i)
 	if there, err := w.foundKept(i, name); there || err != nil {
@@ -102,7 +102,7 @@ func (w *worker) keep(i int) error {
 	return nil
 }
 
-// foundKept looks for what an earlier run kept.
+// foundKept looks for the kept file of an earlier run.
 func (w *worker) foundKept(i int, name string) (bool, error) {
 	if !w.report.Resumed {
 		return false, nil
@@ -118,7 +118,7 @@ func (w *worker) foundKept(i int, name string) (bool, error) {
 	return false, w.files.remove(name)
 }
 
-// place puts the file there: as a link, a clone or a copy, whatever can be had.
+// place keeps the file as a link, a clone or a copy, whichever works first.
 func (w *worker) place(i int, name string) (kept, error) {
 	source := w.ds.Path(i)
 	if there, err := w.files.link(name, source); err != nil {
@@ -139,7 +139,7 @@ func (w *worker) place(i int, name string) (kept, error) {
 	if !w.bad(i) {
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 			if _, err := w.ds.Check(i); err != nil && !dataset.OfFile(err) {
-				return 0, err // the storage is away, with all files
+				return 0, err // the storage is away, with all its files
 			}
 			return 0, w.changed(i, dataset.ErrMissing)
 		}
@@ -148,8 +148,7 @@ func (w *worker) place(i int, name string) (kept, error) {
 	return symlinked, w.files.symlink(name, source)
 }
 
-// checkLinked makes sure that the file that got another name is the one that was
-// indexed.
+// checkLinked verifies that the file that was linked is the one that was indexed.
 func (w *worker) checkLinked(i int, name string) error {
 	f, err := w.files.look(name)
 	if err != nil {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// A limiter shares a bandwidth among all who read. It is a bucket of tokens, kept as
-// the time at which the storage will have delivered all that it was asked for: who
-// asks waits until its own bytes would be there. So a late timer makes nobody
-// slower in the long run, and nobody waits while holding a lock.
+// A limiter shares a bandwidth among all readers. It is a token bucket, stored as the time at
+// which the storage will have delivered every byte requested so far; a reader waits until its
+// own bytes are due. A late timer therefore slows no reader in the long run, and no reader
+// waits while holding a lock.
 type limiter struct {
-	rate  int64 // bytes a second
-	piece int   // what is asked for at a time
+	rate  int64 // bytes per second
+	piece int   // bytes per request
 
-	timers sync.Pool // of *time.Timer, stopped
+	timers sync.Pool // stopped *time.Timer values
 
 	mu   sync.Mutex
 	done time.Time
 }
 
 const (
-	// burst is for how long an idle storage may be thought to have read ahead. What
-	// any second delivers exceeds the rate by no more than that part of it.
+	// burst is how far ahead an idle storage is assumed to have read. In any second, delivery
+	// exceeds the rate by at most that fraction of it.
 	burst = 10 * time.Millisecond
-	// A piece is what the storage delivers in pieceTime, within bounds that keep
-	// requests from being many or late.
+	// A piece is what the storage delivers in pieceTime, bounded so that requests are neither
+	// too numerous nor too slow.
 	pieceTime = 20 * time.Millisecond
 	minPiece  = 4 << 10
 	maxPiece  = 4 << 20
@@ -35,13 +35,12 @@ func newLimiter(rate int64) *limiter {
 	return &limiter{rate: rate, piece: int(min(max(piece, minPiece), maxPiece))}
 }
 
-// takes is how long the storage needs for n bytes.
+// takes returns how long the storage needs for n bytes.
 func (l *limiter) takes(n int) time.Duration {
 	return time.Duration(float64(n) / float64(l.rate) * float64(time.Second))
 }
 
-// take waits until n bytes may have been read, or fails with ErrStopped when stop is
-// closed before.
+// take waits until n bytes may be read. It returns ErrStopped if stop is closed first.
 func (l *limiter) take(n int, stop <-chan struct{}) error {
 	wait := l.book(n)
 	if wait <= 0 {
@@ -64,7 +63,7 @@ func (l *limiter) take(n int, stop <-chan struct{}) error {
 	}
 }
 
-// book asks for n bytes and returns how long they will take.
+// book reserves n bytes and returns how long to wait for them.
 func (l *limiter) book(n int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +75,7 @@ func (l *limiter) book(n int) time.Duration {
 	return l.done.Sub(now)
 }
 
-// cancel gives back what was booked and will not be read.
+// cancel returns a reservation whose bytes will not be read.
 func (l *limiter) cancel(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestBandwidthOverASecond: no second delivers more than the rate and what an idle
-// storage may have ahead, and over ten seconds readers get what they may have,
-// however many they are and whatever they ask for at a time.
+// TestBandwidthOverASecond: no second delivers more than the rate plus what an idle storage may
+// have read ahead, and over ten seconds readers get their full bandwidth, for any number of
+// readers and any request size.
 func TestBandwidthOverASecond(t *testing.T) {
 	for _, rate := range []int64{10_000, 1 << 20, 150e6, 10e9} {
 		for _, readers := range []int{1, 3, 50} {
@@ -61,7 +61,7 @@ func overASecond(t *testing.T, rate int64, readers int) {
 			window -= all[from].bytes
 			from++
 		}
-		// A piece that is only just in the window was read for before it began.
+		// The reading of a piece that ends just inside the window began before the window.
 		if window > most+int64(l.piece) {
 			t.Fatalf("%d bytes in the second before %v (delivery %d), the rate is %d", window, d.at, k, rate)
 		}
@@ -71,11 +71,11 @@ func overASecond(t *testing.T, rate int64, readers int) {
 	}
 }
 
-// TestIdleStorageIsNoCredit: who comes after a pause gets no more than others.
+// TestIdleStorageIsNoCredit: a reader that comes after a pause gets no more than others.
 func TestIdleStorageIsNoCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1e6)
-		<-time.After(time.Hour) // by the test's own clock
+		<-time.After(time.Hour) // on the test's fake clock
 		start := time.Now()
 		for range 100 {
 			l.take(10_000, nil)
@@ -86,8 +86,8 @@ func TestIdleStorageIsNoCredit(t *testing.T) {
 	})
 }
 
-// TestStoppedWait: who waits is let go when stop is closed, and what was booked
-// for it is there for others.
+// TestStoppedWait: closing stop releases a waiting reader, and its reserved bandwidth becomes
+// available to others.
 func TestStoppedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1000)
@@ -113,8 +113,8 @@ func TestStoppedWait(t *testing.T) {
 	})
 }
 
-// TestLimitedReads: reading a dataset takes as long as its bytes do, headers
-// included, for all readers together; and a read that waits can be called off.
+// TestLimitedReads: reading a dataset takes as long as all its bytes need, headers included,
+// for all readers together; and a waiting read can be stopped.
 func TestLimitedReads(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

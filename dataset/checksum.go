@@ -9,18 +9,18 @@ import (
 	"io"
 )
 
-// An index carries a checksum of itself, so that a damaged one is recognised
-// before anything in it is believed. It is the CRC-32C of the file with the
-// checksum's own digits zero, as a key-value pair of the Parquet footer.
+// An index carries a checksum of itself, so that damage is detected before any of its content
+// is trusted. It is the CRC-32C of the file with the checksum's own digits set to zero, stored
+// as a key-value pair in the Parquet footer.
 const (
 	checksumKey    = "batchfs.crc32c"
 	checksumDigits = 8
 	checksumZero   = "00000000"
 )
 
-// checksumMark is how the pair begins in the footer: the key, then in Thrift's
-// compact form "next field, a string of 8 bytes". No other value of the footer
-// holds these bytes, since control characters are escaped in all of them.
+// checksumMark is how the pair starts in the footer: the key, then in Thrift's compact encoding
+// "next field, a string of 8 bytes". No other footer value contains these bytes, because
+// control characters are escaped in all of them.
 const checksumMark = checksumKey + "\x18\x08"
 
 var (
@@ -28,7 +28,7 @@ var (
 	errChecksum = errors.New("checksum does not match")
 )
 
-// footer returns where a Parquet file's footer lies.
+// footer returns the position and length of a Parquet file's footer.
 func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
 	var tail [8]byte
 	if size < 12 {
@@ -44,7 +44,7 @@ func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
 	return size - 8 - length, length, nil
 }
 
-// checksumOffset finds the checksum's digits.
+// checksumOffset locates the checksum's digits.
 func checksumOffset(r io.ReaderAt, size int64) (int64, error) {
 	offset, length, err := footer(r, size)
 	if err != nil {
@@ -61,7 +61,7 @@ func checksumOffset(r io.ReaderAt, size int64) (int64, error) {
 	return offset + int64(k+len(checksumMark)), nil
 }
 
-// checksum computes the digits for a file that keeps them at offset.
+// checksum computes the digits for a file that stores them at offset.
 func checksum(r io.ReaderAt, size, offset int64) ([]byte, error) {
 	h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	after := offset + checksumDigits
@@ -78,7 +78,6 @@ func checksum(r io.ReaderAt, size, offset int64) ([]byte, error) {
 	return hex.AppendEncode(nil, h.Sum(nil)), nil
 }
 
-// sealIndex writes the checksum into a finished file.
 func sealIndex(f interface {
 	io.ReaderAt
 	io.WriterAt

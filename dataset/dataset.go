@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// Dataset is an opened dataset. Its samples are numbered from 0 in the
-// dataset's order; a number outside it panics, as an index into a slice does.
-// All methods may be called concurrently.
+// Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an
+// out-of-range number panics, like a slice index. All methods may be called concurrently.
 type Dataset struct {
 	roots     *roots
 	storage   *storage
@@ -19,7 +18,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 
-	learning sync.Mutex // held while an identity becomes known or is replaced
+	learning sync.Mutex // held while an identity is learned or replaced
 }
 
 func newDataset(p *opening, x *index) *Dataset {
@@ -36,35 +35,35 @@ func newDataset(p *opening, x *index) *Dataset {
 	return d
 }
 
-// Close ends the use of the dataset. A read that is still running, since the storage
-// hangs, goes on; files that are to be read afterwards cannot be.
+// Close releases the dataset. A read still in progress, for example on a hung storage,
+// continues; files can no longer be opened.
 func (d *Dataset) Close() error {
 	d.roots.close()
 	return nil
 }
 
-// Root is the directory that paths are relative to, absolute and without links.
+// Root is the directory that paths are relative to: absolute, with symbolic links resolved.
 func (d *Dataset) Root() string { return d.roots.path }
 
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }
 
-// Path is sample i's path from the root. It may hold any byte but NUL, and
-// shares the dataset's memory.
+// Path is sample i's path relative to the root. It may contain any byte but NUL, and shares the
+// dataset's memory.
 func (d *Dataset) Path(i int) string { return d.table.path(i) }
 
 // Label is sample i's label, -1 if it has none.
 func (d *Dataset) Label(i int) int { return int(d.table.labels[i]) }
 
-// Classes are the class names by label, nil where there are none: in a flat
-// directory, or where a manifest's labels are numbers. Not to be written to.
+// Classes are the class names by label. It is nil for a flat directory and for a manifest whose
+// labels are numbers. The caller must not modify it.
 func (d *Dataset) Classes() []string { return d.classes }
 
-// Size is sample i's size in pixels, upright, or as stored if ignoreOrientation.
-// Where the sample has a Problem or is Unread it is what a manifest says, else 0, 0.
+// Size is sample i's size in pixels: upright, or as stored if ignoreOrientation is set. For a
+// sample that has a Problem or is Unread it is the size from the manifest, else 0, 0.
 func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	height, width = int(d.table.heights[i]), int(d.table.widths[i])
-	if height == 0 || width == 0 { // a manifest may have given one of them
+	if height == 0 || width == 0 { // a manifest may give only one of them
 		return 0, 0
 	}
 	if ignoreOrientation && d.table.orients[i] >= 5 {
@@ -73,12 +72,13 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 	return height, width
 }
 
-// Format is sample i's format as the Prober or the manifest named it, "" where
-// the sample has a Problem or is Unread.
+// Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
+// Problem or is Unread.
 func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.formats[i]] }
 
-// Problem is what was wrong with sample i's file when it was indexed, "" if nothing
-// was. It is the file's fault, as [OfFile] and the Prober say; see Unread.
+// Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
+// fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
+// Unread.
 func (d *Dataset) Problem(i int) string {
 	text, unread := d.table.problem(i)
 	if unread {
@@ -87,9 +87,8 @@ func (d *Dataset) Problem(i int) string {
 	return text
 }
 
-// Unread is why the machine could not read sample i's file when it was indexed, "" if
-// it could. Nothing is known of the file then, neither its size nor its format, and
-// the next Open tries again.
+// Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
+// Neither the size nor the format of such a file is known, and the next Open tries it again.
 func (d *Dataset) Unread(i int) string {
 	text, unread := d.table.problem(i)
 	if unread {
@@ -98,8 +97,8 @@ func (d *Dataset) Unread(i int) string {
 	return ""
 }
 
-// Stat is sample i's indexed identity. It is not Known where the file could not
-// be read, or where a manifest gave its header and it was not read yet.
+// Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
+// manifest supplied the header and the file has not been read yet.
 func (d *Dataset) Stat(i int) Identity {
 	d.learning.Lock()
 	defer d.learning.Unlock()
@@ -107,19 +106,19 @@ func (d *Dataset) Stat(i int) Identity {
 	return id
 }
 
-// ModTime is the newest modification time of what was indexed: files,
-// directories, manifest. It stays the same while the index does.
+// ModTime is the newest modification time among the files, directories and manifest that were
+// indexed. It is stable for as long as the index is.
 func (d *Dataset) ModTime() time.Time { return time.Unix(0, d.modTime) }
 
-// Digest identifies the dataset's content as far as it is indexed: classes,
-// paths, labels, sizes, formats; not times. 64 hexadecimal digits.
+// Digest identifies the indexed content: classes, paths, labels, sizes and formats, but not
+// times. It is 64 hexadecimal digits.
 func (d *Dataset) Digest() string { return d.digest }
 
-// Report says what the dataset is and what opening it took. Its maps are not to
-// be written to.
+// Report says what the dataset is and what opening it took. The caller must not modify its
+// maps.
 func (d *Dataset) Report() Report { return d.report }
 
-// MemoryBytes is what the dataset holds in memory.
+// MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
 	for _, c := range d.classes {
@@ -128,5 +127,5 @@ func (d *Dataset) MemoryBytes() int64 {
 	return n
 }
 
-// IndexPath is the file that holds the index, "" if none is kept.
+// IndexPath is the path of the index file, "" if none is kept.
 func (d *Dataset) IndexPath() string { return d.indexFile }

@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 )
 
-// digestVersion goes first into the digest; it changes with what is hashed.
+// digestVersion is hashed first. Change it whenever the hashed content changes.
 const digestVersion = "batchfs dataset 1\n"
 
-// digest hashes what a batch can depend on: classes, and each sample's path,
-// label, pixel size, orientation, format and byte size (-1: unknown), in order.
-// Times are left out, so that a copy of a dataset has the same digest.
+// digest hashes everything a batch can depend on: the classes, then each sample's path, label,
+// pixel size, orientation, format and byte size (-1: unknown), in order. Times are left out, so
+// that a copy of a dataset has the same digest.
 func digest(s *store, classes []string) string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)

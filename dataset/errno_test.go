@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nth is a system one of whose calls fails, once.
+// nth is a system that fails one call, once.
 type nth struct {
 	kernel
 	fails int64 // the number of the call, from 1
@@ -62,8 +62,7 @@ func (f *nth) pread(fd int, p []byte, offset int64) (int, error) {
 	return f.kernel.pread(fd, p[:min(len(p), 32<<10)], offset)
 }
 
-// errnos are what the kernel and its file systems answer with, and whether that is
-// about the file.
+// errnos are the errors of the kernel and its file systems, and whether the file is at fault.
 var errnos = map[unix.Errno]bool{
 	unix.ENOENT: true, unix.ENOTDIR: true, unix.ELOOP: true, unix.EACCES: true,
 	unix.EMFILE: false, unix.ENFILE: false, unix.ENOMEM: false, unix.ENOBUFS: false, unix.EINTR: false, unix.EAGAIN: false,
@@ -73,9 +72,9 @@ var errnos = map[unix.Errno]bool{
 	unix.EBADMSG: false, unix.EOVERFLOW: false, unix.EDQUOT: false, unix.EPROTO: false, unix.ENOKEY: false, unix.EKEYEXPIRED: false,
 }
 
-// TestEveryErrnoAtEveryCall of Load and of Check: what is returned is the file's bytes,
-// or an error that keeps the number, on the right side of OfFile; with the identity of
-// the file once it was open. A signal is no failure.
+// TestEveryErrnoAtEveryCall checks Load and Check: the result is either the file's bytes, or an
+// error that preserves the errno and that OfFile classifies correctly, with the file's identity
+// once it was open. An interruption by a signal is no failure.
 func TestEveryErrnoAtEveryCall(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		p := newPlace(t)
@@ -99,13 +98,13 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 					d.storage = newStorage(Storage{Direct: direct, system: f}, p.options().Logger)
 					id, err := call()
 					if f.calls.Load() < k {
-						break // it succeeded without that many
+						break // it succeeded with fewer calls
 					}
 					what := fmt.Sprintf("%s, direct %t: call %d ends with %v: %+v, %v", name, direct, k, errno, id, err)
 					switch {
 					case err == nil && id != want:
 						t.Error(what)
-					case err == nil: // read in another way
+					case err == nil: // it was read another way
 					case errno == unix.EINTR:
 						t.Error(what)
 					case OfFile(err) != ofFile:
@@ -139,8 +138,8 @@ func TestOfFile(t *testing.T) {
 	}
 }
 
-// TestIdentityOfWhatWasFound bad is that of the file that was open, whatever stands at
-// its path by then.
+// TestIdentityOfWhatWasFound: when a file is found bad, the returned identity is that of the
+// file that was open, whatever is at its path by then.
 func TestIdentityOfWhatWasFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *place)
@@ -163,7 +162,7 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
 	d := p.open("")
-	// Refused memory, called off, and repaired while it was being read.
+	// Memory refused, read stopped, and file repaired during the read.
 	if _, id, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrTooLarge) || id != d.Stat(0) {
 		t.Errorf("refused: %+v, %v", id, err)
 	}
@@ -178,8 +177,8 @@ func TestIdentityOfWhatWasFound(t *testing.T) {
 	}
 }
 
-// swap puts what change makes of a copy of the dataset in the place of its directory,
-// which is then gone: to those who have it open it is empty.
+// swap replaces the dataset's directory with a copy that change has modified. The old directory
+// is removed, so a process that has it open sees it empty.
 func (p *place) swap(change func(root string)) {
 	p.t.Helper()
 	old := p.root + ".old"
@@ -210,8 +209,9 @@ func (p *place) swap(change func(root string)) {
 	}
 }
 
-// TestStorageThatIsAway is the machine's failure: no file is missing because of it, and
-// all is well when the storage is back, at the same path but not the same directory.
+// TestStorageThatIsAway: storage that is away is the machine's fault. It makes no file missing,
+// and everything works again when the storage is back, at the same path but as a different
+// directory.
 func TestStorageThatIsAway(t *testing.T) {
 	for name, gone := range map[string]func(root string){
 		"gone":               func(root string) { os.RemoveAll(root) },
@@ -260,9 +260,9 @@ func TestStorageThatIsAway(t *testing.T) {
 func loadError(d *Dataset, i int) error  { _, _, err := d.Load(i, nil, grow, nil); return err }
 func checkError(d *Dataset, i int) error { _, err := d.Check(i); return err }
 
-// TestStorageMountedAnew is used from the first read on that needs it, by all readers
-// at once, and what it holds is judged as ever: files that are not there are missing,
-// others have changed.
+// TestStorageMountedAnew: remounted storage is used from the first read that needs it, by all
+// readers at once, and its files are judged as usual: absent files are missing, others may have
+// changed.
 func TestStorageMountedAnew(t *testing.T) {
 	p := newPlace(t)
 	var names []string
@@ -303,7 +303,7 @@ func TestStorageMountedAnew(t *testing.T) {
 	}
 }
 
-// descriptors counts those of this process that are open on directories.
+// descriptors counts this process's open directories.
 func descriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -318,7 +318,8 @@ func descriptors(t *testing.T) (n int) {
 	return n
 }
 
-// TestDirectoryThatMayNotBeSearched hides its files; none of them is at fault.
+// TestDirectoryThatMayNotBeSearched: a directory without search permission hides its files, and
+// none of them is at fault.
 func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may search every directory")
@@ -333,7 +334,7 @@ func TestDirectoryThatMayNotBeSearched(t *testing.T) {
 	}
 }
 
-// TestCloseBesideARead: the read goes on, and what comes later fails as the machine's.
+// TestCloseBesideARead: the read continues, and later ones fail as the machine's fault.
 func TestCloseBesideARead(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
@@ -349,7 +350,8 @@ func TestCloseBesideARead(t *testing.T) {
 	}
 }
 
-// TestScanWithoutDescriptors or memory ends; it does not call sound files bad.
+// TestScanWithoutDescriptors: a scan without descriptors or memory fails instead of calling
+// good files bad.
 func TestScanWithoutDescriptors(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
 		p := newPlace(t)
@@ -366,7 +368,7 @@ func TestScanWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestScanOfStorageThatGoesAway ends too.
+// TestScanOfStorageThatGoesAway: a scan fails when its storage goes away.
 func TestScanOfStorageThatGoesAway(t *testing.T) {
 	p := newPlace(t)
 	for i := range 100 {
@@ -382,7 +384,7 @@ func TestScanOfStorageThatGoesAway(t *testing.T) {
 	}
 }
 
-// TestOneFailureOfTheStorage in a scan is tried again at once.
+// TestOneFailureOfTheStorage: a scan immediately retries a single failure of the storage.
 func TestOneFailureOfTheStorage(t *testing.T) {
 	for k := int64(1); k <= 6; k++ {
 		p := newPlace(t)
@@ -394,7 +396,7 @@ func TestOneFailureOfTheStorage(t *testing.T) {
 	}
 }
 
-// TestLoadAllocatesNothing, roots counted.
+// TestLoadAllocatesNothing includes the use of roots.
 func TestLoadAllocatesNothing(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")

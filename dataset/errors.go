@@ -7,39 +7,41 @@ import (
 )
 
 var (
-	// ErrNotExist: there is nothing at the dataset's path.
+	// ErrNotExist: nothing exists at the dataset's path.
 	ErrNotExist = errors.New("dataset does not exist")
 	// ErrKind: the dataset's path is neither a directory nor a manifest.
 	ErrKind = errors.New("neither a directory nor a manifest (.csv, .jsonl, .parquet)")
 	// ErrEmpty: the dataset has no samples.
 	ErrEmpty = errors.New("no images found")
-	// ErrManifest: a manifest's content is wrong; the text names the line.
+	// ErrManifest: a manifest's content is wrong; the text names the line or row.
 	ErrManifest = errors.New("bad manifest")
-	// ErrOutside: a manifest's path leaves its directory. It comes with ErrManifest.
+	// ErrOutside: a path in a manifest leaves the manifest's directory. It comes with
+	// ErrManifest.
 	ErrOutside = errors.New("path leaves the manifest's directory")
 	// ErrLinkCycle: a link leads back to a directory above it; the text names the link.
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
-	// ErrShort is what a Prober returns, wrapped or not, when it needs more of a file's beginning.
+	// ErrShort is what a Prober returns, possibly wrapped, when it needs more of a file's
+	// beginning.
 	ErrShort = errors.New("more bytes are needed")
 
-	// ErrMissing: the file of a sample is gone.
+	// ErrMissing: a sample's file is gone.
 	ErrMissing = errors.New("file is missing")
-	// ErrChanged: the file of a sample is not the one that was indexed. The words go
-	// where users read why a file is bad, so they say what helps.
+	// ErrChanged: a sample's file is not the one that was indexed. Users see this text as the
+	// reason why a file is bad, so it names the remedy.
 	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET, and the next mount takes it as it is)")
-	// ErrNotFile: what stands at a sample's path is no regular file.
+	// ErrNotFile: a sample's path does not lead to a regular file.
 	ErrNotFile = errors.New("not a regular file")
-	// ErrAway: the dataset's directory is gone, cannot be reached, or is an empty
-	// mountpoint, so nothing is known of the file. It passes when the storage is back.
+	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
+	// is known about the file. The error clears when the storage is back.
 	ErrAway = errors.New("the dataset's storage is away")
-	// ErrStopped: a read that waited for bandwidth was called off.
+	// ErrStopped: a read was stopped while it waited for bandwidth.
 	ErrStopped = errors.New("read was called off")
-	// ErrTooLarge: the caller of Read gave no memory for the file.
+	// ErrTooLarge: the caller of Read provided too little memory for the file.
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )
 
-// FileError says which sample's file an operation failed on. Who names the file
-// anyway says only its [Reason].
+// FileError says which sample's file an operation failed on. Callers that name the file
+// themselves print only its [Reason].
 type FileError struct {
 	Path string // relative to the dataset's root
 	Err  error
@@ -49,7 +51,7 @@ func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Reason is what a [FileError] says without the path, or err if it is none.
+// Reason is the text of a [FileError] without the path, or err itself if it is no FileError.
 func Reason(err error) error {
 	var file *FileError
 	if errors.As(err, &file) {
@@ -58,13 +60,13 @@ func Reason(err error) error {
 	return err
 }
 
-// OfFile says whether an error of this package is about the sample's file itself: it is
-// missing, another one, no regular file, or may not be read, or its path leads in
-// circles ([ErrMissing], [ErrChanged], [ErrNotFile]; ENOENT, ENOTDIR, ELOOP, EACCES).
-// Only such an error may be remembered of a file, or decide what stands in its place.
-// Every other error number is the machine's: what it lacks, or storage that fails or
-// is away ([ErrAway]). An error of the machine's wins over one of the file's that it
-// led to. [ErrTooLarge] and [ErrStopped] are the caller's own.
+// OfFile says whether an error of this package is the fault of the sample's file itself: it is
+// missing, has changed, is not a regular file, may not be read, or its path is a link loop
+// ([ErrMissing], [ErrChanged], [ErrNotFile]; ENOENT, ENOTDIR, ELOOP, EACCES). Only such errors
+// may be remembered for a file, or decide what takes its place. Any other errno is the
+// machine's fault: a lack of resources, or storage that fails or is away ([ErrAway]). A machine
+// error wins over a file error that it caused. [ErrTooLarge] and [ErrStopped] are the caller's
+// own.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
 		return false
@@ -80,7 +82,7 @@ func OfFile(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile)
 }
 
-// isLack says whether an error is about what the machine lacks to look at any file.
+// isLack says whether an error means that the machine lacks the resources to open any file.
 func isLack(err error) bool {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
@@ -93,8 +95,8 @@ func isLack(err error) bool {
 	return false
 }
 
-// isStorage says whether an error may come from storage that is away, which can look
-// like a file that is not there or may not be read.
+// isStorage says whether an error may come from storage that is away, which can look like a
+// missing or unreadable file.
 func isStorage(err error) bool {
 	var errno unix.Errno
 	return errors.As(err, &errno) && errno != unix.ELOOP && !isLack(err)

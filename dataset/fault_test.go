@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is a system that fails in a given way and remembers what it was asked.
+// fault is a system that fails in a given way and records its calls.
 type fault struct {
 	kernel
-	align  int   // what it says of direct reads; -1: nothing
-	refuse error // what direct reads end with
-	open1  error // what opening ends with
-	stat1  error // what stat ends with, of a file that was read
-	// read, if not nil, is called instead of each pread.
+	align  int   // alignment for direct reads; -1: not reported
+	refuse error // error of direct reads
+	open1  error // error of opening
+	stat1  error // error of stat for a file that was read
+	// read, if not nil, replaces pread.
 	read func(fd int, p []byte, offset int64) (int, error)
 
-	isDirect sync.Map // descriptors read directly
+	isDirect sync.Map // descriptors in direct mode
 	directs  atomic.Int64
 	ordinary atomic.Int64
 	drops    atomic.Int64
-	asked    atomic.Int64 // alignments
+	asked    atomic.Int64 // alignment calls
 	crooked  atomic.Pointer[string]
 }
 
@@ -47,8 +47,8 @@ func (f *fault) alignment(int) (int, bool) {
 	return max(f.align, 0), f.align >= 0
 }
 
-// direct only notes it: what a file system wants is checked here, whatever the one
-// below wants.
+// direct only records the mode: the tests check the simulated alignment, whatever the real file
+// system needs.
 func (f *fault) direct(fd int, on bool) error {
 	if on {
 		f.isDirect.Store(fd, true)

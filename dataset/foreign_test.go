@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestParquetWithoutDictionaries says the same as the same rows in a CSV: nothing that
-// is kept of a page shares its memory, which the next page takes.
+// TestParquetWithoutDictionaries: such a file reads the same as a CSV with the same rows.
+// Nothing that is kept shares a page's memory, which the next page reuses.
 func TestParquetWithoutDictionaries(t *testing.T) {
 	type record struct {
 		Path   string `parquet:"path,plain"`
@@ -48,7 +48,8 @@ func TestParquetWithoutDictionaries(t *testing.T) {
 	}
 }
 
-// TestQuoteLeftOpen in a CSV is found without reading all of the file into memory.
+// TestQuoteLeftOpen: an unclosed quote in a CSV is detected without reading the whole file into
+// memory.
 func TestQuoteLeftOpen(t *testing.T) {
 	const size = 1 << 30
 	for name, begin := range map[string]string{
@@ -59,7 +60,7 @@ func TestQuoteLeftOpen(t *testing.T) {
 		p := newPlace(t)
 		p.images("a.jpg")
 		p.write("m.csv", begin)
-		if err := os.Truncate(p.path("m.csv"), size); err != nil { // the rest takes no space
+		if err := os.Truncate(p.path("m.csv"), size); err != nil { // the rest is a hole and takes no space
 			t.Fatal(err)
 		}
 		var before, after runtime.MemStats
@@ -75,7 +76,7 @@ func TestQuoteLeftOpen(t *testing.T) {
 	}
 }
 
-// TestLongCSV: what is bounded is the record, not the file.
+// TestLongCSV: the bound applies to the record, not to the file.
 func TestLongCSV(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")

@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/internal/hangfs"
 )
 
-// TestOpenWhereTheKernelHangs: in whatever call that is, Open ends with its context.
+// TestOpenWhereTheKernelHangs: whichever call hangs, Open returns when its context is done.
 func TestOpenWhereTheKernelHangs(t *testing.T) {
 	for _, what := range []string{"list", "open", "read", "manifest"} {
 		content := []byte(image("jpeg", 10, 20, 1))
@@ -47,8 +47,8 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 	}
 }
 
-// TestRemountBeneathADataset: storage whose server died is away, at its mountpoint or
-// without it, and what is mounted there then is read.
+// TestRemountBeneathADataset: storage whose server died is away, with or without its
+// mountpoint, and what is mounted there afterwards is read.
 func TestRemountBeneathADataset(t *testing.T) {
 	content := []byte(image("jpeg", 10, 20, 1))
 	files := map[string][]byte{"a/1.jpg": content, "b/2.jpg": content}

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A test image is one line: "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed
-// by anything. NEED is how many bytes the prober pretends to have to see.
+// A test image is one line, "img FORMAT HEIGHT WIDTH ORIENTATION NEED", followed by anything.
+// NEED is how many bytes the prober pretends to need.
 
 func image(format string, height, width, orientation int) string {
 	return fmt.Sprintf("img %s %d %d %d 0\npixels", format, height, width, orientation)
 }
 
-// counter is a Prober that counts.
+// counter is a Prober that counts its calls and bytes.
 type counter struct{ calls, bytes atomic.Int64 }
 
 func (c *counter) probe(data, tail []byte, size int64) (Header, error) {
@@ -44,7 +44,7 @@ func (c *counter) probe(data, tail []byte, size int64) (Header, error) {
 	return h, nil
 }
 
-// place is a dataset's directory and a cache directory beside it.
+// place is a dataset's directory and a cache directory next to it.
 type place struct {
 	t     testing.TB
 	root  string
@@ -77,7 +77,7 @@ func (p *place) write(name, content string) {
 	}
 }
 
-// images writes a 10x20 image at each name.
+// images writes a 10x20 image for each name.
 func (p *place) images(names ...string) {
 	p.t.Helper()
 	for _, name := range names {
@@ -93,12 +93,11 @@ func (p *place) link(target, name string) {
 	}
 }
 
-// settled is the time that settle gives: always the same one, so that what did not
-// change between two calls has not changed its time either, however long that took.
+// settled is the time that settle sets. It is constant, so that files left alone between two
+// calls also keep their time.
 var settled = time.Unix(1_600_000_000, 123456789)
 
-// settle makes everything old, so that unchanged timestamps prove that nothing
-// changed.
+// settle makes everything old, so that unchanged timestamps prove that nothing changed.
 func (p *place) settle() {
 	p.t.Helper()
 	err := filepath.WalkDir(p.root, func(path string, _ fs.DirEntry, err error) error {
@@ -140,10 +139,10 @@ func (p *place) tryOpen(manifest string, change ...func(*Options)) (*Dataset, er
 	return d, err
 }
 
-// probes returns how often the prober was called since the last time.
+// probes returns the number of prober calls since the last probes.
 func (p *place) probes() int { return int(p.c.calls.Swap(0)) }
 
-// describe is everything a dataset says, for comparisons.
+// describe is everything a dataset reports, for comparisons.
 func describe(d *Dataset) []string {
 	lines := []string{
 		fmt.Sprintf("root %q classes %q digest %s time %d", d.Root(), d.Classes(), d.Digest(), d.ModTime().UnixNano()),

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// indexVersion names the layout of the index and the rules by which datasets
-// are listed and headers judged; an index of another version is made anew.
+// indexVersion names the index layout and the rules for listing datasets and judging headers.
+// An index of another version is rebuilt.
 const indexVersion = "3"
 
-// index is everything about a dataset that is kept: the table, and what the
-// rest of the file's metadata says.
+// index is everything that is kept about a dataset: the table, and the rest of the file's
+// metadata.
 type index struct {
 	name    string // of the source
 	table   *store
@@ -28,8 +28,8 @@ type index struct {
 	facts   facts
 }
 
-// facts are the index's own counts and stamps, kept as JSON in its metadata.
-// Numbers only: names may be no UTF-8.
+// facts are the index's counts and stamps, stored as JSON in its metadata. They hold no names,
+// which may not be UTF-8.
 type facts struct {
 	Manifest     bool           `json:"manifest"`
 	Rows         int            `json:"rows"`
@@ -42,7 +42,6 @@ type facts struct {
 	Ignored      map[string]int `json:"ignored,omitempty"`
 }
 
-// newIndex describes a listing whose table was scanned.
 func newIndex(src *source, l *listing) *index {
 	x := &index{name: src.name(), table: l.table, classes: l.classes, dirs: l.dirs}
 	x.facts = facts{
@@ -54,7 +53,7 @@ func newIndex(src *source, l *listing) *index {
 	return x
 }
 
-// settle computes what depends on the scanned rows.
+// settle computes the fields that depend on the scanned rows.
 func (x *index) settle() {
 	x.facts.Digest = digest(x.table, x.classes)
 	for i := range x.table.rows() {
@@ -64,7 +63,7 @@ func (x *index) settle() {
 	}
 }
 
-// current says whether the dataset still is what was listed; false when ctx is done.
+// current says whether the dataset is unchanged since it was listed; false when ctx is done.
 func (x *index) current(ctx context.Context, src *source) bool {
 	if src.manifest != "" {
 		st, err := statFrom(src.fd(), src.manifest)
@@ -88,14 +87,14 @@ func (x *index) current(ctx context.Context, src *source) bool {
 
 var errIndexInside = errors.New("the cache directory lies inside the dataset")
 
-// indexPath returns where the dataset's index belongs.
+// indexPath returns the path of the dataset's index file.
 func indexPath(cacheDir string, src *source) (string, error) {
 	dir, err := filepath.Abs(cacheDir)
 	if err != nil {
 		return "", err
 	}
-	// A manifest's directory may well be somebody's home; its dataset is only
-	// what it lists.
+	// This applies only to directories. A manifest's directory may well be a home directory,
+	// and its dataset is only what it lists.
 	if src.manifest == "" && src.contains(resolveExisting(dir)) {
 		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
 	}
@@ -103,7 +102,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
 }
 
-// resolveExisting resolves the links of a path of which an end may not exist.
+// resolveExisting resolves links in a path whose last components may not exist.
 func resolveExisting(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -115,7 +114,7 @@ func resolveExisting(path string) string {
 	return filepath.Join(resolveExisting(parent), filepath.Base(path))
 }
 
-// loadIndex reads the index at path; the error says why there is none to use.
+// loadIndex reads the index at path; the error says why it cannot be used.
 func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -138,8 +137,8 @@ func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
 	return readIndex(ctx, f, src)
 }
 
-// saveIndex writes the index so that others see the old one or the new one. It
-// is not synced: should a crash lose it, its checksum tells, and it is made anew.
+// saveIndex replaces the index atomically. It does not sync: if a crash loses data, the
+// checksum reveals it and the index is rebuilt.
 func saveIndex(ctx context.Context, path string, x *index) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -176,10 +175,10 @@ func saveIndex(ctx context.Context, path string, x *index) (err error) {
 
 const (
 	tempMark = ".tmp-"
-	tempLife = time.Hour // longer than any writing of an index takes
+	tempLife = time.Hour // longer than writing an index ever takes
 )
 
-// removeLeftovers removes what writers of this index left that were killed.
+// removeLeftovers removes temporary files left by writers of this index that were killed.
 func removeLeftovers(path string) {
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {

@@ -14,21 +14,21 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// An index decides which files are opened and how much memory is taken, so it is input
-// like any other: what is not the user's own is not read, no count in it is believed
-// beyond what a file of its size can hold, and its paths are judged as a manifest's are.
+// An index decides which files are opened and how much memory is allocated, so it is untrusted
+// input: an index that others could have written is not read, its counts are limited by what a
+// file of its size can hold, and its paths are validated like a manifest's.
 
-// expansion is how many bytes a byte of a stored page may become. Snappy, which the
-// index is written with, copies at most 64 bytes for every 3 that are stored.
+// expansion is how many bytes one byte of a stored page can unpack to. Snappy, which compresses
+// the index, copies at most 64 bytes for every 3 stored ones.
 const expansion = 22
 
-// smallPage is what a page may be whatever its stored size.
+// smallPage is the unpacked size a page may have regardless of its stored size.
 const smallPage = 64 << 10
 
 var errCounts = errors.New("its counts are larger than a file of its size can hold")
 
-// bounded checks the counts that memory is allocated for beforehand. A row is at least
-// its size and its time, 16 bytes, in pages of its own.
+// bounded checks the counts that memory is allocated for up front. A row takes at least 16
+// bytes, its size and its time, in pages of their own.
 func (f *facts) bounded(size int64) error {
 	if f.Rows < 1 || f.PathBytes < 0 || int64(f.Rows) > (size*expansion+smallPage)/16 || f.PathBytes > size*expansion+smallPage {
 		return errCounts
@@ -36,7 +36,7 @@ func (f *facts) bounded(size int64) error {
 	return nil
 }
 
-// checkPages walks over the pages of all columns without decoding them.
+// checkPages walks the pages of all columns without decoding them.
 func checkPages(r io.ReaderAt, size int64, file *parquet.File) error {
 	var rows int64
 	for _, group := range file.Metadata().RowGroups {
@@ -82,7 +82,7 @@ func checkColumn(r io.ReaderAt, size, rows int64, c *format.ColumnMetaData) erro
 	return nil
 }
 
-// pageHeader reads the header at an offset, and says how long it is.
+// pageHeader reads the page header at an offset and returns it with its length.
 func pageHeader(r io.ReaderAt, at int64) (*format.PageHeader, int64, error) {
 	window := make([]byte, 64<<10)
 	n, err := r.ReadAt(window, at)
@@ -91,8 +91,8 @@ func pageHeader(r io.ReaderAt, at int64) (*format.PageHeader, int64, error) {
 	}
 	window = window[:n]
 	protocol := new(thrift.CompactProtocol)
-	// Once from the bytes, which nothing in the header can reach beyond, and once more,
-	// now that it may be believed, to see where it ends.
+	// Decode twice: first from the byte slice, where no length in the header can reach beyond
+	// the slice, then, now that the header is trusted, from a reader that tells where it ends.
 	if err := thrift.NewDecoder(protocol.NewReaderFromBytes(window)).Decode(new(format.PageHeader)); err != nil {
 		return nil, 0, err
 	}
@@ -103,7 +103,7 @@ func pageHeader(r io.ReaderAt, at int64) (*format.PageHeader, int64, error) {
 	return header, int64(n - rest.Len()), nil
 }
 
-// checkPath judges a stored path as a manifest's. Those of a directory never leave it.
+// checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
 func (f *facts) checkPath(path string) error {
 	clean, outside, err := cleanPath(path)
 	switch {
@@ -117,7 +117,7 @@ func (f *facts) checkPath(path string) error {
 	return nil
 }
 
-// checkDir is checkPath for a directory that was listed.
+// checkDir is checkPath for a listed directory.
 func (f *facts) checkDir(path string) error {
 	if path == "" {
 		return nil
@@ -125,12 +125,12 @@ func (f *facts) checkDir(path string) error {
 	return f.checkPath(path)
 }
 
-// ErrNotYours: an index, or its directory, is not the user's own, or others may write
-// to it: they could decide which files are read.
+// ErrNotYours: others own an index or its directory, or may write to it, and so could decide
+// which files are read.
 var ErrNotYours = errors.New("others could have written it")
 
-// yours refuses a file or directory that others own or may write to. Root, who may
-// write anything anyway, may own it.
+// yours rejects a file or directory that others own or may write to. Root may own it, because
+// root can write anything anyway.
 func yours(path string, info os.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -145,7 +145,7 @@ func yours(path string, info os.FileInfo) error {
 	return nil
 }
 
-// yourDirectory is yours for the directory of a path; one that is not there is fine.
+// yourDirectory is yours for the parent directory of a path; a missing directory is fine.
 func yourDirectory(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)

@@ -17,7 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// forge writes an index that is sound but for what change makes of it.
+// forge writes an index that is valid except for what change does to it.
 func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src, err := locate(p.root)
@@ -37,8 +37,8 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	}
 }
 
-// TestPathsOfAnIndex are judged as a manifest's are: an index that names anything else
-// than a listing could have found is made anew.
+// TestPathsOfAnIndex: an index's paths are judged like a manifest's, and an index with a path
+// that no listing could have found is rebuilt.
 func TestPathsOfAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
@@ -70,7 +70,8 @@ func TestPathsOfAnIndex(t *testing.T) {
 	}
 }
 
-// TestNamesOfAnIndex are bounded, and one line each.
+// TestNamesOfAnIndex: an index's format names and problems are bounded, and a problem is a
+// single line.
 func TestNamesOfAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
@@ -95,8 +96,8 @@ func TestNamesOfAnIndex(t *testing.T) {
 	}
 }
 
-// TestCountsOfAnIndex are believed as far as the file can hold so much, and nothing is
-// allocated for them before.
+// TestCountsOfAnIndex: an index's counts are limited by the file's size, and checked before any
+// memory is allocated for them.
 func TestCountsOfAnIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
@@ -143,7 +144,7 @@ func setFacts(m *format.FileMetaData, from, to string) {
 	}
 }
 
-// rewriteFooter changes what a Parquet file says of itself, and seals it.
+// rewriteFooter changes a Parquet file's metadata and updates the checksum.
 func rewriteFooter(t testing.TB, path string, data []byte, change func(*format.FileMetaData)) {
 	t.Helper()
 	offset, length, err := footer(bytes.NewReader(data), int64(len(data)))
@@ -174,7 +175,7 @@ func rewriteFooter(t testing.TB, path string, data []byte, change func(*format.F
 	}
 }
 
-// TestPagesOfAnIndex that claim to become more than they can are not unpacked.
+// TestPagesOfAnIndex: pages that claim an impossible unpacked size are not unpacked.
 func TestPagesOfAnIndex(t *testing.T) {
 	var file bytes.Buffer
 	rows := make([]textRow, 100)
@@ -223,12 +224,13 @@ func TestPagesOfAnIndex(t *testing.T) {
 	}
 }
 
-// TestIndexThatOthersCouldHaveWritten is not used, and the log says why and what to do.
+// TestIndexThatOthersCouldHaveWritten: such an index is not used, and the log says why and what
+// to do.
 func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(file string) error
-		root   bool // it takes root to try
-		kept   bool // it is replaced by one of the user's own
+		root   bool // needs root to try
+		kept   bool // it is replaced by one that the user owns
 	}{
 		"file, group may write":      {func(f string) error { return os.Chmod(f, 0o660) }, false, true},
 		"file, others may write":     {func(f string) error { return os.Chmod(f, 0o602) }, false, true},

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Keys of the index's metadata, beside checksumKey. Names are written as Go
-// string literals, one a line, since they may hold any byte.
+// Keys of the index's metadata, besides checksumKey. Names are written as Go string literals,
+// one per line, because they may contain any byte.
 const (
 	versionKey     = "batchfs.version"
 	sourceKey      = "batchfs.dataset"
@@ -61,7 +61,7 @@ func readMetadata(lookup func(string) (string, bool), src *source) (*index, erro
 		if class, err = strconv.Unquote(strings.TrimSuffix(line, "\n")); err != nil {
 			return nil, err
 		}
-		x.classes = append(x.classes, strings.Clone(class)) // it would keep all of the metadata
+		x.classes = append(x.classes, strings.Clone(class)) // a substring would keep all the metadata alive
 	}
 	for line := range strings.Lines(get(directoriesKey)) {
 		d, err := parseDirStamp(strings.TrimSuffix(line, "\n"))

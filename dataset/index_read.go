@@ -15,12 +15,11 @@ import (
 
 var errDictionary = errors.New("a dictionary is missing, or a value in it")
 
-// readIndex reads an index of src. Columns are decoded page by page straight
-// into the table, which is made at its final size: loading a large index leaves
-// next to nothing behind.
+// readIndex reads an index of src. Columns are decoded page by page straight into the table,
+// which is allocated at its final size, so loading a large index leaves almost no garbage.
 func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {
-	// The file was written by this package and its checksum holds, but its words
-	// are still only a file's.
+	// This package wrote the file and its checksum matches, but that is no proof that its
+	// content is sane.
 	defer func() {
 		if p := recover(); p != nil {
 			x, err = nil, fmt.Errorf("damaged: %v", p)
@@ -53,7 +52,7 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 	return x, l.check(x.facts)
 }
 
-// tableLoader appends the columns of row group after row group to a table.
+// tableLoader appends the columns of successive row groups to a table.
 type tableLoader struct {
 	table   *store
 	facts   *facts
@@ -155,7 +154,7 @@ func (l *tableLoader) problems(p parquet.Page) error {
 	})
 }
 
-// check makes sure that nothing the rest of the package relies on is missing.
+// check verifies everything the rest of the package relies on.
 func (l *tableLoader) check(f facts) error {
 	t := l.table
 	n := f.Rows
@@ -208,8 +207,8 @@ func loadInt64(dst *[]int64, p parquet.Page) error {
 	return nil
 }
 
-// eachText calls f for every value of a page of required byte arrays. The bytes
-// are the page's.
+// eachText calls f for every value of a page of required byte arrays. The bytes belong to the
+// page.
 func eachText(p parquet.Page, f func([]byte) error) error {
 	data := p.Data()
 	dict := p.Dictionary()

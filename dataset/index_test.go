@@ -17,7 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// varied makes a dataset with everything that an index has to carry.
+// varied makes a dataset with everything that an index has to store.
 func varied(p *place) {
 	for k, name := range oddNames {
 		name = strings.ReplaceAll(name, "/", "+")
@@ -31,7 +31,8 @@ func varied(p *place) {
 	p.settle()
 }
 
-// TestReopenedIsScanned is the law of the index, for every kind of dataset.
+// TestReopenedIsScanned: for every kind of dataset, opening it from the index gives the same as
+// scanning it.
 func TestReopenedIsScanned(t *testing.T) {
 	for _, manifest := range []string{"", "m.csv"} {
 		p := newPlace(t)
@@ -122,8 +123,8 @@ func TestRefreshByWhatChanged(t *testing.T) {
 	}
 }
 
-// TestRescanIsForTheNext: what was rewritten in place is known after one rescan, to
-// those who do not look either.
+// TestRescanIsForTheNext: one rescan finds files that were rewritten in place, and later opens
+// without Rescan know them too.
 func TestRescanIsForTheNext(t *testing.T) {
 	for _, manifest := range []string{"", "m.csv"} {
 		p := newPlace(t)
@@ -164,13 +165,13 @@ func TestRefreshOfAManifest(t *testing.T) {
 	}
 }
 
-// TestUnsettledTimesProveNothing: a directory listed just after it was modified
-// may be modified again with the same timestamp.
+// TestUnsettledTimesProveNothing: a directory listed just after it was modified may be modified
+// again with the same timestamp.
 func TestUnsettledTimesProveNothing(t *testing.T) {
 	p := newPlace(t)
 	p.images("a/1.jpg")
 	p.settle()
-	recent := time.Now().Add(time.Hour) // newer than any reading of it
+	recent := time.Now().Add(time.Hour) // newer than any time of listing it
 	os.Chtimes(p.path("a"), time.Time{}, recent)
 	p.open("")
 	p.images("a/2.jpg")
@@ -216,7 +217,7 @@ func TestModTimeIsTheNewest(t *testing.T) {
 			t.Errorf("%q modified: %v, want %v", c.name, got, want)
 		}
 	}
-	// Times before 1970 are times too.
+	// Times before 1970 are valid too.
 	old := newPlace(t)
 	old.images("1.jpg")
 	long := time.Unix(-1000, 5)
@@ -271,7 +272,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 			bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
 		case 1:
 			bad = bad[:r.IntN(len(bad))]
-		case 2: // the footer is most of what can be believed wrongly
+		case 2: // most of what could be trusted wrongly is in the footer
 			bad[len(bad)-1-r.IntN(min(len(bad), 3000))] ^= 1 << r.IntN(8)
 		case 3:
 			for range 20 {
@@ -298,7 +299,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// FuzzReadIndex goes past the checksum: what a file says must not crash either.
+// FuzzReadIndex bypasses the checksum: no content may cause a crash.
 func FuzzReadIndex(f *testing.F) {
 	p := newPlace(f)
 	p.images("a/1.jpg", "b/2.png")
@@ -416,7 +417,7 @@ func TestIndexIsNeverInsideTheDataset(t *testing.T) {
 	if filepath.Dir(d.IndexPath()) != p.root+"-cache" {
 		t.Errorf("beside the dataset: index %q, problem %q", d.IndexPath(), d.Report().IndexProblem)
 	}
-	// A manifest's dataset is what it lists, not the directory it lies in.
+	// A manifest's dataset is what it lists, not the directory that contains it.
 	d = p.open("m.csv", func(o *Options) { o.CacheDir = p.path("cache") })
 	if d.IndexPath() == "" {
 		t.Errorf("of a manifest: %q", d.Report().IndexProblem)

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	groupRows = 128 << 10 // rows a row group; the writer holds one in memory
+	groupRows = 128 << 10 // rows per row group; the writer holds one group in memory
 	pageBytes = 256 << 10
 	writeRows = 1024
 )
 
-// indexFacts are the columns of the index that are never text of the user's.
-// Plain and dictionary encodings with Snappy are what every reader knows.
+// indexFacts are the index columns that never hold user text. Every Parquet reader supports
+// plain and dictionary encoding with Snappy.
 type indexFacts struct {
 	Label       int32  `parquet:"label,dict"`
 	Height      int32  `parquet:"height,dict"`
@@ -27,8 +27,8 @@ type indexFacts struct {
 	Problem     string `parquet:"problem,dict"`
 }
 
-// textRow is a row of an index whose names are all UTF-8, byteRow of one where
-// some are not: Parquet's strings must be UTF-8, so the names are binary then.
+// textRow is a row of an index whose names are all UTF-8; otherwise rows are byteRows, with
+// binary names, because Parquet strings must be UTF-8.
 type textRow struct {
 	Path  string `parquet:"path"`
 	Class string `parquet:"class,dict"`
@@ -41,7 +41,7 @@ type byteRow struct {
 	indexFacts
 }
 
-// writeIndex writes the index, with a checksum of zeros.
+// writeIndex writes the index with a zero checksum.
 func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 	if allText(x) {
 		return writeTable(ctx, w, x, func(row *textRow, i int) {

@@ -1,9 +1,9 @@
 package dataset
 
-// listing is what a dataset says of itself before any header is read.
+// listing describes a dataset before any header is read.
 type listing struct {
 	table   *store
-	classes []string // in label order; nil where there are none
+	classes []string // in label order; nil if there are none
 	dirs    []dirStamp
 	// manifest is the manifest's stamp and size; zero for a directory.
 	manifest     stamp
@@ -12,7 +12,7 @@ type listing struct {
 	ignored      map[string]int
 }
 
-// dirStamp is a directory that was listed, by its path from the root.
+// dirStamp is a listed directory, by its path relative to the root.
 type dirStamp struct {
 	path string
 	stamp
@@ -25,7 +25,7 @@ func (l *listing) ignore(name string) {
 	l.ignored[extensionKey(name)]++
 }
 
-// newest is the newest modification time among what was listed.
+// newest is the newest modification time of the manifest and the listed directories.
 func (l *listing) newest() int64 {
 	t := l.manifest.Time
 	for i, d := range l.dirs {

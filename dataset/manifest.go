@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// record is one row of a manifest as it was written. The strings are valid only
-// until the next record: what is kept of them is copied.
+// record is one row of a manifest as written. The strings are valid only until the next record,
+// so anything kept is copied.
 type record struct {
-	line   int64  // 1-based, of the text; the row, in Parquet
+	line   int64  // 1-based line of the text; for Parquet, the row
 	unit   string // "line" or "row"
 	path   string
 	label  string // "" : none
@@ -29,11 +29,10 @@ type record struct {
 	format string
 }
 
-// recordReader reads a manifest and calls emit for each of its records. Errors
-// of its own name the line.
+// recordReader reads a manifest and calls emit for each record. Its own errors name the line.
 type recordReader func(f *os.File, emit func(*record) error) error
 
-// manifestReader returns the reader for a manifest by its extension, or nil.
+// manifestReader returns the reader for a manifest's extension, or nil.
 func manifestReader(name string) recordReader {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".csv":
@@ -46,13 +45,12 @@ func manifestReader(name string) recordReader {
 	return nil
 }
 
-// lineError names the place in a manifest that is wrong.
+// lineError prefixes an error with its place in a manifest.
 func lineError(unit string, line int64, err error) error {
 	return fmt.Errorf("%s %d: %w", unit, line, err)
 }
 
-// listManifest reads a manifest. Rows that give height, width and format need
-// no scan.
+// listManifest reads a manifest. Rows that give height, width and format need no scan.
 func listManifest(ctx context.Context, src *source, st *storage, allowOutside bool) (*listing, error) {
 	f, err := os.OpenFile(src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -79,7 +77,7 @@ func listManifest(ctx context.Context, src *source, st *storage, allowOutside bo
 	return &m.out, nil
 }
 
-// manifestError keeps what is not the manifest's fault apart.
+// manifestError wraps an error in ErrManifest unless it is not the manifest's fault.
 func manifestError(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -129,9 +127,9 @@ func (m *manifest) row(r *record) error {
 	return m.header(r, t.rows()-1)
 }
 
-// header fills in what the record says of the image. Where that is everything, no
-// scan is needed, and who reads the file holds the size against it; else the scan
-// does. The size is taken as what batchfs reports, so upright.
+// header stores what the record says about the image. If it gives everything, no scan is needed
+// and the size is checked when the file is read; otherwise the scan checks it. The given size
+// is the one batchfs reports, which is upright.
 func (m *manifest) header(r *record, row int) error {
 	height, err := parseExtent("height", r.height)
 	if err != nil {
@@ -155,9 +153,8 @@ func (m *manifest) header(r *record, row int) error {
 	return err
 }
 
-// cleanPath returns the path to open and whether it leaves the manifest's
-// directory. "a/../b" becomes "b" whatever "a" is, so that no link on the way
-// can turn it into something else than it says.
+// cleanPath returns the path to open and whether it leaves the manifest's directory. "a/../b"
+// becomes "b" whatever "a" is, so that no link on the way can redirect it.
 func cleanPath(p string) (clean string, outside bool, err error) {
 	switch {
 	case p == "":
@@ -186,8 +183,8 @@ func parseExtent(field, text string) (int32, error) {
 	return int32(n), nil
 }
 
-// parseFormat accepts the names and extensions of what can be read. What it returns
-// shares no memory with text.
+// parseFormat accepts the names and extensions of supported formats. The result shares no
+// memory with text.
 func parseFormat(text string) (string, error) {
 	switch strings.ToLower(text) {
 	case "":
@@ -206,8 +203,8 @@ func parseFormat(text string) (string, error) {
 	return "", fmt.Errorf("format %q is not one of jpeg, png, bmp, pnm, webp", text)
 }
 
-// parseInteger reads a whole number, also as tables that know only floating
-// point write it ("3.0").
+// parseInteger reads a whole number, including the "3.0" of tables that know only floating
+// point.
 func parseInteger(text string) (int64, bool) {
 	if dot := strings.IndexByte(text, '.'); dot > 0 && strings.Trim(text[dot+1:], "0") == "" {
 		text = text[:dot]
@@ -216,7 +213,7 @@ func parseInteger(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// withoutBOM skips the mark that some editors put before UTF-8 text.
+// withoutBOM skips the byte order mark that some editors put before UTF-8 text.
 func withoutBOM(r *bufio.Reader) *bufio.Reader {
 	if mark, err := r.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
 		r.Discard(3)

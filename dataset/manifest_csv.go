@@ -53,8 +53,8 @@ func readCSV(f *os.File, emit func(*record) error) error {
 	}
 }
 
-// recordBound is a CSV file of which no record is read beyond maxLine bytes, about:
-// what begins with a quote that is never closed would be all of the file.
+// recordBound limits how much of a CSV file one record may read, to about maxLine bytes. An
+// unclosed quote would otherwise take in the whole file.
 type recordBound struct {
 	r    io.Reader
 	left int
@@ -62,8 +62,8 @@ type recordBound struct {
 
 var errLongRecord = fmt.Errorf("longer than %d bytes; a quote may be left open", maxLine)
 
-// begin says that what is read from now on belongs to the next record. The reader of
-// records reads a few kilobytes ahead.
+// begin starts the next record. The limit is approximate, because the CSV reader reads a few
+// kilobytes ahead.
 func (b *recordBound) begin() { b.left = maxLine }
 
 func (b *recordBound) Read(p []byte) (int, error) {
@@ -75,7 +75,7 @@ func (b *recordBound) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// csvColumns says where each column goes, nil for those of no interest.
+// csvColumns maps each column to its field in rec, nil for columns of no interest.
 func csvColumns(header []string, rec *record) ([]*string, error) {
 	known := map[string]*string{
 		"path": &rec.path, "label": &rec.label,

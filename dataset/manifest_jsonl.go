@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine bounds the memory one line can take.
+// maxLine bounds the memory that one line can take, in bytes.
 const maxLine = 1 << 20
 
-// jsonRow is one line; what may be a number or a string stays raw.
+// jsonRow is one line. Fields that may be a number or a string stay raw.
 type jsonRow struct {
 	Path   *string         `json:"path"`
 	Label  json.RawMessage `json:"label"`
@@ -23,7 +23,7 @@ type jsonRow struct {
 	Format *string         `json:"format"`
 }
 
-// readJSONL reads a manifest of one JSON object a line.
+// readJSONL reads a manifest with one JSON object per line.
 func readJSONL(f *os.File, emit func(*record) error) error {
 	r := withoutBOM(bufio.NewReaderSize(f, maxLine))
 	rec := record{unit: "line"}
@@ -51,7 +51,7 @@ func readJSONL(f *os.File, emit func(*record) error) error {
 }
 
 func jsonRecord(line []byte, rec *record) error {
-	// The decoder would replace a bad byte, and so name another file.
+	// The decoder would replace invalid bytes, and so name another file.
 	if !utf8.Valid(line) {
 		return errors.New("not UTF-8")
 	}
@@ -74,7 +74,7 @@ func jsonRecord(line []byte, rec *record) error {
 	return nil
 }
 
-// jsonError says what is wrong with a line in JSON's words; the decoder's are Go's.
+// jsonError describes a bad line in JSON terms; the decoder's errors speak of Go types.
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -86,7 +86,7 @@ func jsonError(err error) error {
 	return fmt.Errorf("%q must be a string, but is %s", wrong.Field, jsonKind(wrong.Value))
 }
 
-// jsonKind is the decoder's word for a kind of value with what belongs before it.
+// jsonKind is the decoder's word for a kind of value, with its article.
 func jsonKind(kind string) string {
 	switch kind {
 	case "array", "object":
@@ -111,7 +111,7 @@ func jsonLabel(raw json.RawMessage) (string, labelKind, error) {
 	return "", 0, fmt.Errorf("label %s is neither a number nor a class name", raw)
 }
 
-// jsonNumber is the text of a number; whether it is one is judged later.
+// jsonNumber returns the raw text; the caller checks whether it is a number.
 func jsonNumber(raw json.RawMessage) string {
 	if string(raw) == "null" {
 		return ""

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// labelKind is what a manifest's format says a label is.
+// labelKind is the type a manifest's format gives a label.
 type labelKind uint8
 
 const (
-	labelText   labelKind = iota // CSV: numbers if all of them are, else names
+	labelText   labelKind = iota // CSV: numbers if all labels are, else names
 	labelNumber                  // a number by type
 	labelName                    // a string by type
 )
 
-// labelSet numbers the labels of a manifest in order of appearance. Whether
-// they are numbers or names, and then which number a name has, is known only
-// once all of them were seen.
+// labelSet numbers a manifest's labels in order of appearance. Whether they are numbers or
+// names, and which number each name gets, is known only after the last row.
 type labelSet struct {
 	ids    map[string]int32
 	texts  []string // by id
@@ -52,7 +51,7 @@ func (l *labelSet) intern(r *record) (int32, error) {
 	return id, nil
 }
 
-// resolve turns the ids in labels into labels, and returns the class names.
+// resolve replaces the ids in labels with the final labels and returns the class names.
 func (l *labelSet) resolve(labels []int32) ([]string, error) {
 	defer func() { *l = labelSet{} }()
 	if len(l.texts) == 0 {

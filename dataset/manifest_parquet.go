@@ -13,10 +13,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// readParquet reads a manifest with one row a sample.
+// readParquet reads a manifest with one row per sample.
 func readParquet(f *os.File, emit func(*record) error) (err error) {
 	rec := record{unit: "row"}
-	// The library checks much, but not all, of what a damaged file can say.
+	// The library catches most, but not all, of what can be wrong in a damaged file.
 	defer func() {
 		if p := recover(); p != nil {
 			err = lineError(rec.unit, rec.line+1, fmt.Errorf("damaged: %v", p))
@@ -38,8 +38,8 @@ func readParquet(f *os.File, emit func(*record) error) (err error) {
 	return nil
 }
 
-// openParquet opens a file after checking that its footer lies in it, since the
-// library would first allocate whatever length is written there.
+// openParquet opens a file after checking that its footer lies within it, because the library
+// would allocate whatever length the file claims.
 func openParquet(f *os.File) (*parquet.File, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -52,8 +52,8 @@ func openParquet(f *os.File) (*parquet.File, error) {
 		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 }
 
-// checkCodec refuses LZ4: the library's decoder takes any error for a buffer that
-// is too small, and doubles it until memory ends.
+// checkCodec rejects LZ4: the library's decoder takes any error for a buffer that is too small,
+// and doubles the buffer until memory runs out.
 func checkCodec(file *parquet.File, column int) error {
 	for _, group := range file.Metadata().RowGroups {
 		if column >= len(group.Columns) {
@@ -68,7 +68,7 @@ func checkCodec(file *parquet.File, column int) error {
 	return nil
 }
 
-// parquetColumn reads one column of interest into a record.
+// parquetColumn reads one column into a field of a record.
 type parquetColumn struct {
 	index  int
 	name   string
@@ -118,7 +118,7 @@ func parquetColumns(file *parquet.File, rec *record) ([]*parquetColumn, error) {
 	return columns, nil
 }
 
-// readGroup reads the columns side by side, row by row.
+// readGroup reads the columns in parallel, row by row.
 func readGroup(group parquet.RowGroup, columns []*parquetColumn, rec *record, emit func(*record) error) error {
 	chunks := group.ColumnChunks()
 	for _, c := range columns {
@@ -161,8 +161,8 @@ func (c *parquetColumn) read() error {
 	return err
 }
 
-// valueText is a value as CSV would hold it. Text shares the page's memory, which the
-// library uses for another page later: whoever keeps it copies it.
+// valueText formats a value as CSV would hold it. Text shares the page's memory, which the
+// library reuses, so a caller that keeps it must copy it.
 func valueText(v parquet.Value) (string, error) {
 	if v.IsNull() {
 		return "", nil
@@ -183,7 +183,7 @@ func valueText(v parquet.Value) (string, error) {
 	return "", fmt.Errorf("neither text nor a number: %s", v.Kind())
 }
 
-// floatText writes a number; none is what tables of numbers use NaN for.
+// floatText formats a number. Tables of numbers use NaN for a missing value.
 func floatText(f float64) string {
 	if math.IsNaN(f) {
 		return ""

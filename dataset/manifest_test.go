@@ -272,7 +272,7 @@ func TestBadParquetManifests(t *testing.T) {
 	}
 }
 
-// TestDamagedParquetManifest: whatever a damaged file says, opening it returns.
+// TestDamagedParquetManifest: whatever a damaged file contains, opening it returns.
 func TestDamagedParquetManifest(t *testing.T) {
 	type record struct {
 		Path  string `parquet:"path,dict"`
@@ -340,7 +340,7 @@ func TestManifestIsNotConfinedByLinks(t *testing.T) {
 	p.images("real/1.jpg")
 	p.write("lists/m.csv", "path\nphotos/1.jpg\n")
 	p.link("../real", "lists/photos")
-	p.link("lists/m.csv", "m.csv") // relative to where the link stands
+	p.link("lists/m.csv", "m.csv") // relative to the link's directory
 	d := p.open("lists/m.csv")
 	if d.Problem(0) != "" {
 		t.Errorf("problem %q", d.Problem(0))
@@ -389,7 +389,7 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 		if !d.Stat(0).Known() || d.Digest() != digest {
 			t.Errorf("%s: identity %+v after a read", round, d.Stat(0))
 		}
-		p.write("a.jpg", image("jpeg", 10, 20, 1)+round) // of another length each time
+		p.write("a.jpg", image("jpeg", 10, 20, 1)+round) // a different length each time
 		if _, err := d.Read(0, nil, grow); !errors.Is(err, ErrChanged) {
 			t.Errorf("%s: changed after the first read: %v", round, err)
 		}

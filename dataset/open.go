@@ -12,35 +12,33 @@ import (
 
 // Options say how to open a dataset. Prober is required.
 type Options struct {
-	// CacheDir is where index files are kept, made if need be; "": no index is
-	// kept. One inside the dataset is not used.
+	// CacheDir is where index files are kept; it is created if needed. "": no index is kept. A
+	// CacheDir inside the dataset is not used.
 	CacheDir string
-	// Workers is how many files are looked at at a time; below 1: one a CPU that
-	// may be used.
+	// Workers is how many files are scanned at once; below 1: one per usable CPU.
 	Workers int
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
-	// Rescan compares every file with the index even where nothing suggests that
-	// one changed. A file that was rewritten in place leaves no other trace.
+	// Rescan compares every file with the index even if nothing suggests a change. It finds
+	// files that were rewritten in place, which leave no other trace.
 	Rescan bool
 	// Storage says how files are read.
 	Storage Storage
 	// Prober reads image headers.
 	Prober Prober
-	// Progress, if not nil, is told how many of the files to be looked at are
-	// done. Calls do not overlap, done never falls, and the last call has
-	// done == total. Where nothing has to be looked at there is no call.
+	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
+	// overlap, done never decreases, and the last call has done == total. There is no call if
+	// there is nothing to scan.
 	Progress func(done, total int64)
-	// Logger, if not nil, is told why an index was not used or not written, and where
-	// files cannot be read as Storage says.
+	// Logger, if not nil, is told why an index was not used or not written, and why files
+	// cannot be read as Storage says.
 	Logger *slog.Logger
 }
 
-// Open opens the dataset at path: from its index while that is current, else by
-// listing it and reading the headers of the files the index does not know. The
-// caller closes it. When ctx is done Open returns its error within a moment, also where
-// the storage hangs: the calls that wait for it are then left behind, and what they
-// return is closed.
+// Open opens the dataset at path: from its index if that is current, else by listing it and
+// reading the headers of files that the index does not know. The caller closes the dataset.
+// When ctx is done, Open returns its error promptly, even if the storage hangs: it abandons the
+// blocked calls, and what they return later is closed.
 func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Prober == nil {
 		return nil, errors.New("dataset: Options.Prober is nil")
@@ -77,7 +75,7 @@ type opening struct {
 	Options
 	ctx       context.Context
 	src       *source
-	roots     *roots // the source's directory, or what took its place
+	roots     *roots // the source's directory, or its replacement
 	storage   *storage
 	indexFile string // "": none
 	report    Report
@@ -103,7 +101,7 @@ func (p *opening) run() (*index, error) {
 	return x, p.ctx.Err()
 }
 
-// load returns the index that is kept of the dataset, nil if there is none.
+// load returns the dataset's stored index, nil if there is none to use.
 func (p *opening) load() *index {
 	if p.CacheDir == "" {
 		return nil
@@ -125,13 +123,13 @@ func (p *opening) load() *index {
 		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
 		return nil
 	case x.facts.Outside && !p.AllowOutside:
-		return nil // reading the manifest again gives the error its words
+		return nil // rereading the manifest produces the proper error
 	}
 	return x
 }
 
-// retry looks again at the files that could not be opened or read when the
-// index was made: whether they can be now shows in no timestamp.
+// retry rescans the files that could not be opened or read when the index was made. No
+// timestamp shows whether they can be read now.
 func (p *opening) retry(x *index) error {
 	rows := x.table.unsettled()
 	p.report.Reused = x.table.rows() - len(rows)
@@ -167,7 +165,7 @@ func (p *opening) list() (*listing, error) {
 	return l, nil
 }
 
-// emptyError says what there was instead of images.
+// emptyError names the kinds of files found instead of images.
 func emptyError(src *source, l *listing) error {
 	if len(l.ignored) == 0 {
 		return fmt.Errorf("%s: %w", src.name(), ErrEmpty)

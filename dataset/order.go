@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CompareNames is the order of names in a dataset's directories: that in which Python
-// puts the strings it decodes them to, by code point, a byte that is no UTF-8 standing
-// for U+DC00 plus its value (surrogateescape). For valid UTF-8 that is the order of
-// the bytes.
+// CompareNames orders names in a dataset's directories the way Python orders the strings it
+// decodes them to: by code point, with a byte that is not UTF-8 decoded as U+DC00 plus its
+// value (surrogateescape). For valid UTF-8 this is byte order.
 func CompareNames(a, b string) int {
 	p := 0
 	for p < len(a) && p < len(b) && a[p] == b[p] {
@@ -29,8 +28,8 @@ func CompareNames(a, b string) int {
 	return cmp.Compare(a[p], b[p])
 }
 
-// compareRunes starts over from the front: the bytes before the first
-// difference may decode differently on either side.
+// compareRunes starts over from the front, because the bytes before the first difference may
+// decode differently on each side.
 func compareRunes(a, b string) int {
 	for a != "" && b != "" {
 		ra, na := pythonRune(a)
@@ -51,10 +50,10 @@ func pythonRune(s string) (rune, int) {
 	return r, n
 }
 
-// PathBytes returns the bytes of a path that is not UTF-8 in base64, "" for any other. JSON
-// can hold only UTF-8: where a document names a file, "path" has U+FFFD for each byte that
-// is none, and "path_bytes" beside it is this, so that no two files look alike. It is
-// absent where "path" says all.
+// PathBytes returns a path that is not UTF-8 in base64, and "" for any other path. JSON can
+// hold only UTF-8: documents that name a file write "path" with U+FFFD for each invalid byte,
+// and add this as "path_bytes" so that no two files look alike. They omit it if "path" is
+// exact.
 func PathBytes(path string) string {
 	if utf8.ValidString(path) {
 		return ""
@@ -62,10 +61,10 @@ func PathBytes(path string) string {
 	return base64.StdEncoding.EncodeToString([]byte(path))
 }
 
-// hidden says whether a name is skipped for its leading dot.
+// hidden says whether a name is skipped because of its leading dot.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// isImage says whether a name ends like one of the formats that are read.
+// isImage says whether a name has the extension of a supported format.
 func isImage(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 0 || len(name)-dot > len(".jpeg") {
@@ -78,9 +77,9 @@ func isImage(name string) bool {
 	return false
 }
 
-// extensionKey names the kind of an ignored file for a count by kind: its
-// extension in lower case, "." for a hidden file, "" for none, "other" for what
-// is no word. The set stays small and printable whatever the names are.
+// extensionKey names the kind of an ignored file for counting: its extension in lower case, "."
+// for a hidden file, "" for no extension, "other" for anything but up to 8 letters and digits.
+// The set stays printable whatever the names are.
 func extensionKey(name string) string {
 	if hidden(name) {
 		return "."

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// names that sort differently by bytes, by code points or by length, and those
-// that break naive handling of paths.
+// oddNames sort differently by bytes, by code points or by length, or break naive handling of
+// paths.
 var oddNames = []string{
 	"a", "a-b", "a b", "a.b", "a/", "B", "b", "a\nb", "a,b", `a"b`, `a\b`, "é", "e\u0301", "\U0001F600",
 	"\uFFFD", "\uE000", "\uD7FF", "\xff", "\xc3", "\xc3\xa9\xff", "\xed\xb3\xbf", "\xf0\x9f", "z", "0", "10", "9", "~", "$x", "日本", "a\tb", "'", " ",
@@ -36,7 +36,7 @@ func TestCompareNamesAgainstDecoding(t *testing.T) {
 	}
 }
 
-// checkCompare compares with comparing the decoded strings as a whole.
+// checkCompare compares CompareNames with a comparison of the fully decoded strings.
 func checkCompare(t *testing.T, a, b string) {
 	t.Helper()
 	decode := func(s string) []rune {
@@ -77,7 +77,7 @@ for root in sys.argv[1:]:
 
 // TestOrderIsTorchvisions lists random trees with torchvision itself.
 func TestOrderIsTorchvisions(t *testing.T) {
-	const python = "/usr/bin/python3" // the distribution's own, which has its torchvision
+	const python = "/usr/bin/python3" // the distribution's Python, for which torchvision is packaged
 	const trees = 6
 	var places []*place
 	args := []string{"-c", torchvisionScript}
@@ -120,8 +120,8 @@ func TestOrderIsTorchvisions(t *testing.T) {
 	}
 }
 
-// growTree makes class directories with odd names, nested directories, links,
-// and files of other kinds.
+// growTree makes class directories with odd names, nested directories, links, and files of
+// other kinds.
 func growTree(p *place, r *rand.Rand) {
 	extensions := []string{".jpg", ".JPEG", ".Png", ".ppm", ".pgm", ".bmp", ".webp", ".txt", ".jpgx", ""}
 	name := func() string {

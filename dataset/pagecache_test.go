@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisk skips a test where the page cache cannot be told from the storage.
+// onDisk skips a test if the page cache cannot be distinguished from the storage.
 func onDisk(t *testing.T, dir string) {
 	t.Helper()
 	var fs unix.Statfs_t
@@ -23,7 +23,7 @@ func onDisk(t *testing.T, dir string) {
 	}
 }
 
-// readsDirectly skips a test where the file system has no direct reads.
+// readsDirectly skips a test if the file system has no direct reads.
 func readsDirectly(t *testing.T, file string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -36,7 +36,7 @@ func readsDirectly(t *testing.T, file string) {
 	}
 }
 
-// cached counts the pages of a file that are in the page cache.
+// cached counts a file's pages in the page cache.
 func cached(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)
@@ -64,9 +64,8 @@ func cached(t *testing.T, path string) int {
 	return n
 }
 
-// TestPageCacheStaysEmpty: after the dataset was indexed, and again after it was
-// read, nothing of it is in the page cache; not even of files that were there
-// before, or that were only just written.
+// TestPageCacheStaysEmpty: after the dataset is indexed, and again after it is read, none of it
+// is in the page cache, not even files that were cached before or were just written.
 func TestPageCacheStaysEmpty(t *testing.T) {
 	type way struct {
 		name string
@@ -133,7 +132,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			if n, _ := count(); n > 0 {
 				t.Errorf("after an epoch: %d pages", n)
 			}
-			for i := range sizes { // somebody else reads them
+			for i := range sizes { // another program reads them
 				os.ReadFile(p.path(fmt.Sprintf("%d.jpg", i)))
 			}
 			if n, _ := count(); n < 300 {
@@ -147,8 +146,8 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 }
 
-// TestFreshlyWrittenFiles: a file that is not yet on the disk is read as it is, and
-// leaves the page cache with its first direct read.
+// TestFreshlyWrittenFiles: a file that is not on disk yet is read correctly, and leaves the
+// page cache with its first direct read.
 func TestFreshlyWrittenFiles(t *testing.T) {
 	p := newPlace(t)
 	onDisk(t, p.root)
@@ -165,13 +164,13 @@ func TestFreshlyWrittenFiles(t *testing.T) {
 	}
 }
 
-// undropping is the kernel, but that nothing leaves the page cache when asked to.
+// undropping is the kernel without evictions from the page cache.
 type undropping struct{ kernel }
 
 func (undropping) advise(int, int) {}
 
-// TestDirectReadsLeaveNothing where the file system has them: the page cache stays
-// empty without being emptied.
+// TestDirectReadsLeaveNothing: where the file system supports direct reads, the page cache
+// stays empty without evictions.
 func TestDirectReadsLeaveNothing(t *testing.T) {
 	p := newPlace(t)
 	onDisk(t, p.root)

@@ -10,8 +10,8 @@ import (
 
 func TestLoadPart(t *testing.T) { eachWay(t, testLoadPart) }
 
-// testLoadPart: what is asked for is there, at its place; what is not is not read, but
-// for what lies between multiples of what the storage reads.
+// testLoadPart: the requested bytes are there, at their place; other bytes are not read, except
+// for rounding to the storage's unit.
 func testLoadPart(t *testing.T, how Storage) {
 	p := newPlace(t)
 	p.how = how
@@ -30,7 +30,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		name     string
 		from, to int64
 		ok       bool
-		most     int64 // bytes that may be read
+		most     int64 // limit of the bytes read
 	}{
 		{"all", 0, 0, false, n},
 		{"beginning", 0, 5000, true, 2*HeadBytes + 5000},
@@ -70,7 +70,7 @@ func testLoadPart(t *testing.T, how Storage) {
 	if data, _, _, err := d.LoadPart(1, nil, grow, never, nil); err != nil || string(data) != content[:HeadBytes+100] {
 		t.Errorf("small: %d bytes, %v", len(data), err)
 	}
-	// A file that shrinks between its head and its part.
+	// A file that shrinks between the reads of its head and its part.
 	shrink := func([]byte, int64) (int64, int64, bool) {
 		os.Truncate(p.path("a.jpg"), 10_000)
 		return 50_000, 60_000, true
@@ -80,7 +80,7 @@ func testLoadPart(t *testing.T, how Storage) {
 	}
 }
 
-// alignedRoom is memory as workers have it, with something in it.
+// alignedRoom is memory like the workers', filled with garbage.
 func alignedRoom(n int) []byte {
 	p := bytes.Repeat([]byte{0xee}, n+minUnit)
 	for i := range minUnit {

@@ -8,37 +8,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Header is what an image says of itself in its first bytes, and perhaps its last.
+// Header is what an image's first bytes, and perhaps its last, say about it.
 type Header struct {
 	Format        string // such as "jpeg"
 	Height, Width int    // pixels, as stored
 	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
-	// Tail is how many bytes of the file's end the Prober has still to see before it knows
-	// all of the above; 0: none.
+	// Tail is how many bytes of the file's end the Prober must also see before it knows all of
+	// the above; 0: none.
 	Tail int
 }
 
-// Prober reads a header from the beginning of a file of size bytes; where head has as
-// many, it is the whole file. An error that wraps [ErrShort] asks for more of it; any other
-// is the reason why the file cannot be read. A Header with a Tail asks for so many of
-// the file's last bytes: the Prober is called once more with these and the same head, else tail is
-// nil. It is called concurrently, and must not keep head or tail.
+// Prober reads a header from the beginning of a file of size bytes; if head is that long, it is
+// the whole file. An error that wraps [ErrShort] asks for a longer head; any other error is the
+// reason why the file cannot be read. A Header with a Tail asks for that many of the file's
+// last bytes: the Prober is then called once more with the same head and that tail, which is
+// otherwise nil. It is called concurrently, and must not keep head or tail.
 type Prober func(head, tail []byte, size int64) (Header, error)
 
 const (
-	firstProbe = 8 << 10  // bytes; holds the header of most files
+	firstProbe = 8 << 10  // bytes; enough for the header of most files
 	probeStep  = 4        // growth while the prober asks for more
-	maxProbe   = 64 << 20 // bytes; a header that is not in them is none
-	keepProbe  = 1 << 20  // bytes of buffer kept from file to file
+	maxProbe   = 64 << 20 // bytes; a header must lie within them
+	keepProbe  = 1 << 20  // bytes of buffer kept between files
 )
 
 var errNoHeader = fmt.Errorf("no image header in the first %d MiB", maxProbe>>20)
 
-// probe reads as much of an open file as the prober needs. buf is returned for the
-// next file.
+// probe reads as much of an open file as the prober needs. It returns buf, possibly grown, for
+// the next file.
 func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}) (Header, []byte, error) {
 	if f.unit == 0 {
-		// The rest of the file is of no use now; without this the kernel reads ahead.
+		// Disable readahead: the rest of the file is not needed.
 		s.system.advise(f.fd, unix.FADV_RANDOM)
 	}
 	have, size := 0, f.id.Size
@@ -69,8 +69,8 @@ func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}
 	}
 }
 
-// probeTail asks the prober again, with the file's last n bytes, which are read behind
-// the have bytes of its head in buf.
+// probeTail calls the prober again with the file's last n bytes. They are read into buf, behind
+// the have bytes of the file's head.
 func (s *storage) probeTail(f *file, prober Prober, n int, buf []byte, have int, stop <-chan struct{}) (Header, []byte, error) {
 	size := f.id.Size
 	from := size - min(int64(n), size)
@@ -91,7 +91,7 @@ func (s *storage) probeTail(f *file, prober Prober, n int, buf []byte, have int,
 	return h, buf, err
 }
 
-// growTo returns a buffer of at least n bytes that begins with buf's first have.
+// growTo returns a buffer of at least n bytes that starts with the first have bytes of buf.
 func growTo(buf []byte, have, n int) []byte {
 	if n <= len(buf) {
 		return buf
@@ -108,8 +108,8 @@ func checkHeader(h Header) error {
 	return nil
 }
 
-// readError is a failure of the file system, not of the content, so one that
-// may be gone next time.
+// readError is a failure of the file system rather than of the content, so it may be gone next
+// time.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }

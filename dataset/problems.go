@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxReason bounds what one bad file may add to the table, the index and a log
-// line, in bytes.
+// maxReason bounds, in bytes, what one bad file may add to the table, the index and a log line.
 const maxReason = 300
 
-// problems collects bad rows in any order; the table wants them sorted.
+// problems collects bad rows in any order; the table needs them sorted.
 type problems struct {
 	rows  []badRow
 	texts []string
@@ -50,13 +49,13 @@ func (p *problems) merge(q *problems) {
 	}
 }
 
-// store hands the collection over to the table.
+// store moves the collected rows into the table.
 func (p *problems) store(s *store) {
 	slices.SortFunc(p.rows, func(a, b badRow) int { return cmp.Compare(a.row, b.row) })
 	s.bad, s.reasons = slices.Clip(p.rows), p.texts
 }
 
-// reason is the text users read for err: one line of valid UTF-8, and bounded.
+// reason is the text that users read for err: one bounded line of valid UTF-8.
 func reason(err error) string {
 	var errno unix.Errno
 	text := err.Error()

@@ -25,8 +25,8 @@ func sizedOf(d *Dataset) []sized {
 	return all
 }
 
-// TestManifestGivesSizes without saying the format: each is held against the file,
-// and what differs is a bad sample of the size that was promised.
+// TestManifestGivesSizes: if a manifest gives sizes but no format, each size is compared with
+// the file. A sample with another size is bad, and has the promised size.
 func TestManifestGivesSizes(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")
@@ -100,8 +100,8 @@ gone.jpg,7,8
 	}
 }
 
-// TestManifestChangesItsMind about a size: the file is asked again, and only where
-// that matters.
+// TestManifestChangesItsMind: if a manifest's sizes change, a file is probed again only if the
+// change matters.
 func TestManifestChangesItsMind(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg", "b.jpg")
@@ -116,7 +116,7 @@ func TestManifestChangesItsMind(t *testing.T) {
 		{"path\na.jpg\nb.jpg\n", []string{"", ""}, 1},
 		{"path,height\na.jpg,10\nb.jpg,10\n", []string{"", ""}, 0},
 		{"path,height,width\na.jpg,10,20\nb.jpg,10,99\n", []string{"", "says 10x99"}, 1},
-		{"path,height,width,format\na.jpg,10,20,\nb.jpg,10,99,jpeg\n", []string{"", ""}, 0}, // whoever reads it will see
+		{"path,height,width,format\na.jpg,10,20,\nb.jpg,10,99,jpeg\n", []string{"", ""}, 0}, // the reader will notice
 	} {
 		p.write("m.csv", c.manifest)
 		p.settle()
@@ -132,8 +132,8 @@ func TestManifestChangesItsMind(t *testing.T) {
 	}
 }
 
-// TestPromiseOutlivesAFileThatIsNotThere: when it comes, it is held against what
-// the manifest said before.
+// TestPromiseOutlivesAFileThatIsNotThere: when the file appears, it is compared with what the
+// manifest said before.
 func TestPromiseOutlivesAFileThatIsNotThere(t *testing.T) {
 	for said, want := range map[string]string{
 		"10,20": "", "20,10": "is 10x20, but the manifest says 20x10", "10,": "", "11,": "is 10x20, but the manifest says 11x?",

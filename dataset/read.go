@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Identity is what tells a file from a later one at the same path.
+// Identity distinguishes a file from a later one at the same path.
 type Identity struct {
 	Size    int64 // bytes
 	ModTime int64 // ns since 1970; UnknownTime: not known yet
 }
 
-// unknown is the identity of a file that could not be looked at.
+// unknown is the identity of a file that could not be examined.
 var unknown = Identity{ModTime: UnknownTime}
 
 // Known says whether the identity was ever learned.
@@ -23,43 +23,43 @@ func identityOf(st *unix.Stat_t) Identity {
 	return Identity{Size: st.Size, ModTime: mtimeOf(st)}
 }
 
-// Read is Load for who never calls a read off and does not ask what was read.
+// Read is Load without cancellation and without the identity that was read.
 func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
 	data, _, err := d.Load(i, buf, grow, nil)
 	return data, err
 }
 
-// Load reads sample i's whole file into buf if it has the capacity, else into what
-// grow(n) returns (at least n bytes, or less to refuse: [ErrTooLarge]), and returns
-// the identity under which it was read: that of the open file, also where the read
-// fails after the file was opened, so that what is found wrong can be remembered of
-// just this version of it. Where it could not be opened the identity is not Known.
+// Load reads sample i's whole file. It uses buf if its capacity suffices, else the memory that
+// grow(n) returns: at least n bytes, or less to refuse ([ErrTooLarge]). It also returns the
+// identity of the file it opened, even if the read fails after that, so that the caller can
+// remember a fault of exactly this version. If the file could not be opened, the identity is
+// not Known.
 //
-// Direct reads want memory at a multiple of 4096 with room for the file's size
-// rounded up to such a multiple, which is what grow is asked for; where a device
-// wants more than 4096 bytes at a time, grow is asked for a multiple of that, and
-// the memory has to be aligned to it. Memory that is not, or has only room for the
-// file, serves too, but the file is then read in the ordinary way.
+// Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
+// multiple of 4096; grow is asked for that much. If a device needs a larger unit, grow is asked
+// for a multiple of that unit, and the memory must be aligned to it. Memory that is not
+// aligned, or has room only for the file itself, works too, but the file is then read normally.
 //
-// The bytes returned are the caller's memory; what lies behind them up to its
-// capacity, and on an error all of it, may hold anything. An identity that differs
-// from the index before or after the read is [ErrChanged], a file that is gone
-// [ErrMissing]; a read that was still waiting for bandwidth when stop was closed is
-// [ErrStopped]; all in a [FileError], like what the system reports, as [OfFile] tells
-// apart. Where the storage was mounted anew since the last read, Load goes on with
-// what stands at the dataset's path now, and fails with [ErrAway] where that is not
-// the dataset. Load may be called concurrently, and allocates nothing unless it fails.
+// The returned bytes lie in the caller's memory. The rest of its capacity, and on an error all
+// of it, may hold anything. If the identity differs from the index before or after the read,
+// the error is [ErrChanged]; if the file is gone, [ErrMissing]; if stop was closed while the
+// read waited for bandwidth, [ErrStopped]. All errors, including those from the system, come in
+// a [FileError], and [OfFile] tells them apart. If the storage was remounted since the last
+// read, Load continues with the directory now at the dataset's path, and fails with [ErrAway]
+// if that is not the dataset. Load may be called concurrently, and allocates nothing unless it
+// fails.
 func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
 	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
 	return data, id, err
 }
 
-// LoadPart is Load for who needs only a part of the file. HeadBytes at its beginning are
-// read first, and part says from them and from the file's size which others are needed:
-// those from one offset to another, or all where ok is false. Where that would not leave
-// out LeastSaved, all of the file is read; a small one without asking. The bytes returned
-// are as many as the file has, but hold only what was read, at its place; the rest may
-// hold anything. read is how many of them were read. A nil part is Load.
+// LoadPart is Load for callers that need only part of a file. It reads HeadBytes from the
+// file's beginning, and part decides from these and the file's size which other bytes are
+// needed: those between two offsets, or all if ok is false. If that would skip less than
+// LeastSaved bytes, the whole file is read; for a small file, without calling part. The
+// returned slice has the file's length, but only the bytes that were read are valid, at their
+// file offsets; the rest may hold anything. read counts the bytes that were read. With a nil
+// part, LoadPart is Load.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
 	for again := true; ; {
 		r := d.roots.use()
@@ -93,10 +93,10 @@ func (d *Dataset) loadFrom(r *root, i int, buf []byte, grow func(n int) []byte, 
 	return data, read, f.id, err
 }
 
-// A Part says which bytes of a file are needed, see LoadPart.
+// A Part says which bytes of a file are needed; see LoadPart.
 type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// HeadBytes is how much of a file a Part is shown.
+// HeadBytes is how much of a file's beginning a Part sees.
 const HeadBytes = 4096
 
 func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, error) {
@@ -118,7 +118,7 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	}
 	after, _, err := d.storage.stat(f.fd)
 	if err != nil {
-		return nil, read, err // nothing is known of what was read
+		return nil, read, err // nothing is known about what was read
 	}
 	if after != f.id {
 		return nil, read, ErrChanged
@@ -129,10 +129,10 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	return buf[:n], read, nil
 }
 
-// LeastSaved is how many bytes have to be left out before two reads are better than one.
+// LeastSaved is how many bytes must be skipped for two reads to beat one.
 const LeastSaved = 64 << 10
 
-// fill reads a file, or the part of it that is needed.
+// fill reads a file, or the part that is needed.
 func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
 	n := len(data)
 	from, to := 0, n
@@ -152,7 +152,7 @@ func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (r
 	return read + more, err
 }
 
-// piece reads some bytes of a file to their place.
+// piece reads a range of a file to the same offsets in data.
 func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}) (int64, error) {
 	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
 	if err == nil && got < to-from {
@@ -161,9 +161,8 @@ func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}
 	return int64(got), err
 }
 
-// Check returns the identity that sample i's file has now, and an error in a
-// [FileError] if it is not the indexed one, or where that cannot be found out: as
-// Load, of which it is the part that takes no reading.
+// Check returns the current identity of sample i's file. It fails with a [FileError] if that is
+// not the indexed one, or cannot be determined. It is Load without the reading.
 func (d *Dataset) Check(i int) (Identity, error) {
 	for again := true; ; {
 		r := d.roots.use()
@@ -184,7 +183,7 @@ func (d *Dataset) Check(i int) (Identity, error) {
 	}
 }
 
-// check holds an identity against the index.
+// check compares an identity with the index.
 func (d *Dataset) check(i int, now Identity) error {
 	if !d.Same(i, now) || !d.learn(i, now) {
 		return d.fail(i, ErrChanged)
@@ -192,23 +191,23 @@ func (d *Dataset) check(i int, now Identity) error {
 	return nil
 }
 
-// Same says whether id is the indexed identity of sample i. Where the index
-// knows none (a manifest that gives the header), any identity is.
+// Same says whether id is the indexed identity of sample i. If the index knows none (a manifest
+// gave the header), any identity matches.
 func (d *Dataset) Same(i int, id Identity) bool {
 	want, known := d.table.identity(i)
 	if !known || want == id {
 		return true
 	}
-	// Accept may have been half way through replacing it.
+	// Accept may be halfway through replacing it.
 	d.learning.Lock()
 	defer d.learning.Unlock()
 	want, _ = d.table.identity(i)
 	return want == id
 }
 
-// learn keeps an identity that the index did not have, so that from the first
-// read on a change is noticed. It returns whether id is what is known now: of
-// two first readers who saw different files only one may be right.
+// learn records an identity that the index lacked, so that changes after the first read are
+// noticed. It returns whether id is the recorded one: if two first readers saw different files,
+// only one of them succeeds.
 func (d *Dataset) learn(i int, id Identity) bool {
 	if want, known := d.table.identity(i); known {
 		return want == id
@@ -222,13 +221,13 @@ func (d *Dataset) learn(i int, id Identity) bool {
 	return true
 }
 
-// fail gives an error the sample's path and the package's words for it.
+// fail adds the sample's path and maps errors to the package's own.
 func (d *Dataset) fail(i int, err error) error {
 	switch err {
 	case unix.ENOENT, unix.ENOTDIR:
 		err = ErrMissing
 	case ErrNotFile:
-		// What was a file when it was indexed has changed into something else.
+		// A file that turned into something else since it was indexed.
 		if _, known := d.table.identity(i); known {
 			err = fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)
 		}

@@ -13,7 +13,7 @@ import (
 
 func grow(n int) []byte { return make([]byte, n) }
 
-// eachWay runs a test with files read in every way there is.
+// eachWay runs a test with every way of reading files.
 func eachWay(t *testing.T, test func(t *testing.T, how Storage)) {
 	for _, way := range []struct {
 		name string
@@ -219,7 +219,7 @@ func TestAccept(t *testing.T) {
 	if _, err := d.Read(0, nil, grow); err != nil || d.Stat(0) != now || d.Same(0, was) {
 		t.Errorf("after Accept: %+v, %v", d.Stat(0), err)
 	}
-	// Whoever asks while identities are being replaced sees one of them.
+	// A reader sees one of the identities while they are being replaced.
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
@@ -237,8 +237,8 @@ func TestAccept(t *testing.T) {
 	readers.Wait()
 }
 
-// BenchmarkRead reads one file of 100 KB again and again: out of the page cache, from
-// the disk, and from the disk through the page cache.
+// BenchmarkRead reads one file of 100 KB repeatedly: from the page cache, from the disk, and
+// from the disk through the page cache.
 func BenchmarkRead(b *testing.B) {
 	for _, way := range []struct {
 		name string

@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// rowFinder finds rows of an earlier table by their path. Most datasets change
-// little, and then a row lies where the last one says; only when one does not is
-// a hash table made, of 8 to 16 bytes a row.
+// rowFinder finds rows of an earlier table by path. Most datasets change little, so a row is
+// usually found right where the previous match suggests. A hash table of 8 to 16 bytes per row
+// is built only when that fails.
 type rowFinder struct {
 	table *store
 
 	once  sync.Once
 	seed  maphash.Seed
-	slots []uint32 // row + 1, open addressing; a power of two
+	slots []uint32 // row + 1, open addressing; the length is a power of two
 }
 
-// find returns the row with that path, looking at guess first.
+// find returns the row with that path, trying guess first.
 func (f *rowFinder) find(path string, guess int) (int, bool) {
 	if guess >= 0 && guess < f.table.rows() && f.table.path(guess) == path {
 		return guess, true
@@ -47,10 +47,9 @@ func (f *rowFinder) build() {
 	}
 }
 
-// reuse takes row i from the earlier table if its file is still the same one.
-// A row whose header came from a manifest has no identity there and is not the
-// file's own word, so it is never taken; nor is one that is not what the manifest
-// says now.
+// reuse copies row i from the earlier table if its file is unchanged. It never takes a row
+// whose header came from a manifest, since such a row has no identity and does not describe the
+// file itself, nor a row that contradicts what the manifest says now.
 func (w *scanWorker) reuse(i int) bool {
 	if w.previous == nil {
 		return false

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Report says in numbers what a dataset is and what opening it took.
+// Report gives the numbers of a dataset and of opening it.
 type Report struct {
 	Samples    int
-	Classes    int            // class names; 0 where labels are numbers or absent
+	Classes    int            // class names; 0 if labels are numbers or absent
 	Formats    map[string]int // readable samples by format
-	Bytes      int64          // of the files whose size is known
-	Ignored    int            // files in the directories that are no samples
+	Bytes      int64          // total of the known file sizes
+	Ignored    int            // files in the directories that are not samples
 	IgnoredBy  map[string]int // those by extension; "." hidden, "" none, "other" the rest
 	Unreadable int            // samples with a Problem, or Unread
 	MaxHeight  int            // pixels, after orientation
@@ -23,12 +23,12 @@ type Report struct {
 	Scanned int // headers read by this Open
 	Reused  int // samples whose header came from the index
 
-	// IndexProblem says why no index is kept, "" if one is or none was wanted.
+	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
 	IndexProblem string
 }
 
-// IgnoredKinds says in words how many files of which kinds are no samples, the most
-// frequent first: "3 .txt, 1 hidden"; "" where there are none.
+// IgnoredKinds describes how many files of which kinds are not samples, most frequent first: "3
+// .txt, 1 hidden"; "" if there are none.
 func (r *Report) IgnoredKinds() string { return kindsOf(r.IgnoredBy) }
 
 func kindsOf(ignored map[string]int) string {
@@ -60,7 +60,7 @@ func kindsOf(ignored map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// count fills in what the table says.
+// count fills in what the table knows.
 func (r *Report) count(s *store) {
 	r.Samples, r.Unreadable = s.rows(), len(s.bad)
 	formats := make([]int, len(s.formatNames))

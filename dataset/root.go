@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A root is an open directory from which samples are looked up. It is closed when
-// nobody uses it any more, whatever has taken its place by then.
+// A root is an open directory that samples are looked up from. Its last user closes it, even if
+// another root has replaced it by then.
 type root struct {
 	fd    int
 	spot  spot
 	users atomic.Int64 // being the current root counts as one
 }
 
-// spot tells a directory from another one that has its path later.
+// spot distinguishes a directory from another one that has its path later.
 type spot struct{ dev, inode, mount uint64 }
 
 // openRoot opens a directory; the caller releases it.
@@ -40,7 +40,7 @@ func openRoot(path string) (*root, error) {
 	}
 }
 
-// spotOf is that of a path, or of the directory itself where path is "".
+// spotOf identifies a path relative to dir, or dir itself if path is "".
 func spotOf(dir int, path string) (spot, error) {
 	flags := 0
 	if path == "" {
@@ -60,7 +60,7 @@ func spotOf(dir int, path string) (spot, error) {
 	}
 }
 
-// acquire keeps r open, unless it is closed already.
+// acquire keeps r open; it returns false if r is already closed.
 func (r *root) acquire() bool {
 	for {
 		n := r.users.Load()
@@ -79,16 +79,15 @@ func (r *root) release() {
 	}
 }
 
-// roots is the directory that a dataset's paths are relative to. A mount below it may
-// come and go while the dataset is open; then another directory takes the place of
-// the one that was opened.
+// roots is the directory that a dataset's paths are relative to. It may be remounted while the
+// dataset is open; the new directory then replaces the one that was opened.
 type roots struct {
 	path    string
 	current atomic.Pointer[root]
-	mu      sync.Mutex // held while the current one is examined
+	mu      sync.Mutex // held while the current root is examined
 }
 
-// use returns the current root; the caller releases it. It allocates nothing.
+// use returns the current root; the caller releases it. It does not allocate.
 func (s *roots) use() *root {
 	for {
 		if r := s.current.Load(); r.acquire() {
@@ -97,18 +96,16 @@ func (s *roots) use() *root {
 	}
 }
 
-// close lets go of the current root. What is still being read goes on from it; what
-// is looked up afterwards fails with EBADF.
+// close releases the current root. Reads in progress continue; later lookups fail with EBADF.
 func (s *roots) close() {
 	closed := &root{fd: -1}
 	closed.users.Store(1)
 	s.current.Swap(closed).release()
 }
 
-// examine finds out, when a file could not be reached from r, whether the storage is
-// the reason. again says that another directory has taken r's place, in which the
-// file may be. An error says why neither the file nor another directory can be judged:
-// ErrAway, or what the machine lacks.
+// examine finds out whether the storage is the reason why a file could not be reached from r.
+// again means that another directory has replaced r, and the file may be in it. An error says
+// why neither the file nor another directory can be judged: ErrAway, or a lack of resources.
 func (s *roots) examine(r *root, table *store) (again bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +121,8 @@ func (s *roots) examine(r *root, table *store) (again bool, err error) {
 		return false, s.away(err)
 	}
 	if _, stale := spotOf(r.fd, ""); now == r.spot && stale == nil {
-		// A directory that may not be searched hides what is in it, as a network file
-		// system does when a ticket has run out.
+		// A directory without search permission hides its files; a network file system behaves
+		// this way when a ticket has expired.
 		if err := unix.Faccessat(r.fd, ".", unix.X_OK, unix.AT_EACCESS); err != nil {
 			return false, s.away(err)
 		}
@@ -145,7 +142,7 @@ func (s *roots) examine(r *root, table *store) (again bool, err error) {
 
 var errOtherDirectory = errors.New("another directory is at its path, without the dataset's files")
 
-// away is the error for storage that is not there, and for a machine that cannot look.
+// away is the error for storage that is not there, or for a machine that cannot check.
 func (s *roots) away(cause error) error {
 	if isLack(cause) {
 		return cause
@@ -153,12 +150,12 @@ func (s *roots) away(cause error) error {
 	return fmt.Errorf("%w: %s: %v (mount it again; reading goes on by itself then)", ErrAway, s.path, cause)
 }
 
-// evidence is how many samples are looked for before a directory is believed not to
-// hold a dataset.
+// evidence is how many samples are looked up before a directory is judged not to hold a
+// dataset.
 const evidence = 16
 
-// holds says whether any of some samples, taken evenly from all, is below a directory.
-// Which files they are is not judged here: each is when it is read.
+// holds says whether any of a few samples, spread evenly over all, exists below a directory.
+// Their identities do not matter here; each read checks its own.
 func holds(dir int, t *store) bool {
 	n := min(evidence, t.rows())
 	for k := range n {

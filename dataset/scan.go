@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scanChunk is how many rows a worker takes at a time: enough that taking them
-// costs nothing, few enough that progress moves and cancelling is prompt.
+// scanChunk is how many rows a worker takes at a time: enough to make the locking negligible,
+// few enough for steady progress and prompt cancellation.
 const scanChunk = 64
 
 // scanner reads the headers of given rows of a table.
@@ -25,8 +25,8 @@ type scanner struct {
 	workers  int
 	progress func(done, total int64)
 
-	mu      sync.Mutex // the following, and calls of progress
-	rows    []uint32   // to scan; next of them is the first not taken
+	mu      sync.Mutex // guards the following fields and calls of progress
+	rows    []uint32   // rows[next:] have not been taken
 	next    int
 	done    int64
 	scanned int
@@ -34,8 +34,8 @@ type scanner struct {
 	found   problems
 }
 
-// run scans rows (ascending) and leaves the table complete, its list of bad
-// rows included. The rows must not be read meanwhile.
+// run scans rows (ascending) and completes the table, including its list of bad rows. Nothing
+// may read the rows meanwhile.
 func (s *scanner) run(ctx context.Context, rows []uint32) error {
 	s.rows = rows
 	s.found.keep(s.table, rows)
@@ -76,7 +76,6 @@ func (s *scanner) work(ctx context.Context) error {
 	}
 }
 
-// take hands out the next rows.
 func (s *scanner) take() []uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,13 +108,13 @@ type scanWorker struct {
 	stop    <-chan struct{}
 	buf     []byte
 	formats map[string]uint8
-	shift   int // where the last row that was found in the previous table lay, relative to its own
+	shift   int // offset from a row to its match in the previous table, from the last match
 	scanned int
 	reused  int
 	found   problems
 }
 
-// row fills in one row. Only what is wrong with the scan is an error.
+// row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
 		w.reused++
@@ -141,7 +140,7 @@ func (w *scanWorker) row(i int) error {
 	case !failed(err):
 		w.table.setIdentity(i, id)
 		w.found.add(uint32(i), reason(err), false)
-	case isLack(err): // no file can be read, and none is bad
+	case isLack(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
 		w.found.add(uint32(i), reason(err), !OfFile(err))
@@ -149,10 +148,10 @@ func (w *scanWorker) row(i int) error {
 	return nil
 }
 
-// probeTries is how often a header is asked for that the storage does not give.
+// probeTries is how often a header is tried when the storage fails.
 const probeTries = 2
 
-// probe reads row i's header. An error that is not the Prober's is a readError.
+// probe reads row i's header. Any error that is not the Prober's is a readError.
 func (w *scanWorker) probe(i int) (Header, Identity, error) {
 	r := w.roots.use()
 	f, err := w.storage.open(r.fd, w.table.cpath(i))
@@ -169,13 +168,13 @@ func (w *scanWorker) probe(i int) (Header, Identity, error) {
 	return h, f.id, err
 }
 
-// failed tells a failure to read from what a Prober says of what was read.
+// failed distinguishes a failure to read from a Prober's verdict.
 func failed(err error) bool {
 	var e *readError
 	return errors.As(err, &e)
 }
 
-// set fills in a header, unless it is not what a manifest said.
+// set stores a header, unless it contradicts the manifest.
 func (w *scanWorker) set(i int, h Header) error {
 	if h.Orientation < 1 || h.Orientation > 8 {
 		h.Orientation = 1

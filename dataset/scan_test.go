@@ -64,8 +64,7 @@ func testProbeReadsNoMoreThanNeeded(t *testing.T, how Storage) {
 			t.Errorf("need %d: %q, %d bytes shown", c.need, d.Problem(0), p.c.bytes.Load())
 		}
 	}
-	// A prober that never has enough sees the whole of a small file, and is asked
-	// no more.
+	// A prober that never has enough sees the whole of a small file, and is not called again.
 	p := newPlace(t)
 	p.how = how
 	p.write("a.jpg", strings.Repeat("x", 3*firstProbe))
@@ -142,8 +141,8 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 	}
 }
 
-// TestFailedFilesAreTriedAgain: that a file can be opened now shows in no
-// timestamp of the dataset.
+// TestFailedFilesAreTriedAgain: no timestamp of the dataset shows that a file can be opened
+// now.
 func TestFailedFilesAreTriedAgain(t *testing.T) {
 	p := newPlace(t)
 	elsewhere := t.TempDir()
@@ -239,7 +238,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s -> %s: error %v", name, target, err)
 		}
 	}
-	// Two that lead to each other.
+	// Two links that lead to each other's directory.
 	p = newPlace(t)
 	p.images("a/1.jpg", "b/2.jpg")
 	p.link("../b", "a/x")
@@ -313,8 +312,8 @@ func TestNoDataset(t *testing.T) {
 	}
 }
 
-// TestOpenOfStorageThatHangs returns when its context is done; what it left behind ends
-// when the storage does, and closes what it opened.
+// TestOpenOfStorageThatHangs: Open returns when its context is done. The abandoned calls end
+// when the storage responds, and close what they opened.
 func TestOpenOfStorageThatHangs(t *testing.T) {
 	for name, rest := range map[string]error{"and then answers": nil, "and then fails": unix.EIO} {
 		p := newPlace(t)
@@ -349,7 +348,7 @@ func TestOpenOfStorageThatHangs(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("%s: Open waits for the storage", name)
 		}
-		seen := reports // without a lock: nothing reports any more
+		seen := reports // without a lock: no more reports come
 		close(answer)
 		for descriptors(t) > before {
 			time.Sleep(time.Millisecond)
@@ -360,7 +359,7 @@ func TestOpenOfStorageThatHangs(t *testing.T) {
 	}
 }
 
-// TestOpenLooksAtItsContext before and between all that it does.
+// TestOpenLooksAtItsContext: Open checks its context before and between all its steps.
 func TestOpenLooksAtItsContext(t *testing.T) {
 	p := newPlace(t)
 	for i := range 40 {

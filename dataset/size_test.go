@@ -50,7 +50,7 @@ func TestMemoryPerRow(t *testing.T) {
 	}
 }
 
-// TestTableIsWhatWasPutIn crosses the boundaries of offset bases, row groups
+// TestTableIsWhatWasPutIn uses enough rows to cross the boundaries of offset bases, row groups
 // and pages.
 func TestTableIsWhatWasPutIn(t *testing.T) {
 	const rows = groupRows + 1000
@@ -180,8 +180,8 @@ func BenchmarkScan(b *testing.B) {
 
 const openElsewhere = "BATCHFS_TEST_OPEN" // manifest, cache directory, kind of memory
 
-// openedElsewhere opens the dataset in a process of its own and returns by how
-// many bytes a line of /proc/self/status grew.
+// openedElsewhere opens the dataset in another process and returns by how many bytes a line of
+// its /proc/self/status grew.
 func openedElsewhere(b *testing.B, p *place, kind string) int64 {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), openElsewhere+"="+p.path("m.csv")+"\n"+p.cache+"\n"+kind)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source is where a dataset lies: a directory, or a manifest in one.
+// source is a dataset's location: a directory, or a manifest in one.
 type source struct {
 	root     string // the directory that paths are relative to; absolute, links resolved
 	manifest string // file name in root; "" for a directory
 	dir      *root
 }
 
-// locate finds out what path is and opens its directory.
+// locate determines what path is and opens its directory.
 func locate(path string) (*source, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -37,8 +37,8 @@ func locate(path string) (*source, error) {
 		if !info.Mode().IsRegular() || manifestReader(abs) == nil {
 			return nil, fmt.Errorf("%s: %w", path, ErrKind)
 		}
-		// Only the directory is resolved: the paths are relative to the place of
-		// the name that was given, also where that name is a link.
+		// Resolve only the directory: paths are relative to the directory of the given name,
+		// even if that name is a link.
 		dir, src.manifest = filepath.Dir(abs), filepath.Base(abs)
 	}
 	if src.root, err = filepath.EvalSymlinks(dir); err != nil {
@@ -67,7 +67,7 @@ func (s *source) contains(path string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// statFrom is stat of a path relative to an open directory, links followed.
+// statFrom is stat of a path relative to an open directory; it follows links.
 func statFrom(dir int, path string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	for {

@@ -2,17 +2,17 @@ package dataset
 
 import "time"
 
-// stamp is the modification time under which a directory or manifest was read.
+// stamp is the modification time that a directory or manifest had when it was read.
 type stamp struct {
 	Time int64 `json:"mtime_ns"`
-	// Unsettled: it was modified so shortly before it was read that another
-	// change could leave the same time behind. It proves nothing then.
+	// Unsettled means that it was modified so recently that another change could leave the same
+	// time. Such a stamp proves nothing.
 	Unsettled bool `json:"unsettled"`
 }
 
-// newStamp judges a modification time, seen at now, before anything was read.
-// Kernels stamp with a clock that ticks every 1 to 10 ms; a time of whole
-// seconds is taken for a file system that counts in seconds, or in two.
+// newStamp judges a modification time that was seen at now, before anything was read. Kernels
+// stamp with a clock that ticks every 1 to 10 ms; a time of whole seconds suggests a file
+// system with a resolution of one or two seconds.
 func newStamp(mtime int64, now time.Time) stamp {
 	grain := 20 * time.Millisecond
 	if mtime%int64(time.Second) == 0 {

@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Storage says how the files of a dataset are read. The zero value reads them as
-// any program does.
+// Storage says how the files of a dataset are read. The zero value reads them normally.
 type Storage struct {
-	// Direct keeps the dataset out of the page cache: files are read past it
-	// (O_DIRECT), or, where a file system refuses that, through it, and what is in it
-	// of a file that was read is dropped, whoever brought it there.
+	// Direct keeps the dataset out of the page cache. Files are read with O_DIRECT. Where a
+	// file system refuses that, they are read normally and then dropped from the page cache,
+	// including pages that other programs brought in.
 	Direct bool
-	// MaxBandwidth is how many bytes a second may be asked from the files, over all
-	// reads, header scans included; 0: any number.
+	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
+	// limit.
 	MaxBandwidth int64
 
 	system system // nil: the kernel
@@ -33,17 +32,17 @@ func (s *Storage) validate() error {
 	return nil
 }
 
-// storage reads files the way a Storage says.
+// storage reads files as a Storage says.
 type storage struct {
 	system  system
 	direct  bool
 	limit   *limiter // nil: none
 	log     *slog.Logger
-	mu      sync.Mutex // held while a device becomes known
+	mu      sync.Mutex // held while a device is learned
 	devices atomic.Pointer[[]device]
 }
 
-// device is a file system, and how files on it are read directly.
+// device is a file system and how its files are read directly.
 type device struct {
 	number uint64
 	unit   int // as in file
@@ -65,12 +64,12 @@ func newStorage(o Storage, log *slog.Logger) *storage {
 type file struct {
 	fd int
 	id Identity // when it was opened
-	// unit is what offsets, lengths and addresses of direct reads are multiples of,
-	// a power of two; 0: the file is read in the ordinary way.
+	// unit is what offsets, lengths and addresses of direct reads must be multiples of, a power
+	// of two; 0: the file is read normally.
 	unit int
 }
 
-// room is the memory that n bytes from the beginning of the file are read into.
+// room is the buffer space needed to read n bytes from the beginning of the file.
 func (f *file) room(n int) int {
 	if f.unit == 0 {
 		return n
@@ -78,8 +77,8 @@ func (f *file) room(n int) int {
 	return (n + f.unit - 1) &^ (f.unit - 1)
 }
 
-// open opens a NUL-terminated path, if it leads to a regular file. The caller
-// closes the file. After an error only the file's identity may be known.
+// open opens a NUL-terminated path that leads to a regular file. The caller closes the file. On
+// an error, the returned file holds at most an identity.
 func (s *storage) open(dir int, path *byte) (file, error) {
 	fd, err := s.system.open(dir, path)
 	for err == unix.EINTR {
@@ -108,7 +107,7 @@ func (s *storage) stat(fd int) (id Identity, dev uint64, err error) {
 	}
 }
 
-// look is the identity of the regular file that a path leads to.
+// look returns the identity of the regular file that a path leads to.
 func (s *storage) look(dir int, path string) (id Identity, err error) {
 	for {
 		if id, err = s.system.look(dir, path); err != unix.EINTR {
@@ -117,7 +116,6 @@ func (s *storage) look(dir int, path string) (id Identity, err error) {
 	}
 }
 
-// setDirect turns direct reads on or off.
 func (s *storage) setDirect(fd int, on bool) error {
 	for {
 		if err := s.system.direct(fd, on); err != unix.EINTR {
@@ -131,16 +129,16 @@ func (s *storage) close(f *file) {
 	s.system.close(f.fd)
 }
 
-// drop empties the page cache of a file, unless files are read as usual. Direct
-// reads leave nothing there, but some file systems read some files through it all
-// the same, and others may have read this one.
+// drop evicts a file from the page cache if direct reads are on. Direct reads leave nothing
+// there themselves, but some file systems read some files through the cache anyway, and other
+// programs may have read this one.
 func (s *storage) drop(fd int) {
 	if s.direct {
 		s.system.advise(fd, unix.FADV_DONTNEED)
 	}
 }
 
-// goDirect makes f one that is read directly, if it can be.
+// goDirect switches f to direct reads, if possible.
 func (s *storage) goDirect(f *file, dev uint64) {
 	unit, known := s.lookUp(dev)
 	if !known {
@@ -151,7 +149,7 @@ func (s *storage) goDirect(f *file, dev uint64) {
 	}
 }
 
-// goOrdinary makes f one that is read in the ordinary way.
+// goOrdinary switches f to normal reads.
 func (s *storage) goOrdinary(f *file) error {
 	f.unit = 0
 	return s.setDirect(f.fd, false)
@@ -166,7 +164,7 @@ func (s *storage) lookUp(dev uint64) (unit int, known bool) {
 	return 0, false
 }
 
-// learn finds out how a device's files are read directly, from one of them.
+// learn finds out from one file how its device's files are read directly.
 func (s *storage) learn(fd int, dev uint64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +173,7 @@ func (s *storage) learn(fd int, dev uint64) int {
 	}
 	unit, err := s.unit(fd)
 	if isLack(err) {
-		return 0 // this file is read in the ordinary way, and the next one tells
+		return 0 // read this file normally and learn from the next one
 	}
 	if err != nil {
 		unit = 0
@@ -189,8 +187,8 @@ func (s *storage) learn(fd int, dev uint64) int {
 }
 
 const (
-	minUnit = 4096    // suits every disk, and is what buffers are aligned to anyway
-	maxUnit = 1 << 20 // what asks for more is better read in the ordinary way
+	minUnit = 4096    // suits every disk, and buffers are aligned to it anyway
+	maxUnit = 1 << 20 // with a larger unit, normal reads are better
 )
 
 var errNoDirect = errors.New("it says so")
@@ -199,7 +197,7 @@ func (s *storage) unit(fd int) (int, error) {
 	align, known := s.system.alignment(fd)
 	switch {
 	case !known:
-		align = minUnit // older kernels and network file systems do not say
+		align = minUnit // older kernels and network file systems do not report it
 	case align == 0:
 		return 0, errNoDirect
 	case align > maxUnit:
@@ -211,10 +209,10 @@ func (s *storage) unit(fd int) (int, error) {
 	return max(minUnit, 1<<bits.Len(uint(align-1))), nil
 }
 
-// fill reads n bytes at an offset into buf, or fewer where the file ends. Where f
-// is read directly the offset is a multiple of its unit, and what lies in buf beyond
-// the n bytes, up to room(n), may be overwritten. Memory that does not suit direct
-// reads makes f an ordinary file. Closing stop ends a wait for bandwidth.
+// fill reads n bytes at an offset into buf, or fewer at the end of the file. If f is read
+// directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
+// bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
+// Closing stop ends a wait for bandwidth.
 func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
 	if f.unit > 0 && (cap(buf) < f.room(n) || !aligned(buf, f.unit)) {
 		if err := s.goOrdinary(f); err != nil {
@@ -235,7 +233,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 			continue
 		}
 		if f.unit > 0 && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
-			k, err = 0, s.goOrdinary(f) // this one file's blocks are larger, or elsewhere
+			k, err = 0, s.goOrdinary(f) // this one file has larger blocks, or lives elsewhere
 		} else if k == 0 {
 			return got, err
 		}
@@ -243,7 +241,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 			return got, err
 		}
 		got = min(got+k, n)
-		if f.unit > 0 && got%f.unit != 0 && got < n { // the file ends, or its system answers by halves
+		if f.unit > 0 && got%f.unit != 0 && got < n { // end of file, or a short read
 			if err := s.goOrdinary(f); err != nil {
 				return got, err
 			}

@@ -24,7 +24,7 @@ func pages(n, unit int) []byte {
 	return b[:n:n]
 }
 
-// pattern is an image of n bytes, no two of whose pages are alike.
+// pattern is an image of n bytes in which no two pages are equal.
 func pattern(n int) string { return longest()[:n] }
 
 var longest = sync.OnceValue(func() string {
@@ -35,8 +35,8 @@ var longest = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// TestDirectReadsAreAligned, whatever a file system wants and however long a file
-// is; and the bytes are the file's.
+// TestDirectReadsAreAligned: direct reads are aligned and return the file's bytes, for any
+// alignment of the file system and any file length.
 func TestDirectReadsAreAligned(t *testing.T) {
 	for _, align := range []int{-1, 512, 4096, 16384, 65536} {
 		for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
@@ -81,7 +81,7 @@ func TestDirectReadsAreAligned(t *testing.T) {
 	}
 }
 
-// TestHeadersAreReadDirectly too, in the scan's own memory.
+// TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
 func TestHeadersAreReadDirectly(t *testing.T) {
 	f := &fault{align: 512}
 	p := newPlace(t)
@@ -95,7 +95,7 @@ func TestHeadersAreReadDirectly(t *testing.T) {
 	}
 }
 
-// TestMemoryThatDoesNotSuit direct reads serves all the same.
+// TestMemoryThatDoesNotSuit: memory unsuitable for direct reads works nevertheless.
 func TestMemoryThatDoesNotSuit(t *testing.T) {
 	const size = 10_000
 	for name, c := range map[string]struct {
@@ -130,7 +130,8 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 	}
 }
 
-// TestRefusalIsLearnedOnce for each file system, and said once.
+// TestRefusalIsLearnedOnce: a refusal of direct reads is learned and logged once per file
+// system.
 func TestRefusalIsLearnedOnce(t *testing.T) {
 	for name, f := range map[string]*fault{
 		"it says so":     {align: 0},
@@ -160,8 +161,8 @@ func TestRefusalIsLearnedOnce(t *testing.T) {
 	}
 }
 
-// TestFailingStorage: whatever happens in the middle of a read, the caller gets an
-// error that says so and names the file, or the file's bytes.
+// TestFailingStorage: whatever happens during a read, the caller gets the file's bytes, or an
+// error that describes it and names the file.
 func TestFailingStorage(t *testing.T) {
 	const size = 100_000
 	content := pattern(size)
@@ -261,8 +262,8 @@ func ends(n int64) func(int, []byte, int64) (int, error) {
 	}
 }
 
-// TestScanOfFailingStorage: a file that the storage does not give is not a bad one, and
-// is tried again the next time.
+// TestScanOfFailingStorage: a file that the storage fails to deliver is not a bad file, and is
+// tried again next time.
 func TestScanOfFailingStorage(t *testing.T) {
 	f := &fault{align: 512}
 	f.read = func(fd int, p []byte, offset int64) (int, error) {
@@ -337,7 +338,6 @@ func (p *place) overwrite(name string, at int64, text string) {
 	f.WriteAt([]byte(text), at)
 }
 
-// TestScanThatWaitsForBandwidthCanBeCancelled.
 func TestScanThatWaitsForBandwidthCanBeCancelled(t *testing.T) {
 	p := newPlace(t)
 	for i := range 70 {

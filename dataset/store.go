@@ -11,22 +11,22 @@ import (
 	"unsafe"
 )
 
-// UnknownTime stands in Identity.ModTime for an identity that is not known yet.
+// UnknownTime is the Identity.ModTime of an identity that is not known yet.
 const UnknownTime = math.MinInt64
 
 const (
-	// maxPath is PATH_MAX without its NUL: the kernel opens nothing longer.
+	// maxPath is PATH_MAX without its NUL: the kernel opens no longer paths.
 	maxPath = 4095
-	// baseShift: one 64-bit base serves 1<<baseShift rows, whose offsets from it
-	// then fit 32 bits, since no path is longer than maxPath.
+	// baseShift: one 64-bit base serves 1<<baseShift rows. Their offsets from it fit in 32 bits
+	// because no path is longer than maxPath.
 	baseShift = 16
 )
 
-// store is the table of samples. Rows are appended, then filled by a scan (each
-// row by one goroutine), then only read; an identity alone may still become
-// known or be replaced, which is why identities are loaded and stored atomically.
+// store is the table of samples. Rows are appended, then filled by a scan (each row by one
+// goroutine), then only read. Only identities may still be learned or replaced later, so they
+// are loaded and stored atomically.
 type store struct {
-	paths   []byte   // every path and a NUL
+	paths   []byte   // every path, each followed by a NUL
 	starts  []uint32 // row -> start in paths, from bases[row>>baseShift]
 	bases   []int64
 	labels  []int32 // -1: none
@@ -37,22 +37,22 @@ type store struct {
 	sizes   []int64  // bytes; 0 while unknown
 	mtimes  []int64  // ns; UnknownTime: identity unknown
 	bad     []badRow // ascending rows
-	reasons []string // of bad rows, each text once
+	reasons []string // reasons of bad rows, without duplicates
 
 	formatNames []string // [0] is ""
 }
 
-// badRow is a sample that cannot be read, and why. Where it is unread the machine is the
-// reason, and not the file. The index does not keep that apart: whatever could not be
-// read when it was made is tried again before it is used.
+// badRow is a sample that cannot be read, and why. unread means that the machine is at fault
+// rather than the file. The index does not store unread: files that could not be read when it
+// was made are tried again before it is used.
 type badRow struct {
 	row    uint32
 	reason uint32
 	unread bool
 }
 
-// newStore makes an empty table with room for rows whose paths, without NULs,
-// take pathBytes in all; 0 where that is not known.
+// newStore makes an empty table with room for rows whose paths, without NULs, total pathBytes;
+// 0 if unknown.
 func newStore(rows int, pathBytes int64) *store {
 	return &store{
 		paths:       make([]byte, 0, pathBytes+int64(rows)),
@@ -69,7 +69,7 @@ func newStore(rows int, pathBytes int64) *store {
 	}
 }
 
-// appendPath appends only the path column; path is copied.
+// appendPath appends only to the path column; path is copied.
 func (s *store) appendPath(path string) {
 	row := len(s.starts)
 	if row>>baseShift == len(s.bases) {
@@ -80,7 +80,7 @@ func (s *store) appendPath(path string) {
 	s.paths = append(s.paths, 0)
 }
 
-// appendRow appends a sample of which nothing but path and label is known.
+// appendRow appends a sample with only its path and label known.
 func (s *store) appendRow(path string, label int32) error {
 	if len(s.starts) == math.MaxInt32 {
 		return errors.New("more than 2147483647 samples")
@@ -96,7 +96,7 @@ func (s *store) appendRow(path string, label int32) error {
 	return nil
 }
 
-// clip gives back the room that growing left over.
+// clip frees excess capacity left by growing.
 func (s *store) clip() {
 	s.paths = clip(s.paths)
 	s.starts = clip(s.starts)
@@ -127,7 +127,7 @@ func (s *store) end(i int) int64 {
 	return s.start(i+1) - 1
 }
 
-// path shares the table's memory, which is never written again.
+// path shares the table's memory, which is never overwritten.
 func (s *store) path(i int) string {
 	start, end := s.start(i), s.end(i)
 	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
@@ -138,8 +138,8 @@ func (s *store) cpath(i int) *byte { return &s.paths[s.start(i)] }
 
 func (s *store) pathBytes() int64 { return int64(len(s.paths) - len(s.starts)) }
 
-// internFormat returns the number of a format name, which is copied: it may share the
-// memory of a page. Not for concurrent use.
+// internFormat returns the number of a format name. It copies the name, which may share a
+// page's memory. Not for concurrent use.
 func (s *store) internFormat(name string) (uint8, error) {
 	if k := slices.Index(s.formatNames, name); k >= 0 {
 		return uint8(k), nil
@@ -151,9 +151,9 @@ func (s *store) internFormat(name string) (uint8, error) {
 	return uint8(len(s.formatNames) - 1), nil
 }
 
-// identity returns size and time, and whether they are known. The size is
-// published before the time, so what becomes known is seen whole. What replaces
-// a known identity is not: see Dataset.Same.
+// identity returns size and time, and whether they are known. The size is published before the
+// time, so a reader never sees a half-learned identity. A replacement of a known identity can
+// be seen half done; see Dataset.Same.
 func (s *store) identity(i int) (Identity, bool) {
 	t := atomic.LoadInt64(&s.mtimes[i])
 	if t == UnknownTime {
@@ -167,8 +167,7 @@ func (s *store) setIdentity(i int, id Identity) {
 	atomic.StoreInt64(&s.mtimes[i], id.ModTime)
 }
 
-// problem returns why row i cannot be read, "" if it can, and whether that is the
-// machine's fault.
+// problem returns why row i cannot be read, "" if it can, and whether the machine is at fault.
 func (s *store) problem(i int) (text string, unread bool) {
 	k := sort.Search(len(s.bad), func(k int) bool { return int(s.bad[k].row) >= i })
 	if k == len(s.bad) || int(s.bad[k].row) != i {
@@ -177,8 +176,8 @@ func (s *store) problem(i int) (text string, unread bool) {
 	return s.reasons[s.bad[k].reason], s.bad[k].unread
 }
 
-// unsettled returns the rows whose file could not even be opened or read, so
-// that nothing but trying again says whether that is still so.
+// unsettled returns the rows whose file could not even be opened or read. Only another try
+// shows whether that has changed.
 func (s *store) unsettled() []uint32 {
 	var rows []uint32
 	for _, b := range s.bad {
@@ -206,7 +205,7 @@ func (s *store) unprobed() []uint32 {
 	return rows
 }
 
-// memory is what the table holds, in bytes.
+// memory returns the table's size in bytes.
 func (s *store) memory() int64 {
 	n := cap(s.paths) + 4*cap(s.starts) + 8*cap(s.bases) + 4*cap(s.labels) +
 		4*cap(s.heights) + 4*cap(s.widths) + cap(s.orients) + cap(s.formats) +

@@ -6,37 +6,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is what reading files takes of an operating system. Tests put one that
-// fails in its place. Each method is one call, which a signal may interrupt (EINTR):
-// storage repeats it.
+// system is the set of system calls used to read files. Tests replace it with one that fails.
+// Each method is a single call that a signal may interrupt (EINTR); storage repeats it.
 type system interface {
-	// open opens a NUL-terminated path from a directory.
+	// open opens a NUL-terminated path relative to a directory.
 	open(dir int, path *byte) (fd int, err error)
-	// stat returns a file's identity and device, with ErrNotFile if it is no regular file.
+	// stat returns a file's identity and device, and ErrNotFile if it is not a regular file.
 	stat(fd int) (id Identity, dev uint64, err error)
-	// look is stat by a path from a directory.
+	// look is stat by a path relative to a directory.
 	look(dir int, path string) (Identity, error)
-	// alignment returns what direct reads have to be aligned to, 0: there are none;
-	// known is false where the system does not say.
+	// alignment returns the alignment that direct reads need, 0 if they are not supported;
+	// known is false if the system does not report it.
 	alignment(fd int) (align int, known bool)
 	// direct turns direct reads on or off.
 	direct(fd int, on bool) error
-	// pread reads some bytes; 0 at the end of the file.
+	// pread reads up to len(p) bytes; 0 at the end of the file.
 	pread(fd int, p []byte, offset int64) (int, error)
-	// advise says how the file's pages in the page cache are wanted.
+	// advise gives the kernel advice about the file's pages in the page cache.
 	advise(fd int, advice int)
 	close(fd int)
 }
 
-// kernel is the real one. Nothing it does allocates.
+// kernel is the real system. Its calls do not allocate.
 type kernel struct{}
 
-// openFlags: a FIFO or a device must not keep the open waiting, and no terminal
-// may become the process's own.
+// openFlags: opening a FIFO or a device must not block, and a terminal must not become the
+// process's controlling terminal.
 const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 
-// open goes around unix.Openat, which would copy the path to the heap for every
-// file.
+// open avoids unix.Openat, which would copy the path to the heap for every file.
 func (kernel) open(dir int, path *byte) (int, error) {
 	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
 	if errno != 0 {
@@ -93,7 +91,7 @@ func (kernel) pread(fd int, p []byte, offset int64) (int, error) {
 	return max(n, 0), err
 }
 
-// advise is a hint: what cannot take it loses nothing.
+// advise ignores errors, because the advice is only a hint.
 func (kernel) advise(fd int, advice int) { _ = unix.Fadvise(fd, 0, 0, advice) }
 
 func (kernel) close(fd int) { unix.Close(fd) }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// ender is a Prober that wants to see the last want bytes of each file.
+// ender is a Prober that asks for the last want bytes of each file.
 type ender struct {
 	want  int
 	calls atomic.Int64
-	wrong atomic.Pointer[string] // what was shown that is not the file's
+	wrong atomic.Pointer[string] // bytes it was shown that are not the file's
 }
 
 func (e *ender) probe(head, tail []byte, size int64) (Header, error) {
@@ -28,8 +28,8 @@ func (e *ender) probe(head, tail []byte, size int64) (Header, error) {
 	return h, nil
 }
 
-// TestProberSeesTheEnd: what a Prober asks for of a file's end is read once, directly
-// too, and what it says then is what counts.
+// TestProberSeesTheEnd: the tail that a Prober asks for is read once, also with direct reads,
+// and the Prober's answer to it counts.
 func TestProberSeesTheEnd(t *testing.T) {
 	sizes := []int{30, 4096, firstProbe, firstProbe + 1, 70_000, 3 * 65536, 3*65536 + 5}
 	for _, how := range []Storage{{}, {Direct: true}, {MaxBandwidth: 1 << 40}} {
@@ -67,7 +67,7 @@ func TestProberSeesTheEnd(t *testing.T) {
 	}
 }
 
-// TestEndThatCannotBeRead: of a file that got shorter the Prober is not asked again.
+// TestEndThatCannotBeRead: if a file got shorter, the Prober is not called again.
 func TestEndThatCannotBeRead(t *testing.T) {
 	f := &fault{align: -1}
 	f.read = func(fd int, b []byte, offset int64) (int, error) {

@@ -13,25 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readBatch is how many directory entries are held at a time while reading.
+// readBatch is how many directory entries are read at a time.
 const readBatch = 1024
 
 // walker lists the tree of a directory dataset.
 type walker struct {
 	ctx  context.Context
 	root string
-	fd   int // of root
+	fd   int // of the root directory
 	out  *listing
 }
 
-// folder is one listed directory: its path from the root, and what is in it.
+// folder is one listed directory: its path relative to the root, and its contents.
 type folder struct {
 	path   string
 	images []string // sorted names
 	dirs   []string
 }
 
-// inode tells directories apart whatever path led to them.
+// inode identifies a directory whatever path led to it.
 type inode struct{ dev, ino uint64 }
 
 // listDirectory lists a directory of class directories, or a flat one.
@@ -51,8 +51,8 @@ func listDirectory(ctx context.Context, src *source) (*listing, error) {
 	return w.out, w.finish(top, classes)
 }
 
-// finish decides what the images in the root are: samples of a flat dataset,
-// or, beside class directories that have some, ignored.
+// finish decides what the images in the root are: the samples of a flat dataset, or ignored if
+// class directories have images.
 func (w *walker) finish(top folder, classes []string) error {
 	if w.out.table.rows() > 0 {
 		w.out.classes = classes
@@ -64,8 +64,7 @@ func (w *walker) finish(top folder, classes []string) error {
 	return w.add(top, -1)
 }
 
-// class appends the samples of one class: its directories in the order of
-// their paths.
+// class appends the samples of one class, its directories in path order.
 func (w *walker) class(name string, label int32, above []inode) error {
 	folders, err := w.descend(name, above, nil)
 	if err != nil {
@@ -83,7 +82,7 @@ func (w *walker) class(name string, label int32, above []inode) error {
 	return nil
 }
 
-// descend appends to all the directory at path and those below it.
+// descend appends the directory at path, and those below it, to all.
 func (w *walker) descend(path string, above []inode, all []folder) ([]folder, error) {
 	f, self, err := w.read(path, above)
 	if err != nil {
@@ -157,8 +156,8 @@ func (w *walker) read(path string, above []inode) (folder, inode, error) {
 	return f, self, nil
 }
 
-// lastLink is the link through which path was reached: itself, or the directory
-// nearest above that is one.
+// lastLink is the link through which path was reached: path itself, or the nearest directory
+// above it that is a link.
 func (w *walker) lastLink(path string) string {
 	for p := path; p != "."; p = filepath.Dir(p) {
 		if info, err := os.Lstat(filepath.Join(w.root, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -168,7 +167,6 @@ func (w *walker) lastLink(path string) string {
 	return path
 }
 
-// place puts an entry where it belongs.
 func (w *walker) place(f *folder, e fs.DirEntry) {
 	name := e.Name()
 	switch {
@@ -183,7 +181,7 @@ func (w *walker) place(f *folder, e fs.DirEntry) {
 	}
 }
 
-// leadsToDir follows links; one that leads nowhere is a file, as in os.walk.
+// leadsToDir follows links; a broken link counts as a file, as in os.walk.
 func (w *walker) leadsToDir(path string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir()

@@ -8,32 +8,33 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// badFiles remembers which files could not be read, so that each is reported once
-// and not read again until it changes.
+// badFiles remembers which files could not be read, so that each is reported once and is
+// not read again until it changes.
 type badFiles struct {
 	mu       sync.Mutex
 	files    map[int64]badFile
-	repaired map[int64]bool // what the index says against these no longer holds
+	repaired map[int64]bool // samples whose problem in the index no longer applies
 }
 
 type badFile struct {
 	seen   dataset.Identity // the file that was found bad
 	reason error
-	// repairable: the file was the indexed one and is corrupt. When it changes, the new
-	// one may take its place. A file that is bad because it changed is good again only
-	// when it is the indexed one again.
+	// repairable: the file was the indexed one and is corrupt, so a changed file may take
+	// its place. A file that is bad because it changed is good again only once it is the
+	// indexed one again.
 	repairable bool
-	// part: it was found while a random crop of it was decoded. That of another epoch may
-	// show other pixels, and whether it does must not depend on what was read before:
-	// the file is reported once, but tried every time.
+	// part: the error was found while decoding a random crop. The crop of another epoch may
+	// show other pixels, and whether that fails must not depend on what was read before.
+	// Such a file is reported once, but tried every time.
 	part bool
-	// transient: it could not be opened, or was another one for just a moment. It is
-	// reported once, but tried every time, as no change of the file tells when it can be
-	// read.
+	// transient: the file could not be opened, or was briefly another one. It is reported
+	// once, but tried every time, because no change of the file signals when it is readable
+	// again.
 	transient bool
-	recovered bool // it was read since; what stays is that it was reported
+	recovered bool // it has been read since; the entry only records that it was reported
 }
 
 func (f *badFiles) lookup(id int64) (badFile, bool) {
@@ -59,7 +60,7 @@ func (f *badFiles) repair(id int64, l *Ledger) {
 	f.repaired[id] = true
 }
 
-// recover notes that a transient failure is over, and says whether there was one.
+// recover notes that a transient failure is over, and reports whether there was one.
 func (f *badFiles) recover(id int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,15 +74,15 @@ func (f *badFiles) recover(id int64) bool {
 }
 
 const (
-	// maxBadFiles bounds what is remembered: beyond it, and where the memory limit leaves
-	// no room, a file that is bad is found to be so again at every open.
+	// maxBadFiles bounds the entries. A bad file that does not fit, or for which the memory
+	// limit leaves no room, is detected again at every open.
 	maxBadFiles = maxErrorLines
-	// badFileBytes is about what one takes: the entry, its error and its words.
+	// badFileBytes is the approximate size of an entry, with its error and text.
 	badFileBytes = 512
 )
 
-// put remembers a bad file and returns what was known of it before. The memory it takes
-// is charged to the ledger; where there is none, another file is forgotten for it.
+// put remembers a bad file and returns the previous entry for it. The memory is charged to
+// the ledger; if there is none, another file is forgotten instead.
 func (f *badFiles) put(id int64, bad badFile, l *Ledger) (before badFile, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,11 +100,11 @@ func (f *badFiles) put(id int64, bad badFile, l *Ledger) (before badFile, known 
 	return before, known
 }
 
-// errPart is an error that another transform of the same sample might not have met.
+// errPart marks an error that another transform of the same sample might not hit.
 var errPart = errors.New("in what is shown of it")
 
-// stillBad returns why a sample is known to be unreadable, or nil when it is not,
-// or when its file is another one by now. An error of the machine leaves that open.
+// stillBad returns why a sample is known to be unreadable, or nil if it is not, or if its
+// file has changed since. A machine error leaves that open and is returned as it is.
 func (e *Engine) stillBad(id int64) error {
 	bad, known := e.bad.lookup(id)
 	if !known {
@@ -116,7 +117,7 @@ func (e *Engine) stillBad(id int64) error {
 	if bad.transient {
 		return nil
 	}
-	now, err := e.ds.Check(int(id))
+	now, err := e.look(int(id))
 	if err != nil && causeOf(err) != ofFile {
 		return err
 	}
@@ -124,7 +125,7 @@ func (e *Engine) stillBad(id int64) error {
 	if there && now != bad.seen && (bad.repairable || e.ds.Same(int(id), now)) {
 		e.ds.Accept(int(id), now)
 		e.bad.repair(id, e.ledger)
-		e.documents.Clear() // they may name what replaced it
+		e.clearDocuments() // they may name its replacement
 		return nil
 	}
 	if bad.part {
@@ -137,12 +138,12 @@ func (e *Engine) stillBad(id int64) error {
 }
 
 // reportBad remembers that a sample's file is bad under the identity that was read, and
-// says so once. Nothing is asked of the file system: a file that was repaired since it was
-// read has another identity, and is tried.
+// reports it once. It does not ask the file system: a file that was repaired since has
+// another identity and will be tried.
 func (e *Engine) reportBad(id int64, reason error, seen dataset.Identity) error {
-	reason = dataset.Reason(reason) // the path stands beside it
+	reason = dataset.Reason(reason) // the path is logged beside it
 	changed := changed(reason)
-	repairable := !changed || e.ds.Problem(int(id)) != "" // of that one, no image was ever indexed
+	repairable := !changed || e.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && e.ds.Same(int(id), seen) && !errors.Is(reason, errUnfit)
 	e.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.Is(reason, errPart), transient: transient})
 	return e.badError(id, reason)
@@ -151,7 +152,7 @@ func (e *Engine) reportBad(id int64, reason error, seen dataset.Identity) error 
 // recovered notes that a sample could be read.
 func (e *Engine) recovered(id int64) {
 	if e.bad.recover(id) {
-		e.documents.Clear() // they may name what replaced it
+		e.clearDocuments() // they may name its replacement
 	}
 }
 
@@ -161,7 +162,7 @@ func (e *Engine) remember(id int64, bad badFile) {
 	if told && !before.recovered {
 		return
 	}
-	e.documents.Clear() // they may say that it is fine
+	e.clearDocuments() // they may say that it is fine
 	if told {
 		return
 	}
@@ -170,16 +171,11 @@ func (e *Engine) remember(id int64, bad badFile) {
 	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()}, e.ledger)
 }
 
-// failsAgain fails a batch before it takes memory or time, if all of it was tried
-// before and a sample that was bad then still is.
-func (e *Engine) failsAgain(b *batch) error {
-	e.mu.Lock()
-	tried := e.tried[b.key]
-	e.mu.Unlock()
-	if !tried {
-		return nil
-	}
-	for _, s := range b.slots[:b.items] {
+// failsAgain fails a batch of which all was tried before, before it takes memory or a
+// worker's time, if a sample that was bad then still is.
+func (e *Engine) failsAgain(k Key) error {
+	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := e.stillBad(s.ID); err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// TestTransientFailures: a file that cannot be opened now and then is reported once, does
-// not hide what is wrong with the file itself, and opens no way in for another file.
+// TestTransientFailures: a file that occasionally cannot be opened is reported once. This
+// neither hides other faults of the file nor lets a different file take its place.
 func TestTransientFailures(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)

@@ -12,79 +12,79 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A state is where a batch is on its way.
+// A state is the stage that a batch has reached.
 type state uint8
 
 const (
-	queued   state = iota // wants a batch worker, or memory; its slots may have been laid out before
-	laying                // a batch worker lays it out
-	making                // its slots are handed out to item workers
-	complete              // every slot was tried; a batch worker assembles it
+	queued   state = iota // needs a batch worker, or memory; its slots may have been laid out before
+	laying                // a batch worker is laying it out
+	making                // its slots are being handed out to item workers
+	complete              // every slot was tried; it needs a batch worker to assemble it
 	ready                 // its bytes never change again
 	failed                // ended with an error
 )
 
-// A batch is one batch that exists: wanted, prefetched, open or kept. Fields are
-// guarded by Engine.mu, but those that say otherwise.
+// A batch is a batch that exists: wanted, prefetched, open or kept. Engine.mu guards its
+// fields, except where noted.
 type batch struct {
 	key    Key
-	form   layout.Form // what the buffer holds
+	form   layout.Form // format of the buffer
 	state  state
-	stream *stream // the reading it was made for; nil when that has ended
-	opened bool    // somebody opened it: it is no longer "ahead"
+	stream *stream // the stream it was made for; nil once that has ended
+	opened bool    // it was opened, so it no longer counts as "ahead"
 
-	standIns bool // it shows something in place of samples that could not be read
+	standIns bool // it contains substitutes for samples that could not be read
 
-	refs     int           // Opens that wait for it, and files open on it
-	waiting  int           // Opens that wait
-	asked    uint64        // the Engine.opens at which somebody first began to wait; 0: nobody did
-	openedAs uint64        // the Engine.opens at which it was last opened
+	refs     int           // Opens that wait for it, plus files open on it
+	waiting  int           // Opens that wait for it
+	asked    uint64        // Engine.opens when an Open first began to wait; 0: none has
+	openedAs uint64        // Engine.opens when it was last opened
 	done     chan struct{} // closed when ready or failed
 	err      error         // why it failed
-	bad      error         // a bad sample, for which it fails when all others were tried too
+	bad      error         // a bad sample; the batch fails with it once all other samples were tried
 
-	// Memory that the limit did not leave room for.
+	// State of a batch that the memory limit had no room for.
 	refused   bool      // it waits until memory comes back
-	refusedAt uint64    // what Ledger.returns said when it was last refused
-	short     time.Time // since when it was refused without getting on; zero: it gets on
+	refusedAt uint64    // Ledger.returns at the last refusal
+	short     time.Time // start of the current run of refusals without progress; zero: none
 
-	// Set when it is first laid out, constant from then on.
+	// Set by the first layout, constant afterwards.
 	slots    []shard.Slot
 	valid    int
-	items    int     // slots that are decoded; those after them repeat the last
-	order    []int32 // in which they are handed out; nil: as they are
+	items    int     // slots to decode; the slots after them repeat the last one
+	order    []int32 // the order in which slots are handed out; nil: slot order
 	spec     layout.Spec
-	outcomes []outcome // what became of each slot: written by its item worker
+	outcomes []outcome // the outcome of each slot, written by its item worker
 
 	// Constant while it is laid out.
 	laidOut bool
 	buf     *pinned.Buffer
 	pixels  []byte
 
-	// Slots on their way. A turn ends when the batch is dropped or gives its memory
-	// back: what is still being fetched for an earlier turn is fetched for nothing, and
-	// need not be waited for.
+	// Slots in flight. A turn ends when the batch is dropped or gives its memory back.
+	// Whatever is still being fetched for an earlier turn is discarded, and nothing waits
+	// for it.
 	turn     int
-	next     int     // items that were handed out
-	again    []int32 // slots that came back, as there was no scratch memory
-	inFlight int     // handed out and neither done nor back
-	finished int     // done
-	writers  int     // who has the buffer in hand: batch workers, and item workers that write into it
-	stalled  int     // of those in flight, whose storage does not answer
+	next     int     // slots handed out so far
+	again    []int32 // slots returned because there was no scratch memory
+	inFlight int     // slots handed out that are neither done nor returned
+	finished int     // slots done
+	writers  int     // users of the buffer: batch workers, and item workers writing into it
+	stalled  int     // slots in flight whose storage does not answer
 	copies   map[layout.Form]*derived
 
-	hits  atomic.Int64 // samples that came from the cache
-	bytes atomic.Int64 // that were read from storage for it
+	hits  atomic.Int64 // samples served from the cache
+	bytes atomic.Int64 // bytes read from storage for this batch
 }
 
-// An outcome is what became of a slot.
+// An outcome is the result of a slot.
 type outcome struct {
 	id            int64
 	height, width int32      // of the valid pixels
-	crop          [4]float64 // the part of the upright image that they show: y, x, height, width
+	crop          [4]float64 // the part of the upright image they show: y, x, height, width
 	flip          bool
 	status        status
-	blank         bool // zeroed, or the repetition of a slot that is: nothing of the sample is shown
+	blank         bool // zeroed, or a repetition of a zeroed slot: it shows nothing of the sample
 }
 
 type status uint8
@@ -98,8 +98,8 @@ const (
 
 func (s status) String() string { return [...]string{"ok", "padded", "replaced", "zeroed"}[s] }
 
-// batchWorker lays batches out and assembles those whose slots are done. It waits for
-// nothing in between, so that a batch whose storage does not answer holds up no other.
+// batchWorker lays batches out and assembles those whose slots are done. It does not wait
+// in between, so a batch whose storage does not answer delays no other.
 func (e *Engine) batchWorker() {
 	for t, ok := e.take(); ok; t, ok = e.take() {
 		b := t.b
@@ -114,13 +114,10 @@ func (e *Engine) batchWorker() {
 // layOut decides what is in the batch and allocates it.
 func (e *Engine) layOut(b *batch) error {
 	if b.laidOut {
-		return nil // it waited for scratch memory only
+		return nil // it only waited for scratch memory
 	}
 	if b.slots == nil {
 		e.fix(b)
-	}
-	if err := e.failsAgain(b); err != nil {
-		return err
 	}
 	if err := e.shapeKnown(b.slots); err != nil {
 		return err
@@ -138,20 +135,20 @@ func (e *Engine) layOut(b *batch) error {
 	return nil
 }
 
-// fix settles which samples are in the batch and what shape that gives it.
+// fix determines the samples of the batch and the shape that follows from them.
 func (e *Engine) fix(b *batch) {
 	k := b.key
 	b.slots, b.valid = e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
 	b.items = b.valid
 	if b.items == 0 && len(b.slots) > 0 {
-		b.items = 1 // a batch of nothing but repetitions
+		b.items = 1 // the batch consists of repetitions only
 	}
 	b.outcomes = make([]outcome, len(b.slots))
 	b.order = e.decodingOrder(b)
 	b.spec = e.spec(b.slots).In(b.form.OrderOf(e.opts.Layout))
 }
 
-// publish hands a batch that was laid out to the item workers, or ends it.
+// publish hands a laid-out batch to the item workers, or ends it if err is not nil.
 func (e *Engine) publish(b *batch, turn int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,7 +173,7 @@ func (e *Engine) publish(b *batch, turn int, err error) {
 	}
 }
 
-// completeIfDone passes a batch whose slots were all tried on to a batch worker.
+// completeIfDone passes a batch on to a batch worker once all of its slots were tried.
 func (e *Engine) completeIfDone(b *batch) {
 	if b.state == making && b.finished == b.items {
 		e.making = without(e.making, b)
@@ -192,8 +189,8 @@ func (b *batch) slotBytes(i int) []byte {
 	return b.pixels[i*n : (i+1)*n : (i+1)*n]
 }
 
-// assemble does what no single sample can: it repeats the last sample in padded
-// slots and writes the header. Nobody decodes into the batch any more.
+// assemble repeats the last sample in padded slots and writes the header. No worker decodes
+// into the batch any more.
 func (e *Engine) assemble(b *batch) error {
 	e.mu.Lock()
 	err := b.bad
@@ -212,7 +209,7 @@ func (e *Engine) assemble(b *batch) error {
 	return nil
 }
 
-// meta is what a file that describes itself says about its samples.
+// meta is the metadata about the samples that a self-describing file contains.
 func (e *Engine) meta(outcomes []outcome, valid int) layout.Meta {
 	n := len(outcomes)
 	m := layout.Meta{Valid: valid, Labels: make([]int64, n), IDs: make([]int64, n), Sizes: make([][2]int32, n)}
@@ -229,8 +226,8 @@ func (e *Engine) label(o outcome) int64 {
 	return int64(e.ds.Label(int(o.id)))
 }
 
-// finish ends the assembling of a batch. A batch that was dropped meanwhile has only
-// its memory to give back.
+// finish ends the assembly of a batch. If the batch was dropped meanwhile, only its memory
+// is freed.
 func (e *Engine) finish(b *batch, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -249,13 +246,13 @@ func (e *Engine) finish(b *batch, err error) {
 	}
 }
 
-// end makes a batch fail, tells those who wait for it, and forgets it, so that the next
-// Open tries again.
+// end makes a batch fail, wakes its waiting Opens, and forgets it, so that the next Open
+// tries again.
 func (e *Engine) end(b *batch, err error) {
 	switch causeOf(err) {
 	case ofFile:
 		if e.opts.OnError != Fail {
-			break // what might stand in may be repaired
+			break // the replacement may be repaired
 		}
 		if len(e.tried) >= maxErrorLines {
 			clear(e.tried)
@@ -274,8 +271,8 @@ func (e *Engine) end(b *batch, err error) {
 	close(b.done)
 }
 
-// drop ends a batch that nobody holds. Its memory comes back at once, or from the item
-// workers that are writing into it.
+// drop ends a batch that nothing holds. Its memory is freed at once, or by the item workers
+// that are writing into it.
 func (e *Engine) drop(b *batch) {
 	if b.refs != 0 {
 		panic("engine: a batch that somebody holds is dropped")
@@ -284,8 +281,8 @@ func (e *Engine) drop(b *batch) {
 	e.forget(b)
 }
 
-// restart takes the memory of a batch that somebody waits for and has it made again
-// later. Nobody is writing into it.
+// restart takes the memory of a batch that an Open waits for and has it made again later.
+// No worker may be writing into it.
 func (e *Engine) restart(b *batch) {
 	e.unlist(b)
 	b.endTurn()
@@ -296,13 +293,13 @@ func (e *Engine) restart(b *batch) {
 	e.waitForMemory(b)
 }
 
-// endTurn disowns whatever is in flight for the batch.
+// endTurn disowns everything in flight for the batch.
 func (b *batch) endTurn() {
 	b.turn++
 	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
 }
 
-// forget takes a batch out of everything and frees its memory.
+// forget removes a batch from all tables and lists and frees its memory.
 func (e *Engine) forget(b *batch) {
 	e.unlist(b)
 	if e.table[b.key] == b {
@@ -313,37 +310,38 @@ func (e *Engine) forget(b *batch) {
 	e.freeBuffer(b)
 }
 
-// unlist takes a batch out of the lists of batches on their way.
+// unlist removes a batch from the lists of batches in the making.
 func (e *Engine) unlist(b *batch) {
 	e.queue = without(e.queue, b)
 	e.making = without(e.making, b)
 	e.completed = without(e.completed, b)
-	e.takeWork.Broadcast() // there is room for the next
+	e.takeWork.Broadcast() // there is room for the next one
 }
 
-// freeBuffer gives a batch's memory back, unless it is being laid out or written into:
-// then whoever does that gives it back.
+// freeBuffer frees a batch's memory. While the batch is being laid out or written into, it
+// does nothing: the last writer frees it.
 func (e *Engine) freeBuffer(b *batch) {
 	if b.writers > 0 || b.buf == nil {
 		return
 	}
 	b.buf.Release()
 	b.buf, b.pixels = nil, nil
+	e.released++
 	e.ledger.cameBack()
 }
 
-// An item is a slot that an item worker was handed, for one turn of its batch.
+// An item is a slot handed to an item worker, for one turn of its batch.
 type item struct {
 	b    *batch
 	slot int
 	turn int
 }
 
-// current tells whether the result of an item is still wanted.
+// current reports whether the result of an item is still wanted.
 func (it item) current() bool { return it.b.turn == it.turn }
 
-// beginWriting asks for leave to write into the item's slot. Once it is given, the
-// batch's memory stays until endWriting.
+// beginWriting requests permission to write into the item's slot. On success the batch's
+// memory stays until endWriting.
 func (e *Engine) beginWriting(it item) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -360,14 +358,13 @@ func (e *Engine) beginWriting(it item) error {
 func (e *Engine) endWriting(b *batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if b.writers--; b.state == failed { // it gave way meanwhile
+	if b.writers--; b.state == failed { // the batch was dropped meanwhile
 		e.freeBuffer(b)
 	}
 }
 
-// itemDone notes that an item was decoded, or why it could not be. For a bad sample
-// the batch fails only when all of them were tried, so that each bad one is reported:
-// nobody has to repair files one open at a time.
+// itemDone notes that an item was decoded, or why it could not be. If a sample is bad, the
+// batch fails only once all samples were tried, so that one open reports every bad file.
 func (e *Engine) itemDone(it item, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -390,9 +387,11 @@ func (e *Engine) itemDone(it item, err error) {
 		e.end(b, err)
 		return
 	}
-	b.finished++
+	if b.finished++; b.finished == 1 && e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // its storage answers
+	}
 	if b.items-b.finished == cap(e.processors) {
-		e.takeWork.Broadcast() // it is no longer too early for the next batch
+		e.takeWork.Broadcast() // the next batch may start now
 	}
 	e.completeIfDone(b)
 }
@@ -404,7 +403,7 @@ func (e *Engine) newBatch(k Key, form layout.Form) *batch {
 	return b
 }
 
-// enqueue lets batch workers see a batch.
+// enqueue makes a batch visible to the batch workers.
 func (e *Engine) enqueue(b *batch) {
 	b.state = queued
 	e.queue = append(e.queue, b)

@@ -9,17 +9,17 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// AutoCache, as a cache's size, is what the memory limit leaves beside all else.
+// AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-// A cacheSetup is how large the cache may get, and which share of the samples it
-// can hold of what is read here in an epoch.
+// A cacheSetup is the cache's size limit and the share of the samples read here per epoch
+// that it can hold.
 type cacheSetup struct {
-	limit int64 // bytes, everything included
+	limit int64 // bytes, including overhead
 	ratio float64
 }
 
-// planCache decides on the cache's size and on the share of samples that fit.
+// planCache determines the cache's size and the share of samples that fit.
 func (e *Engine) planCache() cacheSetup {
 	o := &e.opts
 	if o.CachePolicy == cache.None || o.CacheSize == 0 {
@@ -34,16 +34,16 @@ func (e *Engine) planCache() cacheSetup {
 	return cacheSetup{limit: limit, ratio: cache.Ratio(limit, int64(e.ds.Len()), read, sample, o.InFlight())}
 }
 
-// InFlight is how many samples may have come into the cache before those have left
-// that they take the place of: a batch keeps one more than it gives back, or one
-// less, and several are in the making.
+// InFlight is how many samples may enter the cache before the samples they replace have
+// left. Consecutive batches may keep one sample more or one less than they release, and
+// several batches are in the making.
 func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
 
-// decodingOrder is the order in which a batch's samples are handed out, nil for that of
-// their slots. Samples that leave the cache, that come into it, and all others are
-// spread evenly, raw and encoded ones each for themselves, and where as many come as
-// leave, each that comes follows one that leaves: what the cache holds stays level within
-// the batch, and so does what is asked of the storage.
+// decodingOrder is the order in which a batch's samples are handed out, or nil for slot
+// order. Samples that leave the cache, samples that enter it and all others are spread
+// evenly, raw and encoded ones separately. If equally many enter and leave, each one that
+// enters follows one that leaves. This keeps both the size of the cache and the load on
+// storage level within the batch.
 func (e *Engine) decodingOrder(b *batch) []int32 {
 	if e.keeper == nil {
 		return nil
@@ -54,7 +54,7 @@ func (e *Engine) decodingOrder(b *batch) []int32 {
 		s := b.slots[i]
 		kept, known := e.keeper.Keep(s.Epoch, s.ID)
 		if !known {
-			return nil // it comes too late for this batch
+			return nil // the plan comes too late for this batch
 		}
 		kinds[i] = others
 		if held := e.cache.Holds(s.ID); held && !kept {
@@ -81,8 +81,8 @@ func (e *Engine) decodingOrder(b *batch) []int32 {
 	return order
 }
 
-// encodedSize is the size of a sample's file, or a guess where only its header is
-// known: the cache's limit holds whatever the guess.
+// encodedSize is the size of a sample's file, or a guess if only its header is known. The
+// cache's limit holds even if the guess is wrong.
 func (e *Engine) encodedSize(i int) int64 {
 	if id := e.ds.Stat(i); id.Known() {
 		return id.Size
@@ -94,19 +94,19 @@ func (e *Engine) encodedSize(i int) int64 {
 	return int64(h) * int64(w)
 }
 
-// SpareMemory is what the memory limit leaves for a cache beside the process, the index,
-// the plan, the batches of a reader for each shard that is read here, of so many bytes each,
-// and what workers need for a sample each.
+// SpareMemory is what the memory limit leaves for a cache after the process, the index, the
+// plan, the batches of one reader per shard read here (batch bytes each), and the workers'
+// buffers for one sample each.
 func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
 	const worker = 4 << 20
 	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
-	const plans = 4 // of epochs, or more
+	const plans = 4 // plans of four epochs at least
 	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 
-// LocalShards is how many shards are read here.
+// LocalShards is the number of shards read here.
 func (o *Options) LocalShards() int {
 	if o.LocalTo == 0 {
 		return o.Shards
@@ -118,7 +118,7 @@ func (o *Options) keepConfig(ratio float64) shard.KeepConfig {
 	return shard.KeepConfig{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
 }
 
-// openCache makes the cache that planCache decided on.
+// openCache creates the cache that planCache decided on.
 func (e *Engine) openCache() {
 	setup := e.planCache()
 	if setup.limit == 0 {
@@ -138,19 +138,18 @@ func (e *Engine) openCache() {
 	}
 	var err error
 	if e.cache, err = cache.New(options); err != nil {
-		// Everything works without; who wanted one should know.
+		// Everything works without a cache, but the user should know.
 		e.keeper = nil
 		e.log.Warn("there is no cache", "reason", err)
 	}
 }
 
-// unknownIdentity is that of a file that could not be opened.
+// unknownIdentity is the identity of a file that could not be opened.
 var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 
-// load returns the encoded sample, from the cache or from storage, in the worker's
-// input buffer, and the identity of the file it is of, unknown where none could be
-// opened. A sample that stands in for another was not read for the sake of the epoch, and
-// so the cache learns nothing of it.
+// load returns the encoded sample, from the cache or from storage, in the worker's input
+// buffer, and the identity of its file, which is unknown if the file could not be opened. A
+// replacement is not part of the epoch's plan, so the cache does not record it.
 func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
 	e, b := w.engine, it.b
 	var refused error
@@ -176,7 +175,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
 	}
 	if err != nil && kept && refused == nil && causeOf(err) == ofMachine && IsRaw(e.ds, int(id)) {
-		// Without a cache it might never have met what it could not read.
+		// Reading only the crop, as without a cache, may avoid the part that failed.
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
 	}
@@ -197,8 +196,8 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 	return data, seen, nil
 }
 
-// cached looks for the sample in the cache, under the identity that its file has
-// now: one that has changed since is not served.
+// cached looks for the sample in the cache under the identity that its file has now. A
+// sample that has changed since is not served.
 func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []byte) ([]byte, dataset.Identity, bool) {
 	e := w.engine
 	if !e.cache.Holds(id) {
@@ -221,8 +220,8 @@ func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []
 }
 
 // cacheBudget lets the cache draw on the ledger. Batches that were read and are kept for a
-// late reader give way to it: what the plan of the cache counts on has to be there. It takes
-// Engine.mu under the cache's lock, so nothing asks the cache while it holds Engine.mu.
+// late reader give way to it, because the cache's plan relies on its memory. It takes
+// Engine.mu under the cache's lock, so the cache must not be called with Engine.mu held.
 type cacheBudget struct{ *Engine }
 
 func (b cacheBudget) Reserve(n int64) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// evenDir writes images of one size, in one class.
+// evenDir writes n square images of one size, in one class.
 func evenDir(t testing.TB, n, side int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,19 +25,19 @@ func evenDir(t testing.TB, n, side int) string {
 	return dir
 }
 
-// caching sets up a cache of so many bytes under a policy.
+// caching configures a cache of size bytes with a policy.
 func caching(policy cache.Policy, size int64) func(*Options) {
 	return func(o *Options) {
 		o.Shuffle, o.BatchSize, o.Epochs, o.CachePolicy, o.CacheSize = true, 16, 5, policy, size
 	}
 }
 
-// readEpochs reads the shards in lock step, as a training program with a process for
-// each does.
+// readEpochs reads the shards in lock step, like a training program with one process per
+// shard.
 func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	t.Helper()
 	for epoch := from; epoch < to; epoch++ {
-		e.keeper.settled() // as it does in a training, whose epochs take longer
+		e.keeper.settled() // in training, epochs last longer than planning
 		for batch := range e.Batches(0, epoch) {
 			for s := range e.Shards() {
 				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
@@ -47,8 +47,8 @@ func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	return all
 }
 
-// TestHitsAreTheSameForEachBatch: from the second epoch on, each full batch finds as
-// much in the cache, to within one, and nothing that was to be kept lacked room.
+// TestHitsAreTheSameForEachBatch: from the second epoch on, the hits of all full batches
+// differ by at most one, and everything planned to be kept fits.
 func TestHitsAreTheSameForEachBatch(t *testing.T) {
 	const n, side = 192, 64
 	dir := evenDir(t, n, side)
@@ -56,7 +56,7 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 	plain := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 4)
 	for _, shards := range []int{1, 3} {
 		e := start(t, dir, caching(cache.Constant, size), func(o *Options) {
-			o.Shards, o.PrefetchDepth = shards, 0 // else a batch of the next epoch may be ahead of the last of this one
+			o.Shards, o.PrefetchDepth = shards, 0 // no batch of the next epoch is made before the last of this one
 		})
 		got := readEpochs(t, e, 0, 4)
 		if shards == 1 {
@@ -85,17 +85,17 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 	}
 }
 
-// TestDecodingOrder: within a batch nothing comes into the cache before something has
-// left it, and both happen evenly.
+// TestDecodingOrder: within a batch, no sample enters the cache before one has left, and
+// both are spread evenly.
 func TestDecodingOrder(t *testing.T) {
 	const n, side = 192, 64
 	e := start(t, evenDir(t, n, side), caching(cache.Constant, int64(n*side*side*3)/2))
-	e.keeper.settled() // what is kept of epoch 0 is known from its first batch on
+	e.keeper.settled() // so that the plan for epoch 0 applies from its first batch on
 	readEpochs(t, e, 0, 1)
 	e.keeper.settled()
 	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
 	batches := 0
-	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // what is read ahead is not yet there
+	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // skips the batches that are being read ahead
 		b := &batch{key: Key{0, 1, i}}
 		b.slots, b.valid = e.plan.Batch(0, 1, i, nil)
 		b.items = b.valid
@@ -131,8 +131,8 @@ func TestDecodingOrder(t *testing.T) {
 	}
 }
 
-// TestCropsReadOnlyTheirRows: of raw images only the rows of a crop come from storage, but
-// of those that the cache keeps; the batches are the same.
+// TestCropsReadOnlyTheirRows: raw images that the cache does not keep are read only as far
+// as their crops need. The batches are the same.
 func TestCropsReadOnlyTheirRows(t *testing.T) {
 	const n, side = 48, 400
 	dir := evenDir(t, n, side)
@@ -169,8 +169,8 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 	}
 }
 
-// TestHitsOfAMix: with raw samples four times as large as encoded ones, every batch finds as
-// many in the cache, and nothing lacks room, either.
+// TestHitsOfAMix: with raw samples four times as large as encoded ones, all batches have
+// the same number of hits and everything planned to be kept fits.
 func TestHitsOfAMix(t *testing.T) {
 	const n, side, batch = 768, 64, 48
 	dir, total := t.TempDir(), int64(0)

@@ -13,10 +13,10 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Small returns a batch in one of its small forms (labels, ids, sizes, json):
-// exactly Size bytes, the caller's to keep but not to write to. It comes from the
-// plan and the index, without decoding; only where bad samples are replaced or
-// zeroed does it wait for the pixels, which it must agree with.
+// Small returns a batch in one of its small forms (labels, ids, sizes, json). The result is
+// exactly Size bytes; the caller may keep it but must not modify it. It comes from the plan
+// and the index, without decoding. Only if bad samples are replaced or zeroed does it wait
+// for the pixels, because the two must agree.
 func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error) {
 	if !e.Exists(k) || f.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, f.Ext())
@@ -25,6 +25,7 @@ func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error
 	if doc, ok := e.documents.Get(name); ok {
 		return doc, nil
 	}
+	cleared := e.cleared.Load()
 	d, err := e.describe(ctx, k)
 	if err != nil {
 		return nil, err
@@ -33,10 +34,18 @@ func (e *Engine) Small(ctx context.Context, k Key, f layout.Form) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	if !d.standIns { // those change with the files they stand in for
+	// Replacements change with the files they replace, and what was learned about a file
+	// since may have cleared this document, too.
+	if !d.standIns && e.cleared.Load() == cleared {
 		e.documents.Set(name, doc, int64(len(doc)))
 	}
 	return doc, nil
+}
+
+// clearDocuments forgets all rendered documents, as something was learned about a file.
+func (e *Engine) clearDocuments() {
+	e.cleared.Add(1)
+	e.documents.Clear()
 }
 
 // documentID numbers the small documents of all batches.
@@ -45,13 +54,13 @@ func (e *Engine) documentID(k Key, f layout.Form) uint64 {
 	return batch*uint64(len(layout.Forms())) + uint64(f)
 }
 
-// A description is everything that is said about a batch beside its pixels.
+// A description is all metadata of a batch.
 type description struct {
 	key      Key
 	spec     layout.Spec
 	valid    int
 	outcomes []outcome
-	standIns bool // some of them are of other samples, or of none
+	standIns bool // some outcomes are replaced or zeroed samples
 }
 
 func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
@@ -66,7 +75,7 @@ func (e *Engine) describe(ctx context.Context, k Key) (description, error) {
 	return description{k, b.spec.In(e.opts.Layout), b.valid, b.outcomes, b.standIns}, nil
 }
 
-// usualForm is the form that the shard's readers last opened.
+// usualForm is the form that readers of the shard opened last.
 func (e *Engine) usualForm(shard int) layout.Form {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,8 +85,7 @@ func (e *Engine) usualForm(shard int) layout.Form {
 	return formOf(e.opts.Layout)
 }
 
-// planned describes a batch that either is what the plan and the index say, or
-// fails.
+// planned describes a batch that either matches the plan and the index exactly, or fails.
 func (e *Engine) planned(k Key) description {
 	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
 	d := description{key: k, spec: e.spec(slots), valid: valid, outcomes: make([]outcome, len(slots))}
@@ -130,7 +138,7 @@ type sampleDocument struct {
 	Label  int64      `json:"label"`
 	Height int32      `json:"height"` // of the valid pixels
 	Width  int32      `json:"width"`
-	Crop   [4]float64 `json:"crop"` // what they show of the upright image: y, x, height, width
+	Crop   [4]float64 `json:"crop"` // the part of the upright image they show: y, x, height, width
 	Flip   bool       `json:"flip"`
 	Status string     `json:"status"`
 }
@@ -151,17 +159,17 @@ func (e *Engine) batchDocument(d description, m layout.Meta) batchDocument {
 	return doc
 }
 
-// documentSize is how long the description of a batch of n slots may get: the
-// longest numbers, the longest path of the dataset.
+// documentSize is the maximum length of the description of a batch of n slots, assuming the
+// longest numbers and the longest path of the dataset.
 func (e *Engine) documentSize(n int) int64 {
-	const head, sample = 512, 256 // digits, keys and punctuation, with room to spare
+	const head, sample = 512, 256 // digits, keys and punctuation, with a margin
 	return saturating(n, sample+e.maxPath) + head
 }
 
-// pathLength is how long a path is in a document: as JSON, quotes included, and with its
-// bytes where it is not UTF-8.
+// pathLength is the length of a path in a document: as a JSON string including quotes, plus
+// its raw bytes if it is not UTF-8.
 func pathLength(s string) int {
-	plain := true // as nearly all paths of millions are
+	plain := true // true for nearly all paths
 	for i := 0; i < len(s) && plain; i++ {
 		c := s[i]
 		plain = c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
@@ -179,8 +187,8 @@ func pathLength(s string) int {
 	return n
 }
 
-// settings are the options that decide the bytes of batches: what the fingerprint
-// covers.
+// settings are the options that determine the bytes of batches. The fingerprint covers
+// them.
 func (e *Engine) settings() map[string]any {
 	o := e.opts
 	settings := map[string]any{
@@ -191,7 +199,7 @@ func (e *Engine) settings() map[string]any {
 		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
 		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
 	}
-	if o.FullJPEGs { // fingerprints are older than this setting: without it they stay what they were
+	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
 		settings["jpeg_scaling"] = false
 	}
 	return settings
@@ -200,7 +208,7 @@ func (e *Engine) settings() map[string]any {
 // DatasetJSON describes the dataset and the settings that the bytes depend on.
 func (e *Engine) DatasetJSON() []byte {
 	r := e.ds.Report()
-	var height, width any // null: as the images of each batch have it
+	var height, width any // null: depends on the images of each batch
 	if e.opts.Height > 0 {
 		height, width = e.opts.Height, e.opts.Width
 	}
@@ -241,9 +249,9 @@ func (e *Engine) EpochJSON(s, epoch int) []byte {
 }
 
 // ClassesTxt is one class name per line, in label order; nil without classes. A name that
-// holds a control character is written as JSON writes it between the quotes of a string,
-// so that line k is class k whatever the names are; so is one that holds a backslash, so
-// that a line with a backslash is always to be read as JSON, and one without as it is. Bytes that are not UTF-8 stay as they are.
+// contains a control character or a backslash is escaped like a JSON string, without the
+// quotes. So line k is always class k, and a line with a backslash is always JSON while one
+// without is literal. Bytes that are not UTF-8 stay as they are.
 func (e *Engine) ClassesTxt() []byte {
 	var text []byte
 	for _, name := range e.ds.Classes() {
@@ -252,7 +260,7 @@ func (e *Engine) ClassesTxt() []byte {
 	return text
 }
 
-// appendLine appends a name so that it is one line.
+// appendLine appends a name, escaped so that it fits on one line.
 func appendLine(text []byte, name string) []byte {
 	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
 		return append(text, name...)
@@ -271,11 +279,11 @@ func appendLine(text []byte, name string) []byte {
 	return text
 }
 
-// Errors is errors.jsonl as it is now.
+// Errors is the current content of errors.jsonl.
 func (e *Engine) Errors() []byte { return e.errors.bytes() }
 
-// document is v as JSON with a newline. The values are structs of plain fields:
-// they always encode.
+// document is v as JSON with a newline. The values are structs of plain fields, which
+// always encode.
 func document(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// documentCacheBytes bounds the rendered small documents that are kept.
+// documentCacheBytes bounds the cache of rendered small documents.
 const documentCacheBytes = 4 << 20
 
-// An Engine makes the batches of one dataset under one set of options. All of
-// its methods are safe for concurrent use.
+// An Engine makes the batches of one dataset under one set of options. All of its methods
+// are safe for concurrent use.
 type Engine struct {
 	ds     *dataset.Dataset
 	opts   Options
@@ -38,47 +38,55 @@ type Engine struct {
 	pool   *pinned.Pool
 	log    *slog.Logger
 	inputs *pinned.Account // encoded samples
-	rest   *pinned.Account // what else workers need
-	cache  *cache.Cache    // nil: none
-	keeper *keeper         // what the cache follows; nil: no plan
+	rest   *pinned.Account // other worker buffers
+	cache  *cache.Cache    // nil: no cache
+	keeper *keeper         // the cache's plan; nil: none
 
 	transform   resample.Options
 	converter   *layout.Converter
 	maxBatches  int
 	maxPath     int  // longest path, as JSON
-	sized       bool // the index knows the size of some sample
+	sized       bool // the index knows the size of at least one sample
 	fingerprint string
 	bad         badFiles
 	errors      errorLog
 	documents   *ristretto.Cache[uint64, []byte]
+	cleared     atomic.Uint64 // counts how often they were cleared
 	meter       meter
-	processors  chan struct{} // one token a sample that is being decoded
-	unlocked    atomic.Bool   // it was said that batch memory is not page-locked
+	processors  chan struct{} // one token per sample being decoded
+	unlocked    atomic.Bool   // the warning that batch memory is not page-locked was logged
 
 	newLoader func() loader
-	fixed     atomic.Int64 // bytes that never give way: the process, the index, what Reserve was told of
-	stalled   atomic.Int32 // item workers whose reads hang
+	look      func(i int) (dataset.Identity, error) // Dataset.Check
+	fixed     atomic.Int64                          // bytes that never give way: the process, the index, what Reserve was told of
+	stalled   atomic.Int32                          // item workers whose reads hang
 
-	mu        sync.Mutex
-	table     map[Key]*batch    // every batch that exists
-	tried     map[Key]bool      // batches that failed when each of their samples had been tried
-	streams   map[int][]*stream // by shard, the one begun last at the end
-	queue     []*batch          // to be laid out, or waiting for memory
-	layingOut int               // batches that are being laid out
-	making    []*batch          // their slots are handed out
-	completed []*batch          // to be assembled
-	workers   []*worker         // item workers
-	opens     uint64            // counts Opens
-	idleItems int               // item workers without a sample
-	closed    bool
-	itemWork  sync.Cond // a slot may be waiting to be decoded
-	takeWork  sync.Cond // a batch may be waiting for a batch worker
-	closing   chan struct{}
-	wait      sync.WaitGroup
+	mu           sync.Mutex
+	table        map[Key]*batch    // every batch that exists
+	tried        map[Key]bool      // batches that failed when each of their samples had been tried
+	checks       map[Key]*check    // of what is known to be bad
+	streams      map[int][]*stream // by shard, the one begun last at the end
+	queue        []*batch          // to be laid out, or waiting for memory
+	layingOut    int               // batches that are being laid out
+	making       []*batch          // their slots are handed out
+	completed    []*batch          // to be assembled
+	workers      []*worker         // item workers
+	opens        uint64            // counts Opens
+	idleItems    int               // item workers without a sample
+	scratchAsked uint64            // counts how often those were asked for their memory
+	released     uint64            // counts buffers that went back to the pool
+	trimmedAfter uint64            // what that was when the cache last had the pool trimmed
+	trimmed      time.Time         // when that was
+	closed       bool
+	itemWork     sync.Cond // a slot may be waiting to be decoded
+	takeWork     sync.Cond // a batch may be waiting for a batch worker
+	closing      chan struct{}
+	wait         sync.WaitGroup
 }
 
-// New starts an engine: Workers item workers, BatchWorkers batch workers, and a
-// watch over idle streams, all of which Close ends. The dataset must outlive it.
+// New starts an engine: Workers item workers, BatchWorkers batch workers, and watchers for
+// idle streams, memory and storage. Close ends all of them. The dataset must outlive the
+// engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)
 	if err != nil {
@@ -88,7 +96,7 @@ func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// build makes an engine whose workers have not been started.
+// build makes an engine without starting its workers.
 func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -114,12 +122,14 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		ledger:     newLedger(o.MemoryLimit),
 		table:      map[Key]*batch{},
 		tried:      map[Key]bool{},
+		checks:     map[Key]*check{},
 		streams:    map[int][]*stream{},
 		closing:    make(chan struct{}),
 		processors: make(chan struct{}, runtime.NumCPU()),
 	}
 	e.itemWork.L, e.takeWork.L = &e.mu, &e.mu
 	e.newLoader = func() loader { return NewLoader(ds, &e.opts) }
+	e.look = ds.Check
 	e.meter.start = time.Now()
 	e.bad.files, e.bad.repaired = map[int64]badFile{}, map[int64]bool{}
 	if err := e.checkSizes(); err != nil {
@@ -150,10 +160,10 @@ func newDocumentCache() (*ristretto.Cache[uint64, []byte], error) {
 	})
 }
 
-// RawSamples marks the samples that are stored as plain pixels: where a shuffled
-// dataset has both kinds, each has an order of its own.
+// RawSamples marks the samples that are stored as plain pixels. A shuffled dataset with
+// both kinds orders each kind separately.
 func RawSamples(ds *dataset.Dataset) *shard.RawSet {
-	format, raw := "", false // of the sample before: most have the same
+	format, raw := "", false // of the previous sample: most have the same format
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
 		if f := ds.Format(int(i)); f != format {
 			format, raw = f, IsRaw(ds, int(i))
@@ -162,7 +172,7 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	})
 }
 
-// measure takes what the sizes of documents and directories follow from.
+// measure computes what the sizes of documents and directories are derived from.
 func (e *Engine) measure() {
 	for i := range e.ds.Len() {
 		e.maxPath = max(e.maxPath, pathLength(e.ds.Path(i)))
@@ -170,8 +180,8 @@ func (e *Engine) measure() {
 			e.sized = true
 		}
 	}
-	// All shards of an epoch have as many batches, and no epoch has more than the
-	// first: unpadded reading credits what it has read ahead to later ones.
+	// All shards of an epoch have the same number of batches, and no epoch has more than
+	// the first: unpadded reading credits what it has read ahead to later epochs.
 	e.maxBatches = e.plan.Batches(0, 0)
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", e.ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
@@ -198,10 +208,10 @@ func (e *Engine) start() {
 	e.keeper.start()
 }
 
-// Close ends all workers and frees all memory but that of open files, which their own
-// Close frees. Opens that still wait get ErrClosed. It waits for images that are being
-// decoded, but not for reads that hang in the kernel: then it returns an ErrLeftBehind
-// that names them, within two seconds, and the dataset has to stay open for them.
+// Close ends all workers and frees all memory except that of open files, which is freed
+// when they are closed. Pending Opens get ErrClosed. Close waits for images being decoded,
+// but not for reads that hang in the kernel: in that case it returns an ErrLeftBehind that
+// names them, within two seconds, and the dataset must stay open for them.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed {
@@ -217,7 +227,7 @@ func (e *Engine) Close() error {
 	return e.awaitWorkers()
 }
 
-// free frees everything when all workers have ended.
+// free frees everything. All workers must have ended.
 func (e *Engine) free() {
 	e.mu.Lock()
 	for _, b := range e.table {
@@ -231,17 +241,18 @@ func (e *Engine) free() {
 	e.documents.Close()
 	e.cache.Close()
 	e.pool.Close()
-	_ = e.store.Close() // a descriptor of our own: nothing is lost
+	_ = e.store.Close() // our own descriptor: no data can be lost
 }
 
-// ModTime is the newest time of the dataset: stable for as long as it is unchanged.
+// ModTime is the newest modification time in the dataset. It is stable while the dataset
+// is.
 func (e *Engine) ModTime() time.Time { return e.ds.ModTime() }
 
-// Fingerprint covers everything the bytes of batches depend on.
+// Fingerprint covers everything that the bytes of batches depend on.
 func (e *Engine) Fingerprint() string { return e.fingerprint }
 
-// ProbeFile opens an empty file like those that batches live in, to try what the
-// kernel does with it. The caller closes it.
+// ProbeFile opens an empty file of the kind that holds batches, to test how the kernel
+// treats it. The caller closes it.
 func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	if fd, err = e.store.File(); err != nil {
 		return -1, nil, err
@@ -249,14 +260,19 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
-// Reserve takes bytes out of the memory limit for good: what serves the batches needs
-// memory too. It may exceed the limit, which then leaves nothing for batches.
+// Reserve permanently takes bytes out of the memory limit, for the memory of the code that
+// serves the batches. It may exceed the limit, which then leaves nothing for batches.
 func (e *Engine) Reserve(bytes int64) {
-	e.ledger.force(useRuntime, bytes)
 	e.fixed.Add(bytes)
+	for !e.ledger.reserve(useRuntime, bytes) {
+		if e.pool == nil || e.pool.Trim() == 0 && e.keeper.giveWay() == 0 {
+			e.ledger.force(useRuntime, bytes)
+			return
+		}
+	}
 }
 
-// Usage is the memory limit and how it is used, in bytes.
+// Usage is the memory limit and its use, in bytes.
 func (e *Engine) Usage() (total, free, used int64) {
 	_, used = e.ledger.usage(useBatches)
 	return e.opts.MemoryLimit, max(0, e.opts.MemoryLimit-used), used

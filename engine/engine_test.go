@@ -22,7 +22,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// picture is the pixels of test image i: any two differ in most bytes.
+// picture returns the pixels of test image i. Any two images differ in most bytes.
 func picture(i, h, w int) []byte {
 	r := rand.New(rand.NewPCG(uint64(i), 99))
 	p := make([]byte, h*w*3)
@@ -43,14 +43,14 @@ func writePPM(t testing.TB, path string, h, w int, pixels []byte) {
 	}
 }
 
-// size of test image i: ragged, so that batches differ in shape.
+// testSize is the size of test image i. Sizes vary, so that batches differ in shape.
 func testSize(i int) (h, w int) { return 3 + i%5, 4 + i%3 }
 
 func samplePath(dir string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("class-%d", i%2), fmt.Sprintf("%03d.ppm", i))
 }
 
-// testDir writes n images, two classes; sample ids are the even ones first.
+// testDir writes n images in two classes. The even images come first in the sample ids.
 func testDir(t testing.TB, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func testDir(t testing.TB, n int) string {
 	return dir
 }
 
-// number is the image behind a sample id of testDir(n).
+// number is the image of a sample id of testDir(n).
 func number(n int, id int64) int {
 	even := (n + 1) / 2
 	if int(id) < even {
@@ -111,7 +111,7 @@ func read(t testing.TB, e *Engine, k Key, form layout.Form) []byte {
 	return bytes.Clone(f.Bytes())
 }
 
-// want is the batch as the contract defines it, from the description alone.
+// want computes a batch from its specification alone.
 func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
 	t.Helper()
 	slots, _ := e.plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
@@ -193,7 +193,8 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	}
 }
 
-// TestBytesDependOnNothingElse reads under many ways of making and in many orders.
+// TestBytesDependOnNothingElse reads in many orders, from engines with different numbers of
+// workers and prefetch depths.
 func TestBytesDependOnNothingElse(t *testing.T) {
 	const n = 40
 	dir := testDir(t, n)
@@ -243,7 +244,7 @@ func backwards(n int) []int {
 	return order
 }
 
-// readTogether has eight readers, each reading everything in its own order.
+// readTogether runs eight readers, each of which reads everything in its own order.
 func readTogether(t *testing.T, e *Engine, keys []Key, exact map[Key][]byte) {
 	var wait sync.WaitGroup
 	for reader := range uint64(8) {
@@ -283,7 +284,7 @@ func TestOneDecodeServesEveryone(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	read(t, e, Key{}, layout.NPY) // and soon after
+	read(t, e, Key{}, layout.NPY) // and shortly after
 	if s := e.Stats(); s.Batches.Decoded != 1 || s.Storage.Reads != 8 {
 		t.Errorf("%d batches made, %d samples read; want 1 and 8", s.Batches.Decoded, s.Storage.Reads)
 	}
@@ -299,7 +300,7 @@ func TestPrefetchKeepsToItsDepth(t *testing.T) {
 			t.Fatalf("after %s: %d batches ahead, want %d", k, ahead, min(3, left))
 		}
 	}
-	// Everything was read once, in order, over the end of the epoch: made once, too.
+	// Everything was read once, in order, across the end of the epoch, so it was made once.
 	if s := e.Stats(); s.Batches.Decoded != int64(len(keys)) || s.Batches.Streams != 1 {
 		t.Errorf("%d batches made for %d read, in %d streams", s.Batches.Decoded, len(keys), s.Batches.Streams)
 	}
@@ -331,7 +332,7 @@ func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
 		if s := e.Stats(); s.Batches.Ahead != 2 || s.Memory.Batches == 0 {
 			t.Fatalf("%d batches ahead in %d bytes", s.Batches.Ahead, s.Memory.Batches)
 		}
-		time.Sleep(2 * defaultIdle) // the bubble's clock, not ours
+		time.Sleep(2 * defaultIdle) // the bubble's clock, not real time
 		synctest.Wait()
 		if s := e.Stats(); s.Batches.Streams != 0 || s.Memory.Batches != 0 {
 			t.Errorf("%d streams and %d bytes of batches remain", s.Batches.Streams, s.Memory.Batches)
@@ -346,7 +347,7 @@ func TestInterruptEndsOnlyTheWait(t *testing.T) {
 	var wait sync.WaitGroup
 	wait.Go(func() { read(t, e, Key{}, layout.NHWCForm) })
 	if f, err := e.Open(gone, Key{}, layout.NHWCForm); err == nil {
-		f.Close() // it was complete already
+		f.Close() // it was already complete
 	} else if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -429,7 +430,7 @@ func TestReplacePolicy(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		e := start(t, dir, func(o *Options) { o.OnError, o.Workers = Replace, workers })
 		k := Key{}
-		samples := samplesOf(t, e, k) // before the tensor: they must agree all the same
+		samples := samplesOf(t, e, k) // before the tensor: the two must agree in any order
 		got := read(t, e, k, layout.NHWCForm)
 		if first == nil {
 			first = got
@@ -464,8 +465,8 @@ func TestReplaceWithNothingLeftFails(t *testing.T) {
 	}
 }
 
-// TestReplaceTheOnlySample of a batch, whose size nobody ever knew: the batch has the
-// shape of what stands in for it.
+// TestReplaceTheOnlySample: if the index has no size for any sample of a batch, the batch
+// takes the shape of the replacement.
 func TestReplaceTheOnlySample(t *testing.T) {
 	const n = 5
 	dir := testDir(t, n)
@@ -473,7 +474,7 @@ func TestReplaceTheOnlySample(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, dir, func(o *Options) { o.OnError = Replace })
-	k := Key{Batch: 1} // of sample 4 and repetitions
+	k := Key{Batch: 1} // sample 4 and repetitions of it
 	h, w := testSize(number(n, 0))
 	if spec := e.Spec(k); spec.H != h || spec.W != w {
 		t.Fatalf("the batch has %dx%d, the first sample %dx%d", spec.H, spec.W, h, w)
@@ -487,16 +488,16 @@ func TestReplaceTheOnlySample(t *testing.T) {
 	}
 }
 
-// TestEachBadSampleOfABatchIsReported when the batch fails, with one worker or many,
-// and once however often it is opened.
+// TestEachBadSampleOfABatchIsReported: if a batch fails, all of its bad samples are
+// reported, with one worker or many, and only once however often the batch is opened.
 func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 	const n = 8
 	for _, workers := range []int{1, 4} {
 		dir := testDir(t, n)
 		for id := range int64(3) {
-			corrupt(t, dir, number(n, id)) // of batch 0, in which sample 3 is fine
+			corrupt(t, dir, number(n, id)) // in batch 0, where sample 3 is fine
 		}
-		if err := os.WriteFile(samplePath(dir, number(n, 1)), nil, 0o600); err != nil { // known from the index
+		if err := os.WriteFile(samplePath(dir, number(n, 1)), nil, 0o600); err != nil { // bad according to the index
 			t.Fatal(err)
 		}
 		e := start(t, dir, func(o *Options) { o.Workers, o.PrefetchDepth = workers, 0 })
@@ -536,7 +537,7 @@ func TestChangedFileIsNeverServed(t *testing.T) {
 	dir := testDir(t, 8)
 	e := start(t, dir)
 	h, w := testSize(3)
-	writePPM(t, samplePath(dir, 2), h, w, picture(3, h, w)) // another image under the name
+	writePPM(t, samplePath(dir, 2), h, w, picture(3, h, w)) // another image under the same name
 	if err := os.Remove(samplePath(dir, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -547,8 +548,8 @@ func TestChangedFileIsNeverServed(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit opens more than fits: it fails with ErrNoMemory, what is open
-// stays valid, and room comes back with the first Close.
+// TestMemoryLimit opens more than fits. The surplus Open fails with ErrNoMemory, open files
+// stay valid, and the first Close makes room again.
 func TestMemoryLimit(t *testing.T) {
 	dir := t.TempDir()
 	const n, side = 64, 128
@@ -556,7 +557,7 @@ func TestMemoryLimit(t *testing.T) {
 		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
 	}
 	e := start(t, dir, func(o *Options) {
-		o.MemoryLimit = runtimeBytes + documentCacheBytes + 3<<20 // about 12 batches of 192 KiB, and scratch
+		o.MemoryLimit = runtimeBytes + documentCacheBytes + 3<<20 // about 12 batches of 192 KiB, plus scratch
 	})
 	var open []*File
 	var bytesOf [][]byte
@@ -589,8 +590,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestTightMemoryStillReads has room for hardly more than one batch: kept and
-// prefetched ones give way, nothing fails, nothing hangs.
+// TestTightMemoryStillReads has room for little more than one batch. Kept and prefetched
+// batches give way; nothing fails or hangs.
 func TestTightMemoryStillReads(t *testing.T) {
 	dir := t.TempDir()
 	const n, side = 64, 128
@@ -694,8 +695,8 @@ func TestFixedSize(t *testing.T) {
 	}
 }
 
-// TestNoEpochHasMoreBatchesThanTheFirst holds in every mode: directories and node
-// numbers are sized by it.
+// TestNoEpochHasMoreBatchesThanTheFirst checks this in every mode, because directories and
+// node numbers are sized by the first epoch.
 func TestNoEpochHasMoreBatchesThanTheFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 500 {

@@ -13,33 +13,33 @@ var (
 	// ErrBad means that a batch holds a sample that cannot be read.
 	ErrBad = errors.New("bad sample")
 	// ErrNoMemory means that the memory limit leaves no room for the batch, or that the
-	// kernel has no memory for it.
+	// kernel refused the memory.
 	ErrNoMemory = errors.New("out of memory")
-	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is to
-	// blame, and the batch is tried again at the next Open.
+	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is at
+	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
-	// ErrLeftBehind is what Close returns when reads hang in the kernel: they, the memory
+	// ErrLeftBehind is returned by Close if reads hang in the kernel. The reads, the memory
 	// they use and the dataset's descriptors stay until the reads return.
 	ErrLeftBehind = errors.New("reads that hang in the kernel were left behind")
-	// ErrTooBig means that the batch would take more bytes than a file can have.
+	// ErrTooBig means that the batch would exceed the maximum size of a file.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.
 	ErrNotExist = errors.New("no such batch")
 	// ErrClosed means that the engine is shutting down.
 	ErrClosed = errors.New("engine closed")
 
-	// errDropped ends what is made for a batch that nobody waits for.
+	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
-	// errNoRoom means that the memory limit leaves no room at the moment. A batch that
-	// somebody waits for then waits for its turn; it reaches no reader.
+	// errNoRoom means that the memory limit leaves no room at the moment. A batch that an
+	// Open waits for then waits for its turn. The error never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
-// maxErrorLines bounds errors.jsonl: a dataset of a million bad files must not
-// fill the memory with their names.
+// maxErrorLines bounds errors.jsonl, so that the paths of a million bad files do not fill
+// the memory.
 const maxErrorLines = 100_000
 
-// errorLog is errors.jsonl: one line a bad file, in the order they were found.
+// errorLog is errors.jsonl: one line per bad file, in the order of discovery.
 type errorLog struct {
 	mu    sync.Mutex
 	lines []byte
@@ -49,7 +49,7 @@ type errorLog struct {
 type errorLine struct {
 	Time   time.Time `json:"time"`
 	Path   string    `json:"path"`
-	Bytes  string    `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+	Bytes  string    `json:"path_bytes,omitempty"` // if the path is not UTF-8
 	ID     int64     `json:"id"`
 	Reason string    `json:"reason"`
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// A cause is what an error is about, and so what may follow from it. Every error of
-// storage, of a codec or of an allocation gets one, in one place. Only ofFile may reach
-// OnError, be remembered, or change a pixel: whatever is not known to be the file's fault
-// is the machine's.
+// A cause classifies an error and determines how it is handled. Every error of storage, of
+// a codec or of an allocation gets its cause in one place. Only ofFile may reach OnError,
+// be remembered, or change a pixel. An error that is not known to be the file's fault is
+// the machine's.
 type cause uint8
 
 const (
-	ofMachine   cause = iota // storage, descriptors, a bug: the batch fails now and is tried again at the next open
-	ofFile                   // the file is missing, changed, or no image that can be decoded
-	ofMemory                 // the kernel or a codec has no memory: like ofMachine, in other words
+	ofMachine   cause = iota // storage, descriptors, a bug: the batch fails and the next open tries again
+	ofFile                   // the file is missing, changed, or not a decodable image
+	ofMemory                 // the kernel or a codec is out of memory: like ofMachine, with another message
 	ofTurn                   // the memory limit leaves no room yet: the batch waits for its turn
-	ofCancelled              // nobody wants the result any more
-	ofShape                  // no file can hold the batch
+	ofCancelled              // the result is no longer wanted
+	ofShape                  // the batch exceeds the maximum size of a file
 )
 
-// causeOf classifies an error that ended the making of a sample or a batch.
+// causeOf classifies an error from making a sample or a batch.
 func causeOf(err error) cause {
 	switch {
 	case errors.Is(err, errNoRoom):
@@ -47,8 +47,8 @@ func causeOf(err error) cause {
 	return ofMachine
 }
 
-// machineError makes the error of a batch that the machine could not make: ErrNoMemory
-// where memory ran out, else ErrMachine.
+// machineError wraps a machine failure: as ErrNoMemory if memory ran out, else as
+// ErrMachine.
 func machineError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoMemory), errors.Is(err, ErrMachine):
@@ -59,13 +59,13 @@ func machineError(err error) error {
 	return fmt.Errorf("%w: %w", ErrMachine, err)
 }
 
-// outOfDescriptors tells whether an open file table is full, which giving back what is
-// idle helps against.
+// outOfDescriptors reports whether a table of open files is full, which giving back idle
+// batches helps against.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// remedy says what to do about an error of the machine.
+// remedy says how to fix a machine error.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -82,8 +82,7 @@ func remedy(err error) string {
 	return "check the dataset's storage; the batch is tried again at its next open"
 }
 
-// A panicError is a panic in the making of a batch, which costs that batch its opens
-// and nothing else.
+// A panicError is a panic while making a batch. It fails that batch and nothing else.
 type panicError struct {
 	value any
 	stack []byte
@@ -91,8 +90,8 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// guarded calls f and returns a panic in it as an error. Deferred calls of f have run by
-// then.
+// guarded calls f and returns a panic in it as an error, after the deferred calls of f have
+// run.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -102,7 +101,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// warnMachine logs why a batch fails for a reason that is no file's fault.
+// warnMachine logs a batch failure that is not the fault of a file.
 func (e *Engine) warnMachine(k Key, err error) {
 	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", remedy(err)}
 	if p := (*panicError)(nil); errors.As(err, &p) {

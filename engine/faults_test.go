@@ -20,7 +20,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A faultyLoader is a storage that a test makes fail, hang, or hold something else.
+// A faultyLoader is storage that a test can make fail, hang, or return other data.
 type faultyLoader struct {
 	loader
 	fault func(id int64) error
@@ -33,7 +33,7 @@ func (l faultyLoader) Load(epoch int, id int64, whole bool, grow func(n int) []b
 	return l.loader.Load(epoch, id, whole, grow, stop)
 }
 
-// startFaulty is start with a storage that asks fault before each read.
+// startFaulty is start with storage that calls fault before each read.
 func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
@@ -51,7 +51,7 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 	return e
 }
 
-// eventually waits for something that other goroutines bring about.
+// eventually waits until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -88,8 +88,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestMachineFailuresChangeNothing: whatever the machine does not manage fails the batch, under
-// every policy, and is neither held against the file nor seen in a byte afterwards.
+// TestMachineFailuresChangeNothing: a machine failure fails the batch under every policy.
+// It is not held against the file, and it does not change a byte of later batches.
 func TestMachineFailuresChangeNothing(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
@@ -130,7 +130,8 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 	}
 }
 
-// TestMachineFailureIsOverWhenItIsOver: the same mount serves the batch once the machine can.
+// TestMachineFailureIsOverWhenItIsOver: the same mount serves the batch once the machine
+// has recovered.
 func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
@@ -167,7 +168,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 	}
 }
 
-// TestPanicCostsOneOpen and no more.
+// TestPanicCostsOneOpen: a panic fails one Open and nothing else.
 func TestPanicCostsOneOpen(t *testing.T) {
 	const n = 8
 	var log bytes.Buffer
@@ -192,7 +193,8 @@ func TestPanicCostsOneOpen(t *testing.T) {
 	}
 }
 
-// TestPanicInACopyReachesEveryOpener of it, and the next one gets the copy.
+// TestPanicInACopyReachesEveryOpener: all waiting Opens of a copy get the panic's error,
+// and the next Open gets the copy.
 func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 	e := start(t, testDir(t, 8))
 	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
@@ -213,8 +215,8 @@ func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 	}
 }
 
-// TestRepairedWhileItWasRead: the file was repaired after its bytes had been read and before
-// they were found bad.
+// TestRepairedWhileItWasRead: the file is repaired after it was read and before it is found
+// bad.
 func TestRepairedWhileItWasRead(t *testing.T) {
 	const n = 4
 	dir := testDir(t, n)
@@ -232,9 +234,9 @@ func TestRepairedWhileItWasRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	e := startRepairing(t, dir, func() { write(good, info.ModTime().Add(time.Hour)) }) // between read and verdict
+	e := startRepairing(t, dir, func() { write(good, info.ModTime().Add(time.Hour)) }) // between reading and decoding
 	bad := bytes.Clone(good)
-	bad[1] = '9' // no PPM
+	bad[1] = '9' // not a PPM
 	write(bad, info.ModTime())
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
 		t.Errorf("what was read is bad: %v", err)
@@ -242,7 +244,7 @@ func TestRepairedWhileItWasRead(t *testing.T) {
 	read(t, e, Key{}, layout.NHWCForm)
 }
 
-// A repairingLoader has a file repaired as soon as it was read for the first time.
+// A repairingLoader has a file repaired right after its first read.
 type repairingLoader struct {
 	loader
 	once   *sync.Once
@@ -260,7 +262,7 @@ func (l repairingLoader) Load(epoch int, id int64, whole bool, grow func(n int) 
 func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 	t.Helper()
 	o := testOptions()
-	o.PrefetchDepth = 0 // which would read the file as well
+	o.PrefetchDepth = 0 // prefetching would read the file as well
 	e, err := build(openDataset(t, dir), o)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +274,8 @@ func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 	return e
 }
 
-// TestReplacementEndsWithTheStorage: when the storage is gone nothing is searched at all.
+// TestReplacementEndsWithTheStorage: no replacement is searched for if the storage has
+// failed.
 func TestReplacementEndsWithTheStorage(t *testing.T) {
 	var loads atomic.Int64
 	e := startFaulty(t, testDir(t, 400), func(int64) error { loads.Add(1); return unix.EIO }, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
@@ -285,12 +288,12 @@ func TestReplacementEndsWithTheStorage(t *testing.T) {
 	}
 }
 
-// TestReplacementIsBounded where nothing can be read, is charged for what it remembers, and
-// ends with the engine.
+// TestReplacementIsBounded: with nothing but bad files, the search is bounded, its records
+// are charged to the ledger, and it ends with the engine.
 func TestReplacementIsBounded(t *testing.T) {
 	const n = maxStandIns + 200
 	dir := t.TempDir()
-	for i := range n { // all of one size, so that each would fit
+	for i := range n { // all of one size, so that each one fits
 		writePPM(t, samplePath(dir, i), 2, 2, picture(i, 2, 2))
 	}
 	var loads atomic.Int64
@@ -308,7 +311,7 @@ func TestReplacementIsBounded(t *testing.T) {
 	}
 }
 
-// TestReplacementEndsWhenNobodyWaits: a search goes on for as long as somebody wants the batch.
+// TestReplacementEndsWhenNobodyWaits: a search lasts only while the batch is wanted.
 func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 300 {
@@ -335,8 +338,9 @@ func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestStalledStorageStopsNobodyElse: reads that hang take neither the workers nor the memory of
-// other batches, whether somebody waits for them or not, and Close leaves them behind.
+// TestStalledStorageStopsNobodyElse: hanging reads block neither the workers nor the memory
+// of other batches, whether an Open waits for the hanging batch or not. Close leaves the
+// reads behind.
 func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	const n = 64
 	gate := make(chan struct{})
@@ -348,7 +352,7 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	}, func(o *Options) { o.Shards, o.StickToShard, o.PrefetchDepth, o.Workers = 4, true, 0, 2 })
 	ctx, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
-	for i := range 2 { // enough for all workers to hang
+	for i := range 2 { // enough to make all workers hang
 		gone.Go(func() {
 			if _, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm); !errors.Is(err, context.Canceled) {
 				t.Errorf("the open says %v", err)
@@ -377,7 +381,7 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	eventually(t, "the workers have ended", func() bool { return e.locked(func() bool { return len(e.workers) == 0 }) })
 }
 
-// TestWorkersThatComeBack: a worker too many ends, none too few.
+// TestWorkersThatComeBack: when stalled workers return, exactly the surplus workers end.
 func TestWorkersThatComeBack(t *testing.T) {
 	gate := make(chan struct{})
 	e := startFaulty(t, testDir(t, 16), func(id int64) error {
@@ -405,10 +409,11 @@ func TestWorkersThatComeBack(t *testing.T) {
 	}
 }
 
-// TestReadThatReturnsAsItIsFoundToHang: a worker never counts as hanging whose read has returned.
+// TestReadThatReturnsAsItIsFoundToHang: a worker whose read has returned never counts as
+// stalled.
 func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
-	for range e.mostWorkers() { // so that none is started in its place
+	for range e.mostWorkers() { // so that no replacement is started
 		e.workers = append(e.workers, &worker{engine: e})
 	}
 	w := e.workers[0]
@@ -426,4 +431,155 @@ func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 		}
 	}
 	e.workers = nil
+}
+
+// TestLooksThatHang at files that were bad hold up neither the batch workers nor Close, and there
+// is one for a batch, however often it is opened.
+func TestLooksThatHang(t *testing.T) {
+	const n = 24
+	for _, policy := range []OnError{Fail, Zero} {
+		dir := testDir(t, n)
+		path := samplePath(dir, number(n, 1))
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good[1] = '9'
+		if err := errors.Join(os.WriteFile(path, good, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+			t.Fatal(err)
+		}
+		o := testOptions()
+		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
+		e, err := build(openDataset(t, dir), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hangs atomic.Bool
+		var looks atomic.Int32
+		gate := make(chan struct{})
+		e.look = func(i int) (dataset.Identity, error) {
+			if hangs.Load() {
+				looks.Add(1)
+				<-gate
+			}
+			return e.ds.Check(i)
+		}
+		e.start()
+		for range 2 {
+			if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); err == nil {
+				f.Close()
+			}
+		}
+		hangs.Store(true)
+		for range 5 {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			if _, err := e.Open(ctx, Key{}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v: the open says %v", policy, err)
+			}
+			cancel()
+		}
+		if looks.Load() != 1 {
+			t.Errorf("%v: %d looks hang", policy, looks.Load())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if f, err := e.Open(ctx, Key{Batch: 2}, layout.NHWCForm); err != nil {
+			t.Errorf("%v: another batch: %v", policy, err)
+		} else {
+			f.Close()
+		}
+		cancel()
+		closed := make(chan error, 1)
+		go func() { closed <- e.Close() }()
+		select {
+		case err := <-closed:
+			if !errors.Is(err, ErrLeftBehind) {
+				t.Errorf("%v: Close says %v", policy, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%v: Close does not return", policy)
+		}
+		close(gate)
+		e.wait.Wait()
+	}
+}
+
+// TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, what is read ahead
+// for it, and its next attempts leave workers to others.
+func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
+	const n = 128
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < n/2 { // all of shard 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) {
+		o.Shards, o.StickToShard, o.BatchSize, o.PrefetchDepth, o.Workers = 2, true, 8, 4, 4
+	})
+	defer close(gate)
+	for i := range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), stallAfter*3/2)
+		if _, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the open says %v", err)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for i := range e.Batches(1, 0) {
+		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
+		if err != nil {
+			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.stalled.Load(), e.mostWorkers(), err)
+		}
+		f.Close()
+	}
+}
+
+// TestWantedBatchGetsAWorkerWhileOthersHang though it had none while it was only prefetched.
+func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
+	const n = 64
+	gate := make(chan struct{})
+	e := startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < 4 { // batch 0
+			<-gate
+		}
+		return nil
+	}, func(o *Options) { o.PrefetchDepth, o.Workers = 1, 2 })
+	defer close(gate)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	hangs, cancelHanging := context.WithCancel(ctx)
+	var gone sync.WaitGroup
+	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
+	eventually(t, "its reads hang", func() bool { return e.stalled.Load() > 0 })
+	eventually(t, "the next is laid out", func() bool {
+		return e.locked(func() bool { b := e.table[Key{Batch: 1}]; return b != nil && (b.state == making || b.state == ready) })
+	})
+	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	cancelHanging()
+	gone.Wait()
+}
+
+// TestSearchWithoutCandidatesEnds when nobody waits, though no sample of the range is tried.
+func TestSearchWithoutCandidatesEnds(t *testing.T) {
+	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
+	e.ask(Key{})
+	b := own(t, e)
+	it := claimed(t, e)
+	e.mu.Lock()
+	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
+	e.drop(b)
+	e.mu.Unlock()
+	w := &worker{engine: e}
+	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
+		t.Errorf("the search ends with %v", err)
+	}
 }

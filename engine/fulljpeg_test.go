@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// twoDirs has the same image twice: as a JPEG, and in another directory all of the pixels that
-// the JPEG decodes to.
+// twoDirs writes the same image twice: as a JPEG and, in another directory, as the pixels
+// that the JPEG decodes to at full size.
 func twoDirs(t *testing.T) (jpegs, decoded string) {
 	t.Helper()
 	const height, width = 203, 301
@@ -47,9 +47,9 @@ func twoDirs(t *testing.T) (jpegs, decoded string) {
 	return jpegs, decoded
 }
 
-// TestFullJPEGs: with the option, a JPEG that shrinks becomes what filtering all of its pixels
-// makes; without it, it is decoded smaller first, which gives others. The fingerprint tells
-// the two apart.
+// TestFullJPEGs: with the option, a JPEG that shrinks gives the same pixels as filtering
+// its full-size decoding. Without it, the JPEG is decoded at a smaller scale first, which
+// gives different pixels. The fingerprints differ.
 func TestFullJPEGs(t *testing.T) {
 	jpegs, decoded := twoDirs(t)
 	full := func(o *Options) { o.FullJPEGs = true }

@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/cache"
 )
 
-// TestWhatGivesWayFirst for a batch that somebody waits for, one after the other, until nothing
-// is left that may.
+// TestWhatGivesWayFirst checks the order in which memory gives way for a batch that an Open
+// waits for, until nothing more may give way.
 func TestWhatGivesWayFirst(t *testing.T) {
 	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 0, cache.Static, 1<<20 })
 	e.pool.Trim()
@@ -67,5 +67,27 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	}
 	if v := names["wanted later"]; v.state != queued || v.refs != 1 {
 		t.Errorf("the one that was wanted later is in state %d, and not made again", v.state)
+	}
+}
+
+// TestReserveTakesIdleMemory, of which there is some before the first reader comes: what it takes
+// stays within the limit as long as there is anything to give.
+func TestReserveTakesIdleMemory(t *testing.T) {
+	e := unstarted(t, 16)
+	e.pool.Trim()
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum + 1<<20)
+	idle, err := e.pool.Get(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle.Release()
+	e.Reserve(1 << 19)
+	if excess := e.ledger.excess(); excess > 0 || e.ledger.peak > e.ledger.limit {
+		t.Errorf("%d bytes more than the limit are charged, %d at most", excess, e.ledger.peak-e.ledger.limit)
+	}
+	e.Reserve(1 << 20) // which nothing can give way to
+	if excess := e.ledger.excess(); excess != 1<<19 {
+		t.Errorf("%d bytes more than the limit are charged, want %d", excess, 1<<19)
 	}
 }

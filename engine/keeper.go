@@ -11,68 +11,69 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A keeper tells the cache which samples to keep from one epoch to the next, as far as that is
-// known: nobody ever waits for it. A choice is computed by one goroutine, one at a time, when
-// its epoch or the one before it is first read. It is shared by all who read the epoch, and held
-// for as long as there is room: the one whose last reader is longest ago goes first, and none
-// goes that is in use. Where more epochs are read than can be held, nothing is kept of the
-// others, so that no choice is computed over and over.
+// A keeper tells the cache which samples to keep from one epoch to the next, if that is
+// known yet: no caller ever waits for it. A plan covers one epoch. A single goroutine
+// computes one plan at a time, when its epoch or the epoch before is first read. All
+// readers of an epoch share its plan, which is held while there is room: the plan that was
+// used least recently goes first, and a plan in use is never dropped. If more epochs are
+// being read than plans can be held, the remaining epochs keep nothing, so that plans are
+// not computed over and over.
 //
 // A nil keeper plans nothing.
 type keeper struct {
-	last   atomic.Int64 // epoch: nothing is kept of it, nor of later ones
-	window int64        // what was not asked about among so many questions is not in use
-	most   int          // choices held
-	bytes  int64        // that a choice takes
-	needs  int64        // bytes that computing one takes, at most, or about
+	last   atomic.Int64 // nothing is kept of this epoch or any later one
+	window int64        // in calls of Keep: a plan that was not asked about for this many calls is not in use
+	most   int          // maximum number of plans held
+	bytes  int64        // size of a plan
+	needs  int64        // approximate upper bound of the bytes that computing a plan takes
 	choose func(epoch int, w shard.Workspace) (*shard.Keep, error)
-	busy   func() bool // somebody waits for a batch
+	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
 	ledger *Ledger
 	log    *slog.Logger
 
-	asked atomic.Int64                       // counts what was asked
+	asked atomic.Int64                       // number of calls of Keep
 	known atomic.Pointer[map[int]*keptEpoch] // by epoch; immutable, replaced under mu
 
 	mu      sync.Mutex
-	epochs  map[int]*keptEpoch // what known is a copy of
-	held    int                // of them, those that have been computed
-	demands int64              // counts epochs that somebody began to read, or is about to
-	working *workspace         // of the choice that is being computed
+	epochs  map[int]*keptEpoch // the master copy of known
+	held    int                // the number of these that have been computed
+	demands int64              // counts requests for epochs being read or about to be read
+	working *workspace         // of the plan being computed
 	closed  bool
-	wake    chan struct{} // something is wanted
+	wake    chan struct{} // a plan was requested
 	closing chan struct{}
 	wait    sync.WaitGroup
 }
 
-// A keptEpoch is the choice for one epoch, wanted or there.
+// A keptEpoch is the plan for one epoch, requested or computed.
 type keptEpoch struct {
 	epoch int
-	keep  atomic.Pointer[shard.Keep] // nil until it is there
-	used  atomic.Int64               // keeper.asked when it was last asked
-	read  atomic.Bool                // somebody reads the epoch
+	keep  atomic.Pointer[shard.Keep] // nil until computed
+	used  atomic.Int64               // keeper.asked at its last use
+	read  atomic.Bool                // the epoch is being read
 
-	demand int64 // which of the demands it was
-	said   bool  // that it is not to be had for now
+	demand int64 // keeper.demands at its latest request
+	said   bool  // the log says that its plan is unavailable for now
 }
 
 const (
-	// mostWanted bounds the choices that are waited for; those that were asked for least recently
-	// are forgotten first.
+	// mostWanted bounds the plans that are requested and not computed; the least recently
+	// used request is forgotten first.
 	mostWanted = 32
-	// leastPlans is enough for one reader, and its late partners: two epochs.
+	// leastPlans is enough for one reader and its late partners: two epochs.
 	leastPlans = 2
 	mostPlans  = 64
-	// planShare is the part of the memory limit that choices may take when they are there.
+	// planShare limits computed plans to the memory limit divided by planShare.
 	planShare = 16
-	// After a choice did not get the memory that it takes, it is tried again after firstPause, and
-	// after twice as long each time, up to lastPause.
+	// After a plan was refused memory, it is tried again after firstPause, and then after
+	// twice as long each time, up to lastPause.
 	firstPause = 250 * time.Millisecond
 	lastPause  = time.Minute
 )
 
-// newKeeper makes a keeper that begins, once it is started, with epoch 0, where readers begin
-// most often.
+// newKeeper creates a keeper that, once started, begins with epoch 0, where most readers
+// begin.
 func newKeeper(plan *shard.Plan, epochs int, c shard.KeepConfig, readHere int64, l *Ledger, log *slog.Logger) *keeper {
 	k := &keeper{
 		window: readHere / 2, bytes: plan.KeepBytes(), needs: plan.KeepMemory(c),
@@ -88,18 +89,18 @@ func newKeeper(plan *shard.Plan, epochs int, c shard.KeepConfig, readHere int64,
 	return k
 }
 
-// start lets choices be computed.
+// start begins to compute plans.
 func (k *keeper) start() {
 	if k != nil {
 		k.wait.Go(k.run)
 	}
 }
 
-// Keep says whether a sample that is read in an epoch is kept for the next. It never waits: known
-// is false where that was not computed yet.
+// Keep reports whether a sample that is read in an epoch is kept for the next. It never
+// waits: known is false if the epoch's plan has not been computed yet.
 func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
 	if int64(epoch) >= k.last.Load() {
-		return false, true // nobody reads on from the last
+		return false, true // no epoch follows
 	}
 	e := (*k.known.Load())[epoch]
 	if e == nil {
@@ -114,7 +115,7 @@ func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
 	return chosen != nil && chosen.Kept(id), chosen != nil
 }
 
-// want asks for the choice of an epoch.
+// want requests the plan of an epoch.
 func (k *keeper) want(epoch int) *keptEpoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,14 +141,14 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	return e
 }
 
-// publish shows what changed to those who ask. k.mu is held.
+// publish makes changes to k.epochs visible to Keep. k.mu is held.
 func (k *keeper) publish() {
 	known := maps.Clone(k.epochs)
 	k.known.Store(&known)
 }
 
-// leastUsed is the epoch that was asked about least recently, of those whose choice is there, or
-// of those that are waited for. k.mu is held.
+// leastUsed is the epoch used least recently, among the computed plans if there is true and
+// among the requested ones otherwise. k.mu is held.
 func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	for _, e := range k.epochs {
 		if (e.keep.Load() != nil) == there && (least == nil || e.used.Load() < least.used.Load()) {
@@ -157,8 +158,8 @@ func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	return least
 }
 
-// next picks what to compute: what somebody reads, the newest demand first; then what is about to
-// be read. Nothing is picked that has no room.
+// next picks the plan to compute: first epochs that are being read, by newest request, then
+// epochs about to be read. It returns nil if there is no room.
 func (k *keeper) next() (best *keptEpoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +182,7 @@ func (k *keeper) next() (best *keptEpoch) {
 		}
 		k.drop(old)
 	}
-	if k.ledger.excess() > -k.needs/2 { // it would surely be refused
+	if k.ledger.excess() > -k.needs/2 { // a reservation would certainly be refused
 		k.say(best, "there is too little memory to plan what the cache keeps")
 		return nil
 	}
@@ -189,7 +190,7 @@ func (k *keeper) next() (best *keptEpoch) {
 	return best
 }
 
-// say tells once why nothing is kept of an epoch for now.
+// say logs, once per epoch, why nothing is kept of it for now.
 func (k *keeper) say(e *keptEpoch, why string) {
 	if !e.said {
 		e.said = true
@@ -197,17 +198,17 @@ func (k *keeper) say(e *keptEpoch, why string) {
 	}
 }
 
-// inUse says whether somebody reads an epoch, or did a short while ago.
+// inUse reports whether an epoch is being read, or was until recently.
 func (k *keeper) inUse(e *keptEpoch) bool { return k.asked.Load()-e.used.Load() < k.window }
 
-// dropIdle forgets the choices that are not in use. k.mu is held.
+// dropIdle drops the plans that are not in use. k.mu is held.
 func (k *keeper) dropIdle() {
 	for e := k.leastUsed(true); e != nil && !k.inUse(e); e = k.leastUsed(true) {
 		k.drop(e)
 	}
 }
 
-// drop forgets a choice. Those who have it still may use it. k.mu is held.
+// drop forgets a plan. Callers that already hold it may keep using it. k.mu is held.
 func (k *keeper) drop(e *keptEpoch) {
 	delete(k.epochs, e.epoch)
 	k.held--
@@ -215,12 +216,12 @@ func (k *keeper) drop(e *keptEpoch) {
 	k.ledger.release(useIndex, k.bytes)
 }
 
-// run computes choices until the keeper closes.
+// run computes plans until the keeper closes.
 func (k *keeper) run() {
 	for pause := k.pause; ; {
 		wake, again := k.wake, (<-chan time.Time)(nil)
 		if e := k.next(); e == nil {
-			if k.stats().Wanted > 0 { // and not to be had
+			if k.stats().Wanted > 0 { // requests that cannot be served now
 				again = time.After(k.pause)
 			}
 		} else if k.compute(e) {
@@ -239,8 +240,8 @@ func (k *keeper) run() {
 	}
 }
 
-// compute makes a choice in k.working, and reports whether there was enough memory, so that another
-// may be tried at once.
+// compute makes a plan in k.working. It reports whether memory sufficed, so that another
+// plan may be tried at once.
 func (k *keeper) compute(e *keptEpoch) bool {
 	w, began := k.working, time.Now()
 	keep, err := (*shard.Keep)(nil), error(errNoPlanMemory)
@@ -260,7 +261,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 		all, _ := keep.Count()
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", all, "bytes", w.peak, "seconds", time.Since(began).Seconds())
 		return true
-	case err == nil: // nobody wants it any more
+	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
 		return true
 	case errors.Is(err, errNoPlanMemory):
@@ -274,14 +275,14 @@ func (k *keeper) compute(e *keptEpoch) bool {
 		return false
 	}
 	k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
-	k.last.Store(0) // nor of any other epoch
+	k.last.Store(0) // plan no other epoch either
 	delete(k.epochs, e.epoch)
 	k.publish()
 	return false
 }
 
-// giveWay ends what is being computed, for the sake of a batch that was refused memory, and returns
-// how many bytes that has freed. What was computed in vain is tried again later.
+// giveWay aborts the plan being computed in favour of a batch that was refused memory, and
+// returns how many bytes that freed. The plan is tried again later.
 func (k *keeper) giveWay() (freed int64) {
 	if k == nil {
 		return 0
@@ -298,12 +299,12 @@ func (k *keeper) giveWay() (freed int64) {
 	return freed
 }
 
-// PlanStats counts the plans of the cache, each of one epoch.
+// PlanStats counts the cache's plans, one per epoch.
 type PlanStats struct {
 	Held      int64 `json:"held"`
 	Computing int64 `json:"computing"`
-	Wanted    int64 `json:"wanted"` // and not there, the one that is being computed included
-	Bytes     int64 `json:"bytes"`  // that all of these take now
+	Wanted    int64 `json:"wanted"` // requested but not computed, including the one being computed
+	Bytes     int64 `json:"bytes"`  // taken by all of these now
 }
 
 func (k *keeper) stats() (s PlanStats) {
@@ -319,8 +320,8 @@ func (k *keeper) stats() (s PlanStats) {
 	return s
 }
 
-// close ends what is being computed, and gives everything back. Those who ask later are told that
-// nothing is known.
+// close aborts the plan being computed and gives all memory back. Later calls of Keep
+// report that nothing is known.
 func (k *keeper) close() {
 	if k == nil {
 		return
@@ -345,7 +346,7 @@ func (k *keeper) close() {
 	k.publish()
 }
 
-// wanted says whether somebody wants a batch now.
+// wanted reports whether an Open or an open file holds a batch.
 func (e *Engine) wanted(b *batch) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// settled waits until every choice that is wanted is there.
+// settled waits until every requested plan has been computed.
 func (k *keeper) settled() {
 	for k != nil {
 		k.mu.Lock()
@@ -33,7 +33,8 @@ func (k *keeper) settled() {
 	}
 }
 
-// testKeeper makes a keeper of n samples that is not started, and closes it.
+// testKeeper returns a keeper of n samples that is not started, and closes it when the test
+// ends.
 func testKeeper(t *testing.T, n int64, l *Ledger) *keeper {
 	t.Helper()
 	plan, err := shard.New(shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true})
@@ -54,7 +55,7 @@ func testKeeper(t *testing.T, n int64, l *Ledger) *keeper {
 	return k
 }
 
-// watched notes which choices a keeper computes, and how many at a time.
+// watched records which plans a keeper computes, and how many at a time.
 type watched struct {
 	mu        sync.Mutex
 	epochs    []int
@@ -85,8 +86,8 @@ func (w *watched) computed() []int {
 	return slices.Clone(w.epochs)
 }
 
-// TestOpensNeverWaitForAPlan: with planning that does not get on, everything can be read, and
-// only nothing is kept; once a plan is there it is followed.
+// TestOpensNeverWaitForAPlan: while planning makes no progress, everything can be read, but
+// nothing is kept. Once a plan is computed, it is followed.
 func TestOpensNeverWaitForAPlan(t *testing.T) {
 	const n = 64
 	dir := evenDir(t, n, 16)
@@ -135,7 +136,8 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	}
 }
 
-// TestPlansAreShared: readers of many epochs at once have each plan computed once, one at a time.
+// TestPlansAreShared: concurrent readers of many epochs share plans, each of which is
+// computed once, one at a time.
 func TestPlansAreShared(t *testing.T) {
 	const n, readers, rounds = 2000, 8, 300
 	l := &Ledger{limit: 1 << 30}
@@ -174,8 +176,9 @@ func TestPlansAreShared(t *testing.T) {
 	}
 }
 
-// TestPlansDoNotThrash: where more epochs are read than plans can be held, those that are there
-// stay, and nothing is known of the others. They have their turn when those are read no more.
+// TestPlansDoNotThrash: if more epochs are read than plans can be held, the held plans stay
+// and the other epochs have none. Those get their plans once the first epochs are no longer
+// read.
 func TestPlansDoNotThrash(t *testing.T) {
 	const n, held = 1000, 3
 	k := testKeeper(t, n, &Ledger{limit: 1 << 30})
@@ -203,12 +206,12 @@ func TestPlansDoNotThrash(t *testing.T) {
 	if known == 0 || known > held {
 		t.Errorf("%d epochs are known of", known)
 	}
-	for _, there := k.Keep(500, 0); !there; _, there = k.Keep(500, 0) { // alone by now
+	for _, there := k.Keep(500, 0); !there; _, there = k.Keep(500, 0) { // the only reader by now
 		runtime.Gosched()
 	}
 }
 
-// TestPlansInOrder: what is being read comes first, what was asked for last before all others.
+// TestPlansInOrder: epochs being read come first, the latest request before all others.
 func TestPlansInOrder(t *testing.T) {
 	k := testKeeper(t, 1000, &Ledger{limit: 1 << 30})
 	w := k.watch()
@@ -230,8 +233,8 @@ func TestPlansInOrder(t *testing.T) {
 	}
 }
 
-// TestPlansAreForgotten: a reader that goes on from epoch to epoch leaves plans behind, and always
-// finds the one that it needs.
+// TestPlansAreForgotten: a reader that moves from epoch to epoch leaves old plans behind
+// and always finds the plan it needs.
 func TestPlansAreForgotten(t *testing.T) {
 	const n = 1000
 	for _, most := range []int{leastPlans, 5} {
@@ -261,7 +264,7 @@ func TestPlansAreForgotten(t *testing.T) {
 	}
 }
 
-// stopper is a Workspace that stops at some step, until it is ended.
+// stopper is a Workspace that blocks at a given step until it is ended.
 type stopper struct {
 	*workspace
 	at    int64
@@ -279,7 +282,8 @@ func (s *stopper) Err() error {
 	return s.workspace.Err()
 }
 
-// stopAt makes a keeper's first choice stop at a step. It returns what is closed when it is there.
+// stopAt makes a keeper's first plan block at a step. The stopper's there channel is closed
+// when the plan gets to that step.
 func (k *keeper) stopAt(step int64) *stopper {
 	s, choose := &stopper{at: step, there: make(chan struct{})}, k.choose
 	var first sync.Once
@@ -290,8 +294,8 @@ func (k *keeper) stopAt(step int64) *stopper {
 	return s
 }
 
-// TestCloseEndsPlanning: closing ends a plan at its next step, wherever it is, and gives all of its
-// memory back.
+// TestCloseEndsPlanning: closing ends a plan at its next step, at any stage, and frees all
+// of its memory.
 func TestCloseEndsPlanning(t *testing.T) {
 	for _, step := range []int64{2, 40, 700, 1500} {
 		l := &Ledger{limit: 1 << 30}
@@ -315,8 +319,8 @@ func TestCloseEndsPlanning(t *testing.T) {
 	}
 }
 
-// TestPlanningGivesWay: what planning takes is there at once for who needs it more, and the plan is
-// made later.
+// TestPlanningGivesWay: memory taken by planning is available at once to a batch that needs
+// it, and the plan is computed later.
 func TestPlanningGivesWay(t *testing.T) {
 	l := &Ledger{limit: 1 << 30}
 	k := testKeeper(t, 300_000, l)
@@ -340,11 +344,11 @@ func TestPlanningGivesWay(t *testing.T) {
 	}
 }
 
-// TestPlanningIsRefused: with too little memory nothing is known, and the limit holds; when memory
-// has come back, the plan is made.
+// TestPlanningIsRefused: without enough memory no plan is computed and the limit holds.
+// Once memory has come back, the plan is computed.
 func TestPlanningIsRefused(t *testing.T) {
 	const limit = 64 << 20
-	for _, late := range []bool{false, true} { // before it begins, or on its way
+	for _, late := range []bool{false, true} { // before planning begins, or during it
 		l := &Ledger{limit: limit}
 		k := testKeeper(t, 200_000, l)
 		w := k.watch()
@@ -375,7 +379,7 @@ func TestPlanningIsRefused(t *testing.T) {
 	}
 }
 
-// TestOpensComeBeforePlanning: an open takes the memory that planning holds.
+// TestOpensComeBeforePlanning: an Open takes the memory that planning holds.
 func TestOpensComeBeforePlanning(t *testing.T) {
 	o := testOptions()
 	caching(cache.Constant, 1<<20)(&o)
@@ -420,7 +424,8 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	}
 }
 
-// TestPlanningLooksAtAChangingLimit.
+// TestPlanningLooksAtAChangingLimit picks plans while the memory limit changes, for the race
+// detector.
 func TestPlanningLooksAtAChangingLimit(t *testing.T) {
 	e := unstarted(t, 16, func(o *Options) { o.CachePolicy, o.CacheSize = cache.Constant, 1<<20 })
 	var both sync.WaitGroup

@@ -15,28 +15,29 @@ var (
 	errPlanningEnds = errors.New("planning ends")
 )
 
-// A workspace is what one choice is computed in: memory outside of Go's heap, so that it is gone
-// at once when it is given back, each piece reserved before it is there.
+// A workspace is the memory in which one plan is computed. It lies outside the Go heap, so
+// that memory given back is free at once, and each piece is reserved before it is
+// allocated.
 type workspace struct {
 	ledger *Ledger
 	busy   func() bool
 	held   atomic.Int64 // bytes
 	peak   int64
 	ended  atomic.Pointer[error]
-	done   chan struct{} // closed when everything was given back
+	done   chan struct{} // closed once all memory was given back
 
-	worked time.Time // since when without a rest
+	worked time.Time // time of the last rest
 }
 
 func newWorkspace(k *keeper) *workspace {
 	return &workspace{ledger: k.ledger, busy: k.busy, done: make(chan struct{}), worked: time.Now()}
 }
 
-// mapped is from how many bytes on memory is mapped. What is less is ordinary memory: the system
-// counts in pages.
+// mapped is the least number of bytes that are mapped. Smaller pieces come from the Go
+// heap, because a mapping takes whole pages.
 const mapped = 64 << 10
 
-// Take reserves memory, and gets it.
+// Take reserves and allocates memory.
 func (w *workspace) Take(n int64) ([]byte, error) {
 	if !w.ledger.reserve(useIndex, n) {
 		return nil, errNoPlanMemory
@@ -68,16 +69,16 @@ func (w *workspace) Give(memory []byte) {
 	w.ledger.release(useIndex, n)
 }
 
-// While somebody waits for a batch, planning works for slice, and then rests until nobody does, but
-// for no more than so many naps: processors are for those who wait, and yet a training that always waits gets
-// its plan, for a fortieth of one processor.
+// While an Open waits for a batch, planning works for one slice, then rests until none
+// waits, but for at most naps naps. Waiting Opens get the processors, and yet a training
+// run that always waits gets its plan, computed with a fortieth of one processor.
 const (
 	slice = 500 * time.Microsecond
 	nap   = time.Millisecond
 	naps  = 20
 )
 
-// Err says whether to go on, after a rest where one is due.
+// Err reports whether to stop, after a rest if one is due.
 func (w *workspace) Err() error {
 	if err := w.ended.Load(); err != nil {
 		return *err
@@ -92,5 +93,5 @@ func (w *workspace) Err() error {
 	return nil
 }
 
-// end makes Err fail. What was said first counts.
+// end makes Err fail. The first error counts.
 func (w *workspace) end(err error) { w.ended.CompareAndSwap(nil, &err) }

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// noisePNG is a PNG of picture(i, h, w), about as large as its pixels, with EXIF behind them
-// that turns it to the right, followed by so many bytes of text.
+// noisePNG is a PNG of picture(i, h, w), about as large as its pixels. Behind the pixels it
+// has EXIF data that rotates it to the right, followed by text bytes of text.
 func noisePNG(t *testing.T, i, h, w, text int) []byte {
 	t.Helper()
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -40,22 +40,22 @@ func noisePNG(t *testing.T, i, h, w, text int) []byte {
 	return append(file, b.Bytes()[b.Len()-end:]...)
 }
 
-// TestEXIFBehindThePixels: a PNG whose EXIF stands behind its pixels, near enough to the
-// file's end, is turned, by the index as when it is decoded, and is the same whether it
-// is probed whole or in part.
+// TestEXIFBehindThePixels: a PNG whose EXIF data follows its pixels, near enough to the end
+// of the file, is rotated, both in the index and when it is decoded. The result is the same
+// whether all or part of the file is probed.
 func TestEXIFBehindThePixels(t *testing.T) {
 	for _, c := range []struct {
 		h, w, text int
 		turned     bool
 	}{
-		{3, 5, 0, true},          // all of it is in what is probed first
+		{3, 5, 0, true},          // the first probe covers the whole file
 		{40, 60, 900, true},      // 8 KB
-		{40, 70, 0, true},        // a little more
-		{90, 100, 0, true},       // less than what is looked at of its end
-		{200, 150, 0, true},      // more
+		{40, 70, 0, true},        // slightly more
+		{90, 100, 0, true},       // less than the part probed at the end
+		{200, 150, 0, true},      // more than that
 		{200, 150, 60000, true},  //
 		{200, 150, 70000, false}, // too far from the end
-		{2, 3, 70000, false},     // and so it is in all of the file
+		{2, 3, 70000, false},     // too far, even though the whole file is read
 	} {
 		for _, ignore := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%dx%d, %d behind, ignored %t", c.h, c.w, c.text, ignore), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestEXIFBehindThePixels(t *testing.T) {
 	}
 }
 
-// turnedRight is an image whose left edge becomes its top.
+// turnedRight returns an image rotated so that its left edge becomes the top.
 func turnedRight(p []byte, h, w int) (out []byte) {
 	for y := range w {
 		for x := range h {

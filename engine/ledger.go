@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A use is what memory is for.
+// A use is a purpose that memory is charged to.
 type use uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	uses
 )
 
-// runtimeBytes is what the process takes before it has any batch.
+// runtimeBytes is what the process takes before it makes any batch.
 const runtimeBytes = 24 << 20
 
-// A Ledger is the account of everything the daemon owns, in bytes. It is safe for
-// concurrent use.
+// A Ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent
+// use.
 type Ledger struct {
 	mu    sync.Mutex
 	limit int64
@@ -30,13 +30,13 @@ type Ledger struct {
 	peak  int64
 
 	back    atomic.Uint64 // counts how often memory came back
-	awaited atomic.Bool   // somebody waits for memory
-	kicked  chan struct{} // holds a token then, when some came back
+	awaited atomic.Bool   // a batch waits for memory
+	kicked  chan struct{} // while awaited, holds a token if memory came back
 }
 
 func newLedger(limit int64) *Ledger { return &Ledger{limit: limit, kicked: make(chan struct{}, 1)} }
 
-// reserve charges n bytes, or refuses when they would exceed the limit.
+// reserve charges n bytes, or refuses if that would exceed the limit.
 func (l *Ledger) reserve(u use, n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *Ledger) reserve(u use, n int64) bool {
 	return true
 }
 
-// force charges what exists already and cannot be refused.
+// force charges memory that already exists and cannot be refused.
 func (l *Ledger) force(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *Ledger) release(u use, n int64) {
 	}
 }
 
-// cancel undoes a reservation of n bytes that were never there, as the kernel refused
-// them. It is not memory that comes back: waiting for it would be waiting for oneself.
+// cancel undoes a reservation of n bytes that the kernel refused. It does not count as
+// memory coming back: the refused caller would be woken by its own reservation.
 func (l *Ledger) cancel(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +79,8 @@ func (l *Ledger) add(u use, n int64) {
 	l.peak = max(l.peak, l.sum)
 }
 
-// cameBack notes that memory can be had which could not before: it was released, or a
-// pool has an idle buffer more.
+// cameBack notes that memory became available: it was released, or a pool has another idle
+// buffer.
 func (l *Ledger) cameBack() {
 	l.back.Add(1)
 	if l.awaited.Load() {
@@ -88,8 +88,8 @@ func (l *Ledger) cameBack() {
 	}
 }
 
-// await has every return of memory announced on kicked from now on, beginning with those
-// that may have just been missed.
+// await has every return of memory signalled on kicked from now on. It sends one signal at
+// once, for memory that came back just before.
 func (l *Ledger) await() {
 	l.awaited.Store(true)
 	l.kick()
@@ -102,11 +102,11 @@ func (l *Ledger) kick() {
 	}
 }
 
-// returns counts how often memory came back. Anyone who was refused and sees another
-// count afterwards should ask again.
+// returns counts how often memory came back. A caller that was refused should ask again
+// when the count has changed.
 func (l *Ledger) returns() uint64 { return l.back.Load() }
 
-// usage returns what is charged to one use, and in all.
+// usage returns what is charged to one use, and in total.
 func (l *Ledger) usage(u use) (used, sum int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,10 +117,10 @@ func (l *Ledger) setLimit(n int64) {
 	l.mu.Lock()
 	l.limit = n
 	l.mu.Unlock()
-	l.cameBack() // what was refused under the old limit may fit now
+	l.cameBack() // requests refused under the old limit may fit now
 }
 
-// excess is how much more is charged than the limit allows; at most 0 where it is not.
+// excess is how far the charges exceed the limit; 0 or less if they do not.
 func (l *Ledger) excess() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// TestPathLength: the sizes of documents follow from how long paths are in them.
+// TestPathLength: pathLength is exact, because the sizes of documents follow from it.
 func TestPathLength(t *testing.T) {
 	for _, s := range []string{"", "a/b c~.jpg", `a"b`, `a\b`, "a<b", "a>b", "a&b", "a\tb", "a\x7fb", "größe", "a\xffb", "\u2028"} {
 		text, err := json.Marshal(struct {

@@ -5,11 +5,11 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// NewLoader returns a Loader that reads samples as the workers of a mount with these
-// options do.
+// NewLoader returns a Loader that reads samples like the workers of a mount with these
+// options.
 func NewLoader(ds *dataset.Dataset, o *Options) *sample.Loader {
 	return sample.NewLoader(ds, o.transform(), o.decoding())
 }
 
-// IsRaw says that a sample is stored as plain pixels.
+// IsRaw reports whether a sample is stored as plain pixels.
 func IsRaw(ds *dataset.Dataset, i int) bool { return sample.IsRaw(ds, i) }

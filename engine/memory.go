@@ -10,13 +10,13 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// defaultMemoryWait is how long an open waits for its turn under a memory limit that is
-// used up.
+// defaultMemoryWait is how long an Open waits for its turn when the memory limit is used
+// up.
 const defaultMemoryWait = 10 * time.Second
 
-// allocate gets memory for a batch, or for a copy of one. If somebody wants it, what
-// nobody waits for gives way. The error is errNoRoom where the memory limit leaves no
-// room now, and ErrNoMemory where it never will.
+// allocate gets memory for a batch, or for a copy of one. Other batches and the cache give
+// way as reclaim allows. The error is errNoRoom if the memory limit leaves no room now, and
+// ErrNoMemory if it never will or the kernel refuses.
 func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 	if most := e.opts.MemoryLimit - e.fixed.Load(); size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
@@ -40,7 +40,7 @@ func (e *Engine) allocate(b *batch, size int64) (*pinned.Buffer, error) {
 	}
 }
 
-// reserveScratch charges n bytes that a worker needs while it decodes an item.
+// reserveScratch charges n bytes that a worker needs to decode an item.
 func (e *Engine) reserveScratch(it item, n int64) error {
 	for {
 		before := e.ledger.returns()
@@ -53,12 +53,12 @@ func (e *Engine) reserveScratch(it item, n int64) error {
 	}
 }
 
-// reclaim frees some memory for a batch that was refused n bytes. It reports false when
-// there is nothing that should give way, or when what gives way is not free yet. Idle
-// memory and batches that were read serve everyone; planning, the cache and prefetched
-// batches give way only for a batch that somebody waits for.
+// reclaim frees some memory for a batch that was refused n bytes. It returns false if
+// nothing may give way, or if what gives way is not free yet. Idle memory and batches that
+// were read give way to any batch; plans being computed, the cache and prefetched batches
+// only to a batch that an Open waits for.
 //
-// before is what Ledger.returns said before the memory was refused.
+// before is Ledger.returns from before the refusal.
 func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	if e.pool.Trim() > 0 || e.ledger.returns() != before {
 		return true
@@ -73,8 +73,9 @@ func (e *Engine) reclaim(b *batch, n int64, before uint64) bool {
 	return free
 }
 
-// takeFrom makes a batch that is worth no more than most give its memory back. found is
-// whether there was one, or need be none any more; free whether its memory came back.
+// takeFrom takes the memory back from a batch whose worth is at most most. found reports
+// whether there was such a batch, or whether none is needed any more; free reports whether
+// its memory is already free.
 func (e *Engine) takeFrom(b *batch, before uint64, most int) (found, free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,6 +88,10 @@ func (e *Engine) takeFrom(b *batch, before uint64, most int) (found, free bool) 
 	}
 	victim := e.victim(b, most)
 	if victim == nil {
+		if most == laterTurn && b.refs > 0 && e.idleItems > 0 { // the last resort
+			e.scratchAsked++
+			e.itemWork.Broadcast()
+		}
 		return false, false
 	}
 	free = victim.writers == 0
@@ -94,9 +99,9 @@ func (e *Engine) takeFrom(b *batch, before uint64, most int) (found, free bool) 
 	return true, free
 }
 
-// victim picks the batch that is missed least: one that was read and that nobody holds,
-// the oldest first; then, where somebody waits for b, a prefetched one, the farthest from
-// its reader first; then one whose readers came later than those of b.
+// victim picks the batch to take memory from: first one that was read and that nothing
+// holds, oldest first; then, if an Open waits for b, a prefetched one, farthest from its
+// reader first; then one whose first Open came after that of b.
 func (e *Engine) victim(b *batch, most int) *batch {
 	var best *batch
 	worth := most + 1
@@ -112,20 +117,21 @@ func (e *Engine) victim(b *batch, most int) *batch {
 	return best
 }
 
-// How much the memory of a batch is worth to those who read it.
+// The worth of a batch's memory to its readers, in ascending order.
 const (
-	spent     = iota // was read, or given up by its reader
-	newest           // was read last: another form of it, or a late rank, may come
+	spent     = iota // was read, or its reader gave it up
+	newest           // read last: another form of it, or a late rank, may follow
 	foreseen         // prefetched
-	laterTurn        // somebody waits for it who came later
-	farMissed        // is not to be taken
+	laterTurn        // an Open that came later waits for it
+	farMissed        // must not be taken
 )
 
 func (e *Engine) worth(v, b *batch) int {
 	wanted := b.refs > 0
 	switch {
 	case v.refs > 0:
-		// Of a copy of a complete batch its reader waits for nothing else.
+		// The reader of a copy waits for nothing but the copy, so any unfinished batch may
+		// go.
 		if wanted && v.state < ready && v.writers == 0 && (b.state == ready || v.asked > b.asked) {
 			return laterTurn
 		}
@@ -150,7 +156,7 @@ func (e *Engine) missedLess(a, b *batch) bool {
 	return cmp.Compare(e.ahead(a), e.ahead(b)) > 0
 }
 
-// takeBack makes a batch give its memory back.
+// takeBack takes a batch's memory back.
 func (e *Engine) takeBack(b *batch) {
 	if b.refs > 0 {
 		e.restart(b)
@@ -159,8 +165,13 @@ func (e *Engine) takeBack(b *batch) {
 	}
 }
 
+// trimEvery is how often the cache has the pool trimmed at most, where nothing was released.
+const trimEvery = 50 * time.Millisecond
+
 // dropSpent frees the batch that was read longest ago of those that nobody holds, except
-// the newest of each stream, and tells whether there was one.
+// the newest of each stream, and what that leaves idle, and tells whether there was any. The
+// pool asks the kernel about each buffer that a reader may still see, so where nothing was
+// released since, it is asked only now and then: the caller holds the cache's lock.
 func (e *Engine) dropSpent() bool {
 	e.mu.Lock()
 	var oldest *batch
@@ -172,12 +183,18 @@ func (e *Engine) dropSpent() bool {
 	if oldest != nil {
 		e.drop(oldest)
 	}
+	now := time.Now()
+	due := e.released != e.trimmedAfter || now.Sub(e.trimmed) > trimEvery
+	if due {
+		e.trimmedAfter, e.trimmed = e.released, now
+	}
 	e.mu.Unlock()
-	return e.pool.Trim() > 0
+	return due && e.pool.Trim() > 0
 }
 
-// giveBackIdle returns to the kernel what nobody waits for, when the kernel refuses memory
-// or descriptors, and tells whether that was anything.
+// giveBackIdle returns idle memory to the kernel when the kernel refuses memory or
+// descriptors. It drops complete batches that nothing holds, and reports whether there was
+// anything to give back.
 func (e *Engine) giveBackIdle() bool {
 	e.mu.Lock()
 	var idle []*batch
@@ -193,8 +210,8 @@ func (e *Engine) giveBackIdle() bool {
 	return e.pool.Trim() > 0 || len(idle) > 0
 }
 
-// waitForMemory puts a batch that was refused memory back into the queue. One that nobody
-// waits for is dropped: prefetching takes only what is free.
+// waitForMemory puts a batch that was refused memory back into the queue. A batch that no
+// Open waits for is dropped: prefetching only takes free memory.
 func (e *Engine) waitForMemory(b *batch) {
 	if b.refs == 0 {
 		e.drop(b)
@@ -208,8 +225,8 @@ func (e *Engine) waitForMemory(b *batch) {
 	e.ledger.await()
 }
 
-// parkIfRefused moves a batch without scratch memory out of the way once nothing is in
-// flight for it.
+// parkIfRefused puts a batch without scratch memory back into the queue once none of its
+// slots is in flight.
 func (e *Engine) parkIfRefused(b *batch) {
 	if b.state == making && b.refused && b.inFlight == 0 {
 		e.making = without(e.making, b)
@@ -217,8 +234,9 @@ func (e *Engine) parkIfRefused(b *batch) {
 	}
 }
 
-// waitsForMemory says since when a batch waits for memory: since it was refused, or, in
-// the queue, since the one whose turn it is was. Zero: it does not.
+// waitsForMemory returns since when a batch waits for memory: since its own refusal or, in
+// the queue, since the refusal of the batch that goes first. Zero: it does not wait for
+// memory.
 func (e *Engine) waitsForMemory(b *batch) time.Time {
 	if b.state != queued || !b.short.IsZero() {
 		return b.short
@@ -229,9 +247,9 @@ func (e *Engine) waitsForMemory(b *batch) time.Time {
 	return time.Time{}
 }
 
-// watchMemory has batches that were refused memory tried again when some comes back.
-// Nothing tells when a reader unmaps a batch it has closed, so while somebody waits it
-// looks now and then.
+// watchMemory retries batches that were refused memory when some comes back. The kernel
+// does not say when a reader unmaps a batch it has closed, so watchMemory also polls while
+// a batch waits.
 func (e *Engine) watchMemory() {
 	const soonest, latest = 2 * time.Millisecond, 50 * time.Millisecond
 	pause := soonest
@@ -260,8 +278,8 @@ func (e *Engine) watchMemory() {
 	}
 }
 
-// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit. What
-// nobody waits for gives way down to it at once; what is open stays.
+// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit.
+// Memory that no reader uses is freed at once to meet it; open batches stay.
 func (e *Engine) SetMemoryLimit(n int64) {
 	e.ledger.setLimit(min(n, e.opts.MemoryLimit))
 	for excess := e.ledger.excess(); excess > 0; excess = e.ledger.excess() {

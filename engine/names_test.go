@@ -12,8 +12,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// oddNames are class names as a file system may have them, and their lines in
-// classes.txt.
+// oddNames are class names that file systems allow, with their lines in classes.txt.
 var oddNames = []struct{ name, line string }{
 	{"\tx", `\tx`},
 	{"\"x\"", `"x"`},
@@ -27,7 +26,8 @@ var oddNames = []struct{ name, line string }{
 	{"d\xff\n", "d\xff\\n"},
 }
 
-// TestClassesTxtHasOneLinePerClass, whatever the names are, and tells them apart.
+// TestClassesTxtHasOneLinePerClass: any class name takes one line, and distinct names have
+// distinct lines.
 func TestClassesTxtHasOneLinePerClass(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range oddNames {
@@ -61,8 +61,8 @@ func TestClassesTxtHasOneLinePerClass(t *testing.T) {
 	}
 }
 
-// TestPathsThatAreNotUTF8 can be told apart in documents, which are as long as they were
-// said to be.
+// TestPathsThatAreNotUTF8: such paths stay distinguishable in documents, whose sizes are as
+// predicted.
 func TestPathsThatAreNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("\xfe", 200), strings.Repeat("\xff", 200), strings.Repeat("é", 100), "fine"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A File is a complete batch in one form, open. Its bytes stay valid and unchanged
-// until Close.
+// A File is an open complete batch in one form. Its bytes stay valid and unchanged until
+// Close.
 type File struct {
 	engine *Engine
 	batch  *batch
@@ -19,12 +19,13 @@ type File struct {
 	closed atomic.Bool
 }
 
-// Bytes is the whole file. It belongs to the engine: read only, until Close.
+// Bytes is the whole file. It belongs to the engine: callers must not write to it, or use
+// it after Close.
 func (f *File) Bytes() []byte { return f.buffer().Bytes() }
 
-// Fd is a descriptor of a file that holds exactly Bytes, for the kernel to serve;
-// -1 where there is none. It is valid until Close; what the kernel has registered
-// stays valid after it.
+// Fd is the descriptor of a file that holds exactly Bytes, for the kernel to serve; -1 if
+// there is none. It is valid until Close. A registration with the kernel stays valid after
+// Close.
 func (f *File) Fd() int { return f.buffer().Fd() }
 
 func (f *File) buffer() *pinned.Buffer {
@@ -34,7 +35,7 @@ func (f *File) buffer() *pinned.Buffer {
 	return f.batch.buf
 }
 
-// Close lets go of the bytes. Closing twice panics.
+// Close releases the bytes. Closing twice panics.
 func (f *File) Close() {
 	if f.closed.Swap(true) {
 		panic("engine: file closed twice")
@@ -42,10 +43,10 @@ func (f *File) Close() {
 	f.engine.unref(f.batch, f.copy)
 }
 
-// Open returns a batch in one of its large forms, made for whoever asked first. It
-// waits until the batch is complete, and under a memory limit that is used up for its
-// turn, at most Options.MemoryWait. When ctx ends the wait, the batch is still made for
-// others who wait for it; if there are none, it is given up.
+// Open returns a batch in one of its large forms, making it in the form that was asked for
+// first. It waits until the batch is complete and, if the memory limit is used up, at most
+// Options.MemoryWait for its turn. If ctx ends, the batch is still made for the other Opens
+// that wait for it; if there are none, it is given up.
 //
 // Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
@@ -54,7 +55,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	}
 	own := form
 	if form == layout.PNG {
-		own = formOf(e.opts.Layout) // a picture is made from the pixels
+		own = formOf(e.opts.Layout) // a picture is rendered from the pixels
 	}
 	b, err := e.ready(ctx, k, own)
 	if err != nil {
@@ -71,9 +72,9 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	return &File{engine: e, batch: b, copy: c}, nil
 }
 
-// outdated tells whether a batch that nobody holds shows, in place of a sample that could
-// not be read, something else, though the sample's file has changed since and may be good.
-// It asks the file system only about such batches.
+// outdated reports whether a batch shows a substitute for a sample whose file has changed
+// since and may be good now. It asks the file system about substituted samples only.
+// Nothing holds the batch.
 func (e *Engine) outdated(b *batch) bool {
 	for i, o := range b.outcomes[:b.items] {
 		if (o.status == statusReplaced || o.status == statusZeroed) && e.stillBad(b.slots[i].ID) == nil {
@@ -83,36 +84,67 @@ func (e *Engine) outdated(b *batch) bool {
 	return false
 }
 
-// renew drops a complete batch that is outdated. Where the file system does not answer,
-// the caller waits no longer than its context.
+// A check asks the file system about the bad samples of a batch before it is opened. It may
+// hang, so no worker does it; all who open the batch meanwhile share one.
+type check struct {
+	done chan struct{}
+	err  error // why the batch cannot be made; set when done is closed
+}
+
+// renew drops a complete batch that is outdated, and fails for one that failed before and
+// would again. Where the file system does not answer, the caller waits no longer than its
+// context.
 func (e *Engine) renew(ctx context.Context, k Key) error {
 	e.mu.Lock()
 	b := e.table[k]
-	if b == nil || b.state != ready || b.refs > 0 || !b.standIns || e.closed {
+	failed := b == nil && e.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
+	if e.closed || !failed && !kept {
 		e.mu.Unlock()
 		return nil
 	}
-	checked := make(chan struct{})
-	e.wait.Go(func() {
-		defer close(checked)
-		if !e.outdated(b) {
-			return
-		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.table[k] == b && b.refs == 0 && b.state == ready {
-			e.drop(b)
-		}
-	})
+	c := e.checks[k]
+	if c == nil {
+		c = &check{done: make(chan struct{})}
+		e.checks[k] = c
+		e.wait.Go(func() { e.check(k, b, c) })
+	}
 	e.mu.Unlock()
 	select {
-	case <-checked:
-		return nil
+	case <-c.done:
+		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.closing:
 		return ErrClosed
 	}
+}
+
+// check looks at what is known to be bad of a batch: of b, which is complete, or of one that
+// failed, where b is nil.
+func (e *Engine) check(k Key, b *batch, c *check) {
+	outdated := false
+	c.err = guarded(func() error {
+		if b == nil {
+			return e.failsAgain(k)
+		}
+		outdated = e.outdated(b)
+		return nil
+	})
+	if c.err != nil && causeOf(c.err) != ofFile {
+		c.err = machineError(c.err)
+		e.warnMachine(k, c.err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case b == nil && c.err == nil:
+		delete(e.tried, k)
+	case outdated && e.table[k] == b && b.refs == 0 && b.state == ready:
+		e.drop(b)
+	}
+	delete(e.checks, k)
+	close(c.done)
 }
 
 // ready returns a complete batch and holds it; the caller lets go by unref. form
@@ -146,11 +178,14 @@ func (e *Engine) ready(ctx context.Context, k Key, form layout.Form) (*batch, er
 		b.asked = e.opens
 	}
 	e.takeWork.Broadcast() // it goes before what is only prefetched
+	if e.stalled.Load() > 0 {
+		e.itemWork.Broadcast() // it may have a worker now
+	}
 	e.mu.Unlock()
 	return b, e.await(ctx, b)
 }
 
-// await waits for a batch that the caller holds, and lets go of it on failure.
+// await waits for a batch that the caller holds, and releases it on failure.
 func (e *Engine) await(ctx context.Context, b *batch) error {
 	began := time.Now()
 	e.meter.waiting(1)
@@ -166,7 +201,7 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 	return err
 }
 
-// awaitTurn returns when the batch has ended, or when nobody should wait for it longer.
+// awaitTurn returns when the batch has ended, or when the wait has to end.
 func (e *Engine) awaitTurn(ctx context.Context, b *batch, began time.Time) error {
 	timer := time.NewTimer(e.opts.MemoryWait)
 	defer timer.Stop()
@@ -190,7 +225,7 @@ func (e *Engine) awaitTurn(ctx context.Context, b *batch, began time.Time) error
 	}
 }
 
-// memoryWaitLeft is how much longer an open that began then may wait for memory.
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory.
 func (e *Engine) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,7 +239,7 @@ func (e *Engine) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	return e.opts.MemoryWait - time.Since(since)
 }
 
-// unref lets go of a batch, and of its copy in another form where there is one.
+// unref releases a batch, and its copy in another form if c is not nil.
 func (e *Engine) unref(b *batch, c *derived) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -221,16 +256,16 @@ func (e *Engine) unref(b *batch, c *derived) {
 		e.abandon(b)
 	} else {
 		e.settle(b)
-		e.ledger.cameBack() // where it is kept it gives way now
+		e.ledger.cameBack() // if it is kept, it may give way now
 	}
 }
 
-// abandonedFor is how long a batch that its readers gave up is still made for them, if
-// there is nothing better to do: a process that was interrupted often asks again at once.
+// abandonedFor is how long a batch is still made after its readers gave it up, if there is
+// nothing better to do: an interrupted process often asks again at once.
 const abandonedFor = time.Second
 
-// abandon gives a batch up that nobody waits for any more, unless its reader may be back
-// soon: that of a stream that is being read, and of it one batch.
+// abandon gives up a batch that no Open waits for any more. The newest batch of a stream
+// that is being read is kept for abandonedFor, because its reader may come back.
 func (e *Engine) abandon(b *batch) {
 	s := b.stream
 	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && !e.isLatest(s) {
@@ -247,18 +282,20 @@ func (e *Engine) abandon(b *batch) {
 	})
 }
 
-// A derived is a batch copied into another form, for as long as somebody has it
-// open.
+// A derived is a copy of a batch in another form. It exists while it is open or being made.
 type derived struct {
 	form layout.Form
 	refs int           // guarded by Engine.mu
 	done chan struct{} // closed when buf or err is set
 	buf  *pinned.Buffer
 	err  error
+
+	short atomic.Bool // its maker was refused memory, and tries again
 }
 
-// derive returns b, which the caller holds, in another form. It is made once for all who
-// ask, by nobody who could be interrupted.
+// derive returns b, which the caller holds, in another form. Concurrent callers share one
+// copy, which is made in a goroutine of its own, so that interrupting a caller does not
+// stop it.
 func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*derived, error) {
 	e.mu.Lock()
 	if e.closed {
@@ -272,23 +309,16 @@ func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*deriv
 			b.copies = map[layout.Form]*derived{}
 		}
 		b.copies[form] = c
-		b.refs++ // its maker's
+		b.refs++ // held by makeCopy
 		c.refs++
 		e.wait.Go(func() { e.makeCopy(b, c) })
 	}
 	c.refs++
 	e.mu.Unlock()
 
-	var err error
-	select {
-	case <-c.done:
-		if err = c.err; err == nil {
-			return c, nil
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-e.closing:
-		err = ErrClosed
+	err := e.awaitCopy(ctx, b, c)
+	if err == nil {
+		return c, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -296,7 +326,30 @@ func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*deriv
 	return nil, err
 }
 
-// makeCopy makes a copy and lets go of it, and of the batch.
+// awaitCopy waits for a copy, and for memory for it at most Options.MemoryWait.
+func (e *Engine) awaitCopy(ctx context.Context, b *batch, c *derived) error {
+	timer := time.NewTimer(e.opts.MemoryWait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.closing:
+			return ErrClosed
+		case <-timer.C:
+		}
+		if c.short.Load() {
+			err := fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
+			e.warnMachine(b.key, err)
+			return err
+		}
+		timer.Reset(max(e.opts.MemoryWait, 10*time.Millisecond))
+	}
+}
+
+// makeCopy makes a copy, then releases the copy and the batch.
 func (e *Engine) makeCopy(b *batch, c *derived) {
 	buf, err := e.copyInTurn(b, c)
 	if err != nil && causeOf(err) != ofCancelled {
@@ -305,14 +358,14 @@ func (e *Engine) makeCopy(b *batch, c *derived) {
 	}
 	e.mu.Lock()
 	if c.buf, c.err = buf, err; err != nil {
-		delete(b.copies, c.form) // the next who asks tries again
+		delete(b.copies, c.form) // the next Open tries again
 	}
 	e.mu.Unlock()
 	close(c.done)
 	e.unref(b, c)
 }
 
-// unrefCopy lets go of a copy.
+// unrefCopy releases a copy. Engine.mu is held.
 func (e *Engine) unrefCopy(b *batch, c *derived) {
 	if c.refs--; c.refs > 0 {
 		return
@@ -322,14 +375,14 @@ func (e *Engine) unrefCopy(b *batch, c *derived) {
 	}
 	if c.buf != nil {
 		c.buf.Release()
+		e.released++
 		e.ledger.cameBack()
 	}
 }
 
-// copyInTurn makes a copy, and waits for memory while anybody but its maker waits for it.
+// copyInTurn makes a copy, waiting for memory while a caller still wants it.
 func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error) {
 	const soonest, latest = 2 * time.Millisecond, 50 * time.Millisecond
-	began := time.Now()
 	for pause := soonest; ; pause = min(2*pause, latest) {
 		err = guarded(func() (err error) {
 			buf, err = e.copyAs(b, c.form)
@@ -338,9 +391,7 @@ func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error
 		if causeOf(err) != ofTurn {
 			return buf, err
 		}
-		if time.Since(began) > e.opts.MemoryWait {
-			return nil, fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
-		}
+		c.short.Store(true)
 		select {
 		case <-time.After(pause):
 		case <-e.closing:
@@ -355,7 +406,7 @@ func (e *Engine) copyInTurn(b *batch, c *derived) (buf *pinned.Buffer, err error
 	}
 }
 
-// copyAs writes a complete batch in another form into memory of its own.
+// copyAs writes a complete batch in another form into a new buffer.
 func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err error) {
 	spec := b.spec
 	if form != layout.PNG {
@@ -380,7 +431,7 @@ func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err 
 	return buf, nil
 }
 
-// formOf is the form that holds a tensor of this order and nothing else.
+// formOf is the form that holds just a tensor of this order.
 func formOf(o layout.Order) layout.Form {
 	if o == layout.NCHW {
 		return layout.NCHWForm

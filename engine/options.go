@@ -14,7 +14,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// OnError says what happens to a sample that cannot be read.
+// OnError says how a sample that cannot be read is handled.
 type OnError uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	Zero
 )
 
-// String is the word that users write.
+// String is the option's value on the command line.
 func (p OnError) String() string {
 	switch p {
 	case Replace:
@@ -37,7 +37,7 @@ func (p OnError) String() string {
 	return "fail"
 }
 
-// ParseOnError reads the word that users write.
+// ParseOnError parses an option value.
 func ParseOnError(s string) (OnError, error) {
 	for _, p := range []OnError{Fail, Replace, Zero} {
 		if s == p.String() {
@@ -47,8 +47,8 @@ func ParseOnError(s string) (OnError, error) {
 	return Fail, fmt.Errorf("must be fail, replace or zero, not %q", s)
 }
 
-// Options are the settings of an engine. The zero value is not usable: New
-// refuses it and says why.
+// Options are the settings of an engine. The zero value is not usable: New rejects it with
+// a reason.
 type Options struct {
 	// Which samples are in a batch; see package shard.
 	Shards       int
@@ -58,56 +58,56 @@ type Options struct {
 	StickToShard bool
 	PadLastBatch bool
 	LastBatch    shard.LastBatch
-	Epochs       int // how many epochs there are
+	Epochs       int // number of epochs
 
-	// What becomes of an image; see package resample.
+	// How an image is transformed; see package resample.
 	Resize    resample.Mode
-	CropArea  [2]float64 // least and most of the image's area, for RandomResizedCrop
-	CropRatio [2]float64 // least and most of width/height, for RandomResizedCrop
+	CropArea  [2]float64 // minimum and maximum share of the image's area, for RandomResizedCrop
+	CropRatio [2]float64 // minimum and maximum of width/height, for RandomResizedCrop
 	Flip      float64    // the probability of a horizontal flip
 
-	// What a batch looks like.
-	Height, Width     int // of every batch; 0, for images that keep their size: of the largest image in each batch
-	PadMultiple       int // such a batch's height and width are rounded up to a multiple of it; 0 or 1: not
+	// The format of a batch.
+	Height, Width     int // of every batch; 0 with images of their own size: of the largest in each batch
+	PadMultiple       int // then height and width are rounded up to a multiple of it; 0 or 1: no rounding
 	Color             decode.Color
-	Fill              uint8 // the value of pixels beyond an image's own, before normalisation
+	Fill              uint8 // the value of pixels outside an image, before normalisation
 	DType             layout.DType
 	Normalize         layout.Normalization // of 8-bit values, channel by channel
 	Layout            layout.Order
 	IgnoreOrientation bool
-	FullJPEGs         bool  // decode JPEGs at full size, however much they shrink; see resample.Transform.Scale
+	FullJPEGs         bool  // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
 	MaxPixels         int64 // of one image; a larger one counts as corrupt
 	OnError           OnError
 
-	// How batches are made. None of these changes a byte of them.
+	// How batches are made. None of these changes their bytes.
 	Workers       int           // item workers
-	BatchWorkers  int           // batches in the making at once
+	BatchWorkers  int           // maximum number of batches in the making
 	PrefetchDepth int           // batches made ahead, per stream
 	MemoryLimit   int64         // bytes
 	MemoryWait    time.Duration // how long an Open waits for its turn when the limit is used up; 0: 10 s
-	CacheSize     int64         // bytes for encoded samples between epochs; AutoCache, or 0 for none
+	CacheSize     int64         // bytes for encoded samples between epochs; AutoCache; 0: no cache
 	CachePolicy   cache.Policy
-	LocalFrom     int // the shards that are read here, LocalTo not included; both 0: all
+	LocalFrom     int // the shards read here, LocalTo excluded; both 0: all
 	LocalTo       int
 	Memory        pinned.Policy
-	Lock          bool           // page-lock batch memory, where the kernel allows it
-	Hints         Hints          // how large buffers are from the start
+	Lock          bool           // page-lock batch memory if the kernel allows it
+	Hints         Hints          // initial sizes of the buffers
 	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
 	IdleAfter     time.Duration
-	Anonymous     bool // keep batches in ordinary memory, which the kernel cannot serve
+	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
 }
 
-// Hints are how many bytes a sample takes in each buffer, as memory.json of an earlier
-// run tells. Buffers of that size are there before the first sample, and stay.
+// Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
+// run. Buffers of that size are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }
 
-// defaultIdle is how long a stream may rest before its prefetched batches are
-// given back: longer than any training step, shorter than an evaluation.
+// defaultIdle is how long a stream may be idle before its prefetched batches are given
+// back: longer than any training step, shorter than an evaluation.
 const defaultIdle = time.Minute
 
-// validate names the field, the rule and the value of the first bad setting.
-// Package shard checks its own.
+// validate names the field, the rule and the value of the first bad setting. Package shard
+// checks its own. It also fills in defaults.
 func (o *Options) validate() error {
 	atLeast := func(name string, value, least int64) error {
 		if value < least {
@@ -163,7 +163,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// transform is what package resample shall do to each sample.
+// transform returns the options for package resample.
 func (o *Options) transform() resample.Options {
 	return resample.Options{
 		Mode: o.Resize, Height: o.Height, Width: o.Width,

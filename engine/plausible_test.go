@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestHeaderBeyondItsFile: a tiny file that claims many pixels is corrupt when it is
-// indexed, and does not decide how large its batch is.
+// TestHeaderBeyondItsFile: a tiny file that claims many pixels is indexed as corrupt and
+// does not determine the size of its batch.
 func TestHeaderBeyondItsFile(t *testing.T) {
 	dir := testDir(t, 3)
 	chunk := func(kind string, data []byte) []byte {
@@ -20,7 +20,7 @@ func TestHeaderBeyondItsFile(t *testing.T) {
 	}
 	header := binary.BigEndian.AppendUint32(nil, 16000)
 	header = append(binary.BigEndian.AppendUint32(header, 16000), 8, 2, 0, 0, 0)
-	for name, padding := range map[string]int{"a.png": 0, "b.png": 100_000} { // whole, and in part when it is probed
+	for name, padding := range map[string]int{"a.png": 0, "b.png": 100_000} { // probed whole, and in part
 		file := "\x89PNG\r\n\x1a\n" + string(chunk("IHDR", header)) + string(chunk("IDAT", make([]byte, padding))) + string(chunk("IEND", nil))
 		if err := os.WriteFile(filepath.Join(filepath.Dir(samplePath(dir, 0)), name), []byte(file), 0o644); err != nil {
 			t.Fatal(err)

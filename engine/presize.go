@@ -2,15 +2,13 @@ package engine
 
 import "errors"
 
-// presizeBytes bounds what is allocated before anybody has asked for a batch, and
-// nobody asked to.
+// presizeBytes bounds what is allocated without a hint before the first Open.
 const presizeBytes = 256 << 20
 
-// presize allocates the buffers that one stream goes through, the batches ahead of
-// its reader, the open one, and the one that is being let go, so that no reader
-// waits for pages as well as for pixels. Where they are too large it is one
-// buffer, or none, unless a hint says how large they are. Without readers they go
-// back like those of an idle stream.
+// presize allocates the buffers that one stream cycles through (the prefetched batches, the
+// open one, and the one being released), so that no reader waits for pages as well as for
+// pixels. If they are too large, it allocates one buffer, or none, unless a hint gives
+// their size. Without readers they are freed like those of an idle stream.
 func (e *Engine) presize() {
 	if err := e.store.Leases(); err != nil {
 		e.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
@@ -27,13 +25,13 @@ func (e *Engine) presize() {
 	if size > most {
 		return
 	}
-	// What is not to be had now is asked for again with the batch that needs it.
+	// Memory that is unavailable now is requested again by the batch that needs it.
 	_ = e.pool.Presize(size, n)
 	e.warnUnlocked()
 }
 
-// warnUnlocked says once that the kernel refused to lock batch memory, which may be
-// only when a larger batch comes.
+// warnUnlocked logs once that the kernel refused to lock batch memory. That may happen only
+// when a larger batch comes.
 func (e *Engine) warnUnlocked() {
 	if !e.opts.Lock || e.unlocked.Load() {
 		return
@@ -45,7 +43,7 @@ func (e *Engine) warnUnlocked() {
 	e.log.Warn("batch memory is not page-locked", "reason", err)
 }
 
-// checkLimit warns of a memory limit under which no batch can be made.
+// checkLimit warns if the memory limit leaves no room for any batch.
 func (e *Engine) checkLimit() {
 	_, used := e.ledger.usage(useBatches)
 	if size := e.Size(Key{}, formOf(e.opts.Layout)); size > e.opts.MemoryLimit-used {
@@ -54,7 +52,7 @@ func (e *Engine) checkLimit() {
 	}
 }
 
-// presize gives the worker's buffers the sizes that were asked for.
+// presize gives the worker's buffers their hinted sizes.
 func (w *worker) presize() error {
 	hints := w.engine.opts.Hints
 	return errors.Join(w.input.Presize(int(hints.Input)), w.pixels.Presize(int(hints.Scratch)))

@@ -10,7 +10,7 @@ import (
 
 // Probe reads an image's header for package dataset, which knows no formats: it is a
 // [dataset.Prober]. A header that claims more pixels than a file of size bytes can hold is
-// corrupt: it must not decide how large a batch is.
+// corrupt and must not influence the size of a batch.
 func Probe(head, tail []byte, size int64) (dataset.Header, error) {
 	h, err := decode.ReadHeader(head, int64(len(head)) == size)
 	if err == nil {

@@ -14,7 +14,7 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	return w.renderThrough(it, data, head, t)
 }
 
-// untouched tells whether a transform leaves all of an image as it is.
+// untouched reports whether a transform leaves an image unchanged.
 func untouched(t resample.Transform, height, width int) bool {
 	h, w := t.Size()
 	return t.Copies() && h == height && w == width
@@ -37,9 +37,9 @@ func (w *worker) renderInPlace(it item, data []byte, head decode.Header, t resam
 	return nil
 }
 
-// renderThrough decodes what the transform looks at into scratch memory, at the
-// smallest scale that serves, and from there writes the slot: filtered, mirrored,
-// normalised and in its order of axes, in one pass.
+// renderThrough decodes the part that the transform needs into scratch memory, at the
+// smallest sufficient scale. From there it writes the slot in one pass: filtered, mirrored,
+// normalised and in its axis order.
 func (w *worker) renderThrough(it item, data []byte, head decode.Header, t resample.Transform) error {
 	e, spec := w.engine, it.b.spec
 	scale := 1

@@ -10,17 +10,17 @@ import (
 	"github.com/batchfs/batchfs/sample"
 )
 
-// errUnfit is a sample that is fine by itself, but does not fit its batch, whose shape
-// follows from the index.
+// errUnfit marks a valid sample that does not fit its batch, whose shape follows from the
+// index.
 var errUnfit = sample.ErrUnfit
 
-// maxStandIns bounds the samples that are tried in place of a bad one, so that a dataset
-// of nothing but bad files costs a batch seconds and not days. It is part of what decides
-// the bytes of a batch.
+// maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
+// dataset full of bad files takes seconds rather than days. It affects the bytes of
+// batches.
 const maxStandIns = 1024
 
-// fill decodes a sample into its slot, or does what OnError says. The error it
-// returns ends the batch.
+// fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
+// the batch.
 func (w *worker) fill(it item) error {
 	e, id := w.engine, it.b.slots[it.slot].ID
 	err := w.decode(it, id, statusOK)
@@ -48,14 +48,19 @@ func (w *worker) zero(it item, id int64) error {
 	return nil
 }
 
-// replace fills the slot with the next readable sample of the shard's range that
-// fits. It is the same one every time, since nothing but the dataset decides. The search
-// ends when nobody wants the batch any more, and at whatever is not a file's fault.
+// replace fills the slot with the next readable sample of the shard's range that fits. The
+// result is deterministic, because it depends on the dataset only. The search ends if the
+// batch is no longer wanted, and at any error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	e, s := w.engine, it.b.slots[it.slot]
 	height, width := it.b.spec.H, it.b.spec.W
-	tried := 0
+	tried, looked := 0, 0
 	for id := range e.standIns(s) {
+		if looked++; looked%1024 == 0 {
+			if err := e.stillWanted(it); err != nil {
+				return err
+			}
+		}
 		if why := e.ds.Unread(int(id)); why != "" {
 			return e.unread(id, why)
 		}
@@ -75,7 +80,7 @@ func (w *worker) replace(it item, cause error) error {
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// stillWanted is nil while somebody may want the result of an item.
+// stillWanted returns nil while the result of an item may be wanted.
 func (e *Engine) stillWanted(it item) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +114,8 @@ func (w *worker) decode(it item, id int64, st status) error {
 	return err
 }
 
-// tryDecode is decode without a memory of bad files. seen is the identity of the file that
-// was read, unknown where none could be opened.
+// tryDecode is decode without the record of bad files. seen is the identity of the file
+// that was read, unknown if it could not be opened.
 func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity, err error) {
 	e, b, epoch := w.engine, it.b, it.b.slots[it.slot].Epoch
 	data, seen, err := w.load(it, epoch, id, st == statusReplaced)
@@ -143,13 +148,13 @@ func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity,
 	return seen, err
 }
 
-// outcomeOf is what becomes of a sample that can be read.
+// outcomeOf is the outcome of a sample that was read.
 func outcomeOf(id int64, t resample.Transform) outcome {
 	h, w := t.Size()
 	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
 }
 
-// fits checks an image against the batch that it is for.
+// fits checks that an image fits its batch.
 func (e *Engine) fits(spec layout.Spec, h, w int) error {
 	if e.opts.Resize == resample.None && (h > spec.H || w > spec.W) {
 		return fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
@@ -157,12 +162,12 @@ func (e *Engine) fits(spec layout.Spec, h, w int) error {
 	return nil
 }
 
-// changed tells whether an error says that the file is no longer the indexed one.
+// changed reports whether an error means that the file is no longer the indexed one.
 func changed(err error) bool {
 	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing) || errors.Is(err, errUnfit)
 }
 
-// partError marks an error as errPart, in the same words.
+// partError marks an error as errPart without changing its message.
 type partError struct{ error }
 
 func (e partError) Unwrap() []error { return []error{e.error, errPart} }

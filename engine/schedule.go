@@ -1,13 +1,14 @@
 package engine
 
-// A task is what a batch worker does next, for one turn of a batch.
+// A task is the next step of a batch worker, for one turn of a batch.
 type task struct {
 	b        *batch
 	turn     int
-	assemble bool // else it is to be laid out
+	assemble bool // else lay it out
 }
 
-// take waits for a batch to lay out or to assemble; false when the engine closes.
+// take waits for a batch to lay out or to assemble. It returns false when the engine
+// closes.
 func (e *Engine) take() (task, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -30,9 +31,9 @@ func (e *Engine) take() (task, bool) {
 	return task{}, false
 }
 
-// nextBatch picks the batch to lay out next; nil when there is none, or when the time or
-// the memory for it has not come. Only the batch that matters most is ever considered: it
-// waits for memory in its turn, and no later one takes that memory meanwhile.
+// nextBatch picks the batch to lay out next, or nil if there is none, or if it is too early
+// or memory is short. Only the most important batch is ever considered: it waits for memory
+// in its turn, and no later batch takes that memory meanwhile.
 func (e *Engine) nextBatch() *batch {
 	b := e.mostImportant(e.queue, func(*batch) bool { return true })
 	switch {
@@ -48,21 +49,21 @@ func (e *Engine) nextBatch() *batch {
 	return b
 }
 
-// busy counts the batches that keep item workers busy before one that is wanted, or
-// before one that is prefetched. One whose storage does not answer keeps nobody busy.
+// busy counts the batches that keep item workers busy and go before a new wanted or
+// prefetched batch. A batch whose storage does not answer does not count.
 func (e *Engine) busy(wanted bool) int {
 	n := e.layingOut
 	for _, m := range e.making {
-		if m.hasSlots() && (m.waiting > 0 || !wanted) {
+		if e.hasSlots(m) && (m.waiting > 0 || !wanted) {
 			n++
 		}
 	}
 	return n
 }
 
-// tooEarly keeps memory and processors from prefetched batches while a batch that
-// somebody waits for keeps them busy: it has more samples left than there are
-// processors, and those decode, or every item worker has one of them.
+// tooEarly holds prefetched batches back while a batch that an Open waits for keeps the
+// processors busy: it has more samples left than there are processors, and either all
+// processors are decoding or every item worker has a sample.
 func (e *Engine) tooEarly() bool {
 	if e.idleItems > 0 && len(e.processors) < cap(e.processors) {
 		return false
@@ -75,23 +76,27 @@ func (e *Engine) tooEarly() bool {
 	return false
 }
 
-// claim waits for a slot to decode, in the batch that matters most; false when the
-// engine closes, or when there are more workers than it needs.
+// claim waits for a slot to decode, in the most important batch. It returns false when the
+// engine closes, or when there are more workers than needed.
 func (e *Engine) claim(w *worker) (item, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for !e.closed {
 		if e.surplusWorker() {
-			e.workers = without(e.workers, w) // now, or the next one who looks would end as well
+			e.workers = without(e.workers, w) // now, or the next worker that checks would end as well
 			break
 		}
-		if b := e.mostImportant(e.making, (*batch).hasSlots); b != nil {
+		if b := e.mostImportant(e.making, e.hasSlots); b != nil {
 			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++
-			if !b.hasSlots() {
+			if !e.hasSlots(b) {
 				e.takeWork.Broadcast() // there is room for the next batch
 			}
 			return w.item, true
+		}
+		if w.gave != e.scratchAsked {
+			w.gave = e.scratchAsked
+			return item{}, true
 		}
 		e.idleItems++
 		e.takeWork.Broadcast() // it may no longer be too early for the next batch
@@ -104,11 +109,11 @@ func (e *Engine) claim(w *worker) (item, bool) {
 // hasSlots tells whether the batch has slots to hand out. It hands out none while it
 // waits for memory, nor while a read for it hangs: it could not be completed anyway, and
 // the worker that took one might hang as well.
-func (b *batch) hasSlots() bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0)
+func (e *Engine) hasSlots(b *batch) bool {
+	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || e.mayHang(b))
 }
 
-// nextSlot hands out a slot of a batch that has some.
+// nextSlot hands out a slot of a batch that has slots.
 func (b *batch) nextSlot() (slot int) {
 	if last := len(b.again) - 1; last >= 0 {
 		slot = int(b.again[last])
@@ -123,7 +128,7 @@ func (b *batch) nextSlot() (slot int) {
 	return slot
 }
 
-// mostImportant picks the batch that goes before all others that serve.
+// mostImportant picks the most important batch for which serves is true.
 func (e *Engine) mostImportant(list []*batch, serves func(*batch) bool) *batch {
 	var best *batch
 	for _, b := range list {
@@ -134,8 +139,8 @@ func (e *Engine) mostImportant(list []*batch, serves func(*batch) bool) *batch {
 	return best
 }
 
-// before is the one rule of who goes first: batches that somebody waits for, in
-// the order of asking; then prefetched ones, nearest to their reader first.
+// before defines the priority of batches: batches that an Open waits for, in the order of
+// their first waiting Open; then prefetched ones, nearest to their reader first.
 func (e *Engine) before(a, b *batch) bool {
 	if (a.waiting > 0) != (b.waiting > 0) {
 		return a.waiting > 0

@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// unstarted is an engine without workers: the test is the worker.
+// unstarted returns an engine without workers. The test acts as the workers.
 func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
@@ -21,12 +21,12 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.processors = make(chan struct{}, 2) // on any machine
+	e.processors = make(chan struct{}, 2) // independent of the machine
 	t.Cleanup(func() { e.Close() })
 	return e
 }
 
-// ask is an Open up to where it would wait.
+// ask is Open up to the point where it would wait.
 func (e *Engine) ask(k Key) *batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -43,7 +43,7 @@ func (e *Engine) ask(k Key) *batch {
 	return b
 }
 
-// own lays the most important batch out and publishes it, as a batch worker does.
+// own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
 	next, _ := e.take()
@@ -54,7 +54,7 @@ func own(t *testing.T, e *Engine) *batch {
 	return next.b
 }
 
-// claimed is the next item of a worker that is not there.
+// claimed returns the next item, like an item worker.
 func claimed(t *testing.T, e *Engine) item {
 	t.Helper()
 	it, ok := e.claim(&worker{engine: e})
@@ -64,7 +64,7 @@ func claimed(t *testing.T, e *Engine) item {
 	return it
 }
 
-// completeWanted has all slots of the wanted batch decoded and the batch assembled.
+// completeWanted decodes all slots of the wanted batch and assembles it.
 func completeWanted(t *testing.T, e *Engine, want *batch) {
 	t.Helper()
 	for range want.items {
@@ -90,7 +90,7 @@ func keysOf(list []*batch) (keys []int) {
 func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.PrefetchDepth, o.BatchWorkers = 3, 4 })
 	first := e.ask(Key{})                   // queues 1, 2 and 3 behind it
-	other := e.ask(Key{Epoch: 1, Batch: 9}) // asked later, not prefetched for
+	other := e.ask(Key{Epoch: 1, Batch: 9}) // asked for later, with no read-ahead
 	if got := keysOf(e.queue); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
 		t.Fatalf("queue %v", got)
 	}
@@ -100,7 +100,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 			t.Errorf("taken as number %d: %v, want %v", i, next.b.key, want.key)
 		}
 		e.mu.Lock()
-		e.layingOut, next.b.writers = 0, 0 // the test has as many batch workers as it wants
+		e.layingOut, next.b.writers = 0, 0 // so that the test never runs out of batch workers
 		e.mu.Unlock()
 	}
 }
@@ -109,8 +109,8 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchSize, o.Workers = 8, 2 })
 	first := e.ask(Key{})
 	own(t, e)
-	// Prefetched batches take neither memory nor processors while the wanted one has
-	// work for everyone...
+	// Prefetched batches take neither memory nor processors while the wanted one keeps all
+	// workers busy...
 	e.mu.Lock()
 	early := e.tooEarly()
 	e.mu.Unlock()
@@ -128,7 +128,7 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	for _, it := range items[:8-cap(e.processors)] {
 		e.itemDone(it, nil)
 	}
-	// ...and are begun as soon as it has not.
+	// ...and are started as soon as it does not.
 	e.mu.Lock()
 	early = e.tooEarly()
 	e.mu.Unlock()
@@ -137,7 +137,8 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	}
 }
 
-// TestWantedBatchesNeedNotWaitForPrefetchedOnes: those keep their slots, and lose nothing.
+// TestWantedBatchesNeedNotWaitForPrefetchedOnes: prefetched batches give way without losing
+// the slots they have done.
 func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchWorkers, o.PrefetchDepth = 2, 2 })
 	first := e.ask(Key{})
@@ -162,8 +163,8 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	}
 }
 
-// TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt: a read that is on its way does
-// not keep the memory, as it cannot reach it any more.
+// TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt: a read in flight does not hold
+// the memory, because it can no longer write into it.
 func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	e := unstarted(t, 80)
 	e.ask(Key{})
@@ -209,7 +210,7 @@ func TestStreamsThatMeetBecomeOne(t *testing.T) {
 	if n := e.Stats().Batches.Streams; n != 2 {
 		t.Fatalf("%d streams, want 2", n)
 	}
-	for b := 2; b <= 19; b++ { // the first reaches the second
+	for b := 2; b <= 19; b++ { // the first reader reaches the second
 		open(b)
 	}
 	s := e.Stats().Batches
@@ -220,7 +221,7 @@ func TestStreamsThatMeetBecomeOne(t *testing.T) {
 
 func TestSeveralReadersShareAStream(t *testing.T) {
 	e := start(t, testDir(t, 160), func(o *Options) { o.PrefetchDepth = 4 })
-	// Four processes that take turns, not quite in order.
+	// Four processes take turns, slightly out of order.
 	for _, b := range []int{0, 2, 1, 3, 5, 4, 7, 6, 8, 10, 11, 9, 12, 13, 15, 14} {
 		read(t, e, Key{Batch: b}, layout.NHWCForm)
 	}
@@ -233,8 +234,8 @@ func TestSeveralReadersShareAStream(t *testing.T) {
 	}
 }
 
-// TestOneSurplusWorkerEnds when one that it stood in for is back, however many look at the
-// same moment.
+// TestOneSurplusWorkerEnds: when a stalled worker is back, exactly one worker ends, even if
+// several check at the same moment.
 func TestOneSurplusWorkerEnds(t *testing.T) {
 	e := unstarted(t, 16, func(o *Options) { o.Workers, o.PrefetchDepth = 2, 0 })
 	e.ask(Key{})
@@ -245,7 +246,7 @@ func TestOneSurplusWorkerEnds(t *testing.T) {
 	}
 	e.workers = append(e.workers, workers...)
 	ended := 0
-	for _, w := range workers { // none has got as far as freeing what it holds
+	for _, w := range workers { // none has freed its memory yet
 		if _, ok := e.claim(w); !ok {
 			ended++
 		}

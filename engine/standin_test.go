@@ -9,13 +9,13 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestStandInsGoWithTheirCause: a batch that is kept, or was read ahead, with something in
-// place of a bad sample is not served any more once the file was repaired.
+// TestStandInsGoWithTheirCause: a kept or prefetched batch with a substitute for a bad
+// sample is no longer served once the file has been repaired.
 func TestStandInsGoWithTheirCause(t *testing.T) {
 	const n = 24
 	for _, policy := range []OnError{Replace, Zero} {
 		dir := testDir(t, n)
-		path := samplePath(dir, number(n, 5)) // of batch 1
+		path := samplePath(dir, number(n, 5)) // in batch 1
 		good, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestStandInsGoWithTheirCause(t *testing.T) {
 		}
 		e := start(t, dir, func(o *Options) { o.OnError = policy })
 		bad := bytes.Clone(good)
-		bad[1] = '9' // no PPM, and yet the same file for all that its size and time tell
+		bad[1] = '9' // not a PPM, but the same size and time
 		write(bad, info.ModTime())
 		k, exact := Key{Batch: 1}, want(t, e, n, Key{Batch: 1}, 0)
 		read(t, e, Key{}, layout.NHWCForm)

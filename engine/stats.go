@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Stats is the engine as it is now: stats.json, but for what the file system adds.
+// Stats is the current state of the engine: stats.json without the file system's part.
 // Sizes are in bytes, times in seconds.
 type Stats struct {
 	ReadPath        string       `json:"read_path"`
@@ -23,14 +23,14 @@ type Stats struct {
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
-	// Epochs are those that were read last; EpochsOmitted counts the earlier ones, whose
-	// figures are in the totals only.
+	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs,
+	// whose figures are in the totals only.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
 }
 
-// BatchStats counts batches. Opened are those that somebody got; a stall is an Open that
-// had to wait, whether it got its batch or not.
+// BatchStats counts batches. Opened counts successful Opens; a stall is an Open that had to
+// wait, whether it succeeded or not.
 type BatchStats struct {
 	Decoded      int64   `json:"decoded"`
 	Opened       int64   `json:"opened"`
@@ -39,16 +39,16 @@ type BatchStats struct {
 	StallSeconds float64 `json:"stall_seconds"`
 	Ahead        int64   `json:"ahead"`   // prefetched and not opened
 	Making       int64   `json:"making"`  // wanted or prefetched, and not complete
-	Streams      int64   `json:"streams"` // readings that are followed
+	Streams      int64   `json:"streams"` // readings being followed
 }
 
-// FUSEStats counts requests of the kernel; the file system fills it in.
+// FUSEStats counts kernel requests; the file system fills it in.
 type FUSEStats struct {
 	Opens int64 `json:"opens"`
 	Reads int64 `json:"reads"`
 }
 
-// MemoryStats says what the memory limit is used for.
+// MemoryStats breaks down the use of the memory limit.
 type MemoryStats struct {
 	Limit   int64 `json:"limit"`
 	Used    int64 `json:"used"`
@@ -59,12 +59,12 @@ type MemoryStats struct {
 	Scratch int64 `json:"scratch"`
 
 	Locked    int64  `json:"locked"`               // bytes of batch memory that are page-locked
-	LockError string `json:"lock_error,omitempty"` // why the rest is not, where it was meant to be
+	LockError string `json:"lock_error,omitempty"` // why the rest is not locked, if it was meant to be
 
-	ReuseError string `json:"reuse_error,omitempty"` // why batch memory is freed after each batch, where it is not reused
+	ReuseError string `json:"reuse_error,omitempty"` // why batch memory is freed, not reused, after each batch
 }
 
-// StorageStats counts what was read from the dataset's files.
+// StorageStats counts reads of the dataset's files.
 type StorageStats struct {
 	Reads int64 `json:"reads"`
 	Bytes int64 `json:"bytes"`
@@ -82,7 +82,7 @@ type EpochStats struct {
 	Kept          int64        `json:"kept"`
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
-	Unplanned     int64        `json:"unplanned"` // samples read before it was known whether to keep them
+	Unplanned     int64        `json:"unplanned"` // samples read before the plan said whether to keep them
 
 	hits, bytes tally // of full batches
 }
@@ -95,11 +95,11 @@ type Distribution struct {
 	StdDev float64 `json:"stddev"`
 }
 
-// A tally adds up counts for a Distribution, by Welford's recurrence: bytes squared
-// are more than an integer holds.
+// A tally accumulates counts for a Distribution with Welford's recurrence, because a sum of
+// squared bytes would overflow an integer.
 type tally struct {
 	n, min, max   int64
-	mean, squares float64 // squares of what counts differ from the mean
+	mean, squares float64 // squares: sum of squared differences from the mean
 }
 
 func (t *tally) add(v int64) {
@@ -117,14 +117,14 @@ func (t *tally) distribution() Distribution {
 	return Distribution{Min: t.min, Max: t.max, Mean: t.mean, StdDev: math.Sqrt(t.squares / float64(t.n))}
 }
 
-// rateSeconds is over how long rates are taken.
+// rateSeconds is the period over which rates are computed.
 const rateSeconds = 10
 
-// maxEpochStats is of how many epochs there are figures. A training run may have a
-// million.
+// maxEpochStats bounds the epochs with figures of their own. A training run may have a
+// million epochs.
 const maxEpochStats = 100
 
-// A meter counts what the engine does.
+// A meter counts the engine's work.
 type meter struct {
 	start time.Time
 
@@ -132,15 +132,15 @@ type meter struct {
 	images  int64
 	batches BatchStats
 	storage StorageStats
-	epochs  []EpochStats // the last to be read, in the order in which that began
-	omitted int64        // epochs before those
+	epochs  []EpochStats // the most recent ones, in the order in which reading began
+	omitted int64        // number of earlier epochs
 	recent  [rateSeconds]tick
 }
 
 // A tick is what was made in one second of the meter's life.
 type tick struct{ second, images, bytes int64 }
 
-// batch notes a batch that is complete. Figures per batch are over full ones.
+// batch notes a completed batch. Figures per batch cover full batches only.
 func (m *meter) batch(b *batch, full bool) {
 	images, bytes := int64(b.items), int64(len(b.buf.Bytes()))
 	m.mu.Lock()
@@ -180,7 +180,7 @@ func (m *meter) read(epoch int, bytes int64) {
 }
 
 func (m *meter) epoch(epoch int) *EpochStats {
-	for i := len(m.epochs) - 1; i >= 0; i-- { // what is being read is near the end
+	for i := len(m.epochs) - 1; i >= 0; i-- { // an epoch being read is near the end
 		if m.epochs[i].Epoch == epoch {
 			return &m.epochs[i]
 		}
@@ -212,15 +212,15 @@ func (m *meter) waiting(n int64) {
 	m.batches.Waiting += n
 }
 
-// stalled says whether somebody waits for a batch.
+// stalled reports whether an Open is waiting for a batch.
 func (m *meter) stalled() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.batches.Waiting > 0
 }
 
-// snapshot copies the counts and works out the rates, over the last seconds that
-// are complete or over the meter's life, whichever is shorter.
+// snapshot copies the counts and computes the rates, over the last rateSeconds or the
+// meter's life, whichever is shorter.
 func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -239,7 +239,7 @@ func (m *meter) snapshot(now time.Time) Stats {
 	return s
 }
 
-// Stats describes the engine as it is now.
+// Stats describes the current state of the engine.
 func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.errors.total()
@@ -272,14 +272,14 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// MemoryJSON describes the buffers, in the words of DALI's memory statistics.
+// MemoryJSON describes the buffers, using the terms of DALI's memory statistics.
 func (e *Engine) MemoryJSON() []byte {
 	return document(struct {
 		Buffers []pinned.BufferStats `json:"buffers"`
 	}{e.Buffers()})
 }
 
-// Buffers describes the engine's buffers as they are now.
+// Buffers describes the current state of the engine's buffers.
 func (e *Engine) Buffers() []pinned.BufferStats {
 	list := []pinned.BufferStats{e.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	if e.cache != nil {
@@ -291,7 +291,7 @@ func (e *Engine) Buffers() []pinned.BufferStats {
 	return list
 }
 
-// addCache adds what the cache knows of the epochs.
+// addCache adds the cache's figures for each epoch.
 func (e *Engine) addCache(s *Stats) {
 	if e.cache == nil {
 		return

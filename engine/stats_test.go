@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestEpochStatsAreBounded: of a run of many epochs the last ones have figures, and
-// the others are counted.
+// TestEpochStatsAreBounded: a run of many epochs has figures for the last ones and a count
+// of the others.
 func TestEpochStatsAreBounded(t *testing.T) {
 	m := meter{start: time.Now()}
 	const epochs = 10 * maxEpochStats

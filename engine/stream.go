@@ -8,26 +8,25 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// maxStreams bounds the streams that are remembered for a shard; the one that was
-// read the longest ago goes first.
+// maxStreams bounds the streams per shard; the least recently used one is ended first.
 const maxStreams = 16
 
-// A stream is one reading of a shard, roughly in order: by one process, or by
-// several that share the work. It runs on from one epoch into the next.
+// A stream is one roughly sequential reading of a shard, by one process or by several that
+// share the work. It continues from one epoch into the next.
 type stream struct {
 	shard   int
-	head    Key         // the farthest batch that was opened
-	form    layout.Form // what was last opened: prefetched batches are made in it
-	inOrder bool        // whether it has shown an order worth reading ahead for
+	head    Key         // the farthest batch opened
+	form    layout.Form // the form opened last; prefetched batches are made in it
+	inOrder bool        // it has shown an order worth reading ahead for
 	ahead   []*batch    // prefetched, not opened
-	recent  []*batch    // opened, the last one last: kept for a second form or a late rank
-	lag     int         // how many batches behind its head it was read, at most
+	recent  []*batch    // opened, most recent last: kept for a second form or a late rank
+	lag     int         // maximum number of batches that a read was behind the head
 	used    time.Time
 	ended   bool
 }
 
-// follow finds or begins the stream that an Open of b belongs to, moves its head,
-// and reads ahead.
+// follow finds or begins the stream that an Open of b belongs to, moves its head, and reads
+// ahead.
 func (e *Engine) follow(b *batch, form layout.Form) {
 	s := b.stream
 	if s == nil || s.ended || !s.matches(e, b.key) {
@@ -49,7 +48,7 @@ func (e *Engine) follow(b *batch, form layout.Form) {
 	e.readAhead(s)
 }
 
-// window is how far from its head an Open still belongs to a stream: enough for
+// window is how far from the head of a stream an Open still belongs to it: enough for
 // several processes that take turns.
 func (e *Engine) window() int { return max(8, 2*e.opts.PrefetchDepth) }
 
@@ -57,7 +56,7 @@ func (s *stream) matches(e *Engine, k Key) bool {
 	return k == s.head || e.steps(s.head, k, e.window()) > 0 || e.steps(k, s.head, e.window()) > 0
 }
 
-// findStream returns the stream whose head is nearest before k, or at it.
+// findStream returns the stream with the nearest head at or before k.
 func (e *Engine) findStream(k Key) *stream {
 	var best *stream
 	nearest := e.window() + 1
@@ -67,7 +66,7 @@ func (e *Engine) findStream(k Key) *stream {
 		}
 		reach := e.window()
 		if !s.inOrder {
-			reach = e.opts.PrefetchDepth + 1 // nothing says yet that there is an order
+			reach = e.opts.PrefetchDepth + 1 // no order has been seen yet
 		}
 		if steps := e.steps(s.head, k, reach); steps > 0 && steps < nearest {
 			best, nearest = s, steps
@@ -76,8 +75,8 @@ func (e *Engine) findStream(k Key) *stream {
 	return best
 }
 
-// beginStream starts a stream at k. The first batch of an epoch is reason enough
-// to read ahead; any other batch might be the only one that is wanted.
+// beginStream starts a stream at k. The first batch of an epoch is enough to start reading
+// ahead; any other batch might be the only one wanted.
 func (e *Engine) beginStream(k Key) *stream {
 	list := e.streams[k.Shard]
 	for _, s := range list {
@@ -99,13 +98,13 @@ func (e *Engine) beginStream(k Key) *stream {
 	return s
 }
 
-// keep makes b the newest of the batches that s keeps: as many as its slowest reader has
-// been behind, one for the reader that may come a little later, and the newest. They give
-// way to whatever else wants memory.
+// keep makes b the newest batch that s keeps. A stream keeps as many batches as its slowest
+// reader has been behind, one more for a slightly later reader, and the newest. They give
+// way to any other request for memory.
 func (e *Engine) keep(s *stream, b *batch) {
 	s.recent = append(without(s.recent, b), b)
 	for len(s.recent) > s.lag+2 {
-		left := slices.MinFunc(s.recent[:len(s.recent)-1], func(a, b *batch) int { // behind by its readers
+		left := slices.MinFunc(s.recent[:len(s.recent)-1], func(a, b *batch) int { // the one farthest behind
 			return cmp.Or(a.key.Epoch-b.key.Epoch, a.key.Batch-b.key.Batch)
 		})
 		s.recent = without(s.recent, left)
@@ -113,7 +112,7 @@ func (e *Engine) keep(s *stream, b *batch) {
 	}
 }
 
-// newest is the batch that was opened last, if it is still kept.
+// newest is the batch opened last, if it is still kept.
 func (s *stream) newest() *batch {
 	if len(s.recent) == 0 {
 		return nil
@@ -121,8 +120,8 @@ func (s *stream) newest() *batch {
 	return s.recent[len(s.recent)-1]
 }
 
-// settle frees a complete batch that nobody holds, no stream keeps, and nobody is
-// about to read.
+// settle frees a complete batch that nothing holds, no stream keeps, and no stream has
+// prefetched.
 func (e *Engine) settle(b *batch) {
 	if b.state != ready || b.refs > 0 {
 		return
@@ -133,7 +132,7 @@ func (e *Engine) settle(b *batch) {
 	}
 }
 
-// release gives back what a stream keeps and has prefetched.
+// release gives back the batches that a stream keeps or has prefetched.
 func (e *Engine) release(s *stream) {
 	for _, b := range slices.Clone(s.ahead) {
 		if b.refs == 0 {
@@ -151,13 +150,13 @@ func (e *Engine) release(s *stream) {
 	}
 }
 
-// isLatest tells whether a stream is the one that was begun last in its shard.
+// isLatest reports whether a stream is the one begun last in its shard.
 func (e *Engine) isLatest(s *stream) bool {
 	list := e.streams[s.shard]
 	return len(list) > 0 && list[len(list)-1] == s
 }
 
-// endStream forgets a stream that nobody reads any more.
+// endStream forgets a stream.
 func (e *Engine) endStream(s *stream) {
 	e.release(s)
 	s.ended = true
@@ -167,8 +166,8 @@ func (e *Engine) endStream(s *stream) {
 	}
 }
 
-// absorb merges streams that have met: readers of the same batches need one
-// reading ahead, not two.
+// absorb merges streams that have met: one read-ahead is enough for readers of the same
+// batches.
 func (e *Engine) absorb(s *stream) {
 	for _, t := range slices.Clone(e.streams[s.shard]) {
 		if t == s || !s.meets(e, t.head) {
@@ -190,15 +189,14 @@ func (e *Engine) absorb(s *stream) {
 	}
 }
 
-// meets tells whether a reader at k is so near that what one of them has read the other
-// soon reads.
+// meets reports whether a reader at k is so near the head that both soon read the same
+// batches.
 func (s *stream) meets(e *Engine, k Key) bool {
 	near := max(4, e.opts.PrefetchDepth)
 	return k == s.head || e.steps(s.head, k, near) > 0 || e.steps(k, s.head, near) > 0
 }
 
-// readAhead queues the next batches of a stream and drops those that its reader
-// has left behind.
+// readAhead queues the next batches of a stream and drops those that its reader has passed.
 func (e *Engine) readAhead(s *stream) {
 	if !s.inOrder || e.closed {
 		return
@@ -215,7 +213,7 @@ func (e *Engine) readAhead(s *stream) {
 		if k, ok = e.next(k); !ok {
 			return
 		}
-		if e.table[k] == nil {
+		if e.table[k] == nil && !e.tried[k] { // else it would fail again; whoever opens it has that looked at
 			b := e.newBatch(k, s.form)
 			b.stream = s
 			s.ahead = append(s.ahead, b)
@@ -224,7 +222,7 @@ func (e *Engine) readAhead(s *stream) {
 	}
 }
 
-// leaveStream takes the batch out of the stream it belongs to.
+// leaveStream removes the batch from the stream it belongs to.
 func (b *batch) leaveStream() {
 	s := b.stream
 	if s == nil {
@@ -234,7 +232,7 @@ func (b *batch) leaveStream() {
 	b.stream = nil
 }
 
-// next is the batch that a reader of k reads next, in this epoch or the one after.
+// next is the batch that follows k, in the same epoch or a later one.
 func (e *Engine) next(k Key) (Key, bool) {
 	if k.Batch++; k.Batch < e.plan.Batches(k.Shard, k.Epoch) {
 		return k, true
@@ -247,8 +245,8 @@ func (e *Engine) next(k Key) (Key, bool) {
 	return Key{}, false
 }
 
-// steps is how many batches after from one reads to, up to most; 0 when it is not
-// among them.
+// steps is how many batches to comes after from in reading order, or 0 if it does not come
+// after it, or comes more than most batches later.
 func (e *Engine) steps(from, to Key, most int) int {
 	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
 		return 0
@@ -271,8 +269,8 @@ func (e *Engine) steps(from, to Key, most int) int {
 	return 0
 }
 
-// ahead is how far a batch is from its reader; batches behind it, or without one,
-// count as farthest.
+// ahead is how far a batch is ahead of its reader. Batches behind the reader or without a
+// stream count as farthest.
 func (e *Engine) ahead(b *batch) int {
 	const farthest = 1 << 30
 	if b.stream == nil {
@@ -284,8 +282,8 @@ func (e *Engine) ahead(b *batch) int {
 	return farthest - 1
 }
 
-// watchIdle ends streams that nobody has read for a while, and returns the memory
-// of their batches to the system.
+// watchIdle ends streams that have not been read for a while, and returns the memory of
+// their batches to the system.
 func (e *Engine) watchIdle() {
 	timer := time.NewTimer(e.opts.IdleAfter)
 	defer timer.Stop()
@@ -299,7 +297,7 @@ func (e *Engine) watchIdle() {
 	}
 }
 
-// endIdle ends the streams that are idle now, and says when to look again.
+// endIdle ends the streams that are idle now, and returns the time until the next check.
 func (e *Engine) endIdle(now time.Time) time.Duration {
 	e.mu.Lock()
 	wait, ended := e.opts.IdleAfter, false
@@ -307,7 +305,7 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 		for _, s := range slices.Clone(list) {
 			rest := e.opts.IdleAfter - now.Sub(s.used)
 			switch {
-			case s.newest() != nil && s.newest().refs > 0: // somebody has it open
+			case s.newest() != nil && s.newest().refs > 0: // it is open
 			case rest <= 0:
 				e.endStream(s)
 				ended = true
@@ -316,7 +314,8 @@ func (e *Engine) endIdle(now time.Time) time.Duration {
 			}
 		}
 	}
-	// Without streams, too: what readers held longer than that has come back since.
+	// Trim without streams, too: readers may have closed batches that outlived their
+	// stream.
 	ended = ended || len(e.streams) == 0
 	e.mu.Unlock()
 	if ended {

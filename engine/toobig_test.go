@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// hugePNG is 57 bytes that begin like a gray PNG of a size.
+// hugePNG is 57 bytes that start like a gray PNG of the given size.
 func hugePNG(h, w uint32) []byte {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
 	file := []byte("\x89PNG\r\n\x1a\n")
@@ -30,8 +30,8 @@ func hugePNG(h, w uint32) []byte {
 
 const hugeSide = 67108864
 
-// hugeDir holds two such PNGs, one tall and one wide: a batch of both has 2^52 pixels
-// for each slot. In a directory their headers say so, else a manifest.
+// hugeDir holds two such PNGs, one tall and one wide: each slot of a batch of both has 2^52
+// pixels. The sizes come from the files' headers, or from a manifest.
 func hugeDir(t *testing.T, manifest bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,8 +55,8 @@ func hugeDir(t *testing.T, manifest bool) string {
 	return path
 }
 
-// TestBatchesThatCannotExist: two small files claim pixels whose product is 2^64 or
-// more in a batch of 4096, and 2^53 in a batch of two, which only no memory holds.
+// TestBatchesThatCannotExist: two small files claim sizes whose product is 2^64 or more in
+// a batch of 4096, and 2^53 in a batch of two, which exceeds any memory.
 func TestBatchesThatCannotExist(t *testing.T) {
 	for _, batch := range []struct {
 		size int
@@ -76,8 +76,8 @@ func TestBatchesThatCannotExist(t *testing.T) {
 	}
 }
 
-// checkHuge looks at a batch in all of its forms. Where its size was read from the
-// files themselves, they may have been found out, and the batch is an ordinary one.
+// checkHuge checks a batch in all of its forms. If the sizes came from the files
+// themselves, the headers may have been rejected, and the batch is an ordinary one.
 func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 	t.Helper()
 	k := Key{}
@@ -110,8 +110,8 @@ func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 	}
 }
 
-// TestExtremeSettings: no shape and no setting makes a size that is negative or
-// wraps around.
+// TestExtremeSettings: no combination of shape and settings gives a negative or wrapped
+// size.
 func TestExtremeSettings(t *testing.T) {
 	dir := testDir(t, 5)
 	r := rand.New(rand.NewPCG(8, 8))

@@ -20,7 +20,7 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// cutJPEG is a gray JPEG that has an end, but not the last of its rows.
+// cutJPEG is a gray JPEG with an end marker, but without its last rows.
 func cutJPEG(t testing.TB, h, w, missing int) []byte {
 	t.Helper()
 	img := image.NewGray(image.Rect(0, 0, w, h))
@@ -34,9 +34,9 @@ func cutJPEG(t testing.TB, h, w, missing int) []byte {
 	return append(out.Bytes()[:out.Len()-missing], 0, 0xff, 0xd9)
 }
 
-// TestCropsOfACutImage: what is missing of an image may lie outside of the crop of one
-// epoch and inside that of another. Which epochs can show it depends on nothing that was read
-// before them.
+// TestCropsOfACutImage: the missing part of an image may lie outside the crop of one epoch
+// and inside that of another. Which epochs can show it must not depend on what was read
+// before.
 func TestCropsOfACutImage(t *testing.T) {
 	const epochs = 40
 	dir := t.TempDir()
@@ -89,8 +89,8 @@ func TestCropsOfACutImage(t *testing.T) {
 	}
 }
 
-// TestCropsOfADamagedImage: a PNG with a wrong checksum is corrupt, whatever is shown of
-// it: nobody can tell which of its pixels are wrong.
+// TestCropsOfADamagedImage: a PNG with a wrong checksum is corrupt whatever its crop shows,
+// because there is no telling which of its pixels are wrong.
 func TestCropsOfADamagedImage(t *testing.T) {
 	dir := t.TempDir()
 	img := &image.NRGBA{Pix: make([]byte, 64*64*4), Stride: 64 * 4, Rect: image.Rect(0, 0, 64, 64)}

@@ -20,9 +20,9 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// What pixels are, package integration holds against a reference. Here are the laws
-// between the settings: what one makes of a sample follows from what another does, and
-// everything that is no setting of pixels changes nothing.
+// Package integration checks pixels against a reference. The tests here check relations
+// between settings: how the result of one follows from that of another, and that settings
+// which do not concern pixels do not change them.
 
 const transformHeight, transformWidth = 16, 21
 
@@ -31,8 +31,9 @@ var (
 	transformDTypes = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}
 )
 
-// transformDir has images of one pixel, row and column, of extreme proportions, smaller,
-// larger and of the size that they are resized to, and JPEGs that are decoded smaller.
+// transformDir has images of a single pixel, row and column, of extreme proportions, and
+// smaller, larger and equal to the target size, plus JPEGs that are decoded at a smaller
+// scale.
 func transformDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -77,7 +78,7 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 	return e
 }
 
-// pixelsOf are the tensors of all batches, in one of the orders.
+// pixelsOf returns the tensors of all batches, in one of the orders.
 func pixelsOf(t testing.TB, e *Engine, form layout.Form) (all [][]byte) {
 	t.Helper()
 	for _, k := range allKeys(e) {
@@ -96,8 +97,8 @@ func eachTransform(t *testing.T, test func(t *testing.T, ds *dataset.Dataset, mo
 	}
 }
 
-// TestFlipMirrors: with a flip of 1 every sample is the mirror image of what it is without,
-// of 1/2 it is the one or the other, as its document says; margins stay where they are.
+// TestFlipMirrors: with a flip probability of 1 every sample is mirrored. With 1/2 each
+// sample is mirrored or not, as its document says. Margins stay in place.
 func TestFlipMirrors(t *testing.T) {
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
 		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Color = c }),
@@ -127,7 +128,7 @@ func TestFlipMirrors(t *testing.T) {
 	})
 }
 
-// mirror is a slot whose valid pixels are mirrored.
+// mirror returns a slot with its valid pixels mirrored.
 func mirror(slot []byte, s layout.Spec, h, w int) []byte {
 	out := bytes.Clone(slot)
 	for y := range h {
@@ -138,8 +139,8 @@ func mirror(slot []byte, s layout.Spec, h, w int) []byte {
 	return out
 }
 
-// TestDTypesAndLayouts: the elements of every type are those of the bytes, one by one, in
-// every order and form, however the engine is made.
+// TestDTypesAndLayouts: for every type, order, form and engine setting, each element equals
+// the converted byte.
 func TestDTypesAndLayouts(t *testing.T) {
 	turn := 0
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
@@ -180,12 +181,13 @@ func TestDTypesAndLayouts(t *testing.T) {
 	})
 }
 
-// transformNorm has quotients that float32 and float16 hold exactly, and bfloat16 does not.
+// transformNorm gives quotients that float32 and float16 represent exactly, and bfloat16
+// does not.
 func transformNorm(c decode.Color) layout.Normalization {
 	return layout.Normalization{Mean: slices.Repeat([]float64{127.5}, c.Channels()), Std: slices.Repeat([]float64{64}, c.Channels())}
 }
 
-// elements are those of bytes that transformNorm normalises.
+// elements converts bytes as transformNorm normalises them.
 func elements(from []byte, t layout.DType) (out []byte) {
 	if t == layout.Uint8 {
 		return from
@@ -197,15 +199,15 @@ func elements(from []byte, t layout.DType) (out []byte) {
 			out = binary.LittleEndian.AppendUint32(out, bits)
 		case layout.BFloat16:
 			out = binary.LittleEndian.AppendUint16(out, uint16((bits+0x7fff+bits>>16&1)>>16))
-		case layout.Float16: // another bias and fewer zeros behind: never 0, nothing is lost
+		case layout.Float16: // another bias and fewer mantissa bits: never 0, nothing is lost
 			out = binary.LittleEndian.AppendUint16(out, uint16(bits>>16&0x8000|(bits&0x7fffffff-(127-15)<<23)>>13))
 		}
 	}
 	return out
 }
 
-// TestKernelsMakeTheSameBytes: whatever the processor can do, every mode and dtype gives the same
-// bytes, by few workers or many, forwards or backwards, and with nothing kept from before.
+// TestKernelsMakeTheSameBytes: every mode and dtype gives the same bytes with any CPU
+// features, few workers or many, reading forwards or backwards, and with nothing cached.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
 	t.Cleanup(func() { useKernels(t, "", "") })
@@ -257,8 +259,8 @@ func useKernels(t testing.TB, resampling, writing string) {
 	}
 }
 
-// TestChoicesBelongToSamples: a sample looks the same in an epoch wherever it stands, and
-// different in another.
+// TestChoicesBelongToSamples: within an epoch a sample looks the same in any position, and
+// it looks different in another epoch.
 func TestChoicesBelongToSamples(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
 	type sight struct {
@@ -304,7 +306,7 @@ func TestChoicesBelongToSamples(t *testing.T) {
 	}
 }
 
-// TestPaddingRepeatsPixels: padded slots have the last sample's pixels and appearance.
+// TestPaddingRepeatsPixels: padded slots repeat the last sample's pixels and metadata.
 func TestPaddingRepeatsPixels(t *testing.T) {
 	ds := openDataset(t, transformDir(t)) // ten samples, so that two slots are padded
 	for _, policy := range []OnError{Fail, Zero} {

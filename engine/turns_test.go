@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// exhaust lowers the memory limit to what is in use, so that an open has to wait for memory
-// that comes back.
+// exhaust lowers the memory limit to what is in use, so that an Open has to wait until
+// memory comes back.
 func exhaust(e *Engine) {
 	for e.dropSpent() || e.pool.Trim() > 0 || e.cache != nil && e.cache.Trim(1<<40) > 0 {
 	}
@@ -26,11 +26,11 @@ func exhaust(e *Engine) {
 	e.ledger.mu.Unlock()
 }
 
-// alone is one worker, and nothing that is made ahead of anybody.
+// alone configures a single worker and no prefetching.
 func alone(o *Options) { o.PrefetchDepth, o.Workers = 0, 1 }
 
-// TestOpensTakeTurns: with room for one batch, opens wait for each other in the order in which
-// they came, and none fails.
+// TestOpensTakeTurns: with room for one batch, Opens are served in the order in which they
+// came, and none fails.
 func TestOpensTakeTurns(t *testing.T) {
 	e := start(t, testDir(t, 64), alone)
 	held, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
@@ -66,7 +66,7 @@ func TestOpensTakeTurns(t *testing.T) {
 	}
 }
 
-// TestMemoryWaitEnds in ENOMEM, with a line in the log, and not before its time.
+// TestMemoryWaitEnds: the wait ends with ENOMEM and a log line, not before its time.
 func TestMemoryWaitEnds(t *testing.T) {
 	ds := openDataset(t, testDir(t, 64))
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, "--memory-limit") {
 			t.Errorf("the log says %q", s)
 		}
-		// Waiting can be interrupted, and leaves nothing behind.
+		// A wait can be interrupted, and leaves nothing behind.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
@@ -105,7 +105,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 	})
 }
 
-// TestImpossibleBatchesFailAtOnce.
+// TestImpossibleBatchesFailAtOnce: a batch larger than the memory limit fails without
+// waiting.
 func TestImpossibleBatchesFailAtOnce(t *testing.T) {
 	dir := testDir(t, 8)
 	e := start(t, dir, func(o *Options) { o.MemoryLimit, o.PadMultiple, o.PrefetchDepth = 64<<20, 4096, 0 })
@@ -117,7 +118,7 @@ func TestImpossibleBatchesFailAtOnce(t *testing.T) {
 	}
 }
 
-// TestAbandonedOpensAreCancelled: what nobody waits for any more is not made.
+// TestAbandonedOpensAreCancelled: batches that no Open waits for any more are not made.
 func TestAbandonedOpensAreCancelled(t *testing.T) {
 	const opens = 40
 	gate := make(chan struct{})
@@ -153,8 +154,8 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 	}
 }
 
-// TestSecondReaderALittleBehind: two readers of one shard, one of which is behind, cost one
-// decoding of each batch.
+// TestSecondReaderALittleBehind: two readers of one shard, one slightly behind the other,
+// share one decoding of each batch.
 func TestSecondReaderALittleBehind(t *testing.T) {
 	for _, behind := range []int{1, 2, 3} {
 		e := start(t, testDir(t, 160), func(o *Options) { o.Epochs, o.PrefetchDepth = 1, 2 })
@@ -173,7 +174,7 @@ func TestSecondReaderALittleBehind(t *testing.T) {
 	}
 }
 
-// TestKeptBatchesGiveWay to prefetching and to the cache: they cost nobody anything.
+// TestKeptBatchesGiveWay: kept batches give way to prefetching and to the cache.
 func TestKeptBatchesGiveWay(t *testing.T) {
 	e := start(t, testDir(t, 64), alone)
 	for i := range 3 {
@@ -199,7 +200,8 @@ func TestKeptBatchesGiveWay(t *testing.T) {
 	}
 }
 
-// TestPrefetchingDoesNotTakeFromTheCache, and a batch that somebody waits for does.
+// TestPrefetchingDoesNotTakeFromTheCache: prefetching takes no memory from the cache, but a
+// batch that an Open waits for does.
 func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 	dir := testDir(t, 64)
 	e := start(t, dir, func(o *Options) {
@@ -228,8 +230,8 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 	}
 }
 
-// TestEarlierReaderTakesFromLater: of two that wait, the one that came first gets what memory
-// there is, and both are served.
+// TestEarlierReaderTakesFromLater: of two waiting batches, the one asked for first gets the
+// memory that is left, and both are served.
 func TestEarlierReaderTakesFromLater(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchWorkers, o.PrefetchDepth = 4, 0 })
 	first, second := e.ask(Key{}), e.ask(Key{Batch: 9})
@@ -239,7 +241,7 @@ func TestEarlierReaderTakesFromLater(t *testing.T) {
 		t.Fatal("they are not laid out")
 	}
 	e.mu.Lock()
-	first.refused = true // for want of scratch memory, so that the later one gets a worker
+	first.refused = true // out of scratch memory, so that the later one gets a worker
 	e.mu.Unlock()
 	stale := claimed(t, e)
 	if stale.b != second {
@@ -260,8 +262,8 @@ func TestEarlierReaderTakesFromLater(t *testing.T) {
 	}
 }
 
-// TestSetMemoryLimit: what nobody waits for goes, what is open stays, and opens under the
-// lower limit wait until it is raised again.
+// TestSetMemoryLimit: unused memory is freed, open batches stay, and Opens under the lower
+// limit wait until it is raised again.
 func TestSetMemoryLimit(t *testing.T) {
 	e := start(t, testDir(t, 64), func(o *Options) {
 		o.CachePolicy, o.CacheSize, o.PrefetchDepth = cache.Static, 1<<20, 1
@@ -303,7 +305,7 @@ func TestSetMemoryLimit(t *testing.T) {
 	held.Close()
 }
 
-// TestClosingABatchMakesRoomAtOnce for an open that has waited for it: nobody has to look.
+// TestClosingABatchMakesRoomAtOnce: closing a batch wakes a waiting Open without polling.
 func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 	ds := openDataset(t, testDir(t, 64))
 	synctest.Test(t, func(t *testing.T) {
@@ -331,4 +333,56 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 		}
 		f.Close()
 	})
+}
+
+// TestIdleWorkersGiveTheirMemory to a batch that somebody waits for.
+func TestIdleWorkersGiveTheirMemory(t *testing.T) {
+	const n, size = 8, 1000
+	dir := t.TempDir()
+	for i := range n {
+		writePPM(t, samplePath(dir, i), size, size, picture(i, size, size))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.Anonymous, o.PrefetchDepth, o.Workers, o.MemoryWait = true, 0, 4, 2*time.Second
+	})
+	scratch := func() int64 { n, _ := e.ledger.usage(useScratch); return n }
+	read(t, e, Key{}, layout.NHWCForm)
+	if scratch() < 3*size*size {
+		t.Fatalf("workers hold %d bytes", scratch())
+	}
+	eventually(t, "workers rest", func() bool { return e.locked(func() bool { return e.idleItems == 4 }) })
+	e.giveBackIdle()
+	exhaust(e)
+	_, sum := e.ledger.usage(useBatches)
+	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
+}
+
+// TestCacheAsksThePoolNowAndThen what it can give, not for every sample: that costs system calls
+// for each batch that a reader has mapped, under the cache's lock.
+func TestCacheAsksThePoolNowAndThen(t *testing.T) {
+	e := start(t, testDir(t, 16), alone)
+	f, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhaust(e)
+	b := cacheBudget{e}
+	asked := map[time.Time]bool{}
+	began := time.Now()
+	for range 1000 {
+		if b.Reserve(1 << 40) {
+			t.Fatal("there is room")
+		}
+		asked[e.trimmed] = true
+	}
+	if most := 2 + int(time.Since(began)/trimEvery); len(asked) > most {
+		t.Errorf("asked %d times", len(asked))
+	}
+	f.Close()
+	e.giveBackIdle()
+	before := e.trimmed
+	if b.Reserve(1 << 40); e.trimmed.Equal(before) {
+		t.Error("not asked after a batch was released")
+	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// What the machine could not read when the dataset was opened is of unknown size and
-// format. A byte must not depend on that, so what would follow from either is refused:
-// the batches whose shape they decide, and the order where raw samples have one of their
-// own.
+// Samples that the machine could not read when the dataset was opened have an unknown size
+// and format. The bytes of batches must not depend on that, so whatever would follow from
+// either is refused: batches whose shape the size decides, and the order of a dataset where
+// raw samples are ordered separately.
 
-// checkOrder refuses an order that depends on whether a sample that could not be read is
-// stored as plain pixels.
+// checkOrder refuses an order that depends on whether an unread sample is stored as plain
+// pixels.
 func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	for i := range ds.Len() {
 		why := ds.Unread(i)
@@ -26,7 +26,7 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 		case ".bmp", ".ppm", ".pgm", ".pnm", ".pbm":
 		default:
 			if raw.Count() == 0 {
-				continue // nothing speaks for a raw sample
+				continue // nothing suggests a raw sample
 			}
 		}
 		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
@@ -35,8 +35,8 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	return nil
 }
 
-// shapeKnown refuses a batch whose shape would follow from a sample that could not be
-// read when the dataset was opened.
+// shapeKnown refuses a batch whose shape depends on a sample that could not be read when
+// the dataset was opened.
 func (e *Engine) shapeKnown(slots []shard.Slot) error {
 	if e.opts.Height > 0 {
 		return nil

@@ -15,9 +15,8 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A worker is an item worker: it decodes one sample at a time, into the slot where
-// the sample belongs. What it needs for that, and keeps, does not depend on the
-// batches.
+// A worker is an item worker: it decodes one sample at a time, directly into the sample's
+// slot. The memory it holds does not depend on the batches.
 type worker struct {
 	engine  *Engine
 	options decode.Options
@@ -25,19 +24,20 @@ type worker struct {
 	loader  loader
 	writer  *layout.Writer
 	input   pinned.Host // the encoded sample
-	pixels  pinned.Host // what was decoded of it, where that is not what the slot holds
+	pixels  pinned.Host // decoded pixels, if they differ from what the slot holds
 	resize  pinned.Host // coefficients and rows of the resizer
-	codecs  pinned.Use  // what the decoder holds, as the account knows it
-	charged int64       // of all these, what the ledger knows of
+	codecs  pinned.Use  // the decoder's memory, as the account has it
+	charged int64       // the part of all these that the ledger has
 	cpus    affinity.Set
 
-	// What it asks storage for, and since when, in the meter's time; 0: nothing.
+	// The sample being read from storage, and since when, in the meter's time; 0: none.
 	fetching      atomic.Int64
 	fetchingSince atomic.Int64
 
 	// Guarded by Engine.mu.
-	item    item // what it works on
-	stalled bool // its read hangs, and another worker stands in for it
+	item    item   // what it works on
+	stalled bool   // its read hangs, and another worker stands in for it
+	gave    uint64 // what Engine.scratchAsked was when it last gave its memory back
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.
@@ -55,16 +55,17 @@ func newWorker(e *Engine, cpus affinity.Set) *worker {
 	}
 }
 
-// startWorker adds an item worker; Engine.mu is held, or nothing runs yet.
+// startWorker adds an item worker. Engine.mu is held, or nothing runs yet.
 func (e *Engine) startWorker(cpus affinity.Set) {
 	w := newWorker(e, cpus)
 	e.workers = append(e.workers, w)
 	e.wait.Go(w.run)
 }
 
-// run decodes slots until the engine closes or has a worker too many. It keeps its
-// thread: decoders run on it most of the time, and a thread is what a processor can be
-// chosen for. The thread ends with it, so that no other goroutine inherits the choice.
+// run decodes slots until the engine closes or has a surplus worker. It locks its OS
+// thread, because CPU affinity belongs to a thread and decoders run on it most of the time.
+// It never unlocks the thread, which ends with the goroutine, so that no other goroutine
+// inherits the affinity.
 func (w *worker) run() {
 	e := w.engine
 	runtime.LockOSThread()
@@ -77,9 +78,22 @@ func (w *worker) run() {
 	}
 	w.settle()
 	for it, ok := e.claim(w); ok; it, ok = e.claim(w) {
+		if it.b == nil {
+			w.giveBack()
+			continue
+		}
 		e.itemDone(it, w.make(it))
 		w.settle()
 	}
+}
+
+// giveBack frees what is kept for the next sample.
+func (w *worker) giveBack() {
+	w.decoder.Trim()
+	w.input.Free()
+	w.pixels.Free()
+	w.resize.Free()
+	w.settle()
 }
 
 // make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
@@ -93,8 +107,8 @@ func (w *worker) make(it item) error {
 	return err
 }
 
-// fillGuarded is fill with a panic returned as an error. It is no closure: nothing is
-// allocated for a sample.
+// fillGuarded is fill with a panic returned as an error. It is not a closure, to avoid an
+// allocation per sample.
 func (w *worker) fillGuarded(it item) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -117,8 +131,8 @@ func (w *worker) free() {
 	w.settle()
 }
 
-// grow makes one of the worker's buffers n bytes long, charged before it is there. What
-// the kernel refuses is asked for once more, when everything idle was given back.
+// grow makes one of the worker's buffers n bytes long, charging it before the allocation.
+// If the kernel refuses, everything idle is given back and the kernel is asked once more.
 func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 	e := w.engine
 	more := buf.Plan(n) - buf.Bytes()
@@ -142,11 +156,10 @@ func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 }
 
-// beginDecode charges what a codec will take at most while it decodes one image, and
-// waits for a processor. No more images are decoded at once than there are processors:
-// more workers than that wait for storage together, which is what they are good for, but
-// do not take time slices from one another. The order matters: whoever has a processor
-// waits for nothing.
+// beginDecode charges the most that a codec takes while it decodes one image, and waits for
+// a processor. The number of images being decoded never exceeds the number of processors:
+// extra workers overlap their waits for storage, but do not take time slices from one
+// another. The order matters: a worker that has a processor never waits for memory.
 func (w *worker) beginDecode(it item, head decode.Header) error {
 	w.settle() // of an earlier attempt at this slot
 	needs := w.decoder.Needs(head)
@@ -158,12 +171,12 @@ func (w *worker) beginDecode(it item, head decode.Header) error {
 	return nil
 }
 
-// endDecode lets another worker have the processor. What the codec has taken stays
-// charged until settle knows how much of it is kept.
+// endDecode frees the processor for another worker. What the codec took stays charged until
+// settle knows how much of it is kept.
 func (w *worker) endDecode() { <-w.engine.processors }
 
-// settle makes the accounts agree with what the worker holds between samples: a
-// codec's scratch is only known when it is there, and buffers shrink.
+// settle brings the accounts in line with what the worker holds between samples: a codec's
+// scratch is known only after the fact, and buffers shrink.
 func (w *worker) settle() {
 	scratch := w.decoder.ScratchBytes()
 	codecs := pinned.Use{Real: scratch, Reserved: scratch}

@@ -12,17 +12,16 @@ const (
 	defaultFileMode = 0o444
 	defaultDirMode  = 0o555
 
-	// forever is how long the kernel may believe what it was told of a tree that
-	// never changes.
+	// forever is how long the kernel may cache what it knows of a tree that never changes.
 	forever = 24 * time.Hour
-	// rootTime is shorter: while the kernel believes to know the root, stat of a
+	// rootTime is shorter: while the kernel has the root's attributes cached, stat of a
 	// mountpoint does not notice that the daemon died.
 	rootTime = time.Second
 
 	blockSize = 512 // the unit of st_blocks
 )
 
-// attributes are what all nodes of a mount have in common.
+// attributes are those shared by all nodes of a mount.
 type attributes struct {
 	uid, gid          uint32
 	fileMode, dirMode uint32
@@ -49,7 +48,7 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	case n.kind == batchFile:
 		setSize(out, f.src.Size(n.key, n.form))
 		if n.form.Large() && f.path == direct {
-			out.Blksize = uint32(f.request) // what cat and cp then read at once
+			out.Blksize = uint32(f.request) // the read size of cat and cp
 		}
 	default:
 		setSize(out, int64(len(f.document(n))))
@@ -60,8 +59,8 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	out.SetTimes(&modTime, &modTime, &modTime)
 }
 
-// setSize sets a file's length, and its blocks for du. A batch that is larger than a
-// file can be is shown with the largest size there is; opening it says why.
+// setSize sets a file's length, and its blocks for du. A batch too large for a file is
+// shown with the largest possible size; opening it returns the error.
 func setSize(out *fuse.Attr, size int64) {
 	if size < 0 { // it wrapped around
 		size = math.MaxInt64
@@ -70,7 +69,7 @@ func setSize(out *fuse.Attr, size int64) {
 	out.Blocks = (out.Size + blockSize - 1) / blockSize
 }
 
-// lifetime is how long the kernel may keep a node's name and attributes.
+// lifetime is how long the kernel may cache a node's name and attributes.
 func lifetime(n node) (entry, attr time.Duration) {
 	switch {
 	case n.isControl():

@@ -13,19 +13,19 @@ import (
 // Capabilities is what this machine offers to a mount by this process.
 type Capabilities struct {
 	Kernel         string `json:"kernel"`           // release, such as 6.9.0
-	Device         string `json:"device"`           // why /dev/fuse cannot be used; empty when it can
+	Device         string `json:"device"`           // why /dev/fuse is unusable; empty if it is usable
 	SysAdmin       bool   `json:"sys_admin"`        // may mount without fusermount
-	Fusermount     string `json:"fusermount"`       // path of the program that mounts for users; empty without
-	UserAllowOther bool   `json:"user_allow_other"` // users may let others in
-	Passthrough    bool   `json:"passthrough"`      // the kernel can serve batches by itself
-	Reason         string `json:"reason"`           // why it cannot; empty when it can
-	MaxPages       int    `json:"max_pages"`        // pages in one request, 0 where the kernel does not say
-	DefaultTimeout int    `json:"default_timeout"`  // seconds after which the kernel aborts a mount, 0 never
-	MaxTimeout     int    `json:"max_timeout"`      // the same, as a limit set by the administrator
+	Fusermount     string `json:"fusermount"`       // path of fusermount, which mounts for users; empty: none
+	UserAllowOther bool   `json:"user_allow_other"` // users may use allow_other
+	Passthrough    bool   `json:"passthrough"`      // the kernel can serve batches itself
+	Reason         string `json:"reason"`           // why it cannot; empty if it can
+	MaxPages       int    `json:"max_pages"`        // pages per request; 0 if the kernel does not say
+	DefaultTimeout int    `json:"default_timeout"`  // seconds after which the kernel aborts a mount; 0: never
+	MaxTimeout     int    `json:"max_timeout"`      // the administrator's limit on DefaultTimeout
 }
 
-// Probe finds out. Passthrough is tried on a memory file, on a connection of its
-// own; nothing is mounted and nothing left behind.
+// Probe determines the capabilities. It tries passthrough on a memory file, over a FUSE
+// connection of its own. Nothing is mounted or left behind.
 func Probe() Capabilities {
 	c := Capabilities{
 		Kernel:         kernelRelease(),
@@ -71,7 +71,7 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// fuseSetting reads one of the kernel's settings of FUSE; 0 where there is none.
+// fuseSetting reads one of the kernel's FUSE settings; 0 if it does not exist.
 func fuseSetting(name string) int {
 	text, err := os.ReadFile("/proc/sys/fs/fuse/" + name)
 	if err != nil {
@@ -84,13 +84,13 @@ func fuseSetting(name string) int {
 	return n
 }
 
-// userAllowOther reports whether /etc/fuse.conf lets users let others in.
+// userAllowOther reports whether /etc/fuse.conf permits users to use allow_other.
 func userAllowOther() bool {
 	text, err := os.ReadFile("/etc/fuse.conf")
 	return err == nil && hasLine(string(text), "user_allow_other")
 }
 
-// hasLine looks for a line that is one word and perhaps a comment.
+// hasLine looks for a line that consists of word and an optional comment.
 func hasLine(text, word string) bool {
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
@@ -102,8 +102,8 @@ func hasLine(text, word string) bool {
 	return false
 }
 
-// warnOfTimeouts tells of settings under which the kernel aborts the whole mount
-// when one open waits too long.
+// warnOfTimeouts warns of settings that make the kernel abort the whole mount if one open
+// takes too long.
 func warnOfTimeouts(log *slog.Logger) {
 	for _, name := range []string{"default_request_timeout", "max_request_timeout"} {
 		if n := fuseSetting(name); n > 0 {

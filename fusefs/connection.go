@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The connection to the kernel is made here and not by go-fuse, whose own device is
-// inherited by every child of the process, and for which a mount is a path. Here the
-// device is closed by exec, and the kernel is greeted before anything can be seen.
+// This package connects to the kernel itself. With go-fuse, every child of the process
+// would inherit the device, and a mount would be identified by path. Here the device is
+// close-on-exec, and the FUSE handshake is done before the mount becomes visible.
 
-// A connection is a mount that has been greeted, and what is known of it.
+// A connection is a mount after the FUSE handshake.
 type connection struct {
 	server *fuse.Server
 	mount  identity
-	device *os.File // go-fuse's device once more: it tells whether the kernel still listens
+	device *os.File // a duplicate of go-fuse's device, to tell whether the kernel still listens
 }
 
-// alive reports whether the kernel still serves the mount: it was neither aborted
-// nor taken away for good.
+// alive reports whether the kernel still serves the mount, that is, whether it was neither
+// aborted nor finally unmounted.
 func (c connection) alive() bool {
 	raw, err := c.device.SyscallConn()
 	if err != nil {
@@ -39,7 +39,7 @@ func (c connection) alive() bool {
 	return alive
 }
 
-// connect mounts at a path that realPath returned.
+// connect mounts at a path returned by realPath.
 func connect(fs fuse.RawFileSystem, path string, o Options, opts *fuse.MountOptions) (connection, error) {
 	if !privileged() {
 		return connectByFusermount(fs, path, opts)
@@ -51,7 +51,7 @@ func connect(fs fuse.RawFileSystem, path string, o Options, opts *fuse.MountOpti
 	return c, err
 }
 
-// settings are the kernel's options of a mount by this process. Those without a
+// settings are the kernel's mount options for a mount by this process. Options without a
 // value are flags.
 func settings(device int, o Options, opts *fuse.MountOptions) [][2]string {
 	list := [][2]string{
@@ -67,8 +67,8 @@ func settings(device int, o Options, opts *fuse.MountOptions) [][2]string {
 	return list
 }
 
-// connectDirectly makes the file system, greets the kernel, and only then lets it
-// appear at the path.
+// connectDirectly creates the file system, does the FUSE handshake, and only then attaches
+// the mount to the path.
 func connectDirectly(fs fuse.RawFileSystem, path string, o Options, opts *fuse.MountOptions) (c connection, err error) {
 	device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func connectDirectly(fs fuse.RawFileSystem, path string, o Options, opts *fuse.M
 	return c, nil
 }
 
-// connectByMount is for kernels that know mounts by path only.
+// connectByMount is for kernels that identify mounts by path only.
 func connectByMount(fs fuse.RawFileSystem, path string, o Options, opts *fuse.MountOptions) (c connection, err error) {
 	device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func connectByMount(fs fuse.RawFileSystem, path string, o Options, opts *fuse.Mo
 	return attached(fs, device, path, opts)
 }
 
-// connectByFusermount has the program mount that may do it for users.
+// connectByFusermount mounts through fusermount, which may mount for ordinary users.
 func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (c connection, err error) {
 	program, err := findFusermount()
 	if err != nil {
@@ -142,8 +142,8 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	return attached(fs, device, path, opts)
 }
 
-// askFusermount runs the program, whose words to the user are its own, and takes
-// the device from it.
+// askFusermount runs fusermount and receives the device from it. fusermount prints its own
+// messages to the user.
 func askFusermount(program string, args ...string) (device int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -179,7 +179,7 @@ func askFusermount(program string, args ...string) (device int, err error) {
 	return received[0], nil
 }
 
-// attached greets the kernel on behalf of a mount that is at a path already.
+// attached does the FUSE handshake for a mount that is already attached to a path.
 func attached(fs fuse.RawFileSystem, device int, path string, opts *fuse.MountOptions) (connection, error) {
 	c, err := greet(fs, device, opts)
 	if err == nil {
@@ -188,14 +188,15 @@ func attached(fs fuse.RawFileSystem, device int, path string, opts *fuse.MountOp
 		}
 	}
 	if err != nil {
-		// What failed leaves a mount without a daemon.
+		// The failed mount has no daemon: remove it.
 		_, clearErr := Clear(path)
 		err = errors.Join(err, clearErr)
 	}
 	return c, err
 }
 
-// greet makes a server of a device, which is its to close from here on.
+// greet does the FUSE handshake on a device and returns its server. It takes over the
+// device.
 func greet(fs fuse.RawFileSystem, device int, opts *fuse.MountOptions) (c connection, err error) {
 	second, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -203,14 +204,14 @@ func greet(fs fuse.RawFileSystem, device int, opts *fuse.MountOptions) (c connec
 		return c, err
 	}
 	c.device = os.NewFile(uintptr(second), fuseDevice)
-	// To go-fuse this looks like a mount that a privileged parent has prepared.
+	// To go-fuse this looks like a mount prepared by a privileged parent.
 	if c.server, err = fuse.NewServer(fs, "/dev/fd/"+strconv.Itoa(device), opts); err != nil {
 		return c, errors.Join(fmt.Errorf("greet the kernel: %w", err), c.device.Close())
 	}
 	return c, nil
 }
 
-// close gives a connection up that was never served.
+// close gives up a connection that was never served.
 func (c connection) close() error {
-	return c.device.Close() // go-fuse's descriptor goes when its server is collected
+	return c.device.Close() // go-fuse's descriptor is closed when its server is collected
 }

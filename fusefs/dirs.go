@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenDir has nothing to open: a listing is a function of its offset. The kernel
-// may keep it.
+// OpenDir opens nothing: a listing is a function of its offset. The kernel may cache it.
 func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, ok := f.tree.node(in.NodeId)
 	if !ok {
@@ -21,7 +20,7 @@ func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	return fuse.OK
 }
 
-// ReadDir lists from an offset on: 0 is ".", 1 is "..", i+2 the tree's entry i.
+// ReadDir lists from an offset: 0 is ".", 1 is "..", i+2 is the tree's entry i.
 func (f *filesystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	dir, ok := f.tree.node(in.NodeId)
 	if !ok {
@@ -43,7 +42,7 @@ func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
 	switch {
 	case offset == 1:
 		name, n = "..", f.tree.parent(dir)
-	case offset > math.MaxInt32: // no directory is so long, wherever a program seeks
+	case offset > math.MaxInt32: // no directory is that long, wherever a program seeks
 		return fuse.DirEntry{}, false
 	case offset > 1:
 		var ok bool
@@ -58,8 +57,7 @@ func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
 	return entry, true
 }
 
-// ReadDirPlus is switched off: it would compute the size of every batch for a
-// plain ls.
+// ReadDirPlus is disabled: it would compute the size of every batch for a plain ls.
 func (f *filesystem) ReadDirPlus(<-chan struct{}, *fuse.ReadIn, *fuse.DirEntryList) fuse.Status {
 	return fuse.ENOSYS
 }

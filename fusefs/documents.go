@@ -6,7 +6,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// document is the content of a file that is no batch, as it is now.
+// document is the current content of a file that is not a batch.
 func (f *filesystem) document(n node) []byte {
 	switch n.kind {
 	case datasetDoc:
@@ -29,7 +29,7 @@ func (f *filesystem) document(n node) []byte {
 	return nil
 }
 
-// stats are the engine's, and what only the mount knows.
+// stats are the engine's, plus what only the mount knows.
 func (f *filesystem) stats() engine.Stats {
 	s := f.src.Stats()
 	s.ReadPath = string(f.path)
@@ -40,7 +40,7 @@ func (f *filesystem) stats() engine.Stats {
 // statsJSON is stats.json: one line.
 func statsJSON(s engine.Stats) []byte {
 	text, err := json.Marshal(s)
-	if err != nil { // a rate that is no number
+	if err != nil { // a rate that is not a number
 		return []byte("{}\n")
 	}
 	return append(text, '\n')

@@ -10,9 +10,8 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// status is the one translation of errors into errno. Errno inside an error mean
-// nothing here: a sample that vanished is an error of its batch (EIO), not a batch
-// that does not exist.
+// status translates errors to errno, for the whole package. An errno wrapped in an error is
+// ignored: a missing sample file is an error of its batch (EIO), not a missing batch.
 func status(err error) fuse.Status {
 	switch {
 	case err == nil:
@@ -28,7 +27,7 @@ func status(err error) fuse.Status {
 	case errors.Is(err, engine.ErrNotExist):
 		return fuse.ENOENT
 	case errors.Is(err, engine.ErrClosed):
-		return fuse.Status(syscall.ENOTCONN) // what the kernel says when the daemon is gone
+		return fuse.Status(syscall.ENOTCONN) // what the kernel returns when the daemon is gone
 	}
 	return fuse.EIO
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// fakeSource is a source without a dataset: what is in a batch follows from its
-// name. It counts what is open.
+// fakeSource is a source without a dataset: a batch's content is derived from its name. It
+// counts open files.
 type fakeSource struct {
 	shards, epochs, most int
 	count                func(shard, epoch int) int // nil: most
 	spec                 layout.Spec
 	classes              []byte
 	anonymous            bool                                    // files have no descriptor
-	oddFd                bool                                    // files have one that the kernel will not serve
+	oddFd                bool                                    // the kernel refuses the descriptors
 	before               func(context.Context, engine.Key) error // called by Open
 
 	reserved int64
@@ -30,7 +30,7 @@ type fakeSource struct {
 	mu     sync.Mutex
 	opened int
 	live   int
-	twice  bool // some file was closed twice
+	twice  bool // a file was closed twice
 }
 
 func newFake() *fakeSource {
@@ -57,7 +57,7 @@ func (s *fakeSource) Size(k engine.Key, f layout.Form) int64 {
 func (s *fakeSource) Spec(engine.Key) layout.Spec { return s.spec }
 func (s *fakeSource) Valid(k engine.Key) int      { return s.spec.N - k.Batch%2 }
 
-// content is what is in a batch's file.
+// content is the content of a batch's file.
 func (s *fakeSource) content(k engine.Key, f layout.Form) []byte {
 	seed := [32]byte{byte(k.Shard), byte(k.Epoch), byte(k.Batch), byte(k.Batch >> 8), byte(f)}
 	data := make([]byte, s.Size(k, f))
@@ -133,7 +133,7 @@ type fakeFile struct {
 	closed bool
 }
 
-// back puts the data into a file that the kernel can serve.
+// back writes the data to a file that the kernel can serve.
 func (f *fakeFile) back() error {
 	fd, err := unix.MemfdCreate("batch", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *fakeFile) Close() {
 	}
 	f.closed = true
 	f.source.live--
-	clear(f.data) // whoever still reads it will notice
+	clear(f.data) // exposes reads after the close
 	f.data = bytes.Repeat([]byte{0xdd}, 1)
 	if f.fd >= 0 {
 		unix.Close(f.fd)

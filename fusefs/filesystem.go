@@ -7,30 +7,29 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A filesystem answers the kernel's requests. Its methods are in files of their
-// own: lookup.go, dirs.go, open.go, xattr.go, statfs.go, readonly.go. None is
-// inherited, so that a method go-fuse renames is an error of the compiler and not
-// silently "not supported".
+// A filesystem answers the kernel's requests. Its methods are in lookup.go, dirs.go,
+// open.go, xattr.go, statfs.go and readonly.go. None is inherited, so that a method renamed
+// by go-fuse is a compile error rather than silently "not supported".
 type filesystem struct {
 	src       source
 	tree      *tree
 	attrs     attributes
 	path      readPath
-	viaDaemon uint32 // how large files are opened that the kernel does not serve itself
+	viaDaemon uint32 // open flags of large files that the daemon serves
 	handles   handles
 	files     openFiles
 	counters  counters
 	log       *slog.Logger
-	request   int         // bytes of the largest read
-	alive     func() bool // whether the kernel still waits for answers
+	request   int         // size of the largest read, in bytes
+	alive     func() bool // reports whether the kernel still waits for answers
 
 	dataset, classes, config []byte // documents that never change
 }
 
 var _ fuse.RawFileSystem = (*filesystem)(nil)
 
-// counters count requests, but for those about files below .batchfs: looking at a
-// mount must not change what is seen.
+// counters count requests, except those for files below .batchfs: observing a mount must
+// not change its figures.
 type counters struct{ opens, reads atomic.Int64 }
 
 // newFilesystem builds the tree over a source.
@@ -54,7 +53,7 @@ func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
 	return f, nil
 }
 
-// Init is called when the kernel has said hello, before the first request.
+// Init is called after the FUSE handshake, before the first request.
 func (f *filesystem) Init(s *fuse.Server) {
 	if f.path == passthrough {
 		f.files.kernel = s
@@ -62,8 +61,8 @@ func (f *filesystem) Init(s *fuse.Server) {
 	f.adapt(s.KernelSettings().Flags64())
 }
 
-// adapt sends large files through the page cache on kernels that cannot share a
-// mapping of a file without it: mapping has to work, if more slowly.
+// adapt sends large files through the page cache on kernels that cannot share a mapping of
+// a file that bypasses it: mapping has to work, if more slowly.
 func (f *filesystem) adapt(kernel uint64) {
 	if kernel&fuse.CAP_DIRECT_IO_ALLOW_MMAP == 0 {
 		f.viaDaemon = 0
@@ -71,14 +70,14 @@ func (f *filesystem) adapt(kernel uint64) {
 	}
 }
 
-// OnUnmount is called after the last request. Whatever is still open then has no
-// readers that the daemon serves: the mount was aborted, or is gone.
+// OnUnmount is called after the last request. No reader of the files still open is served
+// by the daemon: the mount was aborted, or is gone.
 func (f *filesystem) OnUnmount() {
 	for _, h := range f.handles.removeAll() {
 		f.close(h)
 	}
 }
 
-// String and SetDebug are for go-fuse's own debug output, which is not used.
+// String and SetDebug are for go-fuse's debug output, which is not used.
 func (f *filesystem) String() string { return fsType }
 func (f *filesystem) SetDebug(bool)  {}

@@ -2,14 +2,14 @@ package fusefs
 
 import "sync"
 
-// A handle is one open file: either bytes of its own, or a share in a large file.
+// A handle is one open file: either with bytes of its own, or sharing a large file.
 type handle struct {
 	data    []byte    // never changes
 	file    *openFile // nil for small files
 	control bool      // below .batchfs: not counted
 }
 
-// bytes are the file's contents, valid while it is open.
+// bytes is the file's content, valid while it is open.
 func (h *handle) bytes() []byte {
 	if h.file != nil {
 		return h.file.file.Bytes()
@@ -17,15 +17,14 @@ func (h *handle) bytes() []byte {
 	return h.data
 }
 
-// handles are the open files, by the number that the kernel knows them by. The
-// zero value is ready.
+// handles are the open files by handle number. The zero value is ready for use.
 type handles struct {
 	mu   sync.Mutex
 	last uint64
 	open map[uint64]*handle
 }
 
-// add makes a handle known and numbers it.
+// add registers a handle and returns its number.
 func (t *handles) add(h *handle) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +43,7 @@ func (t *handles) get(fh uint64) (*handle, bool) {
 	return h, ok
 }
 
-// remove forgets a handle; only the first of two gets it.
+// remove forgets a handle. Only the first of two calls gets it.
 func (t *handles) remove(fh uint64) (*handle, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Holder keeps a file system alive that is unmounted elsewhere.
+// A Holder keeps a file system alive that was unmounted elsewhere.
 type Holder struct {
-	PID     int    // the lowest of a process in the mount namespace; 0: it is this one
-	Command string // what that process is called
+	PID     int    // lowest PID in the mount namespace; 0: this namespace
+	Command string // that process's name
 	Path    string // where it sees the mount
 }
 
@@ -27,7 +27,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d (%s) in another mount namespace", h.PID, h.Command)
 }
 
-// A HeldError means that a mount is gone from here, and that others still have it.
+// A HeldError means that a mount is gone from here, but others still have it.
 type HeldError struct{ Holders []Holder }
 
 func (e *HeldError) Error() string {
@@ -38,8 +38,8 @@ func (e *HeldError) Error() string {
 	return "still held: " + strings.Join(words, ", ")
 }
 
-// holders finds the mounts of a file system in all mount namespaces, as far as this
-// process may look: one entry for each namespace.
+// holders finds the mounts of a file system in all mount namespaces that this process can
+// see: one entry per namespace.
 func holders(device string) (found []Holder) {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
 	seen := map[string]bool{}
@@ -68,7 +68,7 @@ func holders(device string) (found []Holder) {
 	return found
 }
 
-// processes are the numbers of all processes, in order.
+// processes are the PIDs of all processes, in order.
 func processes() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -83,16 +83,16 @@ func processes() (pids []int) {
 	return pids
 }
 
-// watch closes m.gone as soon as the mount is no longer among those that this
-// process sees. The kernel says when they change. stop ends the watch; m.gone is closed then too.
+// watch closes m.gone when this process no longer sees the mount. The kernel signals
+// changes of the mount table. stop ends the watch, which also closes m.gone.
 func (m *Session) watch(log *slog.Logger) (stop func()) {
 	until, ended, err := os.Pipe()
 	if err != nil {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
 		return func() { close(m.gone) }
 	}
-	// Not by os.Open: Go's poller would watch the file too, and each change is reported
-	// to one of the two only.
+	// Not os.Open: Go's poller would watch the file too, and each change is reported to
+	// only one of the two.
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)

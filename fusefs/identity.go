@@ -9,18 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An identity names one mount. Paths do not: what is mounted somewhere may have
-// been moved there, and another mount may stand where this one was. Neither do the
-// numbers in /proc/self/mountinfo, nor device numbers: the kernel gives those of a
-// mount that is gone to the next one.
+// An identity identifies one mount. A path does not: the mount may have been moved, and
+// another may have taken its place. Nor do the ids in /proc/self/mountinfo or device
+// numbers: the kernel reuses those of a mount that is gone.
 type identity struct {
-	unique uint64 // never given to another mount; 0: the kernel has none (before Linux 6.8)
+	unique uint64 // never reused; 0: the kernel has none (before Linux 6.8)
 	id     int    // as in /proc/self/mountinfo
-	device string // major:minor, only this file system's for as long as it exists anywhere
+	device string // major:minor, unique while the file system exists anywhere
 }
 
-// identify learns the identity of the mount that a path or descriptor leads to. It
-// asks nothing of the file system behind it, which may be this process's own.
+// identify returns the identity of the mount at a path or descriptor. It sends no request
+// to the file system, which may be this process's own.
 func identify(dir int, path string) (identity, error) {
 	st, err := lookAt(dir, path, unix.STATX_MNT_ID)
 	if err != nil {
@@ -53,9 +52,9 @@ func lookAt(dir int, path string, mask int) (st unix.Statx_t, err error) {
 	return st, err
 }
 
-// find looks the mount up in this process's view of the file system, wherever it has
-// been moved to; false where it is gone. covered is what somebody else mounted over
-// it, "" where nothing was.
+// find looks up the mount in this process's view of the file system, wherever it was moved;
+// found is false if it is gone. covered is the type of a file system mounted over it, or
+// "".
 func (m identity) find() (entry mountEntry, covered string, found bool, err error) {
 	id := m.id
 	if m.unique != 0 {
@@ -82,16 +81,16 @@ func (m identity) find() (entry mountEntry, covered string, found bool, err erro
 	return entry, "", false, nil
 }
 
-// isAt reports whether this mount is what one sees at a path. It is the last look
-// before something is done to that path.
+// isAt reports whether this mount is the one visible at a path. It is the last check before
+// acting on that path.
 func (m identity) isAt(path string) bool {
 	now, err := identify(unix.AT_FDCWD, path)
 	return err == nil && now == m
 }
 
-// statmount asks the kernel for the current number of the mount with a unique one.
+// statmount asks the kernel for the current id of the mount with a unique id.
 func statmount(unique uint64) (id int, err error) {
-	// As in linux/mount.h. What the kernel knows beyond it, it leaves out.
+	// As in linux/mount.h. The kernel omits fields beyond these.
 	request := struct {
 		size, spare uint32
 		id, mask    uint64
@@ -117,8 +116,8 @@ func statmount(unique uint64) (id int, err error) {
 
 const statmountBasic = 2 // STATMOUNT_MNT_BASIC
 
-// detachExactly takes this mount out of sight, and no other one that may have come
-// to its path in this moment: it is named by a descriptor.
+// detachExactly detaches this mount, and no other one that may have just taken its path: it
+// unmounts through a descriptor.
 func (m identity) detachExactly(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -138,5 +137,5 @@ func (m identity) detachExactly(path string) error {
 	return nil
 }
 
-// errReplaced means that another mount has come to where this one was.
+// errReplaced means that another mount has taken this one's place.
 var errReplaced = errors.New("another mount is there now")

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// The kernel interrupts a request whenever the thread that waits for it has
-// something else to do. Mostly that is a signal; but in a program that uses io_uring
-// it is also work of the kernel's own, which does not end the thread's system call.
-// An open that returned EINTR then would be an error that nobody expects. So an
-// interrupt counts only if the thread has a signal to handle, or is gone.
+// The kernel interrupts a request when the thread that waits for it has other work. Usually
+// that is a signal. But in a program that uses io_uring it may also be kernel work that
+// does not end the thread's system call, and an open that returned EINTR then would be an
+// unexpected error. So an interrupt counts only if the thread has a signal to handle, or is
+// gone.
 //
-// The kernel tells of one interrupt only. After one that did not count, the thread is
-// looked at again and again, or a signal that follows would not be noticed.
+// The kernel reports only one interrupt per request. After one that did not count, the
+// thread is polled, so that a later signal is noticed.
 
-// lookAgain is how often a thread is looked at whose interrupt did not count.
+// lookAgain is the polling interval after an interrupt that did not count.
 const lookAgain = 20 * time.Millisecond
 
-// A signalContext ends when a thread that waits for a request has a signal to
-// handle. Nothing runs for it until somebody waits for its end.
+// A signalContext ends when the thread that waits for a request has a signal to handle. It
+// starts no goroutine until Done is called.
 type signalContext struct {
 	context.Context                 // never ends by itself
-	cancel          <-chan struct{} // of the request: closed with the first interrupt
-	counts          func() bool     // whether an interrupt does
+	cancel          <-chan struct{} // the request's: closed on the first interrupt
+	counts          func() bool     // reports whether an interrupt counts
 
 	once  sync.Once
 	done  chan struct{} // closed when an interrupt counts
 	ended chan struct{} // closed by end
 }
 
-// untilSignal is a context for a request of a thread; the caller ends it when it has
+// untilSignal returns a context for a request of a thread. The caller calls end when it has
 // the answer.
 func (f *filesystem) untilSignal(cancel <-chan struct{}, thread uint32) *signalContext {
 	counts := func() bool { return !f.alive() || signalled(thread, os.ReadFile) }
@@ -50,7 +50,7 @@ func (c *signalContext) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err is context.Canceled when Done is closed.
+// Err is context.Canceled once Done is closed.
 func (c *signalContext) Err() error {
 	select {
 	case <-c.done:
@@ -60,8 +60,8 @@ func (c *signalContext) Err() error {
 	}
 }
 
-// end gives the context up. go-fuse uses the request's channel again, but nobody
-// waits for this context any more, whatever it makes of that.
+// end gives up the context. go-fuse then reuses the request's channel, which no longer
+// matters because nothing waits for this context any more.
 func (c *signalContext) end() { close(c.ended) }
 
 func (c *signalContext) watch() {
@@ -89,9 +89,8 @@ func (c *signalContext) watch() {
 	}
 }
 
-// signalled reports whether a thread is to handle a signal, ends, or is gone. Of a
-// thread that cannot be seen from here, as in another PID namespace, that is always
-// believed.
+// signalled reports whether a thread has a signal to handle, is ending, or is gone. It
+// returns true for a thread that is not visible here, as in another PID namespace.
 func signalled(thread uint32, read func(name string) ([]byte, error)) bool {
 	if thread == 0 {
 		return true
@@ -121,6 +120,6 @@ func signalled(thread uint32, read func(name string) ([]byte, error)) bool {
 			}
 		}
 	}
-	// An ignored signal is pending only where a debugger wants to see it.
+	// Ignored signals are pending only if a debugger wants to see them.
 	return pending&^blocked != 0
 }

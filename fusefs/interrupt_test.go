@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestSignalled reads what the kernel says of a thread.
+// TestSignalled checks how a thread's status in /proc is interpreted.
 func TestSignalled(t *testing.T) {
 	status := func(state string, thread, process, blocked uint64) string {
 		return fmt.Sprintf("Name:\tx\nState:\t%s\nSigQ:\t0/9\nSigPnd:\t%016x\nShdPnd:\t%016x\nSigBlk:\t%016x\nSigIgn:\t0000000000001000\n", state, thread, process, blocked)
@@ -50,8 +50,8 @@ func TestSignalled(t *testing.T) {
 	}
 }
 
-// TestSignalContext: an interrupt that does not count leaves the wait alone, until one
-// does; nothing runs before somebody waits or after the end.
+// TestSignalContext: the wait continues after an interrupt that does not count, until one
+// does. No goroutine runs before the wait or after the end.
 func TestSignalContext(t *testing.T) {
 	interrupt, looked := make(chan struct{}), make(chan struct{}, 100)
 	var signal atomic.Bool
@@ -64,7 +64,7 @@ func TestSignalContext(t *testing.T) {
 		t.Error(c.Err())
 	}
 	close(interrupt)
-	for range 3 { // again and again
+	for range 3 { // it polls
 		<-looked
 	}
 	if c.Err() != nil {
@@ -78,9 +78,9 @@ func TestSignalContext(t *testing.T) {
 	c.end()
 }
 
-// ringOpener opens FILE in a thread for which the kernel finishes work of an io_uring
-// meanwhile, which wakes that thread up without any signal. A line on its input makes
-// such work; it says how the open ended.
+// ringOpener opens FILE in a thread that has io_uring work pending. A line of input makes
+// the kernel finish such work, which wakes the thread without a signal. The program prints
+// how the open ended.
 const ringOpener = `
 import ctypes, errno, os, struct, sys, threading, mmap
 libc = ctypes.CDLL(None, use_errno=True)
@@ -119,8 +119,8 @@ print("open" if fd >= 0 else errno.errorcode[e], flush=True)
 os._exit(0)
 `
 
-// TestInterruptWithoutSignal: a process that uses io_uring and waits for a batch gets
-// it, though the kernel interrupts its open; a signal after that still ends the wait.
+// TestInterruptWithoutSignal: a process that uses io_uring gets its batch although the
+// kernel interrupts its open. A later signal still ends the wait.
 func TestInterruptWithoutSignal(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		waiting, release, ended := make(chan struct{}, 9), make(chan struct{}), make(chan error, 9)
@@ -139,7 +139,7 @@ func TestInterruptWithoutSignal(t *testing.T) {
 		interrupted := make(chan struct{}, 1000)
 		s := mounted(t, src, Options{})
 		real := s.fs.alive
-		s.fs.alive = func() bool { interrupted <- struct{}{}; return real() } // asked for every interrupt
+		s.fs.alive = func() bool { interrupted <- struct{}{}; return real() } // called for every interrupt
 		p := start(t, needPython(t), "-c", ringOpener, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
 		line, err := p.out.ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != "opening" {
@@ -148,7 +148,7 @@ func TestInterruptWithoutSignal(t *testing.T) {
 		<-waiting
 		p.tell(t, "poke")
 		p.expect(t, "poked")
-		for range 2 { // the kernel has told of it, and the thread is still looked at
+		for range 2 { // the kernel has sent the interrupt, and the thread is still polled
 			select {
 			case <-interrupted:
 			case err := <-ended:
@@ -174,8 +174,8 @@ func TestInterruptWithoutSignal(t *testing.T) {
 	}
 }
 
-// TestDeviceIsNotInherited: a child of the process that mounts does not have the
-// device, which would keep a dead mount's readers waiting.
+// TestDeviceIsNotInherited: children of the mounting process do not inherit the device,
+// which would leave readers of a dead mount waiting.
 func TestDeviceIsNotInherited(t *testing.T) {
 	mounted(t, newFake(), Options{})
 	out, err := command(t, "sh", "-c", "ls -l /proc/self/fd")

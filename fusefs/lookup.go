@@ -5,8 +5,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lookup finds a name. What is not there is answered with the node id 0, which
-// lets the kernel remember that it is not; below .batchfs it is asked each time.
+// Lookup finds a name. A missing name is answered with node id 0, so that the kernel caches
+// its absence; below .batchfs, the kernel asks each time.
 func (f *filesystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	dir, ok := f.tree.node(header.NodeId)
 	if !ok {
@@ -32,11 +32,10 @@ func (f *filesystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name strin
 	return fuse.OK
 }
 
-// Forget is free: nothing is kept for a node.
+// Forget does nothing: the daemon keeps no state per node.
 func (f *filesystem) Forget(uint64, uint64) {}
 
-// GetAttr describes a node; of an open file below .batchfs, as it was when it was
-// opened.
+// GetAttr describes a node. An open file below .batchfs is described as it was when opened.
 func (f *filesystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	n, ok := f.tree.node(in.NodeId)
 	if !ok {
@@ -53,14 +52,13 @@ func (f *filesystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.At
 	return fuse.OK
 }
 
-// Statx is not needed: there is nothing to say that GetAttr does not. The kernel
-// asks once.
+// Statx is not needed: it has nothing to add to GetAttr. The kernel asks only once.
 func (f *filesystem) Statx(<-chan struct{}, *fuse.StatxIn, *fuse.StatxOut) fuse.Status {
 	return fuse.ENOSYS
 }
 
-// Access is asked where the kernel does not check modes itself: the owner of the
-// mount may do anything but write.
+// Access is called if the kernel does not check modes itself: the owner of the mount may do
+// anything but write.
 func (f *filesystem) Access(_ <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	if in.Mask&unix.W_OK != 0 {
 		return fuse.EROFS

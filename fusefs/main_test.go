@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A process must not touch its own mount, and some tests kill the one that mounts.
-// So the test binary also plays other parts, named by its first argument.
+// A process must not touch its own mount, and some tests kill the mounting process. So the
+// test binary also acts as other programs, selected by its first argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		if part, ok := parts[os.Args[1]]; ok {
@@ -37,7 +37,7 @@ var parts = map[string]func(mountpoint string) error{
 	"part-detach": func(path string) error { return Unmount(path, true) },
 }
 
-// partServe mounts, says so, and serves until its standard input ends.
+// partServe mounts, reports it, and serves until its standard input ends.
 func partServe(mountpoint string) error {
 	src := newFake()
 	o := Options{List: listed, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
@@ -61,18 +61,18 @@ func partClear(mountpoint string) error {
 	return err
 }
 
-// partTestFS puts one epoch through the standard library's conformance test.
+// partTestFS runs the standard library's conformance test on one epoch.
 func partTestFS(dir string) error {
 	return fstest.TestFS(os.DirFS(dir), "epoch.json", "batch-00000.nhwc", "batch-00004.json")
 }
 
-// play starts a part in another process and returns what it wrote.
+// play runs a part in another process and returns its output.
 func play(t *testing.T, part, argument string) (string, error) {
 	t.Helper()
 	return command(t, os.Args[0], part, argument)
 }
 
-// command runs a program outside of any mount and returns its standard output.
+// command runs a program outside any mount and returns its standard output.
 func command(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -107,7 +107,7 @@ func needPython(t *testing.T) string {
 	return ""
 }
 
-// needMounts skips a test loudly where nothing can be mounted.
+// needMounts skips a test, with a message, if mounting is impossible.
 func needMounts(t *testing.T) {
 	t.Helper()
 	if err := openDevice(); err != nil {
@@ -125,8 +125,8 @@ func needPassthrough(t *testing.T) {
 	}
 }
 
-// mounted mounts a fake source for the length of a test. Unmounting must succeed:
-// a file that is still open then is a fault of the test or of the mount.
+// mounted mounts a fake source for the duration of a test. Unmounting must succeed: a file
+// that is still open is a bug in the test or in the mount.
 func mounted(t *testing.T, src *fakeSource, o Options) *Session {
 	t.Helper()
 	needMounts(t)
@@ -155,7 +155,7 @@ func mounted(t *testing.T, src *fakeSource, o Options) *Session {
 	return s
 }
 
-// A process is a program that runs while a test goes on, and answers lines.
+// A process is a program that runs alongside a test and exchanges lines with it.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -195,7 +195,7 @@ func (p *process) run(t *testing.T) *process {
 	return p
 }
 
-// expect reads a line that the process writes.
+// expect reads a line of the process's output.
 func (p *process) expect(t *testing.T, want string) {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
@@ -212,7 +212,7 @@ func (p *process) tell(t *testing.T, line string) {
 	}
 }
 
-// finish ends the process's input and waits for it.
+// finish ends the process's input and waits for it to exit.
 func (p *process) finish(t *testing.T) {
 	t.Helper()
 	p.in.Close()

@@ -14,7 +14,7 @@ type metric struct {
 	samples          []sample
 }
 
-// A sample is a value with the labels that tell it from its family's others.
+// A sample is a value with the labels that distinguish it within its family.
 type sample struct {
 	labels string // as written, braces included; "" for none
 	value  float64
@@ -30,8 +30,8 @@ func gauge(name, help string, samples ...sample) metric {
 	return metric{name, "gauge", help, samples}
 }
 
-// metrics renders the statistics for Prometheus. refused counts the batches that
-// the kernel would not serve by itself.
+// metrics renders the statistics for Prometheus. refused counts the batches that the kernel
+// refused to serve itself.
 func metrics(s engine.Stats, refused int64) []byte {
 	families := append([]metric{
 		gauge("info", "The mount: 1, labelled with the way batches are read.", sample{label("read_path", s.ReadPath), 1}),

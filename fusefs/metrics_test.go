@@ -9,8 +9,8 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// TestMetricsFormat holds the text to the grammar that Prometheus reads: HELP and
-// TYPE before the samples of each family, each family once, each sample once.
+// TestMetricsFormat checks the text against Prometheus's grammar: HELP and TYPE before the
+// samples of each family, each family once, each sample once.
 func TestMetricsFormat(t *testing.T) {
 	s := engine.Stats{ReadPath: `odd "path"`, Uptime: 1.25, Epochs: []engine.EpochStats{{Epoch: 3, Batches: 7}, {Epoch: 4}}}
 	s.Memory.Limit = 1 << 40
@@ -54,7 +54,7 @@ func TestMetricsFormat(t *testing.T) {
 	}
 }
 
-// TestStatsKeys pins the names that programs look for.
+// TestStatsKeys pins the names that programs depend on.
 func TestStatsKeys(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), passthrough)
 	f.counters.opens.Store(3)

@@ -10,9 +10,9 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// Mount mounts an engine's batches at an empty directory and returns when they can
-// be read. The caller unmounts, waits, and closes the engine after that; until
-// then it must not touch anything below the mountpoint.
+// Mount mounts an engine's batches at an empty directory and returns when they can be read.
+// The caller must unmount, wait, and only then close the engine. Until then it must not
+// touch anything below the mountpoint.
 func Mount(mountpoint string, e *engine.Engine, o Options) (*Session, error) {
 	return mount(mountpoint, engineSource{e}, o)
 }
@@ -48,8 +48,8 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 		return nil, fmt.Errorf("mount %s: %w", path, err)
 	}
 	fs.alive = m.alive
-	// go-fuse's WaitMount is left out on purpose: it opens a file on the mount, from
-	// this process. The kernel has been greeted; its requests wait for Serve.
+	// go-fuse's WaitMount is not used, because it opens a file on the mount from this
+	// process. The handshake is done; requests are queued until Serve.
 	m.raiseReadAhead(o.Logger)
 	warnOfTimeouts(o.Logger)
 	go m.serve(o.Logger, m.watch(o.Logger))
@@ -57,8 +57,8 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	return m, nil
 }
 
-// checkPrivileges finds out what would otherwise be a riddle: why the program that
-// mounts for users refuses.
+// checkPrivileges detects the reasons for which fusermount would refuse to mount, whose
+// message does not explain them.
 func checkPrivileges(o Options) error {
 	if privileged() {
 		return nil
@@ -72,16 +72,14 @@ func checkPrivileges(o Options) error {
 	return nil
 }
 
-// ErrRefused means that fusermount3 would not mount. Why, it has written to standard
-// error itself.
+// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
 var ErrRefused = errors.New("fusermount3 refused, with a message of its own")
 
-// ErrAllowOther means that this user may not let other users in.
+// ErrAllowOther means that this user may not use allow_other.
 var ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 
-// raiseReadAhead lets the kernel read ahead in mapped files as far as one request
-// goes, where they are read through the daemon. It is for the one mount only, and
-// needs root.
+// raiseReadAhead raises the kernel's read-ahead in mapped files to one full request if they
+// are read through the daemon. It affects this mount only, and needs root.
 func (m *Session) raiseReadAhead(log *slog.Logger) {
 	if m.read != direct {
 		return

@@ -22,8 +22,8 @@ import (
 
 var readPaths = []string{"passthrough", "direct"}
 
-// readAnyWay prints a file's size as stat has it, and the SHA-256 of what read, pread
-// in an odd order, and a shared mapping find in it.
+// readAnyWay prints a file's size according to stat, and the SHA-256 of its content as read
+// by read, by pread in an odd order, and through a shared mapping.
 const readAnyWay = `
 import hashlib, mmap, os, sys
 for path in sys.argv[1:]:
@@ -66,9 +66,9 @@ func TestMountReads(t *testing.T) {
 	}
 }
 
-// TestMountRequests counts the requests for large files: none for what the kernel
-// serves by itself, one for each MiB otherwise; two more where the reader's buffer
-// starts in the middle of a page, and for the end of the file.
+// TestMountRequests counts the requests for large files: none if the kernel serves them
+// itself, otherwise one per MiB. There may be two more: for a buffer that starts in the
+// middle of a page, and for the end of the file.
 func TestMountRequests(t *testing.T) {
 	const read = `
 import os, sys
@@ -157,8 +157,8 @@ refused(errno.EACCES, lambda: mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_REA
 	}
 }
 
-// gate makes every open of a source wait until it is let through, and tells of each
-// that has come.
+// gate makes every open of a source wait until it is let through, and reports each one that
+// arrives.
 func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {
 	came, through = make(chan struct{}, 100), make(chan struct{})
 	src.before = func(ctx context.Context, _ engine.Key) error {
@@ -173,8 +173,8 @@ func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {
 	return came, through
 }
 
-// TestMountInterrupt: of two processes that wait for a batch, one is interrupted,
-// and only that one.
+// TestMountInterrupt: if one of two processes that wait for a batch is interrupted, the
+// other continues to wait.
 func TestMountInterrupt(t *testing.T) {
 	const wait = `
 import signal, sys
@@ -197,14 +197,14 @@ else: print(len(data))
 	killed := start(t, needPython(t), "-c", wait, file)
 	<-came
 	killed.kill(t, syscall.SIGKILL)
-	_ = killed.cmd.Wait() // says that it was killed
+	_ = killed.cmd.Wait() // reports that it was killed
 	close(through)
 	stays.expect(t, fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm)))
 	stays.finish(t)
 }
 
-// TestMountTogether: many processes open one batch at once; they see the same bytes,
-// whichever of them asked first.
+// TestMountTogether: many processes that open one batch at once see the same bytes,
+// whichever was first.
 func TestMountTogether(t *testing.T) {
 	for _, path := range readPaths {
 		t.Run(path, func(t *testing.T) {
@@ -227,8 +227,8 @@ func TestMountTogether(t *testing.T) {
 	}
 }
 
-// TestMountRefusedFile: a file that the kernel will not serve is read through the
-// daemon, also by two processes at once, while the mount is a passthrough one.
+// TestMountRefusedFile: on a passthrough mount, a file that the kernel refuses to serve is
+// read through the daemon, even by two processes at once.
 func TestMountRefusedFile(t *testing.T) {
 	src := newFake()
 	src.oddFd = true
@@ -246,7 +246,7 @@ func TestMountRefusedFile(t *testing.T) {
 	}
 }
 
-// TestMountBad: what the engine says of a batch reaches the process that opens it.
+// TestMountBad: an engine error reaches the process that opens the batch.
 func TestMountBad(t *testing.T) {
 	src := newFake()
 	src.before = func(_ context.Context, k engine.Key) error {
@@ -322,7 +322,7 @@ func TestTwoMounts(t *testing.T) {
 	}
 }
 
-// hold opens and maps a file, says so, and reads all of it when it is told to.
+// hold opens and maps a file, reports it, and reads the whole file when told to.
 const hold = `
 import hashlib, mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -332,8 +332,8 @@ for line in sys.stdin:
     print(hashlib.sha256(m[:]).hexdigest(), hashlib.sha256(os.pread(fd, len(m), 0)).hexdigest(), flush=True)
 `
 
-// TestMountBusy: while somebody has a file open, unmounting fails; a detached mount
-// goes on for him, and ends with him.
+// TestMountBusy: unmounting fails while a process has a file open. A detached mount
+// continues for that process, and ends when it closes the file.
 func TestMountBusy(t *testing.T) {
 	src := newFake()
 	s := mounted(t, src, Options{ReadPath: "direct"})
@@ -392,7 +392,7 @@ func TestMountedByOthers(t *testing.T) {
 	}
 }
 
-// TestForeignMount: what is no batchfs is left alone, also on top of one.
+// TestForeignMount: a mount that is not batchfs is left alone, even on top of one that is.
 func TestForeignMount(t *testing.T) {
 	if !privileged() {
 		t.Skip("SKIPPED: mounting another file system needs CAP_SYS_ADMIN")
@@ -418,8 +418,8 @@ func TestForeignMount(t *testing.T) {
 	}
 }
 
-// TestDaemonKilled: the daemon dies while a process holds a batch. With passthrough
-// the process goes on, the mount is recognised as dead, cleared, and mounted again.
+// TestDaemonKilled: the daemon dies while a process holds a batch. With passthrough the
+// process continues. The mount is recognised as dead, cleared, and mounted again.
 func TestDaemonKilled(t *testing.T) {
 	needMounts(t)
 	needPassthrough(t)
@@ -433,7 +433,7 @@ func TestDaemonKilled(t *testing.T) {
 	holder := start(t, needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
 	holder.expect(t, "open")
 	daemon.kill(t, syscall.SIGKILL)
-	_ = daemon.cmd.Wait() // says that it was killed
+	_ = daemon.cmd.Wait() // reports that it was killed
 
 	if err := CheckMountpoint(dir); !errors.Is(err, ErrDead) {
 		t.Errorf("check of a dead mount: %v", err)
@@ -455,8 +455,8 @@ func TestDaemonKilled(t *testing.T) {
 	again.finish(t)
 }
 
-// TestMountSeenElsewhere: a mount that is also bound to another directory does not
-// end with its own, and whoever unmounts it is told where else it is.
+// TestMountSeenElsewhere: a mount that is also bound to another directory outlives its own
+// mountpoint, and the error of Unmount names the other directory.
 func TestMountSeenElsewhere(t *testing.T) {
 	s, elsewhere := mounted(t, newFake(), Options{}), t.TempDir()
 	if !privileged() {
@@ -485,8 +485,8 @@ func TestMountSeenElsewhere(t *testing.T) {
 	}
 }
 
-// TestMountAborted: when the connection is cut under the mount, the mount ends and
-// leaves no dead directory behind.
+// TestMountAborted: if the connection is aborted, the mount ends and leaves no dead
+// directory behind.
 func TestMountAborted(t *testing.T) {
 	if !privileged() {
 		t.Skip("SKIPPED: mounting the file system that cuts connections needs CAP_SYS_ADMIN")
@@ -518,8 +518,8 @@ func TestMountAborted(t *testing.T) {
 	}
 }
 
-// TestMountAsUser mounts through fusermount3, as a user without privileges, and
-// reads as the same user.
+// TestMountAsUser mounts through fusermount3 as an unprivileged user, and reads as the same
+// user.
 func TestMountAsUser(t *testing.T) {
 	needMounts(t)
 	if os.Getuid() != 0 {
@@ -566,7 +566,7 @@ func TestMountAsUser(t *testing.T) {
 	}
 }
 
-// TestManyOpens: opening and closing leaves nothing behind.
+// TestManyOpens: opening and closing leaks nothing.
 func TestManyOpens(t *testing.T) {
 	const opens = `
 import os, sys
@@ -578,14 +578,14 @@ for i in range(int(sys.argv[2])):
 			src := newFake()
 			s := mounted(t, src, Options{ReadPath: path})
 			file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-			python(t, opens, file, "100") // readers of the device, pools
+			python(t, opens, file, "100") // starts go-fuse's readers, fills pools
 			before, goroutines := openDescriptors(t), runtime.NumGoroutine()
 			python(t, opens, file, "2500")
 			f := s.fs
 			if n := f.counters.opens.Load(); n != 2600 {
 				t.Errorf("%d opens are counted", n)
 			}
-			if err := s.Unmount(); err != nil { // the last releases have been answered then
+			if err := s.Unmount(); err != nil { // the last releases have been answered by then
 				t.Fatal(err)
 			}
 			if len(f.handles.open) != 0 || len(f.files.byNode) != 0 {
@@ -652,7 +652,7 @@ func TestMountOptions(t *testing.T) {
 	}
 }
 
-// TestProbe: asking what there is leaves nothing behind, and agrees with a mount.
+// TestProbe: Probe leaves nothing behind and agrees with a mount.
 func TestProbe(t *testing.T) {
 	Probe()
 	before := openDescriptors(t)
@@ -669,7 +669,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// clearAfter takes away what a daemon left that a failed test has killed.
+// clearAfter removes the mount of a daemon that a failed test has killed.
 func clearAfter(t *testing.T, dir string) {
 	if _, err := Clear(dir); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ type mountEntry struct {
 	fsType     string
 }
 
-// mounts reads what is mounted in this process's view of the file system.
+// mounts lists the mounts in this process's view of the file system.
 func mounts() ([]mountEntry, error) { return mountsOf("/proc/self/mountinfo") }
 
 func mountsOf(table string) ([]mountEntry, error) {
@@ -52,8 +52,8 @@ func parseMounts(r io.Reader) ([]mountEntry, error) {
 	}
 }
 
-// parseMount reads one line: id parent major:minor root path options, then any
-// number of optional fields, a dash, and type source options.
+// parseMount parses one line: id parent major:minor root path options, any number of
+// optional fields, a dash, and type source options.
 func parseMount(line string) (mountEntry, bool) {
 	before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
 	fields, rest := strings.Split(before, " "), strings.Split(after, " ")
@@ -71,8 +71,8 @@ func parseMount(line string) (mountEntry, bool) {
 	return mountEntry{id: id, parent: parent, device: fields[2], path: unescape(fields[4]), fsType: unescape(rest[0])}, true
 }
 
-// unescape undoes the kernel's escapes: a backslash and three octal digits for a
-// space, a tab, a newline, a hash or a backslash.
+// unescape undoes the kernel's escapes: a backslash and three octal digits for a space, a
+// tab, a newline, a hash or a backslash.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -91,8 +91,8 @@ func unescape(s string) string {
 	return out.String()
 }
 
-// topMount finds what one sees at a path: of the mounts that are stacked there, the
-// one that no other covers.
+// topMount finds the visible mount at a path: of the mounts stacked there, the one not
+// covered by another.
 func topMount(entries []mountEntry, path string) (mountEntry, bool) {
 	covered := map[int]bool{}
 	for _, e := range entries {
@@ -108,7 +108,7 @@ func topMount(entries []mountEntry, path string) (mountEntry, bool) {
 	return mountEntry{}, false
 }
 
-// mountAt finds what is mounted at a path that realPath returned.
+// mountAt finds the mount at a path returned by realPath.
 func mountAt(path string) (mountEntry, bool, error) {
 	entries, err := mounts()
 	if err != nil {
@@ -118,11 +118,11 @@ func mountAt(path string) (mountEntry, bool, error) {
 	return e, ok, nil
 }
 
-// maxLinks is how many links in a row may lead to a mountpoint, as in the kernel.
+// maxLinks is the maximum length of a chain of links to a mountpoint, as in the kernel.
 const maxLinks = 40
 
-// realPath makes a mountpoint absolute and free of links, as the kernel lists it.
-// It asks nothing of what is mounted there: that may be dead, or hang.
+// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It does
+// not access the file system mounted there, which may be dead or hang.
 func realPath(mountpoint string) (string, error) {
 	if mountpoint == "" {
 		return "", fmt.Errorf("the mountpoint is empty")
@@ -138,7 +138,7 @@ func realPath(mountpoint string) (string, error) {
 		}
 		path := filepath.Join(dir, filepath.Base(abs))
 		target, err := os.Readlink(path)
-		if err != nil { // no link, or nothing there: for the caller to find out
+		if err != nil { // not a link, or missing: left to the caller
 			return path, nil
 		}
 		if mountpoint = target; !filepath.IsAbs(target) {

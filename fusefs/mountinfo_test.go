@@ -38,7 +38,7 @@ func TestParseMounts(t *testing.T) {
 	}
 }
 
-// TestTopMountAnyOrder: the order of the lines says nothing.
+// TestTopMountAnyOrder: the order of the lines does not matter.
 func TestTopMountAnyOrder(t *testing.T) {
 	entries, _ := parseMounts(strings.NewReader(someMounts))
 	for range entries {

@@ -11,23 +11,22 @@ import (
 )
 
 var (
-	// ErrNotDirectory means that a mountpoint is no directory.
+	// ErrNotDirectory means that a mountpoint is not a directory.
 	ErrNotDirectory = errors.New("not a directory")
-	// ErrNotEmpty means that a mountpoint is a directory with something in it.
+	// ErrNotEmpty means that a mountpoint is a directory that is not empty.
 	ErrNotEmpty = errors.New("not empty")
-	// ErrMounted means that a living batchfs is mounted at a mountpoint.
+	// ErrMounted means that a live batchfs is mounted at a mountpoint.
 	ErrMounted = errors.New("batchfs is mounted there already")
-	// ErrDead means that the daemon of a mount died; Clear takes it away.
+	// ErrDead means that the daemon of a mount died; Clear removes the mount.
 	ErrDead = errors.New("the batchfs mounted there has died")
-	// ErrNotMounted means that what is at a path is no batchfs mount.
+	// ErrNotMounted means that there is no batchfs mount at a path.
 	ErrNotMounted = errors.New("no batchfs is mounted there")
 	// ErrHangs means that the daemon of a mount does not answer.
 	ErrHangs = errors.New("the batchfs mounted there does not answer")
 )
 
-// CheckMountpoint reports why nothing can be mounted at a path: it has to be an
-// empty directory. The error wraps one of the errors above or fs.ErrNotExist, and
-// names the path.
+// CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
+// directory. The error names the path and wraps one of the errors above or fs.ErrNotExist.
 func CheckMountpoint(path string) error {
 	if err := checkMountpoint(path); err != nil {
 		return fmt.Errorf("mountpoint %s: %w", path, err)
@@ -75,8 +74,8 @@ func checkEmpty(dir string) error {
 	}
 }
 
-// plainPathError drops the operation and the path of an error that will be shown
-// with the path before it.
+// plainPathError strips the operation and the path from an error whose message is shown
+// after the path.
 func plainPathError(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -85,13 +84,13 @@ func plainPathError(err error) error {
 	return err
 }
 
-// answerTime is how long a daemon may take to answer statfs, which waits for
-// nothing, before it is said to hang.
+// answerTime is how long a daemon may take to answer statfs, which never waits, before it
+// counts as hanging.
 const answerTime = 10 * time.Second
 
-// isDead reports whether the daemon behind a batchfs mount is gone. It asks by
-// statfs: the kernel answers stat itself for as long as it believes what it knows.
-// To a user who may not look into the mount, every mount seems alive.
+// isDead reports whether the daemon of a batchfs mount is gone. It uses statfs, because the
+// kernel answers stat from its cache. If the user may not access the mount, it always seems
+// alive.
 func isDead(path string) (bool, error) {
 	answer := make(chan error, 1)
 	go func() { // ends with the answer, or with the process

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Requests are made as the kernel makes them, by calling the methods; nothing is
-// mounted here.
+// Requests are made by calling the methods, as the kernel would; nothing is mounted in
+// these tests.
 
 var listed = []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON}
 
@@ -38,7 +38,7 @@ func fakeFilesystem(t testing.TB, src *fakeSource, path readPath) *filesystem {
 	return f
 }
 
-// find looks a path up, name by name.
+// findPath looks up a path, name by name.
 func findPath(t testing.TB, f *filesystem, path string) fuse.EntryOut {
 	t.Helper()
 	out := fuse.EntryOut{NodeId: fuse.FUSE_ROOT_ID}
@@ -58,7 +58,7 @@ func openNode(f *filesystem, id uint64, flags uint32) (fuse.OpenOut, fuse.Status
 	return out, st
 }
 
-// readAll reads in requests of an odd size, up to the end.
+// readAll reads to the end, in requests of an odd size.
 func readAll(t testing.TB, f *filesystem, fh uint64) []byte {
 	t.Helper()
 	var all []byte
@@ -146,8 +146,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestLifetimes: the tree and what is not in it may be remembered, what is below
-// .batchfs may not.
+// TestLifetimes: the kernel may cache the tree and missing names, but nothing below
+// .batchfs.
 func TestLifetimes(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	for _, path := range []string{"dataset.json", "shard-0", "shard-0/epoch-0", "shard-0/epoch-0/batch-00000.nhwc"} {
@@ -175,7 +175,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// readDir makes one READDIR request with room for some entries.
+// readDir makes one READDIR request with room bytes for entries.
 func readDir(t *testing.T, f *filesystem, id, offset uint64, room int) []fuse.DirEntry {
 	t.Helper()
 	buf := make([]byte, room)
@@ -190,8 +190,8 @@ func readDir(t *testing.T, f *filesystem, id, offset uint64, room int) []fuse.Di
 	return entries
 }
 
-// TestDirectoriesSeek lists every kind of directory at once, in small pieces, and
-// from every offset: it must always be the same list.
+// TestDirectoriesSeek lists every kind of directory at once, in small pieces, and from
+// every offset. The list must always be the same.
 func TestDirectoriesSeek(t *testing.T) {
 	src := newFake()
 	src.most = 60
@@ -279,14 +279,14 @@ func TestReadEverything(t *testing.T) {
 		if _, st := f.Read(nil, &fuse.ReadIn{Fh: out.Fh, Size: 1}, nil); st != fuse.EBADF {
 			t.Errorf("%s: read after close: %v", path, st)
 		}
-		f.closeAll(out.Fh) // a second release is nobody's
+		f.closeAll(out.Fh) // a second release has no effect
 	}
 	if _, live, twice := src.counts(); live != 0 || twice {
 		t.Errorf("%d files are open at the end; closed twice: %v", live, twice)
 	}
 }
 
-// TestOpenFlags pins how the kernel is told to treat each kind of file.
+// TestOpenFlags pins the open flags of each kind of file.
 func TestOpenFlags(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	for path, want := range map[string]uint32{
@@ -307,7 +307,7 @@ func TestOpenFlags(t *testing.T) {
 	}
 }
 
-// TestControlSnapshot: a file below .batchfs stays as it was when it was opened.
+// TestControlSnapshot: a file below .batchfs keeps the content it had when it was opened.
 func TestControlSnapshot(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	id := findPath(t, f, ".batchfs/stats.json").NodeId
@@ -429,8 +429,8 @@ func TestStatFs(t *testing.T) {
 	}
 }
 
-// TestOpenInterrupted: the wait ends with the opener's own interruption, as EINTR,
-// and leaves nothing open.
+// TestOpenInterrupted: interrupting an opener ends its wait with EINTR and leaves nothing
+// open.
 func TestOpenInterrupted(t *testing.T) {
 	src := newFake()
 	waiting := make(chan struct{})
@@ -455,7 +455,7 @@ func TestOpenInterrupted(t *testing.T) {
 	}
 }
 
-// TestOnUnmount: whatever a connection leaves open when it is cut is closed once.
+// TestOnUnmount: files left open by an aborted connection are closed exactly once.
 func TestOnUnmount(t *testing.T) {
 	src := newFake()
 	f := fakeFilesystem(t, src, direct)
@@ -474,7 +474,7 @@ func TestOnUnmount(t *testing.T) {
 	}
 }
 
-// TestSizeBeyondFiles: a size that no file can have is shown as the largest.
+// TestSizeBeyondFiles: a size beyond the maximum is shown as the maximum.
 func TestSizeBeyondFiles(t *testing.T) {
 	for size, want := range map[int64]uint64{0: 0, math.MaxInt64: math.MaxInt64, math.MinInt64: math.MaxInt64, -1: math.MaxInt64} {
 		var out fuse.Attr
@@ -508,8 +508,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// FuzzRequests throws requests at a file system: none may panic, and none may open
-// what cannot be opened.
+// FuzzRequests sends random requests to a file system. None may panic or open what cannot
+// be opened.
 func FuzzRequests(f *testing.F) {
 	f.Add(uint64(1), uint64(1), uint64(0), uint32(4096), uint32(0), "shard-0")
 	f.Add(uint64(60), uint64(2), uint64(math.MaxUint64), uint32(math.MaxUint32), uint32(2), "batch-00000.nhwc")
@@ -547,8 +547,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestOldKernel: where files that are read directly cannot be mapped, they go
-// through the page cache.
+// TestOldKernel: if the kernel cannot map files that are read directly, they go through the
+// page cache.
 func TestOldKernel(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	id := findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId

@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// kind is what a node is. The first ones exist once in a mount.
+// kind is the type of a node. The first kinds exist once in a mount.
 type kind uint8
 
 const (
@@ -28,18 +28,18 @@ const (
 	epochDoc
 	batchFile
 
-	singles = errorsDoc + 1 // how many kinds there are of which each is one node
+	singles = errorsDoc + 1 // number of kinds that are a single node
 )
 
-// A node is one file or directory of the tree. Fields that say nothing about its
-// kind are zero.
+// A node is one file or directory of the tree. Fields that do not apply to its kind are
+// zero.
 type node struct {
 	kind kind
 	key  engine.Key
 	form layout.Form
 }
 
-// isDir tells directories from files.
+// isDir reports whether the node is a directory.
 func (n node) isDir() bool {
 	switch n.kind {
 	case root, controlDir, shardDir, epochDir:
@@ -48,29 +48,29 @@ func (n node) isDir() bool {
 	return false
 }
 
-// isControl reports whether the node is one of the files below .batchfs, which
-// are about the mount itself and change.
+// isControl reports whether the node is one of the files below .batchfs, which describe the
+// mount itself and change.
 func (n node) isControl() bool { return n.kind > controlDir && n.kind < singles }
 
 const (
-	// firstShard leaves room for more single nodes, so that a new one does not
-	// move every other inode number.
+	// firstShard leaves room for more single nodes, so that adding one does not change
+	// every other inode number.
 	firstShard = 32
-	// maxID keeps inode numbers positive for programs that hold them in a signed
-	// integer, and far away from the id that go-fuse reserves for itself.
+	// maxID keeps inode numbers positive for programs that store them in a signed integer,
+	// and far from the id that go-fuse reserves for itself.
 	maxID = 1<<63 - 1
 )
 
-// numbers is the bijection between nodes and node ids: singles, then shards,
-// epochs, the documents of epochs, and batch files, each block in mixed radix.
+// numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
+// the documents of epochs, and batch files, each block in mixed radix.
 type numbers struct {
 	shards, epochs, batches, forms uint64
 	epochDirs, epochDocs, files    uint64 // first ids of their blocks
-	end                            uint64 // the first id that names nothing
+	end                            uint64 // the first unused id
 }
 
-// newNumbers lays out the ids of a tree with so many shards, epochs in each and at
-// most so many batches in each of those.
+// newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
+// batches per epoch.
 func newNumbers(shards, epochs, batches int) (numbers, error) {
 	if shards < 0 || epochs < 0 || batches < 0 {
 		return numbers{}, fmt.Errorf("a tree of %d shards, %d epochs and %d batches", shards, epochs, batches)
@@ -101,7 +101,7 @@ func newNumbers(shards, epochs, batches int) (numbers, error) {
 	return n, nil
 }
 
-// id numbers a node that exists.
+// id returns the number of an existing node.
 func (n numbers) id(x node) uint64 {
 	switch x.kind {
 	case shardDir:
@@ -118,8 +118,8 @@ func (n numbers) id(x node) uint64 {
 
 func (n numbers) epoch(k engine.Key) uint64 { return uint64(k.Shard)*n.epochs + uint64(k.Epoch) }
 
-// node is the inverse of id. It is false for numbers that are nobody's; whether
-// the node exists in this tree is for the tree to say.
+// node is the inverse of id. It returns false for numbers without a node. The tree decides
+// whether the node exists.
 func (n numbers) node(id uint64) (node, bool) {
 	switch {
 	case id < fuse.FUSE_ROOT_ID || id >= n.end:

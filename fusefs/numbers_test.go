@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestNumbersBijection sweeps a whole tree: every node has a number of its own, and
-// numbers that are nobody's are refused.
+// TestNumbersBijection checks a whole tree: every node has its own number, and unused
+// numbers are refused.
 func TestNumbersBijection(t *testing.T) {
 	n, err := newNumbers(3, 4, 5)
 	if err != nil {
@@ -52,8 +52,8 @@ func TestNumbersBijection(t *testing.T) {
 	}
 }
 
-// TestNumbersStable pins numbers: they are inode numbers, and those are promised to
-// be the same after a remount. A change here is one that users see.
+// TestNumbersStable pins the numbers: they are inode numbers, which must stay the same
+// after a remount. Changing them is visible to users.
 func TestNumbersStable(t *testing.T) {
 	n, err := newNumbers(8, 100, 626)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// Open opens a file for reading. It is the only request that waits: for the batch
-// to be made, until the process that asks is interrupted (interrupt.go).
+// Open opens a file for reading. It is the only request that waits: until the batch is
+// made, or the opening process is interrupted (interrupt.go).
 func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, ok := f.tree.node(in.NodeId)
 	switch {
@@ -32,7 +32,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		f.report(n, err)
 		return status(err)
 	}
-	// Nothing is written, so nothing is to be flushed.
+	// There are no writes, so there is nothing to flush.
 	out.OpenFlags = flags | fuse.FOPEN_NOFLUSH
 	if h.file != nil {
 		out.BackingID = h.file.backing
@@ -41,11 +41,11 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	return fuse.OK
 }
 
-// open makes a handle and says how the kernel shall treat it.
+// open makes a handle, and returns the open flags for the kernel.
 func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint32, error) {
 	switch {
 	case n.isControl():
-		// Its size is whatever it is by now: only direct I/O reads past what stat said.
+		// Its size may have changed since stat: only direct I/O reads past the known size.
 		return &handle{data: f.document(n), control: true}, fuse.FOPEN_DIRECT_IO, nil
 	case n.kind != batchFile:
 		return &handle{data: f.document(n)}, 0, nil
@@ -64,8 +64,8 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 	return &handle{file: shared}, f.viaDaemon, nil
 }
 
-// report logs the errors that nobody else does: the engine reports bad samples and
-// want of memory itself.
+// report logs errors that the engine does not report itself, as it does bad samples and
+// lack of memory.
 func (f *filesystem) report(n node, err error) {
 	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrMachine, engine.ErrTooBig, engine.ErrClosed}
 	for _, e := range known {
@@ -76,8 +76,8 @@ func (f *filesystem) report(n node, err error) {
 	f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
 }
 
-// Read answers from the batch's own memory; the kernel copies it while the file is
-// open, and so while the memory is valid.
+// Read answers from the batch's own memory. The kernel copies it while the file is open, so
+// the memory stays valid.
 func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
 	h, ok := f.handles.get(in.Fh)
 	if !ok {
@@ -92,7 +92,7 @@ func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Re
 	return fuse.ReadResultData(data[from:to]), fuse.OK
 }
 
-// Release closes a file that nobody has open or mapped any more.
+// Release closes a file that no process has open or mapped any more.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h, ok := f.handles.remove(in.Fh); ok {
 		f.close(h)
@@ -105,13 +105,13 @@ func (f *filesystem) close(h *handle) {
 	}
 }
 
-// Flush has nothing to write. The kernel asks once and, told so, never again: that
-// spares every close a round trip.
+// Flush has nothing to write. After ENOSYS the kernel never asks again, which saves a round
+// trip per close.
 func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 func (f *filesystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
-// Lseek is about holes, and there are none: the kernel knows what to do without.
+// Lseek finds holes. There are none, and the kernel manages without.
 func (f *filesystem) Lseek(<-chan struct{}, *fuse.LseekIn, *fuse.LseekOut) fuse.Status {
 	return fuse.ENOSYS
 }

@@ -8,38 +8,37 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A registrar makes a file known to the kernel as what backs an inode.
-// *fuse.Server is one.
+// A registrar registers files with the kernel as backing files of inodes. *fuse.Server is
+// one.
 type registrar interface {
 	RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno)
 	UnregisterBackingFd(int32) syscall.Errno
 }
 
-// An openFile is a large file while anybody has it open. All who do share it: the
-// kernel wants one backing id for all opens of an inode, and one way of reading.
+// An openFile is a large file while it is open, shared by all its opens: the kernel
+// requires one backing id and one way of reading for all opens of an inode.
 type openFile struct {
 	id      uint64
 	file    file  // closed when refs becomes 0
-	backing int32 // the kernel's name for it; 0: it reads from the daemon
+	backing int32 // the kernel's id for it; 0: the daemon serves the reads
 	refs    int   // guarded by openFiles.mu
 }
 
-// openFiles are the large files that are open, by node id. The mutex is held
-// while a file is registered, which asks nothing of anybody, and never while a
-// batch is made.
+// openFiles are the open large files, by node id. The mutex is held while a file is
+// registered, which does not wait, and never while a batch is made.
 type openFiles struct {
-	kernel registrar // nil: all files are read through the daemon
+	kernel registrar // nil: the daemon serves all files
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	byNode map[uint64]*openFile
-	failed int64 // registrations that the kernel refused
+	failed int64 // registrations refused by the kernel
 }
 
-// add takes over a file that was just opened and returns a share in it. Where the
-// inode is open already, the share is in what the others have, and this file, which
-// holds the same bytes, is closed. (The engine is asked for every open all the
-// same: it follows readers by what they open.)
+// add takes ownership of a newly opened file and returns a share. If the inode is already
+// open, the share is in the existing file, and the new one, which holds the same bytes, is
+// closed. (The engine still has to see every open, because it follows readers by their
+// opens.)
 func (t *openFiles) add(id uint64, opened file) *openFile {
 	f := t.share(id, opened)
 	if f.file != opened {
@@ -50,7 +49,7 @@ func (t *openFiles) add(id uint64, opened file) *openFile {
 
 func (t *openFiles) share(id uint64, opened file) *openFile {
 	t.mu.Lock()
-	defer t.mu.Unlock() // also where something panics, which costs one request only
+	defer t.mu.Unlock() // even after a panic, which costs one request only
 	f := t.byNode[id]
 	if f == nil {
 		f = &openFile{id: id, file: opened, backing: t.register(opened)}
@@ -63,10 +62,9 @@ func (t *openFiles) share(id uint64, opened file) *openFile {
 	return f
 }
 
-// register asks the kernel to serve a file by itself. When it refuses, the file is
-// read through the daemon: the same bytes, more slowly. That cannot clash with
-// another open of the inode, because there is none: every later one shares this
-// file and how it is read.
+// register asks the kernel to serve a file itself. If it refuses, the file is read through
+// the daemon: the same bytes, more slowly. This cannot conflict with another open of the
+// inode: there is none yet, and later ones share this file and its mode.
 func (t *openFiles) register(opened file) (backing int32) {
 	if t.kernel == nil || opened.Fd() < 0 {
 		return 0
@@ -82,9 +80,8 @@ func (t *openFiles) register(opened file) (backing int32) {
 	return 0
 }
 
-// release gives a share back; the last one closes the file. The kernel lets go of
-// an inode's backing before it tells of the release, so the next open of this
-// inode may register another.
+// release gives back a share; the last one closes the file. The kernel drops an inode's
+// backing before it sends the release, so the next open of the inode may register another.
 func (t *openFiles) release(f *openFile) {
 	t.mu.Lock()
 	f.refs--
@@ -92,7 +89,7 @@ func (t *openFiles) release(f *openFile) {
 	if last {
 		delete(t.byNode, f.id)
 		if f.backing != 0 {
-			// It fails only when the connection is gone, and the id with it.
+			// It fails only if the connection is gone, and the id with it.
 			_ = t.kernel.UnregisterBackingFd(f.backing)
 		}
 	}
@@ -102,7 +99,7 @@ func (t *openFiles) release(f *openFile) {
 	}
 }
 
-// refused counts the files that the kernel would not serve.
+// refused counts the files that the kernel refused to serve.
 func (t *openFiles) refused() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

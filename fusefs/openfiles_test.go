@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeKernel registers backing files, and holds the file system to the kernel's
-// rules: an inode has one backing at a time.
+// fakeKernel registers backing files and checks the kernel's rule that an inode has one
+// backing at a time.
 type fakeKernel struct {
 	mu     sync.Mutex
 	last   int32
 	live   map[int32]bool
 	refuse syscall.Errno
-	bad    int // ids that were given back without being held
+	bad    int // ids given back without being held
 }
 
 func (k *fakeKernel) RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno) {
@@ -52,8 +52,8 @@ func withKernel(t *testing.T, src *fakeSource, k *fakeKernel) *filesystem {
 	return f
 }
 
-// TestOpensShareBacking: concurrent opens of one inode get one backing id, and the
-// next one after the last release may get another.
+// TestOpensShareBacking: concurrent opens of one inode get one backing id. An open after
+// the last release may get another.
 func TestOpensShareBacking(t *testing.T) {
 	src, k := newFake(), &fakeKernel{}
 	f := withKernel(t, src, k)
@@ -87,8 +87,8 @@ func TestOpensShareBacking(t *testing.T) {
 	}
 }
 
-// TestRegistrationRefused: what the kernel will not serve is read through the
-// daemon, by everybody who opens it meanwhile, even if the kernel changes its mind.
+// TestRegistrationRefused: a file that the kernel refuses is read through the daemon by all
+// of its concurrent opens, even if the kernel would accept it later.
 func TestRegistrationRefused(t *testing.T) {
 	src, k := newFake(), &fakeKernel{refuse: unix.ENOMEM}
 	f := withKernel(t, src, k)
@@ -111,7 +111,7 @@ func TestRegistrationRefused(t *testing.T) {
 	}
 }
 
-// TestAnonymousFiles: files without a descriptor never reach the kernel.
+// TestAnonymousFiles: files without a descriptor are never registered with the kernel.
 func TestAnonymousFiles(t *testing.T) {
 	src, k := newFake(), &fakeKernel{}
 	src.anonymous = true
@@ -122,8 +122,8 @@ func TestAnonymousFiles(t *testing.T) {
 	}
 }
 
-// TestOpensRace opens and closes a few inodes from many goroutines: at each moment
-// all opens of an inode have one backing, and nothing is left in the end.
+// TestOpensRace opens and closes a few inodes from many goroutines. At any moment all opens
+// of an inode have one backing, and nothing is left at the end.
 func TestOpensRace(t *testing.T) {
 	src, k := newFake(), &fakeKernel{}
 	f := withKernel(t, src, k)
@@ -132,7 +132,7 @@ func TestOpensRace(t *testing.T) {
 		ids = append(ids, findPath(t, f, "shard-0/epoch-0/batch-00000."+form).NodeId)
 	}
 	var mu sync.Mutex
-	held := map[uint64]map[int32]int{} // by inode: backings and how many opens have them
+	held := map[uint64]map[int32]int{} // by inode: backings and the number of opens that have them
 	var wait sync.WaitGroup
 	for g := range 8 {
 		wait.Go(func() {
@@ -159,7 +159,7 @@ func TestOpensRace(t *testing.T) {
 				if held[id][out.BackingID]--; held[id][out.BackingID] == 0 {
 					delete(held[id], out.BackingID)
 				}
-				f.closeAll(out.Fh) // under the lock: the model and the table change together
+				f.closeAll(out.Fh) // under the lock, so that the model and the table change together
 				mu.Unlock()
 			}
 		})

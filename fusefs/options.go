@@ -13,15 +13,14 @@ import (
 
 // Options are the settings of a mount.
 type Options struct {
-	// AllowOther lets other users in. The kernel then checks the modes.
+	// AllowOther gives other users access. The kernel then checks the modes.
 	AllowOther bool
-	// UID and GID own every file; the modes are 0444 and 0555 where they are 0.
+	// UID and GID own every file. Modes of 0 mean 0444 and 0555.
 	UID, GID          uint32
 	FileMode, DirMode uint32
-	// List says which forms of a batch directories show; all of them can be opened.
+	// List says which forms of a batch directories list. All forms can be opened.
 	List []layout.Form
-	// ReadPath is how large forms are read: "auto" ("" is the same), "passthrough" or
-	// "direct".
+	// ReadPath is how large forms are read: "auto" (also ""), "passthrough" or "direct".
 	ReadPath string
 	// FsName is the first column of mount and df, such as the dataset's name.
 	FsName string
@@ -31,7 +30,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults fills in what is not set, and refuses what cannot be.
+// withDefaults sets defaults and rejects invalid options.
 func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -56,24 +55,24 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 const (
-	// stackDepth lets batchfs be a layer over tmpfs, and one more file system (as an
-	// overlay of a container) be a layer over batchfs.
+	// stackDepth allows batchfs to be stacked on tmpfs, and another file system (such as a
+	// container's overlay) to be stacked on batchfs.
 	stackDepth = 1
-	// background is how many requests the kernel may have under way by itself, as
-	// for read-ahead of mapped files.
+	// background is how many asynchronous requests the kernel may have in flight, such as
+	// read-ahead of mapped files.
 	background = 64
-	// smallRequest is the largest read when the daemon serves only documents.
+	// smallRequest is the largest read if the daemon serves documents only.
 	smallRequest = 128 << 10
-	// largeRequest is the largest read when batches are read through the daemon and
-	// there is memory for it: go-fuse has a buffer of that size for each request, and
-	// fewer of those are under way then.
+	// largeRequest is the largest read if batches are read through the daemon and memory
+	// permits. go-fuse has a buffer of that size per request, so fewer requests may be in
+	// flight (directBackground).
 	largeRequest     = 1 << 20
 	directBackground = 16
-	// requestShare is the part of the memory limit that one such buffer may have.
+	// requestShare limits one such buffer to the memory limit divided by requestShare.
 	requestShare = 512
 )
 
-// requestSize is the largest read of a mount with so much memory.
+// requestSize is the largest read of a mount with this memory limit.
 func requestSize(read readPath, limit int64) int {
 	size := smallRequest
 	for read == direct && size < largeRequest && int64(2*size) <= limit/requestShare {
@@ -82,20 +81,19 @@ func requestSize(read readPath, limit int64) int {
 	return size
 }
 
-// bufferBytes is what go-fuse's buffers take at most while batches are read through
-// the daemon: one for each request that the kernel has under way by itself, and one
-// for each that waits to be read.
+// bufferBytes is the maximum size of go-fuse's buffers while batches are read through the
+// daemon: one per asynchronous request in flight, and one per goroutine that reads
+// requests.
 func bufferBytes(read readPath, request int) int64 {
 	if read != direct {
 		return 0
 	}
-	readers := min(max(runtime.GOMAXPROCS(0), 2), 16) + 1 // as go-fuse has them
+	readers := min(max(runtime.GOMAXPROCS(0), 2), 16) + 1 // as in go-fuse
 	return int64(readers+directBackground) * int64(request)
 }
 
-// mountOptions are go-fuse's. Read-only is said twice, when the mount is made
-// (connection.go) and in every method, because of passthrough: a writer would reach
-// the memory of the batch itself.
+// mountOptions are go-fuse's options. The mount is made read-only (connection.go) and every
+// method is too, because with passthrough a writer would reach the memory of the batch.
 func mountOptions(o Options, read readPath, request int) *fuse.MountOptions {
 	opts := &fuse.MountOptions{
 		AllowOther:         o.AllowOther,
@@ -105,7 +103,7 @@ func mountOptions(o Options, read readPath, request int) *fuse.MountOptions {
 		FsName:             o.FsName,
 		Name:               mountName,
 		DisableReadDirPlus: true,
-		DisableSplice:      true, // copies from memory are faster
+		DisableSplice:      true, // copying from memory is faster
 		ExtraCapabilities:  fuse.CAP_DIRECT_IO_ALLOW_MMAP,
 		Logger:             slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		PanicHandler:       panicHandler(o.Logger),
@@ -119,7 +117,7 @@ func mountOptions(o Options, read readPath, request int) *fuse.MountOptions {
 	return opts
 }
 
-// panicHandler turns a bug in one request into an error of that request.
+// panicHandler turns a panic in a request into an error of that request.
 func panicHandler(log *slog.Logger) func(any) fuse.Status {
 	return func(cause any) fuse.Status {
 		log.Error("panic in a request", "cause", cause, "stack", string(debug.Stack()))

@@ -15,9 +15,9 @@ import (
 
 const fuseDevice = "/dev/fuse"
 
-// tryPassthrough asks the kernel to back an inode with fd, on a FUSE connection of
-// its own that is mounted nowhere, and says why it will not. Nothing is left
-// behind, and it is known before anything is mounted.
+// tryPassthrough asks the kernel to back an inode with fd, over a FUSE connection of its
+// own that is not mounted, and returns why it refuses. It leaves nothing behind, so it can
+// run before the mount is made.
 func tryPassthrough(fd int) error {
 	server, release, err := detachedConnection()
 	if err != nil {
@@ -40,8 +40,8 @@ func tryPassthrough(fd int) error {
 	return fmt.Errorf("the kernel refuses the file: %w", error(errno))
 }
 
-// detachedConnection makes a FUSE file system that is attached to no directory,
-// and a server that has greeted it. release ends both.
+// detachedConnection creates a FUSE file system that is attached to no directory, and its
+// server after the handshake. release ends both.
 func detachedConnection() (*fuse.Server, func(), error) {
 	device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -58,8 +58,8 @@ func detachedConnection() (*fuse.Server, func(), error) {
 		unix.Close(device)
 		return nil, nil, err
 	}
-	// To go-fuse this looks like a mount that a privileged parent has prepared. From
-	// here on the device is the server's to close.
+	// To go-fuse this looks like a mount prepared by a privileged parent. The server now
+	// owns the device.
 	opts := &fuse.MountOptions{Name: fsType, Logger: log.New(io.Discard, "", 0), DisableSplice: true, MaxStackDepth: stackDepth}
 	server, err := fuse.NewServer(fuse.NewDefaultRawFileSystem(), "/dev/fd/"+strconv.Itoa(device), opts)
 	if err != nil {
@@ -68,13 +68,13 @@ func detachedConnection() (*fuse.Server, func(), error) {
 	}
 	release := func() {
 		unix.Close(superblock) // ends the connection
-		server.Serve()         // sees that it has ended, and closes the device
+		server.Serve()         // notices the end, and closes the device
 	}
 	return server, release, nil
 }
 
-// createSuperblock makes a file system of FUSE that is mounted nowhere. Settings
-// without a value are flags.
+// createSuperblock creates a FUSE file system that is not mounted. Settings without a value
+// are flags.
 func createSuperblock(settings [][2]string) (int, error) {
 	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
 	switch {

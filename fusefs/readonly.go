@@ -2,8 +2,8 @@ package fusefs
 
 import "github.com/hanwen/go-fuse/v2/fuse"
 
-// The tree is read-only. The mount is too, so the kernel asks for none of this;
-// should it ever, the answer is the same.
+// The mount is read-only, so the kernel sends none of these requests. The methods refuse
+// them anyway.
 
 func (f *filesystem) SetAttr(<-chan struct{}, *fuse.SetAttrIn, *fuse.AttrOut) fuse.Status {
 	return fuse.EROFS
@@ -59,8 +59,8 @@ func (f *filesystem) RemoveXAttr(<-chan struct{}, *fuse.InHeader, string) fuse.S
 	return fuse.EROFS
 }
 
-// What follows the kernel does by itself when it is told once that the daemon
-// cannot: copying by reading and writing, and locks among its own processes.
+// The kernel does the following itself after one ENOSYS: copying by reading and writing,
+// and locks among local processes.
 
 func (f *filesystem) CopyFileRange(<-chan struct{}, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
@@ -72,7 +72,7 @@ func (f *filesystem) SetLk(<-chan struct{}, *fuse.LkIn) fuse.Status { return fus
 
 func (f *filesystem) SetLkw(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }
 
-// Ioctl knows none; the kernel makes it ENOTTY.
+// Ioctl supports none; the kernel returns ENOTTY.
 func (f *filesystem) Ioctl(<-chan struct{}, *fuse.IoctlIn, []byte, *fuse.IoctlOut, []byte) fuse.Status {
 	return fuse.ENOSYS
 }

@@ -5,19 +5,19 @@ import (
 	"log/slog"
 )
 
-// A readPath is how large forms are read, decided once before the mount.
+// A readPath is how large forms are read, chosen once before the mount.
 type readPath string
 
-// The values of Options.ReadPath, and of Session.ReadPath but for auto.
+// The values of Options.ReadPath, and, except for auto, of Session.ReadPath.
 const (
 	auto        readPath = "auto"
 	passthrough readPath = "passthrough"
 	direct      readPath = "direct"
 )
 
-// chooseReadPath tries passthrough on a file like those of batches, unless nobody
-// wants it. The reason says why it is not passthrough. Passthrough that was asked
-// for and cannot be had is an error: it would be slower than promised, silently.
+// chooseReadPath tries passthrough on a file like those of batches, unless direct is
+// requested. reason says why the choice is not passthrough. If passthrough is requested but
+// unavailable, it returns an error instead of silently being slower.
 func chooseReadPath(wanted readPath, m memory, log *slog.Logger) (path readPath, reason string, err error) {
 	switch wanted {
 	case direct:

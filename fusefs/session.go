@@ -18,10 +18,10 @@ type Session struct {
 	read   readPath
 	reason string
 	fs     *filesystem
-	done   chan struct{} // closed when the last request was answered
-	gone   chan struct{} // closed when this process's namespace has the mount no more
+	done   chan struct{} // closed when the last request has been answered
+	gone   chan struct{} // closed when this process's mount namespace no longer has the mount
 
-	unmounting sync.Mutex // so that two who try do not both wait out the retries
+	unmounting sync.Mutex // serializes Unmount, so that two callers do not both go through the retries
 }
 
 // serve answers requests until the mount has ended.
@@ -31,7 +31,7 @@ func (m *Session) serve(log *slog.Logger, stopWatch func()) {
 	stopWatch()
 	m.device.Close()
 	if entry, _, there, err := m.mount.find(); err == nil && there && m.aborted(entry.path) {
-		// Somebody cut the connection, or the kernel did: what is left is a dead mount.
+		// A user or the kernel aborted the connection, which leaves a dead mount.
 		log.Error("the kernel aborted the mount", "mountpoint", entry.path)
 		if err := m.detach(entry.path); err != nil {
 			log.Error("the aborted mount could not be taken away", "error", err)
@@ -39,8 +39,9 @@ func (m *Session) serve(log *slog.Logger, stopWatch func()) {
 	}
 }
 
-// aborted reports whether a mount that looks like this one is what an abort left.
-// Where the kernel's number of it may be another's by now, only its silence tells.
+// aborted reports whether a mount found under this one's identity is the remains of an
+// abort. Without a unique id, the kernel may have reused the identity, so the mount must
+// also be dead.
 func (m *Session) aborted(path string) bool {
 	if m.mount.unique != 0 {
 		return true
@@ -55,35 +56,34 @@ func (m *Session) ReadPath() string { return string(m.read) }
 // Reason says why ReadPath is not "passthrough"; empty when it is.
 func (m *Session) Reason() string { return m.reason }
 
-// Path is where the mount was made, absolute and without links. It may have been
-// moved since; Unmount and Detach find it wherever it is.
+// Path is where the mount was made, absolute and without links. It may have been moved
+// since; Unmount and Detach find it anyway.
 func (m *Session) Path() string { return m.path }
 
-// Wait returns when the mount has ended and nobody reads from it any more, whoever
-// unmounted it.
+// Wait returns when the mount has ended, however it was unmounted, and nothing reads from
+// it any more.
 func (m *Session) Wait() { <-m.done }
 
-// Gone is closed when the mount is no longer among those that this process sees:
-// unmounted or detached, by anyone. Wait may last longer, for as long as files are
-// open or another mount namespace has the mount too; see Holders.
+// Gone is closed when this process no longer sees the mount: it was unmounted or detached,
+// by any process. Wait may take longer, while files are open or another mount namespace has
+// the mount too; see Holders.
 func (m *Session) Gone() <-chan struct{} { return m.gone }
 
-// Holders are those who keep the file system alive after the mount has gone: mount
-// namespaces that were made while it was there. It is empty when Wait returns.
+// Holders are the mount namespaces that keep the file system alive after the mount has
+// gone: those created while it was mounted. It is empty once Wait has returned.
 func (m *Session) Holders() []Holder {
 	select {
-	case <-m.done: // the device's number may be another's by now
+	case <-m.done: // the device number may have been reused
 		return nil
 	default:
 		return holders(m.mount.device)
 	}
 }
 
-// Unmount ends the mount and waits for its last request. While somebody uses it
-// the error wraps unix.EBUSY, after some retries, and the mount lives on. A mount
-// that has ended or been detached already is no error. Where another mount namespace
-// keeps the file system alive, the mount is gone from this one and the error is a
-// *HeldError.
+// Unmount ends the mount and waits for its last request. If the mount is in use, the error
+// wraps unix.EBUSY, after some retries, and the mount stays. It is not an error if the
+// mount has already ended or been detached. If another mount namespace keeps the file
+// system alive, the mount is gone from this one and the error is a *HeldError.
 func (m *Session) Unmount() error {
 	m.unmounting.Lock()
 	defer m.unmounting.Unlock()
@@ -96,7 +96,7 @@ func (m *Session) Unmount() error {
 		return nil
 	default:
 	}
-	// The kernel has ended the file system by now, unless somebody else has it.
+	// The kernel has ended the file system by now, unless another namespace has it.
 	if held := m.Holders(); len(held) > 0 && m.alive() {
 		return &HeldError{held}
 	}
@@ -104,8 +104,8 @@ func (m *Session) Unmount() error {
 	return nil
 }
 
-// retry unmounts, several times over: the kernel tells of a closed file before it has
-// let go of the mount. there is false where nothing was to be done.
+// retry unmounts, with retries: the kernel reports a file closed before it releases the
+// mount. there is false if there was nothing to unmount.
 func (m *Session) retry() (there bool, err error) {
 	const tries = 5
 	for try, delay := 0, 5*time.Millisecond; ; try, delay = try+1, 2*delay+5*time.Millisecond {
@@ -125,13 +125,13 @@ func (m *Session) unmountOnce() (there bool, err error) {
 	if err != nil || !there {
 		return there, err
 	}
-	if m.mount.isAt(path) { // the last look, right before
+	if m.mount.isAt(path) { // the last check, right before
 		err = unmount(path, false)
 	} else {
 		err = fmt.Errorf("unmount %s: %w", path, errReplaced)
 	}
 	if err != nil {
-		if _, there, _ := m.find(); !there { // somebody else was faster
+		if _, there, _ := m.find(); !there { // another process unmounted it first
 			return false, nil
 		}
 		return true, err
@@ -139,9 +139,9 @@ func (m *Session) unmountOnce() (there bool, err error) {
 	return true, nil
 }
 
-// Detach takes the mount out of sight at once. Those who use it can go on for as
-// long as this process answers them; Wait returns when the last one is done. It may
-// be called while Unmount waits.
+// Detach removes the mount from view at once. Its users can continue for as long as this
+// process answers them; Wait returns when the last one is done. Detach may be called while
+// Unmount waits.
 func (m *Session) Detach() error {
 	path, there, err := m.find()
 	if err != nil || !there {
@@ -166,8 +166,8 @@ func (m *Session) detach(path string) error {
 	return unmount(path, true)
 }
 
-// find is where the mount is now, and whether it is anywhere. What somebody else
-// mounted over it makes it busy.
+// find returns the mount's current path, and whether it exists. Another mount on top of it
+// makes it busy.
 func (m *Session) find() (path string, there bool, err error) {
 	select {
 	case <-m.done:

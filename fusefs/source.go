@@ -8,7 +8,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A source is what a mount shows. *engine.Engine is one, but for the type of the
+// A source provides what a mount shows. *engine.Engine is one, except for the type of the
 // files it opens; see engineSource.
 type source interface {
 	plan
@@ -17,7 +17,7 @@ type source interface {
 	memory
 }
 
-// A plan says what exists.
+// A plan says which batches exist.
 type plan interface {
 	Shards() int
 	Epochs() int
@@ -42,15 +42,15 @@ type batches interface {
 type file interface {
 	// Bytes may be read until Close.
 	Bytes() []byte
-	// Fd is a descriptor of a file that holds just these bytes, -1 if there is none.
+	// Fd is the descriptor of a file that holds exactly these bytes, or -1.
 	Fd() int
 	Close()
 }
 
-// documents are the files that are no batches.
+// documents are the files that are not batches.
 type documents interface {
 	DatasetJSON() []byte
-	ClassesTxt() []byte // nil where the dataset has no classes
+	ClassesTxt() []byte // nil if the dataset has no classes
 	EpochJSON(shard, epoch int) []byte
 	Errors() []byte
 	MemoryJSON() []byte
@@ -58,22 +58,22 @@ type documents interface {
 	ModTime() time.Time
 }
 
-// memory is what batches are kept in.
+// memory is the memory that batches are kept in.
 type memory interface {
 	Usage() (total, free, used int64)
-	// Reserve takes bytes out of the limit for good, for what the mount itself needs.
+	// Reserve permanently takes bytes out of the limit, for the mount itself.
 	Reserve(bytes int64)
 	// ProbeFile opens a file like those of large forms.
 	ProbeFile() (fd int, closeFile func(), err error)
 }
 
-// engineSource is an engine as a source.
+// engineSource adapts an engine to source.
 type engineSource struct{ *engine.Engine }
 
 func (s engineSource) Open(ctx context.Context, k engine.Key, f layout.Form) (file, error) {
 	opened, err := s.Engine.Open(ctx, k, f)
 	if err != nil {
-		return nil, err // a nil *engine.File in a file would not be nil
+		return nil, err // a nil *engine.File would be a non-nil file
 	}
 	return opened, nil
 }

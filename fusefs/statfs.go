@@ -5,9 +5,9 @@ import "github.com/hanwen/go-fuse/v2/fuse"
 // statBlock is the unit in which df counts.
 const statBlock = 4096
 
-// StatFs shows the memory of the mount: df's size is the limit, and what is used
-// is what batches and the index take now. Files are not counted, as a file system
-// that is always out of free ones would alarm those who watch.
+// StatFs reports the memory of the mount: the size is the limit, and the used space is what
+// batches and the index take now. Inodes are not counted, because a file system that is
+// always out of free inodes would trigger monitoring alerts.
 func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	total, free, _ := f.src.Usage()
 	*out = fuse.StatfsOut{

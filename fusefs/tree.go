@@ -14,8 +14,7 @@ const (
 	epochName   = "epoch.json"
 )
 
-// rootNames and controlNames are the single nodes of their directories, in the
-// order in which they are listed.
+// rootNames and controlNames are the single nodes of their directories, in listing order.
 var (
 	rootNames = []single{
 		{"dataset.json", datasetDoc},
@@ -36,12 +35,12 @@ type single struct {
 	kind kind
 }
 
-// A tree is the mount's directories and names: a pure function of the plan and of
-// which forms are listed.
+// A tree is the mount's directories and names: a pure function of the plan and the listed
+// forms.
 type tree struct {
 	plan    plan
 	numbers numbers
-	list    []layout.Form // the forms that directories show
+	list    []layout.Form // the forms that directories list
 	root    []single
 }
 
@@ -57,7 +56,7 @@ func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
 	return t, nil
 }
 
-// node finds the node with an id; false where this tree has none.
+// node finds the node with an id; false if this tree has none.
 func (t *tree) node(id uint64) (node, bool) {
 	n, ok := t.numbers.node(id)
 	if !ok {
@@ -72,12 +71,12 @@ func (t *tree) node(id uint64) (node, bool) {
 	return n, true
 }
 
-// batches counts the batches of an epoch directory. Ids have room for MaxBatches.
+// batches counts the batches of an epoch directory. The ids have room for MaxBatches.
 func (t *tree) batches(k engine.Key) int {
 	return min(t.plan.Batches(k.Shard, k.Epoch), int(t.numbers.batches))
 }
 
-// lookup finds a name in a directory. Every node has one name only.
+// lookup finds a name in a directory. Every node has exactly one name.
 func (t *tree) lookup(dir node, name string) (node, bool) {
 	switch dir.kind {
 	case root:
@@ -116,7 +115,7 @@ func find(names []single, name string) (node, bool) {
 	return node{}, false
 }
 
-// index reads the number behind a prefix, below limit and in its only spelling.
+// index parses the number after a prefix: less than limit, and in canonical form.
 func index(name, prefix string, limit int) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -129,7 +128,7 @@ func index(name, prefix string, limit int) (int, bool) {
 	return i, true
 }
 
-// entry is the i-th name that a directory lists, false behind the last.
+// entry is the i-th name that a directory lists, or false after the last.
 func (t *tree) entry(dir node, i int) (string, node, bool) {
 	switch dir.kind {
 	case root:
@@ -171,7 +170,7 @@ func (t *tree) epochEntry(dir node, i int) (string, node, bool) {
 	return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
 }
 
-// parent is the directory that a directory is in; the root is in itself.
+// parent is the parent of a directory; the root is its own parent.
 func (t *tree) parent(dir node) node {
 	if dir.kind == epochDir {
 		return node{kind: shardDir, key: engine.Key{Shard: dir.key.Shard}}
@@ -179,7 +178,7 @@ func (t *tree) parent(dir node) node {
 	return node{kind: root}
 }
 
-// subdirs counts the directories in a directory.
+// subdirs counts the subdirectories of a directory.
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:

@@ -16,8 +16,8 @@ func fakeTree(t *testing.T, src *fakeSource, list ...layout.Form) *tree {
 	return tr
 }
 
-// walk lists a whole tree, and checks on the way that every name leads to the node
-// that it is listed for, and every directory back to its parent.
+// walk lists a whole tree. It checks that every name leads to the node it is listed for,
+// and every directory back to its parent.
 func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string, n node)) {
 	t.Helper()
 	dirs := 0
@@ -72,8 +72,8 @@ func TestTreeListing(t *testing.T) {
 	}
 }
 
-// TestTreeNames pins which names exist: all forms whether listed or not, and each
-// in one spelling only.
+// TestTreeNames pins the names that exist: all forms whether listed or not, each in one
+// spelling only.
 func TestTreeNames(t *testing.T) {
 	src := newFake()
 	tr := fakeTree(t, src, layout.NHWCForm)
@@ -130,8 +130,8 @@ func TestTreeWithoutClasses(t *testing.T) {
 	}
 }
 
-// TestTreeBeyondPlan: a plan that promised fewer batches than it has must not make
-// numbers overlap.
+// TestTreeBeyondPlan: numbers must not overlap even if a plan has more batches than
+// MaxBatches.
 func TestTreeBeyondPlan(t *testing.T) {
 	src := newFake()
 	src.count = func(int, int) int { return src.most + 1 }

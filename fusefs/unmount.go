@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clear detaches dead batchfs mounts from a mountpoint and reports whether there
-// was one. What lives, hangs, or is no batchfs stays.
+// Clear detaches dead batchfs mounts from a mountpoint and reports whether there were any.
+// It leaves mounts that are alive, hang, or are not batchfs.
 func Clear(mountpoint string) (bool, error) {
 	path, err := realPath(mountpoint)
 	if err != nil {
@@ -34,12 +34,11 @@ func Clear(mountpoint string) (bool, error) {
 	}
 }
 
-// Unmount ends the batchfs mount at a mountpoint, from any process that may: with
-// CAP_SYS_ADMIN directly, else through fusermount3. lazy detaches it at once, for
-// its users to finish; a dead mount is always detached. The error wraps
-// ErrNotMounted where there is no batchfs, unix.EBUSY while somebody uses it. A
-// *HeldError means that it is unmounted here, and that another mount namespace keeps
-// it alive.
+// Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
+// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
+// finish; a dead mount is always detached. The error wraps ErrNotMounted if there is no
+// batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here,
+// but another mount namespace keeps it alive.
 func Unmount(mountpoint string, lazy bool) error {
 	path, err := realPath(mountpoint)
 	if err != nil {
@@ -53,7 +52,7 @@ func Unmount(mountpoint string, lazy bool) error {
 		return fmt.Errorf("mountpoint %s: %w", mountpoint, ErrNotMounted)
 	}
 	if !lazy {
-		// A mount that hangs is unmounted like a living one: if it is unused, that works.
+		// A hanging mount is unmounted like a live one, which works if it is unused.
 		lazy, _ = isDead(path)
 	}
 	if err := unmount(path, lazy); err != nil {
@@ -65,7 +64,7 @@ func Unmount(mountpoint string, lazy bool) error {
 	return nil
 }
 
-// unmount takes away whatever is on top at a path.
+// unmount removes the topmost mount at a path.
 func unmount(path string, lazy bool) error {
 	if !privileged() {
 		return fusermount(path, lazy)
@@ -80,7 +79,7 @@ func unmount(path string, lazy bool) error {
 	return nil
 }
 
-// fusermount unmounts with the help of the program that may do it for users.
+// fusermount unmounts through fusermount, which may unmount for ordinary users.
 func fusermount(path string, lazy bool) error {
 	program, err := findFusermount()
 	if err != nil {
@@ -100,14 +99,14 @@ func fusermount(path string, lazy bool) error {
 	return nil
 }
 
-// fusermountError makes an error of what fusermount wrote. It speaks to people;
-// that the mount is busy, programs want to know.
+// fusermountError makes an error from fusermount's output. The output is meant for people,
+// but programs need to know if the mount is busy.
 func fusermountError(path, words string, err error) error {
 	words = strings.TrimSpace(words)
 	if strings.Contains(strings.ToLower(words), unix.EBUSY.Error()) {
 		return fmt.Errorf("unmount %s: %w", path, unix.EBUSY)
 	}
-	if strings.Contains(words, "not found in /etc/mtab") { // where it looks for whose it is
+	if strings.Contains(words, "not found in /etc/mtab") { // where fusermount looks for the owner
 		return fmt.Errorf("unmount %s: %w", path, ErrNotYours)
 	}
 	if words == "" {
@@ -116,10 +115,10 @@ func fusermountError(path, words string, err error) error {
 	return fmt.Errorf("unmount %s: %s", path, words)
 }
 
-// ErrNotYours means that a user without privileges has no such mount.
+// ErrNotYours means that this unprivileged user owns no such mount.
 var ErrNotYours = errors.New("it is no mount of this user")
 
-// ErrNoFusermount means that a user without privileges cannot mount or unmount.
+// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
 var ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
 
 func findFusermount() (string, error) {

@@ -9,15 +9,15 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// An xattr is an extended attribute of every batch file. All of them are about the
-// tensor of the batch: in the file's own layout where it holds the tensor, else in
-// the mount's.
+// An xattr is an extended attribute of every batch file. All attributes describe the
+// batch's tensor: in the file's own layout if the file holds the tensor, otherwise in the
+// mount's.
 type xattr struct {
 	name  string
 	value func(s layout.Spec, valid int) string
 }
 
-// xattrs are written as the batch's .json has them, the shape as "32,375,500,3".
+// xattrs are formatted as in the batch's .json, except the shape: "32,375,500,3".
 var xattrs = []xattr{
 	{"user.batchfs.shape", func(s layout.Spec, _ int) string {
 		d := s.Shape()
@@ -69,8 +69,8 @@ func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []
 	return put(dest, names)
 }
 
-// put copies a value into the room the caller has. Without any room, go-fuse makes
-// of ERANGE what the caller asked for: the length.
+// put copies a value into the caller's buffer. If that has no room at all, go-fuse turns
+// ERANGE into the length, as requested.
 func put(dest []byte, value string) (uint32, fuse.Status) {
 	if len(dest) < len(value) {
 		return uint32(len(value)), fuse.ERANGE

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// A Bound is something that limits the memory of this process.
+// A Bound is a limit on the memory of this process.
 type Bound struct {
-	Name  string // as messages say it: "the machine", "the control group /a/b"
+	Name  string // as in messages: "the machine", "the control group /a/b"
 	Total int64  // bytes
-	Left  int64  // of these, what could be allocated now; never negative
+	Left  int64  // bytes that can be allocated now; never negative
 
 	group string // the control group's path; "" for the machine
 }
 
-// A Host is where this process runs, as the kernel's files describe it.
+// A Host is the system that this process runs on, as the kernel's files describe it.
 type Host struct {
 	files fs.FS
 }
@@ -27,14 +27,13 @@ type Host struct {
 // This is the host of this process.
 func This() *Host { return New(os.DirFS("/")) }
 
-// New is a host that is described by the files below a root directory: proc and
-// sys/fs/cgroup.
+// New returns a host described by the files below root: proc and sys/fs/cgroup.
 func New(root fs.FS) *Host { return &Host{files: root} }
 
-// guess is how much memory a machine has that does not say.
+// guess is the memory assumed for a machine that does not report it.
 const guess = 4 << 30
 
-// Machine is the bound that the machine itself is.
+// Machine is the machine's own bound.
 func (h *Host) Machine() Bound {
 	info := h.table("proc/meminfo", ":")
 	b := Bound{Name: "the machine", Total: info["MemTotal"] << 10}
@@ -49,8 +48,8 @@ func (h *Host) Machine() Bound {
 	return b
 }
 
-// Bounds are all bounds of this process that are lower than the machine's, from the
-// innermost control group outwards, and then the machine's.
+// Bounds are the bounds of this process that are lower than the machine's, from the
+// innermost control group outwards, followed by the machine's.
 func (h *Host) Bounds() []Bound {
 	machine := h.Machine()
 	var all []Bound
@@ -73,12 +72,12 @@ func (h *Host) Lowest() Bound {
 	return lowest
 }
 
-// A group is a memory control group: its directory among the host's files, and its
-// path as /proc/PID/cgroup writes it.
+// A group is a memory control group: its directory among the host's files, and its path as
+// in /proc/PID/cgroup.
 type group struct{ dir, path string }
 
-// groups lists the memory control groups that hold a process, from its own to the
-// root. In a container the paths may be the host's, which are not there; the root is.
+// groups lists the memory control groups of a process, from its own up to the root. In a
+// container the paths may be the host's and not exist here; the root does.
 func (h *Host) groups(process string) []group {
 	text, err := fs.ReadFile(h.files, "proc/"+process+"/cgroup")
 	if err != nil {
@@ -109,7 +108,7 @@ func (h *Host) groups(process string) []group {
 	return all
 }
 
-// bound reads the limit of one control group, and what is left of it.
+// bound reads the limit of one control group and what is left of it.
 func (h *Host) bound(g group) (Bound, bool) {
 	b := Bound{Name: "the control group " + g.path, group: g.path}
 	for _, name := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
@@ -122,7 +121,7 @@ func (h *Host) bound(g group) (Bound, bool) {
 	}
 	used, known := h.number(path.Join(g.dir, "memory.current"))
 	files := []string{"inactive_file", "active_file"}
-	if !known { // version 1 has the sum over all groups below under another name
+	if !known { // version 1 has the totals including subgroups under other names
 		used, _ = h.number(path.Join(g.dir, "memory.usage_in_bytes"))
 		files = []string{"total_inactive_file", "total_active_file"}
 	}
@@ -134,8 +133,8 @@ func (h *Host) bound(g group) (Bound, bool) {
 	return b, true
 }
 
-// number reads a kernel file that holds one number; "max", and what is not there,
-// are none.
+// number reads a kernel file that holds one number. It returns false for "max" and for
+// missing files.
 func (h *Host) number(name string) (int64, bool) {
 	text, err := fs.ReadFile(h.files, name)
 	if err != nil {
@@ -145,7 +144,7 @@ func (h *Host) number(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// table reads a kernel file of lines with a name and a number, and perhaps a unit.
+// table reads a kernel file whose lines are a name, a number and an optional unit.
 func (h *Host) table(name, suffix string) map[string]int64 {
 	values := map[string]int64{}
 	text, err := fs.ReadFile(h.files, name)

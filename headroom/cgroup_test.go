@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperVariable makes this program a mount that takes all the memory it may.
+// helperVariable turns the test binary into a mount that takes all the memory it may.
 const helperVariable = "HEADROOM_TEST_MOUNT"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newGroup makes a memory control group with a limit, below the root of the tree.
+// newGroup creates a memory control group with a limit, below the root of the tree.
 func newGroup(t *testing.T, limit int64) (dir string) {
 	t.Helper()
 	name := fmt.Sprintf("batchfs-headroom-%d", os.Getpid())
@@ -51,8 +51,8 @@ func newGroup(t *testing.T, limit int64) (dir string) {
 	return ""
 }
 
-// A helper is a child that runs greedyMount. What is written to it makes it look, take
-// what it may, and say how much that is.
+// A helper is a child process that runs greedyMount. A line of input makes it check the
+// bounds, take what it may, and print the amount.
 type helper struct {
 	*exec.Cmd
 	in  io.WriteCloser
@@ -72,12 +72,12 @@ func startHelper(t *testing.T, group string) *helper {
 	h.in, h.out = in, bufio.NewReader(out)
 	t.Cleanup(func() {
 		in.Close()
-		_ = h.Wait() // what it ended with has been looked at, or the test has failed
+		_ = h.Wait() // its exit status was checked, or the test has failed
 	})
 	return h
 }
 
-// ask returns what the helper's limit is and how much it holds.
+// ask returns the helper's limit and how much it holds.
 func (h *helper) ask(t *testing.T) (limit, used int64) {
 	t.Helper()
 	_, err := fmt.Fprintln(h.in, "take")
@@ -93,8 +93,8 @@ func (h *helper) ask(t *testing.T) (limit, used int64) {
 	return limit, used
 }
 
-// greedyMount joins a control group, takes its share, and, whenever it is told to,
-// looks at what there is and takes all that it may.
+// greedyMount joins a control group and takes its share. On every line of input it checks
+// the bounds and takes all that it may.
 func greedyMount() {
 	procs := filepath.Join(os.Getenv(helperVariable), "cgroup.procs")
 	if err := os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
@@ -106,7 +106,7 @@ func greedyMount() {
 	w := &Watch{Host: host, Tenant: g, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		w.looked = 0 // it counts the mounts each time
+		w.looked = 0 // so that it recounts the mounts each time
 		w.look()
 		g.take()
 		fmt.Println(g.limit, g.MemoryUsed())
@@ -141,15 +141,16 @@ func (g *greedy) take() {
 	}
 }
 
-// TestThreeMountsShareAControlGroup of 400 MB, which without sharing would take 600:
-// none is killed, whichever comes when, and each has its part.
+// TestThreeMountsShareAControlGroup: three mounts share a control group of 400 MB. Without
+// sharing they would take 600 MB. None is killed, in any order of start, and each gets its
+// part.
 func TestThreeMountsShareAControlGroup(t *testing.T) {
 	const total = 400 * 1000 * 1000
 	group := newGroup(t, total)
 	var mounts []*helper
 	for n := 1; n <= 3; n++ {
 		mounts = append(mounts, startHelper(t, group))
-		limit, used := mounts[n-1].ask(t) // the others have not looked yet
+		limit, used := mounts[n-1].ask(t) // the others have not checked yet
 		if part := int64(total / 2 / n); limit > part || limit < part/4 || used > limit {
 			t.Errorf("mount %d has a limit of %d and uses %d; its part is %d", n, limit, used, part)
 		}
@@ -169,8 +170,8 @@ func TestThreeMountsShareAControlGroup(t *testing.T) {
 	}
 }
 
-// TestGivingWayToOthers: something that is no mount takes nearly all of a control
-// group, piece by piece, and gives it back.
+// TestGivingWayToOthers: a process that is not a mount takes nearly all of a control group,
+// piece by piece, and gives it back.
 func TestGivingWayToOthers(t *testing.T) {
 	const total = 400 * mib
 	group := newGroup(t, total)
@@ -191,7 +192,7 @@ func TestGivingWayToOthers(t *testing.T) {
 		_ = other.Wait()
 	})
 	t.Cleanup(end)
-	// It takes half of what is left, and the mount, which looks, gives way.
+	// It takes half of what is left. The mount checks, and gives way.
 	if _, err := fmt.Fprintln(in, "take"); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestGivingWayToOthers(t *testing.T) {
 
 func groupIn(dir string) group { return group{dir: strings.TrimPrefix(dir, "/")} }
 
-// TestPressureTrigger: the kernel takes the trigger, and it can be taken back.
+// TestPressureTrigger: the kernel accepts the trigger, and it can be removed.
 func TestPressureTrigger(t *testing.T) {
 	p, err := This().WatchPressure("/")
 	if err != nil {

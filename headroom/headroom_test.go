@@ -79,7 +79,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// inGroup is a process in a control group of 400 MiB, of which others have used some.
+// inGroup is a process in a control group of 400 MiB, of which used bytes are used.
 func inGroup(used int64) map[string]string {
 	return map[string]string{
 		"proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 12582912 kB\n", "proc/self/stat": "100 (batchfs) R 1 1\n",
@@ -114,13 +114,13 @@ func TestMounts(t *testing.T) {
 	addProcess(files, 104, 1, "python (mount)", "/pod", "python", "mount")
 	addProcess(files, 105, 1, "batchfs", "/podium", "batchfs", "umount", "mnt")
 	count(2, 3)
-	// One that goes into the background, and the command that waits for it.
+	// A mount that goes into the background, and the command that waits for it.
 	addProcess(files, 106, 1, "batchfs", "/pod", "batchfs", "mount", "--daemon")
 	addProcess(files, 107, 106, "batchfs", "/pod", "batchfs", "mount", "--daemon")
 	count(3, 4)
-	files["proc/101/stat"] = "101 (batchfs) Z 1 1\n" // dead, and not yet buried
+	files["proc/101/stat"] = "101 (batchfs) Z 1 1\n" // a zombie
 	count(2, 3)
-	files["proc/self/stat"] = "100 (batchfs) R 106 1\n" // that command is ours
+	files["proc/self/stat"] = "100 (batchfs) R 106 1\n" // that command is our parent
 	count(2, 3)
 }
 
@@ -144,7 +144,7 @@ func TestShare(t *testing.T) {
 	check(1, 3)
 }
 
-// fakeTenant notes what it is told.
+// fakeTenant records the limits it is given.
 type fakeTenant struct {
 	used  int64
 	limit int64
@@ -177,18 +177,18 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	const reserve = 25 * mib
-	step(24*mib, 100*mib, 0, "") // nothing to say, and nothing said
+	step(24*mib, 100*mib, 0, "") // unrestricted: nothing to do
 	step(150*mib, 250*mib, 0, "")
 	step(150*mib, 350*mib, 150*mib+50*mib-reserve, "gives way")
-	step(150*mib, 395*mib, 150*mib+5*mib-reserve, "") // said already
-	step(130*mib, 375*mib, 130*mib, "")               // gave way, and stays where it is
-	step(120*mib, 360*mib, 130*mib, "")               // not worth telling
+	step(150*mib, 395*mib, 150*mib+5*mib-reserve, "") // already logged
+	step(130*mib, 375*mib, 130*mib, "")               // it gave way and stays there
+	step(120*mib, 360*mib, 130*mib, "")               // too small a change
 	step(130*mib, 300*mib, 200*mib, "what it was again")
 	for pid := 101; pid < 104; pid++ {
 		addProcess(files, pid, 1, "batchfs", "/pod", "batchfs", "mount")
 	}
 	w.Host = hostOf(files)
-	for range recountsAt { // it is not counted each time
+	for range recountsAt { // mounts are not recounted each time
 		w.look()
 	}
 	if text := log.String(); strings.Count(text, "shares the memory") != 1 {
@@ -208,7 +208,7 @@ func TestWatch(t *testing.T) {
 	if tenant.limit != 200*mib || w.state != (state{}) {
 		t.Errorf("a limit of %d, %+v when the others had gone", tenant.limit, w.state)
 	}
-	// A limit of its own is not divided, but what is left is.
+	// A limit of its own is not divided, but the memory left is.
 	w.Shared = false
 	addProcess(files, 101, 1, "batchfs", "/pod", "batchfs", "mount")
 	w.Host = hostOf(files)
@@ -219,7 +219,7 @@ func TestWatch(t *testing.T) {
 	step(150*mib, 200*mib, 200*mib, "what it was again")
 }
 
-// TestWatchRuns: it looks at ticks and at pressure, and ends.
+// TestWatchRuns: the watch checks on ticks and on pressure, and ends.
 func TestWatchRuns(t *testing.T) {
 	files := inGroup(390 * mib)
 	tenant := &fakeTenant{used: 100 * mib}

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A process is what the kernel says of one.
+// A process is a process as the kernel describes it.
 type process struct {
 	name   string
 	parent int
 }
 
-// Mounts counts the mounts within each of the bounds, in their order, this process
-// among them whatever it does. Processes that cannot be seen do not count.
+// Mounts counts the mounts within each of the bounds, in order. This process always counts
+// as one. Processes that are not visible do not count.
 func (h *Host) Mounts(bounds []Bound) []int {
 	counts := make([]int, len(bounds))
 	for i := range counts {
@@ -40,9 +40,8 @@ func within(groups []group, path string) bool {
 	return false
 }
 
-// otherMounts lists the processes that run this program as a mount, without this
-// one. Of a mount that goes into the background, and the process that waits until it
-// is there, one counts.
+// otherMounts lists the other processes that run this program as a mount. A mount going
+// into the background counts once, together with the process that waits for it.
 func (h *Host) otherMounts() []int {
 	self, pid, ok := h.process("self")
 	entries, err := fs.ReadDir(h.files, "proc")
@@ -71,14 +70,15 @@ func (h *Host) otherMounts() []int {
 	return children
 }
 
-// process reads /proc/PID/stat: "17 (name) S 1 ...". What has ended does not count.
+// process reads /proc/PID/stat: "17 (name) S 1 ...". It returns false if the process has
+// ended.
 func (h *Host) process(name string) (p process, pid int, ok bool) {
 	text, err := fs.ReadFile(h.files, "proc/"+name+"/stat")
 	if err != nil {
 		return p, 0, false
 	}
 	number, rest, found := strings.Cut(string(text), " (")
-	end := strings.LastIndex(rest, ") ") // the name may hold anything
+	end := strings.LastIndex(rest, ") ") // the name may contain anything
 	if !found || end < 0 {
 		return p, 0, false
 	}
@@ -91,7 +91,7 @@ func (h *Host) process(name string) (p process, pid int, ok bool) {
 	return p, pid, err == nil
 }
 
-// runsMount looks whether a command line is "batchfs mount ..." or "mount.batchfs ...".
+// runsMount reports whether a command line is "batchfs mount ..." or "mount.batchfs ...".
 func (h *Host) runsMount(name string) bool {
 	text, err := fs.ReadFile(h.files, "proc/"+name+"/cmdline")
 	if err != nil {

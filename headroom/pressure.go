@@ -12,8 +12,7 @@ import (
 
 // A Pressure is a trigger on the kernel's pressure stall information.
 type Pressure struct {
-	// C receives when processes have waited for memory for a tenth of a second out of
-	// two.
+	// C receives when processes have waited for memory for 0.1 s within 2 s.
 	C <-chan struct{}
 
 	fd     int
@@ -21,14 +20,12 @@ type Pressure struct {
 	waited sync.WaitGroup
 }
 
-// trigger is what an ordinary user may ask for: windows of whole multiples of two
-// seconds.
+// trigger is one that unprivileged users may set: their windows must be multiples of 2 s.
 const trigger = "some 100000 2000000\x00"
 
-// WatchPressure sets a trigger on the innermost control group that reports pressure,
-// or on the whole machine. It fails where the kernel has neither; looking now and
-// then has to do. root is the directory of proc and sys, "/" but for tests. The
-// caller closes it.
+// WatchPressure sets a trigger on the innermost control group that reports pressure, or on
+// the whole machine. It fails if the kernel has neither; polling must do then. root is the
+// directory of proc and sys, "/" except in tests. The caller closes the result.
 func (h *Host) WatchPressure(root string) (*Pressure, error) {
 	names := []string{}
 	for _, g := range h.groups("self") {
@@ -77,12 +74,12 @@ func (p *Pressure) wait(c chan<- struct{}) {
 		}
 		select {
 		case c <- struct{}{}:
-		default: // the one before has not been looked at
+		default: // the last event has not been received yet
 		}
 	}
 }
 
-// Close takes the trigger back.
+// Close removes the trigger.
 func (p *Pressure) Close() error {
 	_, err := unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	if err == nil {

@@ -1,10 +1,10 @@
 package headroom
 
-// A Share is how much memory a mount that was given no limit may use.
+// A Share is how much memory a mount without a limit of its own may use.
 type Share struct {
 	Limit  int64 // bytes
-	Bound  Bound // that it follows from
-	Mounts int   // that share the bound, this one among them
+	Bound  Bound // the bound it follows from
+	Mounts int   // the number of mounts that share the bound, including this one
 }
 
 // Share is the share of a mount that is about to start.
@@ -19,7 +19,8 @@ func (h *Host) Share() Share {
 	return s
 }
 
-// share is half of each bound's total, divided among the mounts within it.
+// share is half of each bound's total, divided by the number of mounts within it; the least
+// counts.
 func (h *Host) share() Share {
 	bounds := h.Bounds()
 	var least Share
@@ -31,5 +32,5 @@ func (h *Host) share() Share {
 	return least
 }
 
-// reserve is what a mount leaves of a bound while others take what they want.
+// reserve is what a mount leaves free in a bound for others.
 func (b Bound) reserve() int64 { return min(b.Total/16, 256<<20) }

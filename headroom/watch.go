@@ -7,43 +7,43 @@ import (
 
 // A Tenant is what a Watch keeps within bounds.
 type Tenant interface {
-	// MemoryUsed is how many bytes it uses now.
+	// MemoryUsed is the number of bytes in use.
 	MemoryUsed() int64
-	// SetMemoryLimit tells it to use no more than n bytes, and to give way down to
-	// that: what nobody waits for first, never what is in use.
+	// SetMemoryLimit limits the use to n bytes. The tenant frees memory to meet the limit:
+	// idle memory first, never memory in use.
 	SetMemoryLimit(n int64)
 }
 
-// A Watch adapts a mount's memory limit to what there is.
+// A Watch adapts a mount's memory limit to the memory available.
 type Watch struct {
 	Host   *Host
 	Tenant Tenant
-	Limit  int64 // bytes: what the mount was told, never more
-	Shared bool  // the limit is a Share, to be divided anew as mounts come and go
+	Limit  int64 // bytes; the mount's own limit, never exceeded
+	Shared bool  // the limit is a Share, recomputed as mounts come and go
 	Logger *slog.Logger
 
-	current int64 // what the tenant was last told; 0: nothing
+	current int64 // the last limit set; 0: none
 	state   state
 	share   Share
 	looked  int
 }
 
-// A state is why the limit is what it is. Only a change of it is logged.
+// A state is the reason for the current limit. Only a change of it is logged.
 type state struct {
-	short  bool // memory is
-	mounts int  // that share it
+	short  bool // memory is short
+	mounts int  // number of mounts sharing it
 	bound  string
 }
 
-// How often a Watch looks at what is left, and after how many looks it counts the
-// mounts again.
+// Interval is the time between checks, and recountsAt the number of checks between counts
+// of the mounts.
 const (
 	Interval   = time.Second
 	recountsAt = 5
 )
 
-// Run looks at every tick, and whenever the kernel reports pressure, until done is
-// closed. pressure may be nil.
+// Run checks the bounds at every tick and whenever the kernel reports pressure, until done
+// is closed. pressure may be nil.
 func (w *Watch) Run(done <-chan struct{}, ticks <-chan time.Time, pressure <-chan struct{}) {
 	w.look()
 	for {
@@ -57,7 +57,7 @@ func (w *Watch) Run(done <-chan struct{}, ticks <-chan time.Time, pressure <-cha
 	}
 }
 
-// look decides on the limit, and says so where the reason is a new one.
+// look checks the bounds and sets the limit. It logs when the reason changes.
 func (w *Watch) look() {
 	if w.looked%recountsAt == 0 {
 		w.share = w.Host.share()
@@ -70,7 +70,7 @@ func (w *Watch) look() {
 	used := w.Tenant.MemoryUsed()
 	var left int64
 	for _, b := range w.Host.Bounds() {
-		// Others who watch the same bound see the same, and take their part.
+		// Other mounts in the same bound see the same and take their part.
 		more := b.Left - b.reserve()
 		if more > 0 && w.share.Mounts > 1 {
 			more /= int64(w.share.Mounts)
@@ -87,12 +87,13 @@ func (w *Watch) look() {
 	w.say(now, limit, left)
 }
 
-// worthwhile tells whether a change of the limit is more than the noise of what is
-// left. Less is always told, more only where it is a good deal more, or all there is.
+// worthwhile reports whether a change of the limit exceeds the noise in the available
+// memory. A lower limit is always set. A higher limit is set if it is much higher, or not
+// restricted by a shortage.
 func (w *Watch) worthwhile(limit int64, short bool) bool {
 	switch {
 	case w.current == 0:
-		return limit < w.Limit // it knows what it was told
+		return limit < w.Limit // the tenant already has w.Limit
 	case limit < w.current:
 		return true
 	case short:

@@ -67,3 +67,19 @@ func TestStorageHangsForOneShard(t *testing.T) {
 		})
 	}
 }
+
+// TestOrderThatIsNotKnown: where the order of samples would follow from a file that could not be
+// read, as raw samples have an order of their own, nothing is mounted.
+func TestOrderThatIsNotKnown(t *testing.T) {
+	s := newStorage(t)
+	s.order(t, "fail "+tileName(5))
+	if m, err := startMount(thisUser(), scratch(t), s.dir, "--shuffle", "--batch-size", "4"); err == nil {
+		m.finish(t)
+		t.Error("it is mounted, in an order that depends on a failure")
+	} else if !strings.Contains(err.Error(), tileName(5)) || !strings.Contains(err.Error(), "mount again") {
+		t.Errorf("it does not say what to do: %v", err)
+	}
+	s.order(t, "heal")
+	m := tileMount(t, s.dir, "--shuffle")
+	expectOpen(t, m.path(0, 0, 0, layout.NHWCForm), 0)
+}

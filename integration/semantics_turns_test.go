@@ -2,25 +2,37 @@ package integration
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"testing"
 
 	"github.com/batchfs/batchfs/layout"
 )
 
-// roomForBatches is a memory limit that has room for so many batches of a size, beside what a
-// mount with one worker takes for itself.
-func roomForBatches(n float64, size int) string {
-	return strconv.Itoa(28<<20 + int(n*float64(size)))
-}
-
-// hasRoomFor checks that a limit is as tight as a test wants it.
-func (m *mounted) hasRoomFor(t testing.TB, n, size int64) {
+// tightMount mounts tiles with one worker under a memory limit that has room for n batches of a
+// size and most of another, beside what such a mount takes for itself. A first mount says what
+// that is.
+func tightMount(t testing.TB, dataset string, n, size int64, flags ...string) *mounted {
 	t.Helper()
-	s := m.stats(t).Memory
-	if room := (s.Limit - (s.Used - s.Batches)) / size; room != n {
-		t.Fatalf("there is room for %d batches, not for %d: %+v", room, n, s)
+	flags = append(flags, "--workers", "1", "--memory-limit")
+	read := func(limit int64) (m *mounted, itself int64) {
+		m = tileMount(t, dataset, append(flags, strconv.FormatInt(limit, 10))...)
+		if _, err := os.ReadFile(m.path(0, 0, 0, layout.NHWCForm)); err != nil {
+			t.Fatal(err)
+		}
+		m.awaitPlans(t)
+		eventually(t, "nothing is read ahead", func() bool { return m.stats(t).Batches.Making == 0 })
+		d := m.cacheDoc(t).Memory
+		s := m.stats(t).Memory
+		return m, s.Used - s.Batches - d.Cache
 	}
+	m, itself := read(100 << 20)
+	m.finish(t)
+	m, itself = read(itself + n*size + size*3/4)
+	if room := (m.stats(t).Memory.Limit - itself) / size; room != n {
+		t.Fatalf("there is room for %d batches, not for %d", room, n)
+	}
+	return m
 }
 
 // onwards opens batch after batch, and lets go of each before it opens the next: DIR SIDE BATCHES
@@ -60,17 +72,13 @@ print(right, wrong, refused, flush=True)
 // TestRoomForOneBatch: a reader that closes one batch and opens the next needs room for one. The
 // kernel tells of a close after it has told of the open that follows; nobody sees that.
 func TestRoomForOneBatch(t *testing.T) {
-	const side, batches, opens = 512, 8, 400
+	const side, batches, opens = 256, 8, 400
 	const size = tileBatch * side * side * 3
 	dataset := tiles(t, tileBatch*batches, side)
 	eachReadPath(t, func(t *testing.T, path string) {
 		for _, how := range []string{"mapped", "read"} {
 			t.Run(how, func(t *testing.T) {
-				m := tileMount(t, dataset, "--read-path", path, "--workers", "1", "--memory-limit", roomForBatches(1.9, size))
-				if err := readTiles(m, 0, 0, side, layout.NHWCForm); err != nil {
-					t.Fatal(err)
-				}
-				m.hasRoomFor(t, 1, size)
+				m := tightMount(t, dataset, 1, size, "--read-path", path)
 				p := m.partner(t, onwards, m.dir+"/shard-0", strconv.Itoa(side), strconv.Itoa(batches), strconv.Itoa(opens), "0", how)
 				p.expect(t, "ready")
 				p.tell(t, "go")
@@ -89,11 +97,7 @@ func TestMoreReadersThanMemory(t *testing.T) {
 	const side, batches, readers, opens = 512, 8, 16, 10
 	const size = tileBatch * side * side * 3
 	dataset := tiles(t, tileBatch*batches, side)
-	m := tileMount(t, dataset, "--workers", "1", "--memory-limit", roomForBatches(3.9, size), "--memory-wait", "4m")
-	if err := readTiles(m, 0, 0, side, layout.NHWCForm); err != nil {
-		t.Fatal(err)
-	}
-	m.hasRoomFor(t, 3, size)
+	m := tightMount(t, dataset, 3, size, "--memory-wait", "4m")
 	var all []*partner
 	for i := range readers {
 		// Their batches differ at any time, and so do the epochs.

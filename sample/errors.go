@@ -7,17 +7,18 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// ErrMemory means that a sample does not fit the memory there may be.
+// ErrMemory means that a sample needs more memory than is available.
 var ErrMemory = errors.New("not enough memory")
 
-// A Problem is what was wrong with a sample's file when it was indexed.
+// A Problem is the fault found in a sample's file when it was indexed.
 type Problem string
 
 func (p Problem) Error() string { return string(p) }
 
-// OfFile says whether an error is about a sample's file: what it holds is no image, damaged,
-// too large or another image than the indexed one, or package dataset says so of the file
-// itself. All other errors are the machine's or the caller's: they say nothing of the file.
+// OfFile reports whether an error is the fault of a sample's file: its content is not an
+// image, damaged, too large or not the indexed image, or package dataset blames the file
+// itself. All other errors are the machine's or the caller's and say nothing about the
+// file.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrMemory) || errors.Is(err, decode.ErrMemory) {
 		return false

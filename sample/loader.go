@@ -9,28 +9,29 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// A Loader reads samples from storage, and judges them. Of an image that is stored as plain
-// pixels, a crop needs only some rows, and where that is worth it only those are read. It belongs to one
-// goroutine.
+// A Loader reads samples from storage and judges them. For a crop of an image that is
+// stored as plain pixels, it reads only the rows needed if that saves enough. It belongs to
+// one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
 	decoding  decode.Options
-	rows      dataset.Part // of the sample below
+	rows      dataset.Part // for the sample below
 	epoch     int
 	id        int64
 }
 
-// NewLoader returns a Loader for samples that are transformed and decoded like this.
-// MaxPixels must be given.
+// NewLoader returns a Loader for samples with the given transform and decoding. MaxPixels
+// must be set.
 func NewLoader(ds *dataset.Dataset, transform resample.Options, decoding decode.Options) *Loader {
 	l := &Loader{ds: ds, transform: transform, decoding: decoding}
-	l.rows = l.rowsOf // made once: nothing is allocated for a sample
+	l.rows = l.rowsOf // bound once, to avoid an allocation per sample
 	return l
 }
 
-// Load reads a sample into what grow(n) returns, as [dataset.Dataset.LoadPart] does, for an
-// epoch in which it is decoded, or else whole. read is how many bytes came from storage.
+// Load reads a sample into the result of grow(n), like [dataset.Dataset.LoadPart]. Unless
+// whole is true, it may read only the part that is decoded in this epoch. read is the
+// number of bytes read from storage.
 func (l *Loader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error) {
 	var part dataset.Part
 	if !whole && IsRaw(l.ds, int(id)) && l.saves(epoch, id) {
@@ -39,12 +40,12 @@ func (l *Loader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, 
 	return l.ds.LoadPart(int(id), nil, grow, part, stop)
 }
 
-// saves says, as far as the index knows, whether reading only some rows is worth the second
-// read that it takes.
+// saves reports, as far as the index tells, whether reading only some rows is worth the
+// additional read it takes.
 func (l *Loader) saves(epoch int, id int64) bool {
 	height, width := l.ds.Size(int(id), l.decoding.IgnoreOrientation)
 	if height == 0 {
-		return true // the file's head will tell
+		return true // decided from the file's header
 	}
 	size := int64(height) * int64(width) * 3
 	if seen := l.ds.Stat(int(id)); seen.Known() {
@@ -54,29 +55,29 @@ func (l *Loader) saves(epoch int, id int64) bool {
 	return size/int64(height)*int64(height-rows) >= dataset.LeastSaved
 }
 
-// rowsOf is where the rows are that the sample's transform looks at.
+// rowsOf returns the byte range of the rows that the sample's transform needs.
 func (l *Loader) rowsOf(head []byte, size int64) (from, to int64, ok bool) {
 	h, err := decode.ReadHeader(head, false)
 	if err != nil {
-		return 0, 0, false // reading all of it will tell what is wrong
+		return 0, 0, false // reading the whole file will find the fault
 	}
 	height, width := h.Size(l.decoding.IgnoreOrientation)
 	y, x, rows, columns := l.transform.Choose(l.epoch, l.id, height, width).Source()
 	return decode.PartOf(head, size, l.decoding.StoredRegion(h, decode.Region{X: x, Y: y, W: columns, H: rows}, 1))
 }
 
-// IsRaw says that a sample is stored as plain pixels.
+// IsRaw reports whether a sample is stored as plain pixels.
 func IsRaw(ds *dataset.Dataset, i int) bool {
 	format, known := decode.ParseFormat(ds.Format(i))
 	return known && format.Raw()
 }
 
-// ErrUnfit means that a sample is fine by itself, but not what the index, from which the
-// shape of its batch follows, said it is.
+// ErrUnfit means that a sample is a valid image, but not the indexed one, from which the
+// shape of its batch was derived.
 var ErrUnfit = errors.New("not the image that was indexed")
 
-// Judge says what image a file holds, and its upright size, and whether it is one that may
-// be decoded: not larger than is allowed, and the one that was indexed.
+// Judge reads an image's header and returns it with the upright size. It fails if the image
+// must not be decoded: it is too large, or not the indexed one.
 func (l *Loader) Judge(id int64, data []byte) (head decode.Header, height, width int, err error) {
 	if head, err = decode.ReadHeader(data, true); err != nil {
 		return head, 0, 0, err

@@ -11,20 +11,20 @@ import (
 	"github.com/batchfs/batchfs/resample"
 )
 
-// A Reader reads and decodes samples one after the other, in memory that it reuses. It
-// belongs to one goroutine.
+// A Reader reads and decodes one sample after another, in memory that it reuses. It belongs
+// to one goroutine.
 type Reader struct {
 	ds      *dataset.Dataset
 	options decode.Options
 	loader  *Loader
 	decoder *decode.Decoder
 	memory  *Memory
-	taken   int64       // of memory, for the sample that was read last
+	taken   int64       // of memory, for the last sample read
 	input   pinned.Host // its file
 	pixels  pinned.Host
 }
 
-// NewReader returns a Reader of whole samples. MaxPixels must be given.
+// NewReader returns a Reader of whole samples. MaxPixels must be set.
 func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
 	return &Reader{
 		ds: ds, options: o, loader: NewLoader(ds, resample.Options{}, o), decoder: decode.NewDecoder(o), memory: memory,
@@ -32,7 +32,7 @@ func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
 	}
 }
 
-// Close frees what the Reader holds.
+// Close frees the Reader's memory.
 func (r *Reader) Close() {
 	r.release()
 	r.decoder.Close()
@@ -40,20 +40,20 @@ func (r *Reader) Close() {
 	r.pixels.Free()
 }
 
-// Decoder is the one that the Reader uses.
+// Decoder is the Reader's decoder.
 func (r *Reader) Decoder() *decode.Decoder { return r.decoder }
 
-// An Image is a sample's file, which holds an image that may be decoded. Data is the
-// Reader's.
+// An Image is the file of a sample that can be decoded. Data belongs to the Reader.
 type Image struct {
 	Data          []byte
 	Header        decode.Header
 	Height, Width int // upright
 }
 
-// Read reads sample i and judges it. It waits until there is memory for it, for its pixels,
-// and for beside bytes that the caller needs; all of it is the sample's until Done, Close or
-// the next Read. An error is the file's where OfFile says so; ErrMemory is neither.
+// Read reads sample i and judges it. It waits until there is memory for the file, its
+// pixels, and beside bytes for the caller. The sample holds this memory until Done, Close
+// or the next Read. An error is the file's fault if OfFile says so; ErrMemory says
+// nothing about the file.
 func (r *Reader) Read(ctx context.Context, i int, beside int64) (Image, error) {
 	r.release()
 	if problem := r.ds.Problem(i); problem != "" {
@@ -92,15 +92,15 @@ func (r *Reader) Read(ctx context.Context, i int, beside int64) (Image, error) {
 	return Image{data, head, h, w}, nil
 }
 
-// estimate is what sample i may take, as far as the index knows: its file, its pixels, and
-// the coefficients of a progressive JPEG.
+// estimate is the memory that sample i may take, as far as the index tells: its file, its
+// pixels, and the coefficients of a progressive JPEG.
 func (r *Reader) estimate(i int) (int64, error) {
 	h, w := r.ds.Size(i, false)
 	if h == 0 {
 		return r.memory.size, nil
 	}
 	id := r.ds.Stat(i)
-	if !id.Known() { // a manifest described it
+	if !id.Known() { // it came from a manifest
 		var err error
 		if id, err = r.ds.Check(i); err != nil {
 			return 0, err
@@ -109,7 +109,7 @@ func (r *Reader) estimate(i int) (int64, error) {
 	return id.Size + 9*int64(h)*int64(w), nil
 }
 
-// Decode decodes all of an image into memory of the Reader's.
+// Decode decodes a whole image into the Reader's memory.
 func (r *Reader) Decode(img Image) error {
 	stride := img.Width * r.options.Color.Channels()
 	pixels, err := room(&r.pixels, stride*img.Height)
@@ -120,8 +120,8 @@ func (r *Reader) Decode(img Image) error {
 	return r.decoder.Decode(dst, img.Data, img.Header)
 }
 
-// Done lets others have the memory of the sample that was read last. What the Reader keeps
-// for the next one is not much.
+// Done releases the memory of the last sample read. The Reader keeps a small part of it for
+// the next one.
 func (r *Reader) Done() { r.release() }
 
 func (r *Reader) release() {

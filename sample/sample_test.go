@@ -26,7 +26,7 @@ func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
 }
 
-// open opens a dataset of files, or the manifest among them.
+// open opens a dataset of these files, or of the manifest among them.
 func open(t *testing.T, files map[string][]byte, manifest string) *dataset.Dataset {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,8 +68,8 @@ func TestOfFile(t *testing.T) {
 	}
 }
 
-// TestReadersShareMemory: however many there are, what they have taken together never
-// exceeds what there is, and all of it comes back, also when samples cannot be read.
+// TestReadersShareMemory: any number of readers together never take more than there is, and
+// all of it comes back, even if samples cannot be read.
 func TestReadersShareMemory(t *testing.T) {
 	files := map[string][]byte{"bad.png": []byte("rubbish"), "cut.png": pngOf(t, 900, 1000)[:60]}
 	for i := range 12 {
@@ -85,7 +85,7 @@ func TestReadersShareMemory(t *testing.T) {
 			r := NewReader(ds, decode.Options{MaxPixels: 1 << 28}, memory)
 			defer r.Close()
 			for i := w; i < ds.Len(); i += 8 {
-				img, err := r.Read(t.Context(), i, 20<<20) // so two fit
+				img, err := r.Read(t.Context(), i, 20<<20) // so that two fit
 				mu.Lock()
 				if taken += r.taken; taken > memory.size {
 					t.Errorf("%d bytes are taken of %d", taken, memory.size)
@@ -119,7 +119,8 @@ func TestReadersShareMemory(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotFit is refused before it is allocated, and is no verdict.
+// TestWhatDoesNotFit: a sample that does not fit is refused before memory is allocated, and
+// is not judged.
 func TestWhatDoesNotFit(t *testing.T) {
 	wide := pngOf(t, 4000, 5000) // 60 MB of pixels
 	ds := open(t, map[string][]byte{"a.png": wide, "b.png": pngOf(t, 3, 4), "m.csv": []byte("path,height,width,format\na.png,4000,5000,png\nb.png,3,4,png\n")}, "m.csv")
@@ -140,7 +141,7 @@ func TestWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestWaitingForMemoryEnds with its context.
+// TestWaitingForMemoryEnds: waiting for memory ends with the context.
 func TestWaitingForMemoryEnds(t *testing.T) {
 	ds := open(t, map[string][]byte{"a.png": pngOf(t, 3, 4)}, "")
 	memory := NewMemory(0, 1)
@@ -156,7 +157,7 @@ func TestWaitingForMemoryEnds(t *testing.T) {
 	}
 }
 
-// TestJudge: what is wrong with an image that can be read.
+// TestJudge checks the faults of readable images.
 func TestJudge(t *testing.T) {
 	ds := open(t, map[string][]byte{"a.png": pngOf(t, 30, 40), "m.csv": []byte("path,height,width,format\na.png,30,40,png\na.png,40,30,png\n")}, "m.csv")
 	for name, c := range map[string]struct {

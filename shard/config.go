@@ -5,38 +5,38 @@ import (
 	"strconv"
 )
 
-// What a plan can count. A dataset of this size would need terabytes for its index
-// alone; the limits are there so that no offset overflows.
+// Limits of a plan. The index alone of a dataset this large would take terabytes; the limits
+// exist so that no offset overflows.
 const (
-	MaxSamples   = 1 << 36   // samples of a dataset
-	MaxBatchSize = 1<<31 - 1 // samples of a batch
-	MaxEpochs    = 1 << 26   // epochs that have batches
+	MaxSamples   = 1 << 36   // samples in a dataset
+	MaxBatchSize = 1<<31 - 1 // samples in a batch
+	MaxEpochs    = 1 << 26   // epochs with batches
 )
 
-// Config is what a plan depends on, and all it depends on.
+// Config is everything a plan depends on.
 type Config struct {
 	Samples   int64 // in the dataset
-	Shards    int   // at most as many as there are samples
+	Shards    int   // at most the number of samples
 	BatchSize int   // samples
 
 	Shuffle bool
-	Seed    uint64 // of the shuffle; without effect where there is none
+	Seed    uint64 // of the shuffle; ignored without Shuffle
 
 	StickToShard bool // a shard reads the same range in every epoch
-	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a batch of its own
+	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a new batch
 	LastBatch    LastBatch
 
-	// Raw says which samples are raw, for a shuffle that gives every batch the
-	// same mix of raw and encoded ones. nil: all samples are of one class.
+	// Raw says which samples are raw, for a shuffle that gives every batch the same mix of raw
+	// and encoded samples. nil: all samples are of one class.
 	Raw *RawSet
 }
 
-// ConfigError says what is wrong with a Config. Field is in the words of the
-// command line: "batch size" is its --batch-size.
+// ConfigError says what is wrong with a Config. Field is the name of the command-line option in
+// words: "batch size" for --batch-size.
 type ConfigError struct {
 	Field string // "batch size"
 	Rule  string // "at least 1"
-	Value string // what it was
+	Value string // the actual value
 }
 
 // Error names the field, the rule and the value.
@@ -44,7 +44,7 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value)
 }
 
-// validate reports the first field that breaks its rule.
+// validate reports the first invalid field.
 func (c *Config) validate() error {
 	for _, check := range []error{
 		within("samples", c.Samples, MaxSamples),

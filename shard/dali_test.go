@@ -30,7 +30,7 @@ type vectorBatch struct {
 	Valid     int     `json:"valid"`
 }
 
-// eachLine decodes a file of one JSON object a line.
+// eachLine decodes a file with one JSON object per line.
 func eachLine[T any](t *testing.T, path string, use func(line int, value T)) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -77,19 +77,19 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-// world is a second, literal account of DALI without padding: readers that walk on
-// sample by sample, and iterators that credit what was read ahead.
+// world is a second, literal model of DALI without padding: readers that advance sample by
+// sample, and iterators that credit what was read ahead.
 type world struct {
 	cfg     Config
-	sizes   []int64 // of the range that each shard is to read in this epoch
-	credit  []int64 // what each shard has read of it before
+	sizes   []int64 // of the range that each shard has to read in this epoch
+	credit  []int64 // how much of it each shard has already read
 	readers []reader
 }
 
 type reader struct {
 	at    int64
-	shard int // whose range it stands in
-	epoch int // how many ranges it has left
+	shard int // the shard whose range it is in
+	epoch int // number of completed ranges
 }
 
 func newWorld(cfg Config) *world {
@@ -122,7 +122,7 @@ func (w *world) next(shard int) Slot {
 	return slot
 }
 
-// need is how many batches it takes until every shard has had its range.
+// need is the number of batches until every shard has read its range.
 func (w *world) need() int64 {
 	b, most := int64(w.cfg.BatchSize), int64(-1)<<40
 	for x := range w.sizes {
@@ -134,7 +134,7 @@ func (w *world) need() int64 {
 	return (most + b - 1) / b
 }
 
-// epoch delivers the batches of all shards, and moves on.
+// epoch delivers the batches of all shards, and advances to the next epoch.
 func (w *world) epoch() (batches [][][]Slot) {
 	n, k, b := w.cfg.Samples, int64(w.cfg.Shards), int64(w.cfg.BatchSize)
 	full, read := (n/k)/b, ((n+k-1)/k+b-1)/b
@@ -175,15 +175,15 @@ func (w *world) epoch() (batches [][][]Slot) {
 	return batches
 }
 
-// The closed forms against the literal account, slot by slot, epochs of slots
-// included.
+// TestUnpadded compares the closed forms with the literal model, slot by slot, including the
+// epochs of slots.
 func TestUnpadded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 600 {
 		cfg := Config{Samples: 1 + rng.Int64N(60), BatchSize: 1 + rng.IntN(14), StickToShard: rng.IntN(2) == 0, LastBatch: LastBatch(rng.IntN(3))}
 		cfg.Shards = 1 + rng.IntN(min(int(cfg.Samples), 9))
 		if rng.IntN(8) == 0 {
-			cfg.BatchSize = 1 + rng.IntN(200) // far more than a range
+			cfg.BatchSize = 1 + rng.IntN(200) // far larger than a range
 		}
 		p, w := mustPlan(t, cfg), newWorld(cfg)
 		for epoch := range 12 {
@@ -209,8 +209,8 @@ func positions(p *Plan, shard, epoch int) [][]Slot {
 	return all
 }
 
-// The recurrence that credits what was read ahead, swept over many small
-// configurations and many epochs, counts only.
+// TestFillCredit checks the recurrence that credits what was read ahead, only its counts, over
+// many small configurations and many epochs.
 func TestFillCredit(t *testing.T) {
 	for n := int64(1); n <= 26; n++ {
 		for k := 1; k <= int(n) && k <= 8; k++ {
@@ -246,7 +246,7 @@ func sweepCredit(t *testing.T, cfg Config) {
 	}
 }
 
-// The sequence that DALI shows for ImageNet.
+// TestFillImageNet checks the sequence that DALI shows for ImageNet.
 func TestFillImageNet(t *testing.T) {
 	p := mustPlan(t, Config{Samples: 1281167, Shards: 8, BatchSize: 256})
 	got := []int{}
@@ -258,8 +258,8 @@ func TestFillImageNet(t *testing.T) {
 	}
 }
 
-// What Fill reads without padding is, over all shards, every sample exactly once
-// for each epoch of its slots.
+// TestUnpaddedFillIsFair: over all shards, what Fill reads without padding contains every
+// sample exactly once for each epoch of its slots.
 func TestUnpaddedFillIsFair(t *testing.T) {
 	for _, cfg := range []Config{
 		{Samples: 100, Shards: 8, BatchSize: 4},
@@ -280,7 +280,7 @@ func TestUnpaddedFillIsFair(t *testing.T) {
 					}
 				}
 			}
-			for epoch := range epochs - 1 { // of the last, something may be unread
+			for epoch := range epochs - 1 { // part of the last epoch may be unread
 				for id := range cfg.Samples {
 					if got := seen[Slot{Epoch: epoch, ID: id}]; got != 1 {
 						t.Fatalf("epoch %d reads sample %d %d times", epoch, id, got)

@@ -1,100 +1,98 @@
-// Package shard says which samples are in a batch: for any shard, epoch and batch
-// index, at once and without replaying anything before it. It is arithmetic: a
-// Plan holds no state, reads no file, knows nothing of images, and may be used by
-// any number of goroutines.
+// Package shard says which samples are in a batch: for any shard, epoch and batch index,
+// directly, without replaying anything before it. It is arithmetic: a Plan is immutable, reads
+// no files, knows nothing of images, and is safe for concurrent use.
 //
-// # Words
+// # Terms
 //
-// There are n samples, k shards and b samples a batch; everything counts from 0. A
-// position is a place in an epoch's order; what stands there is a sample, named by
-// its id, its index in the dataset. The n positions of an epoch are cut into k
-// ranges: range x covers [floor(n·x/k), floor(n·(x+1)/k)). In epoch e shard s reads
-// the range of (s+e) mod k, or its own, s, when it sticks.
+// There are n samples, k shards and b samples per batch; everything counts from 0. A position
+// is a place in an epoch's order. It holds a sample, identified by its id, its index in the
+// dataset. The n positions of an epoch are divided into k ranges: range x covers
+// [floor(n·x/k), floor(n·(x+1)/k)). In epoch e, shard s reads range (s+e) mod k, or always
+// range s with StickToShard.
 //
 // # Padded plans
 //
-// Every shard has B = ceil(ceil(n/k)/b) batches in every epoch. With [lo, hi) the
-// range, slot j of batch i is position min(lo+i·b+j, hi-1), and is valid where
-// lo+i·b+j < hi. Fill delivers full batches, Partial the valid slots only (so the
-// last batch may be short, or empty), Drop the first floor(floor(n/k)/b) batches.
+// Every shard has B = ceil(ceil(n/k)/b) batches in every epoch. With [lo, hi) the range, slot j
+// of batch i is position min(lo+i·b+j, hi-1), and is valid if lo+i·b+j < hi. Fill delivers full
+// batches, Partial only the valid slots (so the last batch may be short, or empty), Drop the
+// first floor(floor(n/k)/b) batches.
 //
 // # Unpadded plans
 //
-// They follow DALI's unpadded reader, which never stops at the end of a range but
-// reads on, and its iterator, which decides how much of that an epoch delivers. The
-// reader of shard s is one endless stream: its p-th sample stands at position
-// (floor(n·s/k) + p) mod n, or lo + p mod (hi-lo) when it sticks. Each time the
-// stream enters a range, that range's epoch begins: the j-th range it reads
-// (from 0) is read in the order of epoch j. Slot.Epoch is this j. So over all
-// shards, the slots with the same Slot.Epoch never name a sample twice, and where
-// nothing is dropped name every one.
+// They follow DALI's unpadded reader, which never stops at the end of a range but reads on, and
+// its iterator, which decides how much of that an epoch delivers. The reader of shard s is one
+// endless stream: its p-th sample is at position (floor(n·s/k) + p) mod n, or lo + p mod
+// (hi-lo) with StickToShard. Each time the stream enters a range, that range's epoch begins:
+// the j-th range it reads (from 0) is read in the order of epoch j, and Slot.Epoch is this j.
+// So over all shards, slots with the same Slot.Epoch never name a sample twice, and if nothing
+// is dropped they name every sample.
 //
-// How much of the stream the epochs before e consume is the same for all shards:
+// The epochs before e consume the same amount of the stream in every shard:
 //
-//	Partial  e · B·b            the last batch of an epoch keeps only so many slots that the epoch has the size of its range
-//	Drop     e · D·b            where floor(n/k) mod b = 0, with D = floor(floor(n/k)/b) batches delivered
-//	         e · (D+1)·b        elsewhere
+//	Partial  e · B·b            the last batch of an epoch keeps just enough slots for the epoch to have the size of its range
+//	Drop     e · D·b            if floor(n/k) mod b = 0, with D = floor(floor(n/k)/b) batches delivered
+//	         e · (D+1)·b        otherwise
 //	Fill     b · T(e)           with T(e) the number of batches before epoch e
 //
-// DALI credits what Fill reads ahead to the next epoch, shard by shard, and skips an
-// epoch that was read ahead completely. That recurrence has a closed form, so that
-// no table of epochs is needed. Let Z = ceil(n/k) be the largest range.
+// DALI credits what Fill reads ahead to the next epoch, shard by shard, and skips an epoch that
+// was read ahead completely. That recurrence has a closed form, so no table of epochs is
+// needed. Let Z = ceil(n/k) be the largest range.
 //
-//	T(e) = e                    where b >= Z
-//	T(e) = ceil(Z·e/b)          else, sticking
+//	T(e) = e                    if b >= Z
+//	T(e) = ceil(Z·e/b)          else, with StickToShard
 //	T(e) = ceil(n·e/(k·b))      else
 //
-// For after m epochs without a skip, the ranges that shard x was to read add up to
-// floor(n·(x+m)/k) - floor(n·x/k), of which the largest over all x is ceil(n·m/k)
-// (Z·m when sticking), and an epoch ends with the first full batch at which every
-// shard has had its own: after ceil(ceil(n·m/k)/b) batches. An epoch is skipped only
-// where such a batch covers the next range as well, which needs b >= Z; then every
-// epoch, whether it follows a skip or not, is one batch.
+// Derivation: after m epochs without a skip, the ranges that shard x had to read add up to
+// floor(n·(x+m)/k) - floor(n·x/k). The largest of these over all x is ceil(n·m/k), or Z·m with
+// StickToShard. An epoch ends with the first full batch by which every shard has read its
+// share: after ceil(ceil(n·m/k)/b) batches. An epoch is skipped only if such a batch covers the
+// next range as well, which needs b >= Z; then every epoch, whether it follows a skip or not,
+// is one batch.
 //
 // # The order of an epoch (OrderVersion)
 //
-// Without Shuffle, position p holds sample p. With it, position p of epoch e holds
-// sample P(p), where P is a permutation of all n samples that depends only on n,
-// the seed and e. All arithmetic is on unsigned 64-bit integers and wraps.
+// Without Shuffle, position p holds sample p. With Shuffle, position p of epoch e holds sample
+// P(p), where P is a permutation of all n samples that depends only on n, the seed and e. All
+// arithmetic is on unsigned 64-bit integers and wraps.
 //
 // Keys. With G = 0x9e3779b97f4a7c15 and
 //
 //	mix(z): z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31
 //
-// a permutation is keyed by the seed, the epoch and a tag, which says what is permuted:
-// 0 all samples, 1 raw ones, 2 encoded ones:
+// a permutation is keyed by the seed, the epoch and a tag for what is permuted: 0 all samples,
+// 1 raw samples, 2 encoded samples:
 //
 //	s = mix(seed + G);  s = mix((s ^ epoch) + G);  s = mix((s ^ tag) + G)
 //	add[i] = mix(s + (2i+1)·G)
 //	mul[i] = mix(s + (2i+2)·G) | 1          for the rounds i = 0..7
 //
-// Rounds. Let w be the number of bits of n, but at least 8; so 2^w > n. A number
-// below 2^w has a low half of floor(w/2) bits and a high half of the rest. The cipher
-// E changes the two in turn, eight times:
+// Rounds. Let w be the number of bits of n, but at least 8, so that 2^w > n. A number below 2^w
+// has a low half of floor(w/2) bits and a high half of the rest. The cipher E changes the two
+// halves in turn, eight times:
 //
 //	F[i](x) = hi64(t) ^ lo64(t), t the 128-bit product (x ^ add[i]) · mul[i]
 //	i even: high ^= F[i](low),  cut to the bits of high
 //	i odd:  low  ^= F[i](high), cut to the bits of low
 //
-// Walk. P(p) is the first of E(p), E(E(p)), ... that is below n. E is a permutation
-// of [0, 2^w), so this ends, and is a permutation of [0, n); the inverse walks with the
-// rounds in reverse. On average it takes 2^w/n applications of E, at most 2 for
-// n >= 128. The domain is always larger than n because a Feistel cipher yields even
-// permutations only, and never smaller than 2^8 because with tiny halves eight rounds
-// would not reach all orders of a few samples.
+// Walk. P(p) is the first of E(p), E(E(p)), ... that is below n. E is a permutation of
+// [0, 2^w), so this ends, and P is a permutation of [0, n); the inverse walks with the rounds
+// in reverse. It takes 2^w/n applications of E on average, at most 2 for n >= 128. The domain is
+// always larger than n because a Feistel cipher yields only even permutations, and never
+// smaller than 2^8 because with tiny halves eight rounds would not reach all orders of a few
+// samples.
 //
 // # Raw and encoded samples
 //
-// A shuffled plan with r raw samples among n, 0 < r < n, gives every batch the same
-// mix. Position p is raw iff floor((p+1)·r/n) > floor(p·r/n). Of the raw positions p is
-// then the one of rank q = floor(p·r/n), of the encoded ones the one of rank p - q. With
-// P1 the permutation of r samples with tag 1, and P2 that of n-r with tag 2, it holds
-// the P1(q)-th raw sample, or the P2(p-q)-th encoded one, in the order of their ids.
-// Any window of positions, even one that runs over the end of the dataset,
-// holds within one of its share of raw samples.
+// A shuffled plan with r raw samples among n, 0 < r < n, gives every batch the same mix.
+// Position p is raw iff floor((p+1)·r/n) > floor(p·r/n). Position p then has rank
+// q = floor(p·r/n) among the raw positions, or p - q among the encoded ones. With P1 the
+// permutation of r samples with tag 1, and P2 that of n-r samples with tag 2, it holds the
+// P1(q)-th raw sample, or the P2(p-q)-th encoded one, in the order of their ids. The number of
+// raw samples in any window of positions, even one that wraps around the end of the dataset, is
+// within one of the window's share.
 //
 // # Limits
 //
-// At most MaxSamples, MaxBatchSize and MaxEpochs: so all offsets fit 63 bits. Where
-// a product may not, it is taken to 128.
+// With MaxSamples, MaxBatchSize and MaxEpochs, all offsets fit in 63 bits. Products that may
+// not fit are computed in 128 bits.
 package shard

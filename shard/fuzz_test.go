@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzPlan asks any plan about any batch. What New accepts must hold together,
-// what it refuses must be explained.
+// FuzzPlan queries any batch of any plan. A plan that New accepts must be consistent, and a
+// rejection must be explained.
 func FuzzPlan(f *testing.F) {
 	f.Add(int64(10), 3, 4, uint8(0), uint64(7), uint64(0), 2, 5, 0)
 	f.Add(int64(1), 1, 1, uint8(31), uint64(1), ^uint64(0), 0, 0, 0)
@@ -35,7 +35,7 @@ func askAbout(t *testing.T, p *Plan, shard, epoch, batch int) {
 	wantSlots, wantValid := p.Size(shard, epoch, batch)
 	exists := batch >= 0 && batch < p.Batches(shard, epoch)
 	if wantSlots > 1<<9 {
-		return // too large to look at here
+		return // too large to check here
 	}
 	slots, valid := p.Batch(shard, epoch, batch, nil)
 	if len(slots) != wantSlots || valid != wantValid || valid > len(slots) || !exists && len(slots) != 0 {

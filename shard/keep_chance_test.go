@@ -25,9 +25,9 @@ func keptTimes(t *testing.T, cfg Config, c KeepConfig, seeds int) []int {
 	return times
 }
 
-// Over seeds every sample is kept with probability r, even where the order is not shuffled, so
-// that all there is to chance is the choice. (The samples of one batch are not
-// independent, but what depends on one another here makes the statistic smaller.)
+// TestKeepIsUniform: over seeds every sample is kept with probability r, even without a
+// shuffle, so that only the choice is random. (The samples of one batch are not independent,
+// but their dependence makes the statistic smaller.)
 func TestKeepIsUniform(t *testing.T) {
 	const n, seeds = 48, 600
 	raw := NewRawSet(n, func(id int64) bool { return id%4 == 0 })
@@ -55,7 +55,8 @@ func TestKeepIsUniform(t *testing.T) {
 	}
 }
 
-// Where candidates lack, all samples still have the same chance, over orders.
+// TestKeepIsUniformWhereSomeLack: if candidates are lacking, all samples still have the same
+// chance, over orders.
 func TestKeepIsUniformWhereSomeLack(t *testing.T) {
 	const n, seeds = 48, 500
 	for name, test := range map[string]struct {
@@ -78,7 +79,7 @@ func TestKeepIsUniformWhereSomeLack(t *testing.T) {
 	}
 }
 
-// The choice is a pure function, and another one for every seed and epoch.
+// TestKeepIsDeterministic: the choice is a pure function, and differs for every seed and epoch.
 func TestKeepIsDeterministic(t *testing.T) {
 	seen := map[string]bool{}
 	for _, seed := range []uint64{0, 1, math.MaxUint64} {
@@ -100,7 +101,7 @@ func TestKeepIsDeterministic(t *testing.T) {
 	}
 }
 
-// checksum is the SHA-256 of a choice: a bit for each sample, in little-endian words.
+// checksum is the SHA-256 of a choice: one bit per sample, in little-endian words.
 func checksum(k *Keep) string {
 	data := []byte(nil)
 	for _, word := range k.words {
@@ -110,8 +111,8 @@ func checksum(k *Keep) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// The checksums pin the choice, on every processor: where one node of many computes
-// it again, after a restart, it must be what it was.
+// TestGoldenKeep pins the choice, on every CPU: when one of many nodes computes it again after
+// a restart, it must not have changed.
 func TestGoldenKeep(t *testing.T) {
 	const n = 10_000
 	raw := NewRawSet(n, func(id int64) bool { return id%10 < 3 })

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzKeep keeps any share of any small plan. No set of slots may ever have more than the
-// ceiling of its share, nor a sample be kept that is not read twice.
+// FuzzKeep keeps any share of any small plan. No set of slots may have more than the ceiling of
+// its share, and no sample may be kept that is not read twice.
 func FuzzKeep(f *testing.F) {
 	f.Add(uint16(100), uint8(3), uint16(7), uint8(3), uint64(7), uint64(0b1011), uint16(5), 0.3, int8(0), int8(0))
 	f.Add(uint16(60), uint8(4), uint16(100), uint8(0b100001), uint64(1), uint64(0), uint16(0), 0.999, int8(1), int8(3))

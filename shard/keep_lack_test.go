@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// flow is a small maximum-flow problem, of nodes numbered from 0.
+// flow is a small maximum-flow problem, with nodes numbered from 0.
 type flow struct {
 	to, room []int
 	out      [][]int
@@ -54,8 +54,8 @@ func mostChosen(g *keepGraph, may func(valid int32) int) (most int) {
 	return most
 }
 
-// Where batches lack candidates, no set has more than ceil(r·d), and all together have
-// nearly as many as they could, by a maximum flow in which no leaf has more than floor(r·d).
+// TestKeepWhereCandidatesLack: if batches lack candidates, no set has more than ceil(r·d), and
+// the total is close to a maximum flow in which no leaf has more than floor(r·d).
 func TestKeepWhereCandidatesLack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	chosen, could := 0, 0
@@ -89,14 +89,14 @@ func TestKeepWhereCandidatesLack(t *testing.T) {
 	}
 }
 
-// Batches of the usual sizes are exactly level, though some of their samples are not read
-// in the other epoch, or not here.
+// TestKeepIsLevelWhereSomeLack: batches of common sizes are exactly level, even if some of
+// their samples are not read in the other epoch, or not here.
 func TestKeepIsLevelWhereSomeLack(t *testing.T) {
 	whole := ratio{3, 10}
 	for name, test := range map[string]struct {
 		cfg  Config
 		c    KeepConfig
-		next bool // level in the next epoch only: it has more batches, or fewer
+		next bool // level only in the next epoch, which has more or fewer batches
 	}{
 		"drop":             {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true}},
 		"drop, sticking":   {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true, StickToShard: true}},
@@ -130,7 +130,8 @@ func TestKeepIsLevelWhereSomeLack(t *testing.T) {
 	}
 }
 
-// Shards that go around without a shuffle read whole batches again, or none of them.
+// TestKeepOfLocalShardsInOrder: without a shuffle, shards that move from range to range read
+// whole batches again, or no part of them.
 func TestKeepOfLocalShardsInOrder(t *testing.T) {
 	p := mustPlan(t, Config{Samples: 400, Shards: 4, BatchSize: 10, PadLastBatch: true})
 	c := KeepConfig{Ratio: 0.3, LocalFrom: 1, LocalTo: 3}

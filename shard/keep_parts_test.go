@@ -16,7 +16,7 @@ func TestFraction(t *testing.T) {
 	for range 10_000 {
 		r, most := rng.Float64(), uint64(1)<<(1+rng.IntN(30))
 		if rng.IntN(4) == 0 {
-			r = math.Pow(r, 40) // down to where a float64 has more digits than are looked at
+			r = math.Pow(r, 40) // down to numbers with more digits than fraction considers
 		}
 		p, q := fraction(r, most)
 		if q > most || p > q || math.Abs(float64(p)/float64(q)-r) > 1/(float64(q)*float64(most))+0x1p-54 {
@@ -30,7 +30,7 @@ func TestFraction(t *testing.T) {
 	}
 }
 
-// randomArcs joins nodes at random, some of them several times, none with itself.
+// randomArcs connects random nodes, some of them several times, none with itself.
 func randomArcs(rng *rand.Rand, nodes, arcs int) (tail, head []int32) {
 	for range arcs {
 		t := rng.IntN(nodes)
@@ -47,7 +47,7 @@ func TestForest(t *testing.T) {
 		tail, head := randomArcs(rng, nodes, rng.IntN(60))
 		f := newForest(nodes, &scratch{from: onHeap{}})
 		f.span(tail, head, counting(len(tail)), nodes-1)
-		// Peeled from its leaves on, each node comes before the one it hangs on.
+		// In the order of peeling, each node comes before its parent.
 		parent, done := make([]int32, nodes), make([]bool, nodes)
 		for v := range parent {
 			parent[v] = int32(v)
@@ -72,7 +72,7 @@ func TestForest(t *testing.T) {
 	}
 }
 
-// What enters and leaves a node changes by the same number, and every arc turns.
+// TestTrails: a node's inflow and outflow change by the same amount, and every arc turns.
 func TestTrails(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	trails := newTrails(30, 2000, newCoin(1, 2), &scratch{from: onHeap{}})
@@ -85,7 +85,7 @@ func TestTrails(t *testing.T) {
 			degree[tail[i]]++
 			degree[head[i]]++
 		}
-		for v, odd := 0, -1; v < nodes; v++ { // join nodes of odd degree, two and two
+		for v, odd := 0, -1; v < nodes; v++ { // join nodes of odd degree in pairs
 			if degree[v]%2 == 0 {
 				continue
 			}
@@ -119,8 +119,8 @@ func TestTrails(t *testing.T) {
 	}
 }
 
-// A circulation with errors is balanced, and rounded so that each arc carries the floor or the
-// ceiling of what it did; errors that are too large are found.
+// TestNetwork: a circulation with errors is balanced, and rounded so that each arc carries the
+// floor or the ceiling of its former value; errors that are too large are detected.
 func TestNetwork(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 34))
 	for range 300 {
@@ -153,7 +153,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// circulationOf is one of random cycles, each of which carries something.
+// circulationOf makes a circulation of random cycles, each with a value.
 func circulationOf(rng *rand.Rand) *network {
 	n := &network{nodes: 2 + rng.IntN(20), precision: 20, scratch: &scratch{from: onHeap{}}}
 	for range 1 + rng.IntN(20) {
@@ -163,7 +163,7 @@ func circulationOf(rng *rand.Rand) *network {
 			w := path[(i+1)%len(path)]
 			if rng.IntN(2) == 0 {
 				n.add(int32(v), int32(w), 0, carries)
-			} else { // the other way, it carries what is missing to 1
+			} else { // in the other direction it carries the rest to 1
 				n.add(int32(w), int32(v), 0, n.one()-carries)
 			}
 		}
@@ -186,7 +186,7 @@ func TestCoin(t *testing.T) {
 	}
 }
 
-// counting is the numbers from 0 to n-1.
+// counting lists the numbers from 0 to n-1.
 func counting(n int) []int32 {
 	all := make([]int32, n)
 	for i := range all {

@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// level names a set of slots, of one of two epochs, that has to be level.
+// level names a set of slots of one of the two epochs that has to be level.
 type level struct {
-	next         bool // of the second epoch
+	next         bool // in the second epoch
 	kind         string
 	batch, shard int
 }
 
-// tally is what a set has, counted without the code under test.
+// tally is the content of a set, counted without the code under test.
 type tally struct{ valid, candidates, kept int64 }
 
-// readFirst goes through what the local shards read in lock step.
+// readFirst visits what the local shards read in lock step.
 func readFirst(p *Plan, epoch int, c KeepConfig, each func(id int64, shard, batch int, again bool)) {
 	seen := map[int64]bool{}
 	for i := range p.Batches(0, epoch) {
@@ -73,7 +73,7 @@ func (t *tally) count(candidate, kept bool) {
 	}
 }
 
-// ratio is p/q, whatever a float64 makes of it.
+// ratio is p/q, exact where a float64 is not.
 type ratio struct{ p, q int64 }
 
 func (r ratio) float() float64      { return float64(r.p) / float64(r.q) }
@@ -91,7 +91,7 @@ func mustKeep(t testing.TB, p *Plan, epoch int, c KeepConfig) *Keep {
 	return k
 }
 
-// randomKeep is a plan of a few samples, and something to keep from one of its epochs.
+// randomKeep is a plan of a few samples, and a random KeepConfig for one of its epochs.
 func randomKeep(t testing.TB, rng *rand.Rand, change func(*Config, *KeepConfig)) (*Plan, int, ratio, KeepConfig) {
 	t.Helper()
 	cfg, r := randomConfig(rng), keepRatios[rng.IntN(len(keepRatios))]
@@ -100,7 +100,7 @@ func randomKeep(t testing.TB, rng *rand.Rand, change func(*Config, *KeepConfig))
 	return mustPlan(t, cfg), rng.IntN(50), r, c
 }
 
-// Where no batch lacks candidates, every set has floor(r·d) or ceil(r·d) of them.
+// TestKeepIsLevel: if no batch lacks candidates, floor(r·d) or ceil(r·d) of every set are kept.
 func TestKeepIsLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 22))
 	for range 600 {
@@ -118,7 +118,7 @@ func TestKeepIsLevel(t *testing.T) {
 	}
 }
 
-// checkCounts holds what a choice says of itself against an account.
+// checkCounts compares a choice's own counts with an independent count.
 func checkCounts(t *testing.T, k *Keep, sets map[level]*tally) {
 	t.Helper()
 	var raw tally
@@ -144,8 +144,8 @@ func checkCounts(t *testing.T, k *Keep, sets map[level]*tally) {
 	}
 }
 
-// In lock step the number of samples held never strays from r·n by 3, from the second
-// epoch on.
+// TestKeepOccupancy: in lock step, the number of samples held stays within 3 of r·n from the
+// second epoch on.
 func TestKeepOccupancy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	for range 100 {
@@ -216,7 +216,7 @@ func TestKeepErrors(t *testing.T) {
 	}
 }
 
-// Epochs without batches have no candidates.
+// TestKeepOfNothing: epochs without batches have no candidates.
 func TestKeepOfNothing(t *testing.T) {
 	p := mustPlan(t, Config{Samples: 10, Shards: 3, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: Drop})
 	k := mustKeep(t, p, 0, KeepConfig{Ratio: 0.5})
@@ -225,8 +225,8 @@ func TestKeepOfNothing(t *testing.T) {
 	}
 }
 
-// KeepMemory is enough for all that is taken at a time, and not far from that; what is taken is
-// given back.
+// TestKeepMemory: KeepMemory covers everything that is taken at a time, and is close to it; all
+// memory is returned.
 func TestKeepMemory(t *testing.T) {
 	for _, n := range []int64{8000, 80_000} {
 		for _, b := range []int{1, 32, 1000} {
@@ -256,8 +256,8 @@ func TestKeepMemory(t *testing.T) {
 	}
 }
 
-// A workspace ends Keep wherever it is, by what it says or by refusing memory, and gets
-// everything back. It is asked often: never do more than a few of its steps lie between.
+// TestKeepEnds: a workspace can end Keep anywhere, with Err or by refusing memory, and gets
+// everything back. Keep calls Err often, with only a few of its steps in between.
 func TestKeepEnds(t *testing.T) {
 	for _, b := range []int{2, 100} {
 		for name, change := range keepKinds {
@@ -268,7 +268,7 @@ func TestKeepEnds(t *testing.T) {
 			if _, err := p.KeepIn(1, c, whole); err != nil {
 				t.Fatal(err)
 			}
-			// Each read of the samples, and each pass over the edges, asks.
+			// Each read of the samples, and each pass over the edges, calls Err.
 			if least := 10 * 10_000 / (checkMask + 1); whole.steps < least {
 				t.Errorf("batches of %d, %s: asked %d times, want %d at least", b, name, whole.steps, least)
 			}

@@ -2,7 +2,7 @@ package shard
 
 import "math/bits"
 
-// choose marks the edges that are chosen.
+// choose marks the chosen edges.
 func (g *keepGraph) choose(ratio float64, c *coin) {
 	p, q := fraction(ratio, maxDenominator)
 	switch {
@@ -27,7 +27,7 @@ func (g *keepGraph) chooseEven(p, q uint64, c *coin) {
 			n.add(tail, head, -1, value)
 		}
 	})
-	// Fine enough, since no arc is nearer to a whole number than 1/q.
+	// Fine enough, because no arc is closer than 1/q to a whole number.
 	n.precision = uint(bits.Len(uint(len(n.value))) + bits.Len64(q) + 1)
 	n.refine(q, c)
 	if !n.balance() {

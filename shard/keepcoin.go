@@ -5,10 +5,10 @@ import "math/bits"
 // coin is a stream of random numbers: SplitMix64, keyed like a permutation.
 type coin struct {
 	state uint64
-	bits  uint64 // those left of the last number that was taken for bits, below a 1
+	bits  uint64 // unused bits of the last number drawn for bits, below a 1
 }
 
-// tagKeep follows those of the permutations.
+// tagKeep follows the tags of the permutations.
 const tagKeep = 3
 
 func newCoin(seed uint64, epoch int) *coin {
@@ -22,7 +22,7 @@ func (c *coin) number() uint64 {
 	return mix(c.state)
 }
 
-// bit is 0 or 1.
+// bit returns 0 or 1.
 func (c *coin) bit() uint32 {
 	if c.bits == 1 {
 		c.bits = c.number() | 1<<63
@@ -32,7 +32,7 @@ func (c *coin) bit() uint32 {
 	return bit
 }
 
-// below is a number from 0 to n-1.
+// below returns a number from 0 to n-1.
 func (c *coin) below(n uint64) uint64 {
 	high, _ := bits.Mul64(c.number(), n)
 	return high

@@ -2,25 +2,25 @@ package shard
 
 import "math"
 
-// fit finds what edges carry, so that every leaf has its target, or as near below it as
-// the edges allow. With f the product of two factors, those of its leaves, an edge
-// carries f/(1+f), so always between 0 and 1. The factors of one side are improved after
-// those of the other, in turn. Where the order is shuffled a few rounds are exact.
+// fit computes edge values such that every leaf reaches its target, or comes as close to it
+// from below as the edges allow. An edge carries f/(1+f), where f is the product of its leaves'
+// factors, so its value is always between 0 and 1. The factors of the two sides are improved in
+// turn. With a shuffled order a few rounds are exact.
 type fit struct {
 	*keepGraph
 	edges  []int32
 	target []float64 // by leaf
 	factor []float64
-	trim   []float64 // of what an edge carries; by leaf
+	trim   []float64 // scales what an edge carries; by leaf
 
-	total []float64 // of what its edges carry
-	slope []float64 // how much more that is, for a small change of the factor's logarithm
+	total []float64 // sum of what the leaf's edges carry
+	slope []float64 // derivative of total by the logarithm of the factor
 }
 
 const (
 	fitRounds    = 40
-	fitTolerance = 1e-12 // of a target, and of 1
-	mostFactor   = 1e15  // where an edge has to carry 1, no factor is enough
+	fitTolerance = 1e-12 // relative to a target, and to 1
+	mostFactor   = 1e15  // if an edge has to carry 1, no factor suffices
 )
 
 func newFit(g *keepGraph, edges []int32, target []float64) *fit {
@@ -42,15 +42,15 @@ func (f *fit) free() {
 	}
 }
 
-// carries is the share of an edge of the list. Products are rounded before they are
-// added to anything, so that every processor finds the same.
+// carries is the value of edge i of the list. Products are rounded before they are added to
+// anything, so that every CPU computes the same result.
 func (f *fit) carries(i int) float64 {
 	t, h := f.tail[f.edges[i]], f.head[f.edges[i]]
 	both := float64(f.factor[t] * f.factor[h])
 	return float64(both / (1 + both) * f.trim[t] * f.trim[h])
 }
 
-// run sets the factors.
+// run computes the factors.
 func (f *fit) run() {
 	now, leaves := f.now.leaves(), len(f.target)
 	f.add()
@@ -69,7 +69,7 @@ func (f *fit) run() {
 	f.add()
 }
 
-// add sums up what the edges of each leaf carry.
+// add sums what the edges of each leaf carry.
 func (f *fit) add() {
 	clear(f.slope)
 	clear(f.total)
@@ -87,8 +87,8 @@ func (f *fit) add() {
 	}
 }
 
-// improve brings leaves of one side near their targets: by a step of Newton's method, which
-// goes not far where it cannot be trusted.
+// improve moves the leaves of one side closer to their targets, by a step of Newton's method
+// that is limited in length because it cannot always be trusted.
 func (f *fit) improve(from, to int) {
 	for leaf := from; leaf < to; leaf++ {
 		by := (f.target[leaf] - f.total[leaf]) / max(f.slope[leaf], 1e-300)
@@ -100,7 +100,7 @@ func (f *fit) improve(from, to int) {
 	}
 }
 
-// cut takes what exceeds the targets from leaves of one side.
+// cut scales down leaves of one side that exceed their targets.
 func (f *fit) cut(from, to int) {
 	for leaf := from; leaf < to; leaf++ {
 		if f.total[leaf] > f.target[leaf] && !f.reached(leaf) {

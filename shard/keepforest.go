@@ -1,11 +1,12 @@
 package shard
 
-// forest spans graphs, in nearly linear time, and holds the memory for that.
+// forest computes spanning forests of graphs in nearly linear time, and holds the memory for
+// it.
 type forest struct {
-	arcs   int     // how many it has
-	set    []int32 // by node: its parent in a tree of joined nodes
-	degree []int32 // arcs of the forest at a node
-	link   []int32 // exclusive or of their numbers
+	arcs   int     // number of arcs in the forest
+	set    []int32 // by node: its parent in a union-find tree of connected nodes
+	degree []int32 // by node: number of its arcs in the forest
+	link   []int32 // by node: exclusive or of those arcs' numbers
 
 	scratch *scratch
 }
@@ -22,7 +23,7 @@ func (f *forest) free() {
 	give(f.scratch, f.link)
 }
 
-// clear takes all arcs out.
+// clear removes all arcs.
 func (f *forest) clear() {
 	for v := range f.set {
 		f.set[v] = int32(v)
@@ -32,11 +33,10 @@ func (f *forest) clear() {
 	f.arcs = 0
 }
 
-// span adds arcs of a graph, some of those listed, until whatever nodes they join are
-// joined, without a cycle. Where it is known how many are enough for the whole forest,
-// it need not look at all the others.
+// span extends the forest with arcs from the list, without making a cycle, until it connects
+// all nodes that the arcs connect. It stops early when the forest has enough arcs.
 func (f *forest) span(tail, head, arcs []int32, enough int) {
-	for i, arc := range arcs { // a head that is alone can close no cycle
+	for i, arc := range arcs { // a head without arcs cannot close a cycle
 		if i&checkMask == 0 {
 			f.scratch.check()
 		}
@@ -44,7 +44,7 @@ func (f *forest) span(tail, head, arcs []int32, enough int) {
 			f.join(arc, t, h, h, t)
 		}
 	}
-	// Arcs that are listed together have a node in common, so go around in large steps.
+	// Neighboring arcs of the list share a node, so visit them in large steps.
 	stride := coprime(len(arcs))
 	for at, left := 0, len(arcs); left > 0 && f.arcs < enough; left-- {
 		if left&checkMask == 0 {
@@ -61,7 +61,7 @@ func (f *forest) span(tail, head, arcs []int32, enough int) {
 	}
 }
 
-// join takes an arc into the forest, and its sets together.
+// join adds an arc to the forest and merges the sets of its nodes.
 func (f *forest) join(arc, tail, head, a, b int32) {
 	f.arcs++
 	f.set[a] = b
@@ -71,7 +71,7 @@ func (f *forest) join(arc, tail, head, a, b int32) {
 	f.link[head] ^= arc
 }
 
-// find names the set of a node by one of its nodes.
+// find returns the node that represents the set of a node.
 func (f *forest) find(v int32) int32 {
 	for f.set[v] != v {
 		f.set[v] = f.set[f.set[v]]
@@ -80,9 +80,9 @@ func (f *forest) find(v int32) int32 {
 	return v
 }
 
-// peel takes the forest down leaf by leaf: each node is visited, with the last arc that it
-// had and the node at the other end, after all others beyond it; but the last
-// one of each tree is not.
+// peel removes the forest's nodes leaf by leaf. It visits each node after all nodes beyond it,
+// with its one remaining arc and the node at the other end. The last node of each tree is not
+// visited.
 func (f *forest) peel(tail, head []int32, visit func(node, arc, other int32)) {
 	for v := range int32(len(f.degree)) {
 		if v&checkMask == 0 {
@@ -96,15 +96,15 @@ func (f *forest) peel(tail, head []int32, visit func(node, arc, other int32)) {
 			f.degree[other]--
 			f.link[other] ^= arc
 			if other > v {
-				break // its turn comes
+				break // the loop will get there
 			}
 			node = other
 		}
 	}
 }
 
-// coprime is a number near 0.6·n that has no divisor in common with n, as to visit all of
-// n places in steps of it.
+// coprime returns a number near 0.6·n that has no common divisor with n, so that steps of that
+// length visit all n places.
 func coprime(n int) int {
 	stride := n*5/8 | 1
 	for a, b := stride, n; ; a, b = stride, n {

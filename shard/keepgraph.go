@@ -1,19 +1,19 @@
 package shard
 
-// keepGraph is the bipartite multigraph of two epochs that follow one another.
+// keepGraph is the bipartite multigraph of two consecutive epochs.
 //
-// A leaf is the samples of one class in one batch; the leaves of both epochs are
-// numbered together, those of the next one after all others.
+// A leaf is the samples of one class in one batch. The leaves of both epochs are numbered
+// together, those of the next epoch last.
 type keepGraph struct {
 	now, next keepSide
 	raw       *RawSet // nil: one class
-	onlyRaw   bool    // the one class is that of raw samples
+	onlyRaw   bool    // the one class is raw
 
-	// The edges, in the order in which now reads their samples: the leaf in now, the leaf
-	// in next.
+	// The edges in the order in which now reads their samples: tail is the leaf in now, head
+	// the leaf in next.
 	tail, head []int32
 
-	joined []uint64 // a bit for each valid slot that now reads, set where it has an edge
+	joined []uint64 // a bit for each valid slot that now reads, set if it has an edge
 	chosen []uint64 // a bit for each edge
 
 	*scratch
@@ -30,17 +30,15 @@ func (g *keepGraph) edgesAt(leaf int) int32 {
 	return g.now.edges[leaf]
 }
 
-// keep chooses an edge.
 func (g *keepGraph) keep(edge int32) { g.chosen[edge/64] |= 1 << (edge % 64) }
 
-// kept says whether an edge is chosen.
 func (g *keepGraph) kept(edge int) bool { return has(g.chosen, edge) }
 
 // has says whether a bit is set.
 func has(words []uint64, bit int) bool { return words[bit/64]>>(bit%64)&1 != 0 }
 
-// keepSide is what the local shards read in one epoch, in lock step: batch i of
-// every shard makes step i.
+// keepSide is what the local shards read in one epoch, in lock step: batch i of every shard
+// makes up step i.
 type keepSide struct {
 	steps, shards, classes int
 
@@ -50,7 +48,7 @@ type keepSide struct {
 
 func (s *keepSide) leaves() int { return len(s.valid) }
 
-// nodes counts the leaves and what stands above them.
+// nodes counts the leaves and the nodes above them.
 func (s *keepSide) nodes() int {
 	nodes := s.leaves() + s.steps
 	if s.classes > 1 {
@@ -71,8 +69,8 @@ func (p *Plan) keepGraph(epoch int, c KeepConfig, s *scratch) *keepGraph {
 	}
 	g.now, g.next = p.keepSide(epoch, c, classes, s), p.keepSide(epoch+1, c, classes, s)
 
-	// reader is the leaf that reads a sample first in the next epoch, plus 1; 0
-	// where there is none, or its edge is there already.
+	// reader is the leaf that first reads a sample in the next epoch, plus 1; 0 if there is
+	// none or its edge already exists.
 	reader := take[int32](s, int(p.samples))
 	defer give(s, reader)
 	p.eachRead(epoch+1, c, &g.next, s, func(first int32, slots []Slot) {
@@ -81,7 +79,7 @@ func (p *Plan) keepGraph(epoch int, c KeepConfig, s *scratch) *keepGraph {
 			g.next.valid[leaf]++
 			if reader[slot.ID] == 0 {
 				reader[slot.ID] = leaf + 1
-				g.next.edges[leaf]++ // until it turns out not to be read now
+				g.next.edges[leaf]++ // corrected below if the sample is not read now
 			}
 		}
 	})
@@ -105,10 +103,10 @@ func (p *Plan) keepGraph(epoch int, c KeepConfig, s *scratch) *keepGraph {
 	return g
 }
 
-// words is how many hold so many bits.
+// words is the number of words that hold that many bits.
 func words(bits int) int { return (bits + 63) / 64 }
 
-// join adds the edges of a batch, given its first leaf, and how many slots were read before.
+// join adds the edges of a batch. first is its first leaf, at the number of slots read before.
 func (g *keepGraph) join(first int32, slots []Slot, reader []int32, at int) {
 	tail, head, next := g.tail, g.head, int32(g.now.leaves())
 	for i, slot := range slots {
@@ -131,8 +129,8 @@ func (p *Plan) keepSide(epoch int, c KeepConfig, classes int, w *scratch) keepSi
 	return s
 }
 
-// eachRead goes through the valid slots of an epoch in lock step, batch by batch. first is
-// the first leaf of the batch.
+// eachRead visits the valid slots of an epoch in lock step, batch by batch. first is the first
+// leaf of the batch.
 func (p *Plan) eachRead(epoch int, c KeepConfig, s *keepSide, w *scratch, read func(first int32, slots []Slot)) {
 	slots := take[Slot](w, int(p.batch))
 	defer give(w, slots)
@@ -161,7 +159,7 @@ func (p *Plan) readHere(epoch int, c KeepConfig) int64 {
 	return all
 }
 
-// leafOf is the leaf of a sample in the batch whose first leaf is given.
+// leafOf returns the leaf of a sample in the batch whose first leaf is given.
 func (g *keepGraph) leafOf(first int32, id int64) int32 {
 	if g.raw != nil && g.raw.Contains(id) {
 		return first + classRaw
@@ -169,7 +167,7 @@ func (g *keepGraph) leafOf(first int32, id int64) int32 {
 	return first
 }
 
-// class is that of a leaf of now.
+// class returns the class of a leaf of now.
 func (g *keepGraph) class(leaf int) int {
 	switch {
 	case g.raw != nil:
@@ -180,7 +178,7 @@ func (g *keepGraph) class(leaf int) int {
 	return classEncoded
 }
 
-// even says that every leaf has as many candidates as valid slots, or none at all.
+// even says whether every leaf has as many candidates as valid slots, or none at all.
 func (g *keepGraph) even() bool {
 	for _, s := range []*keepSide{&g.now, &g.next} {
 		for leaf, valid := range s.valid {
@@ -192,10 +190,10 @@ func (g *keepGraph) even() bool {
 	return true
 }
 
-// sums calls arc for every arc that is no edge, with the sum over the leaves for which it
-// stands: for two classes those from each leaf to its batch, from each batch to its step,
-// from each step to the one after, and from the last of the next epoch to the last
-// of this one, which closes the circle. On the side of this epoch they run the other way.
+// sums calls arc for every arc that is not an edge, with the sum over the leaves below it.
+// These arcs run from each leaf to its batch (with two classes), from each batch to its step,
+// from each step to the next, and from the last step of the next epoch to the last step of this
+// one, which closes the circulation. On this epoch's side they run in the opposite direction.
 func sums[T int32 | uint64](g *keepGraph, now, next []T, arc func(tail, head int32, sum uint64)) {
 	inner := int32(g.leaves())
 	nowRoot, total := climb(&g.now, 0, inner, now, func(child, parent int32, sum uint64) { arc(parent, child, sum) })
@@ -204,8 +202,8 @@ func sums[T int32 | uint64](g *keepGraph, now, next []T, arc func(tail, head int
 	arc(nextRoot, nowRoot, total)
 }
 
-// climb sums up one side, whose leaves are numbered from leaf, its batches, where these are
-// no leaves, from inner, and its steps after those.
+// climb sums up one side. Its leaves are numbered from leaf; its batches, if they are not
+// leaves themselves, from inner; and its steps after those.
 func climb[T int32 | uint64](s *keepSide, leaf, inner int32, values []T, arc func(child, parent int32, sum uint64)) (root int32, total uint64) {
 	atStep := inner
 	if s.classes > 1 {

@@ -1,25 +1,25 @@
 package shard
 
-// halving is what it takes to halve edges.
+// halving is the state of halving edges.
 type halving struct {
 	*keepGraph
 	*trails
 	*forest
 	degree []int32  // by leaf
-	out    []uint64 // a bit for each edge; set for those that are being taken out
-	odd    []int32  // edges that had to be taken out
-	before []int32  // those of the chunks, while they are halved once more
+	out    []uint64 // a bit for each edge, set while the edge is being taken out
+	odd    []int32  // edges that were taken out
+	before []int32  // those of the chunks, while they are halved again
 }
 
-// halve makes edges whole that carry p/q each, 0 < p < q, as the comment of Keep explains: the
-// edges listed, which is used up, or all where the list is nil. It adds the others to a network,
-// with what they carry in units of 1/q.
+// halve makes edges whole that carry p/q each, 0 < p < q, as the comment of Keep explains. It
+// takes the listed edges, and overwrites the list, or all edges if the list is nil. It adds the
+// edges that stay fractional to a network, with their values in units of 1/q.
 func (g *keepGraph) halve(n *network, edges []int32, p, q uint64, c *coin) {
-	left := edges[:0] // a list grows only behind where it is read
+	left := edges[:0] // the list is written only behind the reading position
 	count := len(edges)
 	if edges == nil {
 		count = len(g.tail)
-		left = take[int32](g.scratch, count/2+1)[:0] // at each leaf, as many turn up as turn down
+		left = take[int32](g.scratch, count/2+1)[:0] // at each leaf, as many edges turn up as down
 		defer func() { give(g.scratch, left) }()
 	}
 	chunk := max(chunkEdges, 8*g.leaves())
@@ -61,11 +61,11 @@ func (h *halving) free() {
 	give(s, h.before)
 }
 
-// chunkEdges is how many edges are halved at a time: so few that what this takes stays in
-// a processor's cache, where leaves have many edges.
+// chunkEdges is how many edges are halved at a time: few enough for the working memory to stay
+// in the CPU cache, if leaves have many edges.
 const chunkEdges = 1 << 16
 
-// roundOfAll is round for all edges, which are listed chunk by chunk.
+// roundOfAll is round for all edges, which it lists chunk by chunk.
 func (h *halving) roundOfAll(left []int32, chunk int, whole bool) []int32 {
 	h.odd = h.odd[:0]
 	all, s := len(h.tail), h.keepGraph.scratch
@@ -81,9 +81,9 @@ func (h *halving) roundOfAll(left []int32, chunk int, whole bool) []int32 {
 	return h.again(all, left, chunk, whole)
 }
 
-// round halves edges, which all carry the same: what turns up is whole then, or what turns
-// down nothing. It appends the other kind to left, which may be the memory of the list, and
-// leaves in h.odd the edges that had to be taken out.
+// round halves edges that all carry the same value. If whole is set, edges that turn up become
+// 1; otherwise edges that turn down become 0. It appends the other edges to left, which may
+// share the list's memory, and leaves in h.odd the edges that it took out.
 func (h *halving) round(edges, left []int32, chunk int, whole bool) []int32 {
 	h.odd = h.odd[:0]
 	for rest := edges; len(rest) > 0; {
@@ -94,7 +94,7 @@ func (h *halving) round(edges, left []int32, chunk int, whole bool) []int32 {
 	return h.again(len(edges), left, chunk, whole)
 }
 
-// again halves what was taken out of several chunks together, once more.
+// again halves once more, all together, the edges taken out of several chunks.
 func (h *halving) again(edges int, left []int32, chunk int, whole bool) []int32 {
 	if edges <= chunk || len(h.odd) > edges/2 {
 		return left
@@ -103,7 +103,7 @@ func (h *halving) again(edges int, left []int32, chunk int, whole bool) []int32 
 	return h.round(h.before, left, chunk, whole)
 }
 
-// chunk halves edges at once.
+// chunk halves one chunk of edges.
 func (h *halving) chunk(edges, left []int32, whole bool) []int32 {
 	even := h.makeEven(edges)
 	h.trails.find(h.tail, h.head, even)
@@ -112,7 +112,7 @@ func (h *halving) chunk(edges, left []int32, whole bool) []int32 {
 
 // divide appends the edges that are not whole to left.
 func (h *halving) divide(edges, left []int32, whole bool) []int32 {
-	if !whole { // down carries nothing now
+	if !whole { // edges that turned down carry 0
 		for i, edge := range edges {
 			if h.turned(i) == up {
 				left = append(left, edge)
@@ -130,8 +130,8 @@ func (h *halving) divide(edges, left []int32, whole bool) []int32 {
 	return left
 }
 
-// makeEven takes edges out, the fewest that a forest allows, so that every leaf has an even
-// number of them. It returns the others, in the memory of the list, and appends those to
+// makeEven takes out edges, the fewest that a forest allows, so that every leaf has an even
+// number. It returns the remaining edges, in the list's memory, and appends the others to
 // h.odd.
 func (h *halving) makeEven(edges []int32) (even []int32) {
 	clear(h.degree)

@@ -2,8 +2,8 @@ package shard
 
 import "math/bits"
 
-// network is arcs and what they carry: multiples of 2^-precision, from 0 to 1; it may lack
-// what carries whole numbers. It is a circulation where what enters and what leaves a
+// network is a set of arcs with values from 0 to 1, in multiples of 2^-precision. Arcs with
+// whole values may be left out, so it is a circulation if the inflow and the outflow of every
 // node differ by a whole number.
 type network struct {
 	nodes     int
@@ -11,7 +11,7 @@ type network struct {
 
 	tail, head []int32
 	value      []uint64
-	edge       []int32 // the number of an edge; -1 for an arc that is none
+	edge       []int32 // the number of an edge; -1 for other arcs
 
 	*scratch
 }
@@ -31,11 +31,11 @@ func (n *network) free() {
 	give(n.scratch, n.edge)
 }
 
-// one is a whole, in the units of the values.
+// one is the number 1, in the units of the values.
 func (n *network) one() uint64 { return 1 << n.precision }
 
-// refine makes values that are in units of 1/q multiples of 2^-precision: the next one below or
-// above, by chance, so that the expectation stays.
+// refine converts values from units of 1/q to multiples of 2^-precision. It rounds down or up
+// at random, so that expectations are preserved.
 func (n *network) refine(q uint64, c *coin) {
 	for i, value := range n.value {
 		if i&checkMask == 0 {
@@ -50,10 +50,10 @@ func (n *network) refine(q uint64, c *coin) {
 	}
 }
 
-// balance makes a circulation of a network that is one but for small errors. It changes
-// arcs of a spanning forest only: from its leaves on, each makes up for what its node
-// lacks. It fails where an arc would have to carry less than 0 or more than 1;
-// so it prefers arcs that are far from both.
+// balance turns a network that is a circulation except for small errors into a circulation. It
+// changes only arcs of a spanning forest: starting at the forest's leaves, each arc corrects
+// what its node lacks. It fails if an arc would have to carry less than 0 or more than 1, so it
+// prefers arcs that are far from both.
 func (n *network) balance() bool {
 	far, near := take[int32](n.scratch, len(n.value))[:0], []int32(nil)
 	defer func() {
@@ -89,8 +89,8 @@ func (n *network) balance() bool {
 	return ok
 }
 
-// lacks is how much more would have to enter each node to make what enters, less what
-// leaves, a whole number.
+// lacks returns how much the inflow of each node has to grow for the inflow minus the outflow
+// to be a whole number.
 func (n *network) lacks() []uint64 {
 	lack := take[uint64](n.scratch, n.nodes)
 	for i, value := range n.value {

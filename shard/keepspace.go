@@ -2,20 +2,18 @@ package shard
 
 import "unsafe"
 
-// A Workspace is where Keep works: it provides the memory and may end the work. It belongs
-// to one call of Keep at a time.
+// A Workspace provides Keep with memory and can cancel it. It serves one call of Keep at a
+// time.
 type Workspace interface {
-	// Take returns n zero bytes at an address that is a multiple of 8, or an error,
-	// which ends Keep.
+	// Take returns n zero bytes at an address that is a multiple of 8. An error ends Keep.
 	Take(n int64) ([]byte, error)
-	// Give returns what Take returned. Nothing refers to it any more.
+	// Give returns memory from Take. Nothing refers to it any more.
 	Give(memory []byte)
-	// Err is asked every few thousand steps, which is many times a millisecond. An
-	// error ends Keep.
+	// Err is called every few thousand steps, many times per millisecond. An error ends Keep.
 	Err() error
 }
 
-// onHeap is a Workspace of ordinary memory, which never ends.
+// onHeap is a Workspace on the Go heap that never cancels.
 type onHeap struct{}
 
 func (onHeap) Take(n int64) ([]byte, error) {
@@ -25,26 +23,26 @@ func (onHeap) Take(n int64) ([]byte, error) {
 func (onHeap) Give([]byte) {}
 func (onHeap) Err() error  { return nil }
 
-// scratch hands out a Workspace's memory as arrays, and knows what is to be given back.
+// scratch hands out a Workspace's memory as arrays, and tracks what must be returned.
 type scratch struct {
 	from Workspace
-	live [][]byte // few
+	live [][]byte // few entries, so that give can search them
 }
 
-// stopped is the panic that ends Keep, and never leaves it.
+// stopped is the panic that ends Keep; KeepIn recovers it.
 type stopped struct{ err error }
 
-// checkMask says at which steps of a loop to call check: those of which these bits are 0.
+// checkMask selects the steps of a loop that call check: those with these bits 0.
 const checkMask = 1<<12 - 1
 
-// check ends Keep where the workspace says so.
+// check ends Keep if the workspace returns an error.
 func (s *scratch) check() {
 	if err := s.from.Err(); err != nil {
 		panic(stopped{err})
 	}
 }
 
-// number is what memory is handed out as. None holds a pointer.
+// number is an element type of arrays in scratch memory. None contains a pointer.
 type number interface {
 	int32 | uint64 | float64 | Slot
 }
@@ -64,7 +62,7 @@ func take[T number](s *scratch, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 }
 
-// give returns what take returned, or a list that began as that.
+// give returns the memory of a list from take, even if it has been resliced to another length.
 func give[T number](s *scratch, list []T) {
 	first := (*byte)(unsafe.Pointer(unsafe.SliceData(list)))
 	for i, memory := range s.live {
@@ -78,7 +76,7 @@ func give[T number](s *scratch, list []T) {
 	}
 }
 
-// extend returns a list with room for at least one more, in other memory where it had none.
+// extend returns the list with room for at least one more element, moving it if it is full.
 func extend[T number](s *scratch, list []T) []T {
 	if len(list) < cap(list) {
 		return list
@@ -89,10 +87,9 @@ func extend[T number](s *scratch, list []T) []T {
 	return more[:n]
 }
 
-// push appends to a list.
 func push[T number](s *scratch, list []T, x T) []T { return append(extend(s, list), x) }
 
-// end gives everything back.
+// end returns all memory.
 func (s *scratch) end() {
 	for _, memory := range s.live {
 		s.from.Give(memory)

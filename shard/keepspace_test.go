@@ -4,13 +4,13 @@ import (
 	"errors"
 )
 
-// metered is a Workspace that counts what it has out, and can fail.
+// metered is a Workspace that counts its outstanding memory, and can fail.
 type metered struct {
 	onHeap
 	live, peak int64
 	blocks     int
 	steps      int
-	fail       int // Err fails at this step, and Take below; 0: never
+	fail       int // Err fails at this step, and Take beyond refuse bytes; 0: never
 	refuse     int64
 }
 
@@ -27,7 +27,7 @@ func (m *metered) Take(n int64) ([]byte, error) {
 }
 
 func (m *metered) Give(memory []byte) {
-	for i := range memory { // whoever uses it later finds nothing that makes sense
+	for i := range memory { // a use after Give finds garbage
 		memory[i] = 0xff
 	}
 	m.live -= int64(len(memory))

@@ -1,26 +1,26 @@
 package shard
 
-// trails takes graphs apart into closed trails, in linear time. It holds the memory for
-// that, so that one graph after another is cheap.
+// trails splits graphs into closed trails, in linear time. It holds the memory for that, so
+// that processing one graph after another is cheap.
 type trails struct {
 	coin *coin
 
-	// partner is by end of an arc: 2·i is where arc i leaves its tail, 2·i+1 where it
-	// enters its head. At every node the ends are paired; a trail that comes in by one
-	// goes on by its partner. Once the trail is known, partner[2·i] says how arc i turned.
+	// partner is indexed by arc ends: 2·i is where arc i leaves its tail, 2·i+1 where it enters
+	// its head. At every node the ends are paired; a trail that arrives by one leaves by its
+	// partner. Once the trail is known, partner[2·i] says how arc i turned.
 	partner []int32
-	open    []int32 // by node: an end without a partner, plus 1; else 0
+	open    []int32 // by node: an end without a partner, plus 1, or 0
 
 	scratch *scratch
 }
 
-// How an arc turned.
+// Directions of an arc.
 const (
 	up   = -1
 	down = -2
 )
 
-// newTrails makes room for graphs of so many nodes and arcs.
+// newTrails makes room for graphs of up to that many nodes and arcs.
 func newTrails(nodes, arcs int, c *coin, s *scratch) *trails {
 	return &trails{coin: c, partner: take[int32](s, 2*arcs), open: take[int32](s, nodes), scratch: s}
 }
@@ -30,11 +30,10 @@ func (t *trails) free() {
 	give(t.scratch, t.open)
 }
 
-// find turns every arc of a graph: those listed, from tail[arc] to head[arc]. Each node
-// must have an even number of them. Along a trail, the arcs that run one way are up and the
-// others down; which way, a coin decides. So if each arc up gains, and each arc
-// down loses, one amount, then what enters a node and what leaves it still differ by
-// as much as before.
+// find turns every arc of a graph: the listed arcs, from tail[arc] to head[arc]. Each node must
+// have an even number of them. Along a trail, the arcs that run one way turn up and the others
+// down; a coin decides which way is up. So if every up arc gains an amount and every down arc
+// loses the same amount, the difference between inflow and outflow of each node is unchanged.
 func (t *trails) find(tail, head, arcs []int32) {
 	t.partner = t.partner[:2*len(arcs)]
 	for i, arc := range arcs {
@@ -64,8 +63,8 @@ func (t *trails) pair(node, end int32) {
 	t.partner[end], t.partner[waiting-1] = waiting-1, end
 }
 
-// follow turns the arcs of the trail that begins with an end. An arc that the trail enters
-// at its tail runs along with it.
+// follow turns the arcs of the trail that begins at an end. An arc that the trail enters at its
+// tail runs in the direction of the trail.
 func (t *trails) follow(start int32) {
 	flip, steps := int32(t.coin.bit()), 0
 	for end := start; ; {
@@ -80,5 +79,5 @@ func (t *trails) follow(start int32) {
 	}
 }
 
-// turned is how arc i of the list turned: up or down.
+// turned returns how arc i of the list turned: up or down.
 func (t *trails) turned(i int) int32 { return t.partner[2*i] }

@@ -2,24 +2,23 @@ package shard
 
 import "math"
 
-// Where batches lack candidates, what edges carry is no simple fraction. It is exact to
-// 2^-unevenPrecision, and what lies within unevenNear of those units of a whole
-// number counts as whole.
+// If batches lack candidates, edges carry values that are no simple fractions. They are exact
+// to 2^-unevenPrecision, and a value within unevenNear such units of a whole number counts as
+// whole.
 const (
 	unevenPrecision   = 40
 	unevenNear        = 1 << 12
 	unevenDenominator = 1 << 12
 )
 
-// looseEdges is how many edges of a leaf, about, make up for what the others lack.
+// looseEdges is the approximate number of edges per leaf that compensate for the others.
 const looseEdges = 24
 
-// chooseUneven chooses as many candidates of every batch as it would have if it lacked
-// none, or as near to that as it can. It fails where it cannot make a circulation of
-// what its edges should carry.
+// chooseUneven chooses from every batch as many candidates as if none were lacking, or as close
+// to that as possible. It fails if it cannot make a circulation of the edges' values.
 //
-// Most edges may carry one simple fraction, as where all is even, and be halved fast,
-// if a few loose ones at each leaf make up for what is then too much or too little.
+// Most edges can carry the same simple fraction, as in the even case, and be halved fast, if a
+// few loose edges at each leaf compensate for the excess or deficit.
 func (g *keepGraph) chooseUneven(ratio float64, c *coin) bool {
 	target := g.targets(ratio)
 	defer func() { give(g.scratch, target) }()
@@ -39,7 +38,7 @@ func (g *keepGraph) chooseUneven(ratio float64, c *coin) bool {
 	return g.chooseLoose(target, all[:0], all, 0, 1, c)
 }
 
-// all is every edge.
+// all lists every edge.
 func (g *keepGraph) all() []int32 {
 	all := take[int32](g.scratch, len(g.tail))
 	for i := range all {
@@ -48,9 +47,9 @@ func (g *keepGraph) all() []int32 {
 	return all
 }
 
-// targets is how many edges of each leaf are to be chosen: the ratio of its valid slots,
-// though not more than it has edges. The side that could have more of a class takes only
-// its share of what the other can.
+// targets returns how many edges of each leaf to choose: the ratio of its valid slots, but at
+// most the number of its edges. If one side could choose more of a class than the other, it is
+// scaled down to the other's total.
 func (g *keepGraph) targets(ratio float64) []float64 {
 	target := take[float64](g.scratch, g.leaves())
 	now, next := target[:g.now.leaves()], target[g.now.leaves():]
@@ -79,7 +78,7 @@ func (s *keepSide) scale(class int, target []float64, by float64) {
 	}
 }
 
-// meanShare is what an edge carries on average.
+// meanShare is the average value of an edge.
 func (g *keepGraph) meanShare(target []float64) float64 {
 	all := 0.0
 	for _, t := range target[:g.now.leaves()] {
@@ -88,8 +87,8 @@ func (g *keepGraph) meanShare(target []float64) float64 {
 	return all / float64(len(g.tail))
 }
 
-// loosen parts the edges in those that carry one share, and those that make up for it: a few
-// everywhere, and all where a few may not be enough.
+// loosen splits the edges into fixed ones, which carry share, and loose ones, which compensate:
+// a few everywhere, and all edges of a leaf where a few may not be enough.
 func (g *keepGraph) loosen(target []float64, share float64, c *coin) (fixed, loose []int32) {
 	enough := looseEdges / 2 * min(share, 1-share)
 	poor := func(leaf int32) bool {
@@ -113,8 +112,8 @@ func (g *keepGraph) loosen(target []float64, share float64, c *coin) (fixed, loo
 	return fixed, loose
 }
 
-// chooseLoose fits what the loose edges carry to the targets, less the p/q that each of the fixed
-// ones does.
+// chooseLoose fits the values of the loose edges to the targets, less the p/q that each fixed
+// edge carries.
 func (g *keepGraph) chooseLoose(target []float64, fixed, loose []int32, p, q uint64, c *coin) bool {
 	base, rest := take[float64](g.scratch, len(target)), take[float64](g.scratch, len(target))
 	defer func() {
@@ -128,7 +127,7 @@ func (g *keepGraph) chooseLoose(target []float64, fixed, loose []int32, p, q uin
 		base[g.tail[edge]]++
 		base[g.head[edge]]++
 	}
-	for leaf := range base { // what the fixed ones carry
+	for leaf := range base { // what the fixed edges carry
 		base[leaf] = base[leaf] * float64(p) / float64(q)
 		rest[leaf] = target[leaf] - base[leaf]
 	}
@@ -151,7 +150,7 @@ func (g *keepGraph) chooseLoose(target []float64, fixed, loose []int32, p, q uin
 	return true
 }
 
-// addLoose adds the loose edges to a network, and all arcs that are no edges.
+// addLoose adds the loose edges to a network, and all arcs that are not edges.
 func (g *keepGraph) addLoose(n *network, f *fit, base []float64) {
 	carried := take[uint64](g.scratch, len(base)) // by leaf
 	defer func() { give(g.scratch, carried) }()
@@ -185,5 +184,5 @@ func (g *keepGraph) addLoose(n *network, f *fit, base []float64) {
 	})
 }
 
-// units is a number in units of 2^-unevenPrecision.
+// units converts a number to units of 2^-unevenPrecision.
 func units(x float64) uint64 { return uint64(math.Round(math.Ldexp(x, unevenPrecision))) }

@@ -2,12 +2,12 @@ package shard
 
 import "fmt"
 
-// LastBatch says what becomes of a batch that a range cannot fill.
+// LastBatch says what happens to a batch that a range cannot fill.
 type LastBatch uint8
 
 const (
-	// Fill makes it full: with repeated samples in a padded plan, with those of
-	// the next range in an unpadded one.
+	// Fill fills it up: with repeated samples in a padded plan, with samples of the next range
+	// in an unpadded one.
 	Fill LastBatch = iota
 	// Partial keeps it short, even empty.
 	Partial
@@ -17,7 +17,7 @@ const (
 
 const lastBatchRule = "fill, partial or drop"
 
-// String is the word that users write.
+// String is the option's value on the command line.
 func (l LastBatch) String() string {
 	switch l {
 	case Fill:
@@ -30,7 +30,7 @@ func (l LastBatch) String() string {
 	return fmt.Sprintf("LastBatch(%d)", uint8(l))
 }
 
-// ParseLastBatch reads the word that users write.
+// ParseLastBatch parses the option's value.
 func ParseLastBatch(s string) (LastBatch, error) {
 	for _, l := range []LastBatch{Fill, Partial, Drop} {
 		if s == l.String() {

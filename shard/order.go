@@ -1,17 +1,17 @@
 package shard
 
-// OrderVersion names the construction in the package comment. It changes with
-// any change that moves a sample, and with nothing else.
+// OrderVersion names the construction in the package comment. It must change with every change
+// that moves a sample, and with nothing else.
 const OrderVersion = "xor-feistel-8/1"
 
-// Order is the order of one epoch, with its keys derived: what to hold for
-// asking about many positions. It is a plain value.
+// Order is the order of one epoch with its keys derived, for looking up many positions. It is a
+// plain value.
 type Order struct {
 	samples uint64
 	shuffle bool
 	raw     *RawSet // nil: one class
 	spread  spread
-	all     permutation // of all samples; with two classes, of the encoded ones
+	all     permutation // of all samples; with two classes, of the encoded samples
 	rawOnly permutation
 }
 
@@ -40,7 +40,7 @@ func (p *Plan) Order(epoch int) Order {
 	return o
 }
 
-// ID is the sample at a position; -1 where there is no such position.
+// ID is the sample at a position; -1 if there is no such position.
 func (o *Order) ID(position int64) int64 {
 	p := uint64(position)
 	switch {
@@ -58,8 +58,7 @@ func (o *Order) ID(position int64) int64 {
 	return o.raw.encoded(int64(o.all.at(rank)))
 }
 
-// Position is where a sample stands, the inverse of ID; -1 where there is no such
-// sample.
+// Position is the position of a sample, the inverse of ID; -1 if there is no such sample.
 func (o *Order) Position(id int64) int64 {
 	x := uint64(id)
 	switch {
@@ -77,7 +76,7 @@ func (o *Order) Position(id int64) int64 {
 	return int64(o.spread.otherAt(o.all.find(uint64(id - before))))
 }
 
-// ID is the sample at a position of an epoch; -1 where there is none.
+// ID is the sample at a position of an epoch; -1 if there is none.
 func (p *Plan) ID(epoch int, position int64) int64 {
 	if epoch < 0 {
 		return -1
@@ -86,8 +85,8 @@ func (p *Plan) ID(epoch int, position int64) int64 {
 	return o.ID(position)
 }
 
-// Position is where a sample stands in an epoch, the inverse of ID; -1 where
-// there is no such sample.
+// Position is the position of a sample in an epoch, the inverse of ID; -1 if there is no such
+// sample.
 func (p *Plan) Position(epoch int, id int64) int64 {
 	if epoch < 0 {
 		return -1

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shuffled is a plan of one shard; rawEvery > 0 makes each sample raw whose id it
-// divides.
+// shuffled is a plan of one shard; with rawEvery > 0, samples whose id is a multiple of it are
+// raw.
 func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
 	t.Helper()
 	cfg := Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: seed}
@@ -22,11 +22,11 @@ func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
 	return mustPlan(t, cfg)
 }
 
-// The golden vectors pin the order. They were computed by an independent program,
-// written from the package comment in another language.
+// TestGolden pins the order with golden vectors. An independent program, written from the
+// package comment in another language, computed them.
 //
-// DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run
-// reads. Where it must be, OrderVersion changes with it.
+// DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run reads. If it is
+// necessary, change OrderVersion too.
 func TestGolden(t *testing.T) {
 	if OrderVersion != "xor-feistel-8/1" {
 		t.Error("a new OrderVersion needs new golden vectors, and they a new version")
@@ -50,8 +50,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// Whole epochs, as the SHA-256 of their ids (int64, little endian). The same
-// warning holds.
+// TestGoldenEpochs pins whole epochs by the SHA-256 of their ids (int64, little endian). The
+// same warning applies.
 func TestGoldenEpochs(t *testing.T) {
 	for _, test := range []struct {
 		rawEvery int64
@@ -99,8 +99,8 @@ func TestOrderIsAPermutation(t *testing.T) {
 	}
 }
 
-// Any two of these orders agree about as often as chance would have it: in 1 of n
-// positions. So do the two classes' permutations.
+// TestSeedsAndEpochsDiffer: any two of these orders agree about as often as chance would have
+// it, in 1 of n positions, and so do the two classes' permutations.
 func TestSeedsAndEpochsDiffer(t *testing.T) {
 	const n = 4000
 	orders := []Order{}
@@ -126,8 +126,8 @@ func TestSeedsAndEpochsDiffer(t *testing.T) {
 	}
 }
 
-// excess is how many standard deviations a chi-square statistic lies above its
-// mean. The seeds are fixed, so a test that passes once passes always.
+// excess is how many standard deviations a chi-square statistic lies above its mean. The seeds
+// are fixed, so a test that passes once always passes.
 func excess(counts []int, expected float64, freedom int) float64 {
 	sum := 0.0
 	for _, c := range counts {
@@ -136,7 +136,8 @@ func excess(counts []int, expected float64, freedom int) float64 {
 	return (sum - float64(freedom)) / math.Sqrt(2*float64(freedom))
 }
 
-// All orders of a few samples come equally often, over seeds and over epochs.
+// TestFewSamplesTakeEveryOrder: all orders of a few samples are equally frequent, over seeds
+// and over epochs.
 func TestFewSamplesTakeEveryOrder(t *testing.T) {
 	const rounds = 12_000
 	for n, factorial := range map[int64]int{2: 2, 3: 6, 4: 24, 5: 120} {
@@ -171,8 +172,8 @@ func rankOf(p *Plan, epoch int) int {
 	return rank
 }
 
-// Over many seeds every position holds every sample equally often, with one class
-// and with two; and what follows a sample is any other, equally often.
+// TestPositionsAreUniform: over many seeds every position holds every sample equally often,
+// with one class and with two, and every sample is followed by every other equally often.
 func TestPositionsAreUniform(t *testing.T) {
 	const n, seeds = 48, 6000
 	for _, rawEvery := range []int64{0, 4} {
@@ -200,8 +201,7 @@ func TestPositionsAreUniform(t *testing.T) {
 	}
 }
 
-// checkClasses splits the counts by class: raw positions hold raw samples only,
-// and those equally often.
+// checkClasses splits the counts by class: raw positions hold only raw samples, equally often.
 func checkClasses(t *testing.T, held []int, n, seeds, rawEvery int64) {
 	t.Helper()
 	raw, encoded, r := []int{}, []int{}, n/rawEvery
@@ -229,8 +229,8 @@ func checkClasses(t *testing.T, held []int, n, seeds, rawEvery int64) {
 	}
 }
 
-// Every full batch of every epoch has its share of raw samples, to within one,
-// even one that runs over the end of the dataset.
+// TestEveryBatchHasTheSameMix: every full batch of every epoch has its share of raw samples,
+// within one, even a batch that wraps around the end of the dataset.
 func TestEveryBatchHasTheSameMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 300 {
@@ -239,7 +239,7 @@ func TestEveryBatchHasTheSameMix(t *testing.T) {
 		share := rng.Float64()
 		cfg.Raw = NewRawSet(cfg.Samples, func(int64) bool { return rng.Float64() < share })
 		if !cfg.PadLastBatch {
-			cfg.StickToShard = false // it would read one range over and over, not a window
+			cfg.StickToShard = false // it would read one range repeatedly, not a window
 		}
 		p, epoch := mustPlan(t, cfg), rng.IntN(50)
 		n, r := float64(cfg.Samples), float64(cfg.Raw.Count())
@@ -260,7 +260,7 @@ func TestEveryBatchHasTheSameMix(t *testing.T) {
 	}
 }
 
-// With samples of one class only, or without shuffle, a RawSet changes nothing.
+// TestOneClass: with samples of only one class, or without a shuffle, a RawSet changes nothing.
 func TestOneClass(t *testing.T) {
 	const n = 50
 	for _, share := range []int64{0, n} {
@@ -282,7 +282,7 @@ func TestOneClass(t *testing.T) {
 	}
 }
 
-// The spread at sizes whose products need 128 bits.
+// TestSpread uses sizes whose products need 128 bits.
 func TestSpread(t *testing.T) {
 	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, MaxSamples}, {MaxSamples - 1, MaxSamples}, {MaxSamples/3 + 1, MaxSamples}, {1 << 35, MaxSamples - 1}} {
 		for _, from := range []uint64{0, s.of / 3, s.of - min(s.of, 100)} {

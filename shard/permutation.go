@@ -10,8 +10,8 @@ const (
 	minBits = 8
 )
 
-// permutation is P of the package comment, for one number of samples and one key.
-// Never change what it computes: it is part of the contract, see OrderVersion.
+// permutation is P of the package comment, for one number of samples and one key. What it
+// computes must never change: it is part of the contract, see OrderVersion.
 type permutation struct {
 	n        uint64
 	lowBits  uint
@@ -86,9 +86,8 @@ func (p *permutation) decrypt(x uint64) uint64 {
 	return high<<(p.lowBits&63) | low
 }
 
-// scramble is F of the package comment. One 128-bit product, folded, carries every
-// bit of x into the low bits that are used: down through its upper word, up
-// through its lower.
+// scramble is F of the package comment. Folding the 128-bit product carries every bit of x into
+// the low bits that are used: downwards through its upper word, upwards through its lower word.
 func (k *roundKey) scramble(x uint64) uint64 {
 	high, low := bits.Mul64(x^k.add, k.mul)
 	return high ^ low

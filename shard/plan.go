@@ -6,8 +6,8 @@ type Plan struct {
 	samples int64 // n
 	shards  int64 // k
 	batch   int64 // b
-	largest int64 // of a range: ceil(n/k), Z in the package comment
-	least   int64 // of a range: floor(n/k)
+	largest int64 // largest range: ceil(n/k), Z in the package comment
+	least   int64 // smallest range: floor(n/k)
 	mixed   bool  // two classes, each with its own permutation
 }
 
@@ -31,8 +31,8 @@ func New(cfg Config) (*Plan, error) {
 	return p, nil
 }
 
-// Batches is the number of batches that a shard has in an epoch: the same for
-// all shards; 0 for a shard or an epoch that does not exist.
+// Batches is the number of batches that a shard has in an epoch. It is the same for all shards,
+// and 0 for a shard or an epoch that does not exist.
 func (p *Plan) Batches(shard, epoch int) int {
 	if !p.exists(shard, epoch) {
 		return 0
@@ -46,9 +46,9 @@ func (p *Plan) Batches(shard, epoch int) int {
 	return int(ceilDiv(p.largest, p.batch))
 }
 
-// Range is the range of positions [lo, hi) that a shard reads in an epoch; 0, 0 for
-// a shard or an epoch that does not exist. In an unpadded plan it holds every slot
-// of the shard that has this epoch in Slot.Epoch.
+// Range is the range of positions [lo, hi) that a shard reads in an epoch; 0, 0 for a shard or
+// an epoch that does not exist. In an unpadded plan it contains every slot of the shard with
+// this epoch as Slot.Epoch.
 func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	if epoch < 0 || !p.isShard(shard) {
 		return 0, 0
@@ -60,8 +60,7 @@ func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	return p.start(x), p.start(x + 1)
 }
 
-// Samples counts the slots that a shard delivers in an epoch, and the valid ones
-// among them.
+// Samples counts the slots that a shard delivers in an epoch, and the valid ones among them.
 func (p *Plan) Samples(shard, epoch int) (total, valid int64) {
 	batches := int64(p.Batches(shard, epoch))
 	if batches == 0 {
@@ -78,8 +77,8 @@ func (p *Plan) Samples(shard, epoch int) (total, valid int64) {
 	return total, hi - lo
 }
 
-// Size counts the slots of a batch, and the valid ones, which come first; 0, 0 for
-// a batch that does not exist. It computes no id.
+// Size counts the slots of a batch, and the valid ones, which come first; 0, 0 for a batch that
+// does not exist. It computes no ids.
 func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
 	if batch < 0 || batch >= p.Batches(shard, epoch) {
 		return 0, 0
@@ -96,12 +95,12 @@ func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
 	return int(p.batch), valid
 }
 
-// onlyFull: all batches are full, of valid slots.
+// onlyFull says whether every batch is full of valid slots.
 func (p *Plan) onlyFull() bool {
 	return p.cfg.LastBatch == Drop || p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch
 }
 
-// start is the first position of range x, for x up to and including k.
+// start is the first position of range x, 0 <= x <= k.
 func (p *Plan) start(x int64) int64 {
 	q, _ := mulDiv(uint64(p.samples), uint64(x), uint64(p.shards))
 	return int64(q)

@@ -20,7 +20,7 @@ func mustPlan(t testing.TB, cfg Config) *Plan {
 	return p
 }
 
-// randomConfig is any valid configuration of a few samples.
+// randomConfig is a random valid configuration of a few samples.
 func randomConfig(rng *rand.Rand) Config {
 	n := 1 + rng.Int64N(200)
 	cfg := Config{
@@ -45,7 +45,7 @@ func describe(cfg Config) string {
 	return fmt.Sprintf("%+v with %d raw", cfg, raw)
 }
 
-// readEpoch is all slots of a shard's epoch, the padded ones left out.
+// readEpoch is all slots of a shard's epoch without the padding.
 func readEpoch(p *Plan, shard, epoch int) (valid []Slot) {
 	var slots []Slot
 	for i := range p.Batches(shard, epoch) {
@@ -56,8 +56,8 @@ func readEpoch(p *Plan, shard, epoch int) (valid []Slot) {
 	return valid
 }
 
-// Padded fill and partial read every sample exactly once an epoch as a valid
-// slot, so shards are disjoint; all shards have the same number of batches.
+// TestPaddedReadsEverySampleOnce: padded Fill and Partial read every sample exactly once per
+// epoch as a valid slot, so shards are disjoint; all shards have the same number of batches.
 func TestPaddedReadsEverySampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -81,8 +81,8 @@ func TestPaddedReadsEverySampleOnce(t *testing.T) {
 	}
 }
 
-// Drop reads no sample twice in an epoch, padded or not, and all its batches are
-// full.
+// TestDropReadsNoSampleTwice: Drop reads no sample twice in an epoch, padded or not, and all
+// its batches are full.
 func TestDropReadsNoSampleTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -105,7 +105,7 @@ func TestDropReadsNoSampleTwice(t *testing.T) {
 	}
 }
 
-// checkEpoch holds the slots of an epoch against everything else the plan says.
+// checkEpoch compares the slots of an epoch with everything else the plan says.
 func checkEpoch(t *testing.T, p *Plan, shard, epoch int) {
 	t.Helper()
 	var total, valid int64
@@ -155,7 +155,8 @@ func TestPlanAgreesWithItself(t *testing.T) {
 	}
 }
 
-// Batches asked for in any order, into a buffer in use, are those read in order.
+// TestRandomAccess: batches requested in any order, into a reused buffer, equal those read in
+// order.
 func TestRandomAccess(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
@@ -256,7 +257,7 @@ func TestLastBatchWords(t *testing.T) {
 	}
 }
 
-// The largest of everything overflows nothing.
+// TestLimits: the largest configurations do not overflow.
 func TestLimits(t *testing.T) {
 	for _, shape := range []struct {
 		shards, batch int

@@ -1,7 +1,6 @@
 package shard
 
-// RangeAt is the range [lo, hi) of the shard that holds a position; 0, 0 where
-// there is no such position.
+// RangeAt is the range [lo, hi) that contains a position; 0, 0 if there is no such position.
 func (p *Plan) RangeAt(position int64) (lo, hi int64) {
 	if position < 0 || position >= p.samples {
 		return 0, 0

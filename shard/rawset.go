@@ -2,16 +2,15 @@ package shard
 
 import "math/bits"
 
-// RawSet is a set of samples, the raw ones of a dataset, that also finds the k-th
-// raw and the k-th encoded one. It takes n/8 bytes for the bits and about n/32 to
-// find them. It is immutable.
+// RawSet is the set of a dataset's raw samples. It also finds the k-th raw and the k-th encoded
+// sample. It takes n/8 bytes for the bits and about n/32 for the search. It is immutable.
 type RawSet struct {
 	n, count int64
 	words    []uint64
-	// ranks[i] counts the raw samples before block i; one more entry than blocks.
+	// ranks[i] counts the raw samples before block i; it has one more entry than blocks.
 	ranks []int64
-	// rawHints[i] is the block that holds raw sample number i·blockBits;
-	// encodedHints the same for encoded ones. A last entry ends the search.
+	// rawHints[i] is the block that holds raw sample number i·blockBits; encodedHints is the
+	// same for encoded samples. A last entry ends the search.
 	rawHints, encodedHints []int64
 }
 
@@ -20,7 +19,7 @@ const (
 	blockBits  = blockWords * 64
 )
 
-// NewRawSet asks about every sample once, in order.
+// NewRawSet calls isRaw once for every sample, in order.
 func NewRawSet(n int64, isRaw func(id int64) bool) *RawSet {
 	n = max(n, 0)
 	blocks := ceilDiv(n, blockBits)
@@ -38,8 +37,8 @@ func NewRawSet(n int64, isRaw func(id int64) bool) *RawSet {
 	return r
 }
 
-// index counts a block, and notes it where it holds a number of either class that
-// is hinted at.
+// index counts a block, and adds it to the hints if it holds the next hinted sample of either
+// class.
 func (r *RawSet) index(block int64) {
 	for _, word := range r.words[block*blockWords:][:blockWords] {
 		r.count += int64(bits.OnesCount64(word))
@@ -57,10 +56,10 @@ func (r *RawSet) index(block int64) {
 // Len is the number of samples in the dataset.
 func (r *RawSet) Len() int64 { return r.n }
 
-// Count is the number of raw ones.
+// Count is the number of raw samples.
 func (r *RawSet) Count() int64 { return r.count }
 
-// Contains says whether a sample is raw; false where there is no such sample.
+// Contains says whether a sample is raw; false if there is no such sample.
 func (r *RawSet) Contains(id int64) bool {
 	return id >= 0 && id < r.n && r.words[id/64]>>(id%64)&1 != 0
 }
@@ -110,7 +109,7 @@ func (r *RawSet) find(rank int64, hints []int64, encoded bool) int64 {
 	}
 }
 
-// skipped counts those of a class before a block.
+// skipped counts the samples of a class before a block.
 func (r *RawSet) skipped(block int64, encoded bool) int64 {
 	if encoded {
 		return block*blockBits - r.ranks[block]
@@ -118,13 +117,13 @@ func (r *RawSet) skipped(block int64, encoded bool) int64 {
 	return r.ranks[block]
 }
 
-// bitOf is the place of the set bit of a rank in a word that has more than rank. It
-// halves the word without branches, which could not be predicted.
+// bitOf is the place of the set bit of a rank in a word with more than rank set bits. It halves
+// the word without branches, which would be unpredictable.
 func bitOf(word uint64, rank int) int64 {
 	place := 0
 	for width := 32; width > 0; width /= 2 {
 		below := bits.OnesCount64(word & (1<<width - 1))
-		upper := ^((rank - below) >> 63) // all ones where rank >= below
+		upper := ^((rank - below) >> 63) // all ones if rank >= below
 		rank -= below & upper
 		word >>= width & upper & 63
 		place += width & upper

@@ -2,19 +2,18 @@ package shard
 
 import "slices"
 
-// Slot is one place of a batch.
+// Slot is one place in a batch.
 type Slot struct {
 	Position int64 // in the epoch's order
-	// Epoch is the one whose permutation, and whose random choices, the sample
-	// takes. It differs from the batch's own only where an unpadded plan has read
-	// ahead into the next range.
+	// Epoch is the epoch whose permutation and random choices apply to the sample. It differs
+	// from the batch's own epoch only if an unpadded plan has read ahead into the next range.
 	Epoch int
 	ID    int64 // the sample's index in the dataset
 }
 
-// Batch appends the slots of a batch to dst[:0], which it allocates anew only where
-// its capacity does not do, and returns them with the number of valid ones, which come
-// first. A batch that does not exist has none. The work is that of the batch alone.
+// Batch appends the slots of a batch to dst[:0], which it reallocates only if its capacity is
+// too small. It returns them with the number of valid slots, which come first. A batch that
+// does not exist has no slots. The cost depends only on the batch itself.
 func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid int) {
 	count, valid := p.Size(shard, epoch, batch)
 	dst = slices.Grow(dst[:0], count)
@@ -24,7 +23,7 @@ func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid i
 	return p.streamed(shard, epoch, batch, dst, count), valid
 }
 
-// padded appends the valid slots, and then the range's last sample for the others.
+// padded appends the valid slots, and the range's last sample for the remaining ones.
 func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count, valid int) []Slot {
 	lo, hi := p.Range(shard, epoch)
 	order := p.Order(epoch)

@@ -44,7 +44,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// One operation is one sample, of batches of 256.
+// BenchmarkBatch: one operation is one sample, in batches of 256.
 func BenchmarkBatch(b *testing.B) {
 	for name, change := range steady {
 		b.Run(name, func(b *testing.B) {
@@ -59,7 +59,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// One operation is one sample, in the order of the positions.
+// BenchmarkOrder: one operation is one sample, in the order of positions.
 func BenchmarkOrder(b *testing.B) {
 	for name, change := range map[string]func(*Config){"one class": func(*Config) {}, "mixed": mixed} {
 		p := imageNet(b, change)
@@ -77,7 +77,7 @@ func BenchmarkOrder(b *testing.B) {
 	}
 }
 
-// A single sample of any epoch, keys and all.
+// BenchmarkPlanID looks up a single sample of any epoch, including the key derivation.
 func BenchmarkPlanID(b *testing.B) {
 	p := imageNet(b, func(*Config) {})
 	for i := range b.N {

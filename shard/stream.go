@@ -2,12 +2,12 @@ package shard
 
 // place is a place in the endless stream of a shard's unpadded reader.
 type place struct {
-	epoch    int   // of the range that it stands in: how many the stream has left behind
-	position int64 // in that range
+	epoch    int   // of its range: the number of ranges that the stream has completed
+	position int64 // in the epoch's order
 	end      int64 // of the range
 }
 
-// consumed is how much of its stream an unpadded shard has read before an epoch.
+// consumed is how many samples of its stream an unpadded shard has read before an epoch.
 func (p *Plan) consumed(epoch int) int64 {
 	e := int64(epoch)
 	switch p.cfg.LastBatch {
@@ -18,12 +18,12 @@ func (p *Plan) consumed(epoch int) int64 {
 	}
 	batches := p.least / p.batch
 	if p.least%p.batch != 0 {
-		batches++ // one that was begun, and is dropped
+		batches++ // a batch that was begun, and is dropped
 	}
 	return e * batches * p.batch
 }
 
-// filledBefore is T of the package comment: how many batches an unpadded Fill
+// filledBefore is T of the package comment: the number of batches that an unpadded Fill
 // delivers before epoch e.
 func (p *Plan) filledBefore(e int64) int64 {
 	switch {
@@ -32,11 +32,11 @@ func (p *Plan) filledBefore(e int64) int64 {
 	case p.cfg.StickToShard:
 		return ceilDiv(p.largest*e, p.batch)
 	}
-	// batch < largest, so the product is under n+k.
+	// batch < largest, so the product is less than n+k.
 	return ceilDiv(p.samples*e, p.batch*p.shards)
 }
 
-// seek finds the sample number offset of a shard's stream.
+// seek finds sample number offset of a shard's stream.
 func (p *Plan) seek(shard int, offset int64) place {
 	if p.cfg.StickToShard {
 		lo, hi := p.Range(shard, 0)
@@ -50,14 +50,14 @@ func (p *Plan) seek(shard int, offset int64) place {
 	return place{epoch: int(ranges - int64(shard)), position: position, end: p.start(x + 1)}
 }
 
-// enter is the first sample of the range that a shard reads in an epoch.
+// enter returns the first place of the range that a shard reads in an epoch.
 func (p *Plan) enter(shard, epoch int) place {
 	lo, hi := p.Range(shard, epoch)
 	return place{epoch: epoch, position: lo, end: hi}
 }
 
-// rangeOf is the range that holds a position: the largest x with floor(n·x/k) <=
-// position, that is with n·x/k < position+1.
+// rangeOf is the range that contains a position: the largest x with floor(n·x/k) <= position,
+// that is, with n·x/k < position+1.
 func (p *Plan) rangeOf(position int64) int64 {
 	q, rest := mulDiv(uint64(position)+1, uint64(p.shards), uint64(p.samples))
 	if rest == 0 {

@@ -2,8 +2,8 @@ package shard
 
 import "math/bits"
 
-// mulDiv is floor(a·b/c), its product taken to 128 bits, and the remainder. The
-// quotient must fit 64 bits; here it always does, since a <= c or b <= c.
+// mulDiv is floor(a·b/c), with a 128-bit product, and the remainder. The quotient must fit in
+// 64 bits, which it always does here because a <= c or b <= c.
 func mulDiv(a, b, c uint64) (quotient, remainder uint64) {
 	high, low := bits.Mul64(a, b)
 	return bits.Div64(high, low, c)

@@ -35,7 +35,7 @@ func (r *round) startPart(i, life int, args ...string) *child {
 	log, err := os.OpenFile(c.complained, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		c.cmd.Stdout, c.cmd.Stderr = &c.said, log
-		c.cmd.WaitDelay = patience
+		c.cmd.WaitDelay = patience / 4 // what a client has started may hold its output for a while
 		err = c.cmd.Start()
 		log.Close()
 	}

@@ -1,5 +1,5 @@
-// Package hangfs is a file system for tests whose storage stops answering, as that of a
-// network does: what asks it then hangs in the kernel until it is released.
+// Package hangfs is a file system for tests. Its storage can stop answering, like that of a
+// network file system: calls then hang in the kernel until they are released.
 package hangfs
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An FS is mounted at Dir for as long as a test runs.
+// An FS is mounted at Dir while a test runs.
 type FS struct {
 	Dir string
 	// Hung gets a value, if there is room, for each call that begins to hang.
@@ -29,12 +29,12 @@ type FS struct {
 	dead bool
 }
 
-// Die ends the file system as the death of its server does: everything in it fails with
-// ENOTCONN, and it stays mounted until Detach. Something in it must be open. It takes
-// root, and skips the test without.
+// Die ends the file system as if its server had died: everything in it fails with ENOTCONN,
+// and it stays mounted until Detach. Something in it must be open. Die needs root, and
+// skips the test otherwise.
 func (f *FS) Die(t testing.TB) {
 	t.Helper()
-	switch err := unix.Unmount(f.Dir, unix.MNT_FORCE); err { // which cuts the connection first
+	switch err := unix.Unmount(f.Dir, unix.MNT_FORCE); err { // it cuts the connection first
 	case unix.EBUSY:
 		f.dead = true
 	case unix.EPERM:
@@ -44,7 +44,7 @@ func (f *FS) Die(t testing.TB) {
 	}
 }
 
-// Detach unmounts the file system from its directory, also where it is in use.
+// Detach unmounts the file system from its directory, even if it is in use.
 func (f *FS) Detach(t testing.TB) {
 	t.Helper()
 	if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
@@ -52,8 +52,7 @@ func (f *FS) Detach(t testing.TB) {
 	}
 }
 
-// Mount mounts files, by path, without permission to change them. It skips the test where
-// there is no FUSE.
+// Mount mounts files, by path, read-only. It skips the test if FUSE is unavailable.
 func Mount(t testing.TB, files map[string][]byte) *FS {
 	t.Helper()
 	return MountAt(t, t.TempDir(), files)
@@ -96,7 +95,7 @@ func MountAt(t testing.TB, dir string, files map[string][]byte) *FS {
 	}
 	t.Cleanup(func() {
 		f.Release()
-		for !f.dead && server.Unmount() != nil { // what was left behind is just ending
+		for !f.dead && server.Unmount() != nil { // calls left behind are still ending
 			time.Sleep(10 * time.Millisecond)
 		}
 	})

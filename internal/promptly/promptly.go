@@ -1,6 +1,6 @@
-// Package promptly ends long work within a moment of its context, even where a call in it
-// hangs in the kernel, as calls to storage that does not answer do: nothing can end such
-// a call, so it is left behind.
+// Package promptly ends long work shortly after its context ends, even if a call hangs in
+// the kernel because storage does not answer. Such a call cannot be ended, so it is left
+// behind.
 package promptly
 
 import (
@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// grace is how long work may take to end in order. Nobody notices it; what reads
-// samples one after the other, and looks at its context between them, needs less.
+// grace is how long work may take to end cleanly. Users do not notice it, and work that
+// checks its context between samples needs less.
 const grace = 250 * time.Millisecond
 
-// Do returns what f returns, which ends early when ctx is done. Where f does not end
-// within a moment then, Do returns ctx's error and leaves f behind; what f returns in
-// the end, without an error, goes to late, which may be nil. While f is left behind it
-// may go on using whatever it was given.
+// Do returns what f returns. f should end when ctx is done; if it does not within a moment,
+// Do returns ctx's error and leaves f behind, which may continue to use its inputs. If f
+// succeeds after that, its value goes to late, which may be nil.
 func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -50,8 +49,8 @@ func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error
 	return none, ctx.Err()
 }
 
-// A Gate lets calls through, one at a time, until it is shut: what was left behind tells
-// nobody anything more then. The zero value is open.
+// A Gate lets calls through, one at a time, until it is shut. It silences work that was
+// left behind. The zero value is open.
 type Gate struct {
 	mu   sync.Mutex
 	shut bool
@@ -66,14 +65,14 @@ func (g *Gate) Pass(f func()) {
 	}
 }
 
-// Shut waits for a call that is being made, and lets no more through.
+// Shut waits for a call in progress and lets no more through.
 func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut = true
 }
 
-// Progress is report, which may be nil, behind a Gate that stop shuts.
+// Progress wraps report, which may be nil, in a Gate that stop shuts.
 func Progress(report func(done, total int64)) (reported func(done, total int64), stop func()) {
 	if report == nil {
 		return nil, func() {}

@@ -21,7 +21,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestWorkThatHangs is left behind, and what it makes in the end is taken care of.
+// TestWorkThatHangs: hanging work is left behind, and its late result is passed on.
 func TestWorkThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	hang, late := make(chan struct{}), make(chan int)
