@@ -152,35 +152,31 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // replacement is not part of the epoch's plan, so the cache does not record it.
 func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
 	e, b := w.engine, it.b
-	var refused error
-	grow := func(n int) (p []byte) {
-		p, refused = w.grow(it, &w.input, n)
-		return p
-	}
+	w.refused = nil
 	if e.cache != nil {
-		if data, seen, hit := w.cached(epoch, id, replacement, grow); hit {
+		if data, seen, hit := w.cached(epoch, id, replacement); hit {
 			if !replacement {
 				b.hits.Add(1)
 			}
 			e.meter.hit(b.key.Epoch)
 			return data, seen, nil
 		}
-		if refused != nil {
-			return nil, unknownIdentity, refused
+		if w.refused != nil {
+			return nil, unknownIdentity, w.refused
 		}
 	}
 	kept := e.cache != nil && !replacement && (!IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
-	data, read, seen, err := w.loader.Load(epoch, id, kept, grow, e.closing)
+	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, e.closing)
 	if outOfDescriptors(err) && e.giveBackIdle() {
-		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
+		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, e.closing)
 	}
-	if err != nil && kept && refused == nil && causeOf(err) == ofMachine && IsRaw(e.ds, int(id)) {
+	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && IsRaw(e.ds, int(id)) {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		kept = false
-		data, read, seen, err = w.loader.Load(epoch, id, kept, grow, e.closing)
+		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, e.closing)
 	}
-	if refused != nil {
-		return nil, seen, refused
+	if w.refused != nil {
+		return nil, seen, w.refused
 	}
 	if err != nil {
 		return nil, seen, err
@@ -198,7 +194,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 
 // cached looks for the sample in the cache under the identity that its file has now. A
 // sample that has changed since is not served.
-func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []byte) ([]byte, dataset.Identity, bool) {
+func (w *worker) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
 	e := w.engine
 	if !e.cache.Holds(id) {
 		return nil, unknownIdentity, false
@@ -212,10 +208,10 @@ func (w *worker) cached(epoch int, id int64, replacement bool, grow func(int) []
 	}
 	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
 	if replacement {
-		data, hit := e.cache.Peek(id, stamp, nil, grow)
+		data, hit := e.cache.Peek(id, stamp, nil, w.growInput)
 		return data, now, hit
 	}
-	data, hit := e.cache.Get(epoch, id, stamp, nil, grow)
+	data, hit := e.cache.Get(epoch, id, stamp, nil, w.growInput)
 	return data, now, hit
 }
 

@@ -34,7 +34,10 @@ type worker struct {
 	fetching      atomic.Int64
 	fetchingSince atomic.Int64
 
-	// Guarded by Engine.mu.
+	growInput func(n int) []byte // grows input for item; made once, as nothing is allocated for a sample
+	refused   error              // why it did not
+
+	// Guarded by Engine.mu; item is changed by the worker alone.
 	item    item   // what it works on
 	stalled bool   // its read hangs, and another worker stands in for it
 	gave    uint64 // what Engine.scratchAsked was when it last gave its memory back
@@ -48,11 +51,16 @@ type loader interface {
 
 func newWorker(e *Engine, cpus affinity.Set) *worker {
 	o := e.opts.decoding()
-	return &worker{
+	w := &worker{
 		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
 		resize: pinned.NewHost(e.opts.Memory, e.rest), cpus: cpus,
 	}
+	w.growInput = func(n int) (p []byte) {
+		p, w.refused = w.grow(w.item, &w.input, n)
+		return p
+	}
+	return w
 }
 
 // startWorker adds an item worker. Engine.mu is held, or nothing runs yet.
@@ -101,7 +109,7 @@ func (w *worker) giveBack() {
 func (w *worker) make(it item) error {
 	err := w.fillGuarded(it)
 	w.endFetch()
-	if errors.As(err, new(*panicError)) {
+	if err != nil && errors.As(err, new(*panicError)) {
 		w.decoder = decode.NewDecoder(w.options)
 	}
 	return err
