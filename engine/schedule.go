@@ -54,7 +54,7 @@ func (e *Engine) nextBatch() *batch {
 func (e *Engine) busy(wanted bool) int {
 	n := e.layingOut
 	for _, m := range e.making {
-		if e.hasSlots(m) && (m.waiting > 0 || !wanted) {
+		if (e.hasSlots(m) || m.inFlight > 0 && m.stalled == 0) && (m.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -89,9 +89,6 @@ func (e *Engine) claim(w *worker) (item, bool) {
 		if b := e.mostImportant(e.making, e.hasSlots); b != nil {
 			w.item = item{b, b.nextSlot(), b.turn}
 			b.inFlight++
-			if !e.hasSlots(b) {
-				e.takeWork.Broadcast() // there is room for the next batch
-			}
 			return w.item, true
 		}
 		if w.gave != e.scratchAsked {
