@@ -302,8 +302,9 @@ func (c *client) verify(h *holding, got []byte, offset int, how string) error {
 		}
 	}
 	_ = os.WriteFile(filepath.Join(c.Work, fmt.Sprintf("wrong-%d", c.index)), got, 0o644)
-	return found("%s of %s.%s: %d bytes at %d are wrong, the first at %d (%d outcomes were possible)",
-		how, h.x.Key, h.form, len(got), offset, offset+at, len(h.may))
+	wrong := got[at:min(at+48, len(got))]
+	return found("%s of %s.%s: %d bytes at %d are wrong, the first at %d: %x... (%d outcomes were possible)",
+		how, h.x.Key, h.form, len(got), offset, offset+at, wrong, len(h.may))
 }
 
 // fill reads a range with read and verifies it. A failing read is a finding unless the

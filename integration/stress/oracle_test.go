@@ -2,6 +2,7 @@ package stress
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,7 +93,9 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 					return nil, err
 				}
 				o.Batches = append(o.Batches, x)
-				ids[x.Key] = planned(x.Key)
+				if ids[x.Key], err = shownIDs(e, x, planned(x.Key)); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -116,6 +119,25 @@ func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error)
 		}
 		return ids
 	}, err
+}
+
+// shownIDs adds to the planned samples of a batch those that replace some of them: what
+// becomes of their files changes the batch as well.
+func shownIDs(e *engine.Engine, x expected, planned []int) ([]int, error) {
+	if x.Bad {
+		return planned, nil
+	}
+	data, err := e.Small(context.Background(), x.Key, layout.IDs)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(planned)
+	for ids := data[len(data)-8*len(planned):]; len(ids) > 0; ids = ids[8:] {
+		if id := int(binary.LittleEndian.Uint64(ids)); !slices.Contains(all, id) {
+			all = append(all, id)
+		}
+	}
+	return all, nil
 }
 
 // render writes every form of a batch. A batch that does not open has none.
