@@ -203,25 +203,35 @@ func (e *Engine) await(ctx context.Context, b *batch) error {
 
 // awaitTurn returns when the batch has ended, or when the wait has to end.
 func (e *Engine) awaitTurn(ctx context.Context, b *batch, began time.Time) error {
+	left := func() time.Duration { return e.memoryWaitLeft(b, began) }
+	if err := e.awaitDone(ctx, b.done, left, b.key, b.key.String()); err != nil {
+		return err
+	}
+	return b.err
+}
+
+// awaitDone waits until done is closed, and for memory as long as left says, which it asks
+// first after Options.MemoryWait. It logs an open that got no memory.
+func (e *Engine) awaitDone(ctx context.Context, done <-chan struct{}, left func() time.Duration, k Key, name string) error {
 	timer := time.NewTimer(e.opts.MemoryWait)
 	defer timer.Stop()
 	for {
 		select {
-		case <-b.done:
-			return b.err
+		case <-done:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-e.closing:
 			return ErrClosed
 		case <-timer.C:
 		}
-		left := e.memoryWaitLeft(b, began)
-		if left <= 0 {
-			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, b.key, e.opts.MemoryWait)
-			e.warnMachine(b.key, err)
+		more := left()
+		if more <= 0 {
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, e.opts.MemoryWait)
+			e.warnMachine(k, err)
 			return err
 		}
-		timer.Reset(left)
+		timer.Reset(more)
 	}
 }
 
@@ -328,25 +338,16 @@ func (e *Engine) derive(ctx context.Context, b *batch, form layout.Form) (*deriv
 
 // awaitCopy waits for a copy, and for memory for it at most Options.MemoryWait.
 func (e *Engine) awaitCopy(ctx context.Context, b *batch, c *derived) error {
-	timer := time.NewTimer(e.opts.MemoryWait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-c.done:
-			return c.err
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.closing:
-			return ErrClosed
-		case <-timer.C:
-		}
+	left := func() time.Duration {
 		if c.short.Load() {
-			err := fmt.Errorf("%w: no room for %s.%s under the memory limit within %v", ErrNoMemory, b.key, c.form.Ext(), e.opts.MemoryWait)
-			e.warnMachine(b.key, err)
-			return err
+			return 0
 		}
-		timer.Reset(max(e.opts.MemoryWait, 10*time.Millisecond))
+		return max(e.opts.MemoryWait, 10*time.Millisecond)
 	}
+	if err := e.awaitDone(ctx, c.done, left, b.key, b.key.String()+"."+c.form.Ext()); err != nil {
+		return err
+	}
+	return c.err
 }
 
 // makeCopy makes a copy, then releases the copy and the batch.
