@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,14 +32,16 @@ func hungry(t testing.TB) []oddFile {
 		}
 	}
 	for _, s := range webpSamples() {
-		if !webpSafe() && s.name == "lossless.webp" {
-			t.Log("NOT TESTED: compressed lossless WebP, which this libwebp may crash on where memory is short; 1.4.0 does not")
-			continue
-		}
 		out = append(out, oddFile{s.name, s.data}, oddFile{s.name + " cut", s.data[:len(s.data)*3/4]})
 	}
 	for _, f := range damagedFiles() {
 		out = append(out, oddFile{f.name, f.data})
+	}
+	if !webpSafe() {
+		t.Log("NOT TESTED: lossless WebP, since this libwebp may crash on it when out of memory; 1.4.0 does not")
+		out = slices.DeleteFunc(out, func(f oddFile) bool {
+			return Sniff(f.data) == WebP && (bytes.Contains(f.data, []byte("VP8L")) || bytes.Contains(f.data, []byte("ALPH")))
+		})
 	}
 	return out
 }
@@ -50,13 +53,13 @@ func TestEveryAllocationFails(t *testing.T) {
 	if !starve.Available() {
 		t.Skip("allocations cannot be made to fail with this C library")
 	}
-	failures := map[Format]int{}
+	files, failures := hungry(t), map[Format]int{}
 	for _, set := range codecSets() {
 		if set.goes {
 			continue
 		}
 		for _, o := range []Options{{}, {Color: Gray}} {
-			for _, f := range hungry(t) {
+			for _, f := range files {
 				if !set.has(Sniff(f.data)) {
 					continue
 				}
@@ -73,7 +76,7 @@ func TestEveryAllocationFails(t *testing.T) {
 		}
 	}
 	for _, f := range []Format{JPEG, PNG, WebP} {
-		if failures[f] < 50 {
+		if failures[f] < 40 {
 			t.Errorf("only %d allocations of %s failed: were they seen at all?", failures[f], f)
 		}
 	}
