@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -439,4 +440,43 @@ func TestPlanningLooksAtAChangingLimit(t *testing.T) {
 		e.keeper.next()
 	}
 	both.Wait()
+}
+
+// TestPlanningRestsInTheKernelToo: planning looks for waiting Opens while the kernel provides
+// its memory, too, and then ends with all of it given back.
+func TestPlanningRestsInTheKernelToo(t *testing.T) {
+	l := newLedger(1 << 30)
+	rests, end := 0, 0
+	var w *workspace
+	busy := func() bool {
+		if rests++; rests == end {
+			w.end(errGaveWay)
+		}
+		return false
+	}
+	w = newWorkspace(&keeper{ledger: l, busy: busy})
+	memory, err := w.Take(256 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taking := rests
+	if taking == 0 || slices.ContainsFunc(memory[:1<<20], func(b byte) bool { return b != 0 }) {
+		t.Errorf("it looked %d times while 256 MiB were provided, or they are not zero", taking)
+	}
+	end = rests + 1 // while memory is given back, nothing fails
+	w.Give(memory)
+	if _, sum := l.usage(useIndex); sum != 0 {
+		t.Errorf("%d bytes were not given back", sum)
+	}
+	if rests == taking {
+		t.Error("it never looked while the memory was given back")
+	}
+	w = newWorkspace(&keeper{ledger: l, busy: busy})
+	end = rests + 1
+	if _, err := w.Take(256 << 20); !errors.Is(err, errGaveWay) {
+		t.Errorf("ended while taking memory: %v", err)
+	}
+	if _, sum := l.usage(useIndex); sum != 0 {
+		t.Errorf("%d bytes were not given back", sum)
+	}
 }

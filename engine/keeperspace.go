@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,28 @@ func (w *workspace) Take(n int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", errNoPlanMemory, err)
 	}
 	w.peak = max(w.peak, w.held.Add(n))
+	if err := w.populate(memory); err != nil {
+		w.Give(memory)
+		return nil, err
+	}
 	return memory, nil
+}
+
+// piece is how much memory is populated or unmapped without a rest: one huge page.
+const piece = 2 << 20
+
+// populate makes the kernel provide the memory now, resting in between. If planning touched
+// it in its own, random order, the kernel would fill all of it within a few thousand steps.
+func (w *workspace) populate(memory []byte) error {
+	for ; len(memory) > piece; memory = memory[piece:] {
+		if err := w.Err(); err != nil {
+			return err
+		}
+		for at := 0; at < piece; at += os.Getpagesize() {
+			memory[at] = 0
+		}
+	}
+	return nil
 }
 
 func mapMemory(n int64) ([]byte, error) {
@@ -62,6 +84,10 @@ func mapMemory(n int64) ([]byte, error) {
 func (w *workspace) Give(memory []byte) {
 	n := int64(len(memory))
 	if n >= mapped {
+		for rest := memory; len(rest) > piece; rest = rest[piece:] {
+			_ = unix.Madvise(rest[:piece], unix.MADV_DONTNEED) // only spreads the work of Munmap
+			w.rest()
+		}
 		// Unmapping a whole mapping of our own cannot fail.
 		_ = unix.Munmap(memory)
 	}
@@ -83,14 +109,21 @@ func (w *workspace) Err() error {
 	if err := w.ended.Load(); err != nil {
 		return *err
 	}
-	if now := time.Now(); now.Sub(w.worked) > slice {
-		for n := 0; n < naps && w.ended.Load() == nil && w.busy(); n++ {
-			time.Sleep(nap)
-			now = time.Now()
-		}
-		w.worked = now
-	}
+	w.rest()
 	return nil
+}
+
+// rest gives the processor to batches if it is time to.
+func (w *workspace) rest() {
+	now := time.Now()
+	if now.Sub(w.worked) <= slice {
+		return
+	}
+	for n := 0; n < naps && w.ended.Load() == nil && w.busy(); n++ {
+		time.Sleep(nap)
+		now = time.Now()
+	}
+	w.worked = now
 }
 
 // end makes Err fail. The first error counts.

@@ -9,7 +9,7 @@ type Workspace interface {
 	Take(n int64) ([]byte, error)
 	// Give returns memory from Take. Nothing refers to it any more.
 	Give(memory []byte)
-	// Err is called every few thousand steps, many times per millisecond. An error ends Keep.
+	// Err is called about every thousand steps, many times per millisecond. An error ends Keep.
 	Err() error
 }
 
@@ -33,7 +33,7 @@ type scratch struct {
 type stopped struct{ err error }
 
 // checkMask selects the steps of a loop that call check: those with these bits 0.
-const checkMask = 1<<12 - 1
+const checkMask = 1<<10 - 1
 
 // check ends Keep if the workspace returns an error.
 func (s *scratch) check() {
