@@ -20,6 +20,17 @@ func thisMachine() machine {
 	return machine{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)}
 }
 
+// addProcessors makes Go's scheduler run more goroutines at a time than there are CPUs. It
+// counts a goroutine that is in C, where item workers nearly always are, or in a system call,
+// where readers of requests are, until its monitor looks, up to 10 ms later. Without spare
+// processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
+// A GOMAXPROCS that the user set is left alone.
+func (m machine) addProcessors(workers int) {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(2*m.cpus + workers)
+	}
+}
+
 // host returns the machine's memory accounting.
 func (m machine) host() *headroom.Host { return headroom.New(m.files) }
 

@@ -134,6 +134,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(err, end())
 	}
+	c.machine.addProcessors(r.engine.Workers)
 	if err := c.announce(r, ds, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
