@@ -25,12 +25,12 @@ test:
 	@scripts/deps.sh build test
 	@scripts/test.sh
 
-# Needs root for passthrough. BENCH adds flags of bench, see bench/main.go.
+# Needs root for passthrough. BENCH adds flags of bench, see cmd/bench/main.go.
 bench:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
-	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling $(BENCH)
+	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling $(BENCH)
 
 # Compares with the alternatives. PEERS_PYTHON=python3 uses the PyTorch and DALI already
 # installed; otherwise they are installed, DALI (1 GB) into bin/peers.
@@ -39,7 +39,7 @@ bench-peers:
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
 	@$(if $(PEERS_PYTHON),true,scripts/peers.sh bin/peers)
-	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
+	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only peers -python $(or $(PEERS_PYTHON),bin/peers/bin/python3) $(BENCH)
 
 # Measures the cache, and mixes of encoded and raw images, on storage of several speeds.
 # Makes datasets of 4 GB in bin, which must not be on a tmpfs, and plots in bin/liquid.
@@ -47,7 +47,7 @@ bench-liquid:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
-	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
+	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling -only hits,uncached,mixes -images 4096 -cityscapes 128 -rounds 3 -work bin $(BENCH)
 
 clean:
 	rm -rf bin

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 

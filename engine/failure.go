@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/sample"
 )
 
 // A cause classifies an error and determines how it is handled. Every error of storage, of

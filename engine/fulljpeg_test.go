@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // twoDirs writes the same image twice: as a JPEG and, in another directory, as the pixels

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/dataset/sample"
 )
 
 // NewLoader returns a Loader that reads samples like the workers of a mount with these

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/batchfs/batchfs/affinity"
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/resample"
 	"github.com/batchfs/batchfs/shard"
 )
 

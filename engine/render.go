@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 // render decodes a sample, transforms it, and writes it to its slot.

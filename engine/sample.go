@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
-	"github.com/batchfs/batchfs/sample"
 )
 
 // errUnfit marks a valid sample that does not fit its batch, whose shape follows from the

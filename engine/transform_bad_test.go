@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // cutJPEG is a gray JPEG with an end marker, but without its last rows.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/batchfs/batchfs/affinity"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/gen"
+	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/layout"
 )
 

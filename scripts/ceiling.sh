@@ -16,4 +16,4 @@ else
 fi
 mkdir -p "$(dirname "$1")"
 # shellcheck disable=SC2086 # a list of words
-"$CC" -O2 -o "$1" bench/ceiling/ceiling.c -ljpeg $png -lpthread
+"$CC" -O2 -o "$1" cmd/bench/ceiling/ceiling.c -ljpeg $png -lpthread

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/sample"
 )
 
 // decodeCeiling measures the fastest this machine's CPUs can decode a dataset: encoded

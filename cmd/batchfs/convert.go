@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/resample"
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 func convertCommand(c *console) *cli.Command {

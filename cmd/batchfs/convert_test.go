@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/convert"
+	"github.com/batchfs/batchfs/dataset/convert"
 )
 
 func TestConvertUsage(t *testing.T) {

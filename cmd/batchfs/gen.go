@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/gen"
+	"github.com/batchfs/batchfs/dataset/gen"
 )
 
 func genCommand(c *console) *cli.Command {

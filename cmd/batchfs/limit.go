@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/headroom"
+	"github.com/batchfs/batchfs/engine/headroom"
 )
 
 // warnOfLimit warns that a mount's memory limit exceeds the available memory.

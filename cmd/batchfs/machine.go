@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/batchfs/batchfs/headroom"
+	"github.com/batchfs/batchfs/engine/headroom"
 )
 
 // machine is the part of the computer that a mount has to share, read from kernel files.

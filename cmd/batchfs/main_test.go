@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/batchfs/batchfs/gen"
+	"github.com/batchfs/batchfs/dataset/gen"
 )
 
 // TestMain lets the test binary act as batchfs, for commands that run themselves again. go

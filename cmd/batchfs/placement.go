@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batchfs/batchfs/affinity"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/pinned"
 )
 

@@ -15,11 +15,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/plot"
-	"github.com/batchfs/batchfs/profile"
+	"github.com/batchfs/batchfs/engine/profile"
+	"github.com/batchfs/batchfs/engine/profile/plot"
 	"github.com/batchfs/batchfs/shard"
 )
 

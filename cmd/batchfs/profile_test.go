@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/convert"
+	"github.com/batchfs/batchfs/dataset/convert"
 )
 
 func TestProfile(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/promptly"
-	"github.com/batchfs/batchfs/sample"
 )
 
 func verifyCommand(c *console) *cli.Command {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // Settings are those of a mount, and of an engine that makes the same bytes.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 // A Loader reads samples from storage and judges them. For a crop of an image that is

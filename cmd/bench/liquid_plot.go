@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/batchfs/batchfs/plot"
+	"github.com/batchfs/batchfs/engine/profile/plot"
 )
 
 // The two figures of Liquid's paper: throughput over the mix, and speedup of each way over

@@ -7,7 +7,7 @@ import (
 	"runtime"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 // Ratio determines the share of samples to store raw, 0 to 1. It may take long.

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // TestStoredShrunk: a mount that resizes shows the same pixels for images stored at that size

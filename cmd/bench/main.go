@@ -88,7 +88,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
 	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&s.python, "python", "bin/peers/bin/python3", "the `interpreter` that runs the peers")
-	flag.StringVar(&s.peers, "peers", "bench/peers", "the `directory` of the peers")
+	flag.StringVar(&s.peers, "peers", "cmd/bench/peers", "the `directory` of the peers")
 	flag.StringVar(&s.plots, "plots", "bin/liquid", "draw pictures into this `directory`")
 	flag.StringVar(&s.work, "work", "", "make datasets in a directory in this `directory`; that for temporary files if empty")
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/dataset/sample"
 )
 
 // Errors of Write; test for them with errors.Is.

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/convert"
+	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/sample"
 )
 
 // picture is a sample of the dataset used for measuring.

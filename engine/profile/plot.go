@@ -6,7 +6,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/batchfs/batchfs/plot"
+	"github.com/batchfs/batchfs/engine/profile/plot"
 )
 
 // The picture's geometry, in pixels.

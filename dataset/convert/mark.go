@@ -9,7 +9,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 // markerName is the file that records what a tree is made of. It is written first. Dataset

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/gen"
 )
 
 func probe(data, _ []byte, size int64) (dataset.Header, error) {

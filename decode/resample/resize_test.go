@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/batchfs/batchfs/resample/internal/csink"
+	"github.com/batchfs/batchfs/decode/resample/internal/csink"
 )
 
 // canvas is a sink that keeps the rows.

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/internal/promptly"
-	"github.com/batchfs/batchfs/sample"
 )
 
 // Write converts ds into the dataset out, a directory that must be missing or empty. The result

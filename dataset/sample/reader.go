@@ -7,8 +7,8 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // A Reader reads and decodes one sample after another, in memory that it reuses. It belongs

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/plot"
+	"github.com/batchfs/batchfs/engine/profile/plot"
 )
 
 // example is a result with every kind of point, including infinite ones.

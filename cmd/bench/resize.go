@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // resizeAlone resizes decoded photos to 224x224 on one core, into their place in a batch,

@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/resample"
 )
 
 // allocations counts the engine's Go heap allocations per image. It runs the engine in this

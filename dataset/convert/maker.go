@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/decode/resample"
 )
 
 // Maker makes raw files of samples, one at a time, in memory that it reuses. Each worker has

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/batchfs/batchfs/convert"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/engine"
 )
 

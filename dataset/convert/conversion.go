@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/sample"
+	"github.com/batchfs/batchfs/dataset/sample"
 )
 
 // conversion is the state of one Write.

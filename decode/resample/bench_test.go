@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/resample"
-	"github.com/batchfs/batchfs/resample/internal/csink"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/decode/resample/internal/csink"
 )
 
 // Typical training options for photos of 500x375.
