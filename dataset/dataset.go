@@ -18,21 +18,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 
-	learning sync.Mutex // held while an identity is learned or replaced
-}
-
-func newDataset(p *opening, x *index) *Dataset {
-	d := &Dataset{
-		roots: p.roots, storage: p.storage, table: x.table, classes: x.classes,
-		digest: x.facts.Digest, modTime: x.facts.ModTime, report: p.report, indexFile: p.indexFile,
-	}
-	d.report.Classes = len(x.classes)
-	d.report.IgnoredBy = x.facts.Ignored
-	for _, n := range x.facts.Ignored {
-		d.report.Ignored += n
-	}
-	d.report.count(x.table)
-	return d
+	learning sync.Mutex // guards the table's identities; everything else in it is only read
 }
 
 // Close releases the dataset. A read still in progress, for example on a hung storage,
@@ -80,30 +66,19 @@ func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.form
 // fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
 // Unread.
 func (d *Dataset) Problem(i int) string {
-	text, unread := d.table.problem(i)
-	if unread {
-		return ""
-	}
-	return text
-}
-
-// Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
-// Neither the size nor the format of such a file is known, and the next Open tries it again.
-func (d *Dataset) Unread(i int) string {
-	text, unread := d.table.problem(i)
-	if unread {
+	if text, unread := d.table.problem(i); !unread {
 		return text
 	}
 	return ""
 }
 
-// Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
-// manifest supplied the header and the file has not been read yet.
-func (d *Dataset) Stat(i int) Identity {
-	d.learning.Lock()
-	defer d.learning.Unlock()
-	id, _ := d.table.identity(i)
-	return id
+// Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
+// Neither the size nor the format of such a file is known, and the next Open tries it again.
+func (d *Dataset) Unread(i int) string {
+	if text, unread := d.table.problem(i); unread {
+		return text
+	}
+	return ""
 }
 
 // ModTime is the newest modification time among the files, directories and manifest that were

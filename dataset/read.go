@@ -19,10 +19,6 @@ var unknown = Identity{ModTime: UnknownTime}
 // Known says whether the identity was ever learned.
 func (id Identity) Known() bool { return id.ModTime != UnknownTime }
 
-func identityOf(st *unix.Stat_t) Identity {
-	return Identity{Size: st.Size, ModTime: mtimeOf(st)}
-}
-
 // Read is Load without cancellation and without the identity that was read.
 func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
 	data, _, err := d.Load(i, buf, grow, nil)
@@ -61,36 +57,39 @@ func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan s
 // file offsets; the rest may hold anything. read counts the bytes that were read. With a nil
 // part, LoadPart is Load.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	for again := true; ; {
-		r := d.roots.use()
+	err = d.eachRoot(i, func(r *root) error {
+		f, err := d.storage.open(r.fd, d.table.cpath(i))
+		if id = f.id; err != nil {
+			return err
+		}
+		defer d.storage.close(&f)
 		var n int64
-		data, n, id, err = d.loadFrom(r, i, buf, grow, part, stop)
+		data, n, err = d.load(i, &f, buf, grow, part, stop)
 		read += n
+		return err
+	})
+	return data, read, id, err
+}
+
+// eachRoot calls f with the dataset's directory, and once more if the storage was remounted.
+// Errors come as those of sample i.
+func (d *Dataset) eachRoot(i int, f func(r *root) error) error {
+	for again := true; ; again = false {
+		r := d.roots.use()
+		err := f(r)
+		r.release()
 		if err == nil {
-			return data, read, id, nil
+			return nil
 		}
 		if isStorage(err) {
 			replaced, why := d.roots.examine(r, d.table)
 			if replaced && again {
-				again = false
 				continue
 			}
 			err = cmp.Or(why, err)
 		}
-		return nil, read, id, d.fail(i, err)
+		return d.fail(i, err)
 	}
-}
-
-// loadFrom is LoadPart from a given root, which it releases.
-func (d *Dataset) loadFrom(r *root, i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, Identity, error) {
-	f, err := d.storage.open(r.fd, d.table.cpath(i))
-	r.release()
-	if err != nil {
-		return nil, 0, f.id, err
-	}
-	defer d.storage.close(&f)
-	data, read, err := d.load(i, &f, buf, grow, part, stop)
-	return data, read, f.id, err
 }
 
 // A Part says which bytes of a file are needed; see LoadPart.
@@ -120,10 +119,7 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if err != nil {
 		return nil, read, err // nothing is known about what was read
 	}
-	if after != f.id {
-		return nil, read, ErrChanged
-	}
-	if !d.learn(i, f.id) {
+	if after != f.id || !d.learn(i, f.id) {
 		return nil, read, ErrChanged
 	}
 	return buf[:n], read, nil
@@ -163,62 +159,51 @@ func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}
 
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
 // not the indexed one, or cannot be determined. It is Load without the reading.
-func (d *Dataset) Check(i int) (Identity, error) {
-	for again := true; ; {
-		r := d.roots.use()
-		now, err := d.storage.look(r.fd, d.table.path(i))
-		r.release()
-		if isStorage(err) {
-			replaced, why := d.roots.examine(r, d.table)
-			if replaced && again {
-				again = false
-				continue
-			}
-			err = cmp.Or(why, err)
+func (d *Dataset) Check(i int) (id Identity, err error) {
+	err = d.eachRoot(i, func(r *root) (err error) {
+		if id, err = d.storage.look(r.fd, d.table.path(i)); err == nil && !d.learn(i, id) {
+			err = ErrChanged
 		}
-		if err != nil {
-			return now, d.fail(i, err)
-		}
-		return now, d.check(i, now)
-	}
-}
-
-// check compares an identity with the index.
-func (d *Dataset) check(i int, now Identity) error {
-	if !d.Same(i, now) || !d.learn(i, now) {
-		return d.fail(i, ErrChanged)
-	}
-	return nil
+		return err
+	})
+	return id, err
 }
 
 // Same says whether id is the indexed identity of sample i. If the index knows none (a manifest
 // gave the header), any identity matches.
 func (d *Dataset) Same(i int, id Identity) bool {
-	want, known := d.table.identity(i)
-	if !known || want == id {
-		return true
-	}
-	// Accept may be halfway through replacing it.
-	d.learning.Lock()
-	defer d.learning.Unlock()
-	want, _ = d.table.identity(i)
-	return want == id
+	want := d.Stat(i)
+	return !want.Known() || want == id
 }
 
-// learn records an identity that the index lacked, so that changes after the first read are
-// noticed. It returns whether id is the recorded one: if two first readers saw different files,
-// only one of them succeeds.
+// learn is Same, and records an identity that the index lacked, so that changes after the first
+// read are noticed.
 func (d *Dataset) learn(i int, id Identity) bool {
-	if want, known := d.table.identity(i); known {
-		return want == id
-	}
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	if want, known := d.table.identity(i); known {
-		return want == id
+	want, known := d.table.identity(i)
+	if !known {
+		d.table.setIdentity(i, id)
 	}
+	return !known || want == id
+}
+
+// Accept replaces the recorded identity of sample i with id, in this process only. It is for a
+// file that was corrupt and has since been repaired. The caller has checked that the new file
+// is the image that the index describes.
+func (d *Dataset) Accept(i int, id Identity) {
+	d.learning.Lock()
+	defer d.learning.Unlock()
 	d.table.setIdentity(i, id)
-	return true
+}
+
+// Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
+// manifest supplied the header and the file has not been read yet.
+func (d *Dataset) Stat(i int) Identity {
+	d.learning.Lock()
+	defer d.learning.Unlock()
+	id, _ := d.table.identity(i)
+	return id
 }
 
 // fail adds the sample's path and maps errors to the package's own.
@@ -228,7 +213,7 @@ func (d *Dataset) fail(i int, err error) error {
 		err = ErrMissing
 	case ErrNotFile:
 		// A file that turned into something else since it was indexed.
-		if _, known := d.table.identity(i); known {
+		if d.Stat(i).Known() {
 			err = fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)
 		}
 	}

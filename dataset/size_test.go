@@ -61,7 +61,8 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	}
 	bad.store(s)
 	src := &source{root: "/r", manifest: "m.csv"}
-	x := newIndex(src, &listing{table: s})
+	x := &index{table: s}
+	x.complete(src)
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if err := saveIndex(context.Background(), path, x); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.facts.Digest != digest(got.table, nil) {
+	if got.Digest != digest(got.table, nil) {
 		t.Error("the digest of what was read is not that of what was written")
 	}
 	for i := range rows {
@@ -84,7 +85,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.labels[i], problemOf(table, i))
 			}
 		}
-		if a, b := s.facts(i), got.table.facts(i); a != b {
+		if a, b := x.row(i), got.row(i); a != b {
 			t.Fatalf("row %d: %+v became %+v", i, a, b)
 		}
 	}
@@ -98,8 +99,8 @@ func TestRowFinder(t *testing.T) {
 			t.Fatalf("row %d found at %d, %t", i, row, ok)
 		}
 	}
-	if f.slots != nil {
-		t.Error("right guesses should need no hash table")
+	if f.rows != nil {
+		t.Error("right guesses should need no map")
 	}
 	for i := range rows {
 		if row, ok := f.find(imagenetPath(i), rows-i-1); !ok || row != i {

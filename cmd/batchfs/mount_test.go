@@ -128,11 +128,7 @@ func anyCPU(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cpu := range allowed.All() {
-		return cpu
-	}
-	t.Fatal("no CPU may be used")
-	return 0
+	return allowed[0]
 }
 
 func TestMountDefaults(t *testing.T) {
@@ -183,7 +179,7 @@ func TestMountFlags(t *testing.T) {
 		OnError: engine.Zero, Workers: 7, BatchWorkers: 3, PrefetchDepth: 5, MemoryLimit: 2 << 30, MemoryWait: 10 * time.Second,
 		Memory: pinned.DefaultPolicy(), Lock: true, Hints: engine.Hints{Batch: 150528, Scratch: 1 << 20},
 		CacheSize: 1 << 30, CachePolicy: cache.Static, LocalFrom: 2, LocalTo: 4,
-		Affinity: slices.Repeat([]affinity.Set{affinity.Of(cpu)}, 7),
+		Affinity: slices.Repeat([]affinity.Set{{cpu}}, 7),
 	}
 	r.engine.Logger = nil
 	if diff := cmp.Diff(want, r.engine); diff != "" {

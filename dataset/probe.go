@@ -115,3 +115,9 @@ type readError struct{ err error }
 func (e *readError) Error() string { return e.err.Error() }
 
 func (e *readError) Unwrap() error { return e.err }
+
+// failed distinguishes a failure to read from a Prober's verdict.
+func failed(err error) bool {
+	var e *readError
+	return errors.As(err, &e)
+}

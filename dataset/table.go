@@ -1,14 +1,16 @@
 package dataset
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
-	"sync/atomic"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
@@ -23,8 +25,7 @@ const (
 )
 
 // store is the table of samples. Rows are appended, then filled by a scan (each row by one
-// goroutine), then only read. Only identities may still be learned or replaced later, so they
-// are loaded and stored atomically.
+// goroutine), then only read, except for identities, which may still be learned or replaced.
 type store struct {
 	paths   []byte   // every path, each followed by a NUL
 	starts  []uint32 // row -> start in paths, from bases[row>>baseShift]
@@ -69,23 +70,17 @@ func newStore(rows int, pathBytes int64) *store {
 	}
 }
 
-// appendPath appends only to the path column; path is copied.
-func (s *store) appendPath(path string) {
+// appendRow appends a sample with only its path, which is copied, and its label known.
+func (s *store) appendRow(path string, label int32) error {
 	row := len(s.starts)
+	if row == math.MaxInt32 {
+		return errors.New("more than 2147483647 samples")
+	}
 	if row>>baseShift == len(s.bases) {
 		s.bases = append(s.bases, int64(len(s.paths)))
 	}
 	s.starts = append(s.starts, uint32(int64(len(s.paths))-s.bases[row>>baseShift]))
-	s.paths = append(s.paths, path...)
-	s.paths = append(s.paths, 0)
-}
-
-// appendRow appends a sample with only its path and label known.
-func (s *store) appendRow(path string, label int32) error {
-	if len(s.starts) == math.MaxInt32 {
-		return errors.New("more than 2147483647 samples")
-	}
-	s.appendPath(path)
+	s.paths = append(append(s.paths, path...), 0)
 	s.labels = append(s.labels, label)
 	s.heights = append(s.heights, 0)
 	s.widths = append(s.widths, 0)
@@ -120,17 +115,13 @@ func (s *store) rows() int { return len(s.starts) }
 
 func (s *store) start(i int) int64 { return s.bases[i>>baseShift] + int64(s.starts[i]) }
 
-func (s *store) end(i int) int64 {
-	if i+1 == len(s.starts) {
-		return int64(len(s.paths)) - 1
-	}
-	return s.start(i+1) - 1
-}
-
 // path shares the table's memory, which is never overwritten.
 func (s *store) path(i int) string {
-	start, end := s.start(i), s.end(i)
-	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
+	start, end := s.start(i), int64(len(s.paths))
+	if i+1 < len(s.starts) {
+		end = s.start(i + 1)
+	}
+	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-1-start)
 }
 
 // cpath is the NUL-terminated path for the kernel.
@@ -151,26 +142,18 @@ func (s *store) internFormat(name string) (uint8, error) {
 	return uint8(len(s.formatNames) - 1), nil
 }
 
-// identity returns size and time, and whether they are known. The size is published before the
-// time, so a reader never sees a half-learned identity. A replacement of a known identity can
-// be seen half done; see Dataset.Same.
+// identity returns size and time, and whether they are known.
 func (s *store) identity(i int) (Identity, bool) {
-	t := atomic.LoadInt64(&s.mtimes[i])
-	if t == UnknownTime {
-		return Identity{ModTime: UnknownTime}, false
-	}
-	return Identity{Size: atomic.LoadInt64(&s.sizes[i]), ModTime: t}, true
+	id := Identity{Size: s.sizes[i], ModTime: s.mtimes[i]}
+	return id, id.Known()
 }
 
-func (s *store) setIdentity(i int, id Identity) {
-	atomic.StoreInt64(&s.sizes[i], id.Size)
-	atomic.StoreInt64(&s.mtimes[i], id.ModTime)
-}
+func (s *store) setIdentity(i int, id Identity) { s.sizes[i], s.mtimes[i] = id.Size, id.ModTime }
 
 // problem returns why row i cannot be read, "" if it can, and whether the machine is at fault.
 func (s *store) problem(i int) (text string, unread bool) {
-	k := sort.Search(len(s.bad), func(k int) bool { return int(s.bad[k].row) >= i })
-	if k == len(s.bad) || int(s.bad[k].row) != i {
+	k, found := slices.BinarySearchFunc(s.bad, uint32(i), func(b badRow, row uint32) int { return cmp.Compare(b.row, row) })
+	if !found {
 		return "", false
 	}
 	return s.reasons[s.bad[k].reason], s.bad[k].unread
@@ -178,8 +161,7 @@ func (s *store) problem(i int) (text string, unread bool) {
 
 // unsettled returns the rows whose file could not even be opened or read. Only another try
 // shows whether that has changed.
-func (s *store) unsettled() []uint32 {
-	var rows []uint32
+func (s *store) unsettled() (rows []uint32) {
 	for _, b := range s.bad {
 		if s.mtimes[b.row] == UnknownTime {
 			rows = append(rows, b.row)
@@ -190,13 +172,7 @@ func (s *store) unsettled() []uint32 {
 
 // unprobed returns the rows whose header is not known.
 func (s *store) unprobed() []uint32 {
-	n := 0
-	for _, f := range s.formats {
-		if f == 0 {
-			n++
-		}
-	}
-	rows := make([]uint32, 0, n)
+	rows := make([]uint32, 0, bytes.Count(s.formats, []byte{0}))
 	for i, f := range s.formats {
 		if f == 0 {
 			rows = append(rows, uint32(i))
@@ -216,4 +192,61 @@ func (s *store) memory() int64 {
 		}
 	}
 	return int64(n)
+}
+
+// maxReason bounds, in bytes, what one bad file may add to the table, the index and a log line.
+const maxReason = 300
+
+// problems collects bad rows in any order; the table needs them sorted.
+type problems struct {
+	rows  []badRow
+	texts []string
+	ids   map[string]uint32
+}
+
+func (p *problems) add(row uint32, text string, unread bool) {
+	id, ok := p.ids[text]
+	if !ok {
+		if p.ids == nil {
+			p.ids = map[string]uint32{}
+		}
+		id = uint32(len(p.texts))
+		p.ids[text] = id
+		p.texts = append(p.texts, text)
+	}
+	p.rows = append(p.rows, badRow{row, id, unread})
+}
+
+// keep copies the table's bad rows except those in drop, which is ascending.
+func (p *problems) keep(s *store, drop []uint32) {
+	for _, b := range s.bad {
+		if _, found := slices.BinarySearch(drop, b.row); !found {
+			p.add(b.row, s.reasons[b.reason], b.unread)
+		}
+	}
+}
+
+// store moves the collected rows into the table.
+func (p *problems) store(s *store) {
+	slices.SortFunc(p.rows, func(a, b badRow) int { return cmp.Compare(a.row, b.row) })
+	s.bad, s.reasons = slices.Clip(p.rows), p.texts
+}
+
+// reason is the text that users read for err: one bounded line of valid UTF-8.
+func reason(err error) string {
+	var errno unix.Errno
+	text := err.Error()
+	if errors.As(err, &errno) {
+		text = errno.Error()
+	}
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "")
+	}
+	return cmp.Or(text, "cannot be read")
 }
