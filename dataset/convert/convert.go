@@ -69,35 +69,8 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 		return err
 	}
 	if finished != nil {
-		err = c.alreadyFinished(ctx, finished)
-	} else {
-		err = c.make(ctx)
+		return c.alreadyFinished(ctx, finished)
 	}
-	if err != nil {
-		return err
-	}
-	c.summarize()
-	return nil
-}
-
-// alreadyFinished handles an existing result: a run with the same settings has nothing to do.
-func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
-	m, err := c.mark(ctx, finished)
-	switch different := finished.difference(m); {
-	case err != nil:
-		return err
-	case different != "":
-		return fmt.Errorf("%s: %w: it was made with other settings: %s", c.stage.out, ErrNotEmpty, different)
-	case finished.Fingerprint != m.Fingerprint:
-		return fmt.Errorf("%s: %w: it was made before the dataset changed", c.stage.out, ErrNotEmpty)
-	}
-	c.choose()
-	c.report.Finished, c.report.Samples, c.report.AlreadyRaw = true, c.ds.Len(), c.count(alreadyRaw)
-	return nil
-}
-
-// make makes the result.
-func (c *conversion) make(ctx context.Context) error {
 	defer c.stage.close()
 	if err := c.stage.open(); err != nil {
 		return err
@@ -114,22 +87,37 @@ func (c *conversion) make(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.stage.finish()
+	if err := c.stage.finish(); err != nil {
+		return err
+	}
+	c.summarize()
+	return nil
+}
+
+// alreadyFinished handles an existing result: a run with the same settings has nothing to do.
+func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
+	m, err := c.mark(ctx, finished)
+	if err != nil {
+		return err
+	}
+	if err := finished.continues(m); err != nil {
+		return fmt.Errorf("%s: %w: it %w", c.stage.out, ErrNotEmpty, err)
+	}
+	c.choose()
+	c.report.Finished = true
+	c.summarize()
+	return nil
 }
 
 // prepare makes all decisions, announces them, and checks that they can be carried out.
 func (c *conversion) prepare(ctx context.Context) error {
-	begun := c.stage.begun
-	m, err := c.mark(ctx, begun)
+	m, err := c.mark(ctx, c.stage.begun)
 	if err != nil {
 		return err
 	}
-	if c.report.Resumed = begun != nil; c.report.Resumed {
-		if different := begun.difference(m); different != "" {
-			return fmt.Errorf("%s %w: %s", c.stage.path, ErrSettings, different)
-		}
-		if begun.Fingerprint != m.Fingerprint {
-			return fmt.Errorf("%w since %s was begun", ErrSource, c.stage.path)
+	if c.report.Resumed = c.stage.begun != nil; c.report.Resumed {
+		if err := c.stage.begun.continues(m); err != nil {
+			return fmt.Errorf("%s %w", c.stage.path, err)
 		}
 	}
 	root, err := os.Stat(c.ds.Root())
@@ -141,6 +129,7 @@ func (c *conversion) prepare(ctx context.Context) error {
 	}
 	c.o.step()
 	c.choose()
+	c.summarize()
 	plan, err := c.plan()
 	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
 		c.o.Announce(plan)
@@ -188,14 +177,15 @@ func (c *conversion) count(of kind) (n int) {
 	return n
 }
 
-// summarize fills in what is known only at the end.
+// summarize reports what the samples are, which changes as unreadable ones are found.
 func (c *conversion) summarize() {
 	r := &c.report
+	r.Samples, r.AlreadyRaw, r.Unreadable = c.ds.Len(), c.count(alreadyRaw), nil
+	r.Raw = r.AlreadyRaw + c.count(chosen)
 	for i, reason := range c.reasons {
 		r.Unreadable = append(r.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
 	}
 	slices.SortFunc(r.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
-	r.Raw = r.AlreadyRaw + c.count(chosen)
 	if c.names.manifest != "" {
 		r.Manifest = filepath.Join(r.Out, c.names.manifest)
 	}

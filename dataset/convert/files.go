@@ -54,15 +54,6 @@ func (s *stage) makeDirs(dir, source string) error {
 	return nil
 }
 
-// look finds a file in the stage, nil if there is none. It does not follow links.
-func (s *stage) look(name string) (fs.FileInfo, error) {
-	info, err := s.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return info, err
-}
-
 func identityOf(info fs.FileInfo) dataset.Identity {
 	return dataset.Identity{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }

@@ -40,14 +40,13 @@ func (m *Maker) Make(ctx context.Context, i int) (*Raw, error) {
 	}
 	transform := m.options.transform()
 	t := transform.Choose(0, int64(i), img.Height, img.Width)
-	r := &Raw{format: m.options.Format}
-	r.height, r.width = t.Size()
-	m.rgb = room(m.rgb, 3*r.height*r.width)
-	r.rgb = m.rgb
-	if err := m.render(r, img, t); err != nil {
+	h, w := t.Size()
+	m.rgb = room(m.rgb, 3*h*w)
+	if err := m.render(img, t, h, w); err != nil {
 		return nil, &dataset.FileError{Path: m.ds.Path(i), Err: err}
 	}
-	r.gray = r.format == PPM && isGray(r.rgb)
+	r := newRaw(m.options.Format, h, w, m.options.Format == PPM && isGray(m.rgb))
+	r.rgb = m.rgb
 	return r, nil
 }
 
@@ -61,11 +60,11 @@ func (m *Maker) Done() {
 	m.reader.Done()
 }
 
-// render decodes the region the transform needs, at a reduced scale if possible, and filters
-// it, as a mount does.
-func (m *Maker) render(r *Raw, img sample.Image, t resample.Transform) error {
-	if t.Copies() && r.height == img.Height && r.width == img.Width {
-		return m.reader.Decoder().Decode(decode.Image{Pix: r.rgb, Stride: 3 * r.width, Height: r.height, Width: r.width}, img.Data, img.Header)
+// render decodes the region the transform needs into m.rgb, at a reduced scale if possible,
+// and filters it, as a mount does.
+func (m *Maker) render(img sample.Image, t resample.Transform, height, width int) error {
+	if t.Copies() && height == img.Height && width == img.Width {
+		return m.reader.Decoder().Decode(decode.Image{Pix: m.rgb, Stride: 3 * width, Height: height, Width: width}, img.Data, img.Header)
 	}
 	pixels, scale := m.options.pixels(), 1
 	if img.Header.Format == decode.JPEG {
@@ -84,11 +83,16 @@ func (m *Maker) render(r *Raw, img sample.Image, t resample.Transform) error {
 	}
 	m.scratch = room(m.scratch, resample.ScratchBytes(t, 3))
 	source := resample.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w, Channels: 3}
-	return resample.Resize(r, source, t.Moved(y, x), m.scratch)
+	return resample.Resize(rows{m.rgb, 3 * width}, source, t.Moved(y, x), m.scratch)
 }
 
-// PutRow receives a row from the resizer.
-func (r *Raw) PutRow(y int, row []byte) { copy(r.rgb[3*r.width*y:], row) }
+// rows receives rows from the resizer.
+type rows struct {
+	rgb    []byte
+	stride int
+}
+
+func (r rows) PutRow(y int, row []byte) { copy(r.rgb[y*r.stride:], row) }
 
 // room returns n bytes, reusing p if it is large enough.
 func room(p []byte, n int) []byte {

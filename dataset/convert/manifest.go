@@ -15,12 +15,12 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rows are the rows of a manifest: each sample's path and label. A label is a string if the
+// labels are the rows of a manifest: each sample's path and label. A label is a string if the
 // dataset has classes, else an int64, or nil if there is none. Sizes are left out: reading them
 // again is quick, and they are then the files' own.
-type rows iter.Seq2[string, any]
+type labels iter.Seq2[string, any]
 
-func (c *conversion) rows(yield func(string, any) bool) {
+func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
 	for i := range c.ds.Len() {
 		var label any
@@ -40,11 +40,11 @@ func (c *conversion) rows(yield func(string, any) bool) {
 // everything that the source's could.
 func (c *conversion) writeManifest() error {
 	name := c.names.manifest
-	write := map[string]func(io.Writer, rows) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]
+	write := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]
 	temp := temporary(c.ds.Len())
 	err := c.stage.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)
-		if err := write(b, c.rows); err != nil {
+		if err := write(b, c.labels); err != nil {
 			return time.Time{}, err
 		}
 		return c.ds.ModTime(), b.Flush()
@@ -55,10 +55,10 @@ func (c *conversion) writeManifest() error {
 	return c.stage.put(temp, name, c.ds.Root())
 }
 
-func writeCSV(w io.Writer, r rows) error {
+func writeCSV(w io.Writer, rows labels) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"path", "label"}) // out keeps errors until Error
-	for path, label := range r {
+	for path, label := range rows {
 		text := ""
 		if label != nil {
 			text = fmt.Sprint(label)
@@ -69,14 +69,14 @@ func writeCSV(w io.Writer, r rows) error {
 	return out.Error()
 }
 
-func writeJSONL(w io.Writer, r rows) error {
+func writeJSONL(w io.Writer, rows labels) error {
 	type line struct {
 		Path  string `json:"path"`
 		Label any    `json:"label,omitempty"`
 	}
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	for path, label := range r {
+	for path, label := range rows {
 		if err := out.Encode(line{path, label}); err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func writeJSONL(w io.Writer, r rows) error {
 }
 
 // writeParquet writes paths as bytes, because they need not be UTF-8.
-func writeParquet(w io.Writer, r rows) error {
+func writeParquet(w io.Writer, rows labels) error {
 	column := parquet.Int(64)
-	for _, label := range r {
+	for _, label := range rows {
 		if _, named := label.(string); named {
 			column = parquet.String()
 		}
@@ -97,7 +97,7 @@ func writeParquet(w io.Writer, r rows) error {
 		"path":  parquet.Leaf(parquet.ByteArrayType),
 	})
 	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Snappy))
-	for path, label := range r {
+	for path, label := range rows {
 		defined := 0
 		if label != nil {
 			defined = 1

@@ -52,10 +52,7 @@ func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) 
 }
 
 func (m *mark) text() []byte {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		panic(err) // cannot happen: numbers and strings only
-	}
+	text, _ := json.MarshalIndent(m, "", "  ") // numbers and strings do not fail
 	return append(text, '\n')
 }
 
@@ -73,13 +70,19 @@ func parseMark(text []byte) (*mark, error) {
 // ratio is the recorded share.
 func (m *mark) ratio() (float64, error) { return strconv.ParseFloat(m.Settings[ratioSetting], 64) }
 
-// difference lists the settings that differ from m's.
-func (m *mark) difference(now *mark) string {
+// continues says why a run with marker now would not make what m's run made or began.
+func (m *mark) continues(now *mark) error {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(now.Settings)) {
 		if was, is := m.Settings[name], now.Settings[name]; was != is {
 			parts = append(parts, fmt.Sprintf("%s %s, now %s", name, was, is))
 		}
 	}
-	return strings.Join(parts, "; ")
+	if len(parts) > 0 {
+		return fmt.Errorf("%w: %s", ErrSettings, strings.Join(parts, "; "))
+	}
+	if m.Fingerprint != now.Fingerprint {
+		return fmt.Errorf("was begun before %w", ErrSource)
+	}
+	return nil
 }

@@ -15,79 +15,51 @@ const (
 
 // A Raw is an image to be stored raw.
 type Raw struct {
-	format        Format
+	Ext string // for its name: .bmp, .ppm or .pgm
+
 	height, width int
+	header        []byte
+	stride        int    // bytes per row of the file, including a BMP's padding
 	rgb           []byte // top-down, without padding
-	gray          bool
 }
 
-// Ext is the extension for its name: .bmp, .ppm or .pgm.
-func (r *Raw) Ext() string {
+func newRaw(f Format, height, width int, gray bool) *Raw {
+	r := &Raw{Ext: ".ppm", height: height, width: width, stride: 3 * width}
 	switch {
-	case r.format == BMP:
-		return ".bmp"
-	case r.gray:
-		return ".pgm"
+	case f == BMP:
+		r.Ext, r.stride = ".bmp", (3*width+3)&^3
+		// 24 bits per pixel in one plane, uncompressed, bottom-up rows.
+		pixels := uint32(r.stride * height)
+		r.header, _ = binary.Append([]byte("BM"), binary.LittleEndian, []uint32{
+			bmpHeaderBytes + pixels, 0, bmpHeaderBytes, 40, uint32(width), uint32(height), 1 | 24<<16, 0, pixels, 0, 0, 0, 0,
+		})
+	case gray:
+		r.Ext, r.stride, r.header = ".pgm", width, fmt.Appendf(nil, "P5\n%d %d\n255\n", width, height)
+	default:
+		r.header = fmt.Appendf(nil, "P6\n%d %d\n255\n", width, height)
 	}
-	return ".ppm"
+	return r
 }
 
 // Size is the size of its file in bytes.
-func (r *Raw) Size() int64 {
-	return int64(len(r.header())) + int64(r.stride())*int64(r.height)
-}
-
-// stride is bytes per row of the file, including a BMP's padding.
-func (r *Raw) stride() int {
-	switch {
-	case r.format == BMP:
-		return (3*r.width + 3) &^ 3
-	case r.gray:
-		return r.width
-	}
-	return 3 * r.width
-}
-
-func (r *Raw) header() []byte {
-	switch {
-	case r.format == BMP:
-		return r.bmpHeader()
-	case r.gray:
-		return fmt.Appendf(nil, "P5\n%d %d\n255\n", r.width, r.height)
-	}
-	return fmt.Appendf(nil, "P6\n%d %d\n255\n", r.width, r.height)
-}
-
-// bmpHeader describes 24 bits per pixel, uncompressed, bottom-up rows.
-func (r *Raw) bmpHeader() []byte {
-	le, pixels := binary.LittleEndian, uint32(r.stride()*r.height)
-	b := make([]byte, bmpHeaderBytes)
-	copy(b, "BM")
-	le.PutUint32(b[2:], bmpHeaderBytes+pixels)
-	le.PutUint32(b[10:], bmpHeaderBytes)
-	le.PutUint32(b[14:], 40)
-	le.PutUint32(b[18:], uint32(r.width))
-	le.PutUint32(b[22:], uint32(r.height))
-	le.PutUint16(b[26:], 1)
-	le.PutUint16(b[28:], 24)
-	le.PutUint32(b[34:], pixels)
-	return b
-}
+func (r *Raw) Size() int64 { return int64(len(r.header)) + int64(r.stride)*int64(r.height) }
 
 // Write writes the file.
 func (r *Raw) Write(to io.Writer) error {
 	out := bufio.NewWriterSize(to, 256<<10)
-	out.Write(r.header())
-	row := make([]byte, r.stride())
+	out.Write(r.header)
+	row := make([]byte, r.stride)
 	for y := range r.height {
+		if r.Ext == ".bmp" {
+			y = r.height - 1 - y
+		}
 		rgb := r.rgb[3*r.width*y:][:3*r.width]
-		switch {
-		case r.format == BMP:
-			rgb = r.rgb[3*r.width*(r.height-1-y):][:3*r.width]
+		switch r.Ext {
+		case ".bmp":
 			for x := 0; x < len(rgb); x += 3 {
 				row[x], row[x+1], row[x+2] = rgb[x+2], rgb[x+1], rgb[x]
 			}
-		case r.gray:
+		case ".pgm":
 			for x := range row {
 				row[x] = rgb[3*x]
 			}
@@ -112,6 +84,5 @@ func isGray(rgb []byte) bool {
 // become a PGM, it is an upper bound.
 func (o Options) FileBytes(h, w int) int64 {
 	h, w = o.transform().Size(h, w)
-	r := Raw{format: o.Format, height: h, width: w}
-	return r.Size()
+	return newRaw(o.Format, h, w, false).Size()
 }

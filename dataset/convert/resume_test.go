@@ -123,14 +123,14 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 	out, _ := convert(t, path, Options{Ratio: 0.5})
 	before := contents(t, filepath.Dir(out))
 	_, err := Write(context.Background(), open(t, path), out, Options{Ratio: 0.6})
-	if want := out + ": directory is not empty: it was made with other settings: raw ratio 0.5, now 0.6"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
+	if want := out + ": directory is not empty: it was begun with other settings: raw ratio 0.5, now 0.6"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if err := os.Chtimes(filepath.Join(path, "b/deep/x.png"), time.Time{}, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Write(context.Background(), open(t, path), out, Options{Ratio: 0.5})
-	if want := out + ": directory is not empty: it was made before the dataset changed"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
+	if want := out + ": directory is not empty: it was begun before the dataset changed"; !errors.Is(err, ErrNotEmpty) || err.Error() != "convert: "+want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if diff := cmp.Diff(before, contents(t, filepath.Dir(out))); diff != "" {

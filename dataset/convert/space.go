@@ -24,8 +24,6 @@ func (s *space) add(bytes int64) {
 // plan determines the work and the space it takes.
 func (c *conversion) plan() (Plan, error) {
 	p := c.report.Plan
-	p.Samples, p.AlreadyRaw = c.ds.Len(), c.count(alreadyRaw)
-	p.Raw = p.AlreadyRaw + c.count(chosen)
 	free, err := freeSpace(p.Staging)
 	if err != nil {
 		return p, err

@@ -190,24 +190,12 @@ func (s *stage) finish() error {
 		return &fs.PathError{Op: "sync", Path: s.path, Err: err}
 	}
 	s.step()
-	// os.Rename would refuse to replace an empty directory.
-	switch err := unix.Rename(s.path, s.out); err {
-	case nil:
-	case unix.ENOTEMPTY, unix.EEXIST:
+	err := unix.Rename(s.path, s.out) // os.Rename would refuse to replace an empty directory
+	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", s.out, ErrNotEmpty)
-	default:
-		return &os.LinkError{Op: "rename", Old: s.path, New: s.out, Err: err}
 	}
 	s.step()
-	parent, err := os.Open(filepath.Dir(s.out))
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	if err := parent.Sync(); !errors.Is(err, unix.EINVAL) { // where it is not supported, it is not needed
-		return err
-	}
-	return nil
+	return os.NewSyscallError("rename to "+s.out, err)
 }
 
 // discard removes a stage in which nothing was made. It ignores errors, because the caller is

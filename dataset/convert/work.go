@@ -28,35 +28,30 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 		}
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
-	var raw, rest []int32
-	for i, k := range c.kinds {
-		if k == chosen {
-			raw = append(raw, int32(i))
-		}
-	}
-	for ; len(raw) > 0; raw = c.choose() {
-		err := parallel.Each(ctx, c.o.Workers, len(raw), nil, func(ctx context.Context, items iter.Seq[int]) error {
-			m := NewMaker(c.ds, c.o, memory)
-			defer m.Close()
-			for k := range items {
-				if err := c.makeRaw(ctx, m, int(raw[k])); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+	for raw := c.these(true); len(raw) > 0; raw = c.choose() {
+		if err := c.pass(ctx, memory, raw, c.makeRaw); err != nil {
 			return err
 		}
 	}
+	return c.pass(ctx, memory, c.these(false), c.keep)
+}
+
+// these returns the samples that are to be made raw, or the others.
+func (c *conversion) these(raw bool) (all []int32) {
 	for i, k := range c.kinds {
-		if k != chosen {
-			rest = append(rest, int32(i))
+		if (k == chosen) == raw {
+			all = append(all, int32(i))
 		}
 	}
-	return parallel.Each(ctx, c.o.Workers, len(rest), nil, func(_ context.Context, items iter.Seq[int]) error {
+	return all
+}
+
+func (c *conversion) pass(ctx context.Context, memory *sample.Memory, samples []int32, do func(ctx context.Context, m *Maker, i int) error) error {
+	return parallel.Each(ctx, c.o.Workers, len(samples), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		m := NewMaker(c.ds, c.o, memory)
+		defer m.Close()
 		for k := range items {
-			if err := c.keep(int(rest[k])); err != nil {
+			if err := do(ctx, m, int(samples[k])); err != nil {
 				return err
 			}
 		}
@@ -101,84 +96,20 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) error {
 	if err != nil {
 		return err
 	}
-	c.gray[i] = raw.gray
+	c.gray[i] = raw.Ext == ".pgm"
 	return c.finish(i, &c.report.Converted)
 }
 
-// finish puts sample i's file into place and counts it.
-func (c *conversion) finish(i int, count *int) error {
-	if err := c.stage.put(temporary(i), c.name(i), c.ds.Root()); err != nil {
-		return err
-	}
-	return c.advance(i, count)
-}
-
-// advance counts a sample. In a continued run it also removes what an earlier one made of the
-// sample while others were readable. To a manifest such a file does not matter, and it may
-// belong to another of its rows.
-func (c *conversion) advance(i int, count *int) error {
-	if c.report.Resumed && c.names.manifest == "" {
-		for _, ext := range slices.Concat(c.names.exts, []string{""}) {
-			if name := c.names.kept(i) + ext; name != c.name(i) {
-				if err := c.stage.remove(name); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*count++
-	if c.done++; c.o.Progress != nil {
-		c.o.Progress(int64(c.done), int64(c.ds.Len()))
-	}
-	return nil
-}
-
-// foundRaw looks for the raw copy from an earlier run.
-func (c *conversion) foundRaw(i int) (bool, error) {
-	if !c.report.Resumed {
-		return false, nil
-	}
-	raw, transform := Raw{format: c.o.Format}, c.o.transform()
-	raw.height, raw.width = transform.Size(c.ds.Size(i, c.o.IgnoreOrientation))
-	for _, ext := range c.names.exts {
-		raw.gray = ext == ".pgm"
-		c.gray[i] = raw.gray
-		want := dataset.Identity{Size: raw.Size(), ModTime: c.ds.Stat(i).ModTime}
-		there, err := c.found(i, func(info fs.FileInfo) bool { return identityOf(info) == want })
-		if there || err != nil {
-			return there, err
-		}
-	}
-	return false, nil
-}
-
-// found looks for the file that an earlier run made of sample i. It removes one that is not
-// right, such as one left incomplete by a power cut.
-func (c *conversion) found(i int, right func(fs.FileInfo) bool) (bool, error) {
-	info, err := c.stage.look(c.name(i))
-	switch {
-	case info == nil || err != nil:
-		return false, err
-	case right(info):
-		return true, c.advance(i, &c.report.Reused)
-	}
-	return false, c.stage.remove(c.name(i))
-}
-
 // keep keeps sample i as it is: as a link, a clone or a copy, whichever works first.
-func (c *conversion) keep(i int) error {
-	if c.report.Resumed {
-		there, err := c.found(i, func(info fs.FileInfo) bool {
-			if info.Mode().Type() == fs.ModeSymlink {
-				return c.kinds[i] == unreadable
-			}
-			return c.ds.Same(i, identityOf(info))
-		})
-		if there || err != nil {
-			return err
+func (c *conversion) keep(_ context.Context, _ *Maker, i int) error {
+	there, err := c.found(i, func(info fs.FileInfo) bool {
+		if info.Mode().Type() == fs.ModeSymlink {
+			return c.kinds[i] == unreadable
 		}
+		return c.ds.Same(i, identityOf(info))
+	})
+	if there || err != nil {
+		return err
 	}
 	temp, source := temporary(i), c.names.source(i)
 	how, err := c.stage.keep(temp, source)
@@ -224,4 +155,66 @@ func (c *conversion) judge(i int, err error) error {
 
 func (c *conversion) changed(i int, err error) error {
 	return fmt.Errorf("%w: %w", ErrSource, &dataset.FileError{Path: c.ds.Path(i), Err: err})
+}
+
+// foundRaw looks for the raw copy from an earlier run.
+func (c *conversion) foundRaw(i int) (there bool, err error) {
+	transform := c.o.transform()
+	h, w := transform.Size(c.ds.Size(i, c.o.IgnoreOrientation))
+	for k := range c.names.exts {
+		c.gray[i] = k > 0
+		want := dataset.Identity{Size: newRaw(c.o.Format, h, w, k > 0).Size(), ModTime: c.ds.Stat(i).ModTime}
+		if there, err = c.found(i, func(info fs.FileInfo) bool { return identityOf(info) == want }); there || err != nil {
+			break
+		}
+	}
+	return there, err
+}
+
+// found looks for the file that an earlier run made of sample i. It removes one that is not
+// right, such as one left incomplete by a power cut.
+func (c *conversion) found(i int, right func(fs.FileInfo) bool) (bool, error) {
+	if !c.report.Resumed {
+		return false, nil
+	}
+	info, err := c.stage.root.Lstat(c.name(i))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case right(info):
+		return true, c.advance(i, &c.report.Reused)
+	}
+	return false, c.stage.remove(c.name(i))
+}
+
+// finish puts sample i's file into place and counts it.
+func (c *conversion) finish(i int, count *int) error {
+	if err := c.stage.put(temporary(i), c.name(i), c.ds.Root()); err != nil {
+		return err
+	}
+	return c.advance(i, count)
+}
+
+// advance counts a sample. In a continued run it also removes what an earlier one made of the
+// sample while others were readable. To a manifest such a file does not matter, and it may
+// belong to another of its rows.
+func (c *conversion) advance(i int, count *int) error {
+	if c.report.Resumed && c.names.manifest == "" {
+		for _, ext := range slices.Concat(c.names.exts, []string{""}) {
+			if name := c.names.kept(i) + ext; name != c.name(i) {
+				if err := c.stage.remove(name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*count++
+	if c.done++; c.o.Progress != nil {
+		c.o.Progress(int64(c.done), int64(c.ds.Len()))
+	}
+	return nil
 }

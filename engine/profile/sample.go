@@ -202,7 +202,7 @@ func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, numbe
 		img.raw, img.rawSize = img.path, img.size
 		return img, nil
 	}
-	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+raw.Ext()), raw.Size()
+	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+raw.Ext), raw.Size()
 	return img, writeThrough(img.raw, raw)
 }
 
