@@ -2,12 +2,12 @@ package convert
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Ratio determines the share of samples to store raw, 0 to 1. It may take long.
@@ -28,14 +28,6 @@ func (f Format) String() string {
 		return "ppm"
 	}
 	return "bmp"
-}
-
-// extensions are those a raw file's name may have; its pixels decide which.
-func (f Format) extensions() []string {
-	if f == PPM {
-		return []string{".ppm", ".pgm"}
-	}
-	return []string{".bmp"}
 }
 
 // Options say what to make. The zero value stores nothing raw.
@@ -77,34 +69,30 @@ type Options struct {
 	step func() // called between steps, so that tests can crash there; nil otherwise
 }
 
-// ErrOptions is wrapped by every error about Options.
-var ErrOptions = errors.New("convert: bad options")
-
-func optionError(field, rule string, value any) error {
-	return fmt.Errorf("%w: %s must be %s, not %v", ErrOptions, field, rule, value)
-}
-
+// validate returns an [option.Error] for the first bad option.
 func (o *Options) validate() error {
+	bad := func(field, rule string, value any) error {
+		return &option.Error{Field: field, Rule: rule, Value: fmt.Sprint(value)}
+	}
 	switch {
 	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
-		return optionError("ratio", "a number from 0 to 1", o.Ratio)
+		return bad("raw ratio", "a number from 0 to 1", o.Ratio)
 	case o.Format > PPM:
-		return optionError("format", "bmp or ppm", uint8(o.Format))
+		return bad("raw format", "bmp or ppm", uint8(o.Format))
 	case o.Resize == resample.RandomResizedCrop:
-		return optionError("resize", "none, stretch, not-larger or not-smaller", o.Resize)
+		return bad("raw resize", "none, stretch, not-larger or not-smaller", o.Resize)
 	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
-		return optionError("resize", "given where there is a size", o.Resize)
-	case o.MaxPixels < 0:
-		return optionError("max pixels", "0 or more", o.MaxPixels)
-	case o.Workers < 0:
-		return optionError("workers", "0 or more", o.Workers)
-	case o.Memory < 0:
-		return optionError("memory", "0 or more", o.Memory)
+		return bad("raw resize", "given if there is a size", o.Resize)
 	}
-	if err := o.transform().Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{{"max pixels", o.MaxPixels}, {"workers", int64(o.Workers)}, {"memory", o.Memory}} {
+		if err := option.AtLeast(f.name, f.value, 0); err != nil {
+			return err
+		}
 	}
-	return nil
+	return o.transform().Validate()
 }
 
 // filled returns o with the defaults filled in.

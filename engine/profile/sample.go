@@ -190,7 +190,7 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: engine.IsRaw(p.ds, i)}
 	defer maker.Done()
-	content, ext, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
+	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
 	if sample.OfFile(err) {
 		return picture{}, nil
 	}
@@ -202,19 +202,18 @@ func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, numbe
 		img.raw, img.rawSize = img.path, img.size
 		return img, nil
 	}
-	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+ext), int64(len(content))
-	return img, writeThrough(img.raw, content)
+	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+raw.Ext), raw.Size()
+	return img, writeThrough(img.raw, raw)
 }
 
 // writeThrough writes a file to disk, so that no measurement waits for the write-back
 // later.
-func writeThrough(path string, content []byte) error {
+func writeThrough(path string, raw *convert.Raw) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	if err == nil {
+	if err = raw.Write(f); err == nil {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
