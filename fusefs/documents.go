@@ -16,7 +16,7 @@ func (f *filesystem) document(n node) []byte {
 	case epochDoc:
 		return f.src.EpochJSON(n.key.Shard, n.key.Epoch)
 	case configDoc:
-		return f.config
+		return f.options.Config
 	case statsDoc:
 		return statsJSON(f.stats())
 	case metricsDoc:
@@ -32,7 +32,7 @@ func (f *filesystem) document(n node) []byte {
 // stats are the engine's, plus what only the mount knows.
 func (f *filesystem) stats() engine.Stats {
 	s := f.src.Stats()
-	s.ReadPath = string(f.path)
+	s.ReadPath = f.path
 	s.FUSE = engine.FUSEStats{Opens: f.counters.opens.Load(), Reads: f.counters.reads.Load()}
 	return s
 }

@@ -25,7 +25,7 @@ import (
 
 var listed = []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON}
 
-func fakeFilesystem(t testing.TB, src *fakeSource, path readPath) *filesystem {
+func fakeFilesystem(t testing.TB, src *fakeSource, path string) *filesystem {
 	t.Helper()
 	o, err := Options{List: listed, UID: 11, GID: 22, Config: []byte("{\"a\":1}\n")}.withDefaults()
 	if err != nil {
@@ -79,6 +79,12 @@ func (f *filesystem) closeAll(handles ...uint64) {
 	for _, fh := range handles {
 		f.Release(nil, &fuse.ReleaseIn{Fh: fh})
 	}
+}
+
+// openHandles counts the open files.
+func (f *filesystem) openHandles() (n int) {
+	f.handles.Range(func(any, any) bool { n++; return true })
+	return n
 }
 
 func TestAttributes(t *testing.T) {
@@ -450,8 +456,8 @@ func TestOpenInterrupted(t *testing.T) {
 	if st := <-result; st != fuse.EINTR {
 		t.Errorf("interrupted open: %v", st)
 	}
-	if _, live, _ := src.counts(); live != 0 || len(f.handles.open) != 0 {
-		t.Errorf("%d files, %d handles are open", live, len(f.handles.open))
+	if _, live, _ := src.counts(); live != 0 || f.openHandles() != 0 {
+		t.Errorf("%d files, %d handles are open", live, f.openHandles())
 	}
 }
 

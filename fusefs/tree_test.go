@@ -63,7 +63,7 @@ func TestTreeListing(t *testing.T) {
 			files += 1 + 2*src.count(s, e)
 		}
 	}
-	want := 3 + len(controlNames) + src.shards + src.shards*src.epochs + files
+	want := 3 + 5 + src.shards + src.shards*src.epochs + files
 	if len(paths) != want {
 		t.Errorf("%d names, want %d", len(paths), want)
 	}
