@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
 )
 
 const (
@@ -46,7 +48,7 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 		out.Mode = unix.S_IFDIR | a.dirMode
 		out.Nlink = uint32(2 + f.tree.subdirs(n))
 	case n.kind == batchFile:
-		setSize(out, f.src.Size(n.key, n.form))
+		setSize(out, f.batchSize(n))
 		if n.form.Large() && f.path == direct {
 			out.Blksize = uint32(f.request) // the read size of cat and cp
 		}
@@ -57,6 +59,15 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 		modTime = time.Now()
 	}
 	out.SetTimes(&modTime, &modTime, &modTime)
+}
+
+// batchSize is the exact size of a batch file.
+func (f *filesystem) batchSize(n node) int64 {
+	if n.form == layout.JSON {
+		slots, _ := f.catalog.Plan.Size(n.key.Shard, n.key.Epoch, n.key.Batch)
+		return batchDocumentSize(slots, f.longest)
+	}
+	return f.catalog.Size(n.key, n.form)
 }
 
 // setSize sets a file's length, and its blocks for du. A batch too large for a file is

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
 // A filesystem answers the kernel's requests. Its methods are in lookup.go, dirs.go,
@@ -12,6 +14,8 @@ import (
 // by go-fuse is a compile error rather than silently "not supported".
 type filesystem struct {
 	src       source
+	catalog   *engine.Catalog
+	longest   int // length of the longest path in documents
 	tree      *tree
 	attrs     attributes
 	path      readPath
@@ -34,20 +38,21 @@ type counters struct{ opens, reads atomic.Int64 }
 
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
-	classes := src.ClassesTxt()
-	t, err := newTree(src, o.List, classes != nil)
+	c := src.Catalog()
+	classes := classesTxt(c.Dataset.Classes())
+	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
 	if err != nil {
 		return nil, err
 	}
 	f := &filesystem{
-		src: src, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
+		src: src, catalog: c, longest: longestPath(c.Dataset), tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
 		request: smallRequest, alive: func() bool { return true },
-		dataset: src.DatasetJSON(), classes: classes, config: o.Config,
+		dataset: datasetJSON(c), classes: classes, config: o.Config,
 	}
 	f.attrs = attributes{
 		uid: o.UID, gid: o.GID,
 		fileMode: mode(o.FileMode, defaultFileMode), dirMode: mode(o.DirMode, defaultDirMode),
-		modTime: src.ModTime(),
+		modTime: c.Dataset.ModTime(),
 	}
 	f.files.log = o.Logger
 	return f, nil

@@ -18,7 +18,7 @@ const (
 // chooseReadPath tries passthrough on a file like those of batches, unless direct is
 // requested. reason says why the choice is not passthrough. If passthrough is requested but
 // unavailable, it returns an error instead of silently being slower.
-func chooseReadPath(wanted readPath, m memory, log *slog.Logger) (path readPath, reason string, err error) {
+func chooseReadPath(wanted readPath, src source, log *slog.Logger) (path readPath, reason string, err error) {
 	switch wanted {
 	case direct:
 		return direct, "it was asked for", nil
@@ -26,7 +26,7 @@ func chooseReadPath(wanted readPath, m memory, log *slog.Logger) (path readPath,
 	default:
 		return "", "", fmt.Errorf("read path must be %s, %s or %s, not %q", auto, passthrough, direct, wanted)
 	}
-	err = tryBatchFile(m)
+	err = tryBatchFile(src)
 	switch {
 	case err == nil:
 		return passthrough, "", nil
@@ -37,8 +37,8 @@ func chooseReadPath(wanted readPath, m memory, log *slog.Logger) (path readPath,
 	return direct, err.Error(), nil
 }
 
-func tryBatchFile(m memory) error {
-	fd, closeFile, err := m.ProbeFile()
+func tryBatchFile(src source) error {
+	fd, closeFile, err := src.ProbeFile()
 	if err != nil {
 		return fmt.Errorf("batch memory is no file: %w", err)
 	}

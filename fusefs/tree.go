@@ -35,6 +35,12 @@ type single struct {
 	kind kind
 }
 
+// A plan says which batches exist.
+type plan struct {
+	shards, epochs, most int                        // most: upper bound of the batches of an epoch
+	batches              func(shard, epoch int) int // at most most
+}
+
 // A tree is the mount's directories and names: a pure function of the plan and the listed
 // forms.
 type tree struct {
@@ -45,7 +51,7 @@ type tree struct {
 }
 
 func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
-	n, err := newNumbers(p.Shards(), p.Epochs(), p.MaxBatches())
+	n, err := newNumbers(p.shards, p.epochs, p.most)
 	if err != nil {
 		return nil, err
 	}
@@ -71,23 +77,23 @@ func (t *tree) node(id uint64) (node, bool) {
 	return n, true
 }
 
-// batches counts the batches of an epoch directory. The ids have room for MaxBatches.
+// batches counts the batches of an epoch directory. The ids have room for plan.most.
 func (t *tree) batches(k engine.Key) int {
-	return min(t.plan.Batches(k.Shard, k.Epoch), int(t.numbers.batches))
+	return min(t.plan.batches(k.Shard, k.Epoch), int(t.numbers.batches))
 }
 
 // lookup finds a name in a directory. Every node has exactly one name.
 func (t *tree) lookup(dir node, name string) (node, bool) {
 	switch dir.kind {
 	case root:
-		if i, ok := index(name, shardPrefix, t.plan.Shards()); ok {
+		if i, ok := index(name, shardPrefix, t.plan.shards); ok {
 			return node{kind: shardDir, key: engine.Key{Shard: i}}, true
 		}
 		return find(t.root, name)
 	case controlDir:
 		return find(controlNames, name)
 	case shardDir:
-		i, ok := index(name, epochPrefix, t.plan.Epochs())
+		i, ok := index(name, epochPrefix, t.plan.epochs)
 		return node{kind: epochDir, key: engine.Key{Shard: dir.key.Shard, Epoch: i}}, ok
 	case epochDir:
 		return t.lookupBatch(dir, name)
@@ -138,7 +144,7 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 			return controlNames[i].name, node{kind: controlNames[i].kind}, true
 		}
 	case shardDir:
-		if i < t.plan.Epochs() {
+		if i < t.plan.epochs {
 			return epochPrefix + strconv.Itoa(i), node{kind: epochDir, key: engine.Key{Shard: dir.key.Shard, Epoch: i}}, true
 		}
 	case epochDir:
@@ -151,7 +157,7 @@ func (t *tree) rootEntry(i int) (string, node, bool) {
 	if i < len(t.root) {
 		return t.root[i].name, node{kind: t.root[i].kind}, true
 	}
-	if i -= len(t.root); i < t.plan.Shards() {
+	if i -= len(t.root); i < t.plan.shards {
 		return shardPrefix + strconv.Itoa(i), node{kind: shardDir, key: engine.Key{Shard: i}}, true
 	}
 	return "", node{}, false
@@ -182,9 +188,9 @@ func (t *tree) parent(dir node) node {
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:
-		return 1 + t.plan.Shards() // .batchfs
+		return 1 + t.plan.shards // .batchfs
 	case shardDir:
-		return t.plan.Epochs()
+		return t.plan.epochs
 	}
 	return 0
 }

@@ -34,8 +34,8 @@ func (f *filesystem) xattr(n node, name string) (string, bool) {
 	}
 	for _, x := range xattrs {
 		if x.name == name {
-			spec := f.src.Spec(n.key)
-			return x.value(spec.In(n.form.OrderOf(spec.Order)), f.src.Valid(n.key)), true
+			spec := f.catalog.Spec(n.key)
+			return x.value(spec.In(n.form.OrderOf(spec.Order)), f.catalog.Valid(n.key)), true
 		}
 	}
 	return "", false
