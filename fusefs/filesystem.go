@@ -9,6 +9,9 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // A filesystem answers the kernel's requests. Its methods are in this file, open.go,
@@ -16,6 +19,8 @@ import (
 // compile error rather than silently "not supported".
 type filesystem struct {
 	src       source
+	catalog   *engine.Catalog
+	longest   int // length of the longest path in documents
 	options   Options
 	tree      *tree
 	path      string // how large forms are read
@@ -39,15 +44,16 @@ type counters struct{ opens, reads atomic.Int64 }
 
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
-	classes := src.ClassesTxt()
-	t, err := newTree(src, o.List, classes != nil)
+	c := src.Catalog()
+	classes := classesTxt(c.Dataset.Classes())
+	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
 	if err != nil {
 		return nil, err
 	}
 	return &filesystem{
-		src: src, options: o, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
-		files: openFiles{log: o.Logger}, request: smallRequest, alive: func() bool { return true },
-		dataset: src.DatasetJSON(), classes: classes,
+		src: src, catalog: c, longest: longestPath(c.Dataset), options: o, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO,
+		files: openFiles{log: o.Logger}, log: o.Logger, request: smallRequest, alive: func() bool { return true },
+		dataset: datasetJSON(c), classes: classes,
 	}, nil
 }
 
@@ -98,14 +104,15 @@ func lifetime(n node) time.Duration {
 
 // attr describes a node.
 func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
-	*out = fuse.Attr{Ino: id, Nlink: 1, Mode: unix.S_IFREG | f.options.FileMode, Owner: fuse.Owner{Uid: f.options.UID, Gid: f.options.GID}}
-	modTime := f.src.ModTime()
+	o := &f.options
+	*out = fuse.Attr{Ino: id, Nlink: 1, Mode: unix.S_IFREG | o.FileMode, Owner: fuse.Owner{Uid: o.UID, Gid: o.GID}}
+	modTime := f.catalog.Dataset.ModTime()
 	switch {
 	case n.isDir():
-		out.Mode = unix.S_IFDIR | f.options.DirMode
+		out.Mode = unix.S_IFDIR | o.DirMode
 		out.Nlink = uint32(2 + f.tree.subdirs(n))
 	case n.kind == batchFile:
-		setSize(out, f.src.Size(n.key, n.form))
+		setSize(out, f.batchSize(n))
 		if n.form.Large() && f.path == direct {
 			out.Blksize = uint32(f.request) // the read size of cat and cp
 		}
@@ -116,6 +123,15 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 		modTime = time.Now()
 	}
 	out.SetTimes(&modTime, &modTime, &modTime)
+}
+
+// batchSize is the exact size of a batch file.
+func (f *filesystem) batchSize(n node) int64 {
+	if n.form == layout.JSON {
+		slots, _ := f.catalog.Plan.Size(n.key.Shard, n.key.Epoch, n.key.Batch)
+		return batchDocumentSize(slots, f.longest)
+	}
+	return f.catalog.Size(n.key, n.form)
 }
 
 // setSize sets a file's length, and its blocks for du. A batch too large for a file is

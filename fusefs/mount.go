@@ -141,11 +141,11 @@ func checkPrivileges(o Options) error {
 // chooseReadPath tries passthrough on a file like those of batches, unless direct is
 // requested. reason says why the choice is not passthrough. If passthrough is requested but
 // unavailable, it returns an error instead of silently being slower.
-func chooseReadPath(wanted string, m memory, log *slog.Logger) (path, reason string, err error) {
+func chooseReadPath(wanted string, src source, log *slog.Logger) (path, reason string, err error) {
 	if wanted == direct {
 		return direct, "it was asked for", nil
 	}
-	fd, closeFile, err := m.ProbeFile()
+	fd, closeFile, err := src.ProbeFile()
 	if err != nil {
 		err = fmt.Errorf("batch memory is no file: %w", err)
 	} else {

@@ -635,12 +635,6 @@ func TestMountOptions(t *testing.T) {
 			_ = s.Unmount()
 		}
 	}
-	many := newFake()
-	many.shards, many.epochs, many.most = 1<<30, 1<<30, 1<<30
-	if s, err := mount(t.TempDir(), many, Options{}); err == nil {
-		t.Error("a tree without numbers is mounted")
-		_ = s.Unmount()
-	}
 	anonymous := newFake()
 	anonymous.anonymous = true
 	if s := mounted(t, anonymous, Options{}); s.ReadPath() != "direct" || !strings.Contains(s.Reason(), "anonymous memory") {

@@ -66,7 +66,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 	case n.kind != batchFile:
 		return &handle{data: f.document(n)}, 0, nil
 	case !n.form.Large():
-		data, err := f.src.Small(ctx, n.key, n.form)
+		data, err := f.small(ctx, n)
 		return &handle{data: data}, 0, err
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
@@ -79,6 +79,15 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 		return h, fuse.FOPEN_PASSTHROUGH, nil
 	}
 	return h, f.viaDaemon, nil
+}
+
+// small renders a small form of a batch.
+func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
+	d, err := f.src.Describe(ctx, n.key)
+	if err != nil {
+		return nil, err
+	}
+	return renderSmall(f.catalog.Dataset, f.catalog.Options.Seed, d, n.form, f.longest)
 }
 
 // report logs errors that the engine does not report itself, as it does bad samples and

@@ -13,6 +13,12 @@ const (
 	epochPrefix = "epoch-"
 )
 
+// A plan says which batches exist.
+type plan struct {
+	shards, epochs, most int                        // most: upper bound of the batches of an epoch
+	batches              func(shard, epoch int) int // at most most
+}
+
 // A tree is the mount's directories and names: a pure function of the plan and the listed
 // forms. A directory has entries with fixed names, and then numbered ones.
 type tree struct {
@@ -23,7 +29,7 @@ type tree struct {
 }
 
 func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
-	n, err := newNumbers(p.Shards(), p.Epochs(), p.MaxBatches())
+	n, err := newNumbers(p.shards, p.epochs, p.most)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +54,9 @@ func (t *tree) node(id uint64) (node, bool) {
 	return n, ok
 }
 
-// batches counts the batches of an epoch directory. The ids have room for MaxBatches.
+// batches counts the batches of an epoch directory. The ids have room for plan.most.
 func (t *tree) batches(k engine.Key) int {
-	return min(t.plan.Batches(k.Shard, k.Epoch), int(t.numbers.batches))
+	return min(t.plan.batches(k.Shard, k.Epoch), int(t.numbers.batches))
 }
 
 // lookup finds a name in a directory. Every node has exactly one name.
@@ -66,10 +72,10 @@ func (t *tree) lookup(dir node, name string) (node, bool) {
 	switch dir.kind {
 	case root:
 		n.kind = shardDir
-		n.key.Shard, ok = index(name, shardPrefix, t.plan.Shards())
+		n.key.Shard, ok = index(name, shardPrefix, t.plan.shards)
 	case shardDir:
 		n.kind = epochDir
-		n.key.Epoch, ok = index(name, epochPrefix, t.plan.Epochs())
+		n.key.Epoch, ok = index(name, epochPrefix, t.plan.epochs)
 	case epochDir:
 		n.kind = batchFile
 		n.key.Batch, n.form, ok = layout.ParseBatchName(name)
@@ -96,10 +102,10 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 	switch dir.kind {
 	case root:
 		n.kind, n.key.Shard = shardDir, i
-		return shardPrefix + strconv.Itoa(i), n, i < t.plan.Shards()
+		return shardPrefix + strconv.Itoa(i), n, i < t.plan.shards
 	case shardDir:
 		n.kind, n.key.Epoch = epochDir, i
-		return epochPrefix + strconv.Itoa(i), n, i < t.plan.Epochs()
+		return epochPrefix + strconv.Itoa(i), n, i < t.plan.epochs
 	case epochDir:
 		if len(t.list) > 0 && i/len(t.list) < t.batches(dir.key) {
 			n.kind, n.key.Batch, n.form = batchFile, i/len(t.list), t.list[i%len(t.list)]
@@ -122,9 +128,9 @@ func (t *tree) parent(dir node) node {
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:
-		return 1 + t.plan.Shards() // .batchfs
+		return 1 + t.plan.shards // .batchfs
 	case shardDir:
-		return t.plan.Epochs()
+		return t.plan.epochs
 	}
 	return 0
 }

@@ -33,8 +33,8 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 	}
 	for _, x := range xattrs {
 		if n.kind == batchFile && x.name == name {
-			spec := f.src.Spec(n.key)
-			return put(dest, x.value(spec.In(n.form.OrderOf(spec.Order)), f.src.Valid(n.key)))
+			spec := f.catalog.Spec(n.key)
+			return put(dest, x.value(spec.In(n.form.OrderOf(spec.Order)), f.catalog.Valid(n.key)))
 		}
 	}
 	return 0, fuse.ENOATTR
