@@ -96,27 +96,29 @@ func processes() (pids []int) {
 	return pids
 }
 
-// watch closes m.gone when this process no longer sees the mount. The kernel signals
-// changes of the mount table, and the last one is that the mount has gone.
+// watch has m.gone closed when this process no longer sees the mount. The kernel reports
+// changes of the mount table, of which the mount's end is one.
 func (m *Session) watch(log *slog.Logger) {
-	defer close(m.gone)
 	// Not os.Open: Go's poller would watch the file too, and each change is reported to
 	// only one of the two.
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
-		<-m.done
+		go func() { <-m.done; close(m.gone) }()
 		return
 	}
-	defer unix.Close(table)
-	for {
-		if entry, _, err := m.mount.find(); err == nil && entry == nil {
-			return
+	go func() {
+		defer close(m.gone)
+		defer unix.Close(table)
+		for {
+			if entry, _, err := m.mount.find(); err == nil && entry == nil || !m.alive() {
+				return
+			}
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				<-m.done
+				return
+			}
 		}
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			<-m.done
-			return
-		}
-	}
+	}()
 }
