@@ -34,7 +34,6 @@ type badFile struct {
 	// once, but tried every time, because no change of the file signals when it is readable
 	// again.
 	transient bool
-	recovered bool // it has been read since; the entry only records that it was reported
 }
 
 func (f *badFiles) lookup(id int64) (badFile, bool) {
@@ -60,23 +59,10 @@ func (f *badFiles) repair(id int64, l *Ledger) {
 	f.repaired[id] = true
 }
 
-// recover notes that a transient failure is over, and reports whether there was one.
-func (f *badFiles) recover(id int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	bad := f.files[id]
-	if !bad.transient || bad.recovered {
-		return false
-	}
-	bad.recovered = true
-	f.files[id] = bad
-	return true
-}
-
 const (
 	// maxBadFiles bounds the entries. A bad file that does not fit, or for which the memory
 	// limit leaves no room, is detected again at every open.
-	maxBadFiles = maxErrorLines
+	maxBadFiles = maxBadSamples
 	// badFileBytes is the approximate size of an entry, with its error and text.
 	badFileBytes = 512
 )
@@ -125,7 +111,6 @@ func (e *Engine) stillBad(id int64) error {
 	if there && now != bad.seen && (bad.repairable || e.ds.Same(int(id), now)) {
 		e.ds.Accept(int(id), now)
 		e.bad.repair(id, e.ledger)
-		e.clearDocuments() // they may name its replacement
 		return nil
 	}
 	if bad.part {
@@ -149,32 +134,20 @@ func (e *Engine) reportBad(id int64, reason error, seen dataset.Identity) error 
 	return e.badError(id, reason)
 }
 
-// recovered notes that a sample could be read.
-func (e *Engine) recovered(id int64) {
-	if e.bad.recover(id) {
-		e.clearDocuments() // they may name its replacement
-	}
-}
-
 func (e *Engine) remember(id int64, bad badFile) {
 	before, known := e.bad.put(id, bad, e.ledger)
-	told := known && before.seen == bad.seen && before.transient == bad.transient
-	if told && !before.recovered {
-		return
-	}
-	e.clearDocuments() // they may say that it is fine
-	if told {
-		return
+	if known && before.seen == bad.seen && before.transient == bad.transient {
+		return // it was reported
 	}
 	path := e.ds.Path(int(id))
 	e.log.Error("cannot read a sample", "path", path, "id", id, "reason", bad.reason.Error())
-	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()}, e.ledger)
+	e.errors.add(BadSample{time.Now(), path, id, bad.reason.Error()}, e.ledger)
 }
 
 // failsAgain fails a batch of which all was tried before, before it takes memory or a
 // worker's time, if a sample that was bad then still is.
 func (e *Engine) failsAgain(k Key) error {
-	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	slots, valid := e.catalog.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := e.stillBad(s.ID); err != nil {
 			return err

@@ -23,7 +23,6 @@ func TestTransientFailures(t *testing.T) {
 		if err := e.stillBad(0); err != nil {
 			t.Errorf("it is not tried again: %v", err)
 		}
-		e.recovered(0)
 	}
 	if lines := e.errors.total(); lines != 1 {
 		t.Errorf("%d lines about one file", lines)
@@ -37,7 +36,7 @@ func TestTransientFailures(t *testing.T) {
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
 	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {
-		if s.ID == 1 && s.Status != "zeroed" {
+		if s.ID == 1 && s.Status != StatusZeroed {
 			t.Errorf("the new file is shown: %+v", s)
 		}
 	}

@@ -49,12 +49,12 @@ type batch struct {
 	short     time.Time // start of the current run of refusals without progress; zero: none
 
 	// Set by the first layout, constant afterwards.
-	slots    []shard.Slot
-	valid    int
-	items    int     // slots to decode; the slots after them repeat the last one
-	order    []int32 // the order in which slots are handed out; nil: slot order
-	spec     layout.Spec
-	outcomes []outcome // the outcome of each slot, written by its item worker
+	slots   []shard.Slot
+	valid   int
+	items   int     // slots to decode; the slots after them repeat the last one
+	order   []int32 // the order in which slots are handed out; nil: slot order
+	spec    layout.Spec
+	samples []Sample // what each slot shows, written by its item worker
 
 	// Constant while it is laid out.
 	laidOut bool
@@ -77,27 +77,6 @@ type batch struct {
 	bytes atomic.Int64 // bytes read from storage for this batch
 }
 
-// An outcome is the result of a slot.
-type outcome struct {
-	id            int64
-	height, width int32      // of the valid pixels
-	crop          [4]float64 // the part of the upright image they show: y, x, height, width
-	flip          bool
-	status        status
-	blank         bool // zeroed, or a repetition of a zeroed slot: it shows nothing of the sample
-}
-
-type status uint8
-
-const (
-	statusOK status = iota
-	statusPadded
-	statusReplaced
-	statusZeroed
-)
-
-func (s status) String() string { return [...]string{"ok", "padded", "replaced", "zeroed"}[s] }
-
 // batchWorker lays batches out and assembles those whose slots are done. It does not wait
 // in between, so a batch whose storage does not answer delays no other.
 func (e *Engine) batchWorker() {
@@ -119,7 +98,7 @@ func (e *Engine) layOut(b *batch) error {
 	if b.slots == nil {
 		e.fix(b)
 	}
-	if err := e.shapeKnown(b.slots); err != nil {
+	if err := e.catalog.shapeKnown(b.slots); err != nil {
 		return err
 	}
 	if err := b.spec.Err(); err != nil {
@@ -138,14 +117,14 @@ func (e *Engine) layOut(b *batch) error {
 // fix determines the samples of the batch and the shape that follows from them.
 func (e *Engine) fix(b *batch) {
 	k := b.key
-	b.slots, b.valid = e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
+	b.slots, b.valid = e.catalog.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
 	b.items = b.valid
 	if b.items == 0 && len(b.slots) > 0 {
 		b.items = 1 // the batch consists of repetitions only
 	}
-	b.outcomes = make([]outcome, len(b.slots))
+	b.samples = make([]Sample, len(b.slots))
 	b.order = e.decodingOrder(b)
-	b.spec = e.spec(b.slots).In(b.form.OrderOf(e.opts.Layout))
+	b.spec = e.catalog.specOf(b.slots).In(b.form.OrderOf(e.opts.Layout))
 }
 
 // publish hands a laid-out batch to the item workers, or ends it if err is not nil.
@@ -200,30 +179,18 @@ func (e *Engine) assemble(b *batch) error {
 	}
 	for i := b.items; i < len(b.slots); i++ {
 		copy(b.slotBytes(i), b.slotBytes(b.items-1))
-		b.outcomes[i] = b.outcomes[b.items-1]
+		b.samples[i] = b.samples[b.items-1]
 	}
 	for i := b.valid; i < len(b.slots); i++ {
-		b.outcomes[i].status = statusPadded
+		b.samples[i].Status = StatusPadded
 	}
-	layout.PutHeader(b.form, b.spec, b.buf.Bytes(), e.meta(b.outcomes, b.valid))
+	layout.PutHeader(b.form, b.spec, b.buf.Bytes(), b.description().Meta())
 	return nil
 }
 
-// meta is the metadata about the samples that a self-describing file contains.
-func (e *Engine) meta(outcomes []outcome, valid int) layout.Meta {
-	n := len(outcomes)
-	m := layout.Meta{Valid: valid, Labels: make([]int64, n), IDs: make([]int64, n), Sizes: make([][2]int32, n)}
-	for i, o := range outcomes {
-		m.Labels[i], m.IDs[i], m.Sizes[i] = e.label(o), o.id, [2]int32{o.height, o.width}
-	}
-	return m
-}
-
-func (e *Engine) label(o outcome) int64 {
-	if o.blank {
-		return -1
-	}
-	return int64(e.ds.Label(int(o.id)))
+// description describes a complete batch.
+func (b *batch) description() Description {
+	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 
 // finish ends the assembly of a batch. If the batch was dropped meanwhile, only its memory
@@ -239,7 +206,7 @@ func (e *Engine) finish(b *batch, err error) {
 		e.end(b, err)
 	default:
 		b.state = ready
-		b.standIns = slices.ContainsFunc(b.outcomes[:b.items], func(o outcome) bool { return o.status != statusOK })
+		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 		e.meter.batch(b, b.valid == e.opts.BatchSize)
 		e.settle(b)
 		close(b.done)
@@ -254,7 +221,7 @@ func (e *Engine) end(b *batch, err error) {
 		if e.opts.OnError != Fail {
 			break // the replacement may be repaired
 		}
-		if len(e.tried) >= maxErrorLines {
+		if len(e.tried) >= maxBadSamples {
 			clear(e.tried)
 		}
 		e.tried[b.key] = true

@@ -21,13 +21,13 @@ type cacheSetup struct {
 
 // planCache determines the cache's size and the share of samples that fit.
 func (e *Engine) planCache() cacheSetup {
-	o := &e.opts
+	o := e.opts
 	if o.CachePolicy == cache.None || o.CacheSize == 0 {
 		return cacheSetup{}
 	}
 	limit := o.CacheSize
 	if limit == AutoCache {
-		limit = SpareMemory(e.ds, o, e.plan, e.Size(Key{}, formOf(o.Layout)))
+		limit = SpareMemory(e.ds, o, e.catalog.Plan, e.catalog.Size(Key{}, e.catalog.tensorForm()))
 	}
 	sample := func(id int64) (int64, bool) { return e.encodedSize(int(id)), o.Shuffle && IsRaw(e.ds, int(id)) }
 	read := float64(o.LocalShards()) / float64(o.Shards)
@@ -87,7 +87,7 @@ func (e *Engine) encodedSize(i int) int64 {
 	if id := e.ds.Stat(i); id.Known() {
 		return id.Size
 	}
-	h, w := e.indexedSize(int64(i))
+	h, w := e.catalog.sizeOf(int64(i))
 	if IsRaw(e.ds, i) {
 		return int64(h) * int64(w) * 3
 	}
@@ -99,7 +99,7 @@ func (e *Engine) encodedSize(i int) int64 {
 // buffers for one sample each.
 func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
 	const worker = 4 << 20
-	used := runtimeBytes + ds.MemoryBytes() + documentCacheBytes
+	used := runtimeBytes + ds.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
 	const plans = 4 // plans of four epochs at least
 	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
@@ -132,7 +132,7 @@ func (e *Engine) openCache() {
 			e.log.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", setup.limit)
 		}
 		readHere := int64(e.ds.Len()) * int64(e.opts.LocalShards()) / int64(e.opts.Shards)
-		e.keeper = newKeeper(e.plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), readHere, e.ledger, e.log)
+		e.keeper = newKeeper(e.catalog.Plan, e.opts.Epochs, e.opts.keepConfig(setup.ratio), readHere, e.ledger, e.log)
 		e.keeper.busy = e.meter.stalled
 		options.Plan = e.keeper
 	}

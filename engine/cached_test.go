@@ -38,8 +38,8 @@ func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	t.Helper()
 	for epoch := from; epoch < to; epoch++ {
 		e.keeper.settled() // in training, epochs last longer than planning
-		for batch := range e.Batches(0, epoch) {
-			for s := range e.Shards() {
+		for batch := range e.catalog.Plan.Batches(0, epoch) {
+			for s := range e.opts.Shards {
 				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
 			}
 		}
@@ -95,9 +95,9 @@ func TestDecodingOrder(t *testing.T) {
 	e.keeper.settled()
 	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
 	batches := 0
-	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // skips the batches that are being read ahead
+	for i := e.opts.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
 		b := &batch{key: Key{0, 1, i}}
-		b.slots, b.valid = e.plan.Batch(0, 1, i, nil)
+		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
 		b.items = b.valid
 		order := e.decodingOrder(b)
 		if order == nil {

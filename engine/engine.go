@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -11,50 +9,36 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/ristretto/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/shard"
 )
-
-// documentCacheBytes bounds the cache of rendered small documents.
-const documentCacheBytes = 4 << 20
 
 // An Engine makes the batches of one dataset under one set of options. All of its methods
 // are safe for concurrent use.
 type Engine struct {
-	ds     *dataset.Dataset
-	opts   Options
-	plan   *shard.Plan
-	ledger *Ledger
-	store  *pinned.Store
-	pool   *pinned.Pool
-	log    *slog.Logger
-	inputs *pinned.Account // encoded samples
-	rest   *pinned.Account // other worker buffers
-	cache  *cache.Cache    // nil: no cache
-	keeper *keeper         // the cache's plan; nil: none
+	catalog *Catalog
+	ds      *dataset.Dataset // the catalog's
+	opts    *Options         // the catalog's
+	ledger  *Ledger
+	store   *pinned.Store
+	pool    *pinned.Pool
+	log     *slog.Logger
+	inputs  *pinned.Account // encoded samples
+	rest    *pinned.Account // other worker buffers
+	cache   *cache.Cache    // nil: no cache
+	keeper  *keeper         // the cache's plan; nil: none
 
-	transform   resample.Options
-	converter   *layout.Converter
-	maxBatches  int
-	maxPath     int  // longest path, as JSON
-	sized       bool // the index knows the size of at least one sample
-	fingerprint string
-	bad         badFiles
-	errors      errorLog
-	documents   *ristretto.Cache[uint64, []byte]
-	cleared     atomic.Uint64 // counts how often they were cleared
-	meter       meter
-	processors  chan struct{} // one token per sample being decoded
-	unlocked    atomic.Bool   // the warning that batch memory is not page-locked was logged
+	converter  *layout.Converter
+	bad        badFiles
+	errors     errorLog
+	meter      meter
+	processors chan struct{} // one token per sample being decoded
+	unlocked   atomic.Bool   // the warning that batch memory is not page-locked was logged
 
 	newLoader func() loader
 	look      func(i int) (dataset.Identity, error) // Dataset.Check
@@ -98,27 +82,17 @@ func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 
 // build makes an engine without starting its workers.
 func build(ds *dataset.Dataset, o Options) (*Engine, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	var raw *shard.RawSet
-	if o.Shuffle {
-		raw = RawSamples(ds)
-		if err := checkOrder(ds, raw); err != nil {
-			return nil, err
-		}
-	}
-	plan, err := o.plan(int64(ds.Len()), raw)
+	catalog, err := NewCatalog(ds, o)
 	if err != nil {
 		return nil, err
 	}
+	o = catalog.Options
 	converter, err := layout.NewConverter(o.DType, o.Color.Channels(), o.Normalize)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		ds: ds, opts: o, plan: plan, log: o.Logger,
-		transform: o.transform(), converter: converter,
+		catalog: catalog, ds: ds, opts: &catalog.Options, log: o.Logger, converter: converter,
 		ledger:     newLedger(o.MemoryLimit),
 		table:      map[Key]*batch{},
 		tried:      map[Key]bool{},
@@ -128,19 +102,12 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		processors: make(chan struct{}, runtime.NumCPU()),
 	}
 	e.itemWork.L, e.takeWork.L = &e.mu, &e.mu
-	e.newLoader = func() loader { return NewLoader(ds, &e.opts) }
+	e.newLoader = func() loader { return NewLoader(ds, e.opts) }
 	e.look = ds.Check
 	e.meter.start = time.Now()
 	e.bad.files, e.bad.repaired = map[int64]badFile{}, map[int64]bool{}
-	if err := e.checkSizes(); err != nil {
-		return nil, err
-	}
-	e.measure()
-	if e.documents, err = newDocumentCache(); err != nil {
-		return nil, err
-	}
 	e.Reserve(runtimeBytes)
-	index := ds.MemoryBytes() + documentCacheBytes
+	index := ds.MemoryBytes()
 	e.ledger.force(useIndex, index)
 	e.fixed.Add(index)
 	if e.store = pinned.NewAnonymousStore(); !o.Anonymous {
@@ -152,41 +119,6 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e.checkLimit()
 	e.presize()
 	return e, nil
-}
-
-func newDocumentCache() (*ristretto.Cache[uint64, []byte], error) {
-	return ristretto.NewCache(&ristretto.Config[uint64, []byte]{
-		NumCounters: 1 << 14, MaxCost: documentCacheBytes, BufferItems: 64, IgnoreInternalCost: true,
-	})
-}
-
-// RawSamples marks the samples that are stored as plain pixels. A shuffled dataset with
-// both kinds orders each kind separately.
-func RawSamples(ds *dataset.Dataset) *shard.RawSet {
-	format, raw := "", false // of the previous sample: most have the same format
-	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
-		if f := ds.Format(int(i)); f != format {
-			format, raw = f, IsRaw(ds, int(i))
-		}
-		return raw
-	})
-}
-
-// measure computes what the sizes of documents and directories are derived from.
-func (e *Engine) measure() {
-	for i := range e.ds.Len() {
-		e.maxPath = max(e.maxPath, pathLength(e.ds.Path(i)))
-		if h, _ := e.indexedSize(int64(i)); h > 0 {
-			e.sized = true
-		}
-	}
-	// All shards of an epoch have the same number of batches, and no epoch has more than
-	// the first: unpadded reading credits what it has read ahead to later epochs.
-	e.maxBatches = e.plan.Batches(0, 0)
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", e.ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
-	_ = json.NewEncoder(sum).Encode(e.settings())
-	e.fingerprint = hex.EncodeToString(sum.Sum(nil))
 }
 
 func (e *Engine) start() {
@@ -238,18 +170,46 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
-	e.documents.Close()
 	e.cache.Close()
 	e.pool.Close()
 	_ = e.store.Close() // our own descriptor: no data can be lost
 }
 
-// ModTime is the newest modification time in the dataset. It is stable while the dataset
-// is.
-func (e *Engine) ModTime() time.Time { return e.ds.ModTime() }
+// Catalog is what exists: the shapes, sizes and samples of all batches.
+func (e *Engine) Catalog() *Catalog { return e.catalog }
 
-// Fingerprint covers everything that the bytes of batches depend on.
-func (e *Engine) Fingerprint() string { return e.fingerprint }
+// Errors lists the samples that could not be read, in the order of discovery.
+func (e *Engine) Errors() []BadSample { return e.errors.all() }
+
+// Describe says what each slot of a batch shows. It comes from the catalog, without
+// decoding. Only if bad samples are replaced or zeroed does it wait for the pixels, because
+// the two must agree.
+func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
+	if !e.catalog.Exists(k) {
+		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
+	}
+	if e.opts.OnError == Fail {
+		return e.catalog.Describe(k), nil
+	}
+	b, err := e.ready(ctx, k, e.usualForm(k.Shard))
+	if err != nil {
+		return Description{}, err
+	}
+	defer e.unref(b, nil)
+	d := b.description()
+	d.Spec = d.Spec.In(e.opts.Layout)
+	return d, nil
+}
+
+// usualForm is the form that readers of the shard opened last.
+func (e *Engine) usualForm(shard int) layout.Form {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if list := e.streams[shard]; len(list) > 0 {
+		return list[len(list)-1].form
+	}
+	return e.catalog.tensorForm()
+}
 
 // ProbeFile opens an empty file of the kind that holds batches, to test how the kernel
 // treats it. The caller closes it.

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/batchfs/batchfs/dataset"
 )
 
 var (
@@ -35,43 +33,39 @@ var (
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
-// maxErrorLines bounds errors.jsonl, so that the paths of a million bad files do not fill
-// the memory.
-const maxErrorLines = 100_000
+// maxBadSamples bounds the list of bad samples, so that a dataset of a million bad files
+// does not fill the memory.
+const maxBadSamples = 100_000
 
-// errorLog is errors.jsonl: one line per bad file, in the order of discovery.
+// A BadSample is a sample that could not be read, and why.
+type BadSample struct {
+	Time   time.Time
+	Path   string
+	ID     int64
+	Reason string
+}
+
+// errorLog lists the bad samples, each once, in the order of discovery.
 type errorLog struct {
 	mu    sync.Mutex
-	lines []byte
+	list  []BadSample
 	count int64
 }
 
-type errorLine struct {
-	Time   time.Time `json:"time"`
-	Path   string    `json:"path"`
-	Bytes  string    `json:"path_bytes,omitempty"` // if the path is not UTF-8
-	ID     int64     `json:"id"`
-	Reason string    `json:"reason"`
-}
-
-func (l *errorLog) add(line errorLine, ledger *Ledger) {
-	line.Bytes = dataset.PathBytes(line.Path)
-	text, err := json.Marshal(line)
-	if err != nil { // a year beyond 9999
-		return
-	}
+func (l *errorLog) add(bad BadSample, ledger *Ledger) {
+	const entry = 80 // bytes
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	if l.count <= maxErrorLines && ledger.reserve(useIndex, int64(len(text)+1)) {
-		l.lines = append(append(l.lines, text...), '\n')
+	if l.count <= maxBadSamples && ledger.reserve(useIndex, entry+int64(len(bad.Reason))) {
+		l.list = append(l.list, bad)
 	}
 }
 
-func (l *errorLog) bytes() []byte {
+func (l *errorLog) all() []BadSample {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]byte(nil), l.lines...)
+	return slices.Clone(l.list)
 }
 
 func (l *errorLog) total() int64 {

@@ -35,7 +35,7 @@ func Example() {
 	defer e.Close() // before the dataset, which it reads from
 
 	key := engine.Key{Shard: 0, Epoch: 1, Batch: 1}
-	fmt.Println(key, e.Spec(key).Shape()) // known before anything is decoded
+	fmt.Println(key, e.Catalog().Spec(key).Shape()) // known before anything is decoded
 
 	f, err := e.Open(ctx, key, layout.NHWCForm) // waits until the batch is complete
 	if err != nil {

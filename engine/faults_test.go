@@ -118,7 +118,7 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
 				}
 				if e.errors.total() != 0 {
-					t.Errorf("it is held against a file: %s", e.errors.bytes())
+					t.Errorf("it is held against a file: %+v", e.Errors())
 				}
 				failing.Store(false)
 				e = start(t, dir, func(o *Options) { o.OnError = policy })
@@ -150,7 +150,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 			}
 		}
 		if policy != Fail {
-			if _, err := e.Small(context.Background(), Key{}, layout.Labels); !errors.Is(err, ErrMachine) {
+			if _, err := e.Describe(context.Background(), Key{}); !errors.Is(err, ErrMachine) {
 				t.Errorf("%v, labels: %v", policy, err)
 			}
 		}
@@ -160,7 +160,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 				t.Errorf("%v: %s has other bytes", policy, k)
 			}
 			for _, s := range samplesOf(t, e, k) {
-				if s.Status != "ok" {
+				if s.Status != StatusOK {
 					t.Errorf("%v: %s says %+v", policy, k, s)
 				}
 			}
@@ -530,7 +530,7 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for i := range e.Batches(1, 0) {
+	for i := range e.catalog.Plan.Batches(1, 0) {
 		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
 		if err != nil {
 			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.stalled.Load(), e.mostWorkers(), err)

@@ -109,7 +109,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	var got [][]byte
 	for epoch := range 2 {
-		for batch := range e.Batches(0, epoch) {
+		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			got = append(got, read(t, e, Key{0, epoch, batch}, layout.NHWCForm))
 		}
 	}
@@ -128,7 +128,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	}
 	close(gate)
 	e.keeper.settled()
-	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*e.plan.KeepBytes() {
+	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*e.catalog.Plan.KeepBytes() {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
 	readEpochs(t, e, 2, 3)

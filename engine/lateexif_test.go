@@ -71,7 +71,7 @@ func TestEXIFBehindThePixels(t *testing.T) {
 				if ih, iw := e.ds.Size(0, ignore); ih != h || iw != w {
 					t.Errorf("the index says %dx%d, want %dx%d", ih, iw, h, w)
 				}
-				if s := e.Spec(Key{}); s.H != h || s.W != w {
+				if s := e.catalog.Spec(Key{}); s.H != h || s.W != w {
 					t.Errorf("the batch is %dx%d, want %dx%d", s.H, s.W, h, w)
 				}
 				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want) {

@@ -50,12 +50,12 @@ func (f *File) Close() {
 //
 // Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
 func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, error) {
-	if !e.Exists(k) || !form.Large() {
+	if !e.catalog.Exists(k) || !form.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
 	}
 	own := form
 	if form == layout.PNG {
-		own = formOf(e.opts.Layout) // a picture is rendered from the pixels
+		own = e.catalog.tensorForm() // a picture is rendered from the pixels
 	}
 	b, err := e.ready(ctx, k, own)
 	if err != nil {
@@ -76,8 +76,8 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 // since and may be good now. It asks the file system about substituted samples only.
 // Nothing holds the batch.
 func (e *Engine) outdated(b *batch) bool {
-	for i, o := range b.outcomes[:b.items] {
-		if (o.status == statusReplaced || o.status == statusZeroed) && e.stillBad(b.slots[i].ID) == nil {
+	for i, o := range b.samples[:b.items] {
+		if (o.Status == StatusReplaced || o.Status == StatusZeroed) && e.stillBad(b.slots[i].ID) == nil {
 			return true
 		}
 	}
@@ -428,14 +428,6 @@ func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err 
 	}
 	start := layout.DataOffset(form, spec)
 	layout.Turn(buf.Bytes()[start:], spec.Order, b.pixels, b.spec)
-	layout.PutHeader(form, spec, buf.Bytes(), e.meta(b.outcomes, b.valid))
+	layout.PutHeader(form, spec, buf.Bytes(), b.description().Meta())
 	return buf, nil
-}
-
-// formOf is the form that holds just a tensor of this order.
-func formOf(o layout.Order) layout.Form {
-	if o == layout.NCHW {
-		return layout.NCHWForm
-	}
-	return layout.NHWCForm
 }

@@ -33,7 +33,7 @@ func TestHeaderBeyondItsFile(t *testing.T) {
 			bad++
 		}
 	}
-	if s := e.Spec(Key{}); bad != 2 || s.H > 1000 || s.W > 1000 {
+	if s := e.catalog.Spec(Key{}); bad != 2 || s.H > 1000 || s.W > 1000 {
 		t.Errorf("%d bad; the batch is %dx%d", bad, s.H, s.W)
 	}
 }

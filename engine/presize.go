@@ -13,7 +13,7 @@ func (e *Engine) presize() {
 	if err := e.store.Leases(); err != nil {
 		e.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
 	}
-	size := e.Size(Key{}, formOf(e.opts.Layout))
+	size := e.catalog.Size(Key{}, e.catalog.tensorForm())
 	most := min(presizeBytes, e.opts.MemoryLimit/4)
 	if hint := saturating(e.opts.Hints.Batch, e.opts.BatchSize); hint > 0 {
 		size, most = hint, e.opts.MemoryLimit/2
@@ -46,7 +46,7 @@ func (e *Engine) warnUnlocked() {
 // checkLimit warns if the memory limit leaves no room for any batch.
 func (e *Engine) checkLimit() {
 	_, used := e.ledger.usage(useBatches)
-	if size := e.Size(Key{}, formOf(e.opts.Layout)); size > e.opts.MemoryLimit-used {
+	if size := e.catalog.Size(Key{}, e.catalog.tensorForm()); size > e.opts.MemoryLimit-used {
 		e.log.Warn("the memory limit leaves no room for a batch: every open will fail",
 			"limit", e.opts.MemoryLimit, "used", used, "size of a batch", size)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/layout"
 )
 
 // errUnfit marks a valid sample that does not fit its batch, whose shape follows from the
@@ -23,7 +22,7 @@ const maxStandIns = 1024
 // the batch.
 func (w *worker) fill(it item) error {
 	e, id := w.engine, it.b.slots[it.slot].ID
-	err := w.decode(it, id, statusOK)
+	err := w.decode(it, id, StatusOK)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
@@ -44,7 +43,7 @@ func (w *worker) zero(it item, id int64) error {
 	}
 	defer e.endWriting(b)
 	e.converter.Fill(b.slotBytes(it.slot), b.spec, e.opts.Fill)
-	b.outcomes[it.slot] = outcome{id: id, status: statusZeroed, blank: true}
+	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed}
 	return nil
 }
 
@@ -53,24 +52,23 @@ func (w *worker) zero(it item, id int64) error {
 // batch is no longer wanted, and at any error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	e, s := w.engine, it.b.slots[it.slot]
-	height, width := it.b.spec.H, it.b.spec.W
 	tried, looked := 0, 0
-	for id := range e.standIns(s) {
+	for id := range e.catalog.replacements(s) {
 		if looked++; looked%1024 == 0 {
 			if err := e.stillWanted(it); err != nil {
 				return err
 			}
 		}
 		if why := e.ds.Unread(int(id)); why != "" {
-			return e.unread(id, why)
+			return e.catalog.unread(id, why)
 		}
-		if h, wd := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > height || wd > width) {
+		if h, wd := e.catalog.sizeOf(id); h == 0 || !e.catalog.fits(it.b.spec, h, wd) {
 			continue
 		}
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		if err := w.decode(it, id, statusReplaced); err == nil || causeOf(err) != ofFile {
+		if err := w.decode(it, id, StatusReplaced); err == nil || causeOf(err) != ofFile {
 			return err
 		}
 		if err := e.stillWanted(it); err != nil {
@@ -95,7 +93,7 @@ func (e *Engine) stillWanted(it item) error {
 
 // decode reads a sample and decodes it into a slot. A sample whose file is bad is
 // remembered and reported once; the error then wraps ErrBad.
-func (w *worker) decode(it item, id int64, st status) error {
+func (w *worker) decode(it item, id int64, st Status) error {
 	e := w.engine
 	w.beginFetch(id)
 	if err := e.stillBad(id); err != nil {
@@ -104,7 +102,6 @@ func (w *worker) decode(it item, id int64, st status) error {
 	seen, err := w.tryDecode(it, id, st)
 	switch {
 	case err == nil:
-		e.recovered(id)
 		return nil
 	case causeOf(err) == ofFile:
 		return e.reportBad(id, err, seen)
@@ -116,50 +113,35 @@ func (w *worker) decode(it item, id int64, st status) error {
 
 // tryDecode is decode without the record of bad files. seen is the identity of the file
 // that was read, unknown if it could not be opened.
-func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity, err error) {
+func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
 	e, b, epoch := w.engine, it.b, it.b.slots[it.slot].Epoch
-	data, seen, err := w.load(it, epoch, id, st == statusReplaced)
+	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
 	w.endFetch()
 	if err != nil {
 		return seen, err
 	}
 	head, h, width, err := w.loader.Judge(id, data)
-	if err == nil {
-		err = e.fits(b.spec, h, width)
+	if err == nil && !e.catalog.fits(b.spec, h, width) {
+		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, width, b.spec.H, b.spec.W)
 	}
 	if why := e.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
-		err = e.unread(id, why)
+		err = e.catalog.unread(id, why)
 	}
 	if err != nil {
 		return seen, err
 	}
-	t := e.transform.Choose(epoch, id, h, width)
+	t := e.catalog.transform.Choose(epoch, id, h, width)
 	if err := e.beginWriting(it); err != nil {
 		return seen, err
 	}
 	defer e.endWriting(b)
 	if err = w.render(it, data, head, t); err == nil {
-		o := outcomeOf(id, t)
-		o.status = st
-		b.outcomes[it.slot] = o
+		b.samples[it.slot] = e.catalog.sample(id, t)
+		b.samples[it.slot].Status = st
 	} else if e.opts.Resize == resample.RandomResizedCrop {
 		err = partError{err}
 	}
 	return seen, err
-}
-
-// outcomeOf is the outcome of a sample that was read.
-func outcomeOf(id int64, t resample.Transform) outcome {
-	h, w := t.Size()
-	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
-}
-
-// fits checks that an image fits its batch.
-func (e *Engine) fits(spec layout.Spec, h, w int) error {
-	if e.opts.Resize == resample.None && (h > spec.H || w > spec.W) {
-		return fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
-	}
-	return nil
 }
 
 // changed reports whether an error means that the file is no longer the indexed one.

@@ -41,14 +41,14 @@ func TestStandInsGoWithTheirCause(t *testing.T) {
 		eventually(t, "the batch is read ahead", func() bool {
 			return e.locked(func() bool { b := e.table[k]; return b != nil && b.state == ready })
 		})
-		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == "ok" {
+		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == StatusOK {
 			t.Errorf("%v: nothing stands in for the bad sample", policy)
 		}
 		write(good, info.ModTime().Add(time.Hour))
 		if !bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
 			t.Errorf("%v: the repaired file is not shown", policy)
 		}
-		if s := samplesOf(t, e, k)[1]; s.Status != "ok" || s.ID != 5 {
+		if s := samplesOf(t, e, k)[1]; s.Status != StatusOK || s.ID != 5 {
 			t.Errorf("%v: its document says %+v", policy, s)
 		}
 	}

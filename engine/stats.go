@@ -9,16 +9,14 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Stats is the current state of the engine: stats.json without the file system's part.
-// Sizes are in bytes, times in seconds.
+// Stats is the current state of the engine. Sizes are in bytes, times in seconds. The tags
+// are the names in stats.json.
 type Stats struct {
-	ReadPath        string       `json:"read_path"`
 	Uptime          float64      `json:"uptime"`
 	Images          int64        `json:"images"`
 	ImagesPerSecond float64      `json:"images_per_second"`
 	BytesPerSecond  float64      `json:"bytes_per_second"`
 	Batches         BatchStats   `json:"batches"`
-	FUSE            FUSEStats    `json:"fuse"`
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
@@ -27,6 +25,8 @@ type Stats struct {
 	// whose figures are in the totals only.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
+
+	Buffers []pinned.BufferStats `json:"-"` // of each kind, as in memory.json
 }
 
 // BatchStats counts batches. Opened counts successful Opens; a stall is an Open that had to
@@ -40,12 +40,6 @@ type BatchStats struct {
 	Ahead        int64   `json:"ahead"`   // prefetched and not opened
 	Making       int64   `json:"making"`  // wanted or prefetched, and not complete
 	Streams      int64   `json:"streams"` // readings being followed
-}
-
-// FUSEStats counts kernel requests; the file system fills it in.
-type FUSEStats struct {
-	Opens int64 `json:"opens"`
-	Reads int64 `json:"reads"`
 }
 
 // MemoryStats breaks down the use of the memory limit.
@@ -252,6 +246,7 @@ func (e *Engine) Stats() Stats {
 	l.mu.Unlock()
 	e.addCache(&s)
 	s.Plans = e.keeper.stats()
+	s.Buffers = e.buffers()
 	p := e.pool.Stats()
 	s.Memory.Locked = p.LockedBytes
 	if p.LockError != nil {
@@ -272,15 +267,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// MemoryJSON describes the buffers, using the terms of DALI's memory statistics.
-func (e *Engine) MemoryJSON() []byte {
-	return document(struct {
-		Buffers []pinned.BufferStats `json:"buffers"`
-	}{e.Buffers()})
-}
-
-// Buffers describes the current state of the engine's buffers.
-func (e *Engine) Buffers() []pinned.BufferStats {
+func (e *Engine) buffers() []pinned.BufferStats {
 	list := []pinned.BufferStats{e.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	if e.cache != nil {
 		c := e.cache.Stats()

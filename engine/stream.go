@@ -35,10 +35,10 @@ func (e *Engine) follow(b *batch, form layout.Form) {
 	if s == nil {
 		s = e.beginStream(b.key)
 	}
-	if steps := e.steps(s.head, b.key, e.window()); steps > 0 {
+	if steps := e.catalog.Steps(s.head, b.key, e.window()); steps > 0 {
 		s.head, s.inOrder = b.key, true
 	} else {
-		s.lag = max(s.lag, e.steps(b.key, s.head, e.window()))
+		s.lag = max(s.lag, e.catalog.Steps(b.key, s.head, e.window()))
 	}
 	s.form, s.used = form, time.Now()
 	b.leaveStream()
@@ -53,7 +53,7 @@ func (e *Engine) follow(b *batch, form layout.Form) {
 func (e *Engine) window() int { return max(8, 2*e.opts.PrefetchDepth) }
 
 func (s *stream) matches(e *Engine, k Key) bool {
-	return k == s.head || e.steps(s.head, k, e.window()) > 0 || e.steps(k, s.head, e.window()) > 0
+	return k == s.head || e.catalog.Steps(s.head, k, e.window()) > 0 || e.catalog.Steps(k, s.head, e.window()) > 0
 }
 
 // findStream returns the stream with the nearest head at or before k.
@@ -68,7 +68,7 @@ func (e *Engine) findStream(k Key) *stream {
 		if !s.inOrder {
 			reach = e.opts.PrefetchDepth + 1 // no order has been seen yet
 		}
-		if steps := e.steps(s.head, k, reach); steps > 0 && steps < nearest {
+		if steps := e.catalog.Steps(s.head, k, reach); steps > 0 && steps < nearest {
 			best, nearest = s, steps
 		}
 	}
@@ -173,7 +173,7 @@ func (e *Engine) absorb(s *stream) {
 		if t == s || !s.meets(e, t.head) {
 			continue
 		}
-		if ahead := e.steps(s.head, t.head, e.window()); ahead > 0 {
+		if ahead := e.catalog.Steps(s.head, t.head, e.window()); ahead > 0 {
 			s.head, s.lag = t.head, max(s.lag, ahead)
 		}
 		for _, b := range t.ahead {
@@ -193,7 +193,7 @@ func (e *Engine) absorb(s *stream) {
 // batches.
 func (s *stream) meets(e *Engine, k Key) bool {
 	near := max(4, e.opts.PrefetchDepth)
-	return k == s.head || e.steps(s.head, k, near) > 0 || e.steps(k, s.head, near) > 0
+	return k == s.head || e.catalog.Steps(s.head, k, near) > 0 || e.catalog.Steps(k, s.head, near) > 0
 }
 
 // readAhead queues the next batches of a stream and drops those that its reader has passed.
@@ -204,13 +204,13 @@ func (e *Engine) readAhead(s *stream) {
 	depth := e.opts.PrefetchDepth
 	slices.SortStableFunc(s.ahead, func(a, b *batch) int { return e.ahead(a) - e.ahead(b) })
 	for _, b := range slices.Backward(slices.Clone(s.ahead)) {
-		if len(s.ahead) > depth || e.steps(s.head, b.key, depth) == 0 && e.steps(b.key, s.head, depth) == 0 {
+		if len(s.ahead) > depth || e.catalog.Steps(s.head, b.key, depth) == 0 && e.catalog.Steps(b.key, s.head, depth) == 0 {
 			e.drop(b)
 		}
 	}
 	for k, n := s.head, 0; n < depth && len(s.ahead) < depth; n++ {
 		var ok bool
-		if k, ok = e.next(k); !ok {
+		if k, ok = e.catalog.Next(k); !ok {
 			return
 		}
 		if e.table[k] == nil && !e.tried[k] { // else it would fail again; whoever opens it has that looked at
@@ -232,43 +232,6 @@ func (b *batch) leaveStream() {
 	b.stream = nil
 }
 
-// next is the batch that follows k, in the same epoch or a later one.
-func (e *Engine) next(k Key) (Key, bool) {
-	if k.Batch++; k.Batch < e.plan.Batches(k.Shard, k.Epoch) {
-		return k, true
-	}
-	for k.Batch = 0; k.Epoch+1 < e.opts.Epochs; {
-		if k.Epoch++; e.plan.Batches(k.Shard, k.Epoch) > 0 {
-			return k, true
-		}
-	}
-	return Key{}, false
-}
-
-// steps is how many batches to comes after from in reading order, or 0 if it does not come
-// after it, or comes more than most batches later.
-func (e *Engine) steps(from, to Key, most int) int {
-	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
-		return 0
-	}
-	if to.Epoch == from.Epoch {
-		if n := to.Batch - from.Batch; n <= most {
-			return n
-		}
-		return 0
-	}
-	for n := 1; n <= most; n++ {
-		var ok bool
-		if from, ok = e.next(from); !ok {
-			return 0
-		}
-		if from == to {
-			return n
-		}
-	}
-	return 0
-}
-
 // ahead is how far a batch is ahead of its reader. Batches behind the reader or without a
 // stream count as farthest.
 func (e *Engine) ahead(b *batch) int {
@@ -276,7 +239,7 @@ func (e *Engine) ahead(b *batch) int {
 	if b.stream == nil {
 		return farthest
 	}
-	if n := e.steps(b.stream.head, b.key, e.window()+e.opts.PrefetchDepth); n > 0 {
+	if n := e.catalog.Steps(b.stream.head, b.key, e.window()+e.opts.PrefetchDepth); n > 0 {
 		return n
 	}
 	return farthest - 1

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -82,7 +81,7 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 func pixelsOf(t testing.TB, e *Engine, form layout.Form) (all [][]byte) {
 	t.Helper()
 	for _, k := range allKeys(e) {
-		all = append(all, read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):])
+		all = append(all, read(t, e, k, form)[layout.DataOffset(form, e.catalog.Spec(k)):])
 	}
 	return all
 }
@@ -106,16 +105,16 @@ func TestFlipMirrors(t *testing.T) {
 			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 0.5 })
 		flips := map[bool]int{}
 		for _, k := range allKeys(never) {
-			spec := never.Spec(k)
+			spec := never.catalog.Spec(k)
 			a, b, ab := read(t, never, k, layout.NHWCForm), read(t, always, k, layout.NHWCForm), read(t, half, k, layout.NHWCForm)
 			each := int(spec.SampleBytes())
 			for i, s := range samplesOf(t, half, k) {
 				plain, mirrored, got := a[i*each:(i+1)*each], b[i*each:(i+1)*each], ab[i*each:(i+1)*each]
 				if want := mirror(plain, spec, int(s.Height), int(s.Width)); !bytes.Equal(mirrored, want) {
-					t.Errorf("%s, slot %d, %s: no mirror image", k, i, s.Path)
+					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.ds.Path(int(s.ID)))
 				}
 				if flips[s.Flip]++; s.Flip && !bytes.Equal(got, mirrored) || !s.Flip && !bytes.Equal(got, plain) {
-					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, s.Path, s.Flip)
+					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.ds.Path(int(s.ID)), s.Flip)
 				}
 				if never, always := samplesOf(t, never, k)[i], samplesOf(t, always, k)[i]; never.Flip || !always.Flip || never.Crop != always.Crop || never.Crop != s.Crop {
 					t.Errorf("%s, slot %d: %+v, %+v and %+v", k, i, never, always, s)
@@ -158,7 +157,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 						}
 					})
 					for i, k := range keys {
-						spec := e.Spec(k)
+						spec := e.catalog.Spec(k)
 						nhwc := elements(bytewise[i], dtype)
 						nchw := make([]byte, len(nhwc))
 						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype})
@@ -271,7 +270,7 @@ func TestChoicesBelongToSamples(t *testing.T) {
 		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Flip = 0.5 })...)
 		all := map[sight]string{}
 		for _, k := range allKeys(e) {
-			pixels, each := read(t, e, k, layout.NHWCForm), int(e.Spec(k).SampleBytes())
+			pixels, each := read(t, e, k, layout.NHWCForm), int(e.catalog.Spec(k).SampleBytes())
 			for i, s := range samplesOf(t, e, k) {
 				how := fmt.Sprint(s.Crop, s.Flip, pixels[i*each:(i+1)*each])
 				if before := all[sight{k.Epoch, s.ID}]; before != "" && before != how {
@@ -312,18 +311,15 @@ func TestPaddingRepeatsPixels(t *testing.T) {
 	for _, policy := range []OnError{Fail, Zero} {
 		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
 		k := Key{Batch: 2}
-		pixels, each := read(t, e, k, layout.NCHWForm), int(e.Spec(k).SampleBytes())
+		pixels, each := read(t, e, k, layout.NCHWForm), int(e.catalog.Spec(k).SampleBytes())
 		all := samplesOf(t, e, k)
 		for i, s := range all[2:] {
-			if s.Status != "padded" {
+			if s.Status != StatusPadded {
 				t.Errorf("slot %d is %s", i+2, s.Status)
 			}
-			if s.Status = "ok"; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
+			if s.Status = StatusOK; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
 				t.Errorf("%v: slot %d is %+v, not as %+v", policy, i+2, s, all[1])
 			}
-		}
-		if _, err := e.Small(context.Background(), k, layout.Sizes); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 func TestImpossibleBatchesFailAtOnce(t *testing.T) {
 	dir := testDir(t, 8)
 	e := start(t, dir, func(o *Options) { o.MemoryLimit, o.PadMultiple, o.PrefetchDepth = 64<<20, 4096, 0 })
-	if size := e.Size(Key{}, layout.NHWCForm); size < 64<<20 {
+	if size := e.catalog.Size(Key{}, layout.NHWCForm); size < 64<<20 {
 		t.Fatalf("a batch of %d bytes fits", size)
 	}
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
@@ -159,7 +159,7 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 func TestSecondReaderALittleBehind(t *testing.T) {
 	for _, behind := range []int{1, 2, 3} {
 		e := start(t, testDir(t, 160), func(o *Options) { o.Epochs, o.PrefetchDepth = 1, 2 })
-		n := e.Batches(0, 0)
+		n := e.catalog.Plan.Batches(0, 0)
 		for i := range n + behind {
 			if i < n {
 				read(t, e, Key{Batch: i}, layout.NHWCForm)
@@ -354,7 +354,7 @@ func TestIdleWorkersGiveTheirMemory(t *testing.T) {
 	e.giveBackIdle()
 	exhaust(e)
 	_, sum := e.ledger.usage(useBatches)
-	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
+	e.ledger.setLimit(sum - scratch() + e.catalog.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
 

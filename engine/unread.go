@@ -37,19 +37,19 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 
 // shapeKnown refuses a batch whose shape depends on a sample that could not be read when
 // the dataset was opened.
-func (e *Engine) shapeKnown(slots []shard.Slot) error {
-	if e.opts.Height > 0 {
+func (c *Catalog) shapeKnown(slots []shard.Slot) error {
+	if c.Options.Height > 0 {
 		return nil
 	}
 	for _, s := range slots {
-		if why := e.ds.Unread(int(s.ID)); why != "" {
-			return e.unread(s.ID, why)
+		if why := c.Dataset.Unread(int(s.ID)); why != "" {
+			return c.unread(s.ID, why)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) unread(id int64, why string) error {
+func (c *Catalog) unread(id int64, why string) error {
 	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
-		ErrMachine, e.ds.Path(int(id)), why)
+		ErrMachine, c.Dataset.Path(int(id)), why)
 }

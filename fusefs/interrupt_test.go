@@ -55,10 +55,8 @@ func TestSignalled(t *testing.T) {
 func TestSignalContext(t *testing.T) {
 	interrupt, looked := make(chan struct{}), make(chan struct{}, 100)
 	var signal atomic.Bool
-	c := &signalContext{
-		Context: context.Background(), cancel: interrupt, done: make(chan struct{}), ended: make(chan struct{}),
-		counts: func() bool { looked <- struct{}{}; return signal.Load() },
-	}
+	c := &signalContext{cancel: interrupt, counts: func() bool { looked <- struct{}{}; return signal.Load() }}
+	c.Context, c.end = context.WithCancel(t.Context())
 	done := c.Done()
 	if c.Err() != nil {
 		t.Error(c.Err())

@@ -32,7 +32,7 @@ func gauge(name, help string, samples ...sample) metric {
 
 // metrics renders the statistics for Prometheus. refused counts the batches that the kernel
 // refused to serve itself.
-func metrics(s engine.Stats, refused int64) []byte {
+func metrics(s Stats, refused int64) []byte {
 	families := append([]metric{
 		gauge("info", "The mount: 1, labelled with the way batches are read.", sample{label("read_path", s.ReadPath), 1}),
 		gauge("uptime_seconds", "Time since the engine started.", one(s.Uptime)...),

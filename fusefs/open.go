@@ -10,6 +10,21 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
+// A handle is one open file.
+type handle struct {
+	data    []byte    // never changes while the file is open
+	file    *openFile // whose memory data is; nil for small files
+	control bool      // below .batchfs: not counted
+}
+
+func (f *filesystem) handle(fh uint64) (*handle, bool) {
+	h, ok := f.handles.Load(fh)
+	if !ok {
+		return nil, false
+	}
+	return h.(*handle), true
+}
+
 // Open opens a file for reading. It is the only request that waits: until the batch is
 // made, or the opening process is interrupted (interrupt.go).
 func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
@@ -37,7 +52,8 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	if h.file != nil {
 		out.BackingID = h.file.backing
 	}
-	out.Fh = f.handles.add(h)
+	out.Fh = f.lastFh.Add(1)
+	f.handles.Store(out.Fh, h)
 	return fuse.OK
 }
 
@@ -50,7 +66,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 	case n.kind != batchFile:
 		return &handle{data: f.document(n)}, 0, nil
 	case !n.form.Large():
-		data, err := f.src.Small(ctx, n.key, n.form)
+		data, err := f.small(ctx, n)
 		return &handle{data: data}, 0, err
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
@@ -58,18 +74,29 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 		return nil, 0, err
 	}
 	shared := f.files.add(id, opened)
+	h := &handle{data: shared.file.Bytes(), file: shared}
 	if shared.backing != 0 {
-		return &handle{file: shared}, fuse.FOPEN_PASSTHROUGH, nil
+		return h, fuse.FOPEN_PASSTHROUGH, nil
 	}
-	return &handle{file: shared}, f.viaDaemon, nil
+	return h, f.viaDaemon, nil
+}
+
+// small renders a small form of a batch.
+func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
+	d, err := f.src.Describe(ctx, n.key)
+	if err != nil {
+		return nil, err
+	}
+	return renderSmall(f.catalog.Dataset, f.catalog.Options.Seed, d, n.form, f.longest)
 }
 
 // report logs errors that the engine does not report itself, as it does bad samples and
 // lack of memory.
 func (f *filesystem) report(n node, err error) {
-	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrMachine, engine.ErrTooBig, engine.ErrClosed}
-	for _, e := range known {
-		if errors.Is(err, e) {
+	for _, known := range []error{
+		context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrMachine, engine.ErrTooBig, engine.ErrClosed,
+	} {
+		if errors.Is(err, known) {
 			return
 		}
 	}
@@ -79,39 +106,21 @@ func (f *filesystem) report(n node, err error) {
 // Read answers from the batch's own memory. The kernel copies it while the file is open, so
 // the memory stays valid.
 func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	h, ok := f.handles.get(in.Fh)
+	h, ok := f.handle(in.Fh)
 	if !ok {
 		return nil, fuse.EBADF
 	}
 	if !h.control {
 		f.counters.reads.Add(1)
 	}
-	data := h.bytes()
-	from := min(in.Offset, uint64(len(data)))
-	to := min(from+uint64(in.Size), uint64(len(data)))
-	return fuse.ReadResultData(data[from:to]), fuse.OK
+	from := min(in.Offset, uint64(len(h.data)))
+	to := min(from+uint64(in.Size), uint64(len(h.data)))
+	return fuse.ReadResultData(h.data[from:to]), fuse.OK
 }
 
 // Release closes a file that no process has open or mapped any more.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if h, ok := f.handles.remove(in.Fh); ok {
-		f.close(h)
+	if h, ok := f.handles.LoadAndDelete(in.Fh); ok && h.(*handle).file != nil {
+		f.files.release(h.(*handle).file)
 	}
-}
-
-func (f *filesystem) close(h *handle) {
-	if h.file != nil {
-		f.files.release(h.file)
-	}
-}
-
-// Flush has nothing to write. After ENOSYS the kernel never asks again, which saves a round
-// trip per close.
-func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
-
-func (f *filesystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
-
-// Lseek finds holes. There are none, and the kernel manages without.
-func (f *filesystem) Lseek(<-chan struct{}, *fuse.LseekIn, *fuse.LseekOut) fuse.Status {
-	return fuse.ENOSYS
 }

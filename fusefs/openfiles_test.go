@@ -168,7 +168,7 @@ func TestOpensRace(t *testing.T) {
 	if opened, live, twice := src.counts(); opened != 1600 || live != 0 || twice {
 		t.Errorf("%d opens, %d files left; closed twice: %v", opened, live, twice)
 	}
-	if len(k.live) != 0 || k.bad != 0 || len(f.files.byNode) != 0 || len(f.handles.open) != 0 {
-		t.Errorf("left: %d backings, %d bad, %d files, %d handles", len(k.live), k.bad, len(f.files.byNode), len(f.handles.open))
+	if len(k.live) != 0 || k.bad != 0 || len(f.files.byNode) != 0 || f.openHandles() != 0 {
+		t.Errorf("left: %d backings, %d bad, %d files, %d handles", len(k.live), k.bad, len(f.files.byNode), f.openHandles())
 	}
 }

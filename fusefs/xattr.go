@@ -9,16 +9,13 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// An xattr is an extended attribute of every batch file. All attributes describe the
-// batch's tensor: in the file's own layout if the file holds the tensor, otherwise in the
-// mount's.
-type xattr struct {
+// xattrs are the extended attributes of every batch file. All describe the batch's tensor:
+// in the file's own layout if the file holds the tensor, otherwise in the mount's. They are
+// formatted as in the batch's .json, except the shape: "32,375,500,3".
+var xattrs = []struct {
 	name  string
 	value func(s layout.Spec, valid int) string
-}
-
-// xattrs are formatted as in the batch's .json, except the shape: "32,375,500,3".
-var xattrs = []xattr{
+}{
 	{"user.batchfs.shape", func(s layout.Spec, _ int) string {
 		d := s.Shape()
 		return fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3])
@@ -28,30 +25,19 @@ var xattrs = []xattr{
 	{"user.batchfs.valid", func(_ layout.Spec, valid int) string { return strconv.Itoa(valid) }},
 }
 
-func (f *filesystem) xattr(n node, name string) (string, bool) {
-	if n.kind != batchFile {
-		return "", false
-	}
-	for _, x := range xattrs {
-		if x.name == name {
-			spec := f.src.Spec(n.key)
-			return x.value(spec.In(n.form.OrderOf(spec.Order)), f.src.Valid(n.key)), true
-		}
-	}
-	return "", false
-}
-
 // GetXAttr reads an attribute.
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	n, ok := f.tree.node(header.NodeId)
 	if !ok {
 		return 0, fuse.ENOENT
 	}
-	value, ok := f.xattr(n, name)
-	if !ok {
-		return 0, fuse.ENOATTR
+	for _, x := range xattrs {
+		if n.kind == batchFile && x.name == name {
+			spec := f.catalog.Spec(n.key)
+			return put(dest, x.value(spec.In(n.form.OrderOf(spec.Order)), f.catalog.Valid(n.key)))
+		}
 	}
-	return put(dest, value)
+	return 0, fuse.ENOATTR
 }
 
 // ListXAttr lists the names of a node's attributes.
@@ -61,8 +47,8 @@ func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []
 		return 0, fuse.ENOENT
 	}
 	var names string
-	if n.kind == batchFile {
-		for _, x := range xattrs {
+	for _, x := range xattrs {
+		if n.kind == batchFile {
 			names += x.name + "\x00"
 		}
 	}

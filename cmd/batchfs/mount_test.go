@@ -71,7 +71,7 @@ func TestMountErrors(t *testing.T) {
 		err        error
 		says, hint string
 	}{
-		{"passthrough", fmt.Errorf("passthrough cannot be had: %w", unix.EPERM), "passthrough cannot be had: operation not permitted", "it takes CAP_SYS_ADMIN"},
+		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "it takes CAP_SYS_ADMIN"},
 		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
 		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
 	} {

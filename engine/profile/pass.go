@@ -171,10 +171,10 @@ func (r *reading) next(ctx context.Context) (images int, err error) {
 		return 0, err
 	}
 	f.Close()
-	if r.batch++; r.batch == r.engine.Batches(0, r.epoch) {
+	if r.batch++; r.batch == r.engine.Catalog().Plan.Batches(0, r.epoch) {
 		r.epoch, r.batch = r.epoch+1, 0
 	}
-	return r.engine.Valid(k), nil
+	return r.engine.Catalog().Valid(k), nil
 }
 
 // measure reads batches for at least the given time, and for at least an epoch if epochs
@@ -188,7 +188,7 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 	}
 	images, batches, started := 0, 0, time.Now()
 	for elapsed := time.Duration(0); ; elapsed = time.Since(started) {
-		whole := batches > 0 && batches%r.engine.Batches(0, r.epoch) == 0
+		whole := batches > 0 && batches%r.engine.Catalog().Plan.Batches(0, r.epoch) == 0
 		if elapsed >= least && (whole || elapsed >= 3*least && batches >= 2) {
 			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
 			return r.rest(ctx)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 const someMounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
@@ -11,50 +13,29 @@ const someMounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 61 22 0:41 / /mnt/stack rw shared:7 master:2 - tmpfs tmpfs rw
 62 61 0:42 / /mnt/stack ro - fuse.batchfs x ro
 63 62 0:43 / /mnt/stack ro - tmpfs x ro
-64 22 0:44 / /mnt/other ro - fuse.sshfs x
-garbage
-65 22 0:45 / /mnt/short
-x 22 0:46 / /mnt/bad ro - tmpfs x ro
-66 x 0:46 / /mnt/bad ro - tmpfs x ro
+64 22 0:44 / /mnt/other ro - fuse.sshfs x ro
 67 22 0:47 / /mnt/last ro - fuse.batchfs x ro`
 
-func TestParseMounts(t *testing.T) {
-	entries, err := parseMounts(strings.NewReader(someMounts))
-	if err != nil || len(entries) != 7 {
-		t.Fatalf("%d entries, %v", len(entries), err)
+// TestTopMount: escaped paths are found, and of stacked mounts the visible one, whatever
+// the order of the lines.
+func TestTopMount(t *testing.T) {
+	entries, err := mountinfo.GetMountsFromReader(strings.NewReader(someMounts), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for path, want := range map[string]mountEntry{
-		"/":                   {22, 1, "8:1", "/", "ext4"},
-		"/mnt/a b\\c\td\ne#f": {60, 22, "0:40", "/mnt/a b\\c\td\ne#f", "fuse.batchfs"},
-		"/mnt/stack":          {63, 62, "0:43", "/mnt/stack", "tmpfs"},
-		"/mnt/last":           {67, 22, "0:47", "/mnt/last", "fuse.batchfs"},
-		"/mnt":                {},
-		"/mnt/a\\040b\\134c":  {},
-		"/mnt/bad":            {},
-	} {
-		if got, _ := topMount(entries, path); got != want {
-			t.Errorf("%q: %+v, want %+v", path, got, want)
-		}
-	}
-}
-
-// TestTopMountAnyOrder: the order of the lines does not matter.
-func TestTopMountAnyOrder(t *testing.T) {
-	entries, _ := parseMounts(strings.NewReader(someMounts))
 	for range entries {
 		entries = append(entries[1:], entries[0])
-		if got, _ := topMount(entries, "/mnt/stack"); got.id != 63 {
-			t.Errorf("top is %d", got.id)
-		}
-	}
-}
-
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{
-		`a\040b`: "a b", `\\`: `\\`, `\0`: `\0`, `\04`: `\04`, `\049`: `\049`, `a\134`: `a\`, `\777`: `\777`, "": "", `\303\251`: "é",
-	} {
-		if got := unescape(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+		for path, want := range map[string]identity{
+			"/":                   {id: 22, device: "8:1"},
+			"/mnt/a b\\c\td\ne#f": {id: 60, device: "0:40"},
+			"/mnt/stack":          {id: 63, device: "0:43"},
+			"/mnt/last":           {id: 67, device: "0:47"},
+			"/mnt":                {},
+			"/mnt/a\\040b\\134c":  {},
+		} {
+			if got := identityOf(topMount(entries, path)); got != want {
+				t.Errorf("%q: %+v, want %+v", path, got, want)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
-package engine
+package fusefs
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -29,26 +30,16 @@ var oddNames = []struct{ name, line string }{
 // TestClassesTxtHasOneLinePerClass: any class name takes one line, and distinct names have
 // distinct lines.
 func TestClassesTxtHasOneLinePerClass(t *testing.T) {
-	dir := t.TempDir()
+	var names []string
 	for _, c := range oddNames {
-		class := filepath.Join(dir, c.name)
-		if err := os.Mkdir(class, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		writePPM(t, filepath.Join(class, "1.ppm"), 2, 2, picture(1, 2, 2))
+		names = append(names, c.name)
 	}
-	e := start(t, dir)
-	lines := strings.Split(strings.TrimSuffix(string(e.ClassesTxt()), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(string(classesTxt(names)), "\n"), "\n")
 	if len(lines) != len(oddNames) {
 		t.Fatalf("%d lines: %q", len(lines), lines)
 	}
-	for k, name := range e.ds.Classes() {
-		want := ""
-		for _, c := range oddNames {
-			if c.name == name {
-				want = c.line
-			}
-		}
+	for k, name := range names {
+		want := oddNames[k].line
 		if lines[k] != want {
 			t.Errorf("class %d, %q: %q instead of %q", k, name, lines[k], want)
 		}
@@ -66,12 +57,24 @@ func TestClassesTxtHasOneLinePerClass(t *testing.T) {
 func TestPathsThatAreNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("\xfe", 200), strings.Repeat("\xff", 200), strings.Repeat("é", 100), "fine"} {
-		writePPM(t, filepath.Join(dir, name+".ppm"), 2, 2, picture(1, 2, 2))
+		if err := os.WriteFile(filepath.Join(dir, name+".ppm"), []byte("P6 1 1 255\n123"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	e := start(t, dir, func(o *Options) { o.BatchSize = 4 })
-	doc, err := e.Small(context.Background(), Key{}, layout.JSON)
-	if err != nil || int64(len(doc)) != e.Size(Key{}, layout.JSON) {
-		t.Fatalf("%d bytes of %d: %v", len(doc), e.Size(Key{}, layout.JSON), err)
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	c, err := engine.NewCatalog(ds, engine.Options{
+		Shards: 1, BatchSize: 4, PadLastBatch: true, Epochs: 1, Workers: 1, BatchWorkers: 1, MemoryLimit: 1, MaxPixels: 1 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := RenderSmall(c, c.Describe(engine.Key{}), layout.JSON)
+	if want := batchDocumentSize(4, longestPath(ds)); err != nil || int64(len(doc)) != want {
+		t.Fatalf("%d bytes of %d: %v", len(doc), want, err)
 	}
 	var batch batchDocument
 	if err := json.Unmarshal(doc, &batch); err != nil {
@@ -86,15 +89,12 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 			}
 			path = string(bytes)
 		}
-		if path != e.ds.Path(int(s.ID)) || odd != (s.Bytes != "") {
-			t.Errorf("%q, %q instead of %q", s.Path, s.Bytes, e.ds.Path(int(s.ID)))
+		if path != ds.Path(int(s.ID)) || odd != (s.Bytes != "") {
+			t.Errorf("%q, %q instead of %q", s.Path, s.Bytes, ds.Path(int(s.ID)))
 		}
 	}
-	var log errorLog
-	for _, path := range []string{"\xfe", "\xff", "fine"} {
-		log.add(errorLine{Path: path}, newLedger(1<<20))
-	}
-	for k, line := range strings.Split(strings.TrimSpace(string(log.bytes())), "\n") {
+	text := string(errorLines([]engine.BadSample{{Path: "\xfe"}, {Path: "\xff"}, {Path: "fine"}}))
+	for k, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if has := strings.Contains(line, `"path_bytes":"`+[]string{"/g==", "/w==", ""}[k]); has != (k < 2) {
 			t.Errorf("errors.jsonl: %s", line)
 		}

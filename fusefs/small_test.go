@@ -1,10 +1,12 @@
-package engine
+package fusefs
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // TestPathLength: pathLength is exact, because the sizes of documents follow from it.
@@ -19,6 +21,23 @@ func TestPathLength(t *testing.T) {
 		}
 		if got, want := pathLength(s), len(text)-len(`{"path":}`); got != want {
 			t.Errorf("%q is said to take %d bytes, and takes %d", s, got, want)
+		}
+	}
+}
+
+// TestSmallFormsHaveTheirSizes: a small form has as many bytes as stat says.
+func TestSmallFormsHaveTheirSizes(t *testing.T) {
+	src := newFake()
+	f := fakeFilesystem(t, src, direct)
+	for batch := range src.most {
+		for _, form := range layout.Forms() {
+			if form.Large() {
+				continue
+			}
+			n := node{kind: batchFile, key: engine.Key{Shard: 1, Epoch: 2, Batch: batch}, form: form}
+			if text, err := f.small(t.Context(), n); err != nil || int64(len(text)) != f.batchSize(n) {
+				t.Errorf("%s: %d bytes, %d expected: %v", form, len(text), f.batchSize(n), err)
+			}
 		}
 	}
 }
