@@ -137,7 +137,7 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 	const n, side = 48, 400
 	dir := evenDir(t, n, side)
 	crops := func(o *Options) {
-		o.Resize, o.Height, o.Width, o.CropArea, o.CropRatio = resample.RandomResizedCrop, 32, 32, [2]float64{0.05, 0.2}, [2]float64{0.5, 2}
+		o.Transform.Mode, o.Transform.Height, o.Transform.Width, o.Transform.CropArea, o.Transform.CropRatio = resample.RandomResizedCrop, 32, 32, [2]float64{0.05, 0.2}, [2]float64{0.5, 2}
 	}
 	bytesOf := func(e *Engine) (loaded int64) {
 		for _, s := range e.Stats().Epochs[:2] {

@@ -87,7 +87,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		return nil, err
 	}
 	o = catalog.Options
-	converter, err := layout.NewConverter(o.DType, o.Color.Channels(), o.Normalize)
+	converter, err := layout.NewConverter(o.DType, o.Decoding.Color.Channels(), o.Normalize)
 	if err != nil {
 		return nil, err
 	}

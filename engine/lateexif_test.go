@@ -63,7 +63,7 @@ func TestEXIFBehindThePixels(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(dir, "a.png"), noisePNG(t, 1, c.h, c.w, c.text), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				e := start(t, dir, func(o *Options) { o.BatchSize, o.IgnoreOrientation = 1, ignore })
+				e := start(t, dir, func(o *Options) { o.BatchSize, o.Decoding.IgnoreOrientation = 1, ignore })
 				want, h, w := picture(1, c.h, c.w), c.h, c.w
 				if c.turned && !ignore {
 					want, h, w = turnedRight(want, h, w), w, h

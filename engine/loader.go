@@ -8,7 +8,9 @@ import (
 // NewLoader returns a Loader that reads samples like the workers of a mount with these
 // options.
 func NewLoader(ds *dataset.Dataset, o *Options) *sample.Loader {
-	return sample.NewLoader(ds, o.transform(), o.decoding())
+	transform := o.Transform
+	transform.Seed = o.Seed
+	return sample.NewLoader(ds, transform, o.Decoding)
 }
 
 // IsRaw reports whether a sample is stored as plain pixels.

@@ -130,7 +130,7 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	if err != nil {
 		return seen, err
 	}
-	t := e.catalog.transform.Choose(epoch, id, h, width)
+	t := e.opts.Transform.Choose(epoch, id, h, width)
 	if err := e.beginWriting(it); err != nil {
 		return seen, err
 	}
@@ -138,7 +138,7 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	if err = w.render(it, data, head, t); err == nil {
 		b.samples[it.slot] = e.catalog.sample(id, t)
 		b.samples[it.slot].Status = st
-	} else if e.opts.Resize == resample.RandomResizedCrop {
+	} else if e.opts.Transform.Mode == resample.RandomResizedCrop {
 		err = partError{err}
 	}
 	return seen, err

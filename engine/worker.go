@@ -50,7 +50,7 @@ type loader interface {
 }
 
 func newWorker(e *Engine, cpus affinity.Set) *worker {
-	o := e.opts.decoding()
+	o := e.opts.Decoding
 	w := &worker{
 		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),

@@ -85,8 +85,8 @@ func device(path string) (uint64, error) {
 func (p *profiler) choose() ([]int32, error) {
 	var usable []int32
 	for i := range p.ds.Len() {
-		h, w := p.ds.Size(i, p.o.Engine.IgnoreOrientation)
-		if h == 0 || int64(h)*int64(w) > p.o.Engine.MaxPixels || p.ds.Problem(i) != "" {
+		h, w := p.ds.Size(i, p.o.Engine.Decoding.IgnoreOrientation)
+		if h == 0 || int64(h)*int64(w) > p.o.Engine.Decoding.MaxPixels || p.ds.Problem(i) != "" {
 			p.result.Skipped++
 			continue
 		}
@@ -124,7 +124,7 @@ func evenly(from []int32, n int) []int32 {
 func (p *profiler) rawBytes(samples []int32) (bytes int64) {
 	for _, i := range samples {
 		if !engine.IsRaw(p.ds, int(i)) {
-			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.IgnoreOrientation))
+			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.Decoding.IgnoreOrientation))
 		}
 	}
 	return bytes
