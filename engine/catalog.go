@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/option"
@@ -94,7 +95,7 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	format, raw := "", false // of the previous sample: most have the same format
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
 		if f := ds.Format(int(i)); f != format {
-			format, raw = f, IsRaw(ds, int(i))
+			format, raw = f, sample.IsRaw(ds, int(i))
 		}
 		return raw
 	})
@@ -185,6 +186,9 @@ func (c *Catalog) tensorForm() layout.Form {
 	}
 	return layout.NHWCForm
 }
+
+// tensorSize is the size of the first batch as a tensor.
+func (c *Catalog) tensorSize() int64 { return c.Size(Key{}, c.tensorForm()) }
 
 // slots are the samples of a batch, and how many of them are not padding.
 func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {

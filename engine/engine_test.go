@@ -136,8 +136,8 @@ func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
 }
 
 func allKeys(e *Engine) (keys []Key) {
-	for s := range e.opts.Shards {
-		for epoch := range e.opts.Epochs {
+	for s := range e.catalog.Options.Shards {
+		for epoch := range e.catalog.Options.Epochs {
 			for b := range e.catalog.Plan.Batches(s, epoch) {
 				keys = append(keys, Key{s, epoch, b})
 			}
@@ -436,7 +436,7 @@ func TestReplacePolicy(t *testing.T) {
 				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
 			}
 		}
-		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.ds.Path(int(samples[1].ID)), "006.ppm") {
+		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.catalog.Dataset.Path(int(samples[1].ID)), "006.ppm") {
 			t.Errorf("slot 1 holds %+v, want sample 3", samples[1])
 		}
 		size := len(got) / 4
@@ -503,7 +503,7 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 			} else if now != reads {
 				t.Errorf("%d workers: %d reads of a batch that is known to fail", workers, now-reads)
 			}
-			if told := e.errors.total(); told != 3 {
+			if told := e.bad.total(); told != 3 {
 				t.Errorf("%d workers: %d of 3 bad samples are reported: %+v", workers, told, e.Errors())
 			}
 		}
@@ -632,10 +632,10 @@ func TestCloseWhileOpensWait(t *testing.T) {
 		t.Error("an open file lost its bytes at Close")
 	}
 	held.Close()
-	if _, used := e.ledger.usage(useBatches); used < 0 {
+	if _, used := e.memory.ledger.usage(useBatches); used < 0 {
 		t.Error("negative account")
 	}
-	if n, _ := e.ledger.usage(useBatches); n != 0 {
+	if n, _ := e.memory.ledger.usage(useBatches); n != 0 {
 		t.Errorf("%d bytes of batches remain", n)
 	}
 }

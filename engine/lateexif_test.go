@@ -68,7 +68,7 @@ func TestEXIFBehindThePixels(t *testing.T) {
 				if c.turned && !ignore {
 					want, h, w = turnedRight(want, h, w), w, h
 				}
-				if ih, iw := e.ds.Size(0, ignore); ih != h || iw != w {
+				if ih, iw := e.catalog.Dataset.Size(0, ignore); ih != h || iw != w {
 					t.Errorf("the index says %dx%d, want %dx%d", ih, iw, h, w)
 				}
 				if s := e.catalog.Spec(Key{}); s.H != h || s.W != w {

@@ -92,6 +92,10 @@ type Options struct {
 // run. Buffers of that size are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }
 
+// defaultMemoryWait is how long an Open waits for its turn when the memory limit is used
+// up.
+const defaultMemoryWait = 10 * time.Second
+
 // defaultIdle is how long a stream may be idle before its prefetched batches are given
 // back: longer than any training step, shorter than an evaluation.
 const defaultIdle = time.Minute

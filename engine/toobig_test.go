@@ -106,7 +106,7 @@ func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 	}
 	if certain {
 		d, err := e.Describe(context.Background(), k)
-		if e.opts.OnError == Fail && (err != nil || len(d.Samples) != spec.N) || e.opts.OnError != Fail && !errors.Is(err, want) {
+		if e.catalog.Options.OnError == Fail && (err != nil || len(d.Samples) != spec.N) || e.catalog.Options.OnError != Fail && !errors.Is(err, want) {
 			t.Errorf("%d samples of %d, %v", len(d.Samples), spec.N, err)
 		}
 	}

@@ -111,10 +111,10 @@ func TestFlipMirrors(t *testing.T) {
 			for i, s := range samplesOf(t, half, k) {
 				plain, mirrored, got := a[i*each:(i+1)*each], b[i*each:(i+1)*each], ab[i*each:(i+1)*each]
 				if want := mirror(plain, spec, int(s.Height), int(s.Width)); !bytes.Equal(mirrored, want) {
-					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.ds.Path(int(s.ID)))
+					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.catalog.Dataset.Path(int(s.ID)))
 				}
 				if flips[s.Flip]++; s.Flip && !bytes.Equal(got, mirrored) || !s.Flip && !bytes.Equal(got, plain) {
-					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.ds.Path(int(s.ID)), s.Flip)
+					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.catalog.Dataset.Path(int(s.ID)), s.Flip)
 				}
 				if never, always := samplesOf(t, never, k)[i], samplesOf(t, always, k)[i]; never.Flip || !always.Flip || never.Crop != always.Crop || never.Crop != s.Crop {
 					t.Errorf("%s, slot %d: %+v, %+v and %+v", k, i, never, always, s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -49,7 +50,7 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 			size = id.Size
 		}
 		raw := size
-		if engine.IsRaw(ds, i) {
+		if sample.IsRaw(ds, i) {
 			already++
 		} else if height, width := ds.Size(i, e.Decoding.IgnoreOrientation); height > 0 {
 			raw = o.Raw.FileBytes(height, width)
