@@ -17,22 +17,22 @@ func TestTransientFailures(t *testing.T) {
 	dir := testDir(t, n)
 	e := start(t, dir, func(o *Options) { o.OnError = Zero })
 	for range 3 {
-		if err := e.reportBad(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
+		if err := e.bad.report(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
 			t.Error(err)
 		}
-		if err := e.stillBad(0); err != nil {
+		if err := e.bad.check(0); err != nil {
 			t.Errorf("it is not tried again: %v", err)
 		}
 	}
-	if lines := e.errors.total(); lines != 1 {
+	if lines := e.bad.total(); lines != 1 {
 		t.Errorf("%d lines about one file", lines)
 	}
-	e.reportBad(0, unix.EACCES, unknownIdentity)
-	e.reportBad(0, decode.ErrCorrupt, e.ds.Stat(0))
-	if lines := e.errors.total(); lines != 2 {
+	e.bad.report(0, unix.EACCES, unknownIdentity)
+	e.bad.report(0, decode.ErrCorrupt, e.catalog.Dataset.Stat(0))
+	if lines := e.bad.total(); lines != 2 {
 		t.Errorf("%d lines about a file with two faults", lines)
 	}
-	e.reportBad(1, dataset.ErrMissing, unknownIdentity)
+	e.bad.report(1, dataset.ErrMissing, unknownIdentity)
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
 	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/option"
@@ -34,8 +35,7 @@ type Catalog struct {
 	MaxBatches  int    // upper bound of the batches of any shard in any epoch
 	Fingerprint string // covers everything that the bytes of batches depend on
 
-	transform resample.Options
-	sized     bool // the index knows the size of at least one sample
+	sized bool // the index knows the size of at least one sample
 }
 
 // NewCatalog checks the options and builds the catalog of a dataset.
@@ -43,20 +43,21 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	var raw *shard.RawSet
+	o = o.withDefaults()
+	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
 	if o.Shuffle {
-		raw = RawSamples(ds)
-		if err := checkOrder(ds, raw); err != nil {
+		o.Raw = RawSamples(ds)
+		if err := checkOrder(ds, o.Raw); err != nil {
 			return nil, err
 		}
 	}
-	plan, err := o.plan(int64(ds.Len()), raw)
+	plan, err := shard.New(o.Config)
 	if err != nil {
 		return nil, err
 	}
 	// All shards of an epoch have the same number of batches, and no epoch has more than
 	// the first: unpadded reading credits what it has read ahead to later epochs.
-	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0), transform: o.transform()}
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0)}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
 	}
@@ -74,14 +75,14 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 // checkSizes rejects a fixed size that some image does not fit into.
 func (c *Catalog) checkSizes() error {
 	o := &c.Options
-	if o.Height == 0 || o.Resize != resample.None {
+	if o.Transform.Height == 0 || o.Transform.Mode != resample.None {
 		return nil
 	}
 	for i := range c.Dataset.Len() {
-		if h, w := c.sizeOf(int64(i)); h > o.Height || w > o.Width {
+		if h, w := c.sizeOf(int64(i)); h > o.Transform.Height || w > o.Transform.Width {
 			return &option.Error{
 				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", c.Dataset.Path(i), h, w),
-				Value: fmt.Sprintf("%dx%d", o.Height, o.Width),
+				Value: fmt.Sprintf("%dx%d", o.Transform.Height, o.Transform.Width),
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	format, raw := "", false // of the previous sample: most have the same format
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
 		if f := ds.Format(int(i)); f != format {
-			format, raw = f, IsRaw(ds, int(i))
+			format, raw = f, sample.IsRaw(ds, int(i))
 		}
 		return raw
 	})
@@ -107,10 +108,10 @@ func (c *Catalog) Settings() map[string]any {
 	settings := map[string]any{
 		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
 		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
-		"epochs": o.Epochs, "resize": o.Resize.String(), "height": o.Height, "width": o.Width, "channels": o.Color.Channels(),
-		"crop_area": o.CropArea, "crop_ratio": o.CropRatio, "flip": o.Flip, "pad_multiple": o.PadMultiple,
+		"epochs": o.Epochs, "resize": o.Transform.Mode.String(), "height": o.Transform.Height, "width": o.Transform.Width, "channels": o.Decoding.Color.Channels(),
+		"crop_area": o.Transform.CropArea, "crop_ratio": o.Transform.CropRatio, "flip": o.Transform.Flip, "pad_multiple": o.PadMultiple,
 		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
-		"ignore_orientation": o.IgnoreOrientation, "max_pixels": o.MaxPixels, "on_error": o.OnError.String(),
+		"ignore_orientation": o.Decoding.IgnoreOrientation, "max_pixels": o.Decoding.MaxPixels, "on_error": o.OnError.String(),
 	}
 	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
 		settings["jpeg_scaling"] = false
@@ -186,6 +187,9 @@ func (c *Catalog) tensorForm() layout.Form {
 	return layout.NHWCForm
 }
 
+// tensorSize is the size of the first batch as a tensor.
+func (c *Catalog) tensorSize() int64 { return c.Size(Key{}, c.tensorForm()) }
+
 // slots are the samples of a batch, and how many of them are not padding.
 func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
 	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
@@ -198,15 +202,15 @@ func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
 	o := &c.Options
 	// A batch that cannot exist still has a shape and a size; opening it returns the error.
-	s, _ := layout.NewSpec(len(slots), h, w, o.Color.Channels(), o.DType, o.Layout)
+	s, _ := layout.NewSpec(len(slots), h, w, o.Decoding.Color.Channels(), o.DType, o.Layout)
 	return s
 }
 
 // slotSize is the height and width of each slot.
 func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	o := &c.Options
-	if o.Height > 0 {
-		return o.Height, o.Width
+	if o.Transform.Height > 0 {
+		return o.Transform.Height, o.Transform.Width
 	}
 	for i := range slots {
 		h, w := c.sizeOf(slots[i].ID)
@@ -239,8 +243,8 @@ func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 // sizeOf is the size of a sample according to the index, or 0x0 if it has none or exceeds
 // MaxPixels.
 func (c *Catalog) sizeOf(id int64) (h, w int) {
-	h, w = c.Dataset.Size(int(id), c.Options.IgnoreOrientation)
-	if int64(h)*int64(w) > c.Options.MaxPixels {
+	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
+	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
 		return 0, 0
 	}
 	return h, w
@@ -248,7 +252,7 @@ func (c *Catalog) sizeOf(id int64) (h, w int) {
 
 // fits reports whether an image of this size fits a batch of this shape.
 func (c *Catalog) fits(spec layout.Spec, h, w int) bool {
-	return c.Options.Resize != resample.None || h <= spec.H && w <= spec.W
+	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
 }
 
 // roundUp is the least multiple of multiple that is at least n. n is at least 1 and far

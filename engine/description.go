@@ -53,7 +53,7 @@ func (c *Catalog) Describe(k Key) Description {
 	for i, s := range slots {
 		var t resample.Transform
 		if h, w := c.sizeOf(s.ID); h > 0 {
-			t = c.transform.Choose(s.Epoch, s.ID, h, w)
+			t = c.Options.Transform.Choose(s.Epoch, s.ID, h, w)
 		}
 		d.Samples[i] = c.sample(s.ID, t)
 		if i >= valid {

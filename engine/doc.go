@@ -63,7 +63,7 @@
 //
 // # Memory
 //
-// Everything is charged to one Ledger: batches, scratch, index, metadata. When it is full,
+// Everything is charged to one ledger: batches, scratch, index, metadata. When it is full,
 // batches that have been read give way first; then, for a batch that an Open waits for, the
 // cache and prefetched batches (memory.go). A batch that gets no memory waits in the queue
 // for its turn, in the order of the first Open of each batch, and its Opens wait at most

@@ -81,8 +81,8 @@ func openDataset(t testing.TB, dir string) *dataset.Dataset {
 
 func testOptions() Options {
 	return Options{
-		Shards: 1, BatchSize: 4, PadLastBatch: true, Epochs: 3, Workers: 2, BatchWorkers: 2, PrefetchDepth: 2,
-		MemoryLimit: 256 << 20, MaxPixels: 1 << 28, Layout: layout.NHWC, Color: decode.RGB,
+		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 3, Decoding: decode.Options{MaxPixels: 1 << 28},
+		Workers: 2, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 	}
 }
 
@@ -136,8 +136,8 @@ func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
 }
 
 func allKeys(e *Engine) (keys []Key) {
-	for s := range e.opts.Shards {
-		for epoch := range e.opts.Epochs {
+	for s := range e.catalog.Options.Shards {
+		for epoch := range e.catalog.Options.Epochs {
 			for b := range e.catalog.Plan.Batches(s, epoch) {
 				keys = append(keys, Key{s, epoch, b})
 			}
@@ -436,7 +436,7 @@ func TestReplacePolicy(t *testing.T) {
 				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
 			}
 		}
-		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.ds.Path(int(samples[1].ID)), "006.ppm") {
+		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.catalog.Dataset.Path(int(samples[1].ID)), "006.ppm") {
 			t.Errorf("slot 1 holds %+v, want sample 3", samples[1])
 		}
 		size := len(got) / 4
@@ -503,7 +503,7 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 			} else if now != reads {
 				t.Errorf("%d workers: %d reads of a batch that is known to fail", workers, now-reads)
 			}
-			if told := e.errors.total(); told != 3 {
+			if told := e.bad.total(); told != 3 {
 				t.Errorf("%d workers: %d of 3 bad samples are reported: %+v", workers, told, e.Errors())
 			}
 		}
@@ -632,10 +632,10 @@ func TestCloseWhileOpensWait(t *testing.T) {
 		t.Error("an open file lost its bytes at Close")
 	}
 	held.Close()
-	if _, used := e.ledger.usage(useBatches); used < 0 {
+	if _, used := e.memory.ledger.usage(useBatches); used < 0 {
 		t.Error("negative account")
 	}
-	if n, _ := e.ledger.usage(useBatches); n != 0 {
+	if n, _ := e.memory.ledger.usage(useBatches); n != 0 {
 		t.Errorf("%d bytes of batches remain", n)
 	}
 }
@@ -662,9 +662,9 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 		"batch workers": func(o *Options) { o.BatchWorkers = 0 },
 		"prefetch":      func(o *Options) { o.PrefetchDepth = -1 },
 		"memory limit":  func(o *Options) { o.MemoryLimit = 0 },
-		"max pixels":    func(o *Options) { o.MaxPixels = 0 },
-		"size":          func(o *Options) { o.Height = 5 },
-		"large enough":  func(o *Options) { o.Height, o.Width = 4, 4 },
+		"max pixels":    func(o *Options) { o.Decoding.MaxPixels = 0 },
+		"size":          func(o *Options) { o.Transform.Height = 5 },
+		"large enough":  func(o *Options) { o.Transform.Height, o.Transform.Width = 4, 4 },
 	} {
 		o := testOptions()
 		change(&o)
@@ -678,7 +678,7 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 }
 
 func TestFixedSize(t *testing.T) {
-	e := start(t, testDir(t, 8), func(o *Options) { o.Height, o.Width = 10, 12 })
+	e := start(t, testDir(t, 8), func(o *Options) { o.Transform.Height, o.Transform.Width = 10, 12 })
 	if s := e.catalog.Spec(Key{}); s.H != 10 || s.W != 12 {
 		t.Errorf("shape %v", s.Shape())
 	}
@@ -692,12 +692,12 @@ func TestFixedSize(t *testing.T) {
 func TestNoEpochHasMoreBatchesThanTheFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 500 {
-		o := testOptions()
 		n := 1 + r.Int64N(200)
+		o := shard.Config{Samples: n}
 		o.Shards, o.BatchSize = 1+r.IntN(int(min(n, 9))), 1+r.IntN(40)
 		o.PadLastBatch, o.StickToShard = r.IntN(2) == 0, r.IntN(2) == 0
 		o.LastBatch = []shard.LastBatch{shard.Fill, shard.Partial, shard.Drop}[r.IntN(3)]
-		p, err := o.plan(n, nil)
+		p, err := shard.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,6 @@
 package engine
 
-import (
-	"errors"
-	"slices"
-	"sync"
-	"time"
-)
+import "errors"
 
 var (
 	// ErrBad means that a batch holds a sample that cannot be read.
@@ -32,44 +27,3 @@ var (
 	// Open waits for then waits for its turn. The error never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
-
-// maxBadSamples bounds the list of bad samples, so that a dataset of a million bad files
-// does not fill the memory.
-const maxBadSamples = 100_000
-
-// A BadSample is a sample that could not be read, and why.
-type BadSample struct {
-	Time   time.Time
-	Path   string
-	ID     int64
-	Reason string
-}
-
-// errorLog lists the bad samples, each once, in the order of discovery.
-type errorLog struct {
-	mu    sync.Mutex
-	list  []BadSample
-	count int64
-}
-
-func (l *errorLog) add(bad BadSample, ledger *Ledger) {
-	const entry = 80 // bytes
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.count++
-	if l.count <= maxBadSamples && ledger.reserve(useIndex, entry+int64(len(bad.Reason))) {
-		l.list = append(l.list, bad)
-	}
-}
-
-func (l *errorLog) all() []BadSample {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.list)
-}
-
-func (l *errorLog) total() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -102,10 +103,10 @@ func guarded(f func() error) (err error) {
 }
 
 // warnMachine logs a batch failure that is not the fault of a file.
-func (e *Engine) warnMachine(k Key, err error) {
+func warnMachine(log *slog.Logger, k Key, err error) {
 	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", remedy(err)}
 	if p := (*panicError)(nil); errors.As(err, &p) {
 		attrs = append(attrs, "stack", string(p.stack))
 	}
-	e.log.Error("a batch could not be made; it is tried again at its next open", attrs...)
+	log.Error("a batch could not be made; it is tried again at its next open", attrs...)
 }

@@ -28,8 +28,8 @@ func TestHeaderBeyondItsFile(t *testing.T) {
 	}
 	e := start(t, dir, func(o *Options) { o.BatchSize = 5 })
 	bad := 0
-	for i := range e.ds.Len() {
-		if strings.HasSuffix(e.ds.Path(i), ".png") && strings.Contains(e.ds.Problem(i), "corrupt") {
+	for i := range e.catalog.Dataset.Len() {
+		if strings.HasSuffix(e.catalog.Dataset.Path(i), ".png") && strings.Contains(e.catalog.Dataset.Problem(i), "corrupt") {
 			bad++
 		}
 	}

@@ -78,25 +78,12 @@ func (w *worker) replace(it item, cause error) error {
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// stillWanted returns nil while the result of an item may be wanted.
-func (e *Engine) stillWanted(it item) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.closed:
-		return ErrClosed
-	case !it.current():
-		return errDropped
-	}
-	return nil
-}
-
 // decode reads a sample and decodes it into a slot. A sample whose file is bad is
 // remembered and reported once; the error then wraps ErrBad.
 func (w *worker) decode(it item, id int64, st Status) error {
 	e := w.engine
 	w.beginFetch(id)
-	if err := e.stillBad(id); err != nil {
+	if err := e.bad.check(id); err != nil {
 		return err
 	}
 	seen, err := w.tryDecode(it, id, st)
@@ -104,7 +91,7 @@ func (w *worker) decode(it item, id int64, st Status) error {
 	case err == nil:
 		return nil
 	case causeOf(err) == ofFile:
-		return e.reportBad(id, err, seen)
+		return e.bad.report(id, err, seen)
 	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
 		return fmt.Errorf("%s: %w", e.ds.Path(int(id)), dataset.Reason(err))
 	}
@@ -130,7 +117,7 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	if err != nil {
 		return seen, err
 	}
-	t := e.catalog.transform.Choose(epoch, id, h, width)
+	t := e.opts.Transform.Choose(epoch, id, h, width)
 	if err := e.beginWriting(it); err != nil {
 		return seen, err
 	}
@@ -138,15 +125,10 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	if err = w.render(it, data, head, t); err == nil {
 		b.samples[it.slot] = e.catalog.sample(id, t)
 		b.samples[it.slot].Status = st
-	} else if e.opts.Resize == resample.RandomResizedCrop {
+	} else if e.opts.Transform.Mode == resample.RandomResizedCrop {
 		err = partError{err}
 	}
 	return seen, err
-}
-
-// changed reports whether an error means that the file is no longer the indexed one.
-func changed(err error) bool {
-	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing) || errors.Is(err, errUnfit)
 }
 
 // partError marks an error as errPart without changing its message.

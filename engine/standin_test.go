@@ -39,7 +39,7 @@ func TestStandInsGoWithTheirCause(t *testing.T) {
 		k, exact := Key{Batch: 1}, want(t, e, n, Key{Batch: 1}, 0)
 		read(t, e, Key{}, layout.NHWCForm)
 		eventually(t, "the batch is read ahead", func() bool {
-			return e.locked(func() bool { b := e.table[k]; return b != nil && b.state == ready })
+			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.state == ready })
 		})
 		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == StatusOK {
 			t.Errorf("%v: nothing stands in for the bad sample", policy)

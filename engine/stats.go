@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -236,60 +237,48 @@ func (m *meter) snapshot(now time.Time) Stats {
 // Stats describes the current state of the engine.
 func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
-	s.Errors = e.errors.total()
-	l := e.ledger
-	l.mu.Lock()
-	s.Memory = MemoryStats{
-		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
-	}
-	l.mu.Unlock()
-	e.addCache(&s)
+	s.Errors = e.bad.total()
+	s.Memory = e.memory.stats()
+	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.batches.inputs.Stats(), e.batches.rest.Stats()}
 	s.Plans = e.keeper.stats()
-	s.Buffers = e.buffers()
-	p := e.pool.Stats()
-	s.Memory.Locked = p.LockedBytes
-	if p.LockError != nil {
-		s.Memory.LockError = p.LockError.Error()
-	}
-	if p.ReuseError != nil {
-		s.Memory.ReuseError = p.ReuseError.Error()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Batches.Making = int64(len(e.queue) + e.layingOut + len(e.making) + len(e.completed))
-	for _, list := range e.streams {
-		s.Batches.Streams += int64(len(list))
-		for _, st := range list {
-			s.Batches.Ahead += int64(len(st.ahead))
-		}
-	}
-	return s
-}
-
-func (e *Engine) buffers() []pinned.BufferStats {
-	list := []pinned.BufferStats{e.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	if e.cache != nil {
 		c := e.cache.Stats()
-		list = append(list, pinned.BufferStats{
+		s.addCache(c.Epochs)
+		s.Buffers = append(s.Buffers, pinned.BufferStats{
 			Name: "cache", Kind: pinned.HostMemory, Real: c.Real, MaxReal: c.MaxReal, Reserved: c.Reserved, MaxReserved: c.MaxReserved,
 		})
 	}
-	return list
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	s.Batches.Making = e.batches.schedule.count()
+	s.Batches.Streams, s.Batches.Ahead = e.batches.streams.count()
+	return s
+}
+
+// stats breaks down the memory in use.
+func (m *memory) stats() MemoryStats {
+	l, p := m.ledger, m.pool.Stats()
+	text := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return MemoryStats{
+		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
+		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
+		Locked: p.LockedBytes, LockError: text(p.LockError), ReuseError: text(p.ReuseError),
+	}
 }
 
 // addCache adds the cache's figures for each epoch.
-func (e *Engine) addCache(s *Stats) {
-	if e.cache == nil {
-		return
-	}
-	known := map[int]cache.EpochStats{}
-	for _, c := range e.cache.Stats().Epochs {
-		known[c.Epoch] = c
-	}
-	for i := range s.Epochs {
-		c := known[s.Epochs[i].Epoch]
-		s.Epochs[i].Kept, s.Epochs[i].KeptBytes, s.Epochs[i].NotKept = c.Kept, c.KeptBytes, c.NotKept
-		s.Epochs[i].Unplanned = c.Unplanned
+func (s *Stats) addCache(epochs []cache.EpochStats) {
+	for _, c := range epochs {
+		if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
+			e := &s.Epochs[i]
+			e.Kept, e.KeptBytes, e.NotKept, e.Unplanned = c.Kept, c.KeptBytes, c.NotKept, c.Unplanned
+		}
 	}
 }

@@ -66,7 +66,7 @@ func TestBatchesThatCannotExist(t *testing.T) {
 			for _, policy := range []OnError{Fail, Replace, Zero} {
 				t.Run(fmt.Sprintf("%d, manifest %v, %v", batch.size, manifest, policy), func(t *testing.T) {
 					e := start(t, hugeDir(t, manifest), func(o *Options) {
-						o.BatchSize, o.OnError, o.Color = batch.size, policy, 1
+						o.BatchSize, o.OnError, o.Decoding.Color = batch.size, policy, 1
 						o.CachePolicy, o.CacheSize = cache.Constant, AutoCache
 					})
 					checkHuge(t, e, batch.want, manifest)
@@ -106,7 +106,7 @@ func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 	}
 	if certain {
 		d, err := e.Describe(context.Background(), k)
-		if e.opts.OnError == Fail && (err != nil || len(d.Samples) != spec.N) || e.opts.OnError != Fail && !errors.Is(err, want) {
+		if e.catalog.Options.OnError == Fail && (err != nil || len(d.Samples) != spec.N) || e.catalog.Options.OnError != Fail && !errors.Is(err, want) {
 			t.Errorf("%d samples of %d, %v", len(d.Samples), spec.N, err)
 		}
 	}

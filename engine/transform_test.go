@@ -61,10 +61,10 @@ func transformDir(t testing.TB) string {
 func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
-	o.Anonymous, o.Resize, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
-	o.CropArea, o.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
+	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
+	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 	if mode != resample.None {
-		o.Height, o.Width = transformHeight, transformWidth
+		o.Transform.Height, o.Transform.Width = transformHeight, transformWidth
 	}
 	for _, f := range change {
 		f(&o)
@@ -100,9 +100,9 @@ func eachTransform(t *testing.T, test func(t *testing.T, ds *dataset.Dataset, mo
 // sample is mirrored or not, as its document says. Margins stay in place.
 func TestFlipMirrors(t *testing.T) {
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
-		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Color = c }),
-			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 1 }),
-			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 0.5 })
+		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Decoding.Color = c }),
+			transformed(t, ds, mode, func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, 1 }),
+			transformed(t, ds, mode, func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, 0.5 })
 		flips := map[bool]int{}
 		for _, k := range allKeys(never) {
 			spec := never.catalog.Spec(k)
@@ -111,10 +111,10 @@ func TestFlipMirrors(t *testing.T) {
 			for i, s := range samplesOf(t, half, k) {
 				plain, mirrored, got := a[i*each:(i+1)*each], b[i*each:(i+1)*each], ab[i*each:(i+1)*each]
 				if want := mirror(plain, spec, int(s.Height), int(s.Width)); !bytes.Equal(mirrored, want) {
-					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.ds.Path(int(s.ID)))
+					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.catalog.Dataset.Path(int(s.ID)))
 				}
 				if flips[s.Flip]++; s.Flip && !bytes.Equal(got, mirrored) || !s.Flip && !bytes.Equal(got, plain) {
-					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.ds.Path(int(s.ID)), s.Flip)
+					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.catalog.Dataset.Path(int(s.ID)), s.Flip)
 				}
 				if never, always := samplesOf(t, never, k)[i], samplesOf(t, always, k)[i]; never.Flip || !always.Flip || never.Crop != always.Crop || never.Crop != s.Crop {
 					t.Errorf("%s, slot %d: %+v, %+v and %+v", k, i, never, always, s)
@@ -144,7 +144,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 	turn := 0
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
 		for _, flip := range []float64{0, 0.5} {
-			settings := func(o *Options) { o.Color, o.Flip = c, flip }
+			settings := func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, flip }
 			e := transformed(t, ds, mode, settings)
 			keys, bytewise := allKeys(e), pixelsOf(t, e, layout.NHWCForm)
 			for _, dtype := range transformDTypes {
@@ -223,9 +223,9 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 			for i, pair := range pairs {
 				useKernels(t, pair[0], pair[1])
 				e := transformed(t, ds, mode, func(o *Options) {
-					o.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
-					if o.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
-						o.Normalize = transformNorm(o.Color)
+					o.Transform.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
+					if o.Decoding.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
+						o.Normalize = transformNorm(o.Decoding.Color)
 					}
 				})
 				all := make([][]byte, len(allKeys(e)))
@@ -267,7 +267,7 @@ func TestChoicesBelongToSamples(t *testing.T) {
 		id    int64
 	}
 	seen := func(change ...func(*Options)) map[sight]string {
-		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Flip = 0.5 })...)
+		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Transform.Flip = 0.5 })...)
 		all := map[sight]string{}
 		for _, k := range allKeys(e) {
 			pixels, each := read(t, e, k, layout.NHWCForm), int(e.catalog.Spec(k).SampleBytes())
@@ -309,7 +309,7 @@ func TestChoicesBelongToSamples(t *testing.T) {
 func TestPaddingRepeatsPixels(t *testing.T) {
 	ds := openDataset(t, transformDir(t)) // ten samples, so that two slots are padded
 	for _, policy := range []OnError{Fail, Zero} {
-		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
+		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Transform.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
 		k := Key{Batch: 2}
 		pixels, each := read(t, e, k, layout.NCHWForm), int(e.catalog.Spec(k).SampleBytes())
 		all := samplesOf(t, e, k)

@@ -38,7 +38,7 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 // shapeKnown refuses a batch whose shape depends on a sample that could not be read when
 // the dataset was opened.
 func (c *Catalog) shapeKnown(slots []shard.Slot) error {
-	if c.Options.Height > 0 {
+	if c.Options.Transform.Height > 0 {
 		return nil
 	}
 	for _, s := range slots {

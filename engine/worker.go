@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -18,7 +18,7 @@ import (
 // A worker is an item worker: it decodes one sample at a time, directly into the sample's
 // slot. The memory it holds does not depend on the batches.
 type worker struct {
-	engine  *Engine
+	engine  *batches
 	options decode.Options
 	decoder *decode.Decoder
 	loader  loader
@@ -30,17 +30,17 @@ type worker struct {
 	charged int64       // the part of all these that the ledger has
 	cpus    affinity.Set
 
-	// The sample being read from storage, and since when, in the meter's time; 0: none.
+	// The sample being read from storage, and since when, counted from crew.began; 0: none.
 	fetching      atomic.Int64
 	fetchingSince atomic.Int64
 
 	growInput func(n int) []byte // grows input for item; made once, as nothing is allocated for a sample
 	refused   error              // why it did not
 
-	// Guarded by Engine.mu; item is changed by the worker alone.
+	// Guarded by batches.mu; item is changed by the worker alone.
 	item    item   // what it works on
 	stalled bool   // its read hangs, and another worker stands in for it
-	gave    uint64 // what Engine.scratchAsked was when it last gave its memory back
+	gave    uint64 // what batches.scratchAsked was when it last gave its memory back
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.
@@ -49,8 +49,8 @@ type loader interface {
 	Judge(id int64, data []byte) (head decode.Header, height, width int, err error)
 }
 
-func newWorker(e *Engine, cpus affinity.Set) *worker {
-	o := e.opts.decoding()
+func newWorker(e *batches, cpus affinity.Set) *worker {
+	o := e.opts.Decoding
 	w := &worker{
 		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
@@ -63,11 +63,11 @@ func newWorker(e *Engine, cpus affinity.Set) *worker {
 	return w
 }
 
-// startWorker adds an item worker. Engine.mu is held, or nothing runs yet.
-func (e *Engine) startWorker(cpus affinity.Set) {
-	w := newWorker(e, cpus)
-	e.workers = append(e.workers, w)
-	e.wait.Go(w.run)
+// startWorker adds an item worker. The lock is held.
+func (all *batches) startWorker(cpus affinity.Set) {
+	w := newWorker(all, cpus)
+	all.crew.workers = append(all.crew.workers, w)
+	all.wait.Go(w.run)
 }
 
 // run decodes slots until the engine closes or has a surplus worker. It locks its OS
@@ -81,17 +81,18 @@ func (w *worker) run() {
 	if err := affinity.Pin(w.cpus); err != nil {
 		e.log.Warn("a worker stays where it is", "reason", err)
 	}
-	if err := w.presize(); err != nil {
+	hints := e.opts.Hints
+	if err := errors.Join(w.input.Presize(int(hints.Input)), w.pixels.Presize(int(hints.Scratch))); err != nil {
 		e.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
 	}
-	w.settle()
+	w.chargeActual()
 	for it, ok := e.claim(w); ok; it, ok = e.claim(w) {
 		if it.b == nil {
 			w.giveBack()
 			continue
 		}
 		e.itemDone(it, w.make(it))
-		w.settle()
+		w.chargeActual()
 	}
 }
 
@@ -101,7 +102,7 @@ func (w *worker) giveBack() {
 	w.input.Free()
 	w.pixels.Free()
 	w.resize.Free()
-	w.settle()
+	w.chargeActual()
 }
 
 // make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
@@ -129,14 +130,14 @@ func (w *worker) fillGuarded(it item) (err error) {
 func (w *worker) free() {
 	e := w.engine
 	e.mu.Lock()
-	e.workers = slices.DeleteFunc(e.workers, func(other *worker) bool { return other == w })
+	e.crew.remove(w)
 	e.mu.Unlock()
 	w.decoder.Close()
 	w.input.Free()
 	w.pixels.Free()
 	w.resize.Free()
 	w.writer.Close()
-	w.settle()
+	w.chargeActual()
 }
 
 // grow makes one of the worker's buffers n bytes long, charging it before the allocation.
@@ -145,20 +146,20 @@ func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 	e := w.engine
 	more := buf.Plan(n) - buf.Bytes()
 	if more > 0 {
-		if err := e.reserveScratch(it, more); err != nil {
+		if err := e.memory.scratch(it.b, more); err != nil {
 			return nil, err
 		}
 		w.charged += more
 	}
 	p, err := buf.Grow(n)
-	if err != nil && e.giveBackIdle() {
+	if err != nil && e.memory.giveBackIdle() {
 		p, err = buf.Grow(n)
 	}
 	if err == nil {
 		return p, nil
 	}
 	if more > 0 {
-		e.ledger.cancel(useScratch, more)
+		e.memory.ledger.cancel(useScratch, more)
 		w.charged -= more
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
@@ -169,32 +170,46 @@ func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 // extra workers overlap their waits for storage, but do not take time slices from one
 // another. The order matters: a worker that has a processor never waits for memory.
 func (w *worker) beginDecode(it item, head decode.Header) error {
-	w.settle() // of an earlier attempt at this slot
+	w.chargeActual() // of an earlier attempt at this slot
 	needs := w.decoder.Needs(head)
-	if err := w.engine.reserveScratch(it, needs); err != nil {
+	if err := w.engine.memory.scratch(it.b, needs); err != nil {
 		return err
 	}
 	w.charged += needs
-	w.engine.processors <- struct{}{}
+	w.engine.schedule.processors <- struct{}{}
 	return nil
 }
 
 // endDecode frees the processor for another worker. What the codec took stays charged until
-// settle knows how much of it is kept.
-func (w *worker) endDecode() { <-w.engine.processors }
+// chargeActual knows how much of it is kept.
+func (w *worker) endDecode() { <-w.engine.schedule.processors }
 
-// settle brings the accounts in line with what the worker holds between samples: a codec's
+// chargeActual brings the accounts in line with what the worker holds between samples: a codec's
 // scratch is known only after the fact, and buffers shrink.
-func (w *worker) settle() {
+func (w *worker) chargeActual() {
 	scratch := w.decoder.ScratchBytes()
 	codecs := pinned.Use{Real: scratch, Reserved: scratch}
 	w.engine.rest.Change(w.codecs, codecs)
 	w.codecs = codecs
 	held := scratch + w.input.Bytes() + w.pixels.Bytes() + w.resize.Bytes()
 	if more := held - w.charged; more > 0 {
-		w.engine.ledger.force(useScratch, more)
+		w.engine.memory.ledger.force(useScratch, more)
 	} else if more < 0 {
-		w.engine.ledger.release(useScratch, -more)
+		w.engine.memory.ledger.release(useScratch, -more)
 	}
 	w.charged = held
+}
+
+// beginFetch notes that the worker begins to read a sample from storage.
+func (w *worker) beginFetch(id int64) {
+	w.fetching.Store(id)
+	w.fetchingSince.Store(int64(time.Since(w.engine.crew.began)))
+}
+
+// endFetch notes that storage has answered.
+func (w *worker) endFetch() {
+	w.fetchingSince.Store(0)
+	if w.engine.crew.stalled.Load() > 0 {
+		w.engine.storageAnswered(w)
+	}
 }

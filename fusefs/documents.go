@@ -70,12 +70,12 @@ func document(v any) []byte {
 func datasetJSON(c *engine.Catalog) []byte {
 	o := &c.Options
 	var height, width any // null: depends on the images of each batch
-	if o.Height > 0 {
-		height, width = o.Height, o.Width
+	if o.Transform.Height > 0 {
+		height, width = o.Transform.Height, o.Transform.Width
 	}
-	shape := []any{o.BatchSize, height, width, o.Color.Channels()}
+	shape := []any{o.BatchSize, height, width, o.Decoding.Color.Channels()}
 	if o.Layout == layout.NCHW {
-		shape = []any{o.BatchSize, o.Color.Channels(), height, width}
+		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
 	return document(struct {
 		Samples     int            `json:"samples"`

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // oddNames are class names that file systems allow, with their lines in classes.txt.
@@ -67,7 +69,8 @@ func TestPathsThatAreNotUTF8(t *testing.T) {
 	}
 	defer ds.Close()
 	c, err := engine.NewCatalog(ds, engine.Options{
-		Shards: 1, BatchSize: 4, PadLastBatch: true, Epochs: 1, Workers: 1, BatchWorkers: 1, MemoryLimit: 1, MaxPixels: 1 << 20,
+		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 1,
+		Decoding: decode.Options{MaxPixels: 1 << 20}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
 	})
 	if err != nil {
 		t.Fatal(err)

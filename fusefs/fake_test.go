@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // fakeSource is a source that decodes nothing: the content of a large form is derived from
@@ -46,8 +47,8 @@ func newFake() *fakeSource {
 		}
 		samples := s.shards * (s.most*s.spec.N - 1) // the last batch of an epoch has a padded slot
 		c, err := engine.NewCatalog(fakeDataset(samples, s.spec.H, s.spec.W), engine.Options{
-			Shards: s.shards, BatchSize: s.spec.N, PadLastBatch: true, Epochs: s.epochs, Workers: 1, BatchWorkers: 1,
-			MemoryLimit: 1, MaxPixels: 1 << 30, Color: color,
+			Config: shard.Config{Shards: s.shards, BatchSize: s.spec.N, PadLastBatch: true}, Epochs: s.epochs,
+			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
 		})
 		if err != nil {
 			panic(err)

@@ -95,7 +95,7 @@ func (b *bench) run(ctx context.Context) (benchReport, error) {
 	}
 	defer b.ds.Close()
 	b.ceiling, err = loadCeiling(ctx, b.ds, decode.Options{
-		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
+		Color: b.engine.Decoding.Color, IgnoreOrientation: b.engine.Decoding.IgnoreOrientation, MaxPixels: b.engine.Decoding.MaxPixels,
 	}, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
 	if err != nil {
 		return benchReport{}, b.withVerify(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
 	"github.com/batchfs/batchfs/engine/profile/plot"
@@ -117,9 +118,9 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
 	return profile.Options{
 		Engine: engine.Options{
-			Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
+			Config: shard.Config{Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
 			Workers: r.source.workers, MemoryLimit: o.Memory, CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
-			IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels, Memory: c.env.buffers,
+			Decoding: decode.Options{IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}, Memory: c.env.buffers,
 		},
 		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),
 	}

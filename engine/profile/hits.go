@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -49,9 +50,9 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 			size = id.Size
 		}
 		raw := size
-		if engine.IsRaw(ds, i) {
+		if sample.IsRaw(ds, i) {
 			already++
-		} else if height, width := ds.Size(i, e.IgnoreOrientation); height > 0 {
+		} else if height, width := ds.Size(i, e.Decoding.IgnoreOrientation); height > 0 {
 			raw = o.Raw.FileBytes(height, width)
 		}
 		h.encoded, h.raw = append(h.encoded, size), append(h.raw, raw)
@@ -78,22 +79,21 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 
 // batchBytes is the largest size of a batch.
 func batchBytes(ds *dataset.Dataset, e *engine.Options) int64 {
-	h, w := e.Height, e.Width
+	h, w := e.Transform.Height, e.Transform.Width
 	if h == 0 {
 		report := ds.Report()
 		h, w = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
 	// A batch too big for a file is too big for any memory.
-	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Color.Channels(), e.DType, e.Layout)
+	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Decoding.Color.Channels(), e.DType, e.Layout)
 	return layout.Size(layout.NHWCForm, spec)
 }
 
 // planOf returns the mount's order of the whole dataset.
 func planOf(ds *dataset.Dataset, e *engine.Options) (*shard.Plan, error) {
-	return shard.New(shard.Config{
-		Samples: int64(ds.Len()), Shards: e.Shards, BatchSize: e.BatchSize, Shuffle: e.Shuffle, Seed: e.Seed,
-		StickToShard: e.StickToShard, PadLastBatch: e.PadLastBatch, LastBatch: e.LastBatch,
-	})
+	order := e.Config
+	order.Samples = int64(ds.Len())
+	return shard.New(order)
 }
 
 // at returns the share of hits, interpolated between computed mixes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -36,7 +37,7 @@ func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o
 				}
 				return buf
 			}
-			loader, n := engine.NewLoader(ds, o), int64(ds.Len())
+			loader, n := sample.NewLoader(ds, o.Transform, o.Decoding), int64(ds.Len())
 			for ctx.Err() == nil {
 				k := next.Add(1) - 1
 				if k >= leastLoads && time.Since(started) >= least {

@@ -98,6 +98,6 @@ func (o Options) filled() Options {
 	if o.Measured == nil {
 		o.Measured = func(Step) {}
 	}
-	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.IgnoreOrientation, o.Engine.MaxPixels
+	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.Decoding.IgnoreOrientation, o.Engine.Decoding.MaxPixels
 	return o
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -68,9 +67,9 @@ func open(t testing.TB, dir string) *dataset.Dataset {
 func options(t testing.TB) Options {
 	return Options{
 		Engine: engine.Options{
-			Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill, Epochs: 1,
-			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20, MaxPixels: 1 << 28,
-			Layout: layout.NHWC, Color: decode.RGB,
+			Config:   shard.Config{Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill},
+			Decoding: decode.Options{MaxPixels: 1 << 28}, Epochs: 1,
+			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 		},
 		Storage: dataset.Storage{Direct: true},
 		Work:    t.TempDir(), Least: 20 * time.Millisecond,
@@ -129,7 +128,7 @@ func TestFastStorageWantsRaw(t *testing.T) {
 	ds, o := ramps(t, 10, 1000), options(t)
 	o.Storage.Direct = false
 	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.Stretch, 100, 100
-	o.Engine.Resize, o.Engine.Height, o.Engine.Width = resample.Stretch, 32, 32
+	o.Engine.Transform = resample.Options{Mode: resample.Stretch, Height: 32, Width: 32}
 	r, err := Run(t.Context(), ds, o)
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +296,7 @@ func TestRefusals(t *testing.T) {
 		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root(), "class-0") }, os.ErrNotExist},
 		"root":    {func(o *Options) { o.Work = ds.Root() }, ErrInside},
 		"missing": {func(o *Options) { o.Work = "/nowhere/at/all" }, os.ErrNotExist},
-		"pixels":  {func(o *Options) { o.Engine.MaxPixels = 1 }, ErrNoSample},
+		"pixels":  {func(o *Options) { o.Engine.Decoding.MaxPixels = 1 }, ErrNoSample},
 	} {
 		o := options(t)
 		test.change(&o)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/engine"
 )
 
 // picture is a sample of the dataset used for measuring.
@@ -85,8 +84,8 @@ func device(path string) (uint64, error) {
 func (p *profiler) choose() ([]int32, error) {
 	var usable []int32
 	for i := range p.ds.Len() {
-		h, w := p.ds.Size(i, p.o.Engine.IgnoreOrientation)
-		if h == 0 || int64(h)*int64(w) > p.o.Engine.MaxPixels || p.ds.Problem(i) != "" {
+		h, w := p.ds.Size(i, p.o.Engine.Decoding.IgnoreOrientation)
+		if h == 0 || int64(h)*int64(w) > p.o.Engine.Decoding.MaxPixels || p.ds.Problem(i) != "" {
 			p.result.Skipped++
 			continue
 		}
@@ -123,8 +122,8 @@ func evenly(from []int32, n int) []int32 {
 
 func (p *profiler) rawBytes(samples []int32) (bytes int64) {
 	for _, i := range samples {
-		if !engine.IsRaw(p.ds, int(i)) {
-			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.IgnoreOrientation))
+		if !sample.IsRaw(p.ds, int(i)) {
+			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.Decoding.IgnoreOrientation))
 		}
 	}
 	return bytes
@@ -188,7 +187,7 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 
 // copyImage makes the raw copy of sample i. For a bad sample it returns an empty picture.
 func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
-	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: engine.IsRaw(p.ds, i)}
+	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: sample.IsRaw(p.ds, i)}
 	defer maker.Done()
 	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
 	if sample.OfFile(err) {

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// readers waits for batches on behalf of Opens.
+type readers struct {
+	batches    *batches
+	bad        *badSamples
+	meter      *meter
+	log        *slog.Logger
+	memoryWait time.Duration
+
+	mu     sync.Mutex // may be taken before batches.mu
+	checks map[Key]*check
+}
+
+// A check asks the file system about the bad samples of a batch before it is opened. It may
+// hang, so no worker does it; all who open the batch meanwhile share one.
+type check struct {
+	done chan struct{}
+	err  error // why the batch cannot be made; set when done is closed
+}
+
+// hold returns a complete batch; the caller lets go of it by unhold. form is what it is made
+// in when it is not there yet.
+func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
+	if err := r.checkKnown(ctx, k); err != nil {
+		return nil, err
+	}
+	b, isReady, err := r.batches.join(k, form)
+	switch {
+	case err != nil:
+		return nil, err
+	case isReady:
+		r.meter.opened(0, true)
+		return b, nil
+	}
+	began := time.Now()
+	r.meter.waiting(1)
+	left := func() time.Duration { return r.memoryWaitLeft(b, began) }
+	if err = r.await(ctx, b.done, left, b.key, b.key.String()); err == nil {
+		err = b.err
+	}
+	r.meter.waiting(-1)
+	r.meter.opened(time.Since(began), err == nil)
+	r.batches.leave(b)
+	if err != nil {
+		r.batches.unhold(b)
+		return nil, err
+	}
+	return b, nil
+}
+
+// await waits until done is closed, and for memory as long as left says, which it asks first
+// after memoryWait. It logs an Open that got no memory.
+func (r *readers) await(ctx context.Context, done <-chan struct{}, left func() time.Duration, k Key, name string) error {
+	timer := time.NewTimer(r.memoryWait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.batches.closing:
+			return ErrClosed
+		case <-timer.C:
+		}
+		more := left()
+		if more <= 0 {
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
+			warnMachine(r.log, k, err)
+			return err
+		}
+		timer.Reset(more)
+	}
+}
+
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory.
+func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
+	since := r.batches.refusedSince(b)
+	if since.IsZero() {
+		return max(r.memoryWait, 10*time.Millisecond)
+	}
+	if since.Before(began) {
+		since = began
+	}
+	return r.memoryWait - time.Since(since)
+}
+
+// checkKnown drops a complete batch that shows substitutes for samples that may be good now,
+// and fails for one that failed before and would again. Where the file system does not
+// answer, the caller waits no longer than its context.
+func (r *readers) checkKnown(ctx context.Context, k Key) error {
+	c := r.startCheck(k)
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.batches.closing:
+		return ErrClosed
+	}
+}
+
+// startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
+func (r *readers) startCheck(k Key) *check {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, needed := r.batches.needsCheck(k)
+	if !needed {
+		return nil
+	}
+	c := r.checks[k]
+	if c == nil {
+		c = &check{done: make(chan struct{})}
+		if !r.batches.goUnlessClosed(func() { r.runCheck(k, b, c) }) {
+			return nil
+		}
+		r.checks[k] = c
+	}
+	return c
+}
+
+// runCheck looks at what is known to be bad of a batch: of b, which is complete, or of one
+// that failed, where b is nil.
+func (r *readers) runCheck(k Key, b *batch, c *check) {
+	outdated := false
+	c.err = guarded(func() (err error) {
+		if b == nil {
+			return r.stillFails(k)
+		}
+		outdated = r.isOutdated(b)
+		return nil
+	})
+	if c.err != nil && causeOf(c.err) != ofFile {
+		c.err = machineError(c.err)
+		warnMachine(r.log, k, c.err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case b == nil && c.err == nil:
+		r.batches.tryAgain(k)
+	case outdated:
+		r.batches.dropOutdated(b)
+	}
+	delete(r.checks, k)
+	close(c.done)
+}
+
+// isOutdated reports whether a batch shows a substitute for a sample whose file has changed
+// since and may be good now. It asks the file system about substituted samples only.
+func (r *readers) isOutdated(b *batch) bool {
+	for i, s := range b.samples[:b.items] {
+		if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// stillFails fails for a batch of which all was tried before, if a sample that was bad then
+// still is.
+func (r *readers) stillFails(k Key) error {
+	slots, valid := r.batches.catalog.slots(k)
+	for _, s := range slots[:min(max(valid, 1), len(slots))] {
+		if err := r.bad.check(s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checking names the batches that are being checked.
+func (r *readers) checking() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.checks {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// join holds a batch for an Open, which waits for it unless it is ready; then leave and
+// unhold follow.
+func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
+		return nil, false, ErrClosed
+	}
+	if b = all.table[k]; b == nil {
+		b = all.newBatch(k, form)
+	} else if b.state == queued && b.slots == nil {
+		b.form = form
+	}
+	b.refs++
+	all.opens++
+	b.openedAs = all.opens
+	all.streams.follow(b, form)
+	if b.state == ready {
+		return b, true, nil
+	}
+	if b.waiting++; b.waiting == 1 {
+		b.asked = all.opens
+	}
+	all.takeWork.Broadcast() // it goes before what is only prefetched
+	if all.crew.stalled.Load() > 0 {
+		all.itemWork.Broadcast() // it may have a worker now
+	}
+	return b, false, nil
+}
+
+// leave ends the wait of an Open.
+func (all *batches) leave(b *batch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b.waiting--
+}
+
+// unhold lets go of a batch.
+func (all *batches) unhold(b *batch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if b.refs--; b.refs > 0 {
+		return
+	}
+	if s := b.stream; s != nil {
+		s.used = time.Now()
+	}
+	if b.state < ready {
+		all.abandon(b)
+	} else {
+		all.freeUnneeded(b)
+		all.memory.ledger.cameBack() // if it is kept, it may give way now
+	}
+}
+
+// abandonedFor is how long a batch is still made after its readers gave it up, if there is
+// nothing better to do: an interrupted process often asks again at once.
+const abandonedFor = time.Second
+
+// abandon gives up a batch that no Open waits for any more. The newest batch of a stream
+// that is being read is kept for abandonedFor, because its reader may come back.
+func (all *batches) abandon(b *batch) {
+	s := b.stream
+	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.shard) != s {
+		all.discard(b)
+		return
+	}
+	asked := b.asked
+	time.AfterFunc(abandonedFor, func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		if b.refs == 0 && b.state < ready && b.asked == asked {
+			all.discard(b)
+		}
+	})
+}
+
+// usualForm is the form that readers of a shard opened last.
+func (all *batches) usualForm(shard int) layout.Form {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.streams.usualForm(shard)
+}
+
+// refusedSince returns since when a batch waits for memory; zero: it does not.
+func (all *batches) refusedSince(b *batch) time.Time {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.schedule.refusedSince(b)
+}
+
+// needsCheck reports whether a batch must be checked before it is opened: it failed when all
+// of it was tried, or it is b, which nothing holds and which has substitutes.
+func (all *batches) needsCheck(k Key) (b *batch, needed bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b = all.table[k]
+	if all.closed {
+		return nil, false
+	}
+	return b, b == nil && all.tried[k] || b != nil && b.state == ready && b.refs == 0 && b.standIns
+}
+
+// tryAgain forgets that a batch failed.
+func (all *batches) tryAgain(k Key) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.tried, k)
+}
+
+// dropOutdated drops a complete batch that nothing holds by now.
+func (all *batches) dropOutdated(b *batch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.table[b.key] == b && b.refs == 0 && b.state == ready {
+		all.discard(b)
+	}
+}
