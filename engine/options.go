@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
@@ -96,6 +97,8 @@ type Options struct {
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
+
+	kernel resample.Kernel // for tests
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
@@ -173,6 +176,11 @@ func (o *Options) transform() resample.Options {
 
 func (o *Options) decoding() decode.Options {
 	return decode.Options{Color: o.Color, IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}
+}
+
+// pixels returns the options for package pixels.
+func (o *Options) pixels() pixels.Options {
+	return pixels.Options{Options: o.decoding(), FullJPEGs: o.FullJPEGs, Kernel: o.kernel}
 }
 
 func (o *Options) plan(samples int64, raw *shard.RawSet) (*shard.Plan, error) {
