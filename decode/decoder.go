@@ -12,11 +12,15 @@ type Options struct {
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 }
 
-func (o Options) maxPixels() int64 {
+// allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
+func (o Options) allows(h Header) error {
 	if o.MaxPixels <= 0 {
-		return DefaultMaxPixels
+		o.MaxPixels = DefaultMaxPixels
 	}
-	return o.MaxPixels
+	if h.pixels() > o.MaxPixels {
+		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, o.MaxPixels)
+	}
+	return nil
 }
 
 // orientation returns the one to apply to h.
@@ -102,12 +106,29 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
 
+// Whole decodes one image into new memory, where speed does not matter.
+func Whole(data []byte, o Options) (Image, error) {
+	h, err := ReadHeader(data, true)
+	if err == nil {
+		err = o.allows(h)
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	height, width := h.Size(o.IgnoreOrientation)
+	stride := width * o.Color.Channels()
+	img := Image{Pix: make([]byte, height*stride), Stride: stride, Height: height, Width: width}
+	d := NewDecoder(o)
+	defer d.Close()
+	return img, d.Decode(img, data, h)
+}
+
 // DecodeRegion decodes a region of the stored image at a scale of 1/scale: 1, or for JPEG also
 // 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
-	if h.pixels() > d.options.maxPixels() {
-		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, d.options.maxPixels())
+	if err := d.options.allows(h); err != nil {
+		return err
 	}
 	if h.Format >= numFormats || d.codecs[h.Format] == nil {
 		return unsupported("there is no decoder for %s, or it is closed", h.Format)

@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
@@ -16,22 +17,15 @@ import (
 type Maker struct {
 	ds        *dataset.Dataset
 	options   Options
-	pixels    decode.Options
 	transform resample.Options
 	reader    *sample.Reader
-	keep      int // bytes of each buffer to keep between samples
-
-	source, scratch, file []byte
 }
 
 // NewMaker returns a Maker that shares memory with other Makers. It uses only the options for
 // format, pixels and size, which must be valid.
 func NewMaker(ds *dataset.Dataset, o Options, memory *sample.Memory) *Maker {
 	o = o.filled()
-	return &Maker{
-		ds: ds, options: o, pixels: o.pixels(), transform: o.transform(), reader: sample.NewReader(ds, o.pixels(), memory),
-		keep: int(memory.Keep()),
-	}
+	return &Maker{ds: ds, options: o, transform: o.transform(), reader: sample.NewReader(ds, o.pixels(), memory)}
 }
 
 // Close frees what the Maker holds.
@@ -45,7 +39,7 @@ func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err e
 	if err != nil {
 		return nil, "", readError(err)
 	}
-	r, err := m.decode(i, img)
+	r, err := m.draw(i, img)
 	if err != nil {
 		return nil, "", decodeError(m.ds.Path(i), err)
 	}
@@ -54,59 +48,21 @@ func (m *Maker) Make(ctx context.Context, i int) (file []byte, ext string, err e
 }
 
 // Done releases the memory of the last sample to other Makers.
-func (m *Maker) Done() {
-	for _, p := range []*[]byte{&m.source, &m.scratch, &m.file} {
-		if cap(*p) > m.keep {
-			*p = nil
-		}
-	}
-	m.reader.Done()
-}
+func (m *Maker) Done() { m.reader.Done() }
 
-func (m *Maker) decode(i int, img sample.Image) (*rawFile, error) {
-	h, w := img.Height, img.Width
-	t := m.transform.Choose(0, int64(i), h, w)
-	outH, outW := t.Size()
-	r := newRawFile(m.options.Format, outH, outW)
+func (m *Maker) draw(i int, img sample.Image) (*rawFile, error) {
+	t := m.transform.Choose(0, int64(i), img.Height, img.Width)
+	h, w := t.Size()
+	r := newRawFile(m.options.Format, h, w)
 	if err := r.fits(); err != nil {
 		return nil, err
 	}
-	m.file = room(m.file, int(r.size()))
-	r.begin(m.file)
-	if t.Copies() && outH == h && outW == w {
-		return &r, m.reader.Decoder().Decode(decode.Image{Pix: r.pixels(), Stride: r.stride, Height: h, Width: w}, img.Data, img.Header)
+	memory, err := m.reader.Output(int(r.size()))
+	if err != nil {
+		return nil, err
 	}
-	return &r, m.resize(&r, img.Data, img.Header, t)
-}
-
-// resize decodes the region the transform needs, at a reduced scale if possible, and filters
-// it, as a mount does.
-func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.Transform) error {
-	scale := 1
-	if head.Format == decode.JPEG {
-		scale = t.Scale()
-	}
-	if scale > 1 {
-		offY, offX := m.pixels.ScaleOffset(head, scale)
-		t = t.Reduced(scale, offY, offX)
-	}
-	y, x, h, w := t.Source()
-	m.source = room(m.source, 3*h*w)
-	region := m.pixels.StoredRegion(head, decode.Region{X: x, Y: y, W: w, H: h}, scale)
-	if err := m.reader.Decoder().DecodeRegion(decode.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w}, data, head, region, scale); err != nil {
-		return err
-	}
-	m.scratch = room(m.scratch, resample.ScratchBytes(t, 3))
-	source := resample.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w, Channels: 3}
-	return resample.Resize(r, source, t.Moved(y, x), m.scratch, resample.Fastest)
-}
-
-// room returns n bytes, reusing p if it is large enough.
-func room(p []byte, n int) []byte {
-	if cap(p) < n {
-		return make([]byte, n)
-	}
-	return p[:n]
+	r.begin(memory)
+	return &r, m.reader.Draw(img, t, pixels.Target{Pix: r.pixels(), Stride: r.stride})
 }
 
 // readError distinguishes a bad file, which is kept as it is, from one that changed, which ends
@@ -122,7 +78,7 @@ func readError(err error) error {
 
 // decodeError distinguishes a bad image from a failure of the machine.
 func decodeError(path string, err error) error {
-	for _, fatal := range []error{decode.ErrMemory, decode.ErrDestination, resample.ErrGeometry, resample.ErrScratch} {
+	for _, fatal := range []error{sample.ErrMemory, decode.ErrMemory, decode.ErrDestination, resample.ErrGeometry, resample.ErrScratch} {
 		if errors.Is(err, fatal) {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -81,9 +81,6 @@ func (r *rawFile) begin(memory []byte) {
 // pixels is where the rows go: top-down, RGB.
 func (r *rawFile) pixels() []byte { return r.data[len(r.header):] }
 
-// PutRow receives a row from the resizer.
-func (r *rawFile) PutRow(y int, row []byte) { copy(r.pixels()[y*r.stride:], row) }
-
 // finish converts the pixels to the file format and returns the file.
 func (r *rawFile) finish() (file []byte, ext string) {
 	switch {
