@@ -7,13 +7,8 @@ import (
 )
 
 // goCodecs returns the codecs that need no C. They hold nothing between images.
-func goCodecs() (c [numFormats]Codec) {
-	c[JPEG] = goJPEG{}
-	c[PNG] = goPNG{}
-	c[WebP] = goWebP{}
-	c[BMP] = bmpCodec{}
-	c[PNM] = pnmCodec{}
-	return c
+func goCodecs() [numFormats]Codec {
+	return [numFormats]Codec{JPEG: goJPEG{}, PNG: goPNG{}, WebP: goWebP{}, BMP: bmpCodec{}, PNM: pnmCodec{}}
 }
 
 // stateless implements the memory methods of a Codec that holds nothing.

@@ -13,8 +13,6 @@ import (
 // averages of the whole image's pixels.
 type goJPEG struct{ stateless }
 
-func (goJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
-
 func (goJPEG) Decode(dst Image, data []byte, v View) error {
 	frame, err := readJPEGFrame(data, true)
 	if err != nil {
@@ -71,26 +69,6 @@ func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
 		return nil, unsupported("image/jpeg makes it %T", m)
 	}
 	return inColor(c, rgb, gray, f.width), nil
-}
-
-// inColor returns rows of the requested colour, given rgb, gray or both.
-func inColor(c Color, rgb, gray row, width int) row {
-	switch {
-	case c == Gray && gray == nil:
-		return grayOf(rgb, width)
-	case c == RGB && rgb == nil:
-		return rgbOf(gray, width)
-	case c == Gray:
-		return gray
-	}
-	return rgb
-}
-
-// dropFourth copies n four-byte pixels without their last byte.
-func dropFourth(to, from []byte, n int) {
-	for x := range n {
-		copy(to[3*x:3*x+3], from[4*x:4*x+3])
-	}
 }
 
 // multiplyInk converts n CMYK pixels to RGB. image/jpeg has inverted them, which is correct only

@@ -12,8 +12,6 @@ import (
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
 type goPNG struct{ stateless }
 
-func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
-
 func (goPNG) Decode(dst Image, data []byte, v View) error {
 	critical, err := pngCritical(data)
 	if err != nil {

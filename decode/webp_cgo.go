@@ -15,8 +15,6 @@ import (
 // cWebP decodes with libwebp.
 type cWebP struct{ cHandle }
 
-func (c *cWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
-
 func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
 	if err != nil {
@@ -40,8 +38,8 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	view.width, view.height = C.int32_t(w.image.width), C.int32_t(w.image.height)
 	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
 	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
-	from, n := cData(data[w.image.from:w.image.to])
-	return c.result(C.bfs_webp_decode(c.p, from, n, C.size_t(w.h.Scratch), to, view), "libwebp")
+	data = data[w.image.from:w.image.to]
+	return c.result(C.bfs_webp_decode(c.p, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
 // webpScratch estimates what libwebp allocates: a few rows for lossy images, all pixels and the

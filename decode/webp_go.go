@@ -14,8 +14,6 @@ import (
 // libwebp's arithmetic, to the same bytes.
 type goWebP struct{ stateless }
 
-func (goWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
-
 // noError is an error type that x/image/webp never returns: the package does not distinguish
 // unsupported from corrupt.
 type noError struct{ error }
