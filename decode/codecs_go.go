@@ -3,6 +3,7 @@ package decode
 import (
 	"errors"
 	"fmt"
+	"image"
 	"io"
 )
 
@@ -39,4 +40,12 @@ func goError[E error](err error) error {
 		return endsEarly(true)
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// sameSize checks that one of Go's decoders made an image of the size that the header says.
+func sameSize(m image.Image, width, height int) error {
+	if m.Bounds() != image.Rect(0, 0, width, height) {
+		return fmt.Errorf("%w: Go's decoder reads another size", ErrMismatch)
+	}
+	return nil
 }

@@ -6,8 +6,10 @@ import "unsafe"
 
 func nativeRuns(Kernel) bool { return false }
 
-func nativeCopy([]byte, int, int, unsafe.Pointer, unsafe.Pointer) { noC() }
+func nativeCopy([]byte, int, int, unsafe.Pointer, unsafe.Pointer) {
+	panic("resample: a sink in C in a program without cgo")
+}
 
-func runNative(Kernel, Sink, unsafe.Pointer, unsafe.Pointer, *job, []byte, int, []byte) { noC() }
-
-func noC() { panic("resample: a sink or a kernel in C in a program without cgo") }
+func runNative(Kernel, Sink, unsafe.Pointer, unsafe.Pointer, *job, []byte, int, []byte) {
+	panic("resample: a kernel in C in a program without cgo")
+}

@@ -107,10 +107,12 @@ func (s *settings) options() (engine.Options, error) {
 		PadLastBatch: true, Epochs: 100, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3},
 		MaxPixels: 1 << 28, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}
-	var err error
-	if o.Resize, err = resample.ParseMode(s.Resize); err != nil {
-		return o, err
+	for o.Resize.String() != s.Resize {
+		if o.Resize++; o.Resize > resample.RandomResizedCrop {
+			return o, fmt.Errorf("no mode is called %s", s.Resize)
+		}
 	}
+	var err error
 	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
 		return o, err
 	}
