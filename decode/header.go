@@ -1,8 +1,5 @@
 package decode
 
-// sniffLength is the number of bytes that Sniff may look at.
-const sniffLength = 12
-
 // maxSide is the longest side, in pixels, in formats without a lower limit of their own. No
 // real image comes near it, and it keeps products of sizes far from overflow.
 const maxSide = 1 << 26
@@ -56,11 +53,6 @@ func (h Header) At(scale int) (width, height int) {
 
 func (h Header) pixels() int64 { return int64(h.Width) * int64(h.Height) }
 
-// same reports whether both describe the same pixels in the same file format.
-func (h Header) same(o Header) bool {
-	return h.Format == o.Format && h.Width == o.Width && h.Height == o.Height && h.Orientation == o.Orientation
-}
-
 // Plausible returns an ErrCorrupt error if a file of size bytes cannot hold the pixels that its
 // header claims. Uncompressed pixels need their full size, deflate expands at most 1,032 times,
 // a JPEG block has at least two bits (one if progressive), and 256 pixels of a lossy WebP have
@@ -83,10 +75,28 @@ func (h Header) Plausible(size int64) error {
 // comes last. The orientation of a PNG may come after its pixels: if data is not complete,
 // [Header.Tail] says what else must be read. ReadHeader does not retain data.
 func ReadHeader(data []byte, complete bool) (Header, error) {
-	if !complete && len(data) < sniffLength {
+	if !complete && len(data) < 12 { // Sniff needs them
 		return Header{}, ErrShort
 	}
-	h, err := readHeader(data, complete)
+	var h Header
+	var err error
+	switch Sniff(data) {
+	case JPEG:
+		h, err = jpegHeader(data, complete)
+	case PNG:
+		h, err = pngHeader(data, complete)
+	case BMP:
+		h, err = bmpHeader(data, complete)
+	case PNM:
+		h, err = pnmHeader(data, complete)
+	case WebP:
+		h, err = webpHeader(data, complete)
+	default:
+		err = unsupported("its first bytes are those of no image format that is read")
+		if len(data) == 0 {
+			err = unsupported("the file is empty")
+		}
+	}
 	if err == nil && complete {
 		err = h.Plausible(int64(len(data)))
 	}
@@ -94,23 +104,4 @@ func ReadHeader(data []byte, complete bool) (Header, error) {
 		return Header{}, err
 	}
 	return h, nil
-}
-
-func readHeader(data []byte, complete bool) (Header, error) {
-	switch Sniff(data) {
-	case JPEG:
-		return jpegHeader(data, complete)
-	case PNG:
-		return pngHeader(data, complete)
-	case BMP:
-		return bmpHeader(data, complete)
-	case PNM:
-		return pnmHeader(data, complete)
-	case WebP:
-		return webpHeader(data, complete)
-	}
-	if len(data) == 0 {
-		return Header{}, unsupported("the file is empty")
-	}
-	return Header{}, unsupported("its first bytes are those of no image format that is read")
 }

@@ -10,8 +10,6 @@ import "C"
 // cJPEG decodes with libjpeg-turbo.
 type cJPEG struct{ cHandle }
 
-func (c *cJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
-
 func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 	if err := checkScans(data, v.Header); err != nil {
 		return err
@@ -20,8 +18,7 @@ func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 		return err
 	}
 	to, view := cView(dst, v)
-	from, n := cData(data)
-	return c.result(C.bfs_jpeg_decode(c.p, from, n, to, view), "libjpeg")
+	return c.result(C.bfs_jpeg_decode(c.p, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and

@@ -23,8 +23,6 @@ const (
 	pngLibrary  pngPath = C.BFS_PNG_LIBRARY
 )
 
-func (c *cPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
-
 func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
@@ -34,8 +32,7 @@ func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 		return err
 	}
 	to, view := cView(dst, v)
-	from, n := cData(data)
-	return c.result(C.bfs_png_decode(&c.png, c.p, from, n, to, view, C.int(c.how)), "libpng")
+	return c.result(C.bfs_png_decode(&c.png, c.p, cBytes(data), C.size_t(len(data)), to, view, C.int(c.how)), "libpng")
 }
 
 // fast counts the images that took the fast path.

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -11,8 +10,6 @@ import (
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
 type goPNG struct{ stateless }
-
-func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
 
 func (goPNG) Decode(dst Image, data []byte, v View) error {
 	critical, err := pngCritical(data)
@@ -69,8 +66,8 @@ func strangeSuggestion(data []byte, p, n int64) bool {
 }
 
 func pngRows(m image.Image, h Header, c Color) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
-		return nil, fmt.Errorf("%w: image/png reads another size", ErrMismatch)
+	if err := sameSize(m, h.Width, h.Height); err != nil {
+		return nil, err
 	}
 	var gray, rgb row
 	n := h.Width

@@ -9,8 +9,6 @@ import (
 // round(v*255/maximum).
 type pnmCodec struct{ stateless }
 
-func (pnmCodec) Header(data []byte, complete bool) (Header, error) { return pnmHeader(data, complete) }
-
 func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	l, err := readPNMLayout(data, true)
 	if err != nil {

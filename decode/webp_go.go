@@ -14,8 +14,6 @@ import (
 // libwebp's arithmetic, to the same bytes.
 type goWebP struct{ stateless }
 
-func (goWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
-
 // noError is an error type that x/image/webp never returns: the package does not distinguish
 // unsupported from corrupt.
 type noError struct{ error }
@@ -67,16 +65,52 @@ func (i *webpImage) onCanvas(source row) row {
 }
 
 func webpRows(m image.Image, width, height int) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != width || b.Dy() != height {
-		return nil, fmt.Errorf("%w: x/image/webp reads another size", ErrMismatch)
+	if err := sameSize(m, width, height); err != nil {
+		return nil, err
 	}
 	switch m := m.(type) {
 	case *image.NRGBA:
 		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], width) }, nil
 	case *image.YCbCr:
-		return newWebPChroma(m).row, nil
+		return webpChroma{m}.row, nil
 	case *image.NYCbCrA:
-		return newWebPChroma(&m.YCbCr).row, nil
+		return webpChroma{&m.YCbCr}.row, nil
 	}
 	return nil, unsupported("x/image/webp makes it %T", m)
+}
+
+// webpChroma converts a lossy WebP's 4:2:0 planes to RGB as libwebp does. Each pixel's chroma is
+// (9a + 3b + 3c + d) / 16 of the four samples around it, rounded in two steps; the conversion to
+// RGB is video-range BT.601.
+type webpChroma struct{ *image.YCbCr }
+
+func (u webpChroma) row(y int, to []byte) {
+	size := u.Bounds().Size()
+	near, next := y/2*u.CStride, nextSample(y, (size.Y+1)/2)*u.CStride
+	for x, l := range u.Y[y*u.YStride:][:size.X] {
+		a, b := x/2, nextSample(x, (size.X+1)/2)
+		cb := mixChroma(u.Cb, near+a, near+b, next+a, next+b)
+		cr := mixChroma(u.Cr, near+a, near+b, next+a, next+b)
+		to[3*x], to[3*x+1], to[3*x+2] = videoRGB(l, cb, cr)
+	}
+}
+
+// mixChroma interpolates between the sample at a, its neighbours b in the row and c in the
+// column, and d diagonally opposite.
+func mixChroma(plane []byte, a, b, c, d int) uint8 {
+	va, vb, vc, vd := uint32(plane[a]), uint32(plane[b]), uint32(plane[c]), uint32(plane[d])
+	if a == b {
+		return uint8((3*va + vc + 2) >> 2) // in an edge column libwebp rounds once
+	}
+	diagonal := (va + 3*vb + 3*vc + vd + 8) >> 3
+	return uint8((diagonal + va) >> 1)
+}
+
+// videoRGB converts from studio swing, in libwebp's fixed point.
+func videoRGB(y, cb, cr uint8) (r, g, b uint8) {
+	scaled := func(v uint8, by int32) int32 { return int32(v) * by >> 8 }
+	l := scaled(y, 19077)
+	return clip8((l + scaled(cr, 26149) - 14234) >> 6),
+		clip8((l - scaled(cb, 6419) - scaled(cr, 13320) + 8708) >> 6),
+		clip8((l + scaled(cb, 33050) - 17685) >> 6)
 }

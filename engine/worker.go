@@ -24,8 +24,7 @@ type worker struct {
 	loader  loader
 	writer  *layout.Writer
 	input   pinned.Host // the encoded sample
-	pixels  pinned.Host // decoded pixels, if they differ from what the slot holds
-	resize  pinned.Host // coefficients and rows of the resizer
+	pixels  pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
 	codecs  pinned.Use  // the decoder's memory, as the account has it
 	charged int64       // the part of all these that the ledger has
 	cpus    affinity.Set
@@ -54,7 +53,7 @@ func newWorker(e *batches, cpus affinity.Set) *worker {
 	w := &worker{
 		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
-		resize: pinned.NewHost(e.opts.Memory, e.rest), cpus: cpus,
+		cpus: cpus,
 	}
 	w.growInput = func(n int) (p []byte) {
 		p, w.refused = w.grow(w.item, &w.input, n)
@@ -101,7 +100,6 @@ func (w *worker) giveBack() {
 	w.decoder.Trim()
 	w.input.Free()
 	w.pixels.Free()
-	w.resize.Free()
 	w.chargeActual()
 }
 
@@ -135,7 +133,6 @@ func (w *worker) free() {
 	w.decoder.Close()
 	w.input.Free()
 	w.pixels.Free()
-	w.resize.Free()
 	w.writer.Close()
 	w.chargeActual()
 }
@@ -191,7 +188,7 @@ func (w *worker) chargeActual() {
 	codecs := pinned.Use{Real: scratch, Reserved: scratch}
 	w.engine.rest.Change(w.codecs, codecs)
 	w.codecs = codecs
-	held := scratch + w.input.Bytes() + w.pixels.Bytes() + w.resize.Bytes()
+	held := scratch + w.input.Bytes() + w.pixels.Bytes()
 	if more := held - w.charged; more > 0 {
 		w.engine.memory.ledger.force(useScratch, more)
 	} else if more < 0 {

@@ -44,13 +44,23 @@ func ScratchBytes(t Transform, channels int) int {
 // src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
 // before and after do not matter. Nothing is allocated. Errors, ErrGeometry or ErrScratch, occur
 // before the first row.
-func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
+func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	if err := fits(src, t); err != nil {
 		return err
 	}
-	put, ctx := native(sink)
+	var put, ctx unsafe.Pointer
+	if n, ok := sink.(nativeSink); ok {
+		put, ctx = n.Native()
+	}
 	if t.Copies() {
-		copyRows(sink, put, ctx, src, t)
+		from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
+		if put != nil {
+			nativeCopy(from, src.Stride, t.Y.N, put, ctx)
+			return nil
+		}
+		for y := range t.Y.N {
+			sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
+		}
 		return nil
 	}
 	j := newJob(t, src.Channels)
@@ -64,7 +74,13 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
 		return nil
 	}
 	j.prepare(t, scratch)
-	run(sink, put, ctx, &j, from, src.Stride, scratch)
+	if k = k.chosen(); k != kernelGo {
+		runNative(k, sink, put, ctx, &j, from, src.Stride, scratch)
+		return nil
+	}
+	for y := range j.height {
+		sink.PutRow(y, j.resizeRow(y, from, src.Stride, scratch))
+	}
 	return nil
 }
 
@@ -85,30 +101,4 @@ func fits(src Image, t Transform) error {
 		return fmt.Errorf("%w: %d bytes in rows of %d for %dx%d", ErrGeometry, len(src.Pix), src.Stride, src.Height, src.Width)
 	}
 	return nil
-}
-
-func native(sink Sink) (put, ctx unsafe.Pointer) {
-	if n, ok := sink.(nativeSink); ok {
-		return n.Native()
-	}
-	return nil, nil
-}
-
-// copyRows handles a transform that copies.
-func copyRows(sink Sink, put, ctx unsafe.Pointer, src Image, t Transform) {
-	from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
-	if put != nil {
-		nativeCopy(from, src.Stride, t.Y.N, put, ctx)
-		return
-	}
-	for y := range t.Y.N {
-		sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
-	}
-}
-
-// runGo is the Go kernel.
-func runGo(sink Sink, j *job, from []byte, stride int, scratch []byte) {
-	for y := range j.height {
-		sink.PutRow(y, j.resizeRow(y, from, stride, scratch))
-	}
 }

@@ -110,10 +110,12 @@ func (s *settings) options() (engine.Options, error) {
 		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
 		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}
-	var err error
-	if o.Transform.Mode, err = resample.ParseMode(s.Resize); err != nil {
-		return o, err
+	for o.Transform.Mode.String() != s.Resize {
+		if o.Transform.Mode++; o.Transform.Mode > resample.RandomResizedCrop {
+			return o, fmt.Errorf("no mode is called %s", s.Resize)
+		}
 	}
+	var err error
 	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
 		return o, err
 	}
