@@ -35,6 +35,9 @@ func (c connection) alive() (alive bool) {
 	_ = raw.Control(func(fd uintptr) { // an error means that it is closed
 		events := []unix.PollFd{{Fd: int32(fd)}}
 		_, err := unix.Poll(events, 0)
+		for err == unix.EINTR { // a signal was pending
+			_, err = unix.Poll(events, 0)
+		}
 		alive = err == nil && events[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
 	})
 	return alive

@@ -41,7 +41,7 @@ func (f *filesystem) document(n node) []byte {
 	case statsDoc:
 		return document(f.stats())
 	case metricsDoc:
-		return metrics(f.stats(), f.files.refused())
+		return metrics(f.stats(), f.files.refused.Load())
 	case memoryDoc:
 		return memoryJSON(f.src.Stats().Buffers)
 	case errorsDoc:

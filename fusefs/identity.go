@@ -137,36 +137,23 @@ func mountAt(path string) (*mountinfo.Info, error) {
 	return topMount(entries, path), nil
 }
 
-// maxLinks is the maximum length of a chain of links to a mountpoint, as in the kernel.
-const maxLinks = 40
-
-// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It does
-// not access the file system mounted there, which may be dead or hang. The error names the
-// mountpoint.
+// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It sends
+// no request to the file system mounted there, which may be dead or hang. The error names
+// the mountpoint.
 func realPath(mountpoint string) (string, error) {
-	path := mountpoint
-	for range maxLinks {
-		abs, err := filepath.Abs(path)
-		if path == "" {
-			err = errors.New("it is empty")
-		}
-		if err != nil {
-			return "", mountpointError(mountpoint, err)
-		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-		if err != nil {
-			return "", mountpointError(mountpoint, err)
-		}
-		path = filepath.Join(dir, filepath.Base(abs))
-		target, err := os.Readlink(path)
-		if err != nil { // not a link, or missing: left to the caller
-			return path, nil
-		}
-		if path = target; !filepath.IsAbs(target) {
-			path = filepath.Join(dir, target)
-		}
+	path, err := filepath.Abs(mountpoint)
+	if mountpoint == "" {
+		err = unix.ENOENT
 	}
-	return "", mountpointError(mountpoint, unix.ELOOP)
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
 // mountpointError names the mountpoint once: it strips the operation and the path from err.

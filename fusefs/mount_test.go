@@ -241,7 +241,7 @@ func TestMountRefusedFile(t *testing.T) {
 		t.Errorf("read %s, want %s", got, want)
 	}
 	holder.finish(t)
-	if n := s.fs.files.refused(); n == 0 {
+	if n := s.fs.files.refused.Load(); n == 0 {
 		t.Error("no refusal is counted")
 	}
 }

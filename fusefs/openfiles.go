@@ -3,6 +3,7 @@ package fusefs
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -30,9 +31,10 @@ type openFiles struct {
 	kernel registrar // nil: the daemon serves all files
 	log    *slog.Logger
 
+	refused atomic.Int64 // registrations refused by the kernel
+
 	mu     sync.Mutex
 	byNode map[uint64]*openFile
-	failed int64 // registrations refused by the kernel
 }
 
 // add takes ownership of a newly opened file and returns a share. If the inode is already
@@ -73,9 +75,8 @@ func (t *openFiles) register(opened file) (backing int32) {
 	if errno == 0 {
 		return id
 	}
-	t.failed++
-	if t.failed == 1 {
-		t.log.Warn("the kernel refused a batch for passthrough; it is read through the daemon (further ones are only counted)", "error", errno)
+	if t.refused.Add(1) == 1 {
+		t.log.Warn("the kernel refused a batch for passthrough; it is read through the daemon (more are only counted)", "error", errno)
 	}
 	return 0
 }
@@ -97,11 +98,4 @@ func (t *openFiles) release(f *openFile) {
 	if last {
 		f.file.Close()
 	}
-}
-
-// refused counts the files that the kernel refused to serve.
-func (t *openFiles) refused() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failed
 }
