@@ -16,8 +16,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A filesystem answers the kernel's requests. Its methods are in this file, open.go,
-// xattr.go and refused.go. None is inherited, so that a method renamed by go-fuse is a
+// A filesystem answers the kernel's requests. Its methods are in this file, open.go
+// and refused.go. None is inherited, so that a method renamed by go-fuse is a
 // compile error rather than silently "not supported".
 type filesystem struct {
 	src       source

@@ -30,6 +30,10 @@ var (
 	ErrNotYours = errors.New("it is no mount of this user")
 	// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
 	ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
+	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
+	ErrRefused = errors.New("fusermount3 refused, with a message of its own")
+	// ErrAllowOther means that this user may not use allow_other.
+	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 )
 
 // CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
