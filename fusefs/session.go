@@ -111,7 +111,7 @@ func (m *Session) Detach() error {
 // end unmounts, or detaches if lazy. there is false if the mount was gone before, or
 // another process was first. Another mount on top of it makes it busy.
 func (m *Session) end(lazy bool) (there bool, err error) {
-	if !m.alive() { // what has its id and device number now is another mount
+	if m.mount.unique == 0 && !m.alive() { // what has its id and device number now may be another mount
 		return false, nil
 	}
 	entry, covered, err := m.mount.find()
