@@ -4,8 +4,8 @@
 // # Nodes are numbers
 //
 // The tree is known before it is mounted and does not change. So a node is not an object
-// but a number (node.go): shard, epoch, batch and form in mixed radix, the kernel's node id
-// and the inode number. Looking up a name is arithmetic (tree.go), a directory can be listed
+// but a number (tree.go): shard, epoch, batch and form in mixed radix, the kernel's node id
+// and the inode number. Looking up a name is arithmetic, a directory can be listed
 // from any offset, and forgetting a node costs nothing: the daemon keeps no state per inode.
 // The package is therefore built on fuse.RawFileSystem; go-fuse's tree of inodes would only
 // be in the way. The kernel may cache names, attributes and the absence of names for hours,
@@ -22,7 +22,7 @@
 //     everywhere.
 //
 // Which of the first two is chosen before the mount, because all opens of an inode have to
-// agree. They share one engine file and one backing id (openfiles.go).
+// agree. They share one engine file and one backing id (open.go).
 //
 // Only open waits, and only for the engine. The wait ends when its opener is interrupted,
 // without affecting other openers. No lock is held meanwhile.

@@ -53,7 +53,7 @@ func (f *filesystem) document(n node) []byte {
 func (f *filesystem) stats() Stats {
 	return Stats{
 		ReadPath: f.path, Stats: f.src.Stats(),
-		FUSE: FUSEStats{Opens: f.counters.opens.Load(), Reads: f.counters.reads.Load()},
+		FUSE: FUSEStats{Opens: f.opens.Load(), Reads: f.reads.Load()},
 	}
 }
 

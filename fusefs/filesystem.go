@@ -16,9 +16,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A filesystem answers the kernel's requests. Its methods are in this file, open.go
-// and refused.go. None is inherited, so that a method renamed by go-fuse is a
-// compile error rather than silently "not supported".
+// A filesystem answers the kernel's requests. No method is inherited, so that one renamed by
+// go-fuse is a compile error rather than silently "not supported".
 type filesystem struct {
 	src       source
 	catalog   *engine.Catalog
@@ -30,7 +29,8 @@ type filesystem struct {
 	files     openFiles
 	handles   sync.Map // *handle by uint64
 	lastFh    atomic.Uint64
-	counters  counters
+	opens     atomic.Int64 // requests, except for files below .batchfs: observing a
+	reads     atomic.Int64 // mount must not change its figures
 	log       *slog.Logger
 	request   int         // size of the largest read, in bytes
 	alive     func() bool // reports whether the kernel still waits for answers
@@ -39,10 +39,6 @@ type filesystem struct {
 }
 
 var _ fuse.RawFileSystem = (*filesystem)(nil)
-
-// counters count requests, except those for files below .batchfs: observing a mount must
-// not change its figures.
-type counters struct{ opens, reads atomic.Int64 }
 
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {

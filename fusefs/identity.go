@@ -92,20 +92,16 @@ func (m identity) isAt(path string) bool {
 func (m identity) detach(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
+		return err
 	}
 	defer unix.Close(fd)
-	now, err := identify(fd, "")
-	if err == nil && now != m {
-		err = errReplaced
+	switch now, err := identify(fd, ""); {
+	case err != nil:
+		return err
+	case now != m:
+		return errReplaced
 	}
-	if err == nil {
-		err = unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
-	}
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
-	}
-	return nil
+	return unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
 }
 
 // errReplaced means that another mount has taken this one's place.

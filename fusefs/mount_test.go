@@ -57,7 +57,7 @@ while os.readv(fd, [buffer]): pass
 			s := mounted(t, src, Options{ReadPath: path})
 			python(t, read, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
 			f := s.fs
-			if opens, reads := f.counters.opens.Load(), f.counters.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
+			if opens, reads := f.opens.Load(), f.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
 				t.Errorf("%d opens, %d reads; want 1 and %d", opens, reads, want)
 			}
 		})

@@ -137,8 +137,7 @@ func Unmount(mountpoint string, lazy bool) error {
 	if m == nil || m.FSType != fsType {
 		return mountpointError(mountpoint, ErrNotMounted)
 	}
-	if !lazy {
-		// A hanging mount is unmounted like a live one, which works if it is unused.
+	if !lazy { // a mount that hangs is unmounted like a live one, which works if it is unused
 		lazy, _ = isDead(path)
 	}
 	if err := unmount(path, lazy); err != nil {

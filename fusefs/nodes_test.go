@@ -319,7 +319,7 @@ func TestControlSnapshot(t *testing.T) {
 	id := findPath(t, f, ".batchfs/stats.json").NodeId
 	out, _ := openNode(f, id, unix.O_RDONLY)
 	for range 100_000 { // more digits than before
-		f.counters.opens.Add(1_000_003)
+		f.opens.Add(1_000_003)
 	}
 	data := readAll(t, f, out.Fh)
 	var attr fuse.AttrOut

@@ -39,7 +39,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		return fuse.EISDIR
 	}
 	if !n.isControl() {
-		f.counters.opens.Add(1)
+		f.opens.Add(1)
 	}
 	ctx := f.untilSignal(cancel, in.Pid)
 	defer ctx.end()
@@ -102,7 +102,7 @@ func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Re
 		return nil, fuse.EBADF
 	}
 	if !h.control {
-		f.counters.reads.Add(1)
+		f.reads.Add(1)
 	}
 	from := min(in.Offset, uint64(len(h.data)))
 	to := min(from+uint64(in.Size), uint64(len(h.data)))
@@ -132,8 +132,8 @@ type openFile struct {
 	refs    int   // guarded by openFiles.mu
 }
 
-// openFiles are the open large files, by node id. The mutex is held while a file is
-// registered, which does not wait, and never while a batch is made.
+// openFiles are the open large files. The mutex is held while a file is registered, which
+// does not wait, and never while a batch is made.
 type openFiles struct {
 	kernel registrar // nil: the daemon serves all files
 	log    *slog.Logger
@@ -171,9 +171,8 @@ func (t *openFiles) share(id uint64, opened file) *openFile {
 	return f
 }
 
-// register asks the kernel to serve a file itself. If it refuses, the file is read through
-// the daemon: the same bytes, more slowly. This cannot conflict with another open of the
-// inode: there is none yet, and later ones share this file and its mode.
+// register asks the kernel to serve a file itself. If it refuses, the daemon serves all
+// opens that share this file: the same bytes, more slowly.
 func (t *openFiles) register(opened file) (backing int32) {
 	if t.kernel == nil || opened.Fd() < 0 {
 		return 0
