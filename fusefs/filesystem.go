@@ -16,9 +16,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A filesystem answers the kernel's requests. No method is inherited, so that one renamed by
-// go-fuse is a compile error rather than silently "not supported".
+// A filesystem answers the kernel's requests. It inherits no method of go-fuse's, so that one
+// that is renamed is a compile error rather than silently "not supported".
 type filesystem struct {
+	refused
 	src       source
 	catalog   *engine.Catalog
 	longest   int // length of the longest path in documents
