@@ -43,8 +43,10 @@ func Probe() Capabilities {
 		c.Kernel = unix.ByteSliceToString(kernel.Release[:])
 	}
 	c.Fusermount, _ = findFusermount()
-	if err := openDevice(); err != nil {
+	if device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		c.Device = err.Error()
+	} else {
+		unix.Close(device)
 	}
 	fd, err := unix.MemfdCreate("batchfs-probe", unix.MFD_CLOEXEC)
 	if err == nil {
@@ -56,14 +58,6 @@ func Probe() Capabilities {
 	}
 	c.Passthrough = err == nil
 	return c
-}
-
-func openDevice() error {
-	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	return unix.Close(fd)
 }
 
 // tryPassthrough asks the kernel to back an inode with fd, over a FUSE connection of its

@@ -35,6 +35,9 @@ func (c connection) alive() (alive bool) {
 	_ = raw.Control(func(fd uintptr) { // an error means that it is closed
 		events := []unix.PollFd{{Fd: int32(fd)}}
 		_, err := unix.Poll(events, 0)
+		for err == unix.EINTR { // a signal was pending
+			_, err = unix.Poll(events, 0)
+		}
 		alive = err == nil && events[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
 	})
 	return alive
@@ -95,26 +98,16 @@ func createMount(device int, opts *fuse.MountOptions) (mount int, err error) {
 		return -1, fmt.Errorf("fsopen fuse: %w", err)
 	}
 	defer unix.Close(fs)
-	for _, s := range [][2]string{
-		{"source", opts.FsName},
-		{"subtype", mountName},
-		{"fd", strconv.Itoa(device)},
-		{"rootmode", strconv.FormatInt(unix.S_IFDIR, 8)},
-		{"user_id", strconv.Itoa(os.Geteuid())},
-		{"group_id", strconv.Itoa(os.Getegid())},
-		{"max_read", strconv.Itoa(opts.MaxWrite)},
-	} {
-		if err := unix.FsconfigSetString(fs, s[0], s[1]); err != nil {
-			return -1, fmt.Errorf("fuse option %s=%s: %w", s[0], s[1], err)
+	words := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
+		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
+	for _, word := range words {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			err = unix.FsconfigSetString(fs, key, value)
+		} else {
+			err = unix.FsconfigSetFlag(fs, key)
 		}
-	}
-	flags := append([]string{"ro"}, opts.Options...)
-	if opts.AllowOther {
-		flags = append(flags, "allow_other")
-	}
-	for _, flag := range flags {
-		if err := unix.FsconfigSetFlag(fs, flag); err != nil {
-			return -1, fmt.Errorf("fuse option %s: %w", flag, err)
+		if err != nil {
+			return -1, fmt.Errorf("fuse option %s: %w", word, err)
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
@@ -125,6 +118,15 @@ func createMount(device int, opts *fuse.MountOptions) (mount int, err error) {
 		return -1, fmt.Errorf("make a mount: %w", err)
 	}
 	return mount, nil
+}
+
+// mountWords are the options that the kernel and fusermount have in common.
+func mountWords(opts *fuse.MountOptions) []string {
+	words := append([]string{"ro", "subtype=" + mountName, "max_read=" + strconv.Itoa(opts.MaxWrite)}, opts.Options...)
+	if opts.AllowOther {
+		words = append(words, "allow_other")
+	}
+	return words
 }
 
 // greet does the FUSE handshake on a device and returns its server. It takes over the
@@ -149,11 +151,7 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	if err != nil {
 		return connection{}, err
 	}
-	words := append([]string{"ro", "nosuid", "nodev", "noexec"}, opts.Options...)
-	if opts.AllowOther {
-		words = append(words, "allow_other")
-	}
-	words = append(words, "fsname="+opts.FsName, "subtype="+mountName, "max_read="+strconv.Itoa(opts.MaxWrite))
+	words := append([]string{"nosuid", "nodev", "noexec", "fsname=" + opts.FsName}, mountWords(opts)...)
 	for i, w := range words {
 		words[i] = strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(w)
 	}
@@ -199,8 +197,7 @@ func askFusermount(program string, args ...string) (device int, err error) {
 	if err != nil {
 		return -1, fmt.Errorf("receive the device from %s: %w", program, err)
 	}
-	messages, err := unix.ParseSocketControlMessage(control[:n])
-	if err == nil && len(messages) == 1 {
+	if messages, err := unix.ParseSocketControlMessage(control[:n]); err == nil && len(messages) == 1 {
 		if received, err := unix.ParseUnixRights(&messages[0]); err == nil && len(received) == 1 {
 			return received[0], nil
 		}

@@ -41,7 +41,7 @@ func (f *filesystem) document(n node) []byte {
 	case statsDoc:
 		return document(f.stats())
 	case metricsDoc:
-		return metrics(f.stats(), f.files.refused())
+		return metrics(f.stats(), f.files.refused.Load())
 	case memoryDoc:
 		return memoryJSON(f.src.Stats().Buffers)
 	case errorsDoc:
@@ -53,7 +53,7 @@ func (f *filesystem) document(n node) []byte {
 func (f *filesystem) stats() Stats {
 	return Stats{
 		ReadPath: f.path, Stats: f.src.Stats(),
-		FUSE: FUSEStats{Opens: f.counters.opens.Load(), Reads: f.counters.reads.Load()},
+		FUSE: FUSEStats{Opens: f.opens.Load(), Reads: f.reads.Load()},
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,9 +43,17 @@ func (e *HeldError) Error() string {
 // see: one entry per namespace.
 func holders(device string) (found []Holder) {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
 	seen := map[string]bool{}
-	for _, pid := range processes() {
-		dir := filepath.Join("/proc", strconv.Itoa(pid))
+	for _, pid := range pids {
+		dir := fmt.Sprintf("/proc/%d", pid)
 		space, err := os.Readlink(dir + "/ns/mnt")
 		if err != nil || seen[space] { // it has ended, or belongs to another user
 			continue
@@ -82,18 +89,6 @@ func mountOf(device, table string) (path string, err error) {
 		return true, false
 	})
 	return path, err
-}
-
-// processes are the PIDs of all processes, in order.
-func processes() (pids []int) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	return pids
 }
 
 // watch has m.gone closed when this process no longer sees the mount. The kernel reports

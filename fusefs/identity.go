@@ -92,20 +92,16 @@ func (m identity) isAt(path string) bool {
 func (m identity) detach(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
+		return err
 	}
 	defer unix.Close(fd)
-	now, err := identify(fd, "")
-	if err == nil && now != m {
-		err = errReplaced
+	switch now, err := identify(fd, ""); {
+	case err != nil:
+		return err
+	case now != m:
+		return errReplaced
 	}
-	if err == nil {
-		err = unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
-	}
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
-	}
-	return nil
+	return unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
 }
 
 // errReplaced means that another mount has taken this one's place.
@@ -137,36 +133,23 @@ func mountAt(path string) (*mountinfo.Info, error) {
 	return topMount(entries, path), nil
 }
 
-// maxLinks is the maximum length of a chain of links to a mountpoint, as in the kernel.
-const maxLinks = 40
-
-// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It does
-// not access the file system mounted there, which may be dead or hang. The error names the
-// mountpoint.
+// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It sends
+// no request to the file system mounted there, which may be dead or hang. The error names
+// the mountpoint.
 func realPath(mountpoint string) (string, error) {
-	path := mountpoint
-	for range maxLinks {
-		abs, err := filepath.Abs(path)
-		if path == "" {
-			err = errors.New("it is empty")
-		}
-		if err != nil {
-			return "", mountpointError(mountpoint, err)
-		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
-		if err != nil {
-			return "", mountpointError(mountpoint, err)
-		}
-		path = filepath.Join(dir, filepath.Base(abs))
-		target, err := os.Readlink(path)
-		if err != nil { // not a link, or missing: left to the caller
-			return path, nil
-		}
-		if path = target; !filepath.IsAbs(target) {
-			path = filepath.Join(dir, target)
-		}
+	path, err := filepath.Abs(mountpoint)
+	if mountpoint == "" {
+		err = unix.ENOENT
 	}
-	return "", mountpointError(mountpoint, unix.ELOOP)
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 }
 
 // mountpointError names the mountpoint once: it strips the operation and the path from err.

@@ -58,8 +58,8 @@ func TestMetricsFormat(t *testing.T) {
 // TestStatsKeys pins the names that programs depend on.
 func TestStatsKeys(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), passthrough)
-	f.counters.opens.Store(3)
-	f.counters.reads.Store(4)
+	f.opens.Store(3)
+	f.reads.Store(4)
 	var doc struct {
 		ReadPath string `json:"read_path"`
 		FUSE     struct{ Opens, Reads int64 }

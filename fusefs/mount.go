@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -67,13 +66,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
-
-var (
-	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
-	ErrRefused = errors.New("fusermount3 refused, with a message of its own")
-	// ErrAllowOther means that this user may not use allow_other.
-	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
-)
 
 // Mount mounts an engine's batches at an empty directory and returns when they can be read.
 // The caller must unmount, wait, and only then close the engine. Until then it must not
@@ -166,32 +158,24 @@ const (
 	// stackDepth allows batchfs to be stacked on tmpfs, and another file system (such as a
 	// container's overlay) to be stacked on batchfs.
 	stackDepth = 1
-	// background is how many asynchronous requests the kernel may have in flight, such as
-	// read-ahead of mapped files.
-	background = 64
-	// smallRequest is the largest read if the daemon serves documents only.
-	smallRequest = 128 << 10
-	// largeRequest is the largest read if batches are read through the daemon and memory
-	// permits. go-fuse has a buffer of that size per request, so fewer requests may be in
-	// flight (directBackground).
-	largeRequest     = 1 << 20
-	directBackground = 16
-	// requestShare limits one such buffer to the memory limit divided by requestShare.
-	requestShare = 512
+	// How many asynchronous requests the kernel may have in flight, such as read-ahead of
+	// mapped files, and how large a read may be. go-fuse has a buffer per request, so there
+	// are fewer of them if batches are read through the daemon.
+	background, smallRequest       = 64, 128 << 10
+	directBackground, largeRequest = 16, 1 << 20
 )
 
-// requestSize is the largest read of a mount with this memory limit.
+// requestSize is the largest read of a mount. A buffer takes at most 1/512 of the memory limit.
 func requestSize(read string, limit int64) int {
 	size := smallRequest
-	for read == direct && size < largeRequest && int64(2*size) <= limit/requestShare {
+	for read == direct && size < largeRequest && int64(2*size) <= limit/512 {
 		size *= 2
 	}
 	return size
 }
 
 // bufferBytes is the maximum size of go-fuse's buffers while batches are read through the
-// daemon: one per asynchronous request in flight, and one per goroutine that reads
-// requests.
+// daemon: one per asynchronous request, and one per goroutine that reads requests.
 func bufferBytes(read string, request int) int64 {
 	if read != direct {
 		return 0

@@ -30,6 +30,10 @@ var (
 	ErrNotYours = errors.New("it is no mount of this user")
 	// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
 	ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
+	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
+	ErrRefused = errors.New("fusermount3 refused, with a message of its own")
+	// ErrAllowOther means that this user may not use allow_other.
+	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 )
 
 // CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
@@ -133,8 +137,7 @@ func Unmount(mountpoint string, lazy bool) error {
 	if m == nil || m.FSType != fsType {
 		return mountpointError(mountpoint, ErrNotMounted)
 	}
-	if !lazy {
-		// A hanging mount is unmounted like a live one, which works if it is unused.
+	if !lazy { // a mount that hangs is unmounted like a live one, which works if it is unused
 		lazy, _ = isDead(path)
 	}
 	if err := unmount(path, lazy); err != nil {

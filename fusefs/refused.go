@@ -2,38 +2,29 @@ package fusefs
 
 import "github.com/hanwen/go-fuse/v2/fuse"
 
+// refused are the requests that a filesystem does not serve.
+type refused struct{}
+
 type cancel = <-chan struct{}
 
 // The mount is read-only, so the kernel sends none of these requests, unless root remounts
-// it for writing. The methods refuse them anyway.
+// it for writing.
 
-func (f *filesystem) SetAttr(cancel, *fuse.SetAttrIn, *fuse.AttrOut) fuse.Status { return fuse.EROFS }
-func (f *filesystem) Mknod(cancel, *fuse.MknodIn, string, *fuse.EntryOut) fuse.Status {
-	return fuse.EROFS
-}
-func (f *filesystem) Mkdir(cancel, *fuse.MkdirIn, string, *fuse.EntryOut) fuse.Status {
-	return fuse.EROFS
-}
-func (f *filesystem) Unlink(cancel, *fuse.InHeader, string) fuse.Status         { return fuse.EROFS }
-func (f *filesystem) Rmdir(cancel, *fuse.InHeader, string) fuse.Status          { return fuse.EROFS }
-func (f *filesystem) Rename(cancel, *fuse.RenameIn, string, string) fuse.Status { return fuse.EROFS }
-func (f *filesystem) Link(cancel, *fuse.LinkIn, string, *fuse.EntryOut) fuse.Status {
-	return fuse.EROFS
-}
-func (f *filesystem) Create(cancel, *fuse.CreateIn, string, *fuse.CreateOut) fuse.Status {
-	return fuse.EROFS
-}
-func (f *filesystem) Tmpfile(cancel, *fuse.CreateIn, *fuse.CreateOut) fuse.Status { return fuse.EROFS }
-func (f *filesystem) Fallocate(cancel, *fuse.FallocateIn) fuse.Status             { return fuse.EROFS }
-func (f *filesystem) SetXAttr(cancel, *fuse.SetXAttrIn, string, []byte) fuse.Status {
-	return fuse.EROFS
-}
-func (f *filesystem) RemoveXAttr(cancel, *fuse.InHeader, string) fuse.Status    { return fuse.EROFS }
-func (f *filesystem) Write(cancel, *fuse.WriteIn, []byte) (uint32, fuse.Status) { return 0, fuse.EROFS }
-func (f *filesystem) Writev(cancel, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
-	return 0, fuse.EROFS
-}
-func (f *filesystem) Symlink(cancel, *fuse.InHeader, string, string, *fuse.EntryOut) fuse.Status {
+func (refused) SetAttr(cancel, *fuse.SetAttrIn, *fuse.AttrOut) fuse.Status         { return fuse.EROFS }
+func (refused) Mknod(cancel, *fuse.MknodIn, string, *fuse.EntryOut) fuse.Status    { return fuse.EROFS }
+func (refused) Mkdir(cancel, *fuse.MkdirIn, string, *fuse.EntryOut) fuse.Status    { return fuse.EROFS }
+func (refused) Unlink(cancel, *fuse.InHeader, string) fuse.Status                  { return fuse.EROFS }
+func (refused) Rmdir(cancel, *fuse.InHeader, string) fuse.Status                   { return fuse.EROFS }
+func (refused) Rename(cancel, *fuse.RenameIn, string, string) fuse.Status          { return fuse.EROFS }
+func (refused) Link(cancel, *fuse.LinkIn, string, *fuse.EntryOut) fuse.Status      { return fuse.EROFS }
+func (refused) Create(cancel, *fuse.CreateIn, string, *fuse.CreateOut) fuse.Status { return fuse.EROFS }
+func (refused) Tmpfile(cancel, *fuse.CreateIn, *fuse.CreateOut) fuse.Status        { return fuse.EROFS }
+func (refused) Fallocate(cancel, *fuse.FallocateIn) fuse.Status                    { return fuse.EROFS }
+func (refused) SetXAttr(cancel, *fuse.SetXAttrIn, string, []byte) fuse.Status      { return fuse.EROFS }
+func (refused) RemoveXAttr(cancel, *fuse.InHeader, string) fuse.Status             { return fuse.EROFS }
+func (refused) Write(cancel, *fuse.WriteIn, []byte) (uint32, fuse.Status)          { return 0, fuse.EROFS }
+func (refused) Writev(cancel, *fuse.WriteIn, [][]byte) (uint32, fuse.Status)       { return 0, fuse.EROFS }
+func (refused) Symlink(cancel, *fuse.InHeader, string, string, *fuse.EntryOut) fuse.Status {
 	return fuse.EROFS
 }
 
@@ -41,28 +32,26 @@ func (f *filesystem) Symlink(cancel, *fuse.InHeader, string, string, *fuse.Entry
 // and writing, locks among local processes, no holes, no ioctls, nothing to flush, and no
 // listing that would compute the size of every batch for a plain ls.
 
-func (f *filesystem) Flush(cancel, *fuse.FlushIn) fuse.Status                 { return fuse.ENOSYS }
-func (f *filesystem) Fsync(cancel, *fuse.FsyncIn) fuse.Status                 { return fuse.ENOSYS }
-func (f *filesystem) FsyncDir(cancel, *fuse.FsyncIn) fuse.Status              { return fuse.ENOSYS }
-func (f *filesystem) Lseek(cancel, *fuse.LseekIn, *fuse.LseekOut) fuse.Status { return fuse.ENOSYS }
-func (f *filesystem) Statx(cancel, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
-func (f *filesystem) ReadDirPlus(cancel, *fuse.ReadIn, *fuse.DirEntryList) fuse.Status {
-	return fuse.ENOSYS
-}
-func (f *filesystem) CopyFileRange(cancel, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+func (refused) Flush(cancel, *fuse.FlushIn) fuse.Status                          { return fuse.ENOSYS }
+func (refused) Fsync(cancel, *fuse.FsyncIn) fuse.Status                          { return fuse.ENOSYS }
+func (refused) FsyncDir(cancel, *fuse.FsyncIn) fuse.Status                       { return fuse.ENOSYS }
+func (refused) Lseek(cancel, *fuse.LseekIn, *fuse.LseekOut) fuse.Status          { return fuse.ENOSYS }
+func (refused) Statx(cancel, *fuse.StatxIn, *fuse.StatxOut) fuse.Status          { return fuse.ENOSYS }
+func (refused) ReadDirPlus(cancel, *fuse.ReadIn, *fuse.DirEntryList) fuse.Status { return fuse.ENOSYS }
+func (refused) CopyFileRange(cancel, *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	return 0, fuse.ENOSYS
 }
-func (f *filesystem) GetLk(cancel, *fuse.LkIn, *fuse.LkOut) fuse.Status { return fuse.ENOSYS }
-func (f *filesystem) SetLk(cancel, *fuse.LkIn) fuse.Status              { return fuse.ENOSYS }
-func (f *filesystem) SetLkw(cancel, *fuse.LkIn) fuse.Status             { return fuse.ENOSYS }
-func (f *filesystem) Ioctl(cancel, *fuse.IoctlIn, []byte, *fuse.IoctlOut, []byte) fuse.Status {
+func (refused) GetLk(cancel, *fuse.LkIn, *fuse.LkOut) fuse.Status { return fuse.ENOSYS }
+func (refused) SetLk(cancel, *fuse.LkIn) fuse.Status              { return fuse.ENOSYS }
+func (refused) SetLkw(cancel, *fuse.LkIn) fuse.Status             { return fuse.ENOSYS }
+func (refused) Ioctl(cancel, *fuse.IoctlIn, []byte, *fuse.IoctlOut, []byte) fuse.Status {
 	return fuse.ENOSYS
 }
 
 // There are no links, no state per node or open directory, and no debug output.
 
-func (f *filesystem) Readlink(cancel, *fuse.InHeader) ([]byte, fuse.Status) { return nil, fuse.EINVAL }
-func (f *filesystem) Forget(uint64, uint64)                                 {}
-func (f *filesystem) ReleaseDir(*fuse.ReleaseIn)                            {}
-func (f *filesystem) SetDebug(bool)                                         {}
-func (f *filesystem) String() string                                        { return fsType }
+func (refused) Readlink(cancel, *fuse.InHeader) ([]byte, fuse.Status) { return nil, fuse.EINVAL }
+func (refused) Forget(uint64, uint64)                                 {}
+func (refused) ReleaseDir(*fuse.ReleaseIn)                            {}
+func (refused) SetDebug(bool)                                         {}
+func (refused) String() string                                        { return fsType }

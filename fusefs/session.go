@@ -81,7 +81,7 @@ func (m *Session) Unmount() error {
 	defer m.unmounting.Unlock()
 	there, err := m.end(false)
 	// The kernel reports a file closed before it releases the mount.
-	for delay := 5 * time.Millisecond; errors.Is(err, unix.EBUSY) && delay < 300*time.Millisecond; delay = 2*delay + 5*time.Millisecond {
+	for delay := 5 * time.Millisecond; errors.Is(err, unix.EBUSY) && delay < 300*time.Millisecond; delay *= 2 {
 		select {
 		case <-m.done:
 			return nil
@@ -111,7 +111,7 @@ func (m *Session) Detach() error {
 // end unmounts, or detaches if lazy. there is false if the mount was gone before, or
 // another process was first. Another mount on top of it makes it busy.
 func (m *Session) end(lazy bool) (there bool, err error) {
-	if !m.alive() { // what has its id and device number now is another mount
+	if m.mount.unique == 0 && !m.alive() { // what has its id and device number now may be another mount
 		return false, nil
 	}
 	entry, covered, err := m.mount.find()
@@ -132,12 +132,17 @@ func (m *Session) end(lazy bool) (there bool, err error) {
 }
 
 // remove unmounts from a path only if this mount is still there.
-func (m *Session) remove(path string, lazy bool) error {
-	if lazy && privileged() {
-		return m.mount.detach(path)
+func (m *Session) remove(path string, lazy bool) (err error) {
+	switch {
+	case lazy && privileged():
+		err = m.mount.detach(path)
+	case !m.mount.isAt(path):
+		err = errReplaced
+	default:
+		return unmount(path, lazy)
 	}
-	if !m.mount.isAt(path) {
-		return fmt.Errorf("unmount %s: %w", path, errReplaced)
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", path, err)
 	}
-	return unmount(path, lazy)
+	return nil
 }
