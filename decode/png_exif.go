@@ -2,10 +2,9 @@ package decode
 
 import "bytes"
 
-// A PNG's eXIf chunk may come before or after its pixels. One before them is found on the way to
-// them, and takes precedence. Walking the chunks to find one after them would make an index read
-// whole files, so only the end of the file is searched. The same rule applies when the whole
-// file is available, because index and decoding must agree:
+// An eXIf chunk before the pixels is found on the way to them, and takes precedence. Walking the
+// chunks to find one after them would make an index read whole files, so only the end of the file
+// is searched, also when the whole file is available: index and decoding must agree.
 //
 // A sound eXIf counts if it begins after the start of the first IDAT and within the file's last
 // pngTail bytes, and if the chunks that follow it lead to an IEND with no IDAT among them. Bytes
@@ -56,43 +55,47 @@ func pngLateOrientation(tail []byte) uint8 {
 			break
 		}
 		next += i
-		chunk, ok := pngEXIFAt(tail, next-4)
+		chunk, ok := pngChunk(tail, next-4)
 		if !ok {
 			continue
 		}
+		if _, ok = tiffOrder(chunk[8 : len(chunk)-4]); !ok {
+			continue
+		}
 		tries++
-		if o, ok := pngOrientation(chunk); ok {
-			if o, ok = pngUpToEnd(tail, next-4+len(chunk), o); ok && !bytes.Contains(tail[:next], pngEnd) {
-				return o
-			}
+		if _, ok = pngOrientation(chunk); !ok {
+			continue
+		}
+		if o, ok := pngUpToEnd(tail, next-4); ok && !bytes.Contains(tail[:next], pngEnd) {
+			return o
 		}
 	}
 	return 1
 }
 
-// pngEXIFAt returns the chunk at p if it may be an eXIf.
-func pngEXIFAt(tail []byte, p int) (chunk []byte, ok bool) {
+// pngChunk returns the chunk at p, if it is all there.
+func pngChunk(data []byte, p int) (chunk []byte, ok bool) {
 	if p < 0 {
 		return nil, false
 	}
-	n, _, _ := pngHead(tail, p)
-	if n > int64(len(tail)-p-pngOverhead) {
+	n, _, ok := pngHead(data, p)
+	if !ok || n > int64(len(data)-p-pngOverhead) {
 		return nil, false
 	}
-	_, ok = tiffOrder(tail[p+8 : p+8+int(n)])
-	return tail[p : p+pngOverhead+int(n)], ok
+	return data[p : p+pngOverhead+int(n)], true
 }
 
-// pngUpToEnd reports whether chunks lead from p to IEND, and returns the orientation of the last
-// sound eXIf among them, else the given one.
-func pngUpToEnd(tail []byte, p int, orientation uint8) (o uint8, ok bool) {
+// pngUpToEnd reports whether chunks lead from p to IEND with no IDAT among them, and returns the
+// orientation of the last sound eXIf.
+func pngUpToEnd(tail []byte, p int) (orientation uint8, ok bool) {
 	for {
-		n, name, ok := pngHead(tail, p)
-		if !ok || name == "IDAT" || n > int64(len(tail)-p-pngOverhead) {
+		chunk, ok := pngChunk(tail, p)
+		if !ok {
 			return 0, false
 		}
-		chunk := tail[p : p+pngOverhead+int(n)]
-		switch name {
+		switch string(chunk[4:8]) {
+		case "IDAT":
+			return 0, false
 		case "IEND":
 			return orientation, bytes.Equal(chunk, pngEnd)
 		case "eXIf":

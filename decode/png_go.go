@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"strings"
 )
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
@@ -33,36 +34,33 @@ func (goPNG) Decode(dst Image, data []byte, v View) error {
 // pngCritical returns a reader of a PNG's critical chunks alone: image/png is stricter about
 // ancillary chunks than this package, and accepts unknown critical ones.
 func pngCritical(data []byte) (io.Reader, error) {
-	var parts []io.Reader
-	kept := int64(0) // bytes from here to p are still to be added
-	for p := int64(len(pngSignature)); p < int64(len(data)); {
-		n, name, ok := pngHead(data, int(p))
-		end := p + pngOverhead + n
-		if !ok || end > int64(len(data)) {
+	parts := []io.Reader{strings.NewReader(pngSignature)}
+	for p := len(pngSignature); ; {
+		chunk, ok := pngChunk(data, p)
+		if !ok {
 			return nil, endsEarly(true)
 		}
+		ancillary := chunk[4]&0x20 != 0 // lower-case first letter
+		name := string(chunk[4:8])
 		switch {
-		case data[p+4]&0x20 != 0, // lower-case first letter: ancillary
-			name == "PLTE" && strangeSuggestion(data, p, n):
-			parts = append(parts, bytes.NewReader(data[kept:p]))
-			kept = end
+		case ancillary || name == "PLTE" && strangeSuggestion(data, chunk):
+		case name == "IHDR", name == "PLTE", name == "IDAT":
+			parts = append(parts, bytes.NewReader(chunk))
 		case name == "IEND":
-			parts = append(parts, bytes.NewReader(data[kept:end]))
-			return io.MultiReader(parts...), nil
-		case name == "":
+			return io.MultiReader(append(parts, bytes.NewReader(chunk))...), nil
+		default:
 			return nil, corrupt("an unknown critical chunk")
 		}
-		p = end
+		p += len(chunk)
 	}
-	return nil, endsEarly(true)
 }
 
-// strangeSuggestion reports whether the palette at p is only suggested, for a colour image, and
-// has an impossible size but a correct checksum.
-func strangeSuggestion(data []byte, p, n int64) bool {
+// strangeSuggestion reports whether a palette is only suggested, for a colour image, and has an
+// impossible size but a correct checksum.
+func strangeSuggestion(data, palette []byte) bool {
 	const kindAt = len(pngSignature) + 8 + 9
-	kind := data[kindAt]
-	return kind&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(data[p+4:p+pngOverhead+n])
+	n := len(palette) - pngOverhead
+	return data[kindAt]&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(palette[4:])
 }
 
 func pngRows(m image.Image, h Header, c Color) (row, error) {

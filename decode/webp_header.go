@@ -190,7 +190,7 @@ func (w *webpFile) bitstream(c webpChunk, i webpImage, complete bool) error {
 	width, height, ok := vp8Size(c.body, i.lossless)
 	switch {
 	case !ok:
-		return corrupt("its %s data does not start with the header of an image", c.name)
+		return corrupt("its data does not start with the header of an image")
 	case width == 0 || height == 0:
 		return corrupt("a size of %dx%d", width, height)
 	case w.extended && (width != i.width || height != i.height):
