@@ -161,23 +161,6 @@ func (d *Decoder) Needs(h Header) int64 {
 	return n
 }
 
-// Whole decodes one image into new memory, where speed does not matter.
-func Whole(data []byte, o Options) (Image, error) {
-	h, err := ReadHeader(data, true)
-	if err == nil {
-		err = o.allows(h)
-	}
-	if err != nil {
-		return Image{}, err
-	}
-	height, width := h.Size(o.IgnoreOrientation)
-	stride := width * o.Color.Channels()
-	img := Image{Pix: make([]byte, height*stride), Stride: stride, Height: height, Width: width}
-	d := NewDecoder(o)
-	defer d.Close()
-	return img, d.Decode(img, data, h)
-}
-
 // Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
 // the size that h.Size returns. data must be a whole file; if it is not the image that h
 // describes, the error is ErrMismatch. After an error the contents of dst are undefined, but
