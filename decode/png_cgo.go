@@ -28,11 +28,8 @@ func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)
 	}
-	if err := c.open(); err != nil {
-		return err
-	}
 	to, view := cView(dst, v)
-	return c.result(C.bfs_png_decode(&c.png, c.p, cBytes(data), C.size_t(len(data)), to, view, C.int(c.how)), "libpng")
+	return c.result(C.bfs_png_decode(&c.png, &c.c, cBytes(data), C.size_t(len(data)), to, view, C.int(c.how)), "libpng")
 }
 
 // fast counts the images that took the fast path.

@@ -2,32 +2,25 @@ package decode
 
 import "bytes"
 
-// An eXIf chunk before the pixels is found on the way to them, and takes precedence. Walking the
-// chunks to find one after them would make an index read whole files, so only the end of the file
-// is searched, also when the whole file is available: index and decoding must agree.
-//
-// A sound eXIf counts if it begins after the start of the first IDAT and within the file's last
-// pngTail bytes, and if the chunks that follow it lead to an IEND with no IDAT among them. Bytes
-// after that IEND are ignored, and so is an eXIf after any IEND: it belongs to something that
-// was appended. Compressed data or text could pass for such an eXIf only with a matching
-// checksum and chunk lengths that happen to lead to IEND.
+// An eXIf chunk before the pixels takes precedence; of several in the same place the last counts,
+// as in Pillow, and one with a wrong checksum is ignored. To find one after the pixels, only the
+// end of the file is searched, so that an index need not read whole files: it counts if it begins
+// after the start of the first IDAT and within the last pngTail bytes, before any IEND, and if the
+// chunks that follow it lead to an IEND with no IDAT among them. Compressed data or text could
+// pass for it only with a matching checksum and chunk lengths that happen to lead to IEND.
 
-// pngTail is how many bytes at a file's end are searched: enough for the largest EXIF that
-// cameras write, with its thumbnail.
-const pngTail = 64 << 10
-
-// pngTries limits how many candidate chunks are checked: a hostile file could contain thousands,
-// each expensive to check.
-const pngTries = 8
+const (
+	pngTail  = 64 << 10 // searched at a file's end: the largest EXIF of cameras, with its thumbnail
+	pngTries = 8        // chunks checked: a hostile file could contain thousands, each expensive to check
+)
 
 var (
 	pngEXIFName = []byte("eXIf")
 	pngEnd      = []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82")
 )
 
-// Tail is the number of bytes at the end of a file of size bytes that WithTail needs, for a
-// header that was read from a prefix: up to 64 KiB for a PNG without EXIF before its pixels.
-// 0 means that the header is already complete.
+// Tail is the number of bytes at the end of a file of size bytes that WithTail needs: up to
+// 64 KiB for a PNG without EXIF before its pixels, 0 if the header is complete.
 func (h Header) Tail(size int64) int {
 	if h.pixelsAt == 0 {
 		return 0

@@ -115,21 +115,15 @@ const deflateRatio = 1032
 
 // pngLeast is the size of the smallest possible file: its signature, IHDR, IDAT with a zlib
 // stream of all rows, and IEND.
-func pngLeast(width, height, bits int, interlaced bool) int64 {
-	const fixed = int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4
-	rows := func(w, h int) int64 {
-		if w == 0 {
-			return 0
-		}
-		return int64(h) * (1 + (int64(w)*int64(bits)+7)/8)
-	}
-	n := rows(width, height)
+func pngLeast(width, height, bits int, interlaced bool) (n int64) {
+	passes := [][4]int{{0, 0, 1, 1}} // first column and row, and the steps to the next ones
 	if interlaced {
-		n = 0
-		for _, p := range [7][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
-			x, y, dx, dy := p[0], p[1], p[2], p[3]
-			n += rows((width-x+dx-1)/dx, (height-y+dy-1)/dy)
+		passes = [][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}
+	}
+	for _, p := range passes {
+		if w, h := (width-p[0]+p[2]-1)/p[2], (height-p[1]+p[3]-1)/p[3]; w > 0 {
+			n += int64(h) * (1 + (int64(w)*int64(bits)+7)/8)
 		}
 	}
-	return fixed + n/deflateRatio
+	return int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4 + n/deflateRatio
 }

@@ -117,19 +117,16 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	if l.width != v.Header.Width || l.height != v.Header.Height {
 		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
-	if l.plain {
-		return l.decodePlain(dst, data, v)
-	}
-	if l.rasterBytes() > int64(len(data)-l.raster) {
+	if !l.plain && l.rasterBytes() > int64(len(data)-l.raster) {
 		return endsEarly(true)
 	}
-	stride, pixel := int(l.rowBytes()), l.channels*l.size
+	if l.plain || l.maxval != 255 {
+		return l.decodeSamples(dst, data, v)
+	}
 	for y := range v.Region.H {
-		from := data[l.raster+(v.Region.Y+y)*stride+v.Region.X*pixel:][:v.Region.W*pixel]
+		from := data[l.at(v.Region.X, v.Region.Y+y):][:v.Region.W*l.channels]
 		to := dst.Pix[y*dst.Stride:][:v.Region.W*v.Color.Channels()]
 		switch {
-		case l.maxval != 255:
-			err = l.scaleRow(to, from, v.Color)
 		case l.channels == v.Color.Channels():
 			copy(to, from)
 		case v.Color == Gray:
@@ -137,72 +134,63 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 		default:
 			repeat(to, from)
 		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// scale returns a sample in 8 bits.
-func (l *pnmLayout) scale(s int) (uint8, error) {
-	if s > l.maxval {
-		return 0, corrupt("a sample of %d where %d is the most", s, l.maxval)
-	}
-	return uint8((2*255*s + l.maxval) / (2 * l.maxval)), nil
-}
+// at returns where the binary samples of a pixel start.
+func (l *pnmLayout) at(x, y int) int { return l.raster + (y*l.width+x)*l.channels*l.size }
 
-// put writes a pixel of the stored samples.
-func (l *pnmLayout) put(to []byte, s [3]uint8, c Color) {
-	if l.channels == 1 {
-		s[1], s[2] = s[0], s[0]
+// decodeSamples decodes what must be read number by number. It reads a plain image as a whole,
+// whatever the region, to find its pixels and the end of the image.
+func (l *pnmLayout) decodeSamples(dst Image, data []byte, v View) (err error) {
+	read, n := v.Region, v.Color.Channels()
+	if l.plain {
+		read = Region{W: l.width, H: l.height}
 	}
-	p := c.pixel(s[0], s[1], s[2])
-	copy(to[:c.Channels()], p[:])
-}
-
-func (l *pnmLayout) scaleRow(to, from []byte, c Color) (err error) {
-	for ; len(to) > 0; to = to[c.Channels():] {
-		var s [3]uint8
-		for i := range l.channels {
-			v := int(from[0])
-			if l.size == 2 {
-				v = int(binary.BigEndian.Uint16(from))
-			}
-			if s[i], err = l.scale(v); err != nil {
-				return err
-			}
-			from = from[l.size:]
+	p := l.raster
+	for y := read.Y; y < read.Y+read.H; y++ {
+		if !l.plain {
+			p = l.at(read.X, y)
 		}
-		l.put(to, s, c)
-	}
-	return nil
-}
-
-// decodePlain reads all samples, whatever the region: finding its pixels, and the end of the
-// image, requires counting every number.
-func (l *pnmLayout) decodePlain(dst Image, data []byte, v View) (err error) {
-	p, r, n := l.raster, v.Region, v.Color.Channels()
-	for y := range l.height {
-		for x := range l.width {
+		for x := read.X; x < read.X+read.W; x++ {
 			var s [3]uint8
 			for i := range l.channels {
-				value, end := pnmNumber(data, p)
-				if end < 0 {
-					return endsEarly(true)
-				}
-				if end == p {
-					return corrupt("something that is no number among its samples")
-				}
-				if s[i], err = l.scale(value); err != nil {
+				if s[i], p, err = l.sample(data, p); err != nil {
 					return err
 				}
-				p = end
 			}
-			if x >= r.X && x < r.X+r.W && y >= r.Y && y < r.Y+r.H {
-				l.put(dst.Pix[(y-r.Y)*dst.Stride+(x-r.X)*n:], s, v.Color)
+			if l.channels == 1 {
+				s[1], s[2] = s[0], s[0]
+			}
+			toX, toY := x-v.Region.X, y-v.Region.Y
+			if toX >= 0 && toX < v.Region.W && toY >= 0 && toY < v.Region.H {
+				pixel := v.Color.pixel(s[0], s[1], s[2])
+				copy(dst.Pix[toY*dst.Stride+toX*n:][:n], pixel[:])
 			}
 		}
 	}
 	return nil
+}
+
+// sample reads one sample, in 8 bits, and returns where it ends.
+func (l *pnmLayout) sample(data []byte, p int) (s uint8, end int, err error) {
+	v := 0
+	switch {
+	case l.plain:
+		if v, end = pnmNumber(data, p); end < 0 {
+			return 0, 0, endsEarly(true)
+		}
+		if end == p {
+			return 0, 0, corrupt("something that is no number among its samples")
+		}
+	case l.size == 2:
+		v, end = int(binary.BigEndian.Uint16(data[p:])), p+2
+	default:
+		v, end = int(data[p]), p+1
+	}
+	if v > l.maxval {
+		return 0, 0, corrupt("a sample of %d where %d is the most", v, l.maxval)
+	}
+	return uint8((2*255*v + l.maxval) / (2 * l.maxval)), end, nil
 }

@@ -26,7 +26,7 @@ func (goWebP) Decode(dst Image, data []byte, v View) error {
 		if err != nil {
 			return err
 		}
-		emit(dst, v, inColor(v.Color, w.image.onCanvas(source), nil, v.Header.Width))
+		emit(dst, v, w.image.onCanvas(source))
 		return nil
 	})
 }

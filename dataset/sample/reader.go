@@ -132,19 +132,16 @@ func (r *Reader) load(ctx context.Context, i int) ([]byte, error) {
 
 // estimate is the memory that sample i may take, as far as the index tells: its file, its
 // pixels, and the coefficients of a progressive JPEG.
-func (r *Reader) estimate(i int) (int64, error) {
+func (r *Reader) estimate(i int) (n int64, err error) {
 	h, w := r.ds.Size(i, false)
 	if h == 0 {
 		return r.memory.size, nil
 	}
 	id := r.ds.Stat(i)
 	if !id.Known() { // it came from a manifest
-		var err error
-		if id, err = r.ds.Check(i); err != nil {
-			return 0, err
-		}
+		id, err = r.ds.Check(i)
 	}
-	return id.Size + 9*int64(h)*int64(w), nil
+	return id.Size + 9*int64(h)*int64(w), err
 }
 
 // Output returns n bytes, with any contents, for what the caller makes of the sample. They
