@@ -53,7 +53,7 @@ var version = sync.OnceValue(func() string {
 
 // cView returns v as a C struct, and the address of its first pixel.
 func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
-	p := v.placement(dst.Stride)
+	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
 	return cBytes(dst.Pix[p.base:]), C.bfs_view{
 		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),
 		x: C.int32_t(v.Region.X), y: C.int32_t(v.Region.Y), w: C.int32_t(v.Region.W), h: C.int32_t(v.Region.H),
@@ -71,38 +71,12 @@ func swapBGR(to, from []byte) {
 	}
 }
 
-// cHandle is what a C codec keeps between images: C memory, allocated with the first image.
-type cHandle struct{ p *C.bfs_handle }
+// cHandle is what a C codec keeps between images: C memory.
+type cHandle struct{ c C.bfs_handle }
 
-func (h *cHandle) open() error {
-	if h.p == nil {
-		h.p = C.bfs_new()
-	}
-	if h.p == nil {
-		return fmt.Errorf("%w: not even a handle", ErrMemory)
-	}
-	return nil
-}
-
-func (h *cHandle) Scratch() int64 {
-	if h.p == nil {
-		return 0
-	}
-	return int64(h.p.size)
-}
-
-func (h *cHandle) Trim() {
-	if h.p != nil {
-		C.bfs_trim(h.p)
-	}
-}
-
-func (h *cHandle) Close() {
-	if h.p != nil {
-		C.bfs_free(h.p)
-		h.p = nil
-	}
-}
+func (h *cHandle) Scratch() int64 { return int64(h.c.size) }
+func (h *cHandle) Trim()          { C.bfs_trim(&h.c) }
+func (h *cHandle) Close()         { h.Trim() }
 
 // result turns a shim's result code into an error with the handle's message.
 func (h *cHandle) result(code C.int, library string) error {
@@ -118,5 +92,5 @@ func (h *cHandle) result(code C.int, library string) error {
 	case C.BFS_MISMATCH:
 		kind = ErrMismatch
 	}
-	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.p.error.text[0]))
+	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.c.error.text[0]))
 }

@@ -61,11 +61,6 @@ func (v *View) size() (height, width int) {
 	return v.Region.H, v.Region.W
 }
 
-// placement returns where the view's pixels go in rows of the given stride.
-func (v *View) placement(stride int) placement {
-	return place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), stride)
-}
-
 // check verifies that the region lies in the image and that dst has exactly its size and enough
 // memory.
 func (v *View) check(dst Image) error {
@@ -73,16 +68,15 @@ func (v *View) check(dst Image) error {
 		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
 	}
 	r := v.Region
-	if w, h := v.Header.At(v.Scale); r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H {
-		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
-	}
+	w, h := v.Header.At(v.Scale)
 	height, width := v.size()
-	if dst.Height != height || dst.Width != width {
-		return fmt.Errorf("%w: %dx%d for an image of %dx%d", ErrDestination, dst.Width, dst.Height, width, height)
-	}
-	row := int64(width) * int64(v.Color.Channels())
-	if int64(dst.Stride) < row || int64(len(dst.Pix)) < row || (int64(len(dst.Pix))-row)/int64(dst.Stride) < int64(height-1) {
-		return fmt.Errorf("%w: %d bytes in rows of %d for an image of %dx%d", ErrDestination, len(dst.Pix), dst.Stride, width, height)
+	row, pix := int64(width)*int64(v.Color.Channels()), int64(len(dst.Pix))
+	switch {
+	case r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H:
+		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
+	case dst.Height != height || dst.Width != width || int64(dst.Stride) < row || pix < row || (pix-row)/int64(dst.Stride) < int64(height-1):
+		return fmt.Errorf("%w: %dx%d in %d bytes, in rows of %d, for an image of %dx%d", ErrDestination,
+			dst.Width, dst.Height, pix, dst.Stride, width, height)
 	}
 	return nil
 }
@@ -161,27 +155,10 @@ func (d *Decoder) Needs(h Header) int64 {
 	return n
 }
 
-// Whole decodes one image into new memory, where speed does not matter.
-func Whole(data []byte, o Options) (Image, error) {
-	h, err := ReadHeader(data, true)
-	if err == nil {
-		err = o.allows(h)
-	}
-	if err != nil {
-		return Image{}, err
-	}
-	height, width := h.Size(o.IgnoreOrientation)
-	stride := width * o.Color.Channels()
-	img := Image{Pix: make([]byte, height*stride), Stride: stride, Height: height, Width: width}
-	d := NewDecoder(o)
-	defer d.Close()
-	return img, d.Decode(img, data, h)
-}
-
 // Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
 // the size that h.Size returns. data must be a whole file; if it is not the image that h
 // describes, the error is ErrMismatch. After an error the contents of dst are undefined, but
-// nothing is ever written outside dst's rows.
+// nothing is written outside dst's rows.
 func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }

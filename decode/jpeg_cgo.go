@@ -14,11 +14,8 @@ func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
-	if err := c.open(); err != nil {
-		return err
-	}
 	to, view := cView(dst, v)
-	return c.result(C.bfs_jpeg_decode(c.p, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
+	return c.result(C.bfs_jpeg_decode(&c.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and

@@ -50,23 +50,20 @@ func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
 	if err := sameSize(m, f.width, f.height); err != nil {
 		return nil, err
 	}
-	var gray, rgb row
 	switch m := m.(type) {
 	case *image.Gray:
-		gray = func(y int, to []byte) { copy(to, m.Pix[y*m.Stride:][:f.width]) }
+		return func(y int, to []byte) { repeat(to, m.Pix[y*m.Stride:][:f.width]) }, nil
 	case *image.YCbCr:
-		rgb = newJPEGChroma(m).row
-		if c == Gray {
-			gray = func(y int, to []byte) { copy(to, m.Y[y*m.YStride:][:f.width]) }
+		if c == Gray { // its own luma
+			return func(y int, to []byte) { repeat(to, m.Y[y*m.YStride:][:f.width]) }, nil
 		}
+		return newJPEGChroma(m).row, nil
 	case *image.RGBA:
-		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }
+		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }, nil
 	case *image.CMYK:
-		rgb = func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }
-	default:
-		return nil, unsupported("image/jpeg makes it %T", m)
+		return func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }, nil
 	}
-	return inColor(c, rgb, gray, f.width), nil
+	return nil, unsupported("image/jpeg makes it %T", m)
 }
 
 // multiplyInk converts n CMYK pixels to RGB. image/jpeg has inverted them, which is correct only

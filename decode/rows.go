@@ -30,33 +30,20 @@ func repeat(to, from []byte) {
 	}
 }
 
-// row writes row y of a whole image, as packed pixels of the requested colour.
+// row writes row y of a whole image, as packed pixels: of Go's decoders RGB, whatever the colour.
 type row func(y int, to []byte)
-
-// inColor returns rows of the requested colour, given rgb, gray or both.
-func inColor(c Color, rgb, gray row, width int) row {
-	line := make([]byte, 3*width)
-	switch {
-	case c == Gray && gray == nil:
-		return func(y int, to []byte) {
-			rgb(y, line)
-			weigh(to, line, 3, 0, 2)
-		}
-	case c == RGB && rgb == nil:
-		return func(y int, to []byte) {
-			gray(y, line[:width])
-			repeat(to, line[:width])
-		}
-	case c == Gray:
-		return gray
-	}
-	return rgb
-}
 
 // emit cuts a view out of a whole image's rows and places it in dst.
 func emit(dst Image, v View, source row) {
+	if v.Color == Gray {
+		rgb, line := source, make([]byte, 3*v.Header.Width)
+		source = func(y int, to []byte) {
+			rgb(y, line)
+			weigh(to, line, 3, 0, 2)
+		}
+	}
 	c := v.Color.Channels()
-	p := v.placement(dst.Stride)
+	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
 	width, _ := v.Header.At(v.Scale)
 	if v.Scale != 1 {
 		source = averaged(source, v, width)

@@ -33,16 +33,13 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	if inner == (Region{}) {
 		return nil
 	}
-	if err := c.open(); err != nil {
-		return err
-	}
 	to, view := cView(dst, v)
 	to = (*C.uint8_t)(unsafe.Add(unsafe.Pointer(to), (inner.X-v.Region.X)*int(view.dx)+(inner.Y-v.Region.Y)*int(view.dy)))
 	view.width, view.height = C.int32_t(w.image.width), C.int32_t(w.image.height)
 	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
 	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
 	data = data[w.image.from:w.image.to]
-	return c.result(C.bfs_webp_decode(c.p, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
+	return c.result(C.bfs_webp_decode(&c.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
 // shown is the part of a region of the canvas that the image covers.

@@ -2,21 +2,16 @@ package decode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"image"
-	"io"
 
-	"golang.org/x/image/webp"
+	"golang.org/x/image/vp8"
+	"golang.org/x/image/vp8l"
 )
 
-// goWebP decodes with golang.org/x/image/webp, and converts the planes of lossy images with
+// goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
 type goWebP struct{ stateless }
-
-// noError is an error type that x/image/webp never returns: the package does not distinguish
-// unsupported from corrupt.
-type noError struct{ error }
 
 func (goWebP) Decode(dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
@@ -27,31 +22,43 @@ func (goWebP) Decode(dst Image, data []byte, v View) error {
 		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
 	}
 	return guarded(func() error {
-		m, err := webp.Decode(w.image.file(data))
-		if err != nil {
-			return goError[noError](err)
-		}
-		source, err := webpRows(m, w.image.width, w.image.height)
+		source, err := w.image.rows(bytes.NewReader(data[w.image.from:w.image.to]))
 		if err != nil {
 			return err
 		}
-		emit(dst, v, inColor(v.Color, w.image.onCanvas(source), nil, v.Header.Width))
+		emit(dst, v, w.image.onCanvas(source))
 		return nil
 	})
 }
 
-// file returns a reader of a WebP file that contains only the image.
-func (i *webpImage) file(data []byte) io.Reader {
-	name := "VP8 "
+// noError is an error type that these packages never return: they do not distinguish unsupported
+// from corrupt.
+type noError struct{ error }
+
+// rows decodes the VP8 or VP8L data.
+func (i *webpImage) rows(data *bytes.Reader) (row, error) {
 	if i.lossless {
-		name = "VP8L"
+		m, err := vp8l.Decode(data)
+		if err != nil {
+			return nil, goError[noError](err)
+		}
+		pixels, ok := m.(*image.NRGBA)
+		if !ok {
+			return nil, unsupported("x/image/vp8l makes it %T", m)
+		}
+		return func(y int, to []byte) { dropFourth(to, pixels.Pix[y*pixels.Stride:], i.width) }, sameSize(m, i.width, i.height)
 	}
-	body := data[i.from:i.to]
-	pad := len(body) & 1
-	head := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+8+len(body)+pad))
-	head = append(append(head, "WEBP"...), name...)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
-	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(body), bytes.NewReader(make([]byte, pad)))
+	d := vp8.NewDecoder()
+	d.Init(data, data.Len())
+	_, err := d.DecodeFrameHeader()
+	if err != nil {
+		return nil, goError[noError](err)
+	}
+	m, err := d.DecodeFrame()
+	if err != nil {
+		return nil, goError[noError](err)
+	}
+	return webpChroma{m}.row, sameSize(m, i.width, i.height)
 }
 
 // onCanvas turns rows of the image into rows of the canvas, black where the image is not.
@@ -62,21 +69,6 @@ func (i *webpImage) onCanvas(source row) row {
 			source(y-i.y, to[3*i.x:][:3*i.width])
 		}
 	}
-}
-
-func webpRows(m image.Image, width, height int) (row, error) {
-	if err := sameSize(m, width, height); err != nil {
-		return nil, err
-	}
-	switch m := m.(type) {
-	case *image.NRGBA:
-		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], width) }, nil
-	case *image.YCbCr:
-		return webpChroma{m}.row, nil
-	case *image.NYCbCrA:
-		return webpChroma{&m.YCbCr}.row, nil
-	}
-	return nil, unsupported("x/image/webp makes it %T", m)
 }
 
 // webpChroma converts a lossy WebP's 4:2:0 planes to RGB as libwebp does. Each pixel's chroma is

@@ -190,11 +190,11 @@ func (w *webpFile) bitstream(c webpChunk, i webpImage, complete bool) error {
 	width, height, ok := vp8Size(c.body, i.lossless)
 	switch {
 	case !ok:
-		return corrupt("its %s data does not start with the header of an image", c.name)
+		return corrupt("its data does not start like a key frame or a lossless image")
 	case width == 0 || height == 0:
 		return corrupt("a size of %dx%d", width, height)
 	case w.extended && (width != i.width || height != i.height):
-		return corrupt("an image of %dx%d in a frame or on a canvas of %dx%d", width, height, i.width, i.height)
+		return corrupt("an image of %dx%d on a canvas or in a frame of %dx%d", width, height, i.width, i.height)
 	case !w.extended:
 		w.h.Width, w.h.Height = width, height
 	}

@@ -105,9 +105,13 @@ func readPixels(path string) (resample.Image, error) {
 	if err != nil {
 		return resample.Image{}, err
 	}
-	img, err := decode.Whole(data, decode.Options{})
+	head, err := decode.ReadHeader(data, true)
 	if err != nil {
 		return resample.Image{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return resample.Image{Pix: img.Pix, Stride: img.Stride, Height: img.Height, Width: img.Width, Channels: 3}, nil
+	h, w := head.Size(false)
+	img := resample.Image{Pix: make([]byte, 3*w*h), Stride: 3 * w, Height: h, Width: w, Channels: 3}
+	d := decode.NewDecoder(decode.Options{})
+	defer d.Close()
+	return img, d.Decode(decode.Image{Pix: img.Pix, Stride: img.Stride, Height: h, Width: w}, data, head)
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// A Loader reads samples from storage and judges them. For a crop of an image that is
-// stored as plain pixels, it reads only the rows needed if that saves enough. It belongs to
-// one goroutine.
+// A Loader reads samples from storage and judges them. Of an image stored as plain pixels it
+// reads only the rows that its crop needs, if that saves enough. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
 	decoding  decode.Options
-	rows      dataset.Part // for the sample below
+	rows      dataset.Part // for the sample below; bound once, to avoid an allocation per sample
 	epoch     int
 	id        int64
 }
@@ -25,7 +24,7 @@ type Loader struct {
 // be set.
 func NewLoader(ds *dataset.Dataset, transform resample.Options, decoding decode.Options) *Loader {
 	l := &Loader{ds: ds, transform: transform, decoding: decoding}
-	l.rows = l.rowsOf // bound once, to avoid an allocation per sample
+	l.rows = l.rowsOf
 	return l
 }
 

@@ -89,11 +89,11 @@ func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 	if problem := r.ds.Problem(i); problem != "" {
 		return Image{}, Problem(problem)
 	}
-	estimate, err := r.estimate(i)
+	n, err := r.estimate(i)
 	if err != nil {
 		return Image{}, err
 	}
-	n := min(estimate+output, r.memory.size)
+	n = min(n+output, r.memory.size)
 	if err := r.memory.space.Acquire(ctx, n); err != nil {
 		return Image{}, err
 	}
@@ -132,19 +132,16 @@ func (r *Reader) load(ctx context.Context, i int) ([]byte, error) {
 
 // estimate is the memory that sample i may take, as far as the index tells: its file, its
 // pixels, and the coefficients of a progressive JPEG.
-func (r *Reader) estimate(i int) (int64, error) {
+func (r *Reader) estimate(i int) (n int64, err error) {
 	h, w := r.ds.Size(i, false)
 	if h == 0 {
 		return r.memory.size, nil
 	}
 	id := r.ds.Stat(i)
 	if !id.Known() { // it came from a manifest
-		var err error
-		if id, err = r.ds.Check(i); err != nil {
-			return 0, err
-		}
+		id, err = r.ds.Check(i)
 	}
-	return id.Size + 9*int64(h)*int64(w), nil
+	return id.Size + 9*int64(h)*int64(w), err
 }
 
 // Output returns n bytes, with any contents, for what the caller makes of the sample. They
@@ -166,13 +163,12 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 
 // Decode decodes a whole image, only to see whether that is possible.
 func (r *Reader) Decode(img Image) error {
-	stride := img.Width * r.options.Color.Channels()
-	p, err := room(&r.pixels, stride*img.Height)
-	if err != nil {
-		return err
-	}
-	return r.decoder.Decode(decode.Image{Pix: p, Stride: stride, Height: img.Height, Width: img.Width}, img.Data, img.Header)
+	return r.Draw(img, resample.Options{}.Choose(0, 0, img.Height, img.Width), pixels.Target{Sink: nowhere{}})
 }
+
+type nowhere struct{}
+
+func (nowhere) PutRow(int, []byte) {}
 
 // Done releases the memory of the last sample read. The Reader keeps a small part of it for
 // the next one.

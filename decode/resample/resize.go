@@ -86,19 +86,15 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 
 // fits verifies that nothing will be read outside the image.
 func fits(src Image, t Transform) error {
-	if src.Channels != 1 && src.Channels != 3 {
-		return fmt.Errorf("%w: %d channels", ErrGeometry, src.Channels)
-	}
-	if !t.Y.sound() || !t.X.sound() {
-		return fmt.Errorf("%w: %+v, %+v", ErrGeometry, t.Y, t.X)
+	if src.Channels != 1 && src.Channels != 3 || !t.Y.sound() || !t.X.sound() {
+		return fmt.Errorf("%w: %+v, %+v, %d channels", ErrGeometry, t.Y, t.X, src.Channels)
 	}
 	y, x, h, w := t.Source()
-	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width {
-		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d", ErrGeometry, y, y+h, x, x+w, src.Height, src.Width)
-	}
 	row := (x + w) * src.Channels
-	if src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
-		return fmt.Errorf("%w: %d bytes in rows of %d for %dx%d", ErrGeometry, len(src.Pix), src.Stride, src.Height, src.Width)
+	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width ||
+		src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
+		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d, %d bytes in rows of %d", ErrGeometry,
+			y, y+h, x, x+w, src.Height, src.Width, len(src.Pix), src.Stride)
 	}
 	return nil
 }
