@@ -21,13 +21,12 @@ type scanner struct {
 	previous *rowFinder // nil: no earlier index
 
 	scanned, reused atomic.Int64
-	mu              sync.Mutex // guards the following and the table's formatNames
-	found           problems
+	mu              sync.Mutex // guards the table's formatNames and bad rows
 }
 
-// scan completes the given rows (ascending) of a table, including its list of bad rows. Rows
-// that old has are only read if their files changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(t *store, old *index, rows []uint32) error {
+// scan completes the given rows of a table. Rows that old has are only read if their files
+// changed. Nothing may read the rows meanwhile.
+func (p *opening) scan(t *store, old *index, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -35,7 +34,9 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	if old != nil {
 		s.previous = &rowFinder{table: old.table}
 	}
-	s.found.keep(t, rows)
+	for _, row := range rows {
+		delete(t.bad, uint32(row))
+	}
 	workers := p.Workers
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -43,7 +44,7 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
 		w := &scanWorker{scanner: s, stop: ctx.Done()}
 		for i := range items {
-			if err := w.row(int(rows[i])); err != nil {
+			if err := w.row(rows[i]); err != nil {
 				return cmp.Or(ctx.Err(), err)
 			}
 		}
@@ -52,7 +53,6 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	if err != nil {
 		return err
 	}
-	s.found.store(t)
 	p.report.Scanned += int(s.scanned.Load())
 	p.report.Reused += int(s.reused.Load())
 	return nil
@@ -106,7 +106,7 @@ func (w *scanWorker) row(i int) error {
 func (s *scanner) bad(i int, text string, unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found.add(uint32(i), text, unread)
+	s.table.addBad(i, text, unread)
 }
 
 // probe reads row i's header. Any error that is not the Prober's is a readError.
@@ -142,7 +142,7 @@ func (w *scanWorker) set(i int, h Header) error {
 			}
 			return strconv.Itoa(int(n))
 		}
-		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(t.heights[i]), text(t.widths[i])), false)
+		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(t.row[i].height), text(t.row[i].width)), false)
 		return nil
 	}
 	return w.store(i, h)
@@ -151,16 +151,16 @@ func (w *scanWorker) set(i int, h Header) error {
 func (w *scanWorker) store(i int, h Header) (err error) {
 	t := w.table
 	w.mu.Lock()
-	t.formats[i], err = t.internFormat(h.Format)
+	t.row[i].format, err = t.internFormat(h.Format)
 	w.mu.Unlock()
-	t.heights[i], t.widths[i], t.orients[i] = int32(h.Height), int32(h.Width), h.Orientation
+	t.row[i].height, t.row[i].width, t.row[i].orient = int32(h.Height), int32(h.Width), h.Orientation
 	return err
 }
 
 // allows says whether an upright image may have a size, given what the manifest says about a row
 // that is not scanned yet.
 func (s *store) allows(i, height, width int) bool {
-	h, w := int(s.heights[i]), int(s.widths[i])
+	h, w := int(s.row[i].height), int(s.row[i].width)
 	return (h == 0 || h == height) && (w == 0 || w == width)
 }
 
@@ -179,9 +179,9 @@ func (w *scanWorker) reuse(i int) bool {
 	old := w.previous.table
 	was, known := old.identity(from)
 	problem, _ := old.problem(from)
-	height, width := int(old.heights[from]), int(old.widths[from])
+	height, width := int(old.row[from].height), int(old.row[from].width)
 	// The size of a bad file is what the manifest said then, which may be what was wrong.
-	said := problem != "" && (height != 0 || width != 0 || w.table.heights[i] != 0 || w.table.widths[i] != 0)
+	said := problem != "" && (height != 0 || width != 0 || w.table.row[i].height != 0 || w.table.row[i].width != 0)
 	if !known || said || !w.table.allows(i, height, width) {
 		return false
 	}
@@ -196,7 +196,7 @@ func (w *scanWorker) reuse(i int) bool {
 		w.bad(i, problem, false)
 		return true
 	}
-	h := Header{Format: old.formatNames[old.formats[from]], Height: height, Width: width, Orientation: old.orients[from]}
+	h := Header{Format: old.formatNames[old.row[from].format], Height: height, Width: width, Orientation: old.row[from].orient}
 	return w.store(i, h) == nil
 }
 
