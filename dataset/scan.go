@@ -66,9 +66,6 @@ type scanWorker struct {
 	shift int // offset from a row to its match in the previous table, from the last match
 }
 
-// probeTries is how often a header is tried when the storage fails.
-const probeTries = 2
-
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
@@ -76,25 +73,25 @@ func (w *scanWorker) row(i int) error {
 		return nil
 	}
 	w.scanned.Add(1)
-	h, id, err := w.probe(i)
-	for tries := 1; tries < probeTries && failed(err) && isStorage(err); tries++ {
+	h, id, bad, err := w.header(i)
+	if err != nil && isStorage(err) {
 		r := w.roots.use()
 		_, why := w.roots.examine(r, w.table)
 		r.release()
 		if why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
-		h, id, err = w.probe(i)
+		h, id, bad, err = w.header(i) // a single failure is tried again
 	}
 	switch {
-	case err == nil:
+	case err == nil && bad == nil:
 		w.table.setIdentity(i, id)
 		return w.set(i, h)
+	case err == nil:
+		w.table.setIdentity(i, id)
+		w.bad(i, reason(bad), false)
 	case errors.Is(err, ErrStopped):
 		return err
-	case !failed(err):
-		w.table.setIdentity(i, id)
-		w.bad(i, reason(err), false)
 	case isLack(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
@@ -103,27 +100,26 @@ func (w *scanWorker) row(i int) error {
 	return nil
 }
 
-func (s *scanner) bad(i int, text string, unread bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.table.addBad(i, text, unread)
-}
-
-// probe reads row i's header. Any error that is not the Prober's is a readError.
-func (w *scanWorker) probe(i int) (Header, Identity, error) {
+// header opens row i's file and reads its header; see probe.
+func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 	r := w.roots.use()
 	f, err := w.storage.open(r.fd, w.table.cpath(i))
 	r.release()
 	if err != nil {
-		return Header{}, unknown, &readError{err}
+		return h, unknown, nil, err
 	}
 	defer w.storage.close(&f)
-	var h Header
-	h, w.buf, err = w.storage.probe(&f, w.Prober, w.buf, w.stop)
+	h, bad, err = w.probe(&f)
 	if len(w.buf) > keepProbe {
 		w.buf = nil
 	}
-	return h, f.id, err
+	return h, f.id, bad, err
+}
+
+func (s *scanner) bad(i int, text string, unread bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.addBad(i, text, unread)
 }
 
 // set stores a header, unless it contradicts the manifest.
