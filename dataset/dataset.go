@@ -39,7 +39,7 @@ func (d *Dataset) Len() int { return d.table.rows() }
 func (d *Dataset) Path(i int) string { return d.table.path(i) }
 
 // Label is sample i's label, -1 if it has none.
-func (d *Dataset) Label(i int) int { return int(d.table.labels[i]) }
+func (d *Dataset) Label(i int) int { return int(d.table.row[i].label) }
 
 // Classes are the class names by label. It is nil for a flat directory and for a manifest whose
 // labels are numbers. The caller must not modify it.
@@ -48,11 +48,11 @@ func (d *Dataset) Classes() []string { return d.classes }
 // Size is sample i's size in pixels: upright, or as stored if ignoreOrientation is set. For a
 // sample that has a Problem or is Unread it is the size from the manifest, else 0, 0.
 func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
-	height, width = int(d.table.heights[i]), int(d.table.widths[i])
+	height, width = int(d.table.row[i].height), int(d.table.row[i].width)
 	if height == 0 || width == 0 { // a manifest may give only one of them
 		return 0, 0
 	}
-	if ignoreOrientation && d.table.orients[i] >= 5 {
+	if ignoreOrientation && d.table.row[i].orient >= 5 {
 		return width, height
 	}
 	return height, width
@@ -60,7 +60,7 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 
 // Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
 // Problem or is Unread.
-func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.formats[i]] }
+func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.row[i].format] }
 
 // Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
 // fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see

@@ -126,11 +126,11 @@ func digest(s *store, classes []string) string {
 			size = id.Size
 		}
 		b = append(append(b[:0], s.path(i)...), 0)
-		b = append(append(b, s.formatNames[s.formats[i]]...), 0)
-		b = le.AppendUint32(b, uint32(s.labels[i]))
-		b = le.AppendUint32(b, uint32(s.heights[i]))
-		b = le.AppendUint32(b, uint32(s.widths[i]))
-		b = append(b, s.orients[i])
+		b = append(append(b, s.formatNames[s.row[i].format]...), 0)
+		b = le.AppendUint32(b, uint32(s.row[i].label))
+		b = le.AppendUint32(b, uint32(s.row[i].height))
+		b = le.AppendUint32(b, uint32(s.row[i].width))
+		b = append(b, s.row[i].orient)
 		b = le.AppendUint64(b, uint64(size))
 		w.Write(b)
 	}

@@ -78,16 +78,14 @@ func TestNamesOfAnIndex(t *testing.T) {
 	src, _ := locate(p.root)
 	defer src.dir.release()
 	forge(t, p, d.IndexPath(), func(x *index) {
-		var bad problems
-		bad.add(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
-		bad.store(x.table)
+		x.table.addBad(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
 	})
 	x, err := loadIndex(t.Context(), d.IndexPath(), src)
 	if err != nil || len(problemOf(x.table, 0)) > maxReason || !strings.HasPrefix(problemOf(x.table, 0), "line line?x") {
 		t.Errorf("%v", err)
 	}
 	forge(t, p, d.IndexPath(), func(x *index) {
-		x.table.formats[0], _ = x.table.internFormat(strings.Repeat("x", 5000))
+		x.table.row[0].format, _ = x.table.internFormat(strings.Repeat("x", 5000))
 	})
 	if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
 		t.Error("a format's name of 5000 bytes is believed")

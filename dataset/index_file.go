@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -51,8 +50,8 @@ func (x *index) row(i int) indexRow {
 	id, _ := t.identity(i)
 	problem, _ := t.problem(i)
 	r := indexRow{
-		Path: t.path(i), Label: t.labels[i], Height: t.heights[i], Width: t.widths[i], Orientation: int32(t.orients[i]),
-		Format: t.formatNames[t.formats[i]], Size: id.Size, ModTime: id.ModTime, Problem: problem,
+		Path: t.path(i), Label: t.row[i].label, Height: t.row[i].height, Width: t.row[i].width, Orientation: int32(t.row[i].orient),
+		Format: t.formatNames[t.row[i].format], Size: id.Size, ModTime: id.ModTime, Problem: problem,
 	}
 	if r.Label >= 0 && int(r.Label) < len(x.Classes) {
 		r.Class = x.Classes[r.Label]
@@ -156,12 +155,11 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 		return nil, err
 	}
 	x.table = newStore(x.Rows, x.PathBytes)
-	var bad problems
 	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return x.appendBlock(block, &bad)
+		return x.appendBlock(block)
 	})
 	if err != nil {
 		return nil, err
@@ -170,7 +168,6 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 		return nil, fmt.Errorf("%d rows with %d bytes of paths, instead of %d with %d",
 			x.table.rows(), x.table.pathBytes(), x.Rows, x.PathBytes)
 	}
-	bad.store(x.table)
 	return x, nil
 }
 
@@ -195,33 +192,34 @@ func indexColumns(file *parquet.File) (columns []*column, err error) {
 }
 
 // appendBlock appends rows, and checks everything that the rest of the package relies on.
-func (x *index) appendBlock(block [][]parquet.Value, bad *problems) error {
+func (x *index) appendBlock(block [][]parquet.Value) error {
 	t := x.table
 	for i, value := range block[0] {
-		row, path := t.rows(), value.ByteArray()
-		label, height, width, orient := block[1][i].Int32(), block[2][i].Int32(), block[3][i].Int32(), block[4][i].Int32()
-		format, size, problem := block[5][i].ByteArray(), block[6][i].Int64(), block[8][i].ByteArray()
-		text := unsafe.String(unsafe.SliceData(path), len(path))
-		switch err := x.checkPath(text); {
-		case err != nil:
-			return err
-		case row == cap(t.starts) || len(t.paths)+len(path) >= cap(t.paths):
-			return fmt.Errorf("more than the %d rows announced", cap(t.starts))
-		case label < -1 || height < 0 || width < 0 || orient < 0 || orient > 8 || size < 0 || len(format) > maxFormat ||
-			len(x.Classes) > 0 && int(label) >= len(x.Classes):
-			return fmt.Errorf("row %d makes no sense", row)
+		k, path := t.rows(), text(value)
+		orient, format := block[4][i].Int32(), text(block[5][i])
+		s := sample{
+			label: block[1][i].Int32(), height: block[2][i].Int32(), width: block[3][i].Int32(), orient: uint8(orient),
+			size: block[6][i].Int64(), modTime: block[7][i].Int64(),
 		}
-		if err := t.appendRow(text, label); err != nil {
+		if err := x.checkPath(path); err != nil {
 			return err
 		}
-		id, err := t.internFormat(unsafe.String(unsafe.SliceData(format), len(format)))
-		if err != nil {
+		if k == cap(t.row) || len(t.paths)+len(path) >= cap(t.paths) || len(format) > maxFormat ||
+			s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.size < 0 ||
+			len(x.Classes) > 0 && int(s.label) >= len(x.Classes) {
+			return fmt.Errorf("row %d makes no sense, or there are too many", k)
+		}
+		var err error
+		if s.format, err = t.internFormat(format); err != nil {
 			return err
 		}
-		t.heights[row], t.widths[row], t.orients[row], t.formats[row] = height, width, uint8(orient), id
-		t.sizes[row], t.mtimes[row] = size, block[7][i].Int64()
-		if len(problem) > 0 {
-			bad.add(uint32(row), reason(errors.New(string(problem))), false)
+		if err := t.appendRow(path, s.label); err != nil {
+			return err
+		}
+		s.start = t.row[k].start
+		t.row[k] = s
+		if problem := text(block[8][i]); problem != "" {
+			t.addBad(k, reason(errors.New(problem)), false)
 		}
 	}
 	return nil

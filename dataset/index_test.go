@@ -339,7 +339,7 @@ func FuzzReadIndex(f *testing.F) {
 			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.Outside {
 				t.Fatalf("path %q", path)
 			}
-			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.formats[i]]) > maxFormat {
+			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.row[i].format]) > maxFormat {
 				t.Fatalf("problem %q", problemOf(x.table, i))
 			}
 		}

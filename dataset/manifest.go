@@ -61,7 +61,7 @@ func listManifest(ctx context.Context, src *source, st *storage, allowOutside bo
 	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime().UnixNano(), now), info.Size()
 	err = manifestReader(src.manifest)(f, m.add)
 	if err == nil {
-		m.out.Classes, err = m.labels.resolve(m.out.table.labels)
+		m.out.Classes, err = m.labels.resolve(m.out.table)
 	}
 	var ofFile *os.PathError // from the file system, so not the manifest's fault
 	switch {
@@ -126,10 +126,10 @@ func (m *manifest) row(r *record) error {
 		return err
 	}
 	row := t.rows() - 1
-	t.heights[row], t.widths[row] = height, width
+	t.row[row].height, t.row[row].width = height, width
 	if height != 0 && width != 0 && format != "" {
-		t.orients[row] = 1
-		t.formats[row], err = t.internFormat(format)
+		t.row[row].orient = 1
+		t.row[row].format, err = t.internFormat(format)
 	}
 	return err
 }

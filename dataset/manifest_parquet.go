@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -93,8 +92,7 @@ func valueText(v parquet.Value) (string, error) {
 	f := math.NaN()
 	switch v.Kind() {
 	case parquet.ByteArray:
-		b := v.ByteArray()
-		return unsafe.String(unsafe.SliceData(b), len(b)), nil
+		return text(v), nil
 	case parquet.Int32:
 		return strconv.FormatInt(int64(v.Int32()), 10), nil
 	case parquet.Int64:

@@ -238,11 +238,11 @@ func (r *Report) count(x *index) {
 	}
 	formats := make([]int, len(s.formatNames))
 	for i := range s.rows() {
-		formats[s.formats[i]]++
+		formats[s.row[i].format]++
 		id, _ := s.identity(i)
 		r.Bytes += id.Size
-		r.MaxHeight = max(r.MaxHeight, int(s.heights[i]))
-		r.MaxWidth = max(r.MaxWidth, int(s.widths[i]))
+		r.MaxHeight = max(r.MaxHeight, int(s.row[i].height))
+		r.MaxWidth = max(r.MaxWidth, int(s.row[i].width))
 	}
 	r.Formats = map[string]int{}
 	for k, n := range formats {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
@@ -130,4 +131,10 @@ func (c *column) fill() error {
 	}
 	c.rest = c.batch[:n]
 	return err
+}
+
+// text is the text of a value, in the memory of its page.
+func text(v parquet.Value) string {
+	b := v.ByteArray()
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -32,92 +32,55 @@ const (
 	keepProbe  = 1 << 20  // bytes of buffer kept between files
 )
 
-var errNoHeader = fmt.Errorf("no image header in the first %d MiB", maxProbe>>20)
-
-// probe reads as much of an open file as the prober needs. It returns buf, possibly grown, for
-// the next file.
-func (s *storage) probe(f *file, prober Prober, buf []byte, stop <-chan struct{}) (Header, []byte, error) {
+// probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
+// file's content; err is a failure to read it, which may be gone next time.
+func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 	if f.unit == 0 {
 		// Disable readahead: the rest of the file is not needed.
-		s.system.advise(f.fd, unix.FADV_RANDOM)
+		w.storage.system.advise(f.fd, unix.FADV_RANDOM)
 	}
 	have, size := 0, f.id.Size
 	for want := int64(firstProbe); ; want *= probeStep {
 		want = min(want, size, maxProbe)
-		buf = growTo(buf, have, f.room(int(want)))
-		n, err := s.fill(f, buf[have:], int64(have), int(want)-have, stop)
-		have += n
-		if err != nil {
-			return Header{}, buf, &readError{err}
+		w.grow(have, f.room(int(want)))
+		if _, err := w.storage.fill(f, w.buf[have:], int64(have), int(want)-have, w.stop); err != nil {
+			return h, nil, err
 		}
-		if int64(have) < want {
-			return Header{}, buf, &readError{ErrChanged}
+		have = int(want)
+		h, bad = w.Prober(w.buf[:have], nil, size)
+		if bad == nil && h.Tail > 0 {
+			h, bad, err = w.probeTail(f, h.Tail, have)
 		}
-		h, err := prober(buf[:have], nil, size)
-		if err == nil && h.Tail > 0 {
-			h, buf, err = s.probeTail(f, prober, h.Tail, buf, have, stop)
-		}
-		if err == nil {
-			return h, buf, checkHeader(h)
-		}
-		if !errors.Is(err, ErrShort) || want == size {
-			return Header{}, buf, err
-		}
-		if want == maxProbe {
-			return Header{}, buf, errNoHeader
+		switch {
+		case err != nil:
+			return h, nil, err
+		case bad == nil && (h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
+			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
+		case !errors.Is(bad, ErrShort) || want == size:
+			return h, bad, nil
+		case want == maxProbe:
+			return h, fmt.Errorf("no image header in the first %d MiB", maxProbe>>20), nil
 		}
 	}
 }
 
-// probeTail calls the prober again with the file's last n bytes. They are read into buf, behind
-// the have bytes of the file's head.
-func (s *storage) probeTail(f *file, prober Prober, n int, buf []byte, have int, stop <-chan struct{}) (Header, []byte, error) {
-	size := f.id.Size
-	from := size - min(int64(n), size)
-	if f.unit > 0 {
-		from &^= int64(f.unit) - 1
+// probeTail calls the prober again with the file's last n bytes. They are read into the buffer,
+// behind the have bytes of the file's head.
+func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) {
+	size := int(f.id.Size)
+	from, at := f.floor(size-min(n, size)), f.room(have)
+	end := at + size - from
+	w.grow(have, at+f.room(size-from))
+	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
+		return h, nil, err
 	}
-	at, length := f.room(have), int(size-from)
-	buf = growTo(buf, have, at+f.room(length))
-	got, err := s.fill(f, buf[at:], from, length, stop)
-	if err == nil && got < length {
-		err = ErrChanged
-	}
-	if err != nil {
-		return Header{}, buf, &readError{err}
-	}
-	tail := buf[at : at+length]
-	h, err := prober(buf[:have], tail[max(0, length-n):], size)
-	return h, buf, err
+	h, bad = w.Prober(w.buf[:have], w.buf[max(at, end-n):end], f.id.Size)
+	return h, bad, nil
 }
 
-// growTo returns a buffer of at least n bytes that starts with the first have bytes of buf.
-func growTo(buf []byte, have, n int) []byte {
-	if n <= len(buf) {
-		return buf
+// grow makes the buffer at least n bytes long; it keeps the first have bytes.
+func (w *scanWorker) grow(have, n int) {
+	if n > len(w.buf) {
+		w.buf = append(make([]byte, 0, n), w.buf[:have]...)[:n]
 	}
-	grown := make([]byte, n)
-	copy(grown, buf[:have])
-	return grown
-}
-
-func checkHeader(h Header) error {
-	if h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32 {
-		return fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width)
-	}
-	return nil
-}
-
-// readError is a failure of the file system rather than of the content, so it may be gone next
-// time.
-type readError struct{ err error }
-
-func (e *readError) Error() string { return e.err.Error() }
-
-func (e *readError) Unwrap() error { return e.err }
-
-// failed distinguishes a failure to read from a Prober's verdict.
-func failed(err error) bool {
-	var e *readError
-	return errors.As(err, &e)
 }

@@ -19,43 +19,37 @@ var unknown = Identity{ModTime: UnknownTime}
 // Known says whether the identity was ever learned.
 func (id Identity) Known() bool { return id.ModTime != UnknownTime }
 
-// Read is Load without cancellation and without the identity that was read.
-func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
-	data, _, err := d.Load(i, buf, grow, nil)
-	return data, err
-}
+// A Part says which bytes of a file are needed; see LoadPart.
+type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// Load reads sample i's whole file. It uses buf if its capacity suffices, else the memory that
-// grow(n) returns: at least n bytes, or less to refuse ([ErrTooLarge]). It also returns the
-// identity of the file it opened, even if the read fails after that, so that the caller can
-// remember a fault of exactly this version. If the file could not be opened, the identity is
-// not Known.
+const (
+	HeadBytes  = 4096     // how much of a file's beginning a Part sees
+	LeastSaved = 64 << 10 // bytes; how much must be skipped for two reads to beat one
+)
+
+// LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
+// suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
+// ([ErrTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
+//
+// If part is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
+// decides which other bytes are needed: those between two offsets, or all if ok is false. If
+// that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
+// calling part. The returned slice, which lies in the caller's memory, has the file's length,
+// but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
+// of the memory, and on an error all of it, may hold anything.
 //
 // Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
 // multiple of 4096; grow is asked for that much. If a device needs a larger unit, grow is asked
-// for a multiple of that unit, and the memory must be aligned to it. Memory that is not
-// aligned, or has room only for the file itself, works too, but the file is then read normally.
+// for a multiple of that unit, and the memory must be aligned to it. With other memory, the file
+// is read normally.
 //
-// The returned bytes lie in the caller's memory. The rest of its capacity, and on an error all
-// of it, may hold anything. If the identity differs from the index before or after the read,
-// the error is [ErrChanged]; if the file is gone, [ErrMissing]; if stop was closed while the
-// read waited for bandwidth, [ErrStopped]. All errors, including those from the system, come in
-// a [FileError], and [OfFile] tells them apart. If the storage was remounted since the last
-// read, Load continues with the directory now at the dataset's path, and fails with [ErrAway]
-// if that is not the dataset. Load may be called concurrently, and allocates nothing unless it
-// fails.
-func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
-	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
-	return data, id, err
-}
-
-// LoadPart is Load for callers that need only part of a file. It reads HeadBytes from the
-// file's beginning, and part decides from these and the file's size which other bytes are
-// needed: those between two offsets, or all if ok is false. If that would skip less than
-// LeastSaved bytes, the whole file is read; for a small file, without calling part. The
-// returned slice has the file's length, but only the bytes that were read are valid, at their
-// file offsets; the rest may hold anything. read counts the bytes that were read. With a nil
-// part, LoadPart is Load.
+// The identity is that of the file that was opened, even if the read fails after that, so that
+// the caller can remember a fault of exactly this version; it is not Known if the file could not
+// be opened. If it differs from the index before or after the read, the error is [ErrChanged];
+// if the file is gone, [ErrMissing]; if stop was closed while the read waited for bandwidth,
+// [ErrStopped]. All errors come in a [FileError], and [OfFile] tells them apart. If the storage
+// was remounted since the last read, LoadPart continues with the directory now at the dataset's
+// path, and fails with [ErrAway] if that is not the dataset.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
 	err = d.eachRoot(i, func(r *root) error {
 		f, err := d.storage.open(r.fd, d.table.cpath(i))
@@ -92,12 +86,6 @@ func (d *Dataset) eachRoot(i int, f func(r *root) error) error {
 	}
 }
 
-// A Part says which bytes of a file are needed; see LoadPart.
-type Part func(head []byte, size int64) (from, to int64, ok bool)
-
-// HeadBytes is how much of a file's beginning a Part sees.
-const HeadBytes = 4096
-
 func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
 		return nil, 0, ErrChanged
@@ -125,36 +113,22 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	return buf[:n], read, nil
 }
 
-// LeastSaved is how many bytes must be skipped for two reads to beat one.
-const LeastSaved = 64 << 10
-
 // fill reads a file, or the part that is needed.
 func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
 	n := len(data)
 	from, to := 0, n
 	if head := f.room(HeadBytes); part != nil && n >= head+LeastSaved {
-		if read, err = d.piece(f, data, 0, head, stop); err != nil {
+		got, err := d.storage.fill(f, data, 0, head, stop)
+		if read = int64(got); err != nil {
 			return read, err
 		}
 		a, b, ok := part(data[:HeadBytes], int64(n))
 		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= LeastSaved {
-			from, to = max(head, int(a)), max(head, int(b))
-			if f.unit > 0 {
-				from &^= f.unit - 1
-			}
+			from, to = f.floor(max(head, int(a))), max(head, int(b))
 		}
 	}
-	more, err := d.piece(f, data, from, to, stop)
-	return read + more, err
-}
-
-// piece reads a range of a file to the same offsets in data.
-func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}) (int64, error) {
 	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
-	if err == nil && got < to-from {
-		err = ErrChanged
-	}
-	return int64(got), err
+	return read + int64(got), err
 }
 
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is

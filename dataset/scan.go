@@ -21,13 +21,12 @@ type scanner struct {
 	previous *rowFinder // nil: no earlier index
 
 	scanned, reused atomic.Int64
-	mu              sync.Mutex // guards the following and the table's formatNames
-	found           problems
+	mu              sync.Mutex // guards the table's formatNames and bad rows
 }
 
-// scan completes the given rows (ascending) of a table, including its list of bad rows. Rows
-// that old has are only read if their files changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(t *store, old *index, rows []uint32) error {
+// scan completes the given rows of a table. Rows that old has are only read if their files
+// changed. Nothing may read the rows meanwhile.
+func (p *opening) scan(t *store, old *index, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -35,7 +34,9 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	if old != nil {
 		s.previous = &rowFinder{table: old.table}
 	}
-	s.found.keep(t, rows)
+	for _, row := range rows {
+		delete(t.bad, uint32(row))
+	}
 	workers := p.Workers
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -43,7 +44,7 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
 		w := &scanWorker{scanner: s, stop: ctx.Done()}
 		for i := range items {
-			if err := w.row(int(rows[i])); err != nil {
+			if err := w.row(rows[i]); err != nil {
 				return cmp.Or(ctx.Err(), err)
 			}
 		}
@@ -52,7 +53,6 @@ func (p *opening) scan(t *store, old *index, rows []uint32) error {
 	if err != nil {
 		return err
 	}
-	s.found.store(t)
 	p.report.Scanned += int(s.scanned.Load())
 	p.report.Reused += int(s.reused.Load())
 	return nil
@@ -66,9 +66,6 @@ type scanWorker struct {
 	shift int // offset from a row to its match in the previous table, from the last match
 }
 
-// probeTries is how often a header is tried when the storage fails.
-const probeTries = 2
-
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
@@ -76,25 +73,25 @@ func (w *scanWorker) row(i int) error {
 		return nil
 	}
 	w.scanned.Add(1)
-	h, id, err := w.probe(i)
-	for tries := 1; tries < probeTries && failed(err) && isStorage(err); tries++ {
+	h, id, bad, err := w.header(i)
+	if err != nil && isStorage(err) {
 		r := w.roots.use()
 		_, why := w.roots.examine(r, w.table)
 		r.release()
 		if why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
-		h, id, err = w.probe(i)
+		h, id, bad, err = w.header(i) // a single failure is tried again
 	}
 	switch {
-	case err == nil:
+	case err == nil && bad == nil:
 		w.table.setIdentity(i, id)
 		return w.set(i, h)
+	case err == nil:
+		w.table.setIdentity(i, id)
+		w.bad(i, reason(bad), false)
 	case errors.Is(err, ErrStopped):
 		return err
-	case !failed(err):
-		w.table.setIdentity(i, id)
-		w.bad(i, reason(err), false)
 	case isLack(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
@@ -103,27 +100,26 @@ func (w *scanWorker) row(i int) error {
 	return nil
 }
 
-func (s *scanner) bad(i int, text string, unread bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.found.add(uint32(i), text, unread)
-}
-
-// probe reads row i's header. Any error that is not the Prober's is a readError.
-func (w *scanWorker) probe(i int) (Header, Identity, error) {
+// header opens row i's file and reads its header; see probe.
+func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 	r := w.roots.use()
 	f, err := w.storage.open(r.fd, w.table.cpath(i))
 	r.release()
 	if err != nil {
-		return Header{}, unknown, &readError{err}
+		return h, unknown, nil, err
 	}
 	defer w.storage.close(&f)
-	var h Header
-	h, w.buf, err = w.storage.probe(&f, w.Prober, w.buf, w.stop)
+	h, bad, err = w.probe(&f)
 	if len(w.buf) > keepProbe {
 		w.buf = nil
 	}
-	return h, f.id, err
+	return h, f.id, bad, err
+}
+
+func (s *scanner) bad(i int, text string, unread bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.addBad(i, text, unread)
 }
 
 // set stores a header, unless it contradicts the manifest.
@@ -142,7 +138,7 @@ func (w *scanWorker) set(i int, h Header) error {
 			}
 			return strconv.Itoa(int(n))
 		}
-		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(t.heights[i]), text(t.widths[i])), false)
+		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(t.row[i].height), text(t.row[i].width)), false)
 		return nil
 	}
 	return w.store(i, h)
@@ -151,16 +147,16 @@ func (w *scanWorker) set(i int, h Header) error {
 func (w *scanWorker) store(i int, h Header) (err error) {
 	t := w.table
 	w.mu.Lock()
-	t.formats[i], err = t.internFormat(h.Format)
+	t.row[i].format, err = t.internFormat(h.Format)
 	w.mu.Unlock()
-	t.heights[i], t.widths[i], t.orients[i] = int32(h.Height), int32(h.Width), h.Orientation
+	t.row[i].height, t.row[i].width, t.row[i].orient = int32(h.Height), int32(h.Width), h.Orientation
 	return err
 }
 
 // allows says whether an upright image may have a size, given what the manifest says about a row
 // that is not scanned yet.
 func (s *store) allows(i, height, width int) bool {
-	h, w := int(s.heights[i]), int(s.widths[i])
+	h, w := int(s.row[i].height), int(s.row[i].width)
 	return (h == 0 || h == height) && (w == 0 || w == width)
 }
 
@@ -179,9 +175,9 @@ func (w *scanWorker) reuse(i int) bool {
 	old := w.previous.table
 	was, known := old.identity(from)
 	problem, _ := old.problem(from)
-	height, width := int(old.heights[from]), int(old.widths[from])
+	height, width := int(old.row[from].height), int(old.row[from].width)
 	// The size of a bad file is what the manifest said then, which may be what was wrong.
-	said := problem != "" && (height != 0 || width != 0 || w.table.heights[i] != 0 || w.table.widths[i] != 0)
+	said := problem != "" && (height != 0 || width != 0 || w.table.row[i].height != 0 || w.table.row[i].width != 0)
 	if !known || said || !w.table.allows(i, height, width) {
 		return false
 	}
@@ -196,7 +192,7 @@ func (w *scanWorker) reuse(i int) bool {
 		w.bad(i, problem, false)
 		return true
 	}
-	h := Header{Format: old.formatNames[old.formats[from]], Height: height, Width: width, Orientation: old.orients[from]}
+	h := Header{Format: old.formatNames[old.row[from].format], Height: height, Width: width, Orientation: old.row[from].orient}
 	return w.store(i, h) == nil
 }
 

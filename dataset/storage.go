@@ -63,6 +63,14 @@ func (f *file) room(n int) int {
 	return (n + f.unit - 1) &^ (f.unit - 1)
 }
 
+// floor is the last offset up to n at which a read may begin.
+func (f *file) floor(n int) int {
+	if f.unit == 0 {
+		return n
+	}
+	return n &^ (f.unit - 1)
+}
+
 // open opens a NUL-terminated path that leads to a regular file. The caller closes the file. On
 // an error, the returned file holds at most an identity.
 func (s *storage) open(dir int, path *byte) (file, error) {
@@ -166,7 +174,7 @@ func (s *storage) learn(fd int) (int, error) {
 	return max(minUnit, 1<<bits.Len(uint(align-1))), nil
 }
 
-// fill reads n bytes at an offset into buf, or fewer at the end of the file. If f is read
+// fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read
 // directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // Closing stop ends a wait for bandwidth.
@@ -191,8 +199,8 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 		}
 		if f.unit > 0 && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
 			k, err = 0, s.goOrdinary(f) // this one file has larger blocks, or lives elsewhere
-		} else if k == 0 {
-			return got, err
+		} else if k == 0 && err == nil {
+			err = ErrChanged
 		}
 		if err != nil {
 			return got, err
