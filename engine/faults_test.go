@@ -363,7 +363,9 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	read(t, e, Key{Shard: 1}, layout.NHWCForm)
 	cancel()
 	gone.Wait()
-	eventually(t, "the batches are given up", func() bool { return e.locked(func() bool { return len(e.batches.streams.byShard[0]) == 0 || e.batches.table[Key{}] == nil }) })
+	eventually(t, "the batches are given up", func() bool {
+		return e.locked(func() bool { return len(e.batches.streams.byShard[0]) == 0 || e.batches.table[Key{}] == nil })
+	})
 	read(t, e, Key{Shard: 2}, layout.NHWCForm)
 	eventually(t, "their memory is free", func() bool {
 		return e.locked(func() bool { return e.batches.table[Key{}] == nil && e.batches.table[Key{Batch: 1}] == nil })
@@ -398,12 +400,16 @@ func TestWorkersThatComeBack(t *testing.T) {
 		}
 		opened <- err
 	}()
-	eventually(t, "others stand in", func() bool { return e.locked(func() bool { return e.batches.crew.stalled.Load() == 2 && len(e.batches.crew.workers) == 4 }) })
+	eventually(t, "others stand in", func() bool {
+		return e.locked(func() bool { return e.batches.crew.stalled.Load() == 2 && len(e.batches.crew.workers) == 4 })
+	})
 	close(gate)
 	if err := <-opened; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "as many workers as before", func() bool { return e.locked(func() bool { return e.batches.crew.stalled.Load() == 0 && len(e.batches.crew.workers) == 2 }) })
+	eventually(t, "as many workers as before", func() bool {
+		return e.locked(func() bool { return e.batches.crew.stalled.Load() == 0 && len(e.batches.crew.workers) == 2 })
+	})
 	for _, k := range allKeys(e) {
 		read(t, e, k, layout.NHWCForm)
 	}
@@ -414,7 +420,7 @@ func TestWorkersThatComeBack(t *testing.T) {
 func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
 	for range e.batches.crew.most { // so that no replacement is started
-		e.batches.crew.workers = append(e.batches.crew.workers, &worker{engine: e.batches})
+		e.batches.crew.workers = append(e.batches.crew.workers, &worker{batches: e.batches})
 	}
 	w := e.batches.crew.workers[0]
 	w.item = item{b: &batch{}}
@@ -557,7 +563,10 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
 	eventually(t, "its reads hang", func() bool { return e.batches.crew.stalled.Load() > 0 })
 	eventually(t, "the next is laid out", func() bool {
-		return e.locked(func() bool { b := e.batches.table[Key{Batch: 1}]; return b != nil && (b.state == making || b.state == ready) })
+		return e.locked(func() bool {
+			b := e.batches.table[Key{Batch: 1}]
+			return b != nil && (b.state == making || b.state == ready)
+		})
 	})
 	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
 	if err != nil {
@@ -578,7 +587,7 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	w := &worker{engine: e.batches}
+	w := &worker{batches: e.batches}
 	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/internal/option"
@@ -86,6 +87,8 @@ type Options struct {
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
+
+	kernel resample.Kernel // for tests
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
@@ -149,4 +152,9 @@ func (o *Options) validate() error {
 		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
 	}
 	return size.Validate()
+}
+
+// pixels returns the options for package pixels.
+func (o *Options) pixels() pixels.Options {
+	return pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs, Kernel: o.kernel}
 }

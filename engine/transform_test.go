@@ -209,20 +209,25 @@ func elements(from []byte, t layout.DType) (out []byte) {
 // features, few workers or many, reading forwards or backwards, and with nothing cached.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
-	t.Cleanup(func() { useKernels(t, "", "") })
-	pairs := [][2]string{{"", ""}, {resample.Kernels()[0], layout.Kernels()[0]}}
-	for _, name := range resample.Kernels() {
-		pairs = append(pairs, [2]string{name, ""})
+	t.Cleanup(func() { useKernel(t, "") })
+	type pair struct {
+		resampling resample.Kernel
+		writing    string
+	}
+	pairs := []pair{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	for _, k := range resample.Kernels() {
+		pairs = append(pairs, pair{resampling: k})
 	}
 	for _, name := range layout.Kernels() {
-		pairs = append(pairs, [2]string{"", name})
+		pairs = append(pairs, pair{writing: name})
 	}
 	for m, mode := range transformModes {
 		for d, dtype := range transformDTypes {
 			var first [][]byte
 			for i, pair := range pairs {
-				useKernels(t, pair[0], pair[1])
+				useKernel(t, pair.writing)
 				e := transformed(t, ds, mode, func(o *Options) {
+					o.kernel = pair.resampling
 					o.Transform.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
 					if o.Decoding.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
 						o.Normalize = transformNorm(o.Decoding.Color)
@@ -241,18 +246,15 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 					first = all
 				}
 				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
-					t.Errorf("%s, %s: with the kernels %q, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
+					t.Errorf("%s, %s: with the kernels %v, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
 				}
 			}
 		}
 	}
 }
 
-func useKernels(t testing.TB, resampling, writing string) {
+func useKernel(t testing.TB, writing string) {
 	t.Helper()
-	if err := resample.UseKernel(resampling); err != nil {
-		t.Fatal(err)
-	}
 	if err := layout.SetKernel(writing); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,9 @@ func TestOpensTakeTurns(t *testing.T) {
 			mu.Unlock()
 			f.Close()
 		})
-		eventually(t, "it waits", func() bool { return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.waiting == 1 }) })
+		eventually(t, "it waits", func() bool {
+			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.waiting == 1 })
+		})
 	}
 	eventually(t, "the first is refused", func() bool { return e.locked(func() bool { return e.batches.table[Key{Batch: 2}].refused }) })
 	held.Close()

@@ -98,7 +98,7 @@ func (m *Maker) resize(r *rawFile, data []byte, head decode.Header, t resample.T
 	}
 	m.scratch = room(m.scratch, resample.ScratchBytes(t, 3))
 	source := resample.Image{Pix: m.source, Stride: 3 * w, Height: h, Width: w, Channels: 3}
-	return resample.Resize(r, source, t.Moved(y, x), m.scratch)
+	return resample.Resize(r, source, t.Moved(y, x), m.scratch, resample.Fastest)
 }
 
 // room returns n bytes, reusing p if it is large enough.

@@ -44,7 +44,7 @@ func ScratchBytes(t Transform, channels int) int {
 // src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
 // before and after do not matter. Nothing is allocated. Errors, ErrGeometry or ErrScratch, occur
 // before the first row.
-func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
+func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	if err := fits(src, t); err != nil {
 		return err
 	}
@@ -64,7 +64,11 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
 		return nil
 	}
 	j.prepare(t, scratch)
-	run(sink, put, ctx, &j, from, src.Stride, scratch)
+	if k = k.chosen(); k == kernelGo {
+		runGo(sink, &j, from, src.Stride, scratch)
+		return nil
+	}
+	runNative(k, sink, put, ctx, &j, from, src.Stride, scratch)
 	return nil
 }
 
