@@ -129,13 +129,3 @@ func (b *batch) endTurn() {
 	b.turn++
 	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
 }
-
-// An item is a slot handed to an item worker, for one turn of its batch.
-type item struct {
-	b    *batch
-	slot int
-	turn int
-}
-
-// isCurrent reports whether the result of an item is still wanted.
-func (it item) isCurrent() bool { return it.b.turn == it.turn }

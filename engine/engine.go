@@ -96,9 +96,12 @@ func (e *Engine) Close() error {
 // reading names the samples and batches whose files are being read.
 func (e *Engine) reading() []string {
 	e.batches.mu.Lock()
-	paths := e.batches.crew.fetching()
-	e.batches.mu.Unlock()
-	return append(paths, e.readers.checking()...)
+	defer e.batches.mu.Unlock()
+	names := e.batches.crew.fetching()
+	for k := range e.readers.checks {
+		names = append(names, k.String())
+	}
+	return names
 }
 
 // free frees everything. All workers must have ended.
@@ -142,7 +145,10 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if e.catalog.Options.OnError == Fail {
 		return e.catalog.Describe(k), nil
 	}
-	b, err := e.readers.hold(ctx, k, e.batches.usualForm(k.Shard))
+	e.batches.mu.Lock()
+	form := e.batches.streams.usualForm(k.Shard)
+	e.batches.mu.Unlock()
+	b, err := e.readers.hold(ctx, k, form)
 	if err != nil {
 		return Description{}, err
 	}

@@ -104,14 +104,8 @@ func (all *batches) isWanted(b *batch) bool {
 func (all *batches) dropOldestRead() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	var oldest *batch
-	for _, b := range all.table {
-		if b.refs == 0 && b.opened && b.state == ready && b.stream != nil && b.stream.newest() != b && (oldest == nil || b.openedAs < oldest.openedAs) {
-			oldest = b
-		}
-	}
-	if oldest != nil {
-		all.discard(oldest)
+	if b := all.victim(&batch{}, worthSpent); b != nil {
+		all.discard(b)
 	}
 }
 

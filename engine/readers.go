@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -17,9 +16,7 @@ type readers struct {
 	meter      *meter
 	log        *slog.Logger
 	memoryWait time.Duration
-
-	mu     sync.Mutex // may be taken before batches.mu
-	checks map[Key]*check
+	checks     map[Key]*check // guarded by batches.mu
 }
 
 // A check asks the file system about the bad samples of a batch before it is opened. It may
@@ -46,13 +43,12 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	began := time.Now()
 	r.meter.waiting(1)
 	left := func() time.Duration { return r.memoryWaitLeft(b, began) }
-	if err = r.await(ctx, b.done, left, b.key, b.key.String()); err == nil {
+	if err = r.await(ctx, b.done, left, k, k.String()); err == nil {
 		err = b.err
 	}
 	r.meter.waiting(-1)
 	r.meter.opened(time.Since(began), err == nil)
-	r.batches.leave(b)
-	if err != nil {
+	if r.batches.endWait(b); err != nil {
 		r.batches.unhold(b)
 		return nil, err
 	}
@@ -86,7 +82,9 @@ func (r *readers) await(ctx context.Context, done <-chan struct{}, left func() t
 
 // memoryWaitLeft is how much longer an Open that began at began may wait for memory.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
-	since := r.batches.refusedSince(b)
+	r.batches.mu.Lock()
+	since := r.batches.schedule.refusedSince(b)
+	r.batches.mu.Unlock()
 	if since.IsZero() {
 		return max(r.memoryWait, 10*time.Millisecond)
 	}
@@ -116,19 +114,20 @@ func (r *readers) checkKnown(ctx context.Context, k Key) error {
 
 // startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
 func (r *readers) startCheck(k Key) *check {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b, needed := r.batches.needsCheck(k)
-	if !needed {
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b := all.table[k]
+	failed := b == nil && all.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
+	if all.closed || !failed && !kept {
 		return nil
 	}
 	c := r.checks[k]
 	if c == nil {
 		c = &check{done: make(chan struct{})}
-		if !r.batches.goUnlessClosed(func() { r.runCheck(k, b, c) }) {
-			return nil
-		}
 		r.checks[k] = c
+		all.wait.Go(func() { r.runCheck(k, b, c) })
 	}
 	return c
 }
@@ -137,7 +136,7 @@ func (r *readers) startCheck(k Key) *check {
 // that failed, where b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated := false
-	c.err = guarded(func() (err error) {
+	c.err = guarded(func() error {
 		if b == nil {
 			return r.stillFails(k)
 		}
@@ -148,13 +147,14 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 		c.err = machineError(c.err)
 		warnMachine(r.log, k, c.err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	switch {
 	case b == nil && c.err == nil:
-		r.batches.tryAgain(k)
-	case outdated:
-		r.batches.dropOutdated(b)
+		delete(all.tried, k)
+	case outdated && all.table[k] == b && b.refs == 0 && b.state == ready:
+		all.discard(b)
 	}
 	delete(r.checks, k)
 	close(c.done)
@@ -183,18 +183,7 @@ func (r *readers) stillFails(k Key) error {
 	return nil
 }
 
-// checking names the batches that are being checked.
-func (r *readers) checking() (names []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for k := range r.checks {
-		names = append(names, k.String())
-	}
-	return names
-}
-
-// join holds a batch for an Open, which waits for it unless it is ready; then leave and
-// unhold follow.
+// join holds a batch for an Open, which waits for it unless it is ready.
 func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -223,8 +212,8 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
-// leave ends the wait of an Open.
-func (all *batches) leave(b *batch) {
+// endWait ends the wait of an Open.
+func (all *batches) endWait(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.waiting--
@@ -268,46 +257,4 @@ func (all *batches) abandon(b *batch) {
 			all.discard(b)
 		}
 	})
-}
-
-// usualForm is the form that readers of a shard opened last.
-func (all *batches) usualForm(shard int) layout.Form {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.streams.usualForm(shard)
-}
-
-// refusedSince returns since when a batch waits for memory; zero: it does not.
-func (all *batches) refusedSince(b *batch) time.Time {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.schedule.refusedSince(b)
-}
-
-// needsCheck reports whether a batch must be checked before it is opened: it failed when all
-// of it was tried, or it is b, which nothing holds and which has substitutes.
-func (all *batches) needsCheck(k Key) (b *batch, needed bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b = all.table[k]
-	if all.closed {
-		return nil, false
-	}
-	return b, b == nil && all.tried[k] || b != nil && b.state == ready && b.refs == 0 && b.standIns
-}
-
-// tryAgain forgets that a batch failed.
-func (all *batches) tryAgain(k Key) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	delete(all.tried, k)
-}
-
-// dropOutdated drops a complete batch that nothing holds by now.
-func (all *batches) dropOutdated(b *batch) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.table[b.key] == b && b.refs == 0 && b.state == ready {
-		all.discard(b)
-	}
 }
