@@ -144,7 +144,7 @@ func (all *batches) layOut(b *batch) error {
 	if b.laidOut {
 		return nil // it only waited for scratch memory
 	}
-	if b.slots == nil {
+	if b.slots == nil && b.source == nil {
 		b.assignSamples(all.catalog)
 		b.order = all.decodingOrder(b)
 	}
@@ -158,9 +158,10 @@ func (all *batches) layOut(b *batch) error {
 	if err != nil {
 		return err
 	}
-	b.buf = buf
-	start := layout.DataOffset(b.form, b.spec)
-	b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	if b.buf = buf; b.source == nil {
+		start := layout.DataOffset(b.form, b.spec)
+		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	}
 	return nil
 }
 
@@ -203,10 +204,15 @@ func (all *batches) assemble(b *batch) error {
 	all.mu.Lock()
 	err := b.bad
 	all.mu.Unlock()
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case b.source != nil:
+		all.copySource(b)
+	default:
 		b.assemble()
 	}
-	return err
+	return nil
 }
 
 // finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
@@ -223,7 +229,9 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	default:
 		b.state = ready
 		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
-		all.meter.batch(b, b.valid == all.opts.BatchSize)
+		if b.source == nil {
+			all.meter.batch(b, b.valid == all.opts.BatchSize)
+		}
 		all.freeUnneeded(b)
 		close(b.done)
 	}
@@ -282,6 +290,9 @@ func (all *batches) removeBatch(b *batch) {
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}
+	if s := b.source; s != nil && s.copies[b.form] == b {
+		delete(s.copies, b.form)
+	}
 	b.leaveStream()
 	b.endTurn()
 	all.freeBuffer(b)
@@ -292,14 +303,20 @@ func (all *batches) unschedule(b *batch) {
 	all.takeWork.Broadcast() // there is room for the next one
 }
 
-// freeBuffer frees a batch's memory. While the batch is being laid out or written into, it
-// does nothing: the last writer frees it.
+// freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
+// out or written into, it does nothing: the last writer frees it.
 func (all *batches) freeBuffer(b *batch) {
-	if b.writers > 0 || b.buf == nil {
+	if b.writers > 0 {
 		return
 	}
-	all.memory.freeBuffer(b.buf)
-	b.buf, b.pixels = nil, nil
+	if b.buf != nil {
+		all.memory.freeBuffer(b.buf)
+		b.buf, b.pixels = nil, nil
+	}
+	if source := b.source; source != nil && b.state == failed {
+		b.source = nil
+		all.letGo(source)
+	}
 }
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.

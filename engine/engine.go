@@ -176,15 +176,15 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if err != nil {
 		return nil, err
 	}
-	if b.form == form {
-		return &File{batches: e.batches, batch: b, buf: b.buf}, nil
+	if b.form != form {
+		c, err := e.readers.holdCopy(ctx, b, form)
+		e.batches.unhold(b) // the copy holds it
+		if err != nil {
+			return nil, err
+		}
+		b = c
 	}
-	c, err := e.readers.holdCopy(ctx, b, form)
-	if err != nil {
-		e.batches.unhold(b)
-		return nil, err
-	}
-	return &File{batches: e.batches, batch: b, copy: c, buf: c.buf}, nil
+	return &File{batches: e.batches, batch: b}, nil
 }
 
 // A File is an open complete batch in one form. Its bytes stay valid and unchanged until
@@ -192,27 +192,22 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 type File struct {
 	batches *batches
 	batch   *batch
-	copy    *derived // nil when the batch's own buffer has the form
-	buf     *pinned.Buffer
 	closed  atomic.Bool
 }
 
 // Bytes is the whole file. It belongs to the engine: callers must not write to it, or use
 // it after Close.
-func (f *File) Bytes() []byte { return f.buf.Bytes() }
+func (f *File) Bytes() []byte { return f.batch.buf.Bytes() }
 
 // Fd is the descriptor of a file that holds exactly Bytes, for the kernel to serve; -1 if
 // there is none. It is valid until Close. A registration with the kernel stays valid after
 // Close.
-func (f *File) Fd() int { return f.buf.Fd() }
+func (f *File) Fd() int { return f.batch.buf.Fd() }
 
 // Close releases the bytes. Closing twice panics.
 func (f *File) Close() {
 	if f.closed.Swap(true) {
 		panic("engine: file closed twice")
-	}
-	if f.copy != nil {
-		f.batches.unholdCopy(f.batch, f.copy)
 	}
 	f.batches.unhold(f.batch)
 }

@@ -67,9 +67,7 @@ func worthOf(v, b *batch) worth {
 	wanted := b.refs > 0
 	switch {
 	case v.refs > 0:
-		// The reader of a copy waits for nothing but the copy, so any unfinished batch may
-		// go.
-		if wanted && v.state < ready && v.writers == 0 && (b.state == ready || v.asked > b.asked) {
+		if wanted && v.state < ready && v.writers == 0 && v.asked > b.asked {
 			return worthLaterTurn
 		}
 		return worthTooMuch

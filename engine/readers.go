@@ -42,41 +42,46 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	}
 	began := time.Now()
 	r.meter.waiting(1)
-	left := func() time.Duration { return r.memoryWaitLeft(b, began) }
-	if err = r.await(ctx, b.done, left, k, k.String()); err == nil {
-		err = b.err
-	}
+	err = r.await(ctx, b, k.String())
 	r.meter.waiting(-1)
 	r.meter.opened(time.Since(began), err == nil)
-	if r.batches.endWait(b); err != nil {
-		r.batches.unhold(b)
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
-// await waits until done is closed, and for memory as long as left says, which it asks first
-// after memoryWait. It logs an Open that got no memory.
-func (r *readers) await(ctx context.Context, done <-chan struct{}, left func() time.Duration, k Key, name string) error {
+// holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
+// one copy; interrupting one of them does not end it for the others.
+func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
+	c, isReady, err := r.batches.joinCopy(b, form)
+	if err != nil || isReady {
+		return c, err
+	}
+	return c, r.await(ctx, c, b.key.String()+"."+form.Ext())
+}
+
+// await waits until a batch that the caller has joined is complete, and lets go of it if it
+// fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
+func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
+	began := time.Now()
 	timer := time.NewTimer(r.memoryWait)
 	defer timer.Stop()
+	defer func() { r.batches.endWait(b, err == nil) }()
 	for {
 		select {
-		case <-done:
-			return nil
+		case <-b.done:
+			return b.err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.batches.closing:
 			return ErrClosed
 		case <-timer.C:
 		}
-		more := left()
-		if more <= 0 {
+		left := r.memoryWaitLeft(b, began)
+		if left <= 0 {
 			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
-			warnMachine(r.log, k, err)
+			warnMachine(r.log, b.key, err)
 			return err
 		}
-		timer.Reset(more)
+		timer.Reset(left)
 	}
 }
 
@@ -212,17 +217,23 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
-// endWait ends the wait of an Open.
-func (all *batches) endWait(b *batch) {
+// endWait ends the wait of an Open, which lets go of the batch if it did not get it.
+func (all *batches) endWait(b *batch, got bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	b.waiting--
+	if b.waiting--; !got {
+		all.letGo(b)
+	}
 }
 
 // unhold lets go of a batch.
 func (all *batches) unhold(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.letGo(b)
+}
+
+func (all *batches) letGo(b *batch) {
 	if b.refs--; b.refs > 0 {
 		return
 	}
