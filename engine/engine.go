@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -133,7 +135,12 @@ func (e *Engine) Usage() (total, free, used int64) {
 
 // ProbeFile opens an empty file of the kind that holds batches, to test how the kernel
 // treats it. The caller closes it.
-func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) { return e.memory.probeFile() }
+func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
+	if fd, err = e.memory.store.File(); err != nil {
+		return -1, nil, err
+	}
+	return fd, func() { _ = unix.Close(fd) }, nil
+}
 
 // Describe says what each slot of a batch shows. It comes from the catalog, without
 // decoding. Only if bad samples are replaced or zeroed does it wait for the pixels, because

@@ -117,8 +117,14 @@ func (all *batches) itemDone(it item, err error) {
 func (all *batches) storageAnswered(w *worker) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.crew.cameBack(w) {
-		all.itemWork.Broadcast() // its batch hands out slots again
-		all.takeWork.Broadcast()
+	if !w.stalled {
+		return
 	}
+	w.stalled = false
+	all.crew.stalled.Add(-1)
+	if w.item.isCurrent() {
+		w.item.b.stalled--
+	}
+	all.itemWork.Broadcast() // its batch hands out slots again
+	all.takeWork.Broadcast()
 }

@@ -114,9 +114,7 @@ func (s *settings) options() (engine.Options, error) {
 	if o.Transform.Mode, err = resample.ParseMode(s.Resize); err != nil {
 		return o, err
 	}
-	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
-		return o, err
-	}
+	o.OnError = map[string]engine.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
 	dtype, ok := layout.ParseDType(s.DType)
 	if !ok {
 		return o, fmt.Errorf("no type is called %s", s.DType)
