@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -32,6 +33,7 @@ type batches struct {
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers
 	newLoader func() loader
+	kernel    resample.Kernel // for tests
 
 	mu           sync.Mutex
 	table        map[Key]*batch // every batch that exists

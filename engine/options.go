@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/internal/option"
@@ -69,8 +68,6 @@ type Options struct {
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
-
-	kernel resample.Kernel // for tests
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
@@ -132,9 +129,4 @@ func (o *Options) validate() error {
 		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
 	}
 	return size.Validate()
-}
-
-// pixels returns the options for package pixels.
-func (o *Options) pixels() pixels.Options {
-	return pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs, Kernel: o.kernel}
 }

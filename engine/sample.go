@@ -141,7 +141,7 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	if all.converter.Direct(spec.Order, t.Flip) {
 		target.Pix, target.Stride = slot, spec.W*spec.C
 	}
-	job := all.opts.pixels().Plan(head, t, target)
+	job := w.pixelOptions.Plan(head, t, target)
 	var memory []byte
 	var err error
 	if job.Memory > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -18,16 +19,16 @@ import (
 // A worker is an item worker: it decodes one sample at a time, directly into the sample's
 // slot. The memory it holds does not depend on the batches.
 type worker struct {
-	batches *batches
-	options decode.Options
-	decoder *decode.Decoder
-	loader  loader
-	writer  *layout.Writer
-	input   pinned.Host // the encoded sample
-	pixels  pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	codecs  pinned.Use  // the decoder's memory, as the account has it
-	charged int64       // the part of all these that the ledger has
-	cpus    affinity.Set
+	batches      *batches
+	pixelOptions pixels.Options
+	decoder      *decode.Decoder
+	loader       loader
+	writer       *layout.Writer
+	input        pinned.Host // the encoded sample
+	pixels       pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	codecs       pinned.Use  // the decoder's memory, as the account has it
+	charged      int64       // the part of all these that the ledger has
+	cpus         affinity.Set
 
 	// The sample being read from storage, and since when, counted from crew.began; 0: none.
 	fetching      atomic.Int64
@@ -49,9 +50,9 @@ type loader interface {
 }
 
 func newWorker(all *batches, cpus affinity.Set) *worker {
-	o := all.opts.Decoding
+	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.kernel}
 	w := &worker{
-		batches: all, options: o, decoder: decode.NewDecoder(o), loader: all.newLoader(), writer: layout.NewWriter(all.converter),
+		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(), writer: layout.NewWriter(all.converter),
 		input: pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
 	}
@@ -109,7 +110,7 @@ func (w *worker) make(it item) error {
 	err := w.fillGuarded(it)
 	w.endFetch()
 	if err != nil && errors.As(err, new(*panicError)) {
-		w.decoder = decode.NewDecoder(w.options)
+		w.decoder = decode.NewDecoder(w.pixelOptions.Options)
 	}
 	return err
 }
