@@ -32,13 +32,15 @@ type batch struct {
 
 	standIns bool // it contains substitutes for samples that could not be read
 
-	refs     int           // Opens that wait for it, plus files open on it
-	waiting  int           // Opens that wait for it
-	asked    uint64        // batches.opens when an Open first began to wait; 0: none has
-	openedAs uint64        // batches.opens when it was last opened
-	done     chan struct{} // closed when ready or failed
-	err      error         // why it failed
-	bad      error         // a bad sample; the batch fails with it once all other samples were tried
+	refs     int                    // Opens that wait for it, plus files open on it
+	waiting  int                    // Opens that wait for it
+	asked    uint64                 // batches.opens when an Open first began to wait; 0: none has
+	openedAs uint64                 // batches.opens when it was last opened
+	done     chan struct{}          // closed when ready or failed
+	err      error                  // why it failed
+	source   *batch                 // what it is a copy of; nil: none
+	copies   map[layout.Form]*batch // of it
+	bad      error                  // a bad sample; the batch fails with it once all other samples were tried
 
 	// State of a batch that the memory limit had no room for.
 	refused   bool      // it waits until memory comes back
@@ -68,7 +70,6 @@ type batch struct {
 	finished int     // slots done
 	writers  int     // users of the buffer: batch workers, and item workers writing into it
 	stalled  int     // slots in flight whose storage does not answer
-	copies   map[layout.Form]*derived
 
 	hits  atomic.Int64 // samples served from the cache
 	bytes atomic.Int64 // bytes read from storage for this batch
@@ -129,13 +130,3 @@ func (b *batch) endTurn() {
 	b.turn++
 	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
 }
-
-// An item is a slot handed to an item worker, for one turn of its batch.
-type item struct {
-	b    *batch
-	slot int
-	turn int
-}
-
-// isCurrent reports whether the result of an item is still wanted.
-func (it item) isCurrent() bool { return it.b.turn == it.turn }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -33,6 +33,7 @@ type batches struct {
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers
 	newLoader func() loader
+	kernel    resample.Kernel // for tests
 
 	mu           sync.Mutex
 	table        map[Key]*batch // every batch that exists
@@ -80,17 +81,6 @@ func (all *batches) beginClosing() bool {
 	close(all.closing)
 	all.itemWork.Broadcast()
 	all.takeWork.Broadcast()
-	return true
-}
-
-// goUnlessClosed starts a goroutine that awaitEnd waits for.
-func (all *batches) goUnlessClosed(f func()) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.closed {
-		return false
-	}
-	all.wait.Go(f)
 	return true
 }
 
@@ -156,7 +146,7 @@ func (all *batches) layOut(b *batch) error {
 	if b.laidOut {
 		return nil // it only waited for scratch memory
 	}
-	if b.slots == nil {
+	if b.slots == nil && b.source == nil {
 		b.assignSamples(all.catalog)
 		b.order = all.decodingOrder(b)
 	}
@@ -170,9 +160,10 @@ func (all *batches) layOut(b *batch) error {
 	if err != nil {
 		return err
 	}
-	b.buf = buf
-	start := layout.DataOffset(b.form, b.spec)
-	b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	if b.buf = buf; b.source == nil {
+		start := layout.DataOffset(b.form, b.spec)
+		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	}
 	return nil
 }
 
@@ -215,10 +206,15 @@ func (all *batches) assemble(b *batch) error {
 	all.mu.Lock()
 	err := b.bad
 	all.mu.Unlock()
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case b.source != nil:
+		all.copySource(b)
+	default:
 		b.assemble()
 	}
-	return err
+	return nil
 }
 
 // finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
@@ -235,7 +231,9 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	default:
 		b.state = ready
 		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
-		all.meter.batch(b, b.valid == all.opts.BatchSize)
+		if b.source == nil {
+			all.meter.batch(b, b.valid == all.opts.BatchSize)
+		}
 		all.freeUnneeded(b)
 		close(b.done)
 	}
@@ -294,6 +292,9 @@ func (all *batches) removeBatch(b *batch) {
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}
+	if s := b.source; s != nil && s.copies[b.form] == b {
+		delete(s.copies, b.form)
+	}
 	b.leaveStream()
 	b.endTurn()
 	all.freeBuffer(b)
@@ -304,14 +305,20 @@ func (all *batches) unschedule(b *batch) {
 	all.takeWork.Broadcast() // there is room for the next one
 }
 
-// freeBuffer frees a batch's memory. While the batch is being laid out or written into, it
-// does nothing: the last writer frees it.
+// freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
+// out or written into, it does nothing: the last writer frees it.
 func (all *batches) freeBuffer(b *batch) {
-	if b.writers > 0 || b.buf == nil {
+	if b.writers > 0 {
 		return
 	}
-	all.memory.freeBuffer(b.buf)
-	b.buf, b.pixels = nil, nil
+	if b.buf != nil {
+		all.memory.freeBuffer(b.buf)
+		b.buf, b.pixels = nil, nil
+	}
+	if source := b.source; source != nil && b.state == failed {
+		b.source = nil
+		all.letGo(source)
+	}
 }
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
@@ -344,114 +351,6 @@ func (all *batches) enqueue(b *batch) {
 	b.state = queued
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
-}
-
-// claim waits for a slot to decode, in the most important batch. It returns false when the
-// engine closes, or when there are more workers than needed; no item means that the worker
-// shall give its memory back.
-func (all *batches) claim(w *worker) (item, bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for !all.closed {
-		if all.crew.hasSurplus() {
-			all.crew.remove(w) // now, or the next worker that checks would end as well
-			break
-		}
-		if b := all.schedule.nextToFill(); b != nil {
-			w.item = item{b, b.nextSlot(), b.turn}
-			b.inFlight++
-			return w.item, true
-		}
-		if w.gave != all.scratchAsked {
-			w.gave = all.scratchAsked
-			return item{}, true
-		}
-		all.schedule.idleItems++
-		all.takeWork.Broadcast() // it may no longer be too early for the next batch
-		all.itemWork.Wait()
-		all.schedule.idleItems--
-	}
-	return item{}, false
-}
-
-// stillWanted returns nil while the result of an item may be wanted.
-func (all *batches) stillWanted(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.wantedNow(it)
-}
-
-func (all *batches) wantedNow(it item) error {
-	switch {
-	case all.closed:
-		return ErrClosed
-	case !it.isCurrent():
-		return errDropped
-	}
-	return nil
-}
-
-// beginWriting requests permission to write into the item's slot. On success the batch's
-// memory stays until endWriting.
-func (all *batches) beginWriting(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	err := all.wantedNow(it)
-	if err == nil {
-		it.b.writers++
-	}
-	return err
-}
-
-func (all *batches) endWriting(b *batch) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if b.writers--; b.state == failed { // the batch was dropped meanwhile
-		all.freeBuffer(b)
-	}
-}
-
-// itemDone notes that an item was decoded, or why it could not be. If a sample is bad, the
-// batch fails only once all samples were tried, so that one open reports every bad file.
-func (all *batches) itemDone(it item, err error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if !it.isCurrent() {
-		return
-	}
-	b := it.b
-	b.inFlight--
-	defer all.parkIfRefused(b)
-	switch {
-	case err == nil:
-		b.short = time.Time{}
-	case causeOf(err) == ofTurn:
-		b.again = append(b.again, int32(it.slot))
-		b.refused = true
-		return
-	case causeOf(err) == ofFile && all.opts.OnError == Fail:
-		b.bad = cmp.Or(b.bad, err)
-	default:
-		all.fail(b, err)
-		return
-	}
-	if b.finished++; b.finished == 1 && all.crew.stalled.Load() > 0 {
-		all.itemWork.Broadcast() // its storage answers
-	}
-	if b.items-b.finished == cap(all.schedule.processors) {
-		all.takeWork.Broadcast() // the next batch may start now
-	}
-	all.completeIfDone(b)
-}
-
-// storageAnswered notes that a worker's read has returned.
-func (all *batches) storageAnswered(w *worker) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.crew.cameBack(w) {
-		all.itemWork.Broadcast() // its batch hands out slots again
-		all.takeWork.Broadcast()
-	}
 }
 
 // watchStorage replaces item workers whose reads hang.

@@ -58,29 +58,29 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // buffer, and the identity of its file, which is unknown if the file could not be opened. A
 // replacement is not part of the epoch's plan, so the cache does not record it.
 func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
-	e, b := w.engine, it.b
+	all, b := w.batches, it.b
 	w.refused = nil
-	if e.cache != nil {
+	if all.cache != nil {
 		if data, seen, hit := w.cached(epoch, id, replacement); hit {
 			if !replacement {
 				b.hits.Add(1)
 			}
-			e.meter.hit(b.key.Epoch)
+			all.meter.hit(b.key.Epoch)
 			return data, seen, nil
 		}
 		if w.refused != nil {
 			return nil, unknownIdentity, w.refused
 		}
 	}
-	kept := e.cache != nil && !replacement && (!sample.IsRaw(e.ds, int(id)) || e.cache.Wants(epoch, id))
-	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, e.closing)
-	if outOfDescriptors(err) && e.memory.giveBackIdle() {
-		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, e.closing)
+	kept := all.cache != nil && !replacement && (!sample.IsRaw(all.ds, int(id)) || all.cache.Wants(epoch, id))
+	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, all.closing)
+	if outOfDescriptors(err) && all.memory.giveBackIdle() {
+		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	}
-	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && sample.IsRaw(e.ds, int(id)) {
+	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && sample.IsRaw(all.ds, int(id)) {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		kept = false
-		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, e.closing)
+		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	}
 	if w.refused != nil {
 		return nil, seen, w.refused
@@ -89,12 +89,12 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	e.meter.read(b.key.Epoch, read)
+	all.meter.read(b.key.Epoch, read)
 	switch {
 	case kept:
-		e.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
+		all.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
 	case !replacement:
-		e.cache.Missed(epoch, id)
+		all.cache.Missed(epoch, id)
 	}
 	return data, seen, nil
 }
@@ -102,22 +102,22 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 // cached looks for the sample in the cache under the identity that its file has now. A
 // sample that has changed since is not served.
 func (w *worker) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
-	e := w.engine
-	if !e.cache.Holds(id) {
+	all := w.batches
+	if !all.cache.Holds(id) {
 		return nil, unknownIdentity, false
 	}
-	now, err := e.ds.Check(int(id))
+	now, err := all.ds.Check(int(id))
 	if err != nil {
 		if dataset.OfFile(err) {
-			e.cache.Drop(id)
+			all.cache.Drop(id)
 		}
 		return nil, now, false
 	}
 	stamp := cache.Stamp{Size: now.Size, ModTime: now.ModTime}
 	if replacement {
-		data, hit := e.cache.Peek(id, stamp, nil, w.growInput)
+		data, hit := all.cache.Peek(id, stamp, nil, w.growInput)
 		return data, now, hit
 	}
-	data, hit := e.cache.Get(epoch, id, stamp, nil, w.growInput)
+	data, hit := all.cache.Get(epoch, id, stamp, nil, w.growInput)
 	return data, now, hit
 }

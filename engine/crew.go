@@ -92,19 +92,6 @@ func (c *crew) replaceStalled(now time.Time) {
 	}
 }
 
-// cameBack notes that storage has answered a worker, and reports whether it had stalled.
-func (c *crew) cameBack(w *worker) bool {
-	if !w.stalled {
-		return false
-	}
-	w.stalled = false
-	c.stalled.Add(-1)
-	if w.item.isCurrent() {
-		w.item.b.stalled--
-	}
-	return true
-}
-
 // fetching are the paths of the samples whose reads are in progress.
 func (c *crew) fetching() (paths []string) {
 	for _, w := range c.workers {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -96,9 +98,12 @@ func (e *Engine) Close() error {
 // reading names the samples and batches whose files are being read.
 func (e *Engine) reading() []string {
 	e.batches.mu.Lock()
-	paths := e.batches.crew.fetching()
-	e.batches.mu.Unlock()
-	return append(paths, e.readers.checking()...)
+	defer e.batches.mu.Unlock()
+	names := e.batches.crew.fetching()
+	for k := range e.readers.checks {
+		names = append(names, k.String())
+	}
+	return names
 }
 
 // free frees everything. All workers must have ended.
@@ -130,7 +135,12 @@ func (e *Engine) Usage() (total, free, used int64) {
 
 // ProbeFile opens an empty file of the kind that holds batches, to test how the kernel
 // treats it. The caller closes it.
-func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) { return e.memory.probeFile() }
+func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
+	if fd, err = e.memory.store.File(); err != nil {
+		return -1, nil, err
+	}
+	return fd, func() { _ = unix.Close(fd) }, nil
+}
 
 // Describe says what each slot of a batch shows. It comes from the catalog, without
 // decoding. Only if bad samples are replaced or zeroed does it wait for the pixels, because
@@ -142,7 +152,10 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if e.catalog.Options.OnError == Fail {
 		return e.catalog.Describe(k), nil
 	}
-	b, err := e.readers.hold(ctx, k, e.batches.usualForm(k.Shard))
+	e.batches.mu.Lock()
+	form := e.batches.streams.usualForm(k.Shard)
+	e.batches.mu.Unlock()
+	b, err := e.readers.hold(ctx, k, form)
 	if err != nil {
 		return Description{}, err
 	}
@@ -170,15 +183,15 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if err != nil {
 		return nil, err
 	}
-	if b.form == form {
-		return &File{batches: e.batches, batch: b, buf: b.buf}, nil
+	if b.form != form {
+		c, err := e.readers.holdCopy(ctx, b, form)
+		e.batches.unhold(b) // the copy holds it
+		if err != nil {
+			return nil, err
+		}
+		b = c
 	}
-	c, err := e.readers.holdCopy(ctx, b, form)
-	if err != nil {
-		e.batches.unhold(b)
-		return nil, err
-	}
-	return &File{batches: e.batches, batch: b, copy: c, buf: c.buf}, nil
+	return &File{batches: e.batches, batch: b}, nil
 }
 
 // A File is an open complete batch in one form. Its bytes stay valid and unchanged until
@@ -186,27 +199,22 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 type File struct {
 	batches *batches
 	batch   *batch
-	copy    *derived // nil when the batch's own buffer has the form
-	buf     *pinned.Buffer
 	closed  atomic.Bool
 }
 
 // Bytes is the whole file. It belongs to the engine: callers must not write to it, or use
 // it after Close.
-func (f *File) Bytes() []byte { return f.buf.Bytes() }
+func (f *File) Bytes() []byte { return f.batch.buf.Bytes() }
 
 // Fd is the descriptor of a file that holds exactly Bytes, for the kernel to serve; -1 if
 // there is none. It is valid until Close. A registration with the kernel stays valid after
 // Close.
-func (f *File) Fd() int { return f.buf.Fd() }
+func (f *File) Fd() int { return f.batch.buf.Fd() }
 
 // Close releases the bytes. Closing twice panics.
 func (f *File) Close() {
 	if f.closed.Swap(true) {
 		panic("engine: file closed twice")
-	}
-	if f.copy != nil {
-		f.batches.unholdCopy(f.batch, f.copy)
 	}
 	f.batches.unhold(f.batch)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -220,24 +219,9 @@ func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 func TestRepairedWhileItWasRead(t *testing.T) {
 	const n = 4
 	dir := testDir(t, n)
-	path := samplePath(dir, number(n, 1))
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(data []byte, modified time.Time) {
-		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, modified, modified)); err != nil {
-			t.Error(err)
-		}
-	}
-	e := startRepairing(t, dir, func() { write(good, info.ModTime().Add(time.Hour)) }) // between reading and decoding
-	bad := bytes.Clone(good)
-	bad[1] = '9' // not a PPM
-	write(bad, info.ModTime())
+	var sample *spoilt
+	e := startRepairing(t, dir, func() { sample.repair() }) // between reading and decoding
+	sample = spoil(t, samplePath(dir, number(n, 1)))
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
 		t.Errorf("what was read is bad: %v", err)
 	}
@@ -420,7 +404,7 @@ func TestWorkersThatComeBack(t *testing.T) {
 func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
 	for range e.batches.crew.most { // so that no replacement is started
-		e.batches.crew.workers = append(e.batches.crew.workers, &worker{engine: e.batches})
+		e.batches.crew.workers = append(e.batches.crew.workers, &worker{batches: e.batches})
 	}
 	w := e.batches.crew.workers[0]
 	w.item = item{b: &batch{}}
@@ -445,19 +429,7 @@ func TestLooksThatHang(t *testing.T) {
 	const n = 24
 	for _, policy := range []OnError{Fail, Zero} {
 		dir := testDir(t, n)
-		path := samplePath(dir, number(n, 1))
-		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		good[1] = '9'
-		if err := errors.Join(os.WriteFile(path, good, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
-			t.Fatal(err)
-		}
+		spoil(t, samplePath(dir, number(n, 1)))
 		o := testOptions()
 		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
 		e, err := build(openDataset(t, dir), o)
@@ -587,7 +559,7 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	w := &worker{engine: e.batches}
+	w := &worker{batches: e.batches}
 	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}

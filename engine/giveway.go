@@ -67,9 +67,7 @@ func worthOf(v, b *batch) worth {
 	wanted := b.refs > 0
 	switch {
 	case v.refs > 0:
-		// The reader of a copy waits for nothing but the copy, so any unfinished batch may
-		// go.
-		if wanted && v.state < ready && v.writers == 0 && (b.state == ready || v.asked > b.asked) {
+		if wanted && v.state < ready && v.writers == 0 && v.asked > b.asked {
 			return worthLaterTurn
 		}
 		return worthTooMuch
@@ -104,14 +102,8 @@ func (all *batches) isWanted(b *batch) bool {
 func (all *batches) dropOldestRead() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	var oldest *batch
-	for _, b := range all.table {
-		if b.refs == 0 && b.opened && b.state == ready && b.stream != nil && b.stream.newest() != b && (oldest == nil || b.openedAs < oldest.openedAs) {
-			oldest = b
-		}
-	}
-	if oldest != nil {
-		all.discard(oldest)
+	if b := all.victim(&batch{}, worthSpent); b != nil {
+		all.discard(b)
 	}
 }
 

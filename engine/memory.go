@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -161,14 +159,6 @@ func (m *memory) reserve(u use, bytes int64) {
 			return
 		}
 	}
-}
-
-// probeFile opens an empty file of the kind that holds batches.
-func (m *memory) probeFile() (fd int, closeFile func(), err error) {
-	if fd, err = m.store.File(); err != nil {
-		return -1, nil, err
-	}
-	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
 // presizeBytes bounds what is allocated without a hint before the first Open.

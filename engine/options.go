@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/internal/option"
@@ -30,25 +29,7 @@ const (
 )
 
 // String is the option's value on the command line.
-func (p OnError) String() string {
-	switch p {
-	case Replace:
-		return "replace"
-	case Zero:
-		return "zero"
-	}
-	return "fail"
-}
-
-// ParseOnError parses an option value.
-func ParseOnError(s string) (OnError, error) {
-	for _, p := range []OnError{Fail, Replace, Zero} {
-		if s == p.String() {
-			return p, nil
-		}
-	}
-	return Fail, fmt.Errorf("must be fail, replace or zero, not %q", s)
-}
+func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}[p] }
 
 // Options are the settings of an engine. The zero value is not usable: New rejects it with
 // a reason.
@@ -87,8 +68,6 @@ type Options struct {
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
-
-	kernel resample.Kernel // for tests
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
@@ -131,11 +110,7 @@ func (o *Options) validate() error {
 		option.AtLeast("prefetch queue depth", int64(o.PrefetchDepth), 0),
 		option.AtLeast("memory limit", o.MemoryLimit, 1),
 		option.AtLeast("max pixels", o.Decoding.MaxPixels, 1),
-		option.AtLeast("height", int64(size.Height), 0),
-		option.AtLeast("width", int64(size.Width), 0),
-		option.AtLeast("bytes per sample of a batch", o.Hints.Batch, 0),
-		option.AtLeast("bytes per sample of input", o.Hints.Input, 0),
-		option.AtLeast("bytes per sample of scratch", o.Hints.Scratch, 0),
+		option.AtLeast("bytes per sample", min(o.Hints.Batch, o.Hints.Input, o.Hints.Scratch), 0),
 		option.AtLeast("pad multiple", int64(o.PadMultiple), 0),
 		option.AtLeast("cache size", o.CacheSize, AutoCache),
 	} {
@@ -146,15 +121,12 @@ func (o *Options) validate() error {
 	switch n := len(o.Affinity); {
 	case o.Epochs > shard.MaxEpochs:
 		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
-	case (size.Height == 0) != (size.Width == 0):
-		return &option.Error{Field: "size", Rule: "a height and a width", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
+	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
+		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
+	case o.OnError > Zero:
+		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
 	case n != 0 && n != o.Workers:
 		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
 	}
 	return size.Validate()
-}
-
-// pixels returns the options for package pixels.
-func (o *Options) pixels() pixels.Options {
-	return pixels.Options{Options: o.Decoding, FullJPEGs: o.FullJPEGs, Kernel: o.kernel}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -17,9 +16,7 @@ type readers struct {
 	meter      *meter
 	log        *slog.Logger
 	memoryWait time.Duration
-
-	mu     sync.Mutex // may be taken before batches.mu
-	checks map[Key]*check
+	checks     map[Key]*check // guarded by batches.mu
 }
 
 // A check asks the file system about the bad samples of a batch before it is opened. It may
@@ -45,48 +42,54 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	}
 	began := time.Now()
 	r.meter.waiting(1)
-	left := func() time.Duration { return r.memoryWaitLeft(b, began) }
-	if err = r.await(ctx, b.done, left, b.key, b.key.String()); err == nil {
-		err = b.err
-	}
+	err = r.await(ctx, b, k.String())
 	r.meter.waiting(-1)
 	r.meter.opened(time.Since(began), err == nil)
-	r.batches.leave(b)
-	if err != nil {
-		r.batches.unhold(b)
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
-// await waits until done is closed, and for memory as long as left says, which it asks first
-// after memoryWait. It logs an Open that got no memory.
-func (r *readers) await(ctx context.Context, done <-chan struct{}, left func() time.Duration, k Key, name string) error {
+// holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
+// one copy; interrupting one of them does not end it for the others.
+func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
+	c, isReady, err := r.batches.joinCopy(b, form)
+	if err != nil || isReady {
+		return c, err
+	}
+	return c, r.await(ctx, c, b.key.String()+"."+form.Ext())
+}
+
+// await waits until a batch that the caller has joined is complete, and lets go of it if it
+// fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
+func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
+	began := time.Now()
 	timer := time.NewTimer(r.memoryWait)
 	defer timer.Stop()
+	defer func() { r.batches.endWait(b, err == nil) }()
 	for {
 		select {
-		case <-done:
-			return nil
+		case <-b.done:
+			return b.err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.batches.closing:
 			return ErrClosed
 		case <-timer.C:
 		}
-		more := left()
-		if more <= 0 {
+		left := r.memoryWaitLeft(b, began)
+		if left <= 0 {
 			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
-			warnMachine(r.log, k, err)
+			warnMachine(r.log, b.key, err)
 			return err
 		}
-		timer.Reset(more)
+		timer.Reset(left)
 	}
 }
 
 // memoryWaitLeft is how much longer an Open that began at began may wait for memory.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
-	since := r.batches.refusedSince(b)
+	r.batches.mu.Lock()
+	since := r.batches.schedule.refusedSince(b)
+	r.batches.mu.Unlock()
 	if since.IsZero() {
 		return max(r.memoryWait, 10*time.Millisecond)
 	}
@@ -116,19 +119,20 @@ func (r *readers) checkKnown(ctx context.Context, k Key) error {
 
 // startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
 func (r *readers) startCheck(k Key) *check {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b, needed := r.batches.needsCheck(k)
-	if !needed {
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b := all.table[k]
+	failed := b == nil && all.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
+	if all.closed || !failed && !kept {
 		return nil
 	}
 	c := r.checks[k]
 	if c == nil {
 		c = &check{done: make(chan struct{})}
-		if !r.batches.goUnlessClosed(func() { r.runCheck(k, b, c) }) {
-			return nil
-		}
 		r.checks[k] = c
+		all.wait.Go(func() { r.runCheck(k, b, c) })
 	}
 	return c
 }
@@ -137,7 +141,7 @@ func (r *readers) startCheck(k Key) *check {
 // that failed, where b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated := false
-	c.err = guarded(func() (err error) {
+	c.err = guarded(func() error {
 		if b == nil {
 			return r.stillFails(k)
 		}
@@ -148,13 +152,14 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 		c.err = machineError(c.err)
 		warnMachine(r.log, k, c.err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	switch {
 	case b == nil && c.err == nil:
-		r.batches.tryAgain(k)
-	case outdated:
-		r.batches.dropOutdated(b)
+		delete(all.tried, k)
+	case outdated && all.table[k] == b && b.refs == 0 && b.state == ready:
+		all.discard(b)
 	}
 	delete(r.checks, k)
 	close(c.done)
@@ -183,18 +188,7 @@ func (r *readers) stillFails(k Key) error {
 	return nil
 }
 
-// checking names the batches that are being checked.
-func (r *readers) checking() (names []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for k := range r.checks {
-		names = append(names, k.String())
-	}
-	return names
-}
-
-// join holds a batch for an Open, which waits for it unless it is ready; then leave and
-// unhold follow.
+// join holds a batch for an Open, which waits for it unless it is ready.
 func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -223,17 +217,23 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
-// leave ends the wait of an Open.
-func (all *batches) leave(b *batch) {
+// endWait ends the wait of an Open, which lets go of the batch if it did not get it.
+func (all *batches) endWait(b *batch, got bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	b.waiting--
+	if b.waiting--; !got {
+		all.letGo(b)
+	}
 }
 
 // unhold lets go of a batch.
 func (all *batches) unhold(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.letGo(b)
+}
+
+func (all *batches) letGo(b *batch) {
 	if b.refs--; b.refs > 0 {
 		return
 	}
@@ -268,46 +268,4 @@ func (all *batches) abandon(b *batch) {
 			all.discard(b)
 		}
 	})
-}
-
-// usualForm is the form that readers of a shard opened last.
-func (all *batches) usualForm(shard int) layout.Form {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.streams.usualForm(shard)
-}
-
-// refusedSince returns since when a batch waits for memory; zero: it does not.
-func (all *batches) refusedSince(b *batch) time.Time {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.schedule.refusedSince(b)
-}
-
-// needsCheck reports whether a batch must be checked before it is opened: it failed when all
-// of it was tried, or it is b, which nothing holds and which has substitutes.
-func (all *batches) needsCheck(k Key) (b *batch, needed bool) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b = all.table[k]
-	if all.closed {
-		return nil, false
-	}
-	return b, b == nil && all.tried[k] || b != nil && b.state == ready && b.refs == 0 && b.standIns
-}
-
-// tryAgain forgets that a batch failed.
-func (all *batches) tryAgain(k Key) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	delete(all.tried, k)
-}
-
-// dropOutdated drops a complete batch that nothing holds by now.
-func (all *batches) dropOutdated(b *batch) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.table[b.key] == b && b.refs == 0 && b.state == ready {
-		all.discard(b)
-	}
 }

@@ -30,6 +30,8 @@ func (s *schedule) nextToLayOut(returns uint64) *batch {
 		return nil
 	case b.refused && b.refusedAt == returns:
 		return nil
+	case b.source != nil:
+		return b
 	case s.busy(b.waiting > 0) >= s.batchWorkers:
 		return nil
 	case b.waiting == 0 && s.tooEarly():

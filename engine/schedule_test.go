@@ -56,7 +56,7 @@ func own(t *testing.T, e *Engine) *batch {
 // claimed returns the next item, like an item worker.
 func claimed(t *testing.T, e *Engine) item {
 	t.Helper()
-	it, ok := e.batches.claim(&worker{engine: e.batches})
+	it, ok := e.batches.claim(&worker{batches: e.batches})
 	if !ok {
 		t.Fatal("nothing to claim")
 	}
@@ -241,7 +241,7 @@ func TestOneSurplusWorkerEnds(t *testing.T) {
 	own(t, e)
 	var workers []*worker
 	for range 3 {
-		workers = append(workers, &worker{engine: e.batches})
+		workers = append(workers, &worker{batches: e.batches})
 	}
 	e.batches.crew.workers = append(e.batches.crew.workers, workers...)
 	ended := 0

@@ -60,6 +60,12 @@ func transformDir(t testing.TB) string {
 // transformed starts an engine over an open dataset.
 func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
+	return transformedBy(t, resample.Fastest, ds, mode, change...)
+}
+
+// transformedBy starts an engine that resizes with one of the kernels.
+func transformedBy(t testing.TB, kernel resample.Kernel, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
+	t.Helper()
 	o := testOptions()
 	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
 	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
@@ -69,10 +75,12 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 	for _, f := range change {
 		f(&o)
 	}
-	e, err := New(ds, o)
+	e, err := build(ds, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.batches.kernel = kernel
+	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -226,8 +234,7 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 			var first [][]byte
 			for i, pair := range pairs {
 				useKernel(t, pair.writing)
-				e := transformed(t, ds, mode, func(o *Options) {
-					o.kernel = pair.resampling
+				e := transformedBy(t, pair.resampling, ds, mode, func(o *Options) {
 					o.Transform.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
 					if o.Decoding.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
 						o.Normalize = transformNorm(o.Decoding.Color)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -18,16 +19,16 @@ import (
 // A worker is an item worker: it decodes one sample at a time, directly into the sample's
 // slot. The memory it holds does not depend on the batches.
 type worker struct {
-	engine  *batches
-	options decode.Options
-	decoder *decode.Decoder
-	loader  loader
-	writer  *layout.Writer
-	input   pinned.Host // the encoded sample
-	pixels  pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	codecs  pinned.Use  // the decoder's memory, as the account has it
-	charged int64       // the part of all these that the ledger has
-	cpus    affinity.Set
+	batches      *batches
+	pixelOptions pixels.Options
+	decoder      *decode.Decoder
+	loader       loader
+	writer       *layout.Writer
+	input        pinned.Host // the encoded sample
+	pixels       pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	codecs       pinned.Use  // the decoder's memory, as the account has it
+	charged      int64       // the part of all these that the ledger has
+	cpus         affinity.Set
 
 	// The sample being read from storage, and since when, counted from crew.began; 0: none.
 	fetching      atomic.Int64
@@ -48,11 +49,11 @@ type loader interface {
 	Judge(id int64, data []byte) (head decode.Header, height, width int, err error)
 }
 
-func newWorker(e *batches, cpus affinity.Set) *worker {
-	o := e.opts.Decoding
+func newWorker(all *batches, cpus affinity.Set) *worker {
+	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.kernel}
 	w := &worker{
-		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
-		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
+		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(), writer: layout.NewWriter(all.converter),
+		input: pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
 	}
 	w.growInput = func(n int) (p []byte) {
@@ -74,23 +75,23 @@ func (all *batches) startWorker(cpus affinity.Set) {
 // It never unlocks the thread, which ends with the goroutine, so that no other goroutine
 // inherits the affinity.
 func (w *worker) run() {
-	e := w.engine
+	all := w.batches
 	runtime.LockOSThread()
 	defer w.free()
 	if err := affinity.Pin(w.cpus); err != nil {
-		e.log.Warn("a worker stays where it is", "reason", err)
+		all.log.Warn("a worker stays where it is", "reason", err)
 	}
-	hints := e.opts.Hints
+	hints := all.opts.Hints
 	if err := errors.Join(w.input.Presize(int(hints.Input)), w.pixels.Presize(int(hints.Scratch))); err != nil {
-		e.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
+		all.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
 	}
 	w.chargeActual()
-	for it, ok := e.claim(w); ok; it, ok = e.claim(w) {
+	for it, ok := all.claim(w); ok; it, ok = all.claim(w) {
 		if it.b == nil {
 			w.giveBack()
 			continue
 		}
-		e.itemDone(it, w.make(it))
+		all.itemDone(it, w.make(it))
 		w.chargeActual()
 	}
 }
@@ -109,7 +110,7 @@ func (w *worker) make(it item) error {
 	err := w.fillGuarded(it)
 	w.endFetch()
 	if err != nil && errors.As(err, new(*panicError)) {
-		w.decoder = decode.NewDecoder(w.options)
+		w.decoder = decode.NewDecoder(w.pixelOptions.Options)
 	}
 	return err
 }
@@ -126,10 +127,10 @@ func (w *worker) fillGuarded(it item) (err error) {
 }
 
 func (w *worker) free() {
-	e := w.engine
-	e.mu.Lock()
-	e.crew.remove(w)
-	e.mu.Unlock()
+	all := w.batches
+	all.mu.Lock()
+	all.crew.remove(w)
+	all.mu.Unlock()
 	w.decoder.Close()
 	w.input.Free()
 	w.pixels.Free()
@@ -140,23 +141,23 @@ func (w *worker) free() {
 // grow makes one of the worker's buffers n bytes long, charging it before the allocation.
 // If the kernel refuses, everything idle is given back and the kernel is asked once more.
 func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
-	e := w.engine
+	all := w.batches
 	more := buf.Plan(n) - buf.Bytes()
 	if more > 0 {
-		if err := e.memory.scratch(it.b, more); err != nil {
+		if err := all.memory.scratch(it.b, more); err != nil {
 			return nil, err
 		}
 		w.charged += more
 	}
 	p, err := buf.Grow(n)
-	if err != nil && e.memory.giveBackIdle() {
+	if err != nil && all.memory.giveBackIdle() {
 		p, err = buf.Grow(n)
 	}
 	if err == nil {
 		return p, nil
 	}
 	if more > 0 {
-		e.memory.ledger.cancel(useScratch, more)
+		all.memory.ledger.cancel(useScratch, more)
 		w.charged -= more
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
@@ -169,30 +170,30 @@ func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
 func (w *worker) beginDecode(it item, head decode.Header) error {
 	w.chargeActual() // of an earlier attempt at this slot
 	needs := w.decoder.Needs(head)
-	if err := w.engine.memory.scratch(it.b, needs); err != nil {
+	if err := w.batches.memory.scratch(it.b, needs); err != nil {
 		return err
 	}
 	w.charged += needs
-	w.engine.schedule.processors <- struct{}{}
+	w.batches.schedule.processors <- struct{}{}
 	return nil
 }
 
 // endDecode frees the processor for another worker. What the codec took stays charged until
 // chargeActual knows how much of it is kept.
-func (w *worker) endDecode() { <-w.engine.schedule.processors }
+func (w *worker) endDecode() { <-w.batches.schedule.processors }
 
 // chargeActual brings the accounts in line with what the worker holds between samples: a codec's
 // scratch is known only after the fact, and buffers shrink.
 func (w *worker) chargeActual() {
 	scratch := w.decoder.ScratchBytes()
 	codecs := pinned.Use{Real: scratch, Reserved: scratch}
-	w.engine.rest.Change(w.codecs, codecs)
+	w.batches.rest.Change(w.codecs, codecs)
 	w.codecs = codecs
 	held := scratch + w.input.Bytes() + w.pixels.Bytes()
 	if more := held - w.charged; more > 0 {
-		w.engine.memory.ledger.force(useScratch, more)
+		w.batches.memory.ledger.force(useScratch, more)
 	} else if more < 0 {
-		w.engine.memory.ledger.release(useScratch, -more)
+		w.batches.memory.ledger.release(useScratch, -more)
 	}
 	w.charged = held
 }
@@ -200,13 +201,13 @@ func (w *worker) chargeActual() {
 // beginFetch notes that the worker begins to read a sample from storage.
 func (w *worker) beginFetch(id int64) {
 	w.fetching.Store(id)
-	w.fetchingSince.Store(int64(time.Since(w.engine.crew.began)))
+	w.fetchingSince.Store(int64(time.Since(w.batches.crew.began)))
 }
 
 // endFetch notes that storage has answered.
 func (w *worker) endFetch() {
 	w.fetchingSince.Store(0)
-	if w.engine.crew.stalled.Load() > 0 {
-		w.engine.storageAnswered(w)
+	if w.batches.crew.stalled.Load() > 0 {
+		w.batches.storageAnswered(w)
 	}
 }

@@ -115,10 +115,7 @@ func (s *settings) options() (engine.Options, error) {
 			return o, fmt.Errorf("no mode is called %s", s.Resize)
 		}
 	}
-	var err error
-	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
-		return o, err
-	}
+	o.OnError = map[string]engine.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
 	dtype, ok := layout.ParseDType(s.DType)
 	if !ok {
 		return o, fmt.Errorf("no type is called %s", s.DType)
