@@ -220,10 +220,15 @@ func (s rawBMP) join() []byte {
 		s.info = bmpInfo
 	}
 	info := le.AppendUint32(nil, uint32(s.info))
-	info = le.AppendUint32(le.AppendUint32(info, uint32(s.w)), uint32(int32(s.h)))
-	info = le.AppendUint16(le.AppendUint16(info, 1), uint16(s.bits))
-	info = append(le.AppendUint32(info, s.compression), make([]byte, 12)...)
-	info = append(le.AppendUint32(info, s.colors), 0, 0, 0, 0)
+	if s.info == bmpCore {
+		info = le.AppendUint16(le.AppendUint16(info, uint16(s.w)), uint16(s.h))
+		info = le.AppendUint16(le.AppendUint16(info, 1), uint16(s.bits))
+	} else {
+		info = le.AppendUint32(le.AppendUint32(info, uint32(s.w)), uint32(int32(s.h)))
+		info = le.AppendUint16(le.AppendUint16(info, 1), uint16(s.bits))
+		info = append(le.AppendUint32(info, s.compression), make([]byte, 12)...)
+		info = append(le.AppendUint32(info, s.colors), 0, 0, 0, 0)
+	}
 	for _, m := range s.masks {
 		info = le.AppendUint32(info, m)
 	}

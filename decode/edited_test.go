@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -112,15 +113,33 @@ func bmpFieldSamples() (out []sample) {
 			out = append(out, sample{name: fmt.Sprintf("fields-%s-%dx%d.bmp", c.name, w, h), data: data, format: BMP, orientation: 1, w: w, h: h, rgb: rgb})
 		}
 	}
+	return append(out, bmpPaletteSamples()...)
+}
+
+// bmpPaletteSamples are what only Windows CE wrote, two bits a pixel, and a palette that is too short.
+func bmpPaletteSamples() (out []sample) {
 	colours := []byte{9, 8, 7, 0, 60, 50, 40, 0, 130, 120, 110, 0, 255, 254, 253, 0}
-	two := rawBMP{w: 5, h: 2, bits: 2, palette: colours, pixels: []byte{0b00_01_10_11, 0b11 << 6, 0, 0, 0b10_10_01_00, 0, 0, 0}}
-	rgb := paint(5, 2, func(x, y int) [3]uint8 {
-		i := 4 * int([]byte{2, 2, 1, 0, 0, 0, 1, 2, 3, 3}[5*y+x])
-		return [3]uint8{colours[i+2], colours[i+1], colours[i]}
-	})
-	out = append(out, sample{name: "2-bits.bmp", data: two.join(), format: BMP, orientation: 1, w: 5, h: 2, rgb: rgb})
+	for _, size := range [][2]int{{1, 1}, {3, 2}, {31, 17}, {32, 5}} {
+		w, h := size[0], size[1]
+		stride := (w*2 + 31) / 32 * 4
+		pixels := make([]byte, stride*h)
+		for i := range pixels {
+			pixels[i] = byte(uint32(i+1) * 2654435761 >> 24)
+		}
+		rgb := paint(w, h, func(x, y int) [3]uint8 {
+			i := 4 * (pixels[(h-1-y)*stride+x/4] >> (6 - 2*(x%4)) & 3)
+			return [3]uint8{colours[i+2], colours[i+1], colours[i]}
+		})
+		core := slices.Concat(colours[:3], colours[4:7], colours[8:11], colours[12:15])
+		for name, two := range map[string]rawBMP{
+			"2":      {w: w, h: h, bits: 2, palette: colours, pixels: pixels},
+			"2-core": {w: w, h: h, bits: 2, info: bmpCore, palette: core, pixels: pixels},
+		} {
+			out = append(out, sample{name: fmt.Sprintf("%s-%dx%d.bmp", name, w, h), data: two.join(), format: BMP, orientation: 1, w: w, h: h, rgb: rgb})
+		}
+	}
 	// Indices beyond the palette's end are black.
 	short := rawBMP{w: 4, h: 1, bits: 8, colors: 3, palette: colours[:12], pixels: []byte{2, 0, 3, 255}}
-	rgb = []uint8{110, 120, 130, 7, 8, 9, 0, 0, 0, 0, 0, 0}
+	rgb := []uint8{110, 120, 130, 7, 8, 9, 0, 0, 0, 0, 0, 0}
 	return append(out, sample{name: "short-palette.bmp", data: short.join(), format: BMP, orientation: 1, w: 4, h: 1, rgb: rgb})
 }

@@ -231,16 +231,21 @@ def bmps():
         add("gray-" + size, to.getvalue())
     # No encoder at hand writes RLE with gaps or with four bits: these streams are laid out by hand, and so are their pixels.
     colours = [(i * 7, 255 - i * 9, i * 3) for i in range(16)]
-    for bits, compression, stream, rows in (
-            (8, 1, "0301 0304 0004 05060708 0000 0203 0002 0200 0609 0000 0002 0001 0a0b 0000 050c 0001",
+    for name, bits, compression, stream, rows in (
+            ("gaps", 8, 1, "0301 0304 0004 05060708 0000 0203 0002 0200 0609 0000 0002 0001 0a0b 0000 050c 0001",
              "ccccc00000 bbbbbbbbbb 0000000000 3300999999 1114445678"),
-            (4, 2, "0a12 0000 0534 0005 56789000 0000 02aa 0002 0300 0511 0000 0002 0001 03de 0001",
-             "ded0000000 0000000000 aa00011111 3434356789 1212121212")):
-        data = bytes.fromhex(stream)
-        head = struct.pack("<IiiHHIIiiII", 40, 10, 5, 1, bits, compression, len(data), 0, 0, 16, 0)
+            ("gaps", 4, 2, "0a12 0000 0534 0005 56789000 0000 02aa 0002 0300 0511 0000 0002 0001 03de 0001",
+             "ded0000000 0000000000 aa00011111 3434356789 1212121212"),
+            ("1x1", 4, 2, "0150 0000 0001", "5"),
+            ("3x2", 4, 2, "0003 1230 0000 0145 0223 0001", "423 123"),
+            ("long", 4, 2, "001f 0123456789abcdef0123456789abcde0 0000 1f78 0000 02c3 001d 33445566778899aabbccddeeff00 10 00 0001",
+             "c333445566778899aabbccddeeff001 7878787878787878787878787878787 0123456789abcdef0123456789abcde")):
+        data, rows = bytes.fromhex(stream), rows.split()
+        head = struct.pack("<IiiHHIIiiII", 40, len(rows[0]), len(rows), 1, bits, compression, len(data), 0, 0, 16, 0)
         head += b"".join(bytes((b, g, r, 0)) for r, g, b in colours)
         data = b"BM" + struct.pack("<IHHI", 14 + len(head) + len(data), 0, 0, 14 + len(head)) + head + data
-        sample(f"rle{bits}-gaps.bmp", data, b"P6\n10 5\n255\n" + bytes(v for i in rows.replace(" ", "") for v in colours[int(i, 16)]))
+        pixels = bytes(v for row in rows for i in row for v in colours[int(i, 16)])
+        sample(f"rle{bits}-{name}.bmp", data, b"P6\n%d %d\n255\n" % (len(rows[0]), len(rows)) + pixels)
 
 
 def pnms():
