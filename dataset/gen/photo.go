@@ -1,7 +1,6 @@
 package gen
 
-// Photo pictures have the typical size and file size of ImageNet's, cityscapes those of
-// Cityscapes.
+// Photos have the typical size and file size of ImageNet's, cityscapes those of Cityscapes.
 const (
 	photoWidth, photoHeight = 500, 375
 	cityWidth, cityHeight   = 2048, 1024
