@@ -284,7 +284,8 @@ func headerOf(data []byte) Header {
 func rotatable(w, h, orientation int, bigEndian bool) []sample {
 	tiff := exifWith(orientation, bigEndian)
 	size := fmt.Sprintf("%dx%d", w, h)
-	jpeg, png, interlaced, webp := corpus("plain-"+size+".jpg"), corpus("plain-"+size+".png"), corpus("plain-interlaced-"+size+".png"), corpus("plain-"+size+".webp")
+	jpeg, webp := corpus("plain-"+size+".jpg"), corpus("plain-"+size+".webp")
+	png, interlaced := corpus("plain-"+size+".png"), corpus("plain-interlaced-"+size+".png")
 	jpeg.data = withEXIF(jpeg.data, tiff)
 	for _, s := range []*sample{&png, &interlaced} {
 		s.data = edited(s.data, func(p *pngParts) { p.before = chunk("eXIf", tiff) })
