@@ -11,10 +11,12 @@ import (
 	"golang.org/x/image/bmp"
 )
 
+type encoder func(to io.Writer, m image.Image) error
+
 // format is a way of encoding pictures.
 type format struct {
 	name, ext string
-	encode    func(to io.Writer, m image.Image) error
+	encode    encoder
 }
 
 var formats = append([]format{
@@ -38,7 +40,7 @@ func encodeJPEG(to io.Writer, m image.Image) error {
 }
 
 // ppmWith writes a painter's picture as PPM, with something after the header's first token.
-func ppmWith(insert string) func(to io.Writer, m image.Image) error {
+func ppmWith(insert string) encoder {
 	return func(to io.Writer, m image.Image) error {
 		data := fmt.Appendf(nil, "P6%s\n%d %d\n255\n", insert, m.Bounds().Dx(), m.Bounds().Dy())
 		for pix := m.(*image.RGBA).Pix; len(pix) > 0; pix = pix[4:] {

@@ -20,11 +20,10 @@ import (
 //go:embed rare
 var rare embed.FS
 
-// mixedSizes are widths and heights of the pictures that are painted; their number has no factor
-// in common with that of the kinds, so that eventually every kind has every size.
+// mixedSizes are widths and heights; the number of kinds is no multiple of theirs, so that
+// eventually every kind that is painted has every size.
 var mixedSizes = [...][2]int{
-	{64, 48}, {1, 1}, {160, 120}, {17, 31}, {2, 3}, {320, 240}, {8, 8}, {1, 40}, {127, 129},
-	{33, 16}, {255, 1}, {375, 500}, {99, 77},
+	{64, 48}, {1, 1}, {160, 120}, {17, 31}, {2, 3}, {320, 240}, {8, 8}, {1, 40}, {127, 129}, {33, 16}, {255, 1}, {375, 500}, {99, 77},
 }
 
 // small paints image i of a mixed dataset.
@@ -47,32 +46,32 @@ func mixedFormats() []format {
 	for orientation := '\x01'; orientation <= 8; orientation++ {
 		all = append(all, format{"", ".jpg", jpegWith(exif + string(orientation) + "\x00\x00\x00\x00\x00\x00")})
 	}
-	for _, convert := range []func(m image.Image) image.Image{gray, faded, palettes(256), palettes(16), palettes(4), palettes(2), deep, deepGray} {
+	for _, convert := range []converter{gray, faded, palettes(256), palettes(16), palettes(4), palettes(2), deep, deepGray} {
 		all = append(all, format{"", ".png", as(convert, png.Encode)})
 	}
-	for _, convert := range []func(m image.Image) image.Image{gray, faded, palettes(256)} {
+	for _, convert := range []converter{gray, faded, palettes(256)} {
 		all = append(all, format{"", ".bmp", as(convert, bmp.Encode)})
 	}
-	files, _ := fs.Glob(rare, "rare/*") // the pattern is valid
+	files, _ := fs.Glob(rare, "rare/*") // neither this nor reading them can fail
 	for _, name := range files {
+		data, _ := rare.ReadFile(name)
 		all = append(all, format{"", path.Ext(name), func(to io.Writer, _ image.Image) error {
-			data, err := rare.ReadFile(name)
-			if err == nil {
-				_, err = to.Write(data)
-			}
+			_, err := to.Write(data)
 			return err
 		}})
 	}
 	return all
 }
 
+type converter func(m image.Image) image.Image
+
 // as converts pictures before it encodes them.
-func as(convert func(m image.Image) image.Image, encode func(to io.Writer, m image.Image) error) func(to io.Writer, m image.Image) error {
+func as(convert converter, encode encoder) encoder {
 	return func(to io.Writer, m image.Image) error { return encode(to, convert(m)) }
 }
 
 // jpegWith writes a JPEG with something between its first two markers.
-func jpegWith(insert string) func(to io.Writer, m image.Image) error {
+func jpegWith(insert string) encoder {
 	return func(to io.Writer, m image.Image) error {
 		var plain bytes.Buffer
 		if err := encodeJPEG(&plain, m); err != nil {
@@ -94,7 +93,7 @@ func deep(m image.Image) image.Image     { return redrawn(image.NewRGBA64(m.Boun
 func deepGray(m image.Image) image.Image { return redrawn(image.NewGray16(m.Bounds()), m) }
 
 // palettes returns a conversion to n colours.
-func palettes(n int) func(m image.Image) image.Image {
+func palettes(n int) converter {
 	return func(m image.Image) image.Image { return redrawn(image.NewPaletted(m.Bounds(), palette.Plan9[:n]), m) }
 }
 

@@ -1,11 +1,9 @@
 package gen
 
-// Photo pictures have the typical size and file size of ImageNet's, cityscapes those of
-// Cityscapes.
+// Photos have the typical size and file size of ImageNet's, cityscapes those of Cityscapes.
 const (
 	photoWidth, photoHeight = 500, 375
 	cityWidth, cityHeight   = 2048, 1024
-	cityGrain               = 2
 )
 
 // scenes are what photos show. They alternate by index, so that a small dataset has some of
@@ -32,7 +30,7 @@ func (p *painter) photo(seed uint64, index, w, h int) {
 func (p *painter) cityscape(seed uint64, index int) {
 	p.start(cityWidth, cityHeight, newRNG(seed, uint64(index)))
 	p.street()
-	p.finish(cityGrain, p.r.between(0, 40))
+	p.finish(2, p.r.between(0, 40))
 }
 
 // sky paints rows [0, horizon) and returns its tone there.

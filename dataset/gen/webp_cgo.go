@@ -3,7 +3,8 @@
 package gen
 
 // #cgo !static LDFLAGS: -lwebp -lm
-// #cgo static LDFLAGS: -l:libwebp.a -lm
+// #cgo static,!sharpyuv LDFLAGS: -l:libwebp.a -lm
+// #cgo static,sharpyuv LDFLAGS: -l:libwebp.a -l:libsharpyuv.a -lm
 // #include <webp/encode.h>
 import "C"
 

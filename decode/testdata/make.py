@@ -115,14 +115,15 @@ def inks(size):
 
     def add(name, data):
         decoded = Image.open(io.BytesIO(data))
-        out = bytearray()
-        for c, m, y, k in struct.iter_unpack("4B", decoded.tobytes()):
-            out += bytes(((255 - v) * (255 - k) * 2 + 255) // 510 for v in (c, m, y))
-        sample(name, data, b"P6\n%d %d\n255\n" % size + out)
+        under = lambda ink, key: ((255 - ink) * (255 - key) * 2 + 255) // 510
+        inks = struct.iter_unpack("4B", decoded.tobytes() if data.count(b"Adobe") else bytes(255 - v for v in decoded.tobytes()))
+        sample(name, data, b"P6\n%d %d\n255\n" % size + bytes(under(v, k) for c, m, y, k in inks for v in (c, m, y)))
 
     to = io.BytesIO()
     image.save(to, "JPEG", quality=100, subsampling=0)
     add("cmyk.jpg", to.getvalue())
+    at = to.getvalue().index(b"\xff\xee")  # Adobe's segment; without it Pillow inverts the inks nevertheless
+    add("cmyk-plain.jpg", to.getvalue()[:at] + to.getvalue()[at + 16:])
     to = io.BytesIO()
     image.save(to, "JPEG", quality=100, subsampling=0, progressive=True)
     add("cmyk-progressive.jpg", to.getvalue())
@@ -206,7 +207,7 @@ def bmps():
             raise SystemExit(f"{name}: Pillow and ImageMagick do not agree")
         sample(name + ".bmp", data, want)
 
-    convert = lambda data, *args: run(CONVERT, "ppm:-", *args, stdin=data)
+    convert = lambda data, *args: run(CONVERT, "ppm:-", "-compress", "None", *args, stdin=data)
     for w, h in ((1, 1), (3, 2), (31, 17), (32, 5)):
         colors = ppm(w, h, scene)
         size = f"{w}x{h}"
@@ -222,6 +223,7 @@ def bmps():
         for bits in (1, 4, 8):
             few = convert(colors, "+dither", "-colors", str(1 << bits), "ppm:-")
             add(f"{bits}-{size}", convert(few, "-type", "Palette", "-depth", str(bits), "bmp3:-"))
+            add(f"{bits}-core-{size}", convert(few, "-type", "Palette", "-depth", str(bits), "bmp2:-"))
             if bits == 8:
                 add("rle8-" + size, convert(few, "-type", "Palette", "-compress", "RLE", "bmp3:-"))
         to = io.BytesIO()
@@ -229,16 +231,21 @@ def bmps():
         add("gray-" + size, to.getvalue())
     # No encoder at hand writes RLE with gaps or with four bits: these streams are laid out by hand, and so are their pixels.
     colours = [(i * 7, 255 - i * 9, i * 3) for i in range(16)]
-    for bits, compression, stream, rows in (
-            (8, 1, "0301 0304 0004 05060708 0000 0203 0002 0200 0609 0000 0002 0001 0a0b 0000 050c 0001",
+    for name, bits, compression, stream, rows in (
+            ("gaps", 8, 1, "0301 0304 0004 05060708 0000 0203 0002 0200 0609 0000 0002 0001 0a0b 0000 050c 0001",
              "ccccc00000 bbbbbbbbbb 0000000000 3300999999 1114445678"),
-            (4, 2, "0a12 0000 0534 0005 56789000 0000 02aa 0002 0300 0511 0000 0002 0001 03de 0001",
-             "ded0000000 0000000000 aa00011111 3434356789 1212121212")):
-        data = bytes.fromhex(stream)
-        head = struct.pack("<IiiHHIIiiII", 40, 10, 5, 1, bits, compression, len(data), 0, 0, 16, 0)
+            ("gaps", 4, 2, "0a12 0000 0534 0005 56789000 0000 02aa 0002 0300 0511 0000 0002 0001 03de 0001",
+             "ded0000000 0000000000 aa00011111 3434356789 1212121212"),
+            ("1x1", 4, 2, "0150 0000 0001", "5"),
+            ("3x2", 4, 2, "0003 1230 0000 0145 0223 0001", "423 123"),
+            ("long", 4, 2, "001f 0123456789abcdef0123456789abcde0 0000 1f78 0000 02c3 001d 33445566778899aabbccddeeff00 10 00 0001",
+             "c333445566778899aabbccddeeff001 7878787878787878787878787878787 0123456789abcdef0123456789abcde")):
+        data, rows = bytes.fromhex(stream), rows.split()
+        head = struct.pack("<IiiHHIIiiII", 40, len(rows[0]), len(rows), 1, bits, compression, len(data), 0, 0, 16, 0)
         head += b"".join(bytes((b, g, r, 0)) for r, g, b in colours)
         data = b"BM" + struct.pack("<IHHI", 14 + len(head) + len(data), 0, 0, 14 + len(head)) + head + data
-        sample(f"rle{bits}-gaps.bmp", data, b"P6\n10 5\n255\n" + bytes(v for i in rows.replace(" ", "") for v in colours[int(i, 16)]))
+        pixels = bytes(v for row in rows for i in row for v in colours[int(i, 16)])
+        sample(f"rle{bits}-{name}.bmp", data, b"P6\n%d %d\n255\n" % (len(rows[0]), len(rows)) + pixels)
 
 
 def pnms():
@@ -253,7 +260,10 @@ def pnms():
                 if channels == 1:
                     pixels = run("pgmtoppm", "white", stdin=pixels)
                 if kind in "23":
-                    data = run("pnmtoplainpnm", stdin=data)
+                    plain = run("pnmtoplainpnm", stdin=data)
+                    if plain[:2] == b"P1":  # of one bit netpbm makes a bitmap, which is no sample here
+                        plain = b"P2\n%d %d\n1\n" % (w, h) + b" ".join(b"%d" % v for v in data[-w * h:]) + b"\n"
+                    data = plain
                 sample(f"p{kind}-{maxval}-{w}x{h}.pnm", data, pixels)
 
 
@@ -330,7 +340,7 @@ with open("reference.tar.gz", "wb") as out, gzip.GzipFile("", "wb", 9, out, 0) a
 for name in ("ycc-1x1-50x39.jpg ycc-2x1-50x39.jpg ycc-1x2-50x39.jpg ycc-4x1-50x39.jpg progressive.jpg restarts.jpg gray-2x2.jpg rgb.jpg cmyk.jpg "
              "cmyk-progressive.jpg ycck.jpg gray-1-33x19.png gray-2-33x19.png gray-4-33x19-interlaced.png gray-alpha-8-33x19.png "
              "gray-alpha-16-33x19-interlaced.png rgb-8-33x19-interlaced.png rgb-16-33x19-interlaced.png rgba-8-33x19-interlaced.png "
-             "palette-2-33x19-interlaced.png palette-8-33x19.png 32-v5-31x17.bmp 8-31x17.bmp 24-v5-31x17.bmp lossy-33x19.webp "
+             "palette-2-33x19-interlaced.png palette-8-33x19.png 32-v5-31x17.bmp 24-v5-31x17.bmp gray-31x17.bmp lossy-33x19.webp "
              "lossy-alpha.webp lossless-33x20.webp lossless-extended-33x20.webp lossless-palette.webp").split():
     shutil.copy("samples/" + name, RARE)
 shutil.copy("samples/p5-255-20x3.pnm", RARE + "/p5-255-20x3.pgm")
