@@ -29,10 +29,11 @@ type index struct {
 	facts
 }
 
-// facts are stored as JSON.
+// facts are stored as JSON, which cannot hold names of files and classes as they are: they may
+// hold any byte.
 type facts struct {
 	Version      string         `json:"version"`
-	Source       name           `json:"dataset"`
+	Source       []byte         `json:"dataset"`
 	Manifest     bool           `json:"manifest"`
 	Rows         int            `json:"rows"`
 	PathBytes    int64          `json:"path_bytes"`
@@ -48,24 +49,12 @@ type facts struct {
 
 // dirStamp is a listed directory, by its path relative to the root.
 type dirStamp struct {
-	Path name `json:"path"`
+	Path []byte `json:"path"`
 	stamp
 }
 
-// Names of files and classes may hold any byte. JSON cannot, so they are written as Go literals,
-// of several one per line.
-type (
-	name  string
-	names []string
-)
-
-func (n name) MarshalText() ([]byte, error) { return strconv.AppendQuote(nil, string(n)), nil }
-
-func (n *name) UnmarshalText(text []byte) error {
-	s, err := strconv.Unquote(string(text))
-	*n = name(s)
-	return err
-}
+// names are written as Go literals, one per line.
+type names []string
 
 func (n names) MarshalText() (text []byte, err error) {
 	for _, s := range n {
@@ -87,7 +76,7 @@ func (n *names) UnmarshalText(text []byte) error {
 
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
-	x.Version, x.Source, x.Manifest = indexVersion, name(src.name()), src.manifest != ""
+	x.Version, x.Source, x.Manifest = indexVersion, []byte(src.name()), src.manifest != ""
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), x.table.pathBytes(), x.Stamp.Time
 	for i, d := range x.Dirs {
 		if i == 0 || d.Time > x.ModTime {
@@ -280,22 +269,22 @@ func removeLeftovers(path string) {
 	}
 }
 
-// ErrNotYours: others own an index or its directory, or may write to it, and so could decide
+// errNotYours: others own an index or its directory, or may write to it, and so could decide
 // which files are read.
-var ErrNotYours = errors.New("others could have written it")
+var errNotYours = errors.New("others could have written it")
 
 // yours rejects a file or directory that others own or may write to. Root may own it, because
 // root can write anything anyway.
 func yours(path string, info os.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("%s: %w: its owner is not known", path, ErrNotYours)
+		return fmt.Errorf("%s: %w: its owner is not known", path, errNotYours)
 	}
 	if me := uint32(os.Geteuid()); st.Uid != me && st.Uid != 0 {
-		return fmt.Errorf("%s: %w: it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, ErrNotYours, st.Uid, me)
+		return fmt.Errorf("%s: %w: it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, errNotYours, st.Uid, me)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: %w: its mode is %04o (chmod go-w %s)", path, ErrNotYours, mode, path)
+		return fmt.Errorf("%s: %w: its mode is %04o (chmod go-w %s)", path, errNotYours, mode, path)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestPathsOfAnIndex(t *testing.T) {
 				x.table.appendRow("a/1.jpg", 0)
 				x.table.appendRow(path, 1)
 			},
-			"directory": func(x *index) { x.Dirs = append(x.Dirs, dirStamp{Path: name(path), stamp: x.Dirs[0].stamp}) },
+			"directory": func(x *index) { x.Dirs = append(x.Dirs, dirStamp{Path: []byte(path), stamp: x.Dirs[0].stamp}) },
 		} {
 			forge(t, p, d.IndexPath(), change)
 			src, _ := locate(p.root)

@@ -108,7 +108,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 		return x, errors.New("of another version, or of another dataset")
 	}
 	for _, d := range x.Dirs {
-		if err := x.checkPath(string(d.Path)); d.Path != "" && err != nil {
+		if err := x.checkPath(string(d.Path)); len(d.Path) > 0 && err != nil {
 			return x, err
 		}
 	}

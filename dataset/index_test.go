@@ -358,13 +358,13 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	defer src.dir.release()
 	for name, change := range map[string]func(*facts, map[string]string){
 		"version":    func(x *facts, _ map[string]string) { x.Version = "0" },
-		"dataset":    func(x *facts, _ map[string]string) { x.Source = "/elsewhere" },
+		"dataset":    func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
 		"no facts":   func(_ *facts, m map[string]string) { m[factsKey] = "" },
 		"a manifest": func(x *facts, _ map[string]string) { x.Manifest = true },
 		"rows":       func(x *facts, _ map[string]string) { x.Rows = 2 },
 		"classes":    func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `\"a\"`, `a`, 1) },
 		"dirs": func(_ *facts, m map[string]string) {
-			m[factsKey] = strings.Replace(m[factsKey], `"path":"\"\""`, `"path":"x"`, 1)
+			m[factsKey] = strings.Replace(m[factsKey], `"path":""`, `"path":"x"`, 1)
 		},
 		"no dirs": func(x *facts, _ map[string]string) { x.Dirs = nil },
 	} {

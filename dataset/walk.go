@@ -117,7 +117,7 @@ func (w *walker) read(path string, above []inode) (f folder, err error) {
 	if slices.Contains(above, f.self) {
 		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.root, w.lastLink(path)), ErrLinkCycle)
 	}
-	w.out.Dirs = append(w.out.Dirs, dirStamp{name(path), newStamp(st.Mtim.Nano(), now)})
+	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(path), newStamp(st.Mtim.Nano(), now)})
 	for err != io.EOF {
 		var entries []fs.DirEntry
 		if entries, err = d.ReadDir(readBatch); err != nil && err != io.EOF {
