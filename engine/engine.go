@@ -80,6 +80,7 @@ type Engine struct {
 	closed       bool
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
+	quiet        sync.Cond // no batch is being made
 	closing      chan struct{}
 	wait         sync.WaitGroup
 }
@@ -127,7 +128,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		closing:    make(chan struct{}),
 		processors: make(chan struct{}, runtime.NumCPU()),
 	}
-	e.itemWork.L, e.takeWork.L = &e.mu, &e.mu
+	e.itemWork.L, e.takeWork.L, e.quiet.L = &e.mu, &e.mu, &e.mu
 	e.newLoader = func() loader { return NewLoader(ds, &e.opts) }
 	e.look = ds.Check
 	e.meter.start = time.Now()

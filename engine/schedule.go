@@ -26,6 +26,9 @@ func (e *Engine) take() (task, bool) {
 			e.layingOut++
 			return task{b, b.turn, false}, true
 		}
+		if e.unfinished() == 0 {
+			e.quiet.Broadcast()
+		}
 		e.takeWork.Wait()
 	}
 	return task{}, false

@@ -262,7 +262,7 @@ func (e *Engine) Stats() Stats {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.Batches.Making = int64(len(e.queue) + e.layingOut + len(e.making) + len(e.completed))
+	s.Batches.Making = int64(e.unfinished())
 	for _, list := range e.streams {
 		s.Batches.Streams += int64(len(list))
 		for _, st := range list {

@@ -191,7 +191,7 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 		whole := batches > 0 && batches%r.engine.Batches(0, r.epoch) == 0
 		if elapsed >= least && (whole || elapsed >= 3*least && batches >= 2) {
 			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
-			return r.rest(ctx)
+			return r.engine.Quiet(ctx)
 		}
 		n, err := r.next(ctx)
 		if err != nil {
@@ -199,18 +199,6 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 		}
 		images, batches = images+n, batches+1
 	}
-}
-
-// rest waits until the engine has finished prefetching.
-func (r *reading) rest(ctx context.Context) error {
-	for tick := time.Tick(time.Millisecond); r.engine.Stats().Batches.Making > 0; {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // found is the share of samples found in the cache, and the bytes per image from storage,
