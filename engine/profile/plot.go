@@ -32,14 +32,28 @@ func (r *Result) Plot(w io.Writer, format string) error {
 	for i := range tenths + 1 {
 		ticks = append(ticks, plot.Tick{Value: float64(i) / tenths, Label: fmt.Sprintf("%d:%d", tenths-i, i)})
 	}
-	p.X.Tick.Marker = ticks
+	p.X.Tick.Marker, p.Legend.Top = ticks, true
 	p.Add(plotter.NewGrid())
-	p.Legend.Top = true
+	var loading, decoding, slower, loaded, decoded, runs plotter.XYs
+	for _, at := range r.Curve {
+		loading = append(loading, r.spot(at.RawRatio, at.Loading))
+		decoding = append(decoding, r.spot(at.RawRatio, at.Decoding))
+		slower = append(slower, r.spot(at.RawRatio, at.Throughput()))
+	}
+	for _, s := range r.Steps {
+		loaded = append(loaded, r.spot(s.RawRatio, s.Loading))
+		decoded = append(decoded, r.spot(s.RawRatio, s.Decoding))
+	}
+	for _, run := range r.Runs {
+		runs = append(runs, r.spot(run.RawRatio, run.Throughput))
+	}
+	answer := plotter.XYs{{X: r.RawRatio, Y: 0}, {X: r.RawRatio, Y: r.top()}}
 	err := errors.Join(
-		r.curve(p, "loading", loadingInk, func(p Point) Rate { return p.Loading }, true),
-		r.curve(p, "decoding", decodingInk, func(p Point) Rate { return p.Decoding }, true),
-		r.curve(p, "the slower of both", resultInk, Point.Throughput, false),
-		r.runs(p),
+		curve(p, "loading", loadingInk, loading, 0), curve(p, "decoding", decodingInk, decoding, 0),
+		curve(p, "the slower of both", resultInk, slower, 5),
+		dots(p, "", loadingInk, loaded),
+		dots(p, "", decodingInk, decoded), dots(p, "a run of the engine", resultInk, runs),
+		curve(p, "", ink, answer, 2),
 	)
 	if err != nil {
 		return err
@@ -53,60 +67,41 @@ func (r *Result) Plot(w io.Writer, format string) error {
 	return err
 }
 
-// curve adds a line for the model and, if asked, dots for the measurements.
-func (r *Result) curve(p *plot.Plot, name string, ink color.Color, rate func(Point) Rate, dots bool) error {
-	var model, measured plotter.XYs
-	for _, at := range r.Curve {
-		model = append(model, r.spot(at.RawRatio, rate(at)))
-	}
-	for _, s := range r.Steps {
-		measured = append(measured, r.spot(s.RawRatio, rate(s.Point)))
-	}
-	if len(model) > 0 {
-		line, err := plotter.NewLine(model)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width = ink, vg.Points(1.6)
-		if !dots {
-			line.Dashes = []vg.Length{vg.Points(5), vg.Points(4)}
-		}
-		p.Add(line)
-		p.Legend.Add(name, line)
-	}
-	if !dots || len(measured) == 0 {
+// curve adds a line, with dashes of a length unless that is 0.
+func curve(p *plot.Plot, name string, ink color.Color, spots plotter.XYs, dash vg.Length) error {
+	if len(spots) == 0 {
 		return nil
 	}
-	return scatter(p, "", ink, measured)
-}
-
-// runs adds dots for the runs of the engine, and the answer.
-func (r *Result) runs(p *plot.Plot) error {
-	answer, err := plotter.NewLine(plotter.XYs{{X: r.RawRatio, Y: 0}, {X: r.RawRatio, Y: r.top()}})
+	l, err := plotter.NewLine(spots)
 	if err != nil {
 		return err
 	}
-	answer.Color, answer.Dashes = ink, []vg.Length{vg.Points(2), vg.Points(2)}
-	p.Add(answer)
-	var dots plotter.XYs
-	for _, run := range r.Runs {
-		dots = append(dots, r.spot(run.RawRatio, run.Throughput))
+	l.Color, l.Width = ink, 1.6
+	if dash > 0 {
+		l.Dashes = []vg.Length{dash, dash}
 	}
-	if len(dots) == 0 {
-		return nil
-	}
-	return scatter(p, "a run of the engine", resultInk, dots)
+	return add(p, name, l)
 }
 
-func scatter(p *plot.Plot, name string, ink color.Color, spots plotter.XYs) error {
+func dots(p *plot.Plot, name string, ink color.Color, spots plotter.XYs) error {
+	if len(spots) == 0 {
+		return nil
+	}
 	s, err := plotter.NewScatter(spots)
 	if err != nil {
 		return err
 	}
-	s.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
-	p.Add(s)
+	s.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 3, Shape: draw.CircleGlyph{}}
+	return add(p, name, s)
+}
+
+func add(p *plot.Plot, name string, shape interface {
+	plot.Plotter
+	plot.Thumbnailer
+}) error {
+	p.Add(shape)
 	if name != "" {
-		p.Legend.Add(name, s)
+		p.Legend.Add(name, shape)
 	}
 	return nil
 }
