@@ -24,10 +24,9 @@ func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
 	for i := range c.ds.Len() {
 		var label any
-		switch l := c.ds.Label(i); {
-		case l >= 0 && classes != nil:
+		if l := c.ds.Label(i); l >= 0 && classes != nil {
 			label = classes[l]
-		case l >= 0:
+		} else if l >= 0 {
 			label = int64(l)
 		}
 		if !yield(c.name(i), label) {
