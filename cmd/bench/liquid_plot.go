@@ -144,7 +144,8 @@ func barPlot(results []mixResult) (*plot.Plot, error) {
 		bars.Color, bars.Offset, bars.LineStyle.Width = colors[k], width*(vg.Length(k)-1.5), 0
 		var figures plotter.XYLabels
 		for g, bar := range ways[k] {
-			figures.XYs, figures.Labels = append(figures.XYs, plotter.XY{X: float64(g), Y: bar}), append(figures.Labels, fmt.Sprintf("%.2f", bar))
+			figures.XYs = append(figures.XYs, plotter.XY{X: float64(g), Y: bar})
+			figures.Labels = append(figures.Labels, fmt.Sprintf("%.2f", bar))
 		}
 		labels, err := plotter.NewLabels(figures)
 		if err != nil {

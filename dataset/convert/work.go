@@ -44,7 +44,7 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 	return c.each(ctx, memory, these(false), c.keep)
 }
 
-func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32, do func(ctx context.Context, m *Maker, i int) error) error {
+func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32, do func(context.Context, *Maker, int) error) error {
 	return parallel.Each(ctx, c.o.Workers, len(samples), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		m := NewMaker(c.ds, c.o, memory)
 		defer m.Close()
