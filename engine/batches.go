@@ -46,6 +46,7 @@ type batches struct {
 	closed       bool
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
+	quiet        sync.Cond // no batch is being made
 	closing      chan struct{}
 	wait         sync.WaitGroup
 }
@@ -135,6 +136,9 @@ func (all *batches) takeTask() (task, bool) {
 			b.writers++
 			s.layingOut++
 			return task{b, b.turn, false}, true
+		}
+		if all.schedule.count() == 0 {
+			all.quiet.Broadcast()
 		}
 		all.takeWork.Wait()
 	}

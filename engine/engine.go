@@ -64,7 +64,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		newLoader: func() loader { return sample.NewLoader(ds, o.Transform, o.Decoding) },
 		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}),
 	}
-	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
+	all.itemWork.L, all.takeWork.L, all.quiet.L = &all.mu, &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}}
 	all.crew = newCrew(o.Workers, o.Logger, func(id int64) string { return ds.Path(int(id)) })
 	all.crew.start = all.startWorker

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
-	"github.com/batchfs/batchfs/engine/profile/plot"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -68,7 +68,7 @@ type profileRequest struct {
 	source  datasetOptions
 	options profile.Options
 	plot    string
-	format  plot.Format
+	format  string
 	asJSON  bool
 }
 
@@ -88,8 +88,8 @@ func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
 	o.Least = v.duration("duration", time.Millisecond)
 	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
 	if v.given("plot") {
-		var err error
-		if r.format, err = plot.FormatOf(r.plot); err != nil {
+		r.format = strings.ToLower(strings.TrimPrefix(filepath.Ext(r.plot), "."))
+		if r.format != "svg" && r.format != "png" {
 			v.refuse(badValue("plot", "a file name that ends in .svg or .png", r.plot))
 		}
 	}
@@ -179,12 +179,12 @@ func profileError(path string, err error) error {
 }
 
 // writePlot draws to a file that appears only when it is complete.
-func writePlot(path string, r *profile.Result, f plot.Format) error {
+func writePlot(path string, r *profile.Result, format string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
 	if err != nil {
 		return hint(err, "choose a directory that can be written to: --plot FILE")
 	}
-	err = errors.Join(r.Plot(temporary, f), temporary.Chmod(0o644), temporary.Close())
+	err = errors.Join(r.Plot(temporary, format), temporary.Chmod(0o644), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), path)
 	}

@@ -30,8 +30,12 @@ type samples interface {
 // that are encoded or chosen; see the package comment.
 func choose(s samples, kinds []kind, seed uint64, ratio float64) []int32 {
 	ranking, raw := rank(s, kinds, seed)
-	want := target(ratio, int64(s.Len())) - raw
-	return ranking[:min(max(want, 0), int64(len(ranking)))]
+	want := min(max(target(ratio, int64(s.Len()))-raw, 0), int64(len(ranking)))
+	best := make([]int32, want)
+	for k := range best {
+		best[k] = ranking[k].sample
+	}
+	return best
 }
 
 // target is how many of n samples make up a share of ratio.
@@ -39,14 +43,21 @@ func target(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
 
+// candidate is a sample that can become raw.
+type candidate struct {
+	rank   float64
+	key    uint64 // a hash
+	sample int32
+}
+
 // class has the samples of one label.
 type class struct {
 	size, raw  int
-	candidates []int32
+	candidates []candidate
 }
 
 // rank returns the samples that can become raw, best first, and how many already are.
-func rank(s samples, kinds []kind, seed uint64) (ranking []int32, raw int64) {
+func rank(s samples, kinds []kind, seed uint64) (ranking []candidate, raw int64) {
 	classes := map[int]*class{}
 	for i, k := range kinds {
 		c := classes[s.Label(i)]
@@ -60,25 +71,23 @@ func rank(s samples, kinds []kind, seed uint64) (ranking []int32, raw int64) {
 			c.raw++
 			raw++
 		case encoded, chosen:
-			c.candidates = append(c.candidates, int32(i))
+			c.candidates = append(c.candidates, candidate{key: hash(seed, "sample", s.Path(i)), sample: int32(i)})
 		}
 	}
-	keys, ranks := make([]uint64, len(kinds)), make([]float64, len(kinds))
+	order := func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key), cmp.Compare(a.sample, b.sample))
+	}
 	for place, label := range shuffled(classes, seed) {
 		c := classes[label]
-		for _, i := range c.candidates {
-			keys[i] = hash(seed, "sample", s.Path(int(i)))
-		}
-		slices.SortFunc(c.candidates, func(a, b int32) int { return cmp.Or(cmp.Compare(keys[a], keys[b]), cmp.Compare(a, b)) })
+		slices.SortFunc(c.candidates, order)
 		stagger := (float64(place) + 0.5) / float64(len(classes))
-		for j, i := range c.candidates {
-			ranks[i] = (float64(c.raw+j+1) - stagger) / float64(c.size)
+		for j := range c.candidates {
+			c.candidates[j].rank = (float64(c.raw+j+1) - stagger) / float64(c.size)
 		}
 		ranking = append(ranking, c.candidates...)
+		c.candidates = nil
 	}
-	slices.SortFunc(ranking, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), cmp.Compare(keys[a], keys[b]), cmp.Compare(a, b))
-	})
+	slices.SortFunc(ranking, order)
 	return ranking, raw
 }
 

@@ -15,8 +15,7 @@ var (
 	ErrNotEmpty = errors.New("directory is not empty")
 	// ErrInside: the result would lie inside the dataset and become part of it.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrMountpoint: a file system is mounted at the output, so a rename cannot put the result
-	// there.
+	// ErrMountpoint: a file system is mounted at the output, so a rename cannot replace it.
 	ErrMountpoint = errors.New("is a mountpoint")
 	// ErrBusy: another process is writing the same result.
 	ErrBusy = errors.New("another batchfs convert is writing it")
@@ -32,8 +31,7 @@ var (
 	ErrName = errors.New("no name for its copy")
 )
 
-// spaceError wraps an error about a full disk, an exceeded quota or a lack of inodes in
-// ErrSpace.
+// spaceError wraps an error about a full disk or an exceeded quota in ErrSpace.
 func spaceError(err error) error {
 	if errors.Is(err, ErrSpace) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

@@ -24,10 +24,9 @@ func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
 	for i := range c.ds.Len() {
 		var label any
-		switch l := c.ds.Label(i); {
-		case l >= 0 && classes != nil:
+		if l := c.ds.Label(i); l >= 0 && classes != nil {
 			label = classes[l]
-		case l >= 0:
+		} else if l >= 0 {
 			label = int64(l)
 		}
 		if !yield(c.name(i), label) {
@@ -40,7 +39,8 @@ func (c *conversion) labels(yield func(string, any) bool) {
 // everything that the source's could.
 func (c *conversion) writeManifest() error {
 	name := c.names.manifest
-	write := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]
+	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
+	write := formats[strings.ToLower(filepath.Ext(name))]
 	temp := temporary(c.ds.Len())
 	err := c.stage.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)

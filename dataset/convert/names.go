@@ -54,10 +54,10 @@ func (n *names) check(kinds []kind) error {
 		order[i] = i
 	}
 	if n.manifest != "" {
-		if err := n.checkReserved(); err != nil {
+		slices.SortFunc(order, func(a, b int) int { return strings.Compare(n.kept(a), n.kept(b)) })
+		if err := n.checkManifest(order); err != nil {
 			return err
 		}
-		slices.SortFunc(order, func(a, b int) int { return strings.Compare(n.kept(a), n.kept(b)) })
 	}
 	for k, i := range order {
 		if kinds[i] != encoded {
@@ -93,12 +93,16 @@ func (n *names) conflict(name, other string) error {
 	return nil
 }
 
-// checkReserved makes sure that no sample of a manifest has a name that convert itself uses.
-func (n *names) checkReserved() error {
-	for i := range n.ds.Len() {
+// checkManifest makes sure that a manifest has no two files of one name in the result, nor one
+// that convert itself uses. order sorts the samples by name.
+func (n *names) checkManifest(order []int) error {
+	for k, i := range order {
 		first, _, _ := strings.Cut(n.kept(i), "/")
 		if first == markerName || first == scratchName || first == n.manifest {
 			return fmt.Errorf("%s: %w: %s is reserved", n.kept(i), ErrName, first)
+		}
+		if k > 0 && n.kept(i) == n.kept(order[k-1]) && n.source(i) != n.source(order[k-1]) {
+			return fmt.Errorf("%s: %w: %s would have the same name", n.source(i), ErrName, n.source(order[k-1]))
 		}
 	}
 	return nil

@@ -89,6 +89,14 @@ func TestNamesInManifests(t *testing.T) {
 			t.Errorf("%q: %v, want %s", test.names, err, test.want)
 		}
 	}
+	elsewhere := filepath.Join(t.TempDir(), "x.png")
+	write(t, elsewhere, pngOf(t, 2, 2, false))
+	write(t, filepath.Join(dir, "outside", elsewhere), pngOf(t, 3, 3, false))
+	write(t, path, manifestOf(t, path, []string{elsewhere, "outside" + elsewhere}, []string{""}))
+	_, err := Write(context.Background(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Manifest: path})
+	if !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "would have the same name") {
+		t.Errorf("two files of one name: %v", err)
+	}
 	for _, name := range []string{markerName + "/x.png", scratchName, "list.csv"} {
 		write(t, path, manifestOf(t, path, []string{name}, []string{""}))
 		_, err := Write(context.Background(), open(t, path), filepath.Join(t.TempDir(), "out"), Options{Manifest: path})

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -71,41 +72,29 @@ type Options struct {
 
 // validate returns an [option.Error] for the first bad option.
 func (o *Options) validate() error {
-	bad := func(field, rule string, value any) error {
-		return &option.Error{Field: field, Rule: rule, Value: fmt.Sprint(value)}
-	}
 	switch {
 	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
-		return bad("raw ratio", "a number from 0 to 1", o.Ratio)
+		return &option.Error{Field: "raw ratio", Rule: "a number from 0 to 1", Value: fmt.Sprint(o.Ratio)}
 	case o.Format > PPM:
-		return bad("raw format", "bmp or ppm", uint8(o.Format))
+		return &option.Error{Field: "raw format", Rule: "bmp or ppm", Value: fmt.Sprint(uint8(o.Format))}
 	case o.Resize == resample.RandomResizedCrop:
-		return bad("raw resize", "none, stretch, not-larger or not-smaller", o.Resize)
+		return &option.Error{Field: "raw resize", Rule: "none, stretch, not-larger or not-smaller", Value: o.Resize.String()}
 	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
-		return bad("raw resize", "given if there is a size", o.Resize)
+		return &option.Error{Field: "raw resize", Rule: "given if there is a size", Value: o.Resize.String()}
 	}
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{{"max pixels", o.MaxPixels}, {"workers", int64(o.Workers)}, {"memory", o.Memory}} {
-		if err := option.AtLeast(f.name, f.value, 0); err != nil {
-			return err
-		}
-	}
-	return o.transform().Validate()
+	return cmp.Or(
+		option.AtLeast("max pixels", o.MaxPixels, 0),
+		option.AtLeast("workers", int64(o.Workers), 0),
+		option.AtLeast("memory", o.Memory, 0),
+		o.transform().Validate(),
+	)
 }
 
 // filled returns o with the defaults filled in.
 func (o Options) filled() Options {
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Memory == 0 {
-		o.Memory = 1 << 30
-	}
-	if o.MaxPixels == 0 {
-		o.MaxPixels = decode.DefaultMaxPixels
-	}
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.Memory = cmp.Or(o.Memory, 1<<30)
+	o.MaxPixels = cmp.Or(o.MaxPixels, decode.DefaultMaxPixels)
 	if o.step == nil {
 		o.step = func() {}
 	}

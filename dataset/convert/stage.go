@@ -171,7 +171,10 @@ func (s *stage) begin(m *mark, mode fs.FileMode) error {
 		if _, err := s.marker.WriteAt(m.text(), 0); err != nil {
 			return err
 		}
-		if err := errors.Join(s.marker.Truncate(int64(len(m.text()))), s.marker.Sync(), s.root.Chmod(".", info.Mode().Perm()&(mode|0o700))); err != nil {
+		if err := errors.Join(s.marker.Truncate(int64(len(m.text()))), s.marker.Sync()); err != nil {
+			return err
+		}
+		if err := s.root.Chmod(".", info.Mode().Perm()&(mode|0o700)); err != nil {
 			return err
 		}
 	}

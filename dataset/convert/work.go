@@ -28,25 +28,23 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 		}
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
-	for raw := c.these(true); len(raw) > 0; raw = c.choose() {
-		if err := c.pass(ctx, memory, raw, c.makeRaw); err != nil {
+	these := func(raw bool) (all []int32) {
+		for i, k := range c.kinds {
+			if (k == chosen) == raw {
+				all = append(all, int32(i))
+			}
+		}
+		return all
+	}
+	for raw := these(true); len(raw) > 0; raw = c.choose() {
+		if err := c.each(ctx, memory, raw, c.makeRaw); err != nil {
 			return err
 		}
 	}
-	return c.pass(ctx, memory, c.these(false), c.keep)
+	return c.each(ctx, memory, these(false), c.keep)
 }
 
-// these returns the samples that are to be made raw, or the others.
-func (c *conversion) these(raw bool) (all []int32) {
-	for i, k := range c.kinds {
-		if (k == chosen) == raw {
-			all = append(all, int32(i))
-		}
-	}
-	return all
-}
-
-func (c *conversion) pass(ctx context.Context, memory *sample.Memory, samples []int32, do func(ctx context.Context, m *Maker, i int) error) error {
+func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32, do func(context.Context, *Maker, int) error) error {
 	return parallel.Each(ctx, c.o.Workers, len(samples), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		m := NewMaker(c.ds, c.o, memory)
 		defer m.Close()
@@ -119,22 +117,18 @@ func (c *conversion) keep(_ context.Context, _ *Maker, i int) error {
 			return err
 		}
 		count, err = &c.report.Symlinked, c.stage.root.Symlink(source, temp)
-	} else if err == nil {
-		err = c.checkKept(i, temp)
 	}
 	if err != nil {
 		return err
 	}
-	return c.finish(i, count)
-}
-
-// checkKept verifies that the kept file is the one that was indexed, and removes it otherwise.
-func (c *conversion) checkKept(i int, temp string) error {
 	info, err := c.stage.root.Lstat(temp)
-	if err != nil || c.ds.Same(i, identityOf(info)) {
+	if err != nil {
 		return err
 	}
-	return errors.Join(c.changed(i, dataset.ErrChanged), c.stage.remove(temp))
+	if count != &c.report.Symlinked && !c.ds.Same(i, identityOf(info)) {
+		return errors.Join(c.changed(i, dataset.ErrChanged), c.stage.remove(temp))
+	}
+	return c.finish(i, count)
 }
 
 // judge marks a sample that can be neither linked nor read. If it was there before, that is an

@@ -5,21 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // picture is a sample of the dataset used for measuring.
@@ -49,15 +47,13 @@ func openWorkspace(parent, root string) (w workspace, remove func() error, err e
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
 		return w, nil, err
 	}
-	if rel, err := filepath.Rel(root, parent); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+	if rel, err := filepath.Rel(root, parent); err == nil && filepath.IsLocal(rel) {
 		return w, nil, fmt.Errorf("%s %w", parent, ErrInside)
 	}
 	if w.dir, err = os.MkdirTemp(parent, ".batchfs-profile-"); err != nil {
 		return w, nil, err
 	}
-	here, errHere := device(w.dir)
-	there, errThere := device(root)
-	w.other = errHere == nil && errThere == nil && here != there
+	w.other = !sameDevice(w.dir, root)
 	return w, func() error { return os.RemoveAll(w.dir) }, nil
 }
 
@@ -65,18 +61,15 @@ func openWorkspace(parent, root string) (w workspace, remove func() error, err e
 // or else the directory for temporary files.
 func beside(root string) string {
 	parent := filepath.Dir(root)
-	here, errHere := device(parent)
-	there, errThere := device(root)
-	if parent == root || errHere != nil || errThere != nil || here != there || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
+	if parent == root || !sameDevice(parent, root) || unix.Access(parent, unix.W_OK|unix.X_OK) != nil {
 		return os.TempDir()
 	}
 	return parent
 }
 
-func device(path string) (uint64, error) {
-	var st unix.Stat_t
-	err := unix.Stat(path, &st)
-	return uint64(st.Dev), err
+func sameDevice(a, b string) bool {
+	var first, second unix.Stat_t
+	return unix.Stat(a, &first) == nil && unix.Stat(b, &second) == nil && first.Dev == second.Dev
 }
 
 // choose takes samples evenly from the whole dataset: the number requested, or as many as
@@ -87,22 +80,16 @@ func (p *profiler) choose() ([]int32, error) {
 		h, w := p.ds.Size(i, p.o.Engine.Decoding.IgnoreOrientation)
 		if h == 0 || int64(h)*int64(w) > p.o.Engine.Decoding.MaxPixels || p.ds.Problem(i) != "" {
 			p.result.Skipped++
-			continue
+		} else if utf8.ValidString(p.ds.Path(i)) { // else a manifest cannot name it
+			usable = append(usable, int32(i))
 		}
-		if !utf8.ValidString(p.ds.Path(i)) {
-			continue // a manifest cannot name it
-		}
-		usable = append(usable, int32(i))
 	}
 	if len(usable) == 0 {
 		return nil, ErrNoSample
 	}
-	n := p.o.Images
-	if n == 0 {
-		n = max(defaultImages, 4*p.o.Engine.BatchSize)
-	}
-	chosen := evenly(usable, n)
+	chosen := evenly(usable, p.o.Images)
 	if p.o.Images == 0 {
+		chosen = evenly(usable, max(defaultImages, 4*p.o.Engine.BatchSize))
 		mean := p.rawBytes(chosen) / int64(len(chosen))
 		chosen = evenly(usable, min(len(chosen), max(leastImages, int(defaultRawBytes/max(mean, 1)))))
 	}
@@ -112,10 +99,9 @@ func (p *profiler) choose() ([]int32, error) {
 }
 
 func evenly(from []int32, n int) []int32 {
-	n = min(n, len(from))
-	some := make([]int32, n)
+	some := make([]int32, min(n, len(from)))
 	for k := range some {
-		some[k] = from[int64(k)*int64(len(from))/int64(n)]
+		some[k] = from[int64(k)*int64(len(from))/int64(len(some))]
 	}
 	return some
 }
@@ -129,9 +115,9 @@ func (p *profiler) rawBytes(samples []int32) (bytes int64) {
 	return bytes
 }
 
-// copySample makes the raw copies. It returns the readable images and how many copies were
+// makeCopies makes the raw copies. It returns the readable images and how many copies were
 // made per second.
-func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
+func (p *profiler) makeCopies(ctx context.Context) ([]picture, float64, error) {
 	chosen, err := p.choose()
 	if err != nil {
 		return nil, 0, err
@@ -139,36 +125,26 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	if err := hasSpace(p.work.dir, p.rawBytes(chosen)); err != nil {
 		return nil, 0, err
 	}
-	started := time.Now()
 	images := make([]picture, len(chosen))
 	workers := min(p.o.Engine.Workers, len(chosen))
 	memory := sample.NewMemory(p.o.Engine.MemoryLimit, workers)
-	var next atomic.Int64
-	var done int
-	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	for range workers {
-		g.Go(func() error {
-			maker := convert.NewMaker(p.ds, p.o.Raw, memory)
-			defer maker.Close()
-			for k := next.Add(1) - 1; k < int64(len(chosen)); k = next.Add(1) - 1 {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				img, err := p.copyImage(ctx, maker, int(chosen[k]), int(k))
-				if err != nil {
-					return err
-				}
-				images[k] = img
-				mu.Lock()
-				done++
-				p.o.Progress(Copying, done, len(chosen))
-				mu.Unlock()
-			}
-			return nil
-		})
+	progress := func(done, total int64) {
+		if done > 0 {
+			p.o.Progress(Copying, int(done), int(total))
+		}
 	}
-	if err := g.Wait(); err != nil {
+	started := time.Now()
+	err = parallel.Each(ctx, workers, len(chosen), progress, func(ctx context.Context, items iter.Seq[int]) (err error) {
+		maker := convert.NewMaker(p.ds, p.o.Raw, memory)
+		defer maker.Close()
+		for k := range items {
+			if images[k], err = p.makeCopy(ctx, maker, int(chosen[k]), k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, 0, err
 	}
 	took := time.Since(started).Seconds()
@@ -185,8 +161,8 @@ func (p *profiler) copySample(ctx context.Context) ([]picture, float64, error) {
 	return readable, float64(len(readable)) / took, nil
 }
 
-// copyImage makes the raw copy of sample i. For a bad sample it returns an empty picture.
-func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
+// makeCopy makes the raw copy of sample i. For a bad sample it returns an empty picture.
+func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
 	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: sample.IsRaw(p.ds, i)}
 	defer maker.Done()
 	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
@@ -202,7 +178,11 @@ func (p *profiler) copyImage(ctx context.Context, maker *convert.Maker, i, numbe
 		return img, nil
 	}
 	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+raw.Ext), raw.Size()
-	return img, writeThrough(img.raw, raw)
+	err = writeThrough(img.raw, raw)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrSpace, err)
+	}
+	return img, err
 }
 
 // writeThrough writes a file to disk, so that no measurement waits for the write-back
@@ -215,13 +195,7 @@ func writeThrough(path string, raw *convert.Raw) error {
 	if err = raw.Write(f); err == nil {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			return fmt.Errorf("%w: %w", ErrSpace, err)
-		}
-		return err
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }
 
 // hasSpace checks for free space and leaves a tenth of it to others.
