@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -20,64 +23,73 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-func benchCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "bench",
-		Usage:     "read an epoch from another process and compare with what the machine could do at best",
-		ArgsUsage: "DATASET",
-		Description: "Mounts the dataset in a temporary directory and reads one epoch of every shard from another process, mapped and\n" +
-			"by read, touching every byte. Beside it, in the same rounds: the same files decoded by all CPUs into one reused\n" +
-			"buffer each and nothing else, and a finished batch's bytes in an ordinary file in memory. Medians are printed.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), []cli.Flag{
-			setting("", "rounds", "3", "measure everything `N` times"),
-			setting("", "batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch"),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("DATASET")
-			b := bench{
-				c: c, path: args[0], engine: v.engineOptions(c.machine, discardLog()), readPath: v.readPath(),
-				rounds: int(v.number("rounds", 1, 1000)), batches: int(v.number("batches", 0, 1<<30)),
+func benchCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "bench DATASET",
+		Short: "read an epoch from another process and compare with the machine's maximum",
+		Long: "Mounts the dataset in a temporary directory and reads one epoch of every shard, mapped and by read, touching\n" +
+			"every byte. In the same rounds it measures the maximum: all CPUs decode the same files into one reused buffer each\n" +
+			"and do nothing else, and an ordinary file in memory is read like a finished batch. Prints medians.",
+		Example: "  batchfs bench --batch-size 64 photos/",
+		Args:    arguments("DATASET"),
+	}, func(f *flagSet) runner {
+		b := &bench{c: c}
+		finish := engineFlags(c, f, &b.engine)
+		readPathFlag(f, new(string))
+		datasetFlags(f, &b.source)
+		f.group = ""
+		f.add("rounds", "3", "measure everything `N` times", number(&b.rounds, 1, 1000))
+		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
+		var asJSON bool
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			if err := finish(); err != nil {
+				return err
 			}
-			c.place(v, &b.engine)
-			b.engine.Epochs = 1 // no next epoch to prefetch: every measurement ends with an idle engine
-			b.source = v.datasetOptions(b.engine.Workers, discardLog())
-			if v.err != nil {
-				return v.err
-			}
-			report, err := b.run(ctx.Context)
+			b.path, b.source.workers = args[0], b.engine.Workers
+			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
+				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+				return slices.Contains([]string{"rounds", "batches", "json"}, name)
+			})
+			report, err := b.run(ctx)
 			if err != nil {
 				return err
 			}
-			return show(c.out, report, v.on("json"))
-		},
-	}, "batchfs bench --batch-size 64 photos/")
+			return show(c.out, report, asJSON)
+		}
+	})
 }
 
 // bench is one comparison. Each round takes every figure once, one after the other, so that
 // a slowdown of the machine affects all of them.
 type bench struct {
-	c        *console
-	path     string
-	engine   engine.Options
-	readPath string
-	source   datasetOptions
-	rounds   int
-	batches  int // of each shard; 0: all
+	c       *console
+	path    string
+	engine  engine.Options
+	flags   []string // of the mounts
+	source  datasetOptions
+	rounds  int
+	batches int // of each shard; 0: all
 
+	program string // this program, which also runs as the daemon
 	ds      *dataset.Dataset
-	program string // this program, which also runs as the reading process
 	ceiling *decodeCeiling
-	rounded []round
+}
+
+// epochRun is one epoch that was read.
+type epochRun struct {
+	rate  float64 // images/s
+	first float64 // seconds until the first batch was read
 }
 
 // round holds the figures of one pass over all measurements.
 type round struct {
 	ceiling        float64 // images/s
-	mapped, read   readReport
+	mapped, read   epochRun
 	finishedMapped float64 // bytes/s
 	finishedRead   float64
 	plainMapped    float64
@@ -86,127 +98,179 @@ type round struct {
 	daemonReads    int64
 }
 
-func (b *bench) run(ctx context.Context) (benchReport, error) {
-	var err error
+func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	if b.program, err = os.Executable(); err != nil {
-		return benchReport{}, err
+		return report, err
 	}
 	if b.ds, err = b.c.openDataset(ctx, b.path, b.source); err != nil {
-		return benchReport{}, err
+		return report, err
 	}
 	defer b.ds.Close()
 	b.ceiling, err = loadCeiling(ctx, b.ds, decode.Options{
 		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
 	}, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
 	if err != nil {
-		return benchReport{}, b.withVerify(err)
+		return report, b.withVerify(err)
 	}
 	bar := b.c.progress("measuring", "rounds")
 	defer bar.close()
+	var rounds []round
 	for i := range b.rounds {
 		bar.report(int64(i), int64(b.rounds))
 		r, err := b.round(ctx)
 		if ctx.Err() != nil {
-			return benchReport{}, errInterrupted
+			return report, errInterrupted
 		}
 		if err != nil {
-			return benchReport{}, b.withVerify(err)
+			return report, b.withVerify(err)
 		}
-		b.rounded = append(b.rounded, r)
+		rounds = append(rounds, r)
 	}
-	return b.report(), nil
+	return b.report(rounds), nil
 }
 
 func (b *bench) round(ctx context.Context) (r round, err error) {
 	if r.ceiling, err = b.ceiling.measure(ctx, b.c.machine.cpus); err != nil {
 		return r, err
 	}
-	if r.mapped, err = b.epoch(ctx, "map"); err != nil {
+	if r.mapped, err = b.epoch(ctx, throughput.Mapped); err != nil {
 		return r, err
 	}
-	if r.read, err = b.epoch(ctx, "read"); err != nil {
+	if r.read, err = b.epoch(ctx, throughput.Reading(0, true)); err != nil {
 		return r, err
 	}
-	return r, b.finished(ctx, &r)
+	return r, b.mounted(ctx, func(m *daemon.Mount) error { return b.finished(ctx, m, &r) })
 }
 
 // epoch mounts the dataset and reads it once.
-func (b *bench) epoch(ctx context.Context, how string) (report readReport, err error) {
-	err = b.mounted(func(dir string) error {
-		args := []string{"--how", how, "--batches", strconv.Itoa(b.batches)}
+func (b *bench) epoch(ctx context.Context, read throughput.Reader) (run epochRun, err error) {
+	err = b.mounted(ctx, func(m *daemon.Mount) error {
+		images, began := 0.0, time.Now()
 		for s := range b.engine.Shards {
-			args = append(args, filepath.Join(dir, "shard-"+strconv.Itoa(s), "epoch-0"))
-		}
-		report, err = b.reader(ctx, nil, args...)
-		return err
-	})
-	return report, err
-}
-
-// finished compares reading a finished batch with reading the same bytes from a plain file.
-func (b *bench) finished(ctx context.Context, r *round) error {
-	return b.mounted(func(dir string) error {
-		batch := filepath.Join(dir, "shard-0", "epoch-0", "batch-00000.nhwc")
-		warm, err := b.reader(ctx, nil, batch)
-		if err != nil || warm.Bytes == 0 {
-			return err
-		}
-		plain, err := plainFile(warm.Bytes, b.engine.MemoryLimit)
-		if err != nil {
-			return err
-		}
-		defer plain.Close()
-		const inherited = "/proc/self/fd/3"
-		var before, after engine.Stats
-		if err := b.child(ctx, nil, &before, "stats", "--json", dir); err != nil {
-			return err
-		}
-		repeat := strconv.FormatInt(max(4, finishedBytes/warm.Bytes), 10)
-		for _, one := range []struct {
-			how, path string
-			into      *float64
-		}{
-			{"map", batch, &r.finishedMapped}, {"map", inherited, &r.plainMapped},
-			{"read", batch, &r.finishedRead}, {"read", inherited, &r.plainRead},
-		} {
-			report, err := b.reader(ctx, plain, "--how", one.how, "--repeat", repeat, one.path)
+			t, err := throughput.NewTraining(m, s, "nhwc", read)
 			if err != nil {
 				return err
 			}
-			*one.into = report.BytesPerSecond
+			n := t.Batches
+			if b.batches > 0 {
+				n = min(n, b.batches)
+			}
+			if s == 0 {
+				began = time.Now()
+			}
+			if _, err := t.Take(ctx, 1); err != nil {
+				return err
+			}
+			if s == 0 {
+				run.first = time.Since(began).Seconds()
+			}
+			if _, err := t.Take(ctx, n-1); err != nil {
+				return err
+			}
+			images += float64(t.Samples) * float64(n) / float64(t.Batches)
 		}
-		err = b.child(ctx, nil, &after, "stats", "--json", dir)
-		r.readPath, r.daemonReads = after.ReadPath, after.FUSE.Reads-before.FUSE.Reads
-		return err
+		run.rate = images / time.Since(began).Seconds()
+		return nil
 	})
+	return run, err
 }
 
 // finishedBytes is the number of bytes of a finished batch read for one figure.
 const finishedBytes = 2 << 30
 
-// mounted runs work on a fresh mount in its own directory.
-func (b *bench) mounted(work func(dir string) error) (err error) {
+// finished compares reading a finished batch with reading the same bytes from a plain file.
+func (b *bench) finished(ctx context.Context, m *daemon.Mount, r *round) error {
+	batch := m.File(0, 0, 0, "nhwc")
+	size, err := throughput.Reader(throughput.Mapped).Path(batch)
+	if err != nil || size == 0 {
+		return err
+	}
+	plain, err := plainFile(size, b.engine.MemoryLimit)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	memory := fmt.Sprintf("/proc/self/fd/%d", plain.Fd())
+	before, err := m.Stats()
+	if err != nil {
+		return err
+	}
+	reading := throughput.Reading(0, true)
+	for _, one := range []struct {
+		read throughput.Reader
+		path string
+		into *float64
+	}{
+		{throughput.Mapped, batch, &r.finishedMapped}, {throughput.Mapped, memory, &r.plainMapped},
+		{reading, batch, &r.finishedRead}, {reading, memory, &r.plainRead},
+	} {
+		began := time.Now()
+		repeat := max(4, finishedBytes/size)
+		for range repeat {
+			if _, err := one.read.Path(one.path); err != nil || ctx.Err() != nil {
+				return errors.Join(err, ctx.Err())
+			}
+		}
+		*one.into = float64(repeat*size) / time.Since(began).Seconds()
+	}
+	after, err := m.Stats()
+	r.readPath, r.daemonReads = after.ReadPath, after.FUSE.Reads-before.FUSE.Reads
+	return err
+}
+
+// benchPatience is how long a mount may take to become live; the dataset has an index by
+// then.
+const benchPatience = 10 * time.Minute
+
+// mounted runs work on a fresh mount in its own directory. The daemon is another process: one
+// that reads its own mount can deadlock.
+func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (err error) {
 	dir, err := os.MkdirTemp("", "batchfs-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
-	e, err := engine.New(b.ds, b.engine)
+	// There is no next epoch to prefetch: every measurement ends with an idle engine.
+	cmd := exec.CommandContext(ctx, b.program, slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})...)
+	var log bytes.Buffer
+	cmd.Args[0], cmd.Stderr = "batchfs", &log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	p, err := daemon.Start(cmd, benchPatience)
 	if err != nil {
-		return optionError(b.path, err)
+		return errors.Join(daemonError(err, log.String()), ctx.Err())
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	m, err := fusefs.Mount(dir, e, temporaryTree(b.readPath))
-	if err != nil {
-		return mountError(b.readPath, err)
-	}
+	m := &benchMount{daemon.Mount{Process: p, Dir: dir}}
 	defer b.c.signals.own(m)()
-	defer func() {
-		if busy := m.Unmount(); busy != nil {
-			err = errors.Join(err, busy, m.Detach())
-		}
-	}()
-	return because(work(dir), e.Errors())
+	err = work(&m.Mount)
+	lines, _ := os.ReadFile(dir + "/.batchfs/errors.jsonl") // only explains err
+	if ctx.Err() != nil {
+		<-m.Exited // after the signal, see Cancel
+	} else if busy := m.Unmount(b.program); busy != nil {
+		err = errors.Join(err, busy, m.Detach())
+	}
+	return because(err, lines)
+}
+
+// daemonError is the error that a daemon printed when it ended.
+func daemonError(err error, log string) error {
+	text, hinted, _ := strings.Cut(strings.TrimSpace(log), "\nbatchfs: hint: ")
+	words, said := strings.CutPrefix(text, "batchfs: error: ")
+	switch {
+	case !said:
+		return err
+	case hinted == "":
+		return errors.New(words)
+	}
+	return hint(errors.New(words), "%s", hinted)
+}
+
+// A benchMount is detached when the command is abandoned.
+type benchMount struct{ daemon.Mount }
+
+func (m *benchMount) Detach() error {
+	err := fusefs.Unmount(m.Dir, true)
+	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // errBadSample means that a sample cannot be read, so the dataset cannot be measured.
@@ -216,16 +280,13 @@ func badSample(path string, reason error) error {
 	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
 }
 
-// because takes the reason why the reading process could not open a batch from the last
-// line of errors.jsonl; the kernel reports only EIO.
+// because takes the reason why a batch could not be opened from the last line of
+// errors.jsonl; the kernel reports only EIO.
 func because(err error, lines []byte) error {
 	lines = bytes.TrimSuffix(lines, []byte("\n"))
 	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
-	if err == nil || len(line) == 0 || !strings.Contains(err.Error(), unix.EIO.Error()) {
-		return err
-	}
 	var bad badFile
-	if json.Unmarshal(line, &bad) != nil {
+	if !errors.Is(err, unix.EIO) || json.Unmarshal(line, &bad) != nil {
 		return err
 	}
 	return badSample(bad.Path, errors.New(bad.Reason))
@@ -239,28 +300,70 @@ func (b *bench) withVerify(err error) error {
 	return err
 }
 
-// reader runs the reading process, which inherits inherit as descriptor 3.
-func (b *bench) reader(ctx context.Context, inherit *os.File, args ...string) (r readReport, err error) {
-	err = b.child(ctx, inherit, &r, append([]string{"read", "--json"}, args...)...)
-	return r, err
+// benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are
+// medians of the per-round ratios.
+type benchReport struct {
+	Samples         int     `json:"samples"`
+	Rounds          int     `json:"rounds"`
+	ReadPath        string  `json:"read_path"`
+	Decoder         string  `json:"decoder"`
+	CeilingImages   float64 `json:"ceiling_images_per_second"`
+	MappedImages    float64 `json:"mapped_images_per_second"`
+	MappedRatio     float64 `json:"mapped_ratio"`
+	ReadImages      float64 `json:"read_images_per_second"`
+	ReadRatio       float64 `json:"read_ratio"`
+	FirstBatch      float64 `json:"first_batch_seconds"`
+	FirstBatchRatio float64 `json:"first_batch_ratio"`
+	FinishedMapped  float64 `json:"finished_mapped_bytes_per_second"`
+	FinishedMapR    float64 `json:"finished_mapped_ratio"`
+	FinishedRead    float64 `json:"finished_read_bytes_per_second"`
+	FinishedReadR   float64 `json:"finished_read_ratio"`
+	DaemonReads     int64   `json:"daemon_reads"`
 }
 
-// child runs a command of this program that prints JSON. Everything that accesses the mount
-// runs in such a child: a process that reads its own mount can deadlock.
-func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...string) error {
-	child := exec.CommandContext(ctx, b.program, args...)
-	child.Args[0] = "batchfs"
-	if inherit != nil {
-		child.ExtraFiles = []*os.File{inherit}
+func (b *bench) report(rounds []round) benchReport {
+	median := func(figure func(round) float64) float64 {
+		values := make([]float64, len(rounds))
+		for i, r := range rounds {
+			values[i] = figure(r)
+		}
+		return throughput.FigureOf(values).Value
 	}
-	text, err := child.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		words, _, _ := strings.Cut(string(exit.Stderr), "\n") // drop the hint, which is not about this command
-		return fmt.Errorf("batchfs %s failed: %s", args[0], strings.TrimPrefix(words, "batchfs: error: "))
+	last := rounds[len(rounds)-1]
+	alone := float64(min(b.engine.BatchSize, b.ds.Len())) // images in the first batch
+	return benchReport{
+		Samples: b.ds.Len(), Rounds: b.rounds, ReadPath: last.readPath, Decoder: decode.Version(),
+		CeilingImages:   median(func(r round) float64 { return r.ceiling }),
+		MappedImages:    median(func(r round) float64 { return r.mapped.rate }),
+		MappedRatio:     median(func(r round) float64 { return r.mapped.rate / r.ceiling }),
+		ReadImages:      median(func(r round) float64 { return r.read.rate }),
+		ReadRatio:       median(func(r round) float64 { return r.read.rate / r.ceiling }),
+		FirstBatch:      median(func(r round) float64 { return r.mapped.first }),
+		FirstBatchRatio: median(func(r round) float64 { return r.mapped.first * r.ceiling / alone }),
+		FinishedMapped:  median(func(r round) float64 { return r.finishedMapped }),
+		FinishedMapR:    median(func(r round) float64 { return r.finishedMapped / max(r.plainMapped, 1) }),
+		FinishedRead:    median(func(r round) float64 { return r.finishedRead }),
+		FinishedReadR:   median(func(r round) float64 { return r.finishedRead / max(r.plainRead, 1) }),
+		DaemonReads:     last.daemonReads,
 	}
-	if err != nil {
-		return fmt.Errorf("run batchfs %s: %w", args[0], err)
+}
+
+func (r benchReport) print(out io.Writer) error {
+	t := newTable(out)
+	images := func(what string, rate float64, against string) { t.row(what, "%.0f images/s\t%s", rate, against) }
+	speed := func(what string, rate, ratio float64) {
+		t.row(what, "%.1f GB/s\t%.2f of a plain file in memory", rate/1e9, ratio)
 	}
-	return json.Unmarshal(text, into)
+	ceiling := func(ratio float64) string { return fmt.Sprintf("%.2f of the ceiling", ratio) }
+	images("decoding alone, all CPUs", r.CeilingImages, "the ceiling: "+r.Decoder)
+	images("one epoch, mapped", r.MappedImages, ceiling(r.MappedRatio))
+	images("one epoch, by read", r.ReadImages, ceiling(r.ReadRatio))
+	t.row("first batch after the mount", "%.0f ms\t%.2f of decoding it alone", r.FirstBatch*1e3, r.FirstBatchRatio)
+	speed("a finished batch, mapped", r.FinishedMapped, r.FinishedMapR)
+	speed("a finished batch, by read", r.FinishedRead, r.FinishedReadR)
+	t.row("read path", "%s\t", r.ReadPath)
+	if r.ReadPath == "passthrough" {
+		t.row("reads that reached the daemon", "%s\t", strconv.FormatInt(r.DaemonReads, 10))
+	}
+	return t.Flush()
 }

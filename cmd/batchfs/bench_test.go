@@ -37,7 +37,7 @@ func TestBenchNamesBadImages(t *testing.T) {
 // TestBecause: the reading process itself only knows that a batch does not open.
 func TestBecause(t *testing.T) {
 	const line = `{"time":"2000-01-01T00:00:00Z","path":"b/1\n.png","id":3,"reason":"corrupt image"}` + "\n"
-	failed := fmt.Errorf("batchfs read failed: open /tmp/x/batch-00000.nhwc: %s", unix.EIO)
+	failed := error(&os.PathError{Op: "open", Path: "/tmp/x/batch-00000.nhwc", Err: unix.EIO})
 	for _, test := range []struct {
 		err   error
 		lines string

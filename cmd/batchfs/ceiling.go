@@ -1,15 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -79,25 +78,24 @@ func (d *decodeCeiling) measure(ctx context.Context, cpus int) (float64, error) 
 
 func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
 	var next atomic.Int64
-	errs := make([]error, cpus)
-	var wait sync.WaitGroup
-	for w := range cpus {
-		wait.Go(func() {
+	workers, ctx := errgroup.WithContext(ctx)
+	for range cpus {
+		workers.Go(func() error {
 			r := sample.NewReader(d.ds, d.options, d.memory)
 			defer r.Close()
-			for ctx.Err() == nil && errs[w] == nil {
+			for ctx.Err() == nil {
 				i := int(next.Add(1) - 1)
 				if i >= len(d.encoded) {
-					return
+					return nil
 				}
 				if err := r.Decode(d.encoded[i].image); err != nil {
-					errs[w] = badSample(d.ds.Path(d.encoded[i].id), err)
+					return badSample(d.ds.Path(d.encoded[i].id), err)
 				}
 			}
+			return ctx.Err()
 		})
 	}
-	wait.Wait()
-	return cmp.Or(append(errs, ctx.Err())...) // one bad file is enough
+	return workers.Wait()
 }
 
 // plainFile makes a file of the given size in the same kind of memory as batches, or in a

@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
@@ -18,38 +17,43 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-func convertCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "convert",
-		Usage:     "make a dataset of which a share is stored raw",
-		ArgsUsage: "DATASET OUT",
-		Description: "Writes DATASET anew to OUT, a new directory, with a share of the images stored raw, chosen evenly over the\n" +
-			"classes: a training run then reads more and decodes less. The others are hard links of the originals, or copies\n" +
-			"where there can be no links. OUT holds ordinary image files in the same directories, with the same labels; where x.jpg\n" +
-			"becomes x.bmp, it keeps its place in the order. Each image has the RGB pixels that it had, upright, unless --raw-size\n" +
-			"stores it smaller, as training with that --size and --resize would see it.\n\n" +
-			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption the same command\n" +
+func convertCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "convert DATASET OUT",
+		Short: "make a dataset of which a part is stored raw",
+		Long: "Writes DATASET to OUT, a new directory, with some of the images stored raw, chosen evenly over the classes: a\n" +
+			"training run then reads more and decodes less. The others become hard links of the originals, or copies where\n" +
+			"links are impossible. OUT holds ordinary image files in the same directories, with the same labels and in the\n" +
+			"same order. Each image keeps its RGB pixels, upright, unless --raw-size stores it smaller, as training with that\n" +
+			"--size and --resize would see it.\n\n" +
+			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption, the same command\n" +
 			"continues.",
-		Flags: join(datasetFlags(), []cli.Flag{
-			derivedSetting("", "raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds"),
-			setting("", "raw-format", "bmp", "store raw images as `bmp|ppm`; with ppm, gray ones as PGM, a third of the size"),
-			derivedSetting("", "raw-size", "the image's own", "store raw images at `HxW`, height and width"),
-			derivedSetting("", "raw-resize", "none", "how they reach it: `stretch|not-larger|not-smaller`"),
-			setting("", "seed", "0", "choose them by `N`"),
-			workersFlag(),
-			derivedSetting(aboutPipeline, "memory-limit", "half of what is free", "convert no more at once than takes `SIZE`, such as 8GiB"),
-			maxPixelsFlag(),
-			orientationFlag(),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.convertRequest(&flagValues{flags: ctx})
-			if err != nil {
+		Example: "  batchfs convert --raw-ratio 0.3 photos/ mixed/",
+		Args:    arguments("DATASET", "OUT"),
+	}, func(f *flagSet) runner {
+		r := &convertRequest{source: datasetOptions{rescan: true}}
+		o := &r.options
+		datasetFlags(f, &r.source)
+		f.group = ""
+		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds", rawRatio(&o.Ratio, &r.auto))
+		rawFlags(f, o)
+		f.add("seed", "0", "choose them by `N`", seed(&o.Seed))
+		workerFlag(c, f, &o.Workers)
+		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
+		jsonFlag(f, &r.asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			r.dataset, r.out, r.source.workers = args[0], args[1], o.Workers
+			o.Memory = c.memoryLimit(o.Memory)
+			if !f.Changed("raw-ratio") {
+				return usage("--raw-ratio is missing")
+			}
+			if err := checkRawSize(f); err != nil {
 				return err
 			}
-			return c.convert(ctx.Context, r)
-		},
-	}, "batchfs convert --raw-ratio 0.3 photos/ mixed/")
+			return c.convert(ctx, *r)
+		}
+	})
 }
 
 type convertRequest struct {
@@ -60,48 +64,32 @@ type convertRequest struct {
 	asJSON       bool
 }
 
-func (c *console) convertRequest(v *flagValues) (convertRequest, error) {
-	args := v.arguments("DATASET", "OUT")
-	r := convertRequest{dataset: args[0], out: args[1], asJSON: v.on("json")}
-	r.source = v.datasetOptions(v.workers(c.machine), discardLog())
-	r.source.rescan = true
-	r.options = convert.Options{
-		Format: choice(v, "raw-format", convert.BMP, convert.PPM), Seed: v.seed(),
-		IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels(),
-		Workers: r.source.workers, Memory: v.bytesOr("memory-limit", c.machine.defaultMemoryLimit()),
-	}
-	if r.auto = v.text("raw-ratio") == "auto"; !r.auto {
-		r.options.Ratio = v.rawRatio()
-	}
-	v.rawSize(&r.options)
-	return r, v.err
-}
-
-func (v *flagValues) rawRatio() float64 {
-	p, ok := parseRatio(v.text("raw-ratio"))
-	switch {
-	case v.text("raw-ratio") == "":
-		v.refuse(usage("--raw-ratio is missing"))
-	case !ok || p < 0 || p > 1:
-		v.refuse(badValue("raw-ratio", "a number from 0 to 1, or auto", v.text("raw-ratio")))
-	}
-	return p
-}
-
-// rawSize reads --raw-size and --raw-resize, which must be given together.
-func (v *flagValues) rawSize(o *convert.Options) {
-	switch {
-	case v.given("raw-size") && !v.given("raw-resize"):
-		v.refuse(usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller"))
-	case v.given("raw-resize") && !v.given("raw-size"):
-		v.refuse(usage("--raw-resize needs --raw-size, as in --raw-size 256x256"))
-	case v.given("raw-size"):
-		var err error
-		if o.Height, o.Width, err = parseExtent(v.text("raw-size")); err != nil {
-			v.refuse(badValue("raw-size", extentRule("256x256"), v.text("raw-size")))
+func rawRatio(to *float64, auto *bool) parser {
+	return func(text string) string {
+		*auto = text == "auto"
+		if !*auto && fraction(to)(text) != "" {
+			return "a number from 0 to 1, or auto"
 		}
-		o.Resize = choice(v, "raw-resize", resample.Stretch, resample.NotLarger, resample.NotSmaller)
+		return ""
 	}
+}
+
+// rawFlags say how raw images are stored.
+func rawFlags(f *flagSet, o *convert.Options) {
+	f.add("raw-format", "bmp", "store raw images as `bmp|ppm`; ppm stores gray ones as PGM, a third of the size", choice(&o.Format, convert.BMP, convert.PPM))
+	f.derived("raw-size", "the image's own", "store raw images at `HxW`, height and width", extent(&o.Height, &o.Width, "256x256"))
+	f.derived("raw-resize", "none", "how they get to that size: `stretch|not-larger|not-smaller`",
+		choice(&o.Resize, resample.Stretch, resample.NotLarger, resample.NotSmaller))
+}
+
+func checkRawSize(f *flagSet) error {
+	switch size, resize := f.Changed("raw-size"), f.Changed("raw-resize"); {
+	case size && !resize:
+		return usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller")
+	case resize && !size:
+		return usage("--raw-resize needs --raw-size, as in --raw-size 256x256")
+	}
+	return nil
 }
 
 func (c *console) convert(ctx context.Context, r convertRequest) error {
@@ -115,7 +103,14 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		o.Manifest = r.dataset
 	}
 	if r.auto {
-		o.Auto = c.profiledRatio(r, ds, o)
+		o.Auto = func(ctx context.Context) (float64, error) {
+			settings, err := c.defaultProfile(r)
+			if err != nil {
+				return 0, err
+			}
+			result, err := c.runProfile(ctx, r.dataset, ds, settings)
+			return result.RawRatio, err
+		}
 	}
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
@@ -132,15 +127,6 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return convertError(r.out, plan, err)
 	}
 	return show(c.out, convertSummaryOf(ds, report, o), r.asJSON)
-}
-
-// profiledRatio chooses the share for --raw-ratio auto: the best for a mount with default
-// flags, on the storage that holds the output.
-func (c *console) profiledRatio(r convertRequest, ds *dataset.Dataset, o convert.Options) convert.Ratio {
-	return func(ctx context.Context) (float64, error) {
-		result, err := c.runProfile(ctx, r.dataset, ds, c.defaultProfile(r, o))
-		return result.RawRatio, err
-	}
 }
 
 // announceConversion prints the plan before the conversion begins.
@@ -230,26 +216,23 @@ func convertSummaryOf(ds *dataset.Dataset, r convert.Report, o convert.Options) 
 }
 
 func (s convertSummary) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
-	}
-	row("result", "%s", shown(s.Out))
+	t := newTable(out)
+	t.row("result", "%s", shown(s.Out))
 	if s.Manifest != "" {
-		row("manifest", "%s", shown(s.Manifest))
+		t.row("manifest", "%s", shown(s.Manifest))
 	}
-	row("images", "%d", s.Samples)
-	row("raw", "%d, %d of them before", s.Raw, s.AlreadyRaw)
+	t.row("images", "%d", s.Samples)
+	t.row("raw", "%d, %d of them before", s.Raw, s.AlreadyRaw)
 	if s.Finished {
-		row("done", "before; there was nothing to do")
+		t.row("done", "before; there was nothing to do")
 	} else {
-		row("done", "%d made raw, %d linked, %d cloned, %d copied, %d there from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
+		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d there from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
 	}
 	if s.Symlinked > 0 {
-		row("left", "%d where they are, with a symbolic link, as they cannot be read", s.Symlinked)
+		t.row("left", "%d where they are, with a symbolic link, as they cannot be read", s.Symlinked)
 	}
-	row("unreadable", "%d", len(s.Unreadable))
-	if err := w.Flush(); err != nil {
+	t.row("unreadable", "%d", len(s.Unreadable))
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	return printBad(out, s.Unreadable)

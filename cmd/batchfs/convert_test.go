@@ -34,7 +34,7 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
 		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},
-		{convert("--ratio", "1"), "there is no flag --ratio here"},
+		{convert("--ratio", "1"), "unknown flag --ratio"},
 	} {
 		got := batchfs(t, test.args...)
 		first, rest, _ := strings.Cut(got.err, "\n")

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -21,80 +21,98 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-func mountCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "mount",
-		Usage:     "mount a dataset's batches as files",
-		ArgsUsage: "DATASET MOUNTPOINT",
-		Description: "Shows every batch of every epoch as a file, whose bytes are a tensor. DATASET is a folder of class folders of\n" +
-			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet). Runs until it is unmounted or gets SIGINT\n" +
-			"or SIGTERM. A mount that is in use then ends as soon as nobody uses it; a second signal detaches it at once.\n" +
-			"Without --memory-limit a mount uses half of the memory that its control group or the machine has, divided by the\n" +
-			"number of mounts there, and at most half of what is free when it starts. Whatever its limit, it gives way while\n" +
-			"memory is short.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), treeFlags(), datasetFlags(), logFlags(), []cli.Flag{
-			switchFlag(aboutProcess, "daemon", false, "return once the mount is live"),
-			&cli.StringSliceFlag{Category: aboutProcess, Name: optionFlagName, Usage: "flags as fstab writes them: `KEY=VALUE,KEY,...`"},
-			&cli.IntFlag{Name: readyFlag, Value: -1, Hidden: true},
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.mountRequest(ctx)
+func mountCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "mount DATASET MOUNTPOINT",
+		Short: "mount a dataset's batches as files",
+		Long: "Shows every batch of every epoch as a file whose bytes are a tensor. DATASET is a folder of class folders of\n" +
+			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet).\n\n" +
+			"The mount runs until it is unmounted or receives SIGINT or SIGTERM. If it is in use then, it ends as soon as\n" +
+			"nobody uses it any more; a second signal detaches it at once.\n\n" +
+			"Without --memory-limit, the mounts of a control group, or of the machine, share half of its memory, and none\n" +
+			"takes more than half of what is free when it starts. Every mount gives way while memory is short.",
+		Example: "  # train: 4 processes, random crops\n" +
+			"  batchfs mount --batch-size 64 --shards 4 --shuffle --seed 7 --resize random-resized-crop --size 224x224 --flip 0.5 train/ mnt/ &\n" +
+			"  # evaluate: the center of each image, every image once, normalized\n" +
+			"  batchfs mount --batch-size 64 --resize not-smaller --size 224x224 --dtype float16 --normalize imagenet val/ mnt/ &\n" +
+			"  # as files of their own size: one image per batch\n" +
+			"  batchfs mount --batch-size 1 photos/ mnt/ &\n" +
+			"  python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"",
+		Args: arguments("DATASET", "MOUNTPOINT"),
+	}, func(f *flagSet) runner {
+		r := newMountRequest(c, f)
+		return func(ctx context.Context, args []string) error {
+			if err := r.complete(f, args); err != nil {
+				return err
+			}
+			switch {
+			case r.fake:
+				return nil
+			case r.daemon:
+				return c.spawn(ctx, spelled(f.FlagSet), args)
+			}
+			log, err := c.openLog(r.logs)
 			if err != nil {
 				return err
 			}
-			if r.daemon {
-				return c.spawn(ctx.Context)
-			}
-			return c.mount(ctx.Context, r)
-		},
-	}, "batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n"+
-		"   python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"")
+			r.log = log
+			r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
+			r.watched = c.watched(r.logs)
+			return c.mount(ctx, *r)
+		}
+	})
 }
 
-// mountRequest is one mount as requested, with all flags checked.
+// mountRequest is one mount as requested.
 type mountRequest struct {
 	dataset, mountpoint string // as given
 	engine              engine.Options
 	tree                fusefs.Options
 	source              datasetOptions
 	settings            map[string]any // for config.json
+	logs                logOptions
 	log                 *mountLog
 	watched             bool // the log goes to a person at a terminal
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
-	readyFD             int // -1: no parent waits
+	readyFD             int          // -1: no parent waits
+	fake, sloppy        bool         // set by mount(8): do nothing; ignore unknown options
+	finish              func() error // completes engine
 }
 
-func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
-	v := &flagValues{flags: ctx}
-	args := v.arguments("DATASET", "MOUNTPOINT")
-	logs := v.logOptions()
-	r := mountRequest{
-		dataset: args[0], mountpoint: args[1],
-		engine: v.engineOptions(c.machine, nil), tree: v.treeOptions(nil),
-		shares: !v.given("memory-limit"), daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
+// newMountRequest defines the flags of a mount.
+func newMountRequest(c *console, f *flagSet) *mountRequest {
+	r := &mountRequest{}
+	r.finish = engineFlags(c, f, &r.engine)
+	readPathFlag(f, &r.tree.ReadPath)
+	datasetFlags(f, &r.source)
+	treeFlags(f, &r.engine.Epochs, &r.tree)
+	logFlags(f, &r.logs)
+	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
+	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: `KEY=VALUE,KEY,...`")
+	f.mark(optionFlag)
+	f.IntVar(&r.readyFD, readyFlag, -1, "")
+	f.BoolVar(&r.fake, fakeFlag, false, "")
+	f.BoolVar(&r.sloppy, sloppyFlag, false, "")
+	for _, name := range []string{readyFlag, fakeFlag, sloppyFlag} {
+		f.Lookup(name).Hidden = true
 	}
-	r.engine.Epochs = v.epochs()
-	c.place(v, &r.engine)
-	r.source = v.datasetOptions(r.engine.Workers, nil)
-	if v.err != nil {
-		return r, v.err
-	}
-	r.settings = mountSettings(v, r)
+	return r
+}
+
+// complete checks the flags together.
+func (r *mountRequest) complete(f *flagSet, args []string) error {
+	r.dataset, r.mountpoint = args[0], args[1]
+	r.shares = !f.Changed("memory-limit")
+	r.source.workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}
-	if r.daemon {
-		return r, nil // the child opens the log
+	if err := r.finish(); err != nil {
+		return err
 	}
-	log, err := c.openLog(logs)
-	if err != nil {
-		return r, err
-	}
-	r.log = log
-	r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
-	r.watched = c.watched(logs)
-	return r, nil
+	r.settings = mountSettings(f, r)
+	return nil
 }
 
 // mount runs one mount, from checking its mountpoint to its end.
@@ -113,11 +131,11 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
-		return errors.Join(optionError(r.dataset, err), ds.Close())
+		return errors.Join(unfit(r.dataset, err), ds.Close())
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	sayIgnored(ds, c.tell(r))
+	warnIgnored(ds, c.tell(r))
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
@@ -140,10 +158,10 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	closed, err := attend(m, signals, c.tell(r))
 	c.env.notify("STOPPING=1")
-	c.sayHint(r, e.Buffers())
+	c.suggestHints(r, e.Buffers())
 	if !closed || err != nil {
-		// Readers may still hold batches or wait for some being decoded. Memory and files
-		// are freed when the process ends.
+		// Readers may still hold batches or wait for them. The end of the process frees
+		// memory and files.
 		return err
 	}
 	return c.finish(r, end, signals)
@@ -235,19 +253,17 @@ func limitHeap(index, limit int64) {
 }
 
 // mountSettings is the content of config.json: the settings given and the ones derived.
-func mountSettings(v *flagValues, r mountRequest) map[string]any {
+func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 	flags := map[string]any{}
-	for _, f := range v.flags.Command.Flags {
-		name := f.Names()[0]
-		switch f.(type) {
-		case *cli.BoolFlag:
-			flags[name] = v.on(name)
-		case *cli.StringFlag:
-			flags[name] = v.text(name)
+	for _, name := range flagNames(f.FlagSet) {
+		flags[name] = f.text(name)
+		if on, err := f.GetBool(name); err == nil {
+			flags[name] = on
 		}
 	}
-	delete(flags, "help")
-	delete(flags, "daemon")
+	for _, name := range []string{"help", helpAllFlag, "daemon", optionFlag} {
+		delete(flags, name)
+	}
 	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
 	flags["memory-limit"] = r.engine.MemoryLimit
 	flags["uid"], flags["gid"] = r.tree.UID, r.tree.GID

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
@@ -38,20 +38,17 @@ import (
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
 	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) string { return "" }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
-	app := newApp(c)
-	for _, command := range app.Commands {
-		if command.Name == "mount" {
-			command.Action = func(ctx *cli.Context) error {
-				r, err = c.mountRequest(ctx)
-				return err
-			}
-		}
+	cmd := &cobra.Command{Use: "mount"}
+	f := flagsOf(cmd)
+	q := newMountRequest(c, f)
+	if err := cmd.ParseFlags(args); err != nil {
+		return r, flagError(f.FlagSet, err)
 	}
-	words, err := c.read(app.Commands, append([]string{"batchfs", "mount"}, args...))
-	if err != nil {
+	if err := arguments("DATASET", "MOUNTPOINT")(cmd, f.Args()); err != nil {
 		return r, err
 	}
-	return r, app.Run(append([]string{"batchfs"}, words...))
+	err = q.complete(f, f.Args())
+	return *q, err
 }
 
 // TestNoCacheAutomatically: --cache-policy none goes with the default size and with 0.
@@ -71,7 +68,7 @@ func TestMountErrors(t *testing.T) {
 		err        error
 		says, hint string
 	}{
-		{"passthrough", fmt.Errorf("passthrough cannot be had: %w", unix.EPERM), "passthrough cannot be had: operation not permitted", "it takes CAP_SYS_ADMIN"},
+		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "it takes CAP_SYS_ADMIN"},
 		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
 		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
 	} {

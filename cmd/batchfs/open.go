@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,26 +15,6 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// datasetOptions says how to open a dataset.
-type datasetOptions struct {
-	workers      int
-	allowOutside bool
-	storage      dataset.Storage
-	rescan       bool // check every file again, not only those that seem to have changed
-	log          *slog.Logger
-}
-
-// datasetOptions reads the flags of a dataset.
-func (v *flagValues) datasetOptions(workers int, log *slog.Logger) datasetOptions {
-	return datasetOptions{
-		workers: workers, allowOutside: v.on("allow-outside"), log: log,
-		storage: dataset.Storage{
-			Direct:       choice(v, "io", word("direct"), word("buffered")) == "direct",
-			MaxBandwidth: v.bytesOr("max-read-bandwidth", 0),
-		},
-	}
-}
-
 // openDataset opens a dataset through its index and scans what the index lacks, with
 // progress on a terminal.
 func (c *console) openDataset(ctx context.Context, path string, o datasetOptions) (*dataset.Dataset, error) {
@@ -44,7 +23,7 @@ func (c *console) openDataset(ctx context.Context, path string, o datasetOptions
 	ds, err := interruptibly(ctx, func() (*dataset.Dataset, error) {
 		return dataset.Open(ctx, path, dataset.Options{
 			CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
-			Storage: o.storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
+			Storage: o.Storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
 		})
 	})
 	if err != nil {
@@ -61,11 +40,11 @@ func datasetError(path string, err error) error {
 	case errors.Is(err, dataset.ErrNotExist):
 		return hint(err, "%s", lookNear(path))
 	case errors.Is(err, dataset.ErrEmpty), errors.Is(err, dataset.ErrKind):
-		return hint(err, "a dataset is a folder of images, a folder of such folders, or a manifest; to make one to try: batchfs gen --out photos --images 100")
+		return hint(err, "a dataset is a folder of images, a folder of such folders, or a manifest; to try batchfs: batchfs gen --out photos --images 100")
 	case errors.Is(err, dataset.ErrOutside):
-		return hint(err, "where that is meant: --allow-outside")
+		return hint(err, "if that is intended: --allow-outside")
 	case errors.Is(err, dataset.ErrManifest):
-		return hint(err, "a manifest has the columns path and, if you like, label, height, width, format")
+		return hint(err, "a manifest has a column path and may have label, height, width and format")
 	case errors.Is(err, dataset.ErrAway):
 		return hint(err, "see what is mounted there: findmnt -T %s", shellWord(path))
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
@@ -80,13 +59,12 @@ func datasetError(path string, err error) error {
 	return err
 }
 
-// sayIgnored reports the number and kinds of files in a dataset's directories that are not
-// samples, so that an unsupported format, or images beside class directories, do not go
-// unnoticed.
-func sayIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
+// warnIgnored reports how many files of which kinds in a dataset's directories are not
+// samples, so that an unsupported format, or images beside class directories, are noticed.
+func warnIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 	r := ds.Report()
 	if r.Ignored > 0 {
-		tell(fmt.Sprintf("%s in %s that are no samples: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
+		tell(fmt.Sprintf("%s in %s: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
 	}
 }
 
@@ -94,7 +72,7 @@ func sayIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 func lookNear(path string) string {
 	dir := filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(dir); err != nil {
-		return "to make a dataset to try: batchfs gen --out photos --images 100"
+		return "to try batchfs: batchfs gen --out photos --images 100"
 	}
 	return "ls " + shellWord(dir)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,54 +13,50 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/convert"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
 	"github.com/batchfs/batchfs/engine/profile/plot"
-	"github.com/batchfs/batchfs/shard"
 )
 
-func profileCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "profile",
-		Usage:     "find the mix of encoded and raw images that is fastest here",
-		ArgsUsage: "DATASET",
-		Description: "Encoded images keep the processors busy, raw ones the storage; somewhere between all encoded and all raw both are\n" +
-			"equally busy. This measures how fast mixes load and how fast they decode, starting with half and half, and drops what\n" +
-			"cannot be better until one of 11 mixes is left; from what images cost it then finds a finer answer, and\n" +
-			"runs the pipeline with it. Give the flags of your mount: they decide what is slow. batchfs convert makes the\n" +
+func profileCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "profile DATASET",
+		Short: "find the mix of encoded and raw images that is fastest here",
+		Long: "Encoded images keep the processors busy, raw ones the storage; with some mix of them, both are equally busy.\n" +
+			"profile measures how fast mixes load and how fast they decode, starts with half and half, and drops what cannot\n" +
+			"be better until one of 11 mixes is left. From the cost per image it then computes a finer answer, and runs the\n" +
+			"pipeline with it. Pass the flags of your mount, since they determine what is slow. batchfs convert makes the\n" +
 			"mixed dataset.\n\n" +
-			"For some of the images it makes raw copies in a directory below --work, which should be on the storage that the\n" +
-			"mixed dataset will be on, and removes them at the end.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), rawFlags(), []cli.Flag{
-			derivedSetting("", "images", "256, fewer if large", "measure with `N` images of the dataset at most"),
-			setting("", "duration", "1s", "measure each figure for `TIME` at least"),
-			derivedSetting("", "work", "beside the dataset, or where temporary files go", "make raw copies in a directory in `DIR`"),
-			derivedSetting("", "plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png"),
-			switchFlag("", "exhaustive", false, "measure all 11 mixes"),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.profileRequest(&flagValues{flags: ctx})
-			if err != nil {
+			"profile makes raw copies of some images in a directory below --work, which should be on the storage that will\n" +
+			"hold the mixed dataset, and removes them at the end.",
+		Example: "  batchfs profile --batch-size 256 --shuffle --size 224x224 --resize random-resized-crop --work /data photos/",
+		Args:    arguments("DATASET"),
+	}, func(f *flagSet) runner {
+		r := &profileRequest{}
+		o := &r.options
+		finish := engineFlags(c, f, &o.Engine)
+		readPathFlag(f, new(string)) // irrelevant here, but a mount has it
+		datasetFlags(f, &r.source)
+		f.group = ""
+		rawFlags(f, &o.Raw)
+		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
+		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
+		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
+		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png", plotFile(&r.plot, &r.format))
+		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
+		jsonFlag(f, &r.asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
 				return err
 			}
-			return c.profile(ctx.Context, r)
-		},
-	}, "batchfs profile --batch-size 256 --shuffle --size 224x224 --resize random-resized-crop --work /data photos/")
-}
-
-// rawFlags say how raw images are stored: profile.
-func rawFlags() []cli.Flag {
-	return []cli.Flag{
-		setting("", "raw-format", "bmp", "store raw images as `bmp|ppm`"),
-		derivedSetting("", "raw-size", "the image's own", "store raw images at `HxW`, height and width"),
-		derivedSetting("", "raw-resize", "none", "how they reach it: `stretch|not-larger|not-smaller`"),
-	}
+			r.dataset, r.source.workers, o.Engine.Logger = args[0], o.Engine.Workers, discardLog()
+			// Measured reads obey the mount's bandwidth limit; preparing them need not.
+			o.Storage, r.source.MaxBandwidth = r.source.Storage, 0
+			return c.profile(ctx, *r)
+		}
+	})
 }
 
 type profileRequest struct {
@@ -71,28 +68,15 @@ type profileRequest struct {
 	asJSON  bool
 }
 
-func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
-	args := v.arguments("DATASET")
-	r := profileRequest{dataset: args[0], plot: v.text("plot"), asJSON: v.on("json")}
-	o := &r.options
-	o.Engine = v.engineOptions(c.machine, discardLog())
-	c.place(v, &o.Engine)
-	_ = v.readPath() // irrelevant here, but a mount flag: check it
-	r.source = v.datasetOptions(o.Engine.Workers, discardLog())
-	// Measured reads obey the mount's bandwidth limit; preparing them need not.
-	o.Storage, r.source.storage.MaxBandwidth = r.source.storage, 0
-	o.Raw.Format = choice(v, "raw-format", convert.BMP, convert.PPM)
-	v.rawSize(&o.Raw)
-	o.Images = int(v.numberOr("images", 1, maxCount, 0))
-	o.Least = v.duration("duration", time.Millisecond)
-	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
-	if v.given("plot") {
+func plotFile(to *string, format *plot.Format) parser {
+	return func(text string) string {
 		var err error
-		if r.format, err = plot.FormatOf(r.plot); err != nil {
-			v.refuse(badValue("plot", "a file name that ends in .svg or .png", r.plot))
+		if *format, err = plot.FormatOf(text); err != nil {
+			return "a file name that ends in .svg or .png"
 		}
+		*to = text
+		return ""
 	}
-	return r, v.err
 }
 
 func (c *console) profile(ctx context.Context, r profileRequest) error {
@@ -113,16 +97,17 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
 }
 
-// defaultProfile profiles for a mount with default flags, except those given to convert.
-func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
-	return profile.Options{
-		Engine: engine.Options{
-			Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
-			Workers: r.source.workers, MemoryLimit: o.Memory, CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
-			IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels, Memory: c.env.buffers,
-		},
-		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),
-	}
+// defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
+// default ones, on the storage that will hold the result.
+func (c *console) defaultProfile(r convertRequest) (profile.Options, error) {
+	o := profile.Options{Storage: r.source.Storage, Raw: r.options, Work: existing(filepath.Dir(filepath.Clean(r.out)))}
+	e := &o.Engine
+	finish := engineFlags(c, flagsOf(&cobra.Command{}), e)
+	e.Workers, e.MemoryLimit = r.options.Workers, r.options.Memory
+	e.MaxPixels, e.IgnoreOrientation = r.options.MaxPixels, r.options.IgnoreOrientation
+	err := finish()
+	e.Shuffle = true
+	return o, err
 }
 
 // existing returns the directory, or its nearest existing parent.
@@ -169,10 +154,6 @@ func profileError(path string, err error) error {
 		return hint(err, "batchfs verify %s", shellWord(path))
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return hint(err, "choose a directory that can be written to: --work DIR")
-	}
-	var config *shard.ConfigError
-	if errors.As(err, &config) {
-		return optionError(path, err)
 	}
 	return err
 }

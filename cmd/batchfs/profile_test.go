@@ -87,13 +87,17 @@ func TestProfileRefuses(t *testing.T) {
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
-	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()}}
+	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()},
+		options: convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20, Workers: 2}}
 	ds, err := c.openDataset(t.Context(), path, r.source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	o := c.defaultProfile(r, convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20})
+	o, err := c.defaultProfile(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	o.Least = 20 * time.Millisecond
 	result, err := c.runProfile(t.Context(), path, ds, o)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // byteUnits are the suffixes of a size in bytes, longest first. A bare letter is binary, as
@@ -43,17 +45,7 @@ func parseBytes(s string) (int64, error) {
 }
 
 // formatBytes writes a size for people: "3.2 GiB".
-func formatBytes(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n)/(1<<10), 0
-	for value >= 1024 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, units[unit])
-}
+func formatBytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // parseExtent reads a size in pixels, height first: 375x500.
 func parseExtent(s string) (height, width int, err error) {
@@ -72,10 +64,6 @@ func parseExtent(s string) (height, width int, err error) {
 
 // maxExtent exceeds the largest side that any readable format allows.
 const maxExtent = 1 << 20
-
-func extentRule(example string) string {
-	return fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example)
-}
 
 // parseSpan reads a range of epochs, both ends included: 3 or 0..9.
 func parseSpan(s string) (first, last int, err error) {
@@ -101,4 +89,17 @@ func parseIndex(s string) (int, error) {
 		return 0, fmt.Errorf("%q is no index", s)
 	}
 	return int(n), nil
+}
+
+// parseRatio reads a finite number, or a fraction: "0.08", "4/3".
+func parseRatio(text string) (float64, bool) {
+	above, below, fraction := strings.Cut(strings.TrimSpace(text), "/")
+	n, err := strconv.ParseFloat(above, 64)
+	if err == nil && fraction {
+		var d float64
+		if d, err = strconv.ParseFloat(below, 64); err == nil {
+			n /= d
+		}
+	}
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }

@@ -11,36 +11,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/batchfs/batchfs/engine"
 )
 
-func statsCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "stats",
-		Usage:     "live view of a mount's throughput, stalls, hit ratio and memory",
-		ArgsUsage: "MOUNTPOINT",
-		Description: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
-			"numbers are those of MOUNTPOINT/.batchfs/stats.json.",
-		Flags: []cli.Flag{
-			setting("", "interval", "1s", "time between two samples of the live view, `TIME`"),
-			jsonFlag("print one sample as JSON"),
-		},
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("MOUNTPOINT")
-			interval := v.duration("interval", 50*time.Millisecond)
-			if v.err != nil {
-				return v.err
-			}
-			return c.stats(ctx.Context, args[0], interval, v.on("json"))
-		},
-	}, "batchfs stats mnt/")
+func statsCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "stats MOUNTPOINT",
+		Short: "live view of a mount's throughput, stalls, hit ratio and memory",
+		Long: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
+			"numbers come from MOUNTPOINT/.batchfs/stats.json.",
+		Example: "  batchfs stats mnt/",
+		Args:    arguments("MOUNTPOINT"),
+	}, func(f *flagSet) runner {
+		var interval time.Duration
+		var asJSON bool
+		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))
+		jsonFlag(f, &asJSON, "print one sample as JSON")
+		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval, asJSON) }
+	})
 }
 
 func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
@@ -148,22 +141,19 @@ func clip(text string, columns int) string {
 // between the two instead of averages since the start. Throughput is the mount's own figure
 // for its last seconds.
 func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engine.Stats) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
-	}
+	t := newTable(out)
 	r := ratesBetween(now, before)
-	row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
-	row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
-	row("images", "%d", now.Images)
-	row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
-	row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
-	row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
-	row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
-	row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
-	row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
-	row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
-	return w.Flush()
+	t.row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
+	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
+	t.row("images", "%d", now.Images)
+	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
+	t.row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
+	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
+	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
+	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
+	t.row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
+	return t.Flush()
 }
 
 // hitRatio returns the share of reads in the latest epoch that the cache served.

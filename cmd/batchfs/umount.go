@@ -6,30 +6,24 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-func umountCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:        "umount",
-		Usage:       "unmount, also where the daemon has died",
-		ArgsUsage:   "MOUNTPOINT",
-		Description: "Ends a mount. One whose daemon died is cleared away.",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "lazy", Usage: "detach a mount that is in use: it disappears now and ends with its last reader"},
-		},
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("MOUNTPOINT")
-			if v.err != nil {
-				return v.err
-			}
-			return c.umount(ctx.Context, args[0], v.on("lazy"))
-		},
-	}, "batchfs umount mnt/")
+func umountCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:     "umount MOUNTPOINT",
+		Short:   "unmount, even if the daemon has died",
+		Long:    "Ends a mount, and clears one whose daemon has died.",
+		Example: "  batchfs umount mnt/",
+		Args:    arguments("MOUNTPOINT"),
+	}, func(f *flagSet) runner {
+		var lazy bool
+		f.toggle(&lazy, "lazy", false, "detach a mount that is in use: it disappears now and ends with its last reader")
+		return func(ctx context.Context, args []string) error { return c.umount(ctx, args[0], lazy) }
+	})
 }
 
 func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) error {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -18,32 +18,29 @@ import (
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func verifyCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "verify",
-		Usage:     "decode every image and list the bad ones",
-		ArgsUsage: "DATASET",
-		Description: "Decodes everything, on all CPUs, and lists each file that a mount would call bad, with the reason. Exit\n" +
-			"status 1 if there is any, or if the machine could not read a file or had no memory for it, which says nothing of\n" +
-			"the file.",
-		Flags: join(datasetFlags(), []cli.Flag{
-			workersFlag(),
-			derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "decode no more at once than takes `SIZE`, such as 8GiB"),
-			maxPixelsFlag(), orientationFlag(), jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("DATASET")
-			o := v.datasetOptions(v.workers(c.machine), discardLog())
-			o.rescan = true
-			pixels := decode.Options{IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()}
-			memory := v.bytesOr("memory-limit", c.machine.defaultMemoryLimit())
-			if v.err != nil {
-				return v.err
-			}
-			return c.verify(ctx.Context, args[0], o, pixels, sample.NewMemory(memory, o.workers), v.on("json"))
-		},
-	}, "batchfs verify photos/")
+func verifyCommand(c *console) *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "verify DATASET",
+		Short: "decode every image and list the bad ones",
+		Long: "Decodes everything, on all CPUs, and lists each file that a mount would call bad, with the reason. The exit\n" +
+			"status is 1 if there is any, or if the machine could not read a file or had no memory for it, which says nothing\n" +
+			"about the file.",
+		Example: "  batchfs verify photos/",
+		Args:    arguments("DATASET"),
+	}, func(f *flagSet) runner {
+		o := datasetOptions{rescan: true}
+		var pixels decode.Options
+		var memory int64
+		var asJSON bool
+		datasetFlags(f, &o)
+		workerFlag(c, f, &o.workers)
+		memoryFlag(f, &memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &pixels.MaxPixels, &pixels.IgnoreOrientation)
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.workers), asJSON)
+		}
+	})
 }
 
 // verifyReport is the JSON output of verify.
