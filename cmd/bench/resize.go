@@ -27,24 +27,21 @@ func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ratios, rates, ceilings []float64
-	for i := range 3 * s.rounds {
-		s.progress.step("resize", i, 3*s.rounds)
-		err := onCPUs(cpus[:1], func() error {
-			decoded, err := s.runCeiling(ctx, 1, files)
-			if err != nil {
-				return err
-			}
-			resized, err := r.measure(2000)
-			ratios, rates, ceilings = append(ratios, resized/decoded), append(rates, resized), append(ceilings, decoded)
-			return err
+	// One goroutine: what runs on one CPU only is this thread and the processes it starts.
+	rates, err := s.turns(ctx, "resize", 3*s.rounds,
+		func(context.Context) (rate float64, err error) {
+			err = onCPUs(cpus[:1], func() error { rate, err = r.measure(2000); return err })
+			return rate, err
+		},
+		func(ctx context.Context) (rate float64, err error) {
+			err = onCPUs(cpus[:1], func() error { rate, err = s.runCeiling(ctx, 1, files); return err })
+			return rate, err
 		})
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
-	return []row{row{What: "resize of photos to 224x224 / decoding them, one core", Unit: "x", figure: figureOf(ratios),
-		Note: fmt.Sprintf("%.0f images/s, decoding %.0f, %s", figureOf(rates).Value, figureOf(ceilings).Value, resample.Kernel())}.atLeast(3.5)}, nil
+	note := fmt.Sprintf("%.0f images/s, decoding %.0f, %s", median(rates[0]), median(rates[1]), resample.Kernel())
+	return []row{measured("resize of photos to 224x224 / decoding them, one core", "x", ratios(rates[0], rates[1]), note).atLeast(3.5)}, nil
 }
 
 // A resizer does one worker's part of making batches of crops, without the decoding.
