@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -77,25 +77,16 @@ func (d *decodeCeiling) measure(ctx context.Context, cpus int) (float64, error) 
 }
 
 func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
-	var next atomic.Int64
-	workers, ctx := errgroup.WithContext(ctx)
-	for range cpus {
-		workers.Go(func() error {
-			r := sample.NewReader(d.ds, d.options, d.memory)
-			defer r.Close()
-			for ctx.Err() == nil {
-				i := int(next.Add(1) - 1)
-				if i >= len(d.encoded) {
-					return nil
-				}
-				if err := r.Decode(d.encoded[i].image); err != nil {
-					return badSample(d.ds.Path(d.encoded[i].id), err)
-				}
+	return parallel.Each(ctx, cpus, len(d.encoded), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		r := sample.NewReader(d.ds, d.options, d.memory)
+		defer r.Close()
+		for i := range items {
+			if err := r.Decode(d.encoded[i].image); err != nil {
+				return badSample(d.ds.Path(d.encoded[i].id), err)
 			}
-			return ctx.Err()
-		})
-	}
-	return workers.Wait()
+		}
+		return nil
+	})
 }
 
 // plainFile makes a file of the given size in the same kind of memory as batches, or in a

@@ -132,45 +132,37 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 // announceConversion prints the plan before the conversion begins.
 func (c *console) announceConversion(p convert.Plan) {
 	if p.Resumed {
-		c.printf("continuing what was begun in %s\n", p.Staging)
+		c.printf("continuing in %s\n", p.Staging)
 	}
 	c.printf("%d of %s will be raw (%d are already), %d hard links, %d clones, %d copies\n",
 		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, p.Linked, p.Cloned, p.Copied)
 	c.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
 	if p.Moved > 0 {
-		c.printf("up to %s may get another number: no name for a raw copy fits between its neighbours' names\n", count(p.Moved, "image"))
+		c.printf("up to %s may change their number, since no name for the raw copy sorts between its neighbors\n", count(p.Moved, "image"))
 	}
 }
 
 // convertError adds a hint to the error of a conversion that ended early.
 func convertError(out string, plan convert.Plan, err error) error {
-	partial := shellWord(filepath.Clean(out) + ".partial")
+	partial, room := shellWord(filepath.Clean(out)+".partial"), "df -h "+shellWord(filepath.Dir(plan.Out))
 	switch {
 	case errors.Is(err, context.Canceled):
 		return hint(errInterrupted, "the same command continues; to give up: rm -r %s", partial)
-	case errors.Is(err, convert.ErrNotEmpty), errors.Is(err, convert.ErrInside):
-		return hint(err, "choose a new directory elsewhere: batchfs convert DATASET OUT")
 	case errors.Is(err, convert.ErrSpace) && plan.NeedBytes > plan.FreeBytes:
 		err = fmt.Errorf("%w: %s are needed, %s are free", convert.ErrSpace, formatBytes(plan.NeedBytes), formatBytes(plan.FreeBytes))
-		return hint(err, "make room, or choose a smaller --raw-ratio or --raw-size: df -h %s", shellWord(filepath.Dir(plan.Out)))
-	case errors.Is(err, convert.ErrSpace):
-		return hint(err, "make room, and the same command continues: df -h %s", shellWord(filepath.Dir(plan.Out)))
-	case errors.Is(err, convert.ErrSettings):
-		return hint(err, "give the same flags to continue, or begin anew: rm -r %s", partial)
-	case errors.Is(err, convert.ErrSource):
-		return hint(err, "begin anew: rm -r %s", partial)
-	case errors.Is(err, sample.ErrMemory):
-		return hint(err, "allow more, and the same command continues: --memory-limit SIZE")
-	case errors.Is(err, convert.ErrBusy):
-		return hint(err, "fuser -v %s", partial)
-	case errors.Is(err, convert.ErrMountpoint):
-		return hint(err, "choose a directory in it: batchfs convert DATASET %s", shellWord(filepath.Join(out, "mixed")))
-	case errors.Is(err, convert.ErrForeign):
-		return hint(err, "see what it is, or choose another directory: ls -la %s", partial)
-	case errors.Is(err, fs.ErrPermission):
-		return hint(err, "choose a directory that you may write to: ls -ld %s", shellWord(filepath.Dir(filepath.Clean(out))))
+		return hint(err, "make room, or choose a smaller --raw-ratio or --raw-size: %s", room)
 	}
-	return err
+	return advise(err,
+		advice{convert.ErrNotEmpty, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
+		advice{convert.ErrInside, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
+		advice{convert.ErrSpace, "make room, and the same command continues: " + room},
+		advice{convert.ErrSettings, "to continue, give the same flags; to start again: rm -r " + partial},
+		advice{convert.ErrSource, "to start again: rm -r " + partial},
+		advice{sample.ErrMemory, "to continue with more memory, add --memory-limit SIZE to the same command"},
+		advice{convert.ErrBusy, "fuser -v " + partial},
+		advice{convert.ErrMountpoint, "choose a directory in it: batchfs convert DATASET " + shellWord(filepath.Join(out, "mixed"))},
+		advice{convert.ErrForeign, "see what it is, or choose another directory: ls -la " + partial},
+		advice{fs.ErrPermission, "choose a directory that you may write to: ls -ld " + shellWord(filepath.Dir(filepath.Clean(out)))})
 }
 
 // convertSummary is the output of convert.
@@ -229,7 +221,7 @@ func (s convertSummary) print(out io.Writer) error {
 		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d there from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
 	}
 	if s.Symlinked > 0 {
-		t.row("left", "%d where they are, with a symbolic link, as they cannot be read", s.Symlinked)
+		t.row("left", "%d unreadable files in place, as symbolic links", s.Symlinked)
 	}
 	t.row("unreadable", "%d", len(s.Unreadable))
 	if err := t.Flush(); err != nil {

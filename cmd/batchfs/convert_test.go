@@ -149,8 +149,8 @@ func TestConvertErrors(t *testing.T) {
 		{large, context.Canceled, "interrupted", "the same command continues; to give up: rm -r 'my out.partial'"},
 		{small, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --raw-ratio or --raw-size: df -h /data"},
 		{large, convert.ErrSpace, "not enough space", "make room, and the same command continues: df -h /data"},
-		{large, convert.ErrSettings, "was begun with other settings", "give the same flags to continue, or begin anew: rm -r 'my out.partial'"},
-		{large, convert.ErrSource, "the dataset changed", "begin anew: rm -r 'my out.partial'"},
+		{large, convert.ErrSettings, "was begun with other settings", "to continue, give the same flags; to start again: rm -r 'my out.partial'"},
+		{large, convert.ErrSource, "the dataset changed", "to start again: rm -r 'my out.partial'"},
 		{large, convert.ErrBusy, "another batchfs convert is writing it", "fuser -v 'my out.partial'"},
 		{large, convert.ErrMountpoint, "is a mountpoint", "choose a directory in it: batchfs convert DATASET 'my out/mixed'"},
 	} {

@@ -15,7 +15,7 @@ func (c *console) warnOfLimit(r mountRequest) {
 	if r.shares || r.engine.MemoryLimit <= lowest.Total {
 		return
 	}
-	c.tell(r)(fmt.Sprintf("--memory-limit %s is more than %s has, %s: what the mount takes beyond that ends it, or another process",
+	r.log.tell(fmt.Sprintf("--memory-limit %s is more than %s has, %s: what the mount takes beyond that ends it, or another process",
 		formatBytes(r.engine.MemoryLimit), lowest.Name, formatBytes(lowest.Total)),
 		fmt.Sprintf("--memory-limit %dMiB, or none", max(1, c.machine.defaultMemoryLimit()>>20)))
 }

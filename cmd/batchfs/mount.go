@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -57,7 +56,6 @@ func mountCommand(c *console) *cobra.Command {
 			}
 			r.log = log
 			r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
-			r.watched = c.watched(r.logs)
 			return c.mount(ctx, *r)
 		}
 	})
@@ -72,7 +70,6 @@ type mountRequest struct {
 	settings            map[string]any // for config.json
 	logs                logOptions
 	log                 *mountLog
-	watched             bool // the log goes to a person at a terminal
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
 	readyFD             int          // -1: no parent waits
@@ -135,7 +132,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	warnIgnored(ds, c.tell(r))
+	warnIgnored(ds, r.log.tell)
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
@@ -156,7 +153,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err := c.announce(r, ds, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
-	closed, err := attend(m, signals, c.tell(r))
+	closed, err := attend(m, signals, r.log.tell)
 	c.env.notify("STOPPING=1")
 	c.suggestHints(r, e.Buffers())
 	if !closed || err != nil {
@@ -179,7 +176,7 @@ func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Sig
 	case <-signals:
 	case <-time.After(long):
 	}
-	c.tell(r)("the mount has ended; reads for which the storage has no answer were left behind", "")
+	r.log.tell("the mount has ended; reads for which the storage has no answer were left behind", "")
 	return nil
 }
 
@@ -189,7 +186,7 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	if e.MaxBatches() > 0 {
 		return
 	}
-	c.tell(r)(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",
+	r.log.tell(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",
 		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "a smaller --batch-size, or --last-batch fill")
 }
 
@@ -279,6 +276,3 @@ func absolute(path string) string {
 	}
 	return path
 }
-
-// discardLog is for commands whose own output says everything.
-func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -68,7 +68,7 @@ func TestMountErrors(t *testing.T) {
 		err        error
 		says, hint string
 	}{
-		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "it takes CAP_SYS_ADMIN"},
+		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "passthrough needs CAP_SYS_ADMIN"},
 		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
 		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
 	} {
@@ -102,11 +102,11 @@ func TestWarnOfNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var words bytes.Buffer
-		r.watched = true
 		c := &console{err: &words}
 		if r.log, err = c.openLog(logOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		r.log.watched = true
 		c.warnOfNothing(r, ds.Len(), e)
 		r.log.close()
 		if words.String() != test.want {
@@ -406,9 +406,9 @@ func TestTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tell := c.tell(mountRequest{watched: test.watched, log: log})
-		tell("gone", "look")
-		tell("done", "")
+		log.watched = test.watched
+		log.tell("gone", "look")
+		log.tell("done", "")
 		log.close()
 		if got := logTime.ReplaceAllString(words.String(), ""); got != test.want {
 			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)

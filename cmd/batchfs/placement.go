@@ -97,7 +97,7 @@ func (c *console) suggestHints(r mountRequest, buffers []pinned.BufferStats) {
 	}
 	switch hint := strings.Join(parts, ","); {
 	case hint == "":
-	case r.watched:
+	case r.log.watched:
 		(&console{err: r.log.console}).say("hint: with --%s %s, no buffer has to grow next time", hintsFlag, hint)
 	default:
 		r.engine.Logger.Info("largest buffers requested", hintsFlag, hint)

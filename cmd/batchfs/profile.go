@@ -141,21 +141,15 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 
 // profileError adds a hint to the error of a profile that ended early.
 func profileError(path string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.Canceled):
+	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
-	case errors.Is(err, profile.ErrInside):
-		return hint(err, "choose a directory beside it: --work DIR")
-	case errors.Is(err, profile.ErrSpace):
-		return hint(err, "fewer images, or another place: --images 64 --work DIR")
-	case errors.Is(err, profile.ErrNoSample):
-		return hint(err, "batchfs verify %s", shellWord(path))
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return hint(err, "choose a directory that can be written to: --work DIR")
 	}
-	return err
+	return advise(err,
+		advice{profile.ErrInside, "choose a directory beside it: --work DIR"},
+		advice{profile.ErrSpace, "fewer images, or another place: --images 64 --work DIR"},
+		advice{profile.ErrNoSample, "batchfs verify " + shellWord(path)},
+		advice{os.ErrNotExist, "choose a directory that can be written to: --work DIR"},
+		advice{os.ErrPermission, "choose a directory that can be written to: --work DIR"})
 }
 
 // writePlot draws to a file that appears only when it is complete.

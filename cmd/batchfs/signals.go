@@ -158,24 +158,3 @@ func (s *signals) abandon() error {
 	}
 	return err
 }
-
-// interruptibly runs work that may block, for example on a mount whose daemon is suspended.
-// If the command is cancelled, the work continues in the background until the process ends.
-func interruptibly[T any](ctx context.Context, work func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := work()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, errInterrupted
-	}
-}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
 func statsCommand(c *console) *cobra.Command {
@@ -54,7 +54,10 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 // statsOf reads the statistics. It is interruptible, since the mount's daemon may be
 // suspended.
 func statsOf(ctx context.Context, mountpoint string) (text []byte, sample engine.Stats, err error) {
-	text, err = interruptibly(ctx, func() ([]byte, error) { return readStats(mountpoint) })
+	text, err = promptly.Do(ctx, func() ([]byte, error) { return readStats(mountpoint) }, nil)
+	if ctx.Err() != nil {
+		return nil, sample, errInterrupted
+	}
 	if err != nil {
 		return nil, sample, err
 	}
@@ -71,7 +74,7 @@ func readStats(mountpoint string) ([]byte, error) {
 		return nil, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
 	}
 	if err != nil {
-		return nil, hint(err, "where its daemon has died: batchfs umount %s", shellWord(mountpoint))
+		return nil, hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}
 	return text, nil
 }
@@ -80,6 +83,8 @@ func readStats(mountpoint string) ([]byte, error) {
 func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first engine.Stats) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	c.printf("\x1b[?7l") // the terminal cuts long lines instead of wrapping them
+	defer c.printf("\x1b[?7h")
 	last, lines := &first, 0
 	var before *engine.Stats
 	for {
@@ -90,9 +95,8 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 		if lines > 0 {
 			c.printf("\x1b[%dA\x1b[J", lines) // cursor up, and clear to the end
 		}
-		text := clip(screen.String(), width(c.out))
-		c.printf("%s", text)
-		lines = strings.Count(text, "\n")
+		c.printf("%s", screen.String())
+		lines = strings.Count(screen.String(), "\n")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -108,33 +112,6 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 		}
 		before, last = last, &now
 	}
-}
-
-// width is the width of the terminal in columns.
-func width(out io.Writer) int {
-	const usual = 80
-	f, ok := out.(*os.File)
-	if !ok {
-		return usual
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || columns < 1 {
-		return usual
-	}
-	return columns
-}
-
-// clip cuts lines that the terminal would wrap, which would move the lines above out of the
-// cursor's reach.
-func clip(text string, columns int) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		if runes := []rune(strings.TrimSuffix(line, "\n")); len(runes) > columns {
-			line = string(runes[:columns]) + "\n"
-		}
-		out.WriteString(line)
-	}
-	return out.String()
 }
 
 // printStats writes one sample. With an earlier sample, storage and stalls are rates

@@ -65,9 +65,3 @@ func TestRatesBetween(t *testing.T) {
 		t.Errorf("at the start: %+v", got)
 	}
 }
-
-func TestClip(t *testing.T) {
-	if got, want := clip("short\nmuch too long\nüüüüüüüü\n", 6), "short\nmuch t\nüüüüüü\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}

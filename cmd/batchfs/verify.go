@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
@@ -66,7 +68,7 @@ func (c *console) verify(ctx context.Context, path string, o datasetOptions, pix
 	}
 	switch {
 	case len(report.Unread) > 0:
-		return hint(fmt.Errorf("%s could not be read, and may be good or bad", count(len(report.Unread), "image")), "%s", v.remedy())
+		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(report.Unread), "image")), "%s", v.remedy())
 	case len(report.Bad) > 0:
 		return &saidError{statusFailed}
 	}
@@ -104,10 +106,10 @@ type verification struct {
 	pixels decode.Options
 	memory *sample.Memory
 
-	next, done atomic.Int64
-	mu         sync.Mutex // guards the following
-	report     verifyReport
-	noMemory   bool // for some sample
+	done     atomic.Int64
+	mu       sync.Mutex // guards the following
+	report   verifyReport
+	noMemory bool // for some sample
 }
 
 // run returns shortly after ctx ends.
@@ -117,15 +119,10 @@ func (v *verification) run(ctx context.Context, c *console, workers int) (verify
 	report, stop := promptly.Progress(bar.report)
 	defer stop()
 	_, err := promptly.Do(ctx, func() (struct{}, error) {
-		var wait sync.WaitGroup
-		for range workers {
-			wait.Go(func() { v.work(ctx, report) })
-		}
-		wait.Wait()
-		return struct{}{}, ctx.Err()
+		return struct{}{}, parallel.Each(ctx, workers, v.ds.Len(), func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
 	}, nil)
 	if err != nil {
-		return verifyReport{}, fmt.Errorf("interrupted after %d of %s", v.done.Load(), count(v.ds.Len(), "image"))
+		return verifyReport{}, fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.ds.Len(), "image"))
 	}
 	for _, list := range [][]badFile{v.report.Bad, v.report.Unread} {
 		slices.SortFunc(list, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
@@ -133,27 +130,23 @@ func (v *verification) run(ctx context.Context, c *console, workers int) (verify
 	return v.report, nil
 }
 
-func (v *verification) work(ctx context.Context, report func(done, total int64)) {
+func (v *verification) work(ctx context.Context, items iter.Seq[int]) error {
 	r := sample.NewReader(v.ds, v.pixels, v.memory)
 	defer r.Close()
-	for ctx.Err() == nil {
-		i := int(v.next.Add(1) - 1)
-		if i >= v.ds.Len() {
-			return
-		}
+	for i := range items {
 		img, err := r.Read(ctx, i, 0)
 		if err == nil {
 			err = r.Decode(img)
 		}
 		r.Done()
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
 		if err != nil {
 			v.note(i, err)
 		}
-		report(v.done.Add(1), int64(v.ds.Len()))
 	}
+	return nil
 }
 
 // note records the error of sample i.
@@ -174,7 +167,7 @@ func (v *verification) remedy() string {
 	if v.noMemory {
 		return "allow more: --memory-limit SIZE"
 	}
-	return "see that the storage is there, and try again: ls " + shellWord(v.ds.Root())
+	return "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 }
 
 // reasonOf is an error without its path, which is printed before it.

@@ -91,6 +91,22 @@ func hint(err error, format string, args ...any) error {
 	return &hintedError{err: err, hint: fmt.Sprintf(format, args...)}
 }
 
+// advice is what to do about an error.
+type advice struct {
+	about error
+	hint  string
+}
+
+// advise attaches the first advice about an error.
+func advise(err error, list ...advice) error {
+	for _, a := range list {
+		if errors.Is(err, a.about) {
+			return hint(err, "%s", a.hint)
+		}
+	}
+	return err
+}
+
 // The exit statuses, the same for every command.
 const (
 	statusDone   = 0
