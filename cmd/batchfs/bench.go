@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -75,28 +74,14 @@ type bench struct {
 	rounds  int
 	batches int // of each shard; 0: all
 
-	program string // this program, which also runs as the daemon
-	ds      *dataset.Dataset
-	ceiling *decodeCeiling
+	program  string // this program, which also runs as the daemon
+	ds       *dataset.Dataset
+	ceiling  *decodeCeiling
+	readPath string // of the mounts, as measured
 }
 
-// epochRun is one epoch that was read.
-type epochRun struct {
-	rate  float64 // images/s
-	first float64 // seconds until the first batch was read
-}
-
-// round holds the figures of one pass over all measurements.
-type round struct {
-	ceiling        float64 // images/s
-	mapped, read   epochRun
-	finishedMapped float64 // bytes/s
-	finishedRead   float64
-	plainMapped    float64
-	plainRead      float64
-	readPath       string
-	daemonReads    int64
-}
+// figures are those of one pass over all measurements, by their keys in the report.
+type figures map[string]float64
 
 func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	if b.program, err = os.Executable(); err != nil {
@@ -114,36 +99,52 @@ func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	}
 	bar := b.c.progress("measuring", "rounds")
 	defer bar.close()
-	var rounds []round
+	rounds := map[string][]float64{}
 	for i := range b.rounds {
 		bar.report(int64(i), int64(b.rounds))
-		r, err := b.round(ctx)
+		round, err := b.round(ctx)
 		if ctx.Err() != nil {
 			return report, errInterrupted
 		}
 		if err != nil {
 			return report, b.withVerify(err)
 		}
-		rounds = append(rounds, r)
+		for key, figure := range round {
+			rounds[key] = append(rounds[key], figure)
+		}
 	}
-	return b.report(rounds), nil
+	report = benchReport{"samples": b.ds.Len(), "rounds": b.rounds, "read_path": b.readPath, "decoder": decode.Version()}
+	for key, list := range rounds {
+		report[key] = throughput.FigureOf(list).Value
+	}
+	return report, nil
 }
 
-func (b *bench) round(ctx context.Context) (r round, err error) {
-	if r.ceiling, err = b.ceiling.measure(ctx, b.c.machine.cpus); err != nil {
-		return r, err
+// round measures everything once.
+func (b *bench) round(ctx context.Context) (figures, error) {
+	r := figures{}
+	ceiling, err := b.ceiling.measure(ctx, b.c.machine.cpus)
+	if err != nil {
+		return nil, err
 	}
-	if r.mapped, err = b.epoch(ctx, throughput.Mapped); err != nil {
-		return r, err
+	r["ceiling_images_per_second"] = ceiling
+	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
+		rate, first, err := b.epoch(ctx, read)
+		if err != nil {
+			return nil, err
+		}
+		r[name+"_images_per_second"], r[name+"_ratio"] = rate, rate/ceiling
+		if name == "mapped" {
+			alone := float64(min(b.engine.BatchSize, b.ds.Len())) / ceiling
+			r["first_batch_seconds"], r["first_batch_ratio"] = first, first/alone
+		}
 	}
-	if r.read, err = b.epoch(ctx, throughput.Reading(0, true)); err != nil {
-		return r, err
-	}
-	return r, b.mounted(ctx, func(m *daemon.Mount) error { return b.finished(ctx, m, &r) })
+	return r, b.mounted(ctx, func(m *daemon.Mount) error { return b.finished(ctx, m, r) })
 }
 
-// epoch mounts the dataset and reads it once.
-func (b *bench) epoch(ctx context.Context, read throughput.Reader) (run epochRun, err error) {
+// epoch mounts the dataset and reads it once. It returns images per second, and the seconds
+// until the first batch was read.
+func (b *bench) epoch(ctx context.Context, read throughput.Reader) (rate, first float64, err error) {
 	err = b.mounted(ctx, func(m *daemon.Mount) error {
 		images, began := 0.0, time.Now()
 		for s := range b.engine.Shards {
@@ -157,29 +158,27 @@ func (b *bench) epoch(ctx context.Context, read throughput.Reader) (run epochRun
 			}
 			if s == 0 {
 				began = time.Now()
+				if _, err := t.Take(ctx, 1); err != nil {
+					return err
+				}
+				first = time.Since(began).Seconds()
 			}
-			if _, err := t.Take(ctx, 1); err != nil {
-				return err
-			}
-			if s == 0 {
-				run.first = time.Since(began).Seconds()
-			}
-			if _, err := t.Take(ctx, n-1); err != nil {
+			if _, err := t.Take(ctx, n-t.Next); err != nil {
 				return err
 			}
 			images += float64(t.Samples) * float64(n) / float64(t.Batches)
 		}
-		run.rate = images / time.Since(began).Seconds()
+		rate = images / time.Since(began).Seconds()
 		return nil
 	})
-	return run, err
+	return rate, first, err
 }
 
 // finishedBytes is the number of bytes of a finished batch read for one figure.
 const finishedBytes = 2 << 30
 
 // finished compares reading a finished batch with reading the same bytes from a plain file.
-func (b *bench) finished(ctx context.Context, m *daemon.Mount, r *round) error {
+func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error {
 	batch := m.File(0, 0, 0, "nhwc")
 	size, err := throughput.Reader(throughput.Mapped).Path(batch)
 	if err != nil || size == 0 {
@@ -190,31 +189,33 @@ func (b *bench) finished(ctx context.Context, m *daemon.Mount, r *round) error {
 		return err
 	}
 	defer plain.Close()
-	memory := fmt.Sprintf("/proc/self/fd/%d", plain.Fd())
 	before, err := m.Stats()
 	if err != nil {
 		return err
 	}
-	reading := throughput.Reading(0, true)
-	for _, one := range []struct {
-		read throughput.Reader
-		path string
-		into *float64
-	}{
-		{throughput.Mapped, batch, &r.finishedMapped}, {throughput.Mapped, memory, &r.plainMapped},
-		{reading, batch, &r.finishedRead}, {reading, memory, &r.plainRead},
-	} {
+	repeat := max(4, finishedBytes/size)
+	speed := func(read throughput.Reader, path string) (bytesPerSecond float64, err error) {
 		began := time.Now()
-		repeat := max(4, finishedBytes/size)
 		for range repeat {
-			if _, err := one.read.Path(one.path); err != nil || ctx.Err() != nil {
-				return errors.Join(err, ctx.Err())
+			if _, err := read.Path(path); err != nil || ctx.Err() != nil {
+				return 0, errors.Join(err, ctx.Err())
 			}
 		}
-		*one.into = float64(repeat*size) / time.Since(began).Seconds()
+		return float64(repeat*size) / time.Since(began).Seconds(), nil
+	}
+	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
+		served, err := speed(read, batch)
+		if err != nil {
+			return err
+		}
+		memory, err := speed(read, fmt.Sprintf("/proc/self/fd/%d", plain.Fd()))
+		if err != nil {
+			return err
+		}
+		r["finished_"+name+"_bytes_per_second"], r["finished_"+name+"_ratio"] = served, served/memory
 	}
 	after, err := m.Stats()
-	r.readPath, r.daemonReads = after.ReadPath, after.FUSE.Reads-before.FUSE.Reads
+	b.readPath, r["daemon_reads"] = after.ReadPath, float64(after.FUSE.Reads-before.FUSE.Reads)
 	return err
 }
 
@@ -302,68 +303,22 @@ func (b *bench) withVerify(err error) error {
 
 // benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are
 // medians of the per-round ratios.
-type benchReport struct {
-	Samples         int     `json:"samples"`
-	Rounds          int     `json:"rounds"`
-	ReadPath        string  `json:"read_path"`
-	Decoder         string  `json:"decoder"`
-	CeilingImages   float64 `json:"ceiling_images_per_second"`
-	MappedImages    float64 `json:"mapped_images_per_second"`
-	MappedRatio     float64 `json:"mapped_ratio"`
-	ReadImages      float64 `json:"read_images_per_second"`
-	ReadRatio       float64 `json:"read_ratio"`
-	FirstBatch      float64 `json:"first_batch_seconds"`
-	FirstBatchRatio float64 `json:"first_batch_ratio"`
-	FinishedMapped  float64 `json:"finished_mapped_bytes_per_second"`
-	FinishedMapR    float64 `json:"finished_mapped_ratio"`
-	FinishedRead    float64 `json:"finished_read_bytes_per_second"`
-	FinishedReadR   float64 `json:"finished_read_ratio"`
-	DaemonReads     int64   `json:"daemon_reads"`
-}
-
-func (b *bench) report(rounds []round) benchReport {
-	median := func(figure func(round) float64) float64 {
-		values := make([]float64, len(rounds))
-		for i, r := range rounds {
-			values[i] = figure(r)
-		}
-		return throughput.FigureOf(values).Value
-	}
-	last := rounds[len(rounds)-1]
-	alone := float64(min(b.engine.BatchSize, b.ds.Len())) // images in the first batch
-	return benchReport{
-		Samples: b.ds.Len(), Rounds: b.rounds, ReadPath: last.readPath, Decoder: decode.Version(),
-		CeilingImages:   median(func(r round) float64 { return r.ceiling }),
-		MappedImages:    median(func(r round) float64 { return r.mapped.rate }),
-		MappedRatio:     median(func(r round) float64 { return r.mapped.rate / r.ceiling }),
-		ReadImages:      median(func(r round) float64 { return r.read.rate }),
-		ReadRatio:       median(func(r round) float64 { return r.read.rate / r.ceiling }),
-		FirstBatch:      median(func(r round) float64 { return r.mapped.first }),
-		FirstBatchRatio: median(func(r round) float64 { return r.mapped.first * r.ceiling / alone }),
-		FinishedMapped:  median(func(r round) float64 { return r.finishedMapped }),
-		FinishedMapR:    median(func(r round) float64 { return r.finishedMapped / max(r.plainMapped, 1) }),
-		FinishedRead:    median(func(r round) float64 { return r.finishedRead }),
-		FinishedReadR:   median(func(r round) float64 { return r.finishedRead / max(r.plainRead, 1) }),
-		DaemonReads:     last.daemonReads,
-	}
-}
+type benchReport map[string]any
 
 func (r benchReport) print(out io.Writer) error {
 	t := newTable(out)
-	images := func(what string, rate float64, against string) { t.row(what, "%.0f images/s\t%s", rate, against) }
-	speed := func(what string, rate, ratio float64) {
-		t.row(what, "%.1f GB/s\t%.2f of a plain file in memory", rate/1e9, ratio)
+	t.row("decoding alone, all CPUs", "%.0f images/s\tthe ceiling: %s", r["ceiling_images_per_second"], r["decoder"])
+	t.row("one epoch, mapped", "%.0f images/s\t%.2f of the ceiling", r["mapped_images_per_second"], r["mapped_ratio"])
+	t.row("one epoch, by read", "%.0f images/s\t%.2f of the ceiling", r["read_images_per_second"], r["read_ratio"])
+	t.row("first batch after the mount", "%.3f s\t%.2f of decoding it alone", r["first_batch_seconds"], r["first_batch_ratio"])
+	for _, how := range []struct{ name, key string }{{"mapped", "finished_mapped_"}, {"by read", "finished_read_"}} {
+		if bytes, ok := r[how.key+"bytes_per_second"].(float64); ok { // not of an empty batch
+			t.row("a finished batch, "+how.name, "%.1f GB/s\t%.2f of a plain file in memory", bytes/1e9, r[how.key+"ratio"])
+		}
 	}
-	ceiling := func(ratio float64) string { return fmt.Sprintf("%.2f of the ceiling", ratio) }
-	images("decoding alone, all CPUs", r.CeilingImages, "the ceiling: "+r.Decoder)
-	images("one epoch, mapped", r.MappedImages, ceiling(r.MappedRatio))
-	images("one epoch, by read", r.ReadImages, ceiling(r.ReadRatio))
-	t.row("first batch after the mount", "%.0f ms\t%.2f of decoding it alone", r.FirstBatch*1e3, r.FirstBatchRatio)
-	speed("a finished batch, mapped", r.FinishedMapped, r.FinishedMapR)
-	speed("a finished batch, by read", r.FinishedRead, r.FinishedReadR)
-	t.row("read path", "%s\t", r.ReadPath)
-	if r.ReadPath == "passthrough" {
-		t.row("reads that reached the daemon", "%s\t", strconv.FormatInt(r.DaemonReads, 10))
+	t.row("read path", "%s\t", r["read_path"])
+	if r["read_path"] == "passthrough" {
+		t.row("reads that reached the daemon", "%.0f\t", r["daemon_reads"])
 	}
 	return t.Flush()
 }

@@ -317,8 +317,8 @@ func perChannel(to *[]float64) parser {
 // extent accepts a height and a width in pixels.
 func extent(height, width *int, example string) parser {
 	return func(text string) string {
-		h, w, err := parseExtent(text)
-		if err != nil {
+		h, w, ok := parseExtent(text)
+		if !ok {
 			return fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example)
 		}
 		*height, *width = h, w

@@ -120,40 +120,30 @@ func asMountHelper(args []string) bool {
 
 // mountWords turns the arguments of a call by mount(8) into a command line.
 func mountWords(args []string) ([]string, error) {
+	flags := pflag.NewFlagSet("mount.batchfs", pflag.ContinueOnError)
+	fake, sloppy := flags.BoolP("fake", "f", false, ""), flags.BoolP("sloppy", "s", false, "")
+	options := flags.StringArrayP("options", "o", nil, "")
+	for _, letter := range []string{"n", "v", "r", "w"} { // these mean nothing here
+		flags.BoolP("ignored-"+letter, letter, false, "")
+	}
+	for _, letter := range []string{"t", "N"} {
+		flags.StringP("ignored-"+letter, letter, "", "")
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, flagError(flags, err)
+	}
+	if flags.NArg() != 2 {
+		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(flags.NArg(), "argument"))
+	}
 	words := []string{"mount", "--daemon"}
-	var arguments []string
-	for i := 0; i < len(args); i++ {
-		word := args[i]
-		if len(word) < 2 || word[0] != '-' {
-			arguments = append(arguments, word)
-			continue
-		}
-		for j := 1; j < len(word); j++ {
-			switch letter := word[j]; letter {
-			case 'f':
-				words = append(words, "--"+fakeFlag)
-			case 's':
-				words = slices.Insert(words, 1, "--"+sloppyFlag) // before any -o
-			case 'n', 'v', 'r', 'w':
-			case 'o', 't', 'N':
-				value := word[j+1:]
-				if value == "" {
-					if i++; i == len(args) {
-						return nil, usage("-%c needs a value", letter)
-					}
-					value = args[i]
-				}
-				if letter == 'o' {
-					words = append(words, "-o", value)
-				}
-				j = len(word)
-			default:
-				return nil, usage("mount.batchfs has no flag -%c", letter)
-			}
-		}
+	if *fake {
+		words = append(words, "--"+fakeFlag)
 	}
-	if len(arguments) != 2 {
-		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(len(arguments), "argument"))
+	if *sloppy { // before the options
+		words = append(words, "--"+sloppyFlag)
 	}
-	return append(append(words, "--"), arguments...), nil
+	for _, list := range *options {
+		words = append(words, "-o", list)
+	}
+	return append(append(words, "--"), flags.Args()...), nil
 }

@@ -69,7 +69,7 @@ func TestMountHelper(t *testing.T) {
 		{"bundled", "mount.batchfs /data /mnt -nvo shuffle", "mount --daemon -o shuffle -- /data /mnt"},
 		{"glued", "mount.batchfs /data /mnt -oshuffle -t fuse.batchfs -N 7", "mount --daemon -o shuffle -- /data /mnt"},
 		{"twice", "mount.batchfs /data /mnt -o shuffle -o seed=1", "mount --daemon -o shuffle -o seed=1 -- /data /mnt"},
-		{"sloppy", "mount.batchfs /data /mnt -o unheard_of,seed=1 -s", "mount --sloppy --daemon -o unheard_of,seed=1 -- /data /mnt"},
+		{"sloppy", "mount.batchfs /data /mnt -o unheard_of,seed=1 -s", "mount --daemon --sloppy -o unheard_of,seed=1 -- /data /mnt"},
 		{"fake", "mount.batchfs /data /mnt -f", "mount --daemon --fake -- /data /mnt"},
 		{"by mount.fuse", "batchfs /data /mnt -o ro,shuffle", "mount --daemon -o ro,shuffle -- /data /mnt"},
 	} {
@@ -95,7 +95,7 @@ func TestMountHelperRefuses(t *testing.T) {
 		"/data":                       "mount.batchfs takes a dataset and a mountpoint, but got 1 argument",
 		"/data /mnt /more":            "mount.batchfs takes a dataset and a mountpoint, but got 3 arguments",
 		"/data /mnt -o":               "-o needs a value",
-		"/data /mnt -x":               "mount.batchfs has no flag -x",
+		"/data /mnt -x":               "unknown flag -x",
 		"/data /mnt -o unheard_of=on": "unknown option -o unheard_of",
 	} {
 		words, err := mountWords(strings.Fields(in))

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/cache"
@@ -177,16 +176,11 @@ func cacheSize(to *int64) parser {
 // how many there are.
 func localShardsFlag(f *flagSet, from, to *int) {
 	f.derived("local-shards", "all", "this machine reads shards `A-B`; its cache keeps what they will read again", func(text string) string {
-		first, last, several := strings.Cut(text, "-")
-		if !several {
-			last = first
-		}
-		a, errA := strconv.ParseUint(first, 10, 31)
-		b, errB := strconv.ParseUint(last, 10, 31)
-		if errA != nil || errB != nil || a > b {
+		first, last, ok := parseSpan(text, "-")
+		if !ok {
 			return "the first and the last shard, as in 0-3"
 		}
-		*from, *to = int(a), int(b)+1
+		*from, *to = first, last+1
 		return ""
 	})
 }

@@ -96,11 +96,12 @@ func (r *planRequest) complete(f *flagSet) error {
 
 // span accepts an epoch or a range of epochs.
 func span(first, last *int) parser {
-	return func(text string) (rule string) {
-		var err error
-		if *first, *last, err = parseSpan(text); err != nil {
+	return func(text string) string {
+		a, b, ok := parseSpan(text, "..")
+		if !ok {
 			return "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9"
 		}
+		*first, *last = a, b
 		return ""
 	}
 }
