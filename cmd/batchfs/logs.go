@@ -47,14 +47,16 @@ func logHandler(to io.Writer, o logOptions) slog.Handler {
 	return slog.NewTextHandler(to, settings)
 }
 
-// reopen reopens the log file, if there is one.
+// reopen reopens the log file, if there is one, for later lines.
 func (l *mountLog) reopen() {
 	if l.file == nil {
 		return
 	}
-	if err := l.file.reopen(); err != nil {
-		l.Error("cannot reopen the log file; the old one stays in use", "error", err)
-	}
+	l.writer.after(func() {
+		if err := l.file.reopen(); err != nil {
+			l.Error("cannot reopen the log file; the old one stays in use", "error", err)
+		}
+	})
 }
 
 // close writes the rest of the log if possible.

@@ -20,21 +20,29 @@ type lineWriter struct {
 	lost func(n int64) []byte // returns a line that reports n lost lines
 
 	mu      sync.RWMutex // held for writing to close lines
-	lines   chan []byte
+	lines   chan logItem
 	closed  bool
 	bytes   atomic.Int64  // waiting
 	dropped atomic.Int64  // lines
 	idle    chan struct{} // closed when everything is written after close
 }
 
-// maxLogBytes and maxLogLines bound what waits to be written.
+// A logItem is a line to write, or something to do when all earlier lines are written.
+type logItem struct {
+	line []byte
+	do   func()
+}
+
+// maxLogBytes bounds what waits to be written. There is room for that many of even the
+// shortest lines.
 const (
-	maxLogBytes = 1 << 20
-	maxLogLines = 1 << 14
+	maxLogBytes  = 1 << 20
+	maxLogItems  = maxLogBytes / shortestLine
+	shortestLine = 32 // they begin with the time
 )
 
 func newLineWriter(to io.Writer, lost func(n int64) []byte) *lineWriter {
-	w := &lineWriter{to: to, lost: lost, lines: make(chan []byte, maxLogLines), idle: make(chan struct{})}
+	w := &lineWriter{to: to, lost: lost, lines: make(chan logItem, maxLogItems), idle: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -46,7 +54,7 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 	size := int64(len(line))
 	if w.bytes.Add(size) <= maxLogBytes && !w.closed {
 		select {
-		case w.lines <- bytes.Clone(line):
+		case w.lines <- logItem{line: bytes.Clone(line)}:
 			return len(line), nil
 		default:
 		}
@@ -58,15 +66,28 @@ func (w *lineWriter) Write(line []byte) (int, error) {
 
 func (w *lineWriter) run() {
 	defer close(w.idle)
-	for line := range w.lines {
-		text, dropped := line, w.dropped.Swap(0)
+	for item := range w.lines {
+		if item.do != nil {
+			item.do()
+			continue
+		}
+		text, dropped := item.line, w.dropped.Swap(0)
 		if dropped > 0 {
-			text = append(w.lost(dropped), line...)
+			text = append(w.lost(dropped), text...)
 		}
 		if _, err := w.to.Write(text); err != nil { // reported with the next line that succeeds
 			w.dropped.Add(dropped + 1)
 		}
-		w.bytes.Add(-int64(len(line)))
+		w.bytes.Add(-int64(len(item.line)))
+	}
+}
+
+// after does something when all earlier lines are written.
+func (w *lineWriter) after(do func()) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if !w.closed {
+		w.lines <- logItem{do: do}
 	}
 }
 
