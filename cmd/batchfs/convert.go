@@ -214,11 +214,11 @@ func (s convertSummary) print(out io.Writer) error {
 		t.row("manifest", "%s", shown(s.Manifest))
 	}
 	t.row("images", "%d", s.Samples)
-	t.row("raw", "%d, %d of them before", s.Raw, s.AlreadyRaw)
+	t.row("raw", "%d, %d of them already", s.Raw, s.AlreadyRaw)
 	if s.Finished {
-		t.row("done", "before; there was nothing to do")
+		t.row("done", "earlier; there was nothing to do")
 	} else {
-		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d there from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
+		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
 	}
 	if s.Symlinked > 0 {
 		t.row("left", "%d unreadable files in place, as symbolic links", s.Symlinked)

@@ -176,7 +176,7 @@ func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Sig
 	case <-signals:
 	case <-time.After(long):
 	}
-	r.log.tell("the mount has ended; reads for which the storage has no answer were left behind", "")
+	r.log.tell("the mount has ended; reads that the storage does not answer were left behind", "")
 	return nil
 }
 
@@ -186,8 +186,8 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	if e.MaxBatches() > 0 {
 		return
 	}
-	r.log.tell(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",
-		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "a smaller --batch-size, or --last-batch fill")
+	r.log.tell(fmt.Sprintf("every epoch has 0 batches: a shard has %s, fewer than --batch-size %d, and --last-batch drop drops them",
+		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "use a smaller --batch-size, or --last-batch fill")
 }
 
 // serve makes the mount live.

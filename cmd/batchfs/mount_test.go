@@ -88,8 +88,8 @@ func TestWarnOfNothing(t *testing.T) {
 	defer ds.Close()
 	for _, test := range []struct{ flags, want string }{
 		{"--batch-size 5 --last-batch drop", ""},
-		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, less than --batch-size 6, and --last-batch drop leaves them out\n" +
-			"batchfs: hint: a smaller --batch-size, or --last-batch fill\n"},
+		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, fewer than --batch-size 6, and --last-batch drop drops them\n" +
+			"batchfs: hint: use a smaller --batch-size, or --last-batch fill\n"},
 		{"--batch-size 6", ""},
 		{"--batch-size 6 --last-batch partial", ""},
 	} {
@@ -298,7 +298,7 @@ func (m *fakeMount) Detach() error {
 
 // TestAttend uses synctest's fake clock.
 func TestAttend(t *testing.T) {
-	const inUse = "/my mnt is in use and will be unmounted as soon as nobody uses it"
+	const inUse = "/my mnt is in use and will be unmounted when nobody uses it any more"
 	const held = "/my mnt is unmounted, and still held: process 7 (sleep) in another mount namespace"
 	holder := []fusefs.Holder{{PID: 7, Command: "sleep", Path: "/x"}}
 	closed := make(chan struct{})
@@ -318,7 +318,7 @@ func TestAttend(t *testing.T) {
 		{name: "in use for a while", mount: fakeMount{busy: 3}, signals: 1, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
 		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []string{inUse}},
 		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
-			told: []string{inUse, "detached /my mnt; serving what is still open, a third signal ends that"}},
+			told: []string{inUse, "detached /my mnt; serving what is still open until a third signal"}},
 		{name: "unmounted, and in another namespace", mount: fakeMount{held: holder}, signals: 1, did: "unmount", told: []string{held}},
 		{name: "unmounted from outside, and in another namespace", mount: fakeMount{held: holder, unlisted: closed}, ended: true, closed: true, told: []string{held}},
 		{name: "unmounted from outside, in another namespace, and one signal", mount: fakeMount{held: holder, unlisted: closed}, signals: 1, told: []string{held}},

@@ -178,7 +178,7 @@ func (s profileSummary) print(out io.Writer) error {
 	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n", s.Images, s.Samples,
 		formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), s.cacheWords())
 	if s.Skipped > 0 {
-		fmt.Fprintf(out, "%s left out: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
+		fmt.Fprintf(out, "%s skipped: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -221,9 +221,9 @@ func stepWords(s profile.Step) string {
 		return fmt.Sprintf("so %s is the best of 11", mixWords(s.From))
 	}
 	if s.Limit == profile.Loading {
-		return fmt.Sprintf("more raw images would load slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
+		return fmt.Sprintf("with more raw images, loading would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
 	}
-	return fmt.Sprintf("fewer raw images would decode slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
+	return fmt.Sprintf("with fewer raw images, decoding would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
 }
 
 func (s profileSummary) cacheWords() string {
@@ -237,35 +237,35 @@ func (s profileSummary) gainWords() string {
 	if s.EncodedOnly <= 0 || s.RawRatio <= s.AlreadyRaw {
 		return ""
 	}
-	return fmt.Sprintf(", %.2f times what the images as they are give", float64(s.Verified/s.EncodedOnly))
+	return fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 }
 
 // reason says why the answer is the best.
 func (s profileSummary) reason() string {
 	switch {
 	case slices.Contains(s.Notes, profile.OtherWins):
-		return fmt.Sprintf("the pipeline is faster with it than where loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
+		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
 	case s.RawRatio <= s.AlreadyRaw:
-		return "even now loading is the slower: raw images, which are larger, would only make it slower"
+		return "loading is the bottleneck already: raw images, which are larger, would only slow it down"
 	case s.RawRatio >= 1:
-		return "even now decoding is the slower: each encoded image would only make it slower"
+		return "decoding is the bottleneck even so: each encoded image would only slow it down"
 	}
-	return "loading and decoding are equally fast there: more raw images would load slower, fewer would decode slower"
+	return "with it, loading and decoding are equally fast: more raw images would slow down loading, fewer would slow down decoding"
 }
 
 func (s profileSummary) noteWords(n profile.Note) string {
 	switch n {
 	case profile.OtherStorage:
-		return fmt.Sprintf("the raw copies were in %s, on other storage than the dataset; choose where with --work DIR", filepath.Dir(s.Work))
+		return fmt.Sprintf("the raw copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
 	case profile.PageCache:
-		return "with --io buffered the page cache holds all of the sample, so that loading looks faster than from storage"
+		return "with --io buffered, the page cache holds all measured images, so that loading looks faster than from storage"
 	case profile.Waiting:
 		if s.Workers <= s.cpus {
-			return fmt.Sprintf("the pipeline is slower than loading and decoding are for themselves: workers wait for storage and do not decode meanwhile; try --workers %d", 4*s.cpus)
+			return fmt.Sprintf("the pipeline is slower than loading or decoding alone: workers that wait for storage do not decode meanwhile; try --workers %d", 4*s.cpus)
 		}
-		return "the pipeline is slower than loading and decoding are for themselves"
+		return "the pipeline is slower than loading or decoding alone"
 	case profile.RawSmaller:
-		return "raw images are the smaller files here: more of them do not make loading slower"
+		return "raw images are the smaller files here, so more of them do not slow down loading"
 	}
 	return ""
 }

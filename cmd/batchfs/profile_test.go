@@ -52,7 +52,7 @@ func TestProfileLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms")
-	want := "\n1 image left out: unreadable or too large (batchfs verify " + dataset + ")\n\n"
+	want := "\n1 image skipped: unreadable or too large (batchfs verify " + dataset + ")\n\n"
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}

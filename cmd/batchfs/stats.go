@@ -163,13 +163,13 @@ func errorAdvice(n int64, mountpoint string) string {
 type rates struct{ images, bytes, storage, stalled float64 }
 
 func ratesBetween(now engine.Stats, before *engine.Stats) rates {
-	if before == nil || now.Uptime <= before.Uptime {
-		if now.Uptime <= 0 {
-			return rates{}
-		}
-		return rates{now.ImagesPerSecond, now.BytesPerSecond, float64(now.Storage.Bytes) / now.Uptime, now.Batches.StallSeconds / now.Uptime}
+	if before == nil {
+		before = &engine.Stats{}
 	}
 	span := now.Uptime - before.Uptime
+	if span <= 0 {
+		return rates{}
+	}
 	return rates{
 		images:  now.ImagesPerSecond,
 		bytes:   now.BytesPerSecond,

@@ -45,7 +45,7 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 	case errors.Is(err, context.Canceled):
 		return errInterrupted
 	case errors.As(err, &held): // unmounted, as far as possible from here
-		c.say("%s; its daemon ends when they do, or when it is killed", heldWords(mountpoint, held))
+		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
 		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)

@@ -41,7 +41,7 @@ func (e *hintedError) Unwrap() error { return e.err }
 var errInterrupted = errors.New("interrupted")
 
 // errAbandoned is its error if the command did not stop by itself.
-var errAbandoned = errors.New("interrupted, without waiting for what does not answer")
+var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
 // saidError ends the process with a status when the user already knows why: from the report
 // of a command, or from a daemon that printed its own error.
