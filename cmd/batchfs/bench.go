@@ -232,7 +232,8 @@ func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (
 	}
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
 	// There is no next epoch to prefetch: every measurement ends with an idle engine.
-	cmd := exec.CommandContext(ctx, b.program, slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})...)
+	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})
+	cmd := exec.CommandContext(ctx, b.program, words...)
 	var log bytes.Buffer
 	cmd.Args[0], cmd.Stderr = "batchfs", &log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -76,7 +76,8 @@ func rawRatio(to *float64, auto *bool) parser {
 
 // rawFlags say how raw images are stored.
 func rawFlags(f *flagSet, o *convert.Options) {
-	f.add("raw-format", "bmp", "store raw images as `bmp|ppm`; ppm stores gray ones as PGM, a third of the size", choice(&o.Format, convert.BMP, convert.PPM))
+	f.add("raw-format", "bmp", "store raw images as `bmp|ppm`; ppm stores gray ones as PGM, a third of the size",
+		choice(&o.Format, convert.BMP, convert.PPM))
 	f.derived("raw-size", "the image's own", "store raw images at `HxW`, height and width", extent(&o.Height, &o.Width, "256x256"))
 	f.derived("raw-resize", "none", "how they get to that size: `stretch|not-larger|not-smaller`",
 		choice(&o.Resize, resample.Stretch, resample.NotLarger, resample.NotSmaller))

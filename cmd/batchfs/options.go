@@ -106,7 +106,8 @@ func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
 	f.derived("std", "1", "then divide by `R,G,B`", perChannel(&o.Normalize.Std))
 	f.add("crop-area", "0.08,1", "random-resized-crop shows `MIN,MAX` of an image's area", interval(&o.CropArea, 1))
 	f.add("crop-ratio", "3/4,4/3", "and a window whose width/height is `MIN,MAX`", interval(&o.CropRatio, math.MaxFloat64))
-	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`", number(&o.PadMultiple, 1, 1<<16))
+	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`",
+		number(&o.PadMultiple, 1, 1<<16))
 	f.add("fill", "0", "value of the pixels beyond an image's own, `0..255`", number(&o.Fill, 0, math.MaxUint8))
 	f.add("color", "rgb", "decode to `rgb|gray`", pick(&o.Color, named[decode.Color]{"rgb", decode.RGB}, named[decode.Color]{"gray", decode.Gray}))
 	f.add("jpeg-scaling", "on", "decode JPEGs that shrink by 4 or more at 1/2, 1/4 or 1/8 first: `on|off`; off is exact but slower",
@@ -127,16 +128,21 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
 	memoryFlag(f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
-	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves", cacheSize(&o.CacheSize))
-	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`", choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
+	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves",
+		cacheSize(&o.CacheSize))
+	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
+		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
 	f.add("prefetch-queue-depth", "2", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, 1024))
 	f.derived("batch-workers", "the queue depth", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
-	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM", duration(&o.MemoryWait, 0))
-	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keep what came first), tinylfu (keep what is read most) or none",
+	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
+		duration(&o.MemoryWait, 0))
+	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
+		"read most) or none",
 		choice(&o.CachePolicy, cache.Constant, cache.Static, cache.TinyLFU, cache.None))
 	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
 	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU", anything(new(string)))
-	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE", hints(&o.Hints))
+	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",
+		hints(&o.Hints))
 }
 
 func workerFlag(c *console, f *flagSet, to *int) {

@@ -125,7 +125,8 @@ func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engi
 	t.row("images", "%d", now.Images)
 	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
 	t.row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
-	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
+		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
