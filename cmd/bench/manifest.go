@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,11 +20,11 @@ const imageNet = 1_281_167
 // manifest mounts a dataset of ImageNet's size from its index.
 func manifest(ctx context.Context, s *setup) ([]row, error) {
 	path := filepath.Join(s.work, "imagenet.csv")
-	if err := writeManifest(path, imageNet); err != nil {
+	if err := writeManifest(path, imageNet, imageNetRow); err != nil {
 		return nil, err
 	}
 	small := filepath.Join(s.work, "small.csv")
-	if err := writeManifest(small, 1000); err != nil {
+	if err := writeManifest(small, 1000, imageNetRow); err != nil {
 		return nil, err
 	}
 	for _, p := range []string{path, small} {
@@ -81,9 +82,15 @@ func (s *setup) mountManifest(ctx context.Context, path string) (r manifestMount
 	return r, err
 }
 
-// writeManifest writes a manifest with names like ImageNet's. It contains everything that
-// an index holds, so that no file has to exist for a scan.
-func writeManifest(path string, rows int) error {
+// imageNetRow is a row with names like ImageNet's. It contains everything that an index holds,
+// so that no file has to exist for a scan.
+func imageNetRow(i int) string {
+	class := i / 1300
+	return fmt.Sprintf("n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
+}
+
+// writeManifest writes a manifest with the given number of rows.
+func writeManifest(path string, rows int, row func(i int) string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -91,11 +98,7 @@ func writeManifest(path string, rows int) error {
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "path,label,height,width,format")
 	for i := range rows {
-		class := i / 1300
-		fmt.Fprintf(w, "n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg\n", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
+		fmt.Fprintln(w, row(i))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
+	return errors.Join(w.Flush(), f.Close())
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -18,12 +16,19 @@ import (
 // planning measures what planning for the cache costs concurrent readers, with as many
 // samples as ImageNet: opens compared with those of a mount without a cache, and readers in
 // different epochs compared with readers in the same epoch.
-func planning(ctx context.Context, s *setup) ([]row, error) {
+func planning(ctx context.Context, s *setup) (rows []row, err error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(s.work, "planning.csv")
-	if err := s.photos.repeat(path, imageNet); err != nil {
+	names := make([]string, len(s.photos.files))
+	for i, file := range s.photos.files {
+		if names[i], err = filepath.Rel(s.work, file); err != nil {
+			return nil, err
+		}
+	}
+	repeated := func(i int) string { return fmt.Sprintf("%s,%d,375,500,jpeg", names[i%len(names)], i%1000) }
+	if err := writeManifest(path, imageNet, repeated); err != nil {
 		return nil, err
 	}
 	if err := s.command(ctx, "index", "--allow-outside", path); err != nil {
@@ -97,23 +102,4 @@ func readTogether(m *daemon.Mount, readers, apart int) (float64, error) {
 	}
 	err := group.Wait()
 	return float64(readers*batches*batchSize) / time.Since(began).Seconds(), err
-}
-
-// repeat writes a manifest with the given number of rows, which repeats the images.
-func (d *imageSet) repeat(path string, rows int) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "path,label,height,width,format")
-	for i := range rows {
-		name, err := filepath.Rel(filepath.Dir(path), d.files[i%len(d.files)])
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%s,%d,375,500,jpeg\n", name, i%1000)
-	}
-	return w.Flush()
 }
