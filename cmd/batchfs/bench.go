@@ -27,15 +27,7 @@ import (
 )
 
 func benchCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "bench DATASET",
-		Short: "read an epoch from another process and compare with the machine's maximum",
-		Long: "Mounts the dataset in a temporary directory and reads one epoch of every shard, mapped and by read, touching\n" +
-			"every byte. In the same rounds it measures the maximum: all CPUs decode the same files into one reused buffer each\n" +
-			"and do nothing else, and an ordinary file in memory is read like a finished batch. Prints medians.",
-		Example: "  batchfs bench --batch-size 64 photos/",
-		Args:    arguments("DATASET"),
-	}, func(f *flagSet) runner {
+	return command("bench DATASET", func(f *flagSet) runner {
 		b := &bench{c: c}
 		finish := engineFlags(c, f, &b.engine)
 		readPathFlag(f, new(string))

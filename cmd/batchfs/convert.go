@@ -18,19 +18,7 @@ import (
 )
 
 func convertCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "convert DATASET OUT",
-		Short: "make a dataset of which a part is stored raw",
-		Long: "Writes DATASET to OUT, a new directory, with some of the images stored raw, chosen evenly over the classes: a\n" +
-			"training run then reads more and decodes less. The others become hard links of the originals, or copies where\n" +
-			"links are impossible. OUT holds ordinary image files in the same directories, with the same labels and in the\n" +
-			"same order. Each image keeps its RGB pixels, upright, unless --raw-size stores it smaller, as training with that\n" +
-			"--size and --resize would see it.\n\n" +
-			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption, the same command\n" +
-			"continues.",
-		Example: "  batchfs convert --raw-ratio 0.3 photos/ mixed/",
-		Args:    arguments("DATASET", "OUT"),
-	}, func(f *flagSet) runner {
+	return command("convert DATASET OUT", func(f *flagSet) runner {
 		r := &convertRequest{source: datasetOptions{rescan: true}}
 		o := &r.options
 		datasetFlags(f, &r.source)

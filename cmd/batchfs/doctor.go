@@ -12,13 +12,7 @@ import (
 )
 
 func doctorCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:     "doctor",
-		Short:   "what this machine supports, and how to fix what is missing",
-		Long:    "Tries a small mount, checks the kernel, the limits and the libraries, and explains each finding.",
-		Example: "  batchfs doctor",
-		Args:    arguments(),
-	}, func(f *flagSet) runner {
+	return command("doctor", func(f *flagSet) runner {
 		var asJSON bool
 		jsonFlag(f, &asJSON, "print one JSON object")
 		return func(ctx context.Context, _ []string) error { return show(c.out, c.examine(ctx), asJSON) }

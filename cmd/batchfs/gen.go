@@ -13,15 +13,7 @@ import (
 )
 
 func genCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "gen",
-		Short: "make a synthetic dataset",
-		Long: "Writes images into class directories; the same flags give the same images on every machine. photo: JPEG 500x375,\n" +
-			"quality 90, about 100 KB each, as in ImageNet; cityscape: PNG 2048x1024, about 2.3 MB each, as in Cityscapes;\n" +
-			"mixed: every format and size that can be read.",
-		Example: "  batchfs gen --out photos --images 1000 --classes 10",
-		Args:    arguments(),
-	}, func(f *flagSet) runner {
+	return command("gen", func(f *flagSet) runner {
 		var o gen.Options
 		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", anything(&o.Dir))
 		f.add("images", "100", "make `N` images", number(&o.Images, 1, math.MaxInt32))

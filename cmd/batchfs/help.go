@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"io"
 	"slices"
@@ -20,13 +21,32 @@ const (
 // A runner runs a command whose flags were parsed.
 type runner func(ctx context.Context, args []string) error
 
-// command completes a command with flags, which define adds, and what all commands share.
-func command(cmd *cobra.Command, define func(f *flagSet) runner) *cobra.Command {
-	name, args, _ := strings.Cut(cmd.Use, " ")
-	cmd.Use = strings.TrimSpace(name + " [flags] " + args)
+// helpTexts say what each command is for: a line, more about it, and examples.
+//
+//go:embed help
+var helpTexts embed.FS
+
+// describe gives a command its help text.
+func describe(cmd *cobra.Command) *cobra.Command {
+	text, err := helpTexts.ReadFile("help/" + cmd.Name() + ".txt")
+	if err != nil {
+		panic(err) // a mistake in this program
+	}
+	about, examples, _ := strings.Cut(string(text), "\nExamples:\n")
+	short, long, _ := strings.Cut(about, "\n")
+	cmd.Short, cmd.Long, cmd.Example = short, strings.TrimSpace(long), strings.TrimRight(examples, "\n")
+	return cmd
+}
+
+// command makes a command of its name and arguments, as in "convert DATASET OUT". define adds
+// its flags.
+func command(use string, define func(f *flagSet) runner) *cobra.Command {
+	name, args, _ := strings.Cut(use, " ")
+	cmd := describe(&cobra.Command{Use: strings.TrimSpace(name + " [flags] " + args), Args: arguments(strings.Fields(args)...)})
 	f := flagsOf(cmd)
 	run := define(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
+	f.group = ""
 	f.BoolP("help", "h", false, "show this help")
 	if slices.ContainsFunc(flagNames(f.FlagSet), func(name string) bool { return rare(f.Lookup(name)) }) {
 		f.BoolFunc(helpAllFlag, "show all flags", func(string) error { return f.Set("help", "true") })
@@ -115,12 +135,7 @@ func helpCommand() *cobra.Command {
 
 // completionCommand prints a script that makes a shell complete commands and flags.
 func completionCommand(c *console, root *cobra.Command) *cobra.Command {
-	return command(&cobra.Command{
-		Use:     "completion SHELL",
-		Short:   "print the completion script of bash, zsh or fish",
-		Example: "  source <(batchfs completion bash)",
-		Args:    arguments("SHELL"),
-	}, func(*flagSet) runner {
+	return command("completion SHELL", func(*flagSet) runner {
 		return func(_ context.Context, args []string) error {
 			switch args[0] {
 			case "bash":

@@ -15,15 +15,7 @@ import (
 )
 
 func indexCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "index DATASET",
-		Short: "scan a dataset once, so that mounts start quickly",
-		Long: "Reads the header of every image and keeps the result in the user's cache directory, never inside the\n" +
-			"dataset. Checks every file and reads the headers of those that changed, so that the next mount can rely on\n" +
-			"the index. The index is a Parquet file that other tools can query.",
-		Example: "  batchfs index photos/",
-		Args:    arguments("DATASET"),
-	}, func(f *flagSet) runner {
+	return command("index DATASET", func(f *flagSet) runner {
 		var o datasetOptions
 		var asJSON bool
 		datasetFlags(f, &o)

@@ -4,9 +4,9 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-// main.go runs one command line, help.go describes it, flags.go and options.go parse it, and
-// fstab.go translates calls by mount(8). words.go shows errors and makes exit statuses. Every
-// command has its own file.
+// main.go runs one command line, flags.go and options.go parse it, and fstab.go translates
+// calls by mount(8). help.go shows the texts in help/. words.go shows errors and makes exit
+// statuses. Every command has its own file.
 package main
 
 import (
@@ -44,13 +44,8 @@ func (c *console) run(ctx context.Context, args []string) error {
 
 func newRoot(c *console) *cobra.Command {
 	cobra.EnableCommandSorting = false
-	root := &cobra.Command{
-		Use:   "batchfs COMMAND",
-		Short: "mount a folder of images, read its batches as plain files",
-		Long:  "Flags may stand before or after the arguments. Every command has --help.",
-		Example: "  batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n" +
-			"  ls mnt/shard-3/epoch-2\n" +
-			"  batchfs umount mnt/",
+	root := describe(&cobra.Command{
+		Use:     "batchfs COMMAND",
 		Version: version(),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +59,7 @@ func newRoot(c *console) *cobra.Command {
 		},
 		SilenceErrors: true, SilenceUsage: true, // report prints them
 		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	})
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetOut(c.out)

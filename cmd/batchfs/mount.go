@@ -21,24 +21,7 @@ import (
 )
 
 func mountCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "mount DATASET MOUNTPOINT",
-		Short: "mount a dataset's batches as files",
-		Long: "Shows every batch of every epoch as a file whose bytes are a tensor. DATASET is a folder of class folders of\n" +
-			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet).\n\n" +
-			"The mount runs until it is unmounted or receives SIGINT or SIGTERM. If it is in use then, it ends as soon as\n" +
-			"nobody uses it any more; a second signal detaches it at once.\n\n" +
-			"Without --memory-limit, the mounts of a control group, or of the machine, share half of its memory, and none\n" +
-			"takes more than half of what is free when it starts. Every mount gives way while memory is short.",
-		Example: "  # train: 4 processes, random crops\n" +
-			"  batchfs mount --batch-size 64 --shards 4 --shuffle --seed 7 --resize random-resized-crop --size 224x224 --flip 0.5 train/ mnt/ &\n" +
-			"  # evaluate: the center of each image, every image once, normalized\n" +
-			"  batchfs mount --batch-size 64 --resize not-smaller --size 224x224 --dtype float16 --normalize imagenet val/ mnt/ &\n" +
-			"  # as files of their own size: one image per batch\n" +
-			"  batchfs mount --batch-size 1 photos/ mnt/ &\n" +
-			"  python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"",
-		Args: arguments("DATASET", "MOUNTPOINT"),
-	}, func(f *flagSet) runner {
+	return command("mount DATASET MOUNTPOINT", func(f *flagSet) runner {
 		r := newMountRequest(c, f)
 		return func(ctx context.Context, args []string) error {
 			if err := r.complete(f, args); err != nil {

@@ -16,26 +16,7 @@ import (
 
 func planCommand(c *console) *cobra.Command {
 	r := &planRequest{}
-	return command(&cobra.Command{
-		Use:   "plan [DATASET | --samples N]",
-		Short: "print which samples are in which batch, or what a cache would do",
-		Long: "Prints the batches of a shard in one epoch, or in a range of epochs, without reading any image. With --json,\n" +
-			"one object per line for each epoch.\n\n" +
-			"With --stats it simulates a cache that holds a part of the samples: how often each batch finds a sample in it,\n" +
-			"how many samples each batch leaves there for the next epoch, how many it holds at a time, and the cost of\n" +
-			"planning that. It simulates epoch 1, unless --epoch is given; in epoch 0 the cache is empty.",
-		Example: "  batchfs plan --samples 1000 --batch-size 32 --shards 4 --shuffle --seed 7 --shard 3 --epoch 0..2 --json\n" +
-			"  batchfs plan photos/ --batch-size 256 --shards 8 --shuffle --cache-ratio 0.3 --stats",
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case !cmd.Flags().Changed("samples"):
-				return arguments("DATASET (or --samples N)")(cmd, args)
-			case len(args) > 0:
-				return surplus(cmd, args, "DATASET and --samples exclude each other: plan for one of them")
-			}
-			return nil
-		},
-	}, func(f *flagSet) runner {
+	cmd := command("plan [DATASET | --samples N]", func(f *flagSet) runner {
 		orderFlags(f, &r.order)
 		datasetFlags(f, &r.source)
 		f.group = ""
@@ -56,6 +37,16 @@ func planCommand(c *console) *cobra.Command {
 			return c.plan(ctx, *r)
 		}
 	})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !cmd.Flags().Changed("samples"):
+			return arguments("DATASET (or --samples N)")(cmd, args)
+		case len(args) > 0:
+			return surplus(cmd, args, "DATASET and --samples exclude each other: plan for one of them")
+		}
+		return nil
+	}
+	return cmd
 }
 
 type planRequest struct {

@@ -21,19 +21,7 @@ import (
 )
 
 func profileCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "profile DATASET",
-		Short: "find the mix of encoded and raw images that is fastest here",
-		Long: "Encoded images keep the processors busy, raw ones the storage; with some mix of them, both are equally busy.\n" +
-			"profile measures how fast mixes load and how fast they decode, starts with half and half, and drops what cannot\n" +
-			"be better until one of 11 mixes is left. From the cost per image it then computes a finer answer, and runs the\n" +
-			"pipeline with it. Pass the flags of your mount, since they determine what is slow. batchfs convert makes the\n" +
-			"mixed dataset.\n\n" +
-			"profile makes raw copies of some images in a directory below --work, which should be on the storage that will\n" +
-			"hold the mixed dataset, and removes them at the end.",
-		Example: "  batchfs profile --batch-size 256 --shuffle --size 224x224 --resize random-resized-crop --work /data photos/",
-		Args:    arguments("DATASET"),
-	}, func(f *flagSet) runner {
+	return command("profile DATASET", func(f *flagSet) runner {
 		r := &profileRequest{}
 		o := &r.options
 		finish := engineFlags(c, f, &o.Engine)

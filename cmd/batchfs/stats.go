@@ -20,14 +20,7 @@ import (
 )
 
 func statsCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "stats MOUNTPOINT",
-		Short: "live view of a mount's throughput, stalls, hit ratio and memory",
-		Long: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
-			"numbers come from MOUNTPOINT/.batchfs/stats.json.",
-		Example: "  batchfs stats mnt/",
-		Args:    arguments("MOUNTPOINT"),
-	}, func(f *flagSet) runner {
+	return command("stats MOUNTPOINT", func(f *flagSet) runner {
 		var interval time.Duration
 		var asJSON bool
 		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))

@@ -14,13 +14,7 @@ import (
 )
 
 func umountCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:     "umount MOUNTPOINT",
-		Short:   "unmount, even if the daemon has died",
-		Long:    "Ends a mount, and clears one whose daemon has died.",
-		Example: "  batchfs umount mnt/",
-		Args:    arguments("MOUNTPOINT"),
-	}, func(f *flagSet) runner {
+	return command("umount MOUNTPOINT", func(f *flagSet) runner {
 		var lazy bool
 		f.toggle(&lazy, "lazy", false, "detach a mount that is in use: it disappears now and ends with its last reader")
 		return func(ctx context.Context, args []string) error { return c.umount(ctx, args[0], lazy) }

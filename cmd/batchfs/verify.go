@@ -21,15 +21,7 @@ import (
 )
 
 func verifyCommand(c *console) *cobra.Command {
-	return command(&cobra.Command{
-		Use:   "verify DATASET",
-		Short: "decode every image and list the bad ones",
-		Long: "Decodes everything, on all CPUs, and lists each file that a mount would call bad, with the reason. The exit\n" +
-			"status is 1 if there is any, or if the machine could not read a file or had no memory for it, which says nothing\n" +
-			"about the file.",
-		Example: "  batchfs verify photos/",
-		Args:    arguments("DATASET"),
-	}, func(f *flagSet) runner {
+	return command("verify DATASET", func(f *flagSet) runner {
 		o := datasetOptions{rescan: true}
 		var pixels decode.Options
 		var memory int64
