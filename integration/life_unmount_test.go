@@ -86,7 +86,7 @@ func TestThirdSignal(t *testing.T) {
 	const side = 128
 	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
 	m.hold(t, "open", 0, side, layout.NHWCForm)
-	for _, words := range []string{"is in use", "a third signal ends that"} {
+	for _, words := range []string{"is in use", "until a third signal"} {
 		m.signal(t, syscall.SIGINT)
 		m.awaitLog(t, words)
 	}
