@@ -165,7 +165,7 @@ func TestOtherNamespace(t *testing.T) {
 					t.Errorf("umount said %q", o.stderr)
 				}
 				m.awaitLog(t, who)
-				if !m.alive() {
+				if !m.Running() {
 					t.Error("the daemon has ended")
 				}
 				if end == "they end" {

@@ -100,7 +100,7 @@ func TestTinyMemoryLimit(t *testing.T) {
 				t.Errorf("alone, with all memory free: %v", err)
 			}
 		}
-		if !m.alive() {
+		if !m.Running() {
 			t.Error("the daemon has ended")
 		}
 		if log := m.logged(); !strings.Contains(log, "memory") || !strings.Contains(log, "level=WARN") && !strings.Contains(log, "level=ERROR") {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -66,17 +66,12 @@ func TestLogThatNobodyReads(t *testing.T) {
 			defer read.Close()
 			cmd := thisUser().daemon([]string{suite.binary, "mount", "--batch-size", "1", "--prefetch-queue-depth", "0", dataset, dir})
 			cmd.Dir, cmd.Stderr = "/", write
-			if err := cmd.Start(); err != nil {
+			p, err := daemon.Start(cmd, patience)
+			if err != nil {
 				t.Fatal(err)
 			}
 			write.Close()
-			m := &mounted{dir: dir, dataset: dataset, cmd: cmd, user: thisUser(), exited: make(chan struct{})}
-			go func() {
-				m.err = cmd.Wait()
-				close(m.exited)
-			}()
-			for lines := bufio.NewScanner(read); lines.Scan() && !strings.Contains(lines.Text(), "msg=mounted"); {
-			}
+			m := &mounted{dir: dir, dataset: dataset, cmd: cmd, user: thisUser(), Process: p}
 			if gone {
 				read.Close()
 			}
@@ -89,8 +84,8 @@ func TestLogThatNobodyReads(t *testing.T) {
 			}
 			execute(t, "umount", dir).done(t)
 			m.wait(t)
-			if m.err != nil {
-				t.Errorf("the daemon ended with %v", m.err)
+			if m.Err != nil {
+				t.Errorf("the daemon ended with %v", m.Err)
 			}
 		})
 	}

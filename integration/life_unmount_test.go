@@ -58,7 +58,7 @@ func TestBusyMount(t *testing.T) {
 			m := tileMount(t, dataset, "--read-path", path)
 			holders := map[string]*partner{"open": m.hold(t, "open", 0, side, layout.NHWCForm), "untouched": m.hold(t, "untouched", 1, side, layout.NPY)}
 			m.signal(t, s)
-			m.awaitLog(t, m.dir+" is in use and will be unmounted as soon as nobody uses it")
+			m.awaitLog(t, m.dir+" is in use and will be unmounted when nobody uses it any more")
 			stillSame(t, "after the first signal", holders)
 			if err := readTiles(m, 1, 2, side, layout.NHWCForm); err != nil {
 				t.Errorf("after the first signal: %v", err)
@@ -86,7 +86,7 @@ func TestThirdSignal(t *testing.T) {
 	const side = 128
 	m := tileMount(t, tiles(t, 16, side), "--read-path", "direct")
 	m.hold(t, "open", 0, side, layout.NHWCForm)
-	for _, words := range []string{"is in use", "a third signal ends that"} {
+	for _, words := range []string{"is in use", "until a third signal"} {
 		m.signal(t, syscall.SIGINT)
 		m.awaitLog(t, words)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -30,9 +30,8 @@ type mounted struct {
 	cmd     *exec.Cmd
 	log     string // path of its log
 	user    account
+	*daemon.Process
 
-	exited chan struct{} // closed when the daemon has ended; err is set then
-	err    error
 	atRest []string // descriptors it had open when it became ready
 	ended  bool     // finish was called
 }
@@ -59,7 +58,7 @@ func mountAs(t testing.TB, user account, dataset string, flags ...string) *mount
 // startMount starts a daemon below a directory, and returns when its tree is readable or it
 // has ended.
 func startMount(user account, dir, dataset string, flags ...string) (*mounted, error) {
-	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, log: filepath.Join(dir, "log"), user: user, exited: make(chan struct{})}
+	m := &mounted{dir: filepath.Join(dir, "mnt"), dataset: dataset, log: filepath.Join(dir, "log"), user: user}
 	if err := os.Mkdir(m.dir, 0o755); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
@@ -71,55 +70,18 @@ func startMount(user account, dir, dataset string, flags ...string) (*mounted, e
 		return nil, err
 	}
 	defer log.Close()
-	ready, socket, err := listenReady(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer socket.Close()
 	args := slices.Concat([]string{suite.binary, "mount"}, flags, []string{dataset, m.dir})
 	m.cmd = user.daemon(args)
 	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = "/", log, log
-	m.cmd.Env = append(m.cmd.Env, "NOTIFY_SOCKET="+socket.LocalAddr().String())
-	if err := m.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		m.err = m.cmd.Wait()
-		close(m.exited)
-	}()
-	select {
-	case <-ready:
-	case <-m.exited:
-		return nil, fmt.Errorf("batchfs %s: %w\n%s", strings.Join(args[1:], " "), m.err, m.logged())
-	case <-time.After(patience):
-		m.abort()
-		return nil, fmt.Errorf("batchfs %s does not get ready\n%s", strings.Join(args[1:], " "), m.logged())
+	m.Process, err = daemon.Start(m.cmd, patience)
+	if err != nil {
+		if m.Process != nil && m.Running() {
+			m.abort()
+		}
+		return nil, fmt.Errorf("batchfs %s: %w\n%s", strings.Join(args[1:], " "), err, m.logged())
 	}
 	m.atRest, err = m.openFiles()
 	return m, err
-}
-
-// listenReady waits for the daemon's ready notification, as systemd would.
-func listenReady(dir string) (ready chan struct{}, socket *net.UnixConn, err error) {
-	path := filepath.Join(dir, "notify")
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, nil, err
-	}
-	socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.Chmod(path, 0o777); err != nil {
-		return nil, nil, err
-	}
-	ready = make(chan struct{})
-	go func() {
-		message := make([]byte, 256)
-		if n, err := socket.Read(message); err == nil && string(message[:n]) == "READY=1" {
-			close(ready)
-		}
-	}()
-	return ready, socket, nil
 }
 
 func (m *mounted) pid() int { return m.cmd.Process.Pid }
@@ -285,7 +247,7 @@ func (m *mounted) finish(t testing.TB) {
 		return
 	}
 	m.ended = true
-	if m.alive() {
+	if m.Running() {
 		m.checkOpenFiles(t)
 		if _, err := m.try(suite.binary, "umount", m.dir); err != nil {
 			t.Errorf("at the end of the test: %v", err)
@@ -297,20 +259,11 @@ func (m *mounted) finish(t testing.TB) {
 	m.checkExit(t)
 }
 
-func (m *mounted) alive() bool {
-	select {
-	case <-m.exited:
-		return false
-	default:
-		return true
-	}
-}
-
 // wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (m *mounted) wait(t testing.TB) {
 	t.Helper()
 	select {
-	case <-m.exited:
+	case <-m.Exited:
 	case <-time.After(patience):
 		m.abort()
 		t.Errorf("the daemon does not end")
@@ -321,10 +274,10 @@ func (m *mounted) wait(t testing.TB) {
 func (m *mounted) abort() {
 	_ = m.cmd.Process.Signal(syscall.SIGQUIT)
 	select {
-	case <-m.exited:
+	case <-m.Exited:
 	case <-time.After(patience / 4):
 		_ = m.cmd.Process.Kill()
-		<-m.exited
+		<-m.Exited
 	}
 }
 
@@ -370,8 +323,8 @@ func without(all, less []string) []string {
 // status is not checked.
 func (m *mounted) checkExit(t testing.TB) {
 	t.Helper()
-	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
-		t.Errorf("the daemon ended with %v", m.err)
+	if status, ok := m.cmd.ProcessState.Sys().(syscall.WaitStatus); m.Err != nil && !(ok && status.Signaled() && status.Signal() == syscall.SIGKILL) {
+		t.Errorf("the daemon ended with %v", m.Err)
 	}
 	if left, err := mountsBelow(m.dir); err != nil || len(left) > 0 {
 		t.Errorf("the daemon left mounts behind: %v %v", left, err)

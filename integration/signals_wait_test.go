@@ -18,7 +18,7 @@ func TestSignalWaitsForReaders(t *testing.T) {
 		m := tileMount(t, dataset, "--read-path", path, "--log-format", "json")
 		holders := map[string]*partner{"open": m.hold(t, "open", 0, side, layout.NHWCForm), "mapped": m.hold(t, "mapped", 1, side, layout.NHWCForm)}
 		m.signal(t, syscall.SIGTERM)
-		m.awaitLog(t, m.dir+" is in use and will be unmounted as soon as nobody uses it")
+		m.awaitLog(t, m.dir+" is in use and will be unmounted when nobody uses it any more")
 		if err := readTiles(m, 0, 2, side, layout.NHWCForm); err != nil {
 			t.Errorf("after the signal: %v", err)
 		}

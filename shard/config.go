@@ -3,6 +3,8 @@ package shard
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Limits of a plan. The index alone of a dataset this large would take terabytes; the limits
@@ -31,18 +33,8 @@ type Config struct {
 	Raw *RawSet
 }
 
-// ConfigError says what is wrong with a Config. Field is the name of the command-line option in
-// words: "batch size" for --batch-size.
-type ConfigError struct {
-	Field string // "batch size"
-	Rule  string // "at least 1"
-	Value string // the actual value
-}
-
-// Error names the field, the rule and the value.
-func (e *ConfigError) Error() string {
-	return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value)
-}
+// ConfigError says what is wrong with a Config.
+type ConfigError = option.Error
 
 // validate reports the first invalid field.
 func (c *Config) validate() error {

@@ -97,7 +97,7 @@ func (a *attendance) signal() (over bool, err error) {
 	if a.ReadPath() == "passthrough" {
 		return true, nil // the kernel serves open files without us
 	}
-	a.tell(fmt.Sprintf("detached %s; serving what is still open, a third signal ends that", a.Path()), "")
+	a.tell(fmt.Sprintf("detached %s; serving what is still open until a third signal", a.Path()), "")
 	return false, nil
 }
 
@@ -124,8 +124,8 @@ func (a *attendance) result(err error) (over bool, failed error) {
 		return false, hint(fmt.Errorf("unmount %s: %w", a.Path(), err), "batchfs umount --lazy %s", a.word)
 	case !a.said:
 		a.said, a.again = true, time.Tick(tryAgain)
-		a.tell(fmt.Sprintf("%s is in use and will be unmounted as soon as nobody uses it", a.Path()),
-			fmt.Sprintf("fuser -vm %s shows who reads it; a second signal, or batchfs umount --lazy %s, detaches it now", a.word, a.word))
+		a.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", a.Path()),
+			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", a.word, a.word))
 	}
 	return false, nil
 }
@@ -137,7 +137,7 @@ func (a *attendance) sayHolders() {
 	}
 	if found := a.Holders(); len(found) > 0 {
 		a.tell(heldWords(a.Path(), &fusefs.HeldError{Holders: found}),
-			fmt.Sprintf("it ends when they do; kill %d ends it now", os.Getpid()))
+			fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
 	}
 }
 

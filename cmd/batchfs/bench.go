@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -19,193 +22,247 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-func benchCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "bench",
-		Usage:     "read an epoch from another process and compare with what the machine could do at best",
-		ArgsUsage: "DATASET",
-		Description: "Mounts the dataset in a temporary directory and reads one epoch of every shard from another process, mapped and\n" +
-			"by read, touching every byte. Beside it, in the same rounds: the same files decoded by all CPUs into one reused\n" +
-			"buffer each and nothing else, and a finished batch's bytes in an ordinary file in memory. Medians are printed.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), []cli.Flag{
-			setting("", "rounds", "3", "measure everything `N` times"),
-			setting("", "batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch"),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("DATASET")
-			b := bench{
-				c: c, path: args[0], engine: v.engineOptions(c.machine, discardLog()), readPath: v.readPath(),
-				rounds: int(v.number("rounds", 1, 1000)), batches: int(v.number("batches", 0, 1<<30)),
+func benchCommand(c *console) *cobra.Command {
+	return command("bench DATASET", func(f *flagSet) runner {
+		b := &bench{c: c}
+		finish := engineFlags(c, f, &b.engine)
+		readPathFlag(f, new(string))
+		datasetFlags(f, &b.source)
+		f.group = ""
+		f.add("rounds", "3", "measure everything `N` times", number(&b.rounds, 1, 1000))
+		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
+		var asJSON bool
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			if err := finish(); err != nil {
+				return err
 			}
-			c.place(v, &b.engine)
-			b.engine.Epochs = 1 // no next epoch to prefetch: every measurement ends with an idle engine
-			b.source = v.datasetOptions(b.engine.Workers, discardLog())
-			if v.err != nil {
-				return v.err
-			}
-			report, err := b.run(ctx.Context)
+			b.path, b.source.workers = args[0], b.engine.Workers
+			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
+				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+				return slices.Contains([]string{"rounds", "batches", "json"}, name)
+			})
+			report, err := b.run(ctx)
 			if err != nil {
 				return err
 			}
-			return show(c.out, report, v.on("json"))
-		},
-	}, "batchfs bench --batch-size 64 photos/")
+			return show(c.out, report, asJSON)
+		}
+	})
 }
 
 // bench is one comparison. Each round takes every figure once, one after the other, so that
 // a slowdown of the machine affects all of them.
 type bench struct {
-	c        *console
-	path     string
-	engine   engine.Options
-	readPath string
-	source   datasetOptions
-	rounds   int
-	batches  int // of each shard; 0: all
+	c       *console
+	path    string
+	engine  engine.Options
+	flags   []string // of the mounts
+	source  datasetOptions
+	rounds  int
+	batches int // of each shard; 0: all
 
-	ds      *dataset.Dataset
-	program string // this program, which also runs as the reading process
-	ceiling *decodeCeiling
-	rounded []round
+	program  string // this program, which also runs as the daemon
+	ds       *dataset.Dataset
+	ceiling  *decodeCeiling
+	readPath string // of the mounts, as measured
 }
 
-// round holds the figures of one pass over all measurements.
-type round struct {
-	ceiling        float64 // images/s
-	mapped, read   readReport
-	finishedMapped float64 // bytes/s
-	finishedRead   float64
-	plainMapped    float64
-	plainRead      float64
-	readPath       string
-	daemonReads    int64
-}
+// figures are those of one pass over all measurements, by their keys in the report.
+type figures map[string]float64
 
-func (b *bench) run(ctx context.Context) (benchReport, error) {
-	var err error
+func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	if b.program, err = os.Executable(); err != nil {
-		return benchReport{}, err
+		return report, err
 	}
 	if b.ds, err = b.c.openDataset(ctx, b.path, b.source); err != nil {
-		return benchReport{}, err
+		return report, err
 	}
 	defer b.ds.Close()
-	b.ceiling, err = loadCeiling(ctx, b.ds, decode.Options{
-		Color: b.engine.Decoding.Color, IgnoreOrientation: b.engine.Decoding.IgnoreOrientation, MaxPixels: b.engine.Decoding.MaxPixels,
-	}, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
+	b.ceiling, err = loadCeiling(ctx, b.ds, b.engine.Decoding, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
 	if err != nil {
-		return benchReport{}, b.withVerify(err)
+		return report, b.withVerify(err)
 	}
 	bar := b.c.progress("measuring", "rounds")
 	defer bar.close()
+	rounds := map[string][]float64{}
 	for i := range b.rounds {
 		bar.report(int64(i), int64(b.rounds))
-		r, err := b.round(ctx)
+		round, err := b.round(ctx)
 		if ctx.Err() != nil {
-			return benchReport{}, errInterrupted
+			return report, errInterrupted
 		}
 		if err != nil {
-			return benchReport{}, b.withVerify(err)
+			return report, b.withVerify(err)
 		}
-		b.rounded = append(b.rounded, r)
+		for key, figure := range round {
+			rounds[key] = append(rounds[key], figure)
+		}
 	}
-	return b.report(), nil
+	report = benchReport{"samples": b.ds.Len(), "rounds": b.rounds, "read_path": b.readPath, "decoder": decode.Version()}
+	for key, list := range rounds {
+		report[key] = throughput.FigureOf(list).Value
+	}
+	return report, nil
 }
 
-func (b *bench) round(ctx context.Context) (r round, err error) {
-	if r.ceiling, err = b.ceiling.measure(ctx, b.c.machine.cpus); err != nil {
-		return r, err
+// round measures everything once.
+func (b *bench) round(ctx context.Context) (figures, error) {
+	r := figures{}
+	ceiling, err := b.ceiling.measure(ctx, b.c.machine.cpus)
+	if err != nil {
+		return nil, err
 	}
-	if r.mapped, err = b.epoch(ctx, "map"); err != nil {
-		return r, err
+	r["ceiling_images_per_second"] = ceiling
+	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
+		rate, first, err := b.epoch(ctx, read)
+		if err != nil {
+			return nil, err
+		}
+		r[name+"_images_per_second"], r[name+"_ratio"] = rate, rate/ceiling
+		if name == "mapped" {
+			alone := float64(min(b.engine.BatchSize, b.ds.Len())) / ceiling
+			r["first_batch_seconds"], r["first_batch_ratio"] = first, first/alone
+		}
 	}
-	if r.read, err = b.epoch(ctx, "read"); err != nil {
-		return r, err
-	}
-	return r, b.finished(ctx, &r)
+	return r, b.mounted(ctx, func(m *daemon.Mount) error { return b.finished(ctx, m, r) })
 }
 
-// epoch mounts the dataset and reads it once.
-func (b *bench) epoch(ctx context.Context, how string) (report readReport, err error) {
-	err = b.mounted(func(dir string) error {
-		args := []string{"--how", how, "--batches", strconv.Itoa(b.batches)}
+// epoch mounts the dataset and reads it once. It returns images per second, and the seconds
+// until the first batch was read.
+func (b *bench) epoch(ctx context.Context, read throughput.Reader) (rate, first float64, err error) {
+	err = b.mounted(ctx, func(m *daemon.Mount) error {
+		images, began := 0.0, time.Now()
 		for s := range b.engine.Shards {
-			args = append(args, filepath.Join(dir, "shard-"+strconv.Itoa(s), "epoch-0"))
-		}
-		report, err = b.reader(ctx, nil, args...)
-		return err
-	})
-	return report, err
-}
-
-// finished compares reading a finished batch with reading the same bytes from a plain file.
-func (b *bench) finished(ctx context.Context, r *round) error {
-	return b.mounted(func(dir string) error {
-		batch := filepath.Join(dir, "shard-0", "epoch-0", "batch-00000.nhwc")
-		warm, err := b.reader(ctx, nil, batch)
-		if err != nil || warm.Bytes == 0 {
-			return err
-		}
-		plain, err := plainFile(warm.Bytes, b.engine.MemoryLimit)
-		if err != nil {
-			return err
-		}
-		defer plain.Close()
-		const inherited = "/proc/self/fd/3"
-		var before, after fusefs.Stats
-		if err := b.child(ctx, nil, &before, "stats", "--json", dir); err != nil {
-			return err
-		}
-		repeat := strconv.FormatInt(max(4, finishedBytes/warm.Bytes), 10)
-		for _, one := range []struct {
-			how, path string
-			into      *float64
-		}{
-			{"map", batch, &r.finishedMapped}, {"map", inherited, &r.plainMapped},
-			{"read", batch, &r.finishedRead}, {"read", inherited, &r.plainRead},
-		} {
-			report, err := b.reader(ctx, plain, "--how", one.how, "--repeat", repeat, one.path)
+			t, err := throughput.NewTraining(m, s, "nhwc", read)
 			if err != nil {
 				return err
 			}
-			*one.into = report.BytesPerSecond
+			n := t.Batches
+			if b.batches > 0 {
+				n = min(n, b.batches)
+			}
+			if s == 0 {
+				began = time.Now()
+				if _, err := t.Take(ctx, 1); err != nil {
+					return err
+				}
+				first = time.Since(began).Seconds()
+			}
+			if _, err := t.Take(ctx, n-t.Next); err != nil {
+				return err
+			}
+			images += float64(t.Samples) * float64(n) / float64(t.Batches)
 		}
-		err = b.child(ctx, nil, &after, "stats", "--json", dir)
-		r.readPath, r.daemonReads = after.ReadPath, after.FUSE.Reads-before.FUSE.Reads
-		return err
+		rate = images / time.Since(began).Seconds()
+		return nil
 	})
+	return rate, first, err
 }
 
 // finishedBytes is the number of bytes of a finished batch read for one figure.
 const finishedBytes = 2 << 30
 
-// mounted runs work on a fresh mount in its own directory.
-func (b *bench) mounted(work func(dir string) error) (err error) {
+// finished compares reading a finished batch with reading the same bytes from a plain file.
+func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error {
+	batch := m.File(0, 0, 0, "nhwc")
+	size, err := throughput.Reader(throughput.Mapped).Path(batch)
+	if err != nil || size == 0 {
+		return err
+	}
+	plain, err := plainFile(size, b.engine.MemoryLimit)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	before, err := m.Stats()
+	if err != nil {
+		return err
+	}
+	repeat := max(4, finishedBytes/size)
+	speed := func(read throughput.Reader, path string) (bytesPerSecond float64, err error) {
+		began := time.Now()
+		for range repeat {
+			if _, err := read.Path(path); err != nil || ctx.Err() != nil {
+				return 0, errors.Join(err, ctx.Err())
+			}
+		}
+		return float64(repeat*size) / time.Since(began).Seconds(), nil
+	}
+	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
+		served, err := speed(read, batch)
+		if err != nil {
+			return err
+		}
+		memory, err := speed(read, fmt.Sprintf("/proc/self/fd/%d", plain.Fd()))
+		if err != nil {
+			return err
+		}
+		r["finished_"+name+"_bytes_per_second"], r["finished_"+name+"_ratio"] = served, served/memory
+	}
+	after, err := m.Stats()
+	b.readPath, r["daemon_reads"] = after.ReadPath, float64(after.FUSE.Reads-before.FUSE.Reads)
+	return err
+}
+
+// benchPatience is how long a mount may take to become live; the dataset has an index by
+// then.
+const benchPatience = 10 * time.Minute
+
+// mounted runs work on a fresh mount in its own directory. The daemon is another process: one
+// that reads its own mount can deadlock.
+func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (err error) {
 	dir, err := os.MkdirTemp("", "batchfs-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
-	e, err := engine.New(b.ds, b.engine)
+	// There is no next epoch to prefetch: every measurement ends with an idle engine.
+	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})
+	cmd := exec.CommandContext(ctx, b.program, words...)
+	var log bytes.Buffer
+	cmd.Args[0], cmd.Stderr = "batchfs", &log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	p, err := daemon.Start(cmd, benchPatience)
 	if err != nil {
-		return optionError(b.path, err)
+		return errors.Join(daemonError(err, log.String()), ctx.Err())
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	m, err := fusefs.Mount(dir, e, temporaryTree(b.readPath))
-	if err != nil {
-		return mountError(b.readPath, err)
-	}
+	m := &benchMount{daemon.Mount{Process: p, Dir: dir}}
 	defer b.c.signals.own(m)()
-	defer func() {
-		if busy := m.Unmount(); busy != nil {
-			err = errors.Join(err, busy, m.Detach())
-		}
-	}()
-	return because(work(dir), e.Errors())
+	err = work(&m.Mount)
+	lines, _ := os.ReadFile(dir + "/.batchfs/errors.jsonl") // only explains err
+	if ctx.Err() != nil {
+		<-m.Exited // after the signal, see Cancel
+	} else if busy := m.Unmount(b.program); busy != nil {
+		err = errors.Join(err, busy, m.Detach())
+	}
+	return because(err, lines)
+}
+
+// daemonError is the error that a daemon printed when it ended.
+func daemonError(err error, log string) error {
+	text, hinted, _ := strings.Cut(strings.TrimSpace(log), "\nbatchfs: hint: ")
+	words, said := strings.CutPrefix(text, "batchfs: error: ")
+	switch {
+	case !said:
+		return err
+	case hinted == "":
+		return errors.New(words)
+	}
+	return hint(errors.New(words), "%s", hinted)
+}
+
+// A benchMount is detached when the command is abandoned.
+type benchMount struct{ daemon.Mount }
+
+func (m *benchMount) Detach() error {
+	err := fusefs.Unmount(m.Dir, true)
+	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // errBadSample means that a sample cannot be read, so the dataset cannot be measured.
@@ -215,14 +272,16 @@ func badSample(path string, reason error) error {
 	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
 }
 
-// because takes the reason why the reading process could not open a batch from the last
-// sample found bad; the kernel reports only EIO.
-func because(err error, found []engine.BadSample) error {
-	if err == nil || len(found) == 0 || !strings.Contains(err.Error(), unix.EIO.Error()) {
+// because takes the reason why a batch could not be opened from the last line of
+// errors.jsonl; the kernel reports only EIO.
+func because(err error, lines []byte) error {
+	lines = bytes.TrimSuffix(lines, []byte("\n"))
+	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
+	var bad badFile
+	if !errors.Is(err, unix.EIO) || json.Unmarshal(line, &bad) != nil {
 		return err
 	}
-	last := found[len(found)-1]
-	return badSample(last.Path, errors.New(last.Reason))
+	return badSample(bad.Path, errors.New(bad.Reason))
 }
 
 // withVerify adds a hint to an error about an unreadable image.
@@ -233,28 +292,24 @@ func (b *bench) withVerify(err error) error {
 	return err
 }
 
-// reader runs the reading process, which inherits inherit as descriptor 3.
-func (b *bench) reader(ctx context.Context, inherit *os.File, args ...string) (r readReport, err error) {
-	err = b.child(ctx, inherit, &r, append([]string{"read", "--json"}, args...)...)
-	return r, err
-}
+// benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are
+// medians of the per-round ratios.
+type benchReport map[string]any
 
-// child runs a command of this program that prints JSON. Everything that accesses the mount
-// runs in such a child: a process that reads its own mount can deadlock.
-func (b *bench) child(ctx context.Context, inherit *os.File, into any, args ...string) error {
-	child := exec.CommandContext(ctx, b.program, args...)
-	child.Args[0] = "batchfs"
-	if inherit != nil {
-		child.ExtraFiles = []*os.File{inherit}
+func (r benchReport) print(out io.Writer) error {
+	t := newTable(out)
+	t.row("decoding alone, all CPUs", "%.0f images/s\tthe ceiling: %s", r["ceiling_images_per_second"], r["decoder"])
+	t.row("one epoch, mapped", "%.0f images/s\t%.2f of the ceiling", r["mapped_images_per_second"], r["mapped_ratio"])
+	t.row("one epoch, by read", "%.0f images/s\t%.2f of the ceiling", r["read_images_per_second"], r["read_ratio"])
+	t.row("first batch after the mount", "%.3f s\t%.2f of decoding it alone", r["first_batch_seconds"], r["first_batch_ratio"])
+	for _, how := range []struct{ name, key string }{{"mapped", "finished_mapped_"}, {"by read", "finished_read_"}} {
+		if bytes, ok := r[how.key+"bytes_per_second"].(float64); ok { // not of an empty batch
+			t.row("a finished batch, "+how.name, "%.1f GB/s\t%.2f of a plain file in memory", bytes/1e9, r[how.key+"ratio"])
+		}
 	}
-	text, err := child.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		words, _, _ := strings.Cut(string(exit.Stderr), "\n") // drop the hint, which is not about this command
-		return fmt.Errorf("batchfs %s failed: %s", args[0], strings.TrimPrefix(words, "batchfs: error: "))
+	t.row("read path", "%s\t", r["read_path"])
+	if r["read_path"] == "passthrough" {
+		t.row("reads that reached the daemon", "%.0f\t", r["daemon_reads"])
 	}
-	if err != nil {
-		return fmt.Errorf("run batchfs %s: %w", args[0], err)
-	}
-	return json.Unmarshal(text, into)
+	return t.Flush()
 }

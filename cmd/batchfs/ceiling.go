@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -78,26 +77,16 @@ func (d *decodeCeiling) measure(ctx context.Context, cpus int) (float64, error) 
 }
 
 func (d *decodeCeiling) pass(ctx context.Context, cpus int) error {
-	var next atomic.Int64
-	errs := make([]error, cpus)
-	var wait sync.WaitGroup
-	for w := range cpus {
-		wait.Go(func() {
-			r := sample.NewReader(d.ds, d.options, d.memory)
-			defer r.Close()
-			for ctx.Err() == nil && errs[w] == nil {
-				i := int(next.Add(1) - 1)
-				if i >= len(d.encoded) {
-					return
-				}
-				if err := r.Decode(d.encoded[i].image); err != nil {
-					errs[w] = badSample(d.ds.Path(d.encoded[i].id), err)
-				}
+	return parallel.Each(ctx, cpus, len(d.encoded), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		r := sample.NewReader(d.ds, d.options, d.memory)
+		defer r.Close()
+		for i := range items {
+			if err := r.Decode(d.encoded[i].image); err != nil {
+				return badSample(d.ds.Path(d.encoded[i].id), err)
 			}
-		})
-	}
-	wait.Wait()
-	return cmp.Or(append(errs, ctx.Err())...) // one bad file is enough
+		}
+		return nil
+	})
 }
 
 // plainFile makes a file of the given size in the same kind of memory as batches, or in a

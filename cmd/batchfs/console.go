@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -18,8 +19,7 @@ type console struct {
 	out, err io.Writer
 	env      environment
 	machine  machine
-	line     commandLine // in the form the parser read
-	signals  *signals    // nil in tests that send none
+	signals  *signals // nil in tests that send none
 }
 
 // interactive reports whether w is a terminal.
@@ -46,6 +46,15 @@ func show(out io.Writer, result printable, asJSON bool) error {
 		return json.NewEncoder(out).Encode(result)
 	}
 	return result.print(out)
+}
+
+// A table prints rows of a name and a value.
+type table struct{ *tabwriter.Writer }
+
+func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
+
+func (t table) row(name, format string, args ...any) {
+	fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
 }
 
 // progress shows the progress of a long operation, on a terminal only.

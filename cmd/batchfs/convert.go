@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
@@ -18,38 +17,31 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-func convertCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "convert",
-		Usage:     "make a dataset of which a share is stored raw",
-		ArgsUsage: "DATASET OUT",
-		Description: "Writes DATASET anew to OUT, a new directory, with a share of the images stored raw, chosen evenly over the\n" +
-			"classes: a training run then reads more and decodes less. The others are hard links of the originals, or copies\n" +
-			"where there can be no links. OUT holds ordinary image files in the same directories, with the same labels; where x.jpg\n" +
-			"becomes x.jpg.bmp, it keeps its place in the order. Each image has the RGB pixels that it had, upright, unless --raw-size\n" +
-			"stores it smaller, as training with that --size and --resize would see it.\n\n" +
-			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption the same command\n" +
-			"continues.",
-		Flags: join(datasetFlags(), []cli.Flag{
-			derivedSetting("", "raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds"),
-			setting("", "raw-format", "bmp", "store raw images as `bmp|ppm`; with ppm, gray ones as PGM, a third of the size"),
-			derivedSetting("", "raw-size", "the image's own", "store raw images at `HxW`, height and width"),
-			derivedSetting("", "raw-resize", "none", "how they reach it: `stretch|not-larger|not-smaller`"),
-			setting("", "seed", "0", "choose them by `N`"),
-			workersFlag(),
-			derivedSetting(aboutPipeline, "memory-limit", "half of what is free", "convert no more at once than takes `SIZE`, such as 8GiB"),
-			maxPixelsFlag(),
-			orientationFlag(),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.convertRequest(&flagValues{flags: ctx})
-			if err != nil {
+func convertCommand(c *console) *cobra.Command {
+	return command("convert DATASET OUT", func(f *flagSet) runner {
+		r := &convertRequest{source: datasetOptions{rescan: true}}
+		o := &r.options
+		datasetFlags(f, &r.source)
+		f.group = ""
+		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds", rawRatio(&o.Ratio, &r.auto))
+		rawFlags(f, o)
+		f.add("seed", "0", "choose them by `N`", seed(&o.Seed))
+		workerFlag(c, f, &o.Workers)
+		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
+		jsonFlag(f, &r.asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			r.dataset, r.out, r.source.workers = args[0], args[1], o.Workers
+			o.Memory = c.memoryLimit(o.Memory)
+			if !f.Changed("raw-ratio") {
+				return usage("--raw-ratio is missing")
+			}
+			if err := checkRawSize(f); err != nil {
 				return err
 			}
-			return c.convert(ctx.Context, r)
-		},
-	}, "batchfs convert --raw-ratio 0.3 photos/ mixed/")
+			return c.convert(ctx, *r)
+		}
+	})
 }
 
 type convertRequest struct {
@@ -60,48 +52,33 @@ type convertRequest struct {
 	asJSON       bool
 }
 
-func (c *console) convertRequest(v *flagValues) (convertRequest, error) {
-	args := v.arguments("DATASET", "OUT")
-	r := convertRequest{dataset: args[0], out: args[1], asJSON: v.on("json")}
-	r.source = v.datasetOptions(v.workers(c.machine), discardLog())
-	r.source.rescan = true
-	r.options = convert.Options{
-		Format: choice(v, "raw-format", convert.BMP, convert.PPM), Seed: v.seed(),
-		IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels(),
-		Workers: r.source.workers, Memory: v.bytesOr("memory-limit", c.machine.defaultMemoryLimit()),
-	}
-	if r.auto = v.text("raw-ratio") == "auto"; !r.auto {
-		r.options.Ratio = v.rawRatio()
-	}
-	v.rawSize(&r.options)
-	return r, v.err
-}
-
-func (v *flagValues) rawRatio() float64 {
-	p, ok := parseRatio(v.text("raw-ratio"))
-	switch {
-	case v.text("raw-ratio") == "":
-		v.refuse(usage("--raw-ratio is missing"))
-	case !ok || p < 0 || p > 1:
-		v.refuse(badValue("raw-ratio", "a number from 0 to 1, or auto", v.text("raw-ratio")))
-	}
-	return p
-}
-
-// rawSize reads --raw-size and --raw-resize, which must be given together.
-func (v *flagValues) rawSize(o *convert.Options) {
-	switch {
-	case v.given("raw-size") && !v.given("raw-resize"):
-		v.refuse(usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller"))
-	case v.given("raw-resize") && !v.given("raw-size"):
-		v.refuse(usage("--raw-resize needs --raw-size, as in --raw-size 256x256"))
-	case v.given("raw-size"):
-		var err error
-		if o.Height, o.Width, err = parseExtent(v.text("raw-size")); err != nil {
-			v.refuse(badValue("raw-size", extentRule("256x256"), v.text("raw-size")))
+func rawRatio(to *float64, auto *bool) parser {
+	return func(text string) string {
+		*auto = text == "auto"
+		if !*auto && fraction(to)(text) != "" {
+			return "a number from 0 to 1, or auto"
 		}
-		o.Resize = choice(v, "raw-resize", resample.Stretch, resample.NotLarger, resample.NotSmaller)
+		return ""
 	}
+}
+
+// rawFlags say how raw images are stored.
+func rawFlags(f *flagSet, o *convert.Options) {
+	f.add("raw-format", "bmp", "store raw images as `bmp|ppm`; ppm stores gray ones as PGM, a third of the size",
+		choice(&o.Format, convert.BMP, convert.PPM))
+	f.derived("raw-size", "the image's own", "store raw images at `HxW`, height and width", extent(&o.Height, &o.Width, "256x256"))
+	f.derived("raw-resize", "none", "how they get to that size: `stretch|not-larger|not-smaller`",
+		choice(&o.Resize, resample.Stretch, resample.NotLarger, resample.NotSmaller))
+}
+
+func checkRawSize(f *flagSet) error {
+	switch size, resize := f.Changed("raw-size"), f.Changed("raw-resize"); {
+	case size && !resize:
+		return usage("--raw-size needs --raw-resize, as in --raw-resize not-smaller")
+	case resize && !size:
+		return usage("--raw-resize needs --raw-size, as in --raw-size 256x256")
+	}
+	return nil
 }
 
 func (c *console) convert(ctx context.Context, r convertRequest) error {
@@ -115,7 +92,14 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		o.Manifest = r.dataset
 	}
 	if r.auto {
-		o.Auto = c.profiledRatio(r, ds, o)
+		o.Auto = func(ctx context.Context) (float64, error) {
+			settings, err := c.defaultProfile(r)
+			if err != nil {
+				return 0, err
+			}
+			result, err := c.runProfile(ctx, r.dataset, ds, settings)
+			return result.RawRatio, err
+		}
 	}
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
@@ -134,19 +118,10 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	return show(c.out, convertSummaryOf(ds, report, o), r.asJSON)
 }
 
-// profiledRatio chooses the share for --raw-ratio auto: the best for a mount with default
-// flags, on the storage that holds the output.
-func (c *console) profiledRatio(r convertRequest, ds *dataset.Dataset, o convert.Options) convert.Ratio {
-	return func(ctx context.Context) (float64, error) {
-		result, err := c.runProfile(ctx, r.dataset, ds, c.defaultProfile(r, o))
-		return result.RawRatio, err
-	}
-}
-
 // announceConversion prints the plan before the conversion begins.
 func (c *console) announceConversion(p convert.Plan) {
 	if p.Resumed {
-		c.printf("continuing what was begun in %s\n", p.Staging)
+		c.printf("continuing in %s\n", p.Staging)
 	}
 	c.printf("%d of %s will be raw (%d are already), %d hard links, %d clones, %d copies\n",
 		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, p.Linked, p.Cloned, p.Copied)
@@ -155,35 +130,26 @@ func (c *console) announceConversion(p convert.Plan) {
 
 // convertError adds a hint to the error of a conversion that ended early.
 func convertError(out string, plan convert.Plan, err error) error {
-	partial := shellWord(filepath.Clean(out) + ".partial")
+	partial, room := shellWord(filepath.Clean(out)+".partial"), "df -h "+shellWord(filepath.Dir(plan.Out))
 	switch {
 	case errors.Is(err, context.Canceled):
 		return hint(errInterrupted, "the same command continues; to give up: rm -r %s", partial)
-	case errors.Is(err, convert.ErrNotEmpty), errors.Is(err, convert.ErrInside):
-		return hint(err, "choose a new directory elsewhere: batchfs convert DATASET OUT")
 	case errors.Is(err, convert.ErrSpace) && plan.NeedBytes > plan.FreeBytes:
 		err = fmt.Errorf("%w: %s are needed, %s are free", convert.ErrSpace, formatBytes(plan.NeedBytes), formatBytes(plan.FreeBytes))
-		return hint(err, "make room, or choose a smaller --raw-ratio or --raw-size: df -h %s", shellWord(filepath.Dir(plan.Out)))
-	case errors.Is(err, convert.ErrSpace):
-		return hint(err, "make room, and the same command continues: df -h %s", shellWord(filepath.Dir(plan.Out)))
-	case errors.Is(err, convert.ErrSettings):
-		return hint(err, "give the same flags to continue, or begin anew: rm -r %s", partial)
-	case errors.Is(err, convert.ErrName):
-		return hint(err, "rename one, and the same command starts again: mv FILE OTHER")
-	case errors.Is(err, convert.ErrSource):
-		return hint(err, "begin anew: rm -r %s", partial)
-	case errors.Is(err, sample.ErrMemory):
-		return hint(err, "allow more, and the same command continues: --memory-limit SIZE")
-	case errors.Is(err, convert.ErrBusy):
-		return hint(err, "fuser -v %s", partial)
-	case errors.Is(err, convert.ErrMountpoint):
-		return hint(err, "choose a directory in it: batchfs convert DATASET %s", shellWord(filepath.Join(out, "mixed")))
-	case errors.Is(err, convert.ErrForeign):
-		return hint(err, "see what it is, or choose another directory: ls -la %s", partial)
-	case errors.Is(err, fs.ErrPermission):
-		return hint(err, "choose a directory that you may write to: ls -ld %s", shellWord(filepath.Dir(filepath.Clean(out))))
+		return hint(err, "make room, or choose a smaller --raw-ratio or --raw-size: %s", room)
 	}
-	return err
+	return advise(err,
+		advice{convert.ErrNotEmpty, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
+		advice{convert.ErrInside, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
+		advice{convert.ErrSpace, "make room, and the same command continues: " + room},
+		advice{convert.ErrSettings, "to continue, give the same flags; to start again: rm -r " + partial},
+		advice{convert.ErrName, "to start again, rename one: mv FILE OTHER"},
+		advice{convert.ErrSource, "to start again: rm -r " + partial},
+		advice{sample.ErrMemory, "to continue with more memory, add --memory-limit SIZE to the same command"},
+		advice{convert.ErrBusy, "fuser -v " + partial},
+		advice{convert.ErrMountpoint, "choose a directory in it: batchfs convert DATASET " + shellWord(filepath.Join(out, "mixed"))},
+		advice{convert.ErrForeign, "see what it is, or choose another directory: ls -la " + partial},
+		advice{fs.ErrPermission, "choose a directory that you may write to: ls -ld " + shellWord(filepath.Dir(filepath.Clean(out)))})
 }
 
 // convertSummary is the output of convert.
@@ -228,26 +194,23 @@ func convertSummaryOf(ds *dataset.Dataset, r convert.Report, o convert.Options) 
 }
 
 func (s convertSummary) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
-	}
-	row("result", "%s", shown(s.Out))
+	t := newTable(out)
+	t.row("result", "%s", shown(s.Out))
 	if s.Manifest != "" {
-		row("manifest", "%s", shown(s.Manifest))
+		t.row("manifest", "%s", shown(s.Manifest))
 	}
-	row("images", "%d", s.Samples)
-	row("raw", "%d, %d of them before", s.Raw, s.AlreadyRaw)
+	t.row("images", "%d", s.Samples)
+	t.row("raw", "%d, %d of them already", s.Raw, s.AlreadyRaw)
 	if s.Finished {
-		row("done", "before; there was nothing to do")
+		t.row("done", "earlier; there was nothing to do")
 	} else {
-		row("done", "%d made raw, %d linked, %d cloned, %d copied, %d there from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
+		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
 	}
 	if s.Symlinked > 0 {
-		row("left", "%d where they are, with a symbolic link, as they cannot be read", s.Symlinked)
+		t.row("left", "%d unreadable files in place, as symbolic links", s.Symlinked)
 	}
-	row("unreadable", "%d", len(s.Unreadable))
-	if err := w.Flush(); err != nil {
+	t.row("unreadable", "%d", len(s.Unreadable))
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	return printBad(out, s.Unreadable)

@@ -34,7 +34,7 @@ func TestConvertUsage(t *testing.T) {
 		{convert("--raw-ratio", "1", "--seed", "x"), `--seed must be a whole number from 0 to 2^64-1, but is "x"`},
 		{convert("--raw-ratio", "1", "--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
 		{convert("--raw-ratio", "1", "--memory-limit", "0"), `--memory-limit must be a size in bytes above 0`},
-		{convert("--ratio", "1"), "there is no flag --ratio here"},
+		{convert("--ratio", "1"), "unknown flag --ratio"},
 	} {
 		got := batchfs(t, test.args...)
 		first, rest, _ := strings.Cut(got.err, "\n")
@@ -78,7 +78,7 @@ func TestConvert(t *testing.T) {
 	got := batchfs(t, "convert", "--raw-ratio", "1", "--raw-format", "ppm", "--raw-size", "2x2", "--raw-resize", "stretch", out, again)
 	for _, want := range []string{
 		"10 of 10 images will be raw (4 are already), 4 hard links, 0 clones, 0 copies\n", "this needs ", " are free\n",
-		"raw         10, 4 of them before\n", "done        6 made raw, 4 linked, 0 cloned, 0 copied, 0 there from an earlier run\n", "unreadable  0\n",
+		"raw         10, 4 of them already\n", "done        6 made raw, 4 linked, 0 cloned, 0 copied, 0 from an earlier run\n", "unreadable  0\n",
 	} {
 		if !strings.Contains(got.out, want) || got.status != statusDone || got.err != "" {
 			t.Errorf("does not print %q: %+v", want, got)
@@ -149,8 +149,8 @@ func TestConvertErrors(t *testing.T) {
 		{large, context.Canceled, "interrupted", "the same command continues; to give up: rm -r 'my out.partial'"},
 		{small, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --raw-ratio or --raw-size: df -h /data"},
 		{large, convert.ErrSpace, "not enough space", "make room, and the same command continues: df -h /data"},
-		{large, convert.ErrSettings, "was begun with other settings", "give the same flags to continue, or begin anew: rm -r 'my out.partial'"},
-		{large, convert.ErrSource, "the dataset changed", "begin anew: rm -r 'my out.partial'"},
+		{large, convert.ErrSettings, "was begun with other settings", "to continue, give the same flags; to start again: rm -r 'my out.partial'"},
+		{large, convert.ErrSource, "the dataset changed", "to start again: rm -r 'my out.partial'"},
 		{large, convert.ErrBusy, "another batchfs convert is writing it", "fuser -v 'my out.partial'"},
 		{large, convert.ErrMountpoint, "is a mountpoint", "choose a directory in it: batchfs convert DATASET 'my out/mixed'"},
 	} {

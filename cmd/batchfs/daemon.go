@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"syscall"
 )
 
@@ -22,8 +22,8 @@ const readyFlag = "ready-fd"
 // liveWord is the word sent through the pipe.
 const liveWord = "live\n"
 
-// spawn starts the daemon of this command line and waits until it is live.
-func (c *console) spawn(ctx context.Context) error {
+// spawn starts the daemon of a mount command and waits until it is live.
+func (c *console) spawn(ctx context.Context, flags, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program to run it as a daemon: %w", err)
@@ -34,9 +34,8 @@ func (c *console) spawn(ctx context.Context) error {
 	}
 	defer ready.Close()
 	const firstExtraFile = 3
-	line := c.line
-	line.flags = append(append([]string{}, line.flags...), "--daemon=false", option(readyFlag, strconv.Itoa(firstExtraFile)))
-	child := exec.Command(program, line.words()...)
+	words := slices.Concat([]string{"mount"}, flags, []string{"--daemon=false", fmt.Sprintf("--%s=%d", readyFlag, firstExtraFile), "--"}, args)
+	child := exec.Command(program, words...)
 	child.Args[0] = "batchfs"
 	child.Stdout, child.Stderr = c.out, c.err
 	child.ExtraFiles = []*os.File{live}

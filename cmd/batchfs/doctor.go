@@ -6,29 +6,20 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-func doctorCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:        "doctor",
-		Usage:       "what this machine offers, and what to do about what is missing",
-		Description: "Tries a small mount, looks at the kernel, the limits and the libraries, and says what each finding means.",
-		Flags:       []cli.Flag{jsonFlag("print one JSON object")},
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			v.arguments()
-			if v.err != nil {
-				return v.err
-			}
-			return show(c.out, c.examine(ctx.Context), v.on("json"))
-		},
-	}, "batchfs doctor")
+func doctorCommand(c *console) *cobra.Command {
+	return command("doctor", func(f *flagSet) runner {
+		var asJSON bool
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, _ []string) error { return show(c.out, c.examine(ctx), asJSON) }
+	})
 }
 
-// finding is the result of one check. Advice says what to do about it and is empty if OK.
+// finding is the result of one check. Advice says what to do about it and is empty if it is OK.
 type finding struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

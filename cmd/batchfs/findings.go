@@ -39,9 +39,9 @@ func fusermount(c fusefs.Capabilities) finding {
 	case c.Fusermount != "":
 		return good("fusermount3", "%s", c.Fusermount)
 	case c.SysAdmin:
-		return good("fusermount3", "not installed, and not needed by root")
+		return good("fusermount3", "not installed; root does not need it")
 	}
-	return poor("fusermount3", "not installed", "ordinary users mount through it: sudo apt-get install fuse3")
+	return poor("fusermount3", "not installed", "ordinary users need it to mount: sudo apt-get install fuse3")
 }
 
 func allowOther(c fusefs.Capabilities) finding {
@@ -65,7 +65,7 @@ func requestTimeout(c fusefs.Capabilities) finding {
 				fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", limit.name))
 		}
 	}
-	return good("request timeout", "none that matters")
+	return good("request timeout", "none, or long enough")
 }
 
 func (m machine) hugePages() finding {
@@ -75,11 +75,11 @@ func (m machine) hugePages() finding {
 	setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled")
 	switch {
 	case !store.Files():
-		return poor(name, store.Reason().Error(), "batches live in ordinary memory; a mount by root has a tmpfs with huge pages")
+		return poor(name, store.Reason().Error(), "batches use ordinary memory; mount as root to use a tmpfs with huge pages")
 	case setting == "":
-		return poor(name, "this kernel has none for tmpfs", "batches live in small pages, which are slower to read; it takes a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
+		return poor(name, "this kernel does not support them on tmpfs", "batches use small pages, which are slower to read; use a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
 	case strings.Contains(setting, "[deny]"):
-		return poor(name, "denied for tmpfs", "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount asks for them by itself)")
+		return poor(name, "disabled for tmpfs", "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount requests them itself)")
 	}
 	return good(name, "on a private tmpfs")
 }
@@ -87,9 +87,9 @@ func (m machine) hugePages() finding {
 func memoryReuse() finding {
 	const name = "memory reuse"
 	if err := pinned.Leases(); err != nil {
-		return poor(name, err.Error(), "every batch takes memory that has to be cleared first, which is slower: sudo sysctl fs.leases-enable=1")
+		return poor(name, err.Error(), "every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1")
 	}
-	return good(name, "batches take the memory of earlier ones")
+	return good(name, "batches reuse the memory of earlier ones")
 }
 
 // enoughLocked is the batch memory of a typical mount, and what a training process
@@ -100,16 +100,16 @@ func memoryLocking() finding {
 	const name = "memory locking"
 	if err := pinned.CanLock(enoughLocked); err != nil {
 		return poor(name, err.Error(),
-			"batch memory may be swapped out, and GPUs copy slower from it: ulimit -l unlimited, after memlock in /etc/security/limits.conf, or LimitMEMLOCK=infinity for systemd")
+			"batch memory may be swapped out, and GPUs copy from it more slowly: set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
 	}
-	return good(name, "%s and more", formatBytes(enoughLocked))
+	return good(name, "at least %s", formatBytes(enoughLocked))
 }
 
 // decoders reports the decoders and whether they are linked into this program.
 func decoders() finding {
 	const name = "decoders"
 	if !strings.Contains(decode.Version(), "libjpeg") {
-		return poor(name, decode.Version(), "Go's own decoders are several times slower: build with the image libraries, make deps build")
+		return poor(name, decode.Version(), "Go's decoders are several times slower: build with the image libraries: make deps build")
 	}
 	if libraries := imageLibraries(); len(libraries) > 0 {
 		return good(name, "%s; from the system: %s", decode.Version(), strings.Join(libraries, ", "))
@@ -135,19 +135,19 @@ func imageLibraries() (names []string) {
 	return names
 }
 
-func (m machine) processors() finding { return good("CPUs", "%d may be used", m.cpus) }
+func (m machine) processors() finding { return good("CPUs", "%d available", m.cpus) }
 
 func (m machine) memoryShare() finding {
 	host := m.host()
 	machine, lowest, share := host.Machine(), host.Lowest(), host.Share()
-	text := fmt.Sprintf("%s, %s of them free", formatBytes(machine.Total), formatBytes(machine.Left))
+	text := fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
 	if lowest.Total < machine.Total {
-		text += fmt.Sprintf("; %s allows %s, %s of them free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
+		text += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
 	}
 	if share.Mounts > 1 {
 		text += "; shared with " + count(share.Mounts-1, "mount")
 	}
-	return good("memory", "%s; --memory-limit is %s unless you say otherwise", text, formatBytes(share.Limit))
+	return good("memory", "%s; --memory-limit defaults to %s", text, formatBytes(share.Limit))
 }
 
 // gpu only reports whether there is a GPU. Batches are made by the CPUs, but the user wants
@@ -160,16 +160,16 @@ func (m machine) gpu() finding {
 	case m.exists("dev/kfd"):
 		return good(name, "AMD")
 	}
-	return good(name, "none seen")
+	return good(name, "none found")
 }
 
 func (c *console) indexes() finding {
 	const name = "indexes"
 	if c.env.cacheDir == "" {
-		return poor(name, "not kept: neither XDG_CACHE_HOME nor HOME is set", "every mount scans its dataset again: export XDG_CACHE_HOME=DIRECTORY")
+		return poor(name, "not kept: neither XDG_CACHE_HOME nor HOME is set", "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	}
 	if err := os.MkdirAll(c.env.cacheDir, 0o755); err != nil {
-		return poor(name, err.Error(), "every mount scans its dataset again: export XDG_CACHE_HOME=DIRECTORY")
+		return poor(name, err.Error(), "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	}
 	return good(name, "kept in %s", c.env.cacheDir)
 }

@@ -5,11 +5,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
-// optionFlagName is the flag that carries a mount's flags in fstab syntax: -o
-// key=value,key,...
-const optionFlagName = "o"
+const (
+	optionFlag = "options" // -o, a mount's flags in fstab syntax: -o key=value,key,...
+	fakeFlag   = "fake"
+	sloppyFlag = "sloppy"
+)
 
 // ignoredOptions are generic options that mount(8) and fstab pass to every file system.
 // They have no meaning for a tree that is read-only and holds no programs or devices.
@@ -26,11 +30,17 @@ func ignoredOption(key string) bool {
 		strings.HasPrefix(key, "x-") || strings.HasPrefix(key, "X-")
 }
 
-// expandOptions turns the value of -o into flags. Underscores in a key count as dashes,
-// since fstab's own options have them (allow_other). sloppy drops unknown options, as mount
-// -s requires.
-func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error) {
-	var flags []string
+// fstabOptions is the value of -o: each option sets the flag of its name. Underscores count
+// as dashes, since fstab's own options have them (allow_other).
+type fstabOptions struct {
+	flags  *pflag.FlagSet
+	sloppy *bool // drop unknown options, as mount -s requires
+}
+
+func (o fstabOptions) String() string { return "" }
+func (o fstabOptions) Type() string   { return "options" }
+
+func (o fstabOptions) Set(list string) error {
 	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {
 		key, value, hasValue := strings.Cut(option, "=")
@@ -38,31 +48,37 @@ func expandOptions(words vocabulary, list string, sloppy bool) ([]string, error)
 			continue
 		}
 		name := strings.ReplaceAll(key, "_", "-")
-		kind, known := words[name]
+		flag := o.flags.Lookup(name)
 		switch {
-		case !known && sloppy:
-			continue
-		case !known || kind == optionFlag || name == "help" || name == "h":
-			wrong := &usageError{message: "-o " + key + " is no option of a batchfs mount"}
-			if near := words.nearest(name); near != "" {
-				wrong.hint = "did you mean: -o " + near
-			} else if !hasValue && last != "" {
-				wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
+		case flag == nil || flag.Hidden || slices.Contains([]string{optionFlag, "help", helpAllFlag}, name):
+			if *o.sloppy {
+				continue
 			}
-			return nil, wrong
-		case kind == valueFlag && !hasValue:
-			return nil, usage("-o %s needs a value, as in -o %s=...", key, key)
+			return o.unknown(key, hasValue, last)
+		case !hasValue && flag.NoOptDefVal == "":
+			return usage("-o %s needs a value, as in -o %s=...", key, key)
+		case !hasValue:
+			value = flag.NoOptDefVal
 		}
-		spelled, err := words.spell(name, value, hasValue)
-		if err != nil {
-			return nil, err
+		if err := o.flags.Set(name, value); err != nil {
+			return flagError(o.flags, err)
 		}
-		flags = append(flags, spelled...)
 		if last = ""; hasValue {
 			last = strings.ReplaceAll(option, ",", `\,`)
 		}
 	}
-	return flags, nil
+	return nil
+}
+
+// unknown refuses an option, which may be the rest of the previous option's value.
+func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
+	wrong := &usageError{message: "unknown option -o " + key}
+	if near := nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags)); near != "" {
+		wrong.hint = "did you mean: -o " + near
+	} else if !hasValue && last != "" {
+		wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
+	}
+	return wrong
 }
 
 // splitOptions splits at commas, except those after a backslash or inside double quotes:
@@ -88,7 +104,7 @@ func splitOptions(list string) []string {
 	return append(options, option.String())
 }
 
-// asMountHelper recognizes the ways mount(8) calls a file system's program:
+// asMountHelper recognizes how mount(8) calls a file system's program:
 //
 //	mount.batchfs DATASET MOUNTPOINT [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]
 //	batchfs DATASET MOUNTPOINT [-o OPTIONS]        from mount.fuse, type fuse.batchfs
@@ -102,61 +118,32 @@ func asMountHelper(args []string) bool {
 	return len(args) >= 3 && filepath.IsAbs(args[1]) && filepath.IsAbs(args[2])
 }
 
-// helperCall is a parsed call from mount(8).
-type helperCall struct {
-	arguments []string
-	options   []string
-	fake      bool
-	sloppy    bool
-}
-
-func parseHelperCall(args []string) (helperCall, error) {
-	var call helperCall
-	for i := 0; i < len(args); i++ {
-		word := args[i]
-		if len(word) < 2 || word[0] != '-' {
-			call.arguments = append(call.arguments, word)
-			continue
-		}
-		for j := 1; j < len(word); j++ {
-			switch letter := word[j]; letter {
-			case 'f':
-				call.fake = true
-			case 's':
-				call.sloppy = true
-			case 'n', 'v', 'r', 'w':
-			case 'o', 't', 'N':
-				value := word[j+1:]
-				if value == "" {
-					if i++; i == len(args) {
-						return call, usage("-%c needs a value", letter)
-					}
-					value = args[i]
-				}
-				if letter == 'o' {
-					call.options = append(call.options, value)
-				}
-				j = len(word)
-			default:
-				return call, usage("mount.batchfs knows no -%c", letter)
-			}
-		}
+// mountWords turns the arguments of a call by mount(8) into a command line.
+func mountWords(args []string) ([]string, error) {
+	flags := pflag.NewFlagSet("mount.batchfs", pflag.ContinueOnError)
+	fake, sloppy := flags.BoolP("fake", "f", false, ""), flags.BoolP("sloppy", "s", false, "")
+	options := flags.StringArrayP("options", "o", nil, "")
+	for _, letter := range []string{"n", "v", "r", "w"} { // these mean nothing here
+		flags.BoolP("ignored-"+letter, letter, false, "")
 	}
-	if len(call.arguments) != 2 {
-		return call, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(len(call.arguments), "argument"))
+	for _, letter := range []string{"t", "N"} {
+		flags.StringP("ignored-"+letter, letter, "", "")
 	}
-	return call, nil
-}
-
-// mountLine returns the mount command line for a helper call.
-func (call helperCall) mountLine(words vocabulary) (commandLine, error) {
-	line := commandLine{command: "mount", flags: []string{"--daemon"}, arguments: call.arguments}
-	for _, list := range call.options {
-		flags, err := expandOptions(words, list, call.sloppy)
-		if err != nil {
-			return line, withHelp(err, "mount")
-		}
-		line.flags = append(line.flags, flags...)
+	if err := flags.Parse(args); err != nil {
+		return nil, flagError(flags, err)
 	}
-	return line, nil
+	if flags.NArg() != 2 {
+		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(flags.NArg(), "argument"))
+	}
+	words := []string{"mount", "--daemon"}
+	if *fake {
+		words = append(words, "--"+fakeFlag)
+	}
+	if *sloppy { // before the options
+		words = append(words, "--"+sloppyFlag)
+	}
+	for _, list := range *options {
+		words = append(words, "-o", list)
+	}
+	return append(append(words, "--"), flags.Args()...), nil
 }

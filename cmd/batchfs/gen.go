@@ -5,60 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset/gen"
 )
 
-func genCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:  "gen",
-		Usage: "make a synthetic dataset",
-		Description: "Writes images in class directories, the same for the same flags on every machine. photo: JPEG 500x375, quality\n" +
-			"90, about 100 KB each, as in ImageNet; cityscape: PNG 2048x1024, about 2.3 MB each, as in Cityscapes; mixed: every\n" +
-			"format and size that can be read. A batchfs built without cgo cannot write webp.",
-		Flags: []cli.Flag{
-			derivedSetting("", "out", "none", "write to `DIR`, which must be missing or empty"),
-			setting("", "images", "100", "make `N` images"),
-			setting("", "kind", "photo", "what they show: `photo|cityscape|mixed`"),
-			setting("", "classes", "10", "spread them over `N` class directories; 0: none"),
-			derivedSetting("", "format", "the kind's own", "store them as `jpeg|png|bmp|ppm|webp`"),
-			setting("", "seed", "0", "draw them from `N`"),
-			workersFlag(),
-		},
-		Action: func(ctx *cli.Context) error {
-			o, err := c.genOptions(&flagValues{flags: ctx})
-			if err != nil {
-				return err
+func genCommand(c *console) *cobra.Command {
+	return command("gen", func(f *flagSet) runner {
+		var o gen.Options
+		f.derived("out", "none, it is required", "write to `DIR`, which must be missing or empty", anything(&o.Dir))
+		f.add("images", "100", "make `N` images", number(&o.Images, 1, math.MaxInt32))
+		f.add("kind", "photo", "what they show: `photo|cityscape|mixed`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed))
+		f.add("classes", "10", "spread them over `N` class directories; 0: none", number(&o.Classes, 0, math.MaxInt32))
+		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm|webp`", oneOf(&o.Format, gen.Formats()...))
+		f.add("seed", "0", "derive them from `N`", seed(&o.Seed))
+		workerFlag(c, f, &o.Workers)
+		return func(ctx context.Context, _ []string) error {
+			if !f.Changed("classes") {
+				o.Classes = min(o.Classes, o.Images)
 			}
-			return c.gen(ctx.Context, o)
-		},
-	}, "batchfs gen --out photos --images 1000 --classes 10")
-}
-
-func (c *console) genOptions(v *flagValues) (gen.Options, error) {
-	v.arguments()
-	o := gen.Options{
-		Dir: v.text("out"), Images: int(v.number("images", 1, math.MaxInt32)), Kind: choice(v, "kind", gen.Photo, gen.Cityscape, gen.Mixed),
-		Classes: int(v.number("classes", 0, math.MaxInt32)), Format: v.text("format"), Seed: v.seed(), Workers: v.workers(c.machine),
-	}
-	if !v.given("classes") {
-		o.Classes = min(o.Classes, o.Images)
-	}
-	switch {
-	case o.Dir == "":
-		v.refuse(usage("--out is missing"))
-	case o.Format != "" && o.Kind == gen.Mixed:
-		v.refuse(badValue("format", "left out with --kind mixed, which has every format", o.Format))
-	case o.Format != "" && !slices.Contains(gen.Formats(), o.Format):
-		v.refuse(badValue("format", oneOf(gen.Formats()), o.Format))
-	case o.Classes > o.Images:
-		v.refuse(badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes)))
-	}
-	return o, v.err
+			switch {
+			case o.Dir == "":
+				return usage("--out is missing")
+			case o.Format != "" && o.Kind == gen.Mixed:
+				return badValue("format", "left out with --kind mixed, which has every format", o.Format)
+			case o.Classes > o.Images:
+				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
+			}
+			return c.gen(ctx, o)
+		}
+	})
 }
 
 func (c *console) gen(ctx context.Context, o gen.Options) error {

@@ -2,47 +2,36 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
 )
 
-func indexCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "index",
-		Usage:     "scan a dataset once, so that mounts start at once",
-		ArgsUsage: "DATASET",
-		Description: "Reads the header of every image and keeps the result in the user's cache directory, never inside the\n" +
-			"dataset. Every file is looked at, and the headers of those that changed are read again, so that the next mount\n" +
-			"takes them as they are. The index is a Parquet file that other tools can query.",
-		Flags: join(datasetFlags(), []cli.Flag{
-			workersFlag(),
-			switchFlag("", "rescan", true, "look at every file, also where no directory has changed"),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("DATASET")
-			o := v.datasetOptions(v.workers(c.machine), discardLog())
-			o.rescan = v.on("rescan")
-			if v.err != nil {
-				return v.err
-			}
-			ds, err := c.openDataset(ctx.Context, args[0], o)
+func indexCommand(c *console) *cobra.Command {
+	return command("index DATASET", func(f *flagSet) runner {
+		var o datasetOptions
+		var asJSON bool
+		datasetFlags(f, &o)
+		workerFlag(c, f, &o.workers)
+		f.group = ""
+		f.toggle(&o.rescan, "rescan", true, "check every file, even if no directory has changed")
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			ds, err := c.openDataset(ctx, args[0], o)
 			if err != nil {
 				return err
 			}
 			defer ds.Close()
-			return show(c.out, summarize(ds), v.on("json"))
-		},
-	}, "batchfs index photos/")
+			return show(c.out, summarize(ds), asJSON)
+		}
+	})
 }
 
 // datasetSummary is the output of index.
@@ -64,13 +53,6 @@ type datasetSummary struct {
 	IndexProblem string         `json:"index_problem,omitempty"`
 
 	kinds string // of ignored files, as text
-}
-
-func inBrackets(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " (" + text + ")"
 }
 
 // badFile is a sample that cannot be read, and why.
@@ -101,25 +83,26 @@ func summarize(ds *dataset.Dataset) datasetSummary {
 }
 
 func (s datasetSummary) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	t := newTable(out)
+	t.row("dataset", "%s", shown(s.Dataset))
+	t.row("images", "%d", s.Samples)
+	t.row("classes", "%d", s.Classes)
+	t.row("formats", "%s", formatCounts(s.Formats))
+	t.row("encoded", "%s", formatBytes(s.Bytes))
+	t.row("largest", "%d x %d (height x width)", s.MaxHeight, s.MaxWidth)
+	ignored := count(s.Ignored, "file")
+	if s.kinds != "" {
+		ignored += " (" + s.kinds + ")"
 	}
-	row("dataset", "%s", shown(s.Dataset))
-	row("images", "%d", s.Samples)
-	row("classes", "%d", s.Classes)
-	row("formats", "%s", formatCounts(s.Formats))
-	row("encoded", "%s", formatBytes(s.Bytes))
-	row("largest", "%d x %d (height x width)", s.MaxHeight, s.MaxWidth)
-	row("ignored", "%s", count(s.Ignored, "file")+inBrackets(s.kinds))
-	row("unreadable", "%d", len(s.Unreadable))
-	row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
+	t.row("ignored", "%s", ignored)
+	t.row("unreadable", "%d", len(s.Unreadable))
+	t.row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
 	if s.Index != "" {
-		row("index", "%s", shown(s.Index))
+		t.row("index", "%s", shown(s.Index))
 	} else {
-		row("index", "not kept: %s", cmp.Or(s.IndexProblem, "no directory for it, see batchfs doctor"))
+		t.row("index", "not kept: %s", cmp.Or(s.IndexProblem, "there is no directory for it; see batchfs doctor"))
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	return printBad(out, s.Unreadable)

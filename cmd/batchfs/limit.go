@@ -15,9 +15,9 @@ func (c *console) warnOfLimit(r mountRequest) {
 	if r.shares || r.engine.MemoryLimit <= lowest.Total {
 		return
 	}
-	c.tell(r)(fmt.Sprintf("--memory-limit %s is more than %s has, %s: what the mount takes beyond that ends it, or another process",
+	r.log.tell(fmt.Sprintf("--memory-limit %s is more than %s has, %s: if the mount takes more than that, the kernel ends it or another process",
 		formatBytes(r.engine.MemoryLimit), lowest.Name, formatBytes(lowest.Total)),
-		fmt.Sprintf("--memory-limit %dMiB, or none", max(1, c.machine.defaultMemoryLimit()>>20)))
+		fmt.Sprintf("--memory-limit %dMiB, or leave it out", max(1, c.machine.defaultMemoryLimit()>>20)))
 }
 
 // tenant adapts an engine to headroom.Watch.
@@ -36,7 +36,7 @@ func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
 	if err == nil {
 		signals = pressure.C
 	} else {
-		r.engine.Logger.Debug("memory is looked at once a second only", "reason", err)
+		r.engine.Logger.Debug("memory is checked only once a second", "reason", err)
 	}
 	w := headroom.Watch{Host: host, Tenant: tenant{e}, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.engine.Logger}
 	var running sync.WaitGroup

@@ -3,19 +3,17 @@ package main
 import (
 	"context"
 	"log/slog"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
-	"unicode"
 )
 
 // limitLog keeps a log readable when the same thing happens thousands of times a second.
-// Records that differ only in numbers and in the batch they name form a class. Per
-// limitWhile, at most limitBurst records of a class are logged. At the end of the interval,
-// the last suppressed record is logged with the number of suppressed records. Bad files are
-// distinguished by path, so each gets its own line.
+// Records that differ only in numbers and in the batch they name form a class. In each
+// interval, at most limitBurst records of a class are logged; at its end the last suppressed
+// one is logged, with their number. Bad files differ by path, so each gets its own line.
 func limitLog(next slog.Handler) slog.Handler {
-	return &limitHandler{next: next, limits: &limits{classes: map[string]*class{}}}
+	return &limitHandler{Handler: next, limits: &limits{classes: map[string]*class{}}}
 }
 
 const (
@@ -25,7 +23,7 @@ const (
 )
 
 type limitHandler struct {
-	next   slog.Handler
+	slog.Handler
 	limits *limits
 }
 
@@ -40,36 +38,31 @@ type class struct {
 	last         slog.Record
 }
 
-func (h *limitHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.next.Enabled(ctx, level)
-}
-
 func (h *limitHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &limitHandler{next: h.next.WithAttrs(attrs), limits: h.limits}
+	return &limitHandler{h.Handler.WithAttrs(attrs), h.limits}
 }
 
 func (h *limitHandler) WithGroup(name string) slog.Handler {
-	return &limitHandler{next: h.next.WithGroup(name), limits: h.limits}
+	return &limitHandler{h.Handler.WithGroup(name), h.limits}
 }
 
 func (h *limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.admit(r) {
 		return nil
 	}
-	return h.next.Handle(ctx, r)
+	return h.Handler.Handle(ctx, r)
 }
 
 // admit counts a record and reports whether to log it now.
 func (h *limitHandler) admit(r slog.Record) bool {
-	key := classOf(r)
-	l := h.limits
+	key, l := classOf(r), h.limits
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.classes[key]
-	if c == nil {
-		if len(l.classes) >= limitClasses {
-			return true
-		}
+	switch {
+	case c == nil && len(l.classes) >= limitClasses:
+		return true
+	case c == nil:
 		c = &class{}
 		l.classes[key] = c
 		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
@@ -78,56 +71,41 @@ func (h *limitHandler) admit(r slog.Record) bool {
 		c.logged++
 		return true
 	}
-	c.more++
-	c.last = r.Clone()
+	c.more, c.last = c.more+1, r.Clone()
 	return false
 }
 
-// endWhile logs the suppressed records of a class. A class without any is forgotten.
+// endWhile logs the suppressed records of a class, of which only the number is logged from
+// then on. A class without any is forgotten.
 func (h *limitHandler) endWhile(key string) {
 	l := h.limits
 	l.mu.Lock()
 	c := l.classes[key]
 	more, last := c.more, c.last
-	if more == 0 {
+	if c.logged, c.more = limitBurst, 0; more == 0 {
 		delete(l.classes, key)
-	} else {
-		// The class is still active: from now on log only its count.
-		c.logged, c.more = limitBurst, 0
-		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 	}
 	l.mu.Unlock()
 	if more > 0 {
+		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 		last.AddAttrs(slog.Int("times", more))
-		_ = h.next.Handle(context.Background(), last)
+		_ = h.Handler.Handle(context.Background(), last)
 	}
 }
 
+var digits = regexp.MustCompile(`\d+`)
+
 // classOf returns the key of a record's class.
 func classOf(r slog.Record) string {
-	var key strings.Builder
-	key.WriteString(r.Level.String())
-	key.WriteByte(' ')
-	key.WriteString(withoutNumbers(r.Message))
+	key := r.Level.String() + " " + digits.ReplaceAllString(r.Message, "")
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "reason", "error":
-			key.WriteByte(' ')
-			key.WriteString(withoutNumbers(a.Value.String()))
+			key += " " + digits.ReplaceAllString(a.Value.String(), "")
 		case "path":
-			key.WriteByte(' ')
-			key.WriteString(a.Value.String())
+			key += " " + a.Value.String()
 		}
 		return true
 	})
-	return key.String()
-}
-
-func withoutNumbers(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, s)
+	return key
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A lineWriter writes lines in the background: logging never waits for a disk that hangs, a
@@ -12,92 +16,89 @@ import (
 // dropped; the next line written is preceded by the number of lost lines. Write errors are
 // not reported, since this is where they would go.
 type lineWriter struct {
-	mu      sync.Mutex
-	to      io.Writer
-	lost    func(n int) []byte // returns a line that reports n lost lines
-	lines   []logLine          // waiting to be written
-	bytes   int
-	dropped int
+	to   io.Writer
+	lost func(n int64) []byte // returns a line that reports n lost lines
+
+	mu      sync.RWMutex // held for writing to close lines
+	lines   chan logItem
 	closed  bool
-	more    sync.Cond     // lines is not empty, or closed is set
+	bytes   atomic.Int64  // waiting
+	dropped atomic.Int64  // lines
 	idle    chan struct{} // closed when everything is written after close
 }
 
-// A logLine goes to the destination that was current when it was logged.
-type logLine struct {
-	text []byte
-	to   io.Writer
+// A logItem is a line to write, or something to do when all earlier lines are written.
+type logItem struct {
+	line []byte
+	do   func()
 }
 
-// maxLogBytes bounds the lines waiting to be written.
-const maxLogBytes = 1 << 20
+// maxLogBytes bounds what waits to be written. There is room for that many of even the
+// shortest lines.
+const (
+	maxLogBytes  = 1 << 20
+	maxLogItems  = maxLogBytes / shortestLine
+	shortestLine = 32 // they begin with the time
+)
 
-func newLineWriter(to io.Writer, lost func(n int) []byte) *lineWriter {
-	w := &lineWriter{to: to, lost: lost, idle: make(chan struct{})}
-	w.more.L = &w.mu
+func newLineWriter(to io.Writer, lost func(n int64) []byte) *lineWriter {
+	w := &lineWriter{to: to, lost: lost, lines: make(chan logItem, maxLogItems), idle: make(chan struct{})}
 	go w.run()
 	return w
 }
 
 // Write queues one line, or drops it. It never fails.
 func (w *lineWriter) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed || w.bytes+len(line) > maxLogBytes {
-		w.dropped++
-		return len(line), nil
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	size := int64(len(line))
+	if w.bytes.Add(size) <= maxLogBytes && !w.closed {
+		select {
+		case w.lines <- logItem{line: bytes.Clone(line)}:
+			return len(line), nil
+		default:
+		}
 	}
-	w.lines = append(w.lines, logLine{append([]byte(nil), line...), w.to})
-	w.bytes += len(line)
-	w.more.Signal()
+	w.bytes.Add(-size)
+	w.dropped.Add(1)
 	return len(line), nil
 }
 
 func (w *lineWriter) run() {
 	defer close(w.idle)
-	for {
-		w.mu.Lock()
-		for len(w.lines) == 0 && !w.closed {
-			w.more.Wait()
+	for item := range w.lines {
+		if item.do != nil {
+			item.do()
+			continue
 		}
-		if len(w.lines) == 0 {
-			w.mu.Unlock()
-			return
-		}
-		line, dropped := w.lines[0], w.dropped
-		w.lines[0] = logLine{}
-		w.lines = w.lines[1:]
-		w.dropped = 0
-		w.mu.Unlock()
-		text := line.text
+		text, dropped := item.line, w.dropped.Swap(0)
 		if dropped > 0 {
 			text = append(w.lost(dropped), text...)
 		}
-		_, err := line.to.Write(text)
-		w.mu.Lock()
-		w.bytes -= len(line.text)
-		if err != nil { // reported with the next line that succeeds
-			w.dropped += dropped + 1
+		if _, err := w.to.Write(text); err != nil { // reported with the next line that succeeds
+			w.dropped.Add(dropped + 1)
 		}
-		w.mu.Unlock()
+		w.bytes.Add(-int64(len(item.line)))
 	}
 }
 
-// turn redirects later lines to another writer and returns the previous one.
-func (w *lineWriter) turn(to io.Writer) io.Writer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.to
-	w.to = to
-	return before
+// after does something when all earlier lines are written.
+func (w *lineWriter) after(do func()) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if !w.closed {
+		w.lines <- logItem{do: do}
+	}
 }
 
 // close waits until everything is written, but not for long.
 func (w *lineWriter) close() {
 	const long = time.Second
 	w.mu.Lock()
+	if !w.closed {
+		close(w.lines)
+	}
 	w.closed = true
-	w.more.Signal()
 	w.mu.Unlock()
 	select {
 	case <-w.idle:
@@ -107,35 +108,32 @@ func (w *lineWriter) close() {
 
 // A logFile is the file of --log-file. Log rotation may rename it.
 type logFile struct {
-	name   string
-	writer *lineWriter
+	*os.File
+	name string // absolute, since a daemon leaves its directory
 
 	mu   sync.Mutex
-	file *os.File
 	also []int // descriptors that also refer to the file: a daemon's standard output and error
 }
 
-func openLogFile(name string) (*os.File, error) {
-	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func openLogFile(name string) (*logFile, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return &logFile{File: file, name: absolute(name)}, err
 }
 
-// reopen creates a new file after the old one was renamed. If that fails, the old one stays
-// in use.
+// reopen makes the descriptors refer to a new file after the old one was renamed. If that
+// fails, the old one stays in use.
 func (f *logFile) reopen() error {
 	file, err := openLogFile(f.name)
 	if err != nil {
 		return err
 	}
+	defer file.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := duplicate(file, f.also); err != nil {
+	if err := unix.Dup3(int(file.Fd()), int(f.Fd()), unix.O_CLOEXEC); err != nil {
 		return err
 	}
-	f.writer.turn(file)
-	// Queued lines still go to the old file. The garbage collector closes it when nothing
-	// refers to it.
-	f.file = file
-	return nil
+	return duplicate(f.File, f.also)
 }
 
 // follow makes descriptors refer to the file, now and after each reopen.
@@ -143,5 +141,15 @@ func (f *logFile) follow(fds ...int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.also = fds
-	return duplicate(f.file, fds)
+	return duplicate(f.File, fds)
+}
+
+// duplicate makes descriptors of this process refer to a file.
+func duplicate(file *os.File, fds []int) error {
+	for _, fd := range fds {
+		if err := unix.Dup3(int(file.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -52,7 +52,8 @@ func TestLimitsAboveWhatThereIsAreSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, watched: true, log: log})
+		log.watched = true
+		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, log: log})
 		log.console.close()
 		if text := said.String(); !strings.Contains(text, test.want) || (test.want == "") != (text == "") {
 			t.Errorf("a limit of %d: %q, want %q", test.limit, text, test.want)

@@ -4,22 +4,20 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-//   - main.go runs one command line; arguments.go and fstab.go bring it into the
-//     form the flag parser needs; flags.go defines the flags that commands share
-//     and values.go and options.go read them;
-//   - words.go is how errors reach the user and become exit statuses;
-//   - every command has its own file.
+// main.go runs one command line, flags.go and options.go parse it, and fstab.go translates
+// calls by mount(8). help.go shows the texts in help/. words.go shows errors and makes exit
+// statuses. Every command has its own file.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -31,99 +29,78 @@ func main() {
 
 // run executes one command line; args[0] is the name the program was called by.
 func (c *console) run(ctx context.Context, args []string) error {
-	app := newApp(c)
-	words, err := c.read(app.Commands, args)
-	if errors.Is(err, errFake) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	err = app.RunContext(ctx, append([]string{app.Name}, words...))
-	return withHelp(c.line.withInline(err), c.line.command)
-}
-
-// errFake ends a dry run requested by mount(8) with -f.
-var errFake = errors.New("nothing was to be mounted")
-
-// read converts a command line into the words the parser reads.
-func (c *console) read(commands []*cli.Command, args []string) (words []string, err error) {
+	root := newRoot(c)
+	words := args[1:]
 	if asMountHelper(args) {
-		if c.line, err = helperLine(commands, args[1:]); err != nil {
-			return nil, err
-		}
-		return c.line.words(), nil
-	}
-	if len(args) < 2 {
-		return nil, nil
-	}
-	if strings.HasPrefix(args[1], "-") || args[1] == "help" {
-		return args[1:], checkGlobal(commands, args[1:])
-	}
-	if c.line, err = parseCommandLine(commands, args[1:]); err != nil {
-		return nil, err
-	}
-	return c.line.words(), nil
-}
-
-func helperLine(commands []*cli.Command, args []string) (commandLine, error) {
-	call, err := parseHelperCall(args)
-	if err != nil {
-		return commandLine{}, err
-	}
-	for _, command := range commands {
-		if command.Name == "mount" {
-			line, err := call.mountLine(vocabularyOf(command.Flags))
-			if err == nil && call.fake {
-				err = errFake
-			}
-			return line, err
+		var err error
+		if words, err = mountWords(words); err != nil {
+			return withHelp(err, root)
 		}
 	}
-	return commandLine{}, errors.New("there is no mount command")
+	root.SetArgs(longDashes(root, words))
+	cmd, err := root.ExecuteContextC(ctx)
+	return withHelp(withFlag(err, cmd.Flags()), cmd)
 }
 
-func newApp(c *console) *cli.App {
-	return &cli.App{
-		Name:    "batchfs",
-		Usage:   "mount a folder of images, read its batches as plain files",
+func newRoot(c *console) *cobra.Command {
+	cobra.EnableCommandSorting = false
+	root := describe(&cobra.Command{
+		Use:     "batchfs COMMAND",
 		Version: version(),
-		Description: "Flags may stand before or after the arguments. Every command has --help.\n\n" +
-			"Example:\n\n" +
-			"   batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n" +
-			"   ls mnt/shard-3/epoch-2\n" +
-			"   batchfs umount mnt/",
-		Writer:         c.out,
-		ErrWriter:      c.err,
-		ExitErrHandler: func(*cli.Context, error) {}, // only main exits
-		OnUsageError:   usageErrorOf,
-		Action: func(ctx *cli.Context) error { // no command
-			if err := cli.ShowAppHelp(ctx); err != nil {
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noCommand(cmd, "", args[0])
+			}
+			if err := cmd.Help(); err != nil {
 				return err
 			}
 			return &saidError{statusUsage}
 		},
-		Commands: []*cli.Command{
-			mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-			genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), readCommand(c),
-		},
+		SilenceErrors: true, SilenceUsage: true, // report prints them
+		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	})
+	root.Flags().BoolP("help", "h", false, "show this help")
+	root.Flags().BoolP("version", "v", false, "print the version")
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.SetHelpFunc(help)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
+	root.AddCommand(
+		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
+		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+func noCommand(root *cobra.Command, before, name string) error {
+	var names []string
+	for _, cmd := range root.Commands() {
+		if !cmd.Hidden {
+			names = append(names, cmd.Name())
+		}
 	}
+	wrong := &usageError{message: fmt.Sprintf("there is no command %q", name), hint: "batchfs --help"}
+	if near := nearest(name, names); near != "" {
+		wrong.hint = fmt.Sprintf("did you mean: batchfs %s%s", before, near)
+	}
+	return wrong
 }
 
-// command adds what all commands share: the example at the end of the description, and no
-// help subcommand, which a dataset named "help" would invoke.
-func command(c cli.Command, examples string) *cli.Command {
-	c.Description += "\n\nExample:\n\n   " + examples
-	c.UsageText = fmt.Sprintf("batchfs %s [flags] %s", c.Name, c.ArgsUsage)
-	c.HideHelpCommand = true
-	c.OnUsageError = usageErrorOf
-	return &c
-}
-
-// usageErrorOf turns a parser error into a usage error. Few remain: arguments.go has
-// already checked every flag of a command.
-func usageErrorOf(_ *cli.Context, err error, _ bool) error {
-	return &usageError{message: err.Error(), hint: "batchfs --help"}
+// longDashes lets long flags be written with one dash, as Go programs usually do.
+func longDashes(root *cobra.Command, words []string) []string {
+	words = slices.Clone(words)
+	for i, word := range words {
+		if word == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
+		if strings.HasPrefix(word, "-") && len(name) > 1 && name[0] != '-' &&
+			slices.ContainsFunc(root.Commands(), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(name) != nil }) {
+			words[i] = "-" + word
+		}
+	}
+	return words
 }
 
 // version is the module version if the binary was installed from one, else the commit it

@@ -83,25 +83,24 @@ func writeImage(t *testing.T, path string, height, width int) {
 }
 
 func TestEveryCommandHelps(t *testing.T) {
-	app := newApp(&console{})
-	for _, c := range app.Commands {
-		got := batchfs(t, c.Name, "--help")
+	for _, c := range newRoot(&console{}).Commands() {
+		got := batchfs(t, c.Name(), "--help")
 		if got.status != statusDone || got.err != "" {
-			t.Errorf("%s --help: status %d, %s", c.Name, got.status, got.err)
+			t.Errorf("%s --help: status %d, %s", c.Name(), got.status, got.err)
 		}
-		for _, want := range []string{"batchfs " + c.Name, "Example:", "USAGE:"} {
+		for _, want := range []string{"batchfs " + c.Name(), "Examples:", "Usage:"} {
 			if !strings.Contains(got.out, want) {
-				t.Errorf("%s --help does not say %q", c.Name, want)
+				t.Errorf("%s --help does not say %q", c.Name(), want)
 			}
 		}
-		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Usage) {
-			t.Errorf("--help does not list %s", c.Name)
+		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Short) {
+			t.Errorf("--help does not list %s", c.Name())
 		}
 	}
 }
 
 func TestWithoutCommand(t *testing.T) {
-	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "COMMANDS:") {
+	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "Commands:") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
 	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version ") {
@@ -123,13 +122,13 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"mout"}, `there is no command "mout"`},
-		{[]string{"--shuffle"}, "--shuffle stands before the command: flags belong behind it"},
+		{[]string{"--shuffle"}, "unknown flag --shuffle"},
 		{[]string{"mount"}, "DATASET is missing"},
 		{[]string{"mount", "a"}, "MOUNTPOINT is missing"},
-		{[]string{"mount", "a", "b", "c"}, `"c" is one argument too many: mount takes DATASET and MOUNTPOINT`},
+		{[]string{"mount", "a", "b", "c"}, `too many arguments at "c": mount takes DATASET and MOUNTPOINT`},
 		{[]string{"mount", "", "b"}, "DATASET must not be empty"},
 		{[]string{"umount"}, "MOUNTPOINT is missing"},
-		{[]string{"doctor", "me"}, `"me" is one argument too many`},
+		{[]string{"doctor", "me"}, `too many arguments at "me": doctor takes no arguments`},
 		{mount("--shards", "0"), `--shards must be a whole number, at least 1, but is "0"`},
 		{mount("--shards", "-3"), `--shards must be a whole number, at least 1, but is "-3"`},
 		{mount("--shards", "two"), `--shards must be a whole number, at least 1, but is "two"`},
@@ -152,19 +151,19 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--flip", "2"), `--flip must be a number from 0 to 1, but is "2"`},
 		{mount("--flip", "nan"), `--flip must be a number from 0 to 1, but is "nan"`},
 		{mount("--pad-multiple", "0"), `--pad-multiple must be a whole number from 1 to 65536, but is "0"`},
-		{mount("--pad-multiple", "8", "--size", "9x9"), "--pad-multiple is for batches that follow their images; --size is exact"},
-		{mount("--mean", "1,2", "--dtype", "float32"), `--mean must be 3 numbers, one a channel, separated by commas, but is "1,2"`},
+		{mount("--pad-multiple", "8", "--size", "9x9"), "--pad-multiple is for batches as large as their images; --size is exact"},
+		{mount("--mean", "1,2", "--dtype", "float32"), `--mean must be one number per channel, 3, separated by commas, but is "1,2"`},
 		{mount("--std", "1,0,1", "--dtype", "float32"), `--std must be above 0, but is "1,0,1"`},
-		{mount("--std", "1,1,x", "--dtype", "float32"), `--std must be 3 numbers, one a channel, separated by commas, but is "1,1,x"`},
+		{mount("--std", "1,1,x", "--dtype", "float32"), `--std must be one number per channel, separated by commas, but is "1,1,x"`},
 		{mount("--normalize", "imagenet"), "--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are"},
-		{mount("--normalize", "imagenet", "--dtype", "float16", "--mean", "1,2,3"), "--normalize imagenet has a mean and a std of its own: leave out --mean and --std"},
+		{mount("--normalize", "imagenet", "--dtype", "float16", "--mean", "1,2,3"), "--normalize imagenet has its own mean and std: leave out --mean and --std"},
 		{mount("--normalize", "imagenet", "--dtype", "float16", "--color", "gray"), "--normalize imagenet is for three channels, not for --color gray"},
 		{mount("--affinity", "0,x"), `--affinity must be a list of CPU numbers, as in 3,5,6,10, but in "0,x" entry 2`},
 		{mount("--bytes-per-sample", "much"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "much"`},
 		{mount("--bytes-per-sample", "cash=4"), `--bytes-per-sample must be a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE, but is "cash=4"`},
 		{mount("--size", "0x5"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "0x5"`},
 		{mount("--size", "99999999x99999999"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "99999999x99999999"`},
-		{mount("--color", "gray", "--mean", "1,2", "--dtype", "float32"), `--mean must be one number, for the one channel, but is "1,2"`},
+		{mount("--color", "gray", "--mean", "1,2", "--dtype", "float32"), `--mean must be one number per channel, 1, separated by commas, but is "1,2"`},
 		{mount("--size", "224"), `--size must be a height and a width, each from 1 to 1048576, as in 375x500, but is "224"`},
 		{mount("--color", "cmyk"), `--color must be rgb or gray, but is "cmyk"`},
 		{mount("--fill", "256"), `--fill must be a whole number from 0 to 255, but is "256"`},
@@ -192,22 +191,20 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--log-level", "loud"), `--log-level must be debug, info, warn or error, but is "loud"`},
 		{mount("--log-format", "xml"), `--log-format must be text or json, but is "xml"`},
 		{mount("--batch-size"), "--batch-size needs a value"},
-		{mount("--sead", "7"), "there is no flag --sead here"},
+		{mount("--sead", "7"), "unknown flag --sead"},
 		{mount("--cache-size", "some"), `--cache-size must be a size in bytes, such as 512MiB or 8GiB, auto or 0, but is "some"`},
 		{mount("--cache-policy", "lru"), `--cache-policy must be constant, static, tinylfu or none, but is "lru"`},
-		{mount("--cache-policy", "none", "--cache-size", "1GiB"), "--cache-size 1GiB needs another --cache-policy than none"},
-		{mount("--local-shards", "1-0", "--shards", "4"), `--local-shards must be the first and the last of shards 0 to 3, as in 0-3, but is "1-0"`},
-		{mount("--local-shards", "4", "--shards", "4"), `--local-shards must be the first and the last of shards 0 to 3, as in 0-3, but is "4"`},
+		{mount("--cache-policy", "none", "--cache-size", "1GiB"), "--cache-size 1GiB needs a --cache-policy other than none"},
+		{mount("--local-shards", "1-0", "--shards", "4"), `--local-shards must be the first and the last shard, as in 0-3, but is "1-0"`},
+		{mount("--local-shards", "4", "--shards", "4"), `--local-shards must be the first and the last of shards 0 to 3, but is "4"`},
 		{mount("--io", "fast"), `--io must be direct or buffered, but is "fast"`},
 		{mount("--max-read-bandwidth", "0"), `--max-read-bandwidth must be a size in bytes above 0, such as 512MiB or 8GiB, but is "0"`},
 		{mount("-o", "seed=7,shards=0"), `--shards must be a whole number, at least 1, but is "0"`},
-		{mount("-o", "sead=7"), "-o sead is no option of a batchfs mount"},
+		{mount("-o", "sead=7"), "unknown option -o sead"},
 		{[]string{"plan"}, "DATASET (or --samples N) is missing"},
 		{[]string{"plan", "photos", "--samples", "7"}, "DATASET and --samples exclude each other: plan for one of them"},
 		{[]string{"plan", "--samples", "7", "--stats"}, "--stats needs --cache-ratio, as in --cache-ratio 0.3"},
 		{[]string{"help", "bogus"}, `there is no command "bogus"`},
-		{[]string{"--batch-size", "5", "plan"}, "--batch-size stands before the command: flags belong behind it"},
-		{[]string{"--", "plan"}, `there is no command "--"`},
 		{[]string{"plan", "--samples", "0"}, `--samples must be a whole number, at least 1, but is "0"`},
 		{[]string{"plan", "--samples", "7", "--shard", "1"}, `--shard must be a whole number from 0 to 0, but is "1"`},
 		{[]string{"plan", "--samples", "7", "--epoch", "3..1"}, `--epoch must be an epoch or a range of them, A..B with A at most B, as in 3 or 0..9, but is "3..1"`},
@@ -218,9 +215,9 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"gen", "--out", "x", "--images", "0"}, `--images must be a whole number, at least 1, but is "0"`},
 		{[]string{"gen", "--images", "5", "--out", "x", "--classes", "10"}, "--classes must be at most --images, 5, but is \"10\""},
 		{[]string{"gen", "--images", "50"}, "--out is missing"},
-		{[]string{"gen", "--out", "x", "--format", "gif"}, "--format must be " + oneOf(gen.Formats()) + `, but is "gif"`},
+		{[]string{"gen", "--out", "x", "--format", "gif"}, "--format must be " + strings.Join(gen.Formats()[:len(gen.Formats())-1], ", ") + " or " + gen.Formats()[len(gen.Formats())-1] + `, but is "gif"`},
 		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with --kind mixed`},
-		{[]string{"gen", "x", "--out", "y"}, `"x" is one argument too many: gen takes no arguments`},
+		{[]string{"gen", "x", "--out", "y"}, `too many arguments at "x": gen takes no arguments`},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			got := batchfs(t, test.args...)
@@ -243,7 +240,6 @@ func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
 		"mont a b":                                "batchfs mount",
 		"help mont":                               "batchfs help mount",
-		"--batch-size 5 plan --samples 7":         "batchfs plan --batch-size 5 --samples 7",
 		"mount photos mnt --sead 7":               "--seed",
 		"mount --shuffle true photos mnt":         "--shuffle=true",
 		"mount photos mnt --pad-last-batch false": "--pad-last-batch=false",

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -21,80 +20,79 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 )
 
-func mountCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "mount",
-		Usage:     "mount a dataset's batches as files",
-		ArgsUsage: "DATASET MOUNTPOINT",
-		Description: "Shows every batch of every epoch as a file, whose bytes are a tensor. DATASET is a folder of class folders of\n" +
-			"images, a flat folder of images, or a manifest (.csv, .jsonl, .parquet). Runs until it is unmounted or gets SIGINT\n" +
-			"or SIGTERM. A mount that is in use then ends as soon as nobody uses it; a second signal detaches it at once.\n" +
-			"Without --memory-limit a mount uses half of the memory that its control group or the machine has, divided by the\n" +
-			"number of mounts there, and at most half of what is free when it starts. Whatever its limit, it gives way while\n" +
-			"memory is short.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), treeFlags(), datasetFlags(), logFlags(), []cli.Flag{
-			switchFlag(aboutProcess, "daemon", false, "return once the mount is live"),
-			&cli.StringSliceFlag{Category: aboutProcess, Name: optionFlagName, Usage: "flags as fstab writes them: `KEY=VALUE,KEY,...`"},
-			&cli.IntFlag{Name: readyFlag, Value: -1, Hidden: true},
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.mountRequest(ctx)
+func mountCommand(c *console) *cobra.Command {
+	return command("mount DATASET MOUNTPOINT", func(f *flagSet) runner {
+		r := newMountRequest(c, f)
+		return func(ctx context.Context, args []string) error {
+			if err := r.complete(f, args); err != nil {
+				return err
+			}
+			switch {
+			case r.fake:
+				return nil
+			case r.daemon:
+				return c.spawn(ctx, spelled(f.FlagSet), args)
+			}
+			log, err := c.openLog(r.logs)
 			if err != nil {
 				return err
 			}
-			if r.daemon {
-				return c.spawn(ctx.Context)
-			}
-			return c.mount(ctx.Context, r)
-		},
-	}, "batchfs mount --batch-size 32 --shards 4 --shuffle --seed 7 photos/ mnt/ &\n"+
-		"   python3 -c \"import numpy as np; print(np.load('mnt/shard-0/epoch-0/batch-00000.npy', mmap_mode='r').shape)\"")
+			r.log = log
+			r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
+			return c.mount(ctx, *r)
+		}
+	})
 }
 
-// mountRequest is one mount as requested, with all flags checked.
+// mountRequest is one mount as requested.
 type mountRequest struct {
 	dataset, mountpoint string // as given
 	engine              engine.Options
 	tree                fusefs.Options
 	source              datasetOptions
 	settings            map[string]any // for config.json
+	logs                logOptions
 	log                 *mountLog
-	watched             bool // the log goes to a person at a terminal
 	shares              bool // the memory limit is shared with other mounts, since no flag sets it
 	daemon              bool
-	readyFD             int // -1: no parent waits
+	readyFD             int          // -1: no parent waits
+	fake, sloppy        bool         // set by mount(8): do nothing; ignore unknown options
+	finish              func() error // completes engine
 }
 
-func (c *console) mountRequest(ctx *cli.Context) (mountRequest, error) {
-	v := &flagValues{flags: ctx}
-	args := v.arguments("DATASET", "MOUNTPOINT")
-	logs := v.logOptions()
-	r := mountRequest{
-		dataset: args[0], mountpoint: args[1],
-		engine: v.engineOptions(c.machine, nil), tree: v.treeOptions(nil),
-		shares: !v.given("memory-limit"), daemon: v.on("daemon"), readyFD: ctx.Int(readyFlag),
+// newMountRequest defines the flags of a mount.
+func newMountRequest(c *console, f *flagSet) *mountRequest {
+	r := &mountRequest{}
+	r.finish = engineFlags(c, f, &r.engine)
+	readPathFlag(f, &r.tree.ReadPath)
+	datasetFlags(f, &r.source)
+	treeFlags(f, &r.engine.Epochs, &r.tree)
+	logFlags(f, &r.logs)
+	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
+	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: `KEY=VALUE,KEY,...`")
+	f.mark(optionFlag)
+	f.IntVar(&r.readyFD, readyFlag, -1, "")
+	f.BoolVar(&r.fake, fakeFlag, false, "")
+	f.BoolVar(&r.sloppy, sloppyFlag, false, "")
+	for _, name := range []string{readyFlag, fakeFlag, sloppyFlag} {
+		f.Lookup(name).Hidden = true
 	}
-	r.engine.Epochs = v.epochs()
-	c.place(v, &r.engine)
-	r.source = v.datasetOptions(r.engine.Workers, nil)
-	if v.err != nil {
-		return r, v.err
-	}
-	r.settings = mountSettings(v, r)
+	return r
+}
+
+// complete checks the flags together.
+func (r *mountRequest) complete(f *flagSet, args []string) error {
+	r.dataset, r.mountpoint = args[0], args[1]
+	r.shares = !f.Changed("memory-limit")
+	r.source.workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}
-	if r.daemon {
-		return r, nil // the child opens the log
+	if err := r.finish(); err != nil {
+		return err
 	}
-	log, err := c.openLog(logs)
-	if err != nil {
-		return r, err
-	}
-	r.log = log
-	r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
-	r.watched = c.watched(logs)
-	return r, nil
+	r.settings = mountSettings(f, r)
+	return nil
 }
 
 // mount runs one mount, from checking its mountpoint to its end.
@@ -113,11 +111,11 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
-		return errors.Join(optionError(r.dataset, err), ds.Close())
+		return errors.Join(unfit(r.dataset, err), ds.Close())
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	sayIgnored(ds, c.tell(r))
+	warnIgnored(ds, r.log.tell)
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
@@ -138,12 +136,12 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err := c.announce(r, ds, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
-	closed, err := attend(m, signals, c.tell(r))
+	closed, err := attend(m, signals, r.log.tell)
 	c.env.notify("STOPPING=1")
-	c.sayHint(r, e.Stats().Buffers)
+	c.suggestHints(r, e.Stats().Buffers)
 	if !closed || err != nil {
-		// Readers may still hold batches or wait for some being decoded. Memory and files
-		// are freed when the process ends.
+		// Readers may still hold batches or wait for them. The end of the process frees
+		// memory and files.
 		return err
 	}
 	return c.finish(r, end, signals)
@@ -161,7 +159,7 @@ func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Sig
 	case <-signals:
 	case <-time.After(long):
 	}
-	c.tell(r)("the mount has ended; reads for which the storage has no answer were left behind", "")
+	r.log.tell("the mount has ended; reads that the storage does not answer were left behind", "")
 	return nil
 }
 
@@ -171,8 +169,8 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	if e.Catalog().MaxBatches > 0 {
 		return
 	}
-	c.tell(r)(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",
-		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "a smaller --batch-size, or --last-batch fill")
+	r.log.tell(fmt.Sprintf("every epoch has 0 batches: a shard has %s, fewer than --batch-size %d, and --last-batch drop drops them",
+		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "use a smaller --batch-size, or --last-batch fill")
 }
 
 // serve makes the mount live.
@@ -235,19 +233,17 @@ func limitHeap(index, limit int64) {
 }
 
 // mountSettings is the content of config.json: the settings given and the ones derived.
-func mountSettings(v *flagValues, r mountRequest) map[string]any {
+func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 	flags := map[string]any{}
-	for _, f := range v.flags.Command.Flags {
-		name := f.Names()[0]
-		switch f.(type) {
-		case *cli.BoolFlag:
-			flags[name] = v.on(name)
-		case *cli.StringFlag:
-			flags[name] = v.text(name)
+	for _, name := range flagNames(f.FlagSet) {
+		flags[name] = f.text(name)
+		if on, err := f.GetBool(name); err == nil {
+			flags[name] = on
 		}
 	}
-	delete(flags, "help")
-	delete(flags, "daemon")
+	for _, name := range []string{"help", helpAllFlag, "daemon", optionFlag} {
+		delete(flags, name)
+	}
 	flags["workers"], flags["batch-workers"] = r.engine.Workers, r.engine.BatchWorkers
 	flags["memory-limit"] = r.engine.MemoryLimit
 	flags["uid"], flags["gid"] = r.tree.UID, r.tree.GID
@@ -263,6 +259,3 @@ func absolute(path string) string {
 	}
 	return path
 }
-
-// discardLog is for commands whose own output says everything.
-func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
@@ -38,20 +38,17 @@ import (
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
 	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) string { return "" }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
-	app := newApp(c)
-	for _, command := range app.Commands {
-		if command.Name == "mount" {
-			command.Action = func(ctx *cli.Context) error {
-				r, err = c.mountRequest(ctx)
-				return err
-			}
-		}
+	cmd := &cobra.Command{Use: "mount"}
+	f := flagsOf(cmd)
+	q := newMountRequest(c, f)
+	if err := cmd.ParseFlags(args); err != nil {
+		return r, flagError(f.FlagSet, err)
 	}
-	words, err := c.read(app.Commands, append([]string{"batchfs", "mount"}, args...))
-	if err != nil {
+	if err := arguments("DATASET", "MOUNTPOINT")(cmd, f.Args()); err != nil {
 		return r, err
 	}
-	return r, app.Run(append([]string{"batchfs"}, words...))
+	err = q.complete(f, f.Args())
+	return *q, err
 }
 
 // TestNoCacheAutomatically: --cache-policy none goes with the default size and with 0.
@@ -71,7 +68,7 @@ func TestMountErrors(t *testing.T) {
 		err        error
 		says, hint string
 	}{
-		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "it takes CAP_SYS_ADMIN"},
+		{"passthrough", fmt.Errorf("passthrough is unavailable: %w", unix.EPERM), "passthrough is unavailable: operation not permitted", "passthrough needs CAP_SYS_ADMIN"},
 		{"auto", fusefs.ErrAllowOther, fusefs.ErrAllowOther.Error(), "echo user_allow_other"},
 		{"auto", fusefs.ErrNoFusermount, fusefs.ErrNoFusermount.Error(), "sudo apt-get install fuse3"},
 	} {
@@ -91,8 +88,8 @@ func TestWarnOfNothing(t *testing.T) {
 	defer ds.Close()
 	for _, test := range []struct{ flags, want string }{
 		{"--batch-size 5 --last-batch drop", ""},
-		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, less than --batch-size 6, and --last-batch drop leaves them out\n" +
-			"batchfs: hint: a smaller --batch-size, or --last-batch fill\n"},
+		{"--batch-size 6 --last-batch drop", "batchfs: every epoch has 0 batches: a shard has 5 samples, fewer than --batch-size 6, and --last-batch drop drops them\n" +
+			"batchfs: hint: use a smaller --batch-size, or --last-batch fill\n"},
 		{"--batch-size 6", ""},
 		{"--batch-size 6 --last-batch partial", ""},
 	} {
@@ -105,11 +102,11 @@ func TestWarnOfNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var words bytes.Buffer
-		r.watched = true
 		c := &console{err: &words}
 		if r.log, err = c.openLog(logOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		r.log.watched = true
 		c.warnOfNothing(r, ds.Len(), e)
 		r.log.close()
 		if words.String() != test.want {
@@ -301,7 +298,7 @@ func (m *fakeMount) Detach() error {
 
 // TestAttend uses synctest's fake clock.
 func TestAttend(t *testing.T) {
-	const inUse = "/my mnt is in use and will be unmounted as soon as nobody uses it"
+	const inUse = "/my mnt is in use and will be unmounted when nobody uses it any more"
 	const held = "/my mnt is unmounted, and still held: process 7 (sleep) in another mount namespace"
 	holder := []fusefs.Holder{{PID: 7, Command: "sleep", Path: "/x"}}
 	closed := make(chan struct{})
@@ -321,7 +318,7 @@ func TestAttend(t *testing.T) {
 		{name: "in use for a while", mount: fakeMount{busy: 3}, signals: 1, closed: true, did: "unmount unmount unmount unmount", told: []string{inUse}},
 		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []string{inUse}},
 		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
-			told: []string{inUse, "detached /my mnt; serving what is still open, a third signal ends that"}},
+			told: []string{inUse, "detached /my mnt; serving what is still open until a third signal"}},
 		{name: "unmounted, and in another namespace", mount: fakeMount{held: holder}, signals: 1, did: "unmount", told: []string{held}},
 		{name: "unmounted from outside, and in another namespace", mount: fakeMount{held: holder, unlisted: closed}, ended: true, closed: true, told: []string{held}},
 		{name: "unmounted from outside, in another namespace, and one signal", mount: fakeMount{held: holder, unlisted: closed}, signals: 1, told: []string{held}},
@@ -409,9 +406,9 @@ func TestTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tell := c.tell(mountRequest{watched: test.watched, log: log})
-		tell("gone", "look")
-		tell("done", "")
+		log.watched = test.watched
+		log.tell("gone", "look")
+		log.tell("done", "")
 		log.close()
 		if got := logTime.ReplaceAllString(words.String(), ""); got != test.want {
 			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)

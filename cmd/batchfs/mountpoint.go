@@ -65,33 +65,34 @@ func inside(path, dir string) bool {
 
 // mountpointError adds a hint to an error about an unusable mountpoint.
 func mountpointError(path string, err error) error {
-	word := shellWord(path)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return hint(err, "mkdir -p %s", word)
-	case errors.Is(err, fusefs.ErrMounted):
-		return hint(err, "batchfs umount %s", word)
-	case errors.Is(err, fusefs.ErrDead), errors.Is(err, fusefs.ErrHangs):
-		return hint(err, "batchfs umount --lazy %s", word)
-	case errors.Is(err, fs.ErrPermission):
-		return hint(err, "choose a directory that you may write to")
 	}
-	return hint(err, "choose an empty directory: mkdir -p mnt")
+	word := shellWord(path)
+	err = advise(err,
+		advice{fs.ErrNotExist, "mkdir -p " + word},
+		advice{fusefs.ErrMounted, "batchfs umount " + word},
+		advice{fusefs.ErrDead, "batchfs umount --lazy " + word},
+		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
+		advice{fs.ErrPermission, "choose a directory that you may write to"})
+	if hintOf(err) == "" {
+		err = hint(err, "choose an empty directory: mkdir -p mnt")
+	}
+	return err
 }
 
 // mountError adds a hint to an error from mounting.
 func mountError(readPath string, err error) error {
-	switch {
-	case readPath == "passthrough" && errors.Is(err, unix.EPERM):
-		return hint(err, "it takes CAP_SYS_ADMIN: mount as root, with --allow-other for the others, or leave out --read-path passthrough")
-	case errors.Is(err, fusefs.ErrAllowOther):
-		return hint(err, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
-	case errors.Is(err, fusefs.ErrNoFusermount):
-		return hint(err, "sudo apt-get install fuse3, or mount as root")
+	if readPath == "passthrough" && errors.Is(err, unix.EPERM) {
+		return hint(err, "passthrough needs CAP_SYS_ADMIN: mount as root, with --allow-other for other users, or leave out --read-path passthrough")
 	}
-	return hint(err, "%s", cmp.Or(deviceAdvice(), "what this machine lacks, and how to get it: batchfs doctor"))
+	err = advise(err,
+		advice{fusefs.ErrAllowOther, "echo user_allow_other | sudo tee -a /etc/fuse.conf"},
+		advice{fusefs.ErrNoFusermount, "sudo apt-get install fuse3, or mount as root"})
+	if hintOf(err) == "" {
+		err = hint(err, "%s", cmp.Or(deviceAdvice(), "to see what this machine lacks, and how to fix it: batchfs doctor"))
+	}
+	return err
 }
 
 // shellWord quotes a path so that it can be copied into a shell.
@@ -101,13 +102,4 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// shellWords quotes each word of a command line.
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = shellWord(word)
-	}
-	return strings.Join(quoted, " ")
 }

@@ -1,148 +1,310 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	refusal "github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
 
-// orderOptions reads the order of samples; the caller adds the number of samples.
-func (v *flagValues) orderOptions() shard.Config {
-	return shard.Config{
-		Shards:       int(v.number("shards", 1, math.MaxInt32)),
-		BatchSize:    int(v.number("batch-size", 1, maxCount)),
-		Shuffle:      v.on("shuffle"),
-		Seed:         v.seed(),
-		StickToShard: v.on("stick-to-shard"),
-		PadLastBatch: v.on("pad-last-batch"),
-		LastBatch:    choice(v, "last-batch", shard.Fill, shard.Partial, shard.Drop),
-	}
+// This file has the flags that commands share.
+
+// The headings of the help.
+const (
+	aboutOrder    = "Batches and shards"
+	aboutPixels   = "Pixels"
+	aboutPipeline = "Memory and workers"
+	aboutDataset  = "Dataset"
+	aboutTree     = "Tree"
+	aboutProcess  = "Process"
+)
+
+// commonFlags are the shared flags that --help shows; --help-all shows all of them.
+var commonFlags = []string{
+	"batch-size", "shards", "shuffle", "seed", "last-batch",
+	"size", "resize", "flip", "dtype", "normalize", "layout",
+	"workers", "memory-limit", "cache-size", "on-error",
+	"allow-other", "daemon",
 }
 
-// maxEpochs keeps epoch numbers, and with them inode numbers, small enough.
-const maxEpochs = 1 << 20
+// maxCount bounds flags that size tables and goroutines, so that a typo does not exhaust the
+// machine. maxEpochs keeps epoch numbers, and with them inode numbers, small enough.
+const (
+	maxCount  = 1 << 20
+	maxEpochs = 1 << 20
+)
 
-// engineOptions reads the flags of order, pixels and pipeline. The number of epochs belongs
-// to the tree.
-func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
-	o := engine.Options{
-		Config:   v.orderOptions(),
-		Decoding: decode.Options{Color: v.color(), IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()},
-		Transform: resample.Options{
-			Mode:      choice(v, "resize", resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop),
-			CropArea:  v.interval("crop-area", 1),
-			CropRatio: v.interval("crop-ratio", math.MaxFloat64),
-			Flip:      v.fraction("flip"),
-		},
-		PadMultiple: int(v.number("pad-multiple", 1, 1<<16)),
+// orderFlags decide which samples are in a batch.
+func orderFlags(f *flagSet, o *shard.Config) {
+	f.group = aboutOrder
+	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount))
+	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32))
+	f.toggle(&o.Shuffle, "shuffle", false, "read in pseudo-random order, a new one in each epoch")
+	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed))
+	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",
+		choice(&o.LastBatch, shard.Fill, shard.Partial, shard.Drop))
+	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
+	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
+}
 
-		Fill:      uint8(v.number("fill", 0, math.MaxUint8)),
-		DType:     choice(v, "dtype", layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32),
-		Layout:    choice(v, "layout", layout.NHWC, layout.NCHW),
-		FullJPEGs: choice(v, "jpeg-scaling", word("on"), word("off")) == "off",
-		OnError:   choice(v, "on-error", engine.Fail, engine.Replace, engine.Zero),
-
-		Workers:       v.workers(m),
-		PrefetchDepth: int(v.number("prefetch-queue-depth", 0, 1024)),
-		MemoryLimit:   v.bytesOr("memory-limit", m.defaultMemoryLimit()),
-		MemoryWait:    max(1, v.duration("memory-wait", 0)),
-		Logger:        log,
-	}
-	v.cacheOptions(&o)
-	o.Normalize = v.normalization(o.Decoding.Color.Channels(), o.DType)
-	o.BatchWorkers = int(v.numberOr("batch-workers", 1, 1024, int64(max(1, o.PrefetchDepth))))
-	if v.given("size") {
-		var err error
-		if o.Transform.Height, o.Transform.Width, err = parseExtent(v.text("size")); err != nil {
-			v.refuse(badValue("size", extentRule("375x500"), v.text("size")))
+// engineFlags are the flags of order, pixels and pipeline: what a mount, a benchmark and a
+// profile share. After parsing, finish sets the remaining defaults and checks the flags
+// against each other.
+func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
+	o.Lock, o.Memory = true, c.env.buffers
+	orderFlags(f, &o.Config)
+	imagenet := pixelFlags(f, o)
+	pipelineFlags(c, f, o)
+	return func() error {
+		if !f.Changed("batch-workers") {
+			o.BatchWorkers = max(1, o.PrefetchDepth)
 		}
+		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
+		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
+		for _, check := range []func() error{
+			func() error { return checkPixels(f, o) },
+			func() error { return setNormalization(f, o, *imagenet) },
+			func() error { return setCache(f, o) },
+			func() error { return c.place(f, o) },
+		} {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	v.pixelRules(o)
-	return o
 }
 
-// pixelRules refuses flags that contradict each other, so that none is silently ignored.
-func (v *flagValues) pixelRules(o engine.Options) {
-	if o.Transform.Mode != resample.None && !v.given("size") {
-		v.refuse(usage("--resize %s needs --size, as in --size 224x224", o.Transform.Mode))
+// pixelFlags decide what a batch looks like.
+func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
+	f.group = aboutPixels
+	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500"))
+	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller or random-resized-crop",
+		choice(&o.Transform.Mode, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop))
+	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip))
+	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
+		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32))
+	imagenet = new(bool)
+	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`",
+		pick(imagenet, named[bool]{"none", false}, named[bool]{"imagenet", true}))
+	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`", choice(&o.Layout, layout.NHWC, layout.NCHW))
+	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values", perChannel(&o.Normalize.Mean))
+	f.derived("std", "1", "then divide by `R,G,B`", perChannel(&o.Normalize.Std))
+	f.add("crop-area", "0.08,1", "random-resized-crop shows `MIN,MAX` of an image's area", interval(&o.Transform.CropArea, 1))
+	f.add("crop-ratio", "3/4,4/3", "and a window whose width/height is `MIN,MAX`", interval(&o.Transform.CropRatio, math.MaxFloat64))
+	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`",
+		number(&o.PadMultiple, 1, 1<<16))
+	f.add("fill", "0", "value of the pixels beyond an image's own, `0..255`", number(&o.Fill, 0, math.MaxUint8))
+	f.add("color", "rgb", "decode to `rgb|gray`", pick(&o.Decoding.Color, named[decode.Color]{"rgb", decode.RGB}, named[decode.Color]{"gray", decode.Gray}))
+	f.add("jpeg-scaling", "on", "decode JPEGs that shrink by 4 or more at 1/2, 1/4 or 1/8 first: `on|off`; off is exact but slower",
+		pick(&o.FullJPEGs, named[bool]{"on", false}, named[bool]{"off", true}))
+	decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
+	return imagenet
+}
+
+// decodeFlags decide how an image is read.
+func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
+	f.group = aboutPixels
+	f.add("max-pixels", "268435456", "an image of more than `N` pixels counts as corrupt", number(maxPixels, 1, math.MaxInt64))
+	f.toggle(ignoreOrientation, "ignore-orientation", false, "keep the stored pixels, ignoring the orientation in EXIF")
+}
+
+// pipelineFlags decide how batches are made. Except for on-error, they never change the
+// content.
+func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
+	workerFlag(c, f, &o.Workers)
+	memoryFlag(f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
+	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves",
+		cacheSize(&o.CacheSize))
+	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
+		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
+	f.add("prefetch-queue-depth", "2", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, 1024))
+	f.derived("batch-workers", "the queue depth", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
+	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
+		duration(&o.MemoryWait, 0))
+	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+
+		"read most) or none",
+		choice(&o.CachePolicy, cache.Constant, cache.Static, cache.TinyLFU, cache.None))
+	localShardsFlag(f, &o.LocalFrom, &o.LocalTo)
+	f.derived(affinityFlag, "any CPU", "worker t runs on CPU number t of `LIST`, such as 3,5,6,10; the rest near the GPU", anything(new(string)))
+	f.derived(hintsFlag, "what is needed", "allocate buffers of `SIZE` per sample at the start, or of batch=SIZE,input=SIZE,scratch=SIZE",
+		hints(&o.Hints))
+}
+
+func workerFlag(c *console, f *flagSet, to *int) {
+	f.group = aboutPipeline
+	*to = c.machine.cpus
+	f.derived("workers", "one per CPU", "work on `N` samples at once", number(to, 1, 4096))
+}
+
+// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit.
+func memoryFlag(f *flagSet, to *int64, usage string) {
+	f.group = aboutPipeline
+	f.derived("memory-limit", "half of what is free", usage, byteSize(to))
+}
+
+func (c *console) memoryLimit(given int64) int64 {
+	if given > 0 {
+		return given
+	}
+	return c.machine.defaultMemoryLimit()
+}
+
+func cacheSize(to *int64) parser {
+	return func(text string) string {
+		n, err := parseBytes(text)
+		switch {
+		case text == "auto":
+			n = engine.AutoCache
+		case err != nil:
+			return "a size in bytes, such as 512MiB or 8GiB, auto or 0"
+		}
+		*to = n
+		return ""
+	}
+}
+
+// localShardsFlag reads A-B, inclusive, or one shard. 0, 0 means all; checkLocalShards knows
+// how many there are.
+func localShardsFlag(f *flagSet, from, to *int) {
+	f.derived("local-shards", "all", "this machine reads shards `A-B`; its cache keeps what they will read again", func(text string) string {
+		first, last, ok := parseSpan(text, "-")
+		if !ok {
+			return "the first and the last shard, as in 0-3"
+		}
+		*from, *to = first, last+1
+		return ""
+	})
+}
+
+func checkLocalShards(f *flagSet, to, shards int) error {
+	if to > shards {
+		return badValue("local-shards", fmt.Sprintf("the first and the last of shards 0 to %d", shards-1), f.text("local-shards"))
+	}
+	return nil
+}
+
+func setCache(f *flagSet, o *engine.Options) error {
+	if f.Changed("cache-size") && o.CacheSize > 0 && o.CachePolicy == cache.None {
+		return usage("--cache-size %s needs a --cache-policy other than none", f.text("cache-size"))
+	}
+	return checkLocalShards(f, o.LocalTo, o.Shards)
+}
+
+// checkPixels refuses flags that contradict each other, so that none is silently ignored.
+func checkPixels(f *flagSet, o *engine.Options) error {
+	if o.Transform.Mode != resample.None && !f.Changed("size") {
+		return usage("--resize %s needs --size, as in --size 224x224", o.Transform.Mode)
 	}
 	for _, name := range []string{"crop-area", "crop-ratio"} {
-		if v.given(name) && o.Transform.Mode != resample.RandomResizedCrop {
-			v.refuse(usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Transform.Mode))
+		if f.Changed(name) && o.Transform.Mode != resample.RandomResizedCrop {
+			return usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Transform.Mode)
 		}
 	}
-	if o.PadMultiple > 1 && v.given("size") {
-		v.refuse(usage("--pad-multiple is for batches that follow their images; --size is exact"))
+	if o.PadMultiple > 1 && f.Changed("size") {
+		return usage("--pad-multiple is for batches as large as their images; --size is exact")
 	}
+	return nil
 }
 
-func (v *flagValues) color() decode.Color {
-	if choice(v, "color", word("rgb"), word("gray")) == "gray" {
-		return decode.Gray
+// imageNet is the meaning of --normalize imagenet, in units of 0..255.
+var imageNet = layout.Normalization{
+	Mean: []float64{0.485 * 255, 0.456 * 255, 0.406 * 255},
+	Std:  []float64{0.229 * 255, 0.224 * 255, 0.225 * 255},
+}
+
+func setNormalization(f *flagSet, o *engine.Options, imagenet bool) error {
+	n, channels := &o.Normalize, o.Decoding.Color.Channels()
+	if o.DType == layout.Uint8 && (imagenet || len(n.Mean) > 0 || len(n.Std) > 0) {
+		return usage("--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are")
 	}
-	return decode.RGB
-}
-
-func (v *flagValues) workers(m machine) int {
-	return int(v.numberOr("workers", 1, 4096, int64(m.cpus)))
-}
-
-func (v *flagValues) maxPixels() int64 { return v.number("max-pixels", 1, math.MaxInt64) }
-
-func (v *flagValues) epochs() int { return int(v.number("epochs", 1, maxEpochs)) }
-
-func (v *flagValues) readPath() string {
-	return string(choice(v, "read-path", word("auto"), word("passthrough"), word("direct")))
-}
-
-// treeOptions reads the flags that shape the mounted tree.
-func (v *flagValues) treeOptions(log *slog.Logger) fusefs.Options {
-	return fusefs.Options{
-		AllowOther: v.on("allow-other"),
-		UID:        uint32(v.numberOr("uid", 0, math.MaxUint32-1, int64(os.Getuid()))),
-		GID:        uint32(v.numberOr("gid", 0, math.MaxUint32-1, int64(os.Getgid()))),
-		FileMode:   v.mode("file-mode"),
-		DirMode:    v.mode("dir-mode"),
-		List:       v.forms("list"),
-		ReadPath:   v.readPath(),
-		Logger:     log,
-	}
-}
-
-// forms reads a list of a batch's forms, without duplicates.
-func (v *flagValues) forms(name string) []layout.Form {
-	var list []layout.Form
-	seen := map[layout.Form]bool{}
-	for ext := range strings.SplitSeq(v.text(name), ",") {
-		form, ok := layout.ParseForm(strings.TrimPrefix(strings.TrimSpace(ext), "."))
-		if !ok {
-			v.refuse(badValue(name, "a list of "+formWords(), v.text(name)))
-			return nil
-		}
-		if !seen[form] {
-			seen[form] = true
-			list = append(list, form)
+	for name, list := range map[string][]float64{"mean": n.Mean, "std": n.Std} {
+		if list != nil && len(list) != channels {
+			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
 		}
 	}
-	return list
+	switch {
+	case imagenet && (n.Mean != nil || n.Std != nil):
+		return usage("--normalize imagenet has its own mean and std: leave out --mean and --std")
+	case imagenet && channels != len(imageNet.Mean):
+		return usage("--normalize imagenet is for three channels, not for --color gray")
+	case imagenet:
+		*n = imageNet
+	}
+	if slices.ContainsFunc(n.Std, func(s float64) bool { return s <= 0 }) {
+		return badValue("std", "above 0", f.text("std"))
+	}
+	return nil
 }
 
-func formWords() string {
-	var words []string
-	for _, f := range layout.Forms() {
-		words = append(words, f.Ext())
+// datasetOptions says how to open a dataset.
+type datasetOptions struct {
+	dataset.Storage
+	workers      int
+	allowOutside bool
+	rescan       bool // check every file again, not only those that seem to have changed
+	log          *slog.Logger
+}
+
+// datasetFlags say how a dataset is opened.
+func datasetFlags(f *flagSet, o *datasetOptions) {
+	f.group = aboutDataset
+	f.toggle(&o.allowOutside, "allow-outside", false, "let a manifest name files outside its directory")
+	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
+		pick(&o.Direct, named[bool]{"direct", true}, named[bool]{"buffered", false}))
+	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.MaxBandwidth))
+	o.log = discardLog() // a mount has its own
+}
+
+func readPathFlag(f *flagSet, to *string) {
+	f.group = aboutPipeline
+	f.add("read-path", "auto", "how bytes reach readers: `auto|passthrough|direct`", oneOf(to, "auto", "passthrough", "direct"))
+}
+
+// treeFlags shape the mounted tree.
+func treeFlags(f *flagSet, epochs *int, o *fusefs.Options) {
+	f.group = aboutTree
+	o.UID, o.GID = uint32(os.Getuid()), uint32(os.Getgid())
+	f.add("epochs", "100", "show `N` epochs", number(epochs, 1, maxEpochs))
+	f.add("list", "nhwc,labels.npy,json", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
+	f.toggle(&o.AllowOther, "allow-other", false, "let other users read; the kernel checks permissions")
+	f.derived("uid", "yours", "the files belong to user `UID`", number(&o.UID, 0, math.MaxUint32-1))
+	f.derived("gid", "yours", "the files belong to group `GID`", number(&o.GID, 0, math.MaxUint32-1))
+	f.add("file-mode", "0444", "permissions of the files, `OCTAL`", mode(&o.FileMode))
+	f.add("dir-mode", "0555", "permissions of the directories, `OCTAL`", mode(&o.DirMode))
+}
+
+// forms accepts a list of a batch's forms and drops duplicates.
+func forms(to *[]layout.Form) parser {
+	return func(text string) string {
+		var list []layout.Form
+		for ext := range strings.SplitSeq(text, ",") {
+			form, ok := layout.ParseForm(strings.TrimPrefix(strings.TrimSpace(ext), "."))
+			if !ok {
+				var words []string
+				for _, f := range layout.Forms() {
+					words = append(words, f.Ext())
+				}
+				return "a list of " + alternatives(words)
+			}
+			if !slices.Contains(list, form) {
+				list = append(list, form)
+			}
+		}
+		*to = list
+		return ""
 	}
-	return oneOf(words)
 }
 
 // logOptions says where the log goes and what it contains.
@@ -152,29 +314,15 @@ type logOptions struct {
 	asJSON bool
 }
 
-func (v *flagValues) logOptions() logOptions {
-	levels := map[word]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-	return logOptions{
-		level:  levels[choice(v, "log-level", word("debug"), word("info"), word("warn"), word("error"))],
-		file:   v.text("log-file"),
-		asJSON: choice(v, "log-format", word("text"), word("json")) == "json",
-	}
+func logFlags(f *flagSet, o *logOptions) {
+	f.group = aboutProcess
+	f.add("log-level", "info", "log messages from this level on: `debug|info|warn|error`", pick(&o.level, named[slog.Level]{"debug", slog.LevelDebug},
+		named[slog.Level]{"info", slog.LevelInfo}, named[slog.Level]{"warn", slog.LevelWarn}, named[slog.Level]{"error", slog.LevelError}))
+	f.derived("log-file", "standard error", "append the log to `FILE`", anything(&o.file))
+	f.add("log-format", "text", "log as `text|json`", pick(&o.asJSON, named[bool]{"text", false}, named[bool]{"json", true}))
 }
 
-// optionError explains an error from engine or shard about options that do not fit the
-// dataset, such as more shards than samples: a usage error found late.
-func optionError(dataset string, err error) error {
-	var config *shard.ConfigError
-	var bad *refusal.Error
-	if errors.As(err, &config) {
-		bad = &refusal.Error{Field: config.Field, Rule: config.Rule, Value: config.Value}
-	}
-	if bad != nil || errors.As(err, &bad) {
-		err = badValue(strings.ReplaceAll(bad.Field, " ", "-"), bad.Rule, bad.Value)
-	}
-	text := "how many images there are, and how large: batchfs index " + shellWord(dataset)
-	if dataset == "" {
-		text = ""
-	}
-	return &usageError{message: err.Error(), hint: text}
+func jsonFlag(f *flagSet, to *bool, usage string) {
+	f.group = ""
+	f.toggle(to, "json", false, usage)
 }

@@ -11,22 +11,25 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// place sets where workers run and how their buffers change, from flags, environment and
-// machine.
-func (c *console) place(v *flagValues, o *engine.Options) {
+const (
+	affinityFlag = "affinity"
+	hintsFlag    = "bytes-per-sample"
+)
+
+// place sets the CPUs of the workers, from the flag or the environment.
+func (c *console) place(f *flagSet, o *engine.Options) error {
 	if c.env.buffersError != nil {
-		v.refuse(&usageError{message: c.env.buffersError.Error()})
+		return &usageError{message: c.env.buffersError.Error()}
 	}
-	o.Memory, o.Lock = c.env.buffers, true
-	o.Hints = v.hints()
 	list, source := c.env.affinity, affinityVariable
-	if v.given(affinityFlag) {
-		list, source = v.text(affinityFlag), "--"+affinityFlag
+	if f.Changed(affinityFlag) {
+		list, source = f.text(affinityFlag), "--"+affinityFlag
 	}
 	var err error
 	if o.Affinity, err = c.affinity(list, o.Workers); err != nil {
-		v.refuse(affinityError(source, list, err))
+		return affinityError(source, list, err)
 	}
+	return nil
 }
 
 // affinity returns the CPUs of each worker; nil if none were given.
@@ -55,36 +58,33 @@ func affinityError(source, list string, err error) error {
 	return err
 }
 
-// hints reads --bytes-per-sample: one size for all buffers, or one for each.
-func (v *flagValues) hints() engine.Hints {
-	var h engine.Hints
-	if !v.given(hintsFlag) {
-		return h
-	}
+// hints accepts one size for all buffers, or one for each.
+func hints(to *engine.Hints) parser {
 	fields := map[string][]*int64{
-		"batch": {&h.Batch}, "input": {&h.Input}, "scratch": {&h.Scratch},
-		"": {&h.Batch, &h.Input, &h.Scratch},
+		"batch": {&to.Batch}, "input": {&to.Input}, "scratch": {&to.Scratch},
+		"": {&to.Batch, &to.Input, &to.Scratch},
 	}
-	for part := range strings.SplitSeq(v.text(hintsFlag), ",") {
-		name, size, named := strings.Cut(strings.TrimSpace(part), "=")
-		if !named {
-			name, size = "", name
+	return func(text string) string {
+		*to = engine.Hints{}
+		for part := range strings.SplitSeq(text, ",") {
+			name, size, named := strings.Cut(strings.TrimSpace(part), "=")
+			if !named {
+				name, size = "", name
+			}
+			n, err := parseBytes(size)
+			if named && name == "" || err != nil || n < 1 || fields[name] == nil {
+				return "a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE"
+			}
+			for _, field := range fields[name] {
+				*field = n
+			}
 		}
-		n, err := parseBytes(size)
-		into, known := fields[name]
-		if named && name == "" || err != nil || n < 1 || !known {
-			v.refuse(badValue(hintsFlag, "a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE", v.text(hintsFlag)))
-			return engine.Hints{}
-		}
-		for _, field := range into {
-			*field = n
-		}
+		return ""
 	}
-	return h
 }
 
-// sayHint suggests sizes for the next mount, so that no buffer has to grow.
-func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
+// suggestHints suggests buffer sizes for the next mount, so that none has to grow.
+func (c *console) suggestHints(r mountRequest, buffers []pinned.BufferStats) {
 	batchSize := int64(r.engine.BatchSize)
 	var parts []string
 	for _, b := range buffers {
@@ -98,9 +98,9 @@ func (c *console) sayHint(r mountRequest, buffers []pinned.BufferStats) {
 	}
 	switch hint := strings.Join(parts, ","); {
 	case hint == "":
-	case r.watched:
-		(&console{err: r.log.console}).say("hint: with --%s %s no buffer has to grow next time", hintsFlag, hint)
+	case r.log.watched:
+		(&console{err: r.log.console}).say("hint: with --%s %s, no buffer has to grow next time", hintsFlag, hint)
 	default:
-		r.engine.Logger.Info("the most that buffers were asked for", hintsFlag, hint)
+		r.engine.Logger.Info("largest buffers requested", hintsFlag, hint)
 	}
 }

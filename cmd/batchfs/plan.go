@@ -8,40 +8,45 @@ import (
 	"math"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
 )
 
-func planCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "plan",
-		Usage:     "print which samples are in which batch, or what a cache would do",
-		ArgsUsage: "[DATASET | --samples N]",
-		Description: "Prints the batches of a shard in an epoch, or in a range of epochs, without reading any image. With --json,\n" +
-			"one object a line for each epoch.\n\n" +
-			"With --stats it prints what a cache would do that holds a part of the samples: how often each batch finds a\n" +
-			"sample in it, how many each batch leaves there for the next epoch, how many it holds at a time, and what it\n" +
-			"takes to plan that. It looks at epoch 1, unless --epoch says otherwise; epoch 0 starts with nothing.",
-		Flags: join(orderFlags(), datasetFlags(), []cli.Flag{
-			derivedSetting("", "samples", "those of DATASET", "plan for `N` samples instead of a dataset"),
-			derivedSetting("", "shard", "all", "the shard, `S` from 0"),
-			derivedSetting("", "epoch", "0; with --stats 1", "the epoch, `A` or A..B with B included"),
-			switchFlag("", "stats", false, "print what a cache would do, instead of batches"),
-			derivedSetting("", "cache-ratio", "needed by --stats", "a cache that holds `R` of what is read here in an epoch, 0 to 1"),
-			localShardsFlag(""),
-			jsonFlag("print JSON, one object a line"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.planRequest(ctx)
-			if err != nil {
+func planCommand(c *console) *cobra.Command {
+	r := &planRequest{}
+	cmd := command("plan [DATASET | --samples N]", func(f *flagSet) runner {
+		orderFlags(f, &r.order)
+		datasetFlags(f, &r.source)
+		f.group = ""
+		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
+		f.derived("shard", "all", "the shard, `S` from 0", number(&r.shards[0], 0, math.MaxInt32))
+		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included", span(&r.first, &r.last))
+		f.toggle(&r.stats, "stats", false, "print what a cache would do, instead of batches")
+		f.derived("cache-ratio", "none, --stats needs it", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.cache.Ratio))
+		localShardsFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
+		jsonFlag(f, &r.asJSON, "print JSON, one object per line")
+		return func(ctx context.Context, args []string) error {
+			if r.source.workers = c.machine.cpus; len(args) > 0 {
+				r.dataset = args[0]
+			}
+			if err := r.complete(f); err != nil {
 				return err
 			}
-			return c.plan(ctx.Context, r)
-		},
-	}, "batchfs plan --samples 1000 --batch-size 32 --shards 4 --shuffle --seed 7 --shard 3 --epoch 0..2 --json\n"+
-		"   batchfs plan photos/ --batch-size 256 --shards 8 --shuffle --cache-ratio 0.3 --stats")
+			return c.plan(ctx, *r)
+		}
+	})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !cmd.Flags().Changed("samples"):
+			return arguments("DATASET (or --samples N)")(cmd, args)
+		case len(args) > 0:
+			return surplus(cmd, args, "DATASET and --samples exclude each other: plan for one of them")
+		}
+		return nil
+	}
+	return cmd
 }
 
 type planRequest struct {
@@ -56,43 +61,39 @@ type planRequest struct {
 	cache shard.KeepConfig
 }
 
-func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {
-	v := &flagValues{flags: ctx}
-	r := planRequest{order: v.orderOptions(), asJSON: v.on("json")}
-	if v.given("samples") {
-		if v.flags.NArg() > 0 {
-			v.refuse(&usageError{surplus: true, message: "DATASET and --samples exclude each other: plan for one of them"})
-		}
-		r.order.Samples = v.number("samples", 1, math.MaxInt64)
-	} else {
-		r.dataset = v.arguments("DATASET (or --samples N)")[0]
-	}
-	r.source = v.datasetOptions(c.machine.cpus, discardLog())
-	v.planShards(&r)
-	v.planEpochs(&r)
-	v.planStats(&r)
-	return r, v.err
-}
-
-func (v *flagValues) planShards(r *planRequest) {
-	r.shards[1] = r.order.Shards - 1
-	if v.given("shard") {
-		s := int(v.number("shard", 0, int64(r.order.Shards-1)))
-		r.shards = [2]int{s, s}
-	}
-}
-
-func (v *flagValues) planEpochs(r *planRequest) {
-	text := v.text("epoch")
-	if !v.given("epoch") {
-		text = "0"
-		if v.on("stats") {
-			text = "1" // the first epoch in which a cache helps
+// complete checks the flags together.
+func (r *planRequest) complete(f *flagSet) error {
+	for _, name := range []string{"cache-ratio", "local-shards"} {
+		if f.Changed(name) && !r.stats {
+			return usage("--%s is for --stats", name)
 		}
 	}
-	var err error
-	if r.first, r.last, err = parseSpan(text); err != nil {
-		v.refuse(badValue("epoch", "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9", text))
+	switch {
+	case r.stats && f.Changed("shard"):
+		return usage("--shard is for batches; --stats covers all shards, or those of --local-shards")
+	case r.stats && !f.Changed("cache-ratio"):
+		return usage("--stats needs --cache-ratio, as in --cache-ratio 0.3")
+	case r.stats && !f.Changed("epoch"):
+		r.first, r.last = 1, 1 // the first epoch in which a cache helps
+	}
+	if r.shards[1] = r.shards[0]; !f.Changed("shard") {
+		r.shards[1] = r.order.Shards - 1
+	}
+	if r.shards[1] >= r.order.Shards {
+		return badValue("shard", fmt.Sprintf("a whole number from 0 to %d", r.order.Shards-1), f.text("shard"))
+	}
+	return checkLocalShards(f, r.cache.LocalTo, r.order.Shards)
+}
+
+// span accepts an epoch or a range of epochs.
+func span(first, last *int) parser {
+	return func(text string) string {
+		a, b, ok := parseSpan(text, "..")
+		if !ok {
+			return "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9"
+		}
+		*first, *last = a, b
+		return ""
 	}
 }
 
@@ -110,7 +111,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	}
 	plan, err := shard.New(r.order)
 	if err != nil {
-		return optionError(r.dataset, err)
+		return r.unfit(err)
 	}
 	if r.stats {
 		return c.planStats(ctx, plan, r)
@@ -127,6 +128,14 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		}
 	}
 	return out.Flush()
+}
+
+// unfit is the error of a plan for as many samples as there are.
+func (r planRequest) unfit(err error) error {
+	if r.dataset == "" {
+		return err
+	}
+	return unfit(r.dataset, err)
 }
 
 // epochPlan is one line of plan --json.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"text/tabwriter"
 	"time"
 
 	"github.com/batchfs/batchfs/shard"
@@ -54,34 +53,12 @@ func (b bounds) String() string {
 	return fmt.Sprintf("%d to %d", b.Min, b.Max)
 }
 
-// planStats reads the flags of a cache.
-func (v *flagValues) planStats(r *planRequest) {
-	r.stats = v.on("stats")
-	for _, name := range []string{"cache-ratio", "local-shards"} {
-		if v.given(name) && !r.stats {
-			v.refuse(usage("--%s is for --stats", name))
-		}
-	}
-	if !r.stats {
-		return
-	}
-	if v.given("shard") {
-		v.refuse(usage("--shard is for batches; --stats is about all shards, or those of --local-shards"))
-	}
-	if !v.given("cache-ratio") {
-		v.refuse(usage("--stats needs --cache-ratio, as in --cache-ratio 0.3"))
-		return
-	}
-	r.cache.Ratio = v.fraction("cache-ratio")
-	r.cache.LocalFrom, r.cache.LocalTo = v.localShards(r.order.Shards)
-}
-
 // planStats simulates the cache over epochs.
 func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
 	s := newSimulation(plan, r)
 	if r.first > 0 {
 		if err := s.choose(r.first - 1); err != nil {
-			return optionError(r.dataset, err)
+			return r.unfit(err)
 		}
 	}
 	for epoch := r.first; epoch <= r.last; epoch++ {
@@ -89,7 +66,7 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 			return errInterrupted
 		}
 		if err := s.run(epoch); err != nil {
-			return optionError(r.dataset, err)
+			return r.unfit(err)
 		}
 	}
 	return show(c.out, &s.planStats, r.asJSON)
@@ -199,16 +176,13 @@ func (s *simulation) batch(slots []shard.Slot, held *shard.Keep) (grows int64) {
 }
 
 func (s *planStats) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
-	}
-	row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
-	row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
-	row("kept per full batch", "%v", s.KeptPerBatch)
-	row("raw per full batch", "%v", s.RawPerBatch)
-	row("held at a time", "%v", s.Occupancy)
-	row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
-	row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
-	return w.Flush()
+	t := newTable(out)
+	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
+	t.row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
+	t.row("kept per full batch", "%v", s.KeptPerBatch)
+	t.row("raw per full batch", "%v", s.RawPerBatch)
+	t.row("held at a time", "%v", s.Occupancy)
+	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
+	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
+	return t.Flush()
 }

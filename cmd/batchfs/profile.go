@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,54 +14,37 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/convert"
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
-	"github.com/batchfs/batchfs/shard"
 )
 
-func profileCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "profile",
-		Usage:     "find the mix of encoded and raw images that is fastest here",
-		ArgsUsage: "DATASET",
-		Description: "Encoded images keep the processors busy, raw ones the storage; somewhere between all encoded and all raw both are\n" +
-			"equally busy. This measures how fast mixes load and how fast they decode, starting with half and half, and drops what\n" +
-			"cannot be better until one of 11 mixes is left; from what images cost it then finds a finer answer, and\n" +
-			"runs the pipeline with it. Give the flags of your mount: they decide what is slow. batchfs convert makes the\n" +
-			"mixed dataset.\n\n" +
-			"For some of the images it makes raw copies in a directory below --work, which should be on the storage that the\n" +
-			"mixed dataset will be on, and removes them at the end.",
-		Flags: join(orderFlags(), pixelFlags(), pipelineFlags(), datasetFlags(), rawFlags(), []cli.Flag{
-			derivedSetting("", "images", "256, fewer if large", "measure with `N` images of the dataset at most"),
-			setting("", "duration", "1s", "measure each figure for `TIME` at least"),
-			derivedSetting("", "work", "beside the dataset, or where temporary files go", "make raw copies in a directory in `DIR`"),
-			derivedSetting("", "plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png"),
-			switchFlag("", "exhaustive", false, "measure all 11 mixes"),
-			jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			r, err := c.profileRequest(&flagValues{flags: ctx})
-			if err != nil {
+func profileCommand(c *console) *cobra.Command {
+	return command("profile DATASET", func(f *flagSet) runner {
+		r := &profileRequest{}
+		o := &r.options
+		finish := engineFlags(c, f, &o.Engine)
+		readPathFlag(f, new(string)) // irrelevant here, but a mount has it
+		datasetFlags(f, &r.source)
+		f.group = ""
+		rawFlags(f, &o.Raw)
+		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
+		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
+		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
+		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png", plotFile(&r.plot, &r.format))
+		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
+		jsonFlag(f, &r.asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
 				return err
 			}
-			return c.profile(ctx.Context, r)
-		},
-	}, "batchfs profile --batch-size 256 --shuffle --size 224x224 --resize random-resized-crop --work /data photos/")
-}
-
-// rawFlags say how raw images are stored: profile.
-func rawFlags() []cli.Flag {
-	return []cli.Flag{
-		setting("", "raw-format", "bmp", "store raw images as `bmp|ppm`"),
-		derivedSetting("", "raw-size", "the image's own", "store raw images at `HxW`, height and width"),
-		derivedSetting("", "raw-resize", "none", "how they reach it: `stretch|not-larger|not-smaller`"),
-	}
+			r.dataset, r.source.workers, o.Engine.Logger = args[0], o.Engine.Workers, discardLog()
+			// Measured reads obey the mount's bandwidth limit; preparing them need not.
+			o.Storage, r.source.MaxBandwidth = r.source.Storage, 0
+			return c.profile(ctx, *r)
+		}
+	})
 }
 
 type profileRequest struct {
@@ -68,32 +52,19 @@ type profileRequest struct {
 	source  datasetOptions
 	options profile.Options
 	plot    string
-	format  string
+	format  string // svg or png
 	asJSON  bool
 }
 
-func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
-	args := v.arguments("DATASET")
-	r := profileRequest{dataset: args[0], plot: v.text("plot"), asJSON: v.on("json")}
-	o := &r.options
-	o.Engine = v.engineOptions(c.machine, discardLog())
-	c.place(v, &o.Engine)
-	_ = v.readPath() // irrelevant here, but a mount flag: check it
-	r.source = v.datasetOptions(o.Engine.Workers, discardLog())
-	// Measured reads obey the mount's bandwidth limit; preparing them need not.
-	o.Storage, r.source.storage.MaxBandwidth = r.source.storage, 0
-	o.Raw.Format = choice(v, "raw-format", convert.BMP, convert.PPM)
-	v.rawSize(&o.Raw)
-	o.Images = int(v.numberOr("images", 1, maxCount, 0))
-	o.Least = v.duration("duration", time.Millisecond)
-	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
-	if v.given("plot") {
-		r.format = strings.ToLower(strings.TrimPrefix(filepath.Ext(r.plot), "."))
-		if r.format != "svg" && r.format != "png" {
-			v.refuse(badValue("plot", "a file name that ends in .svg or .png", r.plot))
+func plotFile(to, format *string) parser {
+	return func(text string) string {
+		*format = strings.ToLower(strings.TrimPrefix(filepath.Ext(text), "."))
+		if *format != "svg" && *format != "png" {
+			return "a file name that ends in .svg or .png"
 		}
+		*to = text
+		return ""
 	}
-	return r, v.err
 }
 
 func (c *console) profile(ctx context.Context, r profileRequest) error {
@@ -114,16 +85,17 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
 }
 
-// defaultProfile profiles for a mount with default flags, except those given to convert.
-func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
-	return profile.Options{
-		Engine: engine.Options{
-			Config: shard.Config{Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
-			Workers: r.source.workers, MemoryLimit: o.Memory, CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
-			Decoding: decode.Options{IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}, Memory: c.env.buffers,
-		},
-		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),
-	}
+// defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
+// default ones, on the storage that will hold the result.
+func (c *console) defaultProfile(r convertRequest) (profile.Options, error) {
+	o := profile.Options{Storage: r.source.Storage, Raw: r.options, Work: existing(filepath.Dir(filepath.Clean(r.out)))}
+	e := &o.Engine
+	finish := engineFlags(c, flagsOf(&cobra.Command{}), e)
+	e.Workers, e.MemoryLimit = r.options.Workers, r.options.Memory
+	e.Decoding.MaxPixels, e.Decoding.IgnoreOrientation = r.options.MaxPixels, r.options.IgnoreOrientation
+	err := finish()
+	e.Shuffle = true
+	return o, err
 }
 
 // existing returns the directory, or its nearest existing parent.
@@ -157,25 +129,15 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 
 // profileError adds a hint to the error of a profile that ended early.
 func profileError(path string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.Canceled):
+	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
-	case errors.Is(err, profile.ErrInside):
-		return hint(err, "choose a directory beside it: --work DIR")
-	case errors.Is(err, profile.ErrSpace):
-		return hint(err, "fewer images, or another place: --images 64 --work DIR")
-	case errors.Is(err, profile.ErrNoSample):
-		return hint(err, "batchfs verify %s", shellWord(path))
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
-		return hint(err, "choose a directory that can be written to: --work DIR")
 	}
-	var config *shard.ConfigError
-	if errors.As(err, &config) {
-		return optionError(path, err)
-	}
-	return err
+	return advise(err,
+		advice{profile.ErrInside, "choose a directory beside it: --work DIR"},
+		advice{profile.ErrSpace, "fewer images, or another place: --images 64 --work DIR"},
+		advice{profile.ErrNoSample, "batchfs verify " + shellWord(path)},
+		advice{os.ErrNotExist, "choose a directory that can be written to: --work DIR"},
+		advice{os.ErrPermission, "choose a directory that can be written to: --work DIR"})
 }
 
 // writePlot draws to a file that appears only when it is complete.
@@ -204,7 +166,7 @@ func (s profileSummary) print(out io.Writer) error {
 	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n", s.Images, s.Samples,
 		formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), s.cacheWords())
 	if s.Skipped > 0 {
-		fmt.Fprintf(out, "%s left out: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
+		fmt.Fprintf(out, "%s skipped: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -247,9 +209,9 @@ func stepWords(s profile.Step) string {
 		return fmt.Sprintf("so %s is the best of 11", mixWords(s.From))
 	}
 	if s.Limit == profile.Loading {
-		return fmt.Sprintf("more raw images would load slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
+		return fmt.Sprintf("with more raw images, loading would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
 	}
-	return fmt.Sprintf("fewer raw images would decode slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
+	return fmt.Sprintf("with fewer raw images, decoding would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
 }
 
 func (s profileSummary) cacheWords() string {
@@ -263,35 +225,35 @@ func (s profileSummary) gainWords() string {
 	if s.EncodedOnly <= 0 || s.RawRatio <= s.AlreadyRaw {
 		return ""
 	}
-	return fmt.Sprintf(", %.2f times what the images as they are give", float64(s.Verified/s.EncodedOnly))
+	return fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 }
 
 // reason says why the answer is the best.
 func (s profileSummary) reason() string {
 	switch {
 	case slices.Contains(s.Notes, profile.OtherWins):
-		return fmt.Sprintf("the pipeline is faster with it than where loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
+		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
 	case s.RawRatio <= s.AlreadyRaw:
-		return "even now loading is the slower: raw images, which are larger, would only make it slower"
+		return "loading is the bottleneck already: raw images, which are larger, would only slow it down"
 	case s.RawRatio >= 1:
-		return "even now decoding is the slower: each encoded image would only make it slower"
+		return "decoding is the bottleneck even so: each encoded image would only slow it down"
 	}
-	return "loading and decoding are equally fast there: more raw images would load slower, fewer would decode slower"
+	return "with it, loading and decoding are equally fast: more raw images would slow down loading, fewer would slow down decoding"
 }
 
 func (s profileSummary) noteWords(n profile.Note) string {
 	switch n {
 	case profile.OtherStorage:
-		return fmt.Sprintf("the raw copies were in %s, on other storage than the dataset; choose where with --work DIR", filepath.Dir(s.Work))
+		return fmt.Sprintf("the raw copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
 	case profile.PageCache:
-		return "with --io buffered the page cache holds all of the sample, so that loading looks faster than from storage"
+		return "with --io buffered, the page cache holds all measured images, so that loading looks faster than from storage"
 	case profile.Waiting:
 		if s.Workers <= s.cpus {
-			return fmt.Sprintf("the pipeline is slower than loading and decoding are for themselves: workers wait for storage and do not decode meanwhile; try --workers %d", 4*s.cpus)
+			return fmt.Sprintf("the pipeline is slower than loading or decoding alone: workers that wait for storage do not decode meanwhile; try --workers %d", 4*s.cpus)
 		}
-		return "the pipeline is slower than loading and decoding are for themselves"
+		return "the pipeline is slower than loading or decoding alone"
 	case profile.RawSmaller:
-		return "raw images are the smaller files here: more of them do not make loading slower"
+		return "raw images are the smaller files here, so more of them do not slow down loading"
 	}
 	return ""
 }

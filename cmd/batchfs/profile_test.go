@@ -52,7 +52,7 @@ func TestProfileLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms")
-	want := "\n1 image left out: unreadable or too large (batchfs verify " + dataset + ")\n\n"
+	want := "\n1 image skipped: unreadable or too large (batchfs verify " + dataset + ")\n\n"
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}
@@ -87,13 +87,17 @@ func TestProfileRefuses(t *testing.T) {
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
-	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()}}
+	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()},
+		options: convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20, Workers: 2}}
 	ds, err := c.openDataset(t.Context(), path, r.source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	o := c.defaultProfile(r, convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20})
+	o, err := c.defaultProfile(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	o.Least = 20 * time.Millisecond
 	result, err := c.runProfile(t.Context(), path, ds, o)
 	if err != nil || filepath.Dir(result.Work) != parent || result.RawRatio < 0 || result.RawRatio > 1 || result.Verified <= 0 {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// signals handles the signals sent to this process. The first signal that ends programs
-// cancels the command. If the command has not stopped a moment later, because storage or a
-// mount hangs, or if a second signal comes, the process ends without it. A live mount takes
-// its signals itself. The nil pointer handles none.
+// signals handles the signals that end programs. The first one cancels the command. If the
+// command has not stopped a moment later, because storage or a mount hangs, or if a second
+// signal comes, the process ends without it. A live mount takes its signals itself. The nil
+// pointer handles none.
 type signals struct {
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	asked  int                // number of signals received to end the command
-	served map[os.Signal]bool // signals with another meaning
-	taken  chan os.Signal     // the mount's channel, if there is one
-	owned  map[unmounter]bool // mounts to detach if the process ends without its command
+	came chan os.Signal
+
+	mu    sync.Mutex
+	asked int                // number of signals received to end the command
+	taken chan os.Signal     // the mount's channel, if there is one
+	owned map[unmounter]bool // mounts to detach if the process ends without its command
 }
 
 // An unmounter is a mount of this process.
@@ -29,14 +29,17 @@ type unmounter interface{ Detach() error }
 // stopTime is how long a cancelled command may take to stop.
 const stopTime = 2 * time.Second
 
-// supervise runs a command until it ends or has to be abandoned.
+// supervise runs a command until it ends or has to be abandoned. SIGINT counts even for
+// background jobs, which shells start with SIGINT ignored; SIGHUP not under nohup.
 func (s *signals) supervise(command func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s.cancel = cancel
-	came := make(chan os.Signal, 8)
-	signal.Notify(came, stopSignals()...)
-	defer signal.Stop(came)
+	s.came, s.owned = make(chan os.Signal, 8), map[unmounter]bool{}
+	signal.Notify(s.came, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(s.came, syscall.SIGHUP)
+	}
+	defer signal.Stop(s.came)
 	ended := make(chan error, 1)
 	go func() { ended <- command(ctx) }()
 	var late <-chan time.Time
@@ -44,10 +47,11 @@ func (s *signals) supervise(command func(context.Context) error) error {
 		select {
 		case err := <-ended:
 			return err
-		case sig := <-came:
+		case sig := <-s.came:
 			switch s.receive(sig) {
 			case 0:
 			case 1:
+				cancel()
 				late = time.After(stopTime)
 			default:
 				return s.abandon()
@@ -60,47 +64,28 @@ func (s *signals) supervise(command func(context.Context) error) error {
 	}
 }
 
-// stopSignals are the signals that end a command. SIGINT is included even for background
-// jobs, which shells start with SIGINT ignored. SIGHUP is left out under nohup.
-func stopSignals() []os.Signal {
-	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		all = append(all, syscall.SIGHUP)
-	}
-	return all
-}
-
-// receive handles a signal and returns the number received to end the command.
+// receive passes a signal on to the mount, or returns the number received to end the command.
 func (s *signals) receive(sig os.Signal) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.served[sig] {
-		return 0
+	if s.taken == nil {
+		s.asked++
+		return s.asked
 	}
-	if s.taken != nil {
-		select {
-		case s.taken <- sig:
-		default: // the channel is full, which is enough
-		}
-		return 0
+	select {
+	case s.taken <- sig:
+	default: // the channel is full, which is enough
 	}
-	s.asked++
-	s.cancel()
-	return s.asked
+	return 0
 }
 
-// serve handles a signal with what instead of ending the command.
+// serve handles a signal with what, from now on, instead of ending the command.
 func (s *signals) serve(sig os.Signal, what func()) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	if s.served == nil {
-		s.served = map[os.Signal]bool{}
-	}
-	s.served[sig] = true
-	s.mu.Unlock()
 	heard := make(chan os.Signal, 1)
+	signal.Reset(sig) // also for supervise
 	signal.Notify(heard, sig)
 	go func() {
 		for range heard {
@@ -137,9 +122,6 @@ func (s *signals) own(m unmounter) (disown func()) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.owned == nil {
-		s.owned = map[unmounter]bool{}
-	}
 	s.owned[m] = true
 	return func() {
 		s.mu.Lock()
@@ -157,25 +139,4 @@ func (s *signals) abandon() error {
 		err = errors.Join(err, m.Detach())
 	}
 	return err
-}
-
-// interruptibly runs work that may block, for example on a mount whose daemon is suspended.
-// If the command is cancelled, the work continues in the background until the process ends.
-func interruptibly[T any](ctx context.Context, work func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := work()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, errInterrupted
-	}
 }

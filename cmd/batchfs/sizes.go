@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // byteUnits are the suffixes of a size in bytes, longest first. A bare letter is binary, as
@@ -43,62 +45,39 @@ func parseBytes(s string) (int64, error) {
 }
 
 // formatBytes writes a size for people: "3.2 GiB".
-func formatBytes(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n)/(1<<10), 0
-	for value >= 1024 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, units[unit])
-}
+func formatBytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
 // parseExtent reads a size in pixels, height first: 375x500.
-func parseExtent(s string) (height, width int, err error) {
+func parseExtent(s string) (height, width int, ok bool) {
 	left, right, ok := strings.Cut(strings.ToLower(s), "x")
-	if ok {
-		height, err = strconv.Atoi(left)
-	}
-	if ok && err == nil {
-		width, err = strconv.Atoi(right)
-	}
-	if !ok || err != nil || height < 1 || width < 1 || height > maxExtent || width > maxExtent {
-		return 0, 0, fmt.Errorf("%q is no height and width", s)
-	}
-	return height, width, nil
+	height, errH := strconv.Atoi(left)
+	width, errW := strconv.Atoi(right)
+	return height, width, ok && errH == nil && errW == nil && min(height, width) > 0 && max(height, width) <= maxExtent
 }
 
 // maxExtent exceeds the largest side that any readable format allows.
 const maxExtent = 1 << 20
 
-func extentRule(example string) string {
-	return fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example)
+// parseSpan reads a range of numbers, both ends included: 3, or 0..9 with separator "..".
+func parseSpan(s, separator string) (first, last int, ok bool) {
+	left, right, several := strings.Cut(s, separator)
+	if !several {
+		right = left
+	}
+	a, errA := strconv.ParseUint(left, 10, 31)
+	b, errB := strconv.ParseUint(right, 10, 31)
+	return int(a), int(b), errA == nil && errB == nil && a <= b
 }
 
-// parseSpan reads a range of epochs, both ends included: 3 or 0..9.
-func parseSpan(s string) (first, last int, err error) {
-	left, right, ranged := strings.Cut(s, "..")
-	if first, err = parseIndex(left); err != nil {
-		return 0, 0, err
+// parseRatio reads a finite number, or a fraction: "0.08", "4/3".
+func parseRatio(text string) (float64, bool) {
+	above, below, fraction := strings.Cut(strings.TrimSpace(text), "/")
+	n, err := strconv.ParseFloat(above, 64)
+	if err == nil && fraction {
+		var d float64
+		if d, err = strconv.ParseFloat(below, 64); err == nil {
+			n /= d
+		}
 	}
-	if !ranged {
-		return first, first, nil
-	}
-	if last, err = parseIndex(right); err != nil {
-		return 0, 0, err
-	}
-	if last < first {
-		return 0, 0, fmt.Errorf("%q ends before it begins", s)
-	}
-	return first, last, nil
-}
-
-func parseIndex(s string) (int, error) {
-	n, err := strconv.ParseUint(s, 10, 31)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no index", s)
-	}
-	return int(n), nil
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }

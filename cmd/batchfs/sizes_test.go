@@ -37,12 +37,12 @@ func TestFormatBytes(t *testing.T) {
 
 func TestParseExtent(t *testing.T) {
 	for in, want := range map[string][2]int{"375x500": {375, 500}, "1x1": {1, 1}, "224X224": {224, 224}} {
-		if h, w, err := parseExtent(in); err != nil || h != want[0] || w != want[1] {
-			t.Errorf("%q is %dx%d, %v", in, h, w, err)
+		if h, w, ok := parseExtent(in); !ok || h != want[0] || w != want[1] {
+			t.Errorf("%q is %dx%d, %v", in, h, w, ok)
 		}
 	}
 	for _, in := range []string{"", "x", "224", "0x5", "5x0", "-1x5", "5x", "x5", "5x5x5", "5 x 5", "1048577x1", "axb", "99999999999999999999x1"} {
-		if h, w, err := parseExtent(in); err == nil {
+		if h, w, ok := parseExtent(in); ok {
 			t.Errorf("%q is taken for %dx%d", in, h, w)
 		}
 	}
@@ -50,12 +50,12 @@ func TestParseExtent(t *testing.T) {
 
 func TestParseSpan(t *testing.T) {
 	for in, want := range map[string][2]int{"0": {0, 0}, "7": {7, 7}, "0..9": {0, 9}, "3..3": {3, 3}} {
-		if a, b, err := parseSpan(in); err != nil || a != want[0] || b != want[1] {
-			t.Errorf("%q is %d..%d, %v", in, a, b, err)
+		if a, b, ok := parseSpan(in, ".."); !ok || a != want[0] || b != want[1] {
+			t.Errorf("%q is %d..%d, %v", in, a, b, ok)
 		}
 	}
 	for _, in := range []string{"", "-1", "..", "1..", "..1", "2..1", "1..2..3", "1...3", "a", "2147483648", "+1"} {
-		if a, b, err := parseSpan(in); err == nil {
+		if a, b, ok := parseSpan(in, ".."); ok {
 			t.Errorf("%q is taken for %d..%d", in, a, b)
 		}
 	}

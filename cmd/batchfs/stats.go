@@ -11,37 +11,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func statsCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "stats",
-		Usage:     "live view of a mount's throughput, stalls, hit ratio and memory",
-		ArgsUsage: "MOUNTPOINT",
-		Description: "On a terminal, a view that refreshes until it is interrupted or the mount ends; in a pipe, one sample. The\n" +
-			"numbers are those of MOUNTPOINT/.batchfs/stats.json.",
-		Flags: []cli.Flag{
-			setting("", "interval", "1s", "time between two samples of the live view, `TIME`"),
-			jsonFlag("print one sample as JSON"),
-		},
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("MOUNTPOINT")
-			interval := v.duration("interval", 50*time.Millisecond)
-			if v.err != nil {
-				return v.err
-			}
-			return c.stats(ctx.Context, args[0], interval, v.on("json"))
-		},
-	}, "batchfs stats mnt/")
+func statsCommand(c *console) *cobra.Command {
+	return command("stats MOUNTPOINT", func(f *flagSet) runner {
+		var interval time.Duration
+		var asJSON bool
+		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))
+		jsonFlag(f, &asJSON, "print one sample as JSON")
+		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval, asJSON) }
+	})
 }
 
 func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
@@ -62,7 +48,10 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 // statsOf reads the statistics. It is interruptible, since the mount's daemon may be
 // suspended.
 func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs.Stats, err error) {
-	text, err = interruptibly(ctx, func() ([]byte, error) { return readStats(mountpoint) })
+	text, err = promptly.Do(ctx, func() ([]byte, error) { return readStats(mountpoint) }, nil)
+	if ctx.Err() != nil {
+		return nil, sample, errInterrupted
+	}
 	if err != nil {
 		return nil, sample, err
 	}
@@ -79,7 +68,7 @@ func readStats(mountpoint string) ([]byte, error) {
 		return nil, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
 	}
 	if err != nil {
-		return nil, hint(err, "where its daemon has died: batchfs umount %s", shellWord(mountpoint))
+		return nil, hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}
 	return text, nil
 }
@@ -88,6 +77,8 @@ func readStats(mountpoint string) ([]byte, error) {
 func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first fusefs.Stats) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	c.printf("\x1b[?7l") // the terminal cuts long lines instead of wrapping them
+	defer c.printf("\x1b[?7h")
 	last, lines := &first, 0
 	var before *fusefs.Stats
 	for {
@@ -98,9 +89,8 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 		if lines > 0 {
 			c.printf("\x1b[%dA\x1b[J", lines) // cursor up, and clear to the end
 		}
-		text := clip(screen.String(), width(c.out))
-		c.printf("%s", text)
-		lines = strings.Count(text, "\n")
+		c.printf("%s", screen.String())
+		lines = strings.Count(screen.String(), "\n")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -118,53 +108,24 @@ func (c *console) watchStats(ctx context.Context, mountpoint string, interval ti
 	}
 }
 
-// width is the width of the terminal in columns.
-func width(out io.Writer) int {
-	const usual = 80
-	f, ok := out.(*os.File)
-	if !ok {
-		return usual
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || columns < 1 {
-		return usual
-	}
-	return columns
-}
-
-// clip cuts lines that the terminal would wrap, which would move the lines above out of the
-// cursor's reach.
-func clip(text string, columns int) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		if runes := []rune(strings.TrimSuffix(line, "\n")); len(runes) > columns {
-			line = string(runes[:columns]) + "\n"
-		}
-		out.WriteString(line)
-	}
-	return out.String()
-}
-
 // printStats writes one sample. With an earlier sample, storage and stalls are rates
 // between the two instead of averages since the start. Throughput is the mount's own figure
 // for its last seconds.
 func printStats(out io.Writer, mountpoint string, now fusefs.Stats, before *fusefs.Stats) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
-	}
+	t := newTable(out)
 	r := ratesBetween(now, before)
-	row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
-	row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
-	row("images", "%d", now.Images)
-	row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
-	row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
-	row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit), formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
-	row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
-	row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
-	row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
-	row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
-	return w.Flush()
+	t.row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
+	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
+	t.row("images", "%d", now.Images)
+	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
+	t.row("stalls", "%d opens waited, %s in all, %.0f %% of the time now", now.Batches.Stalled, formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
+	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
+		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
+	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
+	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
+	t.row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
+	return t.Flush()
 }
 
 // hitRatio returns the share of reads in the latest epoch that the cache served.
@@ -197,13 +158,13 @@ func errorAdvice(n int64, mountpoint string) string {
 type rates struct{ images, bytes, storage, stalled float64 }
 
 func ratesBetween(now fusefs.Stats, before *fusefs.Stats) rates {
-	if before == nil || now.Uptime <= before.Uptime {
-		if now.Uptime <= 0 {
-			return rates{}
-		}
-		return rates{now.ImagesPerSecond, now.BytesPerSecond, float64(now.Storage.Bytes) / now.Uptime, now.Batches.StallSeconds / now.Uptime}
+	if before == nil {
+		before = &fusefs.Stats{}
 	}
 	span := now.Uptime - before.Uptime
+	if span <= 0 {
+		return rates{}
+	}
 	return rates{
 		images:  now.ImagesPerSecond,
 		bytes:   now.BytesPerSecond,

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"image"
-	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,13 +21,13 @@ func (c *console) tryMount(ctx context.Context) []finding {
 		if deviceAdvice() != "" {
 			advice = "" // already included
 		}
-		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tried, since nothing could be mounted", "")}
+		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tested, since mounting failed", "")}
 	}
-	mounted := good("mounting", "a mount of one pixel came and went")
+	mounted := good("mounting", "a test mount worked")
 	if readPath == "passthrough" {
-		return []finding{mounted, good("passthrough", "yes: reads and maps never reach the daemon")}
+		return []finding{mounted, good("passthrough", "reads and maps bypass the daemon")}
 	}
-	return []finding{mounted, poor("passthrough", "no, reads go through the daemon: "+reason,
+	return []finding{mounted, poor("passthrough", "unavailable, reads go through the daemon: "+reason,
 		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")}
 }
 
@@ -45,7 +43,7 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	defer func() {
 		err = errors.Join(err, os.RemoveAll(data), os.Remove(mnt), os.Remove(dir))
 	}()
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(mnt, 0o700), writePixel(filepath.Join(data, "pixel.png"))); err != nil {
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Mkdir(mnt, 0o700), os.WriteFile(filepath.Join(data, "pixel.ppm"), []byte("P5 1 1 255\n\x00"), 0o600)); err != nil {
 		return "", "", err
 	}
 	quiet := *c
@@ -77,12 +75,4 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 // temporaryTree is for mounts that a command makes for itself and removes again.
 func temporaryTree(readPath string) fusefs.Options {
 	return fusefs.Options{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), ReadPath: readPath, Logger: discardLog()}
-}
-
-func writePixel(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(png.Encode(f, image.NewGray(image.Rect(0, 0, 1, 1))), f.Close())
 }

@@ -6,58 +6,48 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func umountCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:        "umount",
-		Usage:       "unmount, also where the daemon has died",
-		ArgsUsage:   "MOUNTPOINT",
-		Description: "Ends a mount. One whose daemon died is cleared away.",
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "lazy", Usage: "detach a mount that is in use: it disappears now and ends with its last reader"},
-		},
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("MOUNTPOINT")
-			if v.err != nil {
-				return v.err
-			}
-			return c.umount(ctx.Context, args[0], v.on("lazy"))
-		},
-	}, "batchfs umount mnt/")
+func umountCommand(c *console) *cobra.Command {
+	return command("umount MOUNTPOINT", func(f *flagSet) runner {
+		var lazy bool
+		f.toggle(&lazy, "lazy", false, "detach a mount that is in use: it disappears now and ends with its last reader")
+		return func(ctx context.Context, args []string) error { return c.umount(ctx, args[0], lazy) }
+	})
 }
 
 func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) error {
 	word := shellWord(mountpoint)
-	cleared, err := interruptibly(ctx, func() (cleared bool, err error) {
+	cleared, err := promptly.Do(ctx, func() (cleared bool, err error) {
 		cleared, err = fusefs.Clear(mountpoint)
 		if !cleared && (err == nil || errors.Is(err, fusefs.ErrHangs) && lazy) {
 			err = fusefs.Unmount(mountpoint, lazy)
 		}
 		return cleared, err
-	})
+	}, nil)
 	if cleared {
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
 		return err
 	}
 	var held *fusefs.HeldError
 	switch {
+	case errors.Is(err, context.Canceled):
+		return errInterrupted
 	case errors.As(err, &held): // unmounted, as far as possible from here
-		c.say("%s; its daemon ends when they do, or when it is killed", heldWords(mountpoint, held))
+		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who reads it; batchfs umount --lazy %s detaches it all the same", word, word)
-	case errors.Is(err, fusefs.ErrNotMounted):
-		return hint(err, "what is mounted: findmnt -t fuse.batchfs")
-	case errors.Is(err, fusefs.ErrHangs):
-		return hint(err, "batchfs umount --lazy %s", word)
-	case errors.Is(err, fusefs.ErrNotYours), errors.Is(err, fs.ErrPermission):
-		return hint(err, "unmount it as the user who mounted it, or as root: sudo batchfs umount %s", word)
+		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
 	}
-	return err
+	const other = "unmount it as the user who mounted it, or as root: sudo batchfs umount "
+	return advise(err,
+		advice{fusefs.ErrNotMounted, "to see what is mounted: findmnt -t fuse.batchfs"},
+		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
+		advice{fusefs.ErrNotYours, other + word},
+		advice{fs.ErrPermission, other + word})
 }

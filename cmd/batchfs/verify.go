@@ -6,44 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/urfave/cli/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
-func verifyCommand(c *console) *cli.Command {
-	return command(cli.Command{
-		Name:      "verify",
-		Usage:     "decode every image and list the bad ones",
-		ArgsUsage: "DATASET",
-		Description: "Decodes everything, on all CPUs, and lists each file that a mount would call bad, with the reason. Exit\n" +
-			"status 1 if there is any, or if the machine could not read a file or had no memory for it, which says nothing of\n" +
-			"the file.",
-		Flags: join(datasetFlags(), []cli.Flag{
-			workersFlag(),
-			derivedSetting(aboutPipeline, "memory-limit", "half of what there is", "decode no more at once than takes `SIZE`, such as 8GiB"),
-			maxPixelsFlag(), orientationFlag(), jsonFlag("print one JSON object"),
-		}),
-		Action: func(ctx *cli.Context) error {
-			v := &flagValues{flags: ctx}
-			args := v.arguments("DATASET")
-			o := v.datasetOptions(v.workers(c.machine), discardLog())
-			o.rescan = true
-			pixels := decode.Options{IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()}
-			memory := v.bytesOr("memory-limit", c.machine.defaultMemoryLimit())
-			if v.err != nil {
-				return v.err
-			}
-			return c.verify(ctx.Context, args[0], o, pixels, sample.NewMemory(memory, o.workers), v.on("json"))
-		},
-	}, "batchfs verify photos/")
+func verifyCommand(c *console) *cobra.Command {
+	return command("verify DATASET", func(f *flagSet) runner {
+		o := datasetOptions{rescan: true}
+		var pixels decode.Options
+		var memory int64
+		var asJSON bool
+		datasetFlags(f, &o)
+		workerFlag(c, f, &o.workers)
+		memoryFlag(f, &memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &pixels.MaxPixels, &pixels.IgnoreOrientation)
+		jsonFlag(f, &asJSON, "print one JSON object")
+		return func(ctx context.Context, args []string) error {
+			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.workers), asJSON)
+		}
+	})
 }
 
 // verifyReport is the JSON output of verify.
@@ -69,7 +60,7 @@ func (c *console) verify(ctx context.Context, path string, o datasetOptions, pix
 	}
 	switch {
 	case len(report.Unread) > 0:
-		return hint(fmt.Errorf("%s could not be read, and may be good or bad", count(len(report.Unread), "image")), "%s", v.remedy())
+		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(report.Unread), "image")), "%s", v.remedy())
 	case len(report.Bad) > 0:
 		return &saidError{statusFailed}
 	}
@@ -107,10 +98,10 @@ type verification struct {
 	pixels decode.Options
 	memory *sample.Memory
 
-	next, done atomic.Int64
-	mu         sync.Mutex // guards the following
-	report     verifyReport
-	noMemory   bool // for some sample
+	done     atomic.Int64
+	mu       sync.Mutex // guards the following
+	report   verifyReport
+	noMemory bool // for some sample
 }
 
 // run returns shortly after ctx ends.
@@ -120,15 +111,10 @@ func (v *verification) run(ctx context.Context, c *console, workers int) (verify
 	report, stop := promptly.Progress(bar.report)
 	defer stop()
 	_, err := promptly.Do(ctx, func() (struct{}, error) {
-		var wait sync.WaitGroup
-		for range workers {
-			wait.Go(func() { v.work(ctx, report) })
-		}
-		wait.Wait()
-		return struct{}{}, ctx.Err()
+		return struct{}{}, parallel.Each(ctx, workers, v.ds.Len(), func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
 	}, nil)
 	if err != nil {
-		return verifyReport{}, fmt.Errorf("interrupted after %d of %s", v.done.Load(), count(v.ds.Len(), "image"))
+		return verifyReport{}, fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.ds.Len(), "image"))
 	}
 	for _, list := range [][]badFile{v.report.Bad, v.report.Unread} {
 		slices.SortFunc(list, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
@@ -136,27 +122,23 @@ func (v *verification) run(ctx context.Context, c *console, workers int) (verify
 	return v.report, nil
 }
 
-func (v *verification) work(ctx context.Context, report func(done, total int64)) {
+func (v *verification) work(ctx context.Context, items iter.Seq[int]) error {
 	r := sample.NewReader(v.ds, v.pixels, v.memory)
 	defer r.Close()
-	for ctx.Err() == nil {
-		i := int(v.next.Add(1) - 1)
-		if i >= v.ds.Len() {
-			return
-		}
+	for i := range items {
 		img, err := r.Read(ctx, i, 0)
 		if err == nil {
 			err = r.Decode(img)
 		}
 		r.Done()
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
 		if err != nil {
 			v.note(i, err)
 		}
-		report(v.done.Add(1), int64(v.ds.Len()))
 	}
+	return nil
 }
 
 // note records the error of sample i.
@@ -177,7 +159,7 @@ func (v *verification) remedy() string {
 	if v.noMemory {
 		return "allow more: --memory-limit SIZE"
 	}
-	return "see that the storage is there, and try again: ls " + shellWord(v.ds.Root())
+	return "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 }
 
 // reasonOf is an error without its path, which is printed before it.

@@ -186,8 +186,8 @@ func TestIgnoredFilesAreSaid(t *testing.T) {
 	}
 	defer ds.Close()
 	var said []string
-	sayIgnored(ds, func(message, hint string) { said = append(said, message) })
-	want := "9 ignored files in " + data + " that are no samples: 2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds"
+	warnIgnored(ds, func(message, hint string) { said = append(said, message) })
+	want := "9 ignored files in " + data + ": 2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds"
 	if len(said) != 1 || said[0] != want {
 		t.Errorf("says %q, want %q", said, want)
 	}

@@ -4,10 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/xrash/smetrics"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // usageError is an invalid command line: exit status 2. It names the flag or argument, the
@@ -15,10 +22,11 @@ import (
 type usageError struct {
 	message string
 	hint    string
-	surplus bool // there is one argument too many
+	err     error // the cause, if any
 }
 
 func (e *usageError) Error() string { return e.message }
+func (e *usageError) Unwrap() error { return e.err }
 
 // hintedError is a failure with a command to run next.
 type hintedError struct {
@@ -33,7 +41,7 @@ func (e *hintedError) Unwrap() error { return e.err }
 var errInterrupted = errors.New("interrupted")
 
 // errAbandoned is its error if the command did not stop by itself.
-var errAbandoned = errors.New("interrupted, without waiting for what does not answer")
+var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
 // saidError ends the process with a status when the user already knows why: from the report
 // of a command, or from a daemon that printed its own error.
@@ -51,9 +59,52 @@ func badValue(flag, rule, value string) error {
 	return usage("--%s must be %s, but is %q", flag, rule, value)
 }
 
+// withHelp gives a usage error without a hint one: the help of the command.
+func withHelp(err error, cmd *cobra.Command) error {
+	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
+		return &usageError{message: wrong.message, hint: cmd.CommandPath() + " --help"}
+	}
+	return err
+}
+
+// withFlag names the flag that belongs to an option that a package below rejected: the one
+// of that name, or else the nearest.
+func withFlag(err error, flags *pflag.FlagSet) error {
+	var bad *option.Error
+	if !errors.As(err, &bad) {
+		return err
+	}
+	message, name := bad.Error(), strings.ReplaceAll(bad.Field, " ", "-")
+	if near := nearest(name, flagNames(flags)); near != "" {
+		message = badValue(near, bad.Rule, bad.Value).Error()
+	}
+	return &usageError{message: message, hint: hintOf(err)}
+}
+
+// unfit is a usage error found late: options that do not fit the dataset.
+func unfit(dataset string, err error) error {
+	return hint(&usageError{message: err.Error(), err: err}, "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
+}
+
 // hint attaches a command to run to an error.
 func hint(err error, format string, args ...any) error {
 	return &hintedError{err: err, hint: fmt.Sprintf(format, args...)}
+}
+
+// advice is what to do about an error.
+type advice struct {
+	about error
+	hint  string
+}
+
+// advise attaches the first advice about an error.
+func advise(err error, list ...advice) error {
+	for _, a := range list {
+		if errors.Is(err, a.about) {
+			return hint(err, "%s", a.hint)
+		}
+	}
+	return err
 }
 
 // The exit statuses, the same for every command.
@@ -137,4 +188,16 @@ func count[T int | int64](n T, noun string) string {
 		return fmt.Sprintf("%d %sches", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// nearest returns the word closest to a mistyped one, or "" if none is close. Of equally
+// close words it takes the first in the alphabet.
+func nearest(typed string, words []string) string {
+	best, found := 1+len(typed)/3, ""
+	for _, w := range slices.Sorted(slices.Values(words)) {
+		if d := smetrics.WagnerFischer(typed, w, 1, 1, 1); d < best || d == best && found == "" {
+			best, found = d, w
+		}
+	}
+	return found
 }

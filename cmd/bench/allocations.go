@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -51,9 +52,7 @@ func allocations(ctx context.Context, s *setup) ([]row, error) {
 		perBatch = append(perBatch, batch)
 		perImage = append(perImage, (many-batch*manyBatches)/float64(s.photos.images))
 	}
-	r := row{What: what, Unit: "objects", figure: figureOf(perImage),
-		Note: fmt.Sprintf("and %.0f a batch", figureOf(perBatch).Value)}
-	return []row{r.atMost(noAllocations)}, nil
+	return []row{measured(what, "objects", perImage, fmt.Sprintf("and %.0f a batch", median(perBatch))).atMost(noAllocations)}, nil
 }
 
 func withCgo() bool {
@@ -99,7 +98,7 @@ func readBatches(ctx context.Context, e *engine.Engine, epoch, n int) error {
 		if err != nil {
 			return err
 		}
-		touch(f.Bytes())
+		throughput.Touch(f.Bytes())
 		f.Close()
 	}
 	return nil

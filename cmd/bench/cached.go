@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // constantHits shows that the constant cache hits equally often in every batch and that
@@ -16,52 +20,42 @@ func constantHits(ctx context.Context, s *setup) (rows []row, err error) {
 		return nil, err
 	}
 	const batch, epochs = 256, 4
-	bytes := int64(0)
+	total := int64(0)
 	for _, file := range s.photos.files {
 		st, err := os.Stat(file)
 		if err != nil {
 			return nil, err
 		}
-		bytes += st.Size()
+		total += st.Size()
 	}
-	size := int64(cachedShare * float64(bytes))
+	size := int64(cachedShare * float64(total))
 	spreads := map[string]spread{}
 	for i, policy := range []string{"constant", "static"} {
 		s.progress.step(policy+" cache", i, 2)
-		m, err := s.start(ctx, nil, s.photos.dir, append(shuffled(batch, trainingCrop...), "--cache-policy", policy, "--cache-size", fmt.Sprint(size))...)
-		if err != nil {
-			return nil, err
-		}
-		spreads[policy], err = m.spreadOver(epochs, batch)
-		if e := m.unmount(s); err == nil {
-			err = e
-		}
+		flags := append(shuffled(batch, trainingCrop...), "--cache-policy", policy, "--cache-size", fmt.Sprint(size))
+		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
+			t, err := newTraining(m, throughput.Mapped)
+			if err == nil {
+				_, err = t.Take(ctx, epochs*t.Batches)
+			}
+			if err == nil {
+				spreads[policy], err = spreadOf(m, batch)
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	ours, static := spreads["constant"], spreads["static"]
-	share := float64(size) / float64(bytes)
+	share := float64(size) / float64(total)
 	const what = "JPEG, batches of 256, 30 % cached: "
 	return []row{
-		row{What: what + "hit ratio, off cache / dataset size by", Unit: "points", figure: exactly(100 * math.Abs(ours.hitRatio-share)),
-			Note: fmt.Sprintf("%.4f, not %.4f", ours.hitRatio, share)}.atMost(1),
-		row{What: what + "standard deviation of hits a batch", Unit: "hits", figure: exactly(ours.hits.StdDev), Note: ours.String()}.atMost(0.5),
-		row{What: what + "variation of samples loaded a batch", Unit: "cv", figure: exactly(ours.samples().variation())}.atMost(0.01),
-		{What: what + "the same with a static cache (CoorDL)", Unit: "cv", figure: exactly(static.samples().variation()), Note: static.String()},
+		once(what+"hit ratio, off cache / dataset size by", "points", 100*math.Abs(ours.hitRatio-share), fmt.Sprintf("%.4f, not %.4f", ours.hitRatio, share)).atMost(1),
+		once(what+"standard deviation of hits a batch", "hits", ours.hits.StdDev, ours.String()).atMost(0.5),
+		once(what+"variation of samples loaded a batch", "cv", ours.samples().variation(), "").atMost(0.01),
+		once(what+"the same with a static cache (CoorDL)", "cv", static.samples().variation(), static.String()),
 	}, nil
-}
-
-// spreadOver reads some epochs and returns their statistics.
-func (m *mounted) spreadOver(epochs, batch int) (spread, error) {
-	t, err := newTraining(m, "nhwc", mapped)
-	if err != nil {
-		return spread{}, err
-	}
-	if err := t.take(epochs * t.batches); err != nil {
-		return spread{}, err
-	}
-	return m.spread(batch)
 }
 
 // uncached compares the processor time per image of a cache of size 0 and of no cache.
@@ -69,62 +63,55 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
-	var sides [2]*training
+	var sides [2]side
 	for i, flags := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
-		m, err := s.start(ctx, nil, s.photos.dir, append(shuffled(batchSize, append(trainingCrop, "--io", "buffered")...), flags...)...)
+		m, err := s.start(ctx, nil, s.photos.dir, slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, flags)...)
 		if err != nil {
 			return nil, err
 		}
-		defer m.unmount(s)
-		if sides[i], err = newTraining(m, "nhwc", mapped); err != nil {
+		defer m.Unmount(s.batchfs)
+		t, err := newTraining(m, throughput.Mapped)
+		if err != nil {
 			return nil, err
 		}
-		if _, err := sides[i].processorTime(); err != nil { // warms up memory
+		sides[i] = func(ctx context.Context) (float64, error) { return processorTime(ctx, t) }
+		if _, err := sides[i](ctx); err != nil { // warms up memory
 			return nil, err
 		}
 	}
-	var ratios, costs []float64
-	for i := range 4 * s.rounds {
-		s.progress.step("processor time", i, 4*s.rounds)
-		var took [2]float64
-		for k := range sides {
-			side := (k + i) % 2 // alternate which side goes first
-			var err error
-			if took[side], err = sides[side].processorTime(); err != nil {
-				return nil, err
-			}
-		}
-		ratios, costs = append(ratios, took[0]/took[1]), append(costs, took[0])
+	costs, err := s.turns(ctx, "processor time", 4*s.rounds, sides[:]...)
+	if err != nil {
+		return nil, err
 	}
-	return []row{row{What: "processor time an image, --cache-size 0 / no cache", Unit: "x", figure: figureOf(ratios),
-		Note: fmt.Sprintf("%.0f µs", figureOf(costs).Value*1e6)}.atMost(1.01)}, nil
+	note := fmt.Sprintf("%.0f µs", median(costs[0])*1e6)
+	return []row{measured("processor time an image, --cache-size 0 / no cache", "x", ratios(costs[0], costs[1]), note).atMost(1.01)}, nil
 }
 
 // processorTime is the daemon's processor time per image, in seconds, over some batches.
-func (t *training) processorTime() (float64, error) {
+func processorTime(ctx context.Context, t *throughput.Training) (float64, error) {
 	const batches = 64
-	t.m.resume()
-	defer t.m.pause()
-	if err := t.take(ahead); err != nil {
+	t.Mount.Resume()
+	defer t.Mount.Pause()
+	if _, err := t.Take(ctx, throughput.Ahead); err != nil {
 		return 0, err
 	}
-	before, err := t.m.processorTime()
+	before, err := clock(t.Mount.Cmd.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
-	if err := t.take(batches); err != nil {
+	if _, err := t.Take(ctx, batches); err != nil {
 		return 0, err
 	}
-	after, err := t.m.processorTime()
-	return (after - before) / (batches * float64(t.samples) / float64(t.batches)), err
+	after, err := clock(t.Mount.Cmd.Process.Pid)
+	return (after - before) / (batches * float64(t.Samples) / float64(t.Batches)), err
 }
 
-// processorTime is the daemon's processor time so far, in seconds, over all threads,
-// including those that have ended.
-func (m *mounted) processorTime() (float64, error) {
+// clock is a process's processor time so far, in seconds, over all threads, including those
+// that have ended.
+func clock(pid int) (float64, error) {
 	const scheduled = 2 // the process CPU clock that does not count in ticks (CPUCLOCK_SCHED)
 	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^m.cmd.Process.Pid<<3|scheduled), &now); err != nil {
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &now); err != nil {
 		return 0, fmt.Errorf("processor time of the daemon: %w", err)
 	}
 	return float64(now.Sec) + float64(now.Nsec)/1e9, nil

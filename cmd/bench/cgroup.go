@@ -14,46 +14,41 @@ import (
 // A cgroup limits a process's memory, including the page cache it fills, and its read rate
 // from a device. The nil *cgroup limits nothing.
 type cgroup struct {
-	memory, io string // directories; the same one in version 2
-	unified    bool
+	dirs                   []string // one per controller; a single one in version 2
+	limit, usage, stat, io string   // files
+	rate                   string   // format of a line in io
 }
-
-const cgroupRoot = "/sys/fs/cgroup"
 
 // newCgroup makes a control group, if this machine allows it.
 func newCgroup(name string) (*cgroup, error) {
+	const root = "/sys/fs/cgroup"
 	var fs unix.Statfs_t
-	if err := unix.Statfs(cgroupRoot, &fs); err != nil {
+	if err := unix.Statfs(root, &fs); err != nil {
 		return nil, fmt.Errorf("control groups: %w", err)
 	}
-	g := &cgroup{unified: fs.Type == unix.CGROUP2_SUPER_MAGIC}
-	if g.unified {
-		g.memory = filepath.Join(cgroupRoot, name)
-		// The controllers may be enabled already. What matters is whether the files below
-		// exist.
-		_ = os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte("+memory +io"), 0)
-		g.io = g.memory
+	var g *cgroup
+	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
+		// The controllers may be enabled already. What matters is whether the files below exist.
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io"), 0)
+		dir := filepath.Join(root, name)
+		g = &cgroup{[]string{dir}, dir + "/memory.max", dir + "/memory.current", dir + "/memory.stat", dir + "/io.max", "%s rbps=%d"}
 	} else {
-		g.memory, g.io = filepath.Join(cgroupRoot, "memory", name), filepath.Join(cgroupRoot, "blkio", name)
+		memory, io := filepath.Join(root, "memory", name), filepath.Join(root, "blkio", name)
+		g = &cgroup{[]string{memory, io}, memory + "/memory.limit_in_bytes", memory + "/memory.usage_in_bytes", memory + "/memory.stat",
+			io + "/blkio.throttle.read_bps_device", "%s %d"}
 	}
-	for _, dir := range g.directories() {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
-		}
+	var err error
+	for _, dir := range g.dirs {
+		err = errors.Join(err, os.Mkdir(dir, 0o755))
 	}
-	for _, file := range []string{g.memoryLimit(), g.readLimit()} {
-		if _, err := os.Stat(file); err != nil {
-			return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
-		}
+	for _, file := range []string{g.limit, g.io} {
+		_, missing := os.Stat(file)
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
 	}
 	return g, nil
-}
-
-func (g *cgroup) directories() []string {
-	if g.unified {
-		return []string{g.memory}
-	}
-	return []string{g.memory, g.io}
 }
 
 // command returns the command line that starts a program inside the group.
@@ -62,24 +57,10 @@ func (g *cgroup) command(program []string) []string {
 		return program
 	}
 	script := ""
-	for _, dir := range g.directories() {
+	for _, dir := range g.dirs {
 		script += "echo $$ > " + filepath.Join(dir, "cgroup.procs") + " && "
 	}
 	return append([]string{"/bin/sh", "-c", script + `exec "$0" "$@"`}, program...)
-}
-
-func (g *cgroup) memoryLimit() string {
-	if g.unified {
-		return filepath.Join(g.memory, "memory.max")
-	}
-	return filepath.Join(g.memory, "memory.limit_in_bytes")
-}
-
-func (g *cgroup) readLimit() string {
-	if g.unified {
-		return filepath.Join(g.io, "io.max")
-	}
-	return filepath.Join(g.io, "blkio.throttle.read_bps_device")
 }
 
 // limitReads limits reads from a path's file system, in bytes per second.
@@ -88,48 +69,34 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	format := "%s %d"
-	if g.unified {
-		format = "%s rbps=%d"
-	}
-	return os.WriteFile(g.readLimit(), fmt.Appendf(nil, format, disk, bytes), 0)
+	return os.WriteFile(g.io, fmt.Appendf(nil, g.rate, disk, bytes), 0)
 }
 
 // limitFiles leaves the given number of bytes for the page cache, beyond what the group's
 // processes use now.
 func (g *cgroup) limitFiles(bytes int64) error {
-	usage := "memory.usage_in_bytes"
-	if g.unified {
-		usage = "memory.current"
-	}
-	used, err := strconv.ParseInt(word(filepath.Join(g.memory, usage)), 10, 64)
+	used, err := strconv.ParseInt(word(g.usage), 10, 64)
 	if err != nil {
 		return err
 	}
-	files, err := g.fileBytes()
+	stat, err := os.ReadFile(g.stat)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(g.memoryLimit(), fmt.Append(nil, used-files+bytes), 0)
-}
-
-// fileBytes is the part of the group's memory that is page cache of files on storage.
-func (g *cgroup) fileBytes() (bytes int64, err error) {
-	text, err := os.ReadFile(filepath.Join(g.memory, "memory.stat"))
-	for line := range strings.Lines(string(text)) {
-		var n int64
+	for line := range strings.Lines(string(stat)) {
+		var n int64 // page cache of files on storage
 		for _, name := range []string{"active_file", "inactive_file"} {
 			if _, err := fmt.Sscanf(line, name+" %d\n", &n); err == nil {
-				bytes += n
+				used -= n
 			}
 		}
 	}
-	return bytes, err
+	return os.WriteFile(g.limit, fmt.Append(nil, used+bytes), 0)
 }
 
 // remove removes the group after its processes have ended.
 func (g *cgroup) remove() (err error) {
-	for _, dir := range g.directories() {
+	for _, dir := range g.dirs {
 		if e := os.Remove(dir); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}

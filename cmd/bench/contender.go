@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // A contender is a process that gets batches in its own way and consumes them.
@@ -21,7 +23,7 @@ type contender struct {
 	name  string
 	what  string // its description of itself, with versions and settings
 	ahead int    // batches it makes while nothing reads
-	mount *mounted
+	mount *daemon.Mount
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Scanner
@@ -107,7 +109,7 @@ func (c *contender) measure(batches int) (float64, error) {
 func (c *contender) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-c.cmd.Process.Pid, sig)
 	if c.mount != nil {
-		_ = c.mount.cmd.Process.Signal(sig)
+		_ = c.mount.Cmd.Process.Signal(sig)
 	}
 }
 
@@ -118,6 +120,6 @@ func (c *contender) stop() {
 	_ = c.cmd.Wait()
 	c.log.Close()
 	if c.mount != nil {
-		c.mount.resume()
+		c.mount.Resume()
 	}
 }

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 const batchSize = 32
@@ -16,8 +20,7 @@ type way struct {
 	what   string
 	wanted float64 // as a multiple of C
 	flags  []string
-	form   string
-	read   reader
+	read   throughput.Reader
 }
 
 // shuffled are the flags of every mount whose throughput is measured.
@@ -32,8 +35,8 @@ var trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x22
 func epochs(ctx context.Context, s *setup) ([]row, error) {
 	none := shuffled(batchSize, "--resize", "none")
 	return s.throughput(ctx, &s.photos, []way{
-		{"JPEG in its own size: one epoch, mapped / C", 0.90, none, "nhwc", mapped},
-		{"JPEG in its own size: one epoch, by read / C", 0.80, none, "nhwc", reading(0, true)},
+		{"JPEG in its own size: one epoch, mapped / C", 0.90, none, throughput.Mapped},
+		{"JPEG in its own size: one epoch, by read / C", 0.80, none, throughput.Reading(0, true)},
 	})
 }
 
@@ -42,16 +45,16 @@ func transforms(ctx context.Context, s *setup) ([]row, error) {
 	crop := shuffled(batchSize, trainingCrop...)
 	half := append(shuffled(batchSize, trainingCrop...), "--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet")
 	return s.throughput(ctx, &s.photos, []way{
-		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 1.0, crop, "nhwc", mapped},
-		{"    as float16 NCHW, normalised / C", 0.95, half, "nchw", mapped},
-		{"JPEG, not-smaller 224: one epoch / C", 0.85, shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224"), "nhwc", mapped},
+		{"JPEG, random-resized-crop 224, flip, uint8 NHWC: one epoch / C", 1.0, crop, throughput.Mapped},
+		{"    as float16 NCHW, normalised / C", 0.95, half, throughput.Mapped},
+		{"JPEG, not-smaller 224: one epoch / C", 0.85, shuffled(batchSize, "--resize", "not-smaller", "--size", "224x224"), throughput.Mapped},
 	})
 }
 
 // cityscapeEpochs reads large PNG files, in batches of the usual number of bytes.
 func cityscapeEpochs(ctx context.Context, s *setup) ([]row, error) {
 	return s.throughput(ctx, &s.cityscapes, []way{
-		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, "--resize", "none"), "nhwc", mapped},
+		{"PNG 2048x1024 in its own size: one epoch, mapped / C", 2.3, shuffled(8, "--resize", "none"), throughput.Mapped},
 	})
 }
 
@@ -75,23 +78,23 @@ func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	defer m.unmount(s)
-	training, err := newTraining(m, w.form, w.read)
+	defer m.Unmount(s.batchfs)
+	training, err := newTraining(m, w.read)
 	if err != nil {
 		return row{}, err
 	}
-	if _, err := training.epoch(); err != nil { // warms up memory
+	if _, err := training.Epoch(ctx); err != nil { // warms up memory
 		return row{}, err
 	}
 	c, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
 	if err != nil {
 		return row{}, err
 	}
-	var ratios, rates []float64
+	var rates, around []float64
 	ceilings := []float64{c}
 	for i := range s.rounds {
 		s.progress.step(w.what, i, s.rounds)
-		rate, err := training.epoch()
+		rate, err := training.Epoch(ctx)
 		if err != nil {
 			return row{}, err
 		}
@@ -99,59 +102,15 @@ func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 		if err != nil {
 			return row{}, err
 		}
-		ratios = append(ratios, rate/((ceilings[i]+after)/2))
-		rates, ceilings = append(rates, rate), append(ceilings, after)
+		rates, around, ceilings = append(rates, rate), append(around, (ceilings[i]+after)/2), append(ceilings, after)
 	}
-	return row{What: w.what, Unit: "C", figure: figureOf(ratios),
-		Note: fmt.Sprintf("%.0f images/s, C %.0f", figureOf(rates).Value, figureOf(ceilings).Value)}.atLeast(w.wanted), nil
+	note := fmt.Sprintf("%.0f images/s, C %.0f", median(rates), median(ceilings))
+	return measured(w.what, "C", ratios(rates, around), note).atLeast(w.wanted), nil
 }
 
-// A training reads batch after batch, epoch after epoch, like a training program.
-type training struct {
-	m       *mounted
-	form    string
-	read    reader
-	batches int // per epoch
-	samples int
-	next    int // batch number, counted across epochs
-}
-
-func newTraining(m *mounted, form string, read reader) (*training, error) {
-	batches, samples, err := m.epochSize()
-	if err == nil && batches == 0 {
-		err = fmt.Errorf("the mount has no batches")
-	}
-	return &training{m: m, form: form, read: read, batches: batches, samples: samples}, err
-}
-
-// ahead is a lower bound on the batches that a daemon makes while nothing reads.
-const ahead = 4
-
-// epoch reads the number of batches of one epoch during training and returns images per
-// second. Batches made while nothing read are read before the clock starts, so that equally
-// many are in progress when it starts and when it stops. The daemon is paused before and
-// after.
-func (t *training) epoch() (float64, error) {
-	t.m.resume()
-	defer t.m.pause()
-	if err := t.take(ahead); err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	if err := t.take(t.batches); err != nil {
-		return 0, err
-	}
-	return float64(t.samples) / time.Since(began).Seconds(), nil
-}
-
-func (t *training) take(n int) error {
-	for range n {
-		if _, err := t.read.path(t.m.batch(0, t.next/t.batches, t.next%t.batches, t.form)); err != nil {
-			return err
-		}
-		t.next++
-	}
-	return nil
+// newTraining reads shard 0 of a mount as .nhwc.
+func newTraining(m *daemon.Mount, read throughput.Reader) (*throughput.Training, error) {
+	return throughput.NewTraining(m, 0, "nhwc", read)
 }
 
 // firstBatch compares the time of the first batch after a mount with decoding the same
@@ -161,37 +120,34 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	files := s.photos.files[:min(batchSize, s.photos.images)] // the first batch, since the order is not shuffled
-	var ratios, times []float64
-	for i := range 3 * s.rounds {
-		s.progress.step("first batch", i, 3*s.rounds)
-		took, err := s.openFirst(ctx)
-		if err != nil {
-			return nil, err
-		}
+	figures, err := s.turns(ctx, "first batch", 3*s.rounds, s.openFirst, func(ctx context.Context) (float64, error) {
 		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, also in a new process
-		if err != nil {
-			return nil, err
-		}
-		ratios, times = append(ratios, took/(float64(len(files))/rate)), append(times, took)
+		return float64(len(files)) / rate, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return []row{row{What: "open of the first batch after mount / decoding it on all cores", Unit: "x", figure: figureOf(ratios),
-		Note: fmt.Sprintf("%.1f ms", figureOf(times).Value*1e3)}.atMost(1.5)}, nil
+	note := fmt.Sprintf("%.1f ms", 1e3*median(figures[0]))
+	return []row{measured("open of the first batch after mount / decoding it on all cores", "x", ratios(figures[0], figures[1]), note).atMost(1.5)}, nil
 }
 
 // openFirst mounts and returns the time to open the first batch, in seconds.
-func (s *setup) openFirst(ctx context.Context) (float64, error) {
-	m, err := s.mount(ctx, s.photos.dir, "--batch-size", strconv.Itoa(batchSize))
+func (s *setup) openFirst(ctx context.Context) (took float64, err error) {
+	err = s.mounted(ctx, s.photos.dir, slices.Concat(warm, []string{"--batch-size", strconv.Itoa(batchSize)}), func(m *daemon.Mount) error {
+		took, err = timeOpen(m, 0)
+		return err
+	})
+	return took, err
+}
+
+// timeOpen times the open of the first batch of an epoch, in seconds: it returns when the
+// batch is complete.
+func timeOpen(m *daemon.Mount, epoch int) (float64, error) {
+	began := time.Now()
+	f, err := os.Open(m.File(0, epoch, 0, "nhwc"))
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
-	f, err := os.Open(m.batch(0, 0, 0, "nhwc")) // returns when the batch is complete
-	took := time.Since(began).Seconds()
-	if err == nil {
-		f.Close()
-	}
-	if busy := m.unmount(s); err == nil {
-		err = busy
-	}
-	return took, err
+	defer f.Close()
+	return time.Since(began).Seconds(), nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // This file measures the claims of Liquid (see ../README.md): that a mix of encoded and raw
@@ -52,10 +53,11 @@ var bandwidths = []int{150, 600, 1200}
 type rival struct {
 	name     string
 	raw      float64 // share of raw images
-	training *training
+	training *throughput.Training
 	group    *cgroup // set if it relies on the page cache
 	rates    []float64
 	device   []float64 // if group is set: bytes read from the device between one batch and the next
+	spread   spread    // of all turns
 }
 
 // mixes measures all pipelines at all bandwidths.
@@ -171,12 +173,11 @@ type mixResult struct {
 	static     *rival
 	mixes      [tenths + 1]*rival
 	chosen     *rival // by the profiler
-	stats      map[*rival]spread
 }
 
 // mixesAt lets all rivals take turns at one bandwidth.
 func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r mixResult, err error) {
-	r = mixResult{pipeline: p, bandwidth: mb, stats: map[*rival]spread{}}
+	r = mixResult{pipeline: p, bandwidth: mb}
 	limited := d.limits(mb)
 
 	var all []*rival
@@ -195,7 +196,7 @@ func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r m
 		all = append(all, one)
 		return one, nil
 	}
-	if r.pageCache, r.impossible = s.pageCacheRival(ctx, p, d, mb, start); r.impossible != nil {
+	if r.pageCache, r.impossible = s.pageCacheRival(d, mb, start); r.impossible != nil {
 		r.pageCache = nil
 	}
 	if r.static, err = start("static cache (CoorDL)", 0, nil, d.mixes[0], slices.Concat(limited, []string{"--cache-policy", "static"})...); err != nil {
@@ -221,20 +222,24 @@ func (s *setup) mixesAt(ctx context.Context, p pipeline, d mixData, mb int) (r m
 	if r.chosen, err = start("constant cache, the profiler's "+mixName(chosen), chosen, nil, manifest, limited...); err != nil {
 		return r, err
 	}
+	return r, s.trainInTurns(ctx, fmt.Sprintf("%s at %d MB/s, taking turns", p.name, mb), all)
+}
+
+func (s *setup) trainInTurns(ctx context.Context, what string, all []*rival) error {
 	for i := range s.rounds {
-		s.progress.step(fmt.Sprintf("%s at %d MB/s, taking turns", p.name, mb), i, s.rounds)
+		s.progress.step(what, i, s.rounds)
 		for _, one := range all {
-			if err := one.turn(); err != nil {
-				return r, fmt.Errorf("%s: %w", one.name, err)
+			if err := one.turn(ctx); err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
 			}
 		}
 	}
 	for _, one := range all {
-		if r.stats[one], err = one.spread(); err != nil {
-			return r, err
+		if err := one.count(); err != nil {
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // mountFlags returns the flags of every mount of a pipeline. With 8 workers, those that
@@ -261,8 +266,7 @@ func (s *setup) profile(ctx context.Context, p pipeline, d mixData, mb int) (flo
 // pageCacheRival reads through the page cache in a control group. The group limits reads
 // from disk, but not from the page cache, and allows the page cache as much memory as the
 // other rivals have for their caches. The error says why that is impossible here.
-func (s *setup) pageCacheRival(ctx context.Context, p pipeline, d mixData, mb int,
-	start func(string, float64, *cgroup, string, ...string) (*rival, error)) (*rival, error) {
+func (s *setup) pageCacheRival(d mixData, mb int, start func(string, float64, *cgroup, string, ...string) (*rival, error)) (*rival, error) {
 	group, err := newCgroup("batchfs-bench-" + strconv.Itoa(os.Getpid()))
 	if err != nil {
 		return nil, err
@@ -285,31 +289,31 @@ func (s *setup) newRival(ctx context.Context, group *cgroup, dataset string, fla
 		return nil, err
 	}
 	one := &rival{group: group}
-	if one.training, err = newTraining(m, "nhwc", mapped); err == nil {
-		err = one.training.take(one.training.batches)
-		m.pause()
+	if one.training, err = newTraining(m, throughput.Mapped); err == nil {
+		_, err = one.training.Take(ctx, one.training.Batches)
+		m.Pause()
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.unmount(s))
+		return nil, errors.Join(err, m.Unmount(s.batchfs))
 	}
 	return one, nil
 }
 
 // turn lets the rival train for one turn.
-func (one *rival) turn() error {
+func (one *rival) turn(ctx context.Context) error {
 	t := one.training
-	t.m.resume()
-	defer t.m.pause()
-	if err := t.take(ahead); err != nil {
+	t.Mount.Resume()
+	defer t.Mount.Pause()
+	if _, err := t.Take(ctx, throughput.Ahead); err != nil {
 		return err
 	}
 	before, err := one.deviceBytes()
 	if err != nil {
 		return err
 	}
-	began, first := time.Now(), t.next
-	for t.next-first < ahead || time.Since(began) < turn {
-		if err := t.take(1); err != nil {
+	began, first := time.Now(), t.Next
+	for t.Next-first < throughput.Ahead || time.Since(began) < turn {
+		if _, err := t.Take(ctx, 1); err != nil {
 			return err
 		}
 		if one.group != nil {
@@ -320,27 +324,40 @@ func (one *rival) turn() error {
 			one.device, before = append(one.device, float64(now-before)), now
 		}
 	}
-	images := float64(t.next-first) * float64(t.samples) / float64(t.batches)
+	images := float64(t.Next-first) * float64(t.Samples) / float64(t.Batches)
 	one.rates = append(one.rates, images/time.Since(began).Seconds())
 	return nil
 }
 
+// count takes the rival's figures of storage and cache.
+func (one *rival) count() (err error) {
+	t := one.training
+	if one.group != nil {
+		one.spread = spread{batch: t.Samples / t.Batches, bytes: distributionOf(one.device)}
+		return nil
+	}
+	t.Mount.Resume()
+	defer t.Mount.Pause()
+	one.spread, err = spreadOf(t.Mount, t.Samples/t.Batches)
+	return err
+}
+
 // deviceBytes is the number of bytes the daemon has read from disk so far.
-func (one *rival) deviceBytes() (int64, error) {
+func (one *rival) deviceBytes() (n int64, err error) {
 	if one.group == nil {
 		return 0, nil
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", one.training.m.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", one.training.Mount.Cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := bytes.Cut(text, []byte("\nread_bytes: "))
-	number, _, _ := bytes.Cut(rest, []byte("\n"))
-	return strconv.ParseInt(string(number), 10, 64)
+	_, rest, _ := strings.Cut(string(text), "\nread_bytes: ")
+	_, err = fmt.Sscan(rest, &n)
+	return n, err
 }
 
 func (one *rival) end(s *setup) error {
-	err := one.training.m.unmount(s)
+	err := one.training.Mount.Unmount(s.batchfs)
 	if one.group != nil {
 		err = errors.Join(err, one.group.remove())
 	}
@@ -352,42 +369,25 @@ func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw
 
 // best is the fastest of the 11 mixes.
 func (r *mixResult) best() *rival {
-	return slices.MaxFunc(r.mixes[:], func(a, b *rival) int {
-		return cmp.Compare(figureOf(a.rates).Value, figureOf(b.rates).Value)
-	})
-}
-
-// over is a rival's speed relative to another, turn by turn.
-func (one *rival) over(other *rival) figure {
-	ratios := make([]float64, len(one.rates))
-	for i := range ratios {
-		ratios[i] = one.rates[i] / other.rates[i]
-	}
-	return figureOf(ratios)
+	return slices.MaxFunc(r.mixes[:], func(a, b *rival) int { return cmp.Compare(median(a.rates), median(b.rates)) })
 }
 
 // rows returns the result's rows of the table.
 func (r *mixResult) rows() (rows []row) {
 	where := fmt.Sprintf("%s, storage of %d MB/s: ", r.pipeline.name, r.bandwidth)
-	line := func(one *rival) row {
-		return row{What: where + one.name, Unit: "images/s", figure: figureOf(one.rates), Note: r.stats[one].String()}
-	}
 	if r.pageCache == nil {
 		rows = append(rows, row{What: where + "page cache", Skipped: r.impossible.Error()})
-	} else {
-		rows = append(rows, line(r.pageCache))
 	}
-	rows = append(rows, line(r.static))
-	for _, one := range r.mixes {
-		rows = append(rows, line(one))
+	for _, one := range slices.Concat([]*rival{r.pageCache, r.static}, r.mixes[:], []*rival{r.chosen}) {
+		if one != nil {
+			rows = append(rows, measured(where+one.name, "images/s", one.rates, one.spread.String()))
+		}
 	}
 	encoded, best := r.mixes[0], r.best()
-	gain := row{What: where + "best mix / encoded only", Unit: "x", figure: best.over(encoded), Note: "best is " + mixName(best.raw)}
+	gain := measured(where+"best mix / encoded only", "x", ratios(best.rates, encoded.rates), "best is "+mixName(best.raw))
 	if r.pipeline.wanted > 0 && r.bandwidth >= toSpare {
 		gain = gain.atLeast(r.pipeline.wanted)
 	}
-	return append(rows, line(r.chosen),
-		row{What: where + "the profiler's mix / best of 11", Unit: "x", figure: r.chosen.over(best),
-			Note: fmt.Sprintf("%s / %s", mixName(r.chosen.raw), mixName(best.raw))}.atLeast(0.95),
-		gain)
+	note := fmt.Sprintf("%s / %s", mixName(r.chosen.raw), mixName(best.raw))
+	return append(rows, measured(where+"the profiler's mix / best of 11", "x", ratios(r.chosen.rates, best.rates), note).atLeast(0.95), gain)
 }

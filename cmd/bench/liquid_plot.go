@@ -13,12 +13,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The two figures of Liquid's paper: throughput over the mix, and speedup of each way over
-// the page cache.
+var colors = []color.RGBA{{31, 119, 180, 255}, {214, 100, 20, 255}, {44, 140, 44, 255}}
 
-var colors = []color.RGBA{{31, 119, 180, 255}, {214, 100, 20, 255}, {44, 140, 44, 255}, {130, 80, 170, 255}}
-
-// draw writes both figures in two formats.
+// draw writes the figure of Liquid's paper, throughput over the mix, in two formats.
 func (s *setup) draw(results []mixResult) error {
 	if err := os.MkdirAll(s.plots, 0o755); err != nil {
 		return err
@@ -27,16 +24,8 @@ func (s *setup) draw(results []mixResult) error {
 	if err != nil {
 		return err
 	}
-	bars, err := barPlot(results)
-	if err != nil {
-		return err
-	}
 	for _, format := range []string{"svg", "png"} {
-		err := errors.Join(
-			writePlots(filepath.Join(s.plots, "throughput-over-the-mix."+format), format, mixes),
-			writePlots(filepath.Join(s.plots, "normalised-throughput."+format), format, []*plot.Plot{bars}),
-		)
-		if err != nil {
+		if err := writePlots(filepath.Join(s.plots, "throughput-over-the-mix."+format), format, mixes); err != nil {
 			return err
 		}
 	}
@@ -93,13 +82,13 @@ func mixPlots(results []mixResult) (plots []*plot.Plot, err error) {
 func addMixes(p *plot.Plot, r mixResult, ink color.Color) error {
 	var spots plotter.XYs
 	for _, one := range r.mixes {
-		spots = append(spots, plotter.XY{X: one.raw, Y: figureOf(one.rates).Value})
+		spots = append(spots, plotter.XY{X: one.raw, Y: median(one.rates)})
 	}
 	line, dots, err := plotter.NewLinePoints(spots)
 	if err != nil {
 		return err
 	}
-	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen.raw}, {X: r.chosen.raw, Y: figureOf(r.chosen.rates).Value}})
+	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen.raw}, {X: r.chosen.raw, Y: median(r.chosen.rates)}})
 	if err != nil {
 		return err
 	}
@@ -108,53 +97,4 @@ func addMixes(p *plot.Plot, r mixResult, ink color.Color) error {
 	p.Add(line, dots, chosen)
 	p.Legend.Add(fmt.Sprintf("%d MB/s", r.bandwidth), line)
 	return nil
-}
-
-// barPlot shows the speed of each way relative to the page cache or, if that could not be
-// measured, to the static cache.
-func barPlot(results []mixResult) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text, p.Y.Min, p.Legend.Top = "images/s over the page cache", 0, true
-	var groups []string
-	ways := make([]plotter.Values, 4)
-	for _, r := range results {
-		base := r.pageCache
-		if base == nil {
-			base, p.Title.Text = r.static, "images/s over a static cache"
-		}
-		for k, one := range []*rival{r.pageCache, r.static, r.mixes[0], r.chosen} {
-			bar := 0.0
-			if one != nil {
-				bar = one.over(base).Value
-			}
-			ways[k] = append(ways[k], bar)
-		}
-		groups = append(groups, fmt.Sprintf("%s, %d MB/s, mix %s", r.pipeline.name, r.bandwidth, mixName(r.chosen.raw)))
-	}
-	if len(groups) == 0 {
-		return p, nil
-	}
-	p.NominalX(groups...)
-	width := 20 * vg.Centimeter / vg.Length(len(groups)*len(ways))
-	for k, name := range []string{"page cache", "static cache (CoorDL)", "constant cache", "constant cache, the profiler's mix"} {
-		bars, err := plotter.NewBarChart(ways[k], width)
-		if err != nil {
-			return nil, err
-		}
-		bars.Color, bars.Offset, bars.LineStyle.Width = colors[k], width*(vg.Length(k)-1.5), 0
-		var figures plotter.XYLabels
-		for g, bar := range ways[k] {
-			figures.XYs = append(figures.XYs, plotter.XY{X: float64(g), Y: bar})
-			figures.Labels = append(figures.Labels, fmt.Sprintf("%.2f", bar))
-		}
-		labels, err := plotter.NewLabels(figures)
-		if err != nil {
-			return nil, err
-		}
-		labels.Offset = vg.Point{X: bars.Offset - width/2, Y: vg.Points(2)}
-		p.Add(bars, labels)
-		p.Legend.Add(name, bars)
-	}
-	p.Y.Max *= 1.3 // room for the legend
-	return p, nil
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -47,17 +47,10 @@ func thisMachine(ctx context.Context, s *setup) machine {
 func (m machine) busy() bool { return m.Load > 1.5*float64(m.CPUs) }
 
 func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		if name, ok := strings.CutPrefix(in.Text(), "model name"); ok {
-			return strings.TrimLeft(name, "\t :")
-		}
-	}
-	return "unknown processor"
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	_, rest, _ := strings.Cut(string(text), "model name")
+	name, _, _ := strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
+	return cmp.Or(name, "unknown processor")
 }
 
 // word is the first word of a kernel file.

@@ -1,7 +1,7 @@
 // Command bench measures what the README claims, each as a ratio within one run, with the
 // batchfs binary as its users run it: mounted, and read from this separate process.
 //
-//	go run ./bench -batchfs bin/batchfs -ceiling bin/ceiling
+//	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling
 //
 // The unit of most rows is C: a bare C program that decodes the same files in full, from
 // memory into one reused buffer per thread, on all cores, and does nothing else. The files
@@ -9,8 +9,8 @@
 // compared with, so that a slowdown of the machine affects both. A daemon is stopped while
 // it is not its turn.
 //
-// With -only peers it measures the alternatives to batchfs, see peers.go; with -only
-// mixes,hits,uncached the cache and mixes of formats, see liquid.go.
+// -only peers measures the alternatives to batchfs, see peers.go; -only mixes,hits,uncached
+// the cache and mixes of formats, see liquid.go.
 package main
 
 import (
@@ -25,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/term"
 )
 
 func main() {
@@ -75,14 +77,6 @@ var measurements = []measurement{
 	{name: "uncached", measure: uncached, asked: true},
 }
 
-func names() string {
-	var all []string
-	for _, m := range measurements {
-		all = append(all, m.name)
-	}
-	return strings.Join(all, ", ")
-}
-
 func run(ctx context.Context) error {
 	var s setup
 	flag.StringVar(&s.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
@@ -96,7 +90,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	flag.StringVar(&s.photos.dir, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
 	flag.StringVar(&s.cityscapes.dir, "png-dataset", "", "a `directory` of PNG files, instead of making one")
-	only := flag.String("only", "", "measure only these, separated by commas: "+names())
+	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements))
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	wanted, err := chosen(*only)
@@ -113,8 +107,12 @@ func run(ctx context.Context) error {
 
 	r := report{json: *asJSON, Machine: thisMachine(ctx, &s), Rounds: s.rounds}
 	r.begin()
-	for _, name := range wanted {
-		s.measure(ctx, name, &r)
+	for _, m := range wanted {
+		s.progress.title = m.name
+		rows, err := m.measure(ctx, &s)
+		s.progress.clear()
+		r.add(m.name, rows, err) // a failure is reported, and the others go on
+		runtime.GC()             // so that one measurement's garbage does not affect the next
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
@@ -122,27 +120,31 @@ func run(ctx context.Context) error {
 	return r.end()
 }
 
-// chosen returns the names of the measurements to run.
-func chosen(only string) (wanted []string, err error) {
+// chosen returns the measurements to run.
+func chosen(only string) (wanted []measurement, err error) {
+	list := strings.Split(only, ",")
 	for _, m := range measurements {
-		if only == "" && !m.asked {
-			wanted = append(wanted, m.name)
+		if slices.Contains(list, m.name) || only == "" && !m.asked {
+			wanted = append(wanted, m)
 		}
 	}
-	if only != "" {
-		wanted = strings.Split(only, ",")
-	}
-	for _, name := range wanted {
-		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
-			return nil, fmt.Errorf("-only must name some of %s, not %q", names(), name)
-		}
+	if only != "" && len(wanted) < len(list) {
+		return nil, fmt.Errorf("-only must name some of %s, not %q", names(measurements), only)
 	}
 	return wanted, nil
 }
 
+func names(list []measurement) string {
+	var all []string
+	for _, m := range list {
+		all = append(all, m.name)
+	}
+	return strings.Join(all, ", ")
+}
+
 func (s *setup) prepare(ctx context.Context) (err error) {
 	s.photos.kind, s.cityscapes.kind = "photo", "cityscape"
-	s.progress = newProgress()
+	s.progress.on = term.IsTerminal(int(os.Stderr.Fd()))
 	for _, path := range []*string{&s.batchfs, &s.ceiling} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err
@@ -157,18 +159,4 @@ func (s *setup) prepare(ctx context.Context) (err error) {
 	// Keep the index in the work directory, not in the user's cache.
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(s.work, "cache"))
 	return nil
-}
-
-// measure makes the rows of one measurement. A failure is reported, and the others go on.
-func (s *setup) measure(ctx context.Context, name string, r *report) {
-	for _, m := range measurements {
-		if m.name != name {
-			continue
-		}
-		s.progress.title = name
-		rows, err := m.measure(ctx, s)
-		s.progress.clear()
-		r.add(name, rows, err)
-	}
-	runtime.GC() // so that one measurement's garbage does not affect the next
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // imageNet is the number of training images of ImageNet.
@@ -17,11 +20,11 @@ const imageNet = 1_281_167
 // manifest mounts a dataset of ImageNet's size from its index.
 func manifest(ctx context.Context, s *setup) ([]row, error) {
 	path := filepath.Join(s.work, "imagenet.csv")
-	if err := writeManifest(path, imageNet); err != nil {
+	if err := writeManifest(path, imageNet, imageNetRow); err != nil {
 		return nil, err
 	}
 	small := filepath.Join(s.work, "small.csv")
-	if err := writeManifest(small, 1000); err != nil {
+	if err := writeManifest(small, 1000, imageNetRow); err != nil {
 		return nil, err
 	}
 	for _, p := range []string{path, small} {
@@ -29,59 +32,65 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 			return nil, err
 		}
 	}
-	base, _, _, err := s.mountManifest(ctx, small)
+	base, err := s.mountManifest(ctx, small)
 	if err != nil {
 		return nil, err
 	}
 	var mounts, stats, memory []float64
 	for i := range s.rounds {
 		s.progress.step("1,281,167 rows", i, s.rounds)
-		m, took, stat, err := s.mountManifest(ctx, path)
+		one, err := s.mountManifest(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		mounts, stats = append(mounts, took), append(stats, stat)
-		memory = append(memory, (m-base)/imageNet)
+		mounts, stats = append(mounts, one.seconds), append(stats, one.stat)
+		memory = append(memory, (one.peak-base.peak)/imageNet)
 	}
 	return []row{
-		row{What: "1,281,167 rows: mount from the index", Unit: "s", figure: figureOf(mounts)}.atMost(2),
-		row{What: "    stat of a random batch, median of 1,000", Unit: "ms", figure: figureOf(stats)}.atMost(1),
-		row{What: "    peak memory a row, over a mount of 1,000 rows", Unit: "bytes", figure: figureOf(memory)}.atMost(200),
+		measured("1,281,167 rows: mount from the index", "s", mounts, "").atMost(2),
+		measured("    stat of a random batch, median of 1,000", "ms", stats, "").atMost(1),
+		measured("    peak memory a row, over a mount of 1,000 rows", "bytes", memory, "").atMost(200),
 	}, nil
 }
 
-// mountManifest mounts a manifest and returns the daemon's peak memory in bytes, the time
-// to mount in seconds, and the time of a stat in milliseconds.
-func (s *setup) mountManifest(ctx context.Context, path string) (peak, seconds, milliseconds float64, err error) {
+// A manifestMount is what a mount of a manifest took: the daemon's peak memory in bytes, the
+// time to mount in seconds, and the time of a stat in milliseconds.
+type manifestMount struct{ peak, seconds, stat float64 }
+
+func (s *setup) mountManifest(ctx context.Context, path string) (r manifestMount, err error) {
 	began := time.Now()
-	m, err := s.mount(ctx, path, "--batch-size", "256", "--shards", "2", "--shuffle")
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer m.unmount(s)
-	seconds = time.Since(began).Seconds()
-	var times []float64
-	r := rand.New(rand.NewPCG(1, 2))
-	entries, err := os.ReadDir(filepath.Join(m.dir, "shard-0", "epoch-0"))
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	batches := max(1, len(entries)/4)
-	for range 1000 {
-		began := time.Now()
-		if _, err := os.Stat(m.batch(r.IntN(2), r.IntN(100), r.IntN(batches), "nhwc")); err != nil {
-			return 0, 0, 0, err
+	flags := slices.Concat(warm, []string{"--batch-size", "256", "--shards", "2", "--shuffle"})
+	err = s.mounted(ctx, path, flags, func(m *daemon.Mount) error {
+		r.seconds = time.Since(began).Seconds()
+		entries, err := os.ReadDir(filepath.Join(m.Dir, "shard-0", "epoch-0"))
+		if err != nil {
+			return err
 		}
-		times = append(times, 1e3*time.Since(began).Seconds())
-	}
-	slices.Sort(times)
-	bytes, err := m.peak()
-	return float64(bytes), seconds, times[len(times)/2], err
+		var times []float64
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 1000 {
+			began := time.Now()
+			if _, err := os.Stat(m.File(random.IntN(2), random.IntN(100), random.IntN(max(1, len(entries)/4)), "nhwc")); err != nil {
+				return err
+			}
+			times = append(times, 1e3*time.Since(began).Seconds())
+		}
+		bytes, err := peak(m)
+		r.stat, r.peak = median(times), float64(bytes)
+		return err
+	})
+	return r, err
 }
 
-// writeManifest writes a manifest with names like ImageNet's. It contains everything that
-// an index holds, so that no file has to exist for a scan.
-func writeManifest(path string, rows int) error {
+// imageNetRow is a row with names like ImageNet's. It contains everything that an index holds,
+// so that no file has to exist for a scan.
+func imageNetRow(i int) string {
+	class := i / 1300
+	return fmt.Sprintf("n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
+}
+
+// writeManifest writes a manifest with the given number of rows.
+func writeManifest(path string, rows int, row func(i int) string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -89,11 +98,7 @@ func writeManifest(path string, rows int) error {
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "path,label,height,width,format")
 	for i := range rows {
-		class := i / 1300
-		fmt.Fprintf(w, "n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg\n", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
+		fmt.Fprintln(w, row(i))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
+	return errors.Join(w.Flush(), f.Close())
 }

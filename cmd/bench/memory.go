@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // memoryByWorkers reads an epoch with increasing numbers of workers and reports the
@@ -30,29 +33,29 @@ func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
 	const depth, streams, open, spare = 2, 1, 1, 128 << 20
 	bound := float64((depth*streams+open+streams)*batchBytes + spare)
 	return []row{
-		row{What: "peak memory with 1, 2, 8, 32 workers: most / least", Unit: "x", figure: exactly(slices.Max(peaks) / slices.Min(peaks)), Note: note[1:]}.atMost(1.10),
-		row{What: "    most / (depth x streams + open + 1 per stream) x batch + 128 MiB", Unit: "x", figure: exactly(slices.Max(peaks) / bound)}.atMost(1),
+		once("peak memory with 1, 2, 8, 32 workers: most / least", "x", slices.Max(peaks)/slices.Min(peaks), note[1:]).atMost(1.10),
+		once("    most / (depth x streams + open + 1 per stream) x batch + 128 MiB", "x", slices.Max(peaks)/bound, "").atMost(1),
 	}, nil
 }
 
 // peakOf reads one epoch and returns the daemon's peak memory and the size of a batch.
-func (s *setup) peakOf(ctx context.Context, workers int) (peak float64, batchBytes int64, err error) {
-	m, err := s.mount(ctx, s.photos.dir, "--batch-size", strconv.Itoa(batchSize), "--workers", strconv.Itoa(workers))
-	if err != nil {
-		return 0, 0, err
-	}
-	defer m.unmount(s)
-	training, err := newTraining(m, "nhwc", mapped)
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := training.take(training.batches); err != nil {
-		return 0, 0, err
-	}
-	bytes, err := m.peak()
-	if err != nil {
-		return 0, 0, err
-	}
-	batchBytes, err = reader(mapped).path(m.batch(0, 1, 0, "nhwc"))
-	return float64(bytes), batchBytes, err
+func (s *setup) peakOf(ctx context.Context, workers int) (peakBytes float64, batchBytes int64, err error) {
+	flags := slices.Concat(warm, []string{"--batch-size", strconv.Itoa(batchSize), "--workers", strconv.Itoa(workers)})
+	err = s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
+		t, err := newTraining(m, throughput.Mapped)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Take(ctx, t.Batches); err != nil {
+			return err
+		}
+		most, err := peak(m)
+		if err != nil {
+			return err
+		}
+		peakBytes = float64(most)
+		batchBytes, err = t.Take(ctx, 1)
+		return err
+	})
+	return peakBytes, batchBytes, err
 }

@@ -6,120 +6,105 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
 // with the same code.
-func readPaths(ctx context.Context, s *setup) ([]row, error) {
+func readPaths(ctx context.Context, s *setup) (rows []row, err error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
-	var rows []row
-	for _, c := range []struct {
-		path, huge, what string
-		wanted           float64
-		read             reader
-	}{
-		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, reading(0, false)},
-		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, mapped},
-		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, reading(16<<20, false)},
+	for _, p := range []pathCase{
+		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, throughput.Reading(0, false)},
+		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, throughput.Mapped},
+		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, throughput.Reading(16<<20, false)},
 	} {
-		r, err := s.readPath(ctx, c.path, c.huge, c.read)
+		flags := append(warm[:len(warm):len(warm)], "--batch-size", "32", "--read-path", p.path)
+		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
+			more, err := s.readPath(ctx, m, p)
+			rows = append(rows, more...)
+			return err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.path, err)
+			return rows, fmt.Errorf("%s: %w", p.path, err)
 		}
-		r[0].What = c.what
-		rows = append(append(rows, r[0].atLeast(c.wanted)), r[1:]...)
 	}
 	return rows, nil
+}
+
+// A pathCase is one way of reading, and what it is compared with.
+type pathCase struct {
+	path, huge, what string
+	wanted           float64
+	read             throughput.Reader
 }
 
 // readPath measures one way of reading. The second row counts the requests that reached the
 // daemon; passthrough should cause none.
-func (s *setup) readPath(ctx context.Context, path, huge string, read reader) ([]row, error) {
-	m, err := s.mount(ctx, s.photos.dir, "--batch-size", "32", "--read-path", path)
-	if err != nil {
-		return nil, err
-	}
-	defer m.unmount(s)
-	plainDir, unmount, err := s.tmpfs(huge)
+func (s *setup) readPath(ctx context.Context, m *daemon.Mount, p pathCase) ([]row, error) {
+	plainDir, unmount, err := s.tmpfs(p.huge)
 	if err != nil {
 		return nil, err
 	}
 	defer unmount()
-	served, plain := m.batch(0, 0, 0, "nhwc"), filepath.Join(plainDir, "batch")
-	hold, err := os.Open(served) // keeps the finished batch
+	served, plain := m.File(0, 0, 0, "nhwc"), filepath.Join(plainDir, "batch")
+	content, err := os.ReadFile(served)
 	if err != nil {
 		return nil, err
 	}
-	defer hold.Close()
-	bytes, err := os.ReadFile(served)
+	if err := os.WriteFile(plain, content, 0o600); err != nil {
+		return nil, err
+	}
+	var sides [2]side
+	for i, path := range []string{served, plain} {
+		f, err := os.Open(path) // keeps the finished batch
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		sides[i] = func(context.Context) (float64, error) { return speed(p.read, f) }
+	}
+	before, err := m.Stats()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(plain, bytes, 0o600); err != nil {
-		return nil, err
-	}
-	before, err := m.stats()
+	rates, err := s.turns(ctx, p.path, 3*s.rounds+1, sides[:]...)
 	if err != nil {
 		return nil, err
 	}
-	ratios, rate, err := s.compare(read, served, plain)
+	after, err := m.Stats()
 	if err != nil {
 		return nil, err
 	}
-	after, err := m.stats()
-	if err != nil {
-		return nil, err
-	}
-	rows := []row{{Unit: "x", figure: figureOf(ratios), Note: fmt.Sprintf("%.1f GB/s", rate/1e9)}}
-	if path == "passthrough" {
+	note := fmt.Sprintf("%.1f GB/s", rates[0][len(rates[0])-1]/1e9)
+	var more []row
+	if p.path == "passthrough" {
 		micros, err := openClose(served)
 		if err != nil {
 			return nil, err
 		}
-		rows[0].Note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
-		seen := row{What: "    READ requests that the daemon saw", figure: exactly(float64(after.FUSE.Reads - before.FUSE.Reads))}
-		rows = append(rows, seen.atMost(0))
+		note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
+		more = append(more, once("    READ requests that the daemon saw", "", float64(after.FUSE.Reads-before.FUSE.Reads), "").atMost(0))
 	}
-	return rows, nil
+	all := ratios(rates[0], rates[1])[1:] // the first is a warm-up
+	return append([]row{measured(p.what, "x", all, note).atLeast(p.wanted)}, more...), nil
 }
 
-// compare reads two open files in turns and returns the ratios of their speeds, and the
-// speed of the first in bytes per second.
-func (s *setup) compare(read reader, a, b string) (ratios []float64, rate float64, err error) {
+// speed reads a file many times, in bytes per second.
+func speed(read throughput.Reader, f *os.File) (float64, error) {
 	const passes = 50
-	speed := func(f *os.File) (float64, error) {
-		began, total := time.Now(), int64(0)
-		for range passes {
-			n, err := read(f)
-			if err != nil {
-				return 0, err
-			}
-			total += n
-		}
-		return float64(total) / time.Since(began).Seconds(), nil
-	}
-	var open [2]*os.File
-	for i, path := range []string{a, b} {
-		if open[i], err = os.Open(path); err != nil {
-			return nil, 0, err
-		}
-		defer open[i].Close()
-	}
-	for i := range 3*s.rounds + 1 {
-		s.progress.step(filepath.Base(a), i, 3*s.rounds+1)
-		x, err := speed(open[0])
+	began, total := time.Now(), int64(0)
+	for range passes {
+		n, err := read(f)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
-		y, err := speed(open[1])
-		if err != nil {
-			return nil, 0, err
-		}
-		ratios, rate = append(ratios, x/y), x
+		total += n
 	}
-	return ratios[1:], rate, nil // the first is a warm-up
+	return float64(total) / time.Since(began).Seconds(), nil
 }
 
 // openClose is the time to open and close a finished batch, in microseconds.

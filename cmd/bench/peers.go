@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // A peer is an alternative to batchfs. It reads the same files and makes the same crops and
@@ -45,7 +47,7 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("batchfs: %w", err)
 	}
-	defer ours.mount.unmount(s)
+	defer ours.mount.Unmount(s.batchfs)
 	defer ours.stop()
 	var rows []row
 	var contenders []*contender
@@ -62,11 +64,39 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 		defer c.stop()
 		contenders, wanted = append(contenders, c), append(wanted, p.wanted)
 	}
-	t, err := s.takeTurns(ctx, append([]*contender{ours}, contenders...), batches)
+	sides := []side{
+		func(ctx context.Context) (float64, error) { return s.runCeiling(ctx, runtime.NumCPU(), s.photos.files) },
+	}
+	for _, c := range append([]*contender{ours}, contenders...) {
+		sides = append(sides, func(context.Context) (float64, error) {
+			rate, err := c.measure(batches)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", c.name, err)
+			}
+			return rate, err
+		})
+	}
+	rates, err := s.turns(ctx, "side by side", s.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
-	return append(t.rows(ours, contenders, wanted), rows...), nil
+	return append(peerRows(ours, contenders, wanted, rates), rows...), nil
+}
+
+// peerRows are the rows of C, batchfs and the others, whose rates are in this order.
+func peerRows(ours *contender, others []*contender, wanted []float64, rates [][]float64) []row {
+	rows := []row{
+		measured("C: every file decoded in full, on all cores, and nothing else", "images/s", rates[0], ""),
+		measured(ours.what, "images/s", rates[1], ""),
+	}
+	for i, c := range others {
+		rows = append(rows, measured(c.name, "images/s", rates[2+i], c.what))
+	}
+	rows = append(rows, measured("batchfs / C", "x", ratios(rates[1], rates[0]), ""))
+	for i, c := range others {
+		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(wanted[i]))
+	}
+	return rows
 }
 
 // startMounted mounts the photos and starts the process that reads the mount.
@@ -75,12 +105,12 @@ func (s *setup) startMounted(ctx context.Context) (*contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.startContender(ctx, "batchfs", "mounted.py", "--mount", m.dir, "--ahead", strconv.Itoa(ahead))
+	c, err := s.startContender(ctx, "batchfs", "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
 	if err != nil {
-		return nil, errors.Join(err, m.unmount(s))
+		return nil, errors.Join(err, m.Unmount(s.batchfs))
 	}
 	c.mount = m
-	m.pause()
+	m.Pause()
 	return c, nil
 }
 
@@ -123,53 +153,4 @@ func (s *setup) try(ctx context.Context, p peer, workers, batches int) (*contend
 		return nil, 0, err
 	}
 	return c, rate, nil
-}
-
-// turns are the rates of each round: of C, and of each contender.
-type turns struct {
-	ceilings []float64
-	rates    map[*contender][]float64
-}
-
-func (s *setup) takeTurns(ctx context.Context, contenders []*contender, batches int) (t turns, err error) {
-	t.rates = map[*contender][]float64{}
-	for i := range s.rounds {
-		s.progress.step("side by side", i, s.rounds)
-		c, err := s.runCeiling(ctx, runtime.NumCPU(), s.photos.files)
-		if err != nil {
-			return t, err
-		}
-		t.ceilings = append(t.ceilings, c)
-		for _, c := range contenders {
-			rate, err := c.measure(batches)
-			if err != nil {
-				return t, fmt.Errorf("%s: %w", c.name, err)
-			}
-			t.rates[c] = append(t.rates[c], rate)
-		}
-	}
-	return t, nil
-}
-
-func (t turns) rows(ours *contender, others []*contender, wanted []float64) []row {
-	rate := func(what string, x []float64) row {
-		return row{What: what, Unit: "images/s", figure: figureOf(x)}
-	}
-	over := func(what string, x []float64) row {
-		ratios := make([]float64, len(x))
-		for i, r := range t.rates[ours] {
-			ratios[i] = r / x[i]
-		}
-		return row{What: what, Unit: "x", figure: figureOf(ratios)}
-	}
-	rows := []row{rate("C: every file decoded in full, on all cores, and nothing else", t.ceilings), rate(ours.what, t.rates[ours])}
-	for _, c := range others {
-		rows = append(rows, rate(c.name, t.rates[c]))
-		rows[len(rows)-1].Note = c.what
-	}
-	rows = append(rows, over("batchfs / C", t.ceilings))
-	for i, c := range others {
-		rows = append(rows, over("batchfs / "+c.name, t.rates[c]).atLeast(wanted[i]))
-	}
-	return rows
 }

@@ -4,32 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
-
-// A figure summarizes several measurements of one quantity.
-type figure struct {
-	Value float64 `json:"value"` // the median
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
-func figureOf(x []float64) figure {
-	x = slices.Clone(x)
-	slices.Sort(x)
-	n := len(x)
-	return figure{Value: (x[(n-1)/2] + x[n/2]) / 2, Low: x[0], High: x[n-1]}
-}
-
-// exactly is a figure measured once.
-func exactly(x float64) figure { return figure{Value: x, Low: x, High: x} }
 
 // A row is one line of the table.
 type row struct {
 	What string `json:"what"`
 	Unit string `json:"unit"`
-	figure
+	throughput.Figure
 	Goal    *goal  `json:"goal,omitempty"` // nil: informational
 	Note    string `json:"note,omitempty"`
 	Skipped string `json:"skipped,omitempty"` // why there is no figure
@@ -40,6 +24,16 @@ type goal struct {
 	Rule  string  `json:"rule"` // at least, or at most
 	Value float64 `json:"value"`
 	Met   bool    `json:"met"`
+}
+
+// measured is a row of several measurements.
+func measured(what, unit string, figures []float64, note string) row {
+	return row{What: what, Unit: unit, Figure: throughput.FigureOf(figures), Note: note}
+}
+
+// once is a row of one measurement.
+func once(what, unit string, x float64, note string) row {
+	return measured(what, unit, []float64{x}, note)
 }
 
 func (r row) atLeast(x float64) row {
@@ -125,4 +119,23 @@ func (r *report) end() error {
 		return fmt.Errorf("%d measurements failed", len(r.Failed))
 	}
 	return nil
+}
+
+// A progress shows the current measurement at a terminal, on one temporary line.
+type progress struct {
+	on    bool
+	title string
+}
+
+// step shows that part i of n, from 0, has begun.
+func (p progress) step(what string, i, n int) {
+	if p.on {
+		fmt.Fprintf(os.Stderr, "\r\033[K%s: %s, %d of %d", p.title, what, i+1, n)
+	}
+}
+
+func (p progress) clear() {
+	if p.on {
+		fmt.Fprint(os.Stderr, "\r\033[K")
+	}
 }

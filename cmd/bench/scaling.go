@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // scaling compares what a second core gains batchfs with what it gains C. The reader runs
@@ -19,59 +21,48 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 	if err := s.need(ctx, &s.photos); err != nil {
 		return nil, err
 	}
-	var sides [2]*side
-	for i := range sides {
-		if sides[i], err = s.newSide(ctx, cpus[:i+1]); err != nil {
+	trainings := make([]*throughput.Training, 2) // on one core, and on two
+	for i := range trainings {
+		if trainings[i], err = s.trainOn(ctx, cpus[:i+1]); err != nil {
 			return nil, err
 		}
-		defer sides[i].training.m.unmount(s)
+		defer trainings[i].Mount.Unmount(s.batchfs)
 	}
-	var ratios, own, ceilings []float64
-	for i := range s.rounds {
-		s.progress.step("one core and two", i, s.rounds)
-		for _, side := range sides {
-			if err := side.measure(ctx, s); err != nil {
-				return nil, err
-			}
-		}
-		b, c := sides[1].rate/sides[0].rate, sides[1].ceiling/sides[0].ceiling
-		own, ceilings, ratios = append(own, b), append(ceilings, c), append(ratios, b/c)
+	var sides []side
+	for i, t := range trainings {
+		sides = append(sides,
+			func(ctx context.Context) (rate float64, err error) {
+				err = onCPUs(cpus[:i+1], func() error { rate, err = s.runCeiling(ctx, i+1, s.photos.files); return err })
+				return rate, err
+			},
+			func(ctx context.Context) (rate float64, err error) {
+				err = onCPUs(cpus[:i+1], func() error { rate, err = t.Epoch(ctx); return err })
+				return rate, err
+			})
 	}
-	note := fmt.Sprintf("batchfs %.3f, C %.3f", figureOf(own).Value, figureOf(ceilings).Value)
-	return []row{row{What: what, Unit: "x", figure: figureOf(ratios), Note: note}.atLeast(0.95)}, nil
+	rates, err := s.turns(ctx, "one core and two", s.rounds, sides...)
+	if err != nil {
+		return nil, err
+	}
+	own, ceilings := ratios(rates[3], rates[1]), ratios(rates[2], rates[0])
+	note := fmt.Sprintf("batchfs %.3f, C %.3f", median(own), median(ceilings))
+	return []row{measured(what, "x", ratios(own, ceilings), note).atLeast(0.95)}, nil
 }
 
-// A side is a mount and C on a number of cores.
-type side struct {
-	cpus          []int
-	training      *training
-	rate, ceiling float64 // images per second, of the last measurement
-}
-
-func (s *setup) newSide(ctx context.Context, cpus []int) (one *side, err error) {
-	one = &side{cpus: cpus}
+// trainOn mounts on some cores only.
+func (s *setup) trainOn(ctx context.Context, cpus []int) (t *throughput.Training, err error) {
 	err = onCPUs(cpus, func() error {
 		m, err := s.mount(ctx, s.photos.dir, shuffled(batchSize, "--resize", "none")...)
 		if err != nil {
 			return err
 		}
-		if one.training, err = newTraining(m, "nhwc", mapped); err == nil {
-			_, err = one.training.epoch() // warms up memory
+		if t, err = newTraining(m, throughput.Mapped); err == nil {
+			_, err = t.Epoch(ctx) // warms up memory
 		}
 		if err != nil {
-			_ = m.unmount(s)
+			_ = m.Unmount(s.batchfs)
 		}
 		return err
 	})
-	return one, err
-}
-
-func (one *side) measure(ctx context.Context, s *setup) error {
-	return onCPUs(one.cpus, func() (err error) {
-		if one.ceiling, err = s.runCeiling(ctx, len(one.cpus), s.photos.files); err != nil {
-			return err
-		}
-		one.rate, err = one.training.epoch()
-		return err
-	})
+	return t, err
 }

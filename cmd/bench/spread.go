@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/daemon"
 )
 
 // A distribution is one from stats.json, of a quantity counted per full batch.
@@ -56,23 +58,10 @@ func (s spread) samples() distribution {
 	return distribution{Mean: float64(s.batch) - s.hits.Mean, StdDev: s.hits.StdDev}
 }
 
-// spread returns what the rival's mount counted.
-func (one *rival) spread() (s spread, err error) {
-	t := one.training
-	s.batch = t.samples / t.batches
-	if one.group != nil {
-		s.bytes = distributionOf(one.device)
-		return s, nil
-	}
-	t.m.resume()
-	defer t.m.pause()
-	return t.m.spread(s.batch)
-}
-
-// spread combines the epochs after the first in stats.json.
-func (m *mounted) spread(batch int) (spread, error) {
+// spreadOf combines the epochs after the first in a mount's stats.json.
+func spreadOf(m *daemon.Mount, batch int) (spread, error) {
 	var document struct{ Epochs []cacheStats }
-	if err := readJSON(filepath.Join(m.dir, ".batchfs", "stats.json"), &document); err != nil {
+	if err := m.Document(".batchfs/stats.json", &document); err != nil {
 		return spread{}, err
 	}
 	s := spread{batch: batch, known: true}

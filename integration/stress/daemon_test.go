@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	process "github.com/batchfs/batchfs/internal/daemon"
 )
 
 // patience is the time after which anything counts as hung, far beyond what anything takes
@@ -22,12 +23,11 @@ const patience = 60 * time.Second
 
 // A daemon is a running batchfs mount.
 type daemon struct {
-	cmd    *exec.Cmd
-	dir    string // the mountpoint
-	log    string // path of its log
-	since  int64  // where its part of the log begins
-	exited chan struct{}
-	err    error // exit error, valid once exited is closed
+	cmd   *exec.Cmd
+	dir   string // the mountpoint
+	log   string // path of its log
+	since int64  // where its part of the log begins
+	*process.Process
 	atRest []string
 }
 
@@ -44,7 +44,7 @@ func mountCommand(dataset, dir string, flags []string, wrap ...string) *exec.Cmd
 // start starts a daemon and returns when its mount is live. Its files are in work; it logs
 // there unless the command says otherwise.
 func start(cmd *exec.Cmd, work string) (*daemon, error) {
-	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log"), exited: make(chan struct{})}
+	d := &daemon{cmd: cmd, dir: cmd.Args[len(cmd.Args)-1], log: filepath.Join(work, "log")}
 	if err := os.MkdirAll(d.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -59,34 +59,15 @@ func start(cmd *exec.Cmd, work string) (*daemon, error) {
 	if cmd.Stderr == nil {
 		cmd.Stdout, cmd.Stderr = log, log
 	}
-	notify, err := os.MkdirTemp(work, "notify-") // a separate one, since an earlier daemon may still report that it stops
-	if err != nil {
-		return nil, err
-	}
-	name := filepath.Join(notify, "socket")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		return nil, err
-	}
-	defer socket.Close()
-	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+name)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		d.err = cmd.Wait()
-		close(d.exited)
-		socket.Close() // ends the read below
-	}()
-	message := make([]byte, 256)
-	_ = socket.SetReadDeadline(time.Now().Add(patience))
-	n, err := socket.Read(message)
-	if err != nil || string(message[:n]) != "READY=1" {
-		if d.running() {
+	if d.Process, err = process.Start(cmd, patience); err != nil {
+		switch {
+		case d.Process == nil:
+			return nil, err
+		case d.running():
 			d.dump()
-			return nil, fmt.Errorf("the daemon does not get ready: %v\n%s", err, d.logged())
+			return nil, fmt.Errorf("%w\n%s", err, d.logged())
 		}
-		return d, &startError{d.err, d.logged()}
+		return d, &startError{d.Err, d.logged()}
 	}
 	d.atRest, err = d.openFiles()
 	return d, err
@@ -102,14 +83,7 @@ func (e *startError) Error() string { return fmt.Sprintf("batchfs mount: %v\n%s"
 
 func (d *daemon) pid() int { return d.cmd.Process.Pid }
 
-func (d *daemon) running() bool {
-	select {
-	case <-d.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (d *daemon) running() bool { return d.Running() }
 
 func (d *daemon) signal(s syscall.Signal) {
 	if d.running() {
@@ -120,7 +94,7 @@ func (d *daemon) signal(s syscall.Signal) {
 // wait returns when the daemon has ended. If it hangs, its goroutines are dumped.
 func (d *daemon) wait() error {
 	select {
-	case <-d.exited:
+	case <-d.Exited:
 		return nil
 	case <-time.After(patience):
 		d.dump()
@@ -133,10 +107,10 @@ func (d *daemon) dump() {
 	d.signal(syscall.SIGCONT)
 	d.signal(syscall.SIGQUIT)
 	select {
-	case <-d.exited:
+	case <-d.Exited:
 	case <-time.After(patience / 4):
 		d.signal(syscall.SIGKILL)
-		<-d.exited
+		<-d.Exited
 	}
 }
 

@@ -234,8 +234,8 @@ func (b *bench) unmount() {
 		b.t.Errorf("FINDING: at the end: %v", err)
 		_ = unmount(b.daemon.dir, "--lazy")
 	}
-	if err := b.daemon.wait(); err != nil || b.daemon.err != nil {
-		b.t.Errorf("FINDING: at the end: %v, %v", err, b.daemon.err)
+	if err := b.daemon.wait(); err != nil || b.daemon.Err != nil {
+		b.t.Errorf("FINDING: at the end: %v, %v", err, b.daemon.Err)
 	}
 	if err := b.daemon.complaints(); err != nil {
 		b.t.Errorf("FINDING: %v", err)

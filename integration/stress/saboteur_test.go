@@ -62,7 +62,7 @@ func (r *round) disturb(until time.Time) {
 		}
 		r.revive()
 		if !r.daemon.running() && !r.failed() {
-			r.find("the daemon has ended: %v", r.daemon.err)
+			r.find("the daemon has ended: %v", r.daemon.Err)
 		}
 	}
 }
@@ -175,12 +175,12 @@ func (r *round) littleSpace() {
 		r.find("with little address space: %v", err)
 		return
 	}
-	r.note("  the daemon has ended: %v", d.err)
+	r.note("  the daemon has ended: %v", d.Err)
 	r.mu.Lock()
 	r.killed = monotonic()
 	r.mu.Unlock()
 	if !runtimeStarved(d.logged()) && !r.settings.StuckLog {
-		r.find("with little address space, the daemon has ended: %v\n%s", d.err, tail(d.logged(), 30))
+		r.find("with little address space, the daemon has ended: %v\n%s", d.Err, tail(d.logged(), 30))
 		return
 	}
 	if err := unmount(r.brief.Mount); err != nil {
@@ -250,7 +250,7 @@ func (r *round) killDaemon() {
 	r.killed = monotonic()
 	r.mu.Unlock()
 	r.daemon.signal(syscall.SIGKILL)
-	<-r.daemon.exited
+	<-r.daemon.Exited
 	r.rest(100)
 	if err := unmount(r.brief.Mount); err != nil {
 		r.find("%v", err)
@@ -300,8 +300,8 @@ func (r *round) expectEnd(d *daemon) {
 	r.endContainers()
 	if err := d.wait(); err != nil {
 		r.find("%v", err)
-	} else if d.err != nil {
-		r.find("the daemon ended with %v", d.err)
+	} else if d.Err != nil {
+		r.find("the daemon ended with %v", d.Err)
 	}
 }
 

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// testCommand is a small command with two switches, two values, and -o, below a root.
+func testCommand() (root *cobra.Command, f *flagSet) {
+	root, cmd := &cobra.Command{Use: "batchfs"}, &cobra.Command{Use: "try"}
+	root.AddCommand(cmd)
+	f = flagsOf(cmd)
+	f.BoolP("help", "h", false, "")
+	f.toggle(new(bool), "shuffle", false, "")
+	f.toggle(new(bool), "json", false, "")
+	f.derived("seed", "", "", anything(new(string)))
+	f.derived("list", "", "", anything(new(string)))
+	f.VarP(fstabOptions{f.FlagSet, new(bool)}, optionFlag, "o", "")
+	return root, f
+}
+
+// parsed returns the flags and arguments of a command line.
+func parsed(line string) (flags, args string, err error) {
+	root, f := testCommand()
+	if err := f.Parse(longDashes(root, strings.Fields(line))); err != nil {
+		return "", "", flagError(f.FlagSet, err)
+	}
+	return strings.Join(spelled(f.FlagSet), " "), strings.Join(f.Args(), " "), nil
+}
+
+func TestCommandLines(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		in, flags, args string // space-separated; flags in the order of their definition or use
+	}{
+		{"nothing", "", "", ""},
+		{"flags first", "--seed 7 a b", "--seed=7", "a b"},
+		{"flags last", "a b --seed 7 --shuffle", "--seed=7 --shuffle=true", "a b"},
+		{"flags between", "a --shuffle b --seed=7", "--shuffle=true --seed=7", "a b"},
+		{"a switch takes no value", "--shuffle a b", "--shuffle=true", "a b"},
+		{"a switch with a value", "--shuffle=false a", "--shuffle=false", "a"},
+		{"one dash", "-seed 7 a -shuffle", "--seed=7 --shuffle=true", "a"},
+		{"one dash and an equals sign", "-seed=7 a", "--seed=7", "a"},
+		{"a value that looks like a flag", "--seed --shuffle a", "--seed=--shuffle", "a"},
+		{"a negative value", "a --seed -5", "--seed=-5", "a"},
+		{"a value with an equals sign", "--list=a=b c", "--list=a=b", "c"},
+		{"behind a double dash all is argument", "a --shuffle -- --seed 7 -seed", "--shuffle=true", "a --seed 7 -seed"},
+		{"a double dash as a value", "--seed -- a", "--seed=--", "a"},
+		{"a lone dash is an argument", "- --shuffle", "--shuffle=true", "-"},
+		{"the last of the same wins", "--seed 1 a --seed 2", "--seed=2", "a"},
+		{"options", "a b -o shuffle,seed=7,rw,x-systemd.automount,nofail", "--shuffle=true --seed=7", "a b"},
+		{"options before flags", "-o seed=1 a --seed 2", "--seed=2", "a"},
+		{"options after flags", "--seed=2 -o seed=1 a", "--seed=1", "a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			flags, args, err := parsed(test.in)
+			if err != nil || flags != test.flags || args != test.args {
+				t.Errorf("flags %q, want %q; arguments %q, want %q; %v", flags, test.flags, args, test.args, err)
+			}
+		})
+	}
+}
+
+func TestCommandLinesRefused(t *testing.T) {
+	for _, test := range []struct{ in, message string }{
+		{"a --seed", "--seed needs a value"},
+		{"-o", "-o needs a value"},
+		{"a --sede 7", "unknown flag --sede"},
+		{"-x", "unknown flag -x"},
+		{"---seed 7", "unknown flag ---seed"},
+		{"--=7", "unknown flag --=7"},
+		{"--shuffle=maybe", `--shuffle must be true or false, but is "maybe"`},
+		{"-o shuffle=maybe", `--shuffle must be true or false, but is "maybe"`},
+		{"-o seed", "-o seed needs a value, as in -o seed=..."},
+		{"-o nonsense=1", "unknown option -o nonsense"},
+		{"-o help", "unknown option -o help"},
+		{"-o o=shuffle", "unknown option -o o"},
+	} {
+		_, _, err := parsed(test.in)
+		if err == nil || err.Error() != test.message {
+			t.Errorf("%q: got %v, want %q", test.in, err, test.message)
+		}
+		if exitStatus(err) != statusUsage {
+			t.Errorf("%q: exit status %d, want %d", test.in, exitStatus(err), statusUsage)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"mount", "umount", "index", "plan", "verify", "gen", "bench", "stats", "doctor"}
+	for typed, want := range map[string]string{
+		"mout": "mount", "moutn": "mount", "unmount": "umount", "stat": "stats", "verfiy": "verify", "completely": "", "": "",
+	} {
+		if got := nearest(typed, words); got != want {
+			t.Errorf("nearest(%q) is %q, want %q", typed, got, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Package throughput is what `batchfs bench` and `make bench` measure with: it reads whole
+// files the way training programs do, touching every byte, and sums up repeated figures.
+package throughput
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Reader reads every byte of an open file and returns how many there are.
+type Reader func(f *os.File) (bytes int64, err error)
+
+// Path opens a file, reads it and closes it.
+func (read Reader) Path(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return read(f)
+}
+
+// Mapped maps the file and touches every byte in place.
+func Mapped(f *os.File) (int64, error) {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 { // a partial batch may be empty
+		return 0, err
+	}
+	p, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err == unix.ENODEV { // older kernels map direct I/O files only privately
+		p, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	Touch(p)
+	return st.Size(), unix.Munmap(p)
+}
+
+// Reading returns a Reader that reads into one reused buffer, of the file's size or, if chunk
+// is not 0, of chunk bytes. It touches every byte if touch is set.
+func Reading(chunk int64, touch bool) Reader {
+	var buf []byte
+	return func(f *os.File) (total int64, err error) {
+		st, err := f.Stat()
+		if err != nil {
+			return 0, err
+		}
+		size := chunk
+		if size == 0 {
+			size = st.Size()
+		}
+		if int64(len(buf)) < size {
+			buf = make([]byte, size)
+			for i := 0; i < len(buf); i += 4096 {
+				buf[i] = 1
+			}
+		}
+		for total < st.Size() {
+			// Use one system call: os.File would split a large read.
+			n, err := unix.Pread(int(f.Fd()), buf[:size], total)
+			switch {
+			case err == unix.EINTR:
+				continue
+			case err != nil:
+				return total, &os.PathError{Op: "read", Path: f.Name(), Err: err}
+			case n == 0:
+				return total, io.ErrUnexpectedEOF
+			}
+			if total += int64(n); touch {
+				Touch(buf[:n])
+			}
+		}
+		return total, nil
+	}
+}
+
+// sink keeps the compiler from removing reads.
+var sink uint64
+
+// Touch reads every byte of p, which must be aligned to 8 bytes, as fast as one core reads
+// memory.
+func Touch(p []byte) {
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(p))), len(p)/8)
+	var a, b, c, d uint64
+	for ; len(words) >= 4; words = words[4:] {
+		a, b, c, d = a^words[0], b^words[1], c^words[2], d^words[3]
+	}
+	for _, w := range words {
+		a ^= w
+	}
+	for _, x := range p[len(p)&^7:] {
+		a ^= uint64(x)
+	}
+	sink += a ^ b ^ c ^ d
+}

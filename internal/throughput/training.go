@@ -1,0 +1,83 @@
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/daemon"
+)
+
+// A Training reads one shard batch after batch, epoch after epoch, like a training program.
+type Training struct {
+	Mount   *daemon.Mount
+	Shard   int
+	Form    string
+	Read    Reader
+	Batches int // per epoch
+	Samples int // per epoch
+	Next    int // number of the next batch, counted across epochs
+}
+
+// NewTraining prepares to read a shard from the start of epoch 0.
+func NewTraining(m *daemon.Mount, shard int, form string, read Reader) (*Training, error) {
+	var epoch struct{ Batches, Valid int }
+	if err := m.Document(fmt.Sprintf("shard-%d/epoch-0/epoch.json", shard), &epoch); err != nil {
+		return nil, err
+	}
+	if epoch.Batches == 0 {
+		return nil, errors.New("the mount has no batches")
+	}
+	return &Training{Mount: m, Shard: shard, Form: form, Read: read, Batches: epoch.Batches, Samples: epoch.Valid}, nil
+}
+
+// Take reads the next n batches and returns their size in bytes.
+func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
+	for range n {
+		if ctx.Err() != nil {
+			return bytes, ctx.Err()
+		}
+		size, err := t.Read.Path(t.Mount.File(t.Shard, t.Next/t.Batches, t.Next%t.Batches, t.Form))
+		if err != nil {
+			return bytes, err
+		}
+		bytes += size
+		t.Next++
+	}
+	return bytes, nil
+}
+
+// Ahead is a lower bound on the batches that a daemon makes while nothing reads.
+const Ahead = 4
+
+// Epoch reads as many batches as an epoch has and returns images per second. Batches made
+// while nothing read are read before the clock starts, so that equally many are in progress
+// when it starts and when it stops. The daemon is paused before and after.
+func (t *Training) Epoch(ctx context.Context) (float64, error) {
+	t.Mount.Resume()
+	defer t.Mount.Pause()
+	if _, err := t.Take(ctx, Ahead); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := t.Take(ctx, t.Batches); err != nil {
+		return 0, err
+	}
+	return float64(t.Samples) / time.Since(began).Seconds(), nil
+}
+
+// A Figure sums up several measurements of one quantity.
+type Figure struct {
+	Value float64 `json:"value"` // the median
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// FigureOf sums up at least one measurement.
+func FigureOf(x []float64) Figure {
+	x = slices.Sorted(slices.Values(x))
+	n := len(x)
+	return Figure{Value: (x[(n-1)/2] + x[n/2]) / 2, Low: x[0], High: x[n-1]}
+}
