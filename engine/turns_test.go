@@ -85,6 +85,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the worker has given back what it took for the sample
 		exhaust(e)
 		began := time.Now()
 		_, err = e.Open(context.Background(), Key{Batch: 5}, layout.NHWCForm)
@@ -323,6 +324,7 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		exhaust(e)
 		var closed time.Time
 		time.AfterFunc(1017*time.Millisecond, func() { closed = time.Now(); held.Close() })
