@@ -101,6 +101,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an interrupted wait ends with %v", err)
 		}
+		time.Sleep(2 * abandonedFor) // it may have had memory for a moment
+		synctest.Wait()
 		if len(e.batches.table) != 1 || len(e.batches.schedule.queue) != 0 {
 			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.queue))
 		}
