@@ -32,19 +32,10 @@ func jpegScratch(f *jpegFrame) int64 {
 	return goScratch(f.width, f.height, 32, bytes)
 }
 
-// pngScratch counts an image.Image of the stored kind and, if interlaced, its passes.
+// pngScratch counts an image.Image, of up to two bytes for each one stored, and half as much for
+// the passes of an interlaced one.
 func pngScratch(width, height, bits int, interlaced bool) int64 {
-	pixel := int64(1)
-	switch {
-	case bits > 32:
-		pixel = 8
-	case bits > 8:
-		pixel = 4
-	}
-	if interlaced {
-		pixel *= 2
-	}
-	return goScratch(width, height, 1, pixel)
+	return goScratch(width, height, 1, 3*max(1, int64(bits)/8))
 }
 
 // webpScratch counts planes, or NRGBA and the images of its transforms.

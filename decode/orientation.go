@@ -1,9 +1,5 @@
 package decode
 
-// An EXIF orientation says how the stored image becomes the upright one: its axes are swapped
-// or not, and coordinates of each stored axis count from its far edge or not. A Decoder decodes
-// rectangles of the stored image and turns them.
-
 // transposes reports whether an orientation swaps width and height.
 func transposes(orientation uint8) bool { return orientation >= 5 && orientation <= 8 }
 

@@ -85,6 +85,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the worker has given back what it took for the sample
 		exhaust(e)
 		began := time.Now()
 		_, err = e.Open(context.Background(), Key{Batch: 5}, layout.NHWCForm)
@@ -100,6 +101,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an interrupted wait ends with %v", err)
 		}
+		time.Sleep(2 * abandonedFor) // it may have had memory for a moment
+		synctest.Wait()
 		if len(e.batches.table) != 1 || len(e.batches.schedule.queue) != 0 {
 			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.queue))
 		}
@@ -323,6 +326,7 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		exhaust(e)
 		var closed time.Time
 		time.AfterFunc(1017*time.Millisecond, func() { closed = time.Now(); held.Close() })

@@ -49,8 +49,8 @@ func TestTinyMemoryLimit(t *testing.T) {
 	const side, hoarders, each, batch = 256, 8, 4, tileBatch * 256 * 256 * 3
 	dataset := tiles(t, 4*hoarders*each, side)
 	eachReadPath(t, func(t *testing.T, path string) {
-		// The process itself and the index take 28 MiB, these batches up to 8.
-		m := tileMount(t, dataset, "--read-path", path, "--memory-limit", strconv.Itoa(28<<20+10*batch), "--workers", "4", "--memory-wait", "50ms")
+		// The process itself and the index take 24 MiB, these batches up to 8.
+		m := tileMount(t, dataset, "--read-path", path, "--memory-limit", strconv.Itoa(24<<20+10*batch), "--workers", "4", "--memory-wait", "50ms")
 		var all []*partner
 		for i := range hoarders {
 			args := []string{m.epochDir(0, 0), strconv.Itoa(side)}

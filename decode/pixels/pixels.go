@@ -2,13 +2,11 @@
 // image the pixels that a [resample.Transform] asks for. Mounts, dataset conversion and
 // verification use this one path.
 //
-// It has two steps. [Options.Plan] derives everything from the image's header and the
-// transform, before there is memory for a single pixel: the stored region to decode, its
-// scale, and how many bytes the work takes. [Job.Run] then decodes that region: straight into
-// the [Target] if nothing else has to be done, or into memory that the caller provides, from
-// where the resizer passes rows to the target's sink.
-//
-// Another decoder plugs in as a [Source].
+// [Options.Plan] derives the work from the image's header and the transform, before there is
+// memory for a single pixel: the stored region to decode, its scale, and how many bytes it takes.
+// [Job.Run] then decodes that region, with any [Source]: straight into the [Target] if nothing
+// else has to be done, or into memory that the caller provides, from where the resizer passes rows
+// to the target's sink.
 package pixels
 
 import (

@@ -147,10 +147,11 @@ func (r *round) fewDescriptors() {
 
 // littleSpace sets the daemon's address space limit just above what it has mapped. Go's
 // runtime cannot do without memory and threads: if it ends the daemon, that is no finding.
+// Where nothing reads the log, the runtime would wait forever to say so.
 func (r *round) littleSpace() {
 	d := r.daemon
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.pid()))
-	if err != nil || raceDetector() {
+	if err != nil || raceDetector() || r.settings.StuckLog {
 		return
 	}
 	var pages uint64
@@ -179,7 +180,7 @@ func (r *round) littleSpace() {
 	r.mu.Lock()
 	r.killed = monotonic()
 	r.mu.Unlock()
-	if !runtimeStarved(d.logged()) && !r.settings.StuckLog {
+	if !runtimeStarved(d.logged()) {
 		r.find("with little address space, the daemon has ended: %v\n%s", d.Err, tail(d.logged(), 30))
 		return
 	}
