@@ -46,7 +46,7 @@ func TestRefusedFlags(t *testing.T) {
 	}
 	execute(t, "mount", "--shadrs", "3", dataset, dir).wrong(t, "--shadrs", "did you mean: --shards")
 	execute(t, "mount", dataset).wrong(t, "MOUNTPOINT is missing")
-	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "one argument too many")
+	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "too many arguments")
 	execute(t, "monut").wrong(t, "monut", "did you mean: batchfs mount")
 	execute(t, "plan", "--samples", "3", "--shards", "4").wrong(t, "--shards", "number of samples", `"4"`)
 	execute(t, "gen", "--out", filepath.Join(dir, "x"), "--images", "0").wrong(t, "--images", `"0"`)

@@ -95,8 +95,9 @@ func TestReadSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, with, _, _, _ := df(); with < used+info.Size()/2 {
-		t.Errorf("df shows %d bytes used before a batch of %d was opened, and %d after", used, info.Size(), with)
+	// Some batches are allocated beforehand, so the sum need not grow.
+	if _, with, _, _, _ := df(); m.stats(t).Memory.Batches < info.Size() || with < m.stats(t).Memory.Batches {
+		t.Errorf("df shows %d bytes used while a batch of %d is open, and the batches take %d", with, info.Size(), m.stats(t).Memory.Batches)
 	}
 }
 
