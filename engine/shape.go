@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -141,7 +142,7 @@ func (e *Engine) checkSizes() error {
 	for i := range e.ds.Len() {
 		h, w := e.indexedSize(int64(i))
 		if h > e.opts.Height || w > e.opts.Width {
-			return &shard.ConfigError{
+			return &option.Error{
 				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", e.ds.Path(i), h, w),
 				Value: fmt.Sprintf("%dx%d", e.opts.Height, e.opts.Width),
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	refusal "github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -166,7 +167,7 @@ func (v *flagValues) logOptions() logOptions {
 // optionError explains an error from engine or shard about options that do not fit the
 // dataset, such as more shards than samples: a usage error found late.
 func optionError(dataset string, err error) error {
-	var config *shard.ConfigError
+	var config *refusal.Error
 	if errors.As(err, &config) {
 		err = badValue(strings.ReplaceAll(config.Field, " ", "-"), config.Rule, config.Value)
 	}

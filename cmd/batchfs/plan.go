@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 func planCommand(c *console) *cli.Command {
@@ -53,7 +54,7 @@ type planRequest struct {
 	asJSON      bool
 
 	stats bool // of a cache, instead of batches
-	cache shard.KeepConfig
+	cache keep.Config
 }
 
 func (c *console) planRequest(ctx *cli.Context) (planRequest, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
 	"github.com/batchfs/batchfs/engine/profile/plot"
-	"github.com/batchfs/batchfs/shard"
+	refusal "github.com/batchfs/batchfs/internal/option"
 )
 
 func profileCommand(c *console) *cli.Command {
@@ -170,7 +170,7 @@ func profileError(path string, err error) error {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
 		return hint(err, "choose a directory that can be written to: --work DIR")
 	}
-	var config *shard.ConfigError
+	var config *refusal.Error
 	if errors.As(err, &config) {
 		return optionError(path, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -307,7 +308,7 @@ func TestRefusals(t *testing.T) {
 	}
 	o := options(t)
 	o.Engine.Shards = 5
-	var config *shard.ConfigError
+	var config *option.Error
 	if _, err := Run(t.Context(), ds, o); !errors.As(err, &config) {
 		t.Errorf("more shards than samples: %v", err)
 	}
