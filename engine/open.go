@@ -427,7 +427,7 @@ func (e *Engine) copyAs(b *batch, form layout.Form) (copied *pinned.Buffer, err 
 		return buf, nil
 	}
 	start := layout.DataOffset(form, spec)
-	layout.Turn(buf.Bytes()[start:], spec.Order, b.pixels, b.spec)
+	layout.Turn(buf.Bytes()[start:], spec.Order, b.pixels, b.spec, 0)
 	layout.PutHeader(form, spec, buf.Bytes(), e.meta(b.outcomes, b.valid))
 	return buf, nil
 }

@@ -93,6 +93,7 @@ type Options struct {
 	Lock          bool           // page-lock batch memory if the kernel allows it
 	Hints         Hints          // initial sizes of the buffers
 	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
+	writing       layout.Kernel  // for tests
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger

@@ -161,7 +161,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 						spec := e.Spec(k)
 						nhwc := elements(bytewise[i], dtype)
 						nchw := make([]byte, len(nhwc))
-						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype})
+						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype}, 0)
 						for _, form := range []layout.Form{layout.NPY, layout.NCHWForm, layout.NHWCForm, layout.SafeTensors}[turn%2:][:3] {
 							want := nhwc
 							if form.OrderOf(order) == layout.NCHW {
@@ -210,20 +210,25 @@ func elements(from []byte, t layout.DType) (out []byte) {
 // features, few workers or many, reading forwards or backwards, and with nothing cached.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
-	t.Cleanup(func() { useKernels(t, "", "") })
-	pairs := [][2]string{{"", ""}, {resample.Kernels()[0], layout.Kernels()[0]}}
-	for _, name := range resample.Kernels() {
-		pairs = append(pairs, [2]string{name, ""})
+	t.Cleanup(func() { useKernel(t, "") })
+	type pair struct {
+		resampling string
+		writing    layout.Kernel
 	}
-	for _, name := range layout.Kernels() {
-		pairs = append(pairs, [2]string{"", name})
+	pairs := []pair{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	for _, k := range resample.Kernels() {
+		pairs = append(pairs, pair{resampling: k})
+	}
+	for _, k := range layout.Kernels() {
+		pairs = append(pairs, pair{writing: k})
 	}
 	for m, mode := range transformModes {
 		for d, dtype := range transformDTypes {
 			var first [][]byte
 			for i, pair := range pairs {
-				useKernels(t, pair[0], pair[1])
+				useKernel(t, pair.resampling)
 				e := transformed(t, ds, mode, func(o *Options) {
+					o.writing = pair.writing
 					o.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
 					if o.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
 						o.Normalize = transformNorm(o.Color)
@@ -242,19 +247,16 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 					first = all
 				}
 				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
-					t.Errorf("%s, %s: with the kernels %q, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
+					t.Errorf("%s, %s: with the kernels %v, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
 				}
 			}
 		}
 	}
 }
 
-func useKernels(t testing.TB, resampling, writing string) {
+func useKernel(t testing.TB, resampling string) {
 	t.Helper()
 	if err := resample.UseKernel(resampling); err != nil {
-		t.Fatal(err)
-	}
-	if err := layout.SetKernel(writing); err != nil {
 		t.Fatal(err)
 	}
 }

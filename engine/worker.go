@@ -52,7 +52,7 @@ type loader interface {
 func newWorker(e *Engine, cpus affinity.Set) *worker {
 	o := e.opts.decoding()
 	w := &worker{
-		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter),
+		engine: e, options: o, decoder: decode.NewDecoder(o), loader: e.newLoader(), writer: layout.NewWriter(e.converter, e.opts.writing),
 		input: pinned.NewHost(e.opts.Memory, e.inputs), pixels: pinned.NewHost(e.opts.Memory, e.rest),
 		resize: pinned.NewHost(e.opts.Memory, e.rest), cpus: cpus,
 	}

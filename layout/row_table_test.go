@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"github.com/batchfs/batchfs/internal/option"
 	"math"
 	"math/big"
 	"testing"
@@ -181,7 +182,7 @@ func TestOptionErrors(t *testing.T) {
 		{9, 3, Normalization{}, "dtype", "dtype must be uint8, float16, bfloat16 or float32, not 9"},
 	} {
 		conv, err := NewConverter(c.d, c.channels, c.n)
-		var bad *OptionError
+		var bad *option.Error
 		if !errors.As(err, &bad) || bad.Field != c.field || err.Error() != c.want || conv != nil {
 			t.Errorf("got %v, want %s", err, c.want)
 		}

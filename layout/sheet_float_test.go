@@ -13,7 +13,7 @@ func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pi
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter(c)
+	w := NewWriter(c, 0)
 	defer w.Close()
 	plain := s
 	plain.DType, plain.Order = Uint8, NHWC

@@ -104,7 +104,7 @@ func TestSheetOrders(t *testing.T) {
 	turned := make([]byte, len(pixels))
 	each := int(s.SampleBytes())
 	for i := range s.N {
-		toNCHW(turned[i*each:(i+1)*each], pixels[i*each:(i+1)*each], s.H, s.W, s.C)
+		turn(0, NCHW, turned[i*each:(i+1)*each], pixels[i*each:(i+1)*each], s.H*s.W, s.C, 1)
 	}
 	_, a := drawSheet(t, s, pixels, 3)
 	s.Order = NCHW
