@@ -1,5 +1,7 @@
 package layout
 
+import "encoding/binary"
+
 // Turn writes the tensor described by s from src, in s.Order, to dst in order to; it copies if
 // the two are equal. Both hold at least s.Bytes() bytes and must not overlap.
 func Turn(dst []byte, to Order, src []byte, s Spec, k Kernel) {
@@ -17,18 +19,39 @@ func Turn(dst []byte, to Order, src []byte, s Spec, k Kernel) {
 	}
 }
 
+// turnBlock is how many pixels are turned at a time: few enough for them to stay in the
+// first-level cache while each channel passes over them.
+const turnBlock = 2048
+
 // turnAny turns n pixels of c elements.
 func turnAny(to Order, dst, src []byte, n, c, size int) {
-	for channel := range c {
-		planar, interleaved := channel*n*size, channel*size
-		for range n {
+	for from := 0; from < n; from += turnBlock {
+		some := min(turnBlock, n-from)
+		for k := range c {
+			planar, interleaved := (k*n+from)*size, (from*c+k)*size
 			if to == NCHW {
-				store(dst[planar:], size, load(src[interleaved:], size))
+				copyElements(dst[planar:], size, src[interleaved:], c*size, size, some)
 			} else {
-				store(dst[interleaved:], size, load(src[planar:], size))
+				copyElements(dst[interleaved:], c*size, src[planar:], size, size, some)
 			}
-			planar += size
-			interleaved += c * size
+		}
+	}
+}
+
+// copyElements copies n elements; those of dst are there bytes apart, those of src here bytes.
+func copyElements(dst []byte, there int, src []byte, here, size, n int) {
+	switch size {
+	case 1:
+		for i := range n {
+			dst[i*there] = src[i*here]
+		}
+	case 2:
+		for i := range n {
+			binary.NativeEndian.PutUint16(dst[i*there:], binary.NativeEndian.Uint16(src[i*here:]))
+		}
+	default:
+		for i := range n {
+			binary.NativeEndian.PutUint32(dst[i*there:], binary.NativeEndian.Uint32(src[i*here:]))
 		}
 	}
 }
