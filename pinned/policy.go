@@ -13,38 +13,28 @@ type Policy struct {
 	// HostGrowth, in [1,4]: a host buffer that has to grow becomes at least this many times as
 	// large as it was. It also applies to page-locked batch buffers, which are host memory.
 	HostGrowth float64
-	// DeviceGrowth, in [1,4], is the same for buffers on a GPU.
-	DeviceGrowth float64
 }
 
 // DefaultPolicy shrinks below nine tenths and grows without a margin.
 func DefaultPolicy() Policy {
-	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1, DeviceGrowth: 1}
+	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1}
 }
 
-// The environment variables that define a Policy.
-const (
-	shrinkVariable       = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD"
-	growthVariable       = "BATCHFS_BUFFER_GROWTH_FACTOR"
-	hostGrowthVariable   = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR"
-	deviceGrowthVariable = "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
-)
-
 // ParsePolicy returns the default policy, changed by the environment variables that lookup (such
-// as os.LookupEnv) finds. A growth factor for the host or the device alone overrides the common
-// one. An empty variable counts as not set. The error names the variable, the rule and the
-// value.
+// as os.LookupEnv) finds. A growth factor for the host alone overrides the common one; that for a
+// device is only checked. An empty variable counts as not set. The error names the variable, the
+// rule and the value.
 func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 	p := DefaultPolicy()
 	for _, v := range []struct {
 		name   string
 		lo, hi float64
-		into   []*float64
+		into   *float64
 	}{
-		{shrinkVariable, 0, 1, []*float64{&p.ShrinkThreshold}},
-		{growthVariable, 1, 4, []*float64{&p.HostGrowth, &p.DeviceGrowth}}, // before the specific ones
-		{hostGrowthVariable, 1, 4, []*float64{&p.HostGrowth}},
-		{deviceGrowthVariable, 1, 4, []*float64{&p.DeviceGrowth}},
+		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, &p.ShrinkThreshold},
+		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth}, // before the specific one
+		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth},
+		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", 1, 4, new(float64)},
 	} {
 		text, ok := lookup(v.name)
 		if !ok || text == "" {
@@ -54,9 +44,7 @@ func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 		if err != nil || !(x >= v.lo && x <= v.hi) { // also refuses NaN
 			return Policy{}, fmt.Errorf("%s must be a number from %g to %g, not %q", v.name, v.lo, v.hi, text)
 		}
-		for _, field := range v.into {
-			*field = x
-		}
+		*v.into = x
 	}
 	return p, nil
 }

@@ -16,23 +16,23 @@ func TestParsePolicy(t *testing.T) {
 		env  map[string]string
 		want Policy
 	}{
-		{nil, Policy{0.9, 1, 1}},
-		{map[string]string{shrink: "", common: ""}, Policy{0.9, 1, 1}},
-		{map[string]string{shrink: "0"}, Policy{0, 1, 1}},
-		{map[string]string{shrink: "1"}, Policy{1, 1, 1}},
-		{map[string]string{shrink: ".5", common: "1.25"}, Policy{0.5, 1.25, 1.25}},
-		{map[string]string{common: "4"}, Policy{0.9, 4, 4}},
-		{map[string]string{host: "2"}, Policy{0.9, 2, 1}},
-		{map[string]string{device: "2"}, Policy{0.9, 1, 2}},
-		{map[string]string{common: "3", host: "1"}, Policy{0.9, 1, 3}},
-		{map[string]string{common: "3", device: "1.5"}, Policy{0.9, 3, 1.5}},
-		{map[string]string{common: "3", host: "2", device: "1.5"}, Policy{0.9, 2, 1.5}},
+		{nil, Policy{0.9, 1}},
+		{map[string]string{shrink: "", common: ""}, Policy{0.9, 1}},
+		{map[string]string{shrink: "0"}, Policy{0, 1}},
+		{map[string]string{shrink: "1"}, Policy{1, 1}},
+		{map[string]string{shrink: ".5", common: "1.25"}, Policy{0.5, 1.25}},
+		{map[string]string{common: "4"}, Policy{0.9, 4}},
+		{map[string]string{host: "2"}, Policy{0.9, 2}},
+		{map[string]string{device: "2"}, Policy{0.9, 1}},
+		{map[string]string{common: "3", host: "1"}, Policy{0.9, 1}},
+		{map[string]string{common: "3", device: "1.5"}, Policy{0.9, 3}},
+		{map[string]string{common: "3", host: "2", device: "1.5"}, Policy{0.9, 2}},
 	} {
 		if got, err := ParsePolicy(lookup(c.env)); err != nil || got != c.want {
 			t.Errorf("%v: %+v, %v; want %+v", c.env, got, err, c.want)
 		}
 	}
-	if DefaultPolicy() != (Policy{0.9, 1, 1}) {
+	if DefaultPolicy() != (Policy{0.9, 1}) {
 		t.Errorf("the default is %+v", DefaultPolicy())
 	}
 }
