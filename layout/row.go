@@ -46,15 +46,6 @@ func NewConverter(t DType, channels int, n Normalization) (*Converter, error) {
 	return c, nil
 }
 
-// DType is the type of the elements.
-func (c *Converter) DType() DType { return c.dtype }
-
-// Channels is the number of channels of the pixels.
-func (c *Converter) Channels() int { return c.channels }
-
-// Element returns the element of value v in a channel: its bits, in the low bytes.
-func (c *Converter) Element(channel int, v uint8) uint32 { return c.bits[channel][v] }
-
 // Direct reports whether rows of a slot are identical to rows of pixels: a decoder may then
 // write into the slot where the row belongs, and [Writer.End] does the rest.
 func (c *Converter) Direct(o Order, flip bool) bool {
