@@ -31,6 +31,9 @@ func (g *graph) halve(n *network, share uint64, c *coin) {
 	}
 	edges := take[int32](s, most)[:0]
 	for edge, head := range g.head {
+		if edge&checkMask == 0 {
+			h.check()
+		}
 		if head >= 0 && !has(g.loose, edge) {
 			edges = append(edges, int32(edge))
 		}
@@ -113,6 +116,9 @@ func (h *halving) makeEven(edges []int32, round int) (even []int32) {
 func (h *halving) divide(edges []int32, one bool) (left []int32) {
 	left = edges[:0]
 	for i, edge := range edges {
+		if i&checkMask == 0 {
+			h.check()
+		}
 		if up := h.trails.up(i); up != one {
 			left = append(left, edge)
 		} else if up {

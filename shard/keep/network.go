@@ -53,6 +53,9 @@ func (n *network) round(c *coin) bool {
 	for bit := range precision {
 		odd = odd[:0]
 		for i, value := range n.value {
+			if i&checkMask == 0 {
+				n.check()
+			}
 			if value>>bit&1 != 0 {
 				odd = append(odd, int32(i))
 			}
