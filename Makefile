@@ -20,7 +20,7 @@ demo:
 	@scripts/build.sh bin/batchfs
 	@scripts/demo.sh bin/batchfs
 
-# FUZZTIME=30s fuzzes longer.
+# FUZZTIME=30s also fuzzes every target for that long.
 test:
 	@scripts/deps.sh build test
 	@scripts/test.sh

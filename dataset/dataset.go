@@ -18,21 +18,7 @@ type Dataset struct {
 	report    Report
 	indexFile string
 
-	learning sync.Mutex // held while an identity is learned or replaced
-}
-
-func newDataset(p *opening, x *index) *Dataset {
-	d := &Dataset{
-		roots: p.roots, storage: p.storage, table: x.table, classes: x.classes,
-		digest: x.facts.Digest, modTime: x.facts.ModTime, report: p.report, indexFile: p.indexFile,
-	}
-	d.report.Classes = len(x.classes)
-	d.report.IgnoredBy = x.facts.Ignored
-	for _, n := range x.facts.Ignored {
-		d.report.Ignored += n
-	}
-	d.report.count(x.table)
-	return d
+	learning sync.Mutex // guards the table's identities; everything else in it is only read
 }
 
 // Close releases the dataset. A read still in progress, for example on a hung storage,
@@ -53,7 +39,7 @@ func (d *Dataset) Len() int { return d.table.rows() }
 func (d *Dataset) Path(i int) string { return d.table.path(i) }
 
 // Label is sample i's label, -1 if it has none.
-func (d *Dataset) Label(i int) int { return int(d.table.labels[i]) }
+func (d *Dataset) Label(i int) int { return int(d.table.row[i].label) }
 
 // Classes are the class names by label. It is nil for a flat directory and for a manifest whose
 // labels are numbers. The caller must not modify it.
@@ -62,11 +48,11 @@ func (d *Dataset) Classes() []string { return d.classes }
 // Size is sample i's size in pixels: upright, or as stored if ignoreOrientation is set. For a
 // sample that has a Problem or is Unread it is the size from the manifest, else 0, 0.
 func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
-	height, width = int(d.table.heights[i]), int(d.table.widths[i])
+	height, width = int(d.table.row[i].height), int(d.table.row[i].width)
 	if height == 0 || width == 0 { // a manifest may give only one of them
 		return 0, 0
 	}
-	if ignoreOrientation && d.table.orients[i] >= 5 {
+	if ignoreOrientation && d.table.row[i].orient >= 5 {
 		return width, height
 	}
 	return height, width
@@ -74,36 +60,25 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 
 // Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
 // Problem or is Unread.
-func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.formats[i]] }
+func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.row[i].format] }
 
 // Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
 // fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
 // Unread.
 func (d *Dataset) Problem(i int) string {
-	text, unread := d.table.problem(i)
-	if unread {
-		return ""
-	}
-	return text
-}
-
-// Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
-// Neither the size nor the format of such a file is known, and the next Open tries it again.
-func (d *Dataset) Unread(i int) string {
-	text, unread := d.table.problem(i)
-	if unread {
+	if text, unread := d.table.problem(i); !unread {
 		return text
 	}
 	return ""
 }
 
-// Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
-// manifest supplied the header and the file has not been read yet.
-func (d *Dataset) Stat(i int) Identity {
-	d.learning.Lock()
-	defer d.learning.Unlock()
-	id, _ := d.table.identity(i)
-	return id
+// Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
+// Neither the size nor the format of such a file is known, and the next Open tries it again.
+func (d *Dataset) Unread(i int) string {
+	if text, unread := d.table.problem(i); unread {
+		return text
+	}
+	return ""
 }
 
 // ModTime is the newest modification time among the files, directories and manifest that were

@@ -6,37 +6,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Errors of opening a dataset.
 var (
-	// ErrNotExist: nothing exists at the dataset's path.
-	ErrNotExist = errors.New("dataset does not exist")
-	// ErrKind: the dataset's path is neither a directory nor a manifest.
-	ErrKind = errors.New("neither a directory nor a manifest (.csv, .jsonl, .parquet)")
-	// ErrEmpty: the dataset has no samples.
-	ErrEmpty = errors.New("no images found")
-	// ErrManifest: a manifest's content is wrong; the text names the line or row.
-	ErrManifest = errors.New("bad manifest")
-	// ErrOutside: a path in a manifest leaves the manifest's directory. It comes with
-	// ErrManifest.
-	ErrOutside = errors.New("path leaves the manifest's directory")
-	// ErrLinkCycle: a link leads back to a directory above it; the text names the link.
+	ErrNotExist  = errors.New("dataset does not exist")
+	ErrKind      = errors.New("neither a directory nor a manifest (.csv, .jsonl, .parquet)")
+	ErrEmpty     = errors.New("no images found")
+	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
+	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
-	// ErrShort is what a Prober returns, possibly wrapped, when it needs more of a file's
-	// beginning.
-	ErrShort = errors.New("more bytes are needed")
+)
 
-	// ErrMissing: a sample's file is gone.
+// ErrShort is what a Prober returns, possibly wrapped, when it needs more of a file's beginning.
+var ErrShort = errors.New("more bytes are needed")
+
+// Errors of a sample's file, in a [FileError].
+var (
 	ErrMissing = errors.New("file is missing")
-	// ErrChanged: a sample's file is not the one that was indexed. Users see this text as the
-	// reason why a file is bad, so it names the remedy.
+	// ErrChanged: the file is not the one that was indexed. Users see this text as the reason
+	// why a file is bad, so it names the remedy.
 	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET, and the next mount takes it as it is)")
-	// ErrNotFile: a sample's path does not lead to a regular file.
 	ErrNotFile = errors.New("not a regular file")
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
 	// is known about the file. The error clears when the storage is back.
-	ErrAway = errors.New("the dataset's storage is away")
-	// ErrStopped: a read was stopped while it waited for bandwidth.
-	ErrStopped = errors.New("read was called off")
-	// ErrTooLarge: the caller of Read provided too little memory for the file.
+	ErrAway     = errors.New("the dataset's storage is away")
+	ErrStopped  = errors.New("read was called off") // while it waited for bandwidth
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )
 
@@ -73,11 +66,7 @@ func OfFile(err error) bool {
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {
-		switch errno {
-		case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES:
-			return true
-		}
-		return false
+		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES
 	}
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile)
 }
@@ -85,14 +74,8 @@ func OfFile(err error) bool {
 // isLack says whether an error means that the machine lacks the resources to open any file.
 func isLack(err error) bool {
 	var errno unix.Errno
-	if !errors.As(err, &errno) {
-		return false
-	}
-	switch errno {
-	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS:
-		return true
-	}
-	return false
+	return errors.As(err, &errno) &&
+		(errno == unix.EMFILE || errno == unix.ENFILE || errno == unix.ENOMEM || errno == unix.ENOBUFS)
 }
 
 // isStorage says whether an error may come from storage that is away, which can look like a

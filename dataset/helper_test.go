@@ -179,3 +179,15 @@ func problemOf(s *store, i int) string {
 	text, _ := s.problem(i)
 	return text
 }
+
+// Load is LoadPart of a whole file.
+func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
+	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
+	return data, id, err
+}
+
+// Read is Load without cancellation and without the identity that was read.
+func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
+	data, _, err := d.Load(i, buf, grow, nil)
+	return data, err
+}

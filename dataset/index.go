@@ -1,14 +1,18 @@
 package dataset
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,21 +20,20 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "3"
+const indexVersion = "4"
 
-// index is everything that is kept about a dataset: the table, and the rest of the file's
-// metadata.
+// index is everything that is kept about a dataset: the table, and facts in the file's metadata.
+// Listing a dataset makes one without headers.
 type index struct {
-	name    string // of the source
-	table   *store
-	classes []string
-	dirs    []dirStamp
-	facts   facts
+	table *store
+	facts
 }
 
-// facts are the index's counts and stamps, stored as JSON in its metadata. They hold no names,
-// which may not be UTF-8.
+// facts are stored as JSON, which cannot hold names of files and classes as they are: they may
+// hold any byte.
 type facts struct {
+	Version      string         `json:"version"`
+	Source       []byte         `json:"dataset"`
 	Manifest     bool           `json:"manifest"`
 	Rows         int            `json:"rows"`
 	PathBytes    int64          `json:"path_bytes"`
@@ -38,65 +41,150 @@ type facts struct {
 	ModTime      int64          `json:"modtime_ns"`
 	Stamp        stamp          `json:"manifest_stamp"`
 	ManifestSize int64          `json:"manifest_size"`
-	Outside      bool           `json:"outside"`
+	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
+	Classes      names          `json:"classes"` // in label order; nil if there are none
+	Dirs         []dirStamp     `json:"directories"`
 }
 
-func newIndex(src *source, l *listing) *index {
-	x := &index{name: src.name(), table: l.table, classes: l.classes, dirs: l.dirs}
-	x.facts = facts{
-		Manifest: src.manifest != "", Rows: l.table.rows(), PathBytes: l.table.pathBytes(),
-		Stamp: l.manifest, ManifestSize: l.manifestSize, Outside: l.outside, Ignored: l.ignored,
-		ModTime: l.newest(),
+// dirStamp is a listed directory, by its path relative to the root.
+type dirStamp struct {
+	Path []byte `json:"path"`
+	stamp
+}
+
+// names are written as Go literals, one per line.
+type names []string
+
+func (n names) MarshalText() (text []byte, err error) {
+	for _, s := range n {
+		text = append(strconv.AppendQuote(text, s), '\n')
+	}
+	return text, nil
+}
+
+func (n *names) UnmarshalText(text []byte) error {
+	for line := range strings.Lines(string(text)) {
+		s, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return err
+		}
+		*n = append(*n, s)
+	}
+	return nil
+}
+
+// complete computes what follows from a listing that was scanned.
+func (x *index) complete(src *source) {
+	x.Version, x.Source, x.Manifest = indexVersion, []byte(src.name()), src.manifest != ""
+	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), x.table.pathBytes(), x.Stamp.Time
+	for i, d := range x.Dirs {
+		if i == 0 || d.Time > x.ModTime {
+			x.ModTime = d.Time
+		}
 	}
 	x.settle()
-	return x
 }
 
 // settle computes the fields that depend on the scanned rows.
 func (x *index) settle() {
-	x.facts.Digest = digest(x.table, x.classes)
+	x.Digest = digest(x.table, x.Classes)
 	for i := range x.table.rows() {
 		if id, known := x.table.identity(i); known {
-			x.facts.ModTime = max(x.facts.ModTime, id.ModTime)
+			x.ModTime = max(x.ModTime, id.ModTime)
 		}
 	}
+}
+
+// digest hashes everything a batch can depend on: the classes, then each sample's path, label,
+// pixel size, orientation, format and byte size (-1: unknown), in order. Times are left out, so
+// that a copy of a dataset has the same digest. The version is changed with what is hashed.
+func digest(s *store, classes []string) string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 64<<10)
+	w.WriteString("batchfs dataset 1\n")
+	le := binary.LittleEndian
+	b := le.AppendUint64(nil, uint64(len(classes)))
+	for _, c := range classes {
+		b = append(append(b, c...), 0)
+	}
+	w.Write(le.AppendUint64(b, uint64(s.rows())))
+	for i := range s.rows() {
+		size := int64(-1)
+		if id, known := s.identity(i); known {
+			size = id.Size
+		}
+		b = append(append(b[:0], s.path(i)...), 0)
+		b = append(append(b, s.formatNames[s.row[i].format]...), 0)
+		b = le.AppendUint32(b, uint32(s.row[i].label))
+		b = le.AppendUint32(b, uint32(s.row[i].height))
+		b = le.AppendUint32(b, uint32(s.row[i].width))
+		b = append(b, s.row[i].orient)
+		b = le.AppendUint64(b, uint64(size))
+		w.Write(b)
+	}
+	w.Flush()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // current says whether the dataset is unchanged since it was listed; false when ctx is done.
 func (x *index) current(ctx context.Context, src *source) bool {
 	if src.manifest != "" {
-		st, err := statFrom(src.fd(), src.manifest)
-		return err == nil && st.Size == x.facts.ManifestSize && x.facts.Stamp.proves(mtimeOf(&st))
+		st, err := statFrom(src.dir.fd, src.manifest)
+		return err == nil && st.Size == x.ManifestSize && x.Stamp.proves(st.Mtim.Nano())
 	}
-	for _, d := range x.dirs {
+	for _, d := range x.Dirs {
 		if ctx.Err() != nil {
 			return false
 		}
-		path := d.path
-		if path == "" {
-			path = "."
-		}
-		st, err := statFrom(src.fd(), path)
-		if err != nil || !isDir(&st) || !d.proves(mtimeOf(&st)) {
+		st, err := statFrom(src.dir.fd, filepath.Join(".", string(d.Path)))
+		if err != nil || !isDir(&st) || !d.proves(st.Mtim.Nano()) {
 			return false
 		}
 	}
-	return len(x.dirs) > 0
+	return len(x.Dirs) > 0
 }
+
+// stamp is the modification time that a directory or manifest had when it was read.
+type stamp struct {
+	Time int64 `json:"mtime_ns"`
+	// Unsettled means that it was modified so recently that another change could leave the same
+	// time. Such a stamp proves nothing.
+	Unsettled bool `json:"unsettled"`
+}
+
+// newStamp judges a modification time that was seen at now, before anything was read. Kernels
+// stamp with a clock that ticks every 1 to 10 ms; a time of whole seconds suggests a file
+// system with a resolution of one or two seconds.
+func newStamp(mtime int64, now time.Time) stamp {
+	grain := 20 * time.Millisecond
+	if mtime%int64(time.Second) == 0 {
+		grain = 2100 * time.Millisecond
+	}
+	return stamp{Time: mtime, Unsettled: mtime > now.Add(-grain).UnixNano()}
+}
+
+// proves says whether finding mtime again means that nothing changed.
+func (s stamp) proves(mtime int64) bool { return !s.Unsettled && s.Time == mtime }
 
 var errIndexInside = errors.New("the cache directory lies inside the dataset")
 
-// indexPath returns the path of the dataset's index file.
+// indexPath returns the path of the dataset's index file, in a directory that others may not
+// write to.
 func indexPath(cacheDir string, src *source) (string, error) {
 	dir, err := filepath.Abs(cacheDir)
 	if err != nil {
 		return "", err
 	}
-	// This applies only to directories. A manifest's directory may well be a home directory,
-	// and its dataset is only what it lists.
-	if src.manifest == "" && src.contains(resolveExisting(dir)) {
+	// A manifest's directory may well be a home directory, and its dataset is only what it
+	// lists.
+	if rel, err := filepath.Rel(src.root, resolveExisting(dir)); src.manifest == "" && err == nil && filepath.IsLocal(rel) {
 		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
+	}
+	if info, err := os.Stat(dir); err == nil {
+		if err := yours(dir, info); err != nil {
+			return "", err
+		}
 	}
 	sum := sha256.Sum256([]byte(src.name()))
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
@@ -143,9 +231,6 @@ func saveIndex(ctx context.Context, path string, x *index) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := yourDirectory(path); err != nil {
-		return err
-	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")
 	if err != nil {
 		return err
@@ -159,11 +244,7 @@ func saveIndex(ctx context.Context, path string, x *index) (err error) {
 	if err := writeIndex(ctx, f, x); err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := sealIndex(f, info.Size()); err != nil {
+	if err := sealIndex(f); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
@@ -180,13 +261,44 @@ const (
 
 // removeLeftovers removes temporary files left by writers of this index that were killed.
 func removeLeftovers(path string) {
-	entries, _ := os.ReadDir(filepath.Dir(path))
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), filepath.Base(path)+tempMark) {
-			continue
-		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
-			os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+	names, _ := filepath.Glob(path + tempMark + "*")
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempLife {
+			os.Remove(name)
 		}
 	}
+}
+
+// errNotYours: others own an index or its directory, or may write to it, and so could decide
+// which files are read.
+var errNotYours = errors.New("others could have written it")
+
+// yours rejects a file or directory that others own or may write to. Root may own it, because
+// root can write anything anyway.
+func yours(path string, info os.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s: %w: its owner is not known", path, errNotYours)
+	}
+	if me := uint32(os.Geteuid()); st.Uid != me && st.Uid != 0 {
+		return fmt.Errorf("%s: %w: it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, errNotYours, st.Uid, me)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%s: %w: its mode is %04o (chmod go-w %s)", path, errNotYours, mode, path)
+	}
+	return nil
+}
+
+// checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
+func (x *facts) checkPath(path string) error {
+	clean, outside, err := cleanPath(path)
+	switch {
+	case err != nil:
+		return err
+	case clean != path:
+		return fmt.Errorf("path %q is not as it would have been stored", path)
+	case outside && !x.Outside:
+		return fmt.Errorf("%q: %w", path, ErrOutside)
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -25,13 +23,13 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 		t.Fatal(err)
 	}
 	defer src.dir.release()
-	l, err := listDirectory(context.Background(), src)
+	x, err := listDirectory(context.Background(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newIndex(src, l)
+	x.complete(src)
 	change(x)
-	x.facts.Rows, x.facts.PathBytes = max(x.facts.Rows, x.table.rows()), x.table.pathBytes()
+	x.Rows, x.PathBytes = max(x.Rows, x.table.rows()), x.table.pathBytes()
 	if err := saveIndex(context.Background(), path, x); err != nil {
 		t.Fatal(err)
 	}
@@ -49,22 +47,22 @@ func TestPathsOfAnIndex(t *testing.T) {
 		"/etc/passwd", "../outside.jpg", "..", ".", "/", "a/../../outside.jpg", "a/../1.jpg", "./a/1.jpg", "a//1.jpg", "a/1.jpg/", "a/./1.jpg",
 		strings.Repeat("a/", maxPath/2+1),
 	} {
-		for name, change := range map[string]func(*index){
+		for what, change := range map[string]func(*index){
 			"sample": func(x *index) {
 				x.table = newStore(0, 0)
 				x.table.appendRow("a/1.jpg", 0)
 				x.table.appendRow(path, 1)
 			},
-			"directory": func(x *index) { x.dirs = append(x.dirs, dirStamp{path: path, stamp: x.dirs[0].stamp}) },
+			"directory": func(x *index) { x.Dirs = append(x.Dirs, dirStamp{Path: []byte(path), stamp: x.Dirs[0].stamp}) },
 		} {
 			forge(t, p, d.IndexPath(), change)
 			src, _ := locate(p.root)
 			if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
-				t.Errorf("%s %.40q: believed", name, path)
+				t.Errorf("%s %.40q: believed", what, path)
 			}
 			src.dir.release()
 			if got := describe(p.open("")); !slices.Equal(got, want) {
-				t.Errorf("%s %.40q: %.300q", name, path, got)
+				t.Errorf("%s %.40q: %.300q", what, path, got)
 			}
 		}
 	}
@@ -80,16 +78,14 @@ func TestNamesOfAnIndex(t *testing.T) {
 	src, _ := locate(p.root)
 	defer src.dir.release()
 	forge(t, p, d.IndexPath(), func(x *index) {
-		var bad problems
-		bad.add(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
-		bad.store(x.table)
+		x.table.addBad(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
 	})
 	x, err := loadIndex(t.Context(), d.IndexPath(), src)
 	if err != nil || len(problemOf(x.table, 0)) > maxReason || !strings.HasPrefix(problemOf(x.table, 0), "line line?x") {
 		t.Errorf("%v", err)
 	}
 	forge(t, p, d.IndexPath(), func(x *index) {
-		x.table.formats[0], _ = x.table.internFormat(strings.Repeat("x", 5000))
+		x.table.row[0].format, _ = x.table.internFormat(strings.Repeat("x", 5000))
 	})
 	if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
 		t.Error("a format's name of 5000 bytes is believed")
@@ -170,57 +166,8 @@ func rewriteFooter(t testing.TB, path string, data []byte, change func(*format.F
 	}
 	defer f.Close()
 	f.Write(out)
-	if err := sealIndex(f, int64(len(out))); err != nil {
+	if err := sealIndex(f); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestPagesOfAnIndex: pages that claim an impossible unpacked size are not unpacked.
-func TestPagesOfAnIndex(t *testing.T) {
-	var file bytes.Buffer
-	rows := make([]textRow, 100)
-	for i := range rows {
-		rows[i].Path = fmt.Sprintf("a/%d", i)
-	}
-	w := parquet.NewGenericWriter[textRow](&file, &parquet.WriterConfig{Compression: &parquet.Snappy})
-	w.Write(rows)
-	w.Close()
-	data := file.Bytes()
-	open := func(b []byte) (*parquet.File, error) { return parquet.OpenFile(bytes.NewReader(b), int64(len(b))) }
-	f, err := open(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := checkPages(bytes.NewReader(data), int64(len(data)), f); err != nil {
-		t.Fatal(err)
-	}
-	column := f.Metadata().RowGroups[0].Columns[0].MetaData
-	h, length, err := pageHeader(bytes.NewReader(data), column.DataPageOffset)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, change := range map[string]func(h *format.PageHeader){
-		"unpacked": func(h *format.PageHeader) { h.UncompressedPageSize = 1 << 30 },
-		"negative": func(h *format.PageHeader) { h.UncompressedPageSize = -1 },
-		"stored":   func(h *format.PageHeader) { h.CompressedPageSize = 1 << 30 },
-		"values": func(h *format.PageHeader) {
-			h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = 1<<30, 1<<30
-		},
-		"dictionary": func(h *format.PageHeader) {
-			h.DictionaryPageHeader = thrift.New(format.DictionaryPageHeader{NumValues: 1 << 30})
-		},
-	} {
-		bad := *h
-		change(&bad)
-		text, err := thrift.Marshal(new(thrift.CompactProtocol), bad)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := column.DataPageOffset
-		forged := slices.Concat(data[:at], text, data[at+length:])
-		if err := checkPages(bytes.NewReader(forged), int64(len(forged)), f); err == nil {
-			t.Errorf("%s: believed", name)
-		}
 	}
 }
 

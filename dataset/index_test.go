@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -335,10 +336,10 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		for i := range x.table.rows() {
 			path := x.table.path(i)
-			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.facts.Outside {
+			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.Outside {
 				t.Fatalf("path %q", path)
 			}
-			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.formats[i]]) > maxFormat {
+			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.row[i].format]) > maxFormat {
 				t.Fatalf("problem %q", problemOf(x.table, i))
 			}
 		}
@@ -355,15 +356,17 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.dir.release()
-	for name, change := range map[string]func(map[string]string){
-		"version":    func(m map[string]string) { m[versionKey] = "0" },
-		"dataset":    func(m map[string]string) { m[sourceKey] = `"/elsewhere"` },
-		"no facts":   func(m map[string]string) { m[factsKey] = "" },
-		"a manifest": func(m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], "false", "true", 1) },
-		"rows":       func(m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `"rows":1`, `"rows":2`, 1) },
-		"classes":    func(m map[string]string) { m[classesKey] = "a\n" },
-		"dirs":       func(m map[string]string) { m[directoriesKey] = "x \"\"\n" },
-		"no dirs":    func(m map[string]string) { m[directoriesKey] = "" },
+	for name, change := range map[string]func(*facts, map[string]string){
+		"version":    func(x *facts, _ map[string]string) { x.Version = "0" },
+		"dataset":    func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
+		"no facts":   func(_ *facts, m map[string]string) { m[factsKey] = "" },
+		"a manifest": func(x *facts, _ map[string]string) { x.Manifest = true },
+		"rows":       func(x *facts, _ map[string]string) { x.Rows = 2 },
+		"classes":    func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `\"a\"`, `a`, 1) },
+		"dirs": func(_ *facts, m map[string]string) {
+			m[factsKey] = strings.Replace(m[factsKey], `"path":""`, `"path":"x"`, 1)
+		},
+		"no dirs": func(x *facts, _ map[string]string) { x.Dirs = nil },
 	} {
 		x, err := loadIndex(t.Context(), d.IndexPath(), src)
 		if err != nil {
@@ -373,16 +376,22 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := x.metadata()
-		if err != nil {
-			t.Fatal(err)
+		before, _ := json.Marshal(x.facts)
+		m := map[string]string{checksumKey: checksumZero}
+		row := x.row(0)
+		for range 2 { // what is not in the facts is changed in their text
+			change(&x.facts, m)
+			text, _ := json.Marshal(x.facts)
+			m[factsKey] = string(text)
 		}
-		change(m)
-		w := parquet.NewGenericWriter[textRow](f, &parquet.WriterConfig{KeyValueMetadata: m})
-		w.Write([]textRow{{Path: "a/1.jpg", Class: "a", indexFacts: x.table.facts(0)}})
+		change(&x.facts, m)
+		if m[factsKey] == string(before) {
+			t.Fatalf("%s: nothing was changed in %s", name, before)
+		}
+		w := parquet.NewGenericWriter[indexRow](f, &parquet.WriterConfig{KeyValueMetadata: m})
+		w.Write([]indexRow{row})
 		w.Close()
-		info, _ := f.Stat()
-		if err := sealIndex(f, info.Size()); err != nil {
+		if err := sealIndex(f); err != nil {
 			t.Fatal(err)
 		}
 		f.Close()

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,15 +34,9 @@ type recordReader func(f *os.File, emit func(*record) error) error
 
 // manifestReader returns the reader for a manifest's extension, or nil.
 func manifestReader(name string) recordReader {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".csv":
-		return readCSV
-	case ".jsonl":
-		return readJSONL
-	case ".parquet":
-		return readParquet
-	}
-	return nil
+	return map[string]recordReader{
+		".csv": readCSV, ".jsonl": readJSONL, ".parquet": readParquet,
+	}[strings.ToLower(filepath.Ext(name))]
 }
 
 // lineError prefixes an error with its place in a manifest.
@@ -51,7 +45,7 @@ func lineError(unit string, line int64, err error) error {
 }
 
 // listManifest reads a manifest. Rows that give height, width and format need no scan.
-func listManifest(ctx context.Context, src *source, st *storage, allowOutside bool) (*listing, error) {
+func listManifest(ctx context.Context, src *source, st *storage, allowOutside bool) (*index, error) {
 	f, err := os.OpenFile(src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -63,30 +57,22 @@ func listManifest(ctx context.Context, src *source, st *storage, allowOutside bo
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{ctx: ctx, allowOutside: allowOutside}
-	m.out.table = newStore(0, 0)
-	m.out.manifest = newStamp(info.ModTime().UnixNano(), now)
-	m.out.manifestSize = info.Size()
+	m := &manifest{ctx: ctx, allowOutside: allowOutside, out: &index{table: newStore(0, 0)}}
+	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime().UnixNano(), now), info.Size()
 	err = manifestReader(src.manifest)(f, m.add)
 	if err == nil {
-		m.out.classes, err = m.labels.resolve(m.out.table.labels)
+		m.out.Classes, err = m.labels.resolve(m.out.table)
 	}
-	if err != nil {
-		return nil, manifestError(ctx, src.name(), err)
+	var ofFile *os.PathError // from the file system, so not the manifest's fault
+	switch {
+	case err == nil:
+		return m.out, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.As(err, &ofFile):
+		return nil, err
 	}
-	return &m.out, nil
-}
-
-// manifestError wraps an error in ErrManifest unless it is not the manifest's fault.
-func manifestError(ctx context.Context, name string, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var file *os.PathError
-	if errors.As(err, &file) {
-		return err
-	}
-	return fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
+	return nil, fmt.Errorf("%s: %w: %w", src.name(), ErrManifest, err)
 }
 
 // manifest turns records into rows.
@@ -94,7 +80,7 @@ type manifest struct {
 	ctx          context.Context
 	allowOutside bool
 	labels       labelSet
-	out          listing
+	out          *index
 }
 
 func (m *manifest) add(r *record) error {
@@ -107,6 +93,9 @@ func (m *manifest) add(r *record) error {
 	return nil
 }
 
+// row appends a row. If the record gives the size and the format, no scan is needed, and the
+// size is checked when the file is read; otherwise the scan checks it. The given size is the one
+// batchfs reports, which is upright.
 func (m *manifest) row(r *record) error {
 	name, outside, err := cleanPath(r.path)
 	if err != nil {
@@ -115,22 +104,11 @@ func (m *manifest) row(r *record) error {
 	if outside && !m.allowOutside {
 		return fmt.Errorf("%q: %w", r.path, ErrOutside)
 	}
-	m.out.outside = m.out.outside || outside
+	m.out.Outside = m.out.Outside || outside
 	label, err := m.labels.intern(r)
 	if err != nil {
 		return err
 	}
-	t := m.out.table
-	if err := t.appendRow(name, label); err != nil {
-		return err
-	}
-	return m.header(r, t.rows()-1)
-}
-
-// header stores what the record says about the image. If it gives everything, no scan is needed
-// and the size is checked when the file is read; otherwise the scan checks it. The given size
-// is the one batchfs reports, which is upright.
-func (m *manifest) header(r *record, row int) error {
 	height, err := parseExtent("height", r.height)
 	if err != nil {
 		return err
@@ -144,17 +122,21 @@ func (m *manifest) header(r *record, row int) error {
 		return err
 	}
 	t := m.out.table
-	t.heights[row], t.widths[row] = height, width
-	if height == 0 || width == 0 || format == "" {
-		return nil
+	if err := t.appendRow(name, label); err != nil {
+		return err
 	}
-	t.orients[row] = 1
-	t.formats[row], err = t.internFormat(format)
+	row := t.rows() - 1
+	t.row[row].height, t.row[row].width = height, width
+	if height != 0 && width != 0 && format != "" {
+		t.row[row].orient = 1
+		t.row[row].format, err = t.internFormat(format)
+	}
 	return err
 }
 
-// cleanPath returns the path to open and whether it leaves the manifest's directory. "a/../b"
-// becomes "b" whatever "a" is, so that no link on the way can redirect it.
+// cleanPath returns the path to open and whether it leaves the directory that it is relative to.
+// Paths of manifests and of stored indexes go through it. "a/../b" becomes "b" whatever "a" is,
+// so that no link on the way can redirect it.
 func cleanPath(p string) (clean string, outside bool, err error) {
 	switch {
 	case p == "":
@@ -168,8 +150,7 @@ func cleanPath(p string) (clean string, outside bool, err error) {
 	if clean == "." || clean == "/" {
 		return "", false, fmt.Errorf("path %q names a directory", p)
 	}
-	outside = clean[0] == '/' || clean == ".." || strings.HasPrefix(clean, "../")
-	return clean, outside, nil
+	return clean, !filepath.IsLocal(clean), nil
 }
 
 func parseExtent(field, text string) (int32, error) {
@@ -186,21 +167,20 @@ func parseExtent(field, text string) (int32, error) {
 // parseFormat accepts the names and extensions of supported formats. The result shares no
 // memory with text.
 func parseFormat(text string) (string, error) {
-	switch strings.ToLower(text) {
+	switch lower := strings.ToLower(text); lower {
 	case "":
 		return "", nil
-	case "jpeg", "jpg":
+	case "jpg":
 		return "jpeg", nil
-	case "png":
-		return "png", nil
-	case "bmp":
-		return "bmp", nil
-	case "pnm", "ppm", "pgm":
+	case "ppm", "pgm":
 		return "pnm", nil
-	case "webp":
-		return "webp", nil
+	default:
+		formats := []string{"jpeg", "png", "bmp", "pnm", "webp"}
+		if k := slices.Index(formats, lower); k >= 0 {
+			return formats[k], nil
+		}
+		return "", fmt.Errorf("format %q is not one of %s", text, strings.Join(formats, ", "))
 	}
-	return "", fmt.Errorf("format %q is not one of jpeg, png, bmp, pnm, webp", text)
 }
 
 // parseInteger reads a whole number, including the "3.0" of tables that know only floating
@@ -211,12 +191,4 @@ func parseInteger(text string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil
-}
-
-// withoutBOM skips the byte order mark that some editors put before UTF-8 text.
-func withoutBOM(r *bufio.Reader) *bufio.Reader {
-	if mark, err := r.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
-		r.Discard(3)
-	}
-	return r
 }

@@ -1,12 +1,17 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
@@ -43,8 +48,8 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if o.Prober == nil {
 		return nil, errors.New("dataset: Options.Prober is nil")
 	}
-	if err := o.Storage.validate(); err != nil {
-		return nil, fmt.Errorf("dataset: %w", err)
+	if err := option.AtLeast("max read bandwidth", o.Storage.MaxBandwidth, 0); err != nil {
+		return nil, err
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -67,7 +72,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		p.roots.close()
 		return nil, err
 	}
-	return newDataset(p, x), nil
+	p.report.count(x)
+	return &Dataset{
+		roots: p.roots, storage: p.storage, table: x.table, classes: x.Classes,
+		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
+	}, nil
 }
 
 // opening is the state of one Open.
@@ -89,14 +98,14 @@ func (p *opening) run() (*index, error) {
 	if err := p.ctx.Err(); err != nil {
 		return nil, err
 	}
-	l, err := p.list()
+	x, err := p.list()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.scan(l.table, old, l.table.unprobed()); err != nil {
+	if err := p.scan(x.table, old, x.table.unprobed()); err != nil {
 		return nil, err
 	}
-	x := newIndex(p.src, l)
+	x.complete(p.src)
 	p.save(x)
 	return x, p.ctx.Err()
 }
@@ -111,10 +120,6 @@ func (p *opening) load() *index {
 		p.keepNone(err)
 		return nil
 	}
-	if err := yourDirectory(p.indexFile); err != nil {
-		p.keepNone(err)
-		return nil
-	}
 	x, err := loadIndex(p.ctx, p.indexFile, p.src)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), p.ctx.Err() != nil:
@@ -122,7 +127,7 @@ func (p *opening) load() *index {
 	case err != nil:
 		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
 		return nil
-	case x.facts.Outside && !p.AllowOutside:
+	case x.Outside && !p.AllowOutside:
 		return nil // rereading the manifest produces the proper error
 	}
 	return x
@@ -133,58 +138,33 @@ func (p *opening) load() *index {
 func (p *opening) retry(x *index) error {
 	rows := x.table.unsettled()
 	p.report.Reused = x.table.rows() - len(rows)
-	if len(rows) == 0 {
-		return nil
-	}
-	before := x.facts.Digest
-	if err := p.scan(x.table, nil, rows); err != nil {
+	before := x.Digest
+	if err := p.scan(x.table, nil, rows); err != nil || len(rows) == 0 {
 		return err
 	}
-	x.settle()
-	if x.facts.Digest != before {
+	if x.settle(); x.Digest != before {
 		p.save(x)
 	}
 	return nil
 }
 
-func (p *opening) list() (*listing, error) {
-	var l *listing
-	var err error
+func (p *opening) list() (x *index, err error) {
 	if p.src.manifest == "" {
-		l, err = listDirectory(p.ctx, p.src)
+		x, err = listDirectory(p.ctx, p.src)
 	} else {
-		l, err = listManifest(p.ctx, p.src, p.storage, p.AllowOutside)
+		x, err = listManifest(p.ctx, p.src, p.storage, p.AllowOutside)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l.table.rows() == 0 {
-		return nil, emptyError(p.src, l)
+	if x.table.rows() > 0 {
+		x.table.clip()
+		return x, nil
 	}
-	l.table.clip()
-	return l, nil
-}
-
-// emptyError names the kinds of files found instead of images.
-func emptyError(src *source, l *listing) error {
-	if len(l.ignored) == 0 {
-		return fmt.Errorf("%s: %w", src.name(), ErrEmpty)
+	if kinds := kindsOf(x.Ignored); kinds != "" {
+		return nil, fmt.Errorf("%s: %w (files of other kinds: %s)", p.src.name(), ErrEmpty, kinds)
 	}
-	return fmt.Errorf("%s: %w (files of other kinds: %s)", src.name(), ErrEmpty, kindsOf(l.ignored))
-}
-
-func (p *opening) scan(t *store, old *index, rows []uint32) error {
-	s := &scanner{roots: p.roots, storage: p.storage, table: t, prober: p.Prober, workers: p.Workers, progress: p.Progress}
-	if old != nil {
-		s.previous = &rowFinder{table: old.table}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	err := s.run(p.ctx, rows)
-	p.report.Scanned += s.scanned
-	p.report.Reused += s.reused
-	return err
+	return nil, fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
 }
 
 func (p *opening) save(x *index) {
@@ -200,4 +180,74 @@ func (p *opening) keepNone(err error) {
 	p.Logger.Warn("no index is kept", "reason", err)
 	p.report.IndexProblem = err.Error()
 	p.indexFile = ""
+}
+
+// Report gives the numbers of a dataset and of opening it.
+type Report struct {
+	Samples    int
+	Classes    int            // class names; 0 if labels are numbers or absent
+	Formats    map[string]int // readable samples by format
+	Bytes      int64          // total of the known file sizes
+	Ignored    int            // files in the directories that are not samples
+	IgnoredBy  map[string]int // those by extension; "." hidden, "" none, "other" the rest
+	Unreadable int            // samples with a Problem, or Unread
+	MaxHeight  int            // pixels, after orientation
+	MaxWidth   int
+
+	Scanned int // headers read by this Open
+	Reused  int // samples whose header came from the index
+
+	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
+	IndexProblem string
+}
+
+// IgnoredKinds describes how many files of which kinds are not samples, most frequent first: "3
+// .txt, 1 hidden"; "" if there are none.
+func (r *Report) IgnoredKinds() string { return kindsOf(r.IgnoredBy) }
+
+func kindsOf(ignored map[string]int) string {
+	const most = 5
+	kinds := slices.SortedFunc(maps.Keys(ignored), func(a, b string) int {
+		return cmp.Or(cmp.Compare(ignored[b], ignored[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	rest := 0
+	for k, kind := range kinds {
+		if k >= most {
+			rest += ignored[kind]
+			continue
+		}
+		name, special := map[string]string{".": "hidden", "": "without extension", "other": "other"}[kind]
+		if !special {
+			name = "." + kind
+		}
+		words = append(words, fmt.Sprintf("%d %s", ignored[kind], name))
+	}
+	if rest > 0 {
+		words = append(words, fmt.Sprintf("%d of %d more kinds", rest, len(kinds)-most))
+	}
+	return strings.Join(words, ", ")
+}
+
+// count fills in what the index knows.
+func (r *Report) count(x *index) {
+	s := x.table
+	r.Samples, r.Unreadable, r.Classes, r.IgnoredBy = s.rows(), len(s.bad), len(x.Classes), x.Ignored
+	for _, n := range x.Ignored {
+		r.Ignored += n
+	}
+	formats := make([]int, len(s.formatNames))
+	for i := range s.rows() {
+		formats[s.row[i].format]++
+		id, _ := s.identity(i)
+		r.Bytes += id.Size
+		r.MaxHeight = max(r.MaxHeight, int(s.row[i].height))
+		r.MaxWidth = max(r.MaxWidth, int(s.row[i].width))
+	}
+	r.Formats = map[string]int{}
+	for k, n := range formats {
+		if k > 0 && n > 0 {
+			r.Formats[s.formatNames[k]] = n
+		}
+	}
 }

@@ -3,6 +3,7 @@ package dataset
 import (
 	"cmp"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,26 +12,9 @@ import (
 // decodes them to: by code point, with a byte that is not UTF-8 decoded as U+DC00 plus its
 // value (surrogateescape). For valid UTF-8 this is byte order.
 func CompareNames(a, b string) int {
-	p := 0
-	for p < len(a) && p < len(b) && a[p] == b[p] {
-		p++
+	if utf8.ValidString(a) && utf8.ValidString(b) {
+		return strings.Compare(a, b)
 	}
-	switch {
-	case p == len(a) && p == len(b):
-		return 0
-	case p > 0 && a[p-1] >= utf8.RuneSelf:
-		return compareRunes(a, b)
-	case p == len(a) || p == len(b):
-		return cmp.Compare(len(a), len(b))
-	case a[p] >= utf8.RuneSelf && b[p] >= utf8.RuneSelf:
-		return compareRunes(a, b)
-	}
-	return cmp.Compare(a[p], b[p])
-}
-
-// compareRunes starts over from the front, because the bytes before the first difference may
-// decode differently on each side.
-func compareRunes(a, b string) int {
 	for a != "" && b != "" {
 		ra, na := pythonRune(a)
 		rb, nb := pythonRune(b)
@@ -64,38 +48,31 @@ func PathBytes(path string) string {
 // hidden says whether a name is skipped because of its leading dot.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
+// extension is a name's extension in lower case, without the dot; found is false if it has none.
+func extension(name string) (ext string, found bool) {
+	dot := strings.LastIndexByte(name, '.')
+	return strings.ToLower(name[dot+1:]), dot >= 0
+}
+
 // isImage says whether a name has the extension of a supported format.
 func isImage(name string) bool {
-	dot := strings.LastIndexByte(name, '.')
-	if dot < 0 || len(name)-dot > len(".jpeg") {
-		return false
-	}
-	switch strings.ToLower(name[dot+1:]) {
-	case "jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp":
-		return true
-	}
-	return false
+	ext, found := extension(name)
+	return found && slices.Contains([]string{"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp"}, ext)
 }
 
 // extensionKey names the kind of an ignored file for counting: its extension in lower case, "."
 // for a hidden file, "" for no extension, "other" for anything but up to 8 letters and digits.
 // The set stays printable whatever the names are.
 func extensionKey(name string) string {
-	if hidden(name) {
+	ext, found := extension(name)
+	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
+	switch {
+	case hidden(name):
 		return "."
-	}
-	dot := strings.LastIndexByte(name, '.')
-	if dot < 0 {
+	case !found:
 		return ""
-	}
-	ext := strings.ToLower(name[dot+1:])
-	if ext == "" || len(ext) > 8 {
+	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
 		return "other"
-	}
-	for _, c := range []byte(ext) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return "other"
-		}
 	}
 	return ext
 }

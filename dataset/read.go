@@ -19,85 +19,72 @@ var unknown = Identity{ModTime: UnknownTime}
 // Known says whether the identity was ever learned.
 func (id Identity) Known() bool { return id.ModTime != UnknownTime }
 
-func identityOf(st *unix.Stat_t) Identity {
-	return Identity{Size: st.Size, ModTime: mtimeOf(st)}
-}
+// A Part says which bytes of a file are needed; see LoadPart.
+type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-// Read is Load without cancellation and without the identity that was read.
-func (d *Dataset) Read(i int, buf []byte, grow func(n int) []byte) ([]byte, error) {
-	data, _, err := d.Load(i, buf, grow, nil)
-	return data, err
-}
+const (
+	HeadBytes  = 4096     // how much of a file's beginning a Part sees
+	LeastSaved = 64 << 10 // bytes; how much must be skipped for two reads to beat one
+)
 
-// Load reads sample i's whole file. It uses buf if its capacity suffices, else the memory that
-// grow(n) returns: at least n bytes, or less to refuse ([ErrTooLarge]). It also returns the
-// identity of the file it opened, even if the read fails after that, so that the caller can
-// remember a fault of exactly this version. If the file could not be opened, the identity is
-// not Known.
+// LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
+// suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
+// ([ErrTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
+//
+// If part is not nil, it is shown HeadBytes from the file's beginning and the file's size, and
+// decides which other bytes are needed: those between two offsets, or all if ok is false. If
+// that would skip less than LeastSaved bytes, the whole file is read; for a small file, without
+// calling part. The returned slice, which lies in the caller's memory, has the file's length,
+// but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
+// of the memory, and on an error all of it, may hold anything.
 //
 // Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
 // multiple of 4096; grow is asked for that much. If a device needs a larger unit, grow is asked
-// for a multiple of that unit, and the memory must be aligned to it. Memory that is not
-// aligned, or has room only for the file itself, works too, but the file is then read normally.
+// for a multiple of that unit, and the memory must be aligned to it. With other memory, the file
+// is read normally.
 //
-// The returned bytes lie in the caller's memory. The rest of its capacity, and on an error all
-// of it, may hold anything. If the identity differs from the index before or after the read,
-// the error is [ErrChanged]; if the file is gone, [ErrMissing]; if stop was closed while the
-// read waited for bandwidth, [ErrStopped]. All errors, including those from the system, come in
-// a [FileError], and [OfFile] tells them apart. If the storage was remounted since the last
-// read, Load continues with the directory now at the dataset's path, and fails with [ErrAway]
-// if that is not the dataset. Load may be called concurrently, and allocates nothing unless it
-// fails.
-func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {
-	data, _, id, err := d.LoadPart(i, buf, grow, nil, stop)
-	return data, id, err
+// The identity is that of the file that was opened, even if the read fails after that, so that
+// the caller can remember a fault of exactly this version; it is not Known if the file could not
+// be opened. If it differs from the index before or after the read, the error is [ErrChanged];
+// if the file is gone, [ErrMissing]; if stop was closed while the read waited for bandwidth,
+// [ErrStopped]. All errors come in a [FileError], and [OfFile] tells them apart. If the storage
+// was remounted since the last read, LoadPart continues with the directory now at the dataset's
+// path, and fails with [ErrAway] if that is not the dataset.
+func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
+	err = d.eachRoot(i, func(r *root) error {
+		f, err := d.storage.open(r.fd, d.table.cpath(i))
+		if id = f.id; err != nil {
+			return err
+		}
+		defer d.storage.close(&f)
+		var n int64
+		data, n, err = d.load(i, &f, buf, grow, part, stop)
+		read += n
+		return err
+	})
+	return data, read, id, err
 }
 
-// LoadPart is Load for callers that need only part of a file. It reads HeadBytes from the
-// file's beginning, and part decides from these and the file's size which other bytes are
-// needed: those between two offsets, or all if ok is false. If that would skip less than
-// LeastSaved bytes, the whole file is read; for a small file, without calling part. The
-// returned slice has the file's length, but only the bytes that were read are valid, at their
-// file offsets; the rest may hold anything. read counts the bytes that were read. With a nil
-// part, LoadPart is Load.
-func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	for again := true; ; {
+// eachRoot calls f with the dataset's directory, and once more if the storage was remounted.
+// Errors come as those of sample i.
+func (d *Dataset) eachRoot(i int, f func(r *root) error) error {
+	for again := true; ; again = false {
 		r := d.roots.use()
-		var n int64
-		data, n, id, err = d.loadFrom(r, i, buf, grow, part, stop)
-		read += n
+		err := f(r)
+		r.release()
 		if err == nil {
-			return data, read, id, nil
+			return nil
 		}
 		if isStorage(err) {
 			replaced, why := d.roots.examine(r, d.table)
 			if replaced && again {
-				again = false
 				continue
 			}
 			err = cmp.Or(why, err)
 		}
-		return nil, read, id, d.fail(i, err)
+		return d.fail(i, err)
 	}
 }
-
-// loadFrom is LoadPart from a given root, which it releases.
-func (d *Dataset) loadFrom(r *root, i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, Identity, error) {
-	f, err := d.storage.open(r.fd, d.table.cpath(i))
-	r.release()
-	if err != nil {
-		return nil, 0, f.id, err
-	}
-	defer d.storage.close(&f)
-	data, read, err := d.load(i, &f, buf, grow, part, stop)
-	return data, read, f.id, err
-}
-
-// A Part says which bytes of a file are needed; see LoadPart.
-type Part func(head []byte, size int64) (from, to int64, ok bool)
-
-// HeadBytes is how much of a file's beginning a Part sees.
-const HeadBytes = 4096
 
 func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) ([]byte, int64, error) {
 	if !d.Same(i, f.id) {
@@ -120,105 +107,77 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if err != nil {
 		return nil, read, err // nothing is known about what was read
 	}
-	if after != f.id {
-		return nil, read, ErrChanged
-	}
-	if !d.learn(i, f.id) {
+	if after != f.id || !d.learn(i, f.id) {
 		return nil, read, ErrChanged
 	}
 	return buf[:n], read, nil
 }
-
-// LeastSaved is how many bytes must be skipped for two reads to beat one.
-const LeastSaved = 64 << 10
 
 // fill reads a file, or the part that is needed.
 func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
 	n := len(data)
 	from, to := 0, n
 	if head := f.room(HeadBytes); part != nil && n >= head+LeastSaved {
-		if read, err = d.piece(f, data, 0, head, stop); err != nil {
+		got, err := d.storage.fill(f, data, 0, head, stop)
+		if read = int64(got); err != nil {
 			return read, err
 		}
 		a, b, ok := part(data[:HeadBytes], int64(n))
 		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= LeastSaved {
-			from, to = max(head, int(a)), max(head, int(b))
-			if f.unit > 0 {
-				from &^= f.unit - 1
-			}
+			from, to = f.floor(max(head, int(a))), max(head, int(b))
 		}
 	}
-	more, err := d.piece(f, data, from, to, stop)
-	return read + more, err
-}
-
-// piece reads a range of a file to the same offsets in data.
-func (d *Dataset) piece(f *file, data []byte, from, to int, stop <-chan struct{}) (int64, error) {
 	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
-	if err == nil && got < to-from {
-		err = ErrChanged
-	}
-	return int64(got), err
+	return read + int64(got), err
 }
 
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
 // not the indexed one, or cannot be determined. It is Load without the reading.
-func (d *Dataset) Check(i int) (Identity, error) {
-	for again := true; ; {
-		r := d.roots.use()
-		now, err := d.storage.look(r.fd, d.table.path(i))
-		r.release()
-		if isStorage(err) {
-			replaced, why := d.roots.examine(r, d.table)
-			if replaced && again {
-				again = false
-				continue
-			}
-			err = cmp.Or(why, err)
+func (d *Dataset) Check(i int) (id Identity, err error) {
+	err = d.eachRoot(i, func(r *root) (err error) {
+		if id, err = d.storage.look(r.fd, d.table.path(i)); err == nil && !d.learn(i, id) {
+			err = ErrChanged
 		}
-		if err != nil {
-			return now, d.fail(i, err)
-		}
-		return now, d.check(i, now)
-	}
-}
-
-// check compares an identity with the index.
-func (d *Dataset) check(i int, now Identity) error {
-	if !d.Same(i, now) || !d.learn(i, now) {
-		return d.fail(i, ErrChanged)
-	}
-	return nil
+		return err
+	})
+	return id, err
 }
 
 // Same says whether id is the indexed identity of sample i. If the index knows none (a manifest
 // gave the header), any identity matches.
 func (d *Dataset) Same(i int, id Identity) bool {
-	want, known := d.table.identity(i)
-	if !known || want == id {
-		return true
-	}
-	// Accept may be halfway through replacing it.
-	d.learning.Lock()
-	defer d.learning.Unlock()
-	want, _ = d.table.identity(i)
-	return want == id
+	want := d.Stat(i)
+	return !want.Known() || want == id
 }
 
-// learn records an identity that the index lacked, so that changes after the first read are
-// noticed. It returns whether id is the recorded one: if two first readers saw different files,
-// only one of them succeeds.
+// learn is Same, and records an identity that the index lacked, so that changes after the first
+// read are noticed.
 func (d *Dataset) learn(i int, id Identity) bool {
-	if want, known := d.table.identity(i); known {
-		return want == id
-	}
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	if want, known := d.table.identity(i); known {
-		return want == id
+	want, known := d.table.identity(i)
+	if !known {
+		d.table.setIdentity(i, id)
 	}
+	return !known || want == id
+}
+
+// Accept replaces the recorded identity of sample i with id, in this process only. It is for a
+// file that was corrupt and has since been repaired. The caller has checked that the new file
+// is the image that the index describes.
+func (d *Dataset) Accept(i int, id Identity) {
+	d.learning.Lock()
+	defer d.learning.Unlock()
 	d.table.setIdentity(i, id)
-	return true
+}
+
+// Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
+// manifest supplied the header and the file has not been read yet.
+func (d *Dataset) Stat(i int) Identity {
+	d.learning.Lock()
+	defer d.learning.Unlock()
+	id, _ := d.table.identity(i)
+	return id
 }
 
 // fail adds the sample's path and maps errors to the package's own.
@@ -228,7 +187,7 @@ func (d *Dataset) fail(i int, err error) error {
 		err = ErrMissing
 	case ErrNotFile:
 		// A file that turned into something else since it was indexed.
-		if _, known := d.table.identity(i); known {
+		if d.Stat(i).Known() {
 			err = fmt.Errorf("%w: %w", ErrChanged, ErrNotFile)
 		}
 	}

@@ -5,173 +5,121 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
-
-// scanChunk is how many rows a worker takes at a time: enough to make the locking negligible,
-// few enough for steady progress and prompt cancellation.
-const scanChunk = 64
 
 // scanner reads the headers of given rows of a table.
 type scanner struct {
-	roots    *roots
-	storage  *storage
+	*opening
 	table    *store
 	previous *rowFinder // nil: no earlier index
-	prober   Prober
-	workers  int
-	progress func(done, total int64)
 
-	mu      sync.Mutex // guards the following fields and calls of progress
-	rows    []uint32   // rows[next:] have not been taken
-	next    int
-	done    int64
-	scanned int
-	reused  int
-	found   problems
+	scanned, reused atomic.Int64
+	mu              sync.Mutex // guards the table's formatNames and bad rows
 }
 
-// run scans rows (ascending) and completes the table, including its list of bad rows. Nothing
-// may read the rows meanwhile.
-func (s *scanner) run(ctx context.Context, rows []uint32) error {
-	s.rows = rows
-	s.found.keep(s.table, rows)
-	if s.workers < 1 {
-		s.workers = runtime.GOMAXPROCS(0)
+// scan completes the given rows of a table. Rows that old has are only read if their files
+// changed. Nothing may read the rows meanwhile.
+func (p *opening) scan(t *store, old *index, rows []int) error {
+	if len(rows) == 0 {
+		return nil
 	}
-	if s.progress != nil {
-		s.progress(0, int64(len(rows)))
+	s := &scanner{opening: p, table: t}
+	if old != nil {
+		s.previous = &rowFinder{table: old.table}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(s.workers, len(rows)/scanChunk+1) {
-		group.Go(func() error { return s.work(ctx) })
+	for _, row := range rows {
+		delete(t.bad, uint32(row))
 	}
-	if err := group.Wait(); err != nil {
-		return err
+	workers := p.Workers
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
 	}
-	s.found.store(s.table)
-	return nil
-}
-
-func (s *scanner) work(ctx context.Context) error {
-	w := &scanWorker{scanner: s, stop: ctx.Done(), formats: map[string]uint8{}}
-	for {
-		rows := s.take()
-		if len(rows) == 0 {
-			s.finish(w)
-			return nil
-		}
-		for _, row := range rows {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := w.row(int(row)); err != nil {
+	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
+		w := &scanWorker{scanner: s, stop: ctx.Done()}
+		for i := range items {
+			if err := w.row(rows[i]); err != nil {
 				return cmp.Or(ctx.Err(), err)
 			}
 		}
-		s.advance(int64(len(rows)))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-}
-
-func (s *scanner) take() []uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := min(scanChunk, len(s.rows)-s.next)
-	rows := s.rows[s.next : s.next+n]
-	s.next += n
-	return rows
-}
-
-func (s *scanner) advance(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.done += n
-	if s.progress != nil {
-		s.progress(s.done, int64(len(s.rows)))
-	}
-}
-
-func (s *scanner) finish(w *scanWorker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.scanned += w.scanned
-	s.reused += w.reused
-	s.found.merge(&w.found)
+	p.report.Scanned += int(s.scanned.Load())
+	p.report.Reused += int(s.reused.Load())
+	return nil
 }
 
 // scanWorker is one goroutine's part of a scan.
 type scanWorker struct {
 	*scanner
-	stop    <-chan struct{}
-	buf     []byte
-	formats map[string]uint8
-	shift   int // offset from a row to its match in the previous table, from the last match
-	scanned int
-	reused  int
-	found   problems
+	stop  <-chan struct{}
+	buf   []byte
+	shift int // offset from a row to its match in the previous table, from the last match
 }
 
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
-		w.reused++
+		w.reused.Add(1)
 		return nil
 	}
-	w.scanned++
-	h, id, err := w.probe(i)
-	for tries := 1; tries < probeTries && failed(err) && isStorage(err); tries++ {
+	w.scanned.Add(1)
+	h, id, bad, err := w.header(i)
+	if err != nil && isStorage(err) {
 		r := w.roots.use()
 		_, why := w.roots.examine(r, w.table)
 		r.release()
 		if why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
-		h, id, err = w.probe(i)
+		h, id, bad, err = w.header(i) // a single failure is tried again
 	}
 	switch {
-	case err == nil:
+	case err == nil && bad == nil:
 		w.table.setIdentity(i, id)
 		return w.set(i, h)
+	case err == nil:
+		w.table.setIdentity(i, id)
+		w.bad(i, reason(bad), false)
 	case errors.Is(err, ErrStopped):
 		return err
-	case !failed(err):
-		w.table.setIdentity(i, id)
-		w.found.add(uint32(i), reason(err), false)
 	case isLack(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
-		w.found.add(uint32(i), reason(err), !OfFile(err))
+		w.bad(i, reason(err), !OfFile(err))
 	}
 	return nil
 }
 
-// probeTries is how often a header is tried when the storage fails.
-const probeTries = 2
-
-// probe reads row i's header. Any error that is not the Prober's is a readError.
-func (w *scanWorker) probe(i int) (Header, Identity, error) {
+// header opens row i's file and reads its header; see probe.
+func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 	r := w.roots.use()
 	f, err := w.storage.open(r.fd, w.table.cpath(i))
 	r.release()
 	if err != nil {
-		return Header{}, unknown, &readError{err}
+		return h, unknown, nil, err
 	}
 	defer w.storage.close(&f)
-	var h Header
-	h, w.buf, err = w.storage.probe(&f, w.prober, w.buf, w.stop)
+	h, bad, err = w.probe(&f)
 	if len(w.buf) > keepProbe {
 		w.buf = nil
 	}
-	return h, f.id, err
+	return h, f.id, bad, err
 }
 
-// failed distinguishes a failure to read from a Prober's verdict.
-func failed(err error) bool {
-	var e *readError
-	return errors.As(err, &e)
+func (s *scanner) bad(i int, text string, unread bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.addBad(i, text, unread)
 }
 
 // set stores a header, unless it contradicts the manifest.
@@ -183,26 +131,90 @@ func (w *scanWorker) set(i int, h Header) error {
 		h.Height, h.Width = h.Width, h.Height
 	}
 	t := w.table
-	if said, given := t.promise(i); given && !said.holds(h) {
-		w.found.add(uint32(i), fmt.Sprintf("is %dx%d, but the manifest says %s", h.Height, h.Width, said), false)
+	if !t.allows(i, h.Height, h.Width) {
+		text := func(n int32) string {
+			if n == 0 {
+				return "?"
+			}
+			return strconv.Itoa(int(n))
+		}
+		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(t.row[i].height), text(t.row[i].width)), false)
 		return nil
 	}
-	format, err := w.format(h.Format)
-	if err != nil {
-		return err
-	}
-	t.heights[i], t.widths[i] = int32(h.Height), int32(h.Width)
-	t.orients[i], t.formats[i] = h.Orientation, format
-	return nil
+	return w.store(i, h)
 }
 
-func (w *scanWorker) format(name string) (uint8, error) {
-	if k, ok := w.formats[name]; ok {
-		return k, nil
-	}
+func (w *scanWorker) store(i int, h Header) (err error) {
+	t := w.table
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	k, err := w.table.internFormat(name)
-	w.formats[name] = k
-	return k, err
+	t.row[i].format, err = t.internFormat(h.Format)
+	w.mu.Unlock()
+	t.row[i].height, t.row[i].width, t.row[i].orient = int32(h.Height), int32(h.Width), h.Orientation
+	return err
+}
+
+// allows says whether an upright image may have a size, given what the manifest says about a row
+// that is not scanned yet.
+func (s *store) allows(i, height, width int) bool {
+	h, w := int(s.row[i].height), int(s.row[i].width)
+	return (h == 0 || h == height) && (w == 0 || w == width)
+}
+
+// reuse copies row i from the earlier table if its file is unchanged. It never takes a row
+// whose header came from a manifest, since such a row has no identity and does not describe the
+// file itself, nor a row that contradicts what the manifest says now.
+func (w *scanWorker) reuse(i int) bool {
+	if w.previous == nil {
+		return false
+	}
+	from, ok := w.previous.find(w.table.path(i), i+w.shift)
+	if !ok {
+		return false
+	}
+	w.shift = from - i
+	old := w.previous.table
+	was, known := old.identity(from)
+	problem, _ := old.problem(from)
+	height, width := int(old.row[from].height), int(old.row[from].width)
+	// The size of a bad file is what the manifest said then, which may be what was wrong.
+	said := problem != "" && (height != 0 || width != 0 || w.table.row[i].height != 0 || w.table.row[i].width != 0)
+	if !known || said || !w.table.allows(i, height, width) {
+		return false
+	}
+	r := w.roots.use()
+	now, err := w.storage.look(r.fd, w.table.path(i))
+	r.release()
+	if err != nil || now != was {
+		return false
+	}
+	w.table.setIdentity(i, was)
+	if problem != "" {
+		w.bad(i, problem, false)
+		return true
+	}
+	h := Header{Format: old.formatNames[old.row[from].format], Height: height, Width: width, Orientation: old.row[from].orient}
+	return w.store(i, h) == nil
+}
+
+// rowFinder finds rows of an earlier table by path. Most datasets change little, so a row is
+// usually found right where the previous match suggests. A map is made only when that fails.
+type rowFinder struct {
+	table *store
+	once  sync.Once
+	rows  map[string]uint32
+}
+
+// find returns the row with that path, trying guess first.
+func (f *rowFinder) find(path string, guess int) (int, bool) {
+	if guess >= 0 && guess < f.table.rows() && f.table.path(guess) == path {
+		return guess, true
+	}
+	f.once.Do(func() {
+		f.rows = make(map[string]uint32, f.table.rows())
+		for row := range f.table.rows() {
+			f.rows[f.table.path(row)] = uint32(row)
+		}
+	})
+	row, ok := f.rows[path]
+	return int(row), ok
 }

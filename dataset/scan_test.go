@@ -320,7 +320,7 @@ func TestOpenOfStorageThatHangs(t *testing.T) {
 		p.images("a/1.jpg", "b/2.jpg")
 		before := descriptors(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		hangs, answer := make(chan struct{}, 2), make(chan struct{})
+		hangs, answer := make(chan struct{}, 4), make(chan struct{})
 		o := p.options()
 		o.Workers = 2
 		reports := 0

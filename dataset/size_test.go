@@ -26,8 +26,8 @@ func imagenetTable(rows int) *store {
 	jpeg, _ := s.internFormat("jpeg")
 	for i := range rows {
 		s.appendRow(imagenetPath(i), int32(i/1281))
-		s.heights[i], s.widths[i] = int32(300+i*7919%400), int32(300+i*7907%400)
-		s.orients[i], s.formats[i] = 1, jpeg
+		s.row[i].height, s.row[i].width = int32(300+i*7919%400), int32(300+i*7907%400)
+		s.row[i].orient, s.row[i].format = 1, jpeg
 		s.setIdentity(i, Identity{Size: int64(100_000 + i*7919%30_011), ModTime: 1_700_000_000e9 + int64(i)*123_457})
 	}
 	s.clip()
@@ -40,11 +40,9 @@ func TestMemoryPerRow(t *testing.T) {
 	if perRow := s.memory() / rows; perRow > limit {
 		t.Errorf("%d bytes a row, more than %d", perRow, limit)
 	}
-	var bad problems
 	for i := range rows {
-		bad.add(uint32(i), "no image", false)
+		s.addBad(i, "no image", false)
 	}
-	bad.store(s)
 	if perRow := s.memory() / rows; perRow > limit {
 		t.Errorf("%d bytes a row, more than %d, when all are bad", perRow, limit)
 	}
@@ -55,13 +53,12 @@ func TestMemoryPerRow(t *testing.T) {
 func TestTableIsWhatWasPutIn(t *testing.T) {
 	const rows = groupRows + 1000
 	s := imagenetTable(rows)
-	var bad problems
 	for i := 0; i < rows; i += 1000 {
-		bad.add(uint32(rows-1-i), fmt.Sprintf("reason %d", i), false)
+		s.addBad(rows-1-i, fmt.Sprintf("reason %d", i), false)
 	}
-	bad.store(s)
 	src := &source{root: "/r", manifest: "m.csv"}
-	x := newIndex(src, &listing{table: s})
+	x := &index{table: s}
+	x.complete(src)
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if err := saveIndex(context.Background(), path, x); err != nil {
 		t.Fatal(err)
@@ -70,7 +67,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.facts.Digest != digest(got.table, nil) {
+	if got.Digest != digest(got.table, nil) {
 		t.Error("the digest of what was read is not that of what was written")
 	}
 	for i := range rows {
@@ -80,11 +77,11 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 			wantProblem = fmt.Sprintf("reason %d", k)
 		}
 		for _, table := range []*store{s, got.table} {
-			if table.path(i) != want || table.labels[i] != int32(i/1281) || problemOf(table, i) != wantProblem {
-				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.labels[i], problemOf(table, i))
+			if table.path(i) != want || table.row[i].label != int32(i/1281) || problemOf(table, i) != wantProblem {
+				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.row[i].label, problemOf(table, i))
 			}
 		}
-		if a, b := s.facts(i), got.table.facts(i); a != b {
+		if a, b := x.row(i), got.row(i); a != b {
 			t.Fatalf("row %d: %+v became %+v", i, a, b)
 		}
 	}
@@ -98,8 +95,8 @@ func TestRowFinder(t *testing.T) {
 			t.Fatalf("row %d found at %d, %t", i, row, ok)
 		}
 	}
-	if f.slots != nil {
-		t.Error("right guesses should need no hash table")
+	if f.rows != nil {
+		t.Error("right guesses should need no map")
 	}
 	for i := range rows {
 		if row, ok := f.find(imagenetPath(i), rows-i-1); !ok || row != i {

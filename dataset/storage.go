@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,27 +24,15 @@ type Storage struct {
 	system system // nil: the kernel
 }
 
-func (s *Storage) validate() error {
-	if s.MaxBandwidth < 0 {
-		return fmt.Errorf("max read bandwidth must be at least 0 bytes a second, not %d", s.MaxBandwidth)
-	}
-	return nil
-}
-
 // storage reads files as a Storage says.
 type storage struct {
-	system  system
-	direct  bool
-	limit   *limiter // nil: none
-	log     *slog.Logger
-	mu      sync.Mutex // held while a device is learned
-	devices atomic.Pointer[[]device]
-}
+	system system
+	direct bool
+	limit  *limiter // nil: none
+	log    *slog.Logger
 
-// device is a file system and how its files are read directly.
-type device struct {
-	number uint64
-	unit   int // as in file
+	mu    sync.Mutex // held while a device is learned
+	units sync.Map   // device number (uint64) -> unit of direct reads (int), as in file
 }
 
 func newStorage(o Storage, log *slog.Logger) *storage {
@@ -56,7 +43,6 @@ func newStorage(o Storage, log *slog.Logger) *storage {
 	if o.MaxBandwidth > 0 {
 		s.limit = newLimiter(o.MaxBandwidth)
 	}
-	s.devices.Store(&[]device{})
 	return s
 }
 
@@ -77,13 +63,18 @@ func (f *file) room(n int) int {
 	return (n + f.unit - 1) &^ (f.unit - 1)
 }
 
+// floor is the last offset up to n at which a read may begin.
+func (f *file) floor(n int) int {
+	if f.unit == 0 {
+		return n
+	}
+	return n &^ (f.unit - 1)
+}
+
 // open opens a NUL-terminated path that leads to a regular file. The caller closes the file. On
 // an error, the returned file holds at most an identity.
 func (s *storage) open(dir int, path *byte) (file, error) {
-	fd, err := s.system.open(dir, path)
-	for err == unix.EINTR {
-		fd, err = s.system.open(dir, path)
-	}
+	fd, err := retry(func() (int, error) { return s.system.open(dir, path) })
 	if err != nil {
 		return file{fd: -1, id: unknown}, err
 	}
@@ -94,34 +85,35 @@ func (s *storage) open(dir int, path *byte) (file, error) {
 	}
 	f := file{fd: fd, id: id}
 	if s.direct {
-		s.goDirect(&f, dev)
+		if unit := s.unit(fd, dev); unit > 0 && s.setDirect(fd, true) == nil {
+			f.unit = unit
+		}
 	}
 	return f, nil
 }
 
 func (s *storage) stat(fd int) (id Identity, dev uint64, err error) {
-	for {
-		if id, dev, err = s.system.stat(fd); err != unix.EINTR {
-			return id, dev, err
-		}
-	}
+	id, err = retry(func() (id Identity, err error) {
+		id, dev, err = s.system.stat(fd)
+		return id, err
+	})
+	return id, dev, err
 }
 
 // look returns the identity of the regular file that a path leads to.
-func (s *storage) look(dir int, path string) (id Identity, err error) {
-	for {
-		if id, err = s.system.look(dir, path); err != unix.EINTR {
-			return id, err
-		}
-	}
+func (s *storage) look(dir int, path string) (Identity, error) {
+	return retry(func() (Identity, error) { return s.system.look(dir, path) })
 }
 
 func (s *storage) setDirect(fd int, on bool) error {
-	for {
-		if err := s.system.direct(fd, on); err != unix.EINTR {
-			return err
-		}
-	}
+	_, err := retry(func() (struct{}, error) { return struct{}{}, s.system.direct(fd, on) })
+	return err
+}
+
+// goOrdinary switches f to normal reads.
+func (s *storage) goOrdinary(f *file) error {
+	f.unit = 0
+	return s.setDirect(f.fd, false)
 }
 
 func (s *storage) close(f *file) {
@@ -138,68 +130,41 @@ func (s *storage) drop(fd int) {
 	}
 }
 
-// goDirect switches f to direct reads, if possible.
-func (s *storage) goDirect(f *file, dev uint64) {
-	unit, known := s.lookUp(dev)
-	if !known {
-		unit = s.learn(f.fd, dev)
-	}
-	if unit > 0 && s.setDirect(f.fd, true) == nil {
-		f.unit = unit
-	}
-}
-
-// goOrdinary switches f to normal reads.
-func (s *storage) goOrdinary(f *file) error {
-	f.unit = 0
-	return s.setDirect(f.fd, false)
-}
-
-func (s *storage) lookUp(dev uint64) (unit int, known bool) {
-	for _, d := range *s.devices.Load() {
-		if d.number == dev {
-			return d.unit, true
-		}
-	}
-	return 0, false
-}
-
-// learn finds out from one file how its device's files are read directly.
-func (s *storage) learn(fd int, dev uint64) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if unit, known := s.lookUp(dev); known {
-		return unit
-	}
-	unit, err := s.unit(fd)
-	if isLack(err) {
-		return 0 // read this file normally and learn from the next one
-	}
-	if err != nil {
-		unit = 0
-		s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read",
-			"device", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), "reason", err)
-	}
-	devices := append([]device{}, *s.devices.Load()...)
-	devices = append(devices, device{dev, unit})
-	s.devices.Store(&devices)
-	return unit
-}
-
 const (
 	minUnit = 4096    // suits every disk, and buffers are aligned to it anyway
 	maxUnit = 1 << 20 // with a larger unit, normal reads are better
 )
 
-var errNoDirect = errors.New("it says so")
+// unit returns the unit of direct reads on a device, 0 if it has none. It is learned from one
+// file.
+func (s *storage) unit(fd int, dev uint64) int {
+	if unit, known := s.units.Load(dev); known {
+		return unit.(int)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if unit, known := s.units.Load(dev); known {
+		return unit.(int)
+	}
+	unit, err := s.learn(fd)
+	if isLack(err) {
+		return 0 // read this file normally and learn from the next one
+	}
+	if err != nil {
+		s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read",
+			"device", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), "reason", err)
+	}
+	s.units.Store(dev, unit)
+	return unit
+}
 
-func (s *storage) unit(fd int) (int, error) {
+func (s *storage) learn(fd int) (int, error) {
 	align, known := s.system.alignment(fd)
 	switch {
 	case !known:
 		align = minUnit // older kernels and network file systems do not report it
 	case align == 0:
-		return 0, errNoDirect
+		return 0, errors.New("it says so")
 	case align > maxUnit:
 		return 0, fmt.Errorf("it wants reads of %d bytes", align)
 	}
@@ -209,7 +174,7 @@ func (s *storage) unit(fd int) (int, error) {
 	return max(minUnit, 1<<bits.Len(uint(align-1))), nil
 }
 
-// fill reads n bytes at an offset into buf, or fewer at the end of the file. If f is read
+// fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read
 // directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // Closing stop ends a wait for bandwidth.
@@ -234,8 +199,8 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 		}
 		if f.unit > 0 && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
 			k, err = 0, s.goOrdinary(f) // this one file has larger blocks, or lives elsewhere
-		} else if k == 0 {
-			return got, err
+		} else if k == 0 && err == nil {
+			err = ErrChanged
 		}
 		if err != nil {
 			return got, err

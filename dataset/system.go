@@ -7,7 +7,7 @@ import (
 )
 
 // system is the set of system calls used to read files. Tests replace it with one that fails.
-// Each method is a single call that a signal may interrupt (EINTR); storage repeats it.
+// Each method is a single call that a signal may interrupt (EINTR).
 type system interface {
 	// open opens a NUL-terminated path relative to a directory.
 	open(dir int, path *byte) (fd int, err error)
@@ -48,10 +48,8 @@ func (kernel) stat(fd int) (Identity, uint64, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return unknown, 0, err
 	}
-	if !isRegular(&st) {
-		return identityOf(&st), 0, ErrNotFile
-	}
-	return identityOf(&st), st.Dev, nil
+	id, err := identityOf(&st)
+	return id, st.Dev, err
 }
 
 func (kernel) look(dir int, path string) (Identity, error) {
@@ -59,10 +57,16 @@ func (kernel) look(dir int, path string) (Identity, error) {
 	if err := unix.Fstatat(dir, path, &st, 0); err != nil {
 		return unknown, err
 	}
-	if !isRegular(&st) {
-		return identityOf(&st), ErrNotFile
+	return identityOf(&st)
+}
+
+// identityOf returns a file's identity, and ErrNotFile if it is not a regular file.
+func identityOf(st *unix.Stat_t) (Identity, error) {
+	id := Identity{Size: st.Size, ModTime: st.Mtim.Nano()}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return id, ErrNotFile
 	}
-	return identityOf(&st), nil
+	return id, nil
 }
 
 func (kernel) alignment(fd int) (align int, known bool) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -18,15 +19,15 @@ const readBatch = 1024
 
 // walker lists the tree of a directory dataset.
 type walker struct {
-	ctx  context.Context
-	root string
-	fd   int // of the root directory
-	out  *listing
+	ctx context.Context
+	src *source
+	out *index
 }
 
 // folder is one listed directory: its path relative to the root, and its contents.
 type folder struct {
 	path   string
+	self   inode
 	images []string // sorted names
 	dirs   []string
 }
@@ -34,64 +35,47 @@ type folder struct {
 // inode identifies a directory whatever path led to it.
 type inode struct{ dev, ino uint64 }
 
-// listDirectory lists a directory of class directories, or a flat one.
-func listDirectory(ctx context.Context, src *source) (*listing, error) {
-	w := &walker{ctx: ctx, root: src.root, fd: src.fd(), out: &listing{table: newStore(0, 0)}}
-	top, self, err := w.read("", nil)
+// listDirectory lists a directory of class directories, or a flat one: if class directories have
+// images, those in the root are ignored.
+func listDirectory(ctx context.Context, src *source) (*index, error) {
+	w := &walker{ctx: ctx, src: src, out: &index{table: newStore(0, 0)}}
+	top, err := w.read("", nil)
 	if err != nil {
 		return nil, err
 	}
-	classes := top.dirs
-	slices.SortFunc(classes, CompareNames)
-	for label, class := range classes {
-		if err := w.class(class, int32(label), []inode{self}); err != nil {
+	slices.SortFunc(top.dirs, CompareNames)
+	for label, class := range top.dirs {
+		folders, err := w.descend(class, []inode{top.self}, nil)
+		if err != nil {
 			return nil, err
 		}
-	}
-	return w.out, w.finish(top, classes)
-}
-
-// finish decides what the images in the root are: the samples of a flat dataset, or ignored if
-// class directories have images.
-func (w *walker) finish(top folder, classes []string) error {
-	if w.out.table.rows() > 0 {
-		w.out.classes = classes
-		for _, name := range top.images {
-			w.out.ignore(name)
-		}
-		return nil
-	}
-	return w.add(top, -1)
-}
-
-// class appends the samples of one class, its directories in path order.
-func (w *walker) class(name string, label int32, above []inode) error {
-	folders, err := w.descend(name, above, nil)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(folders, func(a, b folder) int { return CompareNames(a.path, b.path) })
-	for _, f := range folders {
-		if err := w.ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.add(f, label); err != nil {
-			return err
+		slices.SortFunc(folders, func(a, b folder) int { return CompareNames(a.path, b.path) })
+		for _, f := range folders {
+			if err := w.add(f, int32(label)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return nil
+	if w.out.table.rows() == 0 {
+		return w.out, w.add(top, -1)
+	}
+	w.out.Classes = top.dirs
+	for _, name := range top.images {
+		w.ignore(name)
+	}
+	return w.out, nil
 }
 
 // descend appends the directory at path, and those below it, to all.
 func (w *walker) descend(path string, above []inode, all []folder) ([]folder, error) {
-	f, self, err := w.read(path, above)
+	f, err := w.read(path, above)
 	if err != nil {
 		return nil, err
 	}
 	if len(f.images) > 0 {
-		all = append(all, folder{path: path, images: f.images})
+		all = append(all, f)
 	}
-	above = append(above, self)
+	above = append(above, f.self)
 	for _, name := range f.dirs {
 		if all, err = w.descend(path+"/"+name, above, all); err != nil {
 			return nil, err
@@ -100,92 +84,88 @@ func (w *walker) descend(path string, above []inode, all []folder) ([]folder, er
 	return all, nil
 }
 
+// add appends the images of a directory to the table.
 func (w *walker) add(f folder, label int32) error {
 	for _, name := range f.images {
-		path := name
-		if f.path != "" {
-			path = f.path + "/" + name
+		p := path.Join(f.path, name)
+		if len(p) > maxPath {
+			return fmt.Errorf("%s: path is longer than %d bytes", p, maxPath)
 		}
-		if len(path) > maxPath {
-			return fmt.Errorf("%s: path is longer than %d bytes", path, maxPath)
-		}
-		if err := w.out.table.appendRow(path, label); err != nil {
+		if err := w.out.table.appendRow(p, label); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.ctx.Err()
 }
 
 // read lists one directory; above are the directories it was reached through.
-func (w *walker) read(path string, above []inode) (folder, inode, error) {
-	f := folder{path: path}
+func (w *walker) read(path string, above []inode) (f folder, err error) {
 	if err := w.ctx.Err(); err != nil {
-		return f, inode{}, err
+		return f, err
 	}
-	d, err := os.OpenFile(filepath.Join(w.root, path), os.O_RDONLY|unix.O_DIRECTORY, 0)
+	d, err := os.OpenFile(filepath.Join(w.src.root, path), os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return f, inode{}, err
+		return f, err
 	}
 	defer d.Close()
 	var st unix.Stat_t
 	now := time.Now()
 	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
-		return f, inode{}, &fs.PathError{Op: "stat", Path: d.Name(), Err: err}
+		return f, &fs.PathError{Op: "stat", Path: d.Name(), Err: err}
 	}
-	self := inode{uint64(st.Dev), st.Ino}
-	if slices.Contains(above, self) {
-		return f, self, fmt.Errorf("%s: %w", filepath.Join(w.root, w.lastLink(path)), ErrLinkCycle)
+	f = folder{path: path, self: inode{st.Dev, st.Ino}}
+	if slices.Contains(above, f.self) {
+		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.root, w.lastLink(path)), ErrLinkCycle)
 	}
-	w.out.dirs = append(w.out.dirs, dirStamp{path, newStamp(mtimeOf(&st), now)})
-	for {
-		entries, err := d.ReadDir(readBatch)
+	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(path), newStamp(st.Mtim.Nano(), now)})
+	for err != io.EOF {
+		var entries []fs.DirEntry
+		if entries, err = d.ReadDir(readBatch); err != nil && err != io.EOF {
+			return f, err
+		}
 		for _, e := range entries {
 			w.place(&f, e)
 		}
 		if err := w.ctx.Err(); err != nil {
-			return f, self, err
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return f, self, err
+			return f, err
 		}
 	}
 	slices.SortFunc(f.images, CompareNames)
-	return f, self, nil
+	return f, nil
 }
 
 // lastLink is the link through which path was reached: path itself, or the nearest directory
 // above it that is a link.
 func (w *walker) lastLink(path string) string {
 	for p := path; p != "."; p = filepath.Dir(p) {
-		if info, err := os.Lstat(filepath.Join(w.root, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err := os.Lstat(filepath.Join(w.src.root, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return p
 		}
 	}
 	return path
 }
 
+// place sorts an entry into its directory. A broken link counts as a file, as in os.walk.
 func (w *walker) place(f *folder, e fs.DirEntry) {
-	name := e.Name()
+	name, dir := e.Name(), e.IsDir()
+	if e.Type()&fs.ModeSymlink != 0 {
+		st, err := statFrom(w.src.dir.fd, path.Join(f.path, name))
+		dir = err == nil && isDir(&st)
+	}
 	switch {
-	case w.leadsToDir(f.path, e):
-		if !hidden(name) {
-			f.dirs = append(f.dirs, name)
-		}
+	case dir && !hidden(name):
+		f.dirs = append(f.dirs, name)
+	case dir:
 	case isImage(name) && !hidden(name):
 		f.images = append(f.images, name)
 	default:
-		w.out.ignore(name)
+		w.ignore(name)
 	}
 }
 
-// leadsToDir follows links; a broken link counts as a file, as in os.walk.
-func (w *walker) leadsToDir(path string, e fs.DirEntry) bool {
-	if e.Type()&fs.ModeSymlink == 0 {
-		return e.IsDir()
+func (w *walker) ignore(name string) {
+	if w.out.Ignored == nil {
+		w.out.Ignored = map[string]int{}
 	}
-	st, err := statFrom(w.fd, filepath.Join(path, e.Name()))
-	return err == nil && isDir(&st)
+	w.out.Ignored[extensionKey(name)]++
 }

@@ -18,7 +18,7 @@ typedef struct {
 } bfs_error;
 
 /* What a codec keeps between images: memory that only grows until it is trimmed, and the message
- * of its last error. */
+ * of its last error. Starts as zeros. */
 typedef struct {
     uint8_t *at;
     size_t size;
@@ -39,8 +39,6 @@ typedef struct {
  * cache lines, few enough to stay in cache. */
 enum { BFS_STRIP = 16 };
 
-bfs_handle *bfs_new(void);
-void bfs_free(bfs_handle *h);
 int bfs_fail(bfs_handle *h, int code, const char *text);
 uint8_t *bfs_grow(bfs_handle *h, size_t size);
 void bfs_trim(bfs_handle *h);

@@ -10,8 +10,6 @@ import (
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
 type bmpCodec struct{ stateless }
 
-func (bmpCodec) Header(data []byte, complete bool) (Header, error) { return bmpHeader(data, complete) }
-
 func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 	l, err := readBMPLayout(data, true)
 	if err != nil {
@@ -26,7 +24,7 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 	if l.pixels+l.pixelBytes() > int64(len(data)) {
 		return endsEarly(true)
 	}
-	rows := newBMPRows(&l, v)
+	rows := bmpRows{bmpLayout: &l, x: v.Region.X, color: v.Color, table: l.table(v.Color)}
 	stride := int(l.rowBytes())
 	n := v.Region.W * v.Color.Channels()
 	for y := range v.Region.H {
@@ -45,50 +43,43 @@ type colorTable [256][3]uint8
 func (l *bmpLayout) table(c Color) (t colorTable) {
 	for i := 0; i < len(t) && (i+1)*l.paletteEntry <= len(l.palette); i++ {
 		e := l.palette[i*l.paletteEntry:]
-		t[i] = [3]uint8{e[2], e[1], e[0]}
-		if c == Gray {
-			t[i][0] = gray601(e[2], e[1], e[0])
-		}
+		t[i] = c.pixel(e[2], e[1], e[0])
 	}
 	return t
 }
 
 // bmpRows turns stored rows into the region's pixels. It lives on the stack.
 type bmpRows struct {
-	layout *bmpLayout
-	x      int // where the region starts
-	gray   bool
-	table  colorTable
-	fields bitFields
-}
-
-func newBMPRows(l *bmpLayout, v View) bmpRows {
-	r := bmpRows{layout: l, x: v.Region.X, gray: v.Color == Gray}
-	switch l.bits {
-	case 1, 2, 4, 8:
-		r.table = l.table(v.Color)
-	case 16, 32:
-		r.fields = newBitFields(l.masks)
-	}
-	return r
+	*bmpLayout
+	x     int // where the region starts
+	color Color
+	table colorTable
 }
 
 func (r *bmpRows) read(to, from []byte) {
-	bits := r.layout.bits
-	whole := bits == 24 || bits == 32 && r.layout.masks == [3]uint32{0xff0000, 0xff00, 0xff}
+	n := r.color.Channels()
+	size := r.bits / 8
+	whole := r.bits == 24 || r.bits == 32 && r.masks == [3]uint32{0xff0000, 0xff00, 0xff}
 	switch {
-	case bits <= 8 && r.gray:
-		r.layout.indexedGray(to, from, r.x, &r.table)
-	case bits <= 8:
-		r.layout.indexed(to, from, r.x, &r.table)
-	case whole && r.gray:
-		weigh(to, from[bits/8*r.x:], bits/8, 2, 0)
-	case bits == 24:
+	case whole && r.color == Gray:
+		weigh(to, from[size*r.x:], size, 2, 0)
+	case r.bits == 24:
 		swapBGR(to, from[3*r.x:])
 	case whole:
-		swapBGRX(to, from[4*r.x:])
+		swapPixels(to, from[4*r.x:], 4)
+	case r.bits > 8:
+		for x := r.x; len(to) >= n; x, to = x+1, to[n:] {
+			pixel := uint32(binary.LittleEndian.Uint16(from[size*x:]))
+			if r.bits == 32 {
+				pixel = binary.LittleEndian.Uint32(from[4*x:])
+			}
+			p := r.color.pixel(r.channel(pixel, 0), r.channel(pixel, 1), r.channel(pixel, 2))
+			copy(to[:n], p[:])
+		}
 	default:
-		r.fields.read(to, from[bits/8*r.x:], bits, r.gray)
+		for x := r.x; len(to) >= n; x, to = x+1, to[n:] {
+			copy(to[:n], r.table[r.index(from, x)][:])
+		}
 	}
 }
 
@@ -98,70 +89,17 @@ func (l *bmpLayout) index(from []byte, x int) uint8 {
 	return from[at>>3] >> (8 - l.bits - at&7) & (1<<l.bits - 1)
 }
 
-func (l *bmpLayout) indexed(to, from []byte, x int, t *colorTable) {
-	if l.bits == 8 {
-		lookUp(to, from[x:x+len(to)/3], (*[256][3]uint8)(t))
-		return
-	}
-	for i := 0; i+3 <= len(to); i += 3 {
-		copy(to[i:i+3], t[l.index(from, x)][:])
-		x++
-	}
+// channel scales the channel under a mask to 8 bits: round(v * 255 / max).
+func (l *bmpLayout) channel(pixel uint32, i int) uint8 {
+	shift := bits.TrailingZeros32(l.masks[i])
+	most := uint64(l.masks[i] >> shift)
+	return uint8((uint64(pixel&l.masks[i])>>shift*510 + most) / (2 * most))
 }
 
-func (l *bmpLayout) indexedGray(to, from []byte, x int, t *colorTable) {
-	for i := range to {
-		to[i] = t[l.index(from, x+i)][0]
-	}
-}
-
-func swapBGRX(to, from []byte) {
-	for len(to) >= 3 {
-		f, t := from[:3:3], to[:3:3]
-		t[0], t[1], t[2] = f[2], f[1], f[0]
-		to = to[3:]
-		from = from[min(4, len(from)):]
-	}
-}
-
-// bitFields reads channels of any width.
-type bitFields struct {
-	shift [3]int
-	max   [3]uint64
-}
-
-func newBitFields(masks [3]uint32) (f bitFields) {
-	for i, m := range masks {
-		f.shift[i] = bits.TrailingZeros32(m)
-		f.max[i] = uint64(m >> f.shift[i])
-	}
-	return f
-}
-
-// channel scales to 8 bits: round(v * 255 / max).
-func (f *bitFields) channel(pixel uint32, i int) uint8 {
-	v := uint64(pixel>>f.shift[i]) & f.max[i]
-	return uint8((v*510 + f.max[i]) / (2 * f.max[i]))
-}
-
-func (f *bitFields) read(to, from []byte, depth int, gray bool) {
-	step := 3
-	if gray {
-		step = 1
-	}
-	for ; len(to) >= step; to = to[step:] {
-		var pixel uint32
-		if depth == 16 {
-			pixel = uint32(binary.LittleEndian.Uint16(from))
-		} else {
-			pixel = binary.LittleEndian.Uint32(from)
-		}
-		from = from[depth/8:]
-		r, g, b := f.channel(pixel, 0), f.channel(pixel, 1), f.channel(pixel, 2)
-		if gray {
-			to[0] = gray601(r, g, b)
-		} else {
-			to[0], to[1], to[2] = r, g, b
-		}
+// swapPixels turns BGR pixels that are step bytes apart into RGB.
+func swapPixels(to, from []byte, step int) {
+	for ; len(to) >= 3; to = to[3:] {
+		to[0], to[1], to[2] = from[2], from[1], from[0]
+		from = from[min(step, len(from)):]
 	}
 }

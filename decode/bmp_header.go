@@ -22,7 +22,9 @@ type bmpLayout struct {
 	width, height int
 	topDown       bool
 	bits          int // per pixel
+	info          int // bytes of the info header
 	compression   uint32
+	colors        uint32    // of the palette; 0: all
 	masks         [3]uint32 // red, green and blue, with 16 and 32 bits per pixel
 	palette       []byte    // entries of paletteEntry bytes: blue, green, red
 	paletteEntry  int
@@ -50,37 +52,39 @@ func (l *bmpLayout) pixelBytes() int64 {
 
 func (l *bmpLayout) compressed() bool { return l.compression == bmpRLE4 || l.compression == bmpRLE8 }
 
+func (l *bmpLayout) fields() bool {
+	return l.compression == bmpBitfields || l.compression == bmpAlphaBitfields
+}
+
 func readBMPLayout(data []byte, complete bool) (l bmpLayout, err error) {
 	if len(data) < bmpFileHeader+4 {
 		return l, endsEarly(complete)
 	}
-	info := int64(binary.LittleEndian.Uint32(data[bmpFileHeader:]))
+	info := binary.LittleEndian.Uint32(data[bmpFileHeader:])
 	switch info {
 	case bmpCore, 16, bmpInfo, 52, 56, 64, 108, 124:
+		l.info = int(info)
 	default:
 		return l, unsupported("BMP with an info header of %d bytes", info)
 	}
-	if int64(len(data)) < bmpFileHeader+info {
+	end := bmpFileHeader + l.info
+	if len(data) < end {
 		return l, endsEarly(complete)
 	}
 	l.pixels = int64(binary.LittleEndian.Uint32(data[10:]))
-	b := data[bmpFileHeader : bmpFileHeader+info]
-	colors := l.readInfo(b)
-	if err := l.check(info); err != nil {
+	l.readInfo(data[bmpFileHeader:end])
+	if err := l.check(); err != nil {
 		return l, err
 	}
-	end := bmpFileHeader + info
-	if l.compression == bmpBitfields || l.compression == bmpAlphaBitfields {
+	if l.fields() {
 		if end, err = l.readMasks(data, complete); err != nil {
 			return l, err
 		}
 	}
-	return l, l.readPalette(data, end, colors, complete)
+	return l, l.readPalette(data, int64(end), complete)
 }
 
-// readInfo parses the info header and returns the number of palette colours that it states; 0
-// means all.
-func (l *bmpLayout) readInfo(b []byte) (colors uint32) {
+func (l *bmpLayout) readInfo(b []byte) {
 	if len(b) == bmpCore {
 		l.width, l.height = int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
 		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[10:])), 3
@@ -89,8 +93,7 @@ func (l *bmpLayout) readInfo(b []byte) (colors uint32) {
 		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[14:])), 4
 	}
 	if len(b) >= bmpInfo {
-		l.compression = binary.LittleEndian.Uint32(b[16:])
-		colors = binary.LittleEndian.Uint32(b[32:])
+		l.compression, l.colors = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[32:])
 	}
 	if l.height < 0 {
 		l.height, l.topDown = -l.height, true
@@ -101,10 +104,9 @@ func (l *bmpLayout) readInfo(b []byte) (colors uint32) {
 	case 32:
 		l.masks = [3]uint32{0xff0000, 0xff00, 0xff}
 	}
-	return colors
 }
 
-func (l *bmpLayout) check(info int64) error {
+func (l *bmpLayout) check() error {
 	if err := checkSide(int64(l.width), int64(l.height)); err != nil {
 		return err
 	}
@@ -114,50 +116,42 @@ func (l *bmpLayout) check(info int64) error {
 		return corrupt("%d bits a pixel", l.bits)
 	}
 	const os2 = 64 // in this header, methods 3 and 4 mean something else
-	switch c := l.compression; {
-	case c == bmpRGB:
-	case c == bmpRLE8 && l.bits == 8, c == bmpRLE4 && l.bits == 4:
-		if l.topDown {
-			return corrupt("compressed rows from the top")
-		}
-	case (c == bmpBitfields || c == bmpAlphaBitfields) && info != os2:
-		if l.bits != 16 && l.bits != 32 {
-			return corrupt("bit fields in %d bits a pixel", l.bits)
-		}
-	default:
+	c := l.compression
+	switch {
+	case c != bmpRGB && !(c == bmpRLE8 && l.bits == 8) && !(c == bmpRLE4 && l.bits == 4) && !(l.fields() && l.info != os2):
 		return unsupported("BMP with compression method %d and %d bits", c, l.bits)
+	case l.compressed() && l.topDown:
+		return corrupt("compressed rows from the top")
+	case l.fields() && l.bits != 16 && l.bits != 32:
+		return corrupt("bit fields in %d bits a pixel", l.bits)
 	}
 	return nil
 }
 
 // readMasks reads the channel masks, which are in the info header or, if it has no room for
 // them, directly after it. It returns where they end.
-func (l *bmpLayout) readMasks(data []byte, complete bool) (end int64, err error) {
+func (l *bmpLayout) readMasks(data []byte, complete bool) (end int, err error) {
 	const at = bmpFileHeader + bmpInfo
-	n := 12
+	end = at + 12
 	if l.compression == bmpAlphaBitfields {
-		n = 16
+		end = at + 16
 	}
-	if len(data) < at+n {
+	if len(data) < end {
 		return 0, endsEarly(complete)
 	}
 	for i := range l.masks {
-		l.masks[i] = binary.LittleEndian.Uint32(data[at+4*i:])
-		if m := l.masks[i]; m == 0 || l.bits == 16 && m > 0xffff || !contiguous(m) {
+		m := binary.LittleEndian.Uint32(data[at+4*i:])
+		contiguous := (m+m&-m)&m == 0
+		if m == 0 || l.bits == 16 && m > 0xffff || !contiguous {
 			return 0, corrupt("a channel in bits %#x", m)
 		}
+		l.masks[i] = m
 	}
-	return max(int64(at+n), bmpFileHeader+int64(binary.LittleEndian.Uint32(data[bmpFileHeader:]))), nil
+	return max(end, bmpFileHeader+l.info), nil
 }
 
-// contiguous reports whether m's bits form one run.
-func contiguous(m uint32) bool {
-	low := m & -m
-	return (m+low)&m == 0
-}
-
-// readPalette finds the palette, which lies between the headers and the pixels.
-func (l *bmpLayout) readPalette(data []byte, end int64, colors uint32, complete bool) error {
+// readPalette finds the palette, which lies between the headers, which end at end, and the pixels.
+func (l *bmpLayout) readPalette(data []byte, end int64, complete bool) error {
 	if l.pixels < end {
 		return corrupt("pixels that start inside its headers")
 	}
@@ -165,8 +159,8 @@ func (l *bmpLayout) readPalette(data []byte, end int64, colors uint32, complete 
 		return nil
 	}
 	n := int64(1) << l.bits
-	if colors > 0 && int64(colors) < n {
-		n = int64(colors)
+	if l.colors > 0 {
+		n = min(n, int64(l.colors))
 	}
 	n = min(n*int64(l.paletteEntry), l.pixels-end)
 	if end+n > int64(len(data)) {

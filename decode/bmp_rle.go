@@ -7,96 +7,71 @@ type rleCanvas struct {
 	view   View
 	layout *bmpLayout
 	table  colorTable
+	data   []byte
 	x, y   int // y counts from the bottom, as stored
 }
 
 // decodeRLE decodes RLE4 and RLE8. Pixels that the data skips have colour 0; runs past the right
 // edge are clipped. Data without an end mark is truncated.
 func decodeRLE(dst Image, data []byte, v View, l *bmpLayout) error {
-	c := rleCanvas{dst: dst, view: v, layout: l, table: l.table(v.Color)}
+	c := rleCanvas{dst: dst, view: v, layout: l, table: l.table(v.Color), data: data}
 	c.fill()
 	for {
-		if len(data) < 2 {
-			return endsEarly(true)
-		}
-		n, code := int(data[0]), data[1]
-		data = data[2:]
-		if n > 0 {
-			if err := c.run(n, code); err != nil {
-				return err
-			}
-			continue
-		}
-		rest, done, err := c.escape(code, data)
-		if done || err != nil {
+		b, err := c.take(2)
+		if err != nil {
 			return err
 		}
-		data = rest
-	}
-}
-
-// escape handles the codes that are not runs.
-func (c *rleCanvas) escape(code byte, data []byte) (rest []byte, done bool, err error) {
-	switch code {
-	case 0: // end of line
-		c.x, c.y = 0, c.y+1
-	case 1: // end of bitmap
-		return nil, true, nil
-	case 2: // move
-		if len(data) < 2 {
-			return nil, false, endsEarly(true)
+		n, code := int(b[0]), int(b[1])
+		switch {
+		case n > 0:
+			err = c.draw(n, b[1:], false)
+		case code == 0: // end of line
+			c.x, c.y = 0, c.y+1
+		case code == 1: // end of bitmap
+			return nil
+		case code == 2: // move
+			if b, err = c.take(2); err == nil {
+				c.x, c.y = c.x+int(b[0]), c.y+int(b[1])
+			}
+		default:
+			if b, err = c.take(((code*l.bits+7)/8 + 1) &^ 1); err == nil {
+				err = c.draw(code, b, true)
+			}
 		}
-		c.x, c.y = c.x+int(data[0]), c.y+int(data[1])
-		data = data[2:]
-	default:
-		data, err = c.literal(int(code), data)
+		if err != nil {
+			return err
+		}
+		if c.y > l.height { // the last end of line leads to one row above the top
+			return errBeyond()
+		}
 	}
-	// The last end of line leads to one row above the top.
-	if c.y > c.layout.height {
-		return nil, false, corrupt("rows beyond its height")
-	}
-	return data, false, err
 }
 
-// run draws n pixels of one index, or of two alternating.
-func (c *rleCanvas) run(n int, code byte) error {
-	if c.y >= c.layout.height {
-		return corrupt("rows beyond its height")
-	}
-	for i := range n {
-		c.put(c.pick(code, i))
-	}
-	return nil
-}
+func errBeyond() error { return corrupt("rows beyond its height") }
 
-// literal draws n pixels with an index each, padded to whole 16-bit words.
-func (c *rleCanvas) literal(n int, data []byte) ([]byte, error) {
-	if c.y >= c.layout.height {
-		return nil, corrupt("rows beyond its height")
-	}
-	size := n
-	if c.layout.bits == 4 {
-		size = (n + 1) / 2
-	}
-	if len(data) < size+size&1 {
+// take returns the next n bytes.
+func (c *rleCanvas) take(n int) ([]byte, error) {
+	if len(c.data) < n {
 		return nil, endsEarly(true)
 	}
-	for i := range n {
-		b := data[i*c.layout.bits/8]
-		c.put(c.pick(b, i))
-	}
-	return data[size+size&1:], nil
+	b := c.data[:n]
+	c.data = c.data[n:]
+	return b, nil
 }
 
-// pick returns the index of pixel i in a byte: 4 bits, high ones first, or all 8.
-func (c *rleCanvas) pick(b byte, i int) byte {
-	if c.layout.bits == 8 {
-		return b
+// draw draws n pixels. Each has an index of its own, or all have those in the first byte.
+func (c *rleCanvas) draw(n int, indices []byte, literal bool) error {
+	if c.y >= c.layout.height {
+		return errBeyond()
 	}
-	if i%2 == 0 {
-		return b >> 4
+	for i := range n {
+		at := i
+		if !literal {
+			at = i % (8 / c.layout.bits)
+		}
+		c.put(c.layout.index(indices, at))
 	}
-	return b & 15
+	return nil
 }
 
 func (c *rleCanvas) put(index byte) {
@@ -110,12 +85,12 @@ func (c *rleCanvas) put(index byte) {
 	copy(c.dst.Pix[y*c.dst.Stride+x*n:][:n], c.table[index][:])
 }
 
+// fill draws colour 0 everywhere.
 func (c *rleCanvas) fill() {
 	n := c.view.Color.Channels()
 	for y := range c.view.Region.H {
-		line := c.dst.Pix[y*c.dst.Stride:][:c.view.Region.W*n]
-		for x := 0; x < len(line); x += n {
-			copy(line[x:x+n], c.table[0][:])
+		for x := range c.view.Region.W {
+			copy(c.dst.Pix[y*c.dst.Stride+x*n:][:n], c.table[0][:])
 		}
 	}
 }

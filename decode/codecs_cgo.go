@@ -3,6 +3,8 @@
 package decode
 
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall
+// #cgo !static LDFLAGS: -ljpeg -lpng16 -ldeflate -lwebp -lz -lm
+// #cgo static LDFLAGS: -l:libjpeg.a -l:libpng16.a -l:libdeflate.a -l:libwebp.a -l:libz.a -lm
 // #include "bfs_decode.h"
 // #include "bfs_jpeg.h"
 // #include "bfs_png.h"
@@ -16,13 +18,8 @@ import (
 )
 
 // nativeCodecs returns this build's codecs for one Decoder.
-func nativeCodecs() (c [numFormats]Codec) {
-	c[JPEG] = new(cJPEG)
-	c[PNG] = new(cPNG)
-	c[WebP] = new(cWebP)
-	c[BMP] = bmpCodec{}
-	c[PNM] = pnmCodec{}
-	return c
+func nativeCodecs() [numFormats]Codec {
+	return [numFormats]Codec{JPEG: new(cJPEG), PNG: new(cPNG), WebP: new(cWebP), BMP: bmpCodec{}, PNM: pnmCodec{}}
 }
 
 // nativeScratch: JPEG keeps at most a strip of rows, PNG often a whole image before unfiltering,
@@ -56,8 +53,8 @@ var version = sync.OnceValue(func() string {
 
 // cView returns v as a C struct, and the address of its first pixel.
 func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
-	p := v.placement(dst.Stride)
-	return (*C.uint8_t)(unsafe.Pointer(&dst.Pix[p.base])), C.bfs_view{
+	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
+	return cBytes(dst.Pix[p.base:]), C.bfs_view{
 		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),
 		x: C.int32_t(v.Region.X), y: C.int32_t(v.Region.Y), w: C.int32_t(v.Region.W), h: C.int32_t(v.Region.H),
 		scale: C.int32_t(v.Scale), channels: C.int32_t(v.Color.Channels()),
@@ -65,42 +62,21 @@ func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
 	}
 }
 
-func cData(data []byte) (*C.uint8_t, C.size_t) {
-	return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(data))), C.size_t(len(data))
-}
+func cBytes(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// cHandle is what a C codec keeps between images: C memory, allocated with the first image.
-type cHandle struct{ p *C.bfs_handle }
-
-func (h *cHandle) open() error {
-	if h.p == nil {
-		h.p = C.bfs_new()
-	}
-	if h.p == nil {
-		return fmt.Errorf("%w: not even a handle", ErrMemory)
-	}
-	return nil
-}
-
-func (h *cHandle) Scratch() int64 {
-	if h.p == nil {
-		return 0
-	}
-	return int64(h.p.size)
-}
-
-func (h *cHandle) Trim() {
-	if h.p != nil {
-		C.bfs_trim(h.p)
+// swapBGR turns whole BGR pixels into RGB. It takes most of the time of reading most BMPs.
+func swapBGR(to, from []byte) {
+	if n := len(to) / 3; n > 0 {
+		C.bfs_swap(cBytes(to), cBytes(from[:3*n]), C.size_t(n))
 	}
 }
 
-func (h *cHandle) Close() {
-	if h.p != nil {
-		C.bfs_free(h.p)
-		h.p = nil
-	}
-}
+// cHandle is what a C codec keeps between images: C memory.
+type cHandle struct{ c C.bfs_handle }
+
+func (h *cHandle) Scratch() int64 { return int64(h.c.size) }
+func (h *cHandle) Trim()          { C.bfs_trim(&h.c) }
+func (h *cHandle) Close()         { h.Trim() }
 
 // result turns a shim's result code into an error with the handle's message.
 func (h *cHandle) result(code C.int, library string) error {
@@ -116,5 +92,5 @@ func (h *cHandle) result(code C.int, library string) error {
 	case C.BFS_MISMATCH:
 		kind = ErrMismatch
 	}
-	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.p.error.text[0]))
+	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.c.error.text[0]))
 }

@@ -3,17 +3,13 @@ package decode
 import (
 	"errors"
 	"fmt"
+	"image"
 	"io"
 )
 
 // goCodecs returns the codecs that need no C. They hold nothing between images.
-func goCodecs() (c [numFormats]Codec) {
-	c[JPEG] = goJPEG{}
-	c[PNG] = goPNG{}
-	c[WebP] = goWebP{}
-	c[BMP] = bmpCodec{}
-	c[PNM] = pnmCodec{}
-	return c
+func goCodecs() [numFormats]Codec {
+	return [numFormats]Codec{JPEG: goJPEG{}, PNG: goPNG{}, WebP: goWebP{}, BMP: bmpCodec{}, PNM: pnmCodec{}}
 }
 
 // stateless implements the memory methods of a Codec that holds nothing.
@@ -44,4 +40,12 @@ func goError[E error](err error) error {
 		return endsEarly(true)
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// sameSize checks that one of Go's decoders made an image of the size that the header says.
+func sameSize(m image.Image, width, height int) error {
+	if m.Bounds() != image.Rect(0, 0, width, height) {
+		return fmt.Errorf("%w: Go's decoder reads another size", ErrMismatch)
+	}
+	return nil
 }

@@ -279,24 +279,58 @@ func headerOf(data []byte) Header {
 	return h
 }
 
-// rotatable returns a sample with an orientation in each format that can carry EXIF.
+// rotatable returns a sample with an orientation in each format that can carry EXIF. The size must
+// be one of those in testdata/samples/plain-*.
 func rotatable(w, h, orientation int, bigEndian bool) []sample {
 	tiff := exifWith(orientation, bigEndian)
-	png := pngSample(2, 8, w, h, false, nil)
-	png.data = writePNG(pngSpec{w: w, h: h, kind: 2, depth: 8, sample: pngScene(8), before: chunk("eXIf", tiff)})
-	interlaced := png
-	interlaced.data = writePNG(pngSpec{w: w, h: h, kind: 2, depth: 8, sample: pngScene(8), before: chunk("eXIf", tiff), interlaced: true})
-	jpeg := sample{name: "jpeg", format: JPEG, w: w, h: h, rgb: softRGB(w, h), gray: softLuma(w, h), worst: 10, mean: 1,
-		data: writeJPEG(jpegSpec{w: w, h: h, comps: ycc(2, 2), adobe: -1, exif: tiff})}
-	webp := sample{name: "webp", format: WebP, w: w, h: h, rgb: sceneRGB(w, h),
-		data: riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", writeVP8L(w, h, scene), "EXIF", tiff)}
-	prefixed := webp
-	prefixed.data = riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", writeVP8L(w, h, scene), "EXIF", append([]byte(exifPrefix), tiff...))
+	size := fmt.Sprintf("%dx%d", w, h)
+	jpeg, webp := corpus("plain-"+size+".jpg"), corpus("plain-"+size+".webp")
+	png, interlaced := corpus("plain-"+size+".png"), corpus("plain-interlaced-"+size+".png")
+	jpeg.data = withEXIF(jpeg.data, tiff)
+	for _, s := range []*sample{&png, &interlaced} {
+		s.data = edited(s.data, func(p *pngParts) { p.before = chunk("eXIf", tiff) })
+	}
+	vp8l, prefixed := webpData(webp.data), webp
+	webp.data = riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", vp8l, "EXIF", tiff)
+	prefixed.data = riff("VP8X", vp8x(webpEXIF, w, h), "VP8L", vp8l, "EXIF", append([]byte(exifPrefix), tiff...))
 	out := []sample{jpeg, png, interlaced, webp, prefixed}
 	for i := range out {
 		out[i].orientation = uint8(orientation)
 	}
 	return out
+}
+
+// TestForeignEXIF: files that Pillow gave an orientation look as Pillow shows them.
+func TestForeignEXIF(t *testing.T) {
+	references, err := readReferences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for orientation := 1; orientation <= 8; orientation++ {
+		for _, ext := range []string{"jpg", "png", "webp"} {
+			name := fmt.Sprintf("oriented/oriented-%d.%s", orientation, ext)
+			data := testFile(t, name)
+			h, err := ReadHeader(data, true)
+			if err != nil || h.Orientation != uint8(orientation) {
+				t.Errorf("%s: %+v, %v", name, h, err)
+				continue
+			}
+			_, _, want := pixmap(references[name+".ppm"], 3)
+			worst, mean := 0, 0.0
+			if ext == "jpg" {
+				worst, mean = jpegWorst, jpegMean
+			}
+			for _, set := range codecSets() {
+				if set.has(h.Format) {
+					got, err := decodeTo(t, set.decoder(t, Options{}), name, data, h)
+					if err != nil {
+						t.Errorf("%s: %s: %v", set.name, name, err)
+					}
+					compare(t, set.name+": "+name, got, want, worst, mean)
+				}
+			}
+		}
+	}
 }
 
 func TestOrientation(t *testing.T) {

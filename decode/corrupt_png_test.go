@@ -6,55 +6,44 @@ import (
 )
 
 func damagedPNGs() []damagedFile {
-	spec := pngSpec{w: 20, h: 20, kind: 2, depth: 8, sample: pngScene(8)}
+	whole := corpus("plain-20x10.png").data
 	flip := func(at int) func([]byte) []byte {
 		return func(idat []byte) []byte {
 			idat[(at+len(idat))%len(idat)] ^= 0x10
 			return idat
 		}
 	}
-	with := func(change func(s *pngSpec)) []byte {
-		s := spec
-		change(&s)
-		return writePNG(s)
-	}
-	plain := writePNG(spec)
+	with := func(change func(s *pngParts)) []byte { return edited(whole, change) }
+	plain := with(func(*pngParts) {})
 	crc := bytes.Clone(plain)
 	crc[len(crc)-12-1] ^= 1 // of the last IDAT
 	text := chunk("tEXt", []byte("Comment\x00harmless"))
 	text[len(text)-1] ^= 1
 	return []damagedFile{
 		{name: "trailing bytes", data: append(bytes.Clone(plain), "what is this"...)},
-		{name: "a wrong checksum of text", data: with(func(s *pngSpec) { s.before = text })},
+		{name: "a wrong checksum of text", data: with(func(s *pngParts) { s.before = text })},
 		{name: "a wrong checksum of IDAT", data: crc, kind: ErrCorrupt, words: "CRC"},
-		{name: "a wrong checksum of the pixels", data: with(func(s *pngSpec) { s.damage = flip(-1) }), kind: ErrCorrupt, words: "incorrect data check"},
+		{name: "a wrong checksum of the pixels", data: with(func(s *pngParts) { s.idat = flip(-1)(s.idat) }), kind: ErrCorrupt, words: "incorrect data check"},
 		{name: "no IEND", data: plain[:len(plain)-12], kind: ErrCorrupt, words: "ends early"},
-		{name: "more pixels than there are", data: with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*21)) } }), kind: ErrCorrupt},
-		{name: "fewer pixels than there are", data: with(func(s *pngSpec) { s.damage = func([]byte) []byte { return deflated(make([]byte, 61*19)) } }), kind: ErrCorrupt},
-		{name: "a filter that is none", data: with(func(s *pngSpec) {
-			s.damage = func([]byte) []byte { return deflated(bytes.Repeat([]byte{9}, 61*20)) }
-		}), kind: ErrCorrupt, words: "filter"},
-		{name: "an unknown critical chunk", data: with(func(s *pngSpec) { s.before = chunk("ABCD", nil) }), kind: ErrCorrupt},
-		{name: "no palette", data: with(func(s *pngSpec) { s.kind = 3 }), kind: ErrCorrupt},
+		{name: "more pixels than there are", data: with(func(s *pngParts) { s.idat = deflated(make([]byte, 61*11)) }), kind: ErrCorrupt},
+		{name: "fewer pixels than there are", data: with(func(s *pngParts) { s.idat = deflated(make([]byte, 61*9)) }), kind: ErrCorrupt},
+		{name: "a filter that is none", data: with(func(s *pngParts) { s.idat = deflated(bytes.Repeat([]byte{9}, 61*10)) }), kind: ErrCorrupt, words: "filter"},
+		{name: "an unknown critical chunk", data: with(func(s *pngParts) { s.before = chunk("ABCD", nil) }), kind: ErrCorrupt},
+		{name: "no palette", data: with(func(s *pngParts) { s.ihdr[9] = 3 }), kind: ErrCorrupt},
 	}
 }
 
 // damagedChunks are PNGs whose chunks are damaged, out of order, or unusual.
 func damagedChunks() []damagedFile {
-	rgb := pngSpec{w: 20, h: 20, kind: 2, depth: 8, sample: pngScene(8)}
-	indexed := pngSpec{w: 20, h: 20, kind: 3, depth: 8, sample: pngScene(8)}
-	gray := pngSpec{w: 20, h: 20, kind: 0, depth: 8, sample: pngScene(8)}
+	rgb, gray := corpus("plain-20x10.png").data, corpus("gray-8-33x19.png").data
+	indexed := edited(corpus("palette-8-33x19.png").data, func(s *pngParts) { s.before = nil })
 	plte := chunk("PLTE", make([]byte, 768))
 	text := chunk("tEXt", []byte("Comment\x00harmless"))
-	with := func(s pngSpec, change func(s *pngSpec)) []byte {
-		change(&s)
-		return writePNG(s)
+	before := func(data []byte, chunks ...[]byte) []byte {
+		return edited(data, func(s *pngParts) { s.before = slices.Concat(chunks...) })
 	}
-	before := func(s pngSpec, chunks ...[]byte) []byte {
-		return with(s, func(s *pngSpec) { s.before = slices.Concat(chunks...) })
-	}
-	after := func(s pngSpec, chunks ...[]byte) []byte {
-		return with(s, func(s *pngSpec) { s.after = slices.Concat(chunks...) })
+	after := func(data []byte, chunks ...[]byte) []byte {
+		return edited(data, func(s *pngParts) { s.after = slices.Concat(chunks...) })
 	}
 	wrong := func(chunk []byte) []byte {
 		chunk = bytes.Clone(chunk)
@@ -63,7 +52,7 @@ func damagedChunks() []damagedFile {
 	}
 	endless := bytes.Clone(text)
 	endless[0] = 0x80
-	plain := writePNG(rgb)
+	plain := before(rgb)
 	end := chunk("IEND", nil)
 	body := plain[:len(plain)-len(end)]
 	idat := bytes.Index(plain, []byte("IDAT"))
@@ -84,7 +73,7 @@ func damagedChunks() []damagedFile {
 		{name: "a palette for gray", data: before(gray, plte), kind: ErrCorrupt},
 		{name: "a palette behind the pixels", data: after(indexed, plte), kind: ErrCorrupt},
 		{name: "two headers", data: before(rgb, plain[8:8+25]), kind: ErrCorrupt},
-		{name: "text everywhere", data: with(rgb, func(s *pngSpec) { s.before, s.after = text, text })},
+		{name: "text everywhere", data: edited(rgb, func(s *pngParts) { s.before, s.after = text, text })},
 		{name: "a name that is none", data: before(rgb, chunk("te1t", nil)), kind: ErrCorrupt, taken: true},
 		{name: "a name that is none behind the pixels", data: after(rgb, chunk("t xt", nil)), kind: ErrCorrupt, taken: true},
 		{name: "a name for the future", data: before(rgb, chunk("text", nil))},
@@ -94,7 +83,7 @@ func damagedChunks() []damagedFile {
 		{name: "an IDAT behind text", data: after(rgb, text, chunk("IDAT", nil))},
 		{name: "an empty IDAT more", data: after(rgb, chunk("IDAT", nil))},
 		{name: "an IDAT behind the end of the stream", data: after(rgb, chunk("IDAT", []byte("more")))},
-		{name: "only empty IDATs", data: with(rgb, func(s *pngSpec) { s.split = func([]byte) [][]byte { return [][]byte{nil, nil} } }), kind: ErrCorrupt},
+		{name: "only empty IDATs", data: edited(rgb, func(s *pngParts) { s.idat = nil }), kind: ErrCorrupt},
 		{name: "a wrong checksum of IEND", data: append(bytes.Clone(body), wrong(end)...), kind: ErrCorrupt},
 		{name: "an IEND that is not empty", data: append(bytes.Clone(body), chunk("IEND", []byte("end"))...), kind: ErrCorrupt},
 		{name: "half an IEND", data: plain[:len(plain)-6], kind: ErrCorrupt},
@@ -104,16 +93,18 @@ func damagedChunks() []damagedFile {
 
 // damagedStreams are PNGs whose compressed data is damaged or unusual.
 func damagedStreams() []damagedFile {
-	rgb := pngSpec{w: 100, h: 20, kind: 2, depth: 8, filters: []int{0}}
 	// The data repeats after 900 bytes, and nowhere nearer.
-	rgb.sample = func(x, y, c int) uint16 {
-		v := uint32(x*3+c+y%3*300) * 2654435761
-		return uint16(v >> 24)
+	var rows []byte
+	for y := range 20 {
+		rows = append(rows, 0)
+		for i := range 300 {
+			rows = append(rows, byte(uint32(i+y%3*300)*2654435761>>24))
+		}
 	}
 	with := func(change func(idat []byte) []byte) []byte {
-		s := rgb
-		s.damage = change
-		return writePNG(s)
+		s := rawPNG(100, 20, 2, 8, false, rows)
+		s.idat = change(s.idat)
+		return s.join()
 	}
 	// header gives the stream another first byte, and a matching second one.
 	header := func(first, flags byte) func([]byte) []byte {

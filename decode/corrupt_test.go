@@ -25,12 +25,7 @@ var damagedFiles = sync.OnceValue(func() []damagedFile {
 })
 
 func damagedJPEGs() []damagedFile {
-	spec := jpegSpec{w: 40, h: 40, comps: ycc(2, 2), adobe: -1}
-	plain := writeJPEG(spec)
-	spec.restart = 1
-	restarts := writeJPEG(spec)
-	spec.restart, spec.progressive = 0, true
-	progressive := writeJPEG(spec)
+	plain, restarts, progressive := corpus("plain-61x47.jpg").data, corpus("restarts.jpg").data, corpus("progressive.jpg").data
 	cut := func(data []byte, from, to int) []byte {
 		return append(append([]byte(nil), data[:from]...), data[to:]...)
 	}
@@ -52,32 +47,30 @@ func damagedJPEGs() []damagedFile {
 		{name: "data left out of a scan", data: cut(progressive, lastScan+30, len(progressive)-2), kind: ErrCorrupt, words: "premature end of data segment"},
 		{name: "a restart marker out of order", data: replace(restarts, "\xff\xd1", "\xff\xd5"), kind: ErrCorrupt, words: "found marker"},
 		{name: "a restart marker left out", data: replace(restarts, "\xff\xd1", ""), kind: ErrCorrupt},
-		{name: "a code that is none", data: replace(restarts, "\xff\xd1", "\xff\xd1\xfe\xfe\xfe\xfe\xfe\xfe"), kind: ErrCorrupt, words: "bad Huffman code"},
+		{name: "a code that is none", data: replace(restarts, "\xff\xd1", "\xff\xd1\xff\x00\xff\x00\xff\x00\xff\x00"), kind: ErrCorrupt, words: "bad Huffman code"},
 	}
 }
 
 // manyScans is a progressive image that sends each bit of each coefficient in its own scan, all
 // of them zero.
 func manyScans(n int) []byte {
-	gray := []jpegPlane{{1, 1, 1, func(x, y int) float64 { return 128 }}}
-	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: gray, adobe: -1, progressive: true})
-	data = data[:bytes.LastIndex(data, []byte("\xff\xda"))]
-	const endOfBlock = 0
+	const empty = 0x7f // one block without coefficients
+	data := append(bareJPEG(8, 8, 1, 1, true, 0), 0xff, markSOS, 0, 8, 1, 1, 0, 0, 0, 0, empty)
 	for i := range n - 1 { // plus the one for DC
 		k, bit := byte(1+i/14), byte(13-i%14)
 		before := (bit + 1) % 14
-		data = append(data, 0xff, 0xda, 0, 8, 1, 1, 0, k, k, before<<4|bit, endOfBlock)
+		data = append(data, 0xff, markSOS, 0, 8, 1, 1, 0, k, k, before<<4|bit, empty)
 	}
 	return append(data, 0xff, 0xd9)
 }
 
 func damagedRest() []damagedFile {
-	vp8l := writeVP8L(20, 20, scene)
-	webp := riff("VP8L", vp8l)
-	ppm := writePNM('6', 9, 9, 100, func(x, y, c int) int { return x })
+	webp := corpus("lossless-33x20.webp").data
+	vp8l := webpData(webp)
+	ppm := bytes.Clone(corpus("p6-100-7x5.pnm").data)
 	ppm[len(ppm)-1] = 101
 	rle := func(data ...byte) []byte {
-		return writeBMP(bmpSpec{w: 4, h: 2, bits: 8, compression: bmpRLE8, palette: make([][3]uint8, 256), data: data})
+		return rawBMP{w: 4, h: 2, bits: 8, compression: bmpRLE8, palette: make([]byte, 4*256), pixels: data}.join()
 	}
 	return []damagedFile{
 		{name: "trailing bytes", data: append(bytes.Clone(webp), "what is this"...)},

@@ -12,11 +12,15 @@ type Options struct {
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 }
 
-func (o Options) maxPixels() int64 {
+// allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
+func (o Options) allows(h Header) error {
 	if o.MaxPixels <= 0 {
-		return DefaultMaxPixels
+		o.MaxPixels = DefaultMaxPixels
 	}
-	return o.MaxPixels
+	if h.pixels() > o.MaxPixels {
+		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, o.MaxPixels)
+	}
+	return nil
 }
 
 // orientation returns the one to apply to h.
@@ -35,6 +39,67 @@ type Image struct {
 	Height, Width int // upright
 }
 
+// Region is a rectangle of the stored image, before orientation, in pixels at the scale of
+// decoding (see Header.At).
+type Region struct{ X, Y, W, H int }
+
+// View is what to decode of an image: a region at a scale of 1/Scale, in a colour, with an
+// orientation applied.
+type View struct {
+	Header      Header
+	Region      Region
+	Scale       int // 1; for JPEG also 2, 4 or 8
+	Color       Color
+	Orientation uint8 // to apply; 1 for none, and always 1 in formats without orientation
+}
+
+// size returns the upright region's size.
+func (v *View) size() (height, width int) {
+	if transposes(v.Orientation) {
+		return v.Region.W, v.Region.H
+	}
+	return v.Region.H, v.Region.W
+}
+
+// check verifies that the region lies in the image and that dst has exactly its size and enough
+// memory.
+func (v *View) check(dst Image) error {
+	if !scales(v.Header.Format, v.Scale) {
+		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
+	}
+	r := v.Region
+	w, h := v.Header.At(v.Scale)
+	height, width := v.size()
+	row, pix := int64(width)*int64(v.Color.Channels()), int64(len(dst.Pix))
+	switch {
+	case r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H:
+		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
+	case dst.Height != height || dst.Width != width || int64(dst.Stride) < row || pix < row || (pix-row)/int64(dst.Stride) < int64(height-1):
+		return fmt.Errorf("%w: %dx%d in %d bytes, in rows of %d, for an image of %dx%d", ErrDestination,
+			dst.Width, dst.Height, pix, dst.Stride, width, height)
+	}
+	return nil
+}
+
+// scales reports whether a format can be decoded at 1/scale.
+func scales(f Format, scale int) bool {
+	return scale == 1 || f == JPEG && (scale == 2 || scale == 4 || scale == 8)
+}
+
+// A Codec reads one format. A Decoder calls it from one goroutine at a time, with a view and a
+// destination that fit each other and the image.
+type Codec interface {
+	// Decode writes the view's pixels, and nothing else, to dst. It must itself detect data that
+	// is not the image in the view's header.
+	Decode(dst Image, data []byte, v View) error
+	// Scratch is the memory held between images, in bytes.
+	Scratch() int64
+	// Trim frees that memory.
+	Trim()
+	// Close frees everything. The codec must not be used afterwards.
+	Close()
+}
+
 // Decoder decodes one image at a time; each worker has its own. It owns the libraries' handles
 // and the scratch memory, outside the Go heap, that they keep between images.
 type Decoder struct {
@@ -44,9 +109,7 @@ type Decoder struct {
 
 // NewDecoder returns a Decoder with this build's codecs. Handles are created with the first
 // image of their format. Close frees them.
-func NewDecoder(o Options) *Decoder {
-	return &Decoder{options: o, codecs: nativeCodecs()}
-}
+func NewDecoder(o Options) *Decoder { return &Decoder{options: o, codecs: nativeCodecs()} }
 
 // Close frees handles and scratch. Decoding afterwards is an error.
 func (d *Decoder) Close() {
@@ -79,9 +142,7 @@ func (d *Decoder) Trim() {
 
 // Scratch is an upper estimate, in bytes, of the scratch memory that a Decoder with these
 // options holds after an image like h. During decoding the codec allocates another h.Scratch.
-func (o Options) Scratch(h Header) int64 {
-	return nativeScratch(h, o.Color, o.orientation(h))
-}
+func (o Options) Scratch(h Header) int64 { return nativeScratch(h, o.Color, o.orientation(h)) }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and what it
@@ -97,7 +158,7 @@ func (d *Decoder) Needs(h Header) int64 {
 // Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
 // the size that h.Size returns. data must be a whole file; if it is not the image that h
 // describes, the error is ErrMismatch. After an error the contents of dst are undefined, but
-// nothing is ever written outside dst's rows.
+// nothing is written outside dst's rows.
 func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 	return d.DecodeRegion(dst, data, h, Region{0, 0, h.Width, h.Height}, 1)
 }
@@ -106,13 +167,12 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 // 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
-	if h.pixels() > d.options.maxPixels() {
-		return fmt.Errorf("%w: %dx%d pixels, at most %d are allowed", ErrTooLarge, h.Width, h.Height, d.options.maxPixels())
+	if err := d.options.allows(h); err != nil {
+		return err
 	}
 	if h.Format >= numFormats || d.codecs[h.Format] == nil {
 		return unsupported("there is no decoder for %s, or it is closed", h.Format)
 	}
-	codec := d.codecs[h.Format]
 	v := View{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
 	if err := v.check(dst); err != nil {
 		return err
@@ -122,38 +182,14 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 	if format := Sniff(data); format != h.Format {
 		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
 	}
-	found, err := codec.Header(data, true)
-	if err == nil {
-		err = found.Plausible(int64(len(data)))
-	}
+	found, err := ReadHeader(data, true)
 	if err != nil {
 		return err
 	}
-	if !found.same(h) {
+	if found.Width != h.Width || found.Height != h.Height || found.Orientation != h.Orientation {
 		return fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
 			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
 	}
 	v.Header = found
-	return codec.Decode(dst, data, v)
-}
-
-// check verifies that the region lies in the image and that dst has exactly its size and enough
-// memory.
-func (v *View) check(dst Image) error {
-	if !scales(v.Header.Format, v.Scale) {
-		return fmt.Errorf("%w: %s cannot be decoded at 1/%d", ErrDestination, v.Header.Format, v.Scale)
-	}
-	r := v.Region
-	if w, h := v.Header.At(v.Scale); r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H {
-		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
-	}
-	height, width := v.size()
-	if dst.Height != height || dst.Width != width {
-		return fmt.Errorf("%w: %dx%d for an image of %dx%d", ErrDestination, dst.Width, dst.Height, width, height)
-	}
-	row := int64(width) * int64(v.Color.Channels())
-	if int64(dst.Stride) < row || int64(len(dst.Pix)) < row || (int64(len(dst.Pix))-row)/int64(dst.Stride) < int64(height-1) {
-		return fmt.Errorf("%w: %d bytes in rows of %d for an image of %dx%d", ErrDestination, len(dst.Pix), dst.Stride, width, height)
-	}
-	return nil
+	return d.codecs[h.Format].Decode(dst, data, v)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDestinationIsChecked(t *testing.T) {
-	data := writeJPEG(jpegSpec{w: 20, h: 10, comps: ycc(1, 1), adobe: -1})
+	data := corpus("plain-20x10.jpg").data
 	h := headerOf(data)
 	d := NewDecoder(Options{})
 	defer d.Close()
@@ -40,7 +40,7 @@ func TestDestinationIsChecked(t *testing.T) {
 			t.Errorf("at 1/%d: %v", scale, err)
 		}
 	}
-	png := writePNG(pngSpec{w: 20, h: 10, kind: 2, depth: 8, sample: pngScene(8)})
+	png := corpus("plain-20x10.png").data
 	if err := d.DecodeRegion(Image{pix, 60, 5, 10}, png, headerOf(png), Region{0, 0, 10, 5}, 2); !errors.Is(err, ErrDestination) {
 		t.Errorf("a PNG at 1/2: %v", err)
 	}
@@ -170,12 +170,9 @@ func TestNothingOnTheHeap(t *testing.T) {
 	}
 	var all []sample
 	for orientation := 1; orientation <= 8; orientation++ {
-		all = append(all, rotatable(33, 20, orientation, false)...)
+		all = append(all, rotatable(37, 21, orientation, false)...)
 	}
-	all = append(all, inkSamples(33, 20)...)
-	all = append(all, pngSample(3, 8, 33, 20, true, make([]byte, 768)), pngSample(6, 16, 33, 20, false, nil))
-	all = append(all, bmpSamples()...)
-	all = append(all, pnmSamples()...)
+	all = append(all, allSamples()...)
 	for _, o := range []Options{{}, {Color: Gray}} {
 		d := NewDecoder(o)
 		defer d.Close()

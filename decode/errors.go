@@ -3,6 +3,7 @@ package decode
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Reasons for refusing an image. Errors wrap one of these and add a message that users can
@@ -25,16 +26,11 @@ var (
 )
 
 // OfImage reports whether an error of this package is about the given bytes, so that they would
-// be refused again: they are not a supported image, damaged, too large, too few, or not what the
-// header said. ErrMemory is not such an error: the same bytes may decode next time. Nor are
-// ErrDestination, which is the caller's mistake, and errors of other packages.
+// be refused again. ErrMemory is not such an error, nor are ErrDestination and errors of other
+// packages.
 func OfImage(err error) bool {
-	for _, kind := range []error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrShort} {
-		if errors.Is(err, kind) {
-			return !errors.Is(err, ErrMemory)
-		}
-	}
-	return false
+	about := func(kind error) bool { return errors.Is(err, kind) }
+	return slices.ContainsFunc([]error{ErrFormat, ErrCorrupt, ErrTooLarge, ErrMismatch, ErrShort}, about) && !about(ErrMemory)
 }
 
 func unsupported(format string, args ...any) error {

@@ -1,5 +1,7 @@
 package decode
 
+import "slices"
+
 // Format is a kind of image file.
 type Format uint8
 
@@ -26,12 +28,8 @@ func (f Format) String() string {
 
 // ParseFormat is the inverse of String for the formats that can be read.
 func ParseFormat(name string) (Format, bool) {
-	for f := JPEG; f < numFormats; f++ {
-		if formatNames[f] == name {
-			return f, true
-		}
-	}
-	return Unknown, false
+	f := Format(slices.Index(formatNames[JPEG:], name) + 1)
+	return f, f != Unknown
 }
 
 // Raw reports whether the format stores uncompressed pixels, so that decoding costs almost

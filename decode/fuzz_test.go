@@ -59,7 +59,7 @@ func fuzzFormat(f *testing.F, format Format, exact bool) {
 		}
 	}
 	for orientation := 1; orientation <= 8; orientation++ {
-		for _, s := range rotatable(17, 9, orientation, true) {
+		for _, s := range rotatable(16, 35, orientation, true) {
 			if s.format == format {
 				f.Add(s.data, uint8(2))
 			}

@@ -28,7 +28,11 @@ func TestHeaderPrefixes(t *testing.T) {
 				break
 			}
 		}
-		if h, err := ReadHeader(append([]byte(nil), s.data...), false); err != nil || withTail(h, s.data) != whole {
+		h, err := ReadHeader(append([]byte(nil), s.data...), false)
+		if len(s.data) < 12 && errors.Is(err, ErrShort) {
+			continue // such a beginning could be that of any format
+		}
+		if err != nil || withTail(h, s.data) != whole {
 			t.Errorf("%s: all of it, not said to be complete: %+v, %v", s.name, h, err)
 		}
 	}
@@ -41,7 +45,8 @@ func withTail(h Header, data []byte) Header {
 
 func TestHeaderNeedsEXIF(t *testing.T) {
 	tiff := exifWith(6, false)
-	data := riff("VP8X", vp8x(webpEXIF, 9, 5), "VP8L", writeVP8L(9, 5, scene), "EXIF", tiff)
+	vp8l := webpData(corpus("plain-20x10.webp").data)
+	data := riff("VP8X", vp8x(webpEXIF, 20, 10), "VP8L", vp8l, "EXIF", tiff)
 	for n := range data {
 		if _, err := ReadHeader(data[:n], false); n < len(data)-len(tiff)%2 && !errors.Is(err, ErrShort) {
 			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
@@ -50,7 +55,7 @@ func TestHeaderNeedsEXIF(t *testing.T) {
 	if h, err := ReadHeader(data, true); err != nil || h.Orientation != 6 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	unflagged := riff("VP8X", vp8x(0, 9, 5), "VP8L", writeVP8L(9, 5, scene), "EXIF", tiff)
+	unflagged := riff("VP8X", vp8x(0, 20, 10), "VP8L", vp8l, "EXIF", tiff)
 	if h, err := ReadHeader(unflagged, true); err != nil || h.Orientation != 1 {
 		t.Errorf("EXIF that VP8X does not announce: %+v, %v", h, err)
 	}
@@ -118,24 +123,24 @@ func refusedHeaders() map[string]struct {
 		kind  error
 		words string
 	}
-	jpeg := writeJPEG(jpegSpec{w: 9, h: 9, comps: ycc(1, 1), adobe: -1})
+	jpeg := corpus("ycc-1x1-7x9.jpg").data
 	sof := strings.Index(string(jpeg), "\xff\xc0")
 	patch := func(at int, b ...byte) []byte {
 		out := append([]byte(nil), jpeg...)
 		copy(out[at:], b)
 		return out
 	}
-	png := writePNG(pngSpec{w: 4, h: 4, kind: 2, depth: 8, sample: pngScene(8)})
+	png := corpus("rgb-8-5x3.png").data
 	pngWith := func(w, h uint32, depth, kind byte) []byte {
 		head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
 		return append(append([]byte(pngSignature), chunk("IHDR", append(head, depth, kind, 0, 0, 0))...), png[33:]...)
 	}
 	badCRC := append([]byte(nil), png...)
 	badCRC[len(pngSignature)+8+13] ^= 1
-	vp8l := writeVP8L(4, 4, scene)
-	bmp := func(s bmpSpec) []byte {
-		s.pixel = func(x, y int) uint32 { return 0 }
-		return writeBMP(s)
+	vp8l := webpData(corpus("plain-20x10.webp").data)
+	bmp := func(s rawBMP) []byte {
+		s.pixels = make([]byte, 64)
+		return s.join()
 	}
 	return map[string]refused{
 		"nothing":           {nil, ErrFormat, "empty"},
@@ -160,24 +165,24 @@ func refusedHeaders() map[string]struct {
 		"png of width 0":       {pngWith(0, 4, 8, 2), ErrCorrupt, "0x4"},
 		"png too wide":         {pngWith(1<<31-1, 4, 8, 2), ErrFormat, "side"},
 		"png without image":    {append(append([]byte(nil), png[:33]...), chunk("IEND", nil)...), ErrCorrupt, "no image data"},
-		"webp without frames":  {riff("VP8X", vp8x(webpAnimation, 4, 4), "ANIM", make([]byte, 6)), ErrCorrupt, "no image data"},
-		"animation frames":     {riff("VP8X", vp8x(0, 4, 4), "ANMF", make([]byte, 24)), ErrFormat, "animation"},
-		"frame without ANIM":   {riff("VP8X", vp8x(webpAnimation, 4, 4), "ANMF", webpFrame(0, 0, 4, 4, "VP8L", vp8l)), ErrCorrupt, "ANIM"},
-		"frame off the canvas": {riff("VP8X", vp8x(webpAnimation, 4, 4), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 4, 4, "VP8L", vp8l)), ErrCorrupt, "canvas"},
-		"frame of other size":  {riff("VP8X", vp8x(webpAnimation, 9, 9), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 5, 4, "VP8L", vp8l)), ErrCorrupt, "frame of 5x4"},
-		"empty frame":          {riff("VP8X", vp8x(webpAnimation, 9, 9), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 5, 4)), ErrCorrupt, "without an image"},
-		"image in animation":   {riff("VP8X", vp8x(webpAnimation, 4, 4), "ANIM", make([]byte, 6), "VP8L", vp8l), ErrCorrupt, "no frame"},
-		"webp canvas":          {riff("VP8X", vp8x(0, 5, 4), "VP8L", vp8l), ErrCorrupt, "canvas"},
+		"webp without frames":  {riff("VP8X", vp8x(webpAnimation, 20, 10), "ANIM", make([]byte, 6)), ErrCorrupt, "no image data"},
+		"animation frames":     {riff("VP8X", vp8x(0, 20, 10), "ANMF", make([]byte, 24)), ErrFormat, "animation"},
+		"frame without ANIM":   {riff("VP8X", vp8x(webpAnimation, 20, 10), "ANMF", webpFrame(0, 0, 20, 10, "VP8L", vp8l)), ErrCorrupt, "ANIM"},
+		"frame off the canvas": {riff("VP8X", vp8x(webpAnimation, 20, 10), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 20, 10, "VP8L", vp8l)), ErrCorrupt, "canvas"},
+		"frame of other size":  {riff("VP8X", vp8x(webpAnimation, 39, 19), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 21, 10, "VP8L", vp8l)), ErrCorrupt, "frame of 21x10"},
+		"empty frame":          {riff("VP8X", vp8x(webpAnimation, 39, 19), "ANIM", make([]byte, 6), "ANMF", webpFrame(2, 0, 21, 10)), ErrCorrupt, "without an image"},
+		"image in animation":   {riff("VP8X", vp8x(webpAnimation, 20, 10), "ANIM", make([]byte, 6), "VP8L", vp8l), ErrCorrupt, "no frame"},
+		"webp canvas":          {riff("VP8X", vp8x(0, 21, 10), "VP8L", vp8l), ErrCorrupt, "canvas"},
 		"webp without image":   {riff("VP8X", vp8x(0, 5, 4), "ICCP", make([]byte, 6)), ErrCorrupt, "no image data"},
 		"webp inter frame":     {riff("VP8 ", []byte("\x01\x00\x00\x9d\x01\x2a\x04\x00\x04\x00")), ErrCorrupt, "key frame"},
 		"webp small chunk":     {riff("VP8L", []byte{0x2f, 0}), ErrCorrupt, "VP8L"},
-		"bmp of jpeg":          {bmp(bmpSpec{w: 4, h: 4, bits: 24, compression: 4}), ErrFormat, "compression"},
-		"bmp of 3 bits":        {bmp(bmpSpec{w: 4, h: 4, bits: 24 - 21, data: make([]byte, 64)}), ErrCorrupt, "3 bits"},
-		"bmp of odd header":    {bmp(bmpSpec{w: 4, h: 4, bits: 24, info: 41}), ErrFormat, "41 bytes"},
-		"bmp fields":           {bmp(bmpSpec{w: 4, h: 4, bits: 16, compression: bmpBitfields, masks: []uint32{5, 2, 8}}), ErrCorrupt, "channel"},
-		"bmp rle from the top": {bmp(bmpSpec{w: 4, h: 4, bits: 8, compression: bmpRLE8, topDown: true}), ErrCorrupt, "from the top"},
-		"bmp of width 0":       {bmp(bmpSpec{w: 0, h: 4, bits: 24}), ErrCorrupt, "0x4"},
-		"bmp of the wide":      {bmp(bmpSpec{w: 1 << 28, h: 0, bits: 24}), ErrCorrupt, "x0"},
+		"bmp of jpeg":          {bmp(rawBMP{w: 4, h: 4, bits: 24, compression: 4}), ErrFormat, "compression"},
+		"bmp of 3 bits":        {bmp(rawBMP{w: 4, h: 4, bits: 3}), ErrCorrupt, "3 bits"},
+		"bmp of odd header":    {bmp(rawBMP{w: 4, h: 4, bits: 24, info: 41}), ErrFormat, "41 bytes"},
+		"bmp fields":           {bmp(rawBMP{w: 4, h: 4, bits: 16, compression: bmpBitfields, masks: []uint32{5, 2, 8}}), ErrCorrupt, "channel"},
+		"bmp rle from the top": {bmp(rawBMP{w: 4, h: -4, bits: 8, compression: bmpRLE8}), ErrCorrupt, "from the top"},
+		"bmp of width 0":       {bmp(rawBMP{w: 0, h: 4, bits: 24}), ErrCorrupt, "0x4"},
+		"bmp of the wide":      {bmp(rawBMP{w: 1 << 28, h: 0, bits: 24}), ErrCorrupt, "x0"},
 		"ppm of no numbers":    {[]byte("P6 a b 255 aaaaaaaaa"), ErrCorrupt, "no number"},
 		"ppm of maximum 0":     {[]byte("P6 1 1 0 aaaaaaaaa"), ErrCorrupt, "maximum"},
 		"ppm of huge maximum":  {[]byte("P6 1 1 65536 aaaaaaaaa"), ErrCorrupt, "maximum"},

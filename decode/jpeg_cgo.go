@@ -10,18 +10,12 @@ import "C"
 // cJPEG decodes with libjpeg-turbo.
 type cJPEG struct{ cHandle }
 
-func (c *cJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
-
 func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
-	if err := c.open(); err != nil {
-		return err
-	}
 	to, view := cView(dst, v)
-	from, n := cData(data)
-	return c.result(C.bfs_jpeg_decode(c.p, from, n, to, view), "libjpeg")
+	return c.result(C.bfs_jpeg_decode(&c.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and

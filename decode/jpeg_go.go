@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/jpeg"
 	"io"
@@ -12,8 +11,6 @@ import (
 // fewer sampling factors than libjpeg, and upsamples CMYK by repetition. Scaled images are
 // averages of the whole image's pixels.
 type goJPEG struct{ stateless }
-
-func (goJPEG) Header(data []byte, complete bool) (Header, error) { return jpegHeader(data, complete) }
 
 func (goJPEG) Decode(dst Image, data []byte, v View) error {
 	frame, err := readJPEGFrame(data, true)
@@ -27,9 +24,6 @@ func (goJPEG) Decode(dst Image, data []byte, v View) error {
 		m, err := jpeg.Decode(jpegReader(data, &frame))
 		if err != nil {
 			return goError[jpeg.UnsupportedError](err)
-		}
-		if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != v.Header.Width || b.Dy() != v.Header.Height {
-			return fmt.Errorf("%w: image/jpeg reads another size", ErrMismatch)
 		}
 		source, err := jpegRows(m, &frame, v.Color)
 		if err != nil {
@@ -53,44 +47,23 @@ func jpegReader(data []byte, f *jpegFrame) io.Reader {
 }
 
 func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
-	var gray, rgb row
+	if err := sameSize(m, f.width, f.height); err != nil {
+		return nil, err
+	}
 	switch m := m.(type) {
 	case *image.Gray:
-		gray = func(y int, to []byte) { copy(to, m.Pix[y*m.Stride:][:f.width]) }
+		return func(y int, to []byte) { repeat(to, m.Pix[y*m.Stride:][:f.width]) }, nil
 	case *image.YCbCr:
-		if c == Gray {
-			gray = func(y int, to []byte) { copy(to, m.Y[y*m.YStride:][:f.width]) }
-		} else {
-			rgb = newJPEGChroma(m).row
+		if c == Gray { // its own luma
+			return func(y int, to []byte) { repeat(to, m.Y[y*m.YStride:][:f.width]) }, nil
 		}
+		return newJPEGChroma(m).row, nil
 	case *image.RGBA:
-		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }
+		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }, nil
 	case *image.CMYK:
-		rgb = func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }
-	default:
-		return nil, unsupported("image/jpeg makes it %T", m)
+		return func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }, nil
 	}
-	return inColor(c, rgb, gray, f.width), nil
-}
-
-// inColor returns rows of the requested colour, given rgb, gray or both.
-func inColor(c Color, rgb, gray row, width int) row {
-	switch {
-	case c == Gray && gray == nil:
-		return grayOf(rgb, width)
-	case c == RGB && rgb == nil:
-		return rgbOf(gray, width)
-	case c == Gray:
-		return gray
-	}
-	return rgb
-}
-
-// dropFourth copies n four-byte pixels without their last byte.
-func dropFourth(to, from []byte, n int) {
-	for x := range n {
-		copy(to[3*x:3*x+3], from[4*x:4*x+3])
-	}
+	return nil, unsupported("image/jpeg makes it %T", m)
 }
 
 // multiplyInk converts n CMYK pixels to RGB. image/jpeg has inverted them, which is correct only
@@ -108,3 +81,90 @@ func multiplyInk(to, from []byte, n int, adobe bool) {
 		}
 	}
 }
+
+// jpegChroma converts a JPEG's planes to RGB with libjpeg's arithmetic: chroma with half the
+// samples in a row or column is interpolated, 3/4 of the nearer and 1/4 of the next sample;
+// other factors repeat samples.
+type jpegChroma struct {
+	*image.YCbCr
+	width, height int // of the chroma planes
+	across, down  int // luma samples per chroma sample
+	cb, cr        []byte
+	sums          []uint16 // one row between the two steps of upsampling
+}
+
+func newJPEGChroma(m *image.YCbCr) *jpegChroma {
+	u := &jpegChroma{YCbCr: m, across: 1, down: 1}
+	switch m.SubsampleRatio {
+	case image.YCbCrSubsampleRatio422:
+		u.across = 2
+	case image.YCbCrSubsampleRatio420:
+		u.across, u.down = 2, 2
+	case image.YCbCrSubsampleRatio440:
+		u.down = 2
+	case image.YCbCrSubsampleRatio411:
+		u.across = 4
+	case image.YCbCrSubsampleRatio410:
+		u.across, u.down = 4, 2
+	}
+	size := m.Bounds().Size()
+	u.width, u.height = (size.X+u.across-1)/u.across, (size.Y+u.down-1)/u.down
+	u.cb, u.cr = make([]byte, u.width*u.across), make([]byte, u.width*u.across)
+	u.sums = make([]uint16, u.width)
+	return u
+}
+
+func (u *jpegChroma) row(y int, to []byte) {
+	u.upsample(u.cb, u.Cb, y)
+	u.upsample(u.cr, u.Cr, y)
+	for x, l := range u.Y[y*u.YStride:][:u.Bounds().Dx()] {
+		to[3*x], to[3*x+1], to[3*x+2] = jfifRGB(l, u.cb[x], u.cr[x])
+	}
+}
+
+// upsample widens row y of one chroma plane to luma's width.
+func (u *jpegChroma) upsample(to, plane []byte, y int) {
+	near := plane[y/u.down*u.CStride:][:u.width]
+	wide := u.across == 2 && u.width > 2
+	if !wide && (u.across != 1 || u.down != 2) {
+		for x := range to {
+			to[x] = near[x/u.across]
+		}
+		return
+	}
+	even, odd, shift := uint16(1), uint16(2), 2 // rounding
+	for x, n := range near {
+		u.sums[x] = uint16(n)
+	}
+	if u.down == 2 {
+		even, odd, shift = 8, 7, 4
+		next := plane[nextSample(y, u.height)*u.CStride:][:u.width]
+		for x, n := range next {
+			u.sums[x] = 3*u.sums[x] + uint16(n)
+		}
+	}
+	last := u.width - 1
+	for x, s := range u.sums {
+		if wide {
+			to[2*x] = uint8((3*s + u.sums[max(x-1, 0)] + even) >> shift)
+			to[2*x+1] = uint8((3*s + u.sums[min(x+1, last)] + odd) >> shift)
+		} else {
+			to[x] = uint8((s + uint16(1+y%2)) >> 2) // halves round down in even rows and up in odd ones
+		}
+	}
+}
+
+// nextSample returns the second-nearest of n chroma samples to luma sample i, where there is one
+// for two.
+func nextSample(i, n int) int { return min(max(i/2-1+i%2*2, 0), n-1) }
+
+// jfifRGB converts as libjpeg does, in 16-bit fixed point.
+func jfifRGB(y, cb, cr uint8) (r, g, b uint8) {
+	const half = 1 << 15
+	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
+	return clip8(l + (91881*v+half)>>16),
+		clip8(l + (-22554*u-46802*v+half)>>16),
+		clip8(l + (116130*u+half)>>16)
+}
+
+func clip8(v int32) uint8 { return uint8(min(max(v, 0), 255)) }

@@ -3,6 +3,7 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 // JPEG markers that can occur in a header.
@@ -47,7 +48,11 @@ func jpegHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	h := Header{Format: JPEG, Width: f.width, Height: f.height, Orientation: f.orientation, Scratch: jpegScratch(&f), least: f.least()}
+	const eoi = 2
+	h := Header{
+		Format: JPEG, Width: f.width, Height: f.height, Orientation: f.orientation,
+		Scratch: jpegScratch(&f), least: int64(f.scan) + f.bits/8 + eoi,
+	}
 	if f.multiScan {
 		h.scan = f.scan
 	}
@@ -59,14 +64,14 @@ func jpegHeader(data []byte, complete bool) (Header, error) {
 func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	f.orientation = 1
 	exif := false
-	for p := 2; ; {
+	for p := 2; err == nil; {
 		marker, next := nextMarker(data, p)
 		if next < 0 {
 			return f, endsEarly(complete)
 		}
 		p = next
 		switch {
-		case marker == markTEM || marker >= markRST0 && marker < markSOI:
+		case standsAlone(marker):
 			continue
 		case marker == markSOI:
 			return f, corrupt("a second start of image")
@@ -93,10 +98,13 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 		case marker == markAPP14 && len(body) >= 12 && hasPrefix(body, "Adobe"):
 			f.adobe = true
 		}
-		if err != nil {
-			return f, err
-		}
 	}
+	return f, err
+}
+
+// standsAlone reports whether a marker has no parameters.
+func standsAlone(marker byte) bool {
+	return marker == markTEM || marker >= markRST0 && marker < markSOI
 }
 
 // nextMarker returns the first marker at or after p, and where it ends; -1 if data ends first.
@@ -135,18 +143,14 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 		return corrupt("a second frame header")
 	}
 	switch marker {
-	case markSOF0, markSOF1:
-	case markSOF2:
-		f.progressive = true
-	case markSOF9:
-		f.arithmetic = true
-	case markSOF10:
-		f.progressive, f.arithmetic = true, true
+	case markSOF0, markSOF1, markSOF2, markSOF9, markSOF10:
 	case 0xc3, 0xc7, 0xcb, 0xcf:
 		return unsupported("lossless JPEG")
 	default:
 		return unsupported("hierarchical JPEG")
 	}
+	f.progressive = marker == markSOF2 || marker == markSOF10
+	f.arithmetic = marker == markSOF9 || marker == markSOF10
 	f.multiScan = f.progressive
 	if len(b) < 6 || len(b) != 6+3*int(b[5]) {
 		return corrupt("a frame header of impossible length")
@@ -167,9 +171,8 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 		return unsupported("JPEG with %d components", n)
 	}
 	for i := range n {
-		hv := b[7+3*i]
-		f.ids[i] = b[6+3*i]
-		f.h[i], f.v[i] = int(hv>>4), int(hv&15)
+		c := b[6+3*i:]
+		f.ids[i], f.h[i], f.v[i] = c[0], int(c[1]>>4), int(c[1]&15)
 		if f.h[i] < 1 || f.h[i] > 4 || f.v[i] < 1 || f.v[i] > 4 {
 			return corrupt("sampling factors of %dx%d", f.h[i], f.v[i])
 		}
@@ -178,8 +181,9 @@ func (f *jpegFrame) frame(marker byte, b []byte) error {
 	return nil
 }
 
-// firstScan reads the first scan's header: how much must be held in memory depends on whether it
-// is the only scan.
+// firstScan reads the first scan's header. How much must be held in memory depends on whether it
+// is the only scan. It has a minimum size: for each block one code for the DC coefficient and,
+// in a sequential image, one for the end of the others. Arithmetic coding has no minimum.
 func (f *jpegFrame) firstScan(b []byte) error {
 	if f.components == 0 {
 		return corrupt("image data without a frame header")
@@ -187,21 +191,11 @@ func (f *jpegFrame) firstScan(b []byte) error {
 	if len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
 		return corrupt("a scan header of impossible length")
 	}
-	if int(b[0]) < f.components {
-		f.multiScan = true
-	}
-	f.bits = f.scanBits(b)
-	return nil
-}
-
-// scanBits is the minimum number of bits in the first scan: for each block one code for the DC
-// coefficient and, in a sequential image, one for the end of the others. Arithmetic coding has
-// no minimum.
-func (f *jpegFrame) scanBits(b []byte) (bits int64) {
 	n := int(b[0])
+	f.multiScan = f.multiScan || n < f.components
 	spectral := b[1+2*n:] // first and last coefficient, then bit positions
 	if f.arithmetic || f.progressive && (spectral[0] != 0 || spectral[2]>>4 != 0) {
-		return 0
+		return nil
 	}
 	each := int64(2)
 	if f.progressive {
@@ -210,12 +204,23 @@ func (f *jpegFrame) scanBits(b []byte) (bits int64) {
 	for i := range f.components {
 		for k := range n {
 			if b[1+2*k] == f.ids[i] {
-				bits += each * f.scanBlocks(i, n > 1)
+				f.bits += each * f.scanBlocks(i, n > 1)
 				break
 			}
 		}
 	}
-	return bits
+	return nil
+}
+
+// maxSampling returns the largest factors of any component.
+func (f *jpegFrame) maxSampling() (h, v int) { return slices.Max(f.h[:]), slices.Max(f.v[:]) }
+
+// blocks returns the size of component i in 8x8 blocks, in whole MCUs.
+func (f *jpegFrame) blocks(i int) (across, down int64) {
+	mh, mv := f.maxSampling()
+	across = int64((f.width+8*mh-1)/(8*mh)) * int64(f.h[i])
+	down = int64((f.height+8*mv-1)/(8*mv)) * int64(f.v[i])
+	return across, down
 }
 
 // scanBlocks is the number of blocks of component i in a scan: whole MCUs if the scan also has
@@ -229,12 +234,6 @@ func (f *jpegFrame) scanBlocks(i int, interleaved bool) int64 {
 	across := (f.width*f.h[i] + 8*mh - 1) / (8 * mh)
 	down := (f.height*f.v[i] + 8*mv - 1) / (8 * mv)
 	return int64(across) * int64(down)
-}
-
-// least is the size of the smallest file with this frame.
-func (f *jpegFrame) least() int64 {
-	const eoi = 2
-	return int64(f.scan) + f.bits/8 + eoi
 }
 
 // A progressive file can request passes over the whole image in very few bytes. Encoders make
@@ -252,13 +251,13 @@ func checkScans(data []byte, h Header) error {
 		return nil
 	}
 	limit := max(fewScans, min(maxScans, maxPasses/h.pixels()))
-	for p, n := h.scan, int64(1); ; {
+	for p, n := h.scan, int64(1); n <= limit; {
 		marker, next := nextMarker(data, p)
 		if next < 0 || marker == markEOI {
 			return nil
 		}
 		p = next
-		if marker == markTEM || marker >= markRST0 && marker < markSOI {
+		if standsAlone(marker) {
 			continue
 		}
 		if _, p = segment(data, p); p < 0 || p > len(data) {
@@ -267,24 +266,6 @@ func checkScans(data []byte, h Header) error {
 		if marker == markSOS {
 			n++
 		}
-		if n > limit {
-			return corrupt("more than %d scans", limit)
-		}
 	}
-}
-
-// maxSampling returns the largest factors of any component.
-func (f *jpegFrame) maxSampling() (h, v int) {
-	for i := range f.components {
-		h, v = max(h, f.h[i]), max(v, f.v[i])
-	}
-	return h, v
-}
-
-// blocks returns the size of component i in 8x8 blocks, in whole MCUs.
-func (f *jpegFrame) blocks(i int) (across, down int64) {
-	mh, mv := f.maxSampling()
-	across = int64((f.width+8*mh-1)/(8*mh)) * int64(f.h[i])
-	down = int64((f.height+8*mv-1)/(8*mv)) * int64(f.v[i])
-	return across, down
+	return corrupt("more than %d scans", limit)
 }

@@ -107,6 +107,19 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
+// TestInk: the product of ink and black is rounded as it was for the reference.
+func TestInk(t *testing.T) {
+	set := nativeSet(t)
+	for _, name := range []string{"cmyk.jpg", "cmyk-plain.jpg", "ycck.jpg"} {
+		s := corpus(name)
+		got, err := decodeTo(t, set.decoder(t, Options{}), name, s.data, headerOf(s.data))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		compare(t, name, got, s.rgb, 1, 0.05)
+	}
+}
+
 // TestFewerScansOfLargeImages: the cost of scans is limited, not only their number.
 func TestFewerScansOfLargeImages(t *testing.T) {
 	scan := []byte{0xff, markSOS, 0, 8, 1, 1, 0, 1, 1, 0, 0}

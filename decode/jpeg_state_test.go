@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -18,88 +19,51 @@ func testFile(t testing.TB, name string) []byte {
 	return data
 }
 
-// without removes all segments of one kind before a JPEG's first scan.
-func without(data []byte, marker byte) []byte {
-	out := bytes.Clone(data[:2])
-	for p := 2; ; {
-		m, body := nextMarker(data, p)
-		if _, p = segment(data, body); m == markSOS {
-			return append(out, data[body-2:]...)
-		}
-		if m != marker {
-			out = append(out, data[body-2:p]...)
-		}
-	}
-}
-
-// scansUpTo keeps the first n scans of a JPEG.
-func scansUpTo(data []byte, n int) []byte {
-	for p := 2; ; {
-		m, body := nextMarker(data, p)
-		if m == markEOI {
-			return data
-		}
-		if m == markSOS {
-			if n--; n < 0 {
-				return append(bytes.Clone(data[:body-2]), 0xff, markEOI)
-			}
-		}
-		if p = body; m < markRST0 || m >= markSOI {
-			_, p = segment(data, body)
-		}
-	}
-}
-
 type oddFile struct {
 	name string
 	data []byte
 }
 
-const markDQT = 0xdb
-
 // oddFiles are files of all formats that lack something needed for decoding, or have it in
 // unusual ways.
 func oddFiles(t testing.TB) (out []oddFile) {
 	add := func(name string, data []byte) { out = append(out, oddFile{name, data}) }
-	spec := jpegSpec{w: 40, h: 30, comps: ycc(2, 2), adobe: -1}
-	plain := writeJPEG(spec)
-	spec.quant = 30
-	coarse := writeJPEG(spec)
-	spec.progressive = true
-	progressive := writeJPEG(spec)
-	spec.progressive, spec.restart = false, 1
-	restarts := writeJPEG(spec)
-	foreign := testFile(t, "huffman.jpg")
-	for _, f := range []oddFile{{"plain", plain}, {"coarse", coarse}, {"progressive", progressive}, {"with restarts", restarts},
-		{"foreign", foreign}, {"foreign, progressive", testFile(t, "progressive.jpg")}, {"arithmetic", testFile(t, "arithmetic.jpg")}} {
+	for _, f := range []oddFile{{"plain", corpus("plain-37x21.jpg").data}, {"coarse", corpus("optimized.jpg").data},
+		{"progressive", corpus("progressive.jpg").data}, {"with restarts", corpus("restarts.jpg").data}, {"rough", testFile(t, "huffman.jpg")},
+		{"rough, progressive", testFile(t, "progressive.jpg")}, {"arithmetic", testFile(t, "arithmetic.jpg")}} {
 		add(f.name, f.data)
 		add(f.name+" without DHT", without(f.data, markDHT))
 		add(f.name+" without DQT", without(f.data, markDQT))
 		add(f.name+" without either", without(without(f.data, markDHT), markDQT))
-		add(f.name+" without DRI", without(f.data, 0xdd))
+		add(f.name+" without DRI", without(f.data, markDRI))
 		add(f.name+" cut", f.data[:len(f.data)*3/4])
 	}
 	for n := 1; n <= 3; n++ {
 		add(fmt.Sprintf("%d scans", n), scansUpTo(testFile(t, "progressive.jpg"), n))
 	}
-	for _, s := range inkSamples(20, 10) {
-		add(s.name, s.data)
-		add(s.name+" without Adobe", without(s.data, markAPP14))
+	for _, s := range allSamples() {
+		if ink := strings.HasPrefix(s.name, "cmyk") || strings.HasPrefix(s.name, "ycck"); ink {
+			add(s.name, s.data)
+			add(s.name+" without Adobe", without(s.data, markAPP14))
+		}
 	}
 	for _, s := range rotatable(20, 10, 6, false) {
 		add(s.name, s.data)
 		add(s.name+" cut", s.data[:len(s.data)*3/4])
 	}
-	indexed := pngSpec{w: 20, h: 10, kind: 3, depth: 8, sample: pngScene(8)}
 	for _, n := range []int{0, 1, 256} {
-		s := indexed
-		s.palette = bytes.Repeat([]byte{200, 100, 50}, n)
-		add(fmt.Sprintf("a palette of %d", n), writePNG(s))
-		s.interlaced = true
-		add(fmt.Sprintf("a palette of %d, interlaced", n), writePNG(s))
+		for _, name := range []string{"palette-8-33x19", "palette-8-33x19-interlaced"} {
+			data := edited(corpus(name+".png").data, func(s *pngParts) {
+				if s.before = nil; n > 0 {
+					s.before = chunk("PLTE", bytes.Repeat([]byte{200, 100, 50}, n))
+				}
+			})
+			add(fmt.Sprintf("%s with a palette of %d", name, n), data)
+		}
 	}
-	add("lossy.webp", testFile(t, "lossy.webp"))
-	add("lossy-alpha.webp", testFile(t, "lossy-alpha.webp"))
+	for _, name := range []string{"lossy-30x20.webp", "lossy-alpha.webp"} {
+		add(name, corpus(name).data)
+	}
 	return out
 }
 

@@ -1,35 +1,153 @@
 package decode
 
-// transposes reports whether an EXIF orientation swaps width and height.
+// An EXIF orientation says how the stored image becomes the upright one: its axes are swapped
+// or not, and coordinates of each stored axis count from its far edge or not. A Decoder decodes
+// rectangles of the stored image and turns them.
+
+// transposes reports whether an orientation swaps width and height.
 func transposes(orientation uint8) bool { return orientation >= 5 && orientation <= 8 }
 
+// fromFarEdges reports from which edges of the stored image the upright one's coordinates count:
+// right or left, bottom or top.
+func fromFarEdges(orientation uint8) (right, bottom bool) {
+	switch orientation {
+	case 2, 8:
+		return true, false
+	case 3, 7:
+		return true, true
+	case 4, 6:
+		return false, true
+	}
+	return false, false
+}
+
 // placement maps a decoded region to the destination: pixel (x, y) of the region, as stored, is
-// at pix[base + x*dx + y*dy]. All eight orientations are such maps, so codecs need no other
-// knowledge of orientation. Where dx is the size of a pixel, rows can be decoded in place.
+// at pix[base + x*dx + y*dy]. Codecs need no other knowledge of orientation. Where dx is the
+// size of a pixel, rows can be decoded in place.
 type placement struct{ base, dx, dy int }
 
 // place returns the placement of a region of w by h stored pixels, c bytes each, shown upright
 // in rows of the given stride.
 func place(orientation uint8, w, h, c, stride int) placement {
-	right, bottom := (w-1)*c, (h-1)*stride // the last column and row if axes are not swapped
-	switch orientation {
-	case 2: // mirrored
-		return placement{right, -c, stride}
-	case 3: // upside down
-		return placement{right + bottom, -c, -stride}
-	case 4: // mirrored, upside down
-		return placement{bottom, c, -stride}
+	p := placement{dx: c, dy: stride}
+	if transposes(orientation) {
+		p.dx, p.dy = stride, c
 	}
-	right, bottom = (h-1)*c, (w-1)*stride // and if they are
-	switch orientation {
-	case 5: // transposed
-		return placement{0, stride, c}
-	case 6: // turn clockwise
-		return placement{right, stride, -c}
-	case 7: // transposed about the other diagonal
-		return placement{right + bottom, -stride, -c}
-	case 8: // turn counter-clockwise
-		return placement{bottom, -stride, c}
+	right, bottom := fromFarEdges(orientation)
+	if right {
+		p.base, p.dx = (w-1)*p.dx, -p.dx
 	}
-	return placement{0, c, stride}
+	if bottom {
+		p.base, p.dy = p.base+(h-1)*p.dy, -p.dy
+	}
+	return p
+}
+
+// StoredRegion returns the region to give DecodeRegion for a rectangle of the upright image at a
+// scale of 1/scale, where the options decide what is upright. X and W count from its left, Y and
+// H from its top, within h.At(scale) after orientation. DecodeRegion's output for it has the
+// rectangle's size.
+func (o Options) StoredRegion(h Header, upright Region, scale int) Region {
+	r := upright
+	orientation := o.orientation(h)
+	if transposes(orientation) {
+		r = Region{X: upright.Y, Y: upright.X, W: upright.H, H: upright.W}
+	}
+	w, hh := h.At(scale)
+	right, bottom := fromFarEdges(orientation)
+	if right {
+		r.X = w - r.X - r.W
+	}
+	if bottom {
+		r.Y = hh - r.Y - r.H
+	}
+	return r
+}
+
+// ScaleOffset returns how far, in scaled pixels, the upright image at a scale of 1/scale begins
+// above and to the left of the true one: row y of the full-size upright image is at y/scale +
+// offY in the scaled one. The last stored column and row of a scaled image may cover fewer than
+// scale of the true ones, and come first where the image is mirrored.
+func (o Options) ScaleOffset(h Header, scale int) (offY, offX float64) {
+	orientation := o.orientation(h)
+	w, hh := h.At(scale)
+	right, bottom := fromFarEdges(orientation)
+	if right {
+		offX = float64(w*scale-h.Width) / float64(scale)
+	}
+	if bottom {
+		offY = float64(hh*scale-h.Height) / float64(scale)
+	}
+	if transposes(orientation) {
+		offY, offX = offX, offY
+	}
+	return offY, offX
+}
+
+// exifPrefix precedes the TIFF structure in a JPEG's APP1 and, from some writers, in a WebP's
+// EXIF chunk.
+const exifPrefix = "Exif\x00\x00"
+
+const tagOrientation = 0x0112
+
+// exifOrientation returns the orientation in the first directory of a TIFF structure, or 1:
+// invalid EXIF must not make an image unreadable.
+func exifOrientation(tiff []byte) uint8 {
+	const short, long, entry = 3, 4, 12
+	order, ok := tiffOrder(tiff)
+	if !ok {
+		return 1
+	}
+	at := uint64(order.uint(tiff[4:8]))
+	if at+2 > uint64(len(tiff)) {
+		return 1
+	}
+	entries := tiff[at+2:]
+	for n := order.uint(tiff[at : at+2]); n > 0 && len(entries) >= entry; n-- {
+		if order.uint(entries[:2]) != tagOrientation {
+			entries = entries[entry:]
+			continue
+		}
+		v := uint32(0)
+		switch order.uint(entries[2:4]) {
+		case short:
+			v = order.uint(entries[8:10])
+		case long:
+			v = order.uint(entries[8:12])
+		}
+		if v >= 1 && v <= 8 {
+			return uint8(v)
+		}
+		break
+	}
+	return 1
+}
+
+// byteOrder reads numbers of any size. binary.ByteOrder is an interface, whose calls would make
+// the data escape.
+type byteOrder bool
+
+const bigEndian byteOrder = true
+
+func (o byteOrder) uint(p []byte) (v uint32) {
+	for i, b := range p {
+		if o == bigEndian {
+			v = v<<8 | uint32(b)
+		} else {
+			v |= uint32(b) << (8 * i)
+		}
+	}
+	return v
+}
+
+// tiffOrder returns the byte order of a TIFF structure, which starts with it.
+func tiffOrder(tiff []byte) (o byteOrder, ok bool) {
+	switch {
+	case len(tiff) < 8:
+	case string(tiff[:4]) == "II*\x00":
+		return !bigEndian, true
+	case string(tiff[:4]) == "MM\x00*":
+		return bigEndian, true
+	}
+	return o, false
 }

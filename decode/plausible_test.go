@@ -78,12 +78,12 @@ func TestDensestPNG(t *testing.T) {
 				}
 			}
 		}
-		s := pngSpec{w: 1, h: 1, kind: c.kind, depth: c.depth, interlaced: c.interlaced, sample: func(x, y, ch int) uint16 { return 0 },
-			damage: func([]byte) []byte { return densest(rows) }, split: func(z []byte) [][]byte { return [][]byte{z} }}
+		s := rawPNG(c.w, c.h, c.kind, c.depth, c.interlaced, nil)
+		s.idat, s.split = densest(rows), func(z []byte) [][]byte { return [][]byte{z} }
 		if c.kind == 3 {
-			s.palette = []byte{9, 9, 9}
+			s.before = chunk("PLTE", []byte{9, 9, 9})
 		}
-		data := resizedPNG(writePNG(s), c.w, c.h)
+		data := s.join()
 		name := fmt.Sprintf("%dx%d of kind %d with %d bits", c.w, c.h, c.kind, c.depth)
 		d := NewDecoder(Options{})
 		h := isTight(t, name, data, 150)
@@ -131,25 +131,14 @@ func isTight(t *testing.T, name string, data []byte, slack int) Header {
 // densestJPEG has one-bit codes for the only symbols it needs: its entropy-coded data is all
 // zeros.
 func densestJPEG(w, h int, factor byte, comps, scanned int, progressive bool, restart int) []byte {
-	planes := ycc(factor, factor)[:comps]
-	data := writeJPEG(jpegSpec{w: 8, h: 8, comps: planes, adobe: -1, progressive: progressive, restart: restart})
-	data = data[:bytes.Index(data, []byte("\xff\xda"))]
-	sof := bytes.Index(data, []byte{0xff, 0xc0})
-	if progressive {
-		sof = bytes.Index(data, []byte{0xff, 0xc2})
-	}
-	data[sof+5], data[sof+6], data[sof+7], data[sof+8] = byte(h>>8), byte(h), byte(w>>8), byte(w)
-	one := append([]byte{1}, make([]byte, 16)...) // a one-bit code for symbol 0
-	for _, class := range []byte{0x00, 0x10} {
-		data = append(append(data, 0xff, 0xc4, 0, 20, class), one...)
-	}
+	data := bareJPEG(w, h, factor, comps, progressive, restart)
 	last := byte(63)
 	if progressive {
 		last = 0
 	}
 	data = append(data, 0xff, 0xda, 0, byte(6+2*scanned), byte(scanned))
 	for i := range scanned {
-		data = append(data, planes[i].id, 0)
+		data = append(data, byte(i+1), 0)
 	}
 	data = append(data, 0, last, 0)
 	f, _ := readJPEGFrame(append(bytes.Clone(data), 0), true)
@@ -207,9 +196,9 @@ func TestPlausible(t *testing.T) {
 			t.Errorf("%s: %v", s.name, err)
 		}
 	}
-	isTight(t, "raw", writePNM('6', 9, 9, 255, func(x, y, c int) int { return x }), 1)
+	isTight(t, "raw", corpus("p6-255-7x5.pnm").data, 1)
 	isTight(t, "plain", []byte("P2 3 2 9 1 2 3 4 5 6"), 1)
-	isTight(t, "24 bits", writeBMP(bmpSpec{w: 5, h: 4, bits: 24, pixel: func(x, y int) uint32 { return 1 }}), 1)
+	isTight(t, "24 bits", rawBMP{w: 5, h: 4, bits: 24, pixels: make([]byte, 64)}.join(), 1)
 	// The smallest lossy file that libwebp's encoder makes of a flat image.
 	flat := testFile(t, "flat.webp")
 	if h := isTight(t, "lossy", flat, len(flat)-1900); h.Width != 2000 {
@@ -219,8 +208,7 @@ func TestPlausible(t *testing.T) {
 
 // TestTinyFileOfManyPixels: a header alone costs no memory.
 func TestTinyFileOfManyPixels(t *testing.T) {
-	small := writePNG(pngSpec{w: 1, h: 1, kind: 2, depth: 8, sample: pngScene(8)})
-	small = resizedPNG(small, 16000, 16000)
+	small := resizedPNG(corpus("rgb-8-1x1.png").data, 16000, 16000)
 	for _, prefix := range []bool{false, true} {
 		h, err := ReadHeader(small, !prefix)
 		if prefix && err == nil {

@@ -23,19 +23,13 @@ const (
 	pngLibrary  pngPath = C.BFS_PNG_LIBRARY
 )
 
-func (c *cPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
-
 func (c *cPNG) Decode(dst Image, data []byte, v View) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)
 	}
-	if err := c.open(); err != nil {
-		return err
-	}
 	to, view := cView(dst, v)
-	from, n := cData(data)
-	return c.result(C.bfs_png_decode(&c.png, c.p, from, n, to, view, C.int(c.how)), "libpng")
+	return c.result(C.bfs_png_decode(&c.png, &c.c, cBytes(data), C.size_t(len(data)), to, view, C.int(c.how)), "libpng")
 }
 
 // fast counts the images that took the fast path.
@@ -50,17 +44,13 @@ func (c *cPNG) Close() {
 // pngComplete reports whether the file's chunks reach its IEND, for regions that do not need its
 // last rows.
 func pngComplete(data []byte) bool {
-	for p := int64(len(pngSignature)); p < int64(len(data)); {
-		n, name, ok := pngHead(data, int(p))
-		p += pngOverhead + n
-		if !ok || p > int64(len(data)) {
-			return false
+	for p := len(pngSignature); ; {
+		chunk, ok := pngChunk(data, p)
+		if !ok || string(chunk[4:8]) == "IEND" {
+			return ok
 		}
-		if name == "IEND" {
-			return true
-		}
+		p += len(chunk)
 	}
-	return false
 }
 
 // pngHeld estimates what is held after an image. The fast path needs the inflated rows, the same

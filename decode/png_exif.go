@@ -2,33 +2,25 @@ package decode
 
 import "bytes"
 
-// A PNG's eXIf chunk may come before or after its pixels. One before them is found on the way to
-// them, and takes precedence. Walking the chunks to find one after them would make an index read
-// whole files, so only the end of the file is searched. The same rule applies when the whole
-// file is available, because index and decoding must agree:
-//
-// A sound eXIf counts if it begins after the start of the first IDAT and within the file's last
-// pngTail bytes, and if the chunks that follow it lead to an IEND with no IDAT among them. Bytes
-// after that IEND are ignored, and so is an eXIf after any IEND: it belongs to something that
-// was appended. Compressed data or text could pass for such an eXIf only with a matching
-// checksum and chunk lengths that happen to lead to IEND.
+// An eXIf chunk before the pixels takes precedence; of several in the same place the last counts,
+// as in Pillow, and one with a wrong checksum is ignored. To find one after the pixels, only the
+// end of the file is searched, so that an index need not read whole files: it counts if it begins
+// after the start of the first IDAT and within the last pngTail bytes, before any IEND, and if the
+// chunks that follow it lead to an IEND with no IDAT among them. Compressed data or text could
+// pass for it only with a matching checksum and chunk lengths that happen to lead to IEND.
 
-// pngTail is how many bytes at a file's end are searched: enough for the largest EXIF that
-// cameras write, with its thumbnail.
-const pngTail = 64 << 10
-
-// pngTries limits how many candidate chunks are checked: a hostile file could contain thousands,
-// each expensive to check.
-const pngTries = 8
+const (
+	pngTail  = 64 << 10 // searched at a file's end: the largest EXIF of cameras, with its thumbnail
+	pngTries = 8        // chunks checked: a hostile file could contain thousands, each expensive to check
+)
 
 var (
 	pngEXIFName = []byte("eXIf")
 	pngEnd      = []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82")
 )
 
-// Tail is the number of bytes at the end of a file of size bytes that WithTail needs, for a
-// header that was read from a prefix: up to 64 KiB for a PNG without EXIF before its pixels.
-// 0 means that the header is already complete.
+// Tail is the number of bytes at the end of a file of size bytes that WithTail needs: up to
+// 64 KiB for a PNG without EXIF before its pixels, 0 if the header is complete.
 func (h Header) Tail(size int64) int {
 	if h.pixelsAt == 0 {
 		return 0
@@ -56,43 +48,47 @@ func pngLateOrientation(tail []byte) uint8 {
 			break
 		}
 		next += i
-		chunk, ok := pngEXIFAt(tail, next-4)
+		chunk, ok := pngChunk(tail, next-4)
 		if !ok {
 			continue
 		}
+		if _, ok = tiffOrder(chunk[8 : len(chunk)-4]); !ok {
+			continue
+		}
 		tries++
-		if o, ok := pngOrientation(chunk); ok {
-			if o, ok = pngUpToEnd(tail, next-4+len(chunk), o); ok && !bytes.Contains(tail[:next], pngEnd) {
-				return o
-			}
+		if _, ok = pngOrientation(chunk); !ok {
+			continue
+		}
+		if o, ok := pngUpToEnd(tail, next-4); ok && !bytes.Contains(tail[:next], pngEnd) {
+			return o
 		}
 	}
 	return 1
 }
 
-// pngEXIFAt returns the chunk at p if it may be an eXIf.
-func pngEXIFAt(tail []byte, p int) (chunk []byte, ok bool) {
+// pngChunk returns the chunk at p, if it is all there.
+func pngChunk(data []byte, p int) (chunk []byte, ok bool) {
 	if p < 0 {
 		return nil, false
 	}
-	n, _, _ := pngHead(tail, p)
-	if n > int64(len(tail)-p-pngOverhead) {
+	n, _, ok := pngHead(data, p)
+	if !ok || n > int64(len(data)-p-pngOverhead) {
 		return nil, false
 	}
-	_, ok = tiffOrder(tail[p+8 : p+8+int(n)])
-	return tail[p : p+pngOverhead+int(n)], ok
+	return data[p : p+pngOverhead+int(n)], true
 }
 
-// pngUpToEnd reports whether chunks lead from p to IEND, and returns the orientation of the last
-// sound eXIf among them, else the given one.
-func pngUpToEnd(tail []byte, p int, orientation uint8) (o uint8, ok bool) {
+// pngUpToEnd reports whether chunks lead from p to IEND with no IDAT among them, and returns the
+// orientation of the last sound eXIf.
+func pngUpToEnd(tail []byte, p int) (orientation uint8, ok bool) {
 	for {
-		n, name, ok := pngHead(tail, p)
-		if !ok || name == "IDAT" || n > int64(len(tail)-p-pngOverhead) {
+		chunk, ok := pngChunk(tail, p)
+		if !ok {
 			return 0, false
 		}
-		chunk := tail[p : p+pngOverhead+int(n)]
-		switch name {
+		switch string(chunk[4:8]) {
+		case "IDAT":
+			return 0, false
 		case "IEND":
 			return orientation, bytes.Equal(chunk, pngEnd)
 		case "eXIf":

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pngEXIF is a PNG of 4x2, and its orientation.
+// pngEXIF is a PNG of 5x3, and its orientation.
 type pngEXIF struct {
 	name        string
 	data        []byte
@@ -18,7 +18,7 @@ type pngEXIF struct {
 
 func pngEXIFs() []pngEXIF {
 	file := func(before, after []byte) []byte {
-		return writePNG(pngSpec{w: 4, h: 2, kind: 2, depth: 8, sample: pngScene(8), before: before, after: after})
+		return edited(corpus("rgb-8-5x3.png").data, func(s *pngParts) { s.before, s.after = before, after })
 	}
 	exif := func(orientation int) []byte { return chunk("eXIf", exifWith(orientation, orientation&1 == 0)) }
 	damaged := func(b []byte) []byte {
@@ -32,8 +32,7 @@ func pngEXIFs() []pngEXIF {
 	end := len(pngEnd)
 	plain, late := file(nil, nil), file(nil, exif(6))
 	large := all(plain[:len(plain)-end], text(200_000), exif(6), text(1000), pngEnd)
-	inside := writePNG(pngSpec{w: 4, h: 2, kind: 2, depth: 8, sample: pngScene(8),
-		damage: func(idat []byte) []byte { return all(idat[:len(idat)-4], exif(6)) }})
+	inside := edited(plain, func(s *pngParts) { s.idat = all(s.idat[:len(s.idat)-4], exif(6)) })
 	at := bytes.Index(plain[50:], []byte("IDAT")) + 50 - 4 // the second
 	split := all(plain[:at], exif(6), plain[at:])
 	return []pngEXIF{
@@ -107,7 +106,7 @@ func TestPNGEXIF(t *testing.T) {
 
 // TestPNGEXIFDecoded: pixels are turned as EXIF says, wherever it is in the file.
 func TestPNGEXIFDecoded(t *testing.T) {
-	stored := pngSample(2, 8, 4, 2, false, nil).rgb
+	stored := corpus("rgb-8-5x3.png").rgb
 	for _, set := range codecSets() {
 		if !set.has(PNG) {
 			continue
@@ -124,7 +123,7 @@ func TestPNGEXIFDecoded(t *testing.T) {
 				if !errors.Is(err, c.kind) && !(set.goes && c.goTakes) {
 					t.Errorf("%s: %s: %v, want %v", set.name, c.name, err, c.kind)
 				}
-				if upright, _, _ := turned(stored, 4, 2, 3, want); err == nil && !bytes.Equal(pix, upright) {
+				if upright, _, _ := turned(stored, 5, 3, 3, want); err == nil && !bytes.Equal(pix, upright) {
 					t.Errorf("%s: %s: ignored %t: other pixels", set.name, c.name, ignore)
 				}
 			}

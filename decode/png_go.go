@@ -2,17 +2,14 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"image"
-	"image/color"
 	"image/png"
 	"io"
+	"strings"
 )
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
 type goPNG struct{ stateless }
-
-func (goPNG) Header(data []byte, complete bool) (Header, error) { return pngHeader(data, complete) }
 
 func (goPNG) Decode(dst Image, data []byte, v View) error {
 	critical, err := pngCritical(data)
@@ -24,7 +21,7 @@ func (goPNG) Decode(dst Image, data []byte, v View) error {
 		if err != nil {
 			return goError[png.UnsupportedError](err)
 		}
-		source, err := pngRows(m, v.Header, v.Color)
+		source, err := pngRows(m, v.Header.Width, v.Header.Height)
 		if err != nil {
 			return err
 		}
@@ -36,90 +33,67 @@ func (goPNG) Decode(dst Image, data []byte, v View) error {
 // pngCritical returns a reader of a PNG's critical chunks alone: image/png is stricter about
 // ancillary chunks than this package, and accepts unknown critical ones.
 func pngCritical(data []byte) (io.Reader, error) {
-	var parts []io.Reader
-	kept := int64(0) // bytes from here to p are still to be added
-	for p := int64(len(pngSignature)); p < int64(len(data)); {
-		n, name, ok := pngHead(data, int(p))
-		end := p + pngOverhead + n
-		if !ok || end > int64(len(data)) {
+	parts := []io.Reader{strings.NewReader(pngSignature)}
+	for p := len(pngSignature); ; {
+		chunk, ok := pngChunk(data, p)
+		if !ok {
 			return nil, endsEarly(true)
 		}
+		ancillary := chunk[4]&0x20 != 0 // lower-case first letter
+		name := string(chunk[4:8])
 		switch {
-		case data[p+4]&0x20 != 0, // lower-case first letter: ancillary
-			name == "PLTE" && strangeSuggestion(data, p, n):
-			parts = append(parts, bytes.NewReader(data[kept:p]))
-			kept = end
+		case ancillary || name == "PLTE" && strangeSuggestion(data, chunk):
+		case name == "IHDR", name == "PLTE", name == "IDAT":
+			parts = append(parts, bytes.NewReader(chunk))
 		case name == "IEND":
-			parts = append(parts, bytes.NewReader(data[kept:end]))
-			return io.MultiReader(parts...), nil
-		case name == "":
+			return io.MultiReader(append(parts, bytes.NewReader(chunk))...), nil
+		default:
 			return nil, corrupt("an unknown critical chunk")
 		}
-		p = end
+		p += len(chunk)
 	}
-	return nil, endsEarly(true)
 }
 
-// strangeSuggestion reports whether the palette at p is only suggested, for a colour image, and
-// has an impossible size but a correct checksum.
-func strangeSuggestion(data []byte, p, n int64) bool {
+// strangeSuggestion reports whether a palette is only suggested, for a colour image, and has an
+// impossible size but a correct checksum.
+func strangeSuggestion(data, palette []byte) bool {
 	const kindAt = len(pngSignature) + 8 + 9
-	kind := data[kindAt]
-	return kind&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(data[p+4:p+pngOverhead+n])
+	n := len(palette) - pngOverhead
+	return data[kindAt]&3 == 2 && (n > 3*256 || n%3 != 0) && pngSound(palette[4:])
 }
 
-func pngRows(m image.Image, h Header, c Color) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != h.Width || b.Dy() != h.Height {
-		return nil, fmt.Errorf("%w: image/png reads another size", ErrMismatch)
+func pngRows(m image.Image, n, height int) (row, error) {
+	if err := sameSize(m, n, height); err != nil {
+		return nil, err
 	}
-	var gray, rgb row
-	n := h.Width
 	switch m := m.(type) {
 	case *image.Gray:
-		gray = func(y int, to []byte) { copy(to, m.Pix[y*m.Stride:][:n]) }
+		return func(y int, to []byte) { repeat(to, m.Pix[y*m.Stride:][:n]) }, nil
 	case *image.Gray16:
-		gray = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 1, 1) }
+		return func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 1) }, nil
 	case *image.RGBA:
-		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }
+		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }, nil
 	case *image.NRGBA:
-		rgb = func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }
+		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], n) }, nil
 	case *image.RGBA64:
-		rgb = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4, 3) }
+		return func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4) }, nil
 	case *image.NRGBA64:
-		rgb = func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4, 3) }
+		return func(y int, to []byte) { narrow(to, m.Pix[y*m.Stride:], n, 4) }, nil
 	case *image.Paletted:
-		table := paletteRGB(m.Palette)
-		rgb = func(y int, to []byte) { lookUp(to, m.Pix[y*m.Stride:][:n], &table) }
-	default:
-		return nil, unsupported("image/png makes it %T", m)
+		return func(y int, to []byte) {
+			for x, i := range m.Pix[y*m.Stride:][:n] {
+				r, g, b, _ := m.Palette[i].RGBA() // opaque, since tRNS is not read
+				to[3*x], to[3*x+1], to[3*x+2] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
+			}
+		}, nil
 	}
-	return inColor(c, rgb, gray, n), nil
+	return nil, unsupported("image/png makes it %T", m)
 }
 
-// narrow converts 16 bits to 8, round(v/257), and keeps the first channels of each pixel.
-func narrow(to, from []byte, pixels, channels, keep int) {
-	i := 0
-	for x := range pixels {
-		for c := range keep {
-			p := from[2*(x*channels+c):]
-			to[i] = uint8((uint32(p[0])<<8 | uint32(p[1]) + 128) / 257)
-			i++
-		}
-	}
-}
-
-// paletteRGB returns a palette's colours. They are opaque, since tRNS is not read.
-func paletteRGB(p color.Palette) (t [256][3]uint8) {
-	for i, c := range p {
-		if c, ok := c.(color.RGBA); ok {
-			t[i] = [3]uint8{c.R, c.G, c.B}
-		}
-	}
-	return t
-}
-
-func lookUp(to, indices []byte, table *[256][3]uint8) {
-	for x, i := range indices {
-		copy(to[3*x:3*x+3], table[i][:])
+// narrow converts n pixels of 1 or 4 channels from 16 bits to RGB in 8, round(v/257).
+func narrow(to, from []byte, n, channels int) {
+	for i := range 3 * n {
+		p := from[2*(i/3*channels+i%3%channels):]
+		to[i] = uint8((uint32(p[0])<<8 | uint32(p[1]) + 128) / 257)
 	}
 }

@@ -73,13 +73,19 @@ func TestPNGFilters(t *testing.T) {
 	for kind := range pngChannels {
 		for w := 1; w <= 70; w++ {
 			for first := range 5 {
-				spec := pngSpec{w: w, h: 6, kind: kind, depth: 8, palette: pick(kind == 3, palette[:3*200]),
-					sample: func(x, y, c int) uint16 { return uint16(busy(x+11*c, y+first)) }}
-				for i := range 5 {
-					spec.filters = append(spec.filters, (first+i)%5)
+				var rows []byte
+				for y := range 6 {
+					rows = append(rows, byte((first+y)%5))
+					for i := range w * pngChannels[kind] {
+						rows = append(rows, busy(i, y+first))
+					}
 				}
-				data := writePNG(spec)
-				name := fmt.Sprintf("colour type %d, filters %v, %d wide", kind, spec.filters, w)
+				s := rawPNG(w, 6, kind, 8, false, rows)
+				if kind == 3 {
+					s.before = chunk("PLTE", palette[:3*200])
+				}
+				data := s.join()
+				name := fmt.Sprintf("colour type %d, filters from %d, %d wide", kind, first, w)
 				if n := samePaths(t, name, paths, data, allOf(headerOf(data), Color(first&1))); n != 2 {
 					t.Errorf("%s: %d of 2 took the fast path", name, n)
 				}
@@ -91,12 +97,8 @@ func TestPNGFilters(t *testing.T) {
 	}
 }
 
-func pick(yes bool, b []byte) []byte {
-	if yes {
-		return b
-	}
-	return nil
-}
+// busy is noise.
+func busy(x, y int) byte { return byte(x*89 + y*57 + x*y*31) }
 
 // TestPNGFastKinds tests which images take the fast path, in all orientations and regions, and
 // which do not.
@@ -143,7 +145,7 @@ func TestPNGSplits(t *testing.T) {
 			return parts
 		}
 	}
-	paths := pngPaths(t)
+	paths, whole := pngPaths(t), corpus("rgb-8-33x19.png")
 	for name, split := range map[string]func([]byte) [][]byte{
 		"in one":                         cut(),
 		"an empty one first":             cut(0),
@@ -157,12 +159,12 @@ func TestPNGSplits(t *testing.T) {
 		"every other one empty":          func(z []byte) (p [][]byte) { return alternate(slices.Collect(slices.Chunk(z, 7))) },
 		"an empty one behind everything": func(z []byte) [][]byte { return [][]byte{z, nil} },
 	} {
-		data := writePNG(pngSpec{w: 23, h: 31, kind: 2, depth: 8, sample: pngScene(8), split: split})
+		data := edited(whole.data, func(s *pngParts) { s.split = split })
 		if n := samePaths(t, name, paths, data, allOf(headerOf(data), RGB)); n != 2 {
 			t.Errorf("%s: %d of 2 took the fast path", name, n)
 		}
 		d := NewDecoder(Options{})
-		if pix, err := decodeTo(t, d, name, data, headerOf(data)); err != nil || !bytes.Equal(pix, pngSample(2, 8, 23, 31, false, nil).rgb) {
+		if pix, err := decodeTo(t, d, name, data, headerOf(data)); err != nil || !bytes.Equal(pix, whole.rgb) {
 			t.Errorf("%s: %v, or other pixels than were written", name, err)
 		}
 		d.Close()
@@ -219,8 +221,17 @@ func TestPNGHeld(t *testing.T) {
 	const rows = 20
 	for kind := range pngChannels {
 		for _, w := range []int{1, 30, 600} {
-			data := writePNG(pngSpec{w: w, h: rows, kind: kind, depth: 8, palette: pick(kind == 3, make([]byte, 768)),
-				sample: func(x, y, c int) uint16 { return uint16(busy(x*x+c, y)) }})
+			pixels := make([]byte, rows*(1+w*pngChannels[kind]))
+			for i := range pixels {
+				if pixels[i] = busy(i*i, i>>8); i%(1+w*pngChannels[kind]) == 0 {
+					pixels[i] = 1 // the filter
+				}
+			}
+			s := rawPNG(w, rows, kind, 8, false, pixels)
+			if kind == 3 {
+				s.before = chunk("PLTE", make([]byte, 768))
+			}
+			data := s.join()
 			h := headerOf(data)
 			for _, header := range []Header{h, {Format: h.Format, Width: h.Width, Height: h.Height, Orientation: 1}} {
 				d := NewDecoder(Options{})
@@ -244,14 +255,13 @@ func TestPNGHeld(t *testing.T) {
 // TestPNGDamage: both paths treat damaged files the same, whole and in parts. (damagedFiles has
 // the expected results.)
 func TestPNGDamage(t *testing.T) {
-	spec := pngSpec{w: 20, h: 20, kind: 3, depth: 8, sample: pngScene(8), before: chunk("PLTE", make([]byte, 768))}
-	spec.after = spec.before
-	files := append(slices.Clone(damagedFiles()), damagedFile{name: "two palettes, one behind the pixels", data: writePNG(spec)})
-	spec.after = chunk("ABCD", nil)
-	files = append(files, damagedFile{name: "an unknown critical chunk behind the pixels", data: writePNG(spec)})
-	spec.before = append(spec.before, chunk("tEXt", make([]byte, 9<<20))...) // more than libpng accepts by default
-	spec.after = nil
-	files = append(files, damagedFile{name: "very much text", data: writePNG(spec)})
+	indexed, plte := corpus("palette-8-33x19.png").data, chunk("PLTE", make([]byte, 768))
+	with := func(name string, before, after []byte) damagedFile {
+		return damagedFile{name: name, data: edited(indexed, func(s *pngParts) { s.before, s.after = before, after })}
+	}
+	text := chunk("tEXt", make([]byte, 9<<20)) // more than libpng accepts by default
+	files := append(slices.Clone(damagedFiles()), with("two palettes, one behind the pixels", plte, plte),
+		with("an unknown critical chunk behind the pixels", plte, chunk("ABCD", nil)), with("very much text", slices.Concat(plte, text), nil))
 	paths := pngPaths(t)
 	for _, f := range files {
 		if h := headerOf(f.data); h.Format == PNG {

@@ -5,11 +5,109 @@ import (
 	"fmt"
 )
 
+// pnmLayout is what a PPM's or PGM's header says.
+type pnmLayout struct {
+	width, height int
+	maxval        int
+	channels      int
+	size          int  // of a binary sample
+	plain         bool // numbers in ASCII
+	raster        int  // where the samples start
+}
+
+// isPNM reports whether data starts like a PPM or PGM: P2, P3, P5 or P6, then white space or a
+// comment.
+func isPNM(data []byte) bool {
+	if len(data) < 3 || data[0] != 'P' {
+		return false
+	}
+	switch data[1] {
+	case '2', '3', '5', '6':
+		return isSpace(data[2]) || data[2] == '#'
+	}
+	return false
+}
+
+func isSpace(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+
+func pnmHeader(data []byte, complete bool) (Header, error) {
+	l, err := readPNMLayout(data, complete)
+	if err != nil {
+		return Header{}, err
+	}
+	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: int64(l.raster) + l.rasterBytes()}
+	if l.plain { // one digit per sample, and a separator between samples
+		h.least = int64(l.raster) + 2*int64(l.width)*int64(l.height)*int64(l.channels) - 1
+	}
+	return h, nil
+}
+
+func (l *pnmLayout) rowBytes() int64 { return int64(l.width) * int64(l.channels) * int64(l.size) }
+
+func (l *pnmLayout) rasterBytes() int64 { return l.rowBytes() * int64(l.height) }
+
+func readPNMLayout(data []byte, complete bool) (l pnmLayout, err error) {
+	l.channels, l.size, l.plain = 1, 1, data[1] < '5'
+	if data[1] == '3' || data[1] == '6' {
+		l.channels = 3
+	}
+	p := 2
+	for _, to := range [...]*int{&l.width, &l.height, &l.maxval} {
+		n, end := pnmNumber(data, p)
+		if end < 0 || end >= len(data) {
+			return l, endsEarly(complete)
+		}
+		if end == p {
+			return l, corrupt("something that is no number in its header")
+		}
+		*to, p = n, end
+	}
+	if err := checkSide(int64(l.width), int64(l.height)); err != nil {
+		return l, err
+	}
+	if l.maxval < 1 || l.maxval > 65535 {
+		return l, corrupt("a maximum of %d", l.maxval)
+	}
+	if l.maxval > 255 {
+		l.size = 2
+	}
+	if !isSpace(data[p]) {
+		return l, corrupt("its header does not end in white space")
+	}
+	l.raster = p + 1
+	return l, nil
+}
+
+// pnmNumber reads a decimal number after white space and comments, and returns where it ends: p
+// if there is none, -1 if data ends before it. Numbers too large for any field are capped at a
+// value that is still too large.
+func pnmNumber(data []byte, p int) (n, end int) {
+	start := p
+	for ; p < len(data); p++ {
+		if data[p] == '#' {
+			for p < len(data) && data[p] != '\n' && data[p] != '\r' {
+				p++
+			}
+		} else if !isSpace(data[p]) {
+			break
+		}
+	}
+	if p >= len(data) {
+		return 0, -1
+	}
+	first := p
+	for ; p < len(data) && data[p]-'0' < 10; p++ {
+		n = min(n*10+int(data[p]-'0'), 1<<27)
+	}
+	if p == first {
+		return 0, start
+	}
+	return n, p
+}
+
 // pnmCodec reads PPM and PGM, raw and plain, with any maximum: samples become
 // round(v*255/maximum).
 type pnmCodec struct{ stateless }
-
-func (pnmCodec) Header(data []byte, complete bool) (Header, error) { return pnmHeader(data, complete) }
 
 func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	l, err := readPNMLayout(data, true)
@@ -19,115 +117,80 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	if l.width != v.Header.Width || l.height != v.Header.Height {
 		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
-	if l.plain {
-		return l.decodePlain(dst, data, v)
-	}
-	if l.rasterBytes() > int64(len(data)-l.raster) {
+	if !l.plain && l.rasterBytes() > int64(len(data)-l.raster) {
 		return endsEarly(true)
 	}
-	stride, pixel := int(l.rowBytes()), l.channels*l.sampleBytes()
+	if l.plain || l.maxval != 255 {
+		return l.decodeSamples(dst, data, v)
+	}
 	for y := range v.Region.H {
-		from := data[l.raster+(v.Region.Y+y)*stride+v.Region.X*pixel:][:v.Region.W*pixel]
-		if err := l.decodeRow(dst.Pix[y*dst.Stride:][:v.Region.W*v.Color.Channels()], from, v.Color); err != nil {
-			return err
+		from := data[l.at(v.Region.X, v.Region.Y+y):][:v.Region.W*l.channels]
+		to := dst.Pix[y*dst.Stride:][:v.Region.W*v.Color.Channels()]
+		switch {
+		case l.channels == v.Color.Channels():
+			copy(to, from)
+		case v.Color == Gray:
+			weigh(to, from, 3, 0, 2)
+		default:
+			repeat(to, from)
 		}
 	}
 	return nil
 }
 
-// decodeRow converts a binary row, with short cuts for the usual kinds.
-func (l *pnmLayout) decodeRow(to, from []byte, c Color) error {
-	switch {
-	case l.maxval != 255:
-		return l.scaleRow(to, from, c)
-	case l.channels == c.Channels():
-		copy(to, from)
-	case c == Gray:
-		weigh(to, from, 3, 0, 2)
-	default:
-		repeat(to, from)
-	}
-	return nil
-}
+// at returns where the binary samples of a pixel start.
+func (l *pnmLayout) at(x, y int) int { return l.raster + (y*l.width+x)*l.channels*l.size }
 
-func (l *pnmLayout) scaleRow(to, from []byte, c Color) error {
-	w := pixelWriter{to: to, color: c, channels: l.channels}
-	for size := l.sampleBytes(); len(from) >= size; from = from[size:] {
-		s := int(from[0])
-		if size == 2 {
-			s = int(binary.BigEndian.Uint16(from))
-		}
-		if s > l.maxval {
-			return corrupt("a sample of %d where %d is the most", s, l.maxval)
-		}
-		w.sample(l.scale(s))
+// decodeSamples decodes what must be read number by number. It reads a plain image as a whole,
+// whatever the region, to find its pixels and the end of the image.
+func (l *pnmLayout) decodeSamples(dst Image, data []byte, v View) (err error) {
+	read, n := v.Region, v.Color.Channels()
+	if l.plain {
+		read = Region{W: l.width, H: l.height}
 	}
-	return nil
-}
-
-func (l *pnmLayout) scale(s int) uint8 {
-	if l.maxval == 255 {
-		return uint8(s)
-	}
-	return uint8((2*255*s + l.maxval) / (2 * l.maxval))
-}
-
-// decodePlain reads all samples, whatever the region: finding its pixels, and the end of the
-// image, requires counting every number.
-func (l *pnmLayout) decodePlain(dst Image, data []byte, v View) error {
 	p := l.raster
-	for y := range l.height {
-		w := pixelWriter{color: v.Color, channels: l.channels}
-		if row := y - v.Region.Y; row >= 0 && row < v.Region.H {
-			w.to = dst.Pix[row*dst.Stride:][:v.Region.W*v.Color.Channels()]
+	for y := read.Y; y < read.Y+read.H; y++ {
+		if !l.plain {
+			p = l.at(read.X, y)
 		}
-		for x := range l.width {
-			for range l.channels {
-				s, end := pnmNumber(data, p)
-				switch {
-				case end < 0:
-					return endsEarly(true)
-				case end == p:
-					return corrupt("something that is no number among its samples")
-				case s > l.maxval:
-					return corrupt("a sample of %d where %d is the most", s, l.maxval)
+		for x := read.X; x < read.X+read.W; x++ {
+			var s [3]uint8
+			for i := range l.channels {
+				if s[i], p, err = l.sample(data, p); err != nil {
+					return err
 				}
-				p = end
-				if x >= v.Region.X && x-v.Region.X < v.Region.W {
-					w.sample(l.scale(s))
-				}
+			}
+			if l.channels == 1 {
+				s[1], s[2] = s[0], s[0]
+			}
+			toX, toY := x-v.Region.X, y-v.Region.Y
+			if toX >= 0 && toX < v.Region.W && toY >= 0 && toY < v.Region.H {
+				pixel := v.Color.pixel(s[0], s[1], s[2])
+				copy(dst.Pix[toY*dst.Stride+toX*n:][:n], pixel[:])
 			}
 		}
 	}
 	return nil
 }
 
-// pixelWriter assembles pixels from consecutive samples and drops those beyond the end of to.
-type pixelWriter struct {
-	to       []byte
-	color    Color
-	channels int // of the source
-	held     [3]uint8
-	n        int // number of samples held
-}
-
-func (w *pixelWriter) sample(s uint8) {
-	w.held[w.n] = s
-	if w.n++; w.n < w.channels {
-		return
+// sample reads one sample, in 8 bits, and returns where it ends.
+func (l *pnmLayout) sample(data []byte, p int) (s uint8, end int, err error) {
+	v := 0
+	switch {
+	case l.plain:
+		if v, end = pnmNumber(data, p); end < 0 {
+			return 0, 0, endsEarly(true)
+		}
+		if end == p {
+			return 0, 0, corrupt("something that is no number among its samples")
+		}
+	case l.size == 2:
+		v, end = int(binary.BigEndian.Uint16(data[p:])), p+2
+	default:
+		v, end = int(data[p]), p+1
 	}
-	w.n = 0
-	if len(w.to) < w.color.Channels() {
-		return
+	if v > l.maxval {
+		return 0, 0, corrupt("a sample of %d where %d is the most", v, l.maxval)
 	}
-	r, g, b := w.held[0], w.held[1], w.held[2]
-	if w.channels == 1 {
-		g, b = r, r
-	}
-	if w.color == Gray {
-		w.to[0] = gray601(r, g, b)
-	} else {
-		w.to[0], w.to[1], w.to[2] = r, g, b
-	}
-	w.to = w.to[w.color.Channels():]
+	return uint8((2*255*v + l.maxval) / (2 * l.maxval)), end, nil
 }

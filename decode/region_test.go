@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -72,38 +74,24 @@ func cropped(pix []byte, w, c int, r Region) (out []byte) {
 	return out
 }
 
-// regionSpecs are the kinds of JPEG whose regions libjpeg decodes in different ways.
-func regionSpecs(w, h int) map[string]jpegSpec {
-	specs := map[string]jpegSpec{}
-	for _, f := range [][2]byte{{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {1, 4}, {2, 4}, {3, 1}} {
-		s := jpegSpec{w: w, h: h, comps: ycc(f[0], f[1]), jfif: true, adobe: -1, quant: 8}
-		name := fmt.Sprintf("%dx%d", f[0], f[1])
-		specs[name] = s
-		s.progressive = true
-		specs[name+" progressive"] = s
-		s.progressive, s.restart = false, 3
-		specs[name+" with restarts"] = s
-	}
-	specs["gray"] = jpegSpec{w: w, h: h, comps: ycc(2, 2)[:1], adobe: -1, quant: 8}
-	return specs
-}
-
-// busy has edges everywhere, so that ignoring a neighbour is visible.
-func busy(x, y int) float64 { return float64((x*89 + y*57 + x*y*31) & 255) }
-
 // TestJPEGRegionsExhaustively tests every left and top edge over more than two MCUs, where
-// alignment matters.
+// alignment matters, in every kind of JPEG whose regions libjpeg decodes in different ways. The
+// pictures have edges everywhere, so that ignoring a neighbour is visible.
 func TestJPEGRegionsExhaustively(t *testing.T) {
+	files, err := filepath.Glob("testdata/regions/*.jpg")
+	if err != nil || len(files) != 28 {
+		t.Fatal(files, err)
+	}
 	for _, set := range codecSets() {
 		if set.goes || !set.has(JPEG) {
 			continue // Go's codecs decode everything and crop
 		}
-		for name, spec := range regionSpecs(83, 75) {
-			for i := range spec.comps {
-				shift := i
-				spec.comps[i].at = func(x, y int) float64 { return busy(x+7*shift, y) }
+		for _, name := range files {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
 			}
-			s := sample{name: name, data: writeJPEG(spec), format: JPEG}
+			s := sample{name: filepath.Base(name), data: data, format: JPEG}
 			h := headerOf(s.data)
 			d := set.decoder(t, Options{})
 			for _, scale := range []int{1, 2, 4, 8} {
@@ -136,30 +124,30 @@ func TestJPEGScale(t *testing.T) {
 		if !set.has(JPEG) {
 			continue
 		}
-		for _, factors := range [][2]byte{{1, 1}, {2, 2}} {
-			data := writeJPEG(jpegSpec{w: 53, h: 41, comps: ycc(factors[0], factors[1]), adobe: -1})
-			h := headerOf(data)
+		for _, name := range []string{"ycc-1x1-50x39.jpg", "ycc-2x2-50x39.jpg"} {
+			s := corpus(name)
+			h := headerOf(s.data)
 			d := set.decoder(t, Options{})
 			for _, scale := range []int{1, 2, 4, 8} {
 				w, hh := h.At(scale)
-				got := decodeRegion(t, d, data, h, Region{0, 0, w, hh}, scale)
+				got := decodeRegion(t, d, s.data, h, Region{0, 0, w, hh}, scale)
 				want := paint(w, hh, func(x, y int) (p [3]uint8) {
-					var sum [3]float64
-					n := 0.0
+					var sum [3]int
+					n := 0
 					for sy := y * scale; sy < min((y+1)*scale, h.Height); sy++ {
 						for sx := x * scale; sx < min((x+1)*scale, h.Width); sx++ {
-							for c, v := range soft(sx, sy) {
-								sum[c] += v
+							for c, v := range s.rgb[3*(sy*s.w+sx):][:3] {
+								sum[c] += int(v)
 							}
 							n++
 						}
 					}
 					for c := range p {
-						p[c] = uint8(sum[c]/n + .5)
+						p[c] = uint8((sum[c] + n/2) / n)
 					}
 					return p
 				})
-				compare(t, fmt.Sprintf("%s %v at 1/%d", set.name, factors, scale), got, want, 14, 2.5)
+				compare(t, fmt.Sprintf("%s %s at 1/%d", set.name, name, scale), got, want, 14, 2.5)
 			}
 		}
 	}
@@ -188,16 +176,16 @@ func TestRegionOfTruncated(t *testing.T) {
 // TestRegionAboveFilledEnd: fill bytes may precede any marker, including an end marker that is
 // only searched for.
 func TestRegionAboveFilledEnd(t *testing.T) {
-	plain := writeJPEG(jpegSpec{w: 40, h: 40, comps: ycc(2, 2), adobe: -1})
+	plain := corpus("plain-61x47.jpg").data
 	for fill := range 4 {
 		data := append(bytes.Clone(plain[:len(plain)-2]), bytes.Repeat([]byte{0xff}, fill)...)
 		data = append(data, 0xff, 0xd9)
 		d := NewDecoder(Options{})
-		c := newCanvas(40, 1, 3)
-		if err := d.DecodeRegion(c.Image, data, headerOf(data), Region{0, 0, 40, 1}, 1); err != nil {
+		c := newCanvas(61, 1, 3)
+		if err := d.DecodeRegion(c.Image, data, headerOf(data), Region{0, 0, 61, 1}, 1); err != nil {
 			t.Errorf("%d bytes before the end: %v", fill, err)
 		}
-		if err := d.DecodeRegion(c.Image, data[:len(data)-1], headerOf(data), Region{0, 0, 40, 1}, 1); !errors.Is(err, ErrCorrupt) {
+		if err := d.DecodeRegion(c.Image, data[:len(data)-1], headerOf(data), Region{0, 0, 61, 1}, 1); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d bytes before half an end: %v", fill, err)
 		}
 		d.Close()

@@ -8,17 +8,6 @@
 #include <immintrin.h>
 #endif
 
-bfs_handle *bfs_new(void)
-{
-    return calloc(1, sizeof(bfs_handle));
-}
-
-void bfs_free(bfs_handle *h)
-{
-    free(h->at);
-    free(h);
-}
-
 int bfs_fail(bfs_handle *h, int code, const char *text)
 {
     h->error.code = code;

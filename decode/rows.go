@@ -5,6 +5,14 @@ func gray601(r, g, b uint8) uint8 {
 	return uint8((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 32768) >> 16)
 }
 
+// pixel returns a pixel of the colour; for gray, only the first byte is used.
+func (c Color) pixel(r, g, b uint8) [3]uint8 {
+	if c == Gray {
+		return [3]uint8{gray601(r, g, b)}
+	}
+	return [3]uint8{r, g, b}
+}
+
 // weigh converts pixels that are step bytes apart to gray. Green is byte 1 of each pixel; red
 // and blue are the given bytes.
 func weigh(to, from []byte, step, red, blue int) {
@@ -22,53 +30,31 @@ func repeat(to, from []byte) {
 	}
 }
 
-// row writes row y of a whole image, as packed pixels of the requested colour.
+// row writes row y of a whole image, as packed pixels: of Go's decoders RGB, whatever the colour.
 type row func(y int, to []byte)
-
-// grayOf converts RGB rows to gray.
-func grayOf(rgb row, width int) row {
-	line := make([]byte, 3*width)
-	return func(y int, to []byte) {
-		rgb(y, line)
-		weigh(to, line, 3, 0, 2)
-	}
-}
-
-// rgbOf converts gray rows to RGB.
-func rgbOf(gray row, width int) row {
-	line := make([]byte, width)
-	return func(y int, to []byte) {
-		gray(y, line)
-		repeat(to, line)
-	}
-}
 
 // emit cuts a view out of a whole image's rows and places it in dst.
 func emit(dst Image, v View, source row) {
+	if v.Color == Gray {
+		rgb, line := source, make([]byte, 3*v.Header.Width)
+		source = func(y int, to []byte) {
+			rgb(y, line)
+			weigh(to, line, 3, 0, 2)
+		}
+	}
 	c := v.Color.Channels()
-	p := v.placement(dst.Stride)
+	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
 	width, _ := v.Header.At(v.Scale)
 	if v.Scale != 1 {
 		source = averaged(source, v, width)
 	}
-	inPlace := p.dx == c && v.Region.W == width
 	line := make([]byte, width*c)
 	for y := range v.Region.H {
-		at := p.base + y*p.dy
-		if inPlace {
-			source(v.Region.Y+y, dst.Pix[at:at+width*c])
-			continue
-		}
 		source(v.Region.Y+y, line)
-		placeRow(dst.Pix, at, p.dx, line[v.Region.X*c:][:v.Region.W*c], c)
-	}
-}
-
-// placeRow writes a row's pixels dx apart.
-func placeRow(pix []byte, at, dx int, line []byte, c int) {
-	for x := 0; x < len(line); x += c {
-		copy(pix[at:at+c], line[x:x+c])
-		at += dx
+		at := p.base + y*p.dy
+		for x := range v.Region.W {
+			copy(dst.Pix[at+x*p.dx:][:c], line[(v.Region.X+x)*c:])
+		}
 	}
 }
 
@@ -90,5 +76,12 @@ func averaged(source row, v View, width int) row {
 			n := uint32((min((i/c+1)*s, v.Header.Width) - i/c*s) * (bottom - top))
 			to[i] = uint8((sum[i] + n/2) / n)
 		}
+	}
+}
+
+// dropFourth copies n four-byte pixels without their last byte.
+func dropFourth(to, from []byte, n int) {
+	for x := range n {
+		copy(to[3*x:3*x+3], from[4*x:4*x+3])
 	}
 }

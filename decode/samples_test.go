@@ -1,14 +1,20 @@
 package decode
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	_ "image/jpeg"
 	_ "image/png"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,26 +42,16 @@ type sample struct {
 	goRefuses bool
 }
 
-// Tolerances. JPEG writers and readers may each round a sample's inverse transform by half a
-// level, and colour conversion multiplies an error in chroma by up to 1.8: without chroma
-// subsampling no channel is off by more than 6 levels. With it, oracle and library interpolate
-// differently, and single pixels at edges may be far off; the mean is not.
+// Tolerances. JPEG readers may each round a sample's inverse transform by half a level, and colour
+// conversion multiplies an error in chroma by up to 1.8: no channel is off by more than 6 levels.
+// Decoders interpolate subsampled chroma differently, and single pixels at edges may be far off;
+// the mean is not.
 const (
 	jpegWorst  = 6
 	jpegMean   = 0.6
 	subsampled = 255
 	chromaMean = 5.0
 )
-
-// scene is the picture in generated samples: smooth, with all channels different.
-func scene(x, y int) [4]uint8 {
-	return [4]uint8{uint8(30 + 5*x%200), uint8(220 - 3*y - x), uint8(60 + 2*x + 2*y), uint8(255 - 3*x)}
-}
-
-// sceneRGB returns the scene as a row-major array.
-func sceneRGB(w, h int) []uint8 {
-	return paint(w, h, func(x, y int) [3]uint8 { p := scene(x, y); return [3]uint8(p[:3]) })
-}
 
 func paint(w, h int, at func(x, y int) [3]uint8) []uint8 {
 	out := make([]uint8, 0, w*h*3)
@@ -76,20 +72,108 @@ func grayOfRGB(rgb []uint8) []uint8 {
 	return out
 }
 
-var allSamples = sync.OnceValue(func() (s []sample) {
-	s = append(s, jpegSamples()...)
-	s = append(s, pngSamples()...)
-	s = append(s, bmpSamples()...)
-	s = append(s, pnmSamples()...)
-	s = append(s, webpSamples()...)
-	return s
+// allSamples are the files in testdata/samples, which foreign encoders wrote, with the pixels that
+// foreign decoders read from them (testdata/make.py), and edited copies of some.
+var allSamples = sync.OnceValue(func() []sample {
+	references, err := readReferences()
+	if err != nil {
+		panic(err)
+	}
+	files, err := os.ReadDir("testdata/samples")
+	if err != nil {
+		panic(err)
+	}
+	var all []sample
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join("testdata/samples", f.Name()))
+		if err != nil {
+			panic(err)
+		}
+		s := sample{name: f.Name(), data: data, format: Sniff(data), orientation: 1}
+		if s.format == Unknown {
+			panic(f.Name() + " is no image")
+		}
+		s.w, s.h, s.rgb = pixmap(references[s.name+".ppm"], 3)
+		if gray := references[s.name+".pgm"]; gray != nil {
+			_, _, s.gray = pixmap(gray, 1)
+		}
+		s.rateFile()
+		all = append(all, s)
+	}
+	return append(all, editedSamples(all)...)
 })
 
-// samples returns the generated samples and those that come with Go and its image module, and logs
-// which of the latter are missing.
+// corpus returns one of testdata/samples.
+func corpus(name string) sample {
+	for _, s := range allSamples() {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no sample " + name)
+}
+
+func readReferences() (map[string][]byte, error) {
+	f, err := os.Open("testdata/reference.tar.gz")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	references, t := map[string][]byte{}, tar.NewReader(z)
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			return references, nil
+		}
+		if err == nil {
+			references[h.Name], err = io.ReadAll(t)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pixmap reads a PPM or PGM of 8 bits, as other programs write it.
+func pixmap(data []byte, channels int) (w, h int, pix []byte) {
+	var kind, maximum int
+	fmt.Fscanf(bytes.NewReader(data), "P%d\n%d %d\n%d\n", &kind, &w, &h, &maximum)
+	if n := channels * w * h; maximum == 255 && n > 0 && n < len(data) {
+		return w, h, data[len(data)-n:]
+	}
+	panic(fmt.Sprintf("no reference of %d channels: %.20q", channels, data))
+}
+
+// rateFile sets the tolerance for the reference's pixels, and what is special about a file.
+func (s *sample) rateFile() {
+	switch s.format {
+	case JPEG:
+		s.worst, s.mean = jpegWorst, jpegMean
+		if s.gray == nil && subsamples(s.data) {
+			s.worst, s.mean = subsampled, chromaMean
+		}
+	case PNM:
+		if s.data[1] < '5' {
+			// The white space at the end, and all digits of the last number except the first.
+			s.loose = len(s.data) - bytes.LastIndexAny(bytes.TrimRight(s.data, " \n"), " \n") - 2
+		}
+	case BMP:
+		if l, err := readBMPLayout(s.data, true); err == nil && !l.compressed() {
+			s.loose = len(s.data) - int(l.pixels+l.pixelBytes()) // after the pixels
+		}
+	}
+	s.goRefuses = slices.Contains([]string{"ycc-3x1.jpg", "ycc-1x4.jpg", "ycc-2x4.jpg", "stray-fill-bytes.jpg"}, s.name)
+}
+
+// samples returns allSamples and those that come with Go and its image module, and logs which of
+// the latter are missing.
 func samples(t testing.TB) []sample {
 	t.Helper()
-	out := append([]sample(nil), allSamples()...)
+	out := slices.Clone(allSamples())
 	for _, files := range foreign() {
 		found := foreignSamples(t, files.pattern)
 		if len(found) == 0 {
@@ -276,5 +360,35 @@ func TestForeignImages(t *testing.T) {
 				t.Skipf("NOT TESTED: there is nothing in %s", files.pattern)
 			}
 		})
+	}
+}
+
+// TestCorpus: the corpus holds what it is meant to hold.
+func TestCorpus(t *testing.T) {
+	count := map[Format]int{}
+	for _, s := range allSamples() {
+		count[s.format]++
+	}
+	for format, least := range map[Format]int{JPEG: 70, PNG: 115, BMP: 170, PNM: 168, WebP: 18} {
+		if count[format] < least {
+			t.Errorf("%d samples of %s, of at least %d", count[format], format, least)
+		}
+	}
+	for _, factors := range []string{"1x1", "2x1", "1x2", "2x2", "4x1", "4x2", "1x4", "2x4", "3x1"} {
+		for _, kind := range []string{"", "-progressive", "-restarts"} {
+			f, err := readJPEGFrame(testFile(t, "regions/"+factors+kind+".jpg"), true)
+			if got := fmt.Sprintf("%dx%d", f.h[0], f.v[0]); err != nil || got != factors || f.progressive != (kind == "-progressive") {
+				t.Errorf("%s%s: sampled %s, progressive %v, %v", factors, kind, got, f.progressive, err)
+			}
+		}
+	}
+}
+
+// TestRefusedJPEGs: what other encoders write and no decoder here reads.
+func TestRefusedJPEGs(t *testing.T) {
+	for name, words := range map[string]string{"12-bits.jpg": "12 bits", "lossless.jpg": "lossless"} {
+		if _, err := ReadHeader(testFile(t, "refused/"+name), true); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -15,8 +15,6 @@ import (
 // cWebP decodes with libwebp.
 type cWebP struct{ cHandle }
 
-func (c *cWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
-
 func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
 	if err != nil {
@@ -27,21 +25,31 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	}
 	inner := w.image.shown(v.Region)
 	if inner != v.Region {
-		blacken(dst, v)
+		height, width := v.size()
+		for y := range height {
+			clear(dst.Pix[y*dst.Stride:][:width*v.Color.Channels()])
+		}
 	}
 	if inner == (Region{}) {
 		return nil
-	}
-	if err := c.open(); err != nil {
-		return err
 	}
 	to, view := cView(dst, v)
 	to = (*C.uint8_t)(unsafe.Add(unsafe.Pointer(to), (inner.X-v.Region.X)*int(view.dx)+(inner.Y-v.Region.Y)*int(view.dy)))
 	view.width, view.height = C.int32_t(w.image.width), C.int32_t(w.image.height)
 	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
 	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
-	from, n := cData(data[w.image.from:w.image.to])
-	return c.result(C.bfs_webp_decode(c.p, from, n, C.size_t(w.h.Scratch), to, view), "libwebp")
+	data = data[w.image.from:w.image.to]
+	return c.result(C.bfs_webp_decode(&c.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
+}
+
+// shown is the part of a region of the canvas that the image covers.
+func (i *webpImage) shown(r Region) Region {
+	x, y := max(r.X, i.x), max(r.Y, i.y)
+	w, h := min(r.X+r.W, i.x+i.width)-x, min(r.Y+r.H, i.y+i.height)-y
+	if w <= 0 || h <= 0 {
+		return Region{}
+	}
+	return Region{x, y, w, h}
 }
 
 // webpScratch estimates what libwebp allocates: a few rows for lossy images, all pixels and the

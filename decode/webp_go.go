@@ -2,23 +2,16 @@ package decode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"image"
-	"io"
 
-	"golang.org/x/image/webp"
+	"golang.org/x/image/vp8"
+	"golang.org/x/image/vp8l"
 )
 
-// goWebP decodes with golang.org/x/image/webp, and converts the planes of lossy images with
+// goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
 type goWebP struct{ stateless }
-
-func (goWebP) Header(data []byte, complete bool) (Header, error) { return webpHeader(data, complete) }
-
-// noError is an error type that x/image/webp never returns: the package does not distinguish
-// unsupported from corrupt.
-type noError struct{ error }
 
 func (goWebP) Decode(dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
@@ -29,31 +22,43 @@ func (goWebP) Decode(dst Image, data []byte, v View) error {
 		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
 	}
 	return guarded(func() error {
-		m, err := webp.Decode(w.image.file(data))
-		if err != nil {
-			return goError[noError](err)
-		}
-		source, err := webpRows(m, w.image.width, w.image.height)
+		source, err := w.image.rows(bytes.NewReader(data[w.image.from:w.image.to]))
 		if err != nil {
 			return err
 		}
-		emit(dst, v, inColor(v.Color, w.image.onCanvas(source), nil, v.Header.Width))
+		emit(dst, v, w.image.onCanvas(source))
 		return nil
 	})
 }
 
-// file returns a reader of a WebP file that contains only the image.
-func (i *webpImage) file(data []byte) io.Reader {
-	name := "VP8 "
+// noError is an error type that these packages never return: they do not distinguish unsupported
+// from corrupt.
+type noError struct{ error }
+
+// rows decodes the VP8 or VP8L data.
+func (i *webpImage) rows(data *bytes.Reader) (row, error) {
 	if i.lossless {
-		name = "VP8L"
+		m, err := vp8l.Decode(data)
+		if err != nil {
+			return nil, goError[noError](err)
+		}
+		pixels, ok := m.(*image.NRGBA)
+		if !ok {
+			return nil, unsupported("x/image/vp8l makes it %T", m)
+		}
+		return func(y int, to []byte) { dropFourth(to, pixels.Pix[y*pixels.Stride:], i.width) }, sameSize(m, i.width, i.height)
 	}
-	body := data[i.from:i.to]
-	pad := len(body) & 1
-	head := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+8+len(body)+pad))
-	head = append(append(head, "WEBP"...), name...)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(body)))
-	return io.MultiReader(bytes.NewReader(head), bytes.NewReader(body), bytes.NewReader(make([]byte, pad)))
+	d := vp8.NewDecoder()
+	d.Init(data, data.Len())
+	_, err := d.DecodeFrameHeader()
+	if err != nil {
+		return nil, goError[noError](err)
+	}
+	m, err := d.DecodeFrame()
+	if err != nil {
+		return nil, goError[noError](err)
+	}
+	return webpChroma{m}.row, sameSize(m, i.width, i.height)
 }
 
 // onCanvas turns rows of the image into rows of the canvas, black where the image is not.
@@ -66,17 +71,38 @@ func (i *webpImage) onCanvas(source row) row {
 	}
 }
 
-func webpRows(m image.Image, width, height int) (row, error) {
-	if b := m.Bounds(); b.Min.X != 0 || b.Min.Y != 0 || b.Dx() != width || b.Dy() != height {
-		return nil, fmt.Errorf("%w: x/image/webp reads another size", ErrMismatch)
+// webpChroma converts a lossy WebP's 4:2:0 planes to RGB as libwebp does. Each pixel's chroma is
+// (9a + 3b + 3c + d) / 16 of the four samples around it, rounded in two steps; the conversion to
+// RGB is video-range BT.601.
+type webpChroma struct{ *image.YCbCr }
+
+func (u webpChroma) row(y int, to []byte) {
+	size := u.Bounds().Size()
+	near, next := y/2*u.CStride, nextSample(y, (size.Y+1)/2)*u.CStride
+	for x, l := range u.Y[y*u.YStride:][:size.X] {
+		a, b := x/2, nextSample(x, (size.X+1)/2)
+		cb := mixChroma(u.Cb, near+a, near+b, next+a, next+b)
+		cr := mixChroma(u.Cr, near+a, near+b, next+a, next+b)
+		to[3*x], to[3*x+1], to[3*x+2] = videoRGB(l, cb, cr)
 	}
-	switch m := m.(type) {
-	case *image.NRGBA:
-		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], width) }, nil
-	case *image.YCbCr:
-		return newWebPChroma(m).row, nil
-	case *image.NYCbCrA:
-		return newWebPChroma(&m.YCbCr).row, nil
+}
+
+// mixChroma interpolates between the sample at a, its neighbours b in the row and c in the
+// column, and d diagonally opposite.
+func mixChroma(plane []byte, a, b, c, d int) uint8 {
+	va, vb, vc, vd := uint32(plane[a]), uint32(plane[b]), uint32(plane[c]), uint32(plane[d])
+	if a == b {
+		return uint8((3*va + vc + 2) >> 2) // in an edge column libwebp rounds once
 	}
-	return nil, unsupported("x/image/webp makes it %T", m)
+	diagonal := (va + 3*vb + 3*vc + vd + 8) >> 3
+	return uint8((diagonal + va) >> 1)
+}
+
+// videoRGB converts from studio swing, in libwebp's fixed point.
+func videoRGB(y, cb, cr uint8) (r, g, b uint8) {
+	scaled := func(v uint8, by int32) int32 { return int32(v) * by >> 8 }
+	l := scaled(y, 19077)
+	return clip8((l + scaled(cr, 26149) - 14234) >> 6),
+		clip8((l - scaled(cb, 6419) - scaled(cr, 13320) + 8708) >> 6),
+		clip8((l + scaled(cb, 33050) - 17685) >> 6)
 }

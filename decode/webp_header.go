@@ -1,6 +1,9 @@
 package decode
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Flags of a VP8X chunk.
 const (
@@ -8,41 +11,23 @@ const (
 	webpEXIF      = 1 << 3
 )
 
-// webpWalk is the state of reading a WebP's chunks.
-type webpWalk struct {
+// webpFile is what a WebP's chunks say. Alpha is dropped, so its separate chunk is not read.
+type webpFile struct {
 	h          Header
 	extended   bool // has VP8X; h's size is then the canvas
 	animated   bool
-	anim       bool      // the ANIM chunk was seen
-	image      webpImage // zero until the VP8 or VP8L chunk is seen
+	anim       bool // the ANIM chunk was seen
 	expectEXIF bool
+	image      webpImage // zero until the VP8 or VP8L chunk is seen
 }
 
 // webpImage locates the pixels: a picture the size of the canvas, or an animation's first frame,
-// which may be smaller. Alpha is dropped, so its separate chunk is not read.
+// which may be smaller.
 type webpImage struct {
 	from, to      int64 // of the VP8 or VP8L data in the file
 	lossless      bool
 	x, y          int // on the canvas
 	width, height int
-}
-
-// shown is the part of a region of the canvas that the image covers.
-func (i *webpImage) shown(r Region) Region {
-	x, y := max(r.X, i.x), max(r.Y, i.y)
-	w, h := min(r.X+r.W, i.x+i.width)-x, min(r.Y+r.H, i.y+i.height)-y
-	if w <= 0 || h <= 0 {
-		return Region{}
-	}
-	return Region{x, y, w, h}
-}
-
-// blacken clears a view's destination.
-func blacken(dst Image, v View) {
-	height, width := v.size()
-	for y := range height {
-		clear(dst.Pix[y*dst.Stride:][:width*v.Color.Channels()])
-	}
 }
 
 func webpHeader(data []byte, complete bool) (Header, error) {
@@ -51,32 +36,30 @@ func webpHeader(data []byte, complete bool) (Header, error) {
 }
 
 // readWebP reads chunks until nothing that follows can change the header.
-func readWebP(data []byte, complete bool) (webpWalk, error) {
+func readWebP(data []byte, complete bool) (w webpFile, err error) {
 	end := int64(binary.LittleEndian.Uint32(data[4:])) + 8
 	if end < 20 {
-		return webpWalk{}, corrupt("a RIFF header of impossible length")
+		return w, corrupt("a RIFF header of impossible length")
 	}
 	if complete && end > int64(len(data)) {
-		return webpWalk{}, endsEarly(true)
+		return w, endsEarly(true)
 	}
-	if end < int64(len(data)) {
-		data = data[:end]
-	}
-	w := webpWalk{h: Header{Format: WebP, Orientation: 1}}
-	for p := int64(12); p < end && !w.done(); {
+	data = data[:min(end, int64(len(data)))]
+	w.h = Header{Format: WebP, Orientation: 1}
+	for p := int64(12); p < end && (w.image == (webpImage{}) || w.expectEXIF); {
 		c, err := webpChunkAt(data, p, end, complete)
-		if err != nil {
-			return webpWalk{}, err
+		if err == nil {
+			err = w.chunk(c, data, complete)
 		}
-		if err := w.chunk(c, data, complete); err != nil {
-			return webpWalk{}, err
+		if err != nil {
+			return w, err
 		}
 		p = c.next()
 	}
-	if w.image == (webpImage{}) {
-		return webpWalk{}, corrupt("it has no image data")
-	}
 	i := &w.image
+	if *i == (webpImage{}) {
+		return w, corrupt("it has no image data")
+	}
 	w.h.Scratch = webpScratch(i.width, i.height, i.lossless)
 	if !i.lossless {
 		// A macroblock's modes have fixed probabilities: together they take more than a bit and
@@ -94,16 +77,6 @@ type webpChunk struct {
 	size int64
 }
 
-func (c *webpChunk) next() int64 { return c.at + c.size + c.size&1 }
-
-// short returns the error for a body of fewer than n bytes.
-func (c *webpChunk) short(n int64, complete bool) error {
-	if c.size < n {
-		return corrupt("a %s chunk of %d bytes", c.name, c.size)
-	}
-	return endsEarly(complete)
-}
-
 // webpChunkAt returns the chunk at p, which must not extend beyond end.
 func webpChunkAt(data []byte, p, end int64, complete bool) (c webpChunk, err error) {
 	if p+8 > int64(len(data)) {
@@ -117,16 +90,23 @@ func webpChunkAt(data []byte, p, end int64, complete bool) (c webpChunk, err err
 	return c, nil
 }
 
-// done reports that nothing that follows can change the header.
-func (w *webpWalk) done() bool { return w.image != (webpImage{}) && !w.expectEXIF }
+func (c *webpChunk) next() int64 { return c.at + c.size + c.size&1 }
 
-func (w *webpWalk) chunk(c webpChunk, data []byte, complete bool) error {
+// needs returns an error if there are fewer than n bytes of the body.
+func (c *webpChunk) needs(n int64, complete bool) error {
+	switch {
+	case c.size < n:
+		return corrupt("a %s chunk of %d bytes", c.name, c.size)
+	case int64(len(c.body)) < n:
+		return endsEarly(complete)
+	}
+	return nil
+}
+
+func (w *webpFile) chunk(c webpChunk, data []byte, complete bool) error {
 	switch string(c.name) {
 	case "VP8X":
-		if len(c.body) < 10 {
-			return c.short(10, complete)
-		}
-		return w.canvas(c.body)
+		return w.canvas(c, complete)
 	case "VP8 ", "VP8L":
 		if w.animated {
 			return corrupt("an animation with an image that is no frame")
@@ -144,32 +124,36 @@ func (w *webpWalk) chunk(c webpChunk, data []byte, complete bool) error {
 			return w.frame(c, data, complete)
 		}
 	case "EXIF":
-		if int64(len(c.body)) < c.size {
-			return endsEarly(complete)
+		if err := c.needs(c.size, complete); err != nil {
+			return err
 		}
-		w.exif(c.body)
+		if w.expectEXIF {
+			w.expectEXIF = false
+			w.h.Orientation = exifOrientation(bytes.TrimPrefix(c.body, []byte(exifPrefix)))
+		}
 	}
 	return nil
 }
 
-func (w *webpWalk) canvas(b []byte) error {
+func (w *webpFile) canvas(c webpChunk, complete bool) error {
+	if err := c.needs(10, complete); err != nil {
+		return err
+	}
 	if w.extended || w.image != (webpImage{}) {
 		return corrupt("a VP8X chunk that is not the first")
 	}
-	w.extended = true
-	w.animated = b[0]&webpAnimation != 0
-	w.expectEXIF = b[0]&webpEXIF != 0
-	w.h.Width, w.h.Height = 1+uint24(b[4:]), 1+uint24(b[7:])
+	w.extended, w.animated, w.expectEXIF = true, c.body[0]&webpAnimation != 0, c.body[0]&webpEXIF != 0
+	w.h.Width, w.h.Height = 1+uint24(c.body[4:]), 1+uint24(c.body[7:])
 	return nil
 }
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
 // frame reads the header of an animation's frame, and its chunks up to the image.
-func (w *webpWalk) frame(c webpChunk, data []byte, complete bool) error {
+func (w *webpFile) frame(c webpChunk, data []byte, complete bool) error {
 	const head = 16
-	if len(c.body) < head {
-		return c.short(head, complete)
+	if err := c.needs(head, complete); err != nil {
+		return err
 	}
 	b := c.body
 	i := webpImage{x: 2 * uint24(b), y: 2 * uint24(b[3:]), width: 1 + uint24(b[6:]), height: 1 + uint24(b[9:])}
@@ -192,28 +176,25 @@ func (w *webpWalk) frame(c webpChunk, data []byte, complete bool) error {
 
 // bitstream reads the header of a VP8 or VP8L chunk. i has the image's place and size, except in
 // a file without VP8X, where only this header states the size.
-func (w *webpWalk) bitstream(c webpChunk, i webpImage, complete bool) error {
+func (w *webpFile) bitstream(c webpChunk, i webpImage, complete bool) error {
 	if w.image != (webpImage{}) {
 		return nil // the first one counts
 	}
-	size := vp8Size
 	least := int64(10)
-	if c.name[3] == 'L' {
-		size, least, i.lossless = vp8lSize, 5, true
+	if i.lossless = c.name[3] == 'L'; i.lossless {
+		least = 5
 	}
-	if int64(len(c.body)) < least {
-		return c.short(least, complete)
-	}
-	width, height, err := size(c.body)
-	switch {
-	case err != nil:
+	if err := c.needs(least, complete); err != nil {
 		return err
+	}
+	width, height, ok := vp8Size(c.body, i.lossless)
+	switch {
+	case !ok:
+		return corrupt("its data does not start like a key frame or a lossless image")
 	case width == 0 || height == 0:
 		return corrupt("a size of %dx%d", width, height)
-	case w.animated && (width != i.width || height != i.height):
-		return corrupt("an image of %dx%d in a frame of %dx%d", width, height, i.width, i.height)
-	case w.extended && !w.animated && (width != w.h.Width || height != w.h.Height):
-		return corrupt("an image of %dx%d on a canvas of %dx%d", width, height, w.h.Width, w.h.Height)
+	case w.extended && (width != i.width || height != i.height):
+		return corrupt("an image of %dx%d on a canvas or in a frame of %dx%d", width, height, i.width, i.height)
 	case !w.extended:
 		w.h.Width, w.h.Height = width, height
 	}
@@ -223,32 +204,15 @@ func (w *webpWalk) bitstream(c webpChunk, i webpImage, complete bool) error {
 	return nil
 }
 
-// vp8Size reads the first 10 bytes of lossy data.
-func vp8Size(b []byte) (width, height int, err error) {
-	if b[0]&1 != 0 || b[3] != 0x9d || b[4] != 0x01 || b[5] != 0x2a {
-		return 0, 0, corrupt("its VP8 data does not start with a key frame")
-	}
-	const side = 1<<14 - 1 // the two bits above are a scaling hint, which decoders ignore
-	return int(binary.LittleEndian.Uint16(b[6:]) & side), int(binary.LittleEndian.Uint16(b[8:]) & side), nil
-}
-
-// vp8lSize reads the first 5 bytes of lossless data.
-func vp8lSize(b []byte) (width, height int, err error) {
-	bits := binary.LittleEndian.Uint32(b[1:])
-	if b[0] != 0x2f || bits>>29 != 0 {
-		return 0, 0, corrupt("its VP8L data does not start as it must")
-	}
+// vp8Size reads the start of lossy or lossless data: 10 or 5 bytes. ok is false if it is not that
+// of an image.
+func vp8Size(b []byte, lossless bool) (width, height int, ok bool) {
 	const side = 1<<14 - 1
-	return int(bits&side) + 1, int(bits>>14&side) + 1, nil
-}
-
-func (w *webpWalk) exif(b []byte) {
-	if !w.expectEXIF {
-		return
+	if lossless {
+		bits := binary.LittleEndian.Uint32(b[1:])
+		return int(bits&side) + 1, int(bits>>14&side) + 1, b[0] == 0x2f && bits>>29 == 0
 	}
-	w.expectEXIF = false
-	if hasPrefix(b, exifPrefix) {
-		b = b[len(exifPrefix):]
-	}
-	w.h.Orientation = exifOrientation(b)
+	// The two bits above each side are a scaling hint, which decoders ignore.
+	return int(binary.LittleEndian.Uint16(b[6:]) & side), int(binary.LittleEndian.Uint16(b[8:]) & side),
+		b[0]&1 == 0 && string(b[3:6]) == "\x9d\x01\x2a"
 }

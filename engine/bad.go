@@ -3,20 +3,36 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/shard"
 )
 
-// badFiles remembers which files could not be read, so that each is reported once and is
-// not read again until it changes.
-type badFiles struct {
+// A BadSample is a sample that could not be read, and why.
+type BadSample struct {
+	Time   time.Time
+	Path   string
+	ID     int64
+	Reason string
+}
+
+// badSamples remembers which files could not be read, so that each is reported once and is
+// not read again until it changes. It is safe for concurrent use.
+type badSamples struct {
+	ds     *dataset.Dataset
+	ledger *ledger
+	log    *slog.Logger
+	look   func(i int) (dataset.Identity, error) // Dataset.Check
+
 	mu       sync.Mutex
 	files    map[int64]badFile
 	repaired map[int64]bool // samples whose problem in the index no longer applies
+	reported []BadSample    // each file once, in the order of discovery
+	count    int64          // of reports, including those for which there was no room
 }
 
 type badFile struct {
@@ -34,155 +50,137 @@ type badFile struct {
 	// once, but tried every time, because no change of the file signals when it is readable
 	// again.
 	transient bool
-	recovered bool // it has been read since; the entry only records that it was reported
-}
-
-func (f *badFiles) lookup(id int64) (badFile, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	bad, ok := f.files[id]
-	return bad, ok
-}
-
-func (f *badFiles) isRepaired(id int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.repaired[id]
-}
-
-func (f *badFiles) repair(id int64, l *Ledger) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.files[id]; known {
-		delete(f.files, id)
-		l.release(useIndex, badFileBytes)
-	}
-	f.repaired[id] = true
-}
-
-// recover notes that a transient failure is over, and reports whether there was one.
-func (f *badFiles) recover(id int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	bad := f.files[id]
-	if !bad.transient || bad.recovered {
-		return false
-	}
-	bad.recovered = true
-	f.files[id] = bad
-	return true
 }
 
 const (
-	// maxBadFiles bounds the entries. A bad file that does not fit, or for which the memory
-	// limit leaves no room, is detected again at every open.
-	maxBadFiles = maxErrorLines
+	// maxBadSamples bounds both lists, so that a dataset of a million bad files does not fill
+	// the memory. A bad file that does not fit, or for which the memory limit leaves no room,
+	// is detected again at every open.
+	maxBadSamples = 100_000
 	// badFileBytes is the approximate size of an entry, with its error and text.
 	badFileBytes = 512
+	reportBytes  = 80 // of a report, without its reason
 )
 
-// put remembers a bad file and returns the previous entry for it. The memory is charged to
-// the ledger; if there is none, another file is forgotten instead.
-func (f *badFiles) put(id int64, bad badFile, l *Ledger) (before badFile, known bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before, known = f.files[id]
-	if !known && (len(f.files) == maxBadFiles || !l.reserve(useIndex, badFileBytes)) {
-		if len(f.files) == 0 {
-			return before, false
-		}
-		for other := range f.files {
-			delete(f.files, other)
-			break
-		}
-	}
-	f.files[id] = bad
-	return before, known
+func newBadSamples(ds *dataset.Dataset, l *ledger, log *slog.Logger) *badSamples {
+	return &badSamples{ds: ds, ledger: l, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
 }
 
 // errPart marks an error that another transform of the same sample might not hit.
 var errPart = errors.New("in what is shown of it")
 
-// stillBad returns why a sample is known to be unreadable, or nil if it is not, or if its
-// file has changed since. A machine error leaves that open and is returned as it is.
-func (e *Engine) stillBad(id int64) error {
-	bad, known := e.bad.lookup(id)
-	if !known {
-		problem := e.ds.Problem(int(id))
-		if problem == "" || e.bad.isRepaired(id) {
-			return nil
-		}
-		bad = badFile{seen: e.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
-	}
-	if bad.transient {
+// check returns why a sample is known to be unreadable, or nil if it is not, or if its file
+// has changed since. A machine error leaves that open and is returned as it is.
+func (f *badSamples) check(id int64) error {
+	bad, known := f.lookup(id)
+	if bad.reason == nil || bad.transient {
 		return nil
 	}
-	now, err := e.look(int(id))
+	now, err := f.look(int(id))
 	if err != nil && causeOf(err) != ofFile {
 		return err
 	}
 	there := err == nil || errors.Is(err, dataset.ErrChanged) && now.Known()
-	if there && now != bad.seen && (bad.repairable || e.ds.Same(int(id), now)) {
-		e.ds.Accept(int(id), now)
-		e.bad.repair(id, e.ledger)
-		e.clearDocuments() // they may name its replacement
+	if there && now != bad.seen && (bad.repairable || f.ds.Same(int(id), now)) {
+		f.ds.Accept(int(id), now)
+		f.markRepaired(id)
 		return nil
 	}
 	if bad.part {
 		return nil
 	}
 	if !known {
-		e.remember(id, bad)
+		f.remember(id, bad)
 	}
-	return e.badError(id, bad.reason)
+	return f.errorOf(id, bad.reason)
 }
 
-// reportBad remembers that a sample's file is bad under the identity that was read, and
-// reports it once. It does not ask the file system: a file that was repaired since has
-// another identity and will be tried.
-func (e *Engine) reportBad(id int64, reason error, seen dataset.Identity) error {
+// report remembers that a sample's file is bad under the identity that was read, and logs it
+// once. It does not ask the file system: a file that was repaired since has another identity
+// and will be tried.
+func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error {
 	reason = dataset.Reason(reason) // the path is logged beside it
-	changed := changed(reason)
-	repairable := !changed || e.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
-	transient := !seen.Known() || changed && e.ds.Same(int(id), seen) && !errors.Is(reason, errUnfit)
-	e.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.Is(reason, errPart), transient: transient})
-	return e.badError(id, reason)
+	unfit := errors.Is(reason, sample.ErrUnfit)
+	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
+	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
+	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
+	f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.Is(reason, errPart), transient: transient})
+	return f.errorOf(id, reason)
 }
 
-// recovered notes that a sample could be read.
-func (e *Engine) recovered(id int64) {
-	if e.bad.recover(id) {
-		e.clearDocuments() // they may name its replacement
+// all lists what was reported, as far as there was room.
+func (f *badSamples) all() []BadSample {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.reported)
+}
+
+// total counts the reports.
+func (f *badSamples) total() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+// lookup finds what is known of a sample: from reading it, where known is true, or else from
+// the index. A file that is not known to be bad has no reason.
+func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if bad, known = f.files[id]; known || f.repaired[id] {
+		return bad, known
+	}
+	if problem := f.ds.Problem(int(id)); problem != "" {
+		bad = badFile{seen: f.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
+	}
+	return bad, false
+}
+
+func (f *badSamples) markRepaired(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.files[id]; known {
+		delete(f.files, id)
+		f.ledger.release(useIndex, badFileBytes)
+	}
+	f.repaired[id] = true
+}
+
+// remember enters a bad file, and reports it unless that was done.
+func (f *badSamples) remember(id int64, bad badFile) {
+	r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}
+	if f.enter(bad, r) {
+		f.log.Error("cannot read a sample", "path", r.Path, "id", id, "reason", r.Reason)
 	}
 }
 
-func (e *Engine) remember(id int64, bad badFile) {
-	before, known := e.bad.put(id, bad, e.ledger)
-	told := known && before.seen == bad.seen && before.transient == bad.transient
-	if told && !before.recovered {
-		return
-	}
-	e.clearDocuments() // they may say that it is fine
-	if told {
-		return
-	}
-	path := e.ds.Path(int(id))
-	e.log.Error("cannot read a sample", "path", path, "id", id, "reason", bad.reason.Error())
-	e.errors.add(errorLine{Time: time.Now(), Path: path, ID: id, Reason: bad.reason.Error()}, e.ledger)
-}
-
-// failsAgain fails a batch of which all was tried before, before it takes memory or a
-// worker's time, if a sample that was bad then still is.
-func (e *Engine) failsAgain(k Key) error {
-	slots, valid := e.plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, e.opts.BatchSize))
-	for _, s := range slots[:min(max(valid, 1), len(slots))] {
-		if err := e.stillBad(s.ID); err != nil {
-			return err
+// enter enters a bad file, and its report if it is new. If there is no room, another file is
+// forgotten instead.
+func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, known := f.files[r.ID]
+	room := known || len(f.files) < maxBadSamples && f.ledger.reserve(useIndex, badFileBytes)
+	for other := range f.files {
+		if room {
+			break
 		}
+		delete(f.files, other)
+		room = true
 	}
-	return nil
+	if room {
+		f.files[r.ID] = bad
+	}
+	if known && before.seen == bad.seen && before.transient == bad.transient {
+		return false
+	}
+	f.count++
+	if f.count <= maxBadSamples && f.ledger.reserve(useIndex, int64(reportBytes+len(r.Reason))) {
+		f.reported = append(f.reported, r)
+	}
+	return true
 }
 
-func (e *Engine) badError(id int64, reason error) error {
-	return fmt.Errorf("%w: %s: %w", ErrBad, e.ds.Path(int(id)), reason)
+func (f *badSamples) errorOf(id int64, reason error) error {
+	return fmt.Errorf("%w: %s: %w", ErrBad, f.ds.Path(int(id)), reason)
 }

@@ -1,14 +1,57 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
+	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
 )
+
+// A spoilt is a file that is no image for a while.
+type spoilt struct {
+	t    testing.TB
+	path string
+	good []byte
+	when time.Time
+}
+
+// spoil damages a PPM; its size and time stay.
+func spoil(t testing.TB, path string) *spoilt {
+	t.Helper()
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &spoilt{t, path, good, info.ModTime()}
+	bad := bytes.Clone(good)
+	bad[1] = '9'
+	s.write(bad)
+	return s
+}
+
+// repair makes it whole again; its time changes.
+func (s *spoilt) repair() {
+	s.when = s.when.Add(time.Hour)
+	s.write(s.good)
+}
+
+func (s *spoilt) write(data []byte) {
+	if err := errors.Join(os.WriteFile(s.path, data, 0o644), os.Chtimes(s.path, s.when, s.when)); err != nil {
+		s.t.Error(err)
+	}
+}
 
 // TestTransientFailures: a file that occasionally cannot be opened is reported once. This
 // neither hides other faults of the file nor lets a different file take its place.
@@ -17,28 +60,75 @@ func TestTransientFailures(t *testing.T) {
 	dir := testDir(t, n)
 	e := start(t, dir, func(o *Options) { o.OnError = Zero })
 	for range 3 {
-		if err := e.reportBad(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
+		if err := e.bad.report(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
 			t.Error(err)
 		}
-		if err := e.stillBad(0); err != nil {
+		if err := e.bad.check(0); err != nil {
 			t.Errorf("it is not tried again: %v", err)
 		}
-		e.recovered(0)
 	}
-	if lines := e.errors.total(); lines != 1 {
+	if lines := e.bad.total(); lines != 1 {
 		t.Errorf("%d lines about one file", lines)
 	}
-	e.reportBad(0, unix.EACCES, unknownIdentity)
-	e.reportBad(0, decode.ErrCorrupt, e.ds.Stat(0))
-	if lines := e.errors.total(); lines != 2 {
+	e.bad.report(0, unix.EACCES, unknownIdentity)
+	e.bad.report(0, decode.ErrCorrupt, e.catalog.Dataset.Stat(0))
+	if lines := e.bad.total(); lines != 2 {
 		t.Errorf("%d lines about a file with two faults", lines)
 	}
-	e.reportBad(1, dataset.ErrMissing, unknownIdentity)
+	e.bad.report(1, dataset.ErrMissing, unknownIdentity)
 	h, w := testSize(number(n, 1))
 	writePPM(t, samplePath(dir, number(n, 1)), h, w, picture(99, h, w))
 	for _, s := range samplesOf(t, e, Key{0, 0, 0}) {
-		if s.ID == 1 && s.Status != "zeroed" {
+		if s.ID == 1 && s.Status != StatusZeroed {
 			t.Errorf("the new file is shown: %+v", s)
 		}
+	}
+}
+
+// TestStandInsGoWithTheirCause: a kept or prefetched batch with a substitute for a bad
+// sample is no longer served once the file has been repaired.
+func TestStandInsGoWithTheirCause(t *testing.T) {
+	const n = 24
+	for _, policy := range []OnError{Replace, Zero} {
+		dir := testDir(t, n)
+		sample := spoil(t, samplePath(dir, number(n, 5))) // in batch 1
+		e := start(t, dir, func(o *Options) { o.OnError = policy })
+		k, exact := Key{Batch: 1}, want(t, e, n, Key{Batch: 1}, 0)
+		read(t, e, Key{}, layout.NHWCForm)
+		eventually(t, "the batch is read ahead", func() bool {
+			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.state == ready })
+		})
+		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) || samplesOf(t, e, k)[1].Status == StatusOK {
+			t.Errorf("%v: nothing stands in for the bad sample", policy)
+		}
+		sample.repair()
+		if !bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
+			t.Errorf("%v: the repaired file is not shown", policy)
+		}
+		if s := samplesOf(t, e, k)[1]; s.Status != StatusOK || s.ID != 5 {
+			t.Errorf("%v: its document says %+v", policy, s)
+		}
+	}
+}
+
+// TestBadSamplesAreBounded: without room, a bad file is reported all the same, takes nothing,
+// and is detected again.
+func TestBadSamplesAreBounded(t *testing.T) {
+	const n = 4
+	ds := openDataset(t, testDir(t, n))
+	l := newLedger(badFileBytes + 200) // for one file and one report
+	bad := newBadSamples(ds, l, slog.New(slog.DiscardHandler))
+	for range 2 {
+		for id := range int64(n) {
+			if err := bad.report(id, decode.ErrCorrupt, ds.Stat(int(id))); !errors.Is(err, ErrBad) {
+				t.Error(err)
+			}
+			if err := bad.check(id); !errors.Is(err, ErrBad) {
+				t.Errorf("sample %d was just found bad, and is said to be: %v", id, err)
+			}
+		}
+	}
+	if len(bad.files) != 1 || len(bad.all()) == 0 || bad.total() < n || l.excess() > 0 {
+		t.Errorf("%d files, %d reports of %d, %d bytes too many", len(bad.files), len(bad.all()), bad.total(), l.excess())
 	}
 }

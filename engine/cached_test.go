@@ -38,8 +38,8 @@ func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	t.Helper()
 	for epoch := from; epoch < to; epoch++ {
 		e.keeper.settled() // in training, epochs last longer than planning
-		for batch := range e.Batches(0, epoch) {
-			for s := range e.Shards() {
+		for batch := range e.catalog.Plan.Batches(0, epoch) {
+			for s := range e.catalog.Options.Shards {
 				all = append(all, read(t, e, Key{s, epoch, batch}, layout.NHWCForm))
 			}
 		}
@@ -66,7 +66,7 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 				}
 			}
 		}
-		share := e.planCache().ratio
+		_, share := e.catalog.cacheSize()
 		if share < 0.2 {
 			t.Errorf("%d shards: only %v of the samples fit in 30 %% of their size", shards, share)
 		}
@@ -95,11 +95,11 @@ func TestDecodingOrder(t *testing.T) {
 	e.keeper.settled()
 	held := func(s shard.Slot) bool { return e.cache.Holds(s.ID) }
 	batches := 0
-	for i := e.opts.PrefetchDepth + 1; i < e.Batches(0, 1); i++ { // skips the batches that are being read ahead
+	for i := e.catalog.Options.PrefetchDepth + 1; i < e.catalog.Plan.Batches(0, 1); i++ { // skips the batches that are being read ahead
 		b := &batch{key: Key{0, 1, i}}
-		b.slots, b.valid = e.plan.Batch(0, 1, i, nil)
+		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
 		b.items = b.valid
-		order := e.decodingOrder(b)
+		order := e.batches.decodingOrder(b)
 		if order == nil {
 			continue
 		}
@@ -137,7 +137,7 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 	const n, side = 48, 400
 	dir := evenDir(t, n, side)
 	crops := func(o *Options) {
-		o.Resize, o.Height, o.Width, o.CropArea, o.CropRatio = resample.RandomResizedCrop, 32, 32, [2]float64{0.05, 0.2}, [2]float64{0.5, 2}
+		o.Transform.Mode, o.Transform.Height, o.Transform.Width, o.Transform.CropArea, o.Transform.CropRatio = resample.RandomResizedCrop, 32, 32, [2]float64{0.05, 0.2}, [2]float64{0.5, 2}
 	}
 	bytesOf := func(e *Engine) (loaded int64) {
 		for _, s := range e.Stats().Epochs[:2] {
@@ -196,7 +196,7 @@ func TestHitsOfAMix(t *testing.T) {
 	}
 	e := start(t, dir, caching(cache.Constant, total*3/10), func(o *Options) { o.BatchSize, o.PrefetchDepth = batch, 0 })
 	readEpochs(t, e, 0, 4)
-	share := e.planCache().ratio
+	_, share := e.catalog.cacheSize()
 	if share < 0.22 {
 		t.Errorf("only %v of the samples fit in 30 %% of their size", share)
 	}

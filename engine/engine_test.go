@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,8 +81,8 @@ func openDataset(t testing.TB, dir string) *dataset.Dataset {
 
 func testOptions() Options {
 	return Options{
-		Shards: 1, BatchSize: 4, PadLastBatch: true, Epochs: 3, Workers: 2, BatchWorkers: 2, PrefetchDepth: 2,
-		MemoryLimit: 256 << 20, MaxPixels: 1 << 28, Layout: layout.NHWC, Color: decode.RGB,
+		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 3, Decoding: decode.Options{MaxPixels: 1 << 28},
+		Workers: 2, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 	}
 }
 
@@ -114,7 +113,7 @@ func read(t testing.TB, e *Engine, k Key, form layout.Form) []byte {
 // want computes a batch from its specification alone.
 func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
 	t.Helper()
-	slots, _ := e.plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
+	slots, _ := e.catalog.Plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
 	H, W := 1, 1
 	for _, s := range slots {
 		h, w := testSize(number(n, s.ID))
@@ -137,9 +136,9 @@ func want(t testing.TB, e *Engine, n int, k Key, fill byte) []byte {
 }
 
 func allKeys(e *Engine) (keys []Key) {
-	for s := range e.Shards() {
-		for epoch := range e.Epochs() {
-			for b := range e.Batches(s, epoch) {
+	for s := range e.catalog.Options.Shards {
+		for epoch := range e.catalog.Options.Epochs {
+			for b := range e.catalog.Plan.Batches(s, epoch) {
 				keys = append(keys, Key{s, epoch, b})
 			}
 		}
@@ -167,7 +166,7 @@ func TestEveryBatchIsWhatTheContractSays(t *testing.T) {
 // checkForms checks all other forms of a batch against its NHWC pixels.
 func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	t.Helper()
-	spec := e.Spec(k)
+	spec := e.catalog.Spec(k)
 	planes := make([]byte, len(nhwc))
 	layout.Turn(planes, layout.NCHW, nhwc, spec, 0)
 	for _, f := range layout.Forms() {
@@ -175,13 +174,10 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 		if f.Large() {
 			got = read(t, e, k, f)
 		} else {
-			var err error
-			if got, err = e.Small(context.Background(), k, f); err != nil {
-				t.Fatal(err)
-			}
+			continue // rendered by fusefs
 		}
-		if int64(len(got)) != e.Size(k, f) {
-			t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.Size(k, f))
+		if int64(len(got)) != e.catalog.Size(k, f) {
+			t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.catalog.Size(k, f))
 		}
 		pixels := nhwc
 		if f == layout.NCHWForm {
@@ -212,11 +208,11 @@ func TestBytesDependOnNothingElse(t *testing.T) {
 					if exact[k] == nil {
 						exact[k] = want(t, e, n, k, 0)
 					}
-					got := read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):]
+					got := read(t, e, k, form)[layout.DataOffset(form, e.catalog.Spec(k)):]
 					pixels := exact[k]
 					if form == layout.NCHWForm {
 						pixels = make([]byte, len(got))
-						layout.Turn(pixels, layout.NCHW, exact[k], e.Spec(k), 0)
+						layout.Turn(pixels, layout.NCHW, exact[k], e.catalog.Spec(k), 0)
 					}
 					if !bytes.Equal(got, pixels) {
 						t.Fatalf("workers %d, depth %d, order %d: %s differs", workers, depth, i, k)
@@ -383,10 +379,10 @@ func TestFailPolicy(t *testing.T) {
 	mu.Lock()
 	lines := logLines(log.Bytes(), "006.ppm")
 	mu.Unlock()
-	if n := logLines(e.Errors(), "006.ppm"); n != 1 || lines != 1 {
-		t.Errorf("%d lines in errors.jsonl and %d in the log, want one each", n, lines)
+	if list := e.Errors(); len(list) != 1 || !strings.HasSuffix(list[0].Path, "006.ppm") || list[0].ID != 3 || lines != 1 {
+		t.Errorf("%d lines in the log, and the list %+v, want one each", lines, list)
 	}
-	if doc, err := e.Small(context.Background(), bad, layout.Labels); err != nil || len(doc) == 0 {
+	if d, err := e.Describe(context.Background(), bad); err != nil || len(d.Samples) != 4 {
 		t.Errorf("labels of a bad batch: %v", err)
 	}
 	// Until the file changes.
@@ -408,17 +404,13 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-func samplesOf(t *testing.T, e *Engine, k Key) []sampleDocument {
+func samplesOf(t *testing.T, e *Engine, k Key) []Sample {
 	t.Helper()
-	text, err := e.Small(context.Background(), k, layout.JSON)
+	d, err := e.Describe(context.Background(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc batchDocument
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
-	return doc.Samples
+	return d.Samples
 }
 
 func TestReplacePolicy(t *testing.T) {
@@ -439,12 +431,12 @@ func TestReplacePolicy(t *testing.T) {
 			t.Error("another replacement with another number of workers")
 		}
 		// The batch is 6x6 (images 0, 2, 4, 6); image 6 is the next readable one, and fits.
-		for slot, want := range map[int]string{0: "ok", 1: "replaced", 2: "replaced", 3: "ok"} {
+		for slot, want := range map[int]Status{0: StatusOK, 1: StatusReplaced, 2: StatusReplaced, 3: StatusOK} {
 			if samples[slot].Status != want {
 				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
 			}
 		}
-		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(samples[1].Path, "006.ppm") {
+		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.catalog.Dataset.Path(int(samples[1].ID)), "006.ppm") {
 			t.Errorf("slot 1 holds %+v, want sample 3", samples[1])
 		}
 		size := len(got) / 4
@@ -476,14 +468,14 @@ func TestReplaceTheOnlySample(t *testing.T) {
 	e := start(t, dir, func(o *Options) { o.OnError = Replace })
 	k := Key{Batch: 1} // sample 4 and repetitions of it
 	h, w := testSize(number(n, 0))
-	if spec := e.Spec(k); spec.H != h || spec.W != w {
+	if spec := e.catalog.Spec(k); spec.H != h || spec.W != w {
 		t.Fatalf("the batch has %dx%d, the first sample %dx%d", spec.H, spec.W, h, w)
 	}
 	got := read(t, e, k, layout.NHWCForm)
 	if one := picture(number(n, 0), h, w); !bytes.Equal(got, bytes.Repeat(one, 4)) {
 		t.Error("the batch does not show the first sample")
 	}
-	if s := samplesOf(t, e, k); s[0].Status != "replaced" || s[0].ID != 0 {
+	if s := samplesOf(t, e, k); s[0].Status != StatusReplaced || s[0].ID != 0 {
 		t.Errorf("the slot is described as %+v", s[0])
 	}
 }
@@ -511,8 +503,8 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 			} else if now != reads {
 				t.Errorf("%d workers: %d reads of a batch that is known to fail", workers, now-reads)
 			}
-			if told := e.errors.total(); told != 3 {
-				t.Errorf("%d workers: %d of 3 bad samples are reported: %s", workers, told, e.errors.bytes())
+			if told := e.bad.total(); told != 3 {
+				t.Errorf("%d workers: %d of 3 bad samples are reported: %+v", workers, told, e.Errors())
 			}
 		}
 		read(t, e, Key{Batch: 1}, layout.NHWCForm)
@@ -528,7 +520,7 @@ func TestZeroPolicy(t *testing.T) {
 	if !bytes.Equal(got[size:2*size], bytes.Repeat([]byte{9}, size)) {
 		t.Error("the slot is not filled")
 	}
-	if s := samplesOf(t, e, Key{})[1]; s.Status != "zeroed" || s.Label != -1 {
+	if s := samplesOf(t, e, Key{})[1]; s.Status != StatusZeroed || s.Label != -1 {
 		t.Errorf("the slot is described as %+v", s)
 	}
 }
@@ -557,7 +549,7 @@ func TestMemoryLimit(t *testing.T) {
 		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
 	}
 	e := start(t, dir, func(o *Options) {
-		o.MemoryLimit = runtimeBytes + documentCacheBytes + 3<<20 // about 12 batches of 192 KiB, plus scratch
+		o.MemoryLimit = runtimeBytes + 3<<20 // about 12 batches of 192 KiB, plus scratch
 	})
 	var open []*File
 	var bytesOf [][]byte
@@ -599,7 +591,7 @@ func TestTightMemoryStillReads(t *testing.T) {
 		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
 	}
 	e := start(t, dir, func(o *Options) {
-		o.MemoryLimit = runtimeBytes + documentCacheBytes + 200<<10 + 700<<10
+		o.MemoryLimit = runtimeBytes + 200<<10 + 700<<10
 		o.PrefetchDepth = 4
 	})
 	keys := allKeys(e)
@@ -640,10 +632,10 @@ func TestCloseWhileOpensWait(t *testing.T) {
 		t.Error("an open file lost its bytes at Close")
 	}
 	held.Close()
-	if _, used := e.ledger.usage(useBatches); used < 0 {
+	if _, used := e.memory.ledger.usage(useBatches); used < 0 {
 		t.Error("negative account")
 	}
-	if n, _ := e.ledger.usage(useBatches); n != 0 {
+	if n, _ := e.memory.ledger.usage(useBatches); n != 0 {
 		t.Errorf("%d bytes of batches remain", n)
 	}
 }
@@ -654,7 +646,7 @@ func TestWhatDoesNotExist(t *testing.T) {
 		if _, err := e.Open(context.Background(), k, layout.NHWCForm); !errors.Is(err, ErrNotExist) {
 			t.Errorf("%v: error %v, want ErrNotExist", k, err)
 		}
-		if _, err := e.Small(context.Background(), k, layout.JSON); !errors.Is(err, ErrNotExist) {
+		if _, err := e.Describe(context.Background(), k); !errors.Is(err, ErrNotExist) {
 			t.Errorf("%v: error %v, want ErrNotExist", k, err)
 		}
 	}
@@ -670,9 +662,9 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 		"batch workers": func(o *Options) { o.BatchWorkers = 0 },
 		"prefetch":      func(o *Options) { o.PrefetchDepth = -1 },
 		"memory limit":  func(o *Options) { o.MemoryLimit = 0 },
-		"max pixels":    func(o *Options) { o.MaxPixels = 0 },
-		"size":          func(o *Options) { o.Height = 5 },
-		"large enough":  func(o *Options) { o.Height, o.Width = 4, 4 },
+		"max pixels":    func(o *Options) { o.Decoding.MaxPixels = 0 },
+		"size":          func(o *Options) { o.Transform.Height = 5 },
+		"large enough":  func(o *Options) { o.Transform.Height, o.Transform.Width = 4, 4 },
 	} {
 		o := testOptions()
 		change(&o)
@@ -686,8 +678,8 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 }
 
 func TestFixedSize(t *testing.T) {
-	e := start(t, testDir(t, 8), func(o *Options) { o.Height, o.Width = 10, 12 })
-	if s := e.Spec(Key{}); s.H != 10 || s.W != 12 {
+	e := start(t, testDir(t, 8), func(o *Options) { o.Transform.Height, o.Transform.Width = 10, 12 })
+	if s := e.catalog.Spec(Key{}); s.H != 10 || s.W != 12 {
 		t.Errorf("shape %v", s.Shape())
 	}
 	if got := read(t, e, Key{}, layout.NHWCForm); len(got) != 4*10*12*3 {
@@ -700,12 +692,12 @@ func TestFixedSize(t *testing.T) {
 func TestNoEpochHasMoreBatchesThanTheFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 500 {
-		o := testOptions()
 		n := 1 + r.Int64N(200)
+		o := shard.Config{Samples: n}
 		o.Shards, o.BatchSize = 1+r.IntN(int(min(n, 9))), 1+r.IntN(40)
 		o.PadLastBatch, o.StickToShard = r.IntN(2) == 0, r.IntN(2) == 0
 		o.LastBatch = []shard.LastBatch{shard.Fill, shard.Partial, shard.Drop}[r.IntN(3)]
-		p, err := o.plan(n, nil)
+		p, err := shard.New(o)
 		if err != nil {
 			t.Fatal(err)
 		}

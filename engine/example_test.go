@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Batches without a file system: open a dataset, start an engine, open a batch by its name.
@@ -25,9 +27,9 @@ func Example() {
 	defer ds.Close()
 
 	e, err := engine.New(ds, engine.Options{
-		Shards: 1, BatchSize: 2, PadLastBatch: true, Epochs: 2,
-		Workers: 2, BatchWorkers: 2, PrefetchDepth: 1,
-		MemoryLimit: 256 << 20, MaxPixels: 1 << 20,
+		Config: shard.Config{Shards: 1, BatchSize: 2, PadLastBatch: true}, Epochs: 2,
+		Decoding: decode.Options{MaxPixels: 1 << 20},
+		Workers:  2, BatchWorkers: 2, PrefetchDepth: 1, MemoryLimit: 256 << 20,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -35,7 +37,7 @@ func Example() {
 	defer e.Close() // before the dataset, which it reads from
 
 	key := engine.Key{Shard: 0, Epoch: 1, Batch: 1}
-	fmt.Println(key, e.Spec(key).Shape()) // known before anything is decoded
+	fmt.Println(key, e.Catalog().Spec(key).Shape()) // known before anything is decoded
 
 	f, err := e.Open(ctx, key, layout.NHWCForm) // waits until the batch is complete
 	if err != nil {

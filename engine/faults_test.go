@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,8 +43,8 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := e.newLoader
-	e.newLoader = func() loader { return faultyLoader{real(), fault} }
+	real := e.batches.newLoader
+	e.batches.newLoader = func() loader { return faultyLoader{real(), fault} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -62,12 +61,12 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 func (e *Engine) locked(f func() bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
 	return f()
 }
 
-func (e *Engine) batchBytes() int64 { n, _ := e.ledger.usage(useBatches); return n }
+func (e *Engine) batchBytes() int64 { n, _ := e.memory.ledger.usage(useBatches); return n }
 
 func TestCauses(t *testing.T) {
 	for _, c := range []struct {
@@ -117,8 +116,8 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 				if !strings.Contains(log.String(), "hint=") || !strings.Contains(log.String(), failure.Error()) {
 					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
 				}
-				if e.errors.total() != 0 {
-					t.Errorf("it is held against a file: %s", e.errors.bytes())
+				if e.bad.total() != 0 {
+					t.Errorf("it is held against a file: %+v", e.Errors())
 				}
 				failing.Store(false)
 				e = start(t, dir, func(o *Options) { o.OnError = policy })
@@ -150,7 +149,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 			}
 		}
 		if policy != Fail {
-			if _, err := e.Small(context.Background(), Key{}, layout.Labels); !errors.Is(err, ErrMachine) {
+			if _, err := e.Describe(context.Background(), Key{}); !errors.Is(err, ErrMachine) {
 				t.Errorf("%v, labels: %v", policy, err)
 			}
 		}
@@ -160,7 +159,7 @@ func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
 				t.Errorf("%v: %s has other bytes", policy, k)
 			}
 			for _, s := range samplesOf(t, e, k) {
-				if s.Status != "ok" {
+				if s.Status != StatusOK {
 					t.Errorf("%v: %s says %+v", policy, k, s)
 				}
 			}
@@ -220,24 +219,9 @@ func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 func TestRepairedWhileItWasRead(t *testing.T) {
 	const n = 4
 	dir := testDir(t, n)
-	path := samplePath(dir, number(n, 1))
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(data []byte, modified time.Time) {
-		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, modified, modified)); err != nil {
-			t.Error(err)
-		}
-	}
-	e := startRepairing(t, dir, func() { write(good, info.ModTime().Add(time.Hour)) }) // between reading and decoding
-	bad := bytes.Clone(good)
-	bad[1] = '9' // not a PPM
-	write(bad, info.ModTime())
+	var sample *spoilt
+	e := startRepairing(t, dir, func() { sample.repair() }) // between reading and decoding
+	sample = spoil(t, samplePath(dir, number(n, 1)))
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
 		t.Errorf("what was read is bad: %v", err)
 	}
@@ -267,8 +251,8 @@ func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real, once := e.newLoader, new(sync.Once)
-	e.newLoader = func() loader { return repairingLoader{real(), once, repair} }
+	real, once := e.batches.newLoader, new(sync.Once)
+	e.batches.newLoader = func() loader { return repairingLoader{real(), once, repair} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -283,7 +267,7 @@ func TestReplacementEndsWithTheStorage(t *testing.T) {
 		t.Errorf("the open says %v", err)
 	}
 	e.Close()
-	if n := loads.Load(); n > int64(e.opts.BatchSize) || len(e.bad.files) != 0 {
+	if n := loads.Load(); n > int64(e.catalog.Options.BatchSize) || len(e.bad.files) != 0 {
 		t.Errorf("%d reads, %d files remembered as bad", n, len(e.bad.files))
 	}
 }
@@ -298,7 +282,7 @@ func TestReplacementIsBounded(t *testing.T) {
 	}
 	var loads atomic.Int64
 	e := startFaulty(t, dir, func(int64) error { loads.Add(1); return decode.ErrCorrupt }, func(o *Options) { o.OnError, o.BatchSize, o.PrefetchDepth = Replace, 1, 0 })
-	before, _ := e.ledger.usage(useIndex)
+	before, _ := e.memory.ledger.usage(useIndex)
 	_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
 	if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), fmt.Sprint(maxStandIns)) {
 		t.Errorf("the open says %v", err)
@@ -306,7 +290,7 @@ func TestReplacementIsBounded(t *testing.T) {
 	if n := loads.Load(); n != maxStandIns+1 {
 		t.Errorf("%d reads", n)
 	}
-	if after, _ := e.ledger.usage(useIndex); after-before < maxStandIns*badFileBytes {
+	if after, _ := e.memory.ledger.usage(useIndex); after-before < maxStandIns*badFileBytes {
 		t.Errorf("%d bytes are charged for %d bad files", after-before, maxStandIns)
 	}
 }
@@ -330,7 +314,7 @@ func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
 	if _, err := e.Open(ctx, Key{}, layout.NHWCForm); !errors.Is(err, context.Canceled) {
 		t.Errorf("the open says %v", err)
 	}
-	eventually(t, "the batch is given up", func() bool { return e.locked(func() bool { return len(e.table) == 0 }) })
+	eventually(t, "the batch is given up", func() bool { return e.locked(func() bool { return len(e.batches.table) == 0 }) })
 	close(gate)
 	e.Close()
 	if n := loads.Load(); n > 6 {
@@ -359,14 +343,16 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "both workers hang", func() bool { return len(e.beingFetched()) == 2 })
+	eventually(t, "both workers hang", func() bool { return len(e.reading()) == 2 })
 	read(t, e, Key{Shard: 1}, layout.NHWCForm)
 	cancel()
 	gone.Wait()
-	eventually(t, "the batches are given up", func() bool { return e.locked(func() bool { return len(e.streams[0]) == 0 || e.table[Key{}] == nil }) })
+	eventually(t, "the batches are given up", func() bool {
+		return e.locked(func() bool { return len(e.batches.streams.byShard[0]) == 0 || e.batches.table[Key{}] == nil })
+	})
 	read(t, e, Key{Shard: 2}, layout.NHWCForm)
 	eventually(t, "their memory is free", func() bool {
-		return e.locked(func() bool { return e.table[Key{}] == nil && e.table[Key{Batch: 1}] == nil })
+		return e.locked(func() bool { return e.batches.table[Key{}] == nil && e.batches.table[Key{Batch: 1}] == nil })
 	})
 	began := time.Now()
 	err := e.Close()
@@ -377,8 +363,8 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 		t.Errorf("Close took %v", took)
 	}
 	close(gate)
-	eventually(t, "what was left behind is freed", func() bool { _, sum := e.ledger.usage(useBatches); return e.batchBytes() == 0 && sum > 0 })
-	eventually(t, "the workers have ended", func() bool { return e.locked(func() bool { return len(e.workers) == 0 }) })
+	eventually(t, "what was left behind is freed", func() bool { _, sum := e.memory.ledger.usage(useBatches); return e.batchBytes() == 0 && sum > 0 })
+	eventually(t, "the workers have ended", func() bool { return e.locked(func() bool { return len(e.batches.crew.workers) == 0 }) })
 }
 
 // TestWorkersThatComeBack: when stalled workers return, exactly the surplus workers end.
@@ -398,12 +384,16 @@ func TestWorkersThatComeBack(t *testing.T) {
 		}
 		opened <- err
 	}()
-	eventually(t, "others stand in", func() bool { return e.locked(func() bool { return e.stalled.Load() == 2 && len(e.workers) == 4 }) })
+	eventually(t, "others stand in", func() bool {
+		return e.locked(func() bool { return e.batches.crew.stalled.Load() == 2 && len(e.batches.crew.workers) == 4 })
+	})
 	close(gate)
 	if err := <-opened; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "as many workers as before", func() bool { return e.locked(func() bool { return e.stalled.Load() == 0 && len(e.workers) == 2 }) })
+	eventually(t, "as many workers as before", func() bool {
+		return e.locked(func() bool { return e.batches.crew.stalled.Load() == 0 && len(e.batches.crew.workers) == 2 })
+	})
 	for _, k := range allKeys(e) {
 		read(t, e, k, layout.NHWCForm)
 	}
@@ -413,24 +403,24 @@ func TestWorkersThatComeBack(t *testing.T) {
 // stalled.
 func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
-	for range e.mostWorkers() { // so that no replacement is started
-		e.workers = append(e.workers, &worker{engine: e})
+	for range e.batches.crew.most { // so that no replacement is started
+		e.batches.crew.workers = append(e.batches.crew.workers, &worker{batches: e.batches})
 	}
-	w := e.workers[0]
+	w := e.batches.crew.workers[0]
 	w.item = item{b: &batch{}}
-	later := e.meter.start.Add(time.Hour)
+	later := e.batches.crew.began.Add(time.Hour)
 	for range 20_000 {
 		w.fetchingSince.Store(1)
 		var both sync.WaitGroup
 		both.Go(w.endFetch)
-		e.replaceStalled(later)
+		e.batches.replaceStalled(later)
 		both.Wait()
-		if w.stalled || e.stalled.Load() != 0 {
+		if w.stalled || e.batches.crew.stalled.Load() != 0 {
 			t.Error("it counts as hanging")
 			break
 		}
 	}
-	e.workers = nil
+	e.batches.crew.workers = nil
 }
 
 // TestLooksThatHang at files that were bad hold up neither the batch workers nor Close, and there
@@ -439,19 +429,7 @@ func TestLooksThatHang(t *testing.T) {
 	const n = 24
 	for _, policy := range []OnError{Fail, Zero} {
 		dir := testDir(t, n)
-		path := samplePath(dir, number(n, 1))
-		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		good[1] = '9'
-		if err := errors.Join(os.WriteFile(path, good, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
-			t.Fatal(err)
-		}
+		spoil(t, samplePath(dir, number(n, 1)))
 		o := testOptions()
 		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
 		e, err := build(openDataset(t, dir), o)
@@ -461,12 +439,12 @@ func TestLooksThatHang(t *testing.T) {
 		var hangs atomic.Bool
 		var looks atomic.Int32
 		gate := make(chan struct{})
-		e.look = func(i int) (dataset.Identity, error) {
+		e.bad.look = func(i int) (dataset.Identity, error) {
 			if hangs.Load() {
 				looks.Add(1)
 				<-gate
 			}
-			return e.ds.Check(i)
+			return e.catalog.Dataset.Check(i)
 		}
 		e.start()
 		for range 2 {
@@ -503,7 +481,7 @@ func TestLooksThatHang(t *testing.T) {
 			t.Errorf("%v: Close does not return", policy)
 		}
 		close(gate)
-		e.wait.Wait()
+		e.batches.wait.Wait()
 	}
 }
 
@@ -530,10 +508,10 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for i := range e.Batches(1, 0) {
+	for i := range e.catalog.Plan.Batches(1, 0) {
 		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
 		if err != nil {
-			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.stalled.Load(), e.mostWorkers(), err)
+			t.Fatalf("%d of %d reads hang, and another shard waits: %v", e.batches.crew.stalled.Load(), e.batches.crew.most, err)
 		}
 		f.Close()
 	}
@@ -555,9 +533,12 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	hangs, cancelHanging := context.WithCancel(ctx)
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
-	eventually(t, "its reads hang", func() bool { return e.stalled.Load() > 0 })
+	eventually(t, "its reads hang", func() bool { return e.batches.crew.stalled.Load() > 0 })
 	eventually(t, "the next is laid out", func() bool {
-		return e.locked(func() bool { b := e.table[Key{Batch: 1}]; return b != nil && (b.state == making || b.state == ready) })
+		return e.locked(func() bool {
+			b := e.batches.table[Key{Batch: 1}]
+			return b != nil && (b.state == making || b.state == ready)
+		})
 	})
 	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
 	if err != nil {
@@ -574,11 +555,11 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	e.ask(Key{})
 	b := own(t, e)
 	it := claimed(t, e)
-	e.mu.Lock()
+	e.batches.mu.Lock()
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
-	e.drop(b)
-	e.mu.Unlock()
-	w := &worker{engine: e}
+	e.batches.discard(b)
+	e.batches.mu.Unlock()
+	w := &worker{batches: e.batches}
 	if err := w.replace(it, decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}

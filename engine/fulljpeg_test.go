@@ -64,10 +64,10 @@ func TestFullJPEGs(t *testing.T) {
 		if got := pixelsOf(t, scaled, layout.NHWCForm); bytes.Equal(bytes.Join(got, nil), bytes.Join(want, nil)) {
 			t.Errorf("%s: decoding smaller first changes nothing: the test can see nothing", mode)
 		}
-		if exact.fingerprint == scaled.fingerprint {
+		if exact.catalog.Fingerprint == scaled.catalog.Fingerprint {
 			t.Errorf("%s: one fingerprint for two kinds of pixels", mode)
 		}
-		if _, there := scaled.settings()["jpeg_scaling"]; there {
+		if _, there := scaled.catalog.Settings()["jpeg_scaling"]; there {
 			t.Errorf("%s: the default is in the fingerprint, which was older than the option", mode)
 		}
 	}

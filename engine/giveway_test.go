@@ -11,16 +11,16 @@ import (
 // waits for, until nothing more may give way.
 func TestWhatGivesWayFirst(t *testing.T) {
 	e := unstarted(t, 160, func(o *Options) { o.PrefetchDepth, o.CachePolicy, o.CacheSize = 0, cache.Static, 1<<20 })
-	e.pool.Trim()
+	e.memory.pool.Trim()
 	const size = 1 << 16
 	s := &stream{head: Key{Batch: 2}, inOrder: true}
 	holding := func(index int, b *batch) *batch {
-		buf, err := e.pool.Get(size)
+		buf, err := e.memory.pool.Get(size)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.key, b.buf, b.stream, b.done = Key{Batch: index}, buf, s, make(chan struct{})
-		e.table[b.key] = b
+		e.batches.table[b.key] = b
 		return b
 	}
 	names := map[string]*batch{
@@ -35,7 +35,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	s.recent = []*batch{names["read long ago"], names["read last"]}
 	s.ahead = []*batch{names["nearly to be read"], names["far from its reader"]}
 	e.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
-	idle, err := e.pool.Get(size)
+	idle, err := e.memory.pool.Get(size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 		}
 	}
 	b := &batch{key: Key{Batch: 35}, state: laying, refs: 1, waiting: 1, asked: 5}
-	for e.reclaim(b, 1<<30, e.ledger.returns()) {
+	for e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) {
 		gaveWay("idle memory", e.batchBytes() <= 7*size)
 		gaveWay("the cache", e.cache.Stats().Real == 0)
 		for name, v := range names {
@@ -74,20 +74,20 @@ func TestWhatGivesWayFirst(t *testing.T) {
 // stays within the limit as long as there is anything to give.
 func TestReserveTakesIdleMemory(t *testing.T) {
 	e := unstarted(t, 16)
-	e.pool.Trim()
-	_, sum := e.ledger.usage(useBatches)
-	e.ledger.setLimit(sum + 1<<20)
-	idle, err := e.pool.Get(1 << 20)
+	e.memory.pool.Trim()
+	_, sum := e.memory.ledger.usage(useBatches)
+	e.memory.ledger.setLimit(sum + 1<<20)
+	idle, err := e.memory.pool.Get(1 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle.Release()
 	e.Reserve(1 << 19)
-	if excess := e.ledger.excess(); excess > 0 || e.ledger.peak > e.ledger.limit {
-		t.Errorf("%d bytes more than the limit are charged, %d at most", excess, e.ledger.peak-e.ledger.limit)
+	if excess := e.memory.ledger.excess(); excess > 0 || e.memory.ledger.peak > e.memory.ledger.limit {
+		t.Errorf("%d bytes more than the limit are charged, %d at most", excess, e.memory.ledger.peak-e.memory.ledger.limit)
 	}
 	e.Reserve(1 << 20) // which nothing can give way to
-	if excess := e.ledger.excess(); excess != 1<<19 {
+	if excess := e.memory.ledger.excess(); excess != 1<<19 {
 		t.Errorf("%d bytes more than the limit are charged, want %d", excess, 1<<19)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
@@ -30,7 +29,7 @@ type keeper struct {
 	choose func(epoch int, w keep.Workspace) (*keep.Choice, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
-	ledger *Ledger
+	ledger *ledger
 	log    *slog.Logger
 
 	asked atomic.Int64                       // number of calls of Keep
@@ -75,15 +74,16 @@ const (
 
 // newKeeper creates a keeper that, once started, begins with epoch 0, where most readers
 // begin.
-func newKeeper(plan *shard.Plan, epochs int, c keep.Config, readHere int64, l *Ledger, log *slog.Logger) *keeper {
+func newKeeper(c *Catalog, ratio float64, l *ledger, busy func() bool) *keeper {
+	o, config := &c.Options, c.Options.keepConfig(ratio)
+	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
-		window: readHere / 2, bytes: keep.Size(plan), needs: keep.Needs(plan, c),
-		choose: func(epoch int, w keep.Workspace) (*keep.Choice, error) { return keep.Choose(plan, epoch, c, w) },
-		busy:   func() bool { return false }, pause: firstPause,
-		ledger: l, log: log,
+		window: readHere / 2, bytes: keep.Size(c.Plan), needs: keep.Needs(c.Plan, config),
+		choose: func(epoch int, w keep.Workspace) (*keep.Choice, error) { return keep.Choose(c.Plan, epoch, config, w) },
+		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
 		epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
-	k.last.Store(int64(epochs) - 1)
+	k.last.Store(int64(o.Epochs) - 1)
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
 	k.known.Store(&map[int]*keptEpoch{})
 	k.want(0)
@@ -345,11 +345,4 @@ func (k *keeper) close() {
 	k.ledger.release(useIndex, int64(k.held)*k.bytes)
 	k.epochs, k.held = map[int]*keptEpoch{}, 0
 	k.publish()
-}
-
-// wanted reports whether an Open or an open file holds a batch.
-func (e *Engine) wanted(b *batch) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return b.refs > 0
 }

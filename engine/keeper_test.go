@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,13 +36,15 @@ func (k *keeper) settled() {
 
 // testKeeper returns a keeper of n samples that is not started, and closes it when the test
 // ends.
-func testKeeper(t *testing.T, n int64, l *Ledger) *keeper {
+func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
 	t.Helper()
-	plan, err := shard.New(shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true})
+	order := shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}
+	plan, err := shard.New(order)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKeeper(plan, 1000, keep.Config{Ratio: 0.3}, n, l, slog.New(slog.DiscardHandler))
+	c := &Catalog{Plan: plan, Options: Options{Config: order, Epochs: 1000}.withDefaults()}
+	k := newKeeper(c, 0.3, l, func() bool { return false })
 	k.pause = time.Millisecond
 	t.Cleanup(func() {
 		k.close()
@@ -110,7 +111,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 	var got [][]byte
 	for epoch := range 2 {
-		for batch := range e.Batches(0, epoch) {
+		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			got = append(got, read(t, e, Key{0, epoch, batch}, layout.NHWCForm))
 		}
 	}
@@ -129,7 +130,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	}
 	close(gate)
 	e.keeper.settled()
-	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*keep.Size(e.plan) {
+	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*keep.Size(e.catalog.Plan) {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
 	readEpochs(t, e, 2, 3)
@@ -142,7 +143,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 // computed once, one at a time.
 func TestPlansAreShared(t *testing.T) {
 	const n, readers, rounds = 2000, 8, 300
-	l := &Ledger{limit: 1 << 30}
+	l := &ledger{limit: 1 << 30}
 	k := testKeeper(t, n, l)
 	w := k.watch()
 	k.start()
@@ -183,7 +184,7 @@ func TestPlansAreShared(t *testing.T) {
 // read.
 func TestPlansDoNotThrash(t *testing.T) {
 	const n, held = 1000, 3
-	k := testKeeper(t, n, &Ledger{limit: 1 << 30})
+	k := testKeeper(t, n, &ledger{limit: 1 << 30})
 	k.most = held
 	w := k.watch()
 	k.start()
@@ -215,7 +216,7 @@ func TestPlansDoNotThrash(t *testing.T) {
 
 // TestPlansInOrder: epochs being read come first, the latest request before all others.
 func TestPlansInOrder(t *testing.T) {
-	k := testKeeper(t, 1000, &Ledger{limit: 1 << 30})
+	k := testKeeper(t, 1000, &ledger{limit: 1 << 30})
 	w := k.watch()
 	begun, gate, choose := make(chan struct{}), make(chan struct{}), k.choose
 	var first sync.Once
@@ -240,7 +241,7 @@ func TestPlansInOrder(t *testing.T) {
 func TestPlansAreForgotten(t *testing.T) {
 	const n = 1000
 	for _, most := range []int{leastPlans, 5} {
-		l := &Ledger{limit: 1 << 30}
+		l := &ledger{limit: 1 << 30}
 		k := testKeeper(t, n, l)
 		k.most = most
 		w := k.watch()
@@ -300,7 +301,7 @@ func (k *keeper) stopAt(step int64) *stopper {
 // of its memory.
 func TestCloseEndsPlanning(t *testing.T) {
 	for _, step := range []int64{2, 40, 700, 1500} {
-		l := &Ledger{limit: 1 << 30}
+		l := &ledger{limit: 1 << 30}
 		k := testKeeper(t, 300_000, l)
 		s := k.stopAt(step)
 		k.start()
@@ -324,7 +325,7 @@ func TestCloseEndsPlanning(t *testing.T) {
 // TestPlanningGivesWay: memory taken by planning is available at once to a batch that needs
 // it, and the plan is computed later.
 func TestPlanningGivesWay(t *testing.T) {
-	l := &Ledger{limit: 1 << 30}
+	l := &ledger{limit: 1 << 30}
 	k := testKeeper(t, 300_000, l)
 	s := k.stopAt(700)
 	k.start()
@@ -351,7 +352,7 @@ func TestPlanningGivesWay(t *testing.T) {
 func TestPlanningIsRefused(t *testing.T) {
 	const limit = 64 << 20
 	for _, late := range []bool{false, true} { // before planning begins, or during it
-		l := &Ledger{limit: limit}
+		l := &ledger{limit: limit}
 		k := testKeeper(t, 200_000, l)
 		w := k.watch()
 		taken := limit - k.needs/2 + 1
@@ -390,7 +391,7 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.pool.Trim()
+	e.memory.pool.Trim()
 	full, choose := make(chan struct{}), e.keeper.choose
 	var first sync.Once
 	e.keeper.choose = func(epoch int, w keep.Workspace) (k *keep.Choice, err error) {

@@ -20,7 +20,7 @@ var (
 // that memory given back is free at once, and each piece is reserved before it is
 // allocated.
 type workspace struct {
-	ledger *Ledger
+	ledger *ledger
 	busy   func() bool
 	held   atomic.Int64 // bytes
 	peak   int64

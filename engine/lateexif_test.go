@@ -63,15 +63,15 @@ func TestEXIFBehindThePixels(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(dir, "a.png"), noisePNG(t, 1, c.h, c.w, c.text), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				e := start(t, dir, func(o *Options) { o.BatchSize, o.IgnoreOrientation = 1, ignore })
+				e := start(t, dir, func(o *Options) { o.BatchSize, o.Decoding.IgnoreOrientation = 1, ignore })
 				want, h, w := picture(1, c.h, c.w), c.h, c.w
 				if c.turned && !ignore {
 					want, h, w = turnedRight(want, h, w), w, h
 				}
-				if ih, iw := e.ds.Size(0, ignore); ih != h || iw != w {
+				if ih, iw := e.catalog.Dataset.Size(0, ignore); ih != h || iw != w {
 					t.Errorf("the index says %dx%d, want %dx%d", ih, iw, h, w)
 				}
-				if s := e.Spec(Key{}); s.H != h || s.W != w {
+				if s := e.catalog.Spec(Key{}); s.H != h || s.W != w {
 					t.Errorf("the batch is %dx%d, want %dx%d", s.H, s.W, h, w)
 				}
 				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want) {

@@ -20,9 +20,9 @@ const (
 // runtimeBytes is what the process takes before it makes any batch.
 const runtimeBytes = 24 << 20
 
-// A Ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent
+// A ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent
 // use.
-type Ledger struct {
+type ledger struct {
 	mu    sync.Mutex
 	limit int64
 	used  [uses]int64
@@ -34,10 +34,10 @@ type Ledger struct {
 	kicked  chan struct{} // while awaited, holds a token if memory came back
 }
 
-func newLedger(limit int64) *Ledger { return &Ledger{limit: limit, kicked: make(chan struct{}, 1)} }
+func newLedger(limit int64) *ledger { return &ledger{limit: limit, kicked: make(chan struct{}, 1)} }
 
 // reserve charges n bytes, or refuses if that would exceed the limit.
-func (l *Ledger) reserve(u use, n int64) bool {
+func (l *ledger) reserve(u use, n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sum+n > l.limit {
@@ -48,14 +48,14 @@ func (l *Ledger) reserve(u use, n int64) bool {
 }
 
 // force charges memory that already exists and cannot be refused.
-func (l *Ledger) force(u use, n int64) {
+func (l *ledger) force(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(u, n)
 }
 
 // release gives back n bytes that were in use.
-func (l *Ledger) release(u use, n int64) {
+func (l *ledger) release(u use, n int64) {
 	l.cancel(u, n)
 	if n > 0 {
 		l.cameBack()
@@ -64,7 +64,7 @@ func (l *Ledger) release(u use, n int64) {
 
 // cancel undoes a reservation of n bytes that the kernel refused. It does not count as
 // memory coming back: the refused caller would be woken by its own reservation.
-func (l *Ledger) cancel(u use, n int64) {
+func (l *ledger) cancel(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(u, -n)
@@ -73,7 +73,7 @@ func (l *Ledger) cancel(u use, n int64) {
 	}
 }
 
-func (l *Ledger) add(u use, n int64) {
+func (l *ledger) add(u use, n int64) {
 	l.used[u] += n
 	l.sum += n
 	l.peak = max(l.peak, l.sum)
@@ -81,7 +81,7 @@ func (l *Ledger) add(u use, n int64) {
 
 // cameBack notes that memory became available: it was released, or a pool has another idle
 // buffer.
-func (l *Ledger) cameBack() {
+func (l *ledger) cameBack() {
 	l.back.Add(1)
 	if l.awaited.Load() {
 		l.kick()
@@ -90,12 +90,12 @@ func (l *Ledger) cameBack() {
 
 // await has every return of memory signalled on kicked from now on. It sends one signal at
 // once, for memory that came back just before.
-func (l *Ledger) await() {
+func (l *ledger) await() {
 	l.awaited.Store(true)
 	l.kick()
 }
 
-func (l *Ledger) kick() {
+func (l *ledger) kick() {
 	select {
 	case l.kicked <- struct{}{}:
 	default:
@@ -104,16 +104,16 @@ func (l *Ledger) kick() {
 
 // returns counts how often memory came back. A caller that was refused should ask again
 // when the count has changed.
-func (l *Ledger) returns() uint64 { return l.back.Load() }
+func (l *ledger) returns() uint64 { return l.back.Load() }
 
 // usage returns what is charged to one use, and in total.
-func (l *Ledger) usage(u use) (used, sum int64) {
+func (l *ledger) usage(u use) (used, sum int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.used[u], l.sum
 }
 
-func (l *Ledger) setLimit(n int64) {
+func (l *ledger) setLimit(n int64) {
 	l.mu.Lock()
 	l.limit = n
 	l.mu.Unlock()
@@ -121,14 +121,14 @@ func (l *Ledger) setLimit(n int64) {
 }
 
 // excess is how far the charges exceed the limit; 0 or less if they do not.
-func (l *Ledger) excess() int64 {
+func (l *ledger) excess() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sum - l.limit
 }
 
 // batchBudget lets a pool of batch memory draw on the ledger.
-type batchBudget struct{ *Ledger }
+type batchBudget struct{ *ledger }
 
 func (b batchBudget) Reserve(n int64) bool { return b.reserve(useBatches, n) }
 func (b batchBudget) Release(n int64)      { b.release(useBatches, n) }

@@ -3,12 +3,14 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -27,57 +29,27 @@ const (
 )
 
 // String is the option's value on the command line.
-func (p OnError) String() string {
-	switch p {
-	case Replace:
-		return "replace"
-	case Zero:
-		return "zero"
-	}
-	return "fail"
-}
-
-// ParseOnError parses an option value.
-func ParseOnError(s string) (OnError, error) {
-	for _, p := range []OnError{Fail, Replace, Zero} {
-		if s == p.String() {
-			return p, nil
-		}
-	}
-	return Fail, fmt.Errorf("must be fail, replace or zero, not %q", s)
-}
+func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}[p] }
 
 // Options are the settings of an engine. The zero value is not usable: New rejects it with
 // a reason.
 type Options struct {
-	// Which samples are in a batch; see package shard.
-	Shards       int
-	BatchSize    int
-	Shuffle      bool
-	Seed         uint64
-	StickToShard bool
-	PadLastBatch bool
-	LastBatch    shard.LastBatch
-	Epochs       int // number of epochs
+	shard.Config // which samples are in a batch; New sets Samples and Raw
+	Epochs       int
 
-	// How an image is transformed; see package resample.
-	Resize    resample.Mode
-	CropArea  [2]float64 // minimum and maximum share of the image's area, for RandomResizedCrop
-	CropRatio [2]float64 // minimum and maximum of width/height, for RandomResizedCrop
-	Flip      float64    // the probability of a horizontal flip
+	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width
+	// are those of every batch; 0: of the largest image in each batch. New sets its Seed.
+	Decoding  decode.Options
+	Transform resample.Options
+	FullJPEGs bool // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
+	OnError   OnError
 
 	// The format of a batch.
-	Height, Width     int // of every batch; 0 with images of their own size: of the largest in each batch
-	PadMultiple       int // then height and width are rounded up to a multiple of it; 0 or 1: no rounding
-	Color             decode.Color
-	Fill              uint8 // the value of pixels outside an image, before normalisation
-	DType             layout.DType
-	Normalize         layout.Normalization // of 8-bit values, channel by channel
-	Layout            layout.Order
-	IgnoreOrientation bool
-	FullJPEGs         bool  // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
-	MaxPixels         int64 // of one image; a larger one counts as corrupt
-	OnError           OnError
+	PadMultiple int   // height and width that follow from images are rounded up to a multiple of it; 0 or 1: no rounding
+	Fill        uint8 // the value of pixels outside an image, before normalisation
+	DType       layout.DType
+	Normalize   layout.Normalization // of 8-bit values, channel by channel
+	Layout      layout.Order
 
 	// How batches are made. None of these changes their bytes.
 	Workers       int           // item workers
@@ -93,7 +65,6 @@ type Options struct {
 	Lock          bool           // page-lock batch memory if the kernel allows it
 	Hints         Hints          // initial sizes of the buffers
 	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
-	writing       layout.Kernel  // for tests
 	IdleAfter     time.Duration
 	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
@@ -103,52 +74,16 @@ type Options struct {
 // run. Buffers of that size are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }
 
+// defaultMemoryWait is how long an Open waits for its turn when the memory limit is used
+// up.
+const defaultMemoryWait = 10 * time.Second
+
 // defaultIdle is how long a stream may be idle before its prefetched batches are given
 // back: longer than any training step, shorter than an evaluation.
 const defaultIdle = time.Minute
 
-// validate names the field, the rule and the value of the first bad setting. Package shard
-// checks its own. It also fills in defaults.
-func (o *Options) validate() error {
-	atLeast := func(name string, value, least int64) error {
-		if value < least {
-			return fmt.Errorf("%s must be at least %d, not %d", name, least, value)
-		}
-		return nil
-	}
-	for _, check := range []error{
-		atLeast("epochs", int64(o.Epochs), 1),
-		atLeast("workers", int64(o.Workers), 1),
-		atLeast("batch workers", int64(o.BatchWorkers), 1),
-		atLeast("prefetch queue depth", int64(o.PrefetchDepth), 0),
-		atLeast("memory limit", o.MemoryLimit, 1),
-		atLeast("max pixels", o.MaxPixels, 1),
-		atLeast("height", int64(o.Height), 0),
-		atLeast("width", int64(o.Width), 0),
-		atLeast("bytes per sample of a batch", o.Hints.Batch, 0),
-		atLeast("bytes per sample of input", o.Hints.Input, 0),
-		atLeast("bytes per sample of scratch", o.Hints.Scratch, 0),
-		atLeast("pad multiple", int64(o.PadMultiple), 0),
-	} {
-		if check != nil {
-			return check
-		}
-	}
-	if o.Epochs > shard.MaxEpochs {
-		return fmt.Errorf("epochs must be at most %d, not %d", shard.MaxEpochs, o.Epochs)
-	}
-	if (o.Height == 0) != (o.Width == 0) {
-		return fmt.Errorf("size must have both a height and a width, not %dx%d", o.Height, o.Width)
-	}
-	if err := o.transform().Validate(); err != nil {
-		return err
-	}
-	if o.CacheSize < AutoCache {
-		return fmt.Errorf("cache size must be at least 0, not %d", o.CacheSize)
-	}
-	if n := len(o.Affinity); n != 0 && n != o.Workers {
-		return fmt.Errorf("affinity must name the CPUs of every worker, %d, not of %d", o.Workers, n)
-	}
+// withDefaults fills in what may be left out.
+func (o Options) withDefaults() Options {
 	if o.Memory == (pinned.Policy{}) {
 		o.Memory = pinned.DefaultPolicy()
 	}
@@ -161,24 +96,37 @@ func (o *Options) validate() error {
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = defaultIdle
 	}
-	return nil
+	return o
 }
 
-// transform returns the options for package resample.
-func (o *Options) transform() resample.Options {
-	return resample.Options{
-		Mode: o.Resize, Height: o.Height, Width: o.Width,
-		CropArea: o.CropArea, CropRatio: o.CropRatio, Flip: o.Flip, Seed: o.Seed,
+// validate returns an *option.Error for the first bad setting of the engine's own, and
+// otherwise what resample says of its own. Package shard checks Config.
+func (o *Options) validate() error {
+	size := o.Transform
+	for _, err := range []error{
+		option.AtLeast("epochs", int64(o.Epochs), 1),
+		option.AtLeast("workers", int64(o.Workers), 1),
+		option.AtLeast("batch workers", int64(o.BatchWorkers), 1),
+		option.AtLeast("prefetch queue depth", int64(o.PrefetchDepth), 0),
+		option.AtLeast("memory limit", o.MemoryLimit, 1),
+		option.AtLeast("max pixels", o.Decoding.MaxPixels, 1),
+		option.AtLeast("bytes per sample", min(o.Hints.Batch, o.Hints.Input, o.Hints.Scratch), 0),
+		option.AtLeast("pad multiple", int64(o.PadMultiple), 0),
+		option.AtLeast("cache size", o.CacheSize, AutoCache),
+	} {
+		if err != nil {
+			return err
+		}
 	}
-}
-
-func (o *Options) decoding() decode.Options {
-	return decode.Options{Color: o.Color, IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}
-}
-
-func (o *Options) plan(samples int64, raw *shard.RawSet) (*shard.Plan, error) {
-	return shard.New(shard.Config{
-		Samples: samples, Shards: o.Shards, BatchSize: o.BatchSize, Shuffle: o.Shuffle, Seed: o.Seed,
-		StickToShard: o.StickToShard, PadLastBatch: o.PadLastBatch, LastBatch: o.LastBatch, Raw: raw,
-	})
+	switch n := len(o.Affinity); {
+	case o.Epochs > shard.MaxEpochs:
+		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
+	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):
+		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
+	case o.OnError > Zero:
+		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
+	case n != 0 && n != o.Workers:
+		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
+	}
+	return size.Validate()
 }

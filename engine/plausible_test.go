@@ -28,12 +28,12 @@ func TestHeaderBeyondItsFile(t *testing.T) {
 	}
 	e := start(t, dir, func(o *Options) { o.BatchSize = 5 })
 	bad := 0
-	for i := range e.ds.Len() {
-		if strings.HasSuffix(e.ds.Path(i), ".png") && strings.Contains(e.ds.Problem(i), "corrupt") {
+	for i := range e.catalog.Dataset.Len() {
+		if strings.HasSuffix(e.catalog.Dataset.Path(i), ".png") && strings.Contains(e.catalog.Dataset.Problem(i), "corrupt") {
 			bad++
 		}
 	}
-	if s := e.Spec(Key{}); bad != 2 || s.H > 1000 || s.W > 1000 {
+	if s := e.catalog.Spec(Key{}); bad != 2 || s.H > 1000 || s.W > 1000 {
 		t.Errorf("%d bad; the batch is %dx%d", bad, s.H, s.W)
 	}
 }

@@ -6,8 +6,9 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/layout"
 )
 
 // errUnfit marks a valid sample that does not fit its batch, whose shape follows from the
@@ -22,12 +23,12 @@ const maxStandIns = 1024
 // fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
 // the batch.
 func (w *worker) fill(it item) error {
-	e, id := w.engine, it.b.slots[it.slot].ID
-	err := w.decode(it, id, statusOK)
+	all, id := w.batches, it.b.slots[it.slot].ID
+	err := w.decode(it, id, StatusOK)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
-	switch e.opts.OnError {
+	switch all.opts.OnError {
 	case Zero:
 		return w.zero(it, id)
 	case Replace:
@@ -38,13 +39,13 @@ func (w *worker) fill(it item) error {
 
 // zero fills the slot with the fill value.
 func (w *worker) zero(it item, id int64) error {
-	e, b := w.engine, it.b
-	if err := e.beginWriting(it); err != nil {
+	all, b := w.batches, it.b
+	if err := all.beginWriting(it); err != nil {
 		return err
 	}
-	defer e.endWriting(b)
-	e.converter.Fill(b.slotBytes(it.slot), b.spec, e.opts.Fill)
-	b.outcomes[it.slot] = outcome{id: id, status: statusZeroed, blank: true}
+	defer all.endWriting(b)
+	all.converter.Fill(b.slotBytes(it.slot), b.spec, all.opts.Fill)
+	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed}
 	return nil
 }
 
@@ -52,119 +53,111 @@ func (w *worker) zero(it item, id int64) error {
 // result is deterministic, because it depends on the dataset only. The search ends if the
 // batch is no longer wanted, and at any error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
-	e, s := w.engine, it.b.slots[it.slot]
-	height, width := it.b.spec.H, it.b.spec.W
+	all, s := w.batches, it.b.slots[it.slot]
 	tried, looked := 0, 0
-	for id := range e.standIns(s) {
+	for id := range all.catalog.replacements(s) {
 		if looked++; looked%1024 == 0 {
-			if err := e.stillWanted(it); err != nil {
+			if err := all.stillWanted(it); err != nil {
 				return err
 			}
 		}
-		if why := e.ds.Unread(int(id)); why != "" {
-			return e.unread(id, why)
+		if why := all.ds.Unread(int(id)); why != "" {
+			return all.catalog.unread(id, why)
 		}
-		if h, wd := e.indexedSize(id); h == 0 || e.opts.Resize == resample.None && (h > height || wd > width) {
+		if h, wd := all.catalog.sizeOf(id); h == 0 || !all.catalog.fits(it.b.spec, h, wd) {
 			continue
 		}
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		if err := w.decode(it, id, statusReplaced); err == nil || causeOf(err) != ofFile {
+		if err := w.decode(it, id, StatusReplaced); err == nil || causeOf(err) != ofFile {
 			return err
 		}
-		if err := e.stillWanted(it); err != nil {
+		if err := all.stillWanted(it); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// stillWanted returns nil while the result of an item may be wanted.
-func (e *Engine) stillWanted(it item) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.closed:
-		return ErrClosed
-	case !it.current():
-		return errDropped
-	}
-	return nil
-}
-
 // decode reads a sample and decodes it into a slot. A sample whose file is bad is
 // remembered and reported once; the error then wraps ErrBad.
-func (w *worker) decode(it item, id int64, st status) error {
-	e := w.engine
+func (w *worker) decode(it item, id int64, st Status) error {
+	all := w.batches
 	w.beginFetch(id)
-	if err := e.stillBad(id); err != nil {
+	if err := all.bad.check(id); err != nil {
 		return err
 	}
 	seen, err := w.tryDecode(it, id, st)
 	switch {
 	case err == nil:
-		e.recovered(id)
 		return nil
 	case causeOf(err) == ofFile:
-		return e.reportBad(id, err, seen)
+		return all.bad.report(id, err, seen)
 	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
-		return fmt.Errorf("%s: %w", e.ds.Path(int(id)), dataset.Reason(err))
+		return fmt.Errorf("%s: %w", all.ds.Path(int(id)), dataset.Reason(err))
 	}
 	return err
 }
 
 // tryDecode is decode without the record of bad files. seen is the identity of the file
 // that was read, unknown if it could not be opened.
-func (w *worker) tryDecode(it item, id int64, st status) (seen dataset.Identity, err error) {
-	e, b, epoch := w.engine, it.b, it.b.slots[it.slot].Epoch
-	data, seen, err := w.load(it, epoch, id, st == statusReplaced)
+func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
+	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
+	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
 	w.endFetch()
 	if err != nil {
 		return seen, err
 	}
 	head, h, width, err := w.loader.Judge(id, data)
-	if err == nil {
-		err = e.fits(b.spec, h, width)
+	if err == nil && !all.catalog.fits(b.spec, h, width) {
+		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, width, b.spec.H, b.spec.W)
 	}
-	if why := e.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
-		err = e.unread(id, why)
+	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
+		err = all.catalog.unread(id, why)
 	}
 	if err != nil {
 		return seen, err
 	}
-	t := e.transform.Choose(epoch, id, h, width)
-	if err := e.beginWriting(it); err != nil {
+	t := all.opts.Transform.Choose(epoch, id, h, width)
+	if err := all.beginWriting(it); err != nil {
 		return seen, err
 	}
-	defer e.endWriting(b)
+	defer all.endWriting(b)
 	if err = w.render(it, data, head, t); err == nil {
-		o := outcomeOf(id, t)
-		o.status = st
-		b.outcomes[it.slot] = o
-	} else if e.opts.Resize == resample.RandomResizedCrop {
+		b.samples[it.slot] = all.catalog.sample(id, t)
+		b.samples[it.slot].Status = st
+	} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
 		err = partError{err}
 	}
 	return seen, err
 }
 
-// outcomeOf is the outcome of a sample that was read.
-func outcomeOf(id int64, t resample.Transform) outcome {
-	h, w := t.Size()
-	return outcome{id: id, height: int32(h), width: int32(w), crop: t.Crop, flip: t.Flip}
-}
-
-// fits checks that an image fits its batch.
-func (e *Engine) fits(spec layout.Spec, h, w int) error {
-	if e.opts.Resize == resample.None && (h > spec.H || w > spec.W) {
-		return fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, w, spec.H, spec.W)
+// render makes a sample's pixels in its slot: transformed, mirrored, normalised, and in the
+// slot's order of axes.
+func (w *worker) render(it item, data []byte, head decode.Header, t resample.Transform) error {
+	all, spec, slot := w.batches, it.b.spec, it.b.slotBytes(it.slot)
+	target := pixels.Target{Sink: w.writer}
+	if all.converter.Direct(spec.Order, t.Flip) {
+		target.Pix, target.Stride = slot, spec.W*spec.C
 	}
-	return nil
-}
-
-// changed reports whether an error means that the file is no longer the indexed one.
-func changed(err error) bool {
-	return errors.Is(err, dataset.ErrChanged) || errors.Is(err, dataset.ErrMissing) || errors.Is(err, errUnfit)
+	job := w.pixelOptions.Plan(head, t, target)
+	var memory []byte
+	var err error
+	if job.Memory > 0 {
+		if memory, err = w.grow(it, &w.pixels, job.Memory); err != nil {
+			return err
+		}
+	}
+	if err := w.beginDecode(it, head); err != nil {
+		return err
+	}
+	defer w.endDecode()
+	height, width := t.Size()
+	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
+	err = job.Run(w.decoder, data, memory)
+	w.writer.End()
+	return err
 }
 
 // partError marks an error as errPart without changing its message.

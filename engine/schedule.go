@@ -1,60 +1,54 @@
 package engine
 
-// A task is the next step of a batch worker, for one turn of a batch.
-type task struct {
-	b        *batch
-	turn     int
-	assemble bool // else lay it out
+import (
+	"slices"
+	"time"
+)
+
+// schedule decides which batch is made next. The lock of the batches guards it.
+type schedule struct {
+	streams      *streams
+	crew         *crew
+	batchWorkers int           // maximum number of batches in the making
+	processors   chan struct{} // one token per sample being decoded
+
+	queue     []*batch // to be laid out, or waiting for memory
+	layingOut int      // batches that are being laid out
+	making    []*batch // their slots are handed out
+	completed []*batch // to be assembled
+	idleItems int      // item workers without a sample
 }
 
-// take waits for a batch to lay out or to assemble. It returns false when the engine
-// closes.
-func (e *Engine) take() (task, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for !e.closed {
-		if len(e.completed) > 0 {
-			b := e.completed[0]
-			e.completed = without(e.completed, b)
-			b.writers++
-			return task{b, b.turn, true}, true
-		}
-		if b := e.nextBatch(); b != nil {
-			e.queue = without(e.queue, b)
-			b.state = laying
-			b.writers++
-			e.layingOut++
-			return task{b, b.turn, false}, true
-		}
-		e.takeWork.Wait()
-	}
-	return task{}, false
-}
-
-// nextBatch picks the batch to lay out next, or nil if there is none, or if it is too early
-// or memory is short. Only the most important batch is ever considered: it waits for memory
-// in its turn, and no later batch takes that memory meanwhile.
-func (e *Engine) nextBatch() *batch {
-	b := e.mostImportant(e.queue, func(*batch) bool { return true })
+// nextToLayOut picks the batch to lay out next, or nil if there is none, or if it is too
+// early or memory is short; returns is the ledger's count. Only the most important batch is
+// ever considered: it waits for memory in its turn, and no later batch takes that memory
+// meanwhile.
+func (s *schedule) nextToLayOut(returns uint64) *batch {
+	b := s.mostImportant(s.queue, nil)
 	switch {
 	case b == nil:
 		return nil
-	case b.refused && b.refusedAt == e.ledger.returns():
+	case b.refused && b.refusedAt == returns:
 		return nil
-	case e.busy(b.waiting > 0) >= e.opts.BatchWorkers:
+	case b.source != nil:
+		return b
+	case s.busy(b.waiting > 0) >= s.batchWorkers:
 		return nil
-	case b.waiting == 0 && e.tooEarly():
+	case b.waiting == 0 && s.tooEarly():
 		return nil
 	}
 	return b
 }
 
+// nextToFill picks the batch whose slots are handed out next, or nil.
+func (s *schedule) nextToFill() *batch { return s.mostImportant(s.making, s.hasSlots) }
+
 // busy counts the batches that keep item workers busy and go before a new wanted or
 // prefetched batch. A batch whose storage does not answer does not count.
-func (e *Engine) busy(wanted bool) int {
-	n := e.layingOut
-	for _, m := range e.making {
-		if (e.hasSlots(m) || m.inFlight > 0 && m.stalled == 0) && (m.waiting > 0 || !wanted) {
+func (s *schedule) busy(wanted bool) int {
+	n := s.layingOut
+	for _, b := range s.making {
+		if (s.hasSlots(b) || b.inFlight > 0 && b.stalled == 0) && (b.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -64,86 +58,68 @@ func (e *Engine) busy(wanted bool) int {
 // tooEarly holds prefetched batches back while a batch that an Open waits for keeps the
 // processors busy: it has more samples left than there are processors, and either all
 // processors are decoding or every item worker has a sample.
-func (e *Engine) tooEarly() bool {
-	if e.idleItems > 0 && len(e.processors) < cap(e.processors) {
+func (s *schedule) tooEarly() bool {
+	if s.idleItems > 0 && len(s.processors) < cap(s.processors) {
 		return false
 	}
-	for _, m := range e.making {
-		if m.waiting > 0 && m.stalled == 0 && m.items-m.finished > cap(e.processors) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.making, func(b *batch) bool {
+		return b.waiting > 0 && b.stalled == 0 && b.items-b.finished > cap(s.processors)
+	})
 }
 
-// claim waits for a slot to decode, in the most important batch. It returns false when the
-// engine closes, or when there are more workers than needed.
-func (e *Engine) claim(w *worker) (item, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for !e.closed {
-		if e.surplusWorker() {
-			e.workers = without(e.workers, w) // now, or the next worker that checks would end as well
-			break
-		}
-		if b := e.mostImportant(e.making, e.hasSlots); b != nil {
-			w.item = item{b, b.nextSlot(), b.turn}
-			b.inFlight++
-			return w.item, true
-		}
-		if w.gave != e.scratchAsked {
-			w.gave = e.scratchAsked
-			return item{}, true
-		}
-		e.idleItems++
-		e.takeWork.Broadcast() // it may no longer be too early for the next batch
-		e.itemWork.Wait()
-		e.idleItems--
-	}
-	return item{}, false
+// hasSlots reports whether a batch has slots to hand out. It hands out none while it waits
+// for memory, nor while a read for it hangs: it could not be completed anyway, and the worker
+// that took one might hang as well.
+func (s *schedule) hasSlots(b *batch) bool {
+	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || s.crew.mayHang(b))
 }
 
-// hasSlots tells whether the batch has slots to hand out. It hands out none while it
-// waits for memory, nor while a read for it hangs: it could not be completed anyway, and
-// the worker that took one might hang as well.
-func (e *Engine) hasSlots(b *batch) bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || e.mayHang(b))
-}
-
-// nextSlot hands out a slot of a batch that has slots.
-func (b *batch) nextSlot() (slot int) {
-	if last := len(b.again) - 1; last >= 0 {
-		slot = int(b.again[last])
-		b.again = b.again[:last]
-		return slot
-	}
-	slot = b.next
-	if b.order != nil {
-		slot = int(b.order[slot])
-	}
-	b.next++
-	return slot
-}
-
-// mostImportant picks the most important batch for which serves is true.
-func (e *Engine) mostImportant(list []*batch, serves func(*batch) bool) *batch {
+// mostImportant picks the most important batch for which ok is true; nil: any.
+func (s *schedule) mostImportant(list []*batch, ok func(*batch) bool) *batch {
 	var best *batch
 	for _, b := range list {
-		if serves(b) && (best == nil || e.before(b, best)) {
+		if (ok == nil || ok(b)) && (best == nil || s.goesBefore(b, best)) {
 			best = b
 		}
 	}
 	return best
 }
 
-// before defines the priority of batches: batches that an Open waits for, in the order of
-// their first waiting Open; then prefetched ones, nearest to their reader first.
-func (e *Engine) before(a, b *batch) bool {
+// goesBefore defines the priority of batches: batches that an Open waits for, in the order
+// of their first waiting Open; then prefetched ones, nearest to their reader first.
+func (s *schedule) goesBefore(a, b *batch) bool {
 	if (a.waiting > 0) != (b.waiting > 0) {
 		return a.waiting > 0
 	}
 	if a.waiting > 0 {
 		return a.asked < b.asked
 	}
-	return e.ahead(a) < e.ahead(b)
+	return s.streams.distance(a) < s.streams.distance(b)
+}
+
+// refusedSince returns since when a batch waits for memory: since its own refusal or, in the
+// queue, since the refusal of the batch that goes first. Zero: it does not wait for memory.
+func (s *schedule) refusedSince(b *batch) time.Time {
+	if b.state != queued || !b.short.IsZero() {
+		return b.short
+	}
+	if first := s.mostImportant(s.queue, nil); first != nil && first.refused {
+		return first.short
+	}
+	return time.Time{}
+}
+
+// memoryIsShort reports whether a batch waits for memory.
+func (s *schedule) memoryIsShort() bool {
+	return slices.ContainsFunc(s.queue, func(b *batch) bool { return b.refused })
+}
+
+// remove takes a batch out of the schedule.
+func (s *schedule) remove(b *batch) {
+	s.queue, s.making, s.completed = without(s.queue, b), without(s.making, b), without(s.completed, b)
+}
+
+// count counts the batches that are not complete.
+func (s *schedule) count() int64 {
+	return int64(len(s.queue) + s.layingOut + len(s.making) + len(s.completed))
 }

@@ -21,43 +21,42 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.processors = make(chan struct{}, 2) // independent of the machine
+	e.batches.schedule.processors = make(chan struct{}, 2) // independent of the machine
 	t.Cleanup(func() { e.Close() })
 	return e
 }
 
 // ask is Open up to the point where it would wait.
 func (e *Engine) ask(k Key) *batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	b := e.table[k]
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	b := e.batches.table[k]
 	if b == nil {
-		b = e.newBatch(k, layout.NHWCForm)
-		e.enqueue(b)
+		b = e.batches.newBatch(k, layout.NHWCForm)
 	}
 	b.refs++
-	e.follow(b, layout.NHWCForm)
+	e.batches.streams.follow(b, layout.NHWCForm)
 	b.waiting++
-	e.opens++
-	b.asked = e.opens
+	e.batches.opens++
+	b.asked = e.batches.opens
 	return b
 }
 
 // own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	next, _ := e.take()
-	if err := e.layOut(next.b); err != nil {
+	next, _ := e.batches.takeTask()
+	if err := e.batches.layOut(next.b); err != nil {
 		t.Fatal(err)
 	}
-	e.publish(next.b, next.turn, nil)
+	e.batches.finishLayout(next.b, next.turn, nil)
 	return next.b
 }
 
 // claimed returns the next item, like an item worker.
 func claimed(t *testing.T, e *Engine) item {
 	t.Helper()
-	it, ok := e.claim(&worker{engine: e})
+	it, ok := e.batches.claim(&worker{batches: e.batches})
 	if !ok {
 		t.Fatal("nothing to claim")
 	}
@@ -68,16 +67,16 @@ func claimed(t *testing.T, e *Engine) item {
 func completeWanted(t *testing.T, e *Engine, want *batch) {
 	t.Helper()
 	for range want.items {
-		e.itemDone(claimed(t, e), nil)
+		e.batches.itemDone(claimed(t, e), nil)
 	}
-	next, _ := e.take()
+	next, _ := e.batches.takeTask()
 	if next.b != want || !next.assemble {
 		t.Fatalf("took %v, want the complete batch", next.b.key)
 	}
-	e.finish(want, e.assemble(want))
-	e.mu.Lock()
+	e.batches.finishAssembly(want, e.batches.assemble(want))
+	e.batches.mu.Lock()
 	want.waiting--
-	e.mu.Unlock()
+	e.batches.mu.Unlock()
 }
 
 func keysOf(list []*batch) (keys []int) {
@@ -91,17 +90,17 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.PrefetchDepth, o.BatchWorkers = 3, 4 })
 	first := e.ask(Key{})                   // queues 1, 2 and 3 behind it
 	other := e.ask(Key{Epoch: 1, Batch: 9}) // asked for later, with no read-ahead
-	if got := keysOf(e.queue); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
+	if got := keysOf(e.batches.schedule.queue); !slices.Equal(got, []int{0, 1, 2, 3, 9}) {
 		t.Fatalf("queue %v", got)
 	}
-	for i, want := range []*batch{first, other, e.table[Key{Batch: 1}], e.table[Key{Batch: 2}], e.table[Key{Batch: 3}]} {
-		next, _ := e.take()
+	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
+		next, _ := e.batches.takeTask()
 		if next.b != want || next.assemble {
 			t.Errorf("taken as number %d: %v, want %v", i, next.b.key, want.key)
 		}
-		e.mu.Lock()
-		e.layingOut, next.b.writers = 0, 0 // so that the test never runs out of batch workers
-		e.mu.Unlock()
+		e.batches.mu.Lock()
+		e.batches.schedule.layingOut, next.b.writers = 0, 0 // so that the test never runs out of batch workers
+		e.batches.mu.Unlock()
 	}
 }
 
@@ -111,9 +110,9 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	own(t, e)
 	// Prefetched batches take neither memory nor processors while the wanted one keeps all
 	// workers busy...
-	e.mu.Lock()
-	early := e.tooEarly()
-	e.mu.Unlock()
+	e.batches.mu.Lock()
+	early := e.batches.schedule.tooEarly()
+	e.batches.mu.Unlock()
 	if !early {
 		t.Error("a prefetched batch is begun while somebody waits")
 	}
@@ -125,13 +124,13 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 		}
 		items = append(items, it)
 	}
-	for _, it := range items[:8-cap(e.processors)] {
-		e.itemDone(it, nil)
+	for _, it := range items[:8-cap(e.batches.schedule.processors)] {
+		e.batches.itemDone(it, nil)
 	}
 	// ...and are started as soon as it does not.
-	e.mu.Lock()
-	early = e.tooEarly()
-	e.mu.Unlock()
+	e.batches.mu.Lock()
+	early = e.batches.schedule.tooEarly()
+	e.batches.mu.Unlock()
 	if early {
 		t.Error("item workers have nothing to do")
 	}
@@ -156,8 +155,8 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	if it := claimed(t, e); it.b != wanted {
 		t.Errorf("claimed from %v, want the wanted batch", it.b.key)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
 	if near.next != 1 || near.inFlight != 1 {
 		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.next, near.inFlight)
 	}
@@ -171,24 +170,24 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	completeWanted(t, e, own(t, e))
 	ahead := own(t, e)
 	writing, fetching := claimed(t, e), claimed(t, e)
-	if err := e.beginWriting(writing); err != nil {
+	if err := e.batches.beginWriting(writing); err != nil {
 		t.Fatal(err)
 	}
-	e.mu.Lock()
-	e.drop(ahead)
-	if e.table[ahead.key] != nil || ahead.buf == nil {
+	e.batches.mu.Lock()
+	e.batches.discard(ahead)
+	if e.batches.table[ahead.key] != nil || ahead.buf == nil {
 		t.Error("a batch that is being written into must keep its memory until that is done")
 	}
-	e.mu.Unlock()
-	e.endWriting(ahead)
+	e.batches.mu.Unlock()
+	e.batches.endWriting(ahead)
 	if ahead.buf != nil {
 		t.Error("the memory was not given back")
 	}
-	if err := e.beginWriting(fetching); !errors.Is(err, errDropped) {
+	if err := e.batches.beginWriting(fetching); !errors.Is(err, errDropped) {
 		t.Errorf("a read for a dropped batch may write: %v", err)
 	}
-	e.itemDone(writing, nil)
-	e.itemDone(fetching, nil)
+	e.batches.itemDone(writing, nil)
+	e.batches.itemDone(fetching, nil)
 	if ahead.finished != 0 {
 		t.Error("what was done for a dropped batch counts")
 	}
@@ -214,8 +213,8 @@ func TestStreamsThatMeetBecomeOne(t *testing.T) {
 		open(b)
 	}
 	s := e.Stats().Batches
-	if s.Streams != 1 || s.Ahead > int64(e.opts.PrefetchDepth) {
-		t.Errorf("%d streams with %d batches ahead, want 1 with at most %d", s.Streams, s.Ahead, e.opts.PrefetchDepth)
+	if s.Streams != 1 || s.Ahead > int64(e.catalog.Options.PrefetchDepth) {
+		t.Errorf("%d streams with %d batches ahead, want 1 with at most %d", s.Streams, s.Ahead, e.catalog.Options.PrefetchDepth)
 	}
 }
 
@@ -242,16 +241,16 @@ func TestOneSurplusWorkerEnds(t *testing.T) {
 	own(t, e)
 	var workers []*worker
 	for range 3 {
-		workers = append(workers, &worker{engine: e})
+		workers = append(workers, &worker{batches: e.batches})
 	}
-	e.workers = append(e.workers, workers...)
+	e.batches.crew.workers = append(e.batches.crew.workers, workers...)
 	ended := 0
 	for _, w := range workers { // none has freed its memory yet
-		if _, ok := e.claim(w); !ok {
+		if _, ok := e.batches.claim(w); !ok {
 			ended++
 		}
 	}
-	e.workers = nil
+	e.batches.crew.workers = nil
 	if ended != 1 {
 		t.Errorf("%d of 3 workers end, where 2 are wanted", ended)
 	}

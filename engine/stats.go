@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,16 +10,14 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Stats is the current state of the engine: stats.json without the file system's part.
-// Sizes are in bytes, times in seconds.
+// Stats is the current state of the engine. Sizes are in bytes, times in seconds. The tags
+// are the names in stats.json.
 type Stats struct {
-	ReadPath        string       `json:"read_path"`
 	Uptime          float64      `json:"uptime"`
 	Images          int64        `json:"images"`
 	ImagesPerSecond float64      `json:"images_per_second"`
 	BytesPerSecond  float64      `json:"bytes_per_second"`
 	Batches         BatchStats   `json:"batches"`
-	FUSE            FUSEStats    `json:"fuse"`
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
@@ -27,6 +26,8 @@ type Stats struct {
 	// whose figures are in the totals only.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
+
+	Buffers []pinned.BufferStats `json:"-"` // of each kind, as in memory.json
 }
 
 // BatchStats counts batches. Opened counts successful Opens; a stall is an Open that had to
@@ -40,12 +41,6 @@ type BatchStats struct {
 	Ahead        int64   `json:"ahead"`   // prefetched and not opened
 	Making       int64   `json:"making"`  // wanted or prefetched, and not complete
 	Streams      int64   `json:"streams"` // readings being followed
-}
-
-// FUSEStats counts kernel requests; the file system fills it in.
-type FUSEStats struct {
-	Opens int64 `json:"opens"`
-	Reads int64 `json:"reads"`
 }
 
 // MemoryStats breaks down the use of the memory limit.
@@ -242,67 +237,48 @@ func (m *meter) snapshot(now time.Time) Stats {
 // Stats describes the current state of the engine.
 func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
-	s.Errors = e.errors.total()
-	l := e.ledger
-	l.mu.Lock()
-	s.Memory = MemoryStats{
-		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
-	}
-	l.mu.Unlock()
-	e.addCache(&s)
+	s.Errors = e.bad.total()
+	s.Memory = e.memory.stats()
+	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.batches.inputs.Stats(), e.batches.rest.Stats()}
 	s.Plans = e.keeper.stats()
-	p := e.pool.Stats()
-	s.Memory.Locked = p.LockedBytes
-	if p.LockError != nil {
-		s.Memory.LockError = p.LockError.Error()
-	}
-	if p.ReuseError != nil {
-		s.Memory.ReuseError = p.ReuseError.Error()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s.Batches.Making = int64(len(e.queue) + e.layingOut + len(e.making) + len(e.completed))
-	for _, list := range e.streams {
-		s.Batches.Streams += int64(len(list))
-		for _, st := range list {
-			s.Batches.Ahead += int64(len(st.ahead))
-		}
-	}
-	return s
-}
-
-// MemoryJSON describes the buffers, using the terms of DALI's memory statistics.
-func (e *Engine) MemoryJSON() []byte {
-	return document(struct {
-		Buffers []pinned.BufferStats `json:"buffers"`
-	}{e.Buffers()})
-}
-
-// Buffers describes the current state of the engine's buffers.
-func (e *Engine) Buffers() []pinned.BufferStats {
-	list := []pinned.BufferStats{e.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	if e.cache != nil {
 		c := e.cache.Stats()
-		list = append(list, pinned.BufferStats{
+		s.addCache(c.Epochs)
+		s.Buffers = append(s.Buffers, pinned.BufferStats{
 			Name: "cache", Kind: pinned.HostMemory, Real: c.Real, MaxReal: c.MaxReal, Reserved: c.Reserved, MaxReserved: c.MaxReserved,
 		})
 	}
-	return list
+	e.batches.mu.Lock()
+	defer e.batches.mu.Unlock()
+	s.Batches.Making = e.batches.schedule.count()
+	s.Batches.Streams, s.Batches.Ahead = e.batches.streams.count()
+	return s
+}
+
+// stats breaks down the memory in use.
+func (m *memory) stats() MemoryStats {
+	l, p := m.ledger, m.pool.Stats()
+	text := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return MemoryStats{
+		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
+		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
+		Locked: p.LockedBytes, LockError: text(p.LockError), ReuseError: text(p.ReuseError),
+	}
 }
 
 // addCache adds the cache's figures for each epoch.
-func (e *Engine) addCache(s *Stats) {
-	if e.cache == nil {
-		return
-	}
-	known := map[int]cache.EpochStats{}
-	for _, c := range e.cache.Stats().Epochs {
-		known[c.Epoch] = c
-	}
-	for i := range s.Epochs {
-		c := known[s.Epochs[i].Epoch]
-		s.Epochs[i].Kept, s.Epochs[i].KeptBytes, s.Epochs[i].NotKept = c.Kept, c.KeptBytes, c.NotKept
-		s.Epochs[i].Unplanned = c.Unplanned
+func (s *Stats) addCache(epochs []cache.EpochStats) {
+	for _, c := range epochs {
+		if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
+			e := &s.Epochs[i]
+			e.Kept, e.KeptBytes, e.NotKept, e.Unplanned = c.Kept, c.KeptBytes, c.NotKept, c.Unplanned
+		}
 	}
 }

@@ -66,7 +66,7 @@ func TestBatchesThatCannotExist(t *testing.T) {
 			for _, policy := range []OnError{Fail, Replace, Zero} {
 				t.Run(fmt.Sprintf("%d, manifest %v, %v", batch.size, manifest, policy), func(t *testing.T) {
 					e := start(t, hugeDir(t, manifest), func(o *Options) {
-						o.BatchSize, o.OnError, o.Color = batch.size, policy, 1
+						o.BatchSize, o.OnError, o.Decoding.Color = batch.size, policy, 1
 						o.CachePolicy, o.CacheSize = cache.Constant, AutoCache
 					})
 					checkHuge(t, e, batch.want, manifest)
@@ -81,13 +81,13 @@ func TestBatchesThatCannotExist(t *testing.T) {
 func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 	t.Helper()
 	k := Key{}
-	spec := e.Spec(k)
+	spec := e.catalog.Spec(k)
 	if certain && (spec.H != hugeSide || spec.W != hugeSide) {
 		t.Fatalf("shape %v", spec.Shape())
 	}
 	for _, form := range layout.Forms() {
-		size := e.Size(k, form)
-		if size <= 0 || form.Large() && (spec.Err() != nil) != (size == math.MaxInt64) {
+		size := e.catalog.Size(k, form)
+		if form != layout.JSON && size <= 0 || form.Large() && (spec.Err() != nil) != (size == math.MaxInt64) {
 			t.Errorf("%v: %d bytes", form, size)
 		}
 		if !certain {
@@ -103,9 +103,11 @@ func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 			}
 			continue
 		}
-		doc, err := e.Small(context.Background(), k, form)
-		if e.opts.OnError == Fail && (err != nil || int64(len(doc)) != size) || e.opts.OnError != Fail && !errors.Is(err, want) {
-			t.Errorf("%v: %d bytes of %d, %v", form, len(doc), size, err)
+	}
+	if certain {
+		d, err := e.Describe(context.Background(), k)
+		if e.catalog.Options.OnError == Fail && (err != nil || len(d.Samples) != spec.N) || e.catalog.Options.OnError != Fail && !errors.Is(err, want) {
+			t.Errorf("%d samples of %d, %v", len(d.Samples), spec.N, err)
 		}
 	}
 }
@@ -122,12 +124,12 @@ func TestExtremeSettings(t *testing.T) {
 					o.PadMultiple, o.BatchSize, o.DType = pad, batch, dtype
 					o.Hints = Hints{Batch: r.Int64() + 1}
 				})
-				spec := e.Spec(Key{})
+				spec := e.catalog.Spec(Key{})
 				if spec.H < 3 || spec.W < 4 || pad > 1 && (spec.H%pad != 0 || spec.W%pad != 0) {
 					t.Errorf("multiples of %d: %dx%d", pad, spec.H, spec.W)
 				}
 				for _, form := range layout.Forms() {
-					if size := e.Size(Key{}, form); size <= 0 {
+					if size := e.catalog.Size(Key{}, form); form != layout.JSON && size <= 0 {
 						t.Errorf("multiples of %d, batches of %d: %v has %d bytes", pad, batch, form, size)
 					}
 				}

@@ -48,8 +48,8 @@ func TestCropsOfACutImage(t *testing.T) {
 		engine := func() *Engine {
 			return start(t, dir, func(o *Options) {
 				o.BatchSize, o.Epochs, o.PrefetchDepth, o.OnError, o.Anonymous = 1, epochs, 0, policy, true
-				o.Resize, o.Height, o.Width = resample.RandomResizedCrop, 8, 8
-				o.CropArea, o.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
+				o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.RandomResizedCrop, 8, 8
+				o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 			})
 		}
 		look := func(e *Engine, epoch int) string {
@@ -81,7 +81,7 @@ func TestCropsOfACutImage(t *testing.T) {
 					t.Errorf("%s, %s: epoch %d is %.40s, and alone %.40s", policy, name, epoch, got, alone[epoch])
 				}
 			}
-			if n := logLines(e.Errors(), "0.jpg"); n > 1 {
+			if n := len(e.Errors()); n > 1 {
 				t.Errorf("%s, %s: %d lines about one file", policy, name, n)
 			}
 			e.Close()
@@ -112,7 +112,7 @@ func TestCropsOfADamagedImage(t *testing.T) {
 	for _, size := range [][2]int{{64, 64}, {8, 24}, {24, 8}, {2, 200}, {1, 1}} {
 		e := start(t, dir, func(o *Options) {
 			o.BatchSize, o.Anonymous = 1, true
-			o.Resize, o.Height, o.Width = resample.NotSmaller, size[0], size[1]
+			o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.NotSmaller, size[0], size[1]
 		})
 		if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
 			if err == nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -61,19 +60,27 @@ func transformDir(t testing.TB) string {
 // transformed starts an engine over an open dataset.
 func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
+	return transformedBy(t, kernels{}, ds, mode, change...)
+}
+
+// transformedBy starts an engine that uses particular kernels.
+func transformedBy(t testing.TB, k kernels, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
+	t.Helper()
 	o := testOptions()
-	o.Anonymous, o.Resize, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
-	o.CropArea, o.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
+	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
+	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 	if mode != resample.None {
-		o.Height, o.Width = transformHeight, transformWidth
+		o.Transform.Height, o.Transform.Width = transformHeight, transformWidth
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	e, err := New(ds, o)
+	e, err := build(ds, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.batches.kernels = k
+	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -82,7 +89,7 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 func pixelsOf(t testing.TB, e *Engine, form layout.Form) (all [][]byte) {
 	t.Helper()
 	for _, k := range allKeys(e) {
-		all = append(all, read(t, e, k, form)[layout.DataOffset(form, e.Spec(k)):])
+		all = append(all, read(t, e, k, form)[layout.DataOffset(form, e.catalog.Spec(k)):])
 	}
 	return all
 }
@@ -101,21 +108,21 @@ func eachTransform(t *testing.T, test func(t *testing.T, ds *dataset.Dataset, mo
 // sample is mirrored or not, as its document says. Margins stay in place.
 func TestFlipMirrors(t *testing.T) {
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
-		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Color = c }),
-			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 1 }),
-			transformed(t, ds, mode, func(o *Options) { o.Color, o.Flip = c, 0.5 })
+		never, always, half := transformed(t, ds, mode, func(o *Options) { o.Decoding.Color = c }),
+			transformed(t, ds, mode, func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, 1 }),
+			transformed(t, ds, mode, func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, 0.5 })
 		flips := map[bool]int{}
 		for _, k := range allKeys(never) {
-			spec := never.Spec(k)
+			spec := never.catalog.Spec(k)
 			a, b, ab := read(t, never, k, layout.NHWCForm), read(t, always, k, layout.NHWCForm), read(t, half, k, layout.NHWCForm)
 			each := int(spec.SampleBytes())
 			for i, s := range samplesOf(t, half, k) {
 				plain, mirrored, got := a[i*each:(i+1)*each], b[i*each:(i+1)*each], ab[i*each:(i+1)*each]
 				if want := mirror(plain, spec, int(s.Height), int(s.Width)); !bytes.Equal(mirrored, want) {
-					t.Errorf("%s, slot %d, %s: no mirror image", k, i, s.Path)
+					t.Errorf("%s, slot %d, %s: no mirror image", k, i, never.catalog.Dataset.Path(int(s.ID)))
 				}
 				if flips[s.Flip]++; s.Flip && !bytes.Equal(got, mirrored) || !s.Flip && !bytes.Equal(got, plain) {
-					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, s.Path, s.Flip)
+					t.Errorf("%s, slot %d, %s: said to be flipped: %v, but is not so", k, i, never.catalog.Dataset.Path(int(s.ID)), s.Flip)
 				}
 				if never, always := samplesOf(t, never, k)[i], samplesOf(t, always, k)[i]; never.Flip || !always.Flip || never.Crop != always.Crop || never.Crop != s.Crop {
 					t.Errorf("%s, slot %d: %+v, %+v and %+v", k, i, never, always, s)
@@ -145,7 +152,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 	turn := 0
 	eachTransform(t, func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color) {
 		for _, flip := range []float64{0, 0.5} {
-			settings := func(o *Options) { o.Color, o.Flip = c, flip }
+			settings := func(o *Options) { o.Decoding.Color, o.Transform.Flip = c, flip }
 			e := transformed(t, ds, mode, settings)
 			keys, bytewise := allKeys(e), pixelsOf(t, e, layout.NHWCForm)
 			for _, dtype := range transformDTypes {
@@ -158,7 +165,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 						}
 					})
 					for i, k := range keys {
-						spec := e.Spec(k)
+						spec := e.catalog.Spec(k)
 						nhwc := elements(bytewise[i], dtype)
 						nchw := make([]byte, len(nhwc))
 						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype}, 0)
@@ -207,31 +214,26 @@ func elements(from []byte, t layout.DType) (out []byte) {
 }
 
 // TestKernelsMakeTheSameBytes: every mode and dtype gives the same bytes with any CPU
-// features, few workers or many, reading forwards or backwards, and with nothing cached.
+// features, few workers or many, reading forwards or backwards, and with nothing cached, and
+// so do copies in the other order of axes.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
-	t.Cleanup(func() { useKernel(t, "") })
-	type pair struct {
-		resampling string
-		writing    layout.Kernel
-	}
-	pairs := []pair{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	pairs := []kernels{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
 	for _, k := range resample.Kernels() {
-		pairs = append(pairs, pair{resampling: k})
+		pairs = append(pairs, kernels{resizing: k})
 	}
 	for _, k := range layout.Kernels() {
-		pairs = append(pairs, pair{writing: k})
+		pairs = append(pairs, kernels{writing: k})
 	}
+	forms := []layout.Form{layout.NHWCForm, layout.NCHWForm}
 	for m, mode := range transformModes {
 		for d, dtype := range transformDTypes {
 			var first [][]byte
 			for i, pair := range pairs {
-				useKernel(t, pair.resampling)
-				e := transformed(t, ds, mode, func(o *Options) {
-					o.writing = pair.writing
-					o.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
-					if o.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
-						o.Normalize = transformNorm(o.Color)
+				e := transformedBy(t, pair, ds, mode, func(o *Options) {
+					o.Transform.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
+					if o.Decoding.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
+						o.Normalize = transformNorm(o.Decoding.Color)
 					}
 				})
 				all := make([][]byte, len(allKeys(e)))
@@ -240,25 +242,30 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 					order = backwards(len(all))
 				}
 				for _, at := range order {
-					all[at] = read(t, e, allKeys(e)[at], []layout.Form{layout.NHWCForm, layout.NCHWForm}[(m+d)/2%2])
+					all[at] = readBoth(t, e, allKeys(e)[at], forms[(m+d)/2%2], forms[1-(m+d)/2%2])
 				}
 				e.Close()
 				if first == nil {
 					first = all
 				}
 				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
-					t.Errorf("%s, %s: with the kernels %v, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
+					t.Errorf("%s, %s: with the kernels %s and %s, batch %d has other bytes than with the fastest", mode, dtype, pair.resizing, pair.writing, n)
 				}
 			}
 		}
 	}
 }
 
-func useKernel(t testing.TB, resampling string) {
+// readBoth returns the bytes of a batch that is made in one form, followed by those of its
+// copy in another.
+func readBoth(t testing.TB, e *Engine, k Key, made, copied layout.Form) []byte {
 	t.Helper()
-	if err := resample.UseKernel(resampling); err != nil {
+	f, err := e.Open(t.Context(), k, made)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close() // so the copy is of this batch
+	return append(bytes.Clone(f.Bytes()), read(t, e, k, copied)...)
 }
 
 // TestChoicesBelongToSamples: within an epoch a sample looks the same in any position, and
@@ -270,10 +277,10 @@ func TestChoicesBelongToSamples(t *testing.T) {
 		id    int64
 	}
 	seen := func(change ...func(*Options)) map[sight]string {
-		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Flip = 0.5 })...)
+		e := transformed(t, ds, resample.RandomResizedCrop, append(change, func(o *Options) { o.Transform.Flip = 0.5 })...)
 		all := map[sight]string{}
 		for _, k := range allKeys(e) {
-			pixels, each := read(t, e, k, layout.NHWCForm), int(e.Spec(k).SampleBytes())
+			pixels, each := read(t, e, k, layout.NHWCForm), int(e.catalog.Spec(k).SampleBytes())
 			for i, s := range samplesOf(t, e, k) {
 				how := fmt.Sprint(s.Crop, s.Flip, pixels[i*each:(i+1)*each])
 				if before := all[sight{k.Epoch, s.ID}]; before != "" && before != how {
@@ -312,20 +319,17 @@ func TestChoicesBelongToSamples(t *testing.T) {
 func TestPaddingRepeatsPixels(t *testing.T) {
 	ds := openDataset(t, transformDir(t)) // ten samples, so that two slots are padded
 	for _, policy := range []OnError{Fail, Zero} {
-		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
+		e := transformed(t, ds, resample.RandomResizedCrop, func(o *Options) { o.Transform.Flip, o.DType, o.OnError = 0.5, layout.Float32, policy })
 		k := Key{Batch: 2}
-		pixels, each := read(t, e, k, layout.NCHWForm), int(e.Spec(k).SampleBytes())
+		pixels, each := read(t, e, k, layout.NCHWForm), int(e.catalog.Spec(k).SampleBytes())
 		all := samplesOf(t, e, k)
 		for i, s := range all[2:] {
-			if s.Status != "padded" {
+			if s.Status != StatusPadded {
 				t.Errorf("slot %d is %s", i+2, s.Status)
 			}
-			if s.Status = "ok"; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
+			if s.Status = StatusOK; s != all[1] || !bytes.Equal(pixels[(i+2)*each:(i+3)*each], pixels[each:2*each]) {
 				t.Errorf("%v: slot %d is %+v, not as %+v", policy, i+2, s, all[1])
 			}
-		}
-		if _, err := e.Small(context.Background(), k, layout.Sizes); err != nil {
-			t.Error(err)
 		}
 	}
 }

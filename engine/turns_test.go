@@ -19,11 +19,11 @@ import (
 // exhaust lowers the memory limit to what is in use, so that an Open has to wait until
 // memory comes back.
 func exhaust(e *Engine) {
-	for e.dropSpent() || e.pool.Trim() > 0 || e.cache != nil && e.cache.Trim(1<<40) > 0 {
+	for e.memory.freeRead() || e.memory.pool.Trim() > 0 || e.cache != nil && e.cache.Trim(1<<40) > 0 {
 	}
-	e.ledger.mu.Lock()
-	e.ledger.limit = e.ledger.sum
-	e.ledger.mu.Unlock()
+	e.memory.ledger.mu.Lock()
+	e.memory.ledger.limit = e.memory.ledger.sum
+	e.memory.ledger.mu.Unlock()
 }
 
 // alone configures a single worker and no prefetching.
@@ -54,9 +54,11 @@ func TestOpensTakeTurns(t *testing.T) {
 			mu.Unlock()
 			f.Close()
 		})
-		eventually(t, "it waits", func() bool { return e.locked(func() bool { b := e.table[k]; return b != nil && b.waiting == 1 }) })
+		eventually(t, "it waits", func() bool {
+			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.waiting == 1 })
+		})
 	}
-	eventually(t, "the first is refused", func() bool { return e.locked(func() bool { return e.table[Key{Batch: 2}].refused }) })
+	eventually(t, "the first is refused", func() bool { return e.locked(func() bool { return e.batches.table[Key{Batch: 2}].refused }) })
 	held.Close()
 	all.Wait()
 	for i, n := range order {
@@ -98,8 +100,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an interrupted wait ends with %v", err)
 		}
-		if len(e.table) != 1 || len(e.queue) != 0 {
-			t.Errorf("%d batches, %d in the queue", len(e.table), len(e.queue))
+		if len(e.batches.table) != 1 || len(e.batches.schedule.queue) != 0 {
+			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.queue))
 		}
 		held.Close()
 	})
@@ -110,7 +112,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 func TestImpossibleBatchesFailAtOnce(t *testing.T) {
 	dir := testDir(t, 8)
 	e := start(t, dir, func(o *Options) { o.MemoryLimit, o.PadMultiple, o.PrefetchDepth = 64<<20, 4096, 0 })
-	if size := e.Size(Key{}, layout.NHWCForm); size < 64<<20 {
+	if size := e.catalog.Size(Key{}, layout.NHWCForm); size < 64<<20 {
 		t.Fatalf("a batch of %d bytes fits", size)
 	}
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
@@ -139,7 +141,7 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 	eventually(t, "all are given up but what is read ahead", func() bool {
 		return e.locked(func() bool {
 			n := 0
-			for _, b := range e.table {
+			for _, b := range e.batches.table {
 				if b.opened {
 					n++
 				}
@@ -149,7 +151,7 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 	})
 	close(gate)
 	read(t, e, Key{Epoch: 1}, layout.NHWCForm)
-	if made := e.Stats().Batches.Decoded; made > 1+int64(e.opts.PrefetchDepth)*maxStreams {
+	if made := e.Stats().Batches.Decoded; made > 1+int64(e.catalog.Options.PrefetchDepth)*maxStreams {
 		t.Errorf("%d batches were made, of which one was read", made)
 	}
 }
@@ -159,7 +161,7 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 func TestSecondReaderALittleBehind(t *testing.T) {
 	for _, behind := range []int{1, 2, 3} {
 		e := start(t, testDir(t, 160), func(o *Options) { o.Epochs, o.PrefetchDepth = 1, 2 })
-		n := e.Batches(0, 0)
+		n := e.catalog.Plan.Batches(0, 0)
 		for i := range n + behind {
 			if i < n {
 				read(t, e, Key{Batch: i}, layout.NHWCForm)
@@ -181,16 +183,16 @@ func TestKeptBatchesGiveWay(t *testing.T) {
 		read(t, e, Key{Batch: i}, layout.NHWCForm)
 	}
 	kept := func() (n int) {
-		e.locked(func() bool { n = len(e.table); return true })
+		e.locked(func() bool { n = len(e.batches.table); return true })
 		return n
 	}
 	if kept() < 2 {
 		t.Fatalf("%d batches are kept", kept())
 	}
-	e.pool.Trim()
-	_, sum := e.ledger.usage(useBatches)
-	e.ledger.setLimit(sum)
-	if b := (cacheBudget{e}); b.Reserve(1) {
+	e.memory.pool.Trim()
+	_, sum := e.memory.ledger.usage(useBatches)
+	e.memory.ledger.setLimit(sum)
+	if b := (cacheBudget{e.memory}); b.Reserve(1) {
 		b.Release(1)
 	} else {
 		t.Error("a batch that was read does not give way to the cache")
@@ -216,8 +218,8 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 	}
 	b := &batch{key: Key{Batch: 9}, state: laying}
 	for {
-		before := e.ledger.returns()
-		if !e.reclaim(b, 1<<30, before) {
+		before := e.memory.ledger.returns()
+		if !e.memory.reclaim(b, 1<<30, before) {
 			break
 		}
 	}
@@ -225,7 +227,7 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 		t.Errorf("prefetching took %d bytes from the cache", held-now)
 	}
 	b.refs = 1
-	if !e.reclaim(b, 1<<30, e.ledger.returns()) || e.cache.Stats().Real != 0 {
+	if !e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) || e.cache.Stats().Real != 0 {
 		t.Errorf("the cache keeps %d bytes from a batch that somebody waits for", e.cache.Stats().Real)
 	}
 }
@@ -240,22 +242,22 @@ func TestEarlierReaderTakesFromLater(t *testing.T) {
 	if first.buf == nil || second.buf == nil {
 		t.Fatal("they are not laid out")
 	}
-	e.mu.Lock()
+	e.batches.mu.Lock()
 	first.refused = true // out of scratch memory, so that the later one gets a worker
-	e.mu.Unlock()
+	e.batches.mu.Unlock()
 	stale := claimed(t, e)
 	if stale.b != second {
 		t.Fatalf("claimed from %v", stale.b.key)
 	}
-	for e.reclaim(first, 1<<40, e.ledger.returns()) {
+	for e.memory.reclaim(first, 1<<40, e.memory.ledger.returns()) {
 	}
 	if second.buf != nil || second.state != queued || second.laidOut {
 		t.Errorf("the later one keeps its memory, state %d", second.state)
 	}
-	if err := e.beginWriting(stale); !errors.Is(err, errDropped) {
+	if err := e.batches.beginWriting(stale); !errors.Is(err, errDropped) {
 		t.Errorf("a read of its first turn may write: %v", err)
 	}
-	for e.reclaim(second, 1<<40, e.ledger.returns()) {
+	for e.memory.reclaim(second, 1<<40, e.memory.ledger.returns()) {
 	}
 	if first.buf == nil || first.state != making {
 		t.Error("the earlier one gave way to the later")
@@ -292,15 +294,15 @@ func TestSetMemoryLimit(t *testing.T) {
 		f.Close()
 	}()
 	eventually(t, "it waits for memory", func() bool {
-		return e.locked(func() bool { b := e.table[Key{Batch: 12}]; return b != nil && b.refused })
+		return e.locked(func() bool { b := e.batches.table[Key{Batch: 12}]; return b != nil && b.refused })
 	})
 	if opened.Load() {
 		t.Error("opened beyond the limit")
 	}
 	e.SetMemoryLimit(1 << 40)
 	<-done
-	if limit := e.Stats().Memory.Limit; limit != e.opts.MemoryLimit {
-		t.Errorf("the limit is %d, the option %d", limit, e.opts.MemoryLimit)
+	if limit := e.Stats().Memory.Limit; limit != e.catalog.Options.MemoryLimit {
+		t.Errorf("the limit is %d, the option %d", limit, e.catalog.Options.MemoryLimit)
 	}
 	held.Close()
 }
@@ -345,16 +347,16 @@ func TestIdleWorkersGiveTheirMemory(t *testing.T) {
 	e := start(t, dir, func(o *Options) {
 		o.Anonymous, o.PrefetchDepth, o.Workers, o.MemoryWait = true, 0, 4, 2*time.Second
 	})
-	scratch := func() int64 { n, _ := e.ledger.usage(useScratch); return n }
+	scratch := func() int64 { n, _ := e.memory.ledger.usage(useScratch); return n }
 	read(t, e, Key{}, layout.NHWCForm)
 	if scratch() < 3*size*size {
 		t.Fatalf("workers hold %d bytes", scratch())
 	}
-	eventually(t, "workers rest", func() bool { return e.locked(func() bool { return e.idleItems == 4 }) })
-	e.giveBackIdle()
+	eventually(t, "workers rest", func() bool { return e.locked(func() bool { return e.batches.schedule.idleItems == 4 }) })
+	e.memory.giveBackIdle()
 	exhaust(e)
-	_, sum := e.ledger.usage(useBatches)
-	e.ledger.setLimit(sum - scratch() + e.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
+	_, sum := e.memory.ledger.usage(useBatches)
+	e.memory.ledger.setLimit(sum - scratch() + e.catalog.Size(Key{}, layout.NHWCForm) + 4*size*size) // a batch, and a sample
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
 
@@ -367,22 +369,22 @@ func TestCacheAsksThePoolNowAndThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	exhaust(e)
-	b := cacheBudget{e}
+	b := cacheBudget{e.memory}
 	asked := map[time.Time]bool{}
 	began := time.Now()
 	for range 1000 {
 		if b.Reserve(1 << 40) {
 			t.Fatal("there is room")
 		}
-		asked[e.trimmed] = true
+		asked[e.memory.trimmed] = true
 	}
 	if most := 2 + int(time.Since(began)/trimEvery); len(asked) > most {
 		t.Errorf("asked %d times", len(asked))
 	}
 	f.Close()
-	e.giveBackIdle()
-	before := e.trimmed
-	if b.Reserve(1 << 40); e.trimmed.Equal(before) {
+	e.memory.giveBackIdle()
+	before := e.memory.trimmed
+	if b.Reserve(1 << 40); e.memory.trimmed.Equal(before) {
 		t.Error("not asked after a batch was released")
 	}
 }

@@ -1,12 +1,16 @@
 package fusefs
 
 import (
-	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,78 +32,73 @@ type Capabilities struct {
 // connection of its own. Nothing is mounted or left behind.
 func Probe() Capabilities {
 	c := Capabilities{
-		Kernel:         kernelRelease(),
 		SysAdmin:       privileged(),
 		UserAllowOther: userAllowOther(),
 		MaxPages:       fuseSetting("max_pages_limit"),
 		DefaultTimeout: fuseSetting("default_request_timeout"),
 		MaxTimeout:     fuseSetting("max_request_timeout"),
 	}
-	c.Fusermount, _ = findFusermount()
-	if err := openDevice(); err != nil {
-		c.Device = err.Error()
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err == nil {
+		c.Kernel = unix.ByteSliceToString(kernel.Release[:])
 	}
-	if err := tryMemoryFile(); err != nil {
+	c.Fusermount, _ = findFusermount()
+	if device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+		c.Device = err.Error()
+	} else {
+		unix.Close(device)
+	}
+	fd, err := unix.MemfdCreate("batchfs-probe", unix.MFD_CLOEXEC)
+	if err == nil {
+		err = tryPassthrough(fd)
+		unix.Close(fd)
+	}
+	if err != nil {
 		c.Reason = err.Error()
 	}
-	c.Passthrough = c.Reason == ""
+	c.Passthrough = err == nil
 	return c
 }
 
-func openDevice() error {
-	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+// tryPassthrough asks the kernel to back an inode with fd, over a FUSE connection of its
+// own that is attached nowhere, and returns why it refuses. It leaves nothing behind, so it
+// can run before the mount is made.
+func tryPassthrough(fd int) error {
+	opts := &fuse.MountOptions{FsName: mountName, Name: mountName, MaxWrite: smallRequest, MaxStackDepth: stackDepth,
+		DisableSplice: true, Logger: log.New(io.Discard, "", 0)}
+	c, mount, err := detachedConnection(fuse.NewDefaultRawFileSystem(), opts)
 	if err != nil {
 		return err
 	}
-	return unix.Close(fd)
-}
-
-func tryMemoryFile() error {
-	fd, err := unix.MemfdCreate("batchfs-probe", unix.MFD_CLOEXEC)
-	if err != nil {
-		return err
+	defer func() {
+		unix.Close(mount) // ends the connection
+		c.device.Close()
+		c.server.Serve() // notices the end, and closes the device
+	}()
+	if c.server.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
+		return errors.New("the kernel does not offer it (Linux 6.9 or newer does)")
 	}
-	defer unix.Close(fd)
-	return tryPassthrough(fd)
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
+	id, errno := c.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
+	switch errno {
+	case 0:
+		c.server.UnregisterBackingFd(id)
+		return nil
+	case unix.EPERM:
+		return fmt.Errorf("CAP_SYS_ADMIN in the initial user namespace is missing: %w", errno)
+	case unix.ELOOP:
+		return fmt.Errorf("the file system under batch memory cannot be served: %w", errno)
 	}
-	return unix.ByteSliceToString(u.Release[:])
+	return fmt.Errorf("the kernel refuses the file: %w", error(errno))
 }
 
 // fuseSetting reads one of the kernel's FUSE settings; 0 if it does not exist.
 func fuseSetting(name string) int {
-	text, err := os.ReadFile("/proc/sys/fs/fuse/" + name)
-	if err != nil {
-		return 0
-	}
+	text, _ := os.ReadFile("/proc/sys/fs/fuse/" + name)
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
 		return 0
 	}
 	return n
-}
-
-// userAllowOther reports whether /etc/fuse.conf permits users to use allow_other.
-func userAllowOther() bool {
-	text, err := os.ReadFile("/etc/fuse.conf")
-	return err == nil && hasLine(string(text), "user_allow_other")
-}
-
-// hasLine looks for a line that consists of word and an optional comment.
-func hasLine(text, word string) bool {
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		if strings.TrimSpace(line) == word {
-			return true
-		}
-	}
-	return false
 }
 
 // warnOfTimeouts warns of settings that make the kernel abort the whole mount if one open
@@ -110,4 +109,21 @@ func warnOfTimeouts(log *slog.Logger) {
 			log.Warn("the kernel aborts the mount when a batch takes longer than this to make", "sysctl", "fs.fuse."+name, "seconds", n)
 		}
 	}
+}
+
+// userAllowOther reports whether /etc/fuse.conf permits users to use allow_other.
+func userAllowOther() bool {
+	text, err := os.ReadFile("/etc/fuse.conf")
+	return err == nil && hasLine(string(text), "user_allow_other")
+}
+
+// hasLine looks for a line that consists of word and an optional comment.
+func hasLine(text, word string) bool {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == word {
+			return true
+		}
+	}
+	return false
 }

@@ -2,9 +2,30 @@ package fusefs
 
 import (
 	"encoding/json"
+	"strings"
+	"time"
 
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/shard"
 )
+
+// Stats is stats.json: the engine's figures, and what only the mount knows.
+type Stats struct {
+	ReadPath string    `json:"read_path"`
+	FUSE     FUSEStats `json:"fuse"`
+	engine.Stats
+}
+
+// FUSEStats counts the kernel's requests, except those for files below .batchfs.
+type FUSEStats struct {
+	Opens int64 `json:"opens"`
+	Reads int64 `json:"reads"`
+}
 
 // document is the current content of a file that is not a batch.
 func (f *filesystem) document(n node) []byte {
@@ -14,34 +35,129 @@ func (f *filesystem) document(n node) []byte {
 	case classesDoc:
 		return f.classes
 	case epochDoc:
-		return f.src.EpochJSON(n.key.Shard, n.key.Epoch)
+		return epochJSON(f.catalog, n.key.Shard, n.key.Epoch)
 	case configDoc:
-		return f.config
+		return f.options.Config
 	case statsDoc:
-		return statsJSON(f.stats())
+		return document(f.stats())
 	case metricsDoc:
-		return metrics(f.stats(), f.files.refused())
+		return metrics(f.stats(), f.files.refused.Load())
 	case memoryDoc:
-		return f.src.MemoryJSON()
+		return memoryJSON(f.src.Stats().Buffers)
 	case errorsDoc:
-		return f.src.Errors()
+		return errorLines(f.src.Errors())
 	}
 	return nil
 }
 
-// stats are the engine's, plus what only the mount knows.
-func (f *filesystem) stats() engine.Stats {
-	s := f.src.Stats()
-	s.ReadPath = string(f.path)
-	s.FUSE = engine.FUSEStats{Opens: f.counters.opens.Load(), Reads: f.counters.reads.Load()}
-	return s
+func (f *filesystem) stats() Stats {
+	return Stats{
+		ReadPath: f.path, Stats: f.src.Stats(),
+		FUSE: FUSEStats{Opens: f.opens.Load(), Reads: f.reads.Load()},
+	}
 }
 
-// statsJSON is stats.json: one line.
-func statsJSON(s engine.Stats) []byte {
-	text, err := json.Marshal(s)
+// document is v as JSON with a newline.
+func document(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil { // a rate that is not a number
 		return []byte("{}\n")
 	}
 	return append(text, '\n')
+}
+
+// datasetJSON describes the dataset and the settings that the bytes depend on.
+func datasetJSON(c *engine.Catalog) []byte {
+	o := &c.Options
+	var height, width any // null: depends on the images of each batch
+	if o.Transform.Height > 0 {
+		height, width = o.Transform.Height, o.Transform.Width
+	}
+	shape := []any{o.BatchSize, height, width, o.Decoding.Color.Channels()}
+	if o.Layout == layout.NCHW {
+		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
+	}
+	return document(struct {
+		Samples     int            `json:"samples"`
+		Classes     int            `json:"classes"`
+		Formats     map[string]int `json:"formats"`
+		Layout      string         `json:"layout"`
+		DType       string         `json:"dtype"`
+		Shape       []any          `json:"shape"`
+		Seed        uint64         `json:"seed"`
+		Order       string         `json:"order"`
+		Decoder     string         `json:"decoder"`
+		Transform   string         `json:"transform"`
+		Fingerprint string         `json:"fingerprint"`
+		Settings    map[string]any `json:"settings"`
+	}{c.Dataset.Len(), len(c.Dataset.Classes()), c.Dataset.Report().Formats, o.Layout.String(), o.DType.String(), shape,
+		o.Seed, shard.OrderVersion, decode.Version(), resample.Version, c.Fingerprint, c.Settings()})
+}
+
+// epochJSON describes what a shard reads in an epoch.
+func epochJSON(c *engine.Catalog, s, epoch int) []byte {
+	lo, hi := c.Plan.Range(s, epoch)
+	total, valid := c.Plan.Samples(s, epoch)
+	return document(struct {
+		Shard   int      `json:"shard"`
+		Epoch   int      `json:"epoch"`
+		Batches int      `json:"batches"`
+		Samples int64    `json:"samples"`
+		Valid   int64    `json:"valid"`
+		Range   [2]int64 `json:"range"`
+		Seed    uint64   `json:"seed"`
+	}{s, epoch, c.Plan.Batches(s, epoch), total, valid, [2]int64{lo, hi}, c.Options.Seed})
+}
+
+// memoryJSON describes the buffers, using the terms of DALI's memory statistics.
+func memoryJSON(buffers []pinned.BufferStats) []byte {
+	return document(struct {
+		Buffers []pinned.BufferStats `json:"buffers"`
+	}{buffers})
+}
+
+// errorLines is errors.jsonl: one line per bad file, in the order of discovery.
+func errorLines(list []engine.BadSample) []byte {
+	var lines []byte
+	for _, bad := range list {
+		lines = append(lines, document(struct {
+			Time   time.Time `json:"time"`
+			Path   string    `json:"path"`
+			Bytes  string    `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+			ID     int64     `json:"id"`
+			Reason string    `json:"reason"`
+		}{bad.Time, bad.Path, dataset.PathBytes(bad.Path), bad.ID, bad.Reason})...)
+	}
+	return lines
+}
+
+// classesTxt is one class name per line, in label order; nil without classes. A name that
+// contains a control character or a backslash is escaped like a JSON string, without the
+// quotes. So line k is always class k, and a line with a backslash is always JSON while one
+// without is literal. Bytes that are not UTF-8 stay as they are.
+func classesTxt(names []string) []byte {
+	var text []byte
+	for _, name := range names {
+		text = append(appendLine(text, name), '\n')
+	}
+	return text
+}
+
+// appendLine appends a name, escaped so that it fits on one line.
+func appendLine(text []byte, name string) []byte {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
+		return append(text, name...)
+	}
+	for _, c := range []byte(name) {
+		if c >= ' ' && c != '"' && c != '\\' {
+			text = append(text, c)
+			continue
+		}
+		quoted, err := json.Marshal(string(c))
+		if err != nil { // strings always encode
+			continue
+		}
+		text = append(text, quoted[1:len(quoted)-1]...)
+	}
+	return text
 }

@@ -3,31 +3,37 @@ package fusefs
 import (
 	"context"
 	"errors"
-	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
 )
 
-// status translates errors to errno, for the whole package. An errno wrapped in an error is
-// ignored: a missing sample file is an error of its batch (EIO), not a missing batch.
-func status(err error) fuse.Status {
-	switch {
-	case err == nil:
-		return fuse.OK
-	case errors.Is(err, engine.ErrBad):
-		return fuse.EIO
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fuse.EINTR
-	case errors.Is(err, engine.ErrNoMemory):
-		return fuse.Status(syscall.ENOMEM)
-	case errors.Is(err, engine.ErrTooBig):
-		return fuse.Status(syscall.EFBIG)
-	case errors.Is(err, engine.ErrNotExist):
-		return fuse.ENOENT
-	case errors.Is(err, engine.ErrClosed):
-		return fuse.Status(syscall.ENOTCONN) // what the kernel returns when the daemon is gone
+// statuses are the errors that the engine reports itself, with their errno. The first match
+// counts. An errno wrapped in an error is ignored: a missing sample file is an error of its
+// batch (EIO), not a missing batch.
+var statuses = []struct {
+	err    error
+	status fuse.Status
+}{
+	{engine.ErrBad, fuse.EIO},
+	{context.Canceled, fuse.EINTR},
+	{context.DeadlineExceeded, fuse.EINTR},
+	{engine.ErrNoMemory, fuse.Status(unix.ENOMEM)},
+	{engine.ErrTooBig, fuse.Status(unix.EFBIG)},
+	{engine.ErrNotExist, fuse.ENOENT},
+	{engine.ErrClosed, fuse.Status(unix.ENOTCONN)}, // what the kernel returns when the daemon is gone
+	{engine.ErrMachine, fuse.EIO},
+}
+
+// status translates errors to errno, for the whole package. known is false for errors that
+// nobody has reported yet.
+func status(err error) (st fuse.Status, known bool) {
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			return s.status, true
+		}
 	}
-	return fuse.EIO
+	return fuse.EIO, false
 }

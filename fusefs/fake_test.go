@@ -3,70 +3,125 @@ package fusefs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
-// fakeSource is a source without a dataset: a batch's content is derived from its name. It
-// counts open files.
+// fakeSource is a source that decodes nothing: the content of a large form is derived from
+// its name. It counts open files. The fields above reserved are set before its first use.
 type fakeSource struct {
-	shards, epochs, most int
-	count                func(shard, epoch int) int // nil: most
+	shards, epochs, most int // most: batches of an epoch
 	spec                 layout.Spec
-	classes              []byte
 	anonymous            bool                                    // files have no descriptor
 	oddFd                bool                                    // the kernel refuses the descriptors
 	before               func(context.Context, engine.Key) error // called by Open
 
 	reserved int64
 
-	mu     sync.Mutex
-	opened int
-	live   int
-	twice  bool // a file was closed twice
+	catalog func() *engine.Catalog
+	mu      sync.Mutex
+	opened  int
+	live    int
+	twice   bool // a file was closed twice
 }
 
 func newFake() *fakeSource {
-	return &fakeSource{shards: 3, epochs: 4, most: 5, spec: layout.Spec{N: 2, H: 30, W: 50, C: 3}, classes: []byte("cat\ndog\n")}
+	s := &fakeSource{shards: 3, epochs: 4, most: 5, spec: layout.Spec{N: 2, H: 30, W: 50, C: 3}}
+	s.catalog = sync.OnceValue(func() *engine.Catalog {
+		color := decode.RGB
+		if s.spec.C == 1 {
+			color = decode.Gray
+		}
+		samples := s.shards * (s.most*s.spec.N - 1) // the last batch of an epoch has a padded slot
+		c, err := engine.NewCatalog(fakeDataset(samples, s.spec.H, s.spec.W), engine.Options{
+			Config: shard.Config{Shards: s.shards, BatchSize: s.spec.N, PadLastBatch: true}, Epochs: s.epochs,
+			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
+		})
+		if err != nil {
+			panic(err)
+		}
+		return c
+	})
+	return s
 }
 
-func (s *fakeSource) Shards() int     { return s.shards }
-func (s *fakeSource) Epochs() int     { return s.epochs }
-func (s *fakeSource) MaxBatches() int { return s.most }
-func (s *fakeSource) Batches(shard, epoch int) int {
-	if s.count == nil {
-		return s.most
+var (
+	fakeDatasets sync.Map // of fakeDataset, by its arguments
+	fakeTime     = time.Unix(1_600_000_000, 123_456_789)
+)
+
+// fakeDataset is a dataset of n images of one size, in two classes. They are in its manifest
+// only.
+func fakeDataset(n, height, width int) *dataset.Dataset {
+	arguments := [3]int{n, height, width}
+	if known, ok := fakeDatasets.Load(arguments); ok {
+		return known.(*dataset.Dataset)
 	}
-	return s.count(shard, epoch)
+	ds, err := openFake(n, height, width)
+	if err != nil {
+		panic(err)
+	}
+	known, _ := fakeDatasets.LoadOrStore(arguments, ds)
+	return known.(*dataset.Dataset)
 }
 
+func openFake(n, height, width int) (*dataset.Dataset, error) {
+	dir, err := os.MkdirTemp("", "batchfs-fake-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	text := []byte("path,label,height,width,format\n")
+	for i := range n {
+		text = fmt.Appendf(text, "%d.png,%s,%d,%d,png\n", i, []string{"cat", "dog"}[i%2], height, width)
+	}
+	name := filepath.Join(dir, "fake.csv")
+	if err := errors.Join(os.WriteFile(name, text, 0o600), os.Chtimes(name, fakeTime, fakeTime)); err != nil {
+		return nil, err
+	}
+	return dataset.Open(context.Background(), name, dataset.Options{Workers: 1, Prober: engine.Probe})
+}
+
+func (s *fakeSource) Catalog() *engine.Catalog { return s.catalog() }
+
+// Size is the size of a batch in one of its forms.
 func (s *fakeSource) Size(k engine.Key, f layout.Form) int64 {
 	if f == layout.JSON {
-		return 700
+		return int64(len(s.content(k, f)))
 	}
-	return layout.Size(f, s.spec)
+	return s.catalog().Size(k, f)
 }
-
-func (s *fakeSource) Spec(engine.Key) layout.Spec { return s.spec }
-func (s *fakeSource) Valid(k engine.Key) int      { return s.spec.N - k.Batch%2 }
 
 // content is the content of a batch's file.
 func (s *fakeSource) content(k engine.Key, f layout.Form) []byte {
+	if !f.Large() {
+		text, err := RenderSmall(s.catalog(), s.catalog().Describe(k), f)
+		if err != nil {
+			panic(err)
+		}
+		return text
+	}
 	seed := [32]byte{byte(k.Shard), byte(k.Epoch), byte(k.Batch), byte(k.Batch >> 8), byte(f)}
 	data := make([]byte, s.Size(k, f))
 	_, _ = rand.NewChaCha8(seed).Read(data)
 	return data
 }
 
-func (s *fakeSource) Small(ctx context.Context, k engine.Key, f layout.Form) ([]byte, error) {
-	return s.content(k, f), ctx.Err()
+func (s *fakeSource) Describe(ctx context.Context, k engine.Key) (engine.Description, error) {
+	return s.catalog().Describe(k), ctx.Err()
 }
 
 func (s *fakeSource) Open(ctx context.Context, k engine.Key, f layout.Form) (file, error) {
@@ -103,15 +158,8 @@ func (s *fakeSource) counts() (opened, live int, twice bool) {
 	return s.opened, s.live, s.twice
 }
 
-func (s *fakeSource) DatasetJSON() []byte { return []byte(`{"samples":1}` + "\n") }
-func (s *fakeSource) ClassesTxt() []byte  { return s.classes }
-func (s *fakeSource) EpochJSON(shard, epoch int) []byte {
-	return fmt.Appendf(nil, `{"shard":%d,"epoch":%d}`+"\n", shard, epoch)
-}
-func (s *fakeSource) Errors() []byte      { return nil }
-func (s *fakeSource) MemoryJSON() []byte  { return []byte(`{"buffers":[]}` + "\n") }
-func (s *fakeSource) Stats() engine.Stats { return engine.Stats{Uptime: 1.5} }
-func (s *fakeSource) ModTime() time.Time  { return time.Unix(1_600_000_000, 123_456_789) }
+func (s *fakeSource) Errors() []engine.BadSample { return nil }
+func (s *fakeSource) Stats() engine.Stats        { return engine.Stats{Uptime: 1.5} }
 func (s *fakeSource) Usage() (total, free, used int64) {
 	return 1 << 30, 3 << 28, 1 << 28
 }

@@ -1,56 +1,59 @@
 package fusefs
 
 import (
+	"fmt"
 	"log/slog"
+	"math"
+	"strconv"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
 )
 
-// A filesystem answers the kernel's requests. Its methods are in lookup.go, dirs.go,
-// open.go, xattr.go, statfs.go and readonly.go. None is inherited, so that a method renamed
-// by go-fuse is a compile error rather than silently "not supported".
+// A filesystem answers the kernel's requests. It inherits no method of go-fuse's, so that one
+// that is renamed is a compile error rather than silently "not supported".
 type filesystem struct {
+	refused
 	src       source
+	catalog   *engine.Catalog
+	longest   int // length of the longest path in documents
+	options   Options
 	tree      *tree
-	attrs     attributes
-	path      readPath
+	path      string // how large forms are read
 	viaDaemon uint32 // open flags of large files that the daemon serves
-	handles   handles
 	files     openFiles
-	counters  counters
+	handles   sync.Map // *handle by uint64
+	lastFh    atomic.Uint64
+	opens     atomic.Int64 // requests, except for files below .batchfs: observing a
+	reads     atomic.Int64 // mount must not change its figures
 	log       *slog.Logger
 	request   int         // size of the largest read, in bytes
 	alive     func() bool // reports whether the kernel still waits for answers
 
-	dataset, classes, config []byte // documents that never change
+	dataset, classes []byte // documents that never change
 }
 
 var _ fuse.RawFileSystem = (*filesystem)(nil)
 
-// counters count requests, except those for files below .batchfs: observing a mount must
-// not change its figures.
-type counters struct{ opens, reads atomic.Int64 }
-
 // newFilesystem builds the tree over a source.
-func newFilesystem(src source, o Options, path readPath) (*filesystem, error) {
-	classes := src.ClassesTxt()
-	t, err := newTree(src, o.List, classes != nil)
+func newFilesystem(src source, o Options, path string) (*filesystem, error) {
+	c := src.Catalog()
+	classes := classesTxt(c.Dataset.Classes())
+	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
 	if err != nil {
 		return nil, err
 	}
-	f := &filesystem{
-		src: src, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO, log: o.Logger,
-		request: smallRequest, alive: func() bool { return true },
-		dataset: src.DatasetJSON(), classes: classes, config: o.Config,
-	}
-	f.attrs = attributes{
-		uid: o.UID, gid: o.GID,
-		fileMode: mode(o.FileMode, defaultFileMode), dirMode: mode(o.DirMode, defaultDirMode),
-		modTime: src.ModTime(),
-	}
-	f.files.log = o.Logger
-	return f, nil
+	return &filesystem{
+		src: src, catalog: c, longest: longestPath(c.Dataset), options: o, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO,
+		files: openFiles{log: o.Logger}, log: o.Logger, request: smallRequest, alive: func() bool { return true },
+		dataset: datasetJSON(c), classes: classes,
+	}, nil
 }
 
 // Init is called after the FUSE handshake, before the first request.
@@ -73,11 +76,237 @@ func (f *filesystem) adapt(kernel uint64) {
 // OnUnmount is called after the last request. No reader of the files still open is served
 // by the daemon: the mount was aborted, or is gone.
 func (f *filesystem) OnUnmount() {
-	for _, h := range f.handles.removeAll() {
-		f.close(h)
+	f.handles.Range(func(fh, _ any) bool {
+		f.Release(nil, &fuse.ReleaseIn{Fh: fh.(uint64)})
+		return true
+	})
+}
+
+const (
+	// forever is how long the kernel may cache what it knows of a tree that never changes.
+	forever = 24 * time.Hour
+	// rootTime is shorter: while the kernel has the root's attributes cached, stat of a
+	// mountpoint does not notice that the daemon died.
+	rootTime = time.Second
+)
+
+// lifetime is how long the kernel may cache a node's attributes.
+func lifetime(n node) time.Duration {
+	switch {
+	case n.isControl():
+		return 0
+	case n.kind == root:
+		return rootTime
+	}
+	return forever
+}
+
+// attr describes a node.
+func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
+	o := &f.options
+	*out = fuse.Attr{Ino: id, Nlink: 1, Mode: unix.S_IFREG | o.FileMode, Owner: fuse.Owner{Uid: o.UID, Gid: o.GID}}
+	modTime := f.catalog.Dataset.ModTime()
+	switch {
+	case n.isDir():
+		out.Mode = unix.S_IFDIR | o.DirMode
+		out.Nlink = uint32(2 + f.tree.subdirs(n))
+	case n.kind == batchFile:
+		setSize(out, f.batchSize(n))
+		if n.form.Large() && f.path == direct {
+			out.Blksize = uint32(f.request) // the read size of cat and cp
+		}
+	default:
+		setSize(out, int64(len(f.document(n))))
+	}
+	if n.isControl() {
+		modTime = time.Now()
+	}
+	out.SetTimes(&modTime, &modTime, &modTime)
+}
+
+// batchSize is the exact size of a batch file.
+func (f *filesystem) batchSize(n node) int64 {
+	if n.form == layout.JSON {
+		slots, _ := f.catalog.Plan.Size(n.key.Shard, n.key.Epoch, n.key.Batch)
+		return batchDocumentSize(slots, f.longest)
+	}
+	return f.catalog.Size(n.key, n.form)
+}
+
+// setSize sets a file's length, and its blocks for du. A batch too large for a file is
+// shown with the largest possible size; opening it returns the error.
+func setSize(out *fuse.Attr, size int64) {
+	if size < 0 { // it wrapped around
+		size = math.MaxInt64
+	}
+	out.Size = uint64(size)
+	out.Blocks = (out.Size + 511) / 512
+}
+
+// dir finds a directory.
+func (f *filesystem) dir(id uint64) (node, fuse.Status) {
+	n, ok := f.tree.node(id)
+	switch {
+	case !ok:
+		return n, fuse.ENOENT
+	case !n.isDir():
+		return n, fuse.ENOTDIR
+	}
+	return n, fuse.OK
+}
+
+// Lookup finds a name. A missing name is answered with node id 0, so that the kernel caches
+// its absence; below .batchfs, the kernel asks each time.
+func (f *filesystem) Lookup(_ <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	dir, st := f.dir(header.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	n, ok := f.tree.lookup(dir, name)
+	if !ok && dir.kind == controlDir {
+		return fuse.ENOENT
+	}
+	out.NodeId = 0
+	out.SetEntryTimeout(forever)
+	if ok {
+		out.NodeId = f.tree.numbers.id(n)
+		out.SetAttrTimeout(lifetime(n))
+		f.attr(out.NodeId, n, &out.Attr)
+	}
+	return fuse.OK
+}
+
+// GetAttr describes a node. An open file below .batchfs is described as it was when opened.
+func (f *filesystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	n, ok := f.tree.node(in.NodeId)
+	if !ok {
+		return fuse.ENOENT
+	}
+	out.SetTimeout(lifetime(n))
+	f.attr(in.NodeId, n, &out.Attr)
+	if n.isControl() && in.Flags()&fuse.FUSE_GETATTR_FH != 0 {
+		if h, ok := f.handle(in.Fh()); ok {
+			setSize(&out.Attr, int64(len(h.data)))
+		}
+	}
+	return fuse.OK
+}
+
+// Access is called if the kernel does not check modes itself: the owner of the mount may do
+// anything but write.
+func (f *filesystem) Access(_ <-chan struct{}, in *fuse.AccessIn) fuse.Status {
+	if in.Mask&unix.W_OK != 0 {
+		return fuse.EROFS
+	}
+	return fuse.OK
+}
+
+// OpenDir opens nothing: a listing is a function of its offset. The kernel may cache it.
+func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
+	_, st := f.dir(in.NodeId)
+	return st
+}
+
+// ReadDir lists from an offset: 0 is ".", 1 is "..", i+2 is the tree's entry i.
+func (f *filesystem) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	dir, st := f.dir(in.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	for offset := in.Offset; ; offset++ {
+		entry, ok := f.dirEntry(dir, offset)
+		if !ok || !out.AddDirEntry(entry) {
+			return fuse.OK
+		}
 	}
 }
 
-// String and SetDebug are for go-fuse's debug output, which is not used.
-func (f *filesystem) String() string { return fsType }
-func (f *filesystem) SetDebug(bool)  {}
+func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
+	name, n, ok := ".", dir, true
+	switch {
+	case offset == 1:
+		name, n = "..", f.tree.parent(dir)
+	case offset > math.MaxInt32: // no directory is that long, wherever a program seeks
+		ok = false
+	case offset > 1:
+		name, n, ok = f.tree.entry(dir, int(offset-2))
+	}
+	entry := fuse.DirEntry{Name: name, Ino: f.tree.numbers.id(n), Mode: unix.S_IFREG, Off: offset + 1}
+	if n.isDir() {
+		entry.Mode = unix.S_IFDIR
+	}
+	return entry, ok
+}
+
+// statBlock is the unit in which df counts.
+const statBlock = 4096
+
+// StatFs reports the memory of the mount: the size is the limit, and the used space is what
+// batches and the index take now. Inodes are not counted, because a file system that is
+// always out of free inodes would trigger monitoring alerts.
+func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	total, free, _ := f.src.Usage()
+	*out = fuse.StatfsOut{
+		Bsize: statBlock, Frsize: statBlock, NameLen: 255,
+		Blocks: uint64(max(total, 0)) / statBlock,
+		Bfree:  uint64(max(free, 0)) / statBlock,
+	}
+	out.Bavail = out.Bfree
+	return fuse.OK
+}
+
+// xattrs are the extended attributes of every batch file. All describe the batch's tensor:
+// in the file's own layout if the file holds the tensor, otherwise in the mount's. They are
+// formatted as in the batch's .json, except the shape: "32,375,500,3".
+var xattrs = []struct {
+	name  string
+	value func(s layout.Spec, valid int) string
+}{
+	{"user.batchfs.shape", func(s layout.Spec, _ int) string {
+		d := s.Shape()
+		return fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3])
+	}},
+	{"user.batchfs.dtype", func(s layout.Spec, _ int) string { return s.DType.String() }},
+	{"user.batchfs.layout", func(s layout.Spec, _ int) string { return s.Order.String() }},
+	{"user.batchfs.valid", func(_ layout.Spec, valid int) string { return strconv.Itoa(valid) }},
+}
+
+// GetXAttr reads an attribute.
+func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	n, ok := f.tree.node(header.NodeId)
+	if !ok {
+		return 0, fuse.ENOENT
+	}
+	for _, x := range xattrs {
+		if n.kind == batchFile && x.name == name {
+			spec := f.catalog.Spec(n.key)
+			return put(dest, x.value(spec.In(n.form.OrderOf(spec.Order)), f.catalog.Valid(n.key)))
+		}
+	}
+	return 0, fuse.ENOATTR
+}
+
+// ListXAttr lists the names of a node's attributes.
+func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	n, ok := f.tree.node(header.NodeId)
+	if !ok {
+		return 0, fuse.ENOENT
+	}
+	var names string
+	for _, x := range xattrs {
+		if n.kind == batchFile {
+			names += x.name + "\x00"
+		}
+	}
+	return put(dest, names)
+}
+
+// put copies a value into the caller's buffer. If that has no room at all, go-fuse turns
+// ERANGE into the length, as requested.
+func put(dest []byte, value string) (uint32, fuse.Status) {
+	if len(dest) < len(value) {
+		return uint32(len(value)), fuse.ERANGE
+	}
+	return uint32(copy(dest, value)), fuse.OK
+}

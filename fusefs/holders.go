@@ -1,15 +1,16 @@
 package fusefs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,76 +43,77 @@ func (e *HeldError) Error() string {
 // see: one entry per namespace.
 func holders(device string) (found []Holder) {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	seen := map[string]bool{}
-	for _, pid := range processes() {
-		dir := filepath.Join("/proc", strconv.Itoa(pid))
-		space, err := os.Readlink(dir + "/ns/mnt")
-		if err != nil || seen[space] { // it has ended, or belongs to another user
-			continue
-		}
-		entries, err := mountsOf(dir + "/mountinfo")
-		if err != nil {
-			continue
-		}
-		seen[space] = true
-		i := slices.IndexFunc(entries, func(e mountEntry) bool { return e.device == device && e.fsType == fsType })
-		if i < 0 {
-			continue
-		}
-		h := Holder{Path: entries[i].path}
-		if space != own {
-			name, _ := os.ReadFile(dir + "/comm")
-			h.PID, h.Command = pid, strings.TrimSpace(string(name))
-		}
-		found = append(found, h)
-	}
-	return found
-}
-
-// processes are the PIDs of all processes, in order.
-func processes() (pids []int) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			pids = append(pids, pid)
 		}
 	}
 	slices.Sort(pids)
-	return pids
+	seen := map[string]bool{}
+	for _, pid := range pids {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		space, err := os.Readlink(dir + "/ns/mnt")
+		if err != nil || seen[space] { // it has ended, or belongs to another user
+			continue
+		}
+		path, err := mountOf(device, dir+"/mountinfo")
+		if err != nil {
+			continue
+		}
+		seen[space] = true
+		switch {
+		case path == "":
+		case space == own:
+			found = append(found, Holder{Path: path})
+		default:
+			name, _ := os.ReadFile(dir + "/comm")
+			found = append(found, Holder{pid, strings.TrimSpace(string(name)), path})
+		}
+	}
+	return found
 }
 
-// watch closes m.gone when this process no longer sees the mount. The kernel signals
-// changes of the mount table. stop ends the watch, which also closes m.gone.
-func (m *Session) watch(log *slog.Logger) (stop func()) {
-	until, ended, err := os.Pipe()
+// mountOf is where a mount table has a batchfs with a device; "" if nowhere.
+func mountOf(device, table string) (path string, err error) {
+	f, err := os.Open(table)
 	if err != nil {
-		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
-		return func() { close(m.gone) }
+		return "", err
 	}
+	defer f.Close()
+	_, err = mountinfo.GetMountsFromReader(f, func(e *mountinfo.Info) (skip, stop bool) {
+		if identityOf(e).device == device && e.FSType == fsType {
+			path = cmp.Or(path, e.Mountpoint)
+		}
+		return true, false
+	})
+	return path, err
+}
+
+// watch has m.gone closed when this process no longer sees the mount. The kernel reports
+// changes of the mount table, of which the mount's end is one.
+func (m *Session) watch(log *slog.Logger) {
 	// Not os.Open: Go's poller would watch the file too, and each change is reported to
 	// only one of the two.
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
-		return func() { close(m.gone); until.Close(); ended.Close() }
+		go func() { <-m.done; close(m.gone) }()
+		return
 	}
 	go func() {
 		defer close(m.gone)
-		defer until.Close()
 		defer unix.Close(table)
-		events := []unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}, {Fd: int32(until.Fd()), Events: unix.POLLIN}}
 		for {
-			_, err := unix.Poll(events, -1)
-			if events[1].Revents != 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			if entry, _, err := m.mount.find(); err == nil && entry == nil || !m.alive() {
 				return
 			}
-			if _, _, there, err := m.mount.find(); err == nil && !there {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
+			if err != nil && !errors.Is(err, unix.EINTR) {
+				<-m.done
 				return
 			}
 		}
 	}()
-	return func() { ended.Close() }
 }

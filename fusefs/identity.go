@@ -3,10 +3,18 @@ package fusefs
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
-	"unsafe"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+)
+
+const (
+	mountName = "batchfs"
+	fsType    = "fuse." + mountName
 )
 
 // An identity identifies one mount. A path does not: the mount may have been moved, and
@@ -26,7 +34,11 @@ func identify(dir int, path string) (identity, error) {
 		return identity{}, fmt.Errorf("identify the mount: %w", err)
 	}
 	if st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
-		return identifyByPath(path)
+		entry, err := mountAt(path)
+		if err == nil && entry == nil {
+			err = fmt.Errorf("identify the mount at %q: %w", path, unix.ENOSYS)
+		}
+		return identityOf(entry), err
 	}
 	m := identity{id: int(st.Mnt_id), device: fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor)}
 	if unique, err := lookAt(dir, path, unix.STATX_MNT_ID_UNIQUE); err == nil && unique.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
@@ -35,50 +47,37 @@ func identify(dir int, path string) (identity, error) {
 	return m, nil
 }
 
-func identifyByPath(path string) (identity, error) {
-	if path == "" {
-		return identity{}, unix.ENOSYS
-	}
-	entry, ok, err := mountAt(path)
-	if err == nil && !ok {
-		err = fmt.Errorf("nothing is mounted at %s", path)
-	}
-	return identity{id: entry.id, device: entry.device}, err
-}
-
 func lookAt(dir int, path string, mask int) (st unix.Statx_t, err error) {
 	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	err = unix.Statx(dir, path, flags, mask, &st)
 	return st, err
 }
 
-// find looks up the mount in this process's view of the file system, wherever it was moved;
-// found is false if it is gone. covered is the type of a file system mounted over it, or
-// "".
-func (m identity) find() (entry mountEntry, covered string, found bool, err error) {
-	id := m.id
-	if m.unique != 0 {
-		switch now, err := statmount(m.unique); {
-		case err == nil:
-			id = now
-		case errors.Is(err, unix.ENOENT):
-			return entry, "", false, nil
-		}
+// identityOf is what the mount table knows of an identity.
+func identityOf(e *mountinfo.Info) identity {
+	if e == nil {
+		return identity{}
 	}
-	entries, err := mounts()
+	return identity{id: e.ID, device: fmt.Sprintf("%d:%d", e.Major, e.Minor)}
+}
+
+// find looks for the mount in this process's mount table, wherever it was moved: nil if it
+// is gone. covered is the type of a file system mounted over it, or "". While the
+// connection is alive, no other mount has its device; afterwards, isAt tells.
+func (m identity) find() (entry *mountinfo.Info, covered string, err error) {
+	entries, err := mountinfo.GetMounts(nil)
 	if err != nil {
-		return entry, "", false, err
+		return nil, "", fmt.Errorf("read what is mounted: %w", err)
 	}
-	for _, e := range entries {
-		if e.id != id || e.device != m.device {
-			continue
-		}
-		if top, ok := topMount(entries, e.path); ok && top.id != id {
-			covered = top.fsType
-		}
-		return e, covered, true, nil
+	m.unique = 0
+	i := slices.IndexFunc(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m })
+	if i < 0 {
+		return nil, "", nil
 	}
-	return entry, "", false, nil
+	if top := topMount(entries, entries[i].Mountpoint); top != nil && top.ID != m.id {
+		covered = top.FSType
+	}
+	return entries[i], covered, nil
 }
 
 // isAt reports whether this mount is the one visible at a path. It is the last check before
@@ -88,54 +87,76 @@ func (m identity) isAt(path string) bool {
 	return err == nil && now == m
 }
 
-// statmount asks the kernel for the current id of the mount with a unique id.
-func statmount(unique uint64) (id int, err error) {
-	// As in linux/mount.h. The kernel omits fields beyond these.
-	request := struct {
-		size, spare uint32
-		id, mask    uint64
-	}{24, 0, unique, statmountBasic}
-	var answer struct {
-		size, _    uint32
-		mask       uint64
-		_          [3]uint64 // the superblock
-		id, parent uint64
-		oldID      uint32
-		_          uint32
-		_          [54]uint64
-	}
-	_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&request)), uintptr(unsafe.Pointer(&answer)), unsafe.Sizeof(answer), 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	if answer.mask&statmountBasic == 0 {
-		return 0, unix.ENOSYS
-	}
-	return int(answer.oldID), nil
-}
-
-const statmountBasic = 2 // STATMOUNT_MNT_BASIC
-
-// detachExactly detaches this mount, and no other one that may have just taken its path: it
+// detach detaches this mount, and no other one that may have just taken its path: it
 // unmounts through a descriptor.
-func (m identity) detachExactly(path string) error {
+func (m identity) detach(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
+		return err
 	}
 	defer unix.Close(fd)
-	now, err := identify(fd, "")
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
+	switch now, err := identify(fd, ""); {
+	case err != nil:
+		return err
+	case now != m:
+		return errReplaced
 	}
-	if now != m {
-		return fmt.Errorf("unmount %s: %w", path, errReplaced)
-	}
-	if err := unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount %s: %w", path, err)
-	}
-	return nil
+	return unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
 }
 
 // errReplaced means that another mount has taken this one's place.
 var errReplaced = errors.New("another mount is there now")
+
+// topMount finds the visible mount at a path: of the mounts stacked there, the one not
+// covered by another; nil if there is none.
+func topMount(entries []*mountinfo.Info, path string) *mountinfo.Info {
+	covered := map[int]bool{}
+	for _, e := range entries {
+		if e.Mountpoint == path && e.Parent != e.ID {
+			covered[e.Parent] = true
+		}
+	}
+	for _, e := range entries {
+		if e.Mountpoint == path && !covered[e.ID] {
+			return e
+		}
+	}
+	return nil
+}
+
+// mountAt finds the mount at a path returned by realPath; nil if there is none.
+func mountAt(path string) (*mountinfo.Info, error) {
+	entries, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read what is mounted: %w", err)
+	}
+	return topMount(entries, path), nil
+}
+
+// realPath makes a mountpoint absolute and free of links, as the kernel lists it. It sends
+// no request to the file system mounted there, which may be dead or hang. The error names
+// the mountpoint.
+func realPath(mountpoint string) (string, error) {
+	path, err := filepath.Abs(mountpoint)
+	if mountpoint == "" {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// mountpointError names the mountpoint once: it strips the operation and the path from err.
+func mountpointError(mountpoint string, err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("mountpoint %s: %w", mountpoint, err)
+}

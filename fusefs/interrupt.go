@@ -1,8 +1,8 @@
 package fusefs
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -22,69 +22,46 @@ import (
 // lookAgain is the polling interval after an interrupt that did not count.
 const lookAgain = 20 * time.Millisecond
 
-// A signalContext ends when the thread that waits for a request has a signal to handle. It
-// starts no goroutine until Done is called.
+// A signalContext is cancelled when the thread that waits for a request has a signal to
+// handle. It starts no goroutine until Done is called.
 type signalContext struct {
-	context.Context                 // never ends by itself
-	cancel          <-chan struct{} // the request's: closed on the first interrupt
-	counts          func() bool     // reports whether an interrupt counts
-
-	once  sync.Once
-	done  chan struct{} // closed when an interrupt counts
-	ended chan struct{} // closed by end
+	context.Context
+	end    context.CancelFunc
+	cancel <-chan struct{} // the request's: closed on the first interrupt
+	counts func() bool     // reports whether an interrupt counts
+	once   sync.Once
 }
 
 // untilSignal returns a context for a request of a thread. The caller calls end when it has
 // the answer.
 func (f *filesystem) untilSignal(cancel <-chan struct{}, thread uint32) *signalContext {
-	counts := func() bool { return !f.alive() || signalled(thread, os.ReadFile) }
-	return &signalContext{
-		Context: context.Background(), cancel: cancel, counts: counts,
-		done: make(chan struct{}), ended: make(chan struct{}),
-	}
+	c := &signalContext{cancel: cancel, counts: func() bool { return !f.alive() || signalled(thread, os.ReadFile) }}
+	c.Context, c.end = context.WithCancel(context.Background())
+	return c
 }
 
 // Done is closed when the thread has a signal to handle.
 func (c *signalContext) Done() <-chan struct{} {
 	c.once.Do(func() { go c.watch() })
-	return c.done
+	return c.Context.Done()
 }
 
-// Err is context.Canceled once Done is closed.
-func (c *signalContext) Err() error {
-	select {
-	case <-c.done:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
-
-// end gives up the context. go-fuse then reuses the request's channel, which no longer
-// matters because nothing waits for this context any more.
-func (c *signalContext) end() { close(c.ended) }
-
+// watch may see the channel of go-fuse's next request after end, when nothing waits for
+// this context any more.
 func (c *signalContext) watch() {
+	defer c.end()
 	select {
-	case <-c.ended:
+	case <-c.Context.Done():
 		return
 	case <-c.cancel:
 	}
-	if c.counts() {
-		close(c.done)
-		return
-	}
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
-	for {
+	for !c.counts() {
 		select {
-		case <-c.ended:
+		case <-c.Context.Done():
 			return
 		case <-again.C:
-		}
-		if c.counts() {
-			close(c.done)
-			return
 		}
 	}
 }
@@ -92,34 +69,24 @@ func (c *signalContext) watch() {
 // signalled reports whether a thread has a signal to handle, is ending, or is gone. It
 // returns true for a thread that is not visible here, as in another PID namespace.
 func signalled(thread uint32, read func(name string) ([]byte, error)) bool {
-	if thread == 0 {
+	text, err := read(fmt.Sprintf("/proc/%d/status", thread))
+	if thread == 0 || err != nil {
 		return true
 	}
-	text, err := read("/proc/" + strconv.Itoa(int(thread)) + "/status")
-	if err != nil {
+	status := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		status[key] = strings.TrimSpace(value)
+	}
+	if state := status["State"]; strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
 		return true
 	}
-	var pending, blocked uint64
-	for line := range bytes.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":")
-		value = strings.TrimSpace(value)
-		switch key {
-		case "State":
-			if strings.HasPrefix(value, "Z") || strings.HasPrefix(value, "X") {
-				return true
-			}
-		case "SigPnd", "ShdPnd", "SigBlk":
-			mask, err := strconv.ParseUint(value, 16, 64)
-			if err != nil {
-				return true
-			}
-			if key == "SigBlk" {
-				blocked = mask
-			} else {
-				pending |= mask
-			}
+	var masks [3]uint64
+	for i, key := range []string{"SigPnd", "ShdPnd", "SigBlk"} {
+		if masks[i], err = strconv.ParseUint(status[key], 16, 64); err != nil {
+			return true
 		}
 	}
 	// Ignored signals are pending only if a debugger wants to see them.
-	return pending&^blocked != 0
+	return (masks[0]|masks[1])&^masks[2] != 0
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -55,10 +54,8 @@ func TestSignalled(t *testing.T) {
 func TestSignalContext(t *testing.T) {
 	interrupt, looked := make(chan struct{}), make(chan struct{}, 100)
 	var signal atomic.Bool
-	c := &signalContext{
-		Context: context.Background(), cancel: interrupt, done: make(chan struct{}), ended: make(chan struct{}),
-		counts: func() bool { looked <- struct{}{}; return signal.Load() },
-	}
+	c := &signalContext{cancel: interrupt, counts: func() bool { looked <- struct{}{}; return signal.Load() }}
+	c.Context, c.end = context.WithCancel(t.Context())
 	done := c.Done()
 	if c.Err() != nil {
 		t.Error(c.Err())
@@ -171,40 +168,5 @@ func TestInterruptWithoutSignal(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestDeviceIsNotInherited: children of the mounting process do not inherit the device,
-// which would leave readers of a dead mount waiting.
-func TestDeviceIsNotInherited(t *testing.T) {
-	mounted(t, newFake(), Options{})
-	out, err := command(t, "sh", "-c", "ls -l /proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(out, fuseDevice) {
-		t.Errorf("a child has the device:\n%s", out)
-	}
-	flags := 0
-	for fd := range 256 {
-		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		if err != nil || name != fuseDevice {
-			continue
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var mode int
-		for line := range strings.Lines(string(text)) {
-			_, _ = fmt.Sscanf(line, "flags: %o", &mode)
-		}
-		flags++
-		if mode&syscall.O_CLOEXEC == 0 {
-			t.Errorf("descriptor %d of the device survives exec", fd)
-		}
-	}
-	if flags == 0 {
-		t.Error("the device was not found among the descriptors")
 	}
 }

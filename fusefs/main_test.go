@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/fstest"
 
 	"github.com/batchfs/batchfs/layout"
 )
@@ -32,38 +31,15 @@ func TestMain(m *testing.M) {
 }
 
 var parts = map[string]func(mountpoint string) error{
-	"part-serve": partServe, "part-clear": partClear, "part-check": CheckMountpoint, "part-testfs": partTestFS,
+	"part-clear": partClear, "part-check": CheckMountpoint,
 	"part-umount": func(path string) error { return Unmount(path, false) },
 	"part-detach": func(path string) error { return Unmount(path, true) },
-}
-
-// partServe mounts, reports it, and serves until its standard input ends.
-func partServe(mountpoint string) error {
-	src := newFake()
-	o := Options{List: listed, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-	if src.anonymous = os.Getuid() != 0; !src.anonymous {
-		o.ReadPath = "passthrough"
-	}
-	s, err := mount(mountpoint, src, o)
-	if err != nil {
-		return err
-	}
-	fmt.Println("mounted")
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return err
-	}
-	return s.Unmount()
 }
 
 func partClear(mountpoint string) error {
 	cleared, err := Clear(mountpoint)
 	fmt.Println("cleared", cleared)
 	return err
-}
-
-// partTestFS runs the standard library's conformance test on one epoch.
-func partTestFS(dir string) error {
-	return fstest.TestFS(os.DirFS(dir), "epoch.json", "batch-00000.nhwc", "batch-00004.json")
 }
 
 // play runs a part in another process and returns its output.
@@ -110,8 +86,8 @@ func needPython(t *testing.T) string {
 // needMounts skips a test, with a message, if mounting is impossible.
 func needMounts(t *testing.T) {
 	t.Helper()
-	if err := openDevice(); err != nil {
-		t.Skipf("SKIPPED: no mount can be tested without /dev/fuse: %v", err)
+	if c := Probe(); c.Device != "" {
+		t.Skipf("SKIPPED: no mount can be tested without /dev/fuse: %s", c.Device)
 	}
 	if err := checkPrivileges(Options{}); err != nil {
 		t.Skipf("SKIPPED: no mount can be tested: %v", err)

@@ -12,7 +12,8 @@ import (
 // TestMetricsFormat checks the text against Prometheus's grammar: HELP and TYPE before the
 // samples of each family, each family once, each sample once.
 func TestMetricsFormat(t *testing.T) {
-	s := engine.Stats{ReadPath: `odd "path"`, Uptime: 1.25, Epochs: []engine.EpochStats{{Epoch: 3, Batches: 7}, {Epoch: 4}}}
+	s := Stats{ReadPath: `odd "path"`}
+	s.Uptime, s.Epochs = 1.25, []engine.EpochStats{{Epoch: 3, Batches: 7}, {Epoch: 4}}
 	s.Memory.Limit = 1 << 40
 	text := string(metrics(s, 2))
 	sample := regexp.MustCompile(`^(batchfs_[a-z_]+)(\{[a-z_]+="(?:[^"\\]|\\.)*"\})? (-?[0-9.e+]+)$`)
@@ -57,8 +58,8 @@ func TestMetricsFormat(t *testing.T) {
 // TestStatsKeys pins the names that programs depend on.
 func TestStatsKeys(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), passthrough)
-	f.counters.opens.Store(3)
-	f.counters.reads.Store(4)
+	f.opens.Store(3)
+	f.reads.Store(4)
 	var doc struct {
 		ReadPath string `json:"read_path"`
 		FUSE     struct{ Opens, Reads int64 }

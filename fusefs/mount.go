@@ -1,14 +1,71 @@
 package fusefs
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/layout"
 )
+
+// Options are the settings of a mount.
+type Options struct {
+	// AllowOther gives other users access. The kernel then checks the modes.
+	AllowOther bool
+	// UID and GID own every file. Modes of 0 mean 0444 and 0555.
+	UID, GID          uint32
+	FileMode, DirMode uint32
+	// List says which forms of a batch directories list. All forms can be opened.
+	List []layout.Form
+	// ReadPath is how large forms are read: "auto" (also ""), "passthrough" or "direct".
+	ReadPath string
+	// FsName is the first column of mount and df, such as the dataset's name.
+	FsName string
+	// Config is the content of .batchfs/config.json.
+	Config []byte
+	// Logger may be nil.
+	Logger *slog.Logger
+}
+
+// The values of Options.ReadPath and, except for auto, of Session.ReadPath.
+const (
+	auto        = "auto"
+	passthrough = "passthrough"
+	direct      = "direct"
+)
+
+// withDefaults sets defaults and rejects invalid options.
+func (o Options) withDefaults() (Options, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Config == nil {
+		o.Config = []byte("{}\n")
+	}
+	o.ReadPath = cmp.Or(o.ReadPath, auto)
+	o.FsName = cmp.Or(o.FsName, mountName)
+	o.FileMode = cmp.Or(o.FileMode, 0o444) & 0o777
+	o.DirMode = cmp.Or(o.DirMode, 0o555) & 0o777
+	if o.ReadPath != auto && o.ReadPath != passthrough && o.ReadPath != direct {
+		return o, &option.Error{Field: "read path", Rule: "auto, passthrough or direct", Value: strconv.Quote(o.ReadPath)}
+	}
+	seen := map[layout.Form]bool{}
+	for _, f := range o.List {
+		if int(f) >= len(layout.Forms()) || seen[f] {
+			return o, &option.Error{Field: "list of forms", Rule: "without repetition", Value: fmt.Sprint(o.List)}
+		}
+		seen[f] = true
+	}
+	return o, nil
+}
 
 // Mount mounts an engine's batches at an empty directory and returns when they can be read.
 // The caller must unmount, wait, and only then close the engine. Until then it must not
@@ -27,12 +84,12 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	}
 	path, err := realPath(mountpoint)
 	if err != nil {
-		return nil, fmt.Errorf("mountpoint %s: %w", mountpoint, plainPathError(err))
+		return nil, err
 	}
 	if err := checkPrivileges(o); err != nil {
 		return nil, err
 	}
-	read, reason, err := chooseReadPath(readPath(o.ReadPath), src, o.Logger)
+	read, reason, err := chooseReadPath(o.ReadPath, src, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +100,8 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	total, _, _ := src.Usage()
 	fs.request = requestSize(read, total)
 	src.Reserve(bufferBytes(read, fs.request))
-	m := &Session{path: path, read: read, reason: reason, fs: fs, done: make(chan struct{}), gone: make(chan struct{})}
-	if m.connection, err = connect(fs, path, o, mountOptions(o, read, fs.request)); err != nil {
+	m := &Session{path: path, reason: reason, fs: fs, done: make(chan struct{}), gone: make(chan struct{})}
+	if m.connection, err = connect(fs, path, mountOptions(o, read, fs.request)); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", path, err)
 	}
 	fs.alive = m.alive
@@ -52,8 +109,9 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	// process. The handshake is done; requests are queued until Serve.
 	m.raiseReadAhead(o.Logger)
 	warnOfTimeouts(o.Logger)
-	go m.serve(o.Logger, m.watch(o.Logger))
-	o.Logger.Info("mounted", "mountpoint", path, "read_path", string(read))
+	m.watch(o.Logger)
+	go m.serve(o.Logger)
+	o.Logger.Info("mounted", "mountpoint", path, "read_path", read)
 	return m, nil
 }
 
@@ -72,21 +130,96 @@ func checkPrivileges(o Options) error {
 	return nil
 }
 
-// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
-var ErrRefused = errors.New("fusermount3 refused, with a message of its own")
+// chooseReadPath tries passthrough on a file like those of batches, unless direct is
+// requested. reason says why the choice is not passthrough. If passthrough is requested but
+// unavailable, it returns an error instead of silently being slower.
+func chooseReadPath(wanted string, src source, log *slog.Logger) (path, reason string, err error) {
+	if wanted == direct {
+		return direct, "it was asked for", nil
+	}
+	fd, closeFile, err := src.ProbeFile()
+	if err != nil {
+		err = fmt.Errorf("batch memory is no file: %w", err)
+	} else {
+		err = tryPassthrough(fd)
+		closeFile()
+	}
+	switch {
+	case err == nil:
+		return passthrough, "", nil
+	case wanted == passthrough:
+		return "", "", fmt.Errorf("passthrough is unavailable: %w", err)
+	}
+	log.Info("batches are read through the daemon", "reason", err)
+	return direct, err.Error(), nil
+}
 
-// ErrAllowOther means that this user may not use allow_other.
-var ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
+const (
+	// stackDepth allows batchfs to be stacked on tmpfs, and another file system (such as a
+	// container's overlay) to be stacked on batchfs.
+	stackDepth = 1
+	// How many asynchronous requests the kernel may have in flight, such as read-ahead of
+	// mapped files, and how large a read may be. go-fuse has a buffer per request, so there
+	// are fewer of them if batches are read through the daemon.
+	background, smallRequest       = 64, 128 << 10
+	directBackground, largeRequest = 16, 1 << 20
+)
+
+// requestSize is the largest read of a mount. A buffer takes at most 1/512 of the memory limit.
+func requestSize(read string, limit int64) int {
+	size := smallRequest
+	for read == direct && size < largeRequest && int64(2*size) <= limit/512 {
+		size *= 2
+	}
+	return size
+}
+
+// bufferBytes is the maximum size of go-fuse's buffers while batches are read through the
+// daemon: one per asynchronous request, and one per goroutine that reads requests.
+func bufferBytes(read string, request int) int64 {
+	if read != direct {
+		return 0
+	}
+	readers := min(max(runtime.GOMAXPROCS(0), 2), 16) + 1 // as in go-fuse
+	return int64(readers+directBackground) * int64(request)
+}
+
+// mountOptions are go-fuse's options. The mount is made read-only (connect.go) and every
+// method is too, because with passthrough a writer would reach the memory of the batch.
+func mountOptions(o Options, read string, request int) *fuse.MountOptions {
+	opts := &fuse.MountOptions{
+		AllowOther:         o.AllowOther,
+		MaxBackground:      background,
+		MaxWrite:           request,
+		MaxStackDepth:      stackDepth,
+		FsName:             o.FsName,
+		Name:               mountName,
+		DisableReadDirPlus: true,
+		DisableSplice:      true, // copying from memory is faster
+		ExtraCapabilities:  fuse.CAP_DIRECT_IO_ALLOW_MMAP,
+		Logger:             slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		PanicHandler: func(cause any) fuse.Status {
+			o.Logger.Error("panic in a request", "cause", cause, "stack", string(debug.Stack()))
+			return fuse.EIO
+		},
+	}
+	if read == direct {
+		opts.MaxBackground = directBackground
+	}
+	if o.AllowOther { // the kernel then has to check modes
+		opts.Options = append(opts.Options, "default_permissions")
+	}
+	return opts
+}
 
 // raiseReadAhead raises the kernel's read-ahead in mapped files to one full request if they
 // are read through the daemon. It affects this mount only, and needs root.
 func (m *Session) raiseReadAhead(log *slog.Logger) {
-	if m.read != direct {
+	if m.ReadPath() != direct {
 		return
 	}
 	kib := m.fs.request >> 10
-	name := "/sys/class/bdi/" + m.mount.device + "/read_ahead_kb"
-	if err := os.WriteFile(name, []byte(strconv.Itoa(kib)), 0); err != nil {
+	if err := os.WriteFile("/sys/class/bdi/"+m.mount.device+"/read_ahead_kb", []byte(strconv.Itoa(kib)), 0); err != nil {
 		log.Debug("read-ahead stays as it is", "error", err)
 	}
 }

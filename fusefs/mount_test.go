@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -43,29 +41,6 @@ for path in sys.argv[1:]:
 
 func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-func TestMountReads(t *testing.T) {
-	for _, path := range readPaths {
-		t.Run(path, func(t *testing.T) {
-			src := newFake()
-			s := mounted(t, src, Options{ReadPath: path})
-			if s.ReadPath() != path || (s.Reason() == "") != (path == "passthrough") {
-				t.Errorf("read path %q, reason %q", s.ReadPath(), s.Reason())
-			}
-			k := engine.Key{Shard: 1, Epoch: 2, Batch: 3}
-			var files []string
-			var want []string
-			for _, f := range layout.Forms() {
-				files = append(files, batchPath(s.Path(), 1, 2, 3, f))
-				want = append(want, fmt.Sprint(src.Size(k, f), " ", sum(src.content(k, f))))
-			}
-			got := python(t, readAnyWay, files...)
-			if got != strings.Join(want, "\n") {
-				t.Errorf("read\n%s\nwant\n%s", got, strings.Join(want, "\n"))
-			}
-		})
-	}
-}
-
 // TestMountRequests counts the requests for large files: none if the kernel serves them
 // itself, otherwise one per MiB. There may be two more: for a buffer that starts in the
 // middle of a page, and for the end of the file.
@@ -82,7 +57,7 @@ while os.readv(fd, [buffer]): pass
 			s := mounted(t, src, Options{ReadPath: path})
 			python(t, read, batchPath(s.Path(), 0, 0, 0, layout.NHWCForm))
 			f := s.fs
-			if opens, reads := f.counters.opens.Load(), f.counters.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
+			if opens, reads := f.opens.Load(), f.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
 				t.Errorf("%d opens, %d reads; want 1 and %d", opens, reads, want)
 			}
 		})
@@ -92,9 +67,6 @@ while os.readv(fd, [buffer]): pass
 func TestMountTree(t *testing.T) {
 	src := newFake()
 	s := mounted(t, src, Options{})
-	if out, err := play(t, "part-testfs", s.Path()+"/shard-1/epoch-0"); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
 	const tree = `
 import os, sys
 top, dirs, files = sys.argv[1], 0, 0
@@ -120,40 +92,9 @@ except OSError as e: assert e.errno == 61, e
 print(dirs, files)
 `
 	perEpoch := 1 + src.most*len(listed)
-	want := fmt.Sprint(1+1+src.shards+src.shards*src.epochs, " ", 2+len(controlNames)+src.shards*src.epochs*perEpoch)
+	want := fmt.Sprint(1+1+src.shards+src.shards*src.epochs, " ", 2+5+src.shards*src.epochs*perEpoch)
 	if got := python(t, tree, s.Path()); got != want {
 		t.Errorf("directories and files: %s, want %s", got, want)
-	}
-}
-
-func TestMountReadOnly(t *testing.T) {
-	const attempts = `
-import errno, mmap, os, sys
-top = sys.argv[1]
-batch = top + "/shard-0/epoch-0/batch-00000.nhwc"
-def refused(code, act):
-    try: act()
-    except OSError as e: assert e.errno == code, (e, act)
-    else: raise AssertionError("not refused")
-for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC):
-    refused(errno.EROFS, lambda: os.open(batch, flags))
-refused(errno.EROFS, lambda: os.open(top + "/new", os.O_CREAT | os.O_WRONLY))
-refused(errno.EROFS, lambda: os.mkdir(top + "/new"))
-refused(errno.EROFS, lambda: os.unlink(batch))
-refused(errno.EROFS, lambda: os.rename(batch, batch + "x"))
-refused(errno.EROFS, lambda: os.chmod(batch, 0o666))
-refused(errno.EROFS, lambda: os.utime(batch))
-refused(errno.EROFS, lambda: os.truncate(batch, 0))
-refused(errno.EROFS, lambda: os.symlink("x", top + "/new"))
-refused(errno.EROFS, lambda: os.setxattr(batch, "user.x", b"y"))
-assert not os.access(batch, os.W_OK) and os.access(batch, os.R_OK)
-fd = os.open(batch, os.O_RDONLY)
-refused(errno.EACCES, lambda: mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE))
-`
-	for _, path := range readPaths {
-		t.Run(path, func(t *testing.T) {
-			python(t, attempts, mounted(t, newFake(), Options{ReadPath: path}).Path())
-		})
 	}
 }
 
@@ -171,36 +112,6 @@ func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {
 		}
 	}
 	return came, through
-}
-
-// TestMountInterrupt: if one of two processes that wait for a batch is interrupted, the
-// other continues to wait.
-func TestMountInterrupt(t *testing.T) {
-	const wait = `
-import signal, sys
-def stop(*_): raise KeyboardInterrupt
-signal.signal(signal.SIGINT, stop)
-try: data = open(sys.argv[1], "rb", buffering=0).read()
-except KeyboardInterrupt: print("interrupted")
-else: print(len(data))
-`
-	src := newFake()
-	came, through := gate(src)
-	s := mounted(t, src, Options{})
-	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-	stays, goes := start(t, needPython(t), "-c", wait, file), start(t, needPython(t), "-c", wait, file)
-	<-came
-	<-came
-	goes.kill(t, syscall.SIGINT)
-	goes.expect(t, "interrupted")
-	goes.finish(t)
-	killed := start(t, needPython(t), "-c", wait, file)
-	<-came
-	killed.kill(t, syscall.SIGKILL)
-	_ = killed.cmd.Wait() // reports that it was killed
-	close(through)
-	stays.expect(t, fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm)))
-	stays.finish(t)
 }
 
 // TestMountTogether: many processes that open one batch at once see the same bytes,
@@ -241,7 +152,7 @@ func TestMountRefusedFile(t *testing.T) {
 		t.Errorf("read %s, want %s", got, want)
 	}
 	holder.finish(t)
-	if n := s.fs.files.refused(); n == 0 {
+	if n := s.fs.files.refused.Load(); n == 0 {
 		t.Error("no refusal is counted")
 	}
 }
@@ -302,24 +213,6 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
-}
-
-func TestTwoMounts(t *testing.T) {
-	a, b := newFake(), newFake()
-	b.spec.H = 31
-	first, second := mounted(t, a, Options{ReadPath: "direct"}), mounted(t, b, Options{})
-	got := python(t, readAnyWay, batchPath(first.Path(), 0, 0, 0, layout.NHWCForm), batchPath(second.Path(), 0, 0, 0, layout.NHWCForm))
-	want := fmt.Sprint(a.Size(engine.Key{}, layout.NHWCForm), " ", sum(a.content(engine.Key{}, layout.NHWCForm)), "\n",
-		b.Size(engine.Key{}, layout.NHWCForm), " ", sum(b.content(engine.Key{}, layout.NHWCForm)))
-	if got != want {
-		t.Errorf("read\n%s\nwant\n%s", got, want)
-	}
-	if err := first.Unmount(); err != nil {
-		t.Error(err)
-	}
-	if _, err := command(t, "ls", second.Path()); err != nil {
-		t.Errorf("the second mount went with the first: %v", err)
-	}
 }
 
 // hold opens and maps a file, reports it, and reads the whole file when told to.
@@ -418,43 +311,6 @@ func TestForeignMount(t *testing.T) {
 	}
 }
 
-// TestDaemonKilled: the daemon dies while a process holds a batch. With passthrough the
-// process continues. The mount is recognised as dead, cleared, and mounted again.
-func TestDaemonKilled(t *testing.T) {
-	needMounts(t)
-	needPassthrough(t)
-	if !privileged() {
-		t.Skip("SKIPPED: passthrough needs CAP_SYS_ADMIN")
-	}
-	dir := t.TempDir()
-	t.Cleanup(func() { clearAfter(t, dir) })
-	daemon := start(t, os.Args[0], "part-serve", dir)
-	daemon.expect(t, "mounted")
-	holder := start(t, needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
-	holder.expect(t, "open")
-	daemon.kill(t, syscall.SIGKILL)
-	_ = daemon.cmd.Wait() // reports that it was killed
-
-	if err := CheckMountpoint(dir); !errors.Is(err, ErrDead) {
-		t.Errorf("check of a dead mount: %v", err)
-	}
-	hash := sum(newFake().content(engine.Key{}, layout.NHWCForm))
-	holder.tell(t, "read")
-	holder.expect(t, hash+" "+hash)
-	if cleared, err := Clear(dir); !cleared || err != nil {
-		t.Fatalf("clear of a dead mount: %v, %v", cleared, err)
-	}
-	if cleared, err := Clear(dir); cleared || err != nil {
-		t.Errorf("clear of nothing: %v, %v", cleared, err)
-	}
-	again := start(t, os.Args[0], "part-serve", dir)
-	again.expect(t, "mounted")
-	holder.tell(t, "read")
-	holder.expect(t, hash+" "+hash)
-	holder.finish(t)
-	again.finish(t)
-}
-
 // TestMountSeenElsewhere: a mount that is also bound to another directory outlives its own
 // mountpoint, and the error of Unmount names the other directory.
 func TestMountSeenElsewhere(t *testing.T) {
@@ -501,11 +357,7 @@ func TestMountAborted(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	entry, ok, err := mountAt(s.Path())
-	if err != nil || !ok {
-		t.Fatalf("the mount is not listed: %v", err)
-	}
-	_, minor, _ := strings.Cut(entry.device, ":")
+	_, minor, _ := strings.Cut(s.mount.device, ":")
 	if err := os.WriteFile(control+"/"+minor+"/abort", []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -515,89 +367,6 @@ func TestMountAborted(t *testing.T) {
 	}
 	if err := s.Unmount(); err != nil {
 		t.Errorf("unmount after the end: %v", err)
-	}
-}
-
-// TestMountAsUser mounts through fusermount3 as an unprivileged user, and reads as the same
-// user.
-func TestMountAsUser(t *testing.T) {
-	needMounts(t)
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: becoming an ordinary user needs root; the other tests are run as one")
-	}
-	if _, err := findFusermount(); err != nil {
-		t.Skipf("SKIPPED: %v", err)
-	}
-	if info, err := os.Stat(fuseDevice); err != nil || info.Mode()&0o006 != 0o006 {
-		t.Skipf("SKIPPED: %s is not open to ordinary users here", fuseDevice)
-	}
-	const nobody = 65534
-	dir, err := os.MkdirTemp("", "batchfs-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { clearAfter(t, dir); os.Remove(dir) })
-	program := copyProgram(t, dir+"-program")
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	as := func(args ...string) *process {
-		p := prepare(args...)
-		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		return p.run(t)
-	}
-	daemon := as(program, "part-serve", dir)
-	daemon.expect(t, "mounted")
-	src := newFake()
-	reader := as(needPython(t), "-c", readAnyWay, batchPath(dir, 0, 0, 0, layout.NHWCForm))
-	reader.expect(t, fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm), " ", sum(src.content(engine.Key{}, layout.NHWCForm))))
-	reader.finish(t)
-	holder := as(needPython(t), "-c", hold, batchPath(dir, 0, 0, 0, layout.NHWCForm))
-	holder.expect(t, "open")
-	busy := as(program, "part-umount", dir)
-	line, _ := busy.out.ReadString('\n')
-	if err := busy.cmd.Wait(); err == nil || !strings.Contains(line, unix.EBUSY.Error()) {
-		t.Errorf("unmount while a file is open: %v: %s", err, line)
-	}
-	holder.finish(t)
-	daemon.finish(t)
-	if err := CheckMountpoint(dir); err != nil {
-		t.Errorf("after the end: %v", err)
-	}
-}
-
-// TestManyOpens: opening and closing leaks nothing.
-func TestManyOpens(t *testing.T) {
-	const opens = `
-import os, sys
-for i in range(int(sys.argv[2])):
-    os.close(os.open(sys.argv[1].replace("00000", "%05d" % (i % 5)), os.O_RDONLY))
-`
-	for _, path := range readPaths {
-		t.Run(path, func(t *testing.T) {
-			src := newFake()
-			s := mounted(t, src, Options{ReadPath: path})
-			file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-			python(t, opens, file, "100") // starts go-fuse's readers, fills pools
-			before, goroutines := openDescriptors(t), runtime.NumGoroutine()
-			python(t, opens, file, "2500")
-			f := s.fs
-			if n := f.counters.opens.Load(); n != 2600 {
-				t.Errorf("%d opens are counted", n)
-			}
-			if err := s.Unmount(); err != nil { // the last releases have been answered by then
-				t.Fatal(err)
-			}
-			if len(f.handles.open) != 0 || len(f.files.byNode) != 0 {
-				t.Errorf("left: %d handles, %d files", len(f.handles.open), len(f.files.byNode))
-			}
-			if after := openDescriptors(t); after > before {
-				t.Errorf("%d descriptors before, %d after", before, after)
-			}
-			if n := runtime.NumGoroutine(); n > goroutines {
-				t.Errorf("%d goroutines before, %d after", goroutines, n)
-			}
-		})
 	}
 }
 
@@ -639,12 +408,6 @@ func TestMountOptions(t *testing.T) {
 			_ = s.Unmount()
 		}
 	}
-	many := newFake()
-	many.shards, many.epochs, many.most = 1<<30, 1<<30, 1<<30
-	if s, err := mount(t.TempDir(), many, Options{}); err == nil {
-		t.Error("a tree without numbers is mounted")
-		_ = s.Unmount()
-	}
 	anonymous := newFake()
 	anonymous.anonymous = true
 	if s := mounted(t, anonymous, Options{}); s.ReadPath() != "direct" || !strings.Contains(s.Reason(), "anonymous memory") {
@@ -669,13 +432,6 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// clearAfter removes the mount of a daemon that a failed test has killed.
-func clearAfter(t *testing.T, dir string) {
-	if _, err := Clear(dir); err != nil {
-		t.Error(err)
-	}
-}
-
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -683,17 +439,4 @@ func openDescriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
-}
-
-func copyProgram(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.Remove(path) })
-	return path
 }

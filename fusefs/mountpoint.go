@@ -1,10 +1,13 @@
 package fusefs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,24 +26,33 @@ var (
 	ErrNotMounted = errors.New("no batchfs is mounted there")
 	// ErrHangs means that the daemon of a mount does not answer.
 	ErrHangs = errors.New("the batchfs mounted there does not answer")
+	// ErrNotYours means that this unprivileged user owns no such mount.
+	ErrNotYours = errors.New("it is no mount of this user")
+	// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
+	ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
+	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.
+	ErrRefused = errors.New("fusermount3 refused, with a message of its own")
+	// ErrAllowOther means that this user may not use allow_other.
+	ErrAllowOther = errors.New("allow_other needs the line user_allow_other in /etc/fuse.conf, or root")
 )
 
 // CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
 // directory. The error names the path and wraps one of the errors above or fs.ErrNotExist.
-func CheckMountpoint(path string) error {
-	if err := checkMountpoint(path); err != nil {
-		return fmt.Errorf("mountpoint %s: %w", path, err)
+func CheckMountpoint(mountpoint string) error {
+	path, err := realPath(mountpoint)
+	if err != nil {
+		return err
+	}
+	if err := checkEmpty(path); err != nil {
+		return mountpointError(mountpoint, err)
 	}
 	return nil
 }
 
-func checkMountpoint(path string) error {
-	real, err := realPath(path)
-	if err != nil {
-		return plainPathError(err)
-	}
-	if m, ok, err := mountAt(real); err == nil && ok && m.fsType == fsType {
-		switch dead, err := isDead(real); {
+// checkEmpty checks that a path is an empty directory, without a batchfs mounted there.
+func checkEmpty(path string) error {
+	if m, err := mountAt(path); err == nil && m != nil && m.FSType == fsType {
+		switch dead, err := isDead(path); {
 		case err != nil:
 			return err
 		case dead:
@@ -48,38 +60,19 @@ func checkMountpoint(path string) error {
 		}
 		return ErrMounted
 	}
-	info, err := os.Stat(real)
-	switch {
-	case err != nil:
-		return plainPathError(err)
-	case !info.IsDir():
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.ENOTDIR) {
 		return ErrNotDirectory
 	}
-	return checkEmpty(real)
-}
-
-func checkEmpty(dir string) error {
-	d, err := os.Open(dir)
 	if err != nil {
-		return plainPathError(err)
+		return err
 	}
-	defer d.Close()
-	switch _, err := d.Readdirnames(1); {
-	case err == nil:
+	defer dir.Close()
+	switch _, err = dir.Readdirnames(1); err {
+	case nil:
 		return ErrNotEmpty
-	case errors.Is(err, io.EOF):
+	case io.EOF:
 		return nil
-	default:
-		return plainPathError(err)
-	}
-}
-
-// plainPathError strips the operation and the path from an error whose message is shown
-// after the path.
-func plainPathError(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
 	}
 	return err
 }
@@ -103,4 +96,119 @@ func isDead(path string) (bool, error) {
 	case <-time.After(answerTime):
 		return false, ErrHangs
 	}
+}
+
+// Clear detaches dead batchfs mounts from a mountpoint and reports whether there were any.
+// It leaves mounts that are alive, hang, or are not batchfs.
+func Clear(mountpoint string) (cleared bool, err error) {
+	path, err := realPath(mountpoint)
+	if err != nil {
+		return false, err
+	}
+	for last := -1; ; {
+		m, err := mountAt(path)
+		if err != nil || m == nil || m.FSType != fsType || m.ID == last {
+			return cleared, err
+		}
+		if dead, err := isDead(path); err != nil || !dead {
+			return cleared, err
+		}
+		if err := unmount(path, true); err != nil {
+			return cleared, err
+		}
+		cleared, last = true, m.ID
+	}
+}
+
+// Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
+// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
+// finish; a dead mount is always detached. The error wraps ErrNotMounted if there is no
+// batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here,
+// but another mount namespace keeps it alive.
+func Unmount(mountpoint string, lazy bool) error {
+	path, err := realPath(mountpoint)
+	if err != nil {
+		return err
+	}
+	m, err := mountAt(path)
+	if err != nil {
+		return err
+	}
+	if m == nil || m.FSType != fsType {
+		return mountpointError(mountpoint, ErrNotMounted)
+	}
+	if !lazy { // a mount that hangs is unmounted like a live one, which works if it is unused
+		lazy, _ = isDead(path)
+	}
+	if err := unmount(path, lazy); err != nil {
+		return err
+	}
+	if held := holders(identityOf(m).device); len(held) > 0 {
+		return &HeldError{held}
+	}
+	return nil
+}
+
+// unmount removes the topmost mount at a path.
+func unmount(path string, lazy bool) (err error) {
+	if privileged() {
+		flags := unix.UMOUNT_NOFOLLOW
+		if lazy {
+			flags |= unix.MNT_DETACH
+		}
+		err = unix.Unmount(path, flags)
+	} else {
+		err = fusermount(path, lazy)
+	}
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", path, err)
+	}
+	return nil
+}
+
+// fusermount unmounts through fusermount, which may unmount for ordinary users. Its output
+// is meant for people, but programs need to know if the mount is busy.
+func fusermount(path string, lazy bool) error {
+	program, err := findFusermount()
+	if err != nil {
+		return err
+	}
+	args := []string{"-u", path}
+	if lazy {
+		args = []string{"-u", "-z", path}
+	}
+	var output bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "/" // never a directory of the mount
+	cmd.Stderr = &output
+	err = cmd.Run()
+	words := strings.TrimSpace(output.String())
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(strings.ToLower(words), unix.EBUSY.Error()):
+		return unix.EBUSY
+	case strings.Contains(words, "not found in /etc/mtab"): // where fusermount looks for the owner
+		return ErrNotYours
+	case words == "":
+		return err
+	}
+	return errors.New(words)
+}
+
+func findFusermount() (string, error) {
+	for _, name := range []string{"fusermount3", "/bin/fusermount3", "fusermount", "/bin/fusermount"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNoFusermount
+}
+
+// privileged reports whether this process may mount by itself.
+func privileged() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&header, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }

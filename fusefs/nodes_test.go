@@ -25,7 +25,7 @@ import (
 
 var listed = []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON}
 
-func fakeFilesystem(t testing.TB, src *fakeSource, path readPath) *filesystem {
+func fakeFilesystem(t testing.TB, src *fakeSource, path string) *filesystem {
 	t.Helper()
 	o, err := Options{List: listed, UID: 11, GID: 22, Config: []byte("{\"a\":1}\n")}.withDefaults()
 	if err != nil {
@@ -81,6 +81,12 @@ func (f *filesystem) closeAll(handles ...uint64) {
 	}
 }
 
+// openHandles counts the open files.
+func (f *filesystem) openHandles() (n int) {
+	f.handles.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
 func TestAttributes(t *testing.T) {
 	src := newFake()
 	f := fakeFilesystem(t, src, direct)
@@ -91,16 +97,16 @@ func TestAttributes(t *testing.T) {
 		nlink uint32
 		dir   bool
 	}{
-		{"dataset.json", int64(len(src.DatasetJSON())), 1, false},
-		{"classes.txt", int64(len(src.classes)), 1, false},
+		{"dataset.json", int64(len(datasetJSON(src.catalog()))), 1, false},
+		{"classes.txt", 8, 1, false},
 		{".batchfs", 0, 2, true},
 		{".batchfs/config.json", 8, 1, false},
 		{"shard-2", 0, 2 + 4, true},
 		{"shard-2/epoch-3", 0, 2, true},
-		{"shard-2/epoch-3/epoch.json", int64(len(src.EpochJSON(2, 3))), 1, false},
+		{"shard-2/epoch-3/epoch.json", int64(len(epochJSON(src.catalog(), 2, 3))), 1, false},
 		{"shard-1/epoch-2/batch-00003.nhwc", src.Size(k, layout.NHWCForm), 1, false},
 		{"shard-1/epoch-2/batch-00003.npy", src.Size(k, layout.NPY), 1, false},
-		{"shard-1/epoch-2/batch-00003.json", 700, 1, false},
+		{"shard-1/epoch-2/batch-00003.json", src.Size(k, layout.JSON), 1, false},
 	} {
 		e := findPath(t, f, c.path)
 		if e.Size != uint64(c.size) || e.Blocks != uint64(c.size+511)/512 || e.Nlink != c.nlink {
@@ -254,9 +260,9 @@ func TestReadEverything(t *testing.T) {
 	f := fakeFilesystem(t, src, direct)
 	k := engine.Key{Shard: 2, Epoch: 1, Batch: 4}
 	want := map[string][]byte{
-		"dataset.json": src.DatasetJSON(), "classes.txt": src.classes,
-		"shard-2/epoch-1/epoch.json": src.EpochJSON(2, 1), ".batchfs/config.json": []byte("{\"a\":1}\n"),
-		".batchfs/memory.json": src.MemoryJSON(), ".batchfs/errors.jsonl": nil,
+		"dataset.json": datasetJSON(src.catalog()), "classes.txt": []byte("cat\ndog\n"),
+		"shard-2/epoch-1/epoch.json": epochJSON(src.catalog(), 2, 1), ".batchfs/config.json": []byte("{\"a\":1}\n"),
+		".batchfs/memory.json": memoryJSON(nil), ".batchfs/errors.jsonl": nil,
 	}
 	for _, form := range layout.Forms() {
 		want["shard-2/epoch-1/batch-00004."+form.Ext()] = src.content(k, form)
@@ -313,7 +319,7 @@ func TestControlSnapshot(t *testing.T) {
 	id := findPath(t, f, ".batchfs/stats.json").NodeId
 	out, _ := openNode(f, id, unix.O_RDONLY)
 	for range 100_000 { // more digits than before
-		f.counters.opens.Add(1_000_003)
+		f.opens.Add(1_000_003)
 	}
 	data := readAll(t, f, out.Fh)
 	var attr fuse.AttrOut
@@ -325,7 +331,7 @@ func TestControlSnapshot(t *testing.T) {
 	if now := readAll(t, f, again.Fh); bytes.Equal(now, data) {
 		t.Error("another open shows the same statistics")
 	}
-	var stats engine.Stats
+	var stats Stats
 	if err := json.Unmarshal(data, &stats); err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +386,7 @@ func TestExtendedAttributes(t *testing.T) {
 		}
 		return string(dest[:n]), st
 	}
-	const batch = "shard-0/epoch-0/batch-00001."
+	const batch = "shard-0/epoch-0/batch-00004." // its last slot is padded
 	for _, c := range []struct{ form, name, want string }{
 		{"nhwc", "user.batchfs.shape", "2,30,50,3"}, {"nchw", "user.batchfs.shape", "2,3,30,50"},
 		{"npy", "user.batchfs.shape", "2,30,50,3"}, {"labels.npy", "user.batchfs.shape", "2,30,50,3"},
@@ -450,8 +456,8 @@ func TestOpenInterrupted(t *testing.T) {
 	if st := <-result; st != fuse.EINTR {
 		t.Errorf("interrupted open: %v", st)
 	}
-	if _, live, _ := src.counts(); live != 0 || len(f.handles.open) != 0 {
-		t.Errorf("%d files, %d handles are open", live, len(f.handles.open))
+	if _, live, _ := src.counts(); live != 0 || f.openHandles() != 0 {
+		t.Errorf("%d files, %d handles are open", live, f.openHandles())
 	}
 }
 
@@ -489,7 +495,6 @@ func TestStatus(t *testing.T) {
 		err  error
 		want fuse.Status
 	}{
-		{nil, fuse.OK},
 		{engine.ErrBad, fuse.EIO},
 		{fmt.Errorf("a/b.jpg: %w: %w", engine.ErrBad, syscall.ENOENT), fuse.EIO},
 		{fmt.Errorf("%w: 17 bytes", engine.ErrNoMemory), fuse.Status(syscall.ENOMEM)},
@@ -502,7 +507,7 @@ func TestStatus(t *testing.T) {
 		{syscall.ENOENT, fuse.EIO},
 		{errors.New("anything else"), fuse.EIO},
 	} {
-		if got := status(c.err); got != c.want {
+		if got, _ := status(c.err); got != c.want {
 			t.Errorf("%v: %v, want %v", c.err, got, c.want)
 		}
 	}

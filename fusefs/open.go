@@ -2,13 +2,29 @@ package fusefs
 
 import (
 	"context"
-	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
-
-	"github.com/batchfs/batchfs/engine"
 )
+
+// A handle is one open file.
+type handle struct {
+	data    []byte    // never changes while the file is open
+	file    *openFile // whose memory data is; nil for small files
+	control bool      // below .batchfs: not counted
+}
+
+func (f *filesystem) handle(fh uint64) (*handle, bool) {
+	h, ok := f.handles.Load(fh)
+	if !ok {
+		return nil, false
+	}
+	return h.(*handle), true
+}
 
 // Open opens a file for reading. It is the only request that waits: until the batch is
 // made, or the opening process is interrupted (interrupt.go).
@@ -23,21 +39,25 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 		return fuse.EISDIR
 	}
 	if !n.isControl() {
-		f.counters.opens.Add(1)
+		f.opens.Add(1)
 	}
 	ctx := f.untilSignal(cancel, in.Pid)
 	defer ctx.end()
 	h, flags, err := f.open(ctx, in.NodeId, n)
 	if err != nil {
-		f.report(n, err)
-		return status(err)
+		st, known := status(err)
+		if !known {
+			f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
+		}
+		return st
 	}
 	// There are no writes, so there is nothing to flush.
 	out.OpenFlags = flags | fuse.FOPEN_NOFLUSH
 	if h.file != nil {
 		out.BackingID = h.file.backing
 	}
-	out.Fh = f.handles.add(h)
+	out.Fh = f.lastFh.Add(1)
+	f.handles.Store(out.Fh, h)
 	return fuse.OK
 }
 
@@ -50,7 +70,7 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 	case n.kind != batchFile:
 		return &handle{data: f.document(n)}, 0, nil
 	case !n.form.Large():
-		data, err := f.src.Small(ctx, n.key, n.form)
+		data, err := f.small(ctx, n)
 		return &handle{data: data}, 0, err
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
@@ -58,60 +78,130 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint
 		return nil, 0, err
 	}
 	shared := f.files.add(id, opened)
+	h := &handle{data: shared.file.Bytes(), file: shared}
 	if shared.backing != 0 {
-		return &handle{file: shared}, fuse.FOPEN_PASSTHROUGH, nil
+		return h, fuse.FOPEN_PASSTHROUGH, nil
 	}
-	return &handle{file: shared}, f.viaDaemon, nil
+	return h, f.viaDaemon, nil
 }
 
-// report logs errors that the engine does not report itself, as it does bad samples and
-// lack of memory.
-func (f *filesystem) report(n node, err error) {
-	known := []error{context.Canceled, context.DeadlineExceeded, engine.ErrBad, engine.ErrNoMemory, engine.ErrMachine, engine.ErrTooBig, engine.ErrClosed}
-	for _, e := range known {
-		if errors.Is(err, e) {
-			return
-		}
+// small renders a small form of a batch.
+func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
+	d, err := f.src.Describe(ctx, n.key)
+	if err != nil {
+		return nil, err
 	}
-	f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
+	return renderSmall(f.catalog.Dataset, f.catalog.Options.Seed, d, n.form, f.longest)
 }
 
 // Read answers from the batch's own memory. The kernel copies it while the file is open, so
 // the memory stays valid.
 func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	h, ok := f.handles.get(in.Fh)
+	h, ok := f.handle(in.Fh)
 	if !ok {
 		return nil, fuse.EBADF
 	}
 	if !h.control {
-		f.counters.reads.Add(1)
+		f.reads.Add(1)
 	}
-	data := h.bytes()
-	from := min(in.Offset, uint64(len(data)))
-	to := min(from+uint64(in.Size), uint64(len(data)))
-	return fuse.ReadResultData(data[from:to]), fuse.OK
+	from := min(in.Offset, uint64(len(h.data)))
+	to := min(from+uint64(in.Size), uint64(len(h.data)))
+	return fuse.ReadResultData(h.data[from:to]), fuse.OK
 }
 
 // Release closes a file that no process has open or mapped any more.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if h, ok := f.handles.remove(in.Fh); ok {
-		f.close(h)
+	if h, ok := f.handles.LoadAndDelete(in.Fh); ok && h.(*handle).file != nil {
+		f.files.release(h.(*handle).file)
 	}
 }
 
-func (f *filesystem) close(h *handle) {
-	if h.file != nil {
-		f.files.release(h.file)
-	}
+// A registrar registers files with the kernel as backing files of inodes. *fuse.Server is
+// one.
+type registrar interface {
+	RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno)
+	UnregisterBackingFd(int32) syscall.Errno
 }
 
-// Flush has nothing to write. After ENOSYS the kernel never asks again, which saves a round
-// trip per close.
-func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+// An openFile is a large file while it is open, shared by all its opens: the kernel
+// requires one backing id and one way of reading for all opens of an inode.
+type openFile struct {
+	id      uint64
+	file    file  // closed when refs becomes 0
+	backing int32 // the kernel's id for it; 0: the daemon serves the reads
+	refs    int   // guarded by openFiles.mu
+}
 
-func (f *filesystem) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
+// openFiles are the open large files. The mutex is held while a file is registered, which
+// does not wait, and never while a batch is made.
+type openFiles struct {
+	kernel registrar // nil: the daemon serves all files
+	log    *slog.Logger
 
-// Lseek finds holes. There are none, and the kernel manages without.
-func (f *filesystem) Lseek(<-chan struct{}, *fuse.LseekIn, *fuse.LseekOut) fuse.Status {
-	return fuse.ENOSYS
+	refused atomic.Int64 // registrations refused by the kernel
+
+	mu     sync.Mutex
+	byNode map[uint64]*openFile
+}
+
+// add takes ownership of a newly opened file and returns a share. If the inode is already
+// open, the share is in the existing file, and the new one, which holds the same bytes, is
+// closed. (The engine still has to see every open, because it follows readers by their
+// opens.)
+func (t *openFiles) add(id uint64, opened file) *openFile {
+	f := t.share(id, opened)
+	if f.file != opened {
+		opened.Close()
+	}
+	return f
+}
+
+func (t *openFiles) share(id uint64, opened file) *openFile {
+	t.mu.Lock()
+	defer t.mu.Unlock() // even after a panic, which costs one request only
+	f := t.byNode[id]
+	if f == nil {
+		f = &openFile{id: id, file: opened, backing: t.register(opened)}
+		if t.byNode == nil {
+			t.byNode = map[uint64]*openFile{}
+		}
+		t.byNode[id] = f
+	}
+	f.refs++
+	return f
+}
+
+// register asks the kernel to serve a file itself. If it refuses, the daemon serves all
+// opens that share this file: the same bytes, more slowly.
+func (t *openFiles) register(opened file) (backing int32) {
+	if t.kernel == nil || opened.Fd() < 0 {
+		return 0
+	}
+	id, errno := t.kernel.RegisterBackingFd(&fuse.BackingMap{Fd: int32(opened.Fd())})
+	if errno == 0 {
+		return id
+	}
+	if t.refused.Add(1) == 1 {
+		t.log.Warn("the kernel refused a batch for passthrough; it is read through the daemon (more are only counted)", "error", errno)
+	}
+	return 0
+}
+
+// release gives back a share; the last one closes the file. The kernel drops an inode's
+// backing before it sends the release, so the next open of the inode may register another.
+func (t *openFiles) release(f *openFile) {
+	t.mu.Lock()
+	f.refs--
+	last := f.refs == 0
+	if last {
+		delete(t.byNode, f.id)
+		if f.backing != 0 {
+			// It fails only if the connection is gone, and the id with it.
+			_ = t.kernel.UnregisterBackingFd(f.backing)
+		}
+	}
+	t.mu.Unlock()
+	if last {
+		f.file.Close()
+	}
 }

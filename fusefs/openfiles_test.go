@@ -102,7 +102,7 @@ func TestRegistrationRefused(t *testing.T) {
 	if b.OpenFlags != a.OpenFlags || b.BackingID != 0 {
 		t.Errorf("opens of one inode differ: flags %#x and %#x", a.OpenFlags, b.OpenFlags)
 	}
-	if got := f.files.refused(); got != 1 {
+	if got := f.files.refused.Load(); got != 1 {
 		t.Errorf("%d refusals are counted", got)
 	}
 	f.closeAll(a.Fh, b.Fh)
@@ -117,8 +117,8 @@ func TestAnonymousFiles(t *testing.T) {
 	src.anonymous = true
 	f := withKernel(t, src, k)
 	a, _ := openNode(f, findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId, 0)
-	if a.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 || k.last != 0 || f.files.refused() != 0 {
-		t.Errorf("flags %#x, %d registrations, %d refused", a.OpenFlags, k.last, f.files.refused())
+	if a.OpenFlags&fuse.FOPEN_DIRECT_IO == 0 || k.last != 0 || f.files.refused.Load() != 0 {
+		t.Errorf("flags %#x, %d registrations, %d refused", a.OpenFlags, k.last, f.files.refused.Load())
 	}
 }
 
@@ -168,7 +168,7 @@ func TestOpensRace(t *testing.T) {
 	if opened, live, twice := src.counts(); opened != 1600 || live != 0 || twice {
 		t.Errorf("%d opens, %d files left; closed twice: %v", opened, live, twice)
 	}
-	if len(k.live) != 0 || k.bad != 0 || len(f.files.byNode) != 0 || len(f.handles.open) != 0 {
-		t.Errorf("left: %d backings, %d bad, %d files, %d handles", len(k.live), k.bad, len(f.files.byNode), len(f.handles.open))
+	if len(k.live) != 0 || k.bad != 0 || len(f.files.byNode) != 0 || f.openHandles() != 0 {
+		t.Errorf("left: %d backings, %d bad, %d files, %d handles", len(k.live), k.bad, len(f.files.byNode), f.openHandles())
 	}
 }

@@ -15,7 +15,6 @@ import (
 type Session struct {
 	connection
 	path   string // where it was mounted, as the kernel lists it
-	read   readPath
 	reason string
 	fs     *filesystem
 	done   chan struct{} // closed when the last request has been answered
@@ -25,33 +24,28 @@ type Session struct {
 }
 
 // serve answers requests until the mount has ended.
-func (m *Session) serve(log *slog.Logger, stopWatch func()) {
+func (m *Session) serve(log *slog.Logger) {
 	defer close(m.done)
 	m.server.Serve()
-	stopWatch()
 	m.device.Close()
-	if entry, _, there, err := m.mount.find(); err == nil && there && m.aborted(entry.path) {
-		// A user or the kernel aborted the connection, which leaves a dead mount.
-		log.Error("the kernel aborted the mount", "mountpoint", entry.path)
-		if err := m.detach(entry.path); err != nil {
-			log.Error("the aborted mount could not be taken away", "error", err)
+	entry, _, err := m.mount.find()
+	if err != nil || entry == nil || !m.mount.isAt(entry.Mountpoint) {
+		return
+	}
+	if m.mount.unique == 0 { // the kernel may have reused the identity
+		if dead, err := isDead(entry.Mountpoint); err != nil || !dead {
+			return
 		}
 	}
-}
-
-// aborted reports whether a mount found under this one's identity is the remains of an
-// abort. Without a unique id, the kernel may have reused the identity, so the mount must
-// also be dead.
-func (m *Session) aborted(path string) bool {
-	if m.mount.unique != 0 {
-		return true
+	// A user or the kernel aborted the connection, which leaves a dead mount.
+	log.Error("the kernel aborted the mount", "mountpoint", entry.Mountpoint)
+	if err := m.remove(entry.Mountpoint, true); err != nil {
+		log.Error("the aborted mount could not be taken away", "error", err)
 	}
-	dead, err := isDead(path)
-	return dead && err == nil
 }
 
 // ReadPath is how large forms are read: "passthrough" or "direct".
-func (m *Session) ReadPath() string { return string(m.read) }
+func (m *Session) ReadPath() string { return m.fs.path }
 
 // Reason says why ReadPath is not "passthrough"; empty when it is.
 func (m *Session) Reason() string { return m.reason }
@@ -72,12 +66,10 @@ func (m *Session) Gone() <-chan struct{} { return m.gone }
 // Holders are the mount namespaces that keep the file system alive after the mount has
 // gone: those created while it was mounted. It is empty once Wait has returned.
 func (m *Session) Holders() []Holder {
-	select {
-	case <-m.done: // the device number may have been reused
+	if !m.alive() { // the device number may have been reused
 		return nil
-	default:
-		return holders(m.mount.device)
 	}
+	return holders(m.mount.device)
 }
 
 // Unmount ends the mount and waits for its last request. If the mount is in use, the error
@@ -87,14 +79,18 @@ func (m *Session) Holders() []Holder {
 func (m *Session) Unmount() error {
 	m.unmounting.Lock()
 	defer m.unmounting.Unlock()
-	there, err := m.retry()
-	if err != nil || !there {
-		return err
+	there, err := m.end(false)
+	// The kernel reports a file closed before it releases the mount.
+	for delay := 5 * time.Millisecond; errors.Is(err, unix.EBUSY) && delay < 300*time.Millisecond; delay *= 2 {
+		select {
+		case <-m.done:
+			return nil
+		case <-time.After(delay):
+		}
+		there, err = m.end(false)
 	}
-	select {
-	case <-m.done:
-		return nil
-	default:
+	if err != nil || !there && m.alive() { // detached, and still in use
+		return err
 	}
 	// The kernel has ended the file system by now, unless another namespace has it.
 	if held := m.Holders(); len(held) > 0 && m.alive() {
@@ -104,34 +100,30 @@ func (m *Session) Unmount() error {
 	return nil
 }
 
-// retry unmounts, with retries: the kernel reports a file closed before it releases the
-// mount. there is false if there was nothing to unmount.
-func (m *Session) retry() (there bool, err error) {
-	const tries = 5
-	for try, delay := 0, 5*time.Millisecond; ; try, delay = try+1, 2*delay+5*time.Millisecond {
-		if there, err = m.unmountOnce(); err == nil || !errors.Is(err, unix.EBUSY) || try == tries {
-			return there, err
-		}
-		select {
-		case <-m.done:
-			return false, nil
-		case <-time.After(delay):
-		}
-	}
+// Detach removes the mount from view at once. Its users can continue for as long as this
+// process answers them; Wait returns when the last one is done. Detach may be called while
+// Unmount waits.
+func (m *Session) Detach() error {
+	_, err := m.end(true)
+	return err
 }
 
-func (m *Session) unmountOnce() (there bool, err error) {
-	path, there, err := m.find()
-	if err != nil || !there {
-		return there, err
+// end unmounts, or detaches if lazy. there is false if the mount was gone before, or
+// another process was first. Another mount on top of it makes it busy.
+func (m *Session) end(lazy bool) (there bool, err error) {
+	if m.mount.unique == 0 && !m.alive() { // what has its id and device number now may be another mount
+		return false, nil
 	}
-	if m.mount.isAt(path) { // the last check, right before
-		err = unmount(path, false)
-	} else {
-		err = fmt.Errorf("unmount %s: %w", path, errReplaced)
+	entry, covered, err := m.mount.find()
+	switch {
+	case err != nil || entry == nil:
+		return false, err
+	case covered != "":
+		return true, fmt.Errorf("unmount %s: %s is mounted over it: %w", entry.Mountpoint, covered, unix.EBUSY)
 	}
-	if err != nil {
-		if _, there, _ := m.find(); !there { // another process unmounted it first
+	if err := m.remove(entry.Mountpoint, lazy); err != nil {
+		entry, _, findErr := m.mount.find()
+		if entry == nil && findErr == nil || !m.alive() {
 			return false, nil
 		}
 		return true, err
@@ -139,44 +131,18 @@ func (m *Session) unmountOnce() (there bool, err error) {
 	return true, nil
 }
 
-// Detach removes the mount from view at once. Its users can continue for as long as this
-// process answers them; Wait returns when the last one is done. Detach may be called while
-// Unmount waits.
-func (m *Session) Detach() error {
-	path, there, err := m.find()
-	if err != nil || !there {
-		return err
+// remove unmounts from a path only if this mount is still there.
+func (m *Session) remove(path string, lazy bool) (err error) {
+	switch {
+	case lazy && privileged():
+		err = m.mount.detach(path)
+	case !m.mount.isAt(path):
+		err = errReplaced
+	default:
+		return unmount(path, lazy)
 	}
-	if err := m.detach(path); err != nil {
-		if _, there, _ := m.find(); !there {
-			return nil
-		}
-		return err
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", path, err)
 	}
 	return nil
-}
-
-func (m *Session) detach(path string) error {
-	if privileged() {
-		return m.mount.detachExactly(path)
-	}
-	if !m.mount.isAt(path) {
-		return fmt.Errorf("unmount %s: %w", path, errReplaced)
-	}
-	return unmount(path, true)
-}
-
-// find returns the mount's current path, and whether it exists. Another mount on top of it
-// makes it busy.
-func (m *Session) find() (path string, there bool, err error) {
-	select {
-	case <-m.done:
-		return "", false, nil
-	default:
-	}
-	entry, covered, there, err := m.mount.find()
-	if there && covered != "" {
-		err = fmt.Errorf("unmount %s: %s is mounted over it: %w", entry.path, covered, unix.EBUSY)
-	}
-	return entry.path, there, err
 }

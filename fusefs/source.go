@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"context"
-	"time"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
@@ -11,31 +10,22 @@ import (
 // A source provides what a mount shows. *engine.Engine is one, except for the type of the
 // files it opens; see engineSource.
 type source interface {
-	plan
-	batches
-	documents
-	memory
-}
-
-// A plan says which batches exist.
-type plan interface {
-	Shards() int
-	Epochs() int
-	// Batches counts the batches of a shard in an epoch, at most MaxBatches.
-	Batches(shard, epoch int) int
-	MaxBatches() int
-}
-
-// batches describes batches without making them, and makes them.
-type batches interface {
-	// Size is the exact size in bytes of a batch in one of its forms.
-	Size(engine.Key, layout.Form) int64
-	Spec(engine.Key) layout.Spec
-	Valid(engine.Key) int
-	// Open waits until the batch is complete. The context ends only the wait.
+	// Catalog says which batches exist and how large they are.
+	Catalog() *engine.Catalog
+	// Open waits until a batch is complete, in one of its large forms. The context ends only
+	// the wait.
 	Open(context.Context, engine.Key, layout.Form) (file, error)
-	// Small returns the bytes of a form that is not Large.
-	Small(context.Context, engine.Key, layout.Form) ([]byte, error)
+	// Describe says what a batch shows.
+	Describe(context.Context, engine.Key) (engine.Description, error)
+	// Errors are the samples that could not be read.
+	Errors() []engine.BadSample
+	Stats() engine.Stats
+	// Usage is the memory limit and its use, in bytes.
+	Usage() (total, free, used int64)
+	// Reserve permanently takes bytes out of the limit, for the mount itself.
+	Reserve(bytes int64)
+	// ProbeFile opens a file like those of large forms.
+	ProbeFile() (fd int, closeFile func(), err error)
 }
 
 // A file is an open batch in one of its large forms.
@@ -45,26 +35,6 @@ type file interface {
 	// Fd is the descriptor of a file that holds exactly these bytes, or -1.
 	Fd() int
 	Close()
-}
-
-// documents are the files that are not batches.
-type documents interface {
-	DatasetJSON() []byte
-	ClassesTxt() []byte // nil if the dataset has no classes
-	EpochJSON(shard, epoch int) []byte
-	Errors() []byte
-	MemoryJSON() []byte
-	Stats() engine.Stats
-	ModTime() time.Time
-}
-
-// memory is the memory that batches are kept in.
-type memory interface {
-	Usage() (total, free, used int64)
-	// Reserve permanently takes bytes out of the limit, for the mount itself.
-	Reserve(bytes int64)
-	// ProbeFile opens a file like those of large forms.
-	ProbeFile() (fd int, closeFile func(), err error)
 }
 
 // engineSource adapts an engine to source.

@@ -1,57 +1,180 @@
 package fusefs
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 )
 
+// kind is the type of a node. The first kinds exist once in a mount.
+type kind uint8
+
+const (
+	root kind = iota
+	datasetDoc
+	classesDoc
+	controlDir
+	configDoc
+	statsDoc
+	metricsDoc
+	memoryDoc
+	errorsDoc
+	shardDir
+	epochDir
+	epochDoc
+	batchFile
+
+	singles = errorsDoc + 1 // number of kinds that are a single node
+)
+
+// kinds is what the kinds are: the names of those that have a fixed one, in which kind of
+// directory they are, and which are directories.
+var kinds = [...]struct {
+	name string
+	in   kind
+	dir  bool
+}{
+	root:       {dir: true},
+	datasetDoc: {name: "dataset.json", in: root},
+	classesDoc: {name: "classes.txt", in: root},
+	controlDir: {name: ".batchfs", in: root, dir: true},
+	configDoc:  {name: "config.json", in: controlDir},
+	statsDoc:   {name: "stats.json", in: controlDir},
+	metricsDoc: {name: "metrics", in: controlDir},
+	memoryDoc:  {name: "memory.json", in: controlDir},
+	errorsDoc:  {name: "errors.jsonl", in: controlDir},
+	shardDir:   {in: root, dir: true},
+	epochDir:   {in: shardDir, dir: true},
+	epochDoc:   {name: "epoch.json", in: epochDir},
+	batchFile:  {in: epochDir},
+}
+
+// A node is one file or directory of the tree. Fields that do not apply to its kind are
+// zero.
+type node struct {
+	kind kind
+	key  engine.Key
+	form layout.Form
+}
+
+// isDir reports whether the node is a directory.
+func (n node) isDir() bool { return kinds[n.kind].dir }
+
+// isControl reports whether the node is one of the files below .batchfs, which describe the
+// mount itself and change.
+func (n node) isControl() bool { return kinds[n.kind].in == controlDir }
+
+const (
+	// firstShard leaves room for more single nodes, so that adding one does not change
+	// every other inode number.
+	firstShard = 32
+	// maxID keeps inode numbers positive for programs that store them in a signed integer,
+	// and far from the id that go-fuse reserves for itself.
+	maxID = 1 << 62
+)
+
+// numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
+// the documents of epochs, and batch files, each block in mixed radix.
+type numbers struct {
+	epochs, batches, forms      uint64
+	epochDirs, epochDocs, files uint64 // first ids of their blocks
+	end                         uint64 // the first unused id
+}
+
+// newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
+// batches per epoch.
+func newNumbers(shards, epochs, batches int) (numbers, error) {
+	forms := len(layout.Forms())
+	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(forms)))
+	if min(shards, epochs, batches) < 0 || nodes > maxID {
+		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)
+	}
+	n := numbers{epochs: uint64(epochs), batches: uint64(batches), forms: uint64(forms)}
+	all := uint64(shards) * n.epochs
+	n.epochDirs = firstShard + uint64(shards)
+	n.epochDocs = n.epochDirs + all
+	n.files = n.epochDocs + all
+	n.end = n.files + all*n.batches*n.forms
+	return n, nil
+}
+
+// id returns the number of an existing node.
+func (n numbers) id(x node) uint64 {
+	epoch := uint64(x.key.Shard)*n.epochs + uint64(x.key.Epoch)
+	switch x.kind {
+	case shardDir:
+		return firstShard + uint64(x.key.Shard)
+	case epochDir:
+		return n.epochDirs + epoch
+	case epochDoc:
+		return n.epochDocs + epoch
+	case batchFile:
+		return n.files + (epoch*n.batches+uint64(x.key.Batch))*n.forms + uint64(x.form)
+	}
+	return fuse.FUSE_ROOT_ID + uint64(x.kind)
+}
+
+// node is the inverse of id. It returns false for numbers without a node. The tree decides
+// whether the node exists.
+func (n numbers) node(id uint64) (node, bool) {
+	switch {
+	case id < fuse.FUSE_ROOT_ID || id >= n.end:
+		return node{}, false
+	case id < firstShard:
+		x := node{kind: kind(id - fuse.FUSE_ROOT_ID)}
+		return x, x.kind < singles
+	case id < n.epochDirs:
+		return node{kind: shardDir, key: engine.Key{Shard: int(id - firstShard)}}, true
+	case id < n.epochDocs:
+		return node{kind: epochDir, key: n.epoch(id - n.epochDirs)}, true
+	case id < n.files:
+		return node{kind: epochDoc, key: n.epoch(id - n.epochDocs)}, true
+	}
+	batch, form := (id-n.files)/n.forms, (id-n.files)%n.forms
+	key := n.epoch(batch / n.batches)
+	key.Batch = int(batch % n.batches)
+	return node{kind: batchFile, key: key, form: layout.Form(form)}, true
+}
+
+func (n numbers) epoch(i uint64) engine.Key {
+	return engine.Key{Shard: int(i / n.epochs), Epoch: int(i % n.epochs)}
+}
+
 const (
 	shardPrefix = "shard-"
 	epochPrefix = "epoch-"
-	epochName   = "epoch.json"
 )
 
-// rootNames and controlNames are the single nodes of their directories, in listing order.
-var (
-	rootNames = []single{
-		{"dataset.json", datasetDoc},
-		{".batchfs", controlDir},
-		{"classes.txt", classesDoc}, // last: not every dataset has it
-	}
-	controlNames = []single{
-		{"config.json", configDoc},
-		{"stats.json", statsDoc},
-		{"metrics", metricsDoc},
-		{"memory.json", memoryDoc},
-		{"errors.jsonl", errorsDoc},
-	}
-)
-
-type single struct {
-	name string
-	kind kind
+// A plan says which batches exist.
+type plan struct {
+	shards, epochs, most int                        // most: upper bound of the batches of an epoch
+	batches              func(shard, epoch int) int // at most most
 }
 
 // A tree is the mount's directories and names: a pure function of the plan and the listed
-// forms.
+// forms. A directory has entries with fixed names, and then numbered ones.
 type tree struct {
 	plan    plan
 	numbers numbers
-	list    []layout.Form // the forms that directories list
-	root    []single
+	list    []layout.Form      // the forms that directories list
+	fixed   [len(kinds)][]kind // by kind of directory
 }
 
 func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
-	n, err := newNumbers(p.Shards(), p.Epochs(), p.MaxBatches())
+	n, err := newNumbers(p.shards, p.epochs, p.most)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{plan: p, numbers: n, list: list, root: rootNames}
-	if !classes {
-		t.root = rootNames[:len(rootNames)-1]
+	t := &tree{plan: p, numbers: n, list: list}
+	for i, k := range kinds {
+		if k.name != "" && (classes || kind(i) != classesDoc) {
+			t.fixed[k.in] = append(t.fixed[k.in], kind(i))
+		}
 	}
 	return t, nil
 }
@@ -59,132 +182,92 @@ func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
 // node finds the node with an id; false if this tree has none.
 func (t *tree) node(id uint64) (node, bool) {
 	n, ok := t.numbers.node(id)
-	if !ok {
-		return node{}, false
-	}
 	switch n.kind {
 	case batchFile:
-		return n, n.key.Batch < t.batches(n.key)
+		ok = ok && n.key.Batch < t.batches(n.key)
 	case classesDoc:
-		return n, len(t.root) == len(rootNames)
+		_, ok = t.lookup(node{kind: root}, kinds[classesDoc].name)
 	}
-	return n, true
+	return n, ok
 }
 
-// batches counts the batches of an epoch directory. The ids have room for MaxBatches.
+// batches counts the batches of an epoch directory. The ids have room for plan.most.
 func (t *tree) batches(k engine.Key) int {
-	return min(t.plan.Batches(k.Shard, k.Epoch), int(t.numbers.batches))
+	return min(t.plan.batches(k.Shard, k.Epoch), int(t.numbers.batches))
 }
 
 // lookup finds a name in a directory. Every node has exactly one name.
 func (t *tree) lookup(dir node, name string) (node, bool) {
+	n := dir
+	for _, k := range t.fixed[dir.kind] {
+		if kinds[k].name == name {
+			n.kind = k
+			return n, true
+		}
+	}
+	ok := false
 	switch dir.kind {
 	case root:
-		if i, ok := index(name, shardPrefix, t.plan.Shards()); ok {
-			return node{kind: shardDir, key: engine.Key{Shard: i}}, true
-		}
-		return find(t.root, name)
-	case controlDir:
-		return find(controlNames, name)
+		n.kind = shardDir
+		n.key.Shard, ok = index(name, shardPrefix, t.plan.shards)
 	case shardDir:
-		i, ok := index(name, epochPrefix, t.plan.Epochs())
-		return node{kind: epochDir, key: engine.Key{Shard: dir.key.Shard, Epoch: i}}, ok
+		n.kind = epochDir
+		n.key.Epoch, ok = index(name, epochPrefix, t.plan.epochs)
 	case epochDir:
-		return t.lookupBatch(dir, name)
+		n.kind = batchFile
+		n.key.Batch, n.form, ok = layout.ParseBatchName(name)
+		ok = ok && n.key.Batch < t.batches(dir.key)
 	}
-	return node{}, false
-}
-
-func (t *tree) lookupBatch(dir node, name string) (node, bool) {
-	if name == epochName {
-		return node{kind: epochDoc, key: dir.key}, true
-	}
-	i, form, ok := layout.ParseBatchName(name)
-	if !ok || i >= t.batches(dir.key) {
-		return node{}, false
-	}
-	return node{kind: batchFile, key: engine.Key{Shard: dir.key.Shard, Epoch: dir.key.Epoch, Batch: i}, form: form}, true
-}
-
-func find(names []single, name string) (node, bool) {
-	for _, s := range names {
-		if s.name == name {
-			return node{kind: s.kind}, true
-		}
-	}
-	return node{}, false
+	return n, ok
 }
 
 // index parses the number after a prefix: less than limit, and in canonical form.
 func index(name, prefix string, limit int) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok {
-		return 0, false
-	}
 	i, err := strconv.Atoi(digits)
-	if err != nil || i < 0 || i >= limit || strconv.Itoa(i) != digits {
-		return 0, false
-	}
-	return i, true
+	return i, ok && err == nil && i >= 0 && i < limit && strconv.Itoa(i) == digits
 }
 
 // entry is the i-th name that a directory lists, or false after the last.
 func (t *tree) entry(dir node, i int) (string, node, bool) {
+	n, fixed := dir, t.fixed[dir.kind]
+	if i < len(fixed) {
+		n.kind = fixed[i]
+		return kinds[n.kind].name, n, true
+	}
+	i -= len(fixed)
 	switch dir.kind {
 	case root:
-		return t.rootEntry(i)
-	case controlDir:
-		if i < len(controlNames) {
-			return controlNames[i].name, node{kind: controlNames[i].kind}, true
-		}
+		n.kind, n.key.Shard = shardDir, i
+		return shardPrefix + strconv.Itoa(i), n, i < t.plan.shards
 	case shardDir:
-		if i < t.plan.Epochs() {
-			return epochPrefix + strconv.Itoa(i), node{kind: epochDir, key: engine.Key{Shard: dir.key.Shard, Epoch: i}}, true
-		}
+		n.kind, n.key.Epoch = epochDir, i
+		return epochPrefix + strconv.Itoa(i), n, i < t.plan.epochs
 	case epochDir:
-		return t.epochEntry(dir, i)
+		if len(t.list) > 0 && i/len(t.list) < t.batches(dir.key) {
+			n.kind, n.key.Batch, n.form = batchFile, i/len(t.list), t.list[i%len(t.list)]
+			return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
+		}
 	}
 	return "", node{}, false
-}
-
-func (t *tree) rootEntry(i int) (string, node, bool) {
-	if i < len(t.root) {
-		return t.root[i].name, node{kind: t.root[i].kind}, true
-	}
-	if i -= len(t.root); i < t.plan.Shards() {
-		return shardPrefix + strconv.Itoa(i), node{kind: shardDir, key: engine.Key{Shard: i}}, true
-	}
-	return "", node{}, false
-}
-
-func (t *tree) epochEntry(dir node, i int) (string, node, bool) {
-	if i == 0 {
-		return epochName, node{kind: epochDoc, key: dir.key}, true
-	}
-	i--
-	if len(t.list) == 0 || i/len(t.list) >= t.batches(dir.key) {
-		return "", node{}, false
-	}
-	n := node{kind: batchFile, key: dir.key, form: t.list[i%len(t.list)]}
-	n.key.Batch = i / len(t.list)
-	return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
 }
 
 // parent is the parent of a directory; the root is its own parent.
 func (t *tree) parent(dir node) node {
+	parent := node{kind: kinds[dir.kind].in}
 	if dir.kind == epochDir {
-		return node{kind: shardDir, key: engine.Key{Shard: dir.key.Shard}}
+		parent.key.Shard = dir.key.Shard
 	}
-	return node{kind: root}
+	return parent
 }
 
 // subdirs counts the subdirectories of a directory.
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:
-		return 1 + t.plan.Shards() // .batchfs
+		return 1 + t.plan.shards // .batchfs
 	case shardDir:
-		return t.plan.Epochs()
+		return t.plan.epochs
 	}
 	return 0
 }

@@ -7,9 +7,12 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-func fakeTree(t *testing.T, src *fakeSource, list ...layout.Form) *tree {
+// fakePlan has 3 shards, 4 epochs, and 5 batches in each.
+func fakePlan() plan { return plan{3, 4, 5, func(int, int) int { return 5 }} }
+
+func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
-	tr, err := newTree(src, list, src.classes != nil)
+	tr, err := newTree(p, list, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +50,9 @@ func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string,
 }
 
 func TestTreeListing(t *testing.T) {
-	src := newFake()
-	src.count = func(shard, epoch int) int { return (shard + epoch) % 4 }
-	tr := fakeTree(t, src, layout.NHWCForm, layout.JSON)
+	p := fakePlan()
+	p.batches = func(shard, epoch int) int { return (shard + epoch) % 4 }
+	tr := fakeTree(t, p, layout.NHWCForm, layout.JSON)
 	paths := map[string]node{}
 	walk(t, tr, node{kind: root}, "", func(path string, n node) {
 		if _, twice := paths[path]; twice {
@@ -58,12 +61,12 @@ func TestTreeListing(t *testing.T) {
 		paths[path] = n
 	})
 	files := 0
-	for s := range src.shards {
-		for e := range src.epochs {
-			files += 1 + 2*src.count(s, e)
+	for s := range p.shards {
+		for e := range p.epochs {
+			files += 1 + 2*p.batches(s, e)
 		}
 	}
-	want := 3 + len(controlNames) + src.shards + src.shards*src.epochs + files
+	want := 3 + 5 + p.shards + p.shards*p.epochs + files
 	if len(paths) != want {
 		t.Errorf("%d names, want %d", len(paths), want)
 	}
@@ -75,8 +78,7 @@ func TestTreeListing(t *testing.T) {
 // TestTreeNames pins the names that exist: all forms whether listed or not, each in one
 // spelling only.
 func TestTreeNames(t *testing.T) {
-	src := newFake()
-	tr := fakeTree(t, src, layout.NHWCForm)
+	tr := fakeTree(t, fakePlan(), layout.NHWCForm)
 	epoch := node{kind: epochDir, key: engine.Key{Shard: 2, Epoch: 3}}
 	shard := node{kind: shardDir, key: engine.Key{Shard: 2}}
 	for _, c := range []struct {
@@ -110,9 +112,10 @@ func TestTreeNames(t *testing.T) {
 }
 
 func TestTreeWithoutClasses(t *testing.T) {
-	src := newFake()
-	src.classes = nil
-	tr := fakeTree(t, src)
+	tr, err := newTree(fakePlan(), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, ok := tr.lookup(node{}, "classes.txt"); ok {
 		t.Error("classes.txt exists without classes")
 	}
@@ -130,14 +133,17 @@ func TestTreeWithoutClasses(t *testing.T) {
 	}
 }
 
-// TestTreeBeyondPlan: numbers must not overlap even if a plan has more batches than
-// MaxBatches.
+// TestTreeBeyondPlan: numbers must not overlap even if a plan has more batches than it
+// says, or there are not enough of them.
 func TestTreeBeyondPlan(t *testing.T) {
-	src := newFake()
-	src.count = func(int, int) int { return src.most + 1 }
-	tr := fakeTree(t, src, layout.NHWCForm)
-	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(src.most)+".nhwc"); ok {
+	p := fakePlan()
+	p.batches = func(int, int) int { return p.most + 1 }
+	tr := fakeTree(t, p, layout.NHWCForm)
+	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(p.most)+".nhwc"); ok {
 		t.Error("a batch without a number exists")
+	}
+	if _, err := newTree(plan{1 << 30, 1 << 30, 1 << 30, p.batches}, nil, true); err == nil {
+		t.Error("a tree of more nodes than numbers is made")
 	}
 }
 
@@ -146,8 +152,7 @@ func FuzzLookup(f *testing.F) {
 		f.Add(name, uint64(1))
 		f.Add(name, uint64(60))
 	}
-	src := newFake()
-	tr, err := newTree(src, []layout.Form{layout.NHWCForm}, true)
+	tr, err := newTree(fakePlan(), []layout.Form{layout.NHWCForm}, true)
 	if err != nil {
 		f.Fatal(err)
 	}

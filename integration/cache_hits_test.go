@@ -48,7 +48,7 @@ func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 // inFlight is the number of extra samples a cache needs room for if one batch is made at a
 // time.
 func inFlight(s settings) int {
-	o := engine.Options{BatchSize: s.batch, BatchWorkers: 1, Shards: s.shards}
+	o := engine.Options{Config: shard.Config{BatchSize: s.batch, Shards: s.shards}, BatchWorkers: 1}
 	return o.InFlight()
 }
 

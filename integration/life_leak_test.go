@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // manyOpens opens and closes files in turn, repeatedly: COUNT FILE... It also maps some,
@@ -127,7 +128,7 @@ func host(t testing.TB, path string, o engine.Options, tree fusefs.Options) *gue
 		t.Fatal(err)
 	}
 	o.Shards, o.Epochs, o.BatchSize, o.PadLastBatch = 1, 10, tileBatch, true
-	o.MaxPixels, o.Workers, o.BatchWorkers, o.PrefetchDepth, o.MemoryLimit = 1<<28, 2, 2, 2, 1<<30
+	o.Decoding.MaxPixels, o.Workers, o.BatchWorkers, o.PrefetchDepth, o.MemoryLimit = 1<<28, 2, 2, 2, 1<<30
 	e, err := engine.New(ds, o)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestTwoMountsInOneProcess(t *testing.T) {
 	small, large := tiles(t, 16, side), tiles(t, 16, 2*side)
 	one := host(t, small, engine.Options{}, fusefs.Options{})
 	two := host(t, large, engine.Options{}, fusefs.Options{ReadPath: "direct"})
-	three := host(t, small, engine.Options{Shuffle: true, Seed: 3}, fusefs.Options{})
+	three := host(t, small, engine.Options{Config: shard.Config{Shuffle: true, Seed: 3}}, fusefs.Options{})
 	sums := func(g *guest, side int) {
 		t.Helper()
 		var files []string

@@ -83,6 +83,9 @@ func TestOrdinaryUsersMount(t *testing.T) {
 	p := m.hold(t, "mapped", 1, side, layout.NHWCForm)
 	p.tell(t, "look")
 	p.expect(t, "same")
+	if _, err := m.try(suite.binary, "umount", m.dir); err == nil || !strings.Contains(err.Error(), m.dir+" is in use") {
+		t.Errorf("unmounted while a batch is mapped: %v", err)
+	}
 	p.end()
 	if s := m.stats(t); s.ReadPath != "direct" {
 		t.Errorf("an ordinary user reads by %s", s.ReadPath)

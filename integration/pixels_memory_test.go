@@ -160,7 +160,7 @@ func TestBufferVariables(t *testing.T) {
 		sizes = append(sizes, 300)
 	}
 	dir := sized(t, sizes...)
-	const shrink, grow, host, device = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
+	const shrink, grow, host = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR"
 	for _, test := range []struct {
 		variables  map[string]string
 		grown, end int64 // size of the input buffer after the two large samples, and at the end
@@ -169,7 +169,6 @@ func TestBufferVariables(t *testing.T) {
 		{map[string]string{grow: "4"}, 512 * kib, 64 * kib},
 		{map[string]string{host: "4"}, 512 * kib, 64 * kib},
 		{map[string]string{grow: "4", host: "1"}, 192 * kib, 64 * kib},
-		{map[string]string{device: "4"}, 192 * kib, 64 * kib},
 		{map[string]string{shrink: "0", grow: "2.5"}, 320 * kib, 320 * kib},
 		{map[string]string{shrink: "0.3", grow: ""}, 192 * kib, 192 * kib},
 	} {
@@ -194,7 +193,7 @@ func TestBufferVariables(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ name, value, rule string }{
-		{shrink, "1.5", "from 0 to 1"}, {shrink, "-1", "from 0 to 1"}, {grow, "0.5", "from 1 to 4"}, {host, "5", "from 1 to 4"}, {device, "NaN", "from 1 to 4"}, {grow, "much", "from 1 to 4"},
+		{shrink, "1.5", "from 0 to 1"}, {shrink, "-1", "from 0 to 1"}, {grow, "0.5", "from 1 to 4"}, {host, "5", "from 1 to 4"}, {host, "NaN", "from 1 to 4"}, {grow, "much", "from 1 to 4"},
 	} {
 		t.Run(test.name+"="+test.value, func(t *testing.T) {
 			t.Setenv(test.name, test.value)

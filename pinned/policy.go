@@ -20,9 +20,15 @@ func DefaultPolicy() Policy {
 	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1}
 }
 
+// The environment variables that define a Policy.
+const (
+	shrinkVariable     = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD"
+	growthVariable     = "BATCHFS_BUFFER_GROWTH_FACTOR"
+	hostGrowthVariable = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR" // DALI's name; overrides the one before
+)
+
 // ParsePolicy returns the default policy, changed by the environment variables that lookup (such
-// as os.LookupEnv) finds. A growth factor for the host alone overrides the common one; that for a
-// device is only checked. An empty variable counts as not set. The error names the variable, the
+// as os.LookupEnv) finds. An empty variable counts as not set. The error names the variable, the
 // rule and the value.
 func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 	p := DefaultPolicy()
@@ -31,10 +37,9 @@ func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 		lo, hi float64
 		into   *float64
 	}{
-		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, &p.ShrinkThreshold},
-		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth}, // before the specific one
-		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth},
-		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", 1, 4, new(float64)},
+		{shrinkVariable, 0, 1, &p.ShrinkThreshold},
+		{growthVariable, 1, 4, &p.HostGrowth},
+		{hostGrowthVariable, 1, 4, &p.HostGrowth},
 	} {
 		text, ok := lookup(v.name)
 		if !ok || text == "" {

@@ -11,7 +11,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 
 func TestParsePolicy(t *testing.T) {
 	const shrink, common = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR"
-	const host, device = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
+	const host = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR"
 	for _, c := range []struct {
 		env  map[string]string
 		want Policy
@@ -23,10 +23,7 @@ func TestParsePolicy(t *testing.T) {
 		{map[string]string{shrink: ".5", common: "1.25"}, Policy{0.5, 1.25}},
 		{map[string]string{common: "4"}, Policy{0.9, 4}},
 		{map[string]string{host: "2"}, Policy{0.9, 2}},
-		{map[string]string{device: "2"}, Policy{0.9, 1}},
 		{map[string]string{common: "3", host: "1"}, Policy{0.9, 1}},
-		{map[string]string{common: "3", device: "1.5"}, Policy{0.9, 3}},
-		{map[string]string{common: "3", host: "2", device: "1.5"}, Policy{0.9, 2}},
 	} {
 		if got, err := ParsePolicy(lookup(c.env)); err != nil || got != c.want {
 			t.Errorf("%v: %+v, %v; want %+v", c.env, got, err, c.want)
@@ -50,8 +47,6 @@ func TestBadPoliciesAreRefusedByName(t *testing.T) {
 		{"BATCHFS_BUFFER_GROWTH_FACTOR", "4.1", "from 1 to 4"},
 		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "Inf", "from 1 to 4"},
 		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "big", "from 1 to 4"},
-		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", "0", "from 1 to 4"},
-		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", "1e400", "from 1 to 4"},
 	} {
 		_, err := ParsePolicy(lookup(map[string]string{c.name: c.value}))
 		if err == nil {
@@ -69,7 +64,7 @@ func TestBadPoliciesAreRefusedByName(t *testing.T) {
 // TestABadCommonFactorIsNotHidden: an invalid value is an error even if it is overridden.
 func TestABadCommonFactorIsNotHidden(t *testing.T) {
 	_, err := ParsePolicy(lookup(map[string]string{
-		"BATCHFS_BUFFER_GROWTH_FACTOR": "0", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR": "1", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR": "1",
+		"BATCHFS_BUFFER_GROWTH_FACTOR": "0", "BATCHFS_HOST_BUFFER_GROWTH_FACTOR": "1",
 	}))
 	if err == nil {
 		t.Error("a bad common factor was taken")

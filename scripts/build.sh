@@ -27,6 +27,8 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 	fi
 	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive deflate && has_archive z; then
 		tags="$tags static"
+		# From version 1.3 on, libwebp's encoder needs it.
+		if has_archive sharpyuv; then tags="$tags sharpyuv"; fi
 	fi
 	export CGO_ENABLED=1
 	# NVML's binding tells the linker to ignore undefined symbols and to export every

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Runs all tests with the race detector, on one processor, and without cgo. The last two
-# runs leave out slow tests that do not depend on either. Then it runs each fuzz target
-# briefly. The first run includes the stress program, for a minute; integration/stress/doc.go
-# says how to run it for longer. Skipped tests are listed with the reason. No network is
-# needed.
+# Runs all tests with the race detector; once more on one processor what depends on
+# scheduling; and without cgo what has C in it, and one mount. Fuzz targets run their seeds,
+# and FUZZTIME=30s fuzzes each of them for that long. The first run includes the stress
+# program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped
+# tests are listed with the reason. No network is needed.
 set -eu
 cd "$(dirname "$0")/.."
 
-: "${FUZZTIME:=2s}"
+: "${FUZZTIME:=}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT INT TERM
 [ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
@@ -35,8 +35,18 @@ go vet ./...
 CGO_ENABLED=0 go vet ./...
 
 tests 'all tests, with the race detector' -race ./...
-(export GOMAXPROCS=1 && tests 'on one processor' -short -p "$(nproc)" ./...)
-(export CGO_ENABLED=0 && tests "without cgo, on Go's own decoders" -short ./...)
+(
+	export GOMAXPROCS=1
+	tests 'on one processor' ./engine ./fusefs ./cache ./pinned
+	tests 'mounts on one processor' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+)
+(
+	export CGO_ENABLED=0
+	tests "without cgo, on Go's own decoders" ./decode/... ./layout/...
+	tests 'a mount without cgo' -run TestReadForms ./integration
+)
+
+[ -n "$FUZZTIME" ] || exit 0
 
 # fuzz PACKAGE TARGET
 fuzz() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +95,7 @@ func (b *bench) run(ctx context.Context) (benchReport, error) {
 	}
 	defer b.ds.Close()
 	b.ceiling, err = loadCeiling(ctx, b.ds, decode.Options{
-		Color: b.engine.Color, IgnoreOrientation: b.engine.IgnoreOrientation, MaxPixels: b.engine.MaxPixels,
+		Color: b.engine.Decoding.Color, IgnoreOrientation: b.engine.Decoding.IgnoreOrientation, MaxPixels: b.engine.Decoding.MaxPixels,
 	}, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
 	if err != nil {
 		return benchReport{}, b.withVerify(err)
@@ -157,7 +156,7 @@ func (b *bench) finished(ctx context.Context, r *round) error {
 		}
 		defer plain.Close()
 		const inherited = "/proc/self/fd/3"
-		var before, after engine.Stats
+		var before, after fusefs.Stats
 		if err := b.child(ctx, nil, &before, "stats", "--json", dir); err != nil {
 			return err
 		}
@@ -217,18 +216,13 @@ func badSample(path string, reason error) error {
 }
 
 // because takes the reason why the reading process could not open a batch from the last
-// line of errors.jsonl; the kernel reports only EIO.
-func because(err error, lines []byte) error {
-	lines = bytes.TrimSuffix(lines, []byte("\n"))
-	line := lines[bytes.LastIndexByte(lines, '\n')+1:]
-	if err == nil || len(line) == 0 || !strings.Contains(err.Error(), unix.EIO.Error()) {
+// sample found bad; the kernel reports only EIO.
+func because(err error, found []engine.BadSample) error {
+	if err == nil || len(found) == 0 || !strings.Contains(err.Error(), unix.EIO.Error()) {
 		return err
 	}
-	var bad badFile
-	if json.Unmarshal(line, &bad) != nil {
-		return err
-	}
-	return badSample(bad.Path, errors.New(bad.Reason))
+	last := found[len(found)-1]
+	return badSample(last.Path, errors.New(last.Reason))
 }
 
 // withVerify adds a hint to an error about an unreadable image.

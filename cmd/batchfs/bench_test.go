@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
 // TestBenchNamesBadImages: an image that cannot be decoded ends bench before anything is
@@ -36,23 +38,22 @@ func TestBenchNamesBadImages(t *testing.T) {
 
 // TestBecause: the reading process itself only knows that a batch does not open.
 func TestBecause(t *testing.T) {
-	const line = `{"time":"2000-01-01T00:00:00Z","path":"b/1\n.png","id":3,"reason":"corrupt image"}` + "\n"
+	line := []engine.BadSample{{Path: "a.png", Reason: "empty"}, {Path: "b/1\n.png", ID: 3, Reason: "corrupt image"}}
 	failed := fmt.Errorf("batchfs read failed: open /tmp/x/batch-00000.nhwc: %s", unix.EIO)
 	for _, test := range []struct {
 		err   error
-		lines string
+		found []engine.BadSample
 		want  string
 	}{
-		{failed, line + line, `cannot read "b/1\n.png": corrupt image`},
-		{failed, "", failed.Error()},
-		{failed, "?\n", failed.Error()},
+		{failed, line, `cannot read "b/1\n.png": corrupt image`},
+		{failed, nil, failed.Error()},
 		{errors.New("killed"), line, "killed"},
 	} {
-		if got := because(test.err, []byte(test.lines)); got.Error() != test.want {
+		if got := because(test.err, test.found); got.Error() != test.want {
 			t.Errorf("%v: got %v, want %s", test.err, got, test.want)
 		}
 	}
-	if err := because(nil, []byte(line)); err != nil { // as with --on-error replace
+	if err := because(nil, line); err != nil { // as with --on-error replace
 		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ func convertCommand(c *console) *cli.Command {
 		Description: "Writes DATASET anew to OUT, a new directory, with a share of the images stored raw, chosen evenly over the\n" +
 			"classes: a training run then reads more and decodes less. The others are hard links of the originals, or copies\n" +
 			"where there can be no links. OUT holds ordinary image files in the same directories, with the same labels; where x.jpg\n" +
-			"becomes x.bmp, it keeps its place in the order. Each image has the RGB pixels that it had, upright, unless --raw-size\n" +
+			"becomes x.jpg.bmp, it keeps its place in the order. Each image has the RGB pixels that it had, upright, unless --raw-size\n" +
 			"stores it smaller, as training with that --size and --resize would see it.\n\n" +
 			"OUT appears when it is complete; until then it grows in OUT.partial. After an interruption the same command\n" +
 			"continues.",
@@ -151,9 +151,6 @@ func (c *console) announceConversion(p convert.Plan) {
 	c.printf("%d of %s will be raw (%d are already), %d hard links, %d clones, %d copies\n",
 		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, p.Linked, p.Cloned, p.Copied)
 	c.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
-	if p.Moved > 0 {
-		c.printf("up to %s may get another number: no name for a raw copy fits between its neighbours' names\n", count(p.Moved, "image"))
-	}
 }
 
 // convertError adds a hint to the error of a conversion that ended early.
@@ -171,6 +168,8 @@ func convertError(out string, plan convert.Plan, err error) error {
 		return hint(err, "make room, and the same command continues: df -h %s", shellWord(filepath.Dir(plan.Out)))
 	case errors.Is(err, convert.ErrSettings):
 		return hint(err, "give the same flags to continue, or begin anew: rm -r %s", partial)
+	case errors.Is(err, convert.ErrName):
+		return hint(err, "rename one, and the same command starts again: mv FILE OTHER")
 	case errors.Is(err, convert.ErrSource):
 		return hint(err, "begin anew: rm -r %s", partial)
 	case errors.Is(err, sample.ErrMemory):
@@ -203,7 +202,6 @@ type convertSummary struct {
 	Copied      int       `json:"copied"`
 	Symlinked   int       `json:"symlinked"`
 	Reused      int       `json:"reused"`
-	Moved       int       `json:"moved"`
 	RawBytes    int64     `json:"raw_bytes"`
 	CopiedBytes int64     `json:"copied_bytes"`
 	NeededBytes int64     `json:"needed_bytes"`
@@ -217,7 +215,7 @@ func convertSummaryOf(ds *dataset.Dataset, r convert.Report, o convert.Options) 
 	s := convertSummary{
 		Dataset: ds.Root(), Out: r.Out, Manifest: r.Manifest, Samples: r.Samples, Raw: r.Raw, RawRatio: r.Ratio,
 		RawFormat: o.Format.String(), AlreadyRaw: r.AlreadyRaw, Converted: r.Converted, Linked: r.Linked, Cloned: r.Cloned,
-		Copied: r.Copied, Symlinked: r.Symlinked, Reused: r.Reused, Moved: r.Moved, RawBytes: r.RawBytes, CopiedBytes: r.CopyBytes,
+		Copied: r.Copied, Symlinked: r.Symlinked, Reused: r.Reused, RawBytes: r.RawBytes, CopiedBytes: r.CopyBytes,
 		NeededBytes: r.NeedBytes, FreeBytes: r.FreeBytes, Resumed: r.Resumed, Finished: r.Finished, Unreadable: []badFile{},
 	}
 	if o.Manifest != "" {

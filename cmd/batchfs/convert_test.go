@@ -105,7 +105,7 @@ func TestConvertManifest(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	text, err := os.ReadFile(s.Manifest)
-	if want := "path,label\na/0.bmp,x\nb/1.bmp,y\nbad.png,x\n"; err != nil || string(text) != want {
+	if want := "path,label\na/0.png.bmp,x\nb/1.png.bmp,y\nbad.png,x\n"; err != nil || string(text) != want {
 		t.Errorf("the manifest is %q, want %q; %v", text, want, err)
 	}
 	got := batchfs(t, "convert", "--raw-ratio", "0", list, filepath.Join(t.TempDir(), "out"))

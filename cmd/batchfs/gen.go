@@ -19,7 +19,7 @@ func genCommand(c *console) *cli.Command {
 		Usage: "make a synthetic dataset",
 		Description: "Writes images in class directories, the same for the same flags on every machine. photo: JPEG 500x375, quality\n" +
 			"90, about 100 KB each, as in ImageNet; cityscape: PNG 2048x1024, about 2.3 MB each, as in Cityscapes; mixed: every\n" +
-			"format and size that can be read.",
+			"format and size that can be read. A batchfs built without cgo cannot write webp.",
 		Flags: []cli.Flag{
 			derivedSetting("", "out", "none", "write to `DIR`, which must be missing or empty"),
 			setting("", "images", "100", "make `N` images"),

@@ -218,7 +218,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"gen", "--out", "x", "--images", "0"}, `--images must be a whole number, at least 1, but is "0"`},
 		{[]string{"gen", "--images", "5", "--out", "x", "--classes", "10"}, "--classes must be at most --images, 5, but is \"10\""},
 		{[]string{"gen", "--images", "50"}, "--out is missing"},
-		{[]string{"gen", "--out", "x", "--format", "gif"}, `--format must be jpeg, png, bmp, ppm or webp, but is "gif"`},
+		{[]string{"gen", "--out", "x", "--format", "gif"}, "--format must be " + oneOf(gen.Formats()) + `, but is "gif"`},
 		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with --kind mixed`},
 		{[]string{"gen", "x", "--out", "y"}, `"x" is one argument too many: gen takes no arguments`},
 	} {

@@ -140,7 +140,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	closed, err := attend(m, signals, c.tell(r))
 	c.env.notify("STOPPING=1")
-	c.sayHint(r, e.Buffers())
+	c.sayHint(r, e.Stats().Buffers)
 	if !closed || err != nil {
 		// Readers may still hold batches or wait for some being decoded. Memory and files
 		// are freed when the process ends.
@@ -168,7 +168,7 @@ func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Sig
 // warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial
 // ones are dropped.
 func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
-	if e.MaxBatches() > 0 {
+	if e.Catalog().MaxBatches > 0 {
 		return
 	}
 	c.tell(r)(fmt.Sprintf("every epoch has 0 batches: a shard has %s, less than --batch-size %d, and --last-batch drop leaves them out",

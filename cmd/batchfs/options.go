@@ -35,25 +35,22 @@ const maxEpochs = 1 << 20
 // engineOptions reads the flags of order, pixels and pipeline. The number of epochs belongs
 // to the tree.
 func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
-	order := v.orderOptions()
 	o := engine.Options{
-		Shards: order.Shards, BatchSize: order.BatchSize, Shuffle: order.Shuffle, Seed: order.Seed,
-		StickToShard: order.StickToShard, PadLastBatch: order.PadLastBatch, LastBatch: order.LastBatch,
-
-		Resize:      choice(v, "resize", resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop),
-		CropArea:    v.interval("crop-area", 1),
-		CropRatio:   v.interval("crop-ratio", math.MaxFloat64),
-		Flip:        v.fraction("flip"),
+		Config:   v.orderOptions(),
+		Decoding: decode.Options{Color: v.color(), IgnoreOrientation: v.on("ignore-orientation"), MaxPixels: v.maxPixels()},
+		Transform: resample.Options{
+			Mode:      choice(v, "resize", resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop),
+			CropArea:  v.interval("crop-area", 1),
+			CropRatio: v.interval("crop-ratio", math.MaxFloat64),
+			Flip:      v.fraction("flip"),
+		},
 		PadMultiple: int(v.number("pad-multiple", 1, 1<<16)),
 
-		Color:             v.color(),
-		Fill:              uint8(v.number("fill", 0, math.MaxUint8)),
-		DType:             choice(v, "dtype", layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32),
-		Layout:            choice(v, "layout", layout.NHWC, layout.NCHW),
-		IgnoreOrientation: v.on("ignore-orientation"),
-		FullJPEGs:         choice(v, "jpeg-scaling", word("on"), word("off")) == "off",
-		MaxPixels:         v.maxPixels(),
-		OnError:           choice(v, "on-error", engine.Fail, engine.Replace, engine.Zero),
+		Fill:      uint8(v.number("fill", 0, math.MaxUint8)),
+		DType:     choice(v, "dtype", layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32),
+		Layout:    choice(v, "layout", layout.NHWC, layout.NCHW),
+		FullJPEGs: choice(v, "jpeg-scaling", word("on"), word("off")) == "off",
+		OnError:   choice(v, "on-error", engine.Fail, engine.Replace, engine.Zero),
 
 		Workers:       v.workers(m),
 		PrefetchDepth: int(v.number("prefetch-queue-depth", 0, 1024)),
@@ -62,11 +59,11 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 		Logger:        log,
 	}
 	v.cacheOptions(&o)
-	o.Normalize = v.normalization(o.Color.Channels(), o.DType)
+	o.Normalize = v.normalization(o.Decoding.Color.Channels(), o.DType)
 	o.BatchWorkers = int(v.numberOr("batch-workers", 1, 1024, int64(max(1, o.PrefetchDepth))))
 	if v.given("size") {
 		var err error
-		if o.Height, o.Width, err = parseExtent(v.text("size")); err != nil {
+		if o.Transform.Height, o.Transform.Width, err = parseExtent(v.text("size")); err != nil {
 			v.refuse(badValue("size", extentRule("375x500"), v.text("size")))
 		}
 	}
@@ -76,12 +73,12 @@ func (v *flagValues) engineOptions(m machine, log *slog.Logger) engine.Options {
 
 // pixelRules refuses flags that contradict each other, so that none is silently ignored.
 func (v *flagValues) pixelRules(o engine.Options) {
-	if o.Resize != resample.None && !v.given("size") {
-		v.refuse(usage("--resize %s needs --size, as in --size 224x224", o.Resize))
+	if o.Transform.Mode != resample.None && !v.given("size") {
+		v.refuse(usage("--resize %s needs --size, as in --size 224x224", o.Transform.Mode))
 	}
 	for _, name := range []string{"crop-area", "crop-ratio"} {
-		if v.given(name) && o.Resize != resample.RandomResizedCrop {
-			v.refuse(usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Resize))
+		if v.given(name) && o.Transform.Mode != resample.RandomResizedCrop {
+			v.refuse(usage("--%s is for --resize %s, not %s", name, resample.RandomResizedCrop, o.Transform.Mode))
 		}
 	}
 	if o.PadMultiple > 1 && v.given("size") {
@@ -167,9 +164,9 @@ func (v *flagValues) logOptions() logOptions {
 // optionError explains an error from engine or shard about options that do not fit the
 // dataset, such as more shards than samples: a usage error found late.
 func optionError(dataset string, err error) error {
-	var config *refusal.Error
-	if errors.As(err, &config) {
-		err = badValue(strings.ReplaceAll(config.Field, " ", "-"), config.Rule, config.Value)
+	var bad *refusal.Error
+	if errors.As(err, &bad) {
+		err = badValue(strings.ReplaceAll(bad.Field, " ", "-"), bad.Rule, bad.Value)
 	}
 	text := "how many images there are, and how large: batchfs index " + shellWord(dataset)
 	if dataset == "" {

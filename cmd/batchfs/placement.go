@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/affinity"
+	refused "github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -47,7 +48,7 @@ func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
 
 // affinityError names the invalid entry of a list.
 func affinityError(source, list string, err error) error {
-	var entry *affinity.EntryError
+	var entry *refused.Error
 	if errors.As(err, &entry) {
 		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, but in %q %s", source, list, entry)
 	}

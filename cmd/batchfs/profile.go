@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,10 +18,11 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/profile"
-	"github.com/batchfs/batchfs/engine/profile/plot"
 	refusal "github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/shard"
 )
 
 func profileCommand(c *console) *cli.Command {
@@ -67,7 +69,7 @@ type profileRequest struct {
 	source  datasetOptions
 	options profile.Options
 	plot    string
-	format  plot.Format
+	format  string
 	asJSON  bool
 }
 
@@ -87,8 +89,8 @@ func (c *console) profileRequest(v *flagValues) (profileRequest, error) {
 	o.Least = v.duration("duration", time.Millisecond)
 	o.Work, o.Exhaustive = v.text("work"), v.on("exhaustive")
 	if v.given("plot") {
-		var err error
-		if r.format, err = plot.FormatOf(r.plot); err != nil {
+		r.format = strings.ToLower(strings.TrimPrefix(filepath.Ext(r.plot), "."))
+		if r.format != "svg" && r.format != "png" {
 			v.refuse(badValue("plot", "a file name that ends in .svg or .png", r.plot))
 		}
 	}
@@ -117,9 +119,9 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 func (c *console) defaultProfile(r convertRequest, o convert.Options) profile.Options {
 	return profile.Options{
 		Engine: engine.Options{
-			Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
+			Config: shard.Config{Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}, Epochs: 1, PrefetchDepth: 2, BatchWorkers: 2,
 			Workers: r.source.workers, MemoryLimit: o.Memory, CacheSize: engine.AutoCache, CachePolicy: cache.Constant,
-			IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels, Memory: c.env.buffers,
+			Decoding: decode.Options{IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels}, Memory: c.env.buffers,
 		},
 		Storage: r.source.storage, Raw: o, Work: existing(filepath.Dir(filepath.Clean(r.out))),
 	}
@@ -178,12 +180,12 @@ func profileError(path string, err error) error {
 }
 
 // writePlot draws to a file that appears only when it is complete.
-func writePlot(path string, r *profile.Result, f plot.Format) error {
+func writePlot(path string, r *profile.Result, format string) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
 	if err != nil {
 		return hint(err, "choose a directory that can be written to: --plot FILE")
 	}
-	err = errors.Join(r.Plot(temporary, f), temporary.Chmod(0o644), temporary.Close())
+	err = errors.Join(r.Plot(temporary, format), temporary.Chmod(0o644), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), path)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
 )
 
 func TestSumWords(t *testing.T) {
@@ -136,7 +136,7 @@ func TestProgressIsQuietInAPipe(t *testing.T) {
 }
 
 func TestRatesBetween(t *testing.T) {
-	var before, now engine.Stats
+	var before, now fusefs.Stats
 	before.Uptime, before.Storage.Bytes, before.Batches.StallSeconds = 10, 1000, 3
 	now.Uptime, now.Storage.Bytes, now.Batches.StallSeconds, now.ImagesPerSecond, now.BytesPerSecond = 12, 5000, 4, 50, 7
 	if got, want := ratesBetween(now, &before), (rates{50, 7, 2000, 0.5}); got != want {
@@ -145,7 +145,7 @@ func TestRatesBetween(t *testing.T) {
 	if got, want := ratesBetween(now, nil), (rates{50, 7, 5000.0 / 12, 4.0 / 12}); got != want {
 		t.Errorf("since the start: %+v, want %+v", got, want)
 	}
-	if got := ratesBetween(engine.Stats{}, nil); got != (rates{}) {
+	if got := ratesBetween(fusefs.Stats{}, nil); got != (rates{}) {
 		t.Errorf("at the start: %+v", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
 )
 
 func statsCommand(c *console) *cli.Command {
@@ -60,7 +61,7 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 
 // statsOf reads the statistics. It is interruptible, since the mount's daemon may be
 // suspended.
-func statsOf(ctx context.Context, mountpoint string) (text []byte, sample engine.Stats, err error) {
+func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs.Stats, err error) {
 	text, err = interruptibly(ctx, func() ([]byte, error) { return readStats(mountpoint) })
 	if err != nil {
 		return nil, sample, err
@@ -84,11 +85,11 @@ func readStats(mountpoint string) ([]byte, error) {
 }
 
 // watchStats draws one sample after another in place.
-func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first engine.Stats) error {
+func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first fusefs.Stats) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	last, lines := &first, 0
-	var before *engine.Stats
+	var before *fusefs.Stats
 	for {
 		var screen strings.Builder
 		if err := printStats(&screen, mountpoint, *last, before); err != nil {
@@ -147,7 +148,7 @@ func clip(text string, columns int) string {
 // printStats writes one sample. With an earlier sample, storage and stalls are rates
 // between the two instead of averages since the start. Throughput is the mount's own figure
 // for its last seconds.
-func printStats(out io.Writer, mountpoint string, now engine.Stats, before *engine.Stats) error {
+func printStats(out io.Writer, mountpoint string, now fusefs.Stats, before *fusefs.Stats) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, args...)...)
@@ -195,7 +196,7 @@ func errorAdvice(n int64, mountpoint string) string {
 // several waited at once.
 type rates struct{ images, bytes, storage, stalled float64 }
 
-func ratesBetween(now engine.Stats, before *engine.Stats) rates {
+func ratesBetween(now fusefs.Stats, before *fusefs.Stats) rates {
 	if before == nil || now.Uptime <= before.Uptime {
 		if now.Uptime <= 0 {
 			return rates{}

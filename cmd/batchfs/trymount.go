@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // tryMount mounts a dataset of one pixel: the only way to find out what works.
@@ -54,8 +56,8 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	}
 	defer ds.Close()
 	e, err := engine.New(ds, engine.Options{
-		Shards: 1, BatchSize: 1, PadLastBatch: true, Epochs: 1, MaxPixels: 1, Workers: 1, BatchWorkers: 1,
-		MemoryLimit: c.machine.defaultMemoryLimit(), Logger: discardLog(),
+		Config: shard.Config{Shards: 1, BatchSize: 1, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1},
+		Workers: 1, BatchWorkers: 1, MemoryLimit: c.machine.defaultMemoryLimit(), Logger: discardLog(),
 	})
 	if err != nil {
 		return "", "", err

@@ -10,9 +10,11 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // allocations counts the engine's Go heap allocations per image. It runs the engine in this
@@ -67,9 +69,13 @@ const noAllocations = 0.05
 // objects and of batches.
 func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects, batches float64, err error) {
 	e, err := engine.New(ds, engine.Options{
-		Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true, Epochs: 4,
-		Resize: resample.RandomResizedCrop, Height: 224, Width: 224, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}, Flip: 0.5,
-		MaxPixels: 1 << 28, Workers: runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
+		Config: shard.Config{Shards: 1, BatchSize: batch, Shuffle: true, PadLastBatch: true}, Epochs: 4,
+		Transform: resample.Options{
+			Mode: resample.RandomResizedCrop, Height: 224, Width: 224,
+			CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Flip: 0.5,
+		},
+		Decoding: decode.Options{MaxPixels: 1 << 28},
+		Workers:  runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
 	})
 	if err != nil {
 		return 0, 0, err

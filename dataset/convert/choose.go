@@ -9,65 +9,94 @@ import (
 	"slices"
 )
 
-// kind is the state of a sample before conversion.
+// kind is the state of a sample.
 type kind uint8
 
 const (
 	encoded    kind = iota // can become raw
-	alreadyRaw             // is raw
+	chosen                 // becomes raw
+	alreadyRaw             // was raw before
 	unreadable             // can only be kept
 )
 
-// candidates are the samples of one class.
-type candidates struct {
-	size  int64   // all samples of the class
-	raw   int64   // already raw
-	order []int32 // those that can become raw, in the order they are chosen
+// samples are what a choice depends on. *dataset.Dataset has these methods.
+type samples interface {
+	Len() int
+	Label(i int) int
+	Path(i int) string
 }
 
-// chooser knows the classes of a dataset. Its choice depends only on the ratio.
-type chooser struct {
-	classes []candidates
-	sizes   []int64
-	ties    []uint64
-	samples int64
-	raw     int64 // already raw
+// choose returns the samples to convert so that a share of ratio is raw. It considers those
+// that are encoded or chosen; see the package comment.
+func choose(s samples, kinds []kind, seed uint64, ratio float64) []int32 {
+	ranking, raw := rank(s, kinds, seed)
+	want := min(max(target(ratio, int64(s.Len()))-raw, 0), int64(len(ranking)))
+	best := make([]int32, want)
+	for k := range best {
+		best[k] = ranking[k].sample
+	}
+	return best
 }
 
-// newChooser sorts n samples into classes.
-func newChooser(seed uint64, n int, label func(i int) int, path func(i int) string, kinds []kind) *chooser {
-	c := &chooser{samples: int64(n)}
-	keys := make([]uint64, n)
-	byLabel := map[int]int{}
-	for i := range n {
-		byLabel[label(i)]++
-		if kinds[i] == encoded {
-			keys[i] = hash(seed, "sample", path(i))
+// target is how many of n samples make up a share of ratio.
+func target(ratio float64, n int64) int64 {
+	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
+}
+
+// candidate is a sample that can become raw.
+type candidate struct {
+	rank   float64
+	key    uint64 // a hash
+	sample int32
+}
+
+// class has the samples of one label.
+type class struct {
+	size, raw  int
+	candidates []candidate
+}
+
+// rank returns the samples that can become raw, best first, and how many already are.
+func rank(s samples, kinds []kind, seed uint64) (ranking []candidate, raw int64) {
+	classes := map[int]*class{}
+	for i, k := range kinds {
+		c := classes[s.Label(i)]
+		if c == nil {
+			c = &class{}
+			classes[s.Label(i)] = c
 		}
-	}
-	labels := slices.Sorted(maps.Keys(byLabel))
-	for number, l := range labels {
-		c.classes = append(c.classes, candidates{size: int64(byLabel[l])})
-		c.sizes = append(c.sizes, int64(byLabel[l]))
-		c.ties = append(c.ties, hash(seed, "class", string(binary.LittleEndian.AppendUint64(nil, uint64(l)))))
-		byLabel[l] = number
-	}
-	for i := range n {
-		class := &c.classes[byLabel[label(i)]]
-		switch kinds[i] {
+		c.size++
+		switch k {
 		case alreadyRaw:
-			class.raw++
 			c.raw++
-		case encoded:
-			class.order = append(class.order, int32(i))
+			raw++
+		case encoded, chosen:
+			c.candidates = append(c.candidates, candidate{key: hash(seed, "sample", s.Path(i)), sample: int32(i)})
 		}
 	}
-	for _, class := range c.classes {
-		slices.SortFunc(class.order, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(keys[a], keys[b]), cmp.Compare(a, b))
-		})
+	order := func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key), cmp.Compare(a.sample, b.sample))
 	}
-	return c
+	for place, label := range shuffled(classes, seed) {
+		c := classes[label]
+		slices.SortFunc(c.candidates, order)
+		stagger := (float64(place) + 0.5) / float64(len(classes))
+		for j := range c.candidates {
+			c.candidates[j].rank = (float64(c.raw+j+1) - stagger) / float64(c.size)
+		}
+		ranking = append(ranking, c.candidates...)
+		c.candidates = nil
+	}
+	slices.SortFunc(ranking, order)
+	return ranking, raw
+}
+
+// shuffled returns the labels in an order that depends on the seed.
+func shuffled(classes map[int]*class, seed uint64) []int {
+	key := func(label int) uint64 {
+		return hash(seed, "class", string(binary.LittleEndian.AppendUint64(nil, uint64(label))))
+	}
+	return slices.SortedFunc(maps.Keys(classes), func(a, b int) int { return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b)) })
 }
 
 // hash depends only on its arguments, on every machine and in every version.
@@ -77,39 +106,4 @@ func hash(seed uint64, domain, text string) uint64 {
 	b = append(append(append(b, domain...), 0), text...)
 	sum := sha256.Sum256(b)
 	return binary.LittleEndian.Uint64(sum[:])
-}
-
-// target is how many of n samples make up a share of ratio.
-func target(ratio float64, n int64) int64 {
-	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
-}
-
-// choose returns the samples to convert, ascending, so that a share of ratio is raw. Samples in
-// spoilt count as unreadable.
-func (c *chooser) choose(ratio float64, spoilt map[int32]bool) []int32 {
-	var chosen []int32
-	raw, want := c.raw, target(ratio, c.samples)
-	give := newPlaces(c.sizes, c.ties)
-	next := make([]int, len(c.classes)) // index into each class's order
-	for raw < want {
-		number, ok := give.next()
-		if !ok {
-			break // too many samples are unreadable
-		}
-		class := &c.classes[number]
-		if give.taken[number] <= class.raw {
-			continue // a sample that is already raw takes the place
-		}
-		for next[number] < len(class.order) && spoilt[class.order[next[number]]] {
-			next[number]++
-		}
-		if next[number] == len(class.order) {
-			continue
-		}
-		chosen = append(chosen, class.order[next[number]])
-		next[number]++
-		raw++
-	}
-	slices.Sort(chosen)
-	return chosen
 }

@@ -21,9 +21,13 @@ func (p *population) add(label, n int, k kind) {
 	}
 }
 
-func (p *population) chooser(seed uint64) *chooser {
-	return newChooser(seed, len(p.labels), func(i int) int { return p.labels[i] },
-		func(i int) string { return fmt.Sprintf("%d/%d.jpg", p.labels[i], i) }, p.kinds)
+func (p *population) Len() int          { return len(p.labels) }
+func (p *population) Label(i int) int   { return p.labels[i] }
+func (p *population) Path(i int) string { return fmt.Sprintf("%d/%d.jpg", p.labels[i], i) }
+
+// choose returns the choice, ascending.
+func (p *population) choose(seed uint64, ratio float64) []int32 {
+	return slices.Sorted(slices.Values(choose(p, p.kinds, seed, ratio)))
 }
 
 // count returns how many samples of each class are raw after a choice.
@@ -58,28 +62,46 @@ func randomPopulation(r *rand.Rand) *population {
 	return p
 }
 
-// TestChoiceIsEven: for every share R, the whole has floor(R·n + 1/2) raw samples and each
-// class floor or ceil of R times its size; a larger share's choice contains a smaller one's.
+// TestChoiceIsEven: for every share R, the whole has floor(R·n + 1/2) raw samples, and a larger
+// share's choice contains a smaller one's. Each class has floor or ceil of T times its size for
+// one T close to R, which is R itself if all classes are of one size.
 func TestChoiceIsEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 40 {
+	for round := range 60 {
 		p := randomPopulation(r)
-		c := p.chooser(r.Uint64())
-		n, sizes := len(p.labels), p.sizes()
+		if round%3 == 0 {
+			p = &population{}
+			for class := range 2 + r.IntN(9) {
+				p.add(class, 1+round/3, encoded)
+			}
+		}
+		seed, n, sizes := r.Uint64(), len(p.labels), p.sizes()
 		steps := 2*n + 1 + r.IntN(5)
 		var before []int32
 		for step := range steps + 1 {
 			ratio := float64(step) / float64(steps)
-			chosen := c.choose(ratio, nil)
+			chosen := p.choose(seed, ratio)
 			if want := int(math.Floor(ratio*float64(n) + 0.5)); len(chosen) != want {
 				t.Fatalf("%d of %d at %v, want %d", len(chosen), n, ratio, want)
 			}
+			low, high := 0.0, 1.0 // the T that explain the counts
 			for class, got := range p.count(chosen) {
+				low = max(low, float64(got-1)/float64(sizes[class]))
+				high = min(high, float64(got+1)/float64(sizes[class]))
 				// Exactly: step/steps times the size, rounded down and up.
-				low, high := step*sizes[class]/steps, (step*sizes[class]+steps-1)/steps
-				if got < low || got > high {
-					t.Fatalf("class %d of %v has %d at %d/%d, want %d to %d", class, sizes, got, step, steps, low, high)
+				down, up := step*sizes[class]/steps, (step*sizes[class]+steps-1)/steps
+				if round%3 == 0 && (got < down || got > up) {
+					t.Fatalf("class %d of %v has %d at %d/%d, want %d to %d", class, sizes, got, step, steps, down, up)
 				}
+			}
+			for class := range sizes {
+				if got := p.count(chosen)[class]; got == 0 {
+					high = min(high, 1/float64(sizes[class]))
+				}
+			}
+			// Each of the classes adds less than one sample to the difference of T·n and R·n.
+			if far := (float64(len(sizes)) + 0.5) / float64(n); low > high+1e-9 || low > ratio+far || high < ratio-far {
+				t.Fatalf("classes of %v have %v at %v: T is in %v to %v", sizes, p.count(chosen), ratio, low, high)
 			}
 			for _, i := range before {
 				if _, ok := slices.BinarySearch(chosen, i); !ok {
@@ -99,7 +121,7 @@ func TestChoiceByPath(t *testing.T) {
 	p.add(0, n, encoded)
 	var times [n]int
 	for seed := range uint64(seeds) {
-		for _, i := range p.chooser(seed).choose(0.25, nil) {
+		for _, i := range p.choose(seed, 0.25) {
 			times[i]++
 		}
 	}
@@ -111,16 +133,17 @@ func TestChoiceByPath(t *testing.T) {
 	if chi > 80 { // 39 degrees of freedom: 1 in 10,000
 		t.Errorf("chosen %v times: chi-square %.1f", times, chi)
 	}
-	path := func(i int) string { return fmt.Sprint(i) }
-	label := func(int) int { return 0 }
-	forward := newChooser(7, n, label, path, p.kinds).choose(0.5, nil)
-	back := newChooser(7, n, label, func(i int) string { return path(n - 1 - i) }, p.kinds).choose(0.5, nil)
+	forward, back := p.choose(7, 0.5), slices.Sorted(slices.Values(choose(reversed{p}, p.kinds, 7, 0.5)))
 	for k, i := range back {
 		if forward[len(forward)-1-k] != n-1-i {
 			t.Fatalf("the list in reverse makes another choice: %v and %v", forward, back)
 		}
 	}
 }
+
+type reversed struct{ *population }
+
+func (r reversed) Path(i int) string { return r.population.Path(r.Len() - 1 - i) }
 
 // TestChoiceCountsRaw: samples that are already raw count. If a class has more of them than its
 // share, the others get fewer, as evenly as possible.
@@ -130,7 +153,6 @@ func TestChoiceCountsRaw(t *testing.T) {
 	p.add(1, 3, alreadyRaw)
 	p.add(1, 7, encoded)
 	p.add(2, 10, alreadyRaw)
-	c := p.chooser(1)
 	for _, test := range []struct {
 		ratio float64
 		want  map[int]int
@@ -141,19 +163,19 @@ func TestChoiceCountsRaw(t *testing.T) {
 		{20. / 30, map[int]int{0: 5, 1: 5, 2: 10}},
 		{1, map[int]int{0: 10, 1: 10, 2: 10}},
 	} {
-		if got := p.count(c.choose(test.ratio, nil)); fmt.Sprint(got) != fmt.Sprint(test.want) {
+		if got := p.count(p.choose(1, test.ratio)); fmt.Sprint(got) != fmt.Sprint(test.want) {
 			t.Errorf("at %v: %v raw, want %v", test.ratio, got, test.want)
 		}
 	}
 }
 
-// TestChoicePassesOver: unreadable and spoilt samples are never chosen, and the number is right
-// as long as enough others are left.
+// TestChoicePassesOver: unreadable samples are never chosen, and the number is right as long as
+// enough others are left. If a chosen sample turns out to be unreadable, the others stay chosen,
+// and the next of its class joins them.
 func TestChoicePassesOver(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		p := randomPopulation(r)
-		spoilt := map[int32]bool{}
 		good := 0
 		for i := range p.kinds {
 			switch r.IntN(5) {
@@ -162,20 +184,18 @@ func TestChoicePassesOver(t *testing.T) {
 			case 1:
 				p.kinds[i] = alreadyRaw
 				good++
-			case 2:
-				spoilt[int32(i)] = true
 			default:
 				good++
 			}
 		}
 		ratio := r.Float64()
-		chosen := p.chooser(5).choose(ratio, spoilt)
+		chosen := p.choose(5, ratio)
 		raw := len(chosen)
 		for i, k := range p.kinds {
 			if k == alreadyRaw {
 				raw++
 			}
-			if _, ok := slices.BinarySearch(chosen, int32(i)); ok && (k != encoded || spoilt[int32(i)]) {
+			if _, ok := slices.BinarySearch(chosen, int32(i)); ok && k != encoded {
 				t.Fatalf("sample %d, which cannot become raw, is chosen", i)
 			}
 		}
@@ -183,7 +203,33 @@ func TestChoicePassesOver(t *testing.T) {
 		if want := max(already, min(int(target(ratio, int64(len(p.kinds)))), good)); raw != want {
 			t.Fatalf("%d raw, want %d", raw, want)
 		}
+		if len(chosen) == 0 {
+			continue
+		}
+		spoilt := chosen[r.IntN(len(chosen))]
+		before := p.count(chosen)
+		p.kinds[spoilt] = unreadable
+		again := p.choose(5, ratio)
+		for _, i := range chosen {
+			if _, ok := slices.BinarySearch(again, i); ok == (i == spoilt) {
+				t.Fatalf("%v become %v without %d", chosen, again, spoilt)
+			}
+		}
+		label := p.labels[spoilt]
+		if left := p.left(label, again); left > 0 && p.count(again)[label] < before[label] {
+			t.Fatalf("class %d has %d raw and %d left, and had %d raw", label, p.count(again)[label], left, before[label])
+		}
 	}
+}
+
+// left is how many samples of a class could still become raw.
+func (p *population) left(label int, chosen []int32) (n int) {
+	for i, k := range p.kinds {
+		if _, ok := slices.BinarySearch(chosen, int32(i)); !ok && k == encoded && p.labels[i] == label {
+			n++
+		}
+	}
+	return n
 }
 
 // TestChoicePinned: later versions must continue an unfinished run, and extend its choice for a
@@ -194,8 +240,8 @@ func TestChoicePinned(t *testing.T) {
 		p.add(class, 4, encoded)
 	}
 	p.add(3, 5, encoded)
-	want := []int32{0, 2, 4, 6, 8, 10, 12, 13, 15}
-	if got := p.chooser(7).choose(0.5, nil); !slices.Equal(got, want) {
+	want := []int32{0, 2, 3, 4, 6, 8, 10, 12, 15}
+	if got := p.choose(7, 0.5); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -217,6 +263,6 @@ func BenchmarkChoose(b *testing.B) {
 		p.add(class, 1281, encoded)
 	}
 	for b.Loop() {
-		p.chooser(1).choose(0.3, nil)
+		choose(p, p.kinds, 1, 0.3)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
@@ -21,6 +22,8 @@ import (
 //
 // When ctx is done, Write returns promptly even if the storage hangs; out.partial then stays
 // locked until the storage responds or the process ends.
+//
+// A bad option is an [option.Error].
 func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Report, error) {
 	if err := o.validate(); err != nil {
 		return Report{}, err
@@ -29,153 +32,66 @@ func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Rep
 	o.Progress, stop = promptly.Progress(o.Progress)
 	defer stop()
 	return promptly.Do(ctx, func() (Report, error) {
-		c := &conversion{ds: ds, o: o.filled(), spoilt: map[int32]string{}}
+		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), gray: make([]bool, ds.Len())}
 		if err := c.write(ctx, out); err != nil {
-			return c.report, fmt.Errorf("convert: %w", err)
+			return c.report, fmt.Errorf("convert: %w", spaceError(err))
 		}
 		return c.report, nil
 	}, nil)
 }
 
-func (c *conversion) write(ctx context.Context, out string) error {
-	p, finished, err := findPlace(out, c.ds.Root(), c.o.Manifest != "")
-	if err != nil {
+// conversion is the state of one Write.
+type conversion struct {
+	ds    *dataset.Dataset
+	o     Options
+	names names
+	stage *stage
+	gray  []bool // samples whose raw copy is a PGM
+
+	mu      sync.Mutex // guards the following while workers run, and calls of Progress
+	done    int
+	kinds   []kind           // a worker may use that of its own sample without mu
+	reasons map[int32]string // why samples are unreadable
+	report  Report
+}
+
+func (c *conversion) write(ctx context.Context, out string) (err error) {
+	var finished *mark
+	if c.stage, finished, err = findPlace(out, c.ds.Root(), c.o.Manifest != ""); err != nil {
 		return err
 	}
-	c.report.Out, c.report.Staging = p.out, p.staging
-	if c.survey, err = newSurvey(ctx, c.ds, c.o); err != nil {
+	c.stage.step = c.o.step
+	c.report.Out, c.report.Staging = c.stage.out, c.stage.path
+	if err := c.survey(ctx); err != nil {
+		return err
+	}
+	if err := c.names.check(c.kinds); err != nil {
 		return err
 	}
 	if finished != nil {
 		return c.alreadyFinished(ctx, finished)
 	}
-	if c.stage, err = openStage(p); err != nil {
-		return spaceError(err)
-	}
 	defer c.stage.close()
+	if err := c.stage.open(); err != nil {
+		return err
+	}
 	if err := c.prepare(ctx); err != nil {
 		c.stage.discard()
 		return err
 	}
-	defer c.files.close()
-	if err := c.run(ctx); err != nil {
+	if err := c.makeFiles(ctx); err != nil {
 		return err
 	}
-	return c.publish()
-}
-
-// prepare makes all decisions, announces them, and checks that they can be carried out.
-func (c *conversion) prepare(ctx context.Context) error {
-	begun := c.stage.begun
-	m, err := c.mark(ctx, begun)
-	if err != nil {
-		return err
-	}
-	if c.report.Resumed = begun != nil; c.report.Resumed {
-		if err := m.continues(begun, c.report.Staging); err != nil {
-			return err
-		}
-	}
-	root, err := os.Stat(c.ds.Root())
-	if err != nil {
-		return err
-	}
-	if err := c.stage.begin(m, root.Mode().Perm()); err != nil {
-		return spaceError(err)
-	}
-	if c.files, err = newFiles(c.ds.Root(), c.stage, c.o.step); err != nil {
-		return err
-	}
-	c.o.step()
-	if err := c.decide(); err != nil {
-		c.files.close()
-		return err
-	}
-	return nil
-}
-
-// mark determines the share of raw samples, which an earlier run may have recorded, and returns
-// this run's marker.
-func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
-	ratio := c.o.Ratio
-	switch {
-	case c.o.Auto != nil && earlier != nil:
-		ratio = earlier.Settings.Ratio
-	case c.o.Auto != nil:
-		var err error
-		if ratio, err = c.o.Auto(ctx); err != nil {
-			return nil, err
-		}
-		if !(ratio >= 0 && ratio <= 1) {
-			return nil, optionError("ratio", "found to be a number from 0 to 1", ratio)
-		}
-	}
-	c.report.Ratio = ratio
-	return newMark(c.ds, c.o, ratio, c.survey.fingerprint()), nil
-}
-
-// choices chooses the samples to convert and names all files.
-func (c *conversion) choices() (err error) {
-	kinds := c.survey.kinds
-	c.chooser = newChooser(c.o.Seed, c.ds.Len(), c.ds.Label, c.ds.Path, kinds)
-	c.wanted, c.exts = make([]bool, len(kinds)), make([]uint8, len(kinds))
-	c.want(c.chooser.choose(c.report.Ratio, nil))
-	c.tree, err = newTree(c.ds, c.o.Format, c.o.Manifest, kinds)
-	return err
-}
-
-func (c *conversion) decide() error {
-	if err := c.choices(); err != nil {
-		return err
-	}
-	c.memory = sample.NewMemory(c.o.Memory, c.o.Workers)
-	p, err := c.plan()
-	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
-		c.o.Announce(p)
-	}
-	if err != nil {
-		return err
-	}
-	// From here on the report counts what was actually done.
-	p.Linked, p.Cloned, p.Copied = 0, 0, 0
-	c.report.Plan = p
-	return nil
-}
-
-// publish makes the finished tree visible.
-func (c *conversion) publish() error {
-	if c.tree.manifest != "" {
+	if c.names.manifest != "" {
 		if err := c.writeManifest(); err != nil {
 			return err
 		}
-		c.report.Manifest = filepath.Join(c.report.Out, c.tree.manifest)
 	}
-	if err := c.stage.finish(c.o.step); err != nil {
-		return spaceError(err)
+	if err := c.stage.finish(); err != nil {
+		return err
 	}
 	c.summarize()
 	return nil
-}
-
-// summarize fills in what is known only at the end.
-func (c *conversion) summarize() {
-	for i, reason := range c.survey.reasons {
-		c.unreadable(i, reason)
-	}
-	for i, reason := range c.spoilt {
-		c.unreadable(i, reason)
-	}
-	slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
-	c.report.Raw = c.report.AlreadyRaw
-	for _, raw := range c.wanted {
-		if raw {
-			c.report.Raw++
-		}
-	}
-}
-
-func (c *conversion) unreadable(i int32, reason string) {
-	c.report.Unreadable = append(c.report.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
 }
 
 // alreadyFinished handles an existing result: a run with the same settings has nothing to do.
@@ -184,17 +100,93 @@ func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error 
 	if err != nil {
 		return err
 	}
-	if err := m.made(finished, c.report.Out); err != nil {
-		return err
+	if err := finished.continues(m); err != nil {
+		return fmt.Errorf("%s: %w: it %w", c.stage.out, ErrNotEmpty, err)
 	}
+	c.choose()
 	c.report.Finished = true
-	if err := c.choices(); err != nil {
-		return err
-	}
-	c.report.Samples, c.report.AlreadyRaw = c.ds.Len(), int(c.chooser.raw)
-	if c.tree.manifest != "" {
-		c.report.Manifest = filepath.Join(c.report.Out, c.tree.manifest)
-	}
 	c.summarize()
 	return nil
+}
+
+// prepare makes all decisions, announces them, and checks that they can be carried out.
+func (c *conversion) prepare(ctx context.Context) error {
+	m, err := c.mark(ctx, c.stage.begun)
+	if err != nil {
+		return err
+	}
+	if c.report.Resumed = c.stage.begun != nil; c.report.Resumed {
+		if err := c.stage.begun.continues(m); err != nil {
+			return fmt.Errorf("%s %w", c.stage.path, err)
+		}
+	}
+	root, err := os.Stat(c.ds.Root())
+	if err != nil {
+		return err
+	}
+	if err := c.stage.begin(m, root.Mode().Perm()); err != nil {
+		return err
+	}
+	c.o.step()
+	c.choose()
+	c.summarize()
+	plan, err := c.plan()
+	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
+		c.o.Announce(plan)
+	}
+	// From here on the report counts what was actually done.
+	plan.Linked, plan.Cloned, plan.Copied = 0, 0, 0
+	c.report.Plan = plan
+	return err
+}
+
+// mark determines the share of raw samples, which an earlier run may have recorded, and returns
+// this run's marker.
+func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
+	var err error
+	switch c.report.Ratio = c.o.Ratio; {
+	case c.o.Auto != nil && earlier != nil:
+		c.report.Ratio, err = earlier.ratio()
+	case c.o.Auto != nil:
+		c.report.Ratio, err = c.o.Auto(ctx)
+	}
+	if r := c.report.Ratio; err == nil && !(r >= 0 && r <= 1) {
+		err = &option.Error{Field: "raw ratio", Rule: "found to be a number from 0 to 1", Value: fmt.Sprint(r)}
+	}
+	return newMark(c.ds, c.o, c.report.Ratio, c.fingerprint()), err
+}
+
+// choose marks samples to be made raw and returns those that were not marked before.
+func (c *conversion) choose() (added []int32) {
+	for _, i := range choose(c.ds, c.kinds, c.o.Seed, c.report.Ratio) {
+		if c.kinds[i] == encoded {
+			c.kinds[i] = chosen
+			added = append(added, i)
+		}
+	}
+	return added
+}
+
+// count returns the number of samples of a kind.
+func (c *conversion) count(of kind) (n int) {
+	for _, k := range c.kinds {
+		if k == of {
+			n++
+		}
+	}
+	return n
+}
+
+// summarize reports what the samples are, which changes as unreadable ones are found.
+func (c *conversion) summarize() {
+	r := &c.report
+	r.Samples, r.AlreadyRaw, r.Unreadable = c.ds.Len(), c.count(alreadyRaw), nil
+	r.Raw = r.AlreadyRaw + c.count(chosen)
+	for i, reason := range c.reasons {
+		r.Unreadable = append(r.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
+	}
+	slices.SortFunc(r.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
+	if c.names.manifest != "" {
+		r.Manifest = filepath.Join(r.Out, c.names.manifest)
+	}
 }

@@ -42,29 +42,6 @@ func TestPixelsSurvive(t *testing.T) {
 	}
 }
 
-// TestOrderStays: samples keep their numbers even if names leave little room for those of raw
-// copies.
-func TestOrderStays(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "crowded")
-	for k, name := range []string{"a.JPG", "a.bmp", "a.jpg", "a.jpg.bmp", "a.jpg.png", "a.jpg~1.png", "a.png", "b.jpg", "b.jpg (1).jpg", "b.webp"} {
-		data := pngOf(t, k+1, 2, false)
-		if name == "a.bmp" {
-			data = bmpOf(t, k+1, 2)
-		}
-		write(t, filepath.Join(path, "c", name), data)
-	}
-	was := open(t, path)
-	for _, format := range []Format{BMP, PPM} {
-		for _, ratio := range []float64{0.2, 0.5, 1} {
-			out, r := convert(t, path, Options{Ratio: ratio, Format: format})
-			if r.Moved != 0 || r.Raw != int(target(ratio, 10)) {
-				t.Errorf("%v at %v: reported %+v", format, ratio, r)
-			}
-			sameSamples(t, was, open(t, out))
-		}
-	}
-}
-
 // sameSamples compares two datasets, sample by sample.
 func sameSamples(t *testing.T, was, is *dataset.Dataset) {
 	t.Helper()

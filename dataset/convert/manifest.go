@@ -4,88 +4,80 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// rows are the rows of a manifest: each sample's path and label, "" for no label. Labels are
-// names if the dataset has classes, else numbers. Sizes are left out: reading them again is
-// quick, and they are then the files' own.
-type rows struct {
-	n     int
-	path  func(i int) string
-	label func(i int) string
-	names bool
-}
+// labels are the rows of a manifest: each sample's path and label. A label is a string if the
+// dataset has classes, else an int64, or nil if there is none. Sizes are left out: reading them
+// again is quick, and they are then the files' own.
+type labels iter.Seq2[string, any]
 
-func (c *conversion) rows() rows {
+func (c *conversion) labels(yield func(string, any) bool) {
 	classes := c.ds.Classes()
-	return rows{
-		n: c.ds.Len(), path: c.name, names: classes != nil,
-		label: func(i int) string {
-			switch l := c.ds.Label(i); {
-			case l < 0:
-				return ""
-			case classes != nil:
-				return classes[l]
-			default:
-				return strconv.Itoa(l)
-			}
-		},
+	for i := range c.ds.Len() {
+		var label any
+		if l := c.ds.Label(i); l >= 0 && classes != nil {
+			label = classes[l]
+		} else if l >= 0 {
+			label = int64(l)
+		}
+		if !yield(c.name(i), label) {
+			return
+		}
 	}
 }
 
 // writeManifest writes the result's manifest in the source's format, which can represent
 // everything that the source's could.
 func (c *conversion) writeManifest() error {
-	name := c.tree.manifest
-	write := map[string]func(io.Writer, rows) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}[strings.ToLower(filepath.Ext(name))]
-	return c.files.create(0, name, 0o644, c.ds.ModTime().UnixNano(), func(out *os.File) error {
+	name := c.names.manifest
+	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
+	write := formats[strings.ToLower(filepath.Ext(name))]
+	temp := temporary(c.ds.Len())
+	err := c.stage.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)
-		if err := write(b, c.rows()); err != nil {
-			return err
+		if err := write(b, c.labels); err != nil {
+			return time.Time{}, err
 		}
-		return b.Flush()
+		return c.ds.ModTime(), b.Flush()
 	})
-}
-
-func writeCSV(w io.Writer, r rows) error {
-	out := csv.NewWriter(w)
-	if err := out.Write([]string{"path", "label"}); err != nil {
+	if err != nil {
 		return err
 	}
-	for i := range r.n {
-		if err := out.Write([]string{r.path(i), r.label(i)}); err != nil {
-			return err
+	return c.stage.put(temp, name, c.ds.Root())
+}
+
+func writeCSV(w io.Writer, rows labels) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"path", "label"}) // out keeps errors until Error
+	for path, label := range rows {
+		text := ""
+		if label != nil {
+			text = fmt.Sprint(label)
 		}
+		_ = out.Write([]string{path, text})
 	}
 	out.Flush()
 	return out.Error()
 }
 
-// writeJSONL writes names as strings and numbers as numbers, which is how readers distinguish
-// them.
-func writeJSONL(w io.Writer, r rows) error {
+func writeJSONL(w io.Writer, rows labels) error {
 	type line struct {
-		Path  string          `json:"path"`
-		Label json.RawMessage `json:"label,omitempty"`
+		Path  string `json:"path"`
+		Label any    `json:"label,omitempty"`
 	}
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	for i := range r.n {
-		l := line{Path: r.path(i), Label: json.RawMessage(r.label(i))}
-		if text := r.label(i); r.names && text != "" {
-			var err error
-			if l.Label, err = json.Marshal(text); err != nil {
-				return err
-			}
-		}
-		if err := out.Encode(l); err != nil {
+	for path, label := range rows {
+		if err := out.Encode(line{path, label}); err != nil {
 			return err
 		}
 	}
@@ -93,43 +85,26 @@ func writeJSONL(w io.Writer, r rows) error {
 }
 
 // writeParquet writes paths as bytes, because they need not be UTF-8.
-func writeParquet(w io.Writer, r rows) error {
-	type named struct {
-		Path  []byte  `parquet:"path"`
-		Label *string `parquet:"label,optional,dict"`
-	}
-	type numbered struct {
-		Path  []byte `parquet:"path"`
-		Label *int64 `parquet:"label,optional,dict"`
-	}
-	if r.names {
-		return writeRows(w, r, func(i int) named {
-			row := named{Path: []byte(r.path(i))}
-			if text := r.label(i); text != "" {
-				row.Label = &text
-			}
-			return row
-		})
-	}
-	return writeRows(w, r, func(i int) numbered {
-		row := numbered{Path: []byte(r.path(i))}
-		if n, err := strconv.ParseInt(r.label(i), 10, 64); err == nil {
-			row.Label = &n
+func writeParquet(w io.Writer, rows labels) error {
+	column := parquet.Int(64)
+	for _, label := range rows {
+		if _, named := label.(string); named {
+			column = parquet.String()
 		}
-		return row
+	}
+	schema := parquet.NewSchema("samples", parquet.Group{
+		"label": parquet.Optional(parquet.Encoded(column, &parquet.RLEDictionary)),
+		"path":  parquet.Leaf(parquet.ByteArrayType),
 	})
-}
-
-func writeRows[R any](w io.Writer, r rows, row func(i int) R) error {
-	out := parquet.NewGenericWriter[R](w, parquet.Compression(&parquet.Snappy))
-	batch := make([]R, 0, 1024)
-	for i := range r.n {
-		batch = append(batch, row(i))
-		if len(batch) == cap(batch) || i == r.n-1 {
-			if _, err := out.Write(batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
+	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Snappy))
+	for path, label := range rows {
+		defined := 0
+		if label != nil {
+			defined = 1
+		}
+		row := parquet.Row{parquet.ValueOf(label).Level(0, defined, 0), parquet.ValueOf([]byte(path)).Level(0, 0, 1)}
+		if _, err := out.WriteRows([]parquet.Row{row}); err != nil {
+			return err
 		}
 	}
 	return out.Close()

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -18,52 +21,40 @@ const markerName = ".batchfs-convert.json"
 
 // mark is the marker's content. It must be the same for all runs that make the same tree.
 type mark struct {
-	Version     int      `json:"version"`
-	Source      string   `json:"source"`      // for humans
-	Fingerprint string   `json:"fingerprint"` // of the source
-	Settings    settings `json:"settings"`
+	Version     int    `json:"version"`
+	Source      string `json:"source"`      // for humans
+	Fingerprint string `json:"fingerprint"` // of the source
+	// Settings are everything besides the dataset that the result depends on, in the users'
+	// terms.
+	Settings map[string]string `json:"settings"`
 }
 
-const markVersion = 1
-
-// settings are everything besides the dataset that the result depends on.
-type settings struct {
-	Ratio             float64 `json:"raw_ratio"`
-	Format            string  `json:"raw_format"`
-	Resize            string  `json:"raw_resize"`
-	Height            int     `json:"height,omitempty"`
-	Width             int     `json:"width,omitempty"`
-	Seed              uint64  `json:"seed"`
-	IgnoreOrientation bool    `json:"ignore_orientation"`
-	MaxPixels         int64   `json:"max_pixels"`
-	Manifest          string  `json:"manifest,omitempty"`
-	Decoder           string  `json:"decoder"`
-	Resample          string  `json:"resample"`
-}
+const (
+	markVersion  = 2
+	ratioSetting = "raw ratio"
+)
 
 func newMark(ds *dataset.Dataset, o Options, ratio float64, fingerprint string) *mark {
-	source := ds.Root()
-	s := settings{
-		Ratio: ratio, Format: o.Format.String(), Resize: o.Resize.String(), Height: o.Height, Width: o.Width,
-		Seed: o.Seed, IgnoreOrientation: o.IgnoreOrientation, MaxPixels: o.MaxPixels,
-		Decoder: decode.Version(), Resample: resample.Version,
-	}
+	source, manifest := ds.Root(), ""
 	if o.Manifest != "" {
-		s.Manifest = filepath.Base(o.Manifest)
-		source = filepath.Join(source, s.Manifest)
+		manifest = filepath.Base(o.Manifest)
+		source = filepath.Join(source, manifest)
 	}
-	return &mark{Version: markVersion, Source: strings.ToValidUTF8(source, "?"), Fingerprint: fingerprint, Settings: s}
+	size := "none"
+	if o.Height > 0 {
+		size = fmt.Sprintf("%dx%d", o.Height, o.Width)
+	}
+	return &mark{markVersion, strings.ToValidUTF8(source, "?"), fingerprint, map[string]string{
+		ratioSetting: fmt.Sprint(ratio), "raw format": o.Format.String(), "raw size": size, "raw resize": o.Resize.String(),
+		"seed": fmt.Sprint(o.Seed), "ignore orientation": fmt.Sprint(o.IgnoreOrientation), "max pixels": fmt.Sprint(o.MaxPixels),
+		"manifest": strings.ToValidUTF8(manifest, "?"), "decoder": decode.Version(), "resampling": resample.Version,
+	}}
 }
 
 func (m *mark) text() []byte {
-	text, err := json.MarshalIndent(m, "", "  ")
-	if err != nil {
-		panic(err) // cannot happen: numbers and strings only
-	}
+	text, _ := json.MarshalIndent(m, "", "  ") // numbers and strings do not fail
 	return append(text, '\n')
 }
-
-var errMark = errors.New("not a marker")
 
 func parseMark(text []byte) (*mark, error) {
 	m := &mark{}
@@ -71,55 +62,27 @@ func parseMark(text []byte) (*mark, error) {
 		return nil, err
 	}
 	if m.Version != markVersion || m.Fingerprint == "" {
-		return nil, errMark
+		return nil, errors.New("not a marker")
 	}
 	return m, nil
 }
 
-// continues says why a run with marker m cannot continue what an earlier one began at path.
-func (m *mark) continues(earlier *mark, path string) error {
-	if was, is := earlier.Settings, m.Settings; was != is {
-		return fmt.Errorf("%s %w: %s", path, ErrSettings, was.difference(is))
-	}
-	if earlier.Fingerprint != m.Fingerprint {
-		return fmt.Errorf("%w since %s was begun", ErrSource, path)
-	}
-	return nil
-}
+// ratio is the recorded share.
+func (m *mark) ratio() (float64, error) { return strconv.ParseFloat(m.Settings[ratioSetting], 64) }
 
-// made says why a run with marker m would not produce what an earlier one finished at path.
-// That result is then just a directory that is not empty.
-func (m *mark) made(earlier *mark, path string) error {
-	if was, is := earlier.Settings, m.Settings; was != is {
-		return fmt.Errorf("%s: %w: it was made with other settings: %s", path, ErrNotEmpty, was.difference(is))
-	}
-	if earlier.Fingerprint != m.Fingerprint {
-		return fmt.Errorf("%s: %w: it was made before the dataset changed", path, ErrNotEmpty)
-	}
-	return nil
-}
-
-// difference lists the settings that differ, in the users' terms.
-func (s settings) difference(is settings) string {
-	size := func(s settings) string {
-		if s.Height == 0 {
-			return "none"
-		}
-		return fmt.Sprintf("%dx%d", s.Height, s.Width)
-	}
+// continues says why a run with marker now would not make what m's run made or began.
+func (m *mark) continues(now *mark) error {
 	var parts []string
-	for _, f := range []struct {
-		name    string
-		was, is any
-	}{
-		{"raw ratio", s.Ratio, is.Ratio}, {"raw format", s.Format, is.Format}, {"raw size", size(s), size(is)},
-		{"raw resize", s.Resize, is.Resize}, {"seed", s.Seed, is.Seed},
-		{"ignore orientation", s.IgnoreOrientation, is.IgnoreOrientation}, {"max pixels", s.MaxPixels, is.MaxPixels},
-		{"manifest", s.Manifest, is.Manifest}, {"decoder", s.Decoder, is.Decoder}, {"resampling", s.Resample, is.Resample},
-	} {
-		if f.was != f.is {
-			parts = append(parts, fmt.Sprintf("%s %v, now %v", f.name, f.was, f.is))
+	for _, name := range slices.Sorted(maps.Keys(now.Settings)) {
+		if was, is := m.Settings[name], now.Settings[name]; was != is {
+			parts = append(parts, fmt.Sprintf("%s %s, now %s", name, was, is))
 		}
 	}
-	return strings.Join(parts, "; ")
+	if len(parts) > 0 {
+		return fmt.Errorf("%w: %s", ErrSettings, strings.Join(parts, "; "))
+	}
+	if m.Fingerprint != now.Fingerprint {
+		return fmt.Errorf("was begun before %w", ErrSource)
+	}
+	return nil
 }

@@ -1,13 +1,14 @@
 package convert
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Ratio determines the share of samples to store raw, 0 to 1. It may take long.
@@ -28,14 +29,6 @@ func (f Format) String() string {
 		return "ppm"
 	}
 	return "bmp"
-}
-
-// extensions are those a raw file's name may have; its pixels decide which.
-func (f Format) extensions() []string {
-	if f == PPM {
-		return []string{".ppm", ".pgm"}
-	}
-	return []string{".bmp"}
 }
 
 // Options say what to make. The zero value stores nothing raw.
@@ -77,47 +70,31 @@ type Options struct {
 	step func() // called between steps, so that tests can crash there; nil otherwise
 }
 
-// ErrOptions is wrapped by every error about Options.
-var ErrOptions = errors.New("convert: bad options")
-
-func optionError(field, rule string, value any) error {
-	return fmt.Errorf("%w: %s must be %s, not %v", ErrOptions, field, rule, value)
-}
-
+// validate returns an [option.Error] for the first bad option.
 func (o *Options) validate() error {
 	switch {
 	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
-		return optionError("ratio", "a number from 0 to 1", o.Ratio)
+		return &option.Error{Field: "raw ratio", Rule: "a number from 0 to 1", Value: fmt.Sprint(o.Ratio)}
 	case o.Format > PPM:
-		return optionError("format", "bmp or ppm", uint8(o.Format))
+		return &option.Error{Field: "raw format", Rule: "bmp or ppm", Value: fmt.Sprint(uint8(o.Format))}
 	case o.Resize == resample.RandomResizedCrop:
-		return optionError("resize", "none, stretch, not-larger or not-smaller", o.Resize)
+		return &option.Error{Field: "raw resize", Rule: "none, stretch, not-larger or not-smaller", Value: o.Resize.String()}
 	case o.Resize == resample.None && (o.Height != 0 || o.Width != 0):
-		return optionError("resize", "given where there is a size", o.Resize)
-	case o.MaxPixels < 0:
-		return optionError("max pixels", "0 or more", o.MaxPixels)
-	case o.Workers < 0:
-		return optionError("workers", "0 or more", o.Workers)
-	case o.Memory < 0:
-		return optionError("memory", "0 or more", o.Memory)
+		return &option.Error{Field: "raw resize", Rule: "given if there is a size", Value: o.Resize.String()}
 	}
-	if err := o.transform().Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	return nil
+	return cmp.Or(
+		option.AtLeast("max pixels", o.MaxPixels, 0),
+		option.AtLeast("workers", int64(o.Workers), 0),
+		option.AtLeast("memory", o.Memory, 0),
+		o.transform().Validate(),
+	)
 }
 
 // filled returns o with the defaults filled in.
 func (o Options) filled() Options {
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Memory == 0 {
-		o.Memory = 1 << 30
-	}
-	if o.MaxPixels == 0 {
-		o.MaxPixels = decode.DefaultMaxPixels
-	}
+	o.Workers = cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.Memory = cmp.Or(o.Memory, 1<<30)
+	o.MaxPixels = cmp.Or(o.MaxPixels, decode.DefaultMaxPixels)
 	if o.step == nil {
 		o.step = func() {}
 	}

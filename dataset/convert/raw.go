@@ -1,120 +1,74 @@
 package convert
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 )
 
-const bmpHeaderBytes = 14 + 40
+const (
+	bmpHeaderBytes = 14 + 40
+	maxBMP         = math.MaxUint32 // bytes
+)
 
-// rawFile is a raw file under construction. Its pixels are decoded right behind the header, and
-// converted to the file format in place.
-type rawFile struct {
-	format        Format
+// A Raw is an image to be stored raw.
+type Raw struct {
+	Ext string // for its name: .bmp, .ppm or .pgm
+
 	height, width int
 	header        []byte
-	stride        int // bytes per row, including a BMP's padding
-	data          []byte
+	stride        int    // bytes per row of the file, including a BMP's padding
+	rgb           []byte // top-down, without padding
 }
 
-func newRawFile(f Format, height, width int) rawFile {
-	r := rawFile{format: f, height: height, width: width, stride: 3 * width}
-	if f == BMP {
-		r.stride = (r.stride + 3) &^ 3
+func newRaw(f Format, height, width int, gray bool) *Raw {
+	r := &Raw{Ext: ".ppm", height: height, width: width, stride: 3 * width}
+	switch {
+	case f == BMP:
+		r.Ext, r.stride = ".bmp", (3*width+3)&^3
+		// 24 bits per pixel in one plane, uncompressed, bottom-up rows.
+		pixels := uint32(r.stride * height)
+		r.header, _ = binary.Append([]byte("BM"), binary.LittleEndian, []uint32{
+			bmpHeaderBytes + pixels, 0, bmpHeaderBytes, 40, uint32(width), uint32(height), 1 | 24<<16, 0, pixels, 0, 0, 0, 0,
+		})
+	case gray:
+		r.Ext, r.stride, r.header = ".pgm", width, fmt.Appendf(nil, "P5\n%d %d\n255\n", width, height)
+	default:
+		r.header = fmt.Appendf(nil, "P6\n%d %d\n255\n", width, height)
 	}
-	r.header = r.makeHeader()
 	return r
 }
 
-func (r *rawFile) makeHeader() []byte {
-	if r.format == PPM {
-		return pnmHeader('6', r.height, r.width)
+// Size is the size of its file in bytes.
+func (r *Raw) Size() int64 { return int64(len(r.header)) + int64(r.stride)*int64(r.height) }
+
+// Write writes the file.
+func (r *Raw) Write(to io.Writer) error {
+	out := bufio.NewWriterSize(to, 256<<10)
+	out.Write(r.header)
+	row := make([]byte, r.stride)
+	for y := range r.height {
+		if r.Ext == ".bmp" {
+			y = r.height - 1 - y
+		}
+		rgb := r.rgb[3*r.width*y:][:3*r.width]
+		switch r.Ext {
+		case ".bmp":
+			for x := 0; x < len(rgb); x += 3 {
+				row[x], row[x+1], row[x+2] = rgb[x+2], rgb[x+1], rgb[x]
+			}
+		case ".pgm":
+			for x := range row {
+				row[x] = rgb[3*x]
+			}
+		default:
+			row = rgb
+		}
+		out.Write(row)
 	}
-	return bmpHeader(r.height, r.width, r.stride)
-}
-
-func pnmHeader(kind byte, height, width int) []byte {
-	return fmt.Appendf(nil, "P%c\n%d %d\n255\n", kind, width, height)
-}
-
-// bmpHeader describes 24 bits per pixel, uncompressed, bottom-up rows.
-func bmpHeader(height, width, stride int) []byte {
-	le := binary.LittleEndian
-	b := make([]byte, bmpHeaderBytes)
-	copy(b, "BM")
-	le.PutUint32(b[2:], uint32(len(b)+stride*height))
-	le.PutUint32(b[10:], uint32(len(b)))
-	le.PutUint32(b[14:], 40)
-	le.PutUint32(b[18:], uint32(width))
-	le.PutUint32(b[22:], uint32(height))
-	le.PutUint16(b[26:], 1)
-	le.PutUint16(b[28:], 24)
-	le.PutUint32(b[34:], uint32(stride*height))
-	return b
-}
-
-// size is the file's size, as a PPM even if it becomes a PGM.
-func (r *rawFile) size() int64 {
-	return int64(len(r.header)) + int64(r.stride)*int64(r.height)
-}
-
-// fits says whether the format can hold that many bytes.
-func (r *rawFile) fits() error {
-	if r.format == BMP && r.size() > math.MaxUint32 {
-		return fmt.Errorf("%d bytes are more than a BMP can hold", r.size())
-	}
-	return nil
-}
-
-// graySize is the file's size as a PGM.
-func (r *rawFile) graySize() int64 {
-	return int64(len(pnmHeader('5', r.height, r.width))) + int64(r.height)*int64(r.width)
-}
-
-// begin writes the header into memory, which must hold the whole file.
-func (r *rawFile) begin(memory []byte) {
-	r.data = memory[:r.size()]
-	copy(r.data, r.header)
-}
-
-// pixels is where the rows go: top-down, RGB.
-func (r *rawFile) pixels() []byte { return r.data[len(r.header):] }
-
-// PutRow receives a row from the resizer.
-func (r *rawFile) PutRow(y int, row []byte) { copy(r.pixels()[y*r.stride:], row) }
-
-// finish converts the pixels to the file format and returns the file.
-func (r *rawFile) finish() (file []byte, ext string) {
-	switch {
-	case r.format == BMP:
-		r.turnOver()
-		return r.data, ".bmp"
-	case isGray(r.pixels()):
-		return r.thinned(), ".pgm"
-	}
-	return r.data, ".ppm"
-}
-
-// turnOver reverses the order of the rows, swaps RGB to BGR, and clears the padding.
-func (r *rawFile) turnOver() {
-	pixels := r.pixels()
-	for top, bottom := 0, r.height-1; top <= bottom; top, bottom = top+1, bottom-1 {
-		a := pixels[top*r.stride:][:r.stride]
-		b := pixels[bottom*r.stride:][:r.stride]
-		exchange(a[:3*r.width], b[:3*r.width])
-		clear(a[3*r.width:])
-		clear(b[3*r.width:])
-	}
-}
-
-// exchange swaps two rows of equal length, which may be the same row, and reverses the order of
-// their channels.
-func exchange(a, b []byte) {
-	for len(a) >= 3 && len(b) >= 3 {
-		a[0], a[1], a[2], b[0], b[1], b[2] = b[2], b[1], b[0], a[2], a[1], a[0]
-		a, b = a[3:], b[3:]
-	}
+	return out.Flush()
 }
 
 func isGray(rgb []byte) bool {
@@ -126,13 +80,9 @@ func isGray(rgb []byte) bool {
 	return true
 }
 
-// thinned turns a gray PPM into a PGM, in place.
-func (r *rawFile) thinned() []byte {
-	pixels := r.pixels()
-	n := copy(r.data, pnmHeader('5', r.height, r.width))
-	gray := r.data[n:][:r.height*r.width] // both headers have the same length, so gray starts where the pixels do
-	for i := range gray {
-		gray[i] = pixels[3*i]
-	}
-	return r.data[:n+len(gray)]
+// FileBytes is the size of the raw file for a sample of h x w pixels, upright. If the file may
+// become a PGM, it is an upper bound.
+func (o Options) FileBytes(h, w int) int64 {
+	h, w = o.transform().Size(h, w)
+	return newRaw(o.Format, h, w, false).Size()
 }

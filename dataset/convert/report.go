@@ -13,7 +13,6 @@ type Plan struct {
 	Linked     int // kept as hard links, as far as can be told in advance
 	Cloned     int // kept as clones, which share their blocks with the original
 	Copied     int // kept as copies
-	Moved      int // upper bound of the samples whose number may change, because no name fits between their neighbors'; 0 with a manifest
 
 	RawBytes  int64 // of the samples to convert; an upper bound if they may become PGM
 	CopyBytes int64 // of the files to copy

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // TestStoredShrunk: a mount that resizes shows the same pixels for images stored at that size
@@ -39,8 +41,8 @@ func TestStoredShrunk(t *testing.T) {
 func batchOf(t *testing.T, ds *dataset.Dataset, mode resample.Mode, h, w int) []byte {
 	t.Helper()
 	e, err := engine.New(ds, engine.Options{
-		Shards: 1, BatchSize: ds.Len(), Epochs: 1, Resize: mode, Height: h, Width: w, MaxPixels: 1 << 28, Workers: 2,
-		BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
+		Config: shard.Config{Shards: 1, BatchSize: ds.Len()}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 28},
+		Transform: resample.Options{Mode: mode, Height: h, Width: w}, Workers: 2, BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	})
 	if err != nil {
 		t.Fatal(err)

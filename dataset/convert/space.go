@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -8,187 +9,110 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
 )
+
+// space is what the work takes of a file system, or what is free there.
+type space struct{ block, bytes, inodes int64 }
+
+func (s *space) add(bytes int64) {
+	s.bytes += (bytes + s.block - 1) / s.block * s.block
+	s.inodes++
+}
 
 // plan determines the work and the space it takes.
 func (c *conversion) plan() (Plan, error) {
 	p := c.report.Plan
-	p.Samples, p.AlreadyRaw = c.ds.Len(), int(c.chooser.raw)
-	p.Raw = p.AlreadyRaw
-	if c.tree.manifest == "" {
-		p.Moved = c.tree.moved
-	}
-	disk, err := c.disk()
+	free, err := freeSpace(p.Staging)
 	if err != nil {
 		return p, err
 	}
-	inodes := int64(0)
-	for i := range c.ds.Len() {
-		if c.wanted[i] {
-			n := c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
-			p.Raw++
-			p.RawBytes += n
-			p.NeedBytes += disk.blocks(n)
-			inodes++
+	how, err := c.tryKeeping()
+	if err != nil {
+		return p, err
+	}
+	need, dirs := space{block: free.block}, map[string]bool{}
+	for i, k := range c.kinds {
+		if dir := path.Dir(c.names.kept(i)); !dirs[dir] {
+			dirs[dir] = true
+			need.add(1)
+		}
+		switch size := c.ds.Stat(i).Size; {
+		case k == chosen:
+			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
+			p.RawBytes += size
+			need.add(size)
+		case how == linked:
+			p.Linked++
+		case how == cloned:
+			p.Cloned++
+			need.inodes++
+		default:
+			p.Copied++
+			p.CopyBytes += size
+			need.add(size)
 		}
 	}
-	dirs, err := c.planKept(&p, disk)
-	if err != nil {
-		return p, err
-	}
-	p.NeedBytes += int64(dirs) * disk.block
-	inodes += int64(p.Cloned + p.Copied + dirs)
 	if p.Resumed {
-		bytes, files, err := occupied(p.Staging)
-		if err != nil {
+		if err := need.subtractTree(p.Staging); err != nil {
 			return p, err
 		}
-		p.NeedBytes, inodes = max(0, p.NeedBytes-bytes), max(0, inodes-files)
 	}
-	p.FreeBytes = disk.free
-	if inodes > disk.inodes {
-		return p, fmt.Errorf("%w in %s: %d files are too many, %d fit", ErrSpace, p.Staging, inodes, disk.inodes)
+	p.NeedBytes, p.FreeBytes = max(need.bytes, 0), free.bytes
+	switch {
+	case need.inodes > free.inodes:
+		err = fmt.Errorf("%w in %s: %d files are too many, %d fit", ErrSpace, p.Staging, need.inodes, free.inodes)
+	case p.NeedBytes > p.FreeBytes:
+		err = fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, p.Staging, p.NeedBytes, p.FreeBytes)
 	}
-	if p.NeedBytes > p.FreeBytes {
-		return p, fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, p.Staging, p.NeedBytes, p.FreeBytes)
-	}
-	return p, nil
+	return p, err
 }
 
-// planKept adds how the other samples are kept, and counts directories. All files on one device
-// are kept the same way. The device is that of the sample's directory: links of single files to
-// other devices are not examined.
-func (c *conversion) planKept(p *Plan, disk disk) (dirs int, err error) {
-	fate := map[uint64]kept{} // by device
-	for dir, samples := range c.tree.directories() {
-		dirs++
-		var device uint64
-		known := false
-		for _, i := range samples {
-			if c.wanted[i] {
-				continue
-			}
-			if !known || c.tree.manifest != "" {
-				device, known = c.device(dir, int(i)), true
-			}
-			how, ok := fate[device]
-			if !ok {
-				if how, err = c.files.probe(c.ds.Path(c.readable(samples, i))); err != nil {
-					return dirs, err
-				}
-				fate[device] = how
-			}
-			p.addKept(how, c.ds.Stat(int(i)).Size, disk)
+// tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
+// devices, others may be kept in another way.
+func (c *conversion) tryKeeping() (kept, error) {
+	for i, k := range c.kinds {
+		if k == unreadable {
+			continue
+		}
+		how, err := c.stage.keep(temporary(i), c.names.source(i))
+		if err == nil {
+			return how, c.stage.remove(temporary(i))
+		}
+		if !dataset.OfFile(err) {
+			return 0, err
 		}
 	}
-	return dirs, nil
+	return linked, nil
 }
 
-// readable returns a readable sample of the directory, preferably i, or else i. Unreadable ones
-// may not be files at all.
-func (c *conversion) readable(samples []int32, i int32) int {
-	for _, k := range append([]int32{i}, samples...) {
-		if c.survey.kinds[k] != unreadable {
-			return int(k)
-		}
-	}
-	return int(i)
-}
-
-func (p *Plan) addKept(how kept, size int64, disk disk) {
-	switch how {
-	case linked:
-		p.Linked++
-	case cloned:
-		p.Cloned++
-	default:
-		p.Copied++
-		p.CopyBytes += size
-		p.NeedBytes += disk.blocks(size)
-	}
-}
-
-// device is the device of the directory that holds a sample.
-func (c *conversion) device(dir string, i int) uint64 {
-	if c.tree.manifest != "" {
-		dir = path.Dir(c.ds.Path(i))
-	}
-	var st unix.Stat_t
-	if unix.Fstatat(c.files.from(), dir, &st, 0) != nil {
-		return math.MaxUint64
-	}
-	return uint64(st.Dev)
-}
-
-// probe finds out by trial how a file of the source can be kept.
-func (f *files) probe(source string) (kept, error) {
-	const name = scratchName + "/probe"
-	there, err := f.link(name, source)
-	if err != nil {
-		return 0, err
-	}
-	how := copied
-	if there {
-		how = linked
-	} else if f.clones(name, source) {
-		how = cloned
-	}
-	return how, f.remove(name)
-}
-
-func (f *files) clones(name, source string) bool {
-	in, err := openAt(f.from(), source, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(in)
-	out, err := openAt(f.to(), name, unix.O_WRONLY|unix.O_CREAT, 0o600)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(out)
-	return unix.IoctlFileClone(out, in) == nil
-}
-
-// disk describes the space on a file system.
-type disk struct {
-	block  int64 // bytes; the unit of allocation
-	free   int64 // bytes
-	inodes int64
-}
-
-func (c *conversion) disk() (disk, error) {
+func freeSpace(dir string) (space, error) {
 	var st unix.Statfs_t
-	if err := ignoringEINTR(func() error { return unix.Fstatfs(c.files.to(), &st) }); err != nil {
-		return disk{}, &fs.PathError{Op: "statfs", Path: c.stage.staging, Err: err}
+	if err := unix.Statfs(dir, &st); err != nil {
+		return space{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	d := disk{block: max(1, int64(st.Frsize)), free: int64(st.Bavail) * max(1, int64(st.Frsize)), inodes: int64(st.Ffree)}
-	if st.Blocks == 0 { // not reported
-		d.free = math.MaxInt64
+	free := space{max(1, int64(st.Frsize)), math.MaxInt64, math.MaxInt64}
+	if st.Blocks > 0 { // else it is not reported
+		free.bytes = int64(st.Bavail) * free.block
 	}
-	if st.Files == 0 { // inodes are created on demand
-		d.inodes = math.MaxInt64
+	if st.Files > 0 { // else inodes are created on demand
+		free.inodes = int64(st.Ffree)
 	}
-	return d, nil
+	return free, nil
 }
 
-func (d disk) blocks(n int64) int64 { return (n + d.block - 1) / d.block * d.block }
-
-// occupied is what an unfinished tree already takes; hard links take nothing.
-func occupied(dir string) (bytes, inodes int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+// subtractTree subtracts what an unfinished tree already takes; hard links take nothing.
+func (s *space) subtractTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
+		if err := cmp.Or(err, unix.Lstat(path, &st)); err != nil {
 			return &fs.PathError{Op: "stat", Path: path, Err: err}
 		}
 		if e.IsDir() || st.Nlink == 1 {
-			bytes += st.Blocks * 512
-			inodes++
+			s.bytes -= st.Blocks * 512
+			s.inodes--
 		}
 		return nil
 	})
-	return bytes, inodes, err
 }

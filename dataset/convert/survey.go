@@ -6,98 +6,78 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-
-	"golang.org/x/sys/unix"
+	"iter"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
-// survey is what is known about the samples before conversion.
-type survey struct {
-	ds      *dataset.Dataset
-	kinds   []kind
-	reasons map[int32]string // why a sample is unreadable
-}
-
-// newSurvey sorts the samples into kinds. It examines files whose identity the index does not
-// know because a manifest described them.
-func newSurvey(ctx context.Context, ds *dataset.Dataset, o Options) (*survey, error) {
-	s := &survey{ds: ds, kinds: make([]kind, ds.Len()), reasons: map[int32]string{}}
-	missing := make([]error, ds.Len())
-	err := each(ctx, o.Workers, ds.Len(), func(int) (func(i int) error, func()) {
-		return func(i int) error {
-			if reason := ds.Unread(i); reason != "" {
-				return &dataset.FileError{Path: ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
+// survey sorts the samples into kinds. It examines files whose identity the index does not know
+// because a manifest described them.
+func (c *conversion) survey(ctx context.Context) error {
+	c.kinds, c.reasons = make([]kind, c.ds.Len()), map[int32]string{}
+	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
+		for i := range items {
+			reason, err := c.examine(i)
+			switch {
+			case err != nil:
+				return err
+			case reason != "":
+				c.spoil(i, reason)
+			case sample.IsRaw(c.ds, i):
+				c.kinds[i] = alreadyRaw
 			}
-			if ds.Problem(i) == "" && !ds.Stat(i).Known() {
-				_, missing[i] = ds.Check(i)
-			}
-			if missing[i] != nil && !dataset.OfFile(missing[i]) {
-				return missing[i]
-			}
-			return nil
-		}, func() {}
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range s.kinds {
-		reason := ds.Problem(i)
-		if missing[i] != nil {
-			reason = reasonOf(missing[i])
-		}
-		if reason == "" {
-			reason = s.unfit(i, o)
-		}
-		format, _ := decode.ParseFormat(ds.Format(i))
-		switch {
-		case format.Raw() && reason == "":
-			s.kinds[i] = alreadyRaw
-		case reason != "":
-			s.kinds[i] = unreadable
-			s.reasons[int32(i)] = reason
-		}
-	}
-	return s, nil
 }
 
-// unfit says why a sample that seems fine cannot become raw.
-func (s *survey) unfit(i int, o Options) string {
-	h, w := s.ds.Size(i, o.IgnoreOrientation)
-	if n := int64(h) * int64(w); n > o.MaxPixels {
-		return decode.ErrTooLarge.Error()
+// examine says why a sample can only be kept as it is, as far as that is known without reading
+// it.
+func (c *conversion) examine(i int) (reason string, err error) {
+	if reason := c.ds.Unread(i); reason != "" {
+		return "", &dataset.FileError{Path: c.ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
 	}
-	outH, outW := o.transform().Size(h, w)
-	r := newRawFile(o.Format, outH, outW)
-	if err := r.fits(); err != nil {
-		return err.Error()
+	if reason := c.ds.Problem(i); reason != "" {
+		return reason, nil
 	}
-	return ""
+	if !c.ds.Stat(i).Known() {
+		if _, err := c.ds.Check(i); dataset.OfFile(err) {
+			return reasonOf(err), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+	switch n := c.o.FileBytes(h, w); {
+	case int64(h)*int64(w) > c.o.MaxPixels:
+		return decode.ErrTooLarge.Error(), nil
+	case c.o.Format == BMP && n > maxBMP:
+		return fmt.Sprintf("%d bytes are more than a BMP can hold", n), nil
+	}
+	return "", nil
 }
 
-// reasonOf is an error without its path, which the caller prints separately.
-func reasonOf(err error) string {
-	err = dataset.Reason(err)
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno.Error()
-	}
-	return err.Error()
+// spoil marks a sample as unreadable.
+func (c *conversion) spoil(i int, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kinds[i], c.reasons[int32(i)] = unreadable, reason
 }
 
 // fingerprint covers everything that the index says about the dataset, and its files' sizes and
 // times.
-func (s *survey) fingerprint() string {
+func (c *conversion) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
-	io.WriteString(w, "batchfs convert 1\n"+s.ds.Digest()+"\n")
+	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
 	var b [17]byte
-	for i, k := range s.kinds {
-		id := s.ds.Stat(i)
+	for i, k := range c.kinds {
+		id := c.ds.Stat(i)
 		binary.LittleEndian.PutUint64(b[:], uint64(id.Size))
 		binary.LittleEndian.PutUint64(b[8:], uint64(id.ModTime))
 		b[16] = byte(k)

@@ -1,15 +1,37 @@
+// Package gen makes synthetic datasets: pictures that look enough like photos to be shown, and
+// have the file size and decoding cost of photos.
+//
+// [Photo] stands for ImageNet, [Cityscape] for Cityscapes, and [Mixed] has files of every format
+// that batchfs can read. The package knows nothing of the rest of batchfs.
+//
+// A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic
+// is on integers, so that its pixels are the same on every processor. The standard library and
+// x/image encode them, and libwebp if WebP is asked for, which a build without cgo refuses. What
+// these cannot write (progressive and CMYK JPEG, interlaced PNG, ...) [Mixed] takes from rare/.
+//
+// A dataset appears completely or not at all: it is made in a hidden directory inside its final
+// place, which is removed if anything fails.
 package gen
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Kind is the kind of pictures in a dataset.
@@ -23,23 +45,11 @@ const (
 
 var kinds = [...]string{Photo: "photo", Cityscape: "cityscape", Mixed: "mixed"}
 
-// ParseKind finds a kind by its name: photo, cityscape or mixed.
-func ParseKind(name string) (Kind, bool) {
-	for k := range kinds {
-		if kinds[k] == name {
-			return Kind(k), true
-		}
-	}
-	return 0, false
-}
+// String is the name of a kind that exists.
+func (k Kind) String() string { return kinds[k] }
 
-// String is the kind's name.
-func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k]
-	}
-	return "unknown"
-}
+// ErrNotEmpty is the error of Write for a directory that is not empty.
+var ErrNotEmpty = errors.New("directory is not empty")
 
 // Options say what to make.
 type Options struct {
@@ -47,7 +57,7 @@ type Options struct {
 	Images  int    // at least 1
 	Kind    Kind
 	Classes int    // class directories, at most as many as images; 0: none, all files in Dir
-	Format  string // "" for the kind's own, or jpeg, png, bmp, ppm, webp; must be "" for Mixed
+	Format  string // "" for the kind's own, or one of Formats; must be "" for Mixed
 	Seed    uint64
 	Workers int // 0: one per processor
 
@@ -56,85 +66,64 @@ type Options struct {
 	Progress func(done, total int)
 }
 
-// Formats returns the values that Options.Format may have, apart from "".
-func Formats() []string { return []string{"jpeg", "png", "bmp", "ppm", "webp"} }
-
 func (o Options) validate() error {
 	switch {
 	case o.Dir == "":
-		return fmt.Errorf("dir: a name is needed, got %q", o.Dir)
-	case o.Images < 1:
-		return fmt.Errorf("images: at least 1 is needed, got %d", o.Images)
-	case o.Classes < 0:
-		return fmt.Errorf("classes: 0 or more are possible, got %d", o.Classes)
-	case o.Workers < 0:
-		return fmt.Errorf("workers: 0 or more are possible, got %d", o.Workers)
+		return &option.Error{Field: "dir", Rule: "given", Value: `""`}
 	case int(o.Kind) >= len(kinds):
-		return fmt.Errorf("kind: photo, cityscape or mixed is needed, got %d", o.Kind)
-	case o.Format == "":
-		return nil
-	case o.Kind == Mixed:
-		return fmt.Errorf("format: a mixed dataset has every format, got %q", o.Format)
+		return &option.Error{Field: "kind", Rule: "photo, cityscape or mixed", Value: strconv.Itoa(int(o.Kind))}
+	case o.Format != "" && o.Kind == Mixed:
+		return &option.Error{Field: "format", Rule: "left out for mixed, which has every format", Value: o.Format}
+	case o.Format != "" && !slices.Contains(Formats(), o.Format):
+		return &option.Error{Field: "format", Rule: "one of " + strings.Join(Formats(), ", "), Value: o.Format}
 	}
-	for _, f := range Formats() {
-		if o.Format == f {
-			return nil
-		}
-	}
-	return fmt.Errorf("format: one of %v is needed, got %q", Formats(), o.Format)
+	return cmp.Or(option.AtLeast("images", int64(o.Images), 1), option.AtLeast("classes", int64(o.Classes), 0),
+		option.AtLeast("workers", int64(o.Workers), 0))
 }
 
 // Write makes a dataset. Image i belongs to class i mod Classes and its path is
 // Dir/class-ccc/iiiiii.ext, with more digits if needed. The dataset becomes visible when it is
 // complete; on an error, or when ctx is done, everything that was made is removed.
 func Write(ctx context.Context, o Options) error {
-	if err := o.validate(); err != nil {
-		return fmt.Errorf("gen: %w", err)
+	err := o.validate()
+	if err == nil {
+		err = inStage(o.Dir, func(dir string) error { return makeAll(ctx, o, dir) })
 	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	s, err := newStage(o.Dir)
 	if err != nil {
-		return fmt.Errorf("gen: %w", err)
-	}
-	if err := s.makeAll(ctx, o); err != nil {
-		s.discard()
-		return fmt.Errorf("gen: %w", err)
-	}
-	if err := s.publish(); err != nil {
-		s.discard()
 		return fmt.Errorf("gen: %w", err)
 	}
 	return nil
 }
 
-// makeAll makes every file in the stage.
-func (s *stage) makeAll(ctx context.Context, o Options) error {
-	names := newNames(o)
-	for c := range names.classes {
-		if err := os.Mkdir(filepath.Join(s.tmp, names.class(c)), 0o755); err != nil {
+// makeAll makes every file in dir.
+func makeAll(ctx context.Context, o Options, dir string) error {
+	for c := range min(o.Classes, o.Images) {
+		if err := os.Mkdir(filepath.Join(dir, filepath.Dir(o.path(c, ""))), 0o755); err != nil {
 			return err
 		}
 	}
-	noise := newTiles(o.Seed)
+	tiles := newTiles(o.Seed)
 	var next atomic.Int64
 	var mu sync.Mutex // guards done, and serializes calls of Progress
 	done := 0
+	workers := o.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	for range min(o.Workers, o.Images) {
+	for range min(workers, o.Images) {
 		g.Go(func() error {
-			m := newMaker(o, noise)
-			for {
-				i := int(next.Add(1) - 1)
-				if i >= o.Images {
-					return nil
-				}
+			m := newMaker(o, tiles)
+			for i := int(next.Add(1) - 1); i < o.Images; i = int(next.Add(1) - 1) {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				data, ext := m.image(i)
-				if err := os.WriteFile(filepath.Join(s.tmp, names.file(i, ext)), data, 0o644); err != nil {
+				var data bytes.Buffer
+				ext, err := m.image(&data, i)
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, o.path(i, ext)), data.Bytes(), 0o644)
+				}
+				if err != nil {
 					return err
 				}
 				mu.Lock()
@@ -144,27 +133,61 @@ func (s *stage) makeAll(ctx context.Context, o Options) error {
 				}
 				mu.Unlock()
 			}
+			return nil
 		})
 	}
 	return g.Wait()
 }
 
-// names builds paths inside a dataset.
-type names struct{ classes, classDigits, fileDigits int }
-
-func newNames(o Options) names {
-	n := names{classes: min(o.Classes, o.Images)}
-	n.classDigits = max(3, len(fmt.Sprint(n.classes-1)))
-	n.fileDigits = max(6, len(fmt.Sprint(o.Images-1)))
-	return n
+// path returns image i's path inside the dataset.
+func (o Options) path(i int, ext string) string {
+	name := fmt.Sprintf("%0*d%s", max(6, len(strconv.Itoa(o.Images-1))), i, ext)
+	classes := min(o.Classes, o.Images)
+	if classes == 0 {
+		return name
+	}
+	return filepath.Join(fmt.Sprintf("class-%0*d", max(3, len(strconv.Itoa(classes-1))), i%classes), name)
 }
 
-func (n names) class(c int) string { return fmt.Sprintf("class-%0*d", n.classDigits, c) }
-
-func (n names) file(i int, ext string) string {
-	file := fmt.Sprintf("%0*d%s", n.fileDigits, i, ext)
-	if n.classes == 0 {
-		return file
+// inStage lets fill write into a hidden directory inside dir, and moves the result to dir. The
+// hidden directory lies inside dir because only there a rename is certain to stay on one file
+// system. On an error it removes what was made, and dir if it did not exist before.
+func inStage(dir string, fill func(hidden string) error) (err error) {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				os.Remove(dir)
+			}
+		}()
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("%s: %w: it holds %s", dir, ErrNotEmpty, entries[0].Name())
 	}
-	return filepath.Join(n.class(i%n.classes), file)
+	hidden, err := os.MkdirTemp(dir, ".batchfs-gen-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(hidden)
+	if err := fill(hidden); err != nil {
+		return err
+	}
+	made, err := os.ReadDir(hidden)
+	if err != nil {
+		return err
+	}
+	for i, e := range made {
+		if err := os.Rename(filepath.Join(hidden, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			for _, moved := range made[:i] {
+				os.RemoveAll(filepath.Join(dir, moved.Name()))
+			}
+			return err
+		}
+	}
+	return nil
 }

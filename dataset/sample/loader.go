@@ -1,31 +1,30 @@
 package sample
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// A Loader reads samples from storage and judges them. For a crop of an image that is
-// stored as plain pixels, it reads only the rows needed if that saves enough. It belongs to
-// one goroutine.
+// A Loader reads samples from storage and judges them. Of an image stored as plain pixels it
+// reads only the rows that its crop needs, if that saves enough. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
 	decoding  decode.Options
-	rows      dataset.Part // for the sample below
+	rows      dataset.Part // for the sample below; bound once, to avoid an allocation per sample
 	epoch     int
 	id        int64
 }
 
-// NewLoader returns a Loader for samples with the given transform and decoding. MaxPixels
-// must be set.
+// NewLoader returns a Loader for samples with this transform and decoding. MaxPixels must
+// be set.
 func NewLoader(ds *dataset.Dataset, transform resample.Options, decoding decode.Options) *Loader {
 	l := &Loader{ds: ds, transform: transform, decoding: decoding}
-	l.rows = l.rowsOf // bound once, to avoid an allocation per sample
+	l.rows = l.rowsOf
 	return l
 }
 
@@ -62,19 +61,9 @@ func (l *Loader) rowsOf(head []byte, size int64) (from, to int64, ok bool) {
 		return 0, 0, false // reading the whole file will find the fault
 	}
 	height, width := h.Size(l.decoding.IgnoreOrientation)
-	y, x, rows, columns := l.transform.Choose(l.epoch, l.id, height, width).Source()
-	return decode.PartOf(head, size, l.decoding.StoredRegion(h, decode.Region{X: x, Y: y, W: columns, H: rows}, 1))
+	t := l.transform.Choose(l.epoch, l.id, height, width)
+	return decode.PartOf(head, size, pixels.Options{Options: l.decoding}.Plan(h, t, pixels.Target{}).Region)
 }
-
-// IsRaw reports whether a sample is stored as plain pixels.
-func IsRaw(ds *dataset.Dataset, i int) bool {
-	format, known := decode.ParseFormat(ds.Format(i))
-	return known && format.Raw()
-}
-
-// ErrUnfit means that a sample is a valid image, but not the indexed one, from which the
-// shape of its batch was derived.
-var ErrUnfit = errors.New("not the image that was indexed")
 
 // Judge reads an image's header and returns it with the upright size. It fails if the image
 // must not be decoded: it is too large, or not the indexed one.

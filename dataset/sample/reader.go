@@ -5,43 +5,74 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/pinned"
 )
+
+// leastMemory is the minimum, so that a sample of an ordinary dataset always fits.
+const leastMemory = 64 << 20
+
+// A Memory is the memory that the Readers of a command may use together, in bytes. It is
+// safe for concurrent use.
+type Memory struct {
+	size  int64 // for samples being processed
+	keep  int64 // what a Reader may keep of each kind between samples
+	space *semaphore.Weighted
+}
+
+// NewMemory returns a Memory of limit bytes, but at least 64 MiB, for the given number of
+// Readers. A quarter of it is for what they keep between samples.
+func NewMemory(limit int64, readers int) *Memory {
+	limit = max(limit, leastMemory)
+	size := limit - limit/4
+	return &Memory{size: size, keep: min(32<<20, limit/4/int64(max(readers, 1))/3), space: semaphore.NewWeighted(size)}
+}
+
+// fits returns an error if n bytes can never be available.
+func (m *Memory) fits(n int64) error {
+	if n > m.size {
+		return fmt.Errorf("%w: it takes %d bytes, and there may be %d for one sample (--memory-limit)", ErrMemory, n, m.size)
+	}
+	return nil
+}
 
 // A Reader reads and decodes one sample after another, in memory that it reuses. It belongs
 // to one goroutine.
 type Reader struct {
 	ds      *dataset.Dataset
-	options decode.Options
+	options pixels.Options
 	loader  *Loader
 	decoder *decode.Decoder
 	memory  *Memory
-	taken   int64       // of memory, for the last sample read
-	input   pinned.Host // its file
-	pixels  pinned.Host
+	taken   int64 // of memory, for the last sample read
+
+	input, pixels, output pinned.Host
 }
 
 // NewReader returns a Reader of whole samples. MaxPixels must be set.
 func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
+	host := func() pinned.Host { return pinned.NewHost(pinned.DefaultPolicy(), nil) }
 	return &Reader{
-		ds: ds, options: o, loader: NewLoader(ds, resample.Options{}, o), decoder: decode.NewDecoder(o), memory: memory,
-		input: pinned.NewHost(pinned.DefaultPolicy(), nil), pixels: pinned.NewHost(pinned.DefaultPolicy(), nil),
+		ds: ds, options: pixels.Options{Options: o}, loader: NewLoader(ds, resample.Options{}, o), decoder: decode.NewDecoder(o),
+		memory: memory, input: host(), pixels: host(), output: host(),
 	}
 }
 
 // Close frees the Reader's memory.
 func (r *Reader) Close() {
-	r.release()
+	r.Done()
 	r.decoder.Close()
-	r.input.Free()
-	r.pixels.Free()
+	for _, p := range r.buffers() {
+		p.Free()
+	}
 }
 
-// Decoder is the Reader's decoder.
-func (r *Reader) Decoder() *decode.Decoder { return r.decoder }
+func (r *Reader) buffers() [3]*pinned.Host { return [...]*pinned.Host{&r.input, &r.pixels, &r.output} }
 
 // An Image is the file of a sample that can be decoded. Data belongs to the Reader.
 type Image struct {
@@ -51,21 +82,37 @@ type Image struct {
 }
 
 // Read reads sample i and judges it. It waits until there is memory for the file, its
-// pixels, and beside bytes for the caller. The sample holds this memory until Done, Close
-// or the next Read. An error is the file's fault if OfFile says so; ErrMemory says
-// nothing about the file.
-func (r *Reader) Read(ctx context.Context, i int, beside int64) (Image, error) {
-	r.release()
+// pixels, and output bytes. The sample holds this memory until Done, Close or the next Read.
+// An error is the file's fault if OfFile says so; ErrMemory says nothing about the file.
+func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
+	r.Done()
 	if problem := r.ds.Problem(i); problem != "" {
 		return Image{}, Problem(problem)
 	}
-	estimate, err := r.estimate(i)
+	n, err := r.estimate(i)
 	if err != nil {
 		return Image{}, err
 	}
-	if r.taken, err = r.memory.take(ctx, estimate+beside); err != nil {
+	n = min(n+output, r.memory.size)
+	if err := r.memory.space.Acquire(ctx, n); err != nil {
 		return Image{}, err
 	}
+	r.taken = n
+	data, err := r.load(ctx, i)
+	if err != nil {
+		return Image{}, err
+	}
+	head, h, w, err := r.loader.Judge(int64(i), data)
+	if err == nil {
+		err = r.memory.fits(int64(len(data)) + 3*int64(h)*int64(w) + r.decoder.Needs(head) + output)
+	}
+	if err != nil {
+		return Image{}, &dataset.FileError{Path: r.ds.Path(i), Err: err}
+	}
+	return Image{data, head, h, w}, nil
+}
+
+func (r *Reader) load(ctx context.Context, i int) ([]byte, error) {
 	var refused error
 	grow := func(n int) (p []byte) {
 		if refused = r.memory.fits(int64(n)); refused == nil {
@@ -76,59 +123,60 @@ func (r *Reader) Read(ctx context.Context, i int, beside int64) (Image, error) {
 	data, _, _, err := r.loader.Load(0, int64(i), true, grow, ctx.Done())
 	switch {
 	case refused != nil:
-		return Image{}, &dataset.FileError{Path: r.ds.Path(i), Err: refused}
+		return nil, &dataset.FileError{Path: r.ds.Path(i), Err: refused}
 	case errors.Is(err, dataset.ErrStopped):
-		return Image{}, ctx.Err()
-	case err != nil:
-		return Image{}, err
+		return nil, ctx.Err()
 	}
-	head, h, w, err := r.loader.Judge(int64(i), data)
-	if err == nil {
-		err = r.memory.fits(int64(len(data)) + 3*int64(h)*int64(w) + r.decoder.Needs(head) + beside)
-	}
-	if err != nil {
-		return Image{}, &dataset.FileError{Path: r.ds.Path(i), Err: err}
-	}
-	return Image{data, head, h, w}, nil
+	return data, err
 }
 
 // estimate is the memory that sample i may take, as far as the index tells: its file, its
 // pixels, and the coefficients of a progressive JPEG.
-func (r *Reader) estimate(i int) (int64, error) {
+func (r *Reader) estimate(i int) (n int64, err error) {
 	h, w := r.ds.Size(i, false)
 	if h == 0 {
 		return r.memory.size, nil
 	}
 	id := r.ds.Stat(i)
 	if !id.Known() { // it came from a manifest
-		var err error
-		if id, err = r.ds.Check(i); err != nil {
-			return 0, err
-		}
+		id, err = r.ds.Check(i)
 	}
-	return id.Size + 9*int64(h)*int64(w), nil
+	return id.Size + 9*int64(h)*int64(w), err
 }
 
-// Decode decodes a whole image into the Reader's memory.
-func (r *Reader) Decode(img Image) error {
-	stride := img.Width * r.options.Color.Channels()
-	pixels, err := room(&r.pixels, stride*img.Height)
-	if err != nil {
-		return err
+// Output returns n bytes, with any contents, for what the caller makes of the sample. They
+// belong to the Reader, and stay until Done.
+func (r *Reader) Output(n int) ([]byte, error) { return room(&r.output, n) }
+
+// Draw makes the pixels of an image under a transform.
+func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
+	job := r.options.Plan(img.Header, t, to)
+	var memory []byte
+	var err error
+	if job.Memory > 0 {
+		if memory, err = room(&r.pixels, job.Memory); err != nil {
+			return err
+		}
 	}
-	dst := decode.Image{Pix: pixels, Stride: stride, Height: img.Height, Width: img.Width}
-	return r.decoder.Decode(dst, img.Data, img.Header)
+	return job.Run(r.decoder, img.Data, memory)
 }
+
+// Decode decodes a whole image, only to see whether that is possible.
+func (r *Reader) Decode(img Image) error {
+	return r.Draw(img, resample.Options{}.Choose(0, 0, img.Height, img.Width), pixels.Target{Sink: nowhere{}})
+}
+
+type nowhere struct{}
+
+func (nowhere) PutRow(int, []byte) {}
 
 // Done releases the memory of the last sample read. The Reader keeps a small part of it for
 // the next one.
-func (r *Reader) Done() { r.release() }
-
-func (r *Reader) release() {
+func (r *Reader) Done() {
 	if r.taken == 0 {
 		return
 	}
-	for _, p := range []*pinned.Host{&r.input, &r.pixels} {
+	for _, p := range r.buffers() {
 		if p.Bytes() > r.memory.keep {
 			p.Free()
 		}

@@ -20,9 +20,6 @@ func toGrid(x float64) int64 {
 // onGrid returns x rounded to the grid, or to a float64 where that is coarser.
 func onGrid(x float64) float64 { return float64(toGrid(x)) / grid }
 
-// whole returns the axis that copies n pixels.
-func whole(n int) Axis { return Axis{Step: 1, Hi: n, N: n} }
-
 // fit returns the axis that resizes the pixels in [lo, hi) to n.
 func fit(lo, hi, n int) Axis {
 	return Axis{Start: float64(lo), Step: onGrid(float64(hi-lo) / float64(n)), Lo: lo, Hi: hi, N: n}

@@ -1,6 +1,7 @@
 package resample_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -49,25 +50,23 @@ func (w *work) decode(b *testing.B) {
 	}
 }
 
-func (w *work) resize(b *testing.B, o resample.Options) {
+func (w *work) resize(b *testing.B, o resample.Options, k resample.Kernel) {
 	w.sample++
 	t := o.Choose(0, w.sample, w.pixels.Height, w.pixels.Width)
-	if err := resample.Resize(w.sink, w.pixels, t, w.scratch); err != nil {
+	if err := resample.Resize(w.sink, w.pixels, t, w.scratch, k); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // BenchmarkResize resizes one image, from the choice to the last row, with every kernel.
 func BenchmarkResize(b *testing.B) {
-	defer resample.UseKernel("")
 	for _, o := range benchOptions {
 		for _, k := range resample.Kernels() {
-			b.Run(o.Mode.String()+"/"+k, func(b *testing.B) {
+			b.Run(fmt.Sprintf("%v/%v", o.Mode, k), func(b *testing.B) {
 				w := newWork(b)
-				resample.UseKernel(k)
 				b.ReportAllocs()
 				for b.Loop() {
-					w.resize(b, o)
+					w.resize(b, o, k)
 				}
 			})
 		}
@@ -78,18 +77,16 @@ func BenchmarkResize(b *testing.B) {
 // resizing is than decoding the photo in full. For each it uses the slowest of the fastest
 // tenth.
 func BenchmarkResizeAgainstDecode(b *testing.B) {
-	defer resample.UseKernel("")
 	for _, o := range benchOptions {
 		for _, k := range resample.Kernels() {
-			b.Run(o.Mode.String()+"/"+k, func(b *testing.B) {
+			b.Run(fmt.Sprintf("%v/%v", o.Mode, k), func(b *testing.B) {
 				w := newWork(b)
-				resample.UseKernel(k)
 				var decodes, resizes []time.Duration
 				for b.Loop() {
 					start := time.Now()
 					w.decode(b)
 					between := time.Now()
-					w.resize(b, o)
+					w.resize(b, o, k)
 					decodes, resizes = append(decodes, between.Sub(start)), append(resizes, time.Since(between))
 				}
 				decode, resize := float64(tenth(decodes)), float64(tenth(resizes))

@@ -8,8 +8,6 @@ func (o Options) Choose(epoch int, sample int64, h, w int) Transform {
 	t := Transform{Crop: [4]float64{2: float64(h), 3: float64(w)}, Flip: d.flip(o.Flip)}
 	height, width := o.Size(h, w)
 	switch o.Mode {
-	case Stretch, NotLarger:
-		t.Y, t.X = fit(0, h, height), fit(0, w, width)
 	case NotSmaller:
 		resizedH, resizedW := cover(h, w, o.Height, o.Width)
 		t.Y, t.Crop[0], t.Crop[2] = centre(h, resizedH, height)
@@ -19,7 +17,7 @@ func (o Options) Choose(epoch int, sample int64, h, w int) Transform {
 		t.Y, t.X = fit(win.y, win.y+win.h, height), fit(win.x, win.x+win.w, width)
 		t.Crop = [4]float64{float64(win.y), float64(win.x), float64(win.h), float64(win.w)}
 	default:
-		t.Y, t.X = whole(h), whole(w)
+		t.Y, t.X = fit(0, h, height), fit(0, w, width)
 	}
 	return t
 }

@@ -1,11 +1,11 @@
 // Package resample brings images to the size that a training run needs: it resizes, crops and
 // decides what is mirrored. It also makes the random choices.
 //
-// The work has two halves, which may run at different times. [Options.Choose] decides everything
-// about one sample, as a [Transform], before any of its pixels exist: so the decoder only has to
-// decode [Transform.Source], at a scale of 1/[Transform.Scale]. [Resize] then makes the result,
-// row by row, into a [Sink] that writes the batch's memory. Neither holds state, reads a file,
-// or knows about tensors; the sink does the mirroring, since it places the rows.
+// [Options.Choose] decides everything about one sample, as a [Transform], before any of its
+// pixels exist: so the decoder only has to decode [Transform.Source], at a scale of
+// 1/[Transform.Scale]. [Resize] then makes the result, row by row, into a [Sink] that writes the
+// batch's memory. Neither holds state, reads a file, or knows about tensors; the sink does the
+// mirroring, since it places the rows.
 //
 // # Modes
 //
@@ -20,10 +20,9 @@
 // A resized side is rounded to nearest, halves up, and has at least one pixel; the factor of
 // each axis is then that of the rounded sizes, as in Pillow. (DALI moves the source's edges by a
 // fraction of a pixel instead, unless its subpixel_scale is off.) All modes but None enlarge as
-// well as reduce. NotSmaller's crop starts at half of the excess, halves up, as in DALI. It
-// crops after resizing: pixels just outside the window contribute to its border.
-// RandomResizedCrop crops before it resizes, as in torchvision: pixels outside the window do not
-// contribute.
+// well as reduce. NotSmaller crops after resizing, so pixels just outside the window contribute
+// to its border; its crop starts at half of the excess, halves up, as in DALI. RandomResizedCrop
+// crops before it resizes, as in torchvision: pixels outside the window do not contribute.
 //
 // # The filter
 //
@@ -33,11 +32,11 @@
 // weight max(0, 1 - |j + 1/2 - c|/s), where s is one step but at least 1, divided by the sum of
 // all weights. Pixels that do not exist have no weight.
 //
-// Coordinates are integers in units of 2^-33 pixels. Weights are rounded to integers that add up
-// to 2^14 or more (see fixed). Rows are combined first, into lines of 15 bits (a pixel times
-// 128), then the columns of a line, rounded to 8 bits at the end. So a uniform colour stays
-// unchanged, and no result differs by more than one level from the rounded exact result. There
-// is no floating point between the transform and the bytes.
+// There is no floating point between the transform and the bytes. Coordinates are integers in
+// units of 2^-33 pixels. Weights are rounded to integers that add up to 2^14 or more (see fixed).
+// Rows are combined first, into lines of 15 bits (a pixel times 128), then the columns of a line,
+// rounded to 8 bits at the end. So a uniform colour stays unchanged, and no result differs by
+// more than one level from the rounded exact result.
 //
 // # Random choices (part of Version)
 //
@@ -66,30 +65,29 @@
 // with height = floor(w/R0 + 0.5) where w/h < R0, or width = floor(h·R1 + 0.5) where w/h > R1,
 // each at least 1 and at most the image's, and y = floor((h - height)/2), x likewise.
 //
-// Logarithms and exponentials differ between the libraries of different processors. Here they
-// are computed digit by digit with operations that do not. With r[0] = 2 and r[k] =
-// sqrt(r[k-1]), log2 of m·2^e, 1 <= m < 2, is e + f, where f starts at 0 and for k = 1..48, if m
-// >= r[k], m becomes m/r[k] and f grows by 2^-k. exp2(x) is p·2^floor(x), where p starts at 1
-// and is multiplied by r[k] for each k = 1..48 for which the fraction of x has the digit 2^-k.
+// Logarithms and exponentials differ between the libraries of different processors, so they are
+// computed digit by digit. With r[0] = 2 and r[k] = sqrt(r[k-1]), log2 of m·2^e, 1 <= m < 2, is
+// e + f, where f starts at 0 and for k = 1..48, if m >= r[k], m becomes m/r[k] and f grows by
+// 2^-k. exp2(x) is p·2^floor(x), where p starts at 1 and is multiplied by r[k] for each k = 1..48
+// for which the fraction of x has the digit 2^-k.
 //
 // # Decoding smaller
 //
 // Where both steps are at least 2·s pixels, [Transform.Scale] requests the image decoded at 1/s,
 // s being 8, 4 or 2: the filter then still covers two of the smaller pixels on each side. The
-// result differs from filtering the whole image, since the decoder's own reduction is not a
-// triangle filter. On photographs with steps of just 2·s, where the difference is largest, its
-// mean was 0.6 to 1.7 levels at 1/2 and 0.6 to 2.6 at 1/4 and 1/8 (40 to 49 and 37 to 49 dB);
-// with half the margin it would be 1.9 to 6.2 (30 to 39 dB). A window's border may then fall
-// inside a smaller pixel; such pixels belong to the window.
+// decoder's own reduction is not a triangle filter: on photographs with steps of just 2·s, where
+// the difference is largest, its mean was 0.6 to 2.6 levels (37 to 49 dB); with half the margin
+// it would be 1.9 to 6.2. A window's border may fall inside a smaller pixel; such pixels belong
+// to the window.
 //
 // # Kernels
 //
 // The arithmetic exists once in Go and, in builds with cgo, in C: portable, and for x86 with
-// SSSE3, AVX2, and AVX-512 with VBMI and VNNI. The processor decides which is used; sums of
-// integers do not depend on their order, so all produce the same bytes. If the sink is in C too,
-// one call does everything for an image: for each row of the result, the source rows that it
-// needs become one line in the first-level cache, the line becomes the row, and the row goes to
-// the sink. Steps of more than 128 pixels are rare, and only Go handles them, in 64 bits.
+// SSSE3, AVX2, and AVX-512 with VBMI and VNNI. Sums of integers do not depend on their order, so
+// all produce the same bytes. If the sink is in C too, one call does everything for an image: for
+// each row of the result, the source rows that it needs become one line in the first-level cache,
+// the line becomes the row, and the row goes to the sink. Steps of more than 128 pixels are rare,
+// and only Go handles them, in 64 bits.
 package resample
 
 // Version names the random choices and the filter. It changes with any change to the bytes or

@@ -5,6 +5,7 @@ type job struct {
 	height, width, channels int // of the result
 	top, left               int // the source's rectangle
 	rows, columns           int
+	padded                  int // width, rounded up to whole groups
 	wide                    bool
 	y, x                    fixed
 	atY, weightsY           int // for every row of the result: its first source row, its weights
@@ -33,17 +34,17 @@ func newJob(t Transform, channels int) job {
 		next += (n + alignment - 1) &^ (alignment - 1)
 		return at - (alignment - 1)
 	}
-	columns := (j.width + group - 1) &^ (group - 1)
+	j.padded = (j.width + group - 1) &^ (group - 1)
 	if j.wide {
 		j.sums = take(8 * values)
 	} else {
 		j.y, j.x = t.Y.fixed(j.rows, 22), t.X.fixed(j.columns, 16)
 		j.atY, j.weightsY = take(4*j.height), take(2*j.height*j.y.taps)
-		j.atX, j.weightsX = take(4*columns), take(2*columns*j.x.taps)
-		j.arranged = take(over + columns*arrangedBytes(j.x.taps, channels))
+		j.atX, j.weightsX = take(4*j.padded), take(2*j.padded*j.x.taps)
+		j.arranged = take(over + j.padded*arrangedBytes(j.x.taps, channels))
 		j.line = take(2*values + over)
 	}
-	j.out = take(columns*channels + over)
+	j.out = take(j.padded*channels + over)
 	j.scratch = next
 	return j
 }
@@ -60,8 +61,7 @@ func arrangedBytes(taps, channels int) int {
 // prepare computes the weights.
 func (j *job) prepare(t Transform, scratch []byte) {
 	j.y.fill(t.Y, j.top, j.rows, 1, view[int32](scratch, j.atY, j.height), view[int16](scratch, j.weightsY, j.height*j.y.taps))
-	columns := (j.width + group - 1) &^ (group - 1)
-	at, weights := view[int32](scratch, j.atX, columns), view[int16](scratch, j.weightsX, columns*j.x.taps)
+	at, weights := view[int32](scratch, j.atX, j.padded), view[int16](scratch, j.weightsX, j.padded*j.x.taps)
 	j.x.fill(t.X, j.left, j.columns, j.channels, at[:j.width], weights)
 	clear(at[j.width:])
 	clear(weights[j.width*j.x.taps:])

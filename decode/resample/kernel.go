@@ -1,70 +1,45 @@
 package resample
 
-import (
-	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
-)
+import "sync"
+
+// A Kernel is an implementation of the arithmetic. All produce the same bytes, so there is no
+// reason to choose any but the fastest, except for tests and measurements.
+type Kernel uint8
+
+// Fastest is the fastest kernel that this build has and this processor supports.
+const Fastest Kernel = 0
 
 // The kernels, in order of increasing speed. All but the first are in C.
 const (
-	kernelGo = iota
+	kernelGo Kernel = 1 + iota
 	kernelPortable
 	kernelSSSE3
 	kernelAVX2
 	kernelAVX512
-	numKernels
 )
 
-var kernelNames = [numKernels]string{"go", "portable", "ssse3", "avx2", "avx512"}
+// Kernels returns those that can be used here, the fastest last.
+func Kernels() []Kernel { return available() }
 
-// forced is one more than the kernel that UseKernel set; 0 means the best.
-var forced atomic.Int32
-
-var best = sync.OnceValue(func() int {
-	k := kernelAVX512
-	for !runs(k) {
-		k--
-	}
-	return k
-})
-
-func runs(k int) bool { return k == kernelGo || nativeRuns(k) }
-
-func kernel() int {
-	if k := forced.Load(); k > 0 {
-		return int(k) - 1
-	}
-	return best()
-}
-
-// Kernels names the kernels that this build has and this processor supports, fastest last. They
-// all produce the same bytes.
-func Kernels() []string {
-	var names []string
-	for k, name := range kernelNames {
-		if runs(k) {
-			names = append(names, name)
+var available = sync.OnceValue(func() []Kernel {
+	all := []Kernel{kernelGo}
+	for k := kernelPortable; k <= kernelAVX512; k++ {
+		if nativeRuns(k) {
+			all = append(all, k)
 		}
 	}
-	return names
+	return all
+})
+
+// String names the kernel, or that which Fastest stands for.
+func (k Kernel) String() string {
+	return [...]string{kernelGo: "go", kernelPortable: "portable", kernelSSSE3: "ssse3", kernelAVX2: "avx2", kernelAVX512: "avx512"}[k.chosen()]
 }
 
-// Kernel names the one in use: the fastest, unless UseKernel chose another.
-func Kernel() string { return kernelNames[kernel()] }
-
-// UseKernel makes every Resize from now on use the named one of Kernels, or the fastest if name
-// is empty. It is for tests and measurements.
-func UseKernel(name string) error {
-	if name == "" {
-		forced.Store(0)
-		return nil
+func (k Kernel) chosen() Kernel {
+	if k == Fastest {
+		all := available()
+		return all[len(all)-1]
 	}
-	k := slices.Index(kernelNames[:], name)
-	if k < 0 || !runs(k) {
-		return optionError("kernel", fmt.Sprintf("one of %v", Kernels()), fmt.Sprintf("%q", name))
-	}
-	forced.Store(int32(k) + 1)
-	return nil
+	return k
 }

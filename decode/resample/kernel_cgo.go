@@ -14,19 +14,14 @@ import "C"
 
 import "unsafe"
 
-func nativeRuns(k int) bool { return C.bfs_kernel_runs(C.int(k-kernelPortable)) != 0 }
+func nativeRuns(k Kernel) bool { return C.bfs_kernel_runs(C.int(k-kernelPortable)) != 0 }
 
 func nativeCopy(from []byte, stride, height int, put, ctx unsafe.Pointer) {
 	C.bfs_copy((*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), C.ptrdiff_t(stride), C.int(height), put, ctx)
 }
 
-// run makes and delivers all rows, with a single call if the sink is in C.
-func run(sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
-	k := kernel()
-	if k == kernelGo {
-		runGo(sink, j, from, stride, scratch)
-		return
-	}
+// runNative makes and delivers all rows, with a single call if the sink is in C.
+func runNative(k Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
 	c := C.bfs_job{
 		height: C.int32_t(j.height), width: C.int32_t(j.width), channels: C.int32_t(j.channels),
 		rows: C.int32_t(j.rows), columns: C.int32_t(j.columns),

@@ -4,12 +4,12 @@ package resample
 
 import "unsafe"
 
-func nativeRuns(int) bool { return false }
+func nativeRuns(Kernel) bool { return false }
 
 func nativeCopy([]byte, int, int, unsafe.Pointer, unsafe.Pointer) {
 	panic("resample: a sink in C in a program without cgo")
 }
 
-func run(sink Sink, _, _ unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
-	runGo(sink, j, from, stride, scratch)
+func runNative(Kernel, Sink, unsafe.Pointer, unsafe.Pointer, *job, []byte, int, []byte) {
+	panic("resample: a kernel in C in a program without cgo")
 }

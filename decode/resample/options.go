@@ -1,12 +1,32 @@
 package resample
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
-// ErrOptions is wrapped by every error about Options.
-var ErrOptions = errors.New("resample: bad options")
+// Mode says how a sample is brought to its size.
+type Mode uint8
+
+// The modes. All but None filter; only RandomResizedCrop needs random numbers for its window.
+const (
+	None              Mode = iota // pixels unchanged
+	Stretch                       // the whole image, each axis by its own factor
+	NotLarger                     // the whole image in proportion, as large as fits inside
+	NotSmaller                    // in proportion, as small as covers the size; then the centre
+	RandomResizedCrop             // a random window, stretched
+	numModes
+)
+
+var modeNames = [numModes]string{"none", "stretch", "not-larger", "not-smaller", "random-resized-crop"}
+
+func (m Mode) String() string {
+	if m < numModes {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
 
 // MaxSide is the maximum Height or Width, in pixels.
 const MaxSide = 1 << 20
@@ -31,36 +51,28 @@ type Options struct {
 	Seed          uint64
 }
 
-// Validate returns an error with the first invalid field, the rule and the value. Other methods
-// are undefined for Options that it rejects.
+// Validate returns an [option.Error] for the first invalid field. Other methods are undefined
+// for Options that it rejects.
 func (o Options) Validate() error {
-	if o.Mode >= numModes {
-		return optionError("mode", fmt.Sprintf("one of %v", modeNames), o.Mode)
+	refuse := func(field, rule string, value any) error {
+		return &option.Error{Field: field, Rule: rule, Value: fmt.Sprint(value)}
 	}
-	if o.Mode != None {
-		for _, side := range [...]struct {
-			name  string
-			value int
-		}{{"height", o.Height}, {"width", o.Width}} {
-			if side.value < 1 || side.value > MaxSide {
-				return optionError(side.name, fmt.Sprintf("1 to %d", MaxSide), side.value)
-			}
-		}
-	}
-	if o.Mode == RandomResizedCrop {
-		if lo, hi := o.CropArea[0], o.CropArea[1]; !(lo > 0 && lo <= hi && hi <= 1) {
-			return optionError("crop area", "two numbers, the first above 0, the second no smaller and at most 1", o.CropArea)
-		}
-		if lo, hi := o.CropRatio[0], o.CropRatio[1]; !(lo >= 1./maxRatio && lo <= hi && hi <= maxRatio) {
-			return optionError("crop ratio", "two numbers above 0 (width/height), the second no smaller", o.CropRatio)
-		}
-	}
-	if !(o.Flip >= 0 && o.Flip <= 1) {
-		return optionError("flip", "a probability, 0 to 1", o.Flip)
+	validSide := func(n int) bool { return o.Mode == None || n >= 1 && n <= MaxSide }
+	crops := o.Mode == RandomResizedCrop
+	area, ratio := o.CropArea, o.CropRatio
+	switch {
+	case o.Mode >= numModes:
+		return refuse("mode", fmt.Sprintf("one of %v", modeNames), o.Mode)
+	case !validSide(o.Height):
+		return refuse("height", fmt.Sprintf("1 to %d", MaxSide), o.Height)
+	case !validSide(o.Width):
+		return refuse("width", fmt.Sprintf("1 to %d", MaxSide), o.Width)
+	case crops && !(area[0] > 0 && area[0] <= area[1] && area[1] <= 1):
+		return refuse("crop area", "two numbers, the first above 0, the second no smaller and at most 1", area)
+	case crops && !(ratio[0] >= 1./maxRatio && ratio[0] <= ratio[1] && ratio[1] <= maxRatio):
+		return refuse("crop ratio", "two numbers above 0 (width/height), the second no smaller", ratio)
+	case !(o.Flip >= 0 && o.Flip <= 1):
+		return refuse("flip", "a probability, 0 to 1", o.Flip)
 	}
 	return nil
-}
-
-func optionError(field, rule string, value any) error {
-	return fmt.Errorf("%w: %s must be %s, not %v", ErrOptions, field, rule, value)
 }

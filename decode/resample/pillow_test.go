@@ -76,7 +76,7 @@ func TestAgainstPillow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := b.resize(t, "", c.image, c.transform)
+		got := b.resize(t, Fastest, c.image, c.transform)
 		if len(got) != len(want) {
 			t.Fatalf("%+v: %d bytes, Pillow makes %d", c, len(got), len(want))
 		}

@@ -44,13 +44,23 @@ func ScratchBytes(t Transform, channels int) int {
 // src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
 // before and after do not matter. Nothing is allocated. Errors, ErrGeometry or ErrScratch, occur
 // before the first row.
-func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
+func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	if err := fits(src, t); err != nil {
 		return err
 	}
-	put, ctx := native(sink)
+	var put, ctx unsafe.Pointer
+	if n, ok := sink.(nativeSink); ok {
+		put, ctx = n.Native()
+	}
 	if t.Copies() {
-		copyRows(sink, put, ctx, src, t)
+		from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
+		if put != nil {
+			nativeCopy(from, src.Stride, t.Y.N, put, ctx)
+			return nil
+		}
+		for y := range t.Y.N {
+			sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
+		}
 		return nil
 	}
 	j := newJob(t, src.Channels)
@@ -64,51 +74,27 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte) error {
 		return nil
 	}
 	j.prepare(t, scratch)
-	run(sink, put, ctx, &j, from, src.Stride, scratch)
+	if k = k.chosen(); k != kernelGo {
+		runNative(k, sink, put, ctx, &j, from, src.Stride, scratch)
+		return nil
+	}
+	for y := range j.height {
+		sink.PutRow(y, j.resizeRow(y, from, src.Stride, scratch))
+	}
 	return nil
 }
 
 // fits verifies that nothing will be read outside the image.
 func fits(src Image, t Transform) error {
-	if src.Channels != 1 && src.Channels != 3 {
-		return fmt.Errorf("%w: %d channels", ErrGeometry, src.Channels)
-	}
-	if !t.Y.sound() || !t.X.sound() {
-		return fmt.Errorf("%w: %+v, %+v", ErrGeometry, t.Y, t.X)
+	if src.Channels != 1 && src.Channels != 3 || !t.Y.sound() || !t.X.sound() {
+		return fmt.Errorf("%w: %+v, %+v, %d channels", ErrGeometry, t.Y, t.X, src.Channels)
 	}
 	y, x, h, w := t.Source()
-	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width {
-		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d", ErrGeometry, y, y+h, x, x+w, src.Height, src.Width)
-	}
 	row := (x + w) * src.Channels
-	if src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
-		return fmt.Errorf("%w: %d bytes in rows of %d for %dx%d", ErrGeometry, len(src.Pix), src.Stride, src.Height, src.Width)
+	if y < 0 || x < 0 || y+h > src.Height || x+w > src.Width ||
+		src.Stride < src.Width*src.Channels || len(src.Pix) < row || (len(src.Pix)-row)/src.Stride < y+h-1 {
+		return fmt.Errorf("%w: rows %d to %d and columns %d to %d of %dx%d, %d bytes in rows of %d", ErrGeometry,
+			y, y+h, x, x+w, src.Height, src.Width, len(src.Pix), src.Stride)
 	}
 	return nil
-}
-
-func native(sink Sink) (put, ctx unsafe.Pointer) {
-	if n, ok := sink.(nativeSink); ok {
-		return n.Native()
-	}
-	return nil, nil
-}
-
-// copyRows handles a transform that copies.
-func copyRows(sink Sink, put, ctx unsafe.Pointer, src Image, t Transform) {
-	from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
-	if put != nil {
-		nativeCopy(from, src.Stride, t.Y.N, put, ctx)
-		return
-	}
-	for y := range t.Y.N {
-		sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
-	}
-}
-
-// runGo is the Go kernel.
-func runGo(sink Sink, j *job, from []byte, stride int, scratch []byte) {
-	for y := range j.height {
-		sink.PutRow(y, j.resizeRow(y, from, stride, scratch))
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -60,19 +61,15 @@ func newBench(t testing.TB) bench { return bench{newFence(t, 1<<20), newFence(t,
 
 // resize returns a kernel's result, with source and scratch memory that end at a fence; bytes
 // before scratch must not change.
-func (b bench) resize(t testing.TB, kernel string, src Image, tr Transform) []byte {
+func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []byte {
 	t.Helper()
-	if err := UseKernel(kernel); err != nil {
-		t.Fatal(err)
-	}
-	defer UseKernel("")
 	copy(b.source.last(len(src.Pix)), src.Pix)
 	src.Pix = b.source.all[len(b.source.all)-len(src.Pix):]
 	const guard = 256
 	n := ScratchBytes(tr, src.Channels)
 	scratch := b.scratch.last(n + guard)
 	var c canvas
-	if err := Resize(&c, src, tr, scratch[guard:]); err != nil {
+	if err := Resize(&c, src, tr, scratch[guard:], kernel); err != nil {
 		t.Fatalf("%+v of %dx%dx%d: %v", tr, src.Height, src.Width, src.Channels, err)
 	}
 	if !bytes.Equal(scratch[:guard], bytes.Repeat([]byte{0xa5}, guard)) {
@@ -87,7 +84,7 @@ func (b bench) resize(t testing.TB, kernel string, src Image, tr Transform) []by
 // everyKernel returns the result, which must be the same for all kernels.
 func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 	t.Helper()
-	want := b.resize(t, kernelNames[kernelGo], src, tr)
+	want := b.resize(t, kernelGo, src, tr)
 	for _, k := range Kernels()[1:] {
 		if got := b.resize(t, k, src, tr); !bytes.Equal(got, want) {
 			t.Fatalf("%s is %d levels from Go for %+v of %dx%dx%d", k, farthest(got, want), tr, src.Height, src.Width, src.Channels)
@@ -157,7 +154,7 @@ func TestExtremes(t *testing.T) {
 				}
 				scratch := make([]byte, ScratchBytes(tr, channels))
 				var c canvas
-				if err := Resize(&c, src, tr, scratch); err != nil {
+				if err := Resize(&c, src, tr, scratch, Fastest); err != nil {
 					t.Fatal(err)
 				}
 				oh, ow := o.Size(h, w)
@@ -195,7 +192,7 @@ func TestCopies(t *testing.T) {
 			t.Fatalf("%+v: %+v does not copy", win, tr)
 		}
 		var c canvas
-		if err := Resize(&c, src, tr, nil); err != nil {
+		if err := Resize(&c, src, tr, nil, Fastest); err != nil {
 			t.Fatal(err)
 		}
 		var want []byte
@@ -206,19 +203,19 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%+v of %dx%d is not copied", win, h, w)
 		}
 		if csink.Available {
-			if got := throughC(t, src, tr, nil); !bytes.Equal(got, want) {
+			if got := throughC(t, src, tr, nil, Fastest); !bytes.Equal(got, want) {
 				t.Errorf("%+v of %dx%d is not copied to C", win, h, w)
 			}
 		}
 	}
 }
 
-func throughC(t *testing.T, src Image, tr Transform, scratch []byte) []byte {
+func throughC(t *testing.T, src Image, tr Transform, scratch []byte, k Kernel) []byte {
 	t.Helper()
 	h, w := tr.Size()
 	s := csink.New(h, w*src.Channels)
 	defer s.Close()
-	if err := Resize(s, src, tr, scratch); err != nil {
+	if err := Resize(s, src, tr, scratch, k); err != nil {
 		t.Fatal(err)
 	}
 	pix, ordered := s.Pix()
@@ -234,19 +231,17 @@ func TestSinkInC(t *testing.T) {
 	if !csink.Available {
 		t.Skip("this build has no C")
 	}
-	defer UseKernel("")
 	for _, k := range Kernels() {
 		for _, width := range []int{1, 5, 40, 97} {
 			for _, channels := range []int{1, 3} {
 				src := pattern(60, 400, channels)
 				tr := Options{Mode: Stretch, Height: 33, Width: width}.Choose(0, 0, 60, 400)
-				UseKernel(k)
 				scratch := make([]byte, ScratchBytes(tr, channels))
 				var c canvas
-				if err := Resize(&c, src, tr, scratch); err != nil {
+				if err := Resize(&c, src, tr, scratch, k); err != nil {
 					t.Fatal(err)
 				}
-				if got := throughC(t, src, tr, scratch); !bytes.Equal(got, c.pix) {
+				if got := throughC(t, src, tr, scratch, k); !bytes.Equal(got, c.pix) {
 					t.Errorf("%s, %d columns of %d: other pixels in C", k, width, channels)
 				}
 			}
@@ -282,7 +277,7 @@ func TestErrors(t *testing.T) {
 		i, x, s := src, tr, scratch
 		v.change(&i, &x, &s)
 		c := canvas{}
-		if err := Resize(&c, i, x, s); !errors.Is(err, v.want) {
+		if err := Resize(&c, i, x, s, Fastest); !errors.Is(err, v.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if v.want != nil && c.rows != 0 {
@@ -300,7 +295,6 @@ func (nowhere) PutRow(int, []byte) {}
 
 // TestNothingOnTheHeap: no image allocates anything, with any kernel and any sink.
 func TestNothingOnTheHeap(t *testing.T) {
-	defer UseKernel("")
 	sinks := []Sink{nowhere{}}
 	if csink.Available {
 		s := csink.New(32, 64*3)
@@ -312,7 +306,6 @@ func TestNothingOnTheHeap(t *testing.T) {
 	src := pattern(100, 200, 3)
 	scratch := make([]byte, 1<<20)
 	for _, k := range Kernels() {
-		UseKernel(k)
 		for _, sink := range sinks {
 			for _, mode := range []Mode{None, Stretch, NotLarger, NotSmaller, RandomResizedCrop} {
 				o.Mode = mode
@@ -323,7 +316,7 @@ func TestNothingOnTheHeap(t *testing.T) {
 				sample := int64(0)
 				if n := testing.AllocsPerRun(5, func() {
 					sample++
-					if err := Resize(sink, src, o.Choose(1, sample, h, w), scratch); err != nil {
+					if err := Resize(sink, src, o.Choose(1, sample, h, w), scratch, k); err != nil {
 						t.Fatal(err)
 					}
 				}); n != 0 {
@@ -335,20 +328,11 @@ func TestNothingOnTheHeap(t *testing.T) {
 }
 
 func TestKernels(t *testing.T) {
-	defer UseKernel("")
-	names := Kernels()
-	if names[0] != "go" || Kernel() != names[len(names)-1] {
-		t.Errorf("%v, of which %s is used", names, Kernel())
+	all := Kernels()
+	if all[0] != kernelGo || !slices.IsSorted(all) || Fastest.String() != all[len(all)-1].String() {
+		t.Errorf("%v, the fastest of which is %v", all, Fastest)
 	}
-	if csink.Available && len(names) < 2 {
-		t.Errorf("a build with cgo has only %v", names)
-	}
-	for _, k := range names {
-		if err := UseKernel(k); err != nil || Kernel() != k {
-			t.Errorf("%s: %v, but %s is used", k, err, Kernel())
-		}
-	}
-	if err := UseKernel("sse9"); !errors.Is(err, ErrOptions) || Kernel() != names[len(names)-1] {
-		t.Errorf("%v; %s is used", err, Kernel())
+	if csink.Available && len(all) < 2 {
+		t.Errorf("a build with cgo has only %v", all)
 	}
 }

@@ -61,7 +61,7 @@ func (p *picture) resized(t testing.TB, tr resample.Transform, scale int, offset
 	tr = tr.Moved(y, x)
 	var c canvas
 	src := resample.Image{Pix: pix, Stride: w * 3, Height: h, Width: w, Channels: 3}
-	if err := resample.Resize(&c, src, tr, make([]byte, resample.ScratchBytes(tr, 3))); err != nil {
+	if err := resample.Resize(&c, src, tr, make([]byte, resample.ScratchBytes(tr, 3)), resample.Fastest); err != nil {
 		t.Fatal(err)
 	}
 	return c.pix

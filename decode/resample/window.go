@@ -21,17 +21,13 @@ func (o Options) window(d draws, h, w int) window {
 		width := math.Floor(math.Sqrt(float64(area*ratio)) + 0.5)
 		height := math.Floor(math.Sqrt(float64(area/ratio)) + 0.5)
 		if width >= 1 && height >= 1 && width <= float64(w) && height <= float64(h) {
-			return d.place(window{h: int(height), w: int(width)}, h, w)
+			win := window{h: int(height), w: int(width)}
+			u := d.block(blockAnchor)
+			win.y, win.x = below(h-win.h+1, u[0]), below(w-win.w+1, u[1])
+			return win
 		}
 	}
 	return o.largest(h, w)
-}
-
-// place puts a window at a random position in h x w pixels.
-func (d draws) place(win window, h, w int) window {
-	u := d.block(blockAnchor)
-	win.y, win.x = below(h-win.h+1, u[0]), below(w-win.w+1, u[1])
-	return win
 }
 
 // largest returns the largest window in the middle of h x w pixels whose ratio is allowed.

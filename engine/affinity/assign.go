@@ -1,100 +1,76 @@
 package affinity
 
-// A Source is what determined the CPUs of a worker.
-type Source uint8
+import (
+	"fmt"
+	"strconv"
+	"strings"
 
-const (
-	None        Source = iota // nothing: the worker runs wherever the process may
-	List                      // the given list
-	NVML                      // the GPU's driver
-	GPUNode                   // the NUMA node of the GPU's PCI slot
-	ProcessNode               // the NUMA nodes on which this process may have memory
+	"github.com/batchfs/batchfs/internal/option"
 )
 
-// String is the source as shown to users.
-func (s Source) String() string {
-	switch s {
-	case List:
-		return "list"
-	case NVML:
-		return "nvml"
-	case GPUNode:
-		return "pci numa node"
-	case ProcessNode:
-		return "process numa node"
-	default:
-		return "none"
+const (
+	blanks    = " \t"
+	entryRule = `a decimal CPU number, as in "3,5,6,10", not a range or mask`
+)
+
+// Parse reads a list of CPUs for workers 0, 1, and so on: decimal numbers separated by commas,
+// with optional blanks around them. An empty or blank text is no list: nil. The error is an
+// [*option.Error] that names the entry, counted from 1. [Assign] checks whether the machine has
+// such CPUs.
+func Parse(list string) ([]int, error) {
+	if strings.Trim(list, blanks) == "" {
+		return nil, nil
 	}
+	var cpus []int
+	for i, entry := range strings.Split(list, ",") {
+		entry = strings.Trim(entry, blanks)
+		cpu, ok := number(entry)
+		if !ok {
+			return nil, entryError(i, entryRule, entry)
+		}
+		cpus = append(cpus, cpu)
+	}
+	return cpus, nil
 }
 
-// MarshalText is String, for documents.
-func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func entryError(i int, rule, value string) error {
+	return &option.Error{Field: fmt.Sprintf("entry %d", i+1), Rule: rule, Value: strconv.Quote(value)}
+}
 
 // Assign returns one CPU set for each worker: list[t] alone for worker t, and [Machine.Near] for
 // workers past the end of the list. An empty set, as for all workers without a list, means that
-// the worker is not pinned; [Pin] does nothing for it. The whole list is checked, including
-// entries past the last worker; the error is an [*EntryError].
+// the worker is not pinned. The whole list is checked, including entries past the last worker;
+// the error is an [*option.Error].
 func Assign(list []int, workers int, m Machine) ([]Set, error) {
-	if err := check(list, m); err != nil {
-		return nil, err
+	for i, cpu := range list {
+		switch {
+		case cpu < 0 || cpu >= m.Configured:
+			return nil, entryError(i, fmt.Sprintf("below %d, the number of CPUs configured", m.Configured), strconv.Itoa(cpu))
+		case !m.Allowed.has(cpu):
+			return nil, entryError(i, fmt.Sprintf("one of the CPUs this process may use, %s", m.Allowed), strconv.Itoa(cpu))
+		}
 	}
 	sets := make([]Set, workers)
 	if len(list) == 0 {
 		return sets, nil
 	}
-	listed := min(len(list), workers)
-	for t, cpu := range list[:listed] {
-		sets[t] = Of(cpu)
-	}
-	if listed < workers {
-		near, _ := m.Near()
-		for t := listed; t < workers; t++ {
-			sets[t] = near
+	near := m.Near()
+	for t := range sets {
+		sets[t] = near
+		if t < len(list) {
+			sets[t] = Set{list[t]}
 		}
 	}
 	return sets, nil
 }
 
-// Near returns the CPUs for workers past the end of a list, and their source; the empty set and
-// None if nothing is known but the CPUs that the process may use.
-func (m Machine) Near() (Set, Source) {
-	for _, choice := range []struct {
-		cpus   Set
-		source Source
-	}{
-		{m.recommended(), NVML},
-		{m.gpuNode(), GPUNode},
-		{m.processNodes(), ProcessNode},
-	} {
-		if s := choice.cpus.And(m.Allowed); !s.Empty() {
-			return s, choice.source
+// Near returns the CPUs for workers past the end of a list; none if nothing is known but the
+// CPUs that the process may use.
+func (m Machine) Near() Set {
+	for _, cpus := range m.Places {
+		if s := cpus.and(m.Allowed); len(s) > 0 {
+			return s
 		}
 	}
-	return Set{}, None
-}
-
-// A Placement is a group of workers whose CPUs have the same source.
-type Placement struct {
-	First   int    `json:"first"`   // worker, from 0
-	Workers int    `json:"workers"` // number of workers
-	Source  Source `json:"source"`
-	CPUs    Set    `json:"cpus"` // of all of them together
-}
-
-// Describe says what [Assign] does with the same arguments, for people and documents. The list
-// must be one that Assign accepts.
-func Describe(list []int, workers int, m Machine) []Placement {
-	var placements []Placement
-	listed := min(len(list), workers)
-	if listed > 0 {
-		placements = append(placements, Placement{0, listed, List, Of(list[:listed]...)})
-	}
-	if listed == workers {
-		return placements
-	}
-	rest := Placement{First: listed, Workers: workers - listed}
-	if len(list) > 0 {
-		rest.CPUs, rest.Source = m.Near()
-	}
-	return append(placements, rest)
+	return nil
 }

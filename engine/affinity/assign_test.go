@@ -1,63 +1,61 @@
 package affinity
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // twoSockets is a machine of 2 nodes with 16 cores of two threads each, and a GPU next to the
-// second.
-func twoSockets(change func(*Machine)) Machine {
-	m := Machine{
-		Allowed:    must(parseSet("0-63")),
-		Configured: 64,
-		Nodes: []Node{
-			{ID: 0, CPUs: must(parseSet("0-15,32-47")), Memory: true},
-			{ID: 1, CPUs: must(parseSet("16-31,48-63")), Memory: true},
-		},
-		GPU: &GPU{Node: 1, CPUs: must(parseSet("16-31,48-63"))},
+// second, whose CPUs NVML recommends.
+func twoSockets(allowed string) Machine {
+	return Machine{
+		Allowed: must(parseSet(allowed)), Configured: 64,
+		Places: [3]Set{must(parseSet("16-31,48-63")), must(parseSet("16-31,48-63")), must(parseSet("0-63"))},
 	}
-	if change != nil {
-		change(&m)
-	}
-	return m
 }
 
+// TestNear looks at a machine of 2 nodes with 4 CPUs each. Its second GPU is on node 1, its
+// third on a node that is not known.
 func TestNear(t *testing.T) {
+	const all = "0-7"
+	status := func(mems string) map[string]string {
+		return map[string]string{"proc/self/status": "Mems_allowed_list:\t" + mems + "\n"}
+	}
 	for _, c := range []struct {
-		name   string
-		change func(*Machine)
-		cpus   string
-		source Source
+		name    string
+		gpu     string
+		nvml    string // its recommendation; "none": no NVML
+		allowed string
+		files   map[string]string
+		cpus    string
 	}{
-		{"nvml", nil, "16-31,48-63", NVML},
-		{"nvml within the allowed", func(m *Machine) { m.Allowed = must(parseSet("0-3,20,21,50")) }, "20-21,50", NVML},
-		{"nvml names more CPUs than there are", func(m *Machine) { m.GPU.CPUs = must(parseSet("60-200")) }, "60-63", NVML},
-		{"nvml's are not allowed, nor the GPU's node", func(m *Machine) { m.Allowed = must(parseSet("2-5")) }, "2-5", ProcessNode},
-		{"nvml's are not allowed, but some of the GPU's node", func(m *Machine) {
-			m.GPU.CPUs = Of(16, 17)
-			m.Allowed = must(parseSet("0-3,18-20"))
-		}, "18-20", GPUNode},
-		{"no nvml", func(m *Machine) { m.GPU.CPUs = Set{} }, "16-31,48-63", GPUNode},
-		{"a GPU on node 0", func(m *Machine) { *m.GPU = GPU{Node: 0} }, "0-15,32-47", GPUNode},
-		{"a GPU whose node is unknown", func(m *Machine) { *m.GPU = GPU{Node: -1} }, "0-63", ProcessNode},
-		{"a GPU on a node without CPUs", func(m *Machine) {
-			*m.GPU = GPU{Node: 2}
-			m.Nodes = append(m.Nodes, Node{ID: 2, Memory: true})
-		}, "0-63", ProcessNode},
-		{"no GPU", func(m *Machine) { m.GPU = nil }, "0-63", ProcessNode},
-		{"no GPU, memory of one node", func(m *Machine) { m.GPU, m.Nodes[0].Memory = nil, false }, "16-31,48-63", ProcessNode},
-		{"no GPU, memory of one node, CPUs of the other", func(m *Machine) {
-			m.GPU, m.Nodes[0].Memory, m.Allowed = nil, false, Of(1, 2)
-		}, "", None},
-		{"no GPU, CPUs of one node", func(m *Machine) { m.GPU, m.Allowed = nil, Of(17) }, "17", ProcessNode},
-		{"no GPU, no nodes", func(m *Machine) { m.GPU, m.Nodes = nil, nil }, "", None},
+		{"nvml", "1", "4-6", all, nil, "4-6"},
+		{"nvml within the allowed", "1", "4-7", "0-1,5,7", nil, "5,7"},
+		{"nvml names more CPUs than there are", "1", "6-200", all, nil, "6-7"},
+		{"nvml's are not allowed, nor the GPU's node", "1", "4-7", "2-3", nil, "2-3"},
+		{"nvml's are not allowed, but some of the GPU's node", "1", "4", "0-3,5-6", nil, "5-6"},
+		{"nvml recommends none", "1", "", all, nil, "4-7"},
+		{"no nvml", "1", "none", all, nil, "4-7"},
+		{"a GPU on node 0", "0", "none", all, nil, "0-3"},
+		{"a GPU whose node is unknown", "2", "none", all, nil, all},
+		{"a GPU on a node without CPUs", "1", "none", all, map[string]string{"sys/devices/system/node/node1/cpulist": "\n"}, "0-3"},
+		{"no GPU", NoGPU, "none", all, nil, all},
+		{"no GPU, memory of one node", NoGPU, "none", all, status("1"), "4-7"},
+		{"no GPU, memory of one node, CPUs of the other", NoGPU, "none", "1-2", status("1"), ""},
+		{"no GPU, CPUs of one node", NoGPU, "none", "5", nil, "5"},
+		{"no GPU, no nodes", NoGPU, "none", all, map[string]string{"sys/devices/system/node/online": ""}, ""},
 	} {
-		cpus, source := twoSockets(c.change).Near()
-		if cpus.String() != c.cpus || source != c.source {
-			t.Errorf("%s: %q, %s", c.name, cpus, source)
+		m := look(files(with(sockets, c.files)), must(parseSet(c.allowed)), c.gpu, func(string, int) (device, bool) {
+			if c.nvml == "none" {
+				return device{}, false
+			}
+			return device{slot: "0000:65:00.0", cpus: must(parseSet(c.nvml))}, true
+		})
+		if cpus := m.Near(); cpus.String() != c.cpus {
+			t.Errorf("%s: %q", c.name, cpus)
 		}
 	}
 }
@@ -77,7 +75,7 @@ func TestAssign(t *testing.T) {
 		{[]int{63}, 4, []string{"63", near, near, near}},
 		{[]int{0}, 0, nil},
 	} {
-		sets, err := Assign(c.list, c.workers, twoSockets(nil))
+		sets, err := Assign(c.list, c.workers, twoSockets("0-63"))
 		var got []string
 		for _, s := range sets {
 			got = append(got, s.String())
@@ -89,7 +87,7 @@ func TestAssign(t *testing.T) {
 }
 
 func TestAssignRefuses(t *testing.T) {
-	m := twoSockets(func(m *Machine) { m.Allowed = must(parseSet("0-3,20")) })
+	m := twoSockets("0-3,20")
 	for _, c := range []struct {
 		list []int
 		want string
@@ -100,50 +98,9 @@ func TestAssignRefuses(t *testing.T) {
 		{[]int{0, 1, 2, 3, 21, 99}, `entry 5 must be one of the CPUs this process may use, 0-3,20, not "21"`},
 	} {
 		sets, err := Assign(c.list, 2, m) // including entries past the last worker
-		var entry *EntryError
+		var entry *option.Error
 		if sets != nil || !errors.As(err, &entry) || err.Error() != c.want {
 			t.Errorf("%v: %v, %v", c.list, sets, err)
-		}
-	}
-}
-
-// Describe reports what Assign does.
-func TestDescribe(t *testing.T) {
-	m := twoSockets(nil)
-	for _, c := range []struct {
-		list    []int
-		workers int
-		want    string
-	}{
-		{nil, 2, `[{"first":0,"workers":2,"source":"none","cpus":""}]`},
-		{[]int{3, 5, 6, 10}, 5, `[{"first":0,"workers":4,"source":"list","cpus":"3,5-6,10"},{"first":4,"workers":1,"source":"nvml","cpus":"16-31,48-63"}]`},
-		{[]int{3, 5, 6, 10}, 3, `[{"first":0,"workers":3,"source":"list","cpus":"3,5-6"}]`},
-	} {
-		placements := Describe(c.list, c.workers, m)
-		if text, err := json.Marshal(placements); err != nil || string(text) != c.want {
-			t.Errorf("%v, %d workers: %s, %v", c.list, c.workers, text, err)
-		}
-		sets, err := Assign(c.list, c.workers, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range placements {
-			var union Set
-			for _, s := range sets[p.First : p.First+p.Workers] {
-				union = union.Or(s)
-			}
-			if !union.Equal(p.CPUs) {
-				t.Errorf("%v, %d workers: %s, not %s", c.list, c.workers, p.CPUs, union)
-			}
-		}
-	}
-}
-
-func TestSourceText(t *testing.T) {
-	want := map[Source]string{None: "none", List: "list", NVML: "nvml", GPUNode: "pci numa node", ProcessNode: "process numa node"}
-	for s, text := range want {
-		if s.String() != text {
-			t.Errorf("source %d is %q", s, s)
 		}
 	}
 }

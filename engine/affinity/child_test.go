@@ -97,9 +97,3 @@ func runChild(t *testing.T, task childTask, env ...string) childReport {
 	}
 	return r
 }
-
-// UnmarshalText parses a set in tests.
-func (s *Set) UnmarshalText(text []byte) (err error) {
-	*s, err = parseSet(string(text))
-	return err
-}

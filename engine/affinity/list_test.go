@@ -2,11 +2,14 @@ package affinity
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 func TestParse(t *testing.T) {
@@ -59,12 +62,12 @@ func TestParseRefuses(t *testing.T) {
 		{"all", 1, "all"},
 	} {
 		got, err := Parse(c.list)
-		var entry *EntryError
+		var entry *option.Error
 		if !errors.As(err, &entry) {
 			t.Errorf("%q: %v, %v", c.list, got, err)
 			continue
 		}
-		if got != nil || entry.Position != c.position || entry.Value != c.value || entry.Rule != entryRule {
+		if got != nil || entry.Field != fmt.Sprint("entry ", c.position) || entry.Value != strconv.Quote(c.value) || entry.Rule != entryRule {
 			t.Errorf("%q: %v, %v", c.list, got, err)
 		}
 	}
@@ -109,8 +112,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		var entry *EntryError
-		if !errors.As(err, &entry) || entry.Position != position || cpus != nil {
+		var entry *option.Error
+		if !errors.As(err, &entry) || entry.Field != fmt.Sprint("entry ", position) || cpus != nil {
 			t.Fatalf("%q: %v, %v, not entry %d", list, cpus, err, position)
 		}
 	})

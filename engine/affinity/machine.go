@@ -9,41 +9,26 @@ import (
 
 // A Machine is everything that the choice of CPUs depends on.
 type Machine struct {
-	Allowed    Set    // the CPUs that this process may use, by its affinity and cgroup
-	Configured int    // one more than the kernel's highest CPU
-	Nodes      []Node // the NUMA nodes, in ascending order; empty if the kernel knows of none
-	GPU        *GPU   // nil if none was looked for, or found
-	Note       string // why there is no GPU, or no recommendation from NVML; "" if there is one
-}
-
-// A Node is a NUMA node.
-type Node struct {
-	ID     int
-	CPUs   Set  // empty if the node has only memory
-	Memory bool // this process may have memory there
+	Allowed    Set // the CPUs that this process may use, by its affinity and cgroup
+	Configured int // one more than the kernel's highest CPU
+	// Places are CPUs for workers past the end of a list, best first, whether or not they are
+	// allowed: those recommended by NVML, of the GPU's NUMA node, and of the nodes on which this
+	// process may have memory. Empty ones are not known.
+	Places [3]Set
 }
 
 // ThisMachine gathers the facts for this process. gpu is the device to feed: an index in the
 // driver's order, from 0, a UUID as shown by nvidia-smi -L or the beginning of one, "" for
 // device 0, or [NoGPU]. Looking for a GPU opens the driver, which can take a second if no other
-// process has it open. A missing GPU is not an error, but is reported in Machine.Note; an error
-// means that the kernel does not say which CPUs may be used.
+// process has it open. A missing GPU is not an error; an error means that the kernel does not
+// say which CPUs may be used.
 func ThisMachine(gpu string) (Machine, error) {
-	allowed, err := processMask()
+	allowed, err := Current()
 	if err != nil {
 		return Machine{}, err
 	}
-	return look(os.DirFS("/"), allowed, gpu, askNVML), nil
-}
-
-// processMask returns the CPUs of all threads of the process together. No single thread is
-// enough: workers may have been pinned before, and one of them may have run on the process's
-// first thread, which keeps its mask when its goroutine ends.
-func processMask() (Set, error) {
-	all, err := Current()
-	if err != nil {
-		return Set{}, err
-	}
+	// No single thread is enough: workers may have been pinned before, and one of them may have
+	// run on the process's first thread, which keeps its mask when its goroutine ends.
 	threads, _ := os.ReadDir("/proc/self/task")
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
@@ -51,98 +36,53 @@ func processMask() (Set, error) {
 			continue
 		}
 		if mask, err := maskOf(id); err == nil { // else the thread has ended
-			all = all.Or(mask)
+			allowed = allowed.or(mask)
 		}
 	}
-	return all, nil
+	return look(os.DirFS("/"), allowed, gpu, askNVML), nil
 }
 
-// look gathers facts from the root of a file system and from NVML.
+// look gathers facts from the root of a file system and from NVML. CPUs that the process may
+// use count as configured, whatever /sys says.
 func look(root fs.FS, allowed Set, gpu string, ask nvmlQuestion) Machine {
-	m := Machine{Allowed: allowed, Configured: configured(root, allowed), Nodes: nodes(root)}
+	present := readSet(root, "sys/devices/system/cpu/present")
+	m := Machine{Allowed: allowed, Configured: max(present.end(), allowed.end())}
 	if gpu != NoGPU {
-		m.GPU, m.Note = findGPU(root, gpu, m.Configured, ask)
+		g := findGPU(root, gpu, m.Configured, ask)
+		m.Places[0] = g.cpus
+		m.Places[1] = nodeCPUs(root, lineAfter(root, pciDevices+"/"+g.slot+"/numa_node", ""))
+	}
+	online := readSet(root, "sys/devices/system/node/online")
+	memory, _ := parseSet(lineAfter(root, "proc/self/status", "Mems_allowed_list:"))
+	if len(memory) > 0 { // else the kernel does not say
+		online = online.and(memory)
+	}
+	for _, node := range online {
+		m.Places[2] = m.Places[2].or(nodeCPUs(root, strconv.Itoa(node)))
 	}
 	return m
 }
 
-// configured returns the number of CPUs that a list may name. CPUs that the process may use
-// count as configured, whatever /sys says.
-func configured(root fs.FS, allowed Set) int {
-	present, _ := readSet(root, "sys/devices/system/cpu/present")
-	return max(present.end(), allowed.end())
+// nodeCPUs returns the CPUs of a NUMA node; none if it has only memory, or is "-1" or unknown.
+func nodeCPUs(root fs.FS, node string) Set {
+	return readSet(root, "sys/devices/system/node/node"+node+"/cpulist")
 }
 
-// nodes reads the NUMA nodes. A node that cannot be read is skipped: knowing fewer only means
-// pinning less.
-func nodes(root fs.FS) []Node {
-	online, err := readSet(root, "sys/devices/system/node/online")
-	if err != nil {
-		return nil
-	}
-	memory, known := memoryNodes(root)
-	var all []Node
-	for id := range online.All() {
-		cpus, err := readSet(root, "sys/devices/system/node/node"+strconv.Itoa(id)+"/cpulist")
-		if err != nil {
-			continue
-		}
-		all = append(all, Node{ID: id, CPUs: cpus, Memory: !known || memory.Has(id)})
-	}
-	return all
-}
-
-// memoryNodes returns the nodes on which the process's cgroup allows memory.
-func memoryNodes(root fs.FS) (Set, bool) {
-	status, err := fs.ReadFile(root, "proc/self/status")
-	if err != nil {
-		return Set{}, false
-	}
-	for line := range strings.Lines(string(status)) {
-		if list, ok := strings.CutPrefix(line, "Mems_allowed_list:"); ok {
-			s, err := parseSet(list)
-			return s, err == nil
-		}
-	}
-	return Set{}, false
-}
-
-func readSet(root fs.FS, name string) (Set, error) {
-	text, err := fs.ReadFile(root, name)
-	if err != nil {
-		return Set{}, err
-	}
-	return parseSet(string(text))
-}
-
-// recommended returns NVML's recommendation.
-func (m Machine) recommended() Set {
-	if m.GPU == nil {
-		return Set{}
-	}
-	return m.GPU.CPUs
-}
-
-// gpuNode returns the CPUs of the NUMA node of the GPU's slot.
-func (m Machine) gpuNode() Set {
-	if m.GPU == nil {
-		return Set{}
-	}
-	for _, n := range m.Nodes {
-		if n.ID == m.GPU.Node {
-			return n.CPUs
-		}
-	}
-	return Set{}
-}
-
-// processNodes returns the CPUs of the NUMA nodes on which the process may have memory.
-func (m Machine) processNodes() Set {
-	var s Set
-	for _, n := range m.Nodes {
-		if n.Memory {
-			s = s.Or(n.CPUs)
-		}
-	}
+// readSet reads a set from a file; what cannot be read is empty. Knowing less only means pinning
+// less.
+func readSet(root fs.FS, name string) Set {
+	s, _ := parseSet(lineAfter(root, name, ""))
 	return s
+}
+
+// lineAfter returns the rest of a file's first line that starts with prefix, without blanks
+// around it; "" if there is none. An empty prefix means the first line.
+func lineAfter(root fs.FS, name, prefix string) string {
+	text, _ := fs.ReadFile(root, name)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
 }

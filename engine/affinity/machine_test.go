@@ -1,11 +1,8 @@
 package affinity
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
-	"reflect"
 	"testing"
 	"testing/fstest"
 )
@@ -52,26 +49,26 @@ var driver = map[string]string{
 	"proc/driver/nvidia/gpus/0000:b3:00.0/information": "Model: \t\t A\nGPU UUID: \t GPU-1a2c-b3\n",
 }
 
-func noNVML(string, int) (*GPU, error) { return nil, fmt.Errorf("%w here", errNoNVML) }
+func noNVML(string, int) (device, bool) { return device{}, false }
 
 func TestLookCPUs(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		root       fs.FS
 		configured int
-		nodes      string
+		memory     string // CPUs of the nodes with memory
 	}{
-		{"two nodes", files(sockets), 8, "[{0 0-3 true} {1 4-7 true}]"},
-		{"memory of one", files(with(sockets, map[string]string{"proc/self/status": "Mems_allowed_list:\t1\n"})), 8, "[{0 0-3 false} {1 4-7 true}]"},
-		{"no word of memory", files(with(sockets, map[string]string{"proc/self/status": "Name:\tx\n"})), 8, "[{0 0-3 true} {1 4-7 true}]"},
-		{"a node of memory", files(with(sockets, map[string]string{"sys/devices/system/node/node1/cpulist": "\n"})), 8, "[{0 0-3 true} {1  true}]"},
-		{"a node that cannot be read", files(with(sockets, map[string]string{"sys/devices/system/node/node1/cpulist": "?\n"})), 8, "[{0 0-3 true}]"},
-		{"fewer present than allowed", files(map[string]string{"sys/devices/system/cpu/present": "0-1\n"}), 4, "[]"},
-		{"a hole", files(map[string]string{"sys/devices/system/cpu/present": "0-3,16-19\n"}), 20, "[]"},
-		{"no /sys", files(nil), 4, "[]"},
+		{"two nodes", files(sockets), 8, "0-7"},
+		{"memory of one", files(with(sockets, map[string]string{"proc/self/status": "Mems_allowed_list:\t1\n"})), 8, "4-7"},
+		{"no word of memory", files(with(sockets, map[string]string{"proc/self/status": "Name:\tx\n"})), 8, "0-7"},
+		{"a node of memory", files(with(sockets, map[string]string{"sys/devices/system/node/node1/cpulist": "\n"})), 8, "0-3"},
+		{"a node that cannot be read", files(with(sockets, map[string]string{"sys/devices/system/node/node1/cpulist": "?\n"})), 8, "0-3"},
+		{"fewer present than allowed", files(map[string]string{"sys/devices/system/cpu/present": "0-1\n"}), 4, ""},
+		{"a hole", files(map[string]string{"sys/devices/system/cpu/present": "0-3,16-19\n"}), 20, ""},
+		{"no /sys", files(nil), 4, ""},
 	} {
-		m := look(c.root, Of(0, 3), NoGPU, nil)
-		if m.Configured != c.configured || fmt.Sprint(m.Nodes) != c.nodes || m.GPU != nil || m.Note != "" || m.Allowed.String() != "0,3" {
+		m := look(c.root, Set{0, 3}, NoGPU, nil)
+		if m.Configured != c.configured || m.Places[2].String() != c.memory || len(m.Places[0])+len(m.Places[1]) > 0 || m.Allowed.String() != "0,3" {
 			t.Errorf("%s: %+v", c.name, m)
 		}
 	}
@@ -83,58 +80,52 @@ func TestLookWithoutNVML(t *testing.T) {
 		name string
 		root fs.FS
 		gpu  string
-		want *GPU
-		note string
+		slot string // "": none
+		node string // CPUs of its node
 	}{
-		{"the first", bare, "", &GPU{PCI: "0000:17:00.0", Node: 0}, "no NVML here"},
-		{"the second", bare, "1", &GPU{PCI: "0000:65:00.0", Node: 1}, "no NVML here"},
-		{"a node that is not known", bare, "2", &GPU{PCI: "0000:b3:00.0", Node: -1}, "no NVML here"},
-		{"one too many", bare, "3", nil, `no NVML here; no GPU "3" among 3`},
-		{"a UUID without a driver", bare, "GPU-1a2b-65", nil, `no NVML here; no GPU "GPU-1a2b-65" among 3`},
-		{"the driver's first", inUse, "", &GPU{UUID: "GPU-1a2b-65", PCI: "0000:65:00.0", Node: 1}, "no NVML here"},
-		{"a UUID", inUse, "GPU-1a2c-b3", &GPU{UUID: "GPU-1a2c-b3", PCI: "0000:b3:00.0", Node: -1}, "no NVML here"},
-		{"the beginning of a UUID", inUse, "GPU-1a2b", &GPU{UUID: "GPU-1a2b-65", PCI: "0000:65:00.0", Node: 1}, "no NVML here"},
-		{"the beginning of two", inUse, "GPU-1a2", nil, `no NVML here; no GPU "GPU-1a2" among 2`},
-		{"a part", inUse, "MIG-GPU-1a2b-65/3/0", &GPU{UUID: "GPU-1a2b-65", PCI: "0000:65:00.0", Node: 1}, "no NVML here"},
-		{"a part that only NVML knows", inUse, "MIG-7777", nil, `no NVML here; no GPU "MIG-7777" among 2`},
-		{"nonsense", inUse, "first", nil, `no NVML here; no GPU "first" among 2`},
-		{"none at all", files(nil), "", nil, "no NVML here; no GPU"},
+		{"the first", bare, "", "0000:17:00.0", "0-3"},
+		{"the second", bare, "1", "0000:65:00.0", "4-7"},
+		{"a node that is not known", bare, "2", "0000:b3:00.0", ""},
+		{"one too many", bare, "3", "", ""},
+		{"a UUID without a driver", bare, "GPU-1a2b-65", "", ""},
+		{"the driver's first", inUse, "", "0000:65:00.0", "4-7"},
+		{"a UUID", inUse, "GPU-1a2c-b3", "0000:b3:00.0", ""},
+		{"the beginning of a UUID", inUse, "GPU-1a2b", "0000:65:00.0", "4-7"},
+		{"the beginning of two", inUse, "GPU-1a2", "", ""},
+		{"a part", inUse, "MIG-GPU-1a2b-65/3/0", "0000:65:00.0", "4-7"},
+		{"a part that only NVML knows", inUse, "MIG-7777", "", ""},
+		{"nonsense", inUse, "first", "", ""},
+		{"none at all", files(nil), "", "", ""},
 	} {
-		m := look(c.root, Of(0), c.gpu, noNVML)
-		if !reflect.DeepEqual(m.GPU, c.want) || m.Note != c.note {
-			t.Errorf("%s: %+v, %q", c.name, m.GPU, m.Note)
+		d := findGPU(c.root, c.gpu, 8, noNVML)
+		m := look(c.root, Set{0}, c.gpu, noNVML)
+		if d.slot != c.slot || len(m.Places[0]) > 0 || m.Places[1].String() != c.node {
+			t.Errorf("%s: %+v, %+v", c.name, d, m)
 		}
 	}
 }
 
 func TestLookWithNVML(t *testing.T) {
-	answer := func(g GPU, err error) nvmlQuestion {
-		return func(gpu string, cpus int) (*GPU, error) {
+	for _, c := range []struct {
+		name      string
+		answer    device
+		cpus, own string // recommended, of the slot's node
+	}{
+		{"all known", device{"0000:65:00.0", Set{4, 5}}, "4-5", "4-7"},
+		{"no recommendation", device{slot: "0000:65:00.0"}, "", "4-7"},
+		{"a slot that /sys hides", device{"0000:99:00.0", Set{4}}, "4", ""},
+		{"no slot", device{cpus: Set{4}}, "4", ""},
+		// What NVML does not show must not be taken from the kernel.
+		{"no such device", device{}, "", ""},
+	} {
+		m := look(files(sockets), Set{0}, "1", func(gpu string, cpus int) (device, bool) {
 			if gpu != "1" || cpus != 8 {
 				t.Errorf("asked for %q of %d CPUs", gpu, cpus)
 			}
-			if err != nil {
-				return nil, err
-			}
-			return &g, nil
-		}
-	}
-	for _, c := range []struct {
-		name string
-		ask  nvmlQuestion
-		want *GPU
-		note string
-	}{
-		{"all known", answer(GPU{PCI: "0000:65:00.0", CPUs: Of(4, 5)}, nil), &GPU{PCI: "0000:65:00.0", Node: 1, CPUs: Of(4, 5)}, ""},
-		{"no recommendation", answer(GPU{PCI: "0000:65:00.0"}, nil), &GPU{PCI: "0000:65:00.0", Node: 1}, "NVML recommends no CPUs"},
-		{"a slot that /sys hides", answer(GPU{PCI: "0000:99:00.0", CPUs: Of(4)}, nil), &GPU{PCI: "0000:99:00.0", Node: -1, CPUs: Of(4)}, ""},
-		{"no slot", answer(GPU{CPUs: Of(4)}, nil), &GPU{Node: -1, CPUs: Of(4)}, ""},
-		// What NVML does not show must not be taken from the kernel.
-		{"no such device", answer(GPU{}, errors.New("GPU 1: no such device")), nil, "GPU 1: no such device"},
-	} {
-		m := look(files(sockets), Of(0), "1", c.ask)
-		if !reflect.DeepEqual(m.GPU, c.want) || m.Note != c.note {
-			t.Errorf("%s: %+v, %q", c.name, m.GPU, m.Note)
+			return c.answer, true
+		})
+		if m.Places[0].String() != c.cpus || m.Places[1].String() != c.own {
+			t.Errorf("%s: %+v", c.name, m)
 		}
 	}
 }

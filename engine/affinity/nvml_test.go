@@ -3,8 +3,8 @@
 package affinity
 
 import (
-	"errors"
-	"strings"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -19,17 +19,11 @@ type masks struct {
 	socketRet       nvml.Return
 }
 
-// dgx is a machine of 8 devices whose driver lacks some functions.
-func dgx(m masks, missing ...string) *dgxa100.Server {
+const missing = nvml.ERROR_FUNCTION_NOT_FOUND // what nvmltable.c answers for the driver
+
+// dgx is a machine of 8 devices.
+func dgx(m masks) *dgxa100.Server {
 	server := dgxa100.New()
-	server.LookupSymbolFunc = func(symbol string) error {
-		for _, name := range missing {
-			if strings.HasPrefix(symbol, name) {
-				return errors.New("not found")
-			}
-		}
-		return nil
-	}
 	for i, d := range server.Devices {
 		d := d.(*dgxa100.Device)
 		d.UUID = "GPU-" + string(rune('a'+i)) + "-4141"
@@ -45,32 +39,48 @@ func dgx(m masks, missing ...string) *dgxa100.Server {
 			}
 		}
 		if m.nearest != nil {
-			d.GetCpuAffinityFunc = func(int) ([]uint, nvml.Return) { return m.nearest, nvml.SUCCESS }
+			d.GetCpuAffinityFunc = func(int) ([]uint, nvml.Return) {
+				if len(m.nearest) == 0 {
+					return make([]uint, 4), missing
+				}
+				return m.nearest, nvml.SUCCESS
+			}
 		}
 	}
 	return server
 }
 
+// without takes a function from a driver.
+var without = map[string]func(*dgxa100.Server){
+	"index": func(s *dgxa100.Server) {
+		s.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, missing }
+	},
+	"uuid": func(s *dgxa100.Server) {
+		s.DeviceGetHandleByUUIDFunc = func(string) (nvml.Device, nvml.Return) { return nil, missing }
+	},
+	"count": func(s *dgxa100.Server) {
+		s.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, missing }
+	},
+}
+
 func TestAskAffinity(t *testing.T) {
-	const scope = "nvmlDeviceGetCpuAffinityWithinScope"
 	for _, c := range []struct {
-		name    string
-		masks   masks
-		missing []string
-		cpus    string
+		name  string
+		masks masks
+		cpus  string
 	}{
-		{"the socket", masks{socket: []uint{0xf0, 0, 1 << 7}}, nil, "4-7,135"},
-		{"a driver that knows no sockets", masks{nearest: []uint{0x3}}, []string{scope}, "0-1"},
-		{"a device that knows none", masks{socket: []uint{}, socketRet: nvml.ERROR_NOT_SUPPORTED, nearest: []uint{0x6}}, nil, "1-2"},
-		{"garbage with an error", masks{socket: []uint{0xff}, socketRet: nvml.ERROR_UNKNOWN, nearest: []uint{0x6}}, nil, "1-2"},
-		{"an empty socket", masks{socket: []uint{0, 0}, nearest: []uint{0x6}}, nil, "1-2"},
-		{"empty both", masks{socket: []uint{0}, nearest: []uint{0}}, nil, ""},
-		{"neither function", masks{}, []string{"nvmlDeviceGetCpuAffinity"}, ""},
+		{"the socket", masks{socket: []uint{0xf0, 0, 1 << 7}}, "4-7,135"},
+		{"a driver that knows no sockets", masks{socket: []uint{0}, socketRet: missing, nearest: []uint{0x3}}, "0-1"},
+		{"a device that knows none", masks{socket: []uint{}, socketRet: nvml.ERROR_NOT_SUPPORTED, nearest: []uint{0x6}}, "1-2"},
+		{"garbage with an error", masks{socket: []uint{0xff}, socketRet: nvml.ERROR_UNKNOWN, nearest: []uint{0x6}}, "1-2"},
+		{"an empty socket", masks{socket: []uint{0, 0}, nearest: []uint{0x6}}, "1-2"},
+		{"empty both", masks{socket: []uint{0}, nearest: []uint{0}}, ""},
+		{"neither function", masks{socket: []uint{0}, socketRet: missing, nearest: []uint{}}, ""},
 	} {
-		server := dgx(c.masks, c.missing...)
-		g, err := ask(server, "", 200)
-		if err != nil || g.CPUs.String() != c.cpus || g.PCI != "0000:b3:01.0" || g.UUID != "GPU-a-4141" || g.Name == "" {
-			t.Errorf("%s: %+v, %v", c.name, g, err)
+		server := dgx(c.masks)
+		d, works := ask(server, "", 200)
+		if !works || d.cpus.String() != c.cpus || d.slot != "0000:b3:01.0" {
+			t.Errorf("%s: %+v, %t", c.name, d, works)
 		}
 		if n := len(server.ShutdownCalls()); n != 1 {
 			t.Errorf("%s: shut down %d times", c.name, n)
@@ -81,110 +91,92 @@ func TestAskAffinity(t *testing.T) {
 func TestAskWhich(t *testing.T) {
 	for _, c := range []struct {
 		gpu     string
-		missing []string
-		uuid    string
-		err     string
+		without []string
+		domain  int // of the device's slot; -1: none
 	}{
-		{"", nil, "GPU-a-4141", ""},
-		{"7", nil, "GPU-h-4141", ""},
-		{"8", nil, "", "GPU 8: no such device"},
-		{"GPU-c-4141", nil, "GPU-c-4141", ""},
-		{"GPU-c", nil, "GPU-c-4141", ""},
-		{"GPU-", nil, "", `no GPU "GPU-" among 8`},
-		{"MIG-GPU-d-4141/1/0", nil, "GPU-d-4141", ""},
-		{"MIG-5", nil, "GPU-e-4141", ""},
-		{"MIG-6", nil, "", `no GPU "MIG-6" among 8`},
-		{"first", nil, "", `no GPU "first" among 8`},
-		{"GPU-c-4141", []string{"nvmlDeviceGetHandleByUUID"}, "GPU-c-4141", ""},
-		{"GPU-c-4141", []string{"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetCount"}, "", "no GPU"},
-		{"MIG-5", []string{"nvmlDeviceGetDeviceHandleFromMig"}, "", `no GPU "MIG-5" among 8`},
-		{"0", []string{"nvmlDeviceGetHandleByIndex"}, "", "GPU 0: the NVIDIA driver is too old"},
-		{"0", []string{"nvmlDeviceGetHandleByIndex_v2"}, "GPU-a-4141", ""},
+		{"", nil, 0},
+		{"7", nil, 7},
+		{"8", nil, -1},
+		{"GPU-c-4141", nil, 2},
+		{"GPU-c", nil, 2},
+		{"GPU-", nil, -1},
+		{"MIG-GPU-d-4141/1/0", nil, 3},
+		{"MIG-5", nil, 4},
+		{"MIG-6", nil, -1},
+		{"first", nil, -1},
+		{"GPU-c-4141", []string{"uuid"}, 2},
+		{"GPU-c-4141", []string{"uuid", "count"}, -1},
+		{"GPU-c-4141", []string{"uuid", "index"}, -1},
+		{"MIG-5", []string{"part"}, -1},
+		{"0", []string{"index"}, -1},
 	} {
-		server := dgx(masks{socket: []uint{1}}, c.missing...)
-		byUUID := server.DeviceGetHandleByUUIDFunc
+		server := dgx(masks{socket: []uint{1}})
+		byUUID, part := server.DeviceGetHandleByUUIDFunc, nvml.SUCCESS
 		server.DeviceGetHandleByUUIDFunc = func(uuid string) (nvml.Device, nvml.Return) {
 			if uuid != "MIG-5" {
 				return byUUID(uuid)
 			}
-			part := &mock.Device{GetDeviceHandleFromMigDeviceHandleFunc: func() (nvml.Device, nvml.Return) {
-				return server.Devices[4], nvml.SUCCESS
-			}}
-			return part, nvml.SUCCESS
+			return &mock.Device{GetDeviceHandleFromMigDeviceHandleFunc: func() (nvml.Device, nvml.Return) {
+				return server.Devices[4], part
+			}}, nvml.SUCCESS
 		}
-		g, err := ask(server, c.gpu, 200)
-		switch {
-		case c.err != "":
-			if g != nil || err == nil || err.Error() != c.err || errors.Is(err, errNoNVML) {
-				t.Errorf("%q without %q: %+v, %v", c.gpu, c.missing, g, err)
+		for _, function := range c.without {
+			if function == "part" {
+				part = missing
+			} else {
+				without[function](server)
 			}
-		case err != nil || g.UUID != c.uuid:
-			t.Errorf("%q without %q: %+v, %v", c.gpu, c.missing, g, err)
+		}
+		want := device{}
+		if c.domain >= 0 {
+			want = device{slot: fmt.Sprintf("%04x:b3:01.0", c.domain), cpus: Set{0}}
+		}
+		if d, works := ask(server, c.gpu, 200); !works || d.slot != want.slot || !slices.Equal(d.cpus, want.cpus) {
+			t.Errorf("%q without %q: %+v, %t", c.gpu, c.without, d, works)
 		}
 	}
 }
 
 // After a failed Init nothing is called: the mock has no other function.
 func TestAskInitFails(t *testing.T) {
-	for ret, text := range map[nvml.Return]string{
-		nvml.ERROR_LIBRARY_NOT_FOUND: "no NVML: libnvidia-ml.so.1 not found",
-		nvml.ERROR_DRIVER_NOT_LOADED: "no NVML: the NVIDIA driver is not loaded",
-		nvml.ERROR_GPU_IS_LOST:       "no NVML: NVML error 15",
-	} {
+	for _, ret := range []nvml.Return{nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_GPU_IS_LOST} {
 		lib := &mock.Interface{InitFunc: func() nvml.Return { return ret }}
-		if g, err := ask(lib, "", 200); g != nil || !errors.Is(err, errNoNVML) || err.Error() != text {
-			t.Errorf("%d: %+v, %v", int32(ret), g, err)
-		}
-	}
-}
-
-// A driver that has no function except Init is asked nothing, not even to shut down.
-func TestAskAllMissing(t *testing.T) {
-	server := &mock.Interface{
-		InitFunc: func() nvml.Return { return nvml.SUCCESS },
-		ExtensionsFunc: func() nvml.ExtendedInterface {
-			return &mock.ExtendedInterface{LookupSymbolFunc: func(string) error { return errors.New("not found") }}
-		},
-	}
-	for _, gpu := range []string{"", "GPU-c-4141"} {
-		if g, err := ask(server, gpu, 200); g != nil || err == nil {
-			t.Errorf("%q: %+v, %v", gpu, g, err)
+		if d, works := ask(lib, "", 200); works || d.slot != "" {
+			t.Errorf("%d: %+v, %t", int32(ret), d, works)
 		}
 	}
 }
 
 // Workers can be placed near a device that reveals nothing about itself.
 func TestAskSilentDevice(t *testing.T) {
-	server := dgx(masks{socket: []uint{2}}, "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetPciInfo")
-	g, err := ask(server, "3", 200)
-	if err != nil || g.Name+g.UUID+g.PCI != "" || g.CPUs.String() != "1" {
-		t.Errorf("%+v, %v", g, err)
+	server := dgx(masks{socket: []uint{2}})
+	d := server.Devices[3].(*dgxa100.Device)
+	d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{}, missing }
+	d.GetUUIDFunc = func() (string, nvml.Return) { return "", missing }
+	got, works := ask(server, "3", 200)
+	if !works || got.slot != "" || got.cpus.String() != "1" {
+		t.Errorf("%+v, %t", got, works)
 	}
 }
 
 // From NVML's masks to a worker's CPUs.
 func TestAskAndAssign(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		masks  masks
-		near   string
-		source Source
-		note   string
+		name  string
+		masks masks
+		near  string
 	}{
-		{"recommended", masks{socket: []uint{0xf0}}, "4-5", NVML, ""},
-		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, "2-5", ProcessNode, ""},
-		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, "2-5", ProcessNode, "NVML recommends no CPUs"},
+		{"recommended", masks{socket: []uint{0xf0}}, "4-5"},
+		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, "2-5"},
+		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, "2-5"},
 	} {
 		server := dgx(c.masks)
-		m := look(files(sockets), must(parseSet("2-5")), "", func(gpu string, cpus int) (*GPU, error) {
+		m := look(files(sockets), must(parseSet("2-5")), "", func(gpu string, cpus int) (device, bool) {
 			return ask(server, gpu, 200)
 		})
 		sets, err := Assign([]int{2}, 2, m)
-		if err != nil || sets[0].String() != "2" || sets[1].String() != c.near || m.Note != c.note {
-			t.Errorf("%s: %v, %q, %v", c.name, sets, m.Note, err)
-		}
-		if _, source := m.Near(); source != c.source {
-			t.Errorf("%s: by %s", c.name, source)
+		if err != nil || sets[0].String() != "2" || sets[1].String() != c.near {
+			t.Errorf("%s: %v, %v", c.name, sets, err)
 		}
 	}
 }

@@ -67,16 +67,16 @@ func TestThisMachine(t *testing.T) {
 	if m.Configured < m.Allowed.end() || m.Configured < runtime.NumCPU() {
 		t.Errorf("%d CPUs configured, %s allowed", m.Configured, m.Allowed)
 	}
-	if m.GPU != nil || m.Note != "" {
-		t.Errorf("no GPU was asked for: %+v, %q", m.GPU, m.Note)
+	if len(m.Places[0])+len(m.Places[1]) > 0 {
+		t.Errorf("no GPU was asked for: %+v", m)
 	}
 }
 
 // Each worker runs where the list says, and those past its end where the machine says.
 func TestPinnedThreads(t *testing.T) {
 	m := thisMachine(t)
-	list := slices.Collect(m.Allowed.All())
-	sets, err := Assign(append(list, list[0]), len(list)+3, m)
+	list := append(slices.Clone(m.Allowed), m.Allowed[0])
+	sets, err := Assign(list, len(list)+2, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func TestPinnedThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, cpu := range append(list, list[0]) {
+	for _, cpu := range list {
 		want = append(want, fmt.Sprint(cpu))
 	}
-	past, _ := m.Near()
-	if past.Empty() {
+	past := m.Near()
+	if len(past) == 0 {
 		past = m.Allowed
 	}
 	want = append(want, past.String(), past.String())
@@ -101,7 +101,7 @@ func TestPinnedThreads(t *testing.T) {
 // Without a list the threads are not pinned.
 func TestNothingAskedFor(t *testing.T) {
 	m := thisMachine(t)
-	m.GPU = &GPU{CPUs: Of(m.Allowed.end() - 1)}
+	m.Places[0] = Set{m.Allowed.end() - 1}
 	sets, err := Assign(nil, 3, m)
 	if err != nil {
 		t.Fatal(err)
@@ -115,14 +115,14 @@ func TestNothingAskedFor(t *testing.T) {
 // Pinning one thread affects neither the process nor threads that start while it runs.
 func TestPinStaysWithItsThread(t *testing.T) {
 	m := thisMachine(t)
-	one := Of(m.Allowed.end() - 1)
+	one := of(m.Allowed.end() - 1)
 	asPinned(t, one, func() {
 		current, err := Current()
-		if err != nil || !current.Equal(one) {
+		if err != nil || !slices.Equal(current, one) {
 			t.Errorf("pinned to %s, on %s, %v", one, current, err)
 		}
 		again, err := ThisMachine(NoGPU)
-		if err != nil || !again.Allowed.Equal(m.Allowed) {
+		if err != nil || !slices.Equal(again.Allowed, m.Allowed) {
 			t.Errorf("the process's CPUs are %s, %v", again.Allowed, err)
 		}
 		masks, err := kernelMasks(make([]Set, 16))
@@ -157,8 +157,8 @@ func asPinned(t *testing.T, s Set, f func()) {
 func TestPinBeyondTheKernel(t *testing.T) {
 	m := thisMachine(t)
 	first := m.Allowed.end() - 1
-	asPinned(t, Of(first, maxCPUs-1), func() {
-		if current, err := Current(); err != nil || !current.Equal(Of(first)) {
+	asPinned(t, of(first, maxCPUs-1), func() {
+		if current, err := Current(); err != nil || !slices.Equal(current, of(first)) {
 			t.Errorf("on %s, %v", current, err)
 		}
 	})
@@ -166,7 +166,7 @@ func TestPinBeyondTheKernel(t *testing.T) {
 
 func TestPinRefused(t *testing.T) {
 	asPinned(t, Set{}, func() {
-		err := Pin(Of(maxCPUs-3, maxCPUs-2))
+		err := Pin(of(maxCPUs-3, maxCPUs-2))
 		const want = "pin the thread to CPUs 65533-65534: invalid argument"
 		if !errors.Is(err, unix.EINVAL) || err.Error() != want {
 			t.Errorf("%v", err)
@@ -183,14 +183,14 @@ func TestMaskOfNoThread(t *testing.T) {
 // A process restricted to some CPUs uses only those, and refuses the others.
 func TestRestrictedProcess(t *testing.T) {
 	m := thisMachine(t)
-	cpus := slices.Collect(m.Allowed.All())
+	cpus := m.Allowed
 	if len(cpus) < 2 {
 		t.Skip("needs 2 CPUs")
 	}
 	mine, other := cpus[len(cpus)-1], cpus[0]
-	asPinned(t, Of(mine), func() {
+	asPinned(t, of(mine), func() {
 		r := runChild(t, childTask{GPU: NoGPU, List: fmt.Sprint(mine)})
-		if !r.Machine.Allowed.Equal(Of(mine)) || r.Machine.Configured < m.Configured {
+		if !slices.Equal(r.Machine.Allowed, of(mine)) || r.Machine.Configured < m.Configured {
 			t.Errorf("%+v", r.Machine)
 		}
 		if want := fmt.Sprint(mine); r.Error != "" || !slices.Equal(r.Got, []string{want, want}) {

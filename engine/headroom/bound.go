@@ -1,11 +1,11 @@
 package headroom
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +18,9 @@ type Bound struct {
 
 	group string // the control group's path; "" for the machine
 }
+
+// reserve is what a mount leaves free for others.
+func (b Bound) reserve() int64 { return min(b.Total/16, 256<<20) }
 
 // A Host is the system that this process runs on, as the kernel's files describe it.
 type Host struct {
@@ -35,26 +38,17 @@ const guess = 4 << 30
 
 // Machine is the machine's own bound.
 func (h *Host) Machine() Bound {
-	info := h.table("proc/meminfo", ":")
-	b := Bound{Name: "the machine", Total: info["MemTotal"] << 10}
-	if b.Total <= 0 {
-		b.Total = guess
-	}
-	available, known := info["MemAvailable"]
-	if !known {
-		available = b.Total >> 10
-	}
-	b.Left = min(max(available<<10, 0), b.Total)
+	b := Bound{Name: "the machine", Total: cmp.Or(max(h.value("proc/meminfo", "MemTotal:", 0)<<10, 0), guess)}
+	b.Left = min(max(h.value("proc/meminfo", "MemAvailable:", b.Total>>10)<<10, 0), b.Total)
 	return b
 }
 
-// Bounds are the bounds of this process that are lower than the machine's, from the
-// innermost control group outwards, followed by the machine's.
-func (h *Host) Bounds() []Bound {
+// Bounds are the bounds of this process that are lower than the machine's, from the innermost
+// control group outwards, followed by the machine's.
+func (h *Host) Bounds() (all []Bound) {
 	machine := h.Machine()
-	var all []Bound
 	for _, g := range h.groups("self") {
-		if b, ok := h.bound(g); ok && b.Total < machine.Total {
+		if b := h.bound(g); b.Total > 0 && b.Total < machine.Total {
 			all = append(all, b)
 		}
 	}
@@ -63,38 +57,26 @@ func (h *Host) Bounds() []Bound {
 
 // Lowest is the bound with the lowest total.
 func (h *Host) Lowest() Bound {
-	var lowest Bound
-	for _, b := range h.Bounds() {
-		if lowest.Total == 0 || b.Total < lowest.Total {
-			lowest = b
-		}
-	}
-	return lowest
+	return slices.MinFunc(h.Bounds(), func(a, b Bound) int { return cmp.Compare(a.Total, b.Total) })
 }
 
-// A group is a memory control group: its directory among the host's files, and its path as
-// in /proc/PID/cgroup.
+// A group is a memory control group: its directory among the host's files, and its path as in
+// /proc/PID/cgroup.
 type group struct{ dir, path string }
 
 // groups lists the memory control groups of a process, from its own up to the root. In a
 // container the paths may be the host's and not exist here; the root does.
-func (h *Host) groups(process string) []group {
-	text, err := fs.ReadFile(h.files, "proc/"+process+"/cgroup")
-	if err != nil {
-		return nil
-	}
-	var all []group
-	for line := range strings.Lines(string(text)) {
+func (h *Host) groups(process string) (all []group) {
+	for line := range strings.Lines(h.text("proc/" + process + "/cgroup")) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(parts) != 3 {
 			continue
 		}
-		var root string
+		root := "sys/fs/cgroup"
 		switch {
 		case parts[0] == "0" && parts[1] == "":
-			root = "sys/fs/cgroup"
-		case strings.Contains(","+parts[1]+",", ",memory,"):
-			root = "sys/fs/cgroup/memory"
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
+			root += "/memory"
 		default:
 			continue
 		}
@@ -108,58 +90,47 @@ func (h *Host) groups(process string) []group {
 	return all
 }
 
-// bound reads the limit of one control group and what is left of it.
-func (h *Host) bound(g group) (Bound, bool) {
+// bound reads the limit of one control group and what is left of it; its total is 0 if it has no
+// limit.
+func (h *Host) bound(g group) Bound {
 	b := Bound{Name: "the control group " + g.path, group: g.path}
 	for _, name := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
-		if n, ok := h.number(path.Join(g.dir, name)); ok && n > 0 && (b.Total == 0 || n < b.Total) {
+		if n := h.value(g.dir+"/"+name, "", 0); n > 0 && (b.Total == 0 || n < b.Total) {
 			b.Total = n
 		}
 	}
-	if b.Total == 0 {
-		return b, false
+	used := h.value(g.dir+"/memory.current", "", -1)
+	prefix := ""
+	if used < 0 { // version 1 has the totals including subgroups under other names
+		used, prefix = h.value(g.dir+"/memory.usage_in_bytes", "", 0), "total_"
 	}
-	used, known := h.number(path.Join(g.dir, "memory.current"))
-	files := []string{"inactive_file", "active_file"}
-	if !known { // version 1 has the totals including subgroups under other names
-		used, _ = h.number(path.Join(g.dir, "memory.usage_in_bytes"))
-		files = []string{"total_inactive_file", "total_active_file"}
-	}
-	stat := h.table(path.Join(g.dir, "memory.stat"), "")
-	for _, name := range files {
-		used -= max(stat[name], 0)
+	for _, name := range []string{"inactive_file", "active_file"} {
+		used -= max(h.value(g.dir+"/memory.stat", prefix+name, 0), 0)
 	}
 	b.Left = min(max(b.Total-max(used, 0), 0), b.Total)
-	return b, true
+	return b
 }
 
-// number reads a kernel file that holds one number. It returns false for "max" and for
-// missing files.
-func (h *Host) number(name string) (int64, bool) {
-	text, err := fs.ReadFile(h.files, name)
-	if err != nil {
-		return 0, false
+// value reads the number after a name in a kernel file whose lines are a name, a number and an
+// optional unit, or, without a name, the number that is the whole file. It returns unknown if
+// there is none, or "max".
+func (h *Host) value(file, name string, unknown int64) int64 {
+	for line := range strings.Lines(h.text(file)) {
+		fields := strings.Fields(line)
+		if name == "" && len(fields) > 0 {
+			fields = append([]string{""}, fields...)
+		}
+		if len(fields) > 1 && fields[0] == name {
+			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				return n
+			}
+		}
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil
+	return unknown
 }
 
-// table reads a kernel file whose lines are a name, a number and an optional unit.
-func (h *Host) table(name, suffix string) map[string]int64 {
-	values := map[string]int64{}
-	text, err := fs.ReadFile(h.files, name)
-	if err != nil {
-		return values
-	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
-		}
-		if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-			values[strings.TrimSuffix(fields[0], suffix)] = n
-		}
-	}
-	return values
+// text is the content of a file, "" if it cannot be read.
+func (h *Host) text(name string) string {
+	b, _ := fs.ReadFile(h.files, name)
+	return string(b)
 }

@@ -101,7 +101,7 @@ func TestMounts(t *testing.T) {
 	count := func(pod, machine int) {
 		t.Helper()
 		h := hostOf(files)
-		if got := h.Mounts(h.Bounds()); fmt.Sprint(got) != fmt.Sprint([]int{pod, machine}) {
+		if got := h.mounts(h.Bounds()); fmt.Sprint(got) != fmt.Sprint([]int{pod, machine}) {
 			t.Errorf("%v mounts, want %d in the group and %d in all", got, pod, machine)
 		}
 	}

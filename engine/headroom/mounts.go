@@ -3,27 +3,50 @@ package headroom
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// A process is a process as the kernel describes it.
-type process struct {
-	name   string
-	parent int
+// A Share is how much memory a mount without a limit of its own may use.
+type Share struct {
+	Limit  int64 // bytes
+	Bound  Bound // the bound it follows from
+	Mounts int   // the number of mounts that share the bound, including this one
 }
 
-// Mounts counts the mounts within each of the bounds, in order. This process always counts
-// as one. Processes that are not visible do not count.
-func (h *Host) Mounts(bounds []Bound) []int {
-	counts := make([]int, len(bounds))
-	for i := range counts {
-		counts[i] = 1
+// Share is the share of a mount that is about to start.
+func (h *Host) Share() Share {
+	s := h.share()
+	for _, b := range h.Bounds() {
+		if half := b.Left / 2; half < s.Limit {
+			s.Limit, s.Bound = half, b
+		}
 	}
-	for _, pid := range h.otherMounts() {
-		groups := h.groups(strconv.Itoa(pid))
+	s.Limit = max(s.Limit, 1)
+	return s
+}
+
+// share is half of each bound's total, divided by the number of mounts within it; the least
+// counts.
+func (h *Host) share() (least Share) {
+	bounds := h.Bounds()
+	for i, mounts := range h.mounts(bounds) {
+		if limit := bounds[i].Total / 2 / int64(mounts); i == 0 || limit < least.Limit {
+			least = Share{Limit: limit, Bound: bounds[i], Mounts: mounts}
+		}
+	}
+	return least
+}
+
+// mounts counts the mounts within each of the bounds, in order. This process always counts as
+// one. Processes that are not visible do not count.
+func (h *Host) mounts(bounds []Bound) []int {
+	counts := slices.Repeat([]int{1}, len(bounds))
+	for _, p := range h.otherMounts() {
+		groups := h.groups(strconv.Itoa(p.id))
 		for i, b := range bounds {
-			if b.group == "" || within(groups, b.group) {
+			if b.group == "" || slices.ContainsFunc(groups, func(g group) bool { return g.path == b.group }) {
 				counts[i]++
 			}
 		}
@@ -31,72 +54,49 @@ func (h *Host) Mounts(bounds []Bound) []int {
 	return counts
 }
 
-func within(groups []group, path string) bool {
-	for _, g := range groups {
-		if g.path == path {
-			return true
-		}
-	}
-	return false
-}
-
-// otherMounts lists the other processes that run this program as a mount. A mount going
-// into the background counts once, together with the process that waits for it.
-func (h *Host) otherMounts() []int {
-	self, pid, ok := h.process("self")
-	entries, err := fs.ReadDir(h.files, "proc")
-	if !ok || err != nil {
-		return nil
-	}
-	var mounts []int
-	parents := map[int]bool{pid: true, self.parent: true}
+// otherMounts lists the other processes that run this program as a mount: "batchfs mount ..." or
+// "mount.batchfs ...". A mount going into the background counts once, together with the process
+// that waits for it.
+func (h *Host) otherMounts() []process {
+	self := h.process("self")
+	entries, _ := fs.ReadDir(h.files, "proc")
+	var mounts []process
+	parents := map[int]bool{self.id: true, self.parent: true}
 	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
-			continue
-		}
-		p, id, ok := h.process(e.Name())
-		if !ok || p.name != self.name || id == pid || !h.runsMount(e.Name()) {
-			continue
-		}
-		mounts = append(mounts, id)
-		parents[p.parent] = true
-	}
-	children := mounts[:0]
-	for _, id := range mounts {
-		if !parents[id] {
-			children = append(children, id)
+		p := h.process(e.Name())
+		args := strings.Split(h.text("proc/"+e.Name()+"/cmdline"), "\x00")
+		isMount := len(args) > 1 && args[1] == "mount" || strings.HasPrefix(path.Base(args[0]), "mount.")
+		if p.id != 0 && p.id != self.id && p.name == self.name && isMount {
+			mounts = append(mounts, p)
+			parents[p.parent] = true
 		}
 	}
-	return children
+	return slices.DeleteFunc(mounts, func(p process) bool { return parents[p.id] })
 }
 
-// process reads /proc/PID/stat: "17 (name) S 1 ...". It returns false if the process has
-// ended.
-func (h *Host) process(name string) (p process, pid int, ok bool) {
-	text, err := fs.ReadFile(h.files, "proc/"+name+"/stat")
-	if err != nil {
-		return p, 0, false
-	}
-	number, rest, found := strings.Cut(string(text), " (")
+// A process is a process as the kernel describes it.
+type process struct {
+	id     int
+	name   string
+	parent int
+}
+
+// process reads /proc/PID/stat: "17 (name) S 1 ...". It returns the zero value if the process
+// has ended, or name names none.
+func (h *Host) process(name string) process {
+	number, rest, _ := strings.Cut(h.text("proc/"+name+"/stat"), " (")
 	end := strings.LastIndex(rest, ") ") // the name may contain anything
-	if !found || end < 0 {
-		return p, 0, false
+	id, err := strconv.Atoi(number)
+	if err != nil || end < 0 {
+		return process{}
 	}
 	fields := strings.Fields(rest[end+2:])
-	if pid, err = strconv.Atoi(number); err != nil || len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
-		return p, 0, false
+	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
+		return process{}
 	}
-	p.name = rest[:end]
-	p.parent, err = strconv.Atoi(fields[1])
-	return p, pid, err == nil
-}
-
-// runsMount reports whether a command line is "batchfs mount ..." or "mount.batchfs ...".
-func (h *Host) runsMount(name string) bool {
-	text, err := fs.ReadFile(h.files, "proc/"+name+"/cmdline")
+	parent, err := strconv.Atoi(fields[1])
 	if err != nil {
-		return false
+		return process{}
 	}
-	args := strings.Split(string(text), "\x00")
-	return len(args) > 1 && args[1] == "mount" || strings.HasPrefix(path.Base(args[0]), "mount.")
+	return process{id, rest[:end], parent}
 }

@@ -23,11 +23,11 @@ type Pressure struct {
 // trigger is one that unprivileged users may set: their windows must be multiples of 2 s.
 const trigger = "some 100000 2000000\x00"
 
-// WatchPressure sets a trigger on the innermost control group that reports pressure, or on
-// the whole machine. It fails if the kernel has neither; polling must do then. root is the
-// directory of proc and sys, "/" except in tests. The caller closes the result.
+// WatchPressure sets a trigger on the innermost control group that reports pressure, or on the
+// whole machine. It fails if the kernel has neither; polling must do then. root is the directory
+// of proc and sys, "/" except in tests. The caller closes the result.
 func (h *Host) WatchPressure(root string) (*Pressure, error) {
-	names := []string{}
+	var names []string
 	for _, g := range h.groups("self") {
 		names = append(names, g.dir+"/memory.pressure")
 	}
@@ -49,15 +49,14 @@ func newPressure(path string) (*Pressure, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	p := &Pressure{fd: fd}
+	c := make(chan struct{}, 1)
+	p := &Pressure{C: c, fd: fd}
 	if _, err = unix.Write(fd, []byte(trigger)); err == nil {
 		p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("set a trigger on %s: %w", path, err), unix.Close(fd))
 	}
-	c := make(chan struct{}, 1)
-	p.C = c
 	p.waited.Go(func() { p.wait(c) })
 	return p, nil
 }

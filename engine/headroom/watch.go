@@ -57,7 +57,8 @@ func (w *Watch) Run(done <-chan struct{}, ticks <-chan time.Time, pressure <-cha
 	}
 }
 
-// look checks the bounds and sets the limit. It logs when the reason changes.
+// look checks the bounds and sets the limit, unless the change is within the noise: a lower
+// limit is always set, a higher one if it is much higher or not restricted by a shortage.
 func (w *Watch) look() {
 	if w.looked%recountsAt == 0 {
 		w.share = w.Host.share()
@@ -72,14 +73,18 @@ func (w *Watch) look() {
 	for _, b := range w.Host.Bounds() {
 		// Other mounts in the same bound see the same and take their part.
 		more := b.Left - b.reserve()
-		if more > 0 && w.share.Mounts > 1 {
-			more /= int64(w.share.Mounts)
+		if more > 0 {
+			more /= int64(max(w.share.Mounts, 1))
 		}
 		if allowed := max(used+more, 1); allowed < limit {
 			limit, left, now = allowed, b.Left, state{short: true, bound: b.Name}
 		}
 	}
-	if !w.worthwhile(limit, now.short) {
+	enough := w.current
+	if now.short {
+		enough += w.current / 8
+	}
+	if w.current == 0 && limit == w.Limit || w.current > 0 && limit >= w.current && limit <= enough {
 		return
 	}
 	w.current = limit
@@ -87,30 +92,14 @@ func (w *Watch) look() {
 	w.say(now, limit, left)
 }
 
-// worthwhile reports whether a change of the limit exceeds the noise in the available
-// memory. A lower limit is always set. A higher limit is set if it is much higher, or not
-// restricted by a shortage.
-func (w *Watch) worthwhile(limit int64, short bool) bool {
-	switch {
-	case w.current == 0:
-		return limit < w.Limit // the tenant already has w.Limit
-	case limit < w.current:
-		return true
-	case short:
-		return limit > w.current+w.current/8
-	}
-	return limit > w.current
-}
-
 func (w *Watch) say(now state, limit, left int64) {
 	was := w.state
 	w.state = now
 	switch {
-	case was == now:
-	case now.short && !was.short:
+	case was == now, now.short && was.short:
+	case now.short:
 		w.Logger.Warn("the mount gives way: its memory limit is what it uses and its part of what is left",
 			"limit now", limit, "left", left, "in", now.bound)
-	case now.short:
 	case now.mounts > 1:
 		w.Logger.Info("the mount shares the memory with others", "limit now", limit, "mounts", now.mounts, "in", now.bound)
 	default:

@@ -4,38 +4,30 @@
 // Encoded samples keep the processors busy, raw ones the storage. With more raw samples,
 // loading gets slower and decoding faster. A mount is about as fast as the slower of the
 // two, so the best mix is where both are equally fast. Both depend on all settings of the
-// mount (transforms, number of workers, cache size, storage bandwidth), so the profiler
-// takes the same settings. It does not mount anything: it uses the engine and the packages
-// below.
+// mount, so the profiler takes the same settings. It does not mount anything.
 //
 // # What is measured
 //
-// Samples spread evenly over the dataset get raw copies in a separate directory. A mix is a
-// manifest that names, for each image, the original or the copy, so that mixes need no
-// copies of their own. For each mix,
+// Samples spread evenly over the dataset get raw copies in a separate directory, which is
+// removed however Run ends. A mix is a manifest that names, for each image, the original or
+// the copy. For each mix,
 //
-//   - loading is measured with as many goroutines as the mount has workers. They read files
-//     as the mount would and do nothing else. In each epoch the cache serves a share of the
-//     reads, which follows from its size and the dataset's (hits.go). Only the rest comes
-//     from storage, which makes loading faster by that share;
-//   - decoding is measured with an engine with the mount's settings whose cache
-//     holds everything, from the second epoch on.
+//   - loading is measured with as many goroutines as the mount has workers, which read files
+//     as the mount would and do nothing else. The cache serves a share of the reads, which
+//     follows from its size and the dataset's (hits.go) and makes loading faster;
+//   - decoding is measured with an engine whose cache holds everything, from the second
+//     epoch on.
 //
 // # The search
 //
 // Of 11 mixes, from all encoded to all raw, the middle one is measured first. If loading is
 // slower than decoding, more raw samples would make it slower still, so those mixes are
-// dropped; otherwise, those with fewer. After at most four measurements the search ends
-// between two neighbors, one limited by loading and one by decoding. The better of them is
-// the best of all 11 (search.go).
+// dropped; otherwise, those with fewer. After at most four measurements the best of all 11
+// is known (search.go).
 //
 // The measurements also tell what one encoded and one raw image cost to read and to decode.
 // Two curves follow from these costs, and their crossing is the finer answer (costs.go).
 // Finally, the engine runs with that mix, with its neighbors in the search and with the two
 // ends. If a run contradicts the model (workers that wait for storage do not decode
 // meanwhile), the run is right.
-//
-// # What is left behind
-//
-// Nothing: the directory is removed however Run ends, unless the process is killed.
 package profile

@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
@@ -17,11 +18,11 @@ type hitTable struct {
 	samples  int64
 	read     float64 // share of the dataset read here in an epoch
 	inFlight int
-	shuffle  bool      // without it, raw samples are not kept as evenly as others
-	already  float64   // share that is raw in the dataset
-	encoded  []int64   // file sizes, of all samples or of some taken evenly
-	raw      []int64   // sizes of their raw copies; the same if the file is raw already
-	known    []float64 // at multiples of 1/hitSteps; NaN: not computed yet
+	shuffle  bool            // without it, raw samples are not kept as evenly as others
+	already  float64         // share that is raw in the dataset
+	encoded  []int64         // file sizes, of all samples or of some taken evenly
+	raw      []int64         // sizes of their raw copies; the same if the file is raw already
+	known    map[int]float64 // at multiples of 1/hitSteps
 }
 
 const (
@@ -36,10 +37,7 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 	shards := e.LocalShards()
 	h := &hitTable{
 		limit: cacheLimit(ds, e), samples: int64(ds.Len()), read: float64(shards) / float64(max(e.Shards, 1)),
-		inFlight: e.InFlight(), shuffle: e.Shuffle, known: make([]float64, hitSteps+1),
-	}
-	for i := range h.known {
-		h.known[i] = math.NaN()
+		inFlight: e.InFlight(), shuffle: e.Shuffle, known: map[int]float64{},
 	}
 	n, already := min(ds.Len(), hitSamples), 0
 	for k := range n {
@@ -49,9 +47,9 @@ func newHitTable(ds *dataset.Dataset, o Options, unknown float64) *hitTable {
 			size = id.Size
 		}
 		raw := size
-		if engine.IsRaw(ds, i) {
+		if sample.IsRaw(ds, i) {
 			already++
-		} else if height, width := ds.Size(i, e.IgnoreOrientation); height > 0 {
+		} else if height, width := ds.Size(i, e.Decoding.IgnoreOrientation); height > 0 {
 			raw = o.Raw.FileBytes(height, width)
 		}
 		h.encoded, h.raw = append(h.encoded, size), append(h.raw, raw)
@@ -78,40 +76,37 @@ func cacheLimit(ds *dataset.Dataset, e *engine.Options) int64 {
 
 // batchBytes is the largest size of a batch.
 func batchBytes(ds *dataset.Dataset, e *engine.Options) int64 {
-	h, w := e.Height, e.Width
+	h, w := e.Transform.Height, e.Transform.Width
 	if h == 0 {
 		report := ds.Report()
 		h, w = max(report.MaxHeight, 1), max(report.MaxWidth, 1)
 	}
 	// A batch too big for a file is too big for any memory.
-	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Color.Channels(), e.DType, e.Layout)
+	spec, _ := layout.NewSpec(e.BatchSize, h, w, e.Decoding.Color.Channels(), e.DType, e.Layout)
 	return layout.Size(layout.NHWCForm, spec)
 }
 
 // planOf returns the mount's order of the whole dataset.
 func planOf(ds *dataset.Dataset, e *engine.Options) (*shard.Plan, error) {
-	return shard.New(shard.Config{
-		Samples: int64(ds.Len()), Shards: e.Shards, BatchSize: e.BatchSize, Shuffle: e.Shuffle, Seed: e.Seed,
-		StickToShard: e.StickToShard, PadLastBatch: e.PadLastBatch, LastBatch: e.LastBatch,
-	})
+	order := e.Config
+	order.Samples = int64(ds.Len())
+	return shard.New(order)
 }
 
 // at returns the share of hits, interpolated between computed mixes.
 func (h *hitTable) at(raw float64) float64 {
-	x := min(max(raw, 0), 1) * hitSteps
-	k := min(int(x), hitSteps-1)
-	part := x - float64(k)
+	below, part := math.Modf(min(max(raw, 0), 1) * hitSteps)
 	if part < 1e-9 {
-		return h.node(k)
+		return h.node(int(below))
 	}
-	return (1-part)*h.node(k) + part*h.node(k+1)
+	return (1-part)*h.node(int(below)) + part*h.node(int(below)+1)
 }
 
 func (h *hitTable) node(k int) float64 {
 	if h.limit <= 0 {
 		return 0
 	}
-	if math.IsNaN(h.known[k]) {
+	if _, ok := h.known[k]; !ok {
 		h.known[k] = cache.Ratio(h.limit, h.samples, h.read, h.mix(float64(k)/hitSteps), h.inFlight)
 	}
 	return h.known[k]

@@ -1,7 +1,7 @@
 package profile
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,56 +41,41 @@ func spread(images []picture, raw float64) []bool {
 	return isRaw
 }
 
-// makeMix writes the manifest of a mix of the first n images.
-func (p *profiler) makeMix(raw float64, n int) (*mix, error) {
-	images := p.images[:n]
-	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes)), isRaw: spread(images, raw)}
+// openMix makes a mix of the first n images and reads it as the mount would. Scanning its
+// headers is never subject to the bandwidth limit.
+func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage) (*mix, *dataset.Dataset, error) {
+	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes)), isRaw: spread(p.images[:n], raw)}
 	p.mixes++
-	f, err := os.OpenFile(m.manifest, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	out := bufio.NewWriter(f)
-	lines, count := json.NewEncoder(out), 0
+	var text bytes.Buffer
+	lines, count := json.NewEncoder(&text), 0
 	for k, raw := range m.isRaw {
-		path, size := images[k].path, images[k].size
+		path, size := p.images[k].path, p.images[k].size
 		if raw {
-			path, size = images[k].raw, images[k].rawSize
+			path, size = p.images[k].raw, p.images[k].rawSize
 			count++
 		}
 		m.sizes = append(m.sizes, size)
-		if err := lines.Encode(struct {
-			Path string `json:"path"`
-		}{path}); err != nil {
-			return nil, err
+		if err := lines.Encode(map[string]string{"path": path}); err != nil {
+			return nil, nil, err
 		}
 	}
 	m.raw = float64(count) / float64(n)
-	return m, out.Flush()
-}
-
-// open opens a mix and reads it as the mount would. Scanning its headers is never subject
-// to the bandwidth limit.
-func (p *profiler) open(ctx context.Context, m *mix, storage dataset.Storage) (*dataset.Dataset, error) {
+	if err := os.WriteFile(m.manifest, text.Bytes(), 0o600); err != nil {
+		return nil, nil, err
+	}
 	o := dataset.Options{
-		CacheDir: p.index, Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe, Logger: p.o.Logger,
-		Storage: dataset.Storage{Direct: storage.Direct},
+		CacheDir: filepath.Join(p.work.dir, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe,
+		Logger: p.o.Logger, Storage: dataset.Storage{Direct: storage.Direct},
 	}
 	ds, err := dataset.Open(ctx, m.manifest, o)
-	if err != nil || storage.MaxBandwidth == 0 {
-		return ds, err
+	if err == nil && storage.MaxBandwidth > 0 { // the index is complete now
+		o.Storage = storage
+		if err = ds.Close(); err == nil {
+			ds, err = dataset.Open(ctx, m.manifest, o)
+		}
 	}
-	// The index is complete now.
-	if err := ds.Close(); err != nil {
-		return nil, err
-	}
-	o.Storage = storage
-	return dataset.Open(ctx, m.manifest, o)
+	return m, ds, err
 }
-
-// mean is the average file size of a mix.
-func (m *mix) mean() float64 { return mean(m.sizes) }
 
 func mean(sizes []int64) float64 {
 	sum := 0.0

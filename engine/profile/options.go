@@ -1,14 +1,15 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Options say what to profile for. Engine is required.
@@ -45,16 +46,13 @@ type Options struct {
 // Phase is a part of the work.
 type Phase uint8
 
+// The phases.
 const (
-	// Copying makes raw copies; its parts are images.
-	Copying Phase = iota
-	// Measuring measures mixes; its parts are figures.
-	Measuring
+	Copying   Phase = iota // makes raw copies; its parts are images
+	Measuring              // measures mixes; its parts are figures
 )
 
 var (
-	// ErrOptions is wrapped by every error about Options, except those of the engine.
-	ErrOptions = errors.New("profile: bad options")
 	// ErrInside means that the directory for raw copies lies inside the dataset.
 	ErrInside = errors.New("lies inside the dataset")
 	// ErrSpace means that there is no room for the raw copies.
@@ -67,27 +65,21 @@ const (
 	defaultImages   = 256
 	defaultRawBytes = 1 << 30 // of raw copies, if Images is 0
 	leastImages     = 20
-	defaultLeast    = time.Second
 )
 
 func (o *Options) validate() error {
-	switch {
-	case o.Images < 0:
-		return fmt.Errorf("%w: images must be 0 or more, not %d", ErrOptions, o.Images)
-	case o.Least < 0:
-		return fmt.Errorf("%w: least time must be 0 or more, not %v", ErrOptions, o.Least)
-	case o.Engine.Workers < 1:
-		return fmt.Errorf("%w: workers must be at least 1, not %d", ErrOptions, o.Engine.Workers)
-	case o.Engine.BatchSize < 1:
-		return fmt.Errorf("%w: batch size must be at least 1, not %d", ErrOptions, o.Engine.BatchSize)
-	}
-	return nil
+	return cmp.Or(
+		option.AtLeast("images", int64(o.Images), 0),
+		option.AtLeast("least time", int64(o.Least), 0),
+		option.AtLeast("workers", int64(o.Engine.Workers), 1),
+		option.AtLeast("batch size", int64(o.Engine.BatchSize), 1),
+	)
 }
 
 // filled returns o with defaults filled in.
 func (o Options) filled() Options {
 	if o.Least == 0 {
-		o.Least = defaultLeast
+		o.Least = time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -98,6 +90,6 @@ func (o Options) filled() Options {
 	if o.Measured == nil {
 		o.Measured = func(Step) {}
 	}
-	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.IgnoreOrientation, o.Engine.MaxPixels
+	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.Decoding.IgnoreOrientation, o.Engine.Decoding.MaxPixels
 	return o
 }

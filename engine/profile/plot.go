@@ -1,88 +1,114 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
 
-	"github.com/batchfs/batchfs/engine/profile/plot"
-)
-
-// The picture's geometry, in pixels.
-const (
-	plotWidth  = 860
-	plotHeight = 500
-	plotLeft   = 80
-	plotRight  = 830
-	plotTop    = 90
-	plotBottom = 430
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	_ "gonum.org/v1/plot/vg/vgimg" // png
+	_ "gonum.org/v1/plot/vg/vgsvg" // svg
 )
 
 var (
 	ink         = color.RGBA{40, 40, 40, 255}
-	faint       = color.RGBA{222, 222, 222, 255}
 	loadingInk  = color.RGBA{31, 119, 180, 255}
 	decodingInk = color.RGBA{214, 100, 20, 255}
 	resultInk   = color.RGBA{44, 140, 44, 255}
 )
 
-// Plot draws loading, decoding and the resulting throughput over the mix: lines for the
-// model, dots for measurements, and the answer.
-func (r *Result) Plot(w io.Writer, f plot.Format) error {
-	c, err := plot.New(f, plotWidth, plotHeight)
+// Plot draws loading, decoding and the resulting throughput over the mix: lines for the model,
+// dots for measurements, and a line at the answer. format is svg or png.
+func (r *Result) Plot(w io.Writer, format string) error {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s", 100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified))
+	p.X.Label.Text, p.Y.Label.Text = "encoded : raw images", "images/s"
+	var ticks plot.ConstantTicks
+	for i := range tenths + 1 {
+		ticks = append(ticks, plot.Tick{Value: float64(i) / tenths, Label: fmt.Sprintf("%d:%d", tenths-i, i)})
+	}
+	p.X.Tick.Marker, p.Legend.Top = ticks, true
+	p.Add(plotter.NewGrid())
+	var loading, decoding, slower, loaded, decoded, runs plotter.XYs
+	for _, at := range r.Curve {
+		loading = append(loading, r.spot(at.RawRatio, at.Loading))
+		decoding = append(decoding, r.spot(at.RawRatio, at.Decoding))
+		slower = append(slower, r.spot(at.RawRatio, at.Throughput()))
+	}
+	for _, s := range r.Steps {
+		loaded = append(loaded, r.spot(s.RawRatio, s.Loading))
+		decoded = append(decoded, r.spot(s.RawRatio, s.Decoding))
+	}
+	for _, run := range r.Runs {
+		runs = append(runs, r.spot(run.RawRatio, run.Throughput))
+	}
+	answer := plotter.XYs{{X: r.RawRatio, Y: 0}, {X: r.RawRatio, Y: r.top()}}
+	err := errors.Join(
+		curve(p, "loading", loadingInk, loading, 0), curve(p, "decoding", decodingInk, decoding, 0),
+		curve(p, "the slower of both", resultInk, slower, 5),
+		dots(p, "", loadingInk, loaded),
+		dots(p, "", decodingInk, decoded), dots(p, "a run of the engine", resultInk, runs),
+		curve(p, "", ink, answer, 2),
+	)
 	if err != nil {
 		return err
 	}
-	r.draw(c)
-	return c.Encode(w)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, r.top()
+	picture, err := p.WriterTo(23*vg.Centimeter, 14*vg.Centimeter, format)
+	if err != nil {
+		return err
+	}
+	_, err = picture.WriteTo(w)
+	return err
 }
 
-// scale converts figures to points.
-type scale struct{ top float64 }
-
-func (s scale) at(raw float64, rate Rate) plot.Spot {
-	return plot.At(plotLeft+raw*(plotRight-plotLeft), plotBottom-float64(rate)/s.top*(plotBottom-plotTop))
+// curve adds a line, with dashes of a length unless that is 0.
+func curve(p *plot.Plot, name string, ink color.Color, spots plotter.XYs, dash vg.Length) error {
+	if len(spots) == 0 {
+		return nil
+	}
+	l, err := plotter.NewLine(spots)
+	if err != nil {
+		return err
+	}
+	l.Color, l.Width = ink, 1.6
+	if dash > 0 {
+		l.Dashes = []vg.Length{dash, dash}
+	}
+	return add(p, name, l)
 }
 
-func (r *Result) draw(c plot.Canvas) {
-	s := scale{r.top()}
-	s.axes(c)
-	curves := []struct {
-		name string
-		ink  color.RGBA
-		rate func(Point) Rate
-	}{
-		{"loading", loadingInk, func(p Point) Rate { return p.Loading }},
-		{"decoding", decodingInk, func(p Point) Rate { return p.Decoding }},
-		{"the slower of both", resultInk, Point.Throughput},
+func dots(p *plot.Plot, name string, ink color.Color, spots plotter.XYs) error {
+	if len(spots) == 0 {
+		return nil
 	}
-	for k, curve := range curves {
-		for _, part := range s.visible(r.Curve, curve.rate) {
-			c.Line(part, curve.ink, 2.2, k == 2)
-		}
-		x := float64(plotLeft + 190*k)
-		c.Line([]plot.Spot{plot.At(x, 51), plot.At(x+26, 51)}, curve.ink, 2.2, k == 2)
-		c.Text(plot.At(x+32, 55), 0, ink, curve.name)
+	s, err := plotter.NewScatter(spots)
+	if err != nil {
+		return err
 	}
-	c.Disc(plot.At(plotLeft+590, 51), 4.5, resultInk)
-	c.Text(plot.At(plotLeft+600, 55), 0, ink, "a run of the engine")
-	for _, step := range r.Steps {
-		for _, curve := range curves[:2] {
-			if rate := curve.rate(step.Point); float64(rate) <= s.top {
-				c.Disc(s.at(step.RawRatio, rate), 3.5, curve.ink)
-			}
-		}
+	s.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 3, Shape: draw.CircleGlyph{}}
+	return add(p, name, s)
+}
+
+func add(p *plot.Plot, name string, shape interface {
+	plot.Plotter
+	plot.Thumbnailer
+}) error {
+	p.Add(shape)
+	if name != "" {
+		p.Legend.Add(name, shape)
 	}
-	for _, run := range r.Runs {
-		if float64(run.Throughput) <= s.top {
-			c.Disc(s.at(run.RawRatio, run.Throughput), 4.5, resultInk)
-		}
-	}
-	x := s.at(r.RawRatio, 0).X
-	c.Line([]plot.Spot{plot.At(x, plotTop), plot.At(x, plotBottom)}, ink, 1, true)
-	c.Text(plot.At(plotLeft, 28), 0, ink, fmt.Sprintf("best: %.0f %% raw, %.0f %% encoded, %.4g images/s",
-		100*r.RawRatio, 100*r.EncodedRatio, float64(r.Verified)))
+	return nil
+}
+
+// spot is where a rate is drawn: far outside of the picture if it is infinite.
+func (r *Result) spot(raw float64, rate Rate) plotter.XY {
+	return plotter.XY{X: raw, Y: min(float64(rate), 100*r.top())}
 }
 
 // top is the highest rate shown. Everything of interest lies well below it.
@@ -100,55 +126,4 @@ func (r *Result) top() float64 {
 		return 1
 	}
 	return 1.7 * most
-}
-
-func (s scale) axes(c plot.Canvas) {
-	for i := range tenths + 1 {
-		x := s.at(float64(i)/tenths, 0).X
-		c.Line([]plot.Spot{plot.At(x, plotTop), plot.At(x, plotBottom)}, faint, 1, false)
-		c.Text(plot.At(x, plotBottom+18), 0.5, ink, fmt.Sprintf("%d:%d", tenths-i, i))
-	}
-	step := plot.Step(s.top / 6)
-	for v := 0.0; v <= s.top; v += step {
-		y := s.at(0, Rate(v)).Y
-		c.Line([]plot.Spot{plot.At(plotLeft, y), plot.At(plotRight, y)}, faint, 1, false)
-		c.Text(plot.At(plotLeft-8, y+4), 1, ink, fmt.Sprintf("%.6g", v))
-	}
-	c.Line([]plot.Spot{plot.At(plotLeft, plotTop), plot.At(plotLeft, plotBottom), plot.At(plotRight, plotBottom)}, ink, 1, false)
-	c.Text(plot.At((plotLeft+plotRight)/2, plotBottom+44), 0.5, ink, "encoded : raw images")
-	c.Text(plot.At(plotLeft-8, plotTop-16), 1, ink, "images/s")
-}
-
-// visible returns the parts of a curve within the picture, cut where it crosses the top.
-func (s scale) visible(points []Point, rate func(Point) Rate) (parts [][]plot.Spot) {
-	var part []plot.Spot
-	for i, p := range points {
-		here := float64(rate(p))
-		if i > 0 {
-			before := float64(rate(points[i-1]))
-			if (before > s.top) != (here > s.top) {
-				part = append(part, s.at(s.leaves(points[i-1].RawRatio, before, p.RawRatio, here), Rate(s.top)))
-			}
-		}
-		if here <= s.top {
-			part = append(part, s.at(p.RawRatio, rate(p)))
-		} else if len(part) > 0 {
-			parts, part = append(parts, part), nil
-		}
-	}
-	if len(part) > 1 {
-		parts = append(parts, part)
-	}
-	return parts
-}
-
-// leaves returns where a straight line between two points crosses the top.
-func (s scale) leaves(x0, y0, x1, y1 float64) float64 {
-	switch {
-	case math.IsInf(y0, 0):
-		return x1
-	case math.IsInf(y1, 0):
-		return x0
-	}
-	return x0 + (x1-x0)*(s.top-y0)/(y1-y0)
 }

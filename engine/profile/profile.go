@@ -1,10 +1,11 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -16,7 +17,6 @@ type profiler struct {
 	ds     *dataset.Dataset
 	o      Options
 	work   workspace
-	index  string // directory of the mixes' indexes
 	images []picture
 	few    int // number of images the engine decodes in a few seconds
 	hits   *hitTable
@@ -31,7 +31,7 @@ type profiler struct {
 //
 // When ctx is done, Run returns promptly, even if storage hangs.
 //
-// Errors: ErrOptions, ErrInside, ErrSpace, ErrNoSample, those of the engine about its
+// Errors: an [option.Error], ErrInside, ErrSpace, ErrNoSample, those of the engine about its
 // options, and ctx's own.
 func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, err error) {
 	if err := o.validate(); err != nil {
@@ -52,30 +52,23 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	o.Progress = func(phase Phase, done, total int) { told.Pass(func() { progress(phase, done, total) }) }
 	o.Measured = func(s Step) { told.Pass(func() { measured(s) }) }
 	return promptly.Do(ctx, func() (Result, error) {
-		p := &profiler{ds: ds, o: o, work: work, index: filepath.Join(work.dir, "index")}
-		if err := p.prepare(ctx); err != nil {
-			return Result{}, stopped(ctx, err)
+		p := &profiler{ds: ds, o: o, work: work}
+		err := p.prepare(ctx)
+		if err == nil {
+			err = p.measure(ctx)
 		}
-		if err := p.measure(ctx); err != nil {
-			return Result{}, stopped(ctx, err)
+		if err != nil {
+			return Result{}, cmp.Or(ctx.Err(), err) // ctx causes other errors
 		}
 		return p.result, nil
 	}, nil)
-}
-
-// stopped prefers ctx's error over errors that it caused.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
 }
 
 // prepare makes the raw copies and fills in everything known without measuring.
 func (p *profiler) prepare(ctx context.Context) error {
 	var rate float64
 	var err error
-	if p.images, rate, err = p.copySample(ctx); err != nil {
+	if p.images, rate, err = p.makeCopies(ctx); err != nil {
 		return err
 	}
 	var encoded, raw []int64
@@ -148,10 +141,8 @@ func (p *profiler) measure(ctx context.Context) error {
 		return err
 	}
 	var all []Point
-	for i := range tenths + 1 {
-		if pt, ok := points[i]; ok {
-			all = append(all, pt)
-		}
+	for _, i := range slices.Sorted(maps.Keys(points)) {
+		all = append(all, points[i])
 	}
 	m := modelOf(all, p.hits.at)
 	r.BestOf11 = max(float64(best)/tenths, r.AlreadyRaw)
@@ -170,18 +161,14 @@ func round(raw float64) float64 { return math.Round(raw*100) / 100 }
 
 // point measures loading and decoding of one mix.
 func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
-	m, err := p.makeMix(raw, len(p.images))
-	if err != nil {
-		return Point{}, err
-	}
-	ds, err := p.open(ctx, m, p.o.Storage)
+	m, ds, err := p.openMix(ctx, raw, len(p.images), p.o.Storage)
 	if err != nil {
 		return Point{}, err
 	}
 	raw = max(raw, p.result.AlreadyRaw)
 	bytes := (1-raw)*p.result.Encoded.Bytes + raw*p.result.Raw.Bytes
 	if p.result.AlreadyRaw > 0 {
-		bytes = m.mean()
+		bytes = mean(m.sizes)
 	}
 	hits := p.hits.at(raw)
 	load, err := measureLoad(ctx, ds, bytes, hits, &p.o.Engine, p.o.Least)
@@ -189,11 +176,7 @@ func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
 		return Point{}, err
 	}
 	p.measured()
-	few, err := p.makeMix(raw, p.few)
-	if err != nil {
-		return Point{}, err
-	}
-	decode, err := p.measureDecode(ctx, few)
+	decode, err := p.measureDecode(ctx, raw)
 	if err != nil {
 		return Point{}, err
 	}
@@ -261,17 +244,23 @@ func (p *profiler) atOnce() int {
 
 // hold runs the engine with some mixes in turns.
 func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial, error) {
-	var c contest
-	defer c.close()
+	var runs []*reading
+	defer func() {
+		for _, r := range runs {
+			r.close()
+		}
+	}()
 	for _, raw := range ratios {
 		// The whole first epoch has to come from storage.
 		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
-		if err := c.enter(ctx, p, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))); err != nil {
+		r, err := p.enter(ctx, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds())))
+		if err != nil {
 			return nil, err
 		}
+		runs = append(runs, r)
 		p.measured()
 	}
-	return c.hold(ctx, p.o.Least/2)
+	return p.contest(ctx, runs)
 }
 
 const (
@@ -298,10 +287,5 @@ func (p *profiler) decide(m model) {
 	if float64(r.Runs[0].Throughput) < expected*float64(m.at(r.Runs[0].RawRatio).Throughput()) {
 		p.note(Waiting)
 	}
-	slices.SortFunc(r.Runs, func(a, b Trial) int {
-		if a.RawRatio < b.RawRatio {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(r.Runs, func(a, b Trial) int { return cmp.Compare(a.RawRatio, b.RawRatio) })
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -69,9 +68,9 @@ func open(t testing.TB, dir string) *dataset.Dataset {
 func options(t testing.TB) Options {
 	return Options{
 		Engine: engine.Options{
-			Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill, Epochs: 1,
-			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20, MaxPixels: 1 << 28,
-			Layout: layout.NHWC, Color: decode.RGB,
+			Config:   shard.Config{Shards: 1, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Fill},
+			Decoding: decode.Options{MaxPixels: 1 << 28}, Epochs: 1,
+			Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 256 << 20,
 		},
 		Storage: dataset.Storage{Direct: true},
 		Work:    t.TempDir(), Least: 20 * time.Millisecond,
@@ -130,7 +129,7 @@ func TestFastStorageWantsRaw(t *testing.T) {
 	ds, o := ramps(t, 10, 1000), options(t)
 	o.Storage.Direct = false
 	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.Stretch, 100, 100
-	o.Engine.Resize, o.Engine.Height, o.Engine.Width = resample.Stretch, 32, 32
+	o.Engine.Transform = resample.Options{Mode: resample.Stretch, Height: 32, Width: 32}
 	r, err := Run(t.Context(), ds, o)
 	if err != nil {
 		t.Fatal(err)
@@ -189,16 +188,18 @@ func TestCacheOfARun(t *testing.T) {
 	p, done := prepared(t, ds, o)
 	defer done()
 	for _, raw := range []float64{0, 0.5} {
-		var c contest
-		err := c.enter(t.Context(), p, raw, 40)
+		r, err := p.enter(t.Context(), raw, 40)
 		if err != nil {
 			t.Fatal(err)
 		}
-		trials, err := c.hold(t.Context(), p.o.Least)
+		trials, err := p.contest(t.Context(), []*reading{r})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.close()
+		if n := r.engine.Stats().Batches.Making; n > 0 {
+			t.Errorf("%d batches are being made while nothing reads", n)
+		}
+		r.close()
 		run, want := trials[0], p.hits.at(raw)
 		if want < 0.05 || want > 0.95 || run.HitRatio < want-0.1 || run.HitRatio > want+0.1 {
 			t.Errorf("at %v: hits %v, want %v", raw, run.HitRatio, want)
@@ -216,7 +217,7 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &profiler{ds: ds, o: o.filled(), work: work, index: filepath.Join(work.dir, "index")}
+	p := &profiler{ds: ds, o: o.filled(), work: work}
 	if err := p.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -289,28 +290,24 @@ func TestRefusals(t *testing.T) {
 	ds := photos(t, 4, "ppm")
 	for name, test := range map[string]struct {
 		change func(*Options)
-		is     error
+		is     error // nil: an option.Error
 	}{
-		"images":  {func(o *Options) { o.Images = -1 }, ErrOptions},
-		"least":   {func(o *Options) { o.Least = -1 }, ErrOptions},
-		"workers": {func(o *Options) { o.Engine.Workers = 0 }, ErrOptions},
-		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, ErrOptions},
+		"images":  {func(o *Options) { o.Images = -1 }, nil},
+		"least":   {func(o *Options) { o.Least = -1 }, nil},
+		"workers": {func(o *Options) { o.Engine.Workers = 0 }, nil},
+		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, nil},
+		"shards":  {func(o *Options) { o.Engine.Shards = 5 }, nil},
 		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root(), "class-0") }, os.ErrNotExist},
 		"root":    {func(o *Options) { o.Work = ds.Root() }, ErrInside},
 		"missing": {func(o *Options) { o.Work = "/nowhere/at/all" }, os.ErrNotExist},
-		"pixels":  {func(o *Options) { o.Engine.MaxPixels = 1 }, ErrNoSample},
+		"pixels":  {func(o *Options) { o.Engine.Decoding.MaxPixels = 1 }, ErrNoSample},
 	} {
 		o := options(t)
 		test.change(&o)
-		if _, err := Run(t.Context(), ds, o); !errors.Is(err, test.is) {
+		var bad *option.Error
+		if _, err := Run(t.Context(), ds, o); test.is == nil && !errors.As(err, &bad) || test.is != nil && !errors.Is(err, test.is) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	o := options(t)
-	o.Engine.Shards = 5
-	var config *option.Error
-	if _, err := Run(t.Context(), ds, o); !errors.As(err, &config) {
-		t.Errorf("more shards than samples: %v", err)
 	}
 }
 

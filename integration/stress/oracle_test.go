@@ -2,7 +2,6 @@ package stress
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -87,7 +87,7 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 	ids = map[engine.Key][]int{}
 	for shard := range o.Shards {
 		for _, epoch := range o.Epochs {
-			for batch := range e.Batches(shard, epoch) {
+			for batch := range e.Catalog().Plan.Batches(shard, epoch) {
 				x := expected{Key: engine.Key{Shard: shard, Epoch: epoch, Batch: batch}, Victim: -1}
 				if x.Bad, err = o.render(e, x.Key, -1); err != nil {
 					return nil, err
@@ -127,13 +127,13 @@ func shownIDs(e *engine.Engine, x expected, planned []int) ([]int, error) {
 	if x.Bad {
 		return planned, nil
 	}
-	data, err := e.Small(context.Background(), x.Key, layout.IDs)
+	d, err := e.Describe(context.Background(), x.Key)
 	if err != nil {
 		return nil, err
 	}
 	all := slices.Clone(planned)
-	for ids := data[len(data)-8*len(planned):]; len(ids) > 0; ids = ids[8:] {
-		if id := int(binary.LittleEndian.Uint64(ids)); !slices.Contains(all, id) {
+	for _, s := range d.Samples {
+		if id := int(s.ID); !slices.Contains(all, id) {
 			all = append(all, id)
 		}
 	}
@@ -161,7 +161,11 @@ func (o *oracle) render(e *engine.Engine, k engine.Key, without int) (bad bool, 
 
 func formBytes(e *engine.Engine, k engine.Key, form layout.Form) ([]byte, error) {
 	if !form.Large() {
-		return e.Small(context.Background(), k, form)
+		d, err := e.Describe(context.Background(), k)
+		if err != nil {
+			return nil, err
+		}
+		return fusefs.RenderSmall(e.Catalog(), d, form)
 	}
 	f, err := e.Open(context.Background(), k, form)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // Settings are those of a mount, and of an engine that makes the same bytes.
@@ -103,17 +104,18 @@ func (s *settings) flags() []string {
 // ample memory, no prefetching and no cache.
 func (s *settings) options() (engine.Options, error) {
 	o := engine.Options{
-		Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, StickToShard: s.Stick,
-		PadLastBatch: true, Epochs: 100, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3},
-		MaxPixels: 1 << 28, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
+		Config: shard.Config{
+			Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, StickToShard: s.Stick, PadLastBatch: true,
+		},
+		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
+		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}
-	var err error
-	if o.Resize, err = resample.ParseMode(s.Resize); err != nil {
-		return o, err
+	for o.Transform.Mode.String() != s.Resize {
+		if o.Transform.Mode++; o.Transform.Mode > resample.RandomResizedCrop {
+			return o, fmt.Errorf("no mode is called %s", s.Resize)
+		}
 	}
-	if o.OnError, err = engine.ParseOnError(s.OnError); err != nil {
-		return o, err
-	}
+	o.OnError = map[string]engine.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
 	for o.DType.String() != s.DType {
 		if o.DType++; o.DType > layout.Float32 {
 			return o, fmt.Errorf("no type is called %s", s.DType)
@@ -123,13 +125,13 @@ func (s *settings) options() (engine.Options, error) {
 		o.Layout = layout.NCHW
 	}
 	if s.Resize != "none" {
-		o.Height, o.Width = s.Side, s.Side
+		o.Transform.Height, o.Transform.Width = s.Side, s.Side
 	}
 	if s.Gray {
-		o.Color = decode.Gray
+		o.Decoding.Color = decode.Gray
 	}
 	if s.Flip {
-		o.Flip = 0.5
+		o.Transform.Flip = 0.5
 	}
 	return o, nil
 }

@@ -29,6 +29,60 @@ type FS struct {
 	dead bool
 }
 
+// Mount mounts files, by path, read-only. It skips the test if FUSE is unavailable.
+func Mount(t testing.TB, files map[string][]byte) *FS {
+	t.Helper()
+	return MountAt(t, t.TempDir(), files)
+}
+
+// MountAt is Mount at a given directory.
+func MountAt(t testing.TB, dir string, files map[string][]byte) *FS {
+	t.Helper()
+	if device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		t.Skip("SKIPPED: no /dev/fuse here")
+	} else {
+		device.Close()
+	}
+	f := &FS{Dir: dir, Hung: make(chan struct{}, 1), gate: make(chan struct{})}
+	close(f.gate)
+	root, timeout := f.node(nil), time.Duration(0)
+	server, err := fs.Mount(f.Dir, root, &fs.Options{
+		EntryTimeout: &timeout, AttrTimeout: &timeout, MountOptions: fuse.MountOptions{Options: []string{"ro"}},
+		OnAdd: func(ctx context.Context) {
+			for name, content := range files {
+				f.add(ctx, &root.Inode, path.Clean(name), content)
+			}
+		},
+	})
+	if err != nil {
+		t.Skipf("SKIPPED: cannot mount: %v", err)
+	}
+	t.Cleanup(func() {
+		f.Release()
+		for !f.dead && server.Unmount() != nil { // calls left behind are still ending
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return f
+}
+
+// add adds a file below dir, with the directories in between.
+func (f *FS) add(ctx context.Context, dir *fs.Inode, name string, content []byte) {
+	first, rest, deeper := strings.Cut(name, "/")
+	mode := uint32(fuse.S_IFREG)
+	if deeper {
+		mode = fuse.S_IFDIR
+	}
+	child := dir.GetChild(first)
+	if child == nil {
+		child = dir.NewPersistentInode(ctx, f.node(content), fs.StableAttr{Mode: mode})
+		dir.AddChild(first, child, true)
+	}
+	if deeper {
+		f.add(ctx, child, rest, content)
+	}
+}
+
 // Die ends the file system as if its server had died: everything in it fails with ENOTCONN,
 // and it stays mounted until Detach. Something in it must be open. Die needs root, and
 // skips the test otherwise.
@@ -50,56 +104,6 @@ func (f *FS) Detach(t testing.TB) {
 	if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Mount mounts files, by path, read-only. It skips the test if FUSE is unavailable.
-func Mount(t testing.TB, files map[string][]byte) *FS {
-	t.Helper()
-	return MountAt(t, t.TempDir(), files)
-}
-
-// MountAt is Mount at a given directory.
-func MountAt(t testing.TB, dir string, files map[string][]byte) *FS {
-	t.Helper()
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Skip("SKIPPED: no /dev/fuse here")
-	} else {
-		f.Close()
-	}
-	f := &FS{Dir: dir, Hung: make(chan struct{}, 1), gate: make(chan struct{})}
-	close(f.gate)
-	modified := time.Unix(1_600_000_000, 0)
-	root := &node{fs: f, modified: modified}
-	timeout := time.Duration(0)
-	server, err := fs.Mount(f.Dir, root, &fs.Options{
-		EntryTimeout: &timeout, AttrTimeout: &timeout,
-		OnAdd: func(ctx context.Context) {
-			for name, content := range files {
-				dir := &root.Inode
-				parts := strings.Split(path.Clean(name), "/")
-				for _, part := range parts[:len(parts)-1] {
-					child := dir.GetChild(part)
-					if child == nil {
-						child = dir.NewPersistentInode(ctx, &node{fs: f, modified: modified}, fs.StableAttr{Mode: fuse.S_IFDIR})
-						dir.AddChild(part, child, true)
-					}
-					dir = child
-				}
-				file := &node{fs: f, content: content, modified: modified}
-				dir.AddChild(parts[len(parts)-1], dir.NewPersistentInode(ctx, file, fs.StableAttr{Mode: fuse.S_IFREG}), true)
-			}
-		},
-	})
-	if err != nil {
-		t.Skipf("SKIPPED: cannot mount: %v", err)
-	}
-	t.Cleanup(func() {
-		f.Release()
-		for !f.dead && server.Unmount() != nil { // calls left behind are still ending
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-	return f
 }
 
 // Hang makes calls hang from now on: "open", "read" or "list".
@@ -139,44 +143,35 @@ func (f *FS) pass(what string) {
 	<-gate
 }
 
+// A node is a file or, without content, a directory.
 type node struct {
-	fs.Inode
-	fs       *FS
-	content  []byte
-	modified time.Time
+	fs.MemRegularFile
+	of *FS
 }
 
-func (n *node) Getattr(ctx context.Context, f fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	out.Size, out.Mode = uint64(len(n.content)), 0o555
-	out.SetTimes(nil, &n.modified, &n.modified)
+var (
+	_ fs.NodeOpendirer = (*node)(nil)
+	_ fs.NodeOpener    = (*node)(nil)
+	_ fs.NodeReader    = (*node)(nil)
+)
+
+func (f *FS) node(content []byte) *node {
+	n := &node{of: f}
+	n.Data, n.Attr.Mode, n.Attr.Mtime = content, 0o555, 1_600_000_000
+	return n
+}
+
+func (n *node) Opendir(context.Context) syscall.Errno {
+	n.of.pass("list")
 	return 0
 }
 
-func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	child := n.GetChild(name)
-	if child == nil {
-		return nil, syscall.ENOENT
-	}
-	file := child.Operations().(*node)
-	out.Size, out.Mode = uint64(len(file.content)), 0o555|child.Mode()
-	out.SetTimes(nil, &file.modified, &file.modified)
-	return child, 0
-}
-
-func (n *node) Opendir(ctx context.Context) syscall.Errno {
-	n.fs.pass("list")
-	return 0
-}
-
-func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	n.fs.pass("open")
+func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	n.of.pass("open")
 	return nil, fuse.FOPEN_DIRECT_IO, 0
 }
 
 func (n *node) Read(ctx context.Context, f fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	n.fs.pass("read")
-	if off >= int64(len(n.content)) {
-		return fuse.ReadResultData(nil), 0
-	}
-	return fuse.ReadResultData(n.content[off:min(off+int64(len(dest)), int64(len(n.content)))]), 0
+	n.of.pass("read")
+	return n.MemRegularFile.Read(ctx, f, dest, off)
 }

@@ -17,34 +17,28 @@ const grace = 250 * time.Millisecond
 // Do returns ctx's error and leaves f behind, which may continue to use its inputs. If f
 // succeeds after that, its value goes to late, which may be nil.
 func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	var value T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		defer close(done)
+		value, err = f()
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-timer.C:
+	case <-done:
+		return value, err
+	case <-time.After(grace):
 	}
-	if late != nil {
-		go func() {
-			if r := <-done; r.err == nil {
-				late(r.value)
-			}
-		}()
-	}
+	go func() {
+		if <-done; err == nil && late != nil {
+			late(value)
+		}
+	}()
 	var none T
 	return none, ctx.Err()
 }

@@ -1,0 +1,285 @@
+package dataset
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+const (
+	groupRows = 128 << 10 // rows per row group; the writer holds one group in memory
+	pageBytes = 256 << 10
+	maxFormat = 32 // bytes; longer than the name of any format
+)
+
+// Keys of the index's metadata.
+const (
+	factsKey    = "batchfs.facts"
+	checksumKey = "batchfs.crc32c"
+)
+
+// indexRow is a row as users see it. Every Parquet reader supports plain and dictionary encoding
+// with Snappy.
+type indexRow struct {
+	Path        string `parquet:"path"`
+	Class       string `parquet:"class,dict"`
+	Label       int32  `parquet:"label,dict"`
+	Height      int32  `parquet:"height,dict"`
+	Width       int32  `parquet:"width,dict"`
+	Orientation int32  `parquet:"orientation,dict"`
+	Format      string `parquet:"format,dict"`
+	Size        int64  `parquet:"size"`
+	ModTime     int64  `parquet:"mtime_ns"`
+	Problem     string `parquet:"problem,dict"`
+}
+
+func (x *index) row(i int) indexRow {
+	t := x.table
+	id, _ := t.identity(i)
+	problem, _ := t.problem(i)
+	r := indexRow{
+		Path: t.path(i), Label: t.row[i].label, Height: t.row[i].height, Width: t.row[i].width, Orientation: int32(t.row[i].orient),
+		Format: t.formatNames[t.row[i].format], Size: id.Size, ModTime: id.ModTime, Problem: problem,
+	}
+	if r.Label >= 0 && int(r.Label) < len(x.Classes) {
+		r.Class = x.Classes[r.Label]
+	}
+	return r
+}
+
+// writeIndex writes the index with a zero checksum.
+func writeIndex(ctx context.Context, w io.Writer, x *index) error {
+	facts, err := json.Marshal(x.facts)
+	if err != nil {
+		return err
+	}
+	options := []parquet.WriterOption{&parquet.WriterConfig{
+		CreatedBy: "batchfs index " + indexVersion, Compression: &parquet.Snappy,
+		MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,
+		KeyValueMetadata: map[string]string{factsKey: string(facts), checksumKey: checksumZero},
+	}}
+	if !utf8.Valid(x.table.paths) || slices.ContainsFunc(x.Classes, func(c string) bool { return !utf8.ValidString(c) }) {
+		// Parquet's strings must be UTF-8, so these are bytes.
+		options = append(options, parquet.SchemaOf(indexRow{},
+			parquet.StructTag(`parquet:"path,bytes"`, "path"), parquet.StructTag(`parquet:"class,bytes,dict"`, "class")))
+	}
+	out := parquet.NewGenericWriter[indexRow](w, options...)
+	rows := make([]indexRow, 0, 1024)
+	for i := range x.table.rows() {
+		if rows = append(rows, x.row(i)); len(rows) < cap(rows) && i+1 < x.table.rows() {
+			continue
+		}
+		if _, err := out.Write(rows); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rows = rows[:0]
+	}
+	return out.Close()
+}
+
+// expansion is how many bytes one stored byte can unpack to. Snappy copies at most 64 bytes for
+// every 3 stored ones.
+const expansion = 22
+
+// readFacts returns the facts of an index of src. The counts that memory is allocated for are
+// bounded by what a file of its size can hold: a row takes at least 16 bytes unpacked, its size
+// and its time.
+func readFacts(file *parquet.File, src *source) (x facts, err error) {
+	text, _ := file.Lookup(factsKey)
+	if err := json.Unmarshal([]byte(text), &x); err != nil {
+		return x, err
+	}
+	if x.Version != indexVersion || string(x.Source) != src.name() || x.Manifest != (src.manifest != "") {
+		return x, errors.New("of another version, or of another dataset")
+	}
+	for _, d := range x.Dirs {
+		if err := x.checkPath(string(d.Path)); len(d.Path) > 0 && err != nil {
+			return x, err
+		}
+	}
+	most := file.Size()*expansion + pageBytes
+	rows := int64(x.Rows)
+	if rows < 1 || rows > min(most/16, math.MaxInt32) || x.PathBytes < 0 || x.PathBytes > most || file.NumRows() != rows {
+		return x, errCounts
+	}
+	for _, group := range file.Metadata().RowGroups {
+		for _, c := range group.Columns {
+			if c.MetaData.NumValues != group.NumRows || group.NumRows < 1 || c.MetaData.TotalCompressedSize > file.Size() {
+				return x, errCounts
+			}
+		}
+		rows -= group.NumRows
+	}
+	if rows != 0 {
+		return x, errCounts
+	}
+	return x, nil
+}
+
+var errCounts = errors.New("its counts are not those of a file of its size")
+
+// readIndex reads an index of src.
+func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {
+	// This package wrote the file and its checksum matches, but that is no proof that its
+	// content is sane.
+	defer func() {
+		if p := recover(); p != nil {
+			x, err = nil, fmt.Errorf("damaged: %v", p)
+		}
+	}()
+	file, err := openParquet(f)
+	if err != nil {
+		return nil, err
+	}
+	x = new(index)
+	if x.facts, err = readFacts(file, src); err != nil {
+		return nil, err
+	}
+	columns, err := indexColumns(file)
+	if err != nil {
+		return nil, err
+	}
+	x.table = newStore(x.Rows, x.PathBytes)
+	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return x.appendBlock(block)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if x.table.rows() != x.Rows || x.table.pathBytes() != x.PathBytes {
+		return nil, fmt.Errorf("%d rows with %d bytes of paths, instead of %d with %d",
+			x.table.rows(), x.table.pathBytes(), x.Rows, x.PathBytes)
+	}
+	return x, nil
+}
+
+// indexColumns returns the columns of an indexRow, without class, in the order of its fields.
+func indexColumns(file *parquet.File) (columns []*column, err error) {
+	schema := parquet.SchemaOf(indexRow{})
+	for _, want := range schema.Columns() {
+		if want[0] == "class" {
+			continue
+		}
+		c, err := findColumn(file, want[0])
+		if err != nil {
+			return nil, err
+		}
+		node, _ := schema.Lookup(want[0])
+		if c == nil || c.leaf.MaxDefinitionLevel > 0 || c.kind() != node.Node.Type().Kind() {
+			return nil, fmt.Errorf("column %q is missing, or of another type", want[0])
+		}
+		columns = append(columns, c)
+	}
+	return columns, nil
+}
+
+// appendBlock appends rows, and checks everything that the rest of the package relies on.
+func (x *index) appendBlock(block [][]parquet.Value) error {
+	t := x.table
+	for i, value := range block[0] {
+		k, path := t.rows(), text(value)
+		orient, format := block[4][i].Int32(), text(block[5][i])
+		s := sample{
+			label: block[1][i].Int32(), height: block[2][i].Int32(), width: block[3][i].Int32(), orient: uint8(orient),
+			size: block[6][i].Int64(), modTime: block[7][i].Int64(),
+		}
+		if err := x.checkPath(path); err != nil {
+			return err
+		}
+		if k == cap(t.row) || len(t.paths)+len(path) >= cap(t.paths) || len(format) > maxFormat ||
+			s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.size < 0 ||
+			len(x.Classes) > 0 && int(s.label) >= len(x.Classes) {
+			return fmt.Errorf("row %d makes no sense, or there are too many", k)
+		}
+		var err error
+		if s.format, err = t.internFormat(format); err != nil {
+			return err
+		}
+		if err := t.appendRow(path, s.label); err != nil {
+			return err
+		}
+		s.start = t.row[k].start
+		t.row[k] = s
+		if problem := text(block[8][i]); problem != "" {
+			t.addBad(k, reason(errors.New(problem)), false)
+		}
+	}
+	return nil
+}
+
+// An index carries a checksum of itself, so that damage is detected before any of its content
+// is trusted. It is the CRC-32C of the file with the checksum's own digits set to zero.
+const (
+	checksumZero = "00000000"
+	// checksumMark is what comes before the digits in the footer: the key, then in Thrift's
+	// compact encoding "next field, a string of 8 bytes". No other footer value contains these
+	// bytes, because control characters are escaped in all of them.
+	checksumMark = checksumKey + "\x18\x08"
+)
+
+var errChecksum = errors.New("checksum does not match")
+
+// checksum returns the digits that belong in a file, those that are there, and their offset.
+func checksum(r io.ReaderAt, size int64) (want, got []byte, at int64, err error) {
+	offset, length, err := footer(r, size)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	b := make([]byte, length)
+	if _, err := r.ReadAt(b, offset); err != nil {
+		return nil, nil, 0, err
+	}
+	k := bytes.LastIndex(b, []byte(checksumMark)) + len(checksumMark)
+	if k < len(checksumMark) || k+len(checksumZero) > len(b) {
+		return nil, nil, 0, errChecksum
+	}
+	at, got = offset+int64(k), b[k:k+len(checksumZero)]
+	after := at + int64(len(checksumZero))
+	h := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	parts := io.MultiReader(io.NewSectionReader(r, 0, at), strings.NewReader(checksumZero), io.NewSectionReader(r, after, size-after))
+	if _, err := io.CopyBuffer(h, parts, make([]byte, 256<<10)); err != nil {
+		return nil, nil, 0, err
+	}
+	return hex.AppendEncode(nil, h.Sum(nil)), got, at, nil
+}
+
+// sealIndex writes the checksum into a file.
+func sealIndex(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	digits, _, at, err := checksum(f, info.Size())
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(digits, at)
+	return err
+}
+
+// verifyIndex checks a file against the checksum in it.
+func verifyIndex(r io.ReaderAt, size int64) error {
+	want, got, _, err := checksum(r, size)
+	if err == nil && !bytes.Equal(got, want) {
+		err = errChecksum
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unsafe"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Indexes and Parquet manifests are read column by column, a block of rows at a time.
+
+var errFooter = errors.New("no Parquet file, or it is cut short")
+
+// footer returns the position and length of a Parquet file's footer.
+func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
+	var tail [8]byte
+	if size < 12 {
+		return 0, 0, errFooter
+	}
+	if _, err := r.ReadAt(tail[:], size-8); err != nil {
+		return 0, 0, err
+	}
+	length = int64(binary.LittleEndian.Uint32(tail[:]))
+	if string(tail[4:]) != "PAR1" || length > size-12 {
+		return 0, 0, errFooter
+	}
+	return size - 8 - length, length, nil
+}
+
+// openParquet opens a file after checking that its footer lies within it, because the library
+// would allocate whatever length the file claims.
+func openParquet(f *os.File) (*parquet.File, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := footer(f, info.Size()); err != nil {
+		return nil, err
+	}
+	return parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
+}
+
+// A column is a Parquet column of single values.
+type column struct {
+	name   string
+	leaf   parquet.LeafColumn
+	values parquet.ColumnChunkValueReader
+	batch  [512]parquet.Value
+	rest   []parquet.Value // of batch: read, but not yet used
+}
+
+var errNested = errors.New("a list or another nested type")
+
+// findColumn returns a file's column, nil if it has none of that name.
+func findColumn(file *parquet.File, name string) (*column, error) {
+	if file.Root().Column(name) == nil {
+		return nil, nil
+	}
+	leaf, ok := file.Schema().Lookup(name)
+	if !ok || leaf.MaxRepetitionLevel > 0 {
+		return nil, errNested
+	}
+	for _, group := range file.Metadata().RowGroups {
+		if leaf.ColumnIndex >= len(group.Columns) {
+			return nil, errFooter
+		}
+		switch codec := group.Columns[leaf.ColumnIndex].MetaData.Codec; codec {
+		case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
+		default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
+			return nil, fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", name, codec)
+		}
+	}
+	return &column{name: name, leaf: leaf}, nil
+}
+
+func (c *column) kind() parquet.Kind { return c.leaf.Node.Type().Kind() }
+
+// eachBlock calls emit for successive rows of a file: block[k][i] is the value of columns[k] in
+// row i of the block. The values are valid only during the call.
+func eachBlock(file *parquet.File, columns []*column, emit func(block [][]parquet.Value) error) error {
+	for _, group := range file.RowGroups() {
+		if err := groupBlocks(group, columns, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func groupBlocks(group parquet.RowGroup, columns []*column, emit func([][]parquet.Value) error) error {
+	chunks := group.ColumnChunks()
+	for _, c := range columns {
+		c.values, c.rest = parquet.NewColumnChunkValueReader(chunks[c.leaf.ColumnIndex]), nil
+		defer c.values.Close()
+	}
+	block := make([][]parquet.Value, len(columns))
+	for left := group.NumRows(); left > 0; left -= int64(len(block[0])) {
+		n := int(min(left, int64(len(columns[0].batch))))
+		for _, c := range columns {
+			if err := c.fill(); err != nil {
+				return fmt.Errorf("column %q: %w", c.name, err)
+			}
+			n = min(n, len(c.rest))
+		}
+		for k, c := range columns {
+			block[k], c.rest = c.rest[:n], c.rest[n:]
+		}
+		if err := emit(block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads values of one page, whose memory they share, if none are left.
+func (c *column) fill() error {
+	if len(c.rest) > 0 {
+		return nil
+	}
+	n, err := c.values.ReadValues(c.batch[:])
+	if n == 0 && (err == nil || err == io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if n > 0 {
+		err = nil
+	}
+	c.rest = c.batch[:n]
+	return err
+}
+
+// text is the text of a value, in the memory of its page.
+func text(v parquet.Value) string {
+	b := v.ByteArray()
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}

@@ -1,0 +1,86 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// Header is what an image's first bytes, and perhaps its last, say about it.
+type Header struct {
+	Format        string // such as "jpeg"
+	Height, Width int    // pixels, as stored
+	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
+	// Tail is how many bytes of the file's end the Prober must also see before it knows all of
+	// the above; 0: none.
+	Tail int
+}
+
+// Prober reads a header from the beginning of a file of size bytes; if head is that long, it is
+// the whole file. An error that wraps [ErrShort] asks for a longer head; any other error is the
+// reason why the file cannot be read. A Header with a Tail asks for that many of the file's
+// last bytes: the Prober is then called once more with the same head and that tail, which is
+// otherwise nil. It is called concurrently, and must not keep head or tail.
+type Prober func(head, tail []byte, size int64) (Header, error)
+
+const (
+	firstProbe = 8 << 10  // bytes; enough for the header of most files
+	probeStep  = 4        // growth while the prober asks for more
+	maxProbe   = 64 << 20 // bytes; a header must lie within them
+	keepProbe  = 1 << 20  // bytes of buffer kept between files
+)
+
+// probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
+// file's content; err is a failure to read it, which may be gone next time.
+func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
+	if f.unit == 0 {
+		// Disable readahead: the rest of the file is not needed.
+		w.storage.system.advise(f.fd, unix.FADV_RANDOM)
+	}
+	have, size := 0, f.id.Size
+	for want := int64(firstProbe); ; want *= probeStep {
+		want = min(want, size, maxProbe)
+		w.grow(have, f.room(int(want)))
+		if _, err := w.storage.fill(f, w.buf[have:], int64(have), int(want)-have, w.stop); err != nil {
+			return h, nil, err
+		}
+		have = int(want)
+		h, bad = w.Prober(w.buf[:have], nil, size)
+		if bad == nil && h.Tail > 0 {
+			h, bad, err = w.probeTail(f, h.Tail, have)
+		}
+		switch {
+		case err != nil:
+			return h, nil, err
+		case bad == nil && (h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
+			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
+		case !errors.Is(bad, ErrShort) || want == size:
+			return h, bad, nil
+		case want == maxProbe:
+			return h, fmt.Errorf("no image header in the first %d MiB", maxProbe>>20), nil
+		}
+	}
+}
+
+// probeTail calls the prober again with the file's last n bytes. They are read into the buffer,
+// behind the have bytes of the file's head.
+func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) {
+	size := int(f.id.Size)
+	from, at := f.floor(size-min(n, size)), f.room(have)
+	end := at + size - from
+	w.grow(have, at+f.room(size-from))
+	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
+		return h, nil, err
+	}
+	h, bad = w.Prober(w.buf[:have], w.buf[max(at, end-n):end], f.id.Size)
+	return h, bad, nil
+}
+
+// grow makes the buffer at least n bytes long; it keeps the first have bytes.
+func (w *scanWorker) grow(have, n int) {
+	if n > len(w.buf) {
+		w.buf = append(make([]byte, 0, n), w.buf[:have]...)[:n]
+	}
+}

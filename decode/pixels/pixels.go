@@ -1,0 +1,105 @@
+// Package pixels joins decoding, cropping, resizing and mirroring: it makes of an encoded
+// image the pixels that a [resample.Transform] asks for. Mounts, dataset conversion and
+// verification use this one path.
+//
+// It has two steps. [Options.Plan] derives everything from the image's header and the
+// transform, before there is memory for a single pixel: the stored region to decode, its
+// scale, and how many bytes the work takes. [Job.Run] then decodes that region: straight into
+// the [Target] if nothing else has to be done, or into memory that the caller provides, from
+// where the resizer passes rows to the target's sink.
+//
+// Another decoder plugs in as a [Source].
+package pixels
+
+import (
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+)
+
+// Options say how images become pixels.
+type Options struct {
+	decode.Options
+	FullJPEGs bool            // decode JPEGs at full size even if they are shrunk; see resample.Transform.Scale
+	Kernel    resample.Kernel // the result does not depend on it
+}
+
+// A Source decodes regions of encoded images. *decode.Decoder is one, and documents the method.
+type Source interface {
+	DecodeRegion(dst decode.Image, data []byte, h decode.Header, r decode.Region, scale int) error
+}
+
+// A Target takes the pixels of one image: as rows, or in memory, or in whichever way is
+// better for the image if it has both. The memory belongs to the caller.
+type Target struct {
+	Sink   resample.Sink // mirrors if the transform says so
+	Pix    []byte        // memory of unchanged rows, Stride bytes apart
+	Stride int
+}
+
+// A Job is the work for one image. It is a plain value.
+type Job struct {
+	Memory int           // bytes that Run needs
+	Region decode.Region // what it decodes: of the stored image, at its scale
+
+	target        Target
+	head          decode.Header
+	scale         int
+	height, width int // of the region, upright
+	channels      int
+	transform     resample.Transform // of the region
+	kernel        resample.Kernel
+}
+
+// Plan returns the work for an image with this header.
+func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
+	j := Job{target: to, head: h, scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	if h.Format == decode.JPEG && !o.FullJPEGs {
+		j.scale = t.Scale()
+	}
+	if j.scale > 1 {
+		offY, offX := o.ScaleOffset(h, j.scale)
+		t = t.Reduced(j.scale, offY, offX)
+	}
+	var y, x int
+	y, x, j.height, j.width = t.Source()
+	j.Region = o.StoredRegion(h, decode.Region{X: x, Y: y, W: j.width, H: j.height}, j.scale)
+	j.transform = t.Moved(y, x)
+	if !j.direct() {
+		j.Memory = j.height*j.width*j.channels + resample.ScratchBytes(j.transform, j.channels)
+	}
+	return j
+}
+
+// direct reports whether the decoded region is the result.
+func (j *Job) direct() bool { return j.target.Pix != nil && j.transform.Copies() }
+
+// Run makes the pixels. memory has at least Memory bytes; its contents before and after do not
+// matter. Errors are those of the source, or a mistake of the caller. After an error, the
+// target's contents are undefined.
+func (j *Job) Run(from Source, data, memory []byte) error {
+	to := decode.Image{Height: j.height, Width: j.width}
+	if j.direct() {
+		to.Pix, to.Stride = j.target.Pix, j.target.Stride
+		return from.DecodeRegion(to, data, j.head, j.Region, j.scale)
+	}
+	to.Stride = j.width * j.channels
+	n := min(j.height*to.Stride, len(memory))
+	to.Pix = memory[:n:n]
+	if err := from.DecodeRegion(to, data, j.head, j.Region, j.scale); err != nil {
+		return err
+	}
+	sink := j.target.Sink
+	if sink == nil {
+		sink = &rows{j.target.Pix, j.target.Stride}
+	}
+	source := resample.Image{Pix: to.Pix, Stride: to.Stride, Height: j.height, Width: j.width, Channels: j.channels}
+	return resample.Resize(sink, source, j.transform, memory[n:], j.kernel)
+}
+
+// rows is a sink of unchanged rows.
+type rows struct {
+	pix    []byte
+	stride int
+}
+
+func (r *rows) PutRow(y int, row []byte) { copy(r.pix[y*r.stride:], row) }

@@ -1,0 +1,436 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// batches makes batches and holds those that exist. Its lock also guards its streams,
+// schedule and crew. While it is held, no file is read, no pixel is touched and no batch
+// memory is allocated.
+type batches struct {
+	catalog   *Catalog
+	ds        *dataset.Dataset // the catalog's
+	opts      *Options         // the catalog's
+	log       *slog.Logger
+	memory    *memory
+	bad       *badSamples
+	meter     *meter
+	cache     *cache.Cache // nil: no cache
+	keeper    *keeper      // the cache's plan; nil: none
+	converter *layout.Converter
+	inputs    *pinned.Account // encoded samples
+	rest      *pinned.Account // other worker buffers
+	newLoader func() loader
+	kernels   kernels // of all workers; the zero value unless a test sets it
+
+	mu           sync.Mutex
+	table        map[Key]*batch // every batch that exists
+	tried        map[Key]bool   // batches that failed when each of their samples had been tried
+	streams      *streams
+	schedule     *schedule
+	crew         *crew
+	opens        uint64 // counts Opens
+	scratchAsked uint64 // counts how often idle workers were asked for their memory
+	closed       bool
+	itemWork     sync.Cond // a slot may be waiting to be decoded
+	takeWork     sync.Cond // a batch may be waiting for a batch worker
+	quiet        sync.Cond // no batch is being made
+	closing      chan struct{}
+	wait         sync.WaitGroup
+}
+
+// kernels are the implementations of resizing and of writing elements. All make the same
+// bytes; the zero value has the fastest ones.
+type kernels struct {
+	resizing resample.Kernel
+	writing  layout.Kernel
+}
+
+// start starts all workers and watchers.
+func (all *batches) start() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := range all.opts.Workers {
+		var cpus affinity.Set
+		if all.opts.Affinity != nil {
+			cpus = all.opts.Affinity[i]
+		}
+		all.crew.start(cpus)
+	}
+	for range all.opts.BatchWorkers {
+		all.wait.Go(all.batchWorker)
+	}
+	all.wait.Go(all.watchIdle)
+	all.wait.Go(all.watchMemory)
+	all.wait.Go(all.watchStorage)
+}
+
+// beginClosing makes all workers and waiting Opens end. It returns false if they were told
+// before.
+func (all *batches) beginClosing() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
+		return false
+	}
+	all.closed = true
+	close(all.closing)
+	all.itemWork.Broadcast()
+	all.takeWork.Broadcast()
+	return true
+}
+
+// free frees all batches that nothing holds. All workers must have ended.
+func (all *batches) free() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, b := range all.table {
+		b.leaveStream()
+		if b.refs == 0 {
+			b.state = failed
+			all.removeBatch(b)
+		}
+	}
+}
+
+// A task is the next step of a batch worker, for one turn of a batch.
+type task struct {
+	b        *batch
+	turn     int
+	assemble bool // else lay it out
+}
+
+// batchWorker lays batches out and assembles those whose slots are done. It does not wait
+// in between, so a batch whose storage does not answer delays no other.
+func (all *batches) batchWorker() {
+	for t, ok := all.takeTask(); ok; t, ok = all.takeTask() {
+		if t.assemble {
+			all.finishAssembly(t.b, guarded(func() error { return all.assemble(t.b) }))
+		} else {
+			all.finishLayout(t.b, t.turn, guarded(func() error { return all.layOut(t.b) }))
+		}
+	}
+}
+
+// takeTask waits for a batch to lay out or to assemble. It returns false when the engine
+// closes.
+func (all *batches) takeTask() (task, bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s := all.schedule
+	for !all.closed {
+		if len(s.completed) > 0 {
+			b := s.completed[0]
+			s.completed = without(s.completed, b)
+			b.writers++
+			return task{b, b.turn, true}, true
+		}
+		if b := s.nextToLayOut(all.memory.ledger.returns()); b != nil {
+			s.queue = without(s.queue, b)
+			b.state = laying
+			b.writers++
+			s.layingOut++
+			return task{b, b.turn, false}, true
+		}
+		if all.schedule.count() == 0 {
+			all.quiet.Broadcast()
+		}
+		all.takeWork.Wait()
+	}
+	return task{}, false
+}
+
+// layOut decides what is in the batch and allocates it.
+func (all *batches) layOut(b *batch) error {
+	if b.laidOut {
+		return nil // it only waited for scratch memory
+	}
+	if b.slots == nil && b.source == nil {
+		b.assignSamples(all.catalog)
+		b.order = all.decodingOrder(b)
+	}
+	if err := all.catalog.shapeKnown(b.slots); err != nil {
+		return err
+	}
+	if err := b.spec.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrTooBig, err)
+	}
+	buf, err := all.memory.buffer(b, layout.Size(b.form, b.spec))
+	if err != nil {
+		return err
+	}
+	if b.buf = buf; b.source == nil {
+		start := layout.DataOffset(b.form, b.spec)
+		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	}
+	return nil
+}
+
+// finishLayout hands a laid-out batch to the item workers, or ends it if err is not nil.
+func (all *batches) finishLayout(b *batch, turn int, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.schedule.layingOut--
+	b.writers--
+	switch {
+	case b.turn != turn: // dropped meanwhile
+		all.freeBuffer(b)
+	case err == nil:
+		if !b.laidOut {
+			b.laidOut, b.short = true, time.Time{}
+		}
+		b.state, b.refused = making, false
+		all.schedule.making = append(all.schedule.making, b)
+		all.itemWork.Broadcast()
+		all.takeWork.Broadcast()
+		all.completeIfDone(b)
+	case causeOf(err) == ofTurn:
+		all.waitForMemory(b)
+	default:
+		all.fail(b, err)
+	}
+}
+
+// completeIfDone passes a batch on to a batch worker once all of its slots were tried.
+func (all *batches) completeIfDone(b *batch) {
+	if b.state == making && b.finished == b.items {
+		all.schedule.remove(b)
+		b.state = complete
+		all.schedule.completed = append(all.schedule.completed, b)
+		all.takeWork.Broadcast()
+	}
+}
+
+func (all *batches) assemble(b *batch) error {
+	all.mu.Lock()
+	err := b.bad
+	all.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case b.source != nil:
+		all.copySource(b)
+	default:
+		b.assemble()
+	}
+	return nil
+}
+
+// finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
+// dropped meanwhile, only its memory is freed.
+func (all *batches) finishAssembly(b *batch, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b.writers--
+	switch {
+	case b.state != complete:
+		all.freeBuffer(b)
+	case err != nil:
+		all.fail(b, err)
+	default:
+		b.state = ready
+		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
+		if b.source == nil {
+			all.meter.batch(b, b.valid == all.opts.BatchSize)
+		}
+		all.freeUnneeded(b)
+		close(b.done)
+	}
+}
+
+// fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries
+// again.
+func (all *batches) fail(b *batch, err error) {
+	switch causeOf(err) {
+	case ofFile:
+		if all.opts.OnError != Fail {
+			break // the replacement may be repaired
+		}
+		if len(all.tried) >= maxBadSamples {
+			clear(all.tried)
+		}
+		all.tried[b.key] = true
+	case ofMachine, ofMemory:
+		err = machineError(err)
+		if b.waiting > 0 {
+			warnMachine(all.log, b.key, err)
+		}
+	case ofShape:
+		all.log.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
+	}
+	b.err, b.state = err, failed
+	all.removeBatch(b)
+	close(b.done)
+}
+
+// discard ends a batch that nothing holds. Its memory is freed at once, or by the item
+// workers that are writing into it.
+func (all *batches) discard(b *batch) {
+	if b.refs != 0 {
+		panic("engine: a batch that somebody holds is dropped")
+	}
+	b.err, b.state = errDropped, failed
+	all.removeBatch(b)
+}
+
+// startOver takes the memory of a batch that an Open waits for and has it made again later.
+// No worker may be writing into it.
+func (all *batches) startOver(b *batch) {
+	all.unschedule(b)
+	b.endTurn()
+	all.freeBuffer(b)
+	b.laidOut, b.bad = false, nil
+	b.hits.Store(0)
+	b.bytes.Store(0)
+	all.waitForMemory(b)
+}
+
+// removeBatch removes a batch from all tables and lists and frees its memory.
+func (all *batches) removeBatch(b *batch) {
+	all.unschedule(b)
+	if all.table[b.key] == b {
+		delete(all.table, b.key)
+	}
+	if s := b.source; s != nil && s.copies[b.form] == b {
+		delete(s.copies, b.form)
+	}
+	b.leaveStream()
+	b.endTurn()
+	all.freeBuffer(b)
+}
+
+func (all *batches) unschedule(b *batch) {
+	all.schedule.remove(b)
+	all.takeWork.Broadcast() // there is room for the next one
+}
+
+// freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
+// out or written into, it does nothing: the last writer frees it.
+func (all *batches) freeBuffer(b *batch) {
+	if b.writers > 0 {
+		return
+	}
+	if b.buf != nil {
+		all.memory.freeBuffer(b.buf)
+		b.buf, b.pixels = nil, nil
+	}
+	if source := b.source; source != nil && b.state == failed {
+		b.source = nil
+		all.letGo(source)
+	}
+}
+
+// freeUnneeded frees a complete batch that nothing holds and no stream needs.
+func (all *batches) freeUnneeded(b *batch) {
+	if b.state == ready && b.refs == 0 && !b.stream.needs(b) {
+		b.state = failed
+		all.removeBatch(b)
+	}
+}
+
+// newBatch enters a batch into the table and the queue.
+func (all *batches) newBatch(k Key, form layout.Form) *batch {
+	b := &batch{key: k, form: form, done: make(chan struct{})}
+	all.table[k] = b
+	all.enqueue(b)
+	return b
+}
+
+// prefetch has a batch made for a stream, unless it is there, or was tried: then it would
+// fail again, and whoever opens it has that looked at.
+func (all *batches) prefetch(k Key, s *stream) *batch {
+	if all.closed || all.table[k] != nil || all.tried[k] {
+		return nil
+	}
+	return all.newBatch(k, s.form)
+}
+
+// enqueue makes a batch visible to the batch workers.
+func (all *batches) enqueue(b *batch) {
+	b.state = queued
+	all.schedule.queue = append(all.schedule.queue, b)
+	all.takeWork.Broadcast()
+}
+
+// watchStorage replaces item workers whose reads hang.
+func (all *batches) watchStorage() {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-all.closing:
+			return
+		case <-ticker.C:
+			all.replaceStalled(time.Now())
+		}
+	}
+}
+
+func (all *batches) replaceStalled(now time.Time) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !all.closed {
+		all.crew.replaceStalled(now)
+		all.takeWork.Broadcast()
+	}
+}
+
+// watchIdle ends streams that have not been read for a while, and returns the memory of
+// their batches to the system.
+func (all *batches) watchIdle() {
+	timer := time.NewTimer(all.opts.IdleAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-all.closing:
+			return
+		case <-timer.C:
+		}
+		all.mu.Lock()
+		ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
+		// Trim without streams, too: readers may have closed batches that outlived theirs.
+		trim := ended > 0 || len(all.streams.byShard) == 0
+		all.mu.Unlock()
+		if trim {
+			all.memory.pool.Trim()
+		}
+		timer.Reset(max(wait, time.Millisecond))
+	}
+}
+
+// closeWait is how long Close waits for reads that cannot be cancelled.
+const closeWait = 1500 * time.Millisecond
+
+// awaitEnd waits until all workers have ended, and calls freeAll then. If some are left in
+// reads that hang, it returns an error that names them, and freeAll is called if these ever
+// return.
+func (all *batches) awaitEnd(reading func() []string, freeAll func()) error {
+	ended := make(chan struct{})
+	go func() {
+		all.wait.Wait()
+		freeAll()
+		close(ended)
+	}()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(closeWait):
+		}
+		if paths := reading(); len(paths) > 0 {
+			return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(paths, ", "))
+		} // else an image takes long to decode
+	}
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
+)
+
+// AutoCache as a cache size means: whatever the memory limit leaves after everything else.
+const AutoCache = -1
+
+// cacheSize is the cache's limit in bytes, including overhead, and the share of the samples
+// read here per epoch that it can hold.
+func (c *Catalog) cacheSize() (limit int64, ratio float64) {
+	o := &c.Options
+	if o.CachePolicy == cache.None || o.CacheSize == 0 {
+		return 0, 0
+	}
+	if limit = o.CacheSize; limit == AutoCache {
+		limit = SpareMemory(c.Dataset, o, c.Plan, c.tensorSize())
+	}
+	sizes := func(id int64) (int64, bool) {
+		return c.encodedSize(int(id)), o.Shuffle && sample.IsRaw(c.Dataset, int(id))
+	}
+	read := float64(o.LocalShards()) / float64(o.Shards)
+	return limit, cache.Ratio(limit, o.Samples, read, sizes, o.InFlight())
+}
+
+// InFlight is how many samples may enter the cache before the samples they replace have
+// left. Consecutive batches may keep one sample more or one less than they release, and
+// several batches are in the making.
+func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
+
+// encodedSize is the size of a sample's file, or a guess if only its header is known. The
+// cache's limit holds even if the guess is wrong.
+func (c *Catalog) encodedSize(i int) int64 {
+	if id := c.Dataset.Stat(i); id.Known() {
+		return id.Size
+	}
+	h, w := c.sizeOf(int64(i))
+	if sample.IsRaw(c.Dataset, i) {
+		return int64(h) * int64(w) * 3
+	}
+	return int64(h) * int64(w)
+}
+
+// SpareMemory is what the memory limit leaves for a cache after the process, the index, the
+// plan, the batches of one reader per shard read here (batch bytes each), and the workers'
+// buffers for one sample each.
+func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
+	const worker = 4 << 20
+	used := runtimeBytes + ds.MemoryBytes()
+	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
+	const plans = 4 // plans of four epochs at least
+	planning := min(keep.Needs(plan, o.keepConfig(1))+plans*keep.Size(plan), o.MemoryLimit/2)
+	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
+}
+
+// LocalShards is the number of shards read here.
+func (o *Options) LocalShards() int {
+	if o.LocalTo == 0 {
+		return o.Shards
+	}
+	return o.LocalTo - o.LocalFrom
+}
+
+func (o *Options) keepConfig(ratio float64) keep.Config {
+	return keep.Config{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
+}
+
+// openCache creates the cache that the options ask for, and its keeper; nil: there is none.
+func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) {
+	o := &c.Options
+	limit, ratio := c.cacheSize()
+	if limit == 0 {
+		return nil, nil
+	}
+	options := cache.Options{Policy: o.CachePolicy, Limit: limit, Samples: o.Samples, Budget: cacheBudget{m}}
+	var k *keeper
+	if o.CachePolicy == cache.Constant {
+		if ratio == 0 {
+			o.Logger.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", limit)
+		}
+		k = newKeeper(c, ratio, m.ledger, busy)
+		options.Plan = k
+	}
+	opened, err := cache.New(options)
+	if err != nil {
+		// Everything works without a cache, but the user should know.
+		o.Logger.Warn("there is no cache", "reason", err)
+		return nil, nil
+	}
+	return opened, k
+}

@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"path"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// A Key names a batch. All three numbers count from 0.
+type Key struct{ Shard, Epoch, Batch int }
+
+// String is the batch's path below the mountpoint, without an extension.
+func (k Key) String() string {
+	return fmt.Sprintf("shard-%d/epoch-%d/%s", k.Shard, k.Epoch, layout.BatchName(k.Batch))
+}
+
+// A Catalog says which batches exist, which samples they hold, and how large they are. All
+// of it follows from the dataset's index and the options: nothing is read or decoded, and
+// nothing changes during a mount. Its fields must not be changed.
+type Catalog struct {
+	Dataset     *dataset.Dataset
+	Options     Options // with defaults filled in
+	Plan        *shard.Plan
+	MaxBatches  int    // upper bound of the batches of any shard in any epoch
+	Fingerprint string // covers everything that the bytes of batches depend on
+
+	sized bool // the index knows the size of at least one sample
+}
+
+// NewCatalog checks the options and builds the catalog of a dataset.
+func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
+	if o.Shuffle {
+		o.Raw = RawSamples(ds)
+		if err := checkOrder(ds, o.Raw); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := shard.New(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	// All shards of an epoch have the same number of batches, and no epoch has more than
+	// the first: unpadded reading credits what it has read ahead to later epochs.
+	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0)}
+	if err := c.checkSizes(); err != nil {
+		return nil, err
+	}
+	for i := 0; i < ds.Len() && !c.sized; i++ {
+		h, _ := c.sizeOf(int64(i))
+		c.sized = h > 0
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
+	_ = json.NewEncoder(sum).Encode(c.Settings())
+	c.Fingerprint = hex.EncodeToString(sum.Sum(nil))
+	return c, nil
+}
+
+// checkSizes rejects a fixed size that some image does not fit into.
+func (c *Catalog) checkSizes() error {
+	o := &c.Options
+	if o.Transform.Height == 0 || o.Transform.Mode != resample.None {
+		return nil
+	}
+	for i := range c.Dataset.Len() {
+		if h, w := c.sizeOf(int64(i)); h > o.Transform.Height || w > o.Transform.Width {
+			return &option.Error{
+				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", c.Dataset.Path(i), h, w),
+				Value: fmt.Sprintf("%dx%d", o.Transform.Height, o.Transform.Width),
+			}
+		}
+	}
+	return nil
+}
+
+// RawSamples marks the samples that are stored as plain pixels. A shuffled dataset with
+// both kinds orders each kind separately.
+func RawSamples(ds *dataset.Dataset) *shard.RawSet {
+	format, raw := "", false // of the previous sample: most have the same format
+	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
+		if f := ds.Format(int(i)); f != format {
+			format, raw = f, sample.IsRaw(ds, int(i))
+		}
+		return raw
+	})
+}
+
+// Settings are the options that determine the bytes of batches. The fingerprint covers
+// them.
+func (c *Catalog) Settings() map[string]any {
+	o := &c.Options
+	settings := map[string]any{
+		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
+		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
+		"epochs": o.Epochs, "resize": o.Transform.Mode.String(), "height": o.Transform.Height, "width": o.Transform.Width, "channels": o.Decoding.Color.Channels(),
+		"crop_area": o.Transform.CropArea, "crop_ratio": o.Transform.CropRatio, "flip": o.Transform.Flip, "pad_multiple": o.PadMultiple,
+		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
+		"ignore_orientation": o.Decoding.IgnoreOrientation, "max_pixels": o.Decoding.MaxPixels, "on_error": o.OnError.String(),
+	}
+	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
+		settings["jpeg_scaling"] = false
+	}
+	return settings
+}
+
+// Exists reports whether there is such a batch.
+func (c *Catalog) Exists(k Key) bool {
+	return k.Shard >= 0 && k.Shard < c.Options.Shards && k.Epoch >= 0 && k.Epoch < c.Options.Epochs &&
+		k.Batch >= 0 && k.Batch < c.Plan.Batches(k.Shard, k.Epoch)
+}
+
+// Next is the batch that follows k in its shard, in the same epoch or a later one.
+func (c *Catalog) Next(k Key) (Key, bool) {
+	if k.Batch++; k.Batch < c.Plan.Batches(k.Shard, k.Epoch) {
+		return k, true
+	}
+	for k.Batch = 0; k.Epoch+1 < c.Options.Epochs; {
+		if k.Epoch++; c.Plan.Batches(k.Shard, k.Epoch) > 0 {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// Steps is how many batches to comes after from in reading order, or 0 if it does not come
+// after it, or comes more than most batches later.
+func (c *Catalog) Steps(from, to Key, most int) int {
+	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
+		return 0
+	}
+	if to.Epoch == from.Epoch {
+		if n := to.Batch - from.Batch; n <= most {
+			return n
+		}
+		return 0
+	}
+	for n := 1; n <= most; n++ {
+		var ok bool
+		if from, ok = c.Next(from); !ok {
+			return 0
+		}
+		if from == to {
+			return n
+		}
+	}
+	return 0
+}
+
+// Spec is the exact shape of a batch, in the mount's layout. If its Err is not nil, the
+// batch cannot exist and Open returns ErrTooBig.
+func (c *Catalog) Spec(k Key) layout.Spec {
+	slots, _ := c.slots(k)
+	return c.specOf(slots)
+}
+
+// Valid is the number of slots of a batch that are not padding.
+func (c *Catalog) Valid(k Key) int {
+	_, valid := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
+	return valid
+}
+
+// Size is the exact size in bytes of a batch in one of its forms except JSON, or
+// math.MaxInt64 if no file can be that large.
+func (c *Catalog) Size(k Key, f layout.Form) int64 { return layout.Size(f, c.Spec(k)) }
+
+// tensorForm is the form that holds just a tensor in the mount's layout.
+func (c *Catalog) tensorForm() layout.Form {
+	if c.Options.Layout == layout.NCHW {
+		return layout.NCHWForm
+	}
+	return layout.NHWCForm
+}
+
+// tensorSize is the size of the first batch as a tensor.
+func (c *Catalog) tensorSize() int64 { return c.Size(Key{}, c.tensorForm()) }
+
+// slots are the samples of a batch, and how many of them are not padding.
+func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
+	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
+}
+
+// specOf is the shape of a batch of these slots. Samples of unknown size (unreadable when
+// indexed) do not count. A batch of only such samples has the shape of the replacement for
+// its first sample.
+func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
+	h, w := c.slotSize(slots)
+	o := &c.Options
+	// A batch that cannot exist still has a shape and a size; opening it returns the error.
+	s, _ := layout.NewSpec(len(slots), h, w, o.Decoding.Color.Channels(), o.DType, o.Layout)
+	return s
+}
+
+// slotSize is the height and width of each slot.
+func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
+	o := &c.Options
+	if o.Transform.Height > 0 {
+		return o.Transform.Height, o.Transform.Width
+	}
+	for i := range slots {
+		h, w := c.sizeOf(slots[i].ID)
+		height, width = max(height, h), max(width, w)
+	}
+	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
+		for id := range c.replacements(slots[0]) {
+			if height, width = c.sizeOf(id); height > 0 {
+				break
+			}
+		}
+	}
+	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
+}
+
+// replacements yields the candidates to replace a slot's sample, in order of preference: the
+// samples that follow it in the shard's range, and then those from the beginning of the
+// range.
+func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
+	return func(yield func(id int64) bool) {
+		lo, hi := c.Plan.RangeAt(s.Position)
+		for n := int64(1); n < hi-lo; n++ {
+			if !yield(c.Plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))) {
+				return
+			}
+		}
+	}
+}
+
+// sizeOf is the size of a sample according to the index, or 0x0 if it has none or exceeds
+// MaxPixels.
+func (c *Catalog) sizeOf(id int64) (h, w int) {
+	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
+	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
+		return 0, 0
+	}
+	return h, w
+}
+
+// fits reports whether an image of this size fits a batch of this shape.
+func (c *Catalog) fits(spec layout.Spec, h, w int) bool {
+	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
+}
+
+// roundUp is the least multiple of multiple that is at least n. n is at least 1 and far
+// from the largest int; multiple may be any number.
+func roundUp(n, multiple int) int {
+	if multiple <= 1 {
+		return n
+	}
+	return ((n-1)/multiple + 1) * multiple
+}
+
+// saturating is a*b, capped at half of the largest int64 so that adding to it does not
+// overflow. Both factors are at least 0.
+func saturating[A, B int | int64](a A, b B) int64 {
+	const most = math.MaxInt64 / 2
+	if a > 0 && int64(b) > most/int64(a) {
+		return most
+	}
+	return int64(a) * int64(b)
+}
+
+// Samples that the machine could not read when the dataset was opened have an unknown size
+// and format. The bytes of batches must not depend on that, so whatever would follow from
+// either is refused: batches whose shape the size decides, and the order of a dataset where
+// raw samples are ordered separately.
+
+// checkOrder refuses an order that depends on whether an unread sample is stored as plain
+// pixels.
+func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
+	for i := range ds.Len() {
+		why := ds.Unread(i)
+		if why == "" {
+			continue
+		}
+		switch strings.ToLower(path.Ext(ds.Path(i))) {
+		case ".bmp", ".ppm", ".pgm", ".pnm", ".pbm":
+		default:
+			if raw.Count() == 0 {
+				continue // nothing suggests a raw sample
+			}
+		}
+		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
+			ErrMachine, ds.Path(i), why)
+	}
+	return nil
+}
+
+// shapeKnown refuses a batch whose shape depends on a sample that could not be read when
+// the dataset was opened.
+func (c *Catalog) shapeKnown(slots []shard.Slot) error {
+	if c.Options.Transform.Height > 0 {
+		return nil
+	}
+	for _, s := range slots {
+		if why := c.Dataset.Unread(int(s.ID)); why != "" {
+			return c.unread(s.ID, why)
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) unread(id int64, why string) error {
+	return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), so its size is not known; mount again when the storage answers",
+		ErrMachine, c.Dataset.Path(int(id)), why)
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/batchfs/batchfs/engine/affinity"
+)
+
+const (
+	// stallAfter is how long a read may take before its storage counts as hanging: far
+	// longer than any read takes on working storage, local or remote.
+	stallAfter = time.Second
+	// watchEvery is the interval between checks of the reads.
+	watchEvery = stallAfter / 4
+)
+
+// crew is the item workers. A read that hangs in the kernel (a dead NFS server, a disk that
+// does not answer) cannot be cancelled, so its worker is replaced, and batches on other
+// storage continue. The lock of the batches guards it, except stalled.
+type crew struct {
+	size    int // workers, apart from those whose reads hang
+	most    int // workers in all
+	start   func(affinity.Set)
+	log     *slog.Logger
+	path    func(id int64) string
+	began   time.Time // times of reads count from here
+	workers []*worker
+	stalled atomic.Int32 // those whose reads hang
+}
+
+func newCrew(size int, log *slog.Logger, path func(id int64) string) *crew {
+	return &crew{size: size, most: 2*size + 6, log: log, path: path, began: time.Now()}
+}
+
+// hasSurplus reports whether there are more workers than needed, because a stalled one is
+// back.
+func (c *crew) hasSurplus() bool { return len(c.workers)-int(c.stalled.Load()) > c.size }
+
+// remove removes a worker.
+func (c *crew) remove(w *worker) { c.workers = without(c.workers, w) }
+
+// mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
+// hang. It gets one at first, and the others when that one is back: a batch on storage that
+// does not answer costs one worker, not all of them. Where reads of the same shard hang
+// there is none for what is only prefetched, and not the last ones for what is wanted, so
+// that there are workers for other shards however often such a batch is asked for.
+func (c *crew) mayHang(b *batch) bool {
+	if c.stalled.Load() == 0 {
+		return true
+	}
+	if b.inFlight > 0 {
+		return false
+	}
+	hangs, sameShard := false, 0
+	for _, w := range c.workers {
+		if w.fetchingSince.Load() != 0 && w.item.b.key.Shard == b.key.Shard {
+			hangs = hangs || w.stalled
+			sameShard++
+		}
+	}
+	return !hangs || b.waiting > 0 && sameShard < c.most-c.size
+}
+
+// replaceStalled starts a worker for each whose read has begun to hang.
+func (c *crew) replaceStalled(now time.Time) {
+	for _, w := range slices.Clone(c.workers) {
+		since := w.fetchingSince.Load()
+		if since == 0 || w.stalled || now.Sub(c.began)-time.Duration(since) < stallAfter {
+			continue
+		}
+		c.stalled.Add(1)
+		if w.fetchingSince.Load() != since { // it just returned; endFetch may have missed c.stalled
+			c.stalled.Add(-1)
+			continue
+		}
+		w.stalled = true
+		if w.item.isCurrent() {
+			w.item.b.stalled++
+		}
+		c.log.Warn("storage does not answer: a read hangs, other batches go on without it",
+			"path", c.path(w.fetching.Load()), "seconds", stallAfter.Seconds())
+		if len(c.workers) < c.most {
+			c.start(w.cpus)
+		}
+	}
+	// A hanging worker that was not replaced at the limit is replaced when another returns.
+	for len(c.workers)-int(c.stalled.Load()) < c.size && len(c.workers) < c.most {
+		c.start(c.workers[0].cpus)
+	}
+}
+
+// fetching are the paths of the samples whose reads are in progress.
+func (c *crew) fetching() (paths []string) {
+	for _, w := range c.workers {
+		if w.fetchingSince.Load() != 0 {
+			paths = append(paths, c.path(w.fetching.Load()))
+		}
+	}
+	return paths
+}

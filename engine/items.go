@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"cmp"
+	"time"
+)
+
+// An item is a slot handed to an item worker, for one turn of its batch.
+type item struct {
+	b    *batch
+	slot int
+	turn int
+}
+
+// isCurrent reports whether the result of an item is still wanted.
+func (it item) isCurrent() bool { return it.b.turn == it.turn }
+
+// claim waits for a slot to decode, in the most important batch. It returns false when the
+// engine closes, or when there are more workers than needed; no item means that the worker
+// shall give its memory back.
+func (all *batches) claim(w *worker) (item, bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for !all.closed {
+		if all.crew.hasSurplus() {
+			all.crew.remove(w) // now, or the next worker that checks would end as well
+			break
+		}
+		if b := all.schedule.nextToFill(); b != nil {
+			w.item = item{b, b.nextSlot(), b.turn}
+			b.inFlight++
+			return w.item, true
+		}
+		if w.gave != all.scratchAsked {
+			w.gave = all.scratchAsked
+			return item{}, true
+		}
+		all.schedule.idleItems++
+		all.takeWork.Broadcast() // it may no longer be too early for the next batch
+		all.itemWork.Wait()
+		all.schedule.idleItems--
+	}
+	return item{}, false
+}
+
+// stillWanted returns nil while the result of an item may be wanted.
+func (all *batches) stillWanted(it item) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.wantedNow(it)
+}
+
+func (all *batches) wantedNow(it item) error {
+	switch {
+	case all.closed:
+		return ErrClosed
+	case !it.isCurrent():
+		return errDropped
+	}
+	return nil
+}
+
+// beginWriting requests permission to write into the item's slot. On success the batch's
+// memory stays until endWriting.
+func (all *batches) beginWriting(it item) error {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	err := all.wantedNow(it)
+	if err == nil {
+		it.b.writers++
+	}
+	return err
+}
+
+func (all *batches) endWriting(b *batch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if b.writers--; b.state == failed { // the batch was dropped meanwhile
+		all.freeBuffer(b)
+	}
+}
+
+// itemDone notes that an item was decoded, or why it could not be. If a sample is bad, the
+// batch fails only once all samples were tried, so that one open reports every bad file.
+func (all *batches) itemDone(it item, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !it.isCurrent() {
+		return
+	}
+	b := it.b
+	b.inFlight--
+	defer all.parkIfRefused(b)
+	switch {
+	case err == nil:
+		b.short = time.Time{}
+	case causeOf(err) == ofTurn:
+		b.again = append(b.again, int32(it.slot))
+		b.refused = true
+		return
+	case causeOf(err) == ofFile && all.opts.OnError == Fail:
+		b.bad = cmp.Or(b.bad, err)
+	default:
+		all.fail(b, err)
+		return
+	}
+	if b.finished++; b.finished == 1 && all.crew.stalled.Load() > 0 {
+		all.itemWork.Broadcast() // its storage answers
+	}
+	if b.items-b.finished == cap(all.schedule.processors) {
+		all.takeWork.Broadcast() // the next batch may start now
+	}
+	all.completeIfDone(b)
+}
+
+// storageAnswered notes that a worker's read has returned.
+func (all *batches) storageAnswered(w *worker) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !w.stalled {
+		return
+	}
+	w.stalled = false
+	all.crew.stalled.Add(-1)
+	if w.item.isCurrent() {
+		w.item.b.stalled--
+	}
+	all.itemWork.Broadcast() // its batch hands out slots again
+	all.takeWork.Broadcast()
+}

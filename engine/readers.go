@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// readers waits for batches on behalf of Opens.
+type readers struct {
+	batches    *batches
+	bad        *badSamples
+	meter      *meter
+	log        *slog.Logger
+	memoryWait time.Duration
+	checks     map[Key]*check // guarded by batches.mu
+}
+
+// A check asks the file system about the bad samples of a batch before it is opened. It may
+// hang, so no worker does it; all who open the batch meanwhile share one.
+type check struct {
+	done chan struct{}
+	err  error // why the batch cannot be made; set when done is closed
+}
+
+// hold returns a complete batch; the caller lets go of it by unhold. form is what it is made
+// in when it is not there yet.
+func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
+	if err := r.checkKnown(ctx, k); err != nil {
+		return nil, err
+	}
+	b, isReady, err := r.batches.join(k, form)
+	switch {
+	case err != nil:
+		return nil, err
+	case isReady:
+		r.meter.opened(0, true)
+		return b, nil
+	}
+	began := time.Now()
+	r.meter.waiting(1)
+	err = r.await(ctx, b, k.String())
+	r.meter.waiting(-1)
+	r.meter.opened(time.Since(began), err == nil)
+	return b, err
+}
+
+// holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
+// one copy; interrupting one of them does not end it for the others.
+func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
+	c, isReady, err := r.batches.joinCopy(b, form)
+	if err != nil || isReady {
+		return c, err
+	}
+	return c, r.await(ctx, c, b.key.String()+"."+form.Ext())
+}
+
+// await waits until a batch that the caller has joined is complete, and lets go of it if it
+// fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
+func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
+	began := time.Now()
+	timer := time.NewTimer(r.memoryWait)
+	defer timer.Stop()
+	defer func() { r.batches.endWait(b, err == nil) }()
+	for {
+		select {
+		case <-b.done:
+			return b.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.batches.closing:
+			return ErrClosed
+		case <-timer.C:
+		}
+		left := r.memoryWaitLeft(b, began)
+		if left <= 0 {
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
+			warnMachine(r.log, b.key, err)
+			return err
+		}
+		timer.Reset(left)
+	}
+}
+
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory.
+func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
+	r.batches.mu.Lock()
+	since := r.batches.schedule.refusedSince(b)
+	r.batches.mu.Unlock()
+	if since.IsZero() {
+		return max(r.memoryWait, 10*time.Millisecond)
+	}
+	if since.Before(began) {
+		since = began
+	}
+	return r.memoryWait - time.Since(since)
+}
+
+// checkKnown drops a complete batch that shows substitutes for samples that may be good now,
+// and fails for one that failed before and would again. Where the file system does not
+// answer, the caller waits no longer than its context.
+func (r *readers) checkKnown(ctx context.Context, k Key) error {
+	c := r.startCheck(k)
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.batches.closing:
+		return ErrClosed
+	}
+}
+
+// startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
+func (r *readers) startCheck(k Key) *check {
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b := all.table[k]
+	failed := b == nil && all.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
+	if all.closed || !failed && !kept {
+		return nil
+	}
+	c := r.checks[k]
+	if c == nil {
+		c = &check{done: make(chan struct{})}
+		r.checks[k] = c
+		all.wait.Go(func() { r.runCheck(k, b, c) })
+	}
+	return c
+}
+
+// runCheck looks at what is known to be bad of a batch: of b, which is complete, or of one
+// that failed, where b is nil.
+func (r *readers) runCheck(k Key, b *batch, c *check) {
+	outdated := false
+	c.err = guarded(func() error {
+		if b == nil {
+			return r.stillFails(k)
+		}
+		outdated = r.isOutdated(b)
+		return nil
+	})
+	if c.err != nil && causeOf(c.err) != ofFile {
+		c.err = machineError(c.err)
+		warnMachine(r.log, k, c.err)
+	}
+	all := r.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	switch {
+	case b == nil && c.err == nil:
+		delete(all.tried, k)
+	case outdated && all.table[k] == b && b.refs == 0 && b.state == ready:
+		all.discard(b)
+	}
+	delete(r.checks, k)
+	close(c.done)
+}
+
+// isOutdated reports whether a batch shows a substitute for a sample whose file has changed
+// since and may be good now. It asks the file system about substituted samples only.
+func (r *readers) isOutdated(b *batch) bool {
+	for i, s := range b.samples[:b.items] {
+		if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// stillFails fails for a batch of which all was tried before, if a sample that was bad then
+// still is.
+func (r *readers) stillFails(k Key) error {
+	slots, valid := r.batches.catalog.slots(k)
+	for _, s := range slots[:min(max(valid, 1), len(slots))] {
+		if err := r.bad.check(s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join holds a batch for an Open, which waits for it unless it is ready.
+func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
+		return nil, false, ErrClosed
+	}
+	if b = all.table[k]; b == nil {
+		b = all.newBatch(k, form)
+	} else if b.state == queued && b.slots == nil {
+		b.form = form
+	}
+	b.refs++
+	all.opens++
+	b.openedAs = all.opens
+	all.streams.follow(b, form)
+	if b.state == ready {
+		return b, true, nil
+	}
+	if b.waiting++; b.waiting == 1 {
+		b.asked = all.opens
+	}
+	all.takeWork.Broadcast() // it goes before what is only prefetched
+	if all.crew.stalled.Load() > 0 {
+		all.itemWork.Broadcast() // it may have a worker now
+	}
+	return b, false, nil
+}
+
+// endWait ends the wait of an Open, which lets go of the batch if it did not get it.
+func (all *batches) endWait(b *batch, got bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if b.waiting--; !got {
+		all.letGo(b)
+	}
+}
+
+// unhold lets go of a batch.
+func (all *batches) unhold(b *batch) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.letGo(b)
+}
+
+func (all *batches) letGo(b *batch) {
+	if b.refs--; b.refs > 0 {
+		return
+	}
+	if s := b.stream; s != nil {
+		s.used = time.Now()
+	}
+	if b.state < ready {
+		all.abandon(b)
+	} else {
+		all.freeUnneeded(b)
+		all.memory.ledger.cameBack() // if it is kept, it may give way now
+	}
+}
+
+// abandonedFor is how long a batch is still made after its readers gave it up, if there is
+// nothing better to do: an interrupted process often asks again at once.
+const abandonedFor = time.Second
+
+// abandon gives up a batch that no Open waits for any more. The newest batch of a stream
+// that is being read is kept for abandonedFor, because its reader may come back.
+func (all *batches) abandon(b *batch) {
+	s := b.stream
+	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.shard) != s {
+		all.discard(b)
+		return
+	}
+	asked := b.asked
+	time.AfterFunc(abandonedFor, func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		if b.refs == 0 && b.state < ready && b.asked == asked {
+			all.discard(b)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// This package connects to the kernel itself. With go-fuse, every child of the process
+// would inherit the device, and a mount would be identified by path. Here the device is
+// close-on-exec, and the FUSE handshake is done before the mount becomes visible.
+
+const fuseDevice = "/dev/fuse"
+
+// A connection is a mount after the FUSE handshake.
+type connection struct {
+	server *fuse.Server
+	mount  identity
+	device *os.File // a duplicate of go-fuse's device, to tell whether the kernel still listens
+}
+
+// alive reports whether the kernel still serves the mount, that is, whether it was neither
+// aborted nor finally unmounted.
+func (c connection) alive() (alive bool) {
+	raw, err := c.device.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) { // an error means that it is closed
+		events := []unix.PollFd{{Fd: int32(fd)}}
+		_, err := unix.Poll(events, 0)
+		for err == unix.EINTR { // a signal was pending
+			_, err = unix.Poll(events, 0)
+		}
+		alive = err == nil && events[0].Revents&(unix.POLLERR|unix.POLLHUP|unix.POLLNVAL) == 0
+	})
+	return alive
+}
+
+// connect mounts at a path returned by realPath.
+func connect(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
+	if privileged() {
+		c, err := connectDirectly(fs, path, opts)
+		if !errors.Is(err, unix.ENOSYS) { // before Linux 5.8
+			return c, err
+		}
+	}
+	return connectByFusermount(fs, path, opts)
+}
+
+// connectDirectly attaches the mount to the path after the FUSE handshake.
+func connectDirectly(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
+	c, mount, err := detachedConnection(fs, opts)
+	if err != nil {
+		return c, err
+	}
+	defer unix.Close(mount)
+	if c.mount, err = identify(mount, ""); err == nil {
+		err = unix.MoveMount(mount, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	if err != nil { // go-fuse's descriptor is closed when its server is collected
+		return c, errors.Join(fmt.Errorf("attach the mount: %w", err), c.device.Close())
+	}
+	return c, nil
+}
+
+// detachedConnection creates a mount that is attached to no directory, and does the FUSE handshake.
+// Closing the mount ends it unless it has been attached.
+func detachedConnection(fs fuse.RawFileSystem, opts *fuse.MountOptions) (c connection, mount int, err error) {
+	device, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return c, -1, fmt.Errorf("open %s: %w", fuseDevice, err)
+	}
+	mount, err = createMount(device, opts)
+	if err != nil {
+		unix.Close(device)
+		return c, -1, err
+	}
+	if c, err = greet(fs, device, opts); err != nil {
+		unix.Close(mount)
+	}
+	return c, mount, err
+}
+
+// createMount creates a read-only FUSE file system, and a mount of it.
+func createMount(device int, opts *fuse.MountOptions) (mount int, err error) {
+	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return -1, fmt.Errorf("CAP_SYS_ADMIN is missing: %w", err)
+	case err != nil:
+		return -1, fmt.Errorf("fsopen fuse: %w", err)
+	}
+	defer unix.Close(fs)
+	words := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
+		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
+	for _, word := range words {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			err = unix.FsconfigSetString(fs, key, value)
+		} else {
+			err = unix.FsconfigSetFlag(fs, key)
+		}
+		if err != nil {
+			return -1, fmt.Errorf("fuse option %s: %w", word, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("create a fuse file system: %w", err)
+	}
+	const attributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	if mount, err = unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes); err != nil {
+		return -1, fmt.Errorf("make a mount: %w", err)
+	}
+	return mount, nil
+}
+
+// mountWords are the options that the kernel and fusermount have in common.
+func mountWords(opts *fuse.MountOptions) []string {
+	words := append([]string{"ro", "subtype=" + mountName, "max_read=" + strconv.Itoa(opts.MaxWrite)}, opts.Options...)
+	if opts.AllowOther {
+		words = append(words, "allow_other")
+	}
+	return words
+}
+
+// greet does the FUSE handshake on a device and returns its server. It takes over the
+// device.
+func greet(fs fuse.RawFileSystem, device int, opts *fuse.MountOptions) (c connection, err error) {
+	second, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(device)
+		return c, err
+	}
+	c.device = os.NewFile(uintptr(second), fuseDevice)
+	// To go-fuse this looks like a mount prepared by a privileged parent.
+	if c.server, err = fuse.NewServer(fs, "/dev/fd/"+strconv.Itoa(device), opts); err != nil {
+		return c, errors.Join(fmt.Errorf("greet the kernel: %w", err), c.device.Close())
+	}
+	return c, nil
+}
+
+// connectByFusermount mounts through fusermount, which may mount for ordinary users.
+func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
+	program, err := findFusermount()
+	if err != nil {
+		return connection{}, err
+	}
+	words := append([]string{"nosuid", "nodev", "noexec", "fsname=" + opts.FsName}, mountWords(opts)...)
+	for i, w := range words {
+		words[i] = strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(w)
+	}
+	device, err := askFusermount(program, "-o", strings.Join(words, ","), "--", path)
+	if err != nil {
+		return connection{}, err
+	}
+	c, err := greet(fs, device, opts)
+	if err == nil {
+		if c.mount, err = identify(unix.AT_FDCWD, path); err != nil {
+			c.device.Close()
+		}
+	}
+	if err != nil { // the failed mount has no daemon: remove it
+		_, clearErr := Clear(path)
+		err = errors.Join(err, clearErr)
+	}
+	return c, err
+}
+
+// askFusermount runs fusermount and receives the device from it. fusermount prints its own
+// messages to the user.
+func askFusermount(program string, args ...string) (device int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pair[0])
+	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
+	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{theirs}
+	err = cmd.Run()
+	theirs.Close()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return -1, ErrRefused
+	}
+	if err != nil {
+		return -1, err
+	}
+	control := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("receive the device from %s: %w", program, err)
+	}
+	if messages, err := unix.ParseSocketControlMessage(control[:n]); err == nil && len(messages) == 1 {
+		if received, err := unix.ParseUnixRights(&messages[0]); err == nil && len(received) == 1 {
+			return received[0], nil
+		}
+	}
+	return -1, fmt.Errorf("%s sent no device", program)
+}

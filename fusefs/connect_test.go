@@ -1,0 +1,43 @@
+package fusefs
+
+import (
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestAliveDespiteSignals: a signal that interrupts the look at the device does not make a
+// connection seem dead.
+func TestAliveDespiteSignals(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	c := connection{device: r}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, done := unix.Gettid(), make(chan struct{})
+	var stop atomic.Bool
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // which Go's runtime handles, and ignores
+		}
+	}()
+	for start := time.Now(); time.Since(start) < time.Second; {
+		if !c.alive() {
+			t.Error("dead")
+			break
+		}
+	}
+	stop.Store(true)
+	<-done
+	if r.Close(); c.alive() {
+		t.Error("alive after the end")
+	}
+}

@@ -1,0 +1,105 @@
+package fusefs
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// oddNames are class names that file systems allow, with their lines in classes.txt.
+var oddNames = []struct{ name, line string }{
+	{"\tx", `\tx`},
+	{"\"x\"", `"x"`},
+	{"a", "a"},
+	{"a b <&> é", "a b <&> é"},
+	{"b\nc", `b\nc`},
+	{"b\\nc", `b\\nc`},
+	{"b\r\x01\"", `b\r\u0001\"`},
+	{"c\x7f", "c\x7f"},
+	{"d\xff", "d\xff"},
+	{"d\xff\n", "d\xff\\n"},
+}
+
+// TestClassesTxtHasOneLinePerClass: any class name takes one line, and distinct names have
+// distinct lines.
+func TestClassesTxtHasOneLinePerClass(t *testing.T) {
+	var names []string
+	for _, c := range oddNames {
+		names = append(names, c.name)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(classesTxt(names)), "\n"), "\n")
+	if len(lines) != len(oddNames) {
+		t.Fatalf("%d lines: %q", len(lines), lines)
+	}
+	for k, name := range names {
+		want := oddNames[k].line
+		if lines[k] != want {
+			t.Errorf("class %d, %q: %q instead of %q", k, name, lines[k], want)
+		}
+		var back string
+		if strings.Contains(want, `\`) && !strings.Contains(name, "\xff") {
+			if err := json.Unmarshal([]byte(`"`+lines[k]+`"`), &back); err != nil || back != name {
+				t.Errorf("class %d: read as %q, %v", k, back, err)
+			}
+		}
+	}
+}
+
+// TestPathsThatAreNotUTF8: such paths stay distinguishable in documents, whose sizes are as
+// predicted.
+func TestPathsThatAreNotUTF8(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{strings.Repeat("\xfe", 200), strings.Repeat("\xff", 200), strings.Repeat("é", 100), "fine"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".ppm"), []byte("P6 1 1 255\n123"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: engine.Probe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	c, err := engine.NewCatalog(ds, engine.Options{
+		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 1,
+		Decoding: decode.Options{MaxPixels: 1 << 20}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := RenderSmall(c, c.Describe(engine.Key{}), layout.JSON)
+	if want := batchDocumentSize(4, longestPath(ds)); err != nil || int64(len(doc)) != want {
+		t.Fatalf("%d bytes of %d: %v", len(doc), want, err)
+	}
+	var batch batchDocument
+	if err := json.Unmarshal(doc, &batch); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range batch.Samples {
+		path, odd := s.Path, strings.Contains(s.Path, "\ufffd")
+		if odd {
+			bytes, err := base64.StdEncoding.DecodeString(s.Bytes)
+			if err != nil {
+				t.Error(err)
+			}
+			path = string(bytes)
+		}
+		if path != ds.Path(int(s.ID)) || odd != (s.Bytes != "") {
+			t.Errorf("%q, %q instead of %q", s.Path, s.Bytes, ds.Path(int(s.ID)))
+		}
+	}
+	text := string(errorLines([]engine.BadSample{{Path: "\xfe"}, {Path: "\xff"}, {Path: "fine"}}))
+	for k, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		if has := strings.Contains(line, `"path_bytes":"`+[]string{"/g==", "/w==", ""}[k]); has != (k < 2) {
+			t.Errorf("errors.jsonl: %s", line)
+		}
+	}
+}
