@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // A Stamp distinguishes a file from a later one at the same path.
@@ -54,7 +57,8 @@ type Cache struct {
 	meter   meter
 }
 
-// New makes a cache; nil for the policy None and for a limit of 0. The caller closes it.
+// New makes a cache; nil for the policy None and for a limit of 0. The caller closes it. An error
+// is an *option.Error, or ErrNoMemory.
 func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -97,13 +101,15 @@ const maxLimit = 1 << 40
 func (o *Options) validate() error {
 	switch {
 	case o.Policy > TinyLFU:
-		return fmt.Errorf("cache policy must be one of those named here, not %d", o.Policy)
+		return &option.Error{Field: "cache policy", Rule: "one of those named here", Value: strconv.Itoa(int(o.Policy))}
 	case o.Limit < 0 || o.Limit > maxLimit:
-		return fmt.Errorf("cache limit must be from 0 to %d bytes, not %d", int64(maxLimit), o.Limit)
+		rule := fmt.Sprintf("from 0 to %d bytes", int64(maxLimit))
+		return &option.Error{Field: "cache limit", Rule: rule, Value: strconv.FormatInt(o.Limit, 10)}
 	case o.Samples < 1 || o.Samples > math.MaxInt32:
-		return fmt.Errorf("samples must be from 1 to %d, not %d", math.MaxInt32, o.Samples)
+		rule := fmt.Sprintf("from 1 to %d", math.MaxInt32)
+		return &option.Error{Field: "samples", Rule: rule, Value: strconv.FormatInt(o.Samples, 10)}
 	case o.Policy == Constant && o.Plan == nil:
-		return errors.New("cache plan must be given for the policy constant, not nil")
+		return &option.Error{Field: "cache plan", Rule: "given for the policy constant", Value: "nil"}
 	}
 	return nil
 }

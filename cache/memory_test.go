@@ -28,12 +28,19 @@ var sizesOf = map[string]source{
 	"tiny":    equal(130_000, 700),
 }
 
+func policyNamed(name string) (p Policy) {
+	for p.String() != name {
+		p++
+	}
+	return p
+}
+
 // growth fills a cache over two epochs and prints how much the process grew, what the cache
 // charged, and its limit.
 func growth(policy, sizes string) {
 	const limit = 64 << 20
 	src := sizesOf[sizes]
-	p, _ := ParsePolicy(policy)
+	p := policyNamed(policy)
 	largest := 0
 	for _, n := range src.sizes {
 		largest = max(largest, n)

@@ -1,7 +1,5 @@
 package cache
 
-import "fmt"
-
 // Policy says what is kept.
 type Policy uint8
 
@@ -20,16 +18,6 @@ var policyNames = [...]string{None: "none", Constant: "constant", Static: "stati
 
 // String is the policy's name on the command line.
 func (p Policy) String() string { return policyNames[p] }
-
-// ParsePolicy parses a policy's name.
-func ParsePolicy(s string) (Policy, error) {
-	for p, name := range policyNames {
-		if s == name {
-			return Policy(p), nil
-		}
-	}
-	return None, fmt.Errorf("must be constant, static, tinylfu or none, not %q", s)
-}
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {

@@ -33,7 +33,7 @@ type batches struct {
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers
 	newLoader func() loader
-	kernel    resample.Kernel // for tests
+	kernels   kernels // of all workers; the zero value unless a test sets it
 
 	mu           sync.Mutex
 	table        map[Key]*batch // every batch that exists
@@ -49,6 +49,13 @@ type batches struct {
 	quiet        sync.Cond // no batch is being made
 	closing      chan struct{}
 	wait         sync.WaitGroup
+}
+
+// kernels are the implementations of resizing and of writing elements. All make the same
+// bytes; the zero value has the fastest ones.
+type kernels struct {
+	resizing resample.Kernel
+	writing  layout.Kernel
 }
 
 // start starts all workers and watchers.

@@ -5,6 +5,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
@@ -53,7 +54,7 @@ func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64)
 	used := runtimeBytes + ds.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
 	const plans = 4 // plans of four epochs at least
-	planning := min(plan.KeepMemory(o.keepConfig(1))+plans*plan.KeepBytes(), o.MemoryLimit/2)
+	planning := min(keep.Needs(plan, o.keepConfig(1))+plans*keep.Size(plan), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 
@@ -65,8 +66,8 @@ func (o *Options) LocalShards() int {
 	return o.LocalTo - o.LocalFrom
 }
 
-func (o *Options) keepConfig(ratio float64) shard.KeepConfig {
-	return shard.KeepConfig{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
+func (o *Options) keepConfig(ratio float64) keep.Config {
+	return keep.Config{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
 }
 
 // openCache creates the cache that the options ask for, and its keeper; nil: there is none.

@@ -40,6 +40,6 @@ func (all *batches) copySource(c *batch) {
 		all.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
 		return
 	}
-	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec)
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.kernels.writing)
 	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
 }

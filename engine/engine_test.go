@@ -168,7 +168,7 @@ func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	t.Helper()
 	spec := e.catalog.Spec(k)
 	planes := make([]byte, len(nhwc))
-	layout.Turn(planes, layout.NCHW, nhwc, spec)
+	layout.Turn(planes, layout.NCHW, nhwc, spec, 0)
 	for _, f := range layout.Forms() {
 		var got []byte
 		if f.Large() {
@@ -212,7 +212,7 @@ func TestBytesDependOnNothingElse(t *testing.T) {
 					pixels := exact[k]
 					if form == layout.NCHWForm {
 						pixels = make([]byte, len(got))
-						layout.Turn(pixels, layout.NCHW, exact[k], e.catalog.Spec(k))
+						layout.Turn(pixels, layout.NCHW, exact[k], e.catalog.Spec(k), 0)
 					}
 					if !bytes.Equal(got, pixels) {
 						t.Fatalf("workers %d, depth %d, order %d: %s differs", workers, depth, i, k)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // A keeper tells the cache which samples to keep from one epoch to the next, if that is
@@ -26,7 +26,7 @@ type keeper struct {
 	most   int          // maximum number of plans held
 	bytes  int64        // size of a plan
 	needs  int64        // approximate upper bound of the bytes that computing a plan takes
-	choose func(epoch int, w shard.Workspace) (*shard.Keep, error)
+	choose func(epoch int, w keep.Workspace) (*keep.Choice, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
 	ledger *ledger
@@ -49,9 +49,9 @@ type keeper struct {
 // A keptEpoch is the plan for one epoch, requested or computed.
 type keptEpoch struct {
 	epoch int
-	keep  atomic.Pointer[shard.Keep] // nil until computed
-	used  atomic.Int64               // keeper.asked at its last use
-	read  atomic.Bool                // the epoch is being read
+	keep  atomic.Pointer[keep.Choice] // nil until computed
+	used  atomic.Int64                // keeper.asked at its last use
+	read  atomic.Bool                 // the epoch is being read
 
 	demand int64 // keeper.demands at its latest request
 	said   bool  // the log says that its plan is unavailable for now
@@ -78,8 +78,8 @@ func newKeeper(c *Catalog, ratio float64, l *ledger, busy func() bool) *keeper {
 	o, config := &c.Options, c.Options.keepConfig(ratio)
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
 	k := &keeper{
-		window: readHere / 2, bytes: c.Plan.KeepBytes(), needs: c.Plan.KeepMemory(config),
-		choose: func(epoch int, w shard.Workspace) (*shard.Keep, error) { return c.Plan.KeepIn(epoch, config, w) },
+		window: readHere / 2, bytes: keep.Size(c.Plan), needs: keep.Needs(c.Plan, config),
+		choose: func(epoch int, w keep.Workspace) (*keep.Choice, error) { return keep.Choose(c.Plan, epoch, config, w) },
 		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
 		epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
@@ -245,9 +245,9 @@ func (k *keeper) run() {
 // plan may be tried at once.
 func (k *keeper) compute(e *keptEpoch) bool {
 	w, began := k.working, time.Now()
-	keep, err := (*shard.Keep)(nil), error(errNoPlanMemory)
+	choice, err := (*keep.Choice)(nil), error(errNoPlanMemory)
 	if k.ledger.reserve(useIndex, k.bytes) {
-		if keep, err = k.choose(e.epoch, w); err != nil {
+		if choice, err = k.choose(e.epoch, w); err != nil {
 			k.ledger.release(useIndex, k.bytes)
 		}
 	}
@@ -257,9 +257,9 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	close(w.done)
 	switch {
 	case err == nil && !k.closed && k.epochs[e.epoch] == e:
-		e.keep.Store(keep)
+		e.keep.Store(choice)
 		k.held++
-		all, _ := keep.Count()
+		all := choice.Count()
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", all, "bytes", w.peak, "seconds", time.Since(began).Seconds())
 		return true
 	case err == nil: // no longer wanted

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // settled waits until every requested plan has been computed.
@@ -66,7 +67,7 @@ type watched struct {
 
 func (k *keeper) watch() *watched {
 	w, choose := &watched{}, k.choose
-	k.choose = func(epoch int, space shard.Workspace) (*shard.Keep, error) {
+	k.choose = func(epoch int, space keep.Workspace) (*keep.Choice, error) {
 		w.mu.Lock()
 		w.epochs = append(w.epochs, epoch)
 		w.now++
@@ -102,7 +103,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate, choose := make(chan struct{}), e.keeper.choose
-	e.keeper.choose = func(epoch int, w shard.Workspace) (*shard.Keep, error) {
+	e.keeper.choose = func(epoch int, w keep.Workspace) (*keep.Choice, error) {
 		<-gate
 		return choose(epoch, w)
 	}
@@ -129,7 +130,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	}
 	close(gate)
 	e.keeper.settled()
-	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*e.catalog.Plan.KeepBytes() {
+	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*keep.Size(e.catalog.Plan) {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
 	readEpochs(t, e, 2, 3)
@@ -219,7 +220,7 @@ func TestPlansInOrder(t *testing.T) {
 	w := k.watch()
 	begun, gate, choose := make(chan struct{}), make(chan struct{}), k.choose
 	var first sync.Once
-	k.choose = func(epoch int, space shard.Workspace) (*shard.Keep, error) {
+	k.choose = func(epoch int, space keep.Workspace) (*keep.Choice, error) {
 		first.Do(func() { close(begun); <-gate })
 		return choose(epoch, space)
 	}
@@ -289,7 +290,7 @@ func (s *stopper) Err() error {
 func (k *keeper) stopAt(step int64) *stopper {
 	s, choose := &stopper{at: step, there: make(chan struct{})}, k.choose
 	var first sync.Once
-	k.choose = func(epoch int, w shard.Workspace) (*shard.Keep, error) {
+	k.choose = func(epoch int, w keep.Workspace) (*keep.Choice, error) {
 		first.Do(func() { s.workspace, _ = w.(*workspace); w = s })
 		return choose(epoch, w)
 	}
@@ -393,7 +394,7 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	e.memory.pool.Trim()
 	full, choose := make(chan struct{}), e.keeper.choose
 	var first sync.Once
-	e.keeper.choose = func(epoch int, w shard.Workspace) (k *shard.Keep, err error) {
+	e.keeper.choose = func(epoch int, w keep.Workspace) (k *keep.Choice, err error) {
 		first.Do(func() {
 			for n := int64(32 << 20); n > 1<<10; {
 				memory, refused := w.Take(n)

@@ -60,11 +60,11 @@ func transformDir(t testing.TB) string {
 // transformed starts an engine over an open dataset.
 func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
-	return transformedBy(t, resample.Fastest, ds, mode, change...)
+	return transformedBy(t, kernels{}, ds, mode, change...)
 }
 
-// transformedBy starts an engine that resizes with one of the kernels.
-func transformedBy(t testing.TB, kernel resample.Kernel, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
+// transformedBy starts an engine that uses particular kernels.
+func transformedBy(t testing.TB, k kernels, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
 	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
@@ -79,7 +79,7 @@ func transformedBy(t testing.TB, kernel resample.Kernel, ds *dataset.Dataset, mo
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.kernel = kernel
+	e.batches.kernels = k
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -168,7 +168,7 @@ func TestDTypesAndLayouts(t *testing.T) {
 						spec := e.catalog.Spec(k)
 						nhwc := elements(bytewise[i], dtype)
 						nchw := make([]byte, len(nhwc))
-						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype})
+						layout.Turn(nchw, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: dtype}, 0)
 						for _, form := range []layout.Form{layout.NPY, layout.NCHWForm, layout.NHWCForm, layout.SafeTensors}[turn%2:][:3] {
 							want := nhwc
 							if form.OrderOf(order) == layout.NCHW {
@@ -214,27 +214,23 @@ func elements(from []byte, t layout.DType) (out []byte) {
 }
 
 // TestKernelsMakeTheSameBytes: every mode and dtype gives the same bytes with any CPU
-// features, few workers or many, reading forwards or backwards, and with nothing cached.
+// features, few workers or many, reading forwards or backwards, and with nothing cached, and
+// so do copies in the other order of axes.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
-	t.Cleanup(func() { useKernel(t, "") })
-	type pair struct {
-		resampling resample.Kernel
-		writing    string
-	}
-	pairs := []pair{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	pairs := []kernels{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
 	for _, k := range resample.Kernels() {
-		pairs = append(pairs, pair{resampling: k})
+		pairs = append(pairs, kernels{resizing: k})
 	}
-	for _, name := range layout.Kernels() {
-		pairs = append(pairs, pair{writing: name})
+	for _, k := range layout.Kernels() {
+		pairs = append(pairs, kernels{writing: k})
 	}
+	forms := []layout.Form{layout.NHWCForm, layout.NCHWForm}
 	for m, mode := range transformModes {
 		for d, dtype := range transformDTypes {
 			var first [][]byte
 			for i, pair := range pairs {
-				useKernel(t, pair.writing)
-				e := transformedBy(t, pair.resampling, ds, mode, func(o *Options) {
+				e := transformedBy(t, pair, ds, mode, func(o *Options) {
 					o.Transform.Flip, o.DType, o.Workers, o.PrefetchDepth, o.BatchWorkers = 0.5, dtype, 1+7*(i%2), 1+3*(i/2%2), 1+i%2
 					if o.Decoding.Color = decode.Color((m + d) % 2); dtype != layout.Uint8 {
 						o.Normalize = transformNorm(o.Decoding.Color)
@@ -246,25 +242,30 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 					order = backwards(len(all))
 				}
 				for _, at := range order {
-					all[at] = read(t, e, allKeys(e)[at], []layout.Form{layout.NHWCForm, layout.NCHWForm}[(m+d)/2%2])
+					all[at] = readBoth(t, e, allKeys(e)[at], forms[(m+d)/2%2], forms[1-(m+d)/2%2])
 				}
 				e.Close()
 				if first == nil {
 					first = all
 				}
 				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
-					t.Errorf("%s, %s: with the kernels %v, batch %d has other bytes than with the fastest", mode, dtype, pair, n)
+					t.Errorf("%s, %s: with the kernels %s and %s, batch %d has other bytes than with the fastest", mode, dtype, pair.resizing, pair.writing, n)
 				}
 			}
 		}
 	}
 }
 
-func useKernel(t testing.TB, writing string) {
+// readBoth returns the bytes of a batch that is made in one form, followed by those of its
+// copy in another.
+func readBoth(t testing.TB, e *Engine, k Key, made, copied layout.Form) []byte {
 	t.Helper()
-	if err := layout.SetKernel(writing); err != nil {
+	f, err := e.Open(t.Context(), k, made)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close() // so the copy is of this batch
+	return append(bytes.Clone(f.Bytes()), read(t, e, k, copied)...)
 }
 
 // TestChoicesBelongToSamples: within an epoch a sample looks the same in any position, and

@@ -50,10 +50,11 @@ type loader interface {
 }
 
 func newWorker(all *batches, cpus affinity.Set) *worker {
-	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.kernel}
+	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.kernels.resizing}
 	w := &worker{
-		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(), writer: layout.NewWriter(all.converter),
-		input: pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
+		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(),
+		writer: layout.NewWriter(all.converter, all.kernels.writing),
+		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
 	}
 	w.growInput = func(n int) (p []byte) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // An unequal dataset has files of 1 KB to 4 MB, BMP and PPM. Most of them are small; most
@@ -105,11 +106,11 @@ func (m *mounted) private(t testing.TB) (sum int64) {
 func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int) int64 {
 	t.Helper()
 	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, bool) { return u.sizes[id], true }, inFlight(unequalSettings))
-	k, err := plan.Keep(epoch, shard.KeepConfig{Ratio: ratio})
+	k, err := keep.Choose(plan, epoch, keep.Config{Ratio: ratio}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := k.Count()
+	n := k.Count()
 	return n
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // A lane is a mount whose shards are read in lockstep, with the default policy and a cache
@@ -70,11 +71,11 @@ func (l *lane) read(t testing.TB, epoch int) epochDoc {
 // planned is the number of samples the plan keeps from an epoch for the next.
 func (l *lane) planned(t testing.TB, epoch int) int64 {
 	t.Helper()
-	k, err := l.plan.Keep(epoch, shard.KeepConfig{Ratio: l.ratio})
+	k, err := keep.Choose(l.plan, epoch, keep.Config{Ratio: l.ratio}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, _ := k.Count()
+	n := k.Count()
 	return n
 }
 
@@ -181,12 +182,12 @@ func TestCacheOfOneShard(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k, err := plan.Keep(epoch, shard.KeepConfig{Ratio: 1, LocalFrom: 2, LocalTo: 3})
+		k, err := keep.Choose(plan, epoch, keep.Config{Ratio: 1, LocalFrom: 2, LocalTo: 3}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d, due := m.cacheDoc(t), int64(0)
-		if kept, _ := k.Count(); d.epoch(epoch).Kept != kept || kept == 0 || kept >= 32 {
+		if kept := k.Count(); d.epoch(epoch).Kept != kept || kept == 0 || kept >= 32 {
 			t.Errorf("epoch %d kept %d samples, the plan %d", epoch, d.epoch(epoch).Kept, kept)
 		}
 		if epoch > 0 {

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 )
@@ -9,19 +10,15 @@ import (
 // be announced before it is written. A trailing newline stays at the end. The result may share
 // doc's memory. A document longer than size is an error, since truncated JSON is unreadable.
 func Pad(doc []byte, size int) ([]byte, error) {
-	n := len(doc)
-	if n > size {
-		return nil, fmt.Errorf("layout: document of %d bytes does not fit in %d", n, size)
+	if len(doc) > size {
+		return nil, fmt.Errorf("layout: document of %d bytes does not fit in %d", len(doc), size)
 	}
-	newline := n > 0 && doc[n-1] == '\n'
-	doc = grow(doc, size-n)
+	end, newline := bytes.CutSuffix(doc, []byte{'\n'})
+	doc = grow(doc, size-len(doc))
+	fillSpaces(doc[len(end):])
 	if newline {
-		n--
-		doc[len(doc)-1] = '\n'
-		fillSpaces(doc[n : len(doc)-1])
-		return doc, nil
+		doc[size-1] = '\n'
 	}
-	fillSpaces(doc[n:])
 	return doc, nil
 }
 

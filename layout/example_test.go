@@ -49,7 +49,7 @@ func ExampleWriter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	w := layout.NewWriter(converter)
+	w := layout.NewWriter(converter, 0)
 	defer w.Close()
 
 	slot := make([]byte, spec.SampleBytes())

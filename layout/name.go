@@ -1,15 +1,11 @@
 package layout
 
 import (
-	"math"
 	"strconv"
 	"strings"
 )
 
-const (
-	batchPrefix = "batch-"
-	batchDigits = 5
-)
+const batchPrefix = "batch-"
 
 // BatchName is the name of batch i (from 0) without an extension: "batch-00017", with at least
 // five digits.
@@ -30,39 +26,19 @@ func appendBatch(dst []byte, i int) []byte {
 	return strconv.AppendInt(dst, int64(i), 10)
 }
 
-// ParseBatchName parses a batch file's name. It accepts only the canonical spelling, the one
-// that AppendName writes: a second name for the same file would be a second inode.
+// ParseBatchName parses a batch file's name. It accepts only the spelling that AppendName writes:
+// a second name for the same file would be a second inode.
 func ParseBatchName(name string) (batch int, form Form, ok bool) {
 	rest, ok := strings.CutPrefix(name, batchPrefix)
-	if !ok {
+	digits, ext, dot := strings.Cut(rest, ".")
+	form, known := ParseForm(ext)
+	batch, err := strconv.Atoi(digits)
+	if !ok || !dot || !known || err != nil || batch < 0 {
 		return 0, 0, false
 	}
-	dot := strings.IndexByte(rest, '.')
-	if dot < 0 {
-		return 0, 0, false
-	}
-	batch, ok = parseIndex(rest[:dot])
-	if !ok {
-		return 0, 0, false
-	}
-	form, ok = ParseForm(rest[dot+1:])
-	if !ok {
+	var spelled [64]byte
+	if string(AppendName(spelled[:0], batch, form)) != name {
 		return 0, 0, false
 	}
 	return batch, form, true
-}
-
-func parseIndex(digits string) (int, bool) {
-	if len(digits) < batchDigits || len(digits) > batchDigits && digits[0] == '0' {
-		return 0, false
-	}
-	n := 0
-	for i := range len(digits) {
-		d := int(digits[i]) - '0'
-		if d < 0 || d > 9 || n > (math.MaxInt-d)/10 {
-			return 0, false
-		}
-		n = n*10 + d
-	}
-	return n, true
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 // Normalization is (v-mean)/std of the 8-bit value v, with one mean and one std per channel, in
@@ -12,19 +14,6 @@ type Normalization struct{ Mean, Std []float64 }
 
 // none reports whether values are left unchanged.
 func (n Normalization) none() bool { return len(n.Mean) == 0 && len(n.Std) == 0 }
-
-// OptionError says what is wrong with a setting. Field is its name on the command line: "std" is
-// --std.
-type OptionError struct {
-	Field string // "std"
-	Rule  string // "greater than 0 and finite for every channel"
-	Value string // the value given
-}
-
-// Error names the field, the rule and the value.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value)
-}
 
 // MaxChannels is the maximum number of channels of a row of pixels: gray or RGB.
 const MaxChannels = 3
@@ -43,7 +32,7 @@ type Converter struct {
 	bits     [MaxChannels][256]uint32 // the element's bits, in the low bytes
 }
 
-// NewConverter computes the tables for pixels of 1 or 3 channels. The error is an *OptionError:
+// NewConverter computes the tables for pixels of 1 or 3 channels. The error is an *option.Error:
 // the number of means or stds differs from that of channels, one of them is not finite, a std is
 // not greater than 0, or normalisation is requested for uint8 elements.
 func NewConverter(t DType, channels int, n Normalization) (*Converter, error) {
@@ -56,15 +45,6 @@ func NewConverter(t DType, channels int, n Normalization) (*Converter, error) {
 	}
 	return c, nil
 }
-
-// DType is the type of the elements.
-func (c *Converter) DType() DType { return c.dtype }
-
-// Channels is the number of channels of the pixels.
-func (c *Converter) Channels() int { return c.channels }
-
-// Element returns the element of value v in a channel: its bits, in the low bytes.
-func (c *Converter) Element(channel int, v uint8) uint32 { return c.bits[channel][v] }
 
 // Direct reports whether rows of a slot are identical to rows of pixels: a decoder may then
 // write into the slot where the row belongs, and [Writer.End] does the rest.
@@ -86,11 +66,12 @@ func (n Normalization) complete(channels int) Normalization {
 func check(t DType, channels int, n Normalization) error {
 	switch {
 	case t.Size() == 0:
-		return &OptionError{"dtype", "uint8, float16, bfloat16 or float32", strconv.Itoa(int(t))}
+		return &option.Error{Field: "dtype", Rule: "uint8, float16, bfloat16 or float32", Value: strconv.Itoa(int(t))}
 	case channels != 1 && channels != MaxChannels:
-		return &OptionError{"channels", "1 or 3", strconv.Itoa(channels)}
+		return &option.Error{Field: "channels", Rule: "1 or 3", Value: strconv.Itoa(channels)}
 	case t == Uint8 && !n.none():
-		return &OptionError{"dtype", "float16, bfloat16 or float32 where there is a mean or a std, since normalising needs a float dtype", t.String()}
+		rule := "float16, bfloat16 or float32 where there is a mean or a std, since normalising needs a float dtype"
+		return &option.Error{Field: "dtype", Rule: rule, Value: t.String()}
 	}
 	if err := checkValues("mean", n.Mean, channels, "finite for every channel", finite); err != nil {
 		return err
@@ -104,11 +85,11 @@ func checkValues(field string, values []float64, channels int, rule string, good
 		if channels > 1 {
 			many = fmt.Sprintf("%d values, one for each channel", channels)
 		}
-		return &OptionError{field, many, strconv.Itoa(len(values))}
+		return &option.Error{Field: field, Rule: many, Value: strconv.Itoa(len(values))}
 	}
 	for _, v := range values {
 		if !good(v) {
-			return &OptionError{field, rule, strconv.FormatFloat(v, 'g', -1, 64)}
+			return &option.Error{Field: field, Rule: rule, Value: strconv.FormatFloat(v, 'g', -1, 64)}
 		}
 	}
 	return nil

@@ -15,8 +15,7 @@ func BenchmarkWriter(b *testing.B) {
 			for _, o := range []Order{NHWC, NCHW} {
 				for _, flip := range []bool{false, true} {
 					b.Run(fmt.Sprintf("%s/%v/%v/flip=%v", k, d, o, flip), func(b *testing.B) {
-						useKernel(b, k)
-						benchmarkWriter(b, Spec{N: slots, H: side, W: side, C: 3, DType: d, Order: o}, row, flip)
+						benchmarkWriter(b, k, Spec{N: slots, H: side, W: side, C: 3, DType: d, Order: o}, row, flip)
 					})
 				}
 			}
@@ -24,7 +23,7 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-func benchmarkWriter(b *testing.B, s Spec, pixels []byte, flip bool) {
+func benchmarkWriter(b *testing.B, k Kernel, s Spec, pixels []byte, flip bool) {
 	var n Normalization
 	if s.DType != Uint8 {
 		n = imagenet
@@ -33,7 +32,7 @@ func benchmarkWriter(b *testing.B, s Spec, pixels []byte, flip bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := NewWriter(c)
+	w := NewWriter(c, k)
 	defer w.Close()
 	batch := make([]byte, s.Bytes())
 	each := int(s.SampleBytes())

@@ -64,13 +64,12 @@ func TestWriterStaysInside(t *testing.T) {
 func TestTurnStaysInside(t *testing.T) {
 	a, b := fenced(t), fenced(t)
 	for _, k := range Kernels() {
-		useKernel(t, k)
 		for n := 1; n <= 70; n++ {
 			for _, size := range []int{1, 2, 4} {
 				for _, end := range []bool{false, true} {
 					bytes := n * 3 * size
-					TurnNCHW(atEnd(a, bytes, end), atEnd(b, bytes, end), 1, n, 3, size)
-					TurnNHWC(atEnd(b, bytes, end), atEnd(a, bytes, end), 1, n, 3, size)
+					turn(k, NCHW, atEnd(a, bytes, end), atEnd(b, bytes, end), n, 3, size)
+					turn(k, NHWC, atEnd(b, bytes, end), atEnd(a, bytes, end), n, 3, size)
 				}
 			}
 		}

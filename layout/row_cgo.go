@@ -5,6 +5,10 @@ package layout
 // #cgo CFLAGS: -std=gnu11 -Wall
 // #cgo noescape bfs_rows_put
 // #cgo nocallback bfs_rows_put
+// #cgo noescape bfs_split3
+// #cgo nocallback bfs_split3
+// #cgo noescape bfs_join3
+// #cgo nocallback bfs_join3
 // #include <stdlib.h>
 // #include "row.h"
 import "C"
@@ -17,7 +21,7 @@ import (
 )
 
 // fastest returns the best kernel for this processor.
-var fastest = sync.OnceValue(func() kernel { return kernel(C.bfs_fastest()) })
+var fastest = sync.OnceValue(func() Kernel { return goKernel + Kernel(C.bfs_fastest()) })
 
 // native is a Writer's context in C. It holds the slot from begin to end, during which a slot in
 // Go memory is pinned.
@@ -25,13 +29,13 @@ type native struct{ ctx *C.bfs_rows }
 
 func (n *native) there() bool { return n.ctx != nil }
 
-func (n *native) open(c *Converter, k kernel) {
+func (n *native) open(c *Converter, k Kernel) {
 	if k == goKernel {
 		return
 	}
 	n.ctx = (*C.bfs_rows)(C.malloc(C.sizeof_bfs_rows)) // never nil
 	*n.ctx = C.bfs_rows{
-		kernel: C.int32_t(k), dtype: C.int32_t(c.dtype), size: C.int32_t(c.dtype.Size()), channels: C.int32_t(c.channels),
+		kernel: C.int32_t(k - goKernel), dtype: C.int32_t(c.dtype), size: C.int32_t(c.dtype.Size()), channels: C.int32_t(c.channels),
 	}
 	for k := range c.channels {
 		for v, bits := range c.bits[k] {
@@ -66,19 +70,11 @@ func (n *native) close() {
 }
 
 func (n *native) begin(w *Writer) {
-	size, channels := w.convert.dtype.Size(), w.convert.channels
-	planar := w.spec.Order == NCHW && channels > 1
 	r := n.ctx
 	r.slot = bytesOf(w.slot)
 	r.height, r.width = C.int32_t(w.height), C.int32_t(w.width)
-	r.planar, r.flip = flag(planar), flag(w.flip)
-	if planar {
-		r.pitch = C.size_t(w.spec.W * size)
-		r.plane, r.step = C.size_t(w.spec.H)*r.pitch, C.size_t(size)
-		return
-	}
-	r.pitch = C.size_t(w.spec.W * channels * size)
-	r.plane, r.step = C.size_t(size), C.size_t(channels*size)
+	r.planar, r.flip = flag(w.spec.Order == NCHW && w.spec.C > 1), flag(w.flip)
+	r.pitch, r.plane, r.step = C.size_t(w.pitch), C.size_t(w.plane), C.size_t(w.step)
 }
 
 func (n *native) end() {
@@ -104,3 +100,17 @@ func flag(b bool) C.int32_t {
 	}
 	return 0
 }
+
+// turn3 turns n pixels of three elements into planes, or back; it returns false if C did not do
+// it.
+func turn3(k Kernel, to Order, dst, src []byte, n, size int) bool {
+	switch {
+	case n == 0 || k.chosen() < ssse3:
+		return false
+	case to == NCHW:
+		return C.bfs_split3(bytesOf(dst), bytesOf(src), C.size_t(n), C.int(size)) != 0
+	}
+	return C.bfs_join3(bytesOf(dst), bytesOf(src), C.size_t(n), C.int(size)) != 0
+}
+
+func bytesOf(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(b))) }

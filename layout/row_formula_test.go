@@ -12,8 +12,8 @@ import (
 // showing it.
 func TestFormulas(t *testing.T) {
 	const never, exactly, nearly = 0, 1, 2
-	if Kernel() != "avx2" {
-		t.Skipf("SKIPPED: no formulas with the kernel %s", Kernel())
+	if fastest() != avx2 {
+		t.Skipf("SKIPPED: no formulas with the kernel %s", fastest())
 	}
 	for _, c := range []struct {
 		d         DType
@@ -35,7 +35,7 @@ func TestFormulas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := NewWriter(conv)
+			w := NewWriter(conv, 0)
 			if got := int(w.native.ctx.formula); got != c.want {
 				t.Errorf("%v, %d channels of mean %v, std %v: formula %d, want %d", c.d, channels, c.mean, c.std, got, c.want)
 			}

@@ -2,15 +2,10 @@ package layout
 
 import "encoding/binary"
 
-// Pixels is the inverse conversion: for each element of one channel in src, it writes the value
-// nearest to the element's number to dst, which must hold one byte per element. The result is
-// the value that the element was made from, or one with the same element if the dtype cannot
-// tell them apart.
-func (c *Converter) Pixels(dst, src []byte, channel int) {
-	c.pixels(dst[:len(src)/c.dtype.Size()], src, channel, 1)
-}
-
-// pixels is Pixels for elements that are step elements apart.
+// pixels is the inverse conversion: for each of the elements of one channel in src, which are step
+// elements apart, it writes the value nearest to the element's number to dst. The result is the
+// value that the element was made from, or one with the same element if the dtype cannot tell
+// them apart.
 func (c *Converter) pixels(dst, src []byte, channel, step int) {
 	if c.dtype == Uint8 {
 		for i := range dst {

@@ -4,12 +4,12 @@ package layout
 
 import "unsafe"
 
-func fastest() kernel { return goKernel }
+func fastest() Kernel { return goKernel }
 
 // native is empty in a build without C.
 type native struct{}
 
-func (native) open(*Converter, kernel)               {}
+func (native) open(*Converter, Kernel)               {}
 func (native) close()                                {}
 func (native) there() bool                           { return false }
 func (native) begin(*Writer)                         {}
@@ -17,5 +17,4 @@ func (native) end()                                  {}
 func (native) put(y, n int, rows []byte, stride int) {}
 func (native) callback() (put, ctx unsafe.Pointer)   { return nil, nil }
 
-func nativeSplit3(dst, src []byte, n, size int) bool { return false }
-func nativeJoin3(dst, src []byte, n, size int) bool  { return false }
+func turn3(k Kernel, to Order, dst, src []byte, n, size int) bool { return false }

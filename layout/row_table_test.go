@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"github.com/batchfs/batchfs/internal/option"
 	"math"
 	"math/big"
 	"testing"
@@ -31,7 +32,7 @@ func TestElements(t *testing.T) {
 				t.Fatal(err)
 			}
 			for v, want := range referenceElements(d, norm[0], norm[1]) {
-				if got := c.Element(0, uint8(v)); got != want {
+				if got := c.bits[0][uint8(v)]; got != want {
 					t.Fatalf("%v: (%d-%v)/%v is %#x, want %#x", d, v, norm[0], norm[1], got, want)
 				}
 			}
@@ -50,7 +51,7 @@ func TestElementsWithoutNormalization(t *testing.T) {
 				t.Fatal(err)
 			}
 			for v := range 256 {
-				if x := float(d, c.Element(v%3, uint8(v))); x != float64(v) {
+				if x := float(d, c.bits[v%3][uint8(v)]); x != float64(v) {
 					t.Errorf("%v: %d became %v", d, v, x)
 				}
 			}
@@ -79,7 +80,7 @@ func TestElementsByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := conv.Element(0, c.v); got != c.want {
+		if got := conv.bits[0][c.v]; got != c.want {
 			t.Errorf("%v: (%d-%v)/%v is %#x, want %#x", c.d, c.v, c.mean, c.std, got, c.want)
 		}
 	}
@@ -135,7 +136,7 @@ func FuzzElements(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, want := c.Element(0, v), referenceElement(dtype, v, mean, std); got != want {
+		if got, want := c.bits[0][v], referenceElement(dtype, v, mean, std); got != want {
 			t.Errorf("%v: (%d-%v)/%v is %#x, want %#x", dtype, v, mean, std, got, want)
 		}
 	})
@@ -181,7 +182,7 @@ func TestOptionErrors(t *testing.T) {
 		{9, 3, Normalization{}, "dtype", "dtype must be uint8, float16, bfloat16 or float32, not 9"},
 	} {
 		conv, err := NewConverter(c.d, c.channels, c.n)
-		var bad *OptionError
+		var bad *option.Error
 		if !errors.As(err, &bad) || bad.Field != c.field || err.Error() != c.want || conv != nil {
 			t.Errorf("got %v, want %s", err, c.want)
 		}
@@ -202,12 +203,12 @@ func TestPixels(t *testing.T) {
 			}
 			src, back := make([]byte, 256*d.Size()), make([]byte, 256)
 			for v := range 256 {
-				store(src[v*d.Size():], d.Size(), c.Element(0, uint8(v)))
+				store(src[v*d.Size():], d.Size(), c.bits[0][uint8(v)])
 			}
-			c.Pixels(back, src, 0)
+			c.pixels(back, src, 0, 1)
 			for v := range 256 {
 				// Small negative numbers may have become -0, which equals 0.
-				if float(d, c.Element(0, back[v])) != float(d, c.Element(0, uint8(v))) {
+				if float(d, c.bits[0][back[v]]) != float(d, c.bits[0][v]) {
 					t.Fatalf("%v, %v: value %d came back as %d", d, norm, v, back[v])
 				}
 			}
@@ -228,7 +229,7 @@ func TestPixelsOfOtherElements(t *testing.T) {
 	}{{0, 100}, {0.2, 100}, {0.3, 101}, {-1000, 0}, {1e38, 255}, {inf, 255}, {-inf, 0}, {77.4, 255}, {77.2, 254}, {math.NaN(), 0}} {
 		src, got := make([]byte, 4), make([]byte, 1)
 		store(src, 4, math.Float32bits(float32(e.x)))
-		if c.Pixels(got, src, 0); got[0] != e.want {
+		if c.pixels(got, src, 0, 1); got[0] != e.want {
 			t.Errorf("%v became %d, want %d", e.x, got[0], e.want)
 		}
 	}

@@ -10,18 +10,9 @@ import (
 	"github.com/batchfs/batchfs/layout/rowtest"
 )
 
-// useKernel selects a kernel for one test.
-func useKernel(t testing.TB, name string) {
-	t.Helper()
-	if err := SetKernel(name); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { SetKernel("") })
-}
-
 // A kernelWriter is a Writer that uses one of the kernels.
 type kernelWriter struct {
-	kernel string
+	kernel Kernel
 	*Writer
 }
 
@@ -32,12 +23,8 @@ func newWriters(t testing.TB, s Spec, n Normalization) (all []kernelWriter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer SetKernel("")
 	for _, k := range Kernels() {
-		if err := SetKernel(k); err != nil {
-			t.Fatal(err)
-		}
-		w := NewWriter(c)
+		w := NewWriter(c, k)
 		t.Cleanup(w.Close)
 		all = append(all, kernelWriter{k, w})
 	}
@@ -338,7 +325,7 @@ func TestConverterIsShared(t *testing.T) {
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {
-			w := NewWriter(conv)
+			w := NewWriter(conv, 0)
 			defer w.Close()
 			for range 50 {
 				if !bytes.Equal(c.write(t, w, atOnce, nil), want) {
@@ -353,17 +340,13 @@ func TestConverterIsShared(t *testing.T) {
 
 func TestKernels(t *testing.T) {
 	all := Kernels()
-	if all[0] != "go" || Kernel() != all[len(all)-1] {
-		t.Errorf("%v, in use %s", all, Kernel())
+	if all[0].String() != "go" || Kernel(0).chosen() != all[len(all)-1] {
+		t.Errorf("%v, in use %s", all, Kernel(0).chosen())
 	}
 	for _, k := range all {
-		useKernel(t, k)
-		if Kernel() != k {
-			t.Errorf("%s selected, %s in use", k, Kernel())
+		if k.chosen() != k {
+			t.Errorf("%s is replaced by %s", k, k.chosen())
 		}
-	}
-	if err := SetKernel("mmx"); err == nil || Kernel() != all[len(all)-1] {
-		t.Errorf("mmx: %v", err)
 	}
 }
 
@@ -371,7 +354,7 @@ func TestKernels(t *testing.T) {
 func TestWriterClose(t *testing.T) {
 	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {
 		put, ctx := w.Native()
-		if (put == nil) != (w.kernel == "go") || (ctx == nil) != (put == nil) {
+		if (put == nil) != (w.kernel == goKernel) || (ctx == nil) != (put == nil) {
 			t.Errorf("%s: %v, %v", w.kernel, put, ctx)
 		}
 		w.Close()

@@ -11,7 +11,6 @@ import (
 // one worker; until Close it holds a few kilobytes outside the Go heap if the build has C.
 type Writer struct {
 	convert *Converter
-	kernel  kernel
 	native  native // the sample as C sees it; empty if the kernel is Go's
 
 	slot          []byte
@@ -20,13 +19,17 @@ type Writer struct {
 	flip          bool
 	fill          uint8
 	direct        bool
-	pinner        runtime.Pinner // keeps a slot on the Go heap in place for C
+
+	// Where an element of the pixel in row y and column x is: y*pitch + x*step + channel*plane.
+	pitch, step, plane int
+
+	pinner runtime.Pinner // keeps a slot on the Go heap in place for C
 }
 
-// NewWriter returns a Writer that uses the currently selected kernel.
-func NewWriter(c *Converter) *Writer {
-	w := &Writer{convert: c, kernel: selected()}
-	w.native.open(c, w.kernel)
+// NewWriter returns a Writer that uses a kernel.
+func NewWriter(c *Converter, k Kernel) *Writer {
+	w := &Writer{convert: c}
+	w.native.open(c, k.chosen())
 	return w
 }
 
@@ -52,6 +55,13 @@ func (w *Writer) Begin(slot []byte, s Spec, height, width int, flip bool, fill u
 	w.release()
 	w.slot, w.spec, w.height, w.width, w.flip, w.fill = slot, s, height, width, flip, fill
 	w.direct = w.convert.Direct(s.Order, flip)
+	w.plane = s.DType.Size()
+	w.step = s.C * w.plane
+	if s.Order == NCHW {
+		w.step = w.plane
+		w.plane *= s.H * s.W
+	}
+	w.pitch = s.W * w.step
 	if len(slot) > 0 && w.native.there() {
 		// This does nothing to a slot in mapped memory.
 		w.pinner.Pin(unsafe.SliceData(slot))
@@ -118,5 +128,5 @@ func (w *Writer) release() {
 //
 // The row must be readable for width*C bytes during the call; a row outside the sample, or after
 // End, is ignored. ctx is C memory that does not move until Close, so both values may be fetched
-// once and kept. They are nil if the build has no C, or the selected kernel is Go's.
+// once and kept. They are nil if the build has no C, or the kernel is Go's.
 func (w *Writer) Native() (put, ctx unsafe.Pointer) { return w.native.callback() }

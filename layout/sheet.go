@@ -41,10 +41,7 @@ func newSheet(s Spec) sheet {
 	return g
 }
 
-// SheetSize is the size of the contact sheet's file.
-func SheetSize(s Spec) int64 { return newSheet(s).png.size() }
-
-// PutSheet draws the contact sheet of a batch into dst, SheetSize(s) bytes, as a PNG. pixels is
+// PutSheet draws the contact sheet of a batch into dst, Size(PNG, s) bytes, as a PNG. pixels is
 // the batch's tensor in s.Order, with elements made by the Converter. It is not modified: the
 // sheet shows the 8-bit pixels that the elements were made from. Slots from valid on only repeat
 // a sample; they are dimmed and struck through. Nothing is allocated that grows with the batch.

@@ -13,7 +13,7 @@ func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pi
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter(c)
+	w := NewWriter(c, 0)
 	defer w.Close()
 	plain := s
 	plain.DType, plain.Order = Uint8, NHWC
@@ -38,7 +38,7 @@ func TestSheetOfFloats(t *testing.T) {
 			// All three types distinguish 256 values after this.
 			n := Normalization{Mean: []float64{123.675, 116.28, 128}[:s.C], Std: []float64{58.395, 57.12, 128}[:s.C]}
 			c, floats, pixels := floatBatch(t, s, n)
-			got, want := bytes.Repeat([]byte{0xAA}, int(SheetSize(s))), make([]byte, SheetSize(s))
+			got, want := bytes.Repeat([]byte{0xAA}, int(Size(PNG, s))), make([]byte, Size(PNG, s))
 			c.PutSheet(got, s, floats, s.N-1)
 			s.DType, s.Order = Uint8, NHWC
 			if putBytes(want, s, pixels, s.N-1); !bytes.Equal(got, want) {
@@ -53,8 +53,8 @@ func TestSheetSizeOfFloats(t *testing.T) {
 	for _, s := range specs() {
 		plain := s
 		plain.DType = Uint8
-		if SheetSize(s) != SheetSize(plain) {
-			t.Errorf("%+v: %d bytes, %d for uint8", s, SheetSize(s), SheetSize(plain))
+		if Size(PNG, s) != Size(PNG, plain) {
+			t.Errorf("%+v: %d bytes, %d for uint8", s, Size(PNG, s), Size(PNG, plain))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestSheetSizeOfFloats(t *testing.T) {
 func TestSheetOfOthers(t *testing.T) {
 	s := Spec{N: 1, H: 4, W: 4, C: 3, DType: Float32}
 	c, floats, _ := floatBatch(t, s, imagenet)
-	file := make([]byte, SheetSize(s))
+	file := make([]byte, Size(PNG, s))
 	for _, other := range []Spec{{N: 1, H: 4, W: 4, C: 3, DType: Float16}, {N: 1, H: 4, W: 12, C: 1, DType: Float32}} {
 		if !panics(func() { c.PutSheet(file, other, floats, 1) }) {
 			t.Errorf("%+v: drawn", other)
@@ -73,7 +73,7 @@ func TestSheetOfOthers(t *testing.T) {
 func TestSheetOfFloatsAllocatesLittle(t *testing.T) {
 	s := Spec{N: 2, H: 300, W: 400, C: 3, DType: Float16, Order: NCHW}
 	c, floats, _ := floatBatch(t, s, imagenet)
-	file := make([]byte, SheetSize(s))
+	file := make([]byte, Size(PNG, s))
 	if n := testing.AllocsPerRun(2, func() { c.PutSheet(file, s, floats, 2) }); n > 2 {
 		t.Errorf("%v allocations", n)
 	}
@@ -83,7 +83,7 @@ func BenchmarkSheetOfFloats(b *testing.B) {
 	for _, d := range floatTypes {
 		s := Spec{N: 32, H: 224, W: 224, C: 3, DType: d, Order: NCHW}
 		c, floats, _ := floatBatch(b, s, imagenet)
-		file := make([]byte, SheetSize(s))
+		file := make([]byte, Size(PNG, s))
 		b.Run(d.String(), func(b *testing.B) {
 			b.SetBytes(s.Bytes())
 			for b.Loop() {

@@ -22,7 +22,7 @@ func putBytes(dst []byte, s Spec, pixels []byte, valid int) {
 // drawSheet draws a sheet in dirty memory and decodes it.
 func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []byte) {
 	t.Helper()
-	file := bytes.Repeat([]byte{0xAA}, int(SheetSize(s)))
+	file := bytes.Repeat([]byte{0xAA}, int(Size(PNG, s)))
 	putBytes(file, s, pixels, valid)
 	r := bytes.NewReader(file)
 	img, err := png.Decode(r)
@@ -104,7 +104,7 @@ func TestSheetOrders(t *testing.T) {
 	turned := make([]byte, len(pixels))
 	each := int(s.SampleBytes())
 	for i := range s.N {
-		toNCHW(turned[i*each:(i+1)*each], pixels[i*each:(i+1)*each], s.H, s.W, s.C)
+		turn(0, NCHW, turned[i*each:(i+1)*each], pixels[i*each:(i+1)*each], s.H*s.W, s.C, 1)
 	}
 	_, a := drawSheet(t, s, pixels, 3)
 	s.Order = NCHW
@@ -174,7 +174,7 @@ func TestCeilSqrt(t *testing.T) {
 func TestSheetAllocatesLittle(t *testing.T) {
 	s := Spec{N: 8, H: 300, W: 400, C: 3}
 	pixels := randomPixels(s)
-	file := make([]byte, SheetSize(s))
+	file := make([]byte, Size(PNG, s))
 	c, err := NewConverter(Uint8, s.C, Normalization{})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestSheetAllocatesLittle(t *testing.T) {
 func BenchmarkSheet(b *testing.B) {
 	for _, s := range []Spec{{N: 32, H: 375, W: 500, C: 3}, {N: 8, H: 1024, W: 2048, C: 3}, {N: 32, H: 375, W: 500, C: 3, Order: NCHW}} {
 		b.Run(fmt.Sprintf("%dx%d-%v", s.H, s.W, s.Order), func(b *testing.B) {
-			pixels, file := randomPixels(s), make([]byte, SheetSize(s))
+			pixels, file := randomPixels(s), make([]byte, Size(PNG, s))
 			b.SetBytes(s.Bytes())
 			for b.Loop() {
 				putBytes(file, s, pixels, s.N)

@@ -3,9 +3,8 @@ package layout
 import "math"
 
 // Size is the exact size in bytes of a batch's file in form f, known without decoding anything.
-// It is
-// -1 for JSON documents, which are made elsewhere. If the batch cannot exist, a form that would hold
-// its pixels has math.MaxInt64 bytes, the largest size that a file can have.
+// It is -1 for JSON documents, which are made elsewhere. If the batch cannot exist, a form that
+// would hold its pixels has math.MaxInt64 bytes, the largest size that a file can have.
 func Size(f Form, s Spec) int64 {
 	if s.err != nil && (f.Large() || s.N < 0 || int64(s.N) > maxSlots) && f != JSON {
 		return math.MaxInt64
@@ -20,7 +19,7 @@ func Size(f Form, s Spec) int64 {
 		shape := [2]int{s.N, 2}
 		return int64(smallHeaderSize(descrInt32, shape[:])) + 8*int64(s.N)
 	case PNG:
-		return SheetSize(s)
+		return newSheet(s).png.size()
 	}
 	return -1
 }

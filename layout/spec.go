@@ -45,16 +45,6 @@ func (t DType) Size() int {
 	return 0
 }
 
-// ParseDType is the inverse of String.
-func ParseDType(name string) (DType, bool) {
-	for t := range dtypes {
-		if dtypes[t].name == name {
-			return DType(t), true
-		}
-	}
-	return 0, false
-}
-
 // Order is the order of a tensor's axes.
 type Order uint8
 
@@ -69,17 +59,6 @@ func (o Order) String() string {
 		return "nchw"
 	}
 	return "nhwc"
-}
-
-// ParseOrder is the inverse of String.
-func ParseOrder(name string) (Order, bool) {
-	switch name {
-	case "nhwc":
-		return NHWC, true
-	case "nchw":
-		return NCHW, true
-	}
-	return 0, false
 }
 
 // ErrTooBig means that a batch would take more bytes than a file can have.

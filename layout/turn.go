@@ -2,104 +2,56 @@ package layout
 
 import "encoding/binary"
 
-// turnBlock is the number of pixels turned at a time for a general channel count: few enough for
-// the block to stay in the first-level cache while each channel passes over it.
+// Turn writes the tensor described by s from src, in s.Order, to dst in order to; it copies if
+// the two are equal. Both hold at least s.Bytes() bytes and must not overlap.
+func Turn(dst []byte, to Order, src []byte, s Spec, k Kernel) {
+	all := int(s.Bytes())
+	dst, src = dst[:all], src[:all]
+	if to == s.Order || s.C == 1 {
+		copy(dst, src)
+		return
+	}
+	pixels, size := s.H*s.W, s.DType.Size()
+	for each := int(s.SampleBytes()); len(src) > 0; dst, src = dst[each:], src[each:] {
+		if s.C != 3 || !turn3(k, to, dst[:each], src[:each], pixels, size) {
+			turnAny(to, dst[:each], src[:each], pixels, s.C, size)
+		}
+	}
+}
+
+// turnBlock is how many pixels are turned at a time: few enough for them to stay in the
+// first-level cache while each channel passes over them.
 const turnBlock = 2048
 
-// toNCHW writes the h x w pixels of src, c interleaved channels of one byte each,
-// to dst as c planes. Both must hold at least h*w*c bytes and must not overlap.
-func toNCHW(dst, src []byte, h, w, c int) {
-	n := h * w
-	switch dst, src = dst[:n*c], src[:n*c]; c {
-	case 1:
-		copy(dst, src)
-	case 3:
-		split3(dst[:n], dst[n:2*n], dst[2*n:], src)
-	default:
-		splitAny(dst, src, n, c)
-	}
-}
-
-// toNHWC is the inverse of toNCHW: src holds c planes, dst receives pixels.
-func toNHWC(dst, src []byte, h, w, c int) {
-	n := h * w
-	switch dst, src = dst[:n*c], src[:n*c]; c {
-	case 1:
-		copy(dst, src)
-	case 3:
-		join3(dst, src[:n], src[n:2*n], src[2*n:])
-	default:
-		joinAny(dst, src, n, c)
-	}
-}
-
-// split3 handles eight pixels at a time: three words in, one word to each plane.
-func split3(r, g, b, src []byte) {
-	for len(src) >= 24 && len(r) >= 8 && len(g) >= 8 && len(b) >= 8 {
-		x := binary.LittleEndian.Uint64(src)
-		y := binary.LittleEndian.Uint64(src[8:])
-		z := binary.LittleEndian.Uint64(src[16:])
-		binary.LittleEndian.PutUint64(r, gather(x)|gather(y>>8)<<24|gather(z>>16)<<48)
-		binary.LittleEndian.PutUint64(g, gather(x>>8)|gather(y>>16)<<24|gather(z)<<40)
-		binary.LittleEndian.PutUint64(b, gather(x>>16)|gather(y)<<16|gather(z>>8)<<40)
-		src, r, g, b = src[24:], r[8:], g[8:], b[8:]
-	}
-	for len(src) >= 3 && len(r) >= 1 && len(g) >= 1 && len(b) >= 1 {
-		r[0], g[0], b[0] = src[0], src[1], src[2]
-		src, r, g, b = src[3:], r[1:], g[1:], b[1:]
-	}
-}
-
-// join3 is the inverse of split3.
-func join3(dst, r, g, b []byte) {
-	for len(dst) >= 24 && len(r) >= 8 && len(g) >= 8 && len(b) >= 8 {
-		x := binary.LittleEndian.Uint64(r)
-		y := binary.LittleEndian.Uint64(g)
-		z := binary.LittleEndian.Uint64(b)
-		binary.LittleEndian.PutUint64(dst, spread(x)|spread(y)<<8|spread(z)<<16)
-		binary.LittleEndian.PutUint64(dst[8:], spread(x>>24)<<8|spread(y>>24)<<16|spread(z>>16))
-		binary.LittleEndian.PutUint64(dst[16:], spread(x>>48)<<16|spread(y>>40)|spread(z>>40)<<8)
-		dst, r, g, b = dst[24:], r[8:], g[8:], b[8:]
-	}
-	for len(dst) >= 3 && len(r) >= 1 && len(g) >= 1 && len(b) >= 1 {
-		dst[0], dst[1], dst[2] = r[0], g[0], b[0]
-		dst, r, g, b = dst[3:], r[1:], g[1:], b[1:]
-	}
-}
-
-// gather moves bytes 0, 3 and 6 of v to bytes 0, 1 and 2 and drops the others. The product holds
-// each byte at several places without overlap; the three wanted ones meet at the top.
-func gather(v uint64) uint64 {
-	return (v & 0x00ff0000ff0000ff) * (1<<40 | 1<<24 | 1<<8) >> 40
-}
-
-// spread moves bytes 0, 1 and 2 of v to bytes 0, 3 and 6.
-func spread(v uint64) uint64 {
-	return v&0xff | v&0xff00<<16 | v&0xff0000<<32
-}
-
-func splitAny(dst, src []byte, n, c int) {
+// turnAny turns n pixels of c elements.
+func turnAny(to Order, dst, src []byte, n, c, size int) {
 	for from := 0; from < n; from += turnBlock {
-		to := min(from+turnBlock, n)
+		some := min(turnBlock, n-from)
 		for k := range c {
-			plane, i := dst[k*n+from:k*n+to], from*c+k
-			for j := range plane {
-				plane[j] = src[i]
-				i += c
+			planar, interleaved := (k*n+from)*size, (from*c+k)*size
+			if to == NCHW {
+				copyElements(dst[planar:], size, src[interleaved:], c*size, size, some)
+			} else {
+				copyElements(dst[interleaved:], c*size, src[planar:], size, size, some)
 			}
 		}
 	}
 }
 
-func joinAny(dst, src []byte, n, c int) {
-	for from := 0; from < n; from += turnBlock {
-		to := min(from+turnBlock, n)
-		for k := range c {
-			i := from*c + k
-			for _, v := range src[k*n+from : k*n+to] {
-				dst[i] = v
-				i += c
-			}
+// copyElements copies n elements; those of dst are there bytes apart, those of src here bytes.
+func copyElements(dst []byte, there int, src []byte, here, size, n int) {
+	switch size {
+	case 1:
+		for i := range n {
+			dst[i*there] = src[i*here]
+		}
+	case 2:
+		for i := range n {
+			binary.NativeEndian.PutUint16(dst[i*there:], binary.NativeEndian.Uint16(src[i*here:]))
+		}
+	default:
+		for i := range n {
+			binary.NativeEndian.PutUint32(dst[i*there:], binary.NativeEndian.Uint32(src[i*here:]))
 		}
 	}
 }

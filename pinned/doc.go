@@ -23,8 +23,7 @@
 // once the kernel grants that lease. Nothing polls: the pool asks when memory is needed. A
 // process can hold thousands of batches mapped, and each query costs two system calls; so a Get
 // asks about only a few buffers, those that fit best and those that were queried longest ago. If
-// the budget refuses, and in Trim, the pool asks about all of them. It does not hold its lock
-// meanwhile; the buffer in question is marked busy, which keeps other goroutines off it.
+// the budget refuses, and in Trim, the pool asks about all of them.
 //
 // If the kernel grants no leases (fs.leases-enable=0), which is tested when the store is made,
 // buffers are freed on release: Stats.ReuseError. What a reader keeps mapped then is no longer
@@ -51,12 +50,9 @@
 //	                                                         if that is also less than held*threshold
 //	anything else               keeps what it holds          keeps what it holds
 //
-// DALI looks at one request at a time. That is right for buffers of whole batches; here a
-// worker's buffer sees one sample after another, and random crops request anything between a
-// twelfth of an image and all of it. Shrinking and growing at almost every sample took 1 to 5 %
-// of a millisecond's decoding in the cheapest implementation, since pages that come back have to
-// be cleared, and up to 20 % by freeing and allocating. Looking back over 16 requests takes less
-// than 0.3 %, and still returns the memory that one large sample took.
+// DALI looks at one request at a time. That is right for buffers of whole batches; a worker's
+// buffer sees one sample after another, and shrinking and growing at almost every one took 1 to
+// 20 % of the time to decode it. Looking back over 16 requests takes less than 0.3 %.
 //
 // A batch smaller than its buffer is the difficult case, as the file must end where the batch
 // ends, and a tmpfs frees the pages past a new end. So the buffer reserves them again, past the

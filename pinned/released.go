@@ -15,7 +15,7 @@ import (
 // each one gets its turn. All of them are queried only when memory is short.
 const (
 	suiting = 4
-	among   = 256
+	among   = 64
 	waiting = 4
 )
 
@@ -25,7 +25,7 @@ func (p *Pool) take(size int64) *Buffer {
 	candidates := p.candidates(size)
 	p.mu.Unlock()
 	for _, b := range candidates {
-		if b != nil && p.seize(b, false) {
+		if p.seize(b, false) {
 			if p.idle(b) {
 				p.claim(b)
 				return b
@@ -58,52 +58,38 @@ func (p *Pool) takeEnough(size int64) *Buffer {
 }
 
 // candidates returns the buffers that take asks about; p.mu is held.
-func (p *Pool) candidates(size int64) (all [suiting + waiting]*Buffer) {
-	best, n := all[:suiting], suiting
-	need := roundUp(size, pageSize)
-	looked := 0
-	for e := p.released.Back(); e != nil && looked < among; e = e.Prev() {
-		looked++
-		b := e.Value.(*Buffer)
-		if b.busy || !b.suits(best[suiting-1], size, need) {
-			continue
+func (p *Pool) candidates(size int64) []*Buffer {
+	var all []*Buffer
+	for e := p.released.Back(); e != nil && len(all) < among; e = e.Prev() {
+		if b := e.Value.(*Buffer); !b.busy {
+			all = append(all, b)
 		}
-		at := suiting - 1
-		for ; at > 0 && b.suits(best[at-1], size, need); at-- {
-			best[at] = best[at-1]
-		}
-		best[at] = b
 	}
-	for e := p.released.Front(); e != nil && n < len(all); e = e.Next() {
-		if b := e.Value.(*Buffer); !b.busy && !slices.Contains(best, b) {
-			all[n] = b
-			n++
+	need := roundUp(size, pageSize)
+	slices.SortFunc(all, func(a, b *Buffer) int { return a.suits(b, size, need) })
+	all = all[:min(suiting, len(all))]
+	for e := p.released.Front(); e != nil && len(all) < suiting+waiting; e = e.Next() {
+		if b := e.Value.(*Buffer); !b.busy && !slices.Contains(all, b) {
+			all = append(all, b)
 		}
 	}
 	return all
 }
 
-// suits prefers, among buffers that hold enough (need bytes), the one that holds least; else the
-// one that holds most, since it has the least to grow. If both hold the same, it prefers the one
-// whose size changes less, since pages that come and go have to be cleared, and then the one
-// that was released last. Any buffer is better than none.
-func (b *Buffer) suits(than *Buffer, size, need int64) bool {
-	if than == nil {
-		return true
-	}
-	enough := b.held >= need
-	switch near, far := distance(b.size, size), distance(than.size, size); {
-	case enough != (than.held >= need):
-		return enough
-	case b.held != than.held:
-		return (b.held < than.held) == enough
-	case near != far:
-		return near < far
-	}
-	return b.turn > than.turn
+// suits orders buffers for a size. Among those that hold enough (need bytes) the one that holds
+// least comes first; among the others the one that holds most, since it has the least to grow;
+// then the one whose size changes less, since pages that come and go have to be cleared, and
+// then the one that was released last.
+func (b *Buffer) suits(than *Buffer, size, need int64) int {
+	missing := func(b *Buffer) int64 { return max(need-b.held, 0) }
+	change := func(b *Buffer) int64 { return max(b.size-size, size-b.size) }
+	return cmp.Or(
+		cmp.Compare(missing(b), missing(than)),
+		cmp.Compare(b.held, than.held),
+		cmp.Compare(change(b), change(than)),
+		cmp.Compare(than.turn, b.turn),
+	)
 }
-
-func distance(a, b int64) int64 { return max(a-b, b-a) }
 
 // idle asks the kernel whether only the pool can see the bytes of a buffer that the caller has
 // made busy.

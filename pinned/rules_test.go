@@ -39,7 +39,7 @@ var hostRules = []struct {
 	{"growth beyond what is asked", Policy{0, 1.5}, 0, []ask{{1, miB, 16}, {1, miB + 1, 24}, {1, 24 * 64 * kiB, 24}, {1, 25 * 64 * kiB, 36}}},
 	{"growth less than what is asked", Policy{0, 1.5}, 0, []ask{{1, miB, 16}, {1, 2 * miB, 32}}},
 	{"growth in whole units", Policy{0, 1.1}, 0, []ask{{1, miB, 16}, {1, miB + 1, 18}}},
-	{"the device's factor is not the host's", Policy{0, 1}, 0, []ask{{1, miB, 16}, {1, miB + 1, 17}}},
+	{"growth of 1 leaves no margin", Policy{0, 1}, 0, []ask{{1, miB, 16}, {1, miB + 1, 17}}},
 	{"a margin nobody uses goes", Policy{0.9, 2}, 0, []ask{{1, miB, 16}, {1, miB + 1, 32}, {16, miB + 1, 17}}},
 	{"presized is never less", DefaultPolicy(), 512 * kiB, []ask{{1, 0, 8}, {16, 10, 8}, {1, miB, 16}, {16, 10, 8}, {100, 10, 8}}},
 	{"presized and grown", Policy{0.9, 2}, 512 * kiB, []ask{{1, 512*kiB + 1, 16}}},

@@ -33,8 +33,31 @@ type Config struct {
 	Raw *RawSet
 }
 
-// ConfigError says what is wrong with a Config.
-type ConfigError = option.Error
+// LastBatch says what happens to a batch that a range cannot fill.
+type LastBatch uint8
+
+const (
+	// Fill fills it up: with repeated samples in a padded plan, with samples of the next range
+	// in an unpadded one.
+	Fill LastBatch = iota
+	// Partial keeps it short, even empty.
+	Partial
+	// Drop leaves it out.
+	Drop
+)
+
+// String is the option's value on the command line.
+func (l LastBatch) String() string {
+	switch l {
+	case Fill:
+		return "fill"
+	case Partial:
+		return "partial"
+	case Drop:
+		return "drop"
+	}
+	return fmt.Sprintf("LastBatch(%d)", uint8(l))
+}
 
 // validate reports the first invalid field.
 func (c *Config) validate() error {
@@ -50,12 +73,12 @@ func (c *Config) validate() error {
 	switch {
 	case int64(c.Shards) > c.Samples:
 		rule := fmt.Sprintf("at most the number of samples, %d", c.Samples)
-		return &ConfigError{Field: "shards", Rule: rule, Value: strconv.Itoa(c.Shards)}
+		return &option.Error{Field: "shards", Rule: rule, Value: strconv.Itoa(c.Shards)}
 	case c.LastBatch > Drop:
-		return &ConfigError{Field: "last batch", Rule: lastBatchRule, Value: c.LastBatch.String()}
+		return &option.Error{Field: "last batch", Rule: "fill, partial or drop", Value: c.LastBatch.String()}
 	case c.Raw != nil && c.Raw.Len() != c.Samples:
 		rule := fmt.Sprintf("a set over all %d samples", c.Samples)
-		return &ConfigError{Field: "raw", Rule: rule, Value: fmt.Sprintf("over %d", c.Raw.Len())}
+		return &option.Error{Field: "raw", Rule: rule, Value: fmt.Sprintf("over %d", c.Raw.Len())}
 	}
 	return nil
 }
@@ -69,5 +92,5 @@ func within(field string, value, most int64) error {
 	case value >= 1:
 		return nil
 	}
-	return &ConfigError{Field: field, Rule: rule, Value: strconv.FormatInt(value, 10)}
+	return &option.Error{Field: field, Rule: rule, Value: strconv.FormatInt(value, 10)}
 }

@@ -42,12 +42,10 @@
 //	T(e) = ceil(Z·e/b)          else, with StickToShard
 //	T(e) = ceil(n·e/(k·b))      else
 //
-// Derivation: after m epochs without a skip, the ranges that shard x had to read add up to
-// floor(n·(x+m)/k) - floor(n·x/k). The largest of these over all x is ceil(n·m/k), or Z·m with
-// StickToShard. An epoch ends with the first full batch by which every shard has read its
-// share: after ceil(ceil(n·m/k)/b) batches. An epoch is skipped only if such a batch covers the
-// next range as well, which needs b >= Z; then every epoch, whether it follows a skip or not,
-// is one batch.
+// Derivation: after m epochs without a skip, shard x has had to read floor(n·(x+m)/k) -
+// floor(n·x/k) samples, at most ceil(n·m/k), or Z·m with StickToShard, and an epoch ends with the
+// first full batch by which every shard has read its share. An epoch is skipped only if such a
+// batch covers the next range as well, which needs b >= Z; then every epoch is one batch.
 //
 // # The order of an epoch (OrderVersion)
 //

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"github.com/batchfs/batchfs/internal/option"
 	"testing"
 )
 
@@ -21,7 +22,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		p, err := New(cfg)
 		if err != nil {
-			var bad *ConfigError
+			var bad *option.Error
 			if !errors.As(err, &bad) || bad.Field == "" || bad.Rule == "" || bad.Value == "" {
 				t.Fatalf("unexplained: %v", err)
 			}

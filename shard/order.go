@@ -4,9 +4,8 @@ package shard
 // that moves a sample, and with nothing else.
 const OrderVersion = "xor-feistel-8/1"
 
-// Order is the order of one epoch with its keys derived, for looking up many positions. It is a
-// plain value.
-type Order struct {
+// order is the order of one epoch, with its keys derived.
+type order struct {
 	samples uint64
 	shuffle bool
 	raw     *RawSet // nil: one class
@@ -22,9 +21,8 @@ const (
 	tagEncoded = 2
 )
 
-// Order derives the order of an epoch.
-func (p *Plan) Order(epoch int) Order {
-	o := Order{samples: uint64(p.samples), shuffle: p.cfg.Shuffle}
+func (p *Plan) order(epoch int) order {
+	o := order{samples: uint64(p.samples), shuffle: p.cfg.Shuffle}
 	seed, e := p.cfg.Seed, uint64(epoch)
 	switch {
 	case !o.shuffle:
@@ -40,8 +38,8 @@ func (p *Plan) Order(epoch int) Order {
 	return o
 }
 
-// ID is the sample at a position; -1 if there is no such position.
-func (o *Order) ID(position int64) int64 {
+// id is the sample at a position; -1 if there is no such position.
+func (o *order) id(position int64) int64 {
 	p := uint64(position)
 	switch {
 	case p >= o.samples:
@@ -58,39 +56,11 @@ func (o *Order) ID(position int64) int64 {
 	return o.raw.encoded(int64(o.all.at(rank)))
 }
 
-// Position is the position of a sample, the inverse of ID; -1 if there is no such sample.
-func (o *Order) Position(id int64) int64 {
-	x := uint64(id)
-	switch {
-	case x >= o.samples:
-		return -1
-	case !o.shuffle:
-		return id
-	case o.raw == nil:
-		return int64(o.all.find(x))
-	}
-	before := o.raw.before(id)
-	if o.raw.Contains(id) {
-		return int64(o.spread.chosenAt(o.rawOnly.find(uint64(before))))
-	}
-	return int64(o.spread.otherAt(o.all.find(uint64(id - before))))
-}
-
 // ID is the sample at a position of an epoch; -1 if there is none.
 func (p *Plan) ID(epoch int, position int64) int64 {
 	if epoch < 0 {
 		return -1
 	}
-	o := p.Order(epoch)
-	return o.ID(position)
-}
-
-// Position is the position of a sample in an epoch, the inverse of ID; -1 if there is no such
-// sample.
-func (p *Plan) Position(epoch int, id int64) int64 {
-	if epoch < 0 {
-		return -1
-	}
-	o := p.Order(epoch)
-	return o.Position(id)
+	o := p.order(epoch)
+	return o.id(position)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -61,9 +62,9 @@ func TestGoldenEpochs(t *testing.T) {
 		{10, "ceec3e7eef2681b0cd2c500788fedf8fb5678578bd51209d1e37f70cd1d6ceee"},
 	} {
 		const n = 100_000
-		order, data := shuffled(t, n, 7, test.rawEvery).Order(3), []byte(nil)
+		order, data := shuffled(t, n, 7, test.rawEvery).order(3), []byte(nil)
 		for p := range int64(n) {
-			data = binary.LittleEndian.AppendUint64(data, uint64(order.ID(p)))
+			data = binary.LittleEndian.AppendUint64(data, uint64(order.id(p)))
 		}
 		sum := sha256.Sum256(data)
 		if got := hex.EncodeToString(sum[:]); got != test.want {
@@ -75,16 +76,13 @@ func TestGoldenEpochs(t *testing.T) {
 func checkBijection(t *testing.T, p *Plan, epoch int) {
 	t.Helper()
 	seen := make([]bool, p.samples)
-	order := p.Order(epoch)
+	order := p.order(epoch)
 	for position := range p.samples {
-		id := order.ID(position)
+		id := order.id(position)
 		if id < 0 || id >= p.samples || seen[id] {
 			t.Fatalf("n %d, epoch %d: position %d holds %d, out of range or twice", p.samples, epoch, position, id)
 		}
 		seen[id] = true
-		if back := order.Position(id); back != position {
-			t.Fatalf("n %d, epoch %d: sample %d is at %d, Position says %d", p.samples, epoch, id, position, back)
-		}
 	}
 }
 
@@ -103,19 +101,19 @@ func TestOrderIsAPermutation(t *testing.T) {
 // it, in 1 of n positions, and so do the two classes' permutations.
 func TestSeedsAndEpochsDiffer(t *testing.T) {
 	const n = 4000
-	orders := []Order{}
+	orders := []order{}
 	for _, seed := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
 		for _, epoch := range []int{0, 1, 2, 100_000} {
-			orders = append(orders, shuffled(t, n, seed, 0).Order(epoch))
+			orders = append(orders, shuffled(t, n, seed, 0).order(epoch))
 		}
 	}
-	half := shuffled(t, 2*n, 0, 2).Order(0)
-	orders = append(orders, Order{samples: n, shuffle: true, all: half.all}, Order{samples: n, shuffle: true, all: half.rawOnly})
+	half := shuffled(t, 2*n, 0, 2).order(0)
+	orders = append(orders, order{samples: n, shuffle: true, all: half.all}, order{samples: n, shuffle: true, all: half.rawOnly})
 	for i := range orders {
 		for j := range i {
 			same := 0
 			for p := range int64(n) {
-				if orders[i].ID(p) == orders[j].ID(p) {
+				if orders[i].id(p) == orders[j].id(p) {
 					same++
 				}
 			}
@@ -156,9 +154,9 @@ func TestFewSamplesTakeEveryOrder(t *testing.T) {
 
 // rankOf numbers the orders of n samples.
 func rankOf(p *Plan, epoch int) int {
-	order, ids, rank := p.Order(epoch), []int64{}, 0
+	order, ids, rank := p.order(epoch), []int64{}, 0
 	for i := range p.samples {
-		ids = append(ids, order.ID(i))
+		ids = append(ids, order.id(i))
 	}
 	for i, id := range ids {
 		below := 0
@@ -179,10 +177,10 @@ func TestPositionsAreUniform(t *testing.T) {
 	for _, rawEvery := range []int64{0, 4} {
 		held, steps := make([]int, n*n), make([]int, n)
 		for seed := range uint64(seeds) {
-			order := shuffled(t, n, seed, rawEvery).Order(int(seed % 7))
-			before := order.ID(n - 1)
+			order := shuffled(t, n, seed, rawEvery).order(int(seed % 7))
+			before := order.id(n - 1)
 			for p := range int64(n) {
-				id := order.ID(p)
+				id := order.id(p)
 				held[p*n+id]++
 				steps[(id-before+n)%n]++
 				before = id
@@ -276,7 +274,7 @@ func TestOneClass(t *testing.T) {
 	raw := NewRawSet(n, func(id int64) bool { return id%2 == 0 })
 	plain := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: n, Raw: raw})
 	for position := range int64(n) {
-		if plain.ID(4, position) != position || plain.Position(4, position) != position {
+		if plain.ID(4, position) != position {
 			t.Fatalf("unshuffled position %d holds %d", position, plain.ID(4, position))
 		}
 	}
@@ -287,13 +285,13 @@ func TestSpread(t *testing.T) {
 	for _, s := range []spread{{1, 2}, {3, 7}, {6, 7}, {1, MaxSamples}, {MaxSamples - 1, MaxSamples}, {MaxSamples/3 + 1, MaxSamples}, {1 << 35, MaxSamples - 1}} {
 		for _, from := range []uint64{0, s.of / 3, s.of - min(s.of, 100)} {
 			for p := from; p < min(from+100, s.of); p++ {
-				chosen, rank := s.at(p)
-				back := s.otherAt
-				if chosen {
-					back = s.chosenAt
+				before, after := chosenBefore(s, p), chosenBefore(s, p+1)
+				want, wantRank := after > before, before
+				if !want {
+					wantRank = p - before
 				}
-				if got := back(rank); got != p {
-					t.Fatalf("%+v: place %d is rank %d, which is at %d", s, p, rank, got)
+				if chosen, rank := s.at(p); chosen != want || rank != wantRank {
+					t.Fatalf("%+v: place %d is %v, rank %d, want %v, %d", s, p, chosen, rank, want, wantRank)
 				}
 			}
 		}
@@ -301,4 +299,10 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%+v: the last place is %v, rank %d", s, chosen, rank)
 		}
 	}
+}
+
+// chosenBefore is floor(p·chosen/of).
+func chosenBefore(s spread, p uint64) uint64 {
+	product := new(big.Int).Mul(new(big.Int).SetUint64(p), new(big.Int).SetUint64(s.chosen))
+	return product.Div(product, new(big.Int).SetUint64(s.of)).Uint64()
 }

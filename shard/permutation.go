@@ -6,7 +6,7 @@ import "math/bits"
 const golden = 0x9e3779b97f4a7c15
 
 const (
-	rounds  = 8 // even: each step of encrypt and decrypt does two
+	rounds  = 8 // even: each step of encrypt does two
 	minBits = 8
 )
 
@@ -51,15 +51,6 @@ func (p *permutation) at(x uint64) uint64 {
 	}
 }
 
-// find is the place of element x < n.
-func (p *permutation) find(x uint64) uint64 {
-	for {
-		if x = p.decrypt(x); x < p.n {
-			return x
-		}
-	}
-}
-
 func (p *permutation) encrypt(x uint64) uint64 {
 	low, high, k := x&p.lowMask, x>>(p.lowBits&63), &p.keys
 	high ^= k[0].scramble(low) & p.highMask
@@ -70,19 +61,6 @@ func (p *permutation) encrypt(x uint64) uint64 {
 	low ^= k[5].scramble(high) & p.lowMask
 	high ^= k[6].scramble(low) & p.highMask
 	low ^= k[7].scramble(high) & p.lowMask
-	return high<<(p.lowBits&63) | low
-}
-
-func (p *permutation) decrypt(x uint64) uint64 {
-	low, high, k := x&p.lowMask, x>>(p.lowBits&63), &p.keys
-	low ^= k[7].scramble(high) & p.lowMask
-	high ^= k[6].scramble(low) & p.highMask
-	low ^= k[5].scramble(high) & p.lowMask
-	high ^= k[4].scramble(low) & p.highMask
-	low ^= k[3].scramble(high) & p.lowMask
-	high ^= k[2].scramble(low) & p.highMask
-	low ^= k[1].scramble(high) & p.lowMask
-	high ^= k[0].scramble(low) & p.highMask
 	return high<<(p.lowBits&63) | low
 }
 
@@ -98,4 +76,19 @@ func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// spread is Bresenham's algorithm: it chooses some places evenly among of, 0 < chosen < of.
+// Place p is chosen iff floor((p+1)·chosen/of) > floor(p·chosen/of).
+type spread struct {
+	chosen, of uint64
+}
+
+// at says whether place p is chosen, and its rank among the places of its kind.
+func (s spread) at(p uint64) (chosen bool, rank uint64) {
+	before, rest := mulDiv(p, s.chosen, s.of)
+	if rest+s.chosen >= s.of {
+		return true, before
+	}
+	return false, p - before
 }

@@ -1,5 +1,7 @@
 package shard
 
+import "math/bits"
+
 // Plan answers which samples are in any batch. It is immutable.
 type Plan struct {
 	cfg     Config
@@ -11,7 +13,7 @@ type Plan struct {
 	mixed   bool  // two classes, each with its own permutation
 }
 
-// New makes a plan. An error is a *ConfigError.
+// New makes a plan. An error is an *option.Error.
 func New(cfg Config) (*Plan, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -30,6 +32,9 @@ func New(cfg Config) (*Plan, error) {
 	}
 	return p, nil
 }
+
+// Config is what the plan was made from.
+func (p *Plan) Config() Config { return p.cfg }
 
 // Batches is the number of batches that a shard has in an epoch. It is the same for all shards,
 // and 0 for a shard or an epoch that does not exist.
@@ -58,6 +63,15 @@ func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 		x = (x + int64(epoch)%p.shards) % p.shards
 	}
 	return p.start(x), p.start(x + 1)
+}
+
+// RangeAt is the range [lo, hi) that contains a position; 0, 0 if there is no such position.
+func (p *Plan) RangeAt(position int64) (lo, hi int64) {
+	if position < 0 || position >= p.samples {
+		return 0, 0
+	}
+	r := p.rangeOf(position)
+	return p.start(r), p.start(r + 1)
 }
 
 // Samples counts the slots that a shard delivers in an epoch, and the valid ones among them.
@@ -112,4 +126,20 @@ func (p *Plan) isShard(shard int) bool {
 
 func (p *Plan) exists(shard, epoch int) bool {
 	return p.isShard(shard) && epoch >= 0 && epoch < MaxEpochs
+}
+
+// mulDiv is floor(a·b/c), with a 128-bit product, and the remainder. The quotient must fit in
+// 64 bits, which it always does here because a <= c or b <= c.
+func mulDiv(a, b, c uint64) (quotient, remainder uint64) {
+	high, low := bits.Mul64(a, b)
+	return bits.Div64(high, low, c)
+}
+
+// ceilDiv is ceil(a/b) for a >= 0, b > 0.
+func ceilDiv(a, b int64) int64 {
+	q := a / b
+	if a%b != 0 {
+		q++
+	}
+	return q
 }

@@ -3,9 +3,9 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"github.com/batchfs/batchfs/internal/option"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,8 +135,6 @@ func checkSlots(t *testing.T, p *Plan, shard int, slots []Slot, valid int) {
 			t.Fatalf("%+v outside the range %d-%d of its epoch", slot, lo, hi)
 		case p.ID(slot.Epoch, slot.Position) != slot.ID:
 			t.Fatalf("%+v: ID says %d", slot, p.ID(slot.Epoch, slot.Position))
-		case p.Position(slot.Epoch, slot.ID) != slot.Position:
-			t.Fatalf("%+v: Position says %d", slot, p.Position(slot.Epoch, slot.ID))
 		case j >= valid && slot.Position != hi-1:
 			t.Fatalf("%+v is padding, but not the range's last sample", slot)
 		}
@@ -194,14 +192,14 @@ func TestWhatDoesNotExist(t *testing.T) {
 			}
 		}
 		for _, position := range []int64{-1, 10, math.MaxInt64, math.MinInt64} {
-			if p.ID(0, position) != -1 || p.Position(0, position) != -1 {
-				t.Errorf("position or id %d exists", position)
+			if p.ID(0, position) != -1 {
+				t.Errorf("position %d exists", position)
 			}
 			if lo, hi := p.RangeAt(position); lo != 0 || hi != 0 {
 				t.Errorf("position %d is in the range %d-%d", position, lo, hi)
 			}
 		}
-		if p.ID(-1, 0) != -1 || p.Position(-1, 0) != -1 {
+		if p.ID(-1, 0) != -1 {
 			t.Error("epoch -1 has an order")
 		}
 		if lo, hi := p.Range(3, 0); lo != 0 || hi != 0 {
@@ -237,22 +235,9 @@ func TestConfigErrors(t *testing.T) {
 		cfg := good
 		test.change(&cfg)
 		_, err := New(cfg)
-		var bad *ConfigError
+		var bad *option.Error
 		if !errors.As(err, &bad) || bad.Field != test.field || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
-		}
-	}
-}
-
-func TestLastBatchWords(t *testing.T) {
-	for _, l := range []LastBatch{Fill, Partial, Drop} {
-		if got, err := ParseLastBatch(l.String()); got != l || err != nil {
-			t.Errorf("%v: %v, %v", l, got, err)
-		}
-	}
-	for _, word := range []string{"", "FILL", "LastBatch(3)"} {
-		if _, err := ParseLastBatch(word); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", word)) {
-			t.Errorf("%q: %v", word, err)
 		}
 	}
 }

@@ -64,16 +64,6 @@ func (r *RawSet) Contains(id int64) bool {
 	return id >= 0 && id < r.n && r.words[id/64]>>(id%64)&1 != 0
 }
 
-// before counts the raw samples below id.
-func (r *RawSet) before(id int64) int64 {
-	block, word := id/blockBits, id/64
-	count := r.ranks[block]
-	for _, w := range r.words[block*blockWords : word] {
-		count += int64(bits.OnesCount64(w))
-	}
-	return count + int64(bits.OnesCount64(r.words[word]&(1<<(id%64)-1)))
-}
-
 // raw is the raw sample of a rank, 0 <= rank < Count.
 func (r *RawSet) raw(rank int64) int64 {
 	return r.find(rank, r.rawHints, false)

@@ -38,8 +38,8 @@ func checkRawSet(t *testing.T, name string, set *RawSet, want []bool) {
 	n := int64(len(want))
 	raw := int64(0)
 	for id := range n {
-		if set.Contains(id) != want[id] || set.before(id) != raw {
-			t.Fatalf("%s, n %d: sample %d raw %v with %d before, want %v with %d", name, n, id, set.Contains(id), set.before(id), want[id], raw)
+		if set.Contains(id) != want[id] {
+			t.Fatalf("%s, n %d: sample %d raw %v, want %v", name, n, id, set.Contains(id), want[id])
 		}
 		found := int64(0)
 		if want[id] {

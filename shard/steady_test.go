@@ -32,8 +32,8 @@ func TestNothingIsAllocated(t *testing.T) {
 				slots, _ := p.Batch(3, epoch, last, buffer)
 				p.Size(3, epoch, last)
 				p.Samples(3, epoch)
-				if id := p.ID(epoch, slots[0].Position); p.Position(epoch, id) != slots[0].Position {
-					t.Error("Position is not ID's inverse")
+				if p.ID(epoch, slots[0].Position) != slots[0].ID {
+					t.Error("ID disagrees with Batch")
 				}
 				epoch++
 			}
@@ -63,15 +63,10 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkOrder(b *testing.B) {
 	for name, change := range map[string]func(*Config){"one class": func(*Config) {}, "mixed": mixed} {
 		p := imageNet(b, change)
-		order := p.Order(1)
-		b.Run(name+"/ID", func(b *testing.B) {
+		order := p.order(1)
+		b.Run(name, func(b *testing.B) {
 			for i := range b.N {
-				order.ID(int64(i) % p.samples)
-			}
-		})
-		b.Run(name+"/Position", func(b *testing.B) {
-			for i := range b.N {
-				order.Position(int64(i) % p.samples)
+				order.id(int64(i) % p.samples)
 			}
 		})
 	}

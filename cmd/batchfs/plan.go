@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 func planCommand(c *console) *cobra.Command {
@@ -58,7 +59,7 @@ type planRequest struct {
 	asJSON      bool
 
 	stats bool // of a cache, instead of batches
-	cache shard.KeepConfig
+	cache keep.Config
 }
 
 // complete checks the flags together.

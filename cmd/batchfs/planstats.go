@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // planStats is the output of plan --stats: what a cache would do in one epoch, or the range
@@ -77,11 +78,11 @@ type simulation struct {
 	planStats
 	plan     *shard.Plan
 	order    shard.Config
-	config   shard.KeepConfig
+	config   keep.Config
 	from, to int // the local shards
 
-	held *shard.Keep // left by the previous epoch; nil: nothing
-	read []uint64    // one bit per sample: read in this epoch
+	held *keep.Choice // left by the previous epoch; nil: nothing
+	read []uint64     // one bit per sample: read in this epoch
 }
 
 func newSimulation(plan *shard.Plan, r planRequest) *simulation {
@@ -105,14 +106,14 @@ func (s *simulation) choose(epoch int) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	keep, err := s.plan.Keep(epoch, s.config)
+	held, err := keep.Choose(s.plan, epoch, s.config, nil)
 	if err != nil {
 		return err
 	}
 	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
 	runtime.ReadMemStats(&after)
 	s.PeakBytes = max(s.PeakBytes, int64(after.TotalAlloc-before.TotalAlloc))
-	s.held = keep
+	s.held = held
 	return nil
 }
 
@@ -120,13 +121,13 @@ func (s *simulation) choose(epoch int) error {
 func (s *simulation) run(epoch int) error {
 	held, occupancy := s.held, int64(0)
 	if held != nil {
-		occupancy, _ = held.Count()
+		occupancy = held.Count()
 	}
 	if err := s.choose(epoch); err != nil {
 		return err
 	}
-	candidates, _ := s.held.Candidates()
-	kept, _ := s.held.Count()
+	candidates := s.held.Candidates()
+	kept := s.held.Count()
 	s.Candidates.add(candidates)
 	s.KeptEachEpoch.add(kept)
 	s.read = make([]uint64, (s.Samples+63)/64)
@@ -144,7 +145,7 @@ func (s *simulation) run(epoch int) error {
 }
 
 // batch reads one batch and returns by how many samples the cache grows.
-func (s *simulation) batch(slots []shard.Slot, held *shard.Keep) (grows int64) {
+func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) {
 	var hits, kept, raw int64
 	for _, slot := range slots {
 		id := slot.ID

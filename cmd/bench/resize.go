@@ -66,7 +66,7 @@ func newResizer(files []string) (*resizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.writer = layout.NewWriter(converter)
+	r.writer = layout.NewWriter(converter, 0)
 	options := resample.Options{Mode: resample.Stretch, Height: size, Width: size}
 	for i, path := range files {
 		img, err := readPixels(path)

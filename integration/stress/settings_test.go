@@ -116,11 +116,11 @@ func (s *settings) options() (engine.Options, error) {
 		}
 	}
 	o.OnError = map[string]engine.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
-	dtype, ok := layout.ParseDType(s.DType)
-	if !ok {
-		return o, fmt.Errorf("no type is called %s", s.DType)
+	for o.DType.String() != s.DType {
+		if o.DType++; o.DType > layout.Float32 {
+			return o, fmt.Errorf("no type is called %s", s.DType)
+		}
 	}
-	o.DType = dtype
 	if s.Layout == "nchw" {
 		o.Layout = layout.NCHW
 	}

@@ -1,6 +1,9 @@
-package shard
+package keep
 
 import (
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/shard"
+
 	"errors"
 	"math"
 	"testing"
@@ -13,25 +16,25 @@ func FuzzKeep(f *testing.F) {
 	f.Add(uint16(60), uint8(4), uint16(100), uint8(0b100001), uint64(1), uint64(0), uint16(0), 0.999, int8(1), int8(3))
 	f.Add(uint16(37), uint8(5), uint16(2), uint8(0b11), ^uint64(0), ^uint64(0), uint16(9), 0x1p-40, int8(-1), int8(9))
 	f.Fuzz(func(t *testing.T, n uint16, shards uint8, batchSize uint16, settings uint8, seed, rawPattern uint64, epoch uint16, r float64, from, to int8) {
-		cfg := Config{Samples: int64(n % 512), Shards: int(shards), BatchSize: int(batchSize), Seed: seed,
-			Shuffle: settings&1 != 0, PadLastBatch: settings&2 != 0, StickToShard: settings&4 != 0, LastBatch: LastBatch(settings >> 4 & 3)}
+		cfg := shard.Config{Samples: int64(n % 512), Shards: int(shards), BatchSize: int(batchSize), Seed: seed,
+			Shuffle: settings&1 != 0, PadLastBatch: settings&2 != 0, StickToShard: settings&4 != 0, LastBatch: shard.LastBatch(settings >> 4 & 3)}
 		if settings&8 != 0 {
-			cfg.Raw = NewRawSet(cfg.Samples, func(id int64) bool { return rawPattern>>(id%64)&1 != 0 })
+			cfg.Raw = shard.NewRawSet(cfg.Samples, func(id int64) bool { return rawPattern>>(id%64)&1 != 0 })
 		}
-		p, err := New(cfg)
+		p, err := shard.New(cfg)
 		if err != nil {
 			return
 		}
-		c := KeepConfig{Ratio: r, LocalFrom: int(from), LocalTo: int(to)}
-		k, err := p.Keep(int(epoch), c)
+		c := Config{Ratio: r, LocalFrom: int(from), LocalTo: int(to)}
+		k, err := Choose(p, int(epoch), c, nil)
 		if err != nil {
-			var bad *ConfigError
+			var bad *option.Error
 			if !errors.As(err, &bad) || bad.Field == "" || bad.Rule == "" || bad.Value == "" {
 				t.Fatalf("unexplained: %v", err)
 			}
 			return
 		}
-		even := cfg.PadLastBatch && cfg.LastBatch != Drop && (to == 0 || int(to-from) == cfg.Shards)
+		even := cfg.PadLastBatch && cfg.LastBatch != shard.Drop && (to == 0 || int(to-from) == cfg.Shards)
 		sets := account(p, int(epoch), c, k)
 		for set, got := range sets {
 			share := r * float64(got.valid)

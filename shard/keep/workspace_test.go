@@ -1,7 +1,9 @@
-package shard
+package keep
 
 import (
 	"errors"
+
+	"github.com/batchfs/batchfs/shard"
 )
 
 // metered is a Workspace that counts its outstanding memory, and can fail.
@@ -41,10 +43,10 @@ func (m *metered) Err() error {
 	return nil
 }
 
-var keepKinds = map[string]func(*Config, *KeepConfig){
-	"padded":   func(*Config, *KeepConfig) {},
-	"mixed":    func(cfg *Config, _ *KeepConfig) { mixed(cfg) },
-	"drop":     func(cfg *Config, _ *KeepConfig) { cfg.LastBatch = Drop },
-	"unpadded": func(cfg *Config, _ *KeepConfig) { cfg.PadLastBatch = false },
-	"local":    func(cfg *Config, c *KeepConfig) { mixed(cfg); c.LocalTo = 2 },
+var kinds = map[string]func(*shard.Config, *Config){
+	"padded":   func(*shard.Config, *Config) {},
+	"mixed":    func(cfg *shard.Config, _ *Config) { mixed(cfg) },
+	"drop":     func(cfg *shard.Config, _ *Config) { cfg.LastBatch = shard.Drop },
+	"unpadded": func(cfg *shard.Config, _ *Config) { cfg.PadLastBatch = false },
+	"local":    func(cfg *shard.Config, c *Config) { mixed(cfg); c.LocalTo = 2 },
 }

@@ -1,15 +1,20 @@
-package shard
+package keep
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
 
-// A Workspace provides Keep with memory and can cancel it. It serves one call of Keep at a
-// time.
+	"github.com/batchfs/batchfs/shard"
+)
+
+// A Workspace provides Choose with memory and can cancel it. It serves one call at a time.
 type Workspace interface {
-	// Take returns n zero bytes at an address that is a multiple of 8. An error ends Keep.
+	// Take returns n zero bytes at an address that is a multiple of 8. An error ends Choose.
 	Take(n int64) ([]byte, error)
 	// Give returns memory from Take. Nothing refers to it any more.
 	Give(memory []byte)
-	// Err is called about every thousand steps, many times per millisecond. An error ends Keep.
+	// Err is called about every thousand steps, many times per millisecond. An error ends
+	// Choose.
 	Err() error
 }
 
@@ -17,25 +22,28 @@ type Workspace interface {
 type onHeap struct{}
 
 func (onHeap) Take(n int64) ([]byte, error) {
-	words := make([]uint64, ceilDiv(n, 8))
+	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n), nil
 }
 func (onHeap) Give([]byte) {}
 func (onHeap) Err() error  { return nil }
 
-// scratch hands out a Workspace's memory as arrays, and tracks what must be returned.
+// scratch hands out a Workspace's memory as arrays, and returns all of it in the end.
 type scratch struct {
 	from Workspace
 	live [][]byte // few entries, so that give can search them
 }
 
-// stopped is the panic that ends Keep; KeepIn recovers it.
+// nested is scratch memory that ends sooner.
+func (s *scratch) nested() *scratch { return &scratch{from: s.from} }
+
+// stopped is the panic that ends Choose, which recovers it.
 type stopped struct{ err error }
 
 // checkMask selects the steps of a loop that call check: those with these bits 0.
 const checkMask = 1<<10 - 1
 
-// check ends Keep if the workspace returns an error.
+// check ends Choose if the workspace returns an error.
 func (s *scratch) check() {
 	if err := s.from.Err(); err != nil {
 		panic(stopped{err})
@@ -44,7 +52,7 @@ func (s *scratch) check() {
 
 // number is an element type of arrays in scratch memory. None contains a pointer.
 type number interface {
-	int32 | uint64 | float64 | Slot
+	int32 | uint64 | float64 | shard.Slot
 }
 
 // take returns n zeros.
@@ -62,34 +70,28 @@ func take[T number](s *scratch, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 }
 
-// give returns the memory of a list from take, even if it has been resliced to another length.
+// give returns the memory of a list from take sooner, whatever its length has become.
 func give[T number](s *scratch, list []T) {
 	first := (*byte)(unsafe.Pointer(unsafe.SliceData(list)))
-	for i, memory := range s.live {
-		if cap(list) > 0 && unsafe.SliceData(memory) == first {
-			last := len(s.live) - 1
-			s.live[i] = s.live[last]
-			s.live = s.live[:last]
-			s.from.Give(memory)
-			return
-		}
+	is := func(memory []byte) bool { return cap(list) > 0 && unsafe.SliceData(memory) == first }
+	if i := slices.IndexFunc(s.live, is); i >= 0 {
+		s.from.Give(s.live[i])
+		s.live = slices.Delete(s.live, i, i+1)
 	}
 }
 
-// extend returns the list with room for at least one more element, moving it if it is full.
-func extend[T number](s *scratch, list []T) []T {
-	if len(list) < cap(list) {
-		return list
+// push appends to a list, moving it if it is full.
+func push[T number](s *scratch, list []T, x T) []T {
+	if len(list) == cap(list) {
+		more := take[T](s, max(256, len(list)+len(list)/2))
+		n := copy(more, list)
+		give(s, list)
+		list = more[:n]
 	}
-	more := take[T](s, max(256, len(list)+len(list)/2))
-	n := copy(more, list)
-	give(s, list)
-	return more[:n]
+	return append(list, x)
 }
 
-func push[T number](s *scratch, list []T, x T) []T { return append(extend(s, list), x) }
-
-// end returns all memory.
+// end returns all memory that is left.
 func (s *scratch) end() {
 	for _, memory := range s.live {
 		s.from.Give(memory)

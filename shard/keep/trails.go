@@ -1,4 +1,4 @@
-package shard
+package keep
 
 // trails splits graphs into closed trails, in linear time. It holds the memory for that, so
 // that processing one graph after another is cheap.
@@ -11,7 +11,7 @@ type trails struct {
 	partner []int32
 	open    []int32 // by node: an end without a partner, plus 1, or 0
 
-	scratch *scratch
+	*scratch
 }
 
 // Directions of an arc.
@@ -25,11 +25,6 @@ func newTrails(nodes, arcs int, c *coin, s *scratch) *trails {
 	return &trails{coin: c, partner: take[int32](s, 2*arcs), open: take[int32](s, nodes), scratch: s}
 }
 
-func (t *trails) free() {
-	give(t.scratch, t.partner)
-	give(t.scratch, t.open)
-}
-
 // find turns every arc of a graph: the listed arcs, from tail[arc] to head[arc]. Each node must
 // have an even number of them. Along a trail, the arcs that run one way turn up and the others
 // down; a coin decides which way is up. So if every up arc gains an amount and every down arc
@@ -38,14 +33,14 @@ func (t *trails) find(tail, head, arcs []int32) {
 	t.partner = t.partner[:2*len(arcs)]
 	for i, arc := range arcs {
 		if i&checkMask == 0 {
-			t.scratch.check()
+			t.check()
 		}
 		t.pair(tail[arc], int32(2*i))
 		t.pair(head[arc], int32(2*i+1))
 	}
 	for start := int32(0); start < int32(len(t.partner)); start += 2 {
 		if start&checkMask == 0 {
-			t.scratch.check()
+			t.check()
 		}
 		if t.partner[start] >= 0 {
 			t.follow(start)
@@ -66,18 +61,18 @@ func (t *trails) pair(node, end int32) {
 // follow turns the arcs of the trail that begins at an end. An arc that the trail enters at its
 // tail runs in the direction of the trail.
 func (t *trails) follow(start int32) {
-	flip, steps := int32(t.coin.bit()), 0
+	flip, steps := t.coin.toss(), 0
 	for end := start; ; {
 		if steps++; steps&checkMask == 0 {
-			t.scratch.check()
+			t.check()
 		}
-		next := t.partner[end^1]
+		other := t.partner[end^1]
 		t.partner[end&^1] = up - (end&1 ^ flip)
-		if end = next; end == start {
+		if end = other; end == start {
 			return
 		}
 	}
 }
 
-// turned returns how arc i of the list turned: up or down.
-func (t *trails) turned(i int) int32 { return t.partner[2*i] }
+// up says whether arc i of the list turned up.
+func (t *trails) up(i int) bool { return t.partner[2*i] == up }

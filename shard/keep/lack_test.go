@@ -1,6 +1,8 @@
-package shard
+package keep
 
 import (
+	"github.com/batchfs/batchfs/shard"
+
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -36,17 +38,20 @@ func (f *flow) push(at, sink int, seen []bool) bool {
 }
 
 // mostChosen is how many candidates can be chosen if no leaf chooses more than it may.
-func mostChosen(g *keepGraph, may func(valid int32) int) (most int) {
+func mostChosen(g *graph, may func(valid int32) int) (most int) {
 	source, sink := g.leaves(), g.leaves()+1
 	f := newFlow(sink + 1)
-	for leaf, valid := range g.now.valid {
-		f.arc(source, leaf, may(valid))
-	}
-	for leaf, valid := range g.next.valid {
-		f.arc(g.now.leaves()+leaf, sink, may(valid))
+	for leaf, valid := range g.valid {
+		if g.side(leaf) == now {
+			f.arc(source, leaf, may(valid))
+		} else {
+			f.arc(leaf, sink, may(valid))
+		}
 	}
 	for i := range g.tail {
-		f.arc(int(g.tail[i]), int(g.head[i]), 1)
+		if g.head[i] >= 0 {
+			f.arc(int(g.tail[i]), int(g.head[i]), 1)
+		}
 	}
 	for f.push(source, sink, make([]bool, len(f.out))) {
 		most++
@@ -54,13 +59,13 @@ func mostChosen(g *keepGraph, may func(valid int32) int) (most int) {
 	return most
 }
 
-// TestKeepWhereCandidatesLack: if batches lack candidates, no set has more than ceil(r·d), and
+// TestWhereCandidatesLack: if batches lack candidates, no set has more than ceil(r·d), and
 // the total is close to a maximum flow in which no leaf has more than floor(r·d).
-func TestKeepWhereCandidatesLack(t *testing.T) {
+func TestWhereCandidatesLack(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	chosen, could := 0, 0
 	for range 400 {
-		p, epoch, r, c := randomKeep(t, rng, func(cfg *Config, c *KeepConfig) {
+		p, epoch, r, c := randomKeep(t, rng, func(cfg *shard.Config, c *Config) {
 			if rng.IntN(2) == 0 {
 				c.LocalFrom = rng.IntN(cfg.Shards)
 				c.LocalTo = c.LocalFrom + 1 + rng.IntN(cfg.Shards-c.LocalFrom)
@@ -70,17 +75,17 @@ func TestKeepWhereCandidatesLack(t *testing.T) {
 		sets := account(p, epoch, c, k)
 		for set, got := range sets {
 			if got.kept > r.ceil(got.valid) {
-				t.Fatalf("%s, epoch %d, %+v: %+v has %+v, want at most %d", describe(p.cfg), epoch, c, set, *got, r.ceil(got.valid))
+				t.Fatalf("%s, epoch %d, %+v: %+v has %+v, want at most %d", describe(p.Config()), epoch, c, set, *got, r.ceil(got.valid))
 			}
 		}
 		checkCounts(t, k, sets)
-		if err := p.validateKeep(epoch, &c); err != nil {
+		if err := c.check(p, epoch); err != nil {
 			t.Fatal(err)
 		}
-		most := mostChosen(p.keepGraph(epoch, c, &scratch{from: onHeap{}}), func(valid int32) int { return int(r.floor(int64(valid))) })
-		kept, _ := k.Count()
+		most := mostChosen(newGraph(p, epoch, c, &scratch{from: onHeap{}}), func(valid int32) int { return int(r.floor(int64(valid))) })
+		kept := k.Count()
 		if float64(kept) < 0.7*float64(most)-1 {
-			t.Errorf("%s, epoch %d, %+v: keeps %d, could keep %d", describe(p.cfg), epoch, c, kept, most)
+			t.Errorf("%s, epoch %d, %+v: keeps %d, could keep %d", describe(p.Config()), epoch, c, kept, most)
 		}
 		chosen, could = chosen+int(kept), could+most
 	}
@@ -89,21 +94,21 @@ func TestKeepWhereCandidatesLack(t *testing.T) {
 	}
 }
 
-// TestKeepIsLevelWhereSomeLack: batches of common sizes are exactly level, even if some of
+// TestIsLevelWhereSomeLack: batches of common sizes are exactly level, even if some of
 // their samples are not read in the other epoch, or not here.
-func TestKeepIsLevelWhereSomeLack(t *testing.T) {
+func TestIsLevelWhereSomeLack(t *testing.T) {
 	whole := ratio{3, 10}
 	for name, test := range map[string]struct {
-		cfg  Config
-		c    KeepConfig
+		cfg  shard.Config
+		c    Config
 		next bool // level only in the next epoch, which has more or fewer batches
 	}{
-		"drop":             {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true}},
-		"drop, sticking":   {cfg: Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: Drop, PadLastBatch: true, StickToShard: true}},
-		"drop, few":        {cfg: Config{Samples: 1000, Shards: 4, BatchSize: 30, LastBatch: Drop, PadLastBatch: true}},
-		"fill, not padded": {cfg: Config{Samples: 4000, Shards: 3, BatchSize: 50}, next: true},
-		"local":            {cfg: Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: KeepConfig{LocalFrom: 1, LocalTo: 3}},
-		"local, sticking":  {cfg: Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: KeepConfig{LocalFrom: 3, LocalTo: 4}},
+		"drop":             {cfg: shard.Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: shard.Drop, PadLastBatch: true}},
+		"drop, sticking":   {cfg: shard.Config{Samples: 5120, Shards: 3, BatchSize: 50, LastBatch: shard.Drop, PadLastBatch: true, StickToShard: true}},
+		"drop, few":        {cfg: shard.Config{Samples: 1000, Shards: 4, BatchSize: 30, LastBatch: shard.Drop, PadLastBatch: true}},
+		"fill, not padded": {cfg: shard.Config{Samples: 4000, Shards: 3, BatchSize: 50}, next: true},
+		"local":            {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: Config{LocalFrom: 1, LocalTo: 3}},
+		"local, sticking":  {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: Config{LocalFrom: 3, LocalTo: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.c.Ratio = whole.float(); test.c.LocalTo > 0 {
@@ -130,13 +135,13 @@ func TestKeepIsLevelWhereSomeLack(t *testing.T) {
 	}
 }
 
-// TestKeepOfLocalShardsInOrder: without a shuffle, shards that move from range to range read
+// TestOfLocalShardsInOrder: without a shuffle, shards that move from range to range read
 // whole batches again, or no part of them.
-func TestKeepOfLocalShardsInOrder(t *testing.T) {
-	p := mustPlan(t, Config{Samples: 400, Shards: 4, BatchSize: 10, PadLastBatch: true})
-	c := KeepConfig{Ratio: 0.3, LocalFrom: 1, LocalTo: 3}
+func TestOfLocalShardsInOrder(t *testing.T) {
+	p := mustPlan(t, shard.Config{Samples: 400, Shards: 4, BatchSize: 10, PadLastBatch: true})
+	c := Config{Ratio: 0.3, LocalFrom: 1, LocalTo: 3}
 	k := mustKeep(t, p, 0, c)
-	if all, _ := k.Candidates(); all != 100 {
+	if all := k.Candidates(); all != 100 {
 		t.Fatalf("%d candidates, want those of shard 2", all)
 	}
 	for set, got := range account(p, 0, c, k) {

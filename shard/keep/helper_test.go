@@ -1,0 +1,66 @@
+package keep
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/batchfs/batchfs/shard"
+)
+
+func mustPlan(t testing.TB, cfg shard.Config) *shard.Plan {
+	t.Helper()
+	p, err := shard.New(cfg)
+	if err != nil {
+		t.Fatalf("%+v: %v", cfg, err)
+	}
+	return p
+}
+
+// randomConfig is a random valid configuration of a few samples.
+func randomConfig(rng *rand.Rand) shard.Config {
+	n := 1 + rng.Int64N(200)
+	cfg := shard.Config{
+		Samples: n, Shards: 1 + rng.IntN(min(int(n), 12)), BatchSize: 1 + rng.IntN(40),
+		Shuffle: rng.IntN(2) == 0, Seed: rng.Uint64(),
+		StickToShard: rng.IntN(2) == 0, PadLastBatch: rng.IntN(2) == 0, LastBatch: shard.LastBatch(rng.IntN(3)),
+	}
+	if rng.IntN(2) == 0 {
+		share := rng.Float64() * 1.2
+		cfg.Raw = shard.NewRawSet(n, func(int64) bool { return rng.Float64() < share })
+	}
+	return cfg
+}
+
+// describe names a configuration in a failure.
+func describe(cfg shard.Config) string {
+	raw := int64(-1)
+	if cfg.Raw != nil {
+		raw = cfg.Raw.Count()
+	}
+	cfg.Raw = nil
+	return fmt.Sprintf("%+v with %d raw", cfg, raw)
+}
+
+// excess is how many standard deviations a chi-square statistic lies above its mean. The seeds
+// are fixed, so a test that passes once always passes.
+func excess(counts []int, expected float64, freedom int) float64 {
+	sum := 0.0
+	for _, c := range counts {
+		sum += (float64(c) - expected) * (float64(c) - expected) / expected
+	}
+	return (sum - float64(freedom)) / math.Sqrt(2*float64(freedom))
+}
+
+// imageNet is the plan of 8 shards that the benchmarks use.
+func imageNet(t testing.TB, change func(*shard.Config)) *shard.Plan {
+	t.Helper()
+	cfg := shard.Config{Samples: 1281167, Shards: 8, BatchSize: 256, Shuffle: true, Seed: 7, PadLastBatch: true}
+	change(&cfg)
+	return mustPlan(t, cfg)
+}
+
+func mixed(cfg *shard.Config) {
+	cfg.Raw = shard.NewRawSet(cfg.Samples, func(id int64) bool { return id*2654435761%10 < 3 })
+}

@@ -1,0 +1,298 @@
+package keep
+
+import (
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/shard"
+
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// level names a set of slots of one of the two epochs that has to be level.
+type level struct {
+	next         bool // in the second epoch
+	kind         string
+	batch, shard int
+}
+
+// tally is the content of a set, counted without the code under test.
+type tally struct{ valid, candidates, kept int64 }
+
+// readFirst visits what the local shards read in lock step.
+func readFirst(p *shard.Plan, epoch int, c Config, each func(id int64, shard, batch int, again bool)) {
+	seen := map[int64]bool{}
+	for i := range p.Batches(0, epoch) {
+		for x := c.LocalFrom; x < c.LocalTo; x++ {
+			slots, valid := p.Batch(x, epoch, i, nil)
+			for _, slot := range slots[:valid] {
+				each(slot.ID, x, i, seen[slot.ID])
+				seen[slot.ID] = true
+			}
+		}
+	}
+}
+
+func account(p *shard.Plan, epoch int, c Config, k *Choice) map[level]*tally {
+	if c.LocalTo == 0 {
+		c.LocalTo = p.Config().Shards
+	}
+	reads := [2]map[int64]bool{{}, {}}
+	for i := range reads {
+		readFirst(p, epoch+i, c, func(id int64, _, _ int, _ bool) { reads[i][id] = true })
+	}
+	sets := map[level]*tally{{false, "all", 0, 0}: {}}
+	for i := range reads {
+		next := i == 1
+		readFirst(p, epoch+i, c, func(id int64, shard, batch int, again bool) {
+			class := "encoded"
+			if p.Config().Raw != nil && p.Config().Raw.Contains(id) {
+				class = "raw"
+			}
+			in := []level{{next, "batch", batch, shard}, {next, class, batch, shard}, {next, "all", 0, 0}}
+			for upto := batch; upto < p.Batches(0, epoch+i); upto++ {
+				in = append(in, level{next, "up to step", upto, 0})
+			}
+			for _, set := range in {
+				if sets[set] == nil {
+					sets[set] = &tally{}
+				}
+				sets[set].count(!again && reads[1-i][id], k.Kept(id))
+			}
+		})
+	}
+	return sets
+}
+
+func (t *tally) count(candidate, kept bool) {
+	t.valid++
+	if candidate {
+		t.candidates++
+		if kept {
+			t.kept++
+		}
+	}
+}
+
+// ratio is p/q, exact where a float64 is not.
+type ratio struct{ p, q int64 }
+
+func (r ratio) float() float64      { return float64(r.p) / float64(r.q) }
+func (r ratio) floor(d int64) int64 { return d * r.p / r.q }
+func (r ratio) ceil(d int64) int64  { return (d*r.p + r.q - 1) / r.q }
+
+var keepRatios = []ratio{{1, 10}, {3, 10}, {1, 2}, {1, 3}, {2, 3}, {7, 8}, {99, 100}, {123456789, 1000000000}, {1, 1000003}, {1, 7}, {5, 9}, {0, 1}, {1, 1}}
+
+func mustKeep(t testing.TB, p *shard.Plan, epoch int, c Config) *Choice {
+	t.Helper()
+	k, err := Choose(p, epoch, c, nil)
+	if err != nil {
+		t.Fatalf("%s, epoch %d, %+v: %v", describe(p.Config()), epoch, c, err)
+	}
+	return k
+}
+
+// randomKeep is a plan of a few samples, and a random Config for one of its epochs.
+func randomKeep(t testing.TB, rng *rand.Rand, change func(*shard.Config, *Config)) (*shard.Plan, int, ratio, Config) {
+	t.Helper()
+	cfg, r := randomConfig(rng), keepRatios[rng.IntN(len(keepRatios))]
+	c := Config{Ratio: r.float()}
+	change(&cfg, &c)
+	return mustPlan(t, cfg), rng.IntN(50), r, c
+}
+
+// TestIsLevel: if no batch lacks candidates, floor(r·d) or ceil(r·d) of every set are kept.
+func TestIsLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	for range 600 {
+		p, epoch, r, c := randomKeep(t, rng, func(cfg *shard.Config, _ *Config) {
+			cfg.PadLastBatch, cfg.LastBatch = true, shard.LastBatch(rng.IntN(2)) // fill or partial
+		})
+		k := mustKeep(t, p, epoch, c)
+		sets := account(p, epoch, c, k)
+		for set, got := range sets {
+			if got.kept < r.floor(got.valid) || got.kept > r.ceil(got.valid) || got.candidates != got.valid {
+				t.Fatalf("%s, epoch %d, %+v: %+v has %+v, want %d to %d", describe(p.Config()), epoch, r, set, *got, r.floor(got.valid), r.ceil(got.valid))
+			}
+		}
+		checkCounts(t, k, sets)
+	}
+}
+
+// checkCounts compares a choice's own counts with an independent count.
+func checkCounts(t *testing.T, k *Choice, sets map[level]*tally) {
+	t.Helper()
+	want := sets[level{false, "all", 0, 0}]
+	kept := k.Count()
+	if kept != want.kept || k.Candidates() != want.candidates {
+		t.Fatalf("keeps %d of %d, want %+v", kept, k.Candidates(), *want)
+	}
+	all := int64(0)
+	for id := range k.samples {
+		if k.Kept(id) {
+			all++
+		}
+	}
+	if all != kept || k.Kept(-1) || k.Kept(k.samples) {
+		t.Fatalf("%d samples are kept, Count says %d", all, kept)
+	}
+}
+
+// TestOccupancy: in lock step, the number of samples held stays within 3 of r·n from the
+// second epoch on.
+func TestOccupancy(t *testing.T) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	for range 100 {
+		p, epoch, _, c := randomKeep(t, rng, func(cfg *shard.Config, _ *Config) {
+			cfg.PadLastBatch, cfg.LastBatch = true, shard.LastBatch(rng.IntN(2))
+		})
+		before, k := mustKeep(t, p, epoch, c), mustKeep(t, p, epoch+1, c)
+		held := before.Count()
+		step := 0
+		check := func() {
+			if want := c.Ratio * float64(p.Config().Samples); math.Abs(float64(held)-want) >= 3 {
+				t.Fatalf("%s, %+v: holds %d before step %d, want about %.1f", describe(p.Config()), c, held, step, want)
+			}
+		}
+		readFirst(p, epoch+1, Config{LocalTo: p.Config().Shards}, func(id int64, _, batch int, _ bool) {
+			if batch != step {
+				check()
+				step = batch
+			}
+			if before.Kept(id) {
+				held--
+			}
+			if k.Kept(id) {
+				held++
+			}
+		})
+		check()
+	}
+}
+
+func TestErrors(t *testing.T) {
+	p := mustPlan(t, shard.Config{Samples: 100, Shards: 8, BatchSize: 4, PadLastBatch: true})
+	for _, test := range []struct {
+		epoch int
+		c     Config
+		field string
+		want  string
+	}{
+		{0, Config{Ratio: -0.1}, "cache ratio", "cache ratio must be from 0 to 1, not -0.1"},
+		{0, Config{Ratio: 1.5}, "cache ratio", "cache ratio must be from 0 to 1, not 1.5"},
+		{0, Config{Ratio: math.NaN()}, "cache ratio", "cache ratio must be from 0 to 1, not NaN"},
+		{0, Config{Ratio: math.Inf(1)}, "cache ratio", "cache ratio must be from 0 to 1, not +Inf"},
+		{0, Config{LocalFrom: -1, LocalTo: 2}, "local shards", "local shards must be at least one of 0 to 7, not -1 to 1"},
+		{0, Config{LocalFrom: 3, LocalTo: 9}, "local shards", "local shards must be at least one of 0 to 7, not 3 to 8"},
+		{0, Config{LocalFrom: 3, LocalTo: 3}, "local shards", "local shards must be at least one of 0 to 7, not 3 to 2"},
+		{-1, Config{}, "epoch", fmt.Sprintf("epoch must be from 0 to %d, not -1", shard.MaxEpochs-2)},
+		{shard.MaxEpochs - 1, Config{}, "epoch", fmt.Sprintf("epoch must be from 0 to %d, not %d", shard.MaxEpochs-2, shard.MaxEpochs-1)},
+	} {
+		_, err := Choose(p, test.epoch, test.c, nil)
+		var bad *option.Error
+		if !errors.As(err, &bad) || bad.Field != test.field || err.Error() != test.want {
+			t.Errorf("%+v: %v, want %s", test, err, test.want)
+		}
+	}
+	for field, cfg := range map[string]shard.Config{
+		"samples":    {Samples: maxSamples + 1, Shards: 8, BatchSize: 4},
+		"batch size": {Samples: maxSamples, Shards: 8, BatchSize: 1},
+	} {
+		huge := mustPlan(t, cfg)
+		_, err := Choose(huge, 0, Config{}, nil)
+		var bad *option.Error
+		if !errors.As(err, &bad) || bad.Field != field || Needs(huge, Config{}) != 0 {
+			t.Errorf("%+v: %v, %d bytes", cfg, err, Needs(huge, Config{}))
+		}
+	}
+	if k := mustKeep(t, p, shard.MaxEpochs-2, Config{Ratio: 0.5}); k.Count() != 50 {
+		t.Errorf("from the last epoch but one %v are kept", k.Count())
+	}
+}
+
+// TestOfNothing: epochs without batches have no candidates.
+func TestOfNothing(t *testing.T) {
+	p := mustPlan(t, shard.Config{Samples: 10, Shards: 3, BatchSize: 4, Shuffle: true, PadLastBatch: true, LastBatch: shard.Drop})
+	k := mustKeep(t, p, 0, Config{Ratio: 0.5})
+	if all := k.Candidates(); all != 0 || k.Kept(3) {
+		t.Errorf("%d candidates", all)
+	}
+}
+
+// TestMemory: Needs covers everything that is taken at a time, and is close to it; all
+// memory is returned.
+func TestMemory(t *testing.T) {
+	for _, n := range []int64{8000, 80_000} {
+		for _, b := range []int{1, 32, 1000} {
+			for name, change := range kinds {
+				cfg := shard.Config{Samples: n, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+				c := Config{Ratio: 0.3}
+				change(&cfg, &c)
+				p, m := mustPlan(t, cfg), &metered{}
+				k, err := Choose(p, 1, c, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if most := Needs(p, c); m.peak > most || m.peak < most/14 {
+					t.Errorf("%d samples in batches of %d, %s: took %d bytes, Needs says %d", n, b, name, m.peak, most)
+				}
+				if m.live != 0 || m.blocks != 0 {
+					t.Errorf("%d samples in batches of %d, %s: %d bytes in %d blocks were not given back", n, b, name, m.live, m.blocks)
+				}
+				if got := int64(cap(k.words)) * 8; got != Size(p) {
+					t.Errorf("holds %d bytes, Size says %d", got, Size(p))
+				}
+				if want := checksum(mustKeep(t, p, 1, c)); checksum(k) != want {
+					t.Errorf("%d samples in batches of %d, %s: the workspace changes the choice", n, b, name)
+				}
+			}
+		}
+	}
+}
+
+// TestEnds: a workspace can end Keep anywhere, with Err or by refusing memory, and gets
+// everything back. Keep calls Err often, with only a few of its steps in between.
+func TestEnds(t *testing.T) {
+	for _, b := range []int{2, 100} {
+		for name, change := range kinds {
+			cfg := shard.Config{Samples: 10_000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+			c := Config{Ratio: 0.3}
+			change(&cfg, &c)
+			p, whole := mustPlan(t, cfg), &metered{}
+			if _, err := Choose(p, 1, c, whole); err != nil {
+				t.Fatal(err)
+			}
+			// Each read of the samples, and each pass over the edges, calls Err.
+			if least := 10 * 10_000 / (checkMask + 1); whole.steps < least {
+				t.Errorf("batches of %d, %s: asked %d times, want %d at least", b, name, whole.steps, least)
+			}
+			for i := 1; i < whole.steps; i += 1 + whole.steps/16 {
+				m := &metered{fail: i}
+				if k, err := Choose(p, 1, c, m); !errors.Is(err, errEnough) || k != nil || m.steps != i || m.live != 0 || m.blocks != 0 {
+					t.Fatalf("batches of %d, %s, ended at step %d: %v after %d, %d bytes left", b, name, i, err, m.steps, m.live)
+				}
+			}
+			for part := int64(1); part < 10; part += 2 {
+				m := &metered{refuse: whole.peak * part / 10}
+				if k, err := Choose(p, 1, c, m); !errors.Is(err, errEnough) || k != nil || m.live != 0 || m.blocks != 0 {
+					t.Fatalf("batches of %d, %s, with %d bytes: %v, %d bytes left", b, name, m.refuse, err, m.live)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkKeep(b *testing.B) {
+	for name, change := range kinds {
+		b.Run(name, func(b *testing.B) {
+			c := Config{Ratio: 0.3}
+			p := imageNet(b, func(cfg *shard.Config) { change(cfg, &c) })
+			b.ReportAllocs()
+			for i := range b.N {
+				mustKeep(b, p, i, c)
+			}
+		})
+	}
+}
