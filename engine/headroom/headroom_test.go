@@ -118,6 +118,11 @@ func TestMounts(t *testing.T) {
 	addProcess(files, 106, 1, "batchfs", "/pod", "batchfs", "mount", "--daemon")
 	addProcess(files, 107, 106, "batchfs", "/pod", "batchfs", "mount", "--daemon")
 	count(3, 4)
+	// A thread of the first one, and that one itself.
+	addProcess(files, 108, 1, "batchfs", "/pod/other", "/usr/bin/batchfs", "mount", "--shards", "4")
+	files["proc/108/status"] = "Name:\tbatchfs\nState:\tS (sleeping)\nTgid:\t101\nNgid:\t0\nPid:\t108\n"
+	files["proc/101/status"] = "Name:\tbatchfs\nState:\tS (sleeping)\nTgid:\t101\nNgid:\t0\nPid:\t101\n"
+	count(3, 4)
 	files["proc/101/stat"] = "101 (batchfs) Z 1 1\n" // a zombie
 	count(2, 3)
 	files["proc/self/stat"] = "100 (batchfs) R 106 1\n" // that command is our parent

@@ -66,12 +66,19 @@ func (h *Host) otherMounts() []process {
 		p := h.process(e.Name())
 		args := strings.Split(h.text("proc/"+e.Name()+"/cmdline"), "\x00")
 		isMount := len(args) > 1 && args[1] == "mount" || strings.HasPrefix(path.Base(args[0]), "mount.")
-		if p.id != 0 && p.id != self.id && p.name == self.name && isMount {
+		if p.id != 0 && p.id != self.id && p.name == self.name && isMount && !h.isThread(e.Name()) {
 			mounts = append(mounts, p)
 			parents[p.parent] = true
 		}
 	}
 	return slices.DeleteFunc(mounts, func(p process) bool { return parents[p.id] })
+}
+
+// isThread says whether an entry of proc is not the first thread of its process. Linux 6.18
+// has been seen to list others.
+func (h *Host) isThread(name string) bool {
+	_, group, found := strings.Cut(h.text("proc/"+name+"/status"), "\nTgid:\t")
+	return found && !strings.HasPrefix(group, name+"\n")
 }
 
 // A process is a process as the kernel describes it.
