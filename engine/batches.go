@@ -70,7 +70,8 @@ func (all *batches) start() {
 		all.crew.start(cpus)
 	}
 	for range all.opts.BatchWorkers {
-		all.wait.Go(all.batchWorker)
+		all.wait.Go(func() { all.batchWorker(false) })
+		all.wait.Go(func() { all.batchWorker(true) })
 	}
 	all.wait.Go(all.watchIdle)
 	all.wait.Go(all.watchMemory)
@@ -113,9 +114,10 @@ type task struct {
 }
 
 // batchWorker lays batches out and assembles those whose slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other.
-func (all *batches) batchWorker() {
-	for t, ok := all.takeTask(); ok; t, ok = all.takeTask() {
+// in between, so a batch whose storage does not answer delays no other. Some make copies only,
+// and the others none: making a copy takes long, and no other batch waits for that.
+func (all *batches) batchWorker(copies bool) {
+	for t, ok := all.takeTask(copies); ok; t, ok = all.takeTask(copies) {
 		if t.assemble {
 			all.finishAssembly(t.b, guarded(func() error { return all.assemble(t.b) }))
 		} else {
@@ -126,22 +128,24 @@ func (all *batches) batchWorker() {
 
 // takeTask waits for a batch to lay out or to assemble. It returns false when the engine
 // closes.
-func (all *batches) takeTask() (task, bool) {
+func (all *batches) takeTask(copies bool) (task, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.schedule
 	for !all.closed {
-		if len(s.completed) > 0 {
-			b := s.completed[0]
+		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.source != nil == copies }); i >= 0 {
+			b := s.completed[i]
 			s.completed = without(s.completed, b)
 			b.writers++
 			return task{b, b.turn, true}, true
 		}
-		if b := s.nextToLayOut(all.memory.ledger.returns()); b != nil {
+		if b := s.nextToLayOut(all.memory.ledger.returns(), copies); b != nil {
 			s.queue = without(s.queue, b)
 			b.state = laying
 			b.writers++
-			s.layingOut++
+			if !copies {
+				s.layingOut++
+			}
 			return task{b, b.turn, false}, true
 		}
 		if all.schedule.count() == 0 {
@@ -182,7 +186,9 @@ func (all *batches) layOut(b *batch) error {
 func (all *batches) finishLayout(b *batch, turn int, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.schedule.layingOut--
+	if b.source == nil {
+		all.schedule.layingOut--
+	}
 	b.writers--
 	switch {
 	case b.turn != turn: // dropped meanwhile

@@ -56,10 +56,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	m.reserve(useRuntime, runtimeBytes)
 	m.reserve(useIndex, ds.MemoryBytes())
 	e := &Engine{catalog: c, memory: m, meter: &meter{start: time.Now()}, bad: newBadSamples(ds, m.ledger, o.Logger)}
-	e.cache, e.keeper = openCache(c, m, e.meter.stalled)
 	all := &batches{
-		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, bad: e.bad, meter: e.meter,
-		cache: e.cache, keeper: e.keeper, converter: converter,
+		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, bad: e.bad, meter: e.meter, converter: converter,
 		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
 		newLoader: func() loader { return sample.NewLoader(ds, o.Transform, o.Decoding) },
 		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}),
@@ -71,8 +69,10 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.schedule = &schedule{
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers, processors: make(chan struct{}, runtime.NumCPU()),
 	}
-	m.batches, m.cache, m.keeper = all, e.cache, e.keeper
-	e.batches = all
+	m.batches, e.batches = all, all // before the cache, which takes its memory from batches
+	e.cache, e.keeper = openCache(c, m, e.meter.stalled)
+	m.cache, m.keeper = e.cache, e.keeper
+	all.cache, all.keeper = e.cache, e.keeper
 	e.readers = &readers{batches: all, bad: e.bad, meter: e.meter, log: o.Logger, memoryWait: o.MemoryWait, checks: map[Key]*check{}}
 	m.presize(c)
 	return e, nil

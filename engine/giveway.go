@@ -102,7 +102,7 @@ func (all *batches) isWanted(b *batch) bool {
 func (all *batches) dropOldestRead() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if b := all.victim(&batch{}, worthSpent); b != nil {
+	if b := all.victim(&batch{}, worthSpent); b != nil && b.state == ready {
 		all.discard(b)
 	}
 }

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // TestWhatGivesWayFirst checks the order in which memory gives way for a batch that an Open
@@ -90,4 +93,59 @@ func TestReserveTakesIdleMemory(t *testing.T) {
 	if excess := e.memory.ledger.excess(); excess != 1<<19 {
 		t.Errorf("%d bytes more than the limit are charged, want %d", excess, 1<<19)
 	}
+}
+
+// TestCacheWithoutRoom: under a memory limit that leaves no room even for the tables of the
+// cache, an engine starts without one.
+func TestCacheWithoutRoom(t *testing.T) {
+	for _, p := range []cache.Policy{cache.Constant, cache.Static, cache.TinyLFU} {
+		o := testOptions()
+		o.MemoryLimit, o.CacheSize, o.CachePolicy = runtimeBytes+30<<10, 4<<20, p
+		e, err := New(openDataset(t, testDir(t, 64)), o)
+		if err != nil {
+			t.Fatalf("%v: %v", p, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+// TestAnotherFormWithRoomForOne: a batch that nothing holds gives way to itself in another
+// form, if there can never be room for both.
+func TestAnotherFormWithRoomForOne(t *testing.T) {
+	const size = 8 * 256 * 256 * 3
+	dir := t.TempDir()
+	for i := range 16 {
+		writePPM(t, samplePath(dir, i), 256, 256, make([]byte, 256*256*3))
+	}
+	e := start(t, dir, func(o *Options) {
+		o.BatchSize, o.PrefetchDepth, o.Workers, o.MemoryWait = 8, 0, 1, time.Hour
+		o.MemoryLimit = runtimeBytes + size*7/4
+	})
+	for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.NHWCForm} {
+		f, err := e.Open(context.Background(), Key{}, form)
+		if err != nil {
+			t.Fatalf("%v: %v", form, err)
+		}
+		f.Close()
+	}
+}
+
+// TestCopiesHoldNothingUp: copies in other forms have batch workers of their own.
+func TestCopiesHoldNothingUp(t *testing.T) {
+	e := unstarted(t, 16)
+	all := e.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	source, wanted := &batch{state: ready}, &batch{key: Key{Batch: 1}, refs: 1, waiting: 1, asked: 2}
+	copied := &batch{source: source, refs: 1, waiting: 1, asked: 1}
+	all.schedule.queue = []*batch{copied, wanted}
+	if b := all.schedule.nextToLayOut(0, false); b != wanted {
+		t.Error("a copy holds up a batch")
+	}
+	if b := all.schedule.nextToLayOut(0, true); b != copied {
+		t.Error("the copy is not laid out")
+	}
+	all.schedule.queue = nil
 }

@@ -69,7 +69,11 @@ func (m *memory) close() {
 // buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the
 // limit leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
 func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
-	if most := m.most - m.fixed.Load(); size > most {
+	most := m.forBatches()
+	if b.source != nil {
+		most -= int64(len(b.source.buf.Bytes())) // a copy is made beside it
+	}
+	if size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
 	}
 	for tries := 1; ; {
@@ -90,6 +94,9 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 		}
 	}
 }
+
+// forBatches is the most that batches can ever take together.
+func (m *memory) forBatches() int64 { return m.most - m.fixed.Load() }
 
 // freeBuffer gives a buffer back.
 func (m *memory) freeBuffer(buf *pinned.Buffer) {

@@ -195,7 +195,12 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	if all.closed {
 		return nil, false, ErrClosed
 	}
-	if b = all.table[k]; b == nil {
+	b = all.table[k]
+	if b != nil && b.state == ready && b.refs == 0 && b.form != form && b.spec.Bytes()+layout.Size(form, b.spec) > all.memory.forBatches() {
+		all.discard(b) // there is no room for a copy beside it, ever
+		b = nil
+	}
+	if b == nil {
 		b = all.newBatch(k, form)
 	} else if b.state == queued && b.slots == nil {
 		b.form = form

@@ -13,7 +13,7 @@ type schedule struct {
 	processors   chan struct{} // one token per sample being decoded
 
 	queue     []*batch // to be laid out, or waiting for memory
-	layingOut int      // batches that are being laid out
+	layingOut int      // batches, except copies, that are being laid out
 	making    []*batch // their slots are handed out
 	completed []*batch // to be assembled
 	idleItems int      // item workers without a sample
@@ -22,15 +22,19 @@ type schedule struct {
 // nextToLayOut picks the batch to lay out next, or nil if there is none, or if it is too
 // early or memory is short; returns is the ledger's count. Only the most important batch is
 // ever considered: it waits for memory in its turn, and no later batch takes that memory
-// meanwhile.
-func (s *schedule) nextToLayOut(returns uint64) *batch {
+// meanwhile. Copies are picked on their own, but one that waits for memory holds batches back,
+// too.
+func (s *schedule) nextToLayOut(returns uint64, copies bool) *batch {
 	b := s.mostImportant(s.queue, nil)
+	if b != nil && b.source != nil && !b.refused && !copies {
+		b = s.mostImportant(s.queue, func(b *batch) bool { return b.source == nil })
+	}
 	switch {
-	case b == nil:
+	case b == nil || b.source != nil != copies:
 		return nil
 	case b.refused && b.refusedAt == returns:
 		return nil
-	case b.source != nil:
+	case copies:
 		return b
 	case s.busy(b.waiting > 0) >= s.batchWorkers:
 		return nil

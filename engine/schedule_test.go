@@ -45,7 +45,7 @@ func (e *Engine) ask(k Key) *batch {
 // own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	next, _ := e.batches.takeTask()
+	next, _ := e.batches.takeTask(false)
 	if err := e.batches.layOut(next.b); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func completeWanted(t *testing.T, e *Engine, want *batch) {
 	for range want.items {
 		e.batches.itemDone(claimed(t, e), nil)
 	}
-	next, _ := e.batches.takeTask()
+	next, _ := e.batches.takeTask(false)
 	if next.b != want || !next.assemble {
 		t.Fatalf("took %v, want the complete batch", next.b.key)
 	}
@@ -94,7 +94,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
-		next, _ := e.batches.takeTask()
+		next, _ := e.batches.takeTask(false)
 		if next.b != want || next.assemble {
 			t.Errorf("taken as number %d: %v, want %v", i, next.b.key, want.key)
 		}
