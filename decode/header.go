@@ -80,7 +80,7 @@ func ReadHeader(data []byte, complete bool) (Header, error) {
 	case WebP:
 		h, err = webpHeader(data, complete)
 	default:
-		err = unsupported("its first bytes are those of no image format that is read")
+		err = unsupported("it does not begin like JPEG, PNG, WebP, BMP, PPM or PGM")
 		if len(data) == 0 {
 			err = unsupported("the file is empty")
 		}

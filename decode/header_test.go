@@ -144,9 +144,9 @@ func refusedHeaders() map[string]struct {
 	}
 	return map[string]refused{
 		"nothing":           {nil, ErrFormat, "empty"},
-		"text":              {[]byte("this is not an image at all"), ErrFormat, "no image format"},
-		"gif":               {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00\x00"), ErrFormat, "no image format"},
-		"pbm":               {[]byte("P4\n8 1\n\xff"), ErrFormat, "no image format"},
+		"text":              {[]byte("this is not an image at all"), ErrFormat, "does not begin like JPEG"},
+		"gif":               {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00\x00"), ErrFormat, "does not begin like JPEG"},
+		"pbm":               {[]byte("P4\n8 1\n\xff"), ErrFormat, "does not begin like JPEG"},
 		"lossless jpeg":     {patch(sof+1, 0xc3), ErrFormat, "lossless"},
 		"hierarchical jpeg": {patch(sof+1, 0xc5), ErrFormat, "hierarchical"},
 		"12-bit jpeg":       {patch(sof+4, 12), ErrFormat, "12 bits"},

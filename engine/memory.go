@@ -181,9 +181,6 @@ func (m *memory) presize(c *Catalog) {
 	}
 	o := &c.Options
 	size := c.tensorSize()
-	if _, used := m.ledger.usage(useBatches); size > m.most-used {
-		m.log.Warn("the memory limit leaves no room for a batch: every open will fail", "limit", m.most, "used", used, "size of a batch", size)
-	}
 	most := min(presizeBytes, m.most/4)
 	if hint := saturating(o.Hints.Batch, o.BatchSize); hint > 0 {
 		size, most = hint, m.most/2

@@ -33,6 +33,8 @@ func TestRefusedFlags(t *testing.T) {
 		{"--last-batch never", "--last-batch", "fill, partial or drop", `"never"`},
 		{"--on-error hope", "--on-error", "fail, replace or zero", `"hope"`},
 		{"--memory-limit lots", "--memory-limit", "size in bytes", `"lots"`},
+		{"--memory-limit 1MiB", "--memory-limit", "enough for the mount itself (24 MiB) and one batch (", `"1.0 MiB"`},
+		{"--memory-limit 64MiB --size 1024x1024", "--memory-limit", "enough for the mount itself (24 MiB) and one batch (", `"64 MiB"`},
 		{"--max-pixels 0", "--max-pixels", "at least 1", `"0"`},
 		{"--shuffle=2", "--shuffle", "true or false", `"2"`},
 		{"--prefetch-queue-depth -1", "--prefetch-queue-depth", "from 0", `"-1"`},

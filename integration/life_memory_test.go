@@ -141,12 +141,3 @@ func TestBatchLargerThanMemory(t *testing.T) {
 		t.Errorf("the daemon takes %d bytes", rss)
 	}
 }
-
-// TestMemoryLimitBelowAnything: a limit that leaves nothing for batches.
-func TestMemoryLimitBelowAnything(t *testing.T) {
-	m := tileMount(t, tiles(t, 4, 2), "--memory-limit", "1MiB")
-	expectOpen(t, m.path(0, 0, 0, layout.NHWCForm), unix.ENOMEM)
-	if _, err := os.ReadFile(m.path(0, 0, 0, layout.JSON)); err != nil {
-		t.Error(err)
-	}
-}

@@ -25,7 +25,7 @@ func convertCommand(c *console) *cobra.Command {
 		f.group = ""
 		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds", rawRatio(&o.Ratio, &r.auto))
 		rawFlags(f, o)
-		f.add("seed", "0", "choose them by `N`", seed(&o.Seed))
+		f.add("seed", "0", "choose the raw images by `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
@@ -123,8 +123,8 @@ func (c *console) announceConversion(p convert.Plan) {
 	if p.Resumed {
 		c.printf("continuing in %s\n", p.Staging)
 	}
-	c.printf("%d of %s will be raw (%d are already), %d hard links, %d clones, %d copies\n",
-		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, p.Linked, p.Cloned, p.Copied)
+	c.printf("%d of %s will be raw (%d already); kept as %s, %s, %s\n",
+		p.Raw, count(p.Samples, "image"), p.AlreadyRaw, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
 	c.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
 }
 

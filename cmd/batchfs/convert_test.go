@@ -77,7 +77,7 @@ func TestConvert(t *testing.T) {
 	again := filepath.Join(t.TempDir(), "again")
 	got := batchfs(t, "convert", "--raw-ratio", "1", "--raw-format", "ppm", "--raw-size", "2x2", "--raw-resize", "stretch", out, again)
 	for _, want := range []string{
-		"10 of 10 images will be raw (4 are already), 4 hard links, 0 clones, 0 copies\n", "this needs ", " are free\n",
+		"10 of 10 images will be raw (4 already); kept as 4 hard links, 0 clones, 0 copies\n", "this needs ", " are free\n",
 		"raw         10, 4 of them already\n", "done        6 made raw, 4 linked, 0 cloned, 0 copied, 0 from an earlier run\n", "unreadable  0\n",
 	} {
 		if !strings.Contains(got.out, want) || got.status != statusDone || got.err != "" {

@@ -15,7 +15,13 @@ func doctorCommand(c *console) *cobra.Command {
 	return command("doctor", func(f *flagSet) runner {
 		var asJSON bool
 		jsonFlag(f, &asJSON, "print one JSON object")
-		return func(ctx context.Context, _ []string) error { return show(c.out, c.examine(ctx), asJSON) }
+		return func(ctx context.Context, _ []string) error {
+			report := c.examine(ctx)
+			if err := show(c.out, report, asJSON); err != nil {
+				return err
+			}
+			return report.verdict()
+		}
 	})
 }
 
@@ -49,6 +55,16 @@ func (c *console) examine(ctx context.Context) doctorReport {
 		fusermount(r.FUSE), allowOther(r.FUSE), requestTimeout(r.FUSE), c.machine.hugePages(), memoryReuse(), memoryLocking(),
 		decoders(), c.machine.processors(), c.machine.memoryShare(), c.machine.gpu(), c.indexes())
 	return r
+}
+
+// verdict is an error if nothing can be mounted here; the report already says why.
+func (r doctorReport) verdict() error {
+	for _, f := range r.Findings {
+		if f.Name == mountingFinding && !f.OK {
+			return &saidError{statusFailed}
+		}
+	}
+	return nil
 }
 
 func (r doctorReport) print(out io.Writer) error {

@@ -53,6 +53,9 @@ func (f *flagSet) add(name, fallback, usage string, parse parser) {
 	if err := s.Set(fallback); err != nil {
 		panic(err) // a mistake in this program
 	}
+	if fallback == "0" {
+		usage += " (default 0)" // pflag does not mention zeros
+	}
 	f.Var(s, name, usage)
 	f.mark(name)
 }

@@ -20,7 +20,7 @@ func genCommand(c *console) *cobra.Command {
 		f.add("kind", "photo", "what they show: `photo|cityscape|mixed`", choice(&o.Kind, gen.Photo, gen.Cityscape, gen.Mixed))
 		f.add("classes", "10", "spread them over `N` class directories; 0: none", number(&o.Classes, 0, math.MaxInt32))
 		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm|webp`", oneOf(&o.Format, gen.Formats()...))
-		f.add("seed", "0", "derive them from `N`", seed(&o.Seed))
+		f.add("seed", "0", "derive the images from `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
 		return func(ctx context.Context, _ []string) error {
 			if !f.Changed("classes") {

@@ -48,10 +48,14 @@ func command(use string, define func(f *flagSet) runner) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
 	f.group = ""
 	f.BoolP("help", "h", false, "show this help")
-	if slices.ContainsFunc(flagNames(f.FlagSet), func(name string) bool { return rare(f.Lookup(name)) }) {
-		f.BoolFunc(helpAllFlag, "show all flags", func(string) error { return f.Set("help", "true") })
-	}
+	addHelpAll(f.FlagSet)
 	return cmd
+}
+
+// addHelpAll defines --help-all, which is the same as --help for a command without rare flags.
+func addHelpAll(f *pflag.FlagSet) {
+	f.BoolFunc(helpAllFlag, "show all flags", func(string) error { return f.Set("help", "true") })
+	f.Lookup(helpAllFlag).Hidden = !slices.ContainsFunc(flagNames(f), func(name string) bool { return rare(f.Lookup(name)) })
 }
 
 // rare flags are shown by --help-all only: shared ones that few people set.

@@ -24,7 +24,7 @@ func (c *console) openLog(o logOptions) (*mountLog, error) {
 	if o.file != "" {
 		var err error
 		if l.file, err = openLogFile(o.file); err != nil {
-			return nil, hint(err, "choose a file that can be written: --log-file FILE")
+			return nil, hint(err, "choose a file that can be written to: --log-file FILE")
 		}
 		l.writer = newLineWriter(l.file, lost)
 	}

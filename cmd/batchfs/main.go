@@ -34,7 +34,8 @@ func (c *console) run(ctx context.Context, args []string) error {
 	if asMountHelper(args) {
 		var err error
 		if words, err = mountWords(words); err != nil {
-			return withHelp(err, root)
+			mount, _, _ := root.Find([]string{"mount"}) // it exists
+			return withHelp(err, mount)
 		}
 	}
 	root.SetArgs(longDashes(root, words))
@@ -61,6 +62,7 @@ func newRoot(c *console) *cobra.Command {
 		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	})
 	root.Flags().BoolP("help", "h", false, "show this help")
+	addHelpAll(root.Flags())
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetOut(c.out)
 	root.SetErr(c.err)

@@ -93,9 +93,31 @@ func TestEveryCommandHelps(t *testing.T) {
 				t.Errorf("%s --help does not say %q", c.Name(), want)
 			}
 		}
+		if all := batchfs(t, c.Name(), "--help-all"); !c.Hidden && (all.status != statusDone || !strings.Contains(all.out, "Usage:")) {
+			t.Errorf("%s --help-all: status %d, %s%s", c.Name(), all.status, all.out, all.err)
+		}
 		if !c.Hidden && !strings.Contains(batchfs(t, "--help").out, c.Short) {
 			t.Errorf("--help does not list %s", c.Name())
 		}
+	}
+}
+
+// TestHelpOfMount: the help shows the flags that most people set, the rest on request, and
+// every default, zeros included.
+func TestHelpOfMount(t *testing.T) {
+	few, all := batchfs(t, "mount", "--help").out, batchfs(t, "mount", "--help-all").out
+	for text, inBoth := range map[string]bool{
+		"--seed N": true, "probability P (default 0)": true, "--batch-size": true, "--max-pixels": false, "--memory-wait": false, "-o, --options": false,
+	} {
+		if !strings.Contains(all, text) || strings.Contains(few, text) != inBoth {
+			t.Errorf("%q: --help %v, --help-all %v", text, strings.Contains(few, text), strings.Contains(all, text))
+		}
+	}
+	if n := strings.Count(few, "\n      --"); n > 17 || !strings.Contains(few, "more flags: batchfs mount --help-all\n") {
+		t.Errorf("--help shows %d flags:\n%s", n, few)
+	}
+	if strings.Contains(all, "more flags") {
+		t.Errorf("--help-all hides some")
 	}
 }
 
@@ -153,6 +175,7 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--pad-multiple", "0"), `--pad-multiple must be a whole number from 1 to 65536, but is "0"`},
 		{mount("--pad-multiple", "8", "--size", "9x9"), "--pad-multiple is for batches as large as their images; --size is exact"},
 		{mount("--mean", "1,2", "--dtype", "float32"), `--mean must be one number per channel, 3, separated by commas, but is "1,2"`},
+		{mount("--mean", "0.485,0.456,0.406", "--dtype", "float32"), `--mean must be in units of 0..255, such as 123.675 for 0.485, but is "0.485,0.456,0.406"`},
 		{mount("--std", "1,0,1", "--dtype", "float32"), `--std must be above 0, but is "1,0,1"`},
 		{mount("--std", "1,1,x", "--dtype", "float32"), `--std must be one number per channel, separated by commas, but is "1,1,x"`},
 		{mount("--normalize", "imagenet"), "--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are"},
@@ -289,6 +312,7 @@ func TestFailures(t *testing.T) {
 		{"dataset is the mountpoint", []string{"mount", data, data}, "lies inside the dataset"},
 		{"log file cannot be written", []string{"mount", data, mnt, "--log-file", "/nowhere/log"}, "no such file or directory"},
 		{"nothing mounted", []string{"umount", mnt}, "no batchfs is mounted there"},
+		{"nothing to unmount", []string{"umount", mnt + "/not"}, "no such file or directory"},
 		{"no mount to look at", []string{"stats", mnt}, "no batchfs mount"},
 		{"verify nothing", []string{"verify", data + "-not"}, "does not exist"},
 		{"plan nothing", []string{"plan", data + "-not"}, "does not exist"},
@@ -465,6 +489,12 @@ func TestDoctor(t *testing.T) {
 	for _, name := range []string{"FUSE", "mounting", "passthrough", "huge pages", "memory locking", "decoders", "CPUs", "memory", "GPU"} {
 		if !seen[name] {
 			t.Errorf("%s was not looked at", name)
+		}
+	}
+	for ok, want := range map[bool]int{true: statusDone, false: statusFailed} {
+		r := doctorReport{Findings: []finding{{Name: "GPU"}, {Name: mountingFinding, OK: ok}, {Name: "passthrough"}}}
+		if got := exitStatus(r.verdict()); got != want {
+			t.Errorf("the exit status is %d if mounting is %v, want %d", got, ok, want)
 		}
 	}
 	var table bytes.Buffer

@@ -113,6 +113,9 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(unfit(r.dataset, err), ds.Close())
 	}
+	if err := c.checkRoom(r, e); err != nil {
+		return errors.Join(err, e.Close(), ds.Close())
+	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
 	warnIgnored(ds, r.log.tell)

@@ -76,7 +76,7 @@ func mountpointError(path string, err error) error {
 		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
 		advice{fs.ErrPermission, "choose a directory that you may write to"})
 	if hintOf(err) == "" {
-		err = hint(err, "choose an empty directory: mkdir -p mnt")
+		err = hint(err, "choose an empty directory, such as a new one: mkdir -p %s", shellWord(filepath.Clean(path)+".mnt"))
 	}
 	return err
 }

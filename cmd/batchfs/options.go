@@ -242,10 +242,21 @@ func setNormalization(f *flagSet, o *engine.Options, imagenet bool) error {
 	case imagenet:
 		*n = imageNet
 	}
+	if unitMeans(n.Mean) {
+		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))
+	}
 	if slices.ContainsFunc(n.Std, func(s float64) bool { return s <= 0 }) {
 		return badValue("std", "above 0", f.text("std"))
 	}
 	return nil
+}
+
+// unitMeans recognizes means of pixel values from 0 to 1, as other libraries want them. Zeros and
+// ones alone are no sign of that.
+func unitMeans(mean []float64) bool {
+	beyond := func(m float64) bool { return m < 0 || m > 1 }
+	between := func(m float64) bool { return m > 0 && m < 1 }
+	return !slices.ContainsFunc(mean, beyond) && slices.ContainsFunc(mean, between)
 }
 
 // datasetOptions says how to open a dataset.

@@ -13,6 +13,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
+// mountingFinding is the finding that decides doctor's exit status.
+const mountingFinding = "mounting"
+
 // tryMount mounts a dataset of one pixel: the only way to find out what works.
 func (c *console) tryMount(ctx context.Context) []finding {
 	readPath, reason, err := c.onePixelMount(ctx)
@@ -21,9 +24,9 @@ func (c *console) tryMount(ctx context.Context) []finding {
 		if deviceAdvice() != "" {
 			advice = "" // already included
 		}
-		return []finding{poor("mounting", err.Error(), advice), poor("passthrough", "not tested, since mounting failed", "")}
+		return []finding{poor(mountingFinding, err.Error(), advice), poor("passthrough", "not tested, since mounting failed", "")}
 	}
-	mounted := good("mounting", "a test mount worked")
+	mounted := good(mountingFinding, "a test mount worked")
 	if readPath == "passthrough" {
 		return []finding{mounted, good("passthrough", "reads and maps bypass the daemon")}
 	}

@@ -44,9 +44,11 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 	case errors.Is(err, unix.EBUSY):
 		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
 	}
+	const mounted = "to see what is mounted: findmnt -t fuse.batchfs"
 	const other = "unmount it as the user who mounted it, or as root: sudo batchfs umount "
 	return advise(err,
-		advice{fusefs.ErrNotMounted, "to see what is mounted: findmnt -t fuse.batchfs"},
+		advice{fusefs.ErrNotMounted, mounted},
+		advice{fs.ErrNotExist, mounted},
 		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
 		advice{fusefs.ErrNotYours, other + word},
 		advice{fs.ErrPermission, other + word})

@@ -187,15 +187,19 @@ func count[T int | int64](n T, noun string) string {
 	if stem, ok := strings.CutSuffix(noun, "ch"); ok {
 		return fmt.Sprintf("%d %sches", n, stem)
 	}
+	if stem, ok := strings.CutSuffix(noun, "py"); ok {
+		return fmt.Sprintf("%d %spies", n, stem)
+	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // nearest returns the word closest to a mistyped one, or "" if none is close. Of equally
-// close words it takes the first in the alphabet.
+// close words it takes the first in the alphabet. A word that would have to be replaced
+// altogether is not close.
 func nearest(typed string, words []string) string {
 	best, found := 1+len(typed)/3, ""
 	for _, w := range slices.Sorted(slices.Values(words)) {
-		if d := smetrics.WagnerFischer(typed, w, 1, 1, 1); d < best || d == best && found == "" {
+		if d := smetrics.WagnerFischer(typed, w, 1, 1, 1); d < len(w) && (d < best || d == best && found == "") {
 			best, found = d, w
 		}
 	}

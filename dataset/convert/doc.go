@@ -24,8 +24,12 @@
 // for a smaller R is a subset of the choice for a larger one. In a class of m samples, those
 // already raw rank first, then the others in the order of a hash of seed and path; the j-th has
 // rank (j - u)/m, where u, from 0 to 1, staggers the classes. Each class thus has T times its
-// size, rounded down or up, for one T that is R up to rounding. A chosen sample that turns out
-// to be corrupt leaves the ranking, and the next of its class moves up.
+// size, rounded down or up, with the same T for all; a class that already has more keeps them,
+// and one with too many corrupt samples has fewer. If there are none of either, T is R for
+// classes of equal sizes, and otherwise differs from R by less than 1 divided by the average
+// size, since the total is exact: small classes are within one sample of their share, and only
+// much larger ones can be off by a few. A chosen sample that turns out to be corrupt leaves the
+// ranking, and the next of its class moves up.
 //
 // # Names
 //
