@@ -106,7 +106,7 @@ type normalization struct{ mean, std [3]float64 }
 var normalizations = []normalization{
 	{[3]float64{0.485 * 255, 0.456 * 255, 0.406 * 255}, [3]float64{0.229 * 255, 0.224 * 255, 0.225 * 255}},
 	{[3]float64{127.5, 0, -13.25}, [3]float64{127.5, 1, 0.001}},
-	{[3]float64{1. / 3, 254.999, 128}, [3]float64{255, 3e4, 64}},
+	{[3]float64{4. / 3, 254.999, 128}, [3]float64{255, 3e4, 64}},
 }
 
 func (n normalization) of(channels int) (mean, std []float64) {
