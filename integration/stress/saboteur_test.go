@@ -168,7 +168,11 @@ func (r *round) littleSpace() {
 	r.rest(300)
 	_ = unix.Prlimit(d.pid(), unix.RLIMIT_AS, &old, nil)
 	r.rest(50)
-	if d.running() {
+	if d.running() && !runtimeStarved(d.logged()) {
+		return
+	}
+	if err := d.wait(); err != nil { // Go's runtime prints all goroutines first
+		r.find("with little address space: %v", err)
 		return
 	}
 	r.note("  the daemon has ended: %v", d.err)
