@@ -138,7 +138,7 @@ func (r *round) watch(stop chan struct{}) {
 			}
 			took := time.Duration(monotonic() - int64(since))
 			if took > patience/6 && r.lostDaemon(int64(since)) {
-				// Linux lets a thread that was touching a mapping when its daemon was killed fault
+				// Linux lets a thread that was touching a mapping when its daemon died fault
 				// for ever. Killing it is all that can be done.
 				r.mu.Lock()
 				r.report.lost++
@@ -175,7 +175,7 @@ func (c *child) stacks() string {
 	return text.String()
 }
 
-// lostDaemon says whether a daemon that served mappings by itself was killed since a moment.
+// lostDaemon says whether a daemon that served mappings by itself died since a moment.
 func (r *round) lostDaemon(since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,13 +44,13 @@ type round struct {
 	log      bytes.Buffer // what the saboteur did
 	running  *daemon      // daemon, for the watchdog
 	paused   time.Time    // of the watchdog's patience: the last time anything was stopped
-	killed   int64        // when a daemon was last killed, in monotonic()'s time
+	killed   int64        // when a daemon last died without unmounting, in monotonic()'s time
 }
 
 // A report counts what a round did.
 type report struct {
 	rounds, actions, opened, noMemory, failures, retries, checked, events uint64
-	lost                                                                  uint64 // clients that never came back from a mapping whose daemon was killed
+	lost                                                                  uint64 // clients that never came back from a mapping whose daemon died
 }
 
 func (r *report) add(o report) {

@@ -176,6 +176,9 @@ func (r *round) littleSpace() {
 		return
 	}
 	r.note("  the daemon has ended: %v", d.err)
+	r.mu.Lock()
+	r.killed = monotonic()
+	r.mu.Unlock()
 	if !runtimeStarved(d.logged()) && !r.settings.StuckLog {
 		r.find("with little address space, the daemon has ended: %v\n%s", d.err, tail(d.logged(), 30))
 		return
