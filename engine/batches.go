@@ -354,8 +354,8 @@ func (all *batches) newBatch(k Key, form layout.Form) *batch {
 	return b
 }
 
-// prefetch has a batch made for a stream, unless it is there, or was tried: then it would
-// fail again, and whoever opens it has that looked at.
+// prefetch has a batch made for a stream, unless it exists, or failed before: the next Open
+// checks whether its files have changed.
 func (all *batches) prefetch(k Key, s *stream) *batch {
 	if all.closed || all.table[k] != nil || all.tried[k] {
 		return nil

@@ -76,7 +76,7 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 				t.Errorf("%d shards, epoch %d: hits %+v with %v kept", shards, s.Epoch, d, share)
 			}
 			if s.NotKept != 0 {
-				t.Errorf("%d shards, epoch %d: %d samples were not kept for want of room", shards, s.Epoch, s.NotKept)
+				t.Errorf("%d shards, epoch %d: %d samples were not kept, as there was no room", shards, s.Epoch, s.NotKept)
 			}
 		}
 		if used := e.Stats().Memory.Cache; used > size {
@@ -202,7 +202,7 @@ func TestHitsOfAMix(t *testing.T) {
 	}
 	for _, s := range e.Stats().Epochs[1:4] {
 		if d := s.HitsPerBatch; d.Max-d.Min > 1 || s.NotKept != 0 {
-			t.Errorf("epoch %d: hits %+v with %v kept, and %d not kept for want of room", s.Epoch, d, share, s.NotKept)
+			t.Errorf("epoch %d: hits %+v with %v kept, and %d not kept, as there was no room", s.Epoch, d, share, s.NotKept)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (it item) isCurrent() bool { return it.b.turn == it.turn }
 
 // claim waits for a slot to decode, in the most important batch. It returns false when the
 // engine closes, or when there are more workers than needed; no item means that the worker
-// shall give its memory back.
+// should give its memory back.
 func (all *batches) claim(w *worker) (item, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -113,7 +113,7 @@ static int libraries(void) {
 #ifdef HAVE_SPNG
 	printf(", libspng %s\n", spng_version_string());
 #else
-	printf(", libpng %s for want of libspng\n", PNG_LIBPNG_VER_STRING);
+	printf(", libpng %s, as libspng is missing\n", PNG_LIBPNG_VER_STRING);
 #endif
 	return 0;
 }
