@@ -113,9 +113,9 @@ type task struct {
 	assemble bool // else lay it out
 }
 
-// batchWorker lays batches out and assembles those whose slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other. Some make copies only,
-// and the others none: making a copy takes long, and no other batch waits for that.
+// batchWorker lays batches out and assembles them once their slots are done. It does not wait
+// in between, so a batch whose storage does not answer delays no other. A worker either makes
+// only copies or makes none: a copy takes long, and no other batch should wait for it.
 func (all *batches) batchWorker(copies bool) {
 	for t, ok := all.takeTask(copies); ok; t, ok = all.takeTask(copies) {
 		if t.assemble {

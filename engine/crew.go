@@ -21,14 +21,14 @@ const (
 // does not answer) cannot be cancelled, so its worker is replaced, and batches on other
 // storage continue. The lock of the batches guards it, except stalled.
 type crew struct {
-	size    int // workers, apart from those whose reads hang
+	size    int // number of workers whose reads do not hang
 	most    int // workers in all
 	start   func(affinity.Set)
 	log     *slog.Logger
 	path    func(id int64) string
 	began   time.Time // times of reads count from here
 	workers []*worker
-	stalled atomic.Int32 // those whose reads hang
+	stalled atomic.Int32 // number of workers whose reads hang
 }
 
 func newCrew(size int, log *slog.Logger, path func(id int64) string) *crew {

@@ -95,13 +95,14 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, "--memory-limit") {
 			t.Errorf("the log says %q", s)
 		}
-		// A wait can be interrupted, and leaves nothing behind.
+		// A wait can be interrupted. What it asked for is given up after abandonedFor, on the
+		// bubble's clock, and nothing is left.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an interrupted wait ends with %v", err)
 		}
-		time.Sleep(2 * abandonedFor) // it may have had memory for a moment
+		time.Sleep(2 * abandonedFor)
 		synctest.Wait()
 		if len(e.batches.table) != 1 || len(e.batches.schedule.queue) != 0 {
 			t.Errorf("%d batches, %d in the queue", len(e.batches.table), len(e.batches.schedule.queue))
