@@ -13,12 +13,19 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+// The kernel hands a signal to the main thread if it can, where it stays unseen until the end
+// of a call that waits for a file system in user space: such a call must be on another thread
+// for Ctrl-C to work. Locking the main goroutine, which only waits for signals and the end,
+// keeps all others off the main thread.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	c := &console{out: os.Stdout, err: os.Stderr, env: processEnvironment(), machine: thisMachine(), signals: &signals{}}
