@@ -18,77 +18,50 @@ func (l line) at(raw float64) float64 { return (1-raw)*l.encoded + raw*l.raw }
 func fit(raw, seconds []float64) line {
 	var aa, ab, bb, a, b float64 // normal equations for (1-x)/y·encoded + x/y·raw = 1
 	for i, x := range raw {
-		y := seconds[i]
-		if y <= 0 {
-			continue
+		if y := seconds[i]; y > 0 {
+			u, v := (1-x)/y, x/y
+			aa, ab, bb, a, b = aa+u*u, ab+u*v, bb+v*v, a+u, b+v
 		}
-		u, v := (1-x)/y, x/y
-		aa, ab, bb, a, b = aa+u*u, ab+u*v, bb+v*v, a+u, b+v
 	}
 	if det := aa*bb - ab*ab; det > 1e-9*aa*bb {
-		l := line{(a*bb - b*ab) / det, (b*aa - a*ab) / det}
-		switch {
-		case l.encoded >= 0 && l.raw >= 0:
-			return l
-		case l.encoded < 0:
-			return line{0, b / bb}
-		}
-		return line{a / aa, 0}
+		return line{max(0, (a*bb-b*ab)/det), max(0, (b*aa-a*ab)/det)}
 	}
 	// A single mix says nothing about the difference.
-	if sum := aa + 2*ab + bb; sum > 0 {
-		mean := (a + b) / sum
-		return line{mean, mean}
-	}
-	return line{}
+	mean := (a + b) / max(aa+2*ab+bb, math.SmallestNonzeroFloat64)
+	return line{mean, mean}
 }
 
 func modelOf(points []Point, hits func(raw float64) float64) model {
 	var raw, load, decode []float64
 	for _, p := range points {
 		raw = append(raw, p.RawRatio)
-		load, decode = append(load, p.Storage.seconds()), append(decode, p.Decoding.seconds())
+		load, decode = append(load, 1/float64(p.Storage)), append(decode, 1/float64(p.Decoding))
 	}
 	return model{load: fit(raw, load), decode: fit(raw, decode), hits: hits}
 }
 
-// loading is seconds per image, taking the cache into account.
-func (m model) loading(raw float64) float64 { return (1 - m.hits(raw)) * m.load.at(raw) }
-
 func (m model) at(raw float64) Point {
-	return Point{
-		RawRatio: raw, HitRatio: m.hits(raw), Storage: rateOf(m.load.at(raw)),
-		Loading: rateOf(m.loading(raw)), Decoding: rateOf(m.decode.at(raw)),
-	}
+	return pointOf(raw, m.hits(raw), m.load.at(raw), m.decode.at(raw))
 }
 
-// best is the raw share, from least to 1, with the highest throughput: where loading and
-// decoding are equally fast, found by bisection, or one of the ends.
+// best is the raw share, from least to 1, with the highest throughput: about where loading and
+// decoding are equally fast, or one of the ends.
 func (m model) best(least float64) float64 {
-	slower := func(raw float64) float64 { return m.loading(raw) - m.decode.at(raw) }
-	low, high := least, 1.0
-	for range 60 {
-		if mid := (low + high) / 2; slower(mid) <= 0 {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	best, fastest := least, math.Inf(-1)
-	for _, raw := range []float64{least, low, 1} {
+	best := m.at(least)
+	for _, p := range m.curve() {
 		// A difference too small to measure is no reason to store more.
-		if t := float64(m.at(raw).Throughput()); t > fastest*(1+1e-9) || fastest < 0 {
-			best, fastest = raw, t
+		if p.RawRatio > least && p.Throughput > best.Throughput*(1+1e-9) {
+			best = p
 		}
 	}
-	return best
+	return best.RawRatio
 }
 
-// curve samples the model in n equal steps.
-func (m model) curve(n int) []Point {
-	points := make([]Point, n+1)
+// curve is the model at each percent.
+func (m model) curve() []Point {
+	points := make([]Point, 101)
 	for i := range points {
-		points[i] = m.at(float64(i) / float64(n))
+		points[i] = m.at(float64(i) / 100)
 	}
 	return points
 }
