@@ -101,16 +101,13 @@ func (s *series) addTo(p *plot.Plot, top Rate) error {
 		line.Dashes = []vg.Length{s.dash, s.dash}
 	}
 	marks.GlyphStyle = draw.GlyphStyle{Color: s.ink, Radius: 3, Shape: draw.CircleGlyph{}}
-	var shape interface {
-		plot.Plotter
-		plot.Thumbnailer
-	} = line
+	shape, legend := plot.Plotter(line), plot.Thumbnailer(line)
 	if s.dash == dots {
-		shape = marks
+		shape, legend = marks, marks
 	}
 	p.Add(shape)
 	if s.name != "" {
-		p.Legend.Add(s.name, shape)
+		p.Legend.Add(s.name, legend)
 	}
 	return nil
 }

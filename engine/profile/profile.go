@@ -139,11 +139,7 @@ func (p *profiler) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []Point
-	for _, i := range slices.Sorted(maps.Keys(points)) {
-		all = append(all, points[i])
-	}
-	m := modelOf(all, p.hits.at)
+	m := modelOf(slices.Collect(maps.Values(points)), p.hits.at)
 	r.Steps, r.Curve = steps, m.curve()
 	r.BestOf11 = max(float64(best)/tenths, r.AlreadyRaw)
 	r.Crossing = round(m.best(r.AlreadyRaw))

@@ -107,7 +107,7 @@ type Result struct {
 	Work    string `json:"work"` // where the raw copies were; they have been removed
 	Samples int    `json:"samples"`
 	Images  int    `json:"images"`     // used for measuring
-	Skipped int    `json:"unreadable"` // known to the index or found among the chosen images
+	Skipped int    `json:"unreadable"` // of the images chosen for measuring
 
 	RawRatio     float64 `json:"raw_ratio"` // the answer
 	EncodedRatio float64 `json:"encoded_ratio"`
