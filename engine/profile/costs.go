@@ -13,18 +13,24 @@ type line struct{ encoded, raw float64 }
 
 func (l line) at(raw float64) float64 { return (1-raw)*l.encoded + raw*l.raw }
 
-// fit returns the costs that best explain the measurements, by least squares of the
-// relative errors. Costs are never negative.
-func fit(raw, seconds []float64) line {
-	var aa, ab, bb, a, b float64 // normal equations for (1-x)/y·encoded + x/y·raw = 1
-	for i, x := range raw {
-		if y := seconds[i]; y > 0 {
-			u, v := (1-x)/y, x/y
+// fit returns the costs that best explain the measured rates, by least squares of the relative
+// errors. Costs are never negative.
+func fit(points []Point, rate func(Point) Rate) line {
+	var aa, ab, bb, a, b float64 // normal equations for (1-x)·y·encoded + x·y·raw = 1
+	for _, p := range points {
+		if x, y := p.RawRatio, float64(rate(p)); !math.IsInf(y, 1) {
+			u, v := (1-x)*y, x*y
 			aa, ab, bb, a, b = aa+u*u, ab+u*v, bb+v*v, a+u, b+v
 		}
 	}
 	if det := aa*bb - ab*ab; det > 1e-9*aa*bb {
-		return line{max(0, (a*bb-b*ab)/det), max(0, (b*aa-a*ab)/det)}
+		l := line{(a*bb - b*ab) / det, (b*aa - a*ab) / det}
+		if l.encoded < 0 {
+			l = line{0, b / bb}
+		} else if l.raw < 0 {
+			l = line{a / aa, 0}
+		}
+		return l
 	}
 	// A single mix says nothing about the difference.
 	mean := (a + b) / max(aa+2*ab+bb, math.SmallestNonzeroFloat64)
@@ -32,12 +38,9 @@ func fit(raw, seconds []float64) line {
 }
 
 func modelOf(points []Point, hits func(raw float64) float64) model {
-	var raw, load, decode []float64
-	for _, p := range points {
-		raw = append(raw, p.RawRatio)
-		load, decode = append(load, 1/float64(p.Storage)), append(decode, 1/float64(p.Decoding))
-	}
-	return model{load: fit(raw, load), decode: fit(raw, decode), hits: hits}
+	storage := func(p Point) Rate { return p.Storage }
+	decoding := func(p Point) Rate { return p.Decoding }
+	return model{load: fit(points, storage), decode: fit(points, decoding), hits: hits}
 }
 
 func (m model) at(raw float64) Point {

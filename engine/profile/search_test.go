@@ -83,6 +83,13 @@ func TestSearchEndsWithAnError(t *testing.T) {
 
 // TestFitRecoversCosts: the noiseless mixes of a search yield the exact costs.
 func TestFitRecoversCosts(t *testing.T) {
+	fitted := func(raw, seconds []float64) line {
+		var points []Point
+		for i, x := range raw {
+			points = append(points, pointOf(x, 0, seconds[i], 0))
+		}
+		return fit(points, func(p Point) Rate { return p.Storage })
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
 		want := line{r.Float64() * float64(r.IntN(3)), r.Float64() + 0.001}
@@ -91,17 +98,17 @@ func TestFitRecoversCosts(t *testing.T) {
 		for _, x := range raw {
 			seconds = append(seconds, want.at(x))
 		}
-		if got := fit(raw, seconds); math.Abs(got.encoded-want.encoded) > 1e-9 || math.Abs(got.raw-want.raw) > 1e-9 {
+		if got := fitted(raw, seconds); math.Abs(got.encoded-want.encoded) > 1e-9 || math.Abs(got.raw-want.raw) > 1e-9 {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
-	if got := fit([]float64{0.5, 0.9}, []float64{1, 3}); got.encoded != 0 || got.raw <= 0 {
+	if got := fitted([]float64{0.5, 0.9}, []float64{1, 3}); got.encoded != 0 || got.raw <= 0 {
 		t.Errorf("costs below 0: %v", got)
 	}
-	if got := fit([]float64{0.5}, []float64{2}); got != (line{2, 2}) {
+	if got := fitted([]float64{0.5}, []float64{2}); got != (line{2, 2}) {
 		t.Errorf("one mix: %v", got)
 	}
-	if got := fit([]float64{0.5, 1}, []float64{0, 0}); got != (line{}) {
+	if got := fitted([]float64{0.5, 1}, []float64{0, 0}); got != (line{}) {
 		t.Errorf("nothing costs anything: %v", got)
 	}
 }
