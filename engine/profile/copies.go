@@ -80,7 +80,8 @@ func (p *profiler) choose() (chosen []int, rawBytes int64) {
 		}
 		return bytes
 	}
-	if rawBytes = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize))); p.o.Images == 0 && rawBytes > defaultRawBytes {
+	rawBytes = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize)))
+	if p.o.Images == 0 && rawBytes > defaultRawBytes {
 		rawBytes = evenly(max(leastImages, int(defaultRawBytes*int64(len(chosen))/rawBytes)))
 	}
 	r := rand.New(rand.NewPCG(p.o.Engine.Seed, 11))
