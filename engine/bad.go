@@ -66,13 +66,10 @@ func newBadSamples(ds *dataset.Dataset, l *ledger, log *slog.Logger) *badSamples
 	return &badSamples{ds: ds, ledger: l, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
 }
 
-// errPart marks an error that another transform of the same sample might not hit.
-var errPart = errors.New("in what is shown of it")
-
 // check returns why a sample is known to be unreadable, or nil if it is not, or if its file
 // has changed since. A machine error leaves that open and is returned as it is.
 func (f *badSamples) check(id int64) error {
-	bad, known := f.lookup(id)
+	bad := f.lookup(id)
 	if bad.reason == nil || bad.transient {
 		return nil
 	}
@@ -89,9 +86,7 @@ func (f *badSamples) check(id int64) error {
 	if bad.part {
 		return nil
 	}
-	if !known {
-		f.remember(id, bad)
-	}
+	f.remember(id, bad)
 	return f.errorOf(id, bad.reason)
 }
 
@@ -104,7 +99,7 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
 	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
-	f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.Is(reason, errPart), transient: transient})
+	f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.As(reason, new(partError)), transient: transient})
 	return f.errorOf(id, reason)
 }
 
@@ -122,18 +117,16 @@ func (f *badSamples) total() int64 {
 	return f.count
 }
 
-// lookup finds what is known of a sample: from reading it, where known is true, or else from
-// the index. A file that is not known to be bad has no reason.
-func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
+// lookup finds what is known of a sample, from reading it or else from the index. A file that
+// is not known to be bad has no reason.
+func (f *badSamples) lookup(id int64) badFile {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if bad, known = f.files[id]; known || f.repaired[id] {
-		return bad, known
-	}
-	if problem := f.ds.Problem(int(id)); problem != "" {
+	bad, known := f.files[id]
+	if problem := f.ds.Problem(int(id)); problem != "" && !known && !f.repaired[id] {
 		bad = badFile{seen: f.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
 	}
-	return bad, false
+	return bad
 }
 
 func (f *badSamples) markRepaired(id int64) {

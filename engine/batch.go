@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +31,6 @@ type batch struct {
 	stream *stream // the stream it was made for; nil once that has ended
 	opened bool    // it was opened, so it no longer counts as "ahead"
 
-	standIns bool // it contains substitutes for samples that could not be read
-
 	refs     int                    // Opens that wait for it, plus files open on it
 	waiting  int                    // Opens that wait for it
 	asked    uint64                 // batches.opens when an Open first began to wait; 0: none has
@@ -51,25 +50,22 @@ type batch struct {
 	slots   []shard.Slot
 	valid   int
 	items   int     // slots to decode; the slots after them repeat the last one
-	order   []int32 // the order in which slots are handed out; nil: slot order
+	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
 	samples []Sample // what each slot shows, written by its item worker
 
 	// Constant while it is laid out.
-	laidOut bool
-	buf     *pinned.Buffer
-	pixels  []byte
+	buf    *pinned.Buffer
+	pixels []byte
 
 	// Slots in flight. A turn ends when the batch is dropped or gives its memory back.
 	// Whatever is still being fetched for an earlier turn is discarded, and nothing waits
 	// for it.
 	turn     int
-	next     int     // slots handed out so far
-	again    []int32 // slots returned because there was no scratch memory
+	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned
 	finished int     // slots done
 	writers  int     // users of the buffer: batch workers, and item workers writing into it
-	stalled  int     // slots in flight whose storage does not answer
 
 	hits  atomic.Int64 // samples served from the cache
 	bytes atomic.Int64 // bytes read from storage for this batch
@@ -110,23 +106,13 @@ func (b *batch) description() Description {
 	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 
-// nextSlot hands out a slot of a batch that has slots.
-func (b *batch) nextSlot() (slot int) {
-	if last := len(b.again) - 1; last >= 0 {
-		slot = int(b.again[last])
-		b.again = b.again[:last]
-		return slot
-	}
-	slot = b.next
-	if b.order != nil {
-		slot = int(b.order[slot])
-	}
-	b.next++
-	return slot
+// showsSubstitutes reports whether a complete batch shows something other than its samples.
+func (b *batch) showsSubstitutes() bool {
+	return slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 }
 
 // endTurn disowns everything in flight for the batch.
 func (b *batch) endTurn() {
 	b.turn++
-	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
+	b.todo, b.inFlight, b.finished = nil, 0, 0
 }

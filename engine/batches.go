@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +45,6 @@ type batches struct {
 	closed       bool
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
-	quiet        sync.Cond // no batch is being made
 	closing      chan struct{}
 	wait         sync.WaitGroup
 }
@@ -73,9 +71,7 @@ func (all *batches) start() {
 		all.wait.Go(func() { all.batchWorker(false) })
 		all.wait.Go(func() { all.batchWorker(true) })
 	}
-	all.wait.Go(all.watchIdle)
-	all.wait.Go(all.watchMemory)
-	all.wait.Go(all.watchStorage)
+	all.wait.Go(all.watch)
 }
 
 // beginClosing makes all workers and waiting Opens end. It returns false if they were told
@@ -93,19 +89,6 @@ func (all *batches) beginClosing() bool {
 	return true
 }
 
-// free frees all batches that nothing holds. All workers must have ended.
-func (all *batches) free() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, b := range all.table {
-		b.leaveStream()
-		if b.refs == 0 {
-			b.state = failed
-			all.removeBatch(b)
-		}
-	}
-}
-
 // A task is the next step of a batch worker, for one turn of a batch.
 type task struct {
 	b        *batch
@@ -119,9 +102,9 @@ type task struct {
 func (all *batches) batchWorker(copies bool) {
 	for t, ok := all.takeTask(copies); ok; t, ok = all.takeTask(copies) {
 		if t.assemble {
-			all.finishAssembly(t.b, guarded(func() error { return all.assemble(t.b) }))
+			all.finishAssembly(t.b, all.assemble(t.b))
 		} else {
-			all.finishLayout(t.b, t.turn, guarded(func() error { return all.layOut(t.b) }))
+			all.finishLayout(t.b, t.turn, all.layOut(t.b))
 		}
 	}
 }
@@ -148,17 +131,15 @@ func (all *batches) takeTask(copies bool) (task, bool) {
 			}
 			return task{b, b.turn, false}, true
 		}
-		if all.schedule.count() == 0 {
-			all.quiet.Broadcast()
-		}
 		all.takeWork.Wait()
 	}
 	return task{}, false
 }
 
 // layOut decides what is in the batch and allocates it.
-func (all *batches) layOut(b *batch) error {
-	if b.laidOut {
+func (all *batches) layOut(b *batch) (err error) {
+	defer catch(&err)
+	if b.buf != nil {
 		return nil // it only waited for scratch memory
 	}
 	if b.slots == nil && b.source == nil {
@@ -194,8 +175,8 @@ func (all *batches) finishLayout(b *batch, turn int, err error) {
 	case b.turn != turn: // dropped meanwhile
 		all.freeBuffer(b)
 	case err == nil:
-		if !b.laidOut {
-			b.laidOut, b.short = true, time.Time{}
+		if b.todo == nil { // else it only waited for scratch memory
+			b.todo, b.short = b.order, time.Time{}
 		}
 		b.state, b.refused = making, false
 		all.schedule.making = append(all.schedule.making, b)
@@ -219,13 +200,14 @@ func (all *batches) completeIfDone(b *batch) {
 	}
 }
 
-func (all *batches) assemble(b *batch) error {
+func (all *batches) assemble(b *batch) (err error) {
+	defer catch(&err)
 	all.mu.Lock()
-	err := b.bad
+	bad := b.bad
 	all.mu.Unlock()
 	switch {
-	case err != nil:
-		return err
+	case bad != nil:
+		return bad
 	case b.source != nil:
 		all.copySource(b)
 	default:
@@ -240,6 +222,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.writers--
+	all.takeWork.Broadcast() // for Quiet
 	switch {
 	case b.state != complete:
 		all.freeBuffer(b)
@@ -247,7 +230,6 @@ func (all *batches) finishAssembly(b *batch, err error) {
 		all.fail(b, err)
 	default:
 		b.state = ready
-		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 		if b.source == nil {
 			all.meter.batch(b, b.valid == all.opts.BatchSize)
 		}
@@ -297,7 +279,7 @@ func (all *batches) startOver(b *batch) {
 	all.unschedule(b)
 	b.endTurn()
 	all.freeBuffer(b)
-	b.laidOut, b.bad = false, nil
+	b.bad = nil
 	b.hits.Store(0)
 	b.bytes.Store(0)
 	all.waitForMemory(b)
@@ -370,16 +352,41 @@ func (all *batches) enqueue(b *batch) {
 	all.takeWork.Broadcast()
 }
 
-// watchStorage replaces item workers whose reads hang.
-func (all *batches) watchStorage() {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
+// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
+// for again after these pauses.
+const (
+	soonestRetry = 2 * time.Millisecond
+	latestRetry  = 50 * time.Millisecond
+)
+
+// watch looks after storage that hangs, streams that are idle, and batches that were refused
+// memory: these are tried again when some comes back, and now and then.
+func (all *batches) watch() {
+	ledger, pause := all.memory.ledger, soonestRetry
+	storage, idle, retry := time.NewTicker(watchEvery), time.NewTimer(all.opts.IdleAfter), time.NewTimer(pause)
+	defer storage.Stop()
+	defer idle.Stop()
+	defer retry.Stop()
+	retry.Stop()
 	for {
 		select {
 		case <-all.closing:
 			return
-		case <-ticker.C:
+		case <-storage.C:
 			all.replaceStalled(time.Now())
+			continue
+		case <-idle.C:
+			idle.Reset(all.endIdle())
+			continue
+		case <-ledger.kicked:
+		case <-retry.C:
+			ledger.back.Add(1)
+			pause = min(2*pause, latestRetry)
+		}
+		if all.retryRefused() {
+			retry.Reset(pause)
+		} else {
+			pause = soonestRetry
 		}
 	}
 }
@@ -393,50 +400,27 @@ func (all *batches) replaceStalled(now time.Time) {
 	}
 }
 
-// watchIdle ends streams that have not been read for a while, and returns the memory of
-// their batches to the system.
-func (all *batches) watchIdle() {
-	timer := time.NewTimer(all.opts.IdleAfter)
-	defer timer.Stop()
-	for {
-		select {
-		case <-all.closing:
-			return
-		case <-timer.C:
-		}
-		all.mu.Lock()
-		ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
-		// Trim without streams, too: readers may have closed batches that outlived theirs.
-		trim := ended > 0 || len(all.streams.byShard) == 0
-		all.mu.Unlock()
-		if trim {
-			all.memory.pool.Trim()
-		}
-		timer.Reset(max(wait, time.Millisecond))
+// endIdle ends streams that have not been read for a while, and returns the memory of their
+// batches to the system. It returns the time until another stream may be idle.
+func (all *batches) endIdle() time.Duration {
+	all.mu.Lock()
+	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
+	// Trim without streams, too: readers may have closed batches that outlived theirs.
+	trim := ended > 0 || len(all.streams.byShard) == 0
+	all.mu.Unlock()
+	if trim {
+		all.memory.pool.Trim()
 	}
+	return max(wait, time.Millisecond)
 }
 
-// closeWait is how long Close waits for reads that cannot be cancelled.
-const closeWait = 1500 * time.Millisecond
-
-// awaitEnd waits until all workers have ended, and calls freeAll then. If some are left in
-// reads that hang, it returns an error that names them, and freeAll is called if these ever
-// return.
-func (all *batches) awaitEnd(reading func() []string, freeAll func()) error {
-	ended := make(chan struct{})
-	go func() {
-		all.wait.Wait()
-		freeAll()
-		close(ended)
-	}()
-	for {
-		select {
-		case <-ended:
-			return nil
-		case <-time.After(closeWait):
-		}
-		if paths := reading(); len(paths) > 0 {
-			return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(paths, ", "))
-		} // else an image takes long to decode
-	}
+// retryRefused has batches that were refused memory tried again, and reports whether there
+// are any.
+func (all *batches) retryRefused() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	short := slices.ContainsFunc(all.schedule.queue, func(b *batch) bool { return b.refused })
+	all.memory.ledger.awaited.Store(short)
+	all.takeWork.Broadcast()
+	return short
 }

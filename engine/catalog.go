@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -143,25 +144,17 @@ func (c *Catalog) Next(k Key) (Key, bool) {
 // Steps is how many batches to comes after from in reading order, or 0 if it does not come
 // after it, or comes more than most batches later.
 func (c *Catalog) Steps(from, to Key, most int) int {
-	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
+	if from.Shard != to.Shard || to.Epoch < from.Epoch {
 		return 0
 	}
-	if to.Epoch == from.Epoch {
-		if n := to.Batch - from.Batch; n <= most {
-			return n
-		}
+	n := to.Batch - from.Batch
+	for e := from.Epoch; e < to.Epoch && n <= most; e++ {
+		n += c.Plan.Batches(from.Shard, e)
+	}
+	if n > most {
 		return 0
 	}
-	for n := 1; n <= most; n++ {
-		var ok bool
-		if from, ok = c.Next(from); !ok {
-			return 0
-		}
-		if from == to {
-			return n
-		}
-	}
-	return 0
+	return max(0, n)
 }
 
 // Spec is the exact shape of a batch, in the mount's layout. If its Err is not nil, the
@@ -289,12 +282,9 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 		if why == "" {
 			continue
 		}
-		switch strings.ToLower(path.Ext(ds.Path(i))) {
-		case ".bmp", ".ppm", ".pgm", ".pnm", ".pbm":
-		default:
-			if raw.Count() == 0 {
-				continue // nothing suggests a raw sample
-			}
+		ext := strings.ToLower(path.Ext(ds.Path(i)))
+		if raw.Count() == 0 && !slices.Contains([]string{".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
+			continue // nothing suggests a raw sample
 		}
 		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
 			ErrMachine, ds.Path(i), why)

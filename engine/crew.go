@@ -31,16 +31,19 @@ type crew struct {
 	stalled atomic.Int32 // number of workers whose reads hang
 }
 
-func newCrew(size int, log *slog.Logger, path func(id int64) string) *crew {
-	return &crew{size: size, most: 2*size + 6, log: log, path: path, began: time.Now()}
-}
-
 // hasSurplus reports whether there are more workers than needed, because a stalled one is
 // back.
 func (c *crew) hasSurplus() bool { return len(c.workers)-int(c.stalled.Load()) > c.size }
 
 // remove removes a worker.
 func (c *crew) remove(w *worker) { c.workers = without(c.workers, w) }
+
+// hangs reports whether a read for a batch hangs.
+func (c *crew) hangs(b *batch) bool {
+	return c.stalled.Load() > 0 && slices.ContainsFunc(c.workers, func(w *worker) bool {
+		return w.stalled && w.item.b == b && w.item.isCurrent()
+	})
+}
 
 // mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
 // hang. It gets one at first, and the others when that one is back: a batch on storage that
@@ -77,9 +80,6 @@ func (c *crew) replaceStalled(now time.Time) {
 			continue
 		}
 		w.stalled = true
-		if w.item.isCurrent() {
-			w.item.b.stalled++
-		}
 		c.log.Warn("storage does not answer: a read hangs, other batches go on without it",
 			"path", c.path(w.fetching.Load()), "seconds", stallAfter.Seconds())
 		if len(c.workers) < c.most {

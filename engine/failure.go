@@ -117,15 +117,11 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// guarded calls f and returns a panic in it as an error, after the deferred calls of f have
-// run.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
-	return f()
+// catch, when deferred, makes a panic the error that the function returns.
+func catch(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, debug.Stack()}
+	}
 }
 
 // warnMachine logs a batch failure that is not the fault of a file.

@@ -143,39 +143,3 @@ func (all *batches) parkIfRefused(b *batch) {
 		all.waitForMemory(b)
 	}
 }
-
-// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
-// for again after these pauses.
-const (
-	soonestRetry = 2 * time.Millisecond
-	latestRetry  = 50 * time.Millisecond
-)
-
-// watchMemory retries batches that were refused memory when some comes back, and now and
-// then.
-func (all *batches) watchMemory() {
-	ledger, pause := all.memory.ledger, soonestRetry
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	timer.Stop()
-	for {
-		select {
-		case <-all.closing:
-			return
-		case <-ledger.kicked:
-		case <-timer.C:
-			ledger.back.Add(1)
-			pause = min(2*pause, latestRetry)
-		}
-		all.mu.Lock()
-		short := all.schedule.memoryIsShort()
-		ledger.awaited.Store(short)
-		all.takeWork.Broadcast()
-		all.mu.Unlock()
-		if short {
-			timer.Reset(pause)
-		} else {
-			pause = soonestRetry
-		}
-	}
-}

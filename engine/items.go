@@ -27,7 +27,8 @@ func (all *batches) claim(w *worker) (item, bool) {
 			break
 		}
 		if b := all.schedule.nextToFill(); b != nil {
-			w.item = item{b, b.nextSlot(), b.turn}
+			w.item = item{b, int(b.todo[0]), b.turn}
+			b.todo = b.todo[1:]
 			b.inFlight++
 			return w.item, true
 		}
@@ -95,7 +96,7 @@ func (all *batches) itemDone(it item, err error) {
 	case err == nil:
 		b.short = time.Time{}
 	case causeOf(err) == ofTurn:
-		b.again = append(b.again, int32(it.slot))
+		b.todo = append(b.todo, int32(it.slot))
 		b.refused = true
 		return
 	case causeOf(err) == ofFile && all.opts.OnError == Fail:
@@ -122,9 +123,6 @@ func (all *batches) storageAnswered(w *worker) {
 	}
 	w.stalled = false
 	all.crew.stalled.Add(-1)
-	if w.item.isCurrent() {
-		w.item.b.stalled--
-	}
 	all.itemWork.Broadcast() // its batch hands out slots again
 	all.takeWork.Broadcast()
 }

@@ -21,18 +21,16 @@ type memory struct {
 	log    *slog.Logger
 	most   int64        // the limit before anyone lowered it
 	fixed  atomic.Int64 // bytes that never give way: the process, the index, what others reserved
-	lock   bool         // batch memory is meant to be page-locked
-	warned atomic.Bool  // that it is not
+	warned sync.Once    // that batch memory is not page-locked
 
 	// What gives way. The cache and the keeper may be nil.
 	batches residents
 	cache   *cache.Cache
 	keeper  *keeper
 
-	released atomic.Uint64 // counts buffers that went back to the pool
 	mu       sync.Mutex
-	trimmed  time.Time // when the cache last had the pool trimmed
-	seen     uint64    // what released was then
+	trimmed  time.Time   // when the cache last had the pool trimmed
+	released atomic.Bool // a buffer went back to the pool since
 }
 
 // residents are the batches that take memory.
@@ -52,7 +50,7 @@ type residents interface {
 }
 
 func newMemory(o *Options) *memory {
-	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, lock: o.Lock}
+	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit}
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
@@ -101,7 +99,7 @@ func (m *memory) forBatches() int64 { return m.most - m.fixed.Load() }
 // freeBuffer gives a buffer back.
 func (m *memory) freeBuffer(buf *pinned.Buffer) {
 	buf.Release()
-	m.released.Add(1)
+	m.released.Store(true)
 	m.ledger.cameBack()
 }
 
@@ -129,7 +127,7 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if found, free := m.batches.takeFrom(b, before, worthSpent); found {
 		return free
 	}
-	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache != nil && m.cache.Trim(n) > 0) {
+	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
 	_, free := m.batches.takeFrom(b, before, worthLaterTurn)
@@ -147,10 +145,7 @@ func (m *memory) giveBackIdle() bool {
 func (m *memory) setLimit(n int64) {
 	m.ledger.setLimit(min(n, m.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
-		if m.pool.Trim() > 0 || m.keeper.giveWay() > 0 || m.cache != nil && m.cache.Trim(excess) > 0 {
-			continue
-		}
-		if !m.giveBackIdle() {
+		if m.pool.Trim() == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle() {
 			return
 		}
 	}
@@ -200,11 +195,8 @@ func (m *memory) presize(c *Catalog) {
 // warnUnlocked logs once that the kernel refused to lock batch memory. That may happen only
 // when a larger batch comes.
 func (m *memory) warnUnlocked() {
-	if !m.lock || m.warned.Load() {
-		return
-	}
-	if err := m.pool.LockError(); err != nil && !m.warned.Swap(true) {
-		m.log.Warn("batch memory is not page-locked", "reason", err)
+	if err := m.pool.LockError(); err != nil {
+		m.warned.Do(func() { m.log.Warn("batch memory is not page-locked", "reason", err) })
 	}
 }
 
@@ -240,10 +232,10 @@ const trimEvery = 50 * time.Millisecond
 func (m *memory) trimDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, released := time.Now(), m.released.Load()
-	if released == m.seen && now.Sub(m.trimmed) <= trimEvery {
+	now := time.Now()
+	if !m.released.Swap(false) && now.Sub(m.trimmed) <= trimEvery {
 		return false
 	}
-	m.trimmed, m.seen = now, released
+	m.trimmed = now
 	return true
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -11,12 +10,8 @@ import (
 
 // readers waits for batches on behalf of Opens.
 type readers struct {
-	batches    *batches
-	bad        *badSamples
-	meter      *meter
-	log        *slog.Logger
-	memoryWait time.Duration
-	checks     map[Key]*check // guarded by batches.mu
+	*batches
+	checks map[Key]*check // guarded by batches.mu
 }
 
 // A check asks the file system about the bad samples of a batch before it is opened. It may
@@ -32,7 +27,7 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	if err := r.checkKnown(ctx, k); err != nil {
 		return nil, err
 	}
-	b, isReady, err := r.batches.join(k, form)
+	b, isReady, err := r.join(k, form)
 	switch {
 	case err != nil:
 		return nil, err
@@ -51,7 +46,7 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 // holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
 // one copy; interrupting one of them does not end it for the others.
 func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
-	c, isReady, err := r.batches.joinCopy(b, form)
+	c, isReady, err := r.joinCopy(b, form)
 	if err != nil || isReady {
 		return c, err
 	}
@@ -62,22 +57,22 @@ func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*ba
 // fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
 func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
 	began := time.Now()
-	timer := time.NewTimer(r.memoryWait)
+	timer := time.NewTimer(r.opts.MemoryWait)
 	defer timer.Stop()
-	defer func() { r.batches.endWait(b, err == nil) }()
+	defer func() { r.endWait(b, err == nil) }()
 	for {
 		select {
 		case <-b.done:
 			return b.err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.batches.closing:
+		case <-r.closing:
 			return ErrClosed
 		case <-timer.C:
 		}
 		left := r.memoryWaitLeft(b, began)
 		if left <= 0 {
-			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.opts.MemoryWait)
 			warnMachine(r.log, b.key, err)
 			return err
 		}
@@ -87,16 +82,16 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 
 // memoryWaitLeft is how much longer an Open that began at began may wait for memory.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
-	r.batches.mu.Lock()
-	since := r.batches.schedule.refusedSince(b)
-	r.batches.mu.Unlock()
+	r.mu.Lock()
+	since := r.schedule.refusedSince(b)
+	r.mu.Unlock()
 	if since.IsZero() {
-		return max(r.memoryWait, 10*time.Millisecond)
+		return max(r.opts.MemoryWait, 10*time.Millisecond)
 	}
 	if since.Before(began) {
 		since = began
 	}
-	return r.memoryWait - time.Since(since)
+	return r.opts.MemoryWait - time.Since(since)
 }
 
 // checkKnown drops a complete batch that shows substitutes for samples that may be good now,
@@ -112,27 +107,26 @@ func (r *readers) checkKnown(ctx context.Context, k Key) error {
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.batches.closing:
+	case <-r.closing:
 		return ErrClosed
 	}
 }
 
 // startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
 func (r *readers) startCheck(k Key) *check {
-	all := r.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b := all.table[k]
-	failed := b == nil && all.tried[k]
-	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
-	if all.closed || !failed && !kept {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.table[k]
+	failed := b == nil && r.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.showsSubstitutes()
+	if r.closed || !failed && !kept {
 		return nil
 	}
 	c := r.checks[k]
 	if c == nil {
 		c = &check{done: make(chan struct{})}
 		r.checks[k] = c
-		all.wait.Go(func() { r.runCheck(k, b, c) })
+		r.wait.Go(func() { r.runCheck(k, b, c) })
 	}
 	return c
 }
@@ -140,52 +134,44 @@ func (r *readers) startCheck(k Key) *check {
 // runCheck looks at what is known to be bad of a batch: of b, which is complete, or of one
 // that failed, where b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
-	outdated := false
-	c.err = guarded(func() error {
-		if b == nil {
-			return r.stillFails(k)
-		}
-		outdated = r.isOutdated(b)
-		return nil
-	})
-	if c.err != nil && causeOf(c.err) != ofFile {
-		c.err = machineError(c.err)
-		warnMachine(r.log, k, c.err)
+	outdated, err := r.look(k, b)
+	if err != nil && causeOf(err) != ofFile {
+		err = machineError(err)
+		warnMachine(r.log, k, err)
 	}
-	all := r.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case b == nil && c.err == nil:
-		delete(all.tried, k)
-	case outdated && all.table[k] == b && b.refs == 0 && b.state == ready:
-		all.discard(b)
+	case outdated && b == nil:
+		delete(r.tried, k)
+	case outdated && r.table[k] == b && b.refs == 0 && b.state == ready:
+		r.discard(b)
 	}
 	delete(r.checks, k)
+	c.err = err
 	close(c.done)
 }
 
-// isOutdated reports whether a batch shows a substitute for a sample whose file has changed
-// since and may be good now. It asks the file system about substituted samples only.
-func (r *readers) isOutdated(b *batch) bool {
-	for i, s := range b.samples[:b.items] {
-		if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
-			return true
+// look reports whether the files of bad samples have changed so that a batch would be another
+// one if it were made again, or why one that failed would fail again. It asks the file system
+// about samples known to be bad only.
+func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
+	defer catch(&err)
+	if b != nil {
+		for i, s := range b.samples[:b.items] {
+			if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
+				return true, nil
+			}
 		}
+		return false, nil
 	}
-	return false
-}
-
-// stillFails fails for a batch of which all was tried before, if a sample that was bad then
-// still is.
-func (r *readers) stillFails(k Key) error {
-	slots, valid := r.batches.catalog.slots(k)
+	slots, valid := r.catalog.slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := r.bad.check(s.ID); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // join holds a batch for an Open, which waits for it unless it is ready.

@@ -11,10 +11,6 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// errUnfit marks a valid sample that does not fit its batch, whose shape follows from the
-// index.
-var errUnfit = sample.ErrUnfit
-
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
 // dataset full of bad files takes seconds rather than days. It affects the bytes of
 // batches.
@@ -22,9 +18,10 @@ const maxStandIns = 1024
 
 // fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
 // the batch.
-func (w *worker) fill(it item) error {
+func (w *worker) fill(it item) (err error) {
+	defer catch(&err)
 	all, id := w.batches, it.b.slots[it.slot].ID
-	err := w.decode(it, id, StatusOK)
+	err = w.decode(it, id, StatusOK)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
@@ -111,9 +108,9 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	}
 	head, h, width, err := w.loader.Judge(id, data)
 	if err == nil && !all.catalog.fits(b.spec, h, width) {
-		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, width, b.spec.H, b.spec.W)
+		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
-	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
+	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.unread(id, why)
 	}
 	if err != nil {
@@ -160,7 +157,7 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	return err
 }
 
-// partError marks an error as errPart without changing its message.
+// A partError is an error that another transform of the same sample might not hit.
 type partError struct{ error }
 
-func (e partError) Unwrap() []error { return []error{e.error, errPart} }
+func (e partError) Unwrap() error { return e.error }

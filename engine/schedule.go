@@ -52,7 +52,7 @@ func (s *schedule) nextToFill() *batch { return s.mostImportant(s.making, s.hasS
 func (s *schedule) busy(wanted bool) int {
 	n := s.layingOut
 	for _, b := range s.making {
-		if (s.hasSlots(b) || b.inFlight > 0 && b.stalled == 0) && (b.waiting > 0 || !wanted) {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.crew.hangs(b)) && (b.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -67,7 +67,7 @@ func (s *schedule) tooEarly() bool {
 		return false
 	}
 	return slices.ContainsFunc(s.making, func(b *batch) bool {
-		return b.waiting > 0 && b.stalled == 0 && b.items-b.finished > cap(s.processors)
+		return b.waiting > 0 && b.items-b.finished > cap(s.processors) && !s.crew.hangs(b)
 	})
 }
 
@@ -75,7 +75,7 @@ func (s *schedule) tooEarly() bool {
 // for memory, nor while a read for it hangs: it could not be completed anyway, and the worker
 // that took one might hang as well.
 func (s *schedule) hasSlots(b *batch) bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || s.crew.mayHang(b))
+	return !b.refused && len(b.todo) > 0 && !s.crew.hangs(b) && (b.finished > 0 || s.crew.mayHang(b))
 }
 
 // mostImportant picks the most important batch for which ok is true; nil: any.
@@ -111,11 +111,6 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 		return first.short
 	}
 	return time.Time{}
-}
-
-// memoryIsShort reports whether a batch waits for memory.
-func (s *schedule) memoryIsShort() bool {
-	return slices.ContainsFunc(s.queue, func(b *batch) bool { return b.refused })
 }
 
 // remove takes a batch out of the schedule.

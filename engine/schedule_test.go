@@ -157,8 +157,8 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	}
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
-	if near.next != 1 || near.inFlight != 1 {
-		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.next, near.inFlight)
+	if len(near.todo) != near.items-1 || near.inFlight != 1 {
+		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.items-len(near.todo), near.inFlight)
 	}
 }
 

@@ -78,8 +78,6 @@ type EpochStats struct {
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
 	Unplanned     int64        `json:"unplanned"` // samples read before the plan said whether to keep them
-
-	hits, bytes tally // of full batches
 }
 
 // Distribution describes a count over full batches.
@@ -88,28 +86,22 @@ type Distribution struct {
 	Max    int64   `json:"max"`
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"stddev"`
+
+	n, squares float64 // how many there are, and the sum of their squared differences from the mean
 }
 
-// A tally accumulates counts for a Distribution with Welford's recurrence, because a sum of
-// squared bytes would overflow an integer.
-type tally struct {
-	n, min, max   int64
-	mean, squares float64 // squares: sum of squared differences from the mean
-}
-
-func (t *tally) add(v int64) {
-	if t.n == 0 {
-		t.min, t.max = v, v
+// add adds a count by Welford's recurrence, because a sum of squared bytes would overflow an
+// integer.
+func (d *Distribution) add(v int64) {
+	if d.n == 0 {
+		d.Min, d.Max = v, v
 	}
-	t.n++
-	t.min, t.max = min(t.min, v), max(t.max, v)
-	d := float64(v) - t.mean
-	t.mean += d / float64(t.n)
-	t.squares += d * (float64(v) - t.mean)
-}
-
-func (t *tally) distribution() Distribution {
-	return Distribution{Min: t.min, Max: t.max, Mean: t.mean, StdDev: math.Sqrt(t.squares / float64(t.n))}
+	d.n++
+	d.Min, d.Max = min(d.Min, v), max(d.Max, v)
+	diff := float64(v) - d.Mean
+	d.Mean += diff / d.n
+	d.squares += diff * (float64(v) - d.Mean)
+	d.StdDev = math.Sqrt(d.squares / d.n)
 }
 
 // rateSeconds is the period over which rates are computed.
@@ -145,9 +137,8 @@ func (m *meter) batch(b *batch, full bool) {
 	s := m.epoch(b.key.Epoch)
 	s.Batches++
 	if full {
-		s.hits.add(b.hits.Load())
-		s.bytes.add(b.bytes.Load())
-		s.HitsPerBatch, s.BytesPerBatch = s.hits.distribution(), s.bytes.distribution()
+		s.HitsPerBatch.add(b.hits.Load())
+		s.BytesPerBatch.add(b.bytes.Load())
 	}
 	now := int64(time.Since(m.start).Seconds())
 	t := &m.recent[now%rateSeconds]
@@ -239,7 +230,7 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.batches.inputs.Stats(), e.batches.rest.Stats()}
+	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	s.Plans = e.keeper.stats()
 	if e.cache != nil {
 		c := e.cache.Stats()
@@ -248,10 +239,10 @@ func (e *Engine) Stats() Stats {
 			Name: "cache", Kind: pinned.HostMemory, Real: c.Real, MaxReal: c.MaxReal, Reserved: c.Reserved, MaxReserved: c.MaxReserved,
 		})
 	}
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
-	s.Batches.Making = e.batches.schedule.count()
-	s.Batches.Streams, s.Batches.Ahead = e.batches.streams.count()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.Batches.Making = e.schedule.count()
+	s.Batches.Streams, s.Batches.Ahead = e.streams.count()
 	return s
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -108,23 +107,12 @@ func (w *worker) giveBack() {
 // make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
 // state is unknown then.
 func (w *worker) make(it item) error {
-	err := w.fillGuarded(it)
+	err := w.fill(it)
 	w.endFetch()
 	if err != nil && errors.As(err, new(*panicError)) {
 		w.decoder = decode.NewDecoder(w.pixelOptions.Options)
 	}
 	return err
-}
-
-// fillGuarded is fill with a panic returned as an error. It is not a closure, to avoid an
-// allocation per sample.
-func (w *worker) fillGuarded(it item) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
-	return w.fill(it)
 }
 
 func (w *worker) free() {
