@@ -89,38 +89,34 @@ func (all *batches) beginClosing() bool {
 	return true
 }
 
-// A task is the next step of a batch worker, for one turn of a batch.
-type task struct {
-	b        *batch
-	turn     int
-	assemble bool // else lay it out
-}
-
 // batchWorker lays batches out and assembles them once their slots are done. It does not wait
 // in between, so a batch whose storage does not answer delays no other. A worker either makes
 // only copies or makes none: a copy takes long, and no other batch should wait for it.
 func (all *batches) batchWorker(copies bool) {
-	for t, ok := all.takeTask(copies); ok; t, ok = all.takeTask(copies) {
-		if t.assemble {
-			all.finishAssembly(t.b, all.assemble(t.b))
-		} else {
-			all.finishLayout(t.b, t.turn, all.layOut(t.b))
+	for {
+		switch b, isDone := all.takeTask(copies); {
+		case b == nil:
+			return
+		case isDone:
+			all.finishAssembly(b, all.assemble(b))
+		default:
+			all.finishLayout(b, all.layOut(b))
 		}
 	}
 }
 
-// takeTask waits for a batch to lay out or to assemble. It returns false when the engine
-// closes.
-func (all *batches) takeTask(copies bool) (task, bool) {
+// takeTask waits for a batch to lay out, or to assemble if all of its slots are done. It
+// returns nil when the engine closes.
+func (all *batches) takeTask(copies bool) (b *batch, isDone bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.schedule
 	for !all.closed {
 		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.source != nil == copies }); i >= 0 {
 			b := s.completed[i]
-			s.completed = without(s.completed, b)
+			s.completed = slices.Delete(s.completed, i, i+1)
 			b.writers++
-			return task{b, b.turn, true}, true
+			return b, true
 		}
 		if b := s.nextToLayOut(all.memory.ledger.returns(), copies); b != nil {
 			s.queue = without(s.queue, b)
@@ -129,11 +125,11 @@ func (all *batches) takeTask(copies bool) (task, bool) {
 			if !copies {
 				s.layingOut++
 			}
-			return task{b, b.turn, false}, true
+			return b, false
 		}
 		all.takeWork.Wait()
 	}
-	return task{}, false
+	return nil, false
 }
 
 // layOut decides what is in the batch and allocates it.
@@ -164,7 +160,7 @@ func (all *batches) layOut(b *batch) (err error) {
 }
 
 // finishLayout hands a laid-out batch to the item workers, or ends it if err is not nil.
-func (all *batches) finishLayout(b *batch, turn int, err error) {
+func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if b.source == nil {
@@ -172,7 +168,7 @@ func (all *batches) finishLayout(b *batch, turn int, err error) {
 	}
 	b.writers--
 	switch {
-	case b.turn != turn: // dropped meanwhile
+	case b.state != laying: // dropped meanwhile
 		all.freeBuffer(b)
 	case err == nil:
 		if b.todo == nil { // else it only waited for scratch memory
@@ -190,9 +186,14 @@ func (all *batches) finishLayout(b *batch, turn int, err error) {
 	}
 }
 
-// completeIfDone passes a batch on to a batch worker once all of its slots were tried.
+// completeIfDone passes a batch on to a batch worker, or ends it, once all of its slots were
+// tried.
 func (all *batches) completeIfDone(b *batch) {
-	if b.state == making && b.finished == b.items {
+	switch {
+	case b.state != making || b.finished < b.items:
+	case b.bad != nil:
+		all.fail(b, b.bad)
+	default:
 		all.schedule.remove(b)
 		b.state = complete
 		all.schedule.completed = append(all.schedule.completed, b)
@@ -202,15 +203,9 @@ func (all *batches) completeIfDone(b *batch) {
 
 func (all *batches) assemble(b *batch) (err error) {
 	defer catch(&err)
-	all.mu.Lock()
-	bad := b.bad
-	all.mu.Unlock()
-	switch {
-	case bad != nil:
-		return bad
-	case b.source != nil:
+	if b.source != nil {
 		all.copySource(b)
-	default:
+	} else {
 		b.assemble()
 	}
 	return nil
@@ -258,8 +253,7 @@ func (all *batches) fail(b *batch, err error) {
 	case ofShape:
 		all.log.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
 	}
-	b.err, b.state = err, failed
-	all.removeBatch(b)
+	all.removeBatch(b, err)
 	close(b.done)
 }
 
@@ -269,14 +263,13 @@ func (all *batches) discard(b *batch) {
 	if b.refs != 0 {
 		panic("engine: a batch that somebody holds is dropped")
 	}
-	b.err, b.state = errDropped, failed
-	all.removeBatch(b)
+	all.removeBatch(b, errDropped)
 }
 
 // startOver takes the memory of a batch that an Open waits for and has it made again later.
 // No worker may be writing into it.
 func (all *batches) startOver(b *batch) {
-	all.unschedule(b)
+	all.schedule.remove(b)
 	b.endTurn()
 	all.freeBuffer(b)
 	b.bad = nil
@@ -286,8 +279,10 @@ func (all *batches) startOver(b *batch) {
 }
 
 // removeBatch removes a batch from all tables and lists and frees its memory.
-func (all *batches) removeBatch(b *batch) {
-	all.unschedule(b)
+func (all *batches) removeBatch(b *batch, why error) {
+	b.err, b.state = why, failed
+	all.schedule.remove(b)
+	all.takeWork.Broadcast() // there is room for the next one
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}
@@ -297,11 +292,6 @@ func (all *batches) removeBatch(b *batch) {
 	b.leaveStream()
 	b.endTurn()
 	all.freeBuffer(b)
-}
-
-func (all *batches) unschedule(b *batch) {
-	all.schedule.remove(b)
-	all.takeWork.Broadcast() // there is room for the next one
 }
 
 // freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
@@ -323,8 +313,7 @@ func (all *batches) freeBuffer(b *batch) {
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
 	if b.state == ready && b.refs == 0 && !b.stream.needs(b) {
-		b.state = failed
-		all.removeBatch(b)
+		all.discard(b)
 	}
 }
 

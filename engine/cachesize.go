@@ -11,8 +11,8 @@ import (
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-// cacheSize is the cache's limit in bytes, including overhead, and the share of the samples
-// read here per epoch that it can hold.
+// cacheSize is the cache's limit in bytes, and the share of the samples read here per epoch
+// that it can hold.
 func (c *Catalog) cacheSize() (limit int64, ratio float64) {
 	o := &c.Options
 	if o.CachePolicy == cache.None || o.CacheSize == 0 {
@@ -28,9 +28,8 @@ func (c *Catalog) cacheSize() (limit int64, ratio float64) {
 	return limit, cache.Ratio(limit, o.Samples, read, sizes, o.InFlight())
 }
 
-// InFlight is how many samples may enter the cache before the samples they replace have
-// left. Consecutive batches may keep one sample more or one less than they release, and
-// several batches are in the making.
+// InFlight is how many samples may enter the cache before those they replace have left: of
+// several batches in the making, each may keep one sample more than it releases.
 func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
@@ -40,10 +39,11 @@ func (c *Catalog) encodedSize(i int) int64 {
 		return id.Size
 	}
 	h, w := c.sizeOf(int64(i))
+	size := int64(h) * int64(w)
 	if sample.IsRaw(c.Dataset, i) {
-		return int64(h) * int64(w) * 3
+		size *= 3
 	}
-	return int64(h) * int64(w)
+	return size
 }
 
 // SpareMemory is what the memory limit leaves for a cache after the process, the index, the

@@ -58,15 +58,11 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All shards of an epoch have the same number of batches, and no epoch has more than
-	// the first: unpadded reading credits what it has read ahead to later epochs.
+	// No epoch has more batches than the first: unpadded reading credits what it has read
+	// ahead to later epochs.
 	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0)}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
-	}
-	for i := 0; i < ds.Len() && !c.sized; i++ {
-		h, _ := c.sizeOf(int64(i))
-		c.sized = h > 0
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
@@ -75,25 +71,26 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// checkSizes rejects a fixed size that some image does not fit into.
+// checkSizes rejects a fixed size that some image does not fit into, and notes whether any
+// size is known.
 func (c *Catalog) checkSizes() error {
-	o := &c.Options
-	if o.Transform.Height == 0 || o.Transform.Mode != resample.None {
-		return nil
-	}
-	for i := range c.Dataset.Len() {
-		if h, w := c.sizeOf(int64(i)); h > o.Transform.Height || w > o.Transform.Width {
+	t := &c.Options.Transform
+	fixed := t.Height > 0 && t.Mode == resample.None
+	for i := 0; i < c.Dataset.Len() && (fixed || !c.sized); i++ {
+		h, w := c.sizeOf(int64(i))
+		c.sized = c.sized || h > 0
+		if fixed && (h > t.Height || w > t.Width) {
 			return &option.Error{
 				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", c.Dataset.Path(i), h, w),
-				Value: fmt.Sprintf("%dx%d", o.Transform.Height, o.Transform.Width),
+				Value: fmt.Sprintf("%dx%d", t.Height, t.Width),
 			}
 		}
 	}
 	return nil
 }
 
-// RawSamples marks the samples that are stored as plain pixels. A shuffled dataset with
-// both kinds orders each kind separately.
+// RawSamples marks the samples that are stored as plain pixels, which a shuffled dataset orders
+// separately.
 func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	format, raw := "", false // of the previous sample: most have the same format
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
@@ -104,8 +101,7 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	})
 }
 
-// Settings are the options that determine the bytes of batches. The fingerprint covers
-// them.
+// Settings are the options that determine the bytes of batches. The fingerprint covers them.
 func (c *Catalog) Settings() map[string]any {
 	o := &c.Options
 	settings := map[string]any{
@@ -157,8 +153,8 @@ func (c *Catalog) Steps(from, to Key, most int) int {
 	return max(0, n)
 }
 
-// Spec is the exact shape of a batch, in the mount's layout. If its Err is not nil, the
-// batch cannot exist and Open returns ErrTooBig.
+// Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns
+// ErrTooBig.
 func (c *Catalog) Spec(k Key) layout.Spec {
 	slots, _ := c.slots(k)
 	return c.specOf(slots)
@@ -190,9 +186,7 @@ func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
 	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
 }
 
-// specOf is the shape of a batch of these slots. Samples of unknown size (unreadable when
-// indexed) do not count. A batch of only such samples has the shape of the replacement for
-// its first sample.
+// specOf is the shape of a batch of these slots.
 func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
 	o := &c.Options
@@ -201,14 +195,16 @@ func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	return s
 }
 
-// slotSize is the height and width of each slot.
+// slotSize is the height and width of each slot. Samples of unknown size (unreadable when
+// indexed) do not count. A batch of only such samples has the size of the replacement for its
+// first sample.
 func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	o := &c.Options
 	if o.Transform.Height > 0 {
 		return o.Transform.Height, o.Transform.Width
 	}
-	for i := range slots {
-		h, w := c.sizeOf(slots[i].ID)
+	for _, s := range slots {
+		h, w := c.sizeOf(s.ID)
 		height, width = max(height, h), max(width, w)
 	}
 	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
@@ -221,9 +217,8 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
-// replacements yields the candidates to replace a slot's sample, in order of preference: the
-// samples that follow it in the shard's range, and then those from the beginning of the
-// range.
+// replacements yields the candidates to replace a slot's sample, in order of preference: those
+// that follow it in the shard's range, and then those from the beginning of the range.
 func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 	return func(yield func(id int64) bool) {
 		lo, hi := c.Plan.RangeAt(s.Position)
@@ -235,8 +230,7 @@ func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 	}
 }
 
-// sizeOf is the size of a sample according to the index, or 0x0 if it has none or exceeds
-// MaxPixels.
+// sizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
 func (c *Catalog) sizeOf(id int64) (h, w int) {
 	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
 	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
@@ -250,17 +244,10 @@ func (c *Catalog) fits(spec layout.Spec, h, w int) bool {
 	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
 }
 
-// roundUp is the least multiple of multiple that is at least n. n is at least 1 and far
-// from the largest int; multiple may be any number.
-func roundUp(n, multiple int) int {
-	if multiple <= 1 {
-		return n
-	}
-	return ((n-1)/multiple + 1) * multiple
-}
+// roundUp is the least multiple of multiple that is at least n, which is at least 1.
+func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// saturating is a*b, capped at half of the largest int64 so that adding to it does not
-// overflow. Both factors are at least 0.
+// saturating is a*b, of factors from 0, capped so that adding to it does not overflow.
 func saturating[A, B int | int64](a A, b B) int64 {
 	const most = math.MaxInt64 / 2
 	if a > 0 && int64(b) > most/int64(a) {
@@ -270,12 +257,10 @@ func saturating[A, B int | int64](a A, b B) int64 {
 }
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
-// and format. The bytes of batches must not depend on that, so whatever would follow from
-// either is refused: batches whose shape the size decides, and the order of a dataset where
-// raw samples are ordered separately.
+// and format. The bytes of batches must not depend on that, so what would follow from either
+// is refused: an order where raw samples are ordered separately, and the shapes of batches.
 
-// checkOrder refuses an order that depends on whether an unread sample is stored as plain
-// pixels.
+// checkOrder refuses an order that depends on whether an unread sample is raw.
 func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	for i := range ds.Len() {
 		why := ds.Unread(i)
@@ -292,8 +277,7 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	return nil
 }
 
-// shapeKnown refuses a batch whose shape depends on a sample that could not be read when
-// the dataset was opened.
+// shapeKnown refuses a batch whose shape depends on an unread sample.
 func (c *Catalog) shapeKnown(slots []shard.Slot) error {
 	if c.Options.Transform.Height > 0 {
 		return nil

@@ -31,12 +31,9 @@ type crew struct {
 	stalled atomic.Int32 // number of workers whose reads hang
 }
 
-// hasSurplus reports whether there are more workers than needed, because a stalled one is
-// back.
-func (c *crew) hasSurplus() bool { return len(c.workers)-int(c.stalled.Load()) > c.size }
-
-// remove removes a worker.
-func (c *crew) remove(w *worker) { c.workers = without(c.workers, w) }
+// surplus is how many more workers there are than needed, as a stalled one is back; below 0:
+// how many are missing.
+func (c *crew) surplus() int { return len(c.workers) - int(c.stalled.Load()) - c.size }
 
 // hangs reports whether a read for a batch hangs.
 func (c *crew) hangs(b *batch) bool {
@@ -87,7 +84,7 @@ func (c *crew) replaceStalled(now time.Time) {
 		}
 	}
 	// A hanging worker that was not replaced at the limit is replaced when another returns.
-	for len(c.workers)-int(c.stalled.Load()) < c.size && len(c.workers) < c.most {
+	for c.surplus() < 0 && len(c.workers) < c.most {
 		c.start(c.workers[0].cpus)
 	}
 }

@@ -124,8 +124,7 @@ func (e *Engine) free() {
 	for _, b := range e.table {
 		b.leaveStream()
 		if b.refs == 0 {
-			b.state = failed
-			e.removeBatch(b)
+			e.discard(b)
 		}
 	}
 	e.mu.Unlock()

@@ -22,8 +22,8 @@ func (all *batches) claim(w *worker) (item, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		if all.crew.hasSurplus() {
-			all.crew.remove(w) // now, or the next worker that checks would end as well
+		if all.crew.surplus() > 0 {
+			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
 			break
 		}
 		if b := all.schedule.nextToFill(); b != nil {

@@ -118,7 +118,7 @@ func (w *worker) make(it item) error {
 func (w *worker) free() {
 	all := w.batches
 	all.mu.Lock()
-	all.crew.remove(w)
+	all.crew.workers = without(all.crew.workers, w)
 	all.mu.Unlock()
 	w.decoder.Close()
 	w.input.Free()
