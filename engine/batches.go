@@ -56,7 +56,6 @@ type kernels struct {
 	writing  layout.Kernel
 }
 
-// start starts all workers and watchers.
 func (all *batches) start() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -74,8 +73,7 @@ func (all *batches) start() {
 	all.wait.Go(all.watch)
 }
 
-// beginClosing makes all workers and waiting Opens end. It returns false if they were told
-// before.
+// beginClosing makes all workers and waiting Opens end. It returns false the second time.
 func (all *batches) beginClosing() bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -90,8 +88,8 @@ func (all *batches) beginClosing() bool {
 }
 
 // batchWorker lays batches out and assembles them once their slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other. A worker either makes
-// only copies or makes none: a copy takes long, and no other batch should wait for it.
+// in between, so a batch whose storage does not answer delays no other. It makes either only
+// copies or none: a copy takes long.
 func (all *batches) batchWorker(copies bool) {
 	for {
 		switch b, isDone := all.takeTask(copies); {
@@ -233,8 +231,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	}
 }
 
-// fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries
-// again.
+// fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries again.
 func (all *batches) fail(b *batch, err error) {
 	switch causeOf(err) {
 	case ofFile:
@@ -339,77 +336,4 @@ func (all *batches) enqueue(b *batch) {
 	b.state = queued
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
-}
-
-// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
-// for again after these pauses.
-const (
-	soonestRetry = 2 * time.Millisecond
-	latestRetry  = 50 * time.Millisecond
-)
-
-// watch looks after storage that hangs, streams that are idle, and batches that were refused
-// memory: these are tried again when some comes back, and now and then.
-func (all *batches) watch() {
-	ledger, pause := all.memory.ledger, soonestRetry
-	storage, idle, retry := time.NewTicker(watchEvery), time.NewTimer(all.opts.IdleAfter), time.NewTimer(pause)
-	defer storage.Stop()
-	defer idle.Stop()
-	defer retry.Stop()
-	retry.Stop()
-	for {
-		select {
-		case <-all.closing:
-			return
-		case <-storage.C:
-			all.replaceStalled(time.Now())
-			continue
-		case <-idle.C:
-			idle.Reset(all.endIdle())
-			continue
-		case <-ledger.kicked:
-		case <-retry.C:
-			ledger.back.Add(1)
-			pause = min(2*pause, latestRetry)
-		}
-		if all.retryRefused() {
-			retry.Reset(pause)
-		} else {
-			pause = soonestRetry
-		}
-	}
-}
-
-func (all *batches) replaceStalled(now time.Time) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if !all.closed {
-		all.crew.replaceStalled(now)
-		all.takeWork.Broadcast()
-	}
-}
-
-// endIdle ends streams that have not been read for a while, and returns the memory of their
-// batches to the system. It returns the time until another stream may be idle.
-func (all *batches) endIdle() time.Duration {
-	all.mu.Lock()
-	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
-	// Trim without streams, too: readers may have closed batches that outlived theirs.
-	trim := ended > 0 || len(all.streams.byShard) == 0
-	all.mu.Unlock()
-	if trim {
-		all.memory.pool.Trim()
-	}
-	return max(wait, time.Millisecond)
-}
-
-// retryRefused has batches that were refused memory tried again, and reports whether there
-// are any.
-func (all *batches) retryRefused() bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	short := slices.ContainsFunc(all.schedule.queue, func(b *batch) bool { return b.refused })
-	all.memory.ledger.awaited.Store(short)
-	all.takeWork.Broadcast()
-	return short
 }

@@ -137,11 +137,14 @@ func (c *Catalog) Next(k Key) (Key, bool) {
 	return Key{}, false
 }
 
-// Steps is how many batches to comes after from in reading order, or 0 if it does not come
-// after it, or comes more than most batches later.
+// Steps is how many batches to comes after from in reading order, below 0 if it comes before
+// it, or 0 if they are not in one shard or more than most apart.
 func (c *Catalog) Steps(from, to Key, most int) int {
-	if from.Shard != to.Shard || to.Epoch < from.Epoch {
+	if from.Shard != to.Shard {
 		return 0
+	}
+	if to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch < from.Batch {
+		return -c.Steps(to, from, most)
 	}
 	n := to.Batch - from.Batch
 	for e := from.Epoch; e < to.Epoch && n <= most; e++ {
@@ -150,7 +153,7 @@ func (c *Catalog) Steps(from, to Key, most int) int {
 	if n > most {
 		return 0
 	}
-	return max(0, n)
+	return n
 }
 
 // Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns

@@ -9,17 +9,13 @@ import (
 	"github.com/batchfs/batchfs/engine/affinity"
 )
 
-const (
-	// stallAfter is how long a read may take before its storage counts as hanging: far
-	// longer than any read takes on working storage, local or remote.
-	stallAfter = time.Second
-	// watchEvery is the interval between checks of the reads.
-	watchEvery = stallAfter / 4
-)
+// stallAfter is how long a read may take before its storage counts as hanging: far longer than
+// any read takes on working storage, local or remote.
+const stallAfter = time.Second
 
-// crew is the item workers. A read that hangs in the kernel (a dead NFS server, a disk that
-// does not answer) cannot be cancelled, so its worker is replaced, and batches on other
-// storage continue. The lock of the batches guards it, except stalled.
+// crew is the item workers. A read that hangs in the kernel cannot be cancelled, so its worker
+// is replaced, and batches on other storage continue. The lock of the batches guards it, except
+// stalled.
 type crew struct {
 	size    int // number of workers whose reads do not hang
 	most    int // workers in all
@@ -43,10 +39,10 @@ func (c *crew) hangs(b *batch) bool {
 }
 
 // mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
-// hang. It gets one at first, and the others when that one is back: a batch on storage that
-// does not answer costs one worker, not all of them. Where reads of the same shard hang
-// there is none for what is only prefetched, and not the last ones for what is wanted, so
-// that there are workers for other shards however often such a batch is asked for.
+// hang. It gets one at first, and the others when that one is back, so that storage that does
+// not answer costs one worker, not all. Where reads of the same shard hang there is none for
+// what is only prefetched, and not the last ones for what is wanted, so that other shards have
+// workers however often such a batch is asked for.
 func (c *crew) mayHang(b *batch) bool {
 	if c.stalled.Load() == 0 {
 		return true
@@ -87,14 +83,4 @@ func (c *crew) replaceStalled(now time.Time) {
 	for c.surplus() < 0 && len(c.workers) < c.most {
 		c.start(c.workers[0].cpus)
 	}
-}
-
-// fetching are the paths of the samples whose reads are in progress.
-func (c *crew) fetching() (paths []string) {
-	for _, w := range c.workers {
-		if w.fetchingSince.Load() != 0 {
-			paths = append(paths, c.path(w.fetching.Load()))
-		}
-	}
-	return paths
 }

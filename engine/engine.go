@@ -108,10 +108,14 @@ func (e *Engine) Close() error {
 }
 
 // reading names the samples and batches whose files are being read.
-func (e *Engine) reading() []string {
+func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	names := e.crew.fetching()
+	for _, w := range e.crew.workers {
+		if w.fetchingSince.Load() != 0 {
+			names = append(names, e.ds.Path(int(w.fetching.Load())))
+		}
+	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
 	}
@@ -155,12 +159,12 @@ func (e *Engine) Catalog() *Catalog { return e.catalog }
 // Errors lists the samples that could not be read, in the order of discovery.
 func (e *Engine) Errors() []BadSample { return e.bad.all() }
 
-// Reserve permanently takes bytes out of the memory limit, for the memory of the code that
-// serves the batches. It may exceed the limit, which then leaves nothing for batches.
+// Reserve permanently takes bytes out of the memory limit, for the code that serves the batches.
+// It may exceed the limit, which then leaves nothing for batches.
 func (e *Engine) Reserve(bytes int64) { e.memory.reserve(useRuntime, bytes) }
 
-// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit.
-// Memory that no reader uses is freed at once to meet it; open batches stay.
+// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit. Memory that
+// no reader uses is freed at once to meet it.
 func (e *Engine) SetMemoryLimit(n int64) { e.memory.setLimit(n) }
 
 // Usage is the memory limit and its use, in bytes.
@@ -178,9 +182,8 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
-// Describe says what each slot of a batch shows. It comes from the catalog, without
-// decoding. Only if bad samples are replaced or zeroed does it wait for the pixels, because
-// the two must agree.
+// Describe says what each slot of a batch shows. Only if bad samples are replaced or zeroed does
+// it wait for the pixels, because the two must agree.
 func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if !e.catalog.Exists(k) {
 		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
@@ -216,16 +219,13 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 		own = e.catalog.tensorForm() // a picture is rendered from the pixels
 	}
 	b, err := e.readers.hold(ctx, k, own)
+	if err == nil && b.form != form {
+		source := b
+		b, err = e.readers.holdCopy(ctx, source, form)
+		e.unhold(source) // the copy holds it
+	}
 	if err != nil {
 		return nil, err
-	}
-	if b.form != form {
-		c, err := e.readers.holdCopy(ctx, b, form)
-		e.unhold(b) // the copy holds it
-		if err != nil {
-			return nil, err
-		}
-		b = c
 	}
 	return &File{batches: e.batches, batch: b}, nil
 }

@@ -16,8 +16,7 @@ type item struct {
 func (it item) isCurrent() bool { return it.b.turn == it.turn }
 
 // claim waits for a slot to decode, in the most important batch. It returns false when the
-// engine closes, or when there are more workers than needed; no item means that the worker
-// should give its memory back.
+// worker should end, and no item when it should give its memory back.
 func (all *batches) claim(w *worker) (item, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -26,7 +25,7 @@ func (all *batches) claim(w *worker) (item, bool) {
 			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
 			break
 		}
-		if b := all.schedule.nextToFill(); b != nil {
+		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
 			w.item = item{b, int(b.todo[0]), b.turn}
 			b.todo = b.todo[1:]
 			b.inFlight++
@@ -46,19 +45,11 @@ func (all *batches) claim(w *worker) (item, bool) {
 
 // stillWanted returns nil while the result of an item may be wanted.
 func (all *batches) stillWanted(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.wantedNow(it)
-}
-
-func (all *batches) wantedNow(it item) error {
-	switch {
-	case all.closed:
-		return ErrClosed
-	case !it.isCurrent():
-		return errDropped
+	err := all.beginWriting(it)
+	if err == nil {
+		all.endWriting(it.b)
 	}
-	return nil
+	return err
 }
 
 // beginWriting requests permission to write into the item's slot. On success the batch's
@@ -66,11 +57,14 @@ func (all *batches) wantedNow(it item) error {
 func (all *batches) beginWriting(it item) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	err := all.wantedNow(it)
-	if err == nil {
-		it.b.writers++
+	switch {
+	case all.closed:
+		return ErrClosed
+	case !it.isCurrent():
+		return errDropped
 	}
-	return err
+	it.b.writers++
+	return nil
 }
 
 func (all *batches) endWriting(b *batch) {

@@ -51,14 +51,10 @@ type keptEpoch struct {
 }
 
 const (
-	// mostWanted bounds the plans that are requested and not computed; the least recently
-	// used request is forgotten first.
-	mostWanted = 32
-	// leastPlans is enough for one reader and its late partners: two epochs.
-	leastPlans = 2
-	mostPlans  = 64
-	// planShare limits computed plans to the memory limit divided by planShare.
-	planShare = 16
+	mostWanted = 32 // plans that are requested and not computed; the least recently used is forgotten first
+	leastPlans = 2  // computed ones: enough for one reader and its late partners
+	mostPlans  = 64 // computed ones
+	planShare  = 16 // computed ones take the memory limit divided by planShare at most
 	// After a plan was refused memory, it is tried again after firstPause, and then after
 	// twice as long each time, up to lastPause.
 	firstPause = 250 * time.Millisecond
@@ -128,8 +124,8 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	return e
 }
 
-// leastUsed is the epoch used least recently, among the computed plans if there is true and
-// among the requested ones otherwise. k.mu is held.
+// leastUsed is the epoch used least recently, of those that were computed or, if there is false,
+// of the others. k.mu is held.
 func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	for _, e := range k.epochs {
 		if (e.keep != nil) == there && (least == nil || e.used < least.used) {
@@ -139,8 +135,8 @@ func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	return least
 }
 
-// next picks the plan to compute: first epochs that are being read, then epochs about to be
-// read, the latest first. It returns nil if there is no room.
+// next picks the plan to compute: first epochs that are being read, then those about to be, the
+// latest first. It returns nil if there is no room.
 func (k *keeper) next() (best *keptEpoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,12 +157,14 @@ func (k *keeper) next() (best *keptEpoch) {
 		k.drop(old)
 	}
 	if k.ledger.excess() > -k.needs/2 { // a reservation would certainly be refused
-		k.say(best, "there is too little memory to plan what the cache keeps")
+		k.say(best, tooLittleMemory)
 		return nil
 	}
 	k.working = newWorkspace(k)
 	return best
 }
+
+const tooLittleMemory = "there is too little memory to plan what the cache keeps"
 
 // say logs, once per epoch, why nothing is kept of it for now.
 func (k *keeper) say(e *keptEpoch, why string) {
@@ -176,15 +174,8 @@ func (k *keeper) say(e *keptEpoch, why string) {
 	}
 }
 
-// inUse reports whether an epoch is being read, or was until recently.
+// inUse reports whether an epoch was read recently.
 func (k *keeper) inUse(e *keptEpoch) bool { return k.asked-e.used < k.window }
-
-// dropIdle drops the plans that are not in use. k.mu is held.
-func (k *keeper) dropIdle() {
-	for e := k.leastUsed(true); e != nil && !k.inUse(e); e = k.leastUsed(true) {
-		k.drop(e)
-	}
-}
 
 // drop forgets a plan. k.mu is held.
 func (k *keeper) drop(e *keptEpoch) {
@@ -197,16 +188,15 @@ func (k *keeper) drop(e *keptEpoch) {
 func (k *keeper) run() {
 	for pause := k.pause; ; {
 		wake, again := k.wake, (<-chan time.Time)(nil)
-		if e := k.next(); e == nil {
-			if k.stats().Wanted > 0 { // requests that cannot be served now
-				again = time.After(k.pause)
-			}
-		} else if k.compute(e) {
+		switch e := k.next(); {
+		case e != nil && k.compute(e):
 			pause = k.pause
 			continue
-		} else {
+		case e != nil:
 			wake, again = nil, time.After(pause)
 			pause = min(2*pause, lastPause)
+		case k.stats().Wanted > 0: // requests that cannot be served now
+			again = time.After(k.pause)
 		}
 		select {
 		case <-k.closing:
@@ -217,8 +207,7 @@ func (k *keeper) run() {
 	}
 }
 
-// compute makes a plan in k.working. It reports whether memory sufficed, so that another
-// plan may be tried at once.
+// compute makes a plan in k.working, and reports whether another may be tried at once.
 func (k *keeper) compute(e *keptEpoch) bool {
 	w, began := k.working, time.Now()
 	choice, err := (*keep.Choice)(nil), error(errNoPlanMemory)
@@ -236,24 +225,21 @@ func (k *keeper) compute(e *keptEpoch) bool {
 		e.keep = choice
 		k.held++
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", choice.Count(), "seconds", time.Since(began).Seconds())
-		return true
 	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
-		return true
 	case errors.Is(err, errNoPlanMemory):
-		k.dropIdle()
-		k.say(e, "there is too little memory to plan what the cache keeps")
-		return false
+		for old := k.leastUsed(true); old != nil && !k.inUse(old); old = k.leastUsed(true) {
+			k.drop(old)
+		}
+		k.say(e, tooLittleMemory)
 	case errors.Is(err, errGaveWay):
 		k.say(e, "planning gave way for a batch that somebody waits for")
-		return false
-	case errors.Is(err, errPlanningEnds):
-		return false
+	case !errors.Is(err, errPlanningEnds):
+		k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
+		k.last = 0 // plan no other epoch either
+		delete(k.epochs, e.epoch)
 	}
-	k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
-	k.last = 0 // plan no other epoch either
-	delete(k.epochs, e.epoch)
-	return false
+	return err == nil
 }
 
 // giveWay aborts the plan being computed in favour of a batch that was refused memory, and
@@ -265,12 +251,11 @@ func (k *keeper) giveWay() (freed int64) {
 	k.mu.Lock()
 	w := k.working
 	k.mu.Unlock()
-	if w == nil {
-		return 0
+	if w != nil {
+		freed = w.held.Load() + k.bytes
+		w.end(errGaveWay)
+		<-w.done
 	}
-	freed = w.held.Load() + k.bytes
-	w.end(errGaveWay)
-	<-w.done
 	return freed
 }
 

@@ -16,9 +16,8 @@ var (
 	errPlanningEnds = errors.New("planning ends")
 )
 
-// A workspace is the memory in which one plan is computed. It lies outside the Go heap, so
-// that memory given back is free at once, and each piece is reserved before it is
-// allocated.
+// A workspace is the memory in which one plan is computed. It lies outside the Go heap, so that
+// memory given back is free at once, and is reserved before it is allocated.
 type workspace struct {
 	keeper *keeper
 	held   atomic.Int64 // bytes
@@ -31,9 +30,12 @@ func newWorkspace(k *keeper) *workspace {
 	return &workspace{keeper: k, done: make(chan struct{}), worked: time.Now()}
 }
 
-// mapped is the least number of bytes that are mapped. Smaller pieces come from the Go
-// heap, because a mapping takes whole pages.
-const mapped = 64 << 10
+const (
+	// mapped is the least number of bytes that are mapped: a mapping takes whole pages.
+	mapped = 64 << 10
+	// piece is how much memory is populated or unmapped without a rest: one huge page.
+	piece = 2 << 20
+)
 
 // Take reserves and allocates memory.
 func (w *workspace) Take(n int64) ([]byte, error) {
@@ -52,9 +54,6 @@ func (w *workspace) Take(n int64) ([]byte, error) {
 	}
 	return memory, nil
 }
-
-// piece is how much memory is populated or unmapped without a rest: one huge page.
-const piece = 2 << 20
 
 // populate makes the kernel provide the memory now, resting in between. If planning touched
 // it in its own, random order, the kernel would fill all of it within a few thousand steps.
@@ -85,8 +84,7 @@ func (w *workspace) Give(memory []byte) {
 			_ = unix.Madvise(rest[:piece], unix.MADV_DONTNEED) // only spreads the work of Munmap
 			w.rest()
 		}
-		// Unmapping a whole mapping of our own cannot fail.
-		_ = unix.Munmap(memory)
+		_ = unix.Munmap(memory) // cannot fail for a whole mapping of our own
 	}
 	w.held.Add(-n)
 	w.keeper.ledger.release(useIndex, n)

@@ -15,14 +15,14 @@ type readers struct {
 }
 
 // A check asks the file system about the bad samples of a batch before it is opened. It may
-// hang, so no worker does it; all who open the batch meanwhile share one.
+// hang, so no worker does it, and Opens of the batch share one.
 type check struct {
 	done chan struct{}
 	err  error // why the batch cannot be made; set when done is closed
 }
 
-// hold returns a complete batch; the caller lets go of it by unhold. form is what it is made
-// in when it is not there yet.
+// hold returns a complete batch, made in form unless it is there already; the caller lets go of
+// it by unhold.
 func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
 	if err := r.checkKnown(ctx, k); err != nil {
 		return nil, err
@@ -32,14 +32,20 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	case err != nil:
 		return nil, err
 	case isReady:
-		r.meter.opened(0, true)
+		r.meter.count(func(s *BatchStats) { s.Opened++ })
 		return b, nil
 	}
 	began := time.Now()
-	r.meter.waiting(1)
+	r.meter.count(func(s *BatchStats) { s.Waiting++ })
 	err = r.await(ctx, b, k.String())
-	r.meter.waiting(-1)
-	r.meter.opened(time.Since(began), err == nil)
+	r.meter.count(func(s *BatchStats) {
+		s.Waiting--
+		s.Stalled++
+		s.StallSeconds += time.Since(began).Seconds()
+		if err == nil {
+			s.Opened++
+		}
+	})
 	return b, err
 }
 
@@ -95,8 +101,7 @@ func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 }
 
 // checkKnown drops a complete batch that shows substitutes for samples that may be good now,
-// and fails for one that failed before and would again. Where the file system does not
-// answer, the caller waits no longer than its context.
+// and fails for one that failed before and would again.
 func (r *readers) checkKnown(ctx context.Context, k Key) error {
 	c := r.startCheck(k)
 	if c == nil {
@@ -239,15 +244,15 @@ func (all *batches) letGo(b *batch) {
 	}
 }
 
-// abandonedFor is how long a batch is still made after its readers gave it up, if there is
-// nothing better to do: an interrupted process often asks again at once.
+// abandonedFor is how long a batch is still made after its readers gave it up: an interrupted
+// process often asks again at once.
 const abandonedFor = time.Second
 
-// abandon gives up a batch that no Open waits for any more. The newest batch of a stream
-// that is being read is kept for abandonedFor, because its reader may come back.
+// abandon gives up a batch that no Open waits for any more: the newest batch of a stream that is
+// being read after abandonedFor, any other at once.
 func (all *batches) abandon(b *batch) {
 	s := b.stream
-	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.shard) != s {
+	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.head.Shard) != s {
 		all.discard(b)
 		return
 	}

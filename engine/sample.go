@@ -12,8 +12,7 @@ import (
 )
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
-// dataset full of bad files takes seconds rather than days. It affects the bytes of
-// batches.
+// dataset full of bad files takes seconds rather than days. The bytes of batches depend on it.
 const maxStandIns = 1024
 
 // fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
@@ -46,31 +45,30 @@ func (w *worker) zero(it item, id int64) error {
 	return nil
 }
 
-// replace fills the slot with the next readable sample of the shard's range that fits. The
-// result is deterministic, because it depends on the dataset only. The search ends if the
-// batch is no longer wanted, and at any error that is not a file's fault.
+// replace fills the slot with the next readable sample of the shard's range that fits, which
+// depends on the dataset only. The search ends if the batch is no longer wanted, and at any
+// error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	all, s := w.batches, it.b.slots[it.slot]
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
-		if looked++; looked%1024 == 0 {
+		if why := all.ds.Unread(int(id)); why != "" {
+			return all.catalog.unread(id, why)
+		}
+		h, wd := all.catalog.sizeOf(id)
+		fits := h > 0 && all.catalog.fits(it.b.spec, h, wd)
+		if looked++; fits || looked%1024 == 0 {
 			if err := all.stillWanted(it); err != nil {
 				return err
 			}
 		}
-		if why := all.ds.Unread(int(id)); why != "" {
-			return all.catalog.unread(id, why)
-		}
-		if h, wd := all.catalog.sizeOf(id); h == 0 || !all.catalog.fits(it.b.spec, h, wd) {
+		if !fits {
 			continue
 		}
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
 		if err := w.decode(it, id, StatusReplaced); err == nil || causeOf(err) != ofFile {
-			return err
-		}
-		if err := all.stillWanted(it); err != nil {
 			return err
 		}
 	}
@@ -97,8 +95,8 @@ func (w *worker) decode(it item, id int64, st Status) error {
 	return err
 }
 
-// tryDecode is decode without the record of bad files. seen is the identity of the file
-// that was read, unknown if it could not be opened.
+// tryDecode is decode without the record of bad files. seen is the file that was read, unknown
+// if it could not be opened.
 func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
 	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
 	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
@@ -142,14 +140,20 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	var memory []byte
 	var err error
 	if job.Memory > 0 {
-		if memory, err = w.grow(it, &w.pixels, job.Memory); err != nil {
+		if memory, err = w.grow(&w.pixels, job.Memory); err != nil {
 			return err
 		}
 	}
-	if err := w.beginDecode(it, head); err != nil {
+	w.chargeActual() // of an earlier attempt at this slot
+	// What a codec takes at most stays charged until chargeActual knows how much of it is kept.
+	if err := w.charge(w.decoder.Needs(head)); err != nil {
 		return err
 	}
-	defer w.endDecode()
+	// No more images are decoded than there are processors: extra workers overlap their waits
+	// for storage, but take no time slices from one another. Memory comes first, so that a
+	// worker that has a processor never waits for it.
+	all.schedule.processors <- struct{}{}
+	defer func() { <-all.schedule.processors }()
 	height, width := t.Size()
 	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
 	err = job.Run(w.decoder, data, memory)
