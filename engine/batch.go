@@ -24,6 +24,9 @@ const (
 
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
 // fields, except where noted.
+//
+// A copy is a batch that shows another one, which it holds, in another form: it is made by a
+// batch worker alone, is not in the table, and exists while it is open or waited for.
 type batch struct {
 	key    Key
 	form   layout.Form // format of the buffer

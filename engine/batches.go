@@ -165,6 +165,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 		all.schedule.layingOut--
 	}
 	b.writers--
+	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
 	case b.state != laying: // dropped meanwhile
 		all.freeBuffer(b)
@@ -175,7 +176,6 @@ func (all *batches) finishLayout(b *batch, err error) {
 		b.state, b.refused = making, false
 		all.schedule.making = append(all.schedule.making, b)
 		all.itemWork.Broadcast()
-		all.takeWork.Broadcast()
 		all.completeIfDone(b)
 	case causeOf(err) == ofTurn:
 		all.waitForMemory(b)
@@ -209,13 +209,24 @@ func (all *batches) assemble(b *batch) (err error) {
 	return nil
 }
 
+// copySource makes the bytes of a copy.
+func (all *batches) copySource(c *batch) {
+	source := c.source
+	if c.form == layout.PNG {
+		all.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
+		return
+	}
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.kernels.writing)
+	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
+}
+
 // finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
 // dropped meanwhile, only its memory is freed.
 func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.writers--
-	all.takeWork.Broadcast() // for Quiet
+	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {
 	case b.state != complete:
 		all.freeBuffer(b)

@@ -77,7 +77,6 @@ func newKeeper(c *Catalog, ratio float64, l *ledger, busy func() bool) *keeper {
 	return k
 }
 
-// start begins to compute plans.
 func (k *keeper) start() {
 	if k != nil {
 		k.wait.Go(k.run)
@@ -184,7 +183,6 @@ func (k *keeper) drop(e *keptEpoch) {
 	k.ledger.release(useIndex, k.bytes)
 }
 
-// run computes plans until the keeper closes.
 func (k *keeper) run() {
 	for pause := k.pause; ; {
 		wake, again := k.wake, (<-chan time.Time)(nil)
@@ -287,12 +285,10 @@ func (k *keeper) close() {
 		return
 	}
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return
+	if !k.closed {
+		close(k.closing)
 	}
 	k.closed = true
-	close(k.closing)
 	if k.working != nil {
 		k.working.end(errPlanningEnds)
 	}

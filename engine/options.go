@@ -92,7 +92,7 @@ func (o Options) withDefaults() Options {
 // validate returns an *option.Error for the first bad setting. Package shard checks Config.
 func (o *Options) validate() error {
 	size := o.Transform
-	for _, err := range []error{
+	err := cmp.Or(
 		option.AtLeast("epochs", int64(o.Epochs), 1),
 		option.AtLeast("workers", int64(o.Workers), 1),
 		option.AtLeast("batch workers", int64(o.BatchWorkers), 1),
@@ -102,12 +102,10 @@ func (o *Options) validate() error {
 		option.AtLeast("bytes per sample", min(o.Hints.Batch, o.Hints.Input, o.Hints.Scratch), 0),
 		option.AtLeast("pad multiple", int64(o.PadMultiple), 0),
 		option.AtLeast("cache size", o.CacheSize, AutoCache),
-	} {
-		if err != nil {
-			return err
-		}
-	}
+	)
 	switch n := len(o.Affinity); {
+	case err != nil:
+		return err
 	case o.Epochs > shard.MaxEpochs:
 		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
 	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):

@@ -213,6 +213,32 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
+// joinCopy holds the copy of a complete batch, which the caller holds, for an Open.
+func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
+		return nil, false, ErrClosed
+	}
+	if c = source.copies[form]; c == nil {
+		c = &batch{key: source.key, form: form, source: source, done: make(chan struct{})}
+		if c.spec = source.spec; form != layout.PNG {
+			c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
+		}
+		if source.copies == nil {
+			source.copies = map[layout.Form]*batch{}
+		}
+		source.copies[form] = c
+		source.refs++
+		all.enqueue(c)
+	}
+	if c.refs++; c.state != ready {
+		c.waiting++ // and asked stays 0: a copy goes before all batches, since nothing else frees its source
+		all.takeWork.Broadcast()
+	}
+	return c, c.state == ready, nil
+}
+
 // endWait ends the wait of an Open, which lets go of the batch if it did not get it.
 func (all *batches) endWait(b *batch, got bool) {
 	all.mu.Lock()

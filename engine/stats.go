@@ -236,17 +236,17 @@ func (e *Engine) Stats() Stats {
 // stats breaks down the memory in use.
 func (m *memory) stats() MemoryStats {
 	l, p := m.ledger, m.pool.Stats()
-	text := func(err error) string {
-		if err == nil {
-			return ""
-		}
-		return err.Error()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return MemoryStats{
+	s := MemoryStats{
 		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
-		Locked: p.LockedBytes, LockError: text(p.LockError), ReuseError: text(p.ReuseError),
+		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch], Locked: p.LockedBytes,
 	}
+	if p.LockError != nil {
+		s.LockError = p.LockError.Error()
+	}
+	if p.ReuseError != nil {
+		s.ReuseError = p.ReuseError.Error()
+	}
+	return s
 }
