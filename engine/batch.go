@@ -44,7 +44,7 @@ type batch struct {
 	copies   map[layout.Form]*batch // of it
 	bad      error                  // a bad sample; the batch fails with it once all other samples were tried
 
-	// State of a batch that the memory limit had no room for.
+	// Of a batch that the memory limit had no room for.
 	refused   bool      // it waits until memory comes back
 	refusedAt uint64    // ledger.returns at the last refusal
 	short     time.Time // start of the current run of refusals without progress; zero: none
@@ -61,9 +61,8 @@ type batch struct {
 	buf    *pinned.Buffer
 	pixels []byte
 
-	// Slots in flight. A turn ends when the batch is dropped or gives its memory back.
-	// Whatever is still being fetched for an earlier turn is discarded, and nothing waits
-	// for it.
+	// A turn ends when the batch is dropped or gives its memory back. Whatever is still being
+	// fetched for an earlier turn is discarded, and nothing waits for it.
 	turn     int
 	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned

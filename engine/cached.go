@@ -80,10 +80,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	}
-	if w.refused != nil {
-		return nil, seen, w.refused
-	}
-	if err != nil {
+	if err = cmp.Or(w.refused, err); err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)

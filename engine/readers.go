@@ -94,10 +94,7 @@ func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	if since.IsZero() {
 		return max(r.opts.MemoryWait, 10*time.Millisecond)
 	}
-	if since.Before(began) {
-		since = began
-	}
-	return r.opts.MemoryWait - time.Since(since)
+	return r.opts.MemoryWait - min(time.Since(since), time.Since(began))
 }
 
 // checkKnown drops a complete batch that shows substitutes for samples that may be good now,

@@ -67,8 +67,8 @@ func (all *streams) follow(b *batch, form layout.Form) {
 	all.readAhead(s)
 }
 
-// window is how far from the head of a stream an Open still belongs to it: enough for
-// several processes that take turns.
+// window is how far from the head of a stream an Open still belongs to it: enough for several
+// processes that take turns.
 func (all *streams) window() int { return max(8, 2*all.depth) }
 
 // find returns the stream with the nearest head at or before k.
