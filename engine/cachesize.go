@@ -32,9 +32,8 @@ func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit i
 	return limit, cache.Ratio(limit, o.Samples, read, sizes, o.InFlight())
 }
 
-// InFlight is how many samples may enter the cache before the samples they replace have
-// left. Consecutive batches may keep one sample more or one less than they release, and
-// several batches are in the making.
+// InFlight is how many samples may enter the cache before those they replace have left: of
+// several batches in the making, each may keep one sample more than it releases.
 func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
@@ -44,10 +43,11 @@ func (c *Catalog) encodedSize(i int) int64 {
 		return id.Size
 	}
 	h, w := c.sizeOf(int64(i))
+	size := int64(h) * int64(w)
 	if sample.IsRaw(c.Dataset, i) {
-		return int64(h) * int64(w) * 3
+		size *= 3
 	}
-	return int64(h) * int64(w)
+	return size
 }
 
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
