@@ -6,11 +6,9 @@ import (
 	"math/bits"
 )
 
-// bmpCodec reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
+// decodeBMP reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
-type bmpCodec struct{ stateless }
-
-func (bmpCodec) Decode(dst Image, data []byte, v View) error {
+func decodeBMP(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readBMPLayout(data, true)
 	if err != nil {
 		return err

@@ -7,17 +7,8 @@ import (
 	"io"
 )
 
-// goCodecs returns the codecs that need no C. They hold nothing between images.
-func goCodecs() [numFormats]Codec {
-	return [numFormats]Codec{JPEG: goJPEG{}, PNG: goPNG{}, WebP: goWebP{}, BMP: bmpCodec{}, PNM: pnmCodec{}}
-}
-
-// stateless implements the memory methods of a Codec that holds nothing.
-type stateless struct{}
-
-func (stateless) Scratch() int64 { return 0 }
-func (stateless) Trim()          {}
-func (stateless) Close()         {}
+// goCodecs are the codecs that need no C. They keep nothing between images.
+var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM}
 
 // guarded calls one of Go's decoders and turns a panic into an error: hostile data that breaks
 // one must cost one image, not the program.

@@ -9,9 +9,7 @@ import (
 )
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
-type goPNG struct{ stateless }
-
-func (goPNG) Decode(dst Image, data []byte, v View) error {
+func goPNG(_ *kept, dst Image, data []byte, v View) error {
 	critical, err := pngCritical(data)
 	if err != nil {
 		return err

@@ -105,11 +105,9 @@ func pnmNumber(data []byte, p int) (n, end int) {
 	return n, p
 }
 
-// pnmCodec reads PPM and PGM, raw and plain, with any maximum: samples become
+// decodePNM reads PPM and PGM, raw and plain, with any maximum: samples become
 // round(v*255/maximum).
-type pnmCodec struct{ stateless }
-
-func (pnmCodec) Decode(dst Image, data []byte, v View) error {
+func decodePNM(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readPNMLayout(data, true)
 	if err != nil {
 		return err

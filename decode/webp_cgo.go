@@ -12,10 +12,8 @@ import (
 	"unsafe"
 )
 
-// cWebP decodes with libwebp.
-type cWebP struct{ cHandle }
-
-func (c *cWebP) Decode(dst Image, data []byte, v View) error {
+// webp decodes with libwebp.
+func (k *kept) webp(dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
 	if err != nil {
 		return err
@@ -39,7 +37,7 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
 	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
 	data = data[w.image.from:w.image.to]
-	return c.result(C.bfs_webp_decode(&c.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
+	return k.result(C.bfs_webp_decode(&k.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
 // shown is the part of a region of the canvas that the image covers.

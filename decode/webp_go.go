@@ -11,9 +11,7 @@ import (
 
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
-type goWebP struct{ stateless }
-
-func (goWebP) Decode(dst Image, data []byte, v View) error {
+func goWebP(_ *kept, dst Image, data []byte, v View) error {
 	w, err := readWebP(data, true)
 	if err != nil {
 		return err
