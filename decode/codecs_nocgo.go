@@ -38,7 +38,7 @@ func jpegScratch(f *jpegFrame) int64 {
 
 // pngScratch counts an image.Image, of up to two bytes for each one stored, and half as much for
 // the passes of an interlaced one.
-func pngScratch(width, height, bits int, interlaced bool) int64 {
+func pngScratch(width, height, bits int) int64 {
 	return goScratch(width, height, 1, 3*max(1, int64(bits)/8))
 }
 

@@ -48,7 +48,7 @@ func pngKept(h Header) int64 {
 	strip := int64(h.Width) * 3 * C.BFS_STRIP
 	rows := h.inflated
 	if rows == 0 {
-		rows = pngInflated(h.Width, h.Height, 4)
+		rows = pngInflated(h.Width, h.Height, 32)
 	}
 	if rows < 0 || rows > fast {
 		return strip
@@ -58,7 +58,7 @@ func pngKept(h Header) int64 {
 
 // pngScratch estimates what libpng and zlib allocate: two rows as stored, one as converted, and
 // the inflate window.
-func pngScratch(width, height, bits int, interlaced bool) int64 {
+func pngScratch(width, height, bits int) int64 {
 	const fixed = 64 << 10
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)
 }
