@@ -85,15 +85,16 @@ func readBMPLayout(data []byte, complete bool) (l bmpLayout, err error) {
 }
 
 func (l *bmpLayout) readInfo(b []byte) {
+	le := binary.LittleEndian
 	if len(b) == bmpCore {
-		l.width, l.height = int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
-		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[10:])), 3
+		l.width, l.height = int(le.Uint16(b[4:])), int(le.Uint16(b[6:]))
+		l.bits, l.paletteEntry = int(le.Uint16(b[10:])), 3
 	} else {
-		l.width, l.height = int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
-		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[14:])), 4
+		l.width, l.height = int(int32(le.Uint32(b[4:]))), int(int32(le.Uint32(b[8:])))
+		l.bits, l.paletteEntry = int(le.Uint16(b[14:])), 4
 	}
 	if len(b) >= bmpInfo {
-		l.compression, l.colors = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[32:])
+		l.compression, l.colors = le.Uint32(b[16:]), le.Uint32(b[32:])
 	}
 	if l.height < 0 {
 		l.height, l.topDown = -l.height, true

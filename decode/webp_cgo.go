@@ -7,19 +7,13 @@ package decode
 // #cgo nocallback bfs_webp_decode
 import "C"
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
 // webp decodes with libwebp.
 func (k *kept) webp(dst Image, data []byte, v View) error {
-	w, err := readWebP(data, true)
+	w, err := openWebP(data, v.Header)
 	if err != nil {
 		return err
-	}
-	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
 	}
 	inner := w.image.shown(v.Region)
 	if inner != v.Region {

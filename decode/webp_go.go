@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 
 	"golang.org/x/image/vp8"
@@ -12,12 +11,9 @@ import (
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
 func goWebP(_ *kept, dst Image, data []byte, v View) error {
-	w, err := readWebP(data, true)
+	w, err := openWebP(data, v.Header)
 	if err != nil {
 		return err
-	}
-	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
 	}
 	return throughGo(dst, v, func() (row, error) {
 		source, err := w.image.rows(bytes.NewReader(data[w.image.from:w.image.to]))
