@@ -311,7 +311,7 @@ func TestPad(t *testing.T) {
 		size int
 		want string
 	}{
-		{"{}\n", 6, "{}   \n"}, {"{}\n", 3, "{}\n"}, {"{}", 4, "{}  "}, {"", 2, "  "}, {"\n", 2, " \n"}, {"", 0, ""},
+		{"{}", 4, "{}  "}, {"{}", 2, "{}"}, {"", 2, "  "}, {"", 0, ""},
 	} {
 		doc := append(make([]byte, 0, 16), c.doc...)
 		copy(doc[:cap(doc)][len(doc):], "dirty dirty dirty")
