@@ -31,11 +31,10 @@
 // weight max(0, 1 - |j + 1/2 - c|/s), where s is one step but at least 1, divided by the sum of
 // all weights. Pixels that do not exist have no weight.
 //
-// There is no floating point between the transform and the bytes. Coordinates are integers in
-// units of 2^-33 pixels. Weights are rounded to integers that add up to 2^14 or more (see fixed).
-// Rows are combined first, into lines of 15 bits (a pixel times 128), then the columns of a line,
-// rounded to 8 bits at the end. So a uniform colour stays unchanged, and no result differs by
-// more than one level from the rounded exact result.
+// Coordinates are integers in units of 2^-33 pixels. Weights are rounded to integers that add up to
+// 2^14 or more (see fixed). Rows are combined first, into lines of 15 bits (a pixel times 128),
+// then the columns of a line, rounded to 8 bits at the end. So a uniform colour stays unchanged,
+// and no result differs by more than one level from the rounded exact result.
 //
 // # Random choices (part of Version)
 //
