@@ -36,18 +36,16 @@ func bmpHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels + l.pixelBytes()}, nil
+	h := Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels}
+	if !l.compressed() {
+		h.least = l.raw().end()
+	}
+	return h, nil
 }
 
-// rowBytes is a stored row's size, padded to 4 bytes.
-func (l *bmpLayout) rowBytes() int64 { return (int64(l.width)*int64(l.bits) + 31) / 32 * 4 }
-
-// pixelBytes is the size of all rows, or 0 if only decoding can tell.
-func (l *bmpLayout) pixelBytes() int64 {
-	if l.compressed() {
-		return 0
-	}
-	return l.rowBytes() * int64(l.height)
+// raw returns the place of uncompressed rows, which are padded to 4 bytes.
+func (l *bmpLayout) raw() rawRows {
+	return rawRows{l.pixels, (int64(l.width)*int64(l.bits) + 31) / 32 * 4, int64(l.height), !l.topDown}
 }
 
 func (l *bmpLayout) compressed() bool { return l.compression == bmpRLE4 || l.compression == bmpRLE8 }

@@ -1,6 +1,9 @@
 package layout
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // sheet is the geometry of a contact sheet: a grid of thumbnails, each a box average of its
 // sample by one integer factor. Everything follows from the Spec.
@@ -150,15 +153,4 @@ func (g *sheet) strike(out []byte, ty int) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // ceilSqrt returns the smallest r with r*r >= n.
-func ceilSqrt(n int) int {
-	r := 0
-	for bit := 1 << 30; bit > 0; bit >>= 1 {
-		if (r+bit)*(r+bit) < n {
-			r += bit
-		}
-	}
-	if n <= 0 {
-		return 0
-	}
-	return r + 1
-}
+func ceilSqrt(n int) int { return int(math.Ceil(math.Sqrt(float64(max(n, 0))))) }
