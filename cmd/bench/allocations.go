@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -28,23 +26,14 @@ func allocations(ctx context.Context, s *setup) ([]row, error) {
 	if !withCgo() {
 		return []row{{What: what, Skipped: "this was built without cgo: Go's decoders allocate"}}, nil
 	}
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
-	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "batchfs")
-	ds, err := dataset.Open(ctx, s.photos.dir, dataset.Options{CacheDir: cache, Prober: engine.Probe})
-	if err != nil {
-		return nil, err
-	}
-	defer ds.Close()
 	var perImage, perBatch []float64
 	for i := range s.rounds {
 		s.progress.step("epochs of two batch sizes", i, s.rounds)
-		few, fewBatches, err := allocationsOf(ctx, ds, 128)
+		few, fewBatches, err := allocationsOf(ctx, s.photos.Dataset, 128)
 		if err != nil {
 			return nil, err
 		}
-		many, manyBatches, err := allocationsOf(ctx, ds, 16)
+		many, manyBatches, err := allocationsOf(ctx, s.photos.Dataset, 16)
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +43,8 @@ func allocations(ctx context.Context, s *setup) ([]row, error) {
 	}
 	return []row{measured(what, "objects", perImage, fmt.Sprintf("and %.0f a batch", median(perBatch))).atMost(noAllocations)}, nil
 }
+
+const maxPixels = 1 << 28
 
 func withCgo() bool {
 	info, ok := debug.ReadBuildInfo()
@@ -73,7 +64,7 @@ func allocationsOf(ctx context.Context, ds *dataset.Dataset, batch int) (objects
 			Mode: resample.RandomResizedCrop, Height: 224, Width: 224,
 			CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, Flip: 0.5,
 		},
-		Decoding: decode.Options{MaxPixels: 1 << 28},
+		Decoding: decode.Options{MaxPixels: maxPixels},
 		Workers:  runtime.NumCPU(), BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 2 << 30,
 	})
 	if err != nil {

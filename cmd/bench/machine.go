@@ -3,15 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/batchfs/batchfs/engine/affinity"
 )
 
 // A machine describes where the figures were taken.
@@ -62,42 +64,44 @@ func word(path string) string {
 	return "unknown"
 }
 
+// number is the number after a name in a kernel file, or the first one of the file if the name
+// is empty.
+func number(path, name string) (n int64, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut("\n"+string(text), "\n"+name)
+	if _, err = fmt.Sscan(rest, &n); err != nil || !found {
+		return 0, fmt.Errorf("%s has no number %s", path, name)
+	}
+	return n, nil
+}
+
 // cores returns the CPUs this process may use, one per core if threads share a core.
-func cores() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, err
-	}
-	var cpus []int
+func cores() (affinity.Set, error) {
+	cpus, err := affinity.Current()
 	seen := map[string]bool{}
-	for cpu := range len(set) * 64 {
-		if !set.IsSet(cpu) {
-			continue
-		}
+	return slices.DeleteFunc(cpus, func(cpu int) bool {
 		siblings, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
-		if core := string(siblings); err != nil || !seen[core] {
-			seen[core] = true
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
+		core := string(siblings)
+		known := err == nil && seen[core]
+		seen[core] = true
+		return known
+	}), err
 }
 
 // onCPUs runs f on these CPUs only. Processes that f starts inherit that; its goroutines do
 // not.
-func onCPUs(cpus []int, f func() error) error {
+func onCPUs(cpus affinity.Set, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
+	before, err := affinity.Current()
+	if err != nil {
 		return err
 	}
-	for _, cpu := range cpus {
-		set.Set(cpu)
+	if err := affinity.Pin(cpus); err != nil {
+		return err
 	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("run on CPUs %v: %w", cpus, err)
-	}
-	defer unix.SchedSetaffinity(0, &before)
-	return f()
+	return errors.Join(f(), affinity.Pin(before))
 }

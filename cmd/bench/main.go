@@ -51,30 +51,34 @@ type setup struct {
 	progress         progress
 }
 
+func photos(s *setup) *imageSet     { return &s.photos }
+func cityscapes(s *setup) *imageSet { return &s.cityscapes }
+
 // A measurement makes some rows of the table.
 type measurement struct {
 	name    string
-	asked   bool // run only on request
 	measure func(context.Context, *setup) ([]row, error)
+	images  func(*setup) *imageSet // made before it, if given
+	asked   bool                   // run only on request
 }
 
 // measurements in the order of the table.
 var measurements = []measurement{
-	{name: "path", measure: readPaths},
-	{name: "epoch", measure: epochs},
-	{name: "transforms", measure: transforms},
-	{name: "png", measure: cityscapeEpochs},
-	{name: "resize", measure: resizeAlone},
-	{name: "allocations", measure: allocations},
-	{name: "scaling", measure: scaling},
-	{name: "first", measure: firstBatch},
-	{name: "memory", measure: memoryByWorkers},
+	{name: "path", measure: readPaths, images: photos},
+	{name: "epoch", measure: epochs, images: photos},
+	{name: "transforms", measure: transforms, images: photos},
+	{name: "png", measure: cityscapeEpochs, images: cityscapes},
+	{name: "resize", measure: resizeAlone, images: photos},
+	{name: "allocations", measure: allocations, images: photos},
+	{name: "scaling", measure: scaling, images: photos},
+	{name: "first", measure: firstBatch, images: photos},
+	{name: "memory", measure: memoryByWorkers, images: photos},
 	{name: "manifest", measure: manifest},
-	{name: "planning", measure: planning},
-	{name: "peers", measure: peers, asked: true},
+	{name: "planning", measure: planning, images: photos},
+	{name: "peers", measure: peers, images: photos, asked: true},
 	{name: "mixes", measure: mixes, asked: true},
-	{name: "hits", measure: constantHits, asked: true},
-	{name: "uncached", measure: uncached, asked: true},
+	{name: "hits", measure: constantHits, images: photos, asked: true},
+	{name: "uncached", measure: uncached, images: photos, asked: true},
 }
 
 func run(ctx context.Context) error {
@@ -109,7 +113,7 @@ func run(ctx context.Context) error {
 	r.begin()
 	for _, m := range wanted {
 		s.progress.title = m.name
-		rows, err := m.measure(ctx, &s)
+		rows, err := s.measure(ctx, m)
 		s.progress.clear()
 		r.add(m.name, rows, err) // a failure is reported, and the others go on
 		runtime.GC()             // so that one measurement's garbage does not affect the next
@@ -118,6 +122,16 @@ func run(ctx context.Context) error {
 		}
 	}
 	return r.end()
+}
+
+// measure makes the images that a measurement needs, and takes it.
+func (s *setup) measure(ctx context.Context, m measurement) ([]row, error) {
+	if m.images != nil {
+		if err := s.need(ctx, m.images(s)); err != nil {
+			return nil, err
+		}
+	}
+	return m.measure(ctx, s)
 }
 
 // chosen returns the measurements to run.
@@ -157,6 +171,8 @@ func (s *setup) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	// Keep the index in the work directory, not in the user's cache.
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(s.work, "cache"))
-	return nil
+	return os.Setenv("XDG_CACHE_HOME", s.cache())
 }
+
+// cache is the directory of the index.
+func (s *setup) cache() string { return filepath.Join(s.work, "cache") }

@@ -39,19 +39,15 @@ func (s *setup) allPeers() []peer {
 
 // peers measures batchfs and the peers in turns.
 func peers(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	batches := max(s.photos.images/peerBatch, 4*runtime.NumCPU())
 	ours, err := s.startMounted(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("batchfs: %w", err)
 	}
-	defer ours.mount.Unmount(s.batchfs)
+	defer ours.mount.Unmount(ctx)
 	defer ours.stop()
 	var rows []row
-	var contenders []*contender
-	var wanted []float64
+	contenders := []*contender{ours}
 	for _, p := range s.allPeers() {
 		c, err := s.bestOf(ctx, p, batches/2)
 		if ctx.Err() != nil {
@@ -62,12 +58,13 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 			continue
 		}
 		defer c.stop()
-		contenders, wanted = append(contenders, c), append(wanted, p.wanted)
+		c.wanted = p.wanted
+		contenders = append(contenders, c)
 	}
 	sides := []side{
 		func(ctx context.Context) (float64, error) { return s.runCeiling(ctx, runtime.NumCPU(), s.photos.files) },
 	}
-	for _, c := range append([]*contender{ours}, contenders...) {
+	for _, c := range contenders {
 		sides = append(sides, func(context.Context) (float64, error) {
 			rate, err := c.measure(batches)
 			if err != nil {
@@ -80,11 +77,12 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(peerRows(ours, contenders, wanted, rates), rows...), nil
+	return append(peerRows(contenders, rates), rows...), nil
 }
 
 // peerRows are the rows of C, batchfs and the others, whose rates are in this order.
-func peerRows(ours *contender, others []*contender, wanted []float64, rates [][]float64) []row {
+func peerRows(contenders []*contender, rates [][]float64) []row {
+	ours, others := contenders[0], contenders[1:]
 	rows := []row{
 		measured("C: every file decoded in full, on all cores, and nothing else", "images/s", rates[0], ""),
 		measured(ours.what, "images/s", rates[1], ""),
@@ -94,20 +92,20 @@ func peerRows(ours *contender, others []*contender, wanted []float64, rates [][]
 	}
 	rows = append(rows, measured("batchfs / C", "x", ratios(rates[1], rates[0]), ""))
 	for i, c := range others {
-		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(wanted[i]))
+		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(c.wanted))
 	}
 	return rows
 }
 
 // startMounted mounts the photos and starts the process that reads the mount.
 func (s *setup) startMounted(ctx context.Context) (*contender, error) {
-	m, err := s.mount(ctx, s.photos.dir, shuffled(peerBatch, trainingCrop...)...)
+	m, err := s.start(ctx, s.photos.dir, warm(shuffled(peerBatch, trainingCrop...)...))
 	if err != nil {
 		return nil, err
 	}
 	c, err := s.startContender(ctx, "batchfs", "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
 	if err != nil {
-		return nil, errors.Join(err, m.Unmount(s.batchfs))
+		return nil, errors.Join(err, m.Unmount(ctx))
 	}
 	c.mount = m
 	m.Pause()

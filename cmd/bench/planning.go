@@ -17,9 +17,6 @@ import (
 // samples as ImageNet: opens compared with those of a mount without a cache, and readers in
 // different epochs compared with readers in the same epoch.
 func planning(ctx context.Context, s *setup) (rows []row, err error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	path := filepath.Join(s.work, "planning.csv")
 	names := make([]string, len(s.photos.files))
 	for i, file := range s.photos.files {
@@ -28,10 +25,7 @@ func planning(ctx context.Context, s *setup) (rows []row, err error) {
 		}
 	}
 	repeated := func(i int) string { return fmt.Sprintf("%s,%d,375,500,jpeg", names[i%len(names)], i%1000) }
-	if err := writeManifest(path, imageNet, repeated); err != nil {
-		return nil, err
-	}
-	if err := s.command(ctx, "index", "--allow-outside", path); err != nil {
+	if err := s.writeManifest(ctx, path, imageNet, repeated); err != nil {
 		return nil, err
 	}
 	// With a cache for about one sample in a hundred, and without.
@@ -93,7 +87,7 @@ func readTogether(m *daemon.Mount, readers, apart int) (float64, error) {
 	for r := range readers {
 		group.Go(func() error {
 			for i := range batches {
-				if _, err := throughput.Reader(throughput.Mapped).Path(m.File(r, r*apart, i, "nhwc")); err != nil {
+				if _, err := throughput.Reader(throughput.Mapped).Path(m.Batch(r, r*apart, i)); err != nil {
 					return err
 				}
 			}

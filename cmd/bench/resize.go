@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"image"
-	_ "image/jpeg"
 	"os"
 	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -15,9 +14,6 @@ import (
 // resizeAlone resizes decoded photos to 224x224 on one core, into their place in a batch,
 // and compares the speed with that of decoding them on the same core.
 func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	cpus, err := cores()
 	if err != nil {
 		return nil, err
@@ -97,24 +93,20 @@ func (r *resizer) measure(n int) (float64, error) {
 	return float64(n) / time.Since(began).Seconds(), nil
 }
 
-// readPixels decodes a file with Go's own decoders, outside the measurement.
+// readPixels decodes a file, outside the measurement.
 func readPixels(path string) (resample.Image, error) {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return resample.Image{}, err
 	}
-	defer f.Close()
-	img, _, err := image.Decode(f)
+	head, err := decode.ReadHeader(data, true)
 	if err != nil {
 		return resample.Image{}, fmt.Errorf("%s: %w", path, err)
 	}
-	b := img.Bounds()
-	out := resample.Image{Stride: b.Dx() * 3, Height: b.Dy(), Width: b.Dx(), Channels: 3}
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			red, green, blue, _ := img.At(x, y).RGBA()
-			out.Pix = append(out.Pix, byte(red>>8), byte(green>>8), byte(blue>>8))
-		}
-	}
-	return out, nil
+	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels})
+	defer decoder.Close()
+	height, width := head.Size(false)
+	img := decode.Image{Pix: make([]byte, height*width*3), Stride: width * 3, Height: height, Width: width}
+	err = decoder.Decode(img, data, head)
+	return resample.Image{Pix: img.Pix, Stride: img.Stride, Height: height, Width: width, Channels: 3}, err
 }

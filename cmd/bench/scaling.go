@@ -18,15 +18,16 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 	if len(cpus) < 2 {
 		return []row{{What: what, Skipped: "there is one core"}}, nil
 	}
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	trainings := make([]*throughput.Training, 2) // on one core, and on two
 	for i := range trainings {
-		if trainings[i], err = s.trainOn(ctx, cpus[:i+1]); err != nil {
+		err := onCPUs(cpus[:i+1], func() (err error) {
+			trainings[i], err = s.train(ctx, s.photos.dir, warm(shuffled(batchSize, "--resize", "none")...), throughput.Mapped)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
-		defer trainings[i].Mount.Unmount(s.batchfs)
+		defer trainings[i].Mount.Unmount(ctx)
 	}
 	var sides []side
 	for i, t := range trainings {
@@ -47,22 +48,4 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 	own, ceilings := ratios(rates[3], rates[1]), ratios(rates[2], rates[0])
 	note := fmt.Sprintf("batchfs %.3f, C %.3f", median(own), median(ceilings))
 	return []row{measured(what, "x", ratios(own, ceilings), note).atLeast(0.95)}, nil
-}
-
-// trainOn mounts on some cores only.
-func (s *setup) trainOn(ctx context.Context, cpus []int) (t *throughput.Training, err error) {
-	err = onCPUs(cpus, func() error {
-		m, err := s.mount(ctx, s.photos.dir, shuffled(batchSize, "--resize", "none")...)
-		if err != nil {
-			return err
-		}
-		if t, err = newTraining(m, throughput.Mapped); err == nil {
-			_, err = t.Epoch(ctx) // warms up memory
-		}
-		if err != nil {
-			_ = m.Unmount(s.batchfs)
-		}
-		return err
-	})
-	return t, err
 }

@@ -3,9 +3,12 @@
 package throughput
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +25,19 @@ func (read Reader) Path(path string) (int64, error) {
 	}
 	defer f.Close()
 	return read(f)
+}
+
+// Speed reads a file a number of times and returns bytes per second.
+func (read Reader) Speed(ctx context.Context, f *os.File, times int) (float64, error) {
+	began, total := time.Now(), int64(0)
+	for range times {
+		n, err := read(f)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return float64(total) / time.Since(began).Seconds(), nil
 }
 
 // Mapped maps the file and touches every byte in place.

@@ -60,7 +60,7 @@ func epoch(t *testing.T) *daemon.Mount {
 	m := &daemon.Mount{Dir: t.TempDir()}
 	for e := range 2 {
 		for b := range 3 {
-			path := m.File(1, e, b, "nhwc")
+			path := m.Batch(1, e, b)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func epoch(t *testing.T) *daemon.Mount {
 func TestTraining(t *testing.T) {
 	m := epoch(t)
 	for name, read := range map[string]Reader{"mapped": Mapped, "read": Reading(0, true), "in chunks": Reading(1<<10, true)} {
-		training, err := NewTraining(m, 1, "nhwc", read)
+		training, err := NewTraining(m, 1, read)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,14 +87,15 @@ func TestTraining(t *testing.T) {
 			t.Errorf("%s: %d bytes, %+v, %v", name, size, training, err)
 		}
 	}
-	training, err := NewTraining(m, 1, "npy", Mapped)
+	training, err := NewTraining(m, 1, Mapped)
 	if err != nil {
 		t.Fatal(err)
 	}
+	training.Next = 6 // there is no third epoch
 	if _, err := training.Take(t.Context(), 1); !os.IsNotExist(err) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := NewTraining(m, 0, "nhwc", Mapped); err == nil {
+	if _, err := NewTraining(m, 0, Mapped); err == nil {
 		t.Error(fmt.Sprint("there is no shard 0 in ", m.Dir))
 	}
 }
