@@ -18,25 +18,26 @@ func constantHits(ctx context.Context, s *setup) ([]row, error) {
 	const batch, epochs = 256, 4
 	total := s.photos.Report().Bytes
 	size := int64(cachedShare * float64(total))
-	spreads := map[string]spread{}
+	var spreads [2]spread
 	for i, policy := range []string{"constant", "static"} {
 		s.progress.step(policy+" cache", i, 2)
 		flags := append(shuffled(batch, trainingCrop...), "--cache-policy", policy, "--cache-size", fmt.Sprint(size))
-		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
+		var err error
+		spreads[i], err = mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (spread, error) {
 			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
 			if err == nil {
 				_, err = t.Take(ctx, epochs*t.Batches)
 			}
-			if err == nil {
-				spreads[policy], err = spreadOf(m, batch)
+			if err != nil {
+				return spread{}, err
 			}
-			return err
+			return spreadOf(m, batch)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	ours, static := spreads["constant"], spreads["static"]
+	ours, static := spreads[0], spreads[1]
 	share := float64(size) / float64(total)
 	const what = "JPEG, batches of 256, 30 % cached: "
 	return []row{
@@ -52,7 +53,7 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 	var sides []side
 	for _, flags := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
 		flags = slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, flags)
-		t, err := s.train(ctx, s.photos.dir, flags, throughput.Mapped)
+		t, err := s.train(ctx, s.photos.Root(), flags, throughput.Mapped)
 		if err != nil {
 			return nil, err
 		}

@@ -20,24 +20,19 @@ type cgroup struct {
 // newCgroup makes a control group, if this machine allows it.
 func newCgroup(name string) (*cgroup, error) {
 	const root = "/sys/fs/cgroup"
-	var fs unix.Statfs_t
-	if err := unix.Statfs(root, &fs); err != nil {
-		return nil, fmt.Errorf("control groups: %w", err)
-	}
 	g := &cgroup{
 		memory: filepath.Join(root, "memory", name), limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes",
 		io: filepath.Join(root, "blkio", name), throttle: "blkio.throttle.read_bps_device", rate: "%s %d",
 	}
-	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
+	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil { // version 2
 		dir := filepath.Join(root, name)
 		g = &cgroup{memory: dir, limit: "memory.max", usage: "memory.current", io: dir, throttle: "io.max", rate: "%s rbps=%d"}
-		// The controllers may be enabled already. What matters is whether the files below exist.
+		// The controllers may be enabled already. What matters is whether limits can be set.
 		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io"), 0)
 	}
-	err := errors.Join(os.MkdirAll(g.memory, 0o755), os.MkdirAll(g.io, 0o755))
-	for _, file := range []string{filepath.Join(g.memory, g.limit), filepath.Join(g.io, g.throttle)} {
-		_, missing := os.Stat(file)
-		err = errors.Join(err, missing)
+	err := os.Mkdir(g.memory, 0o755)
+	if g.io != g.memory {
+		err = errors.Join(err, os.Mkdir(g.io, 0o755))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
@@ -96,7 +91,7 @@ func diskOf(path string) (string, error) {
 		return "", fmt.Errorf("%s is on no disk whose reads can be limited", path)
 	}
 	if _, err := os.Stat(filepath.Join(device, "partition")); err == nil {
-		number = word(filepath.Join(filepath.Dir(device), "dev"))
+		number = line(filepath.Join(filepath.Dir(device), "dev"), "")
 	}
 	return number, nil
 }

@@ -60,12 +60,12 @@ func (s *setup) throughput(ctx context.Context, d *imageSet, ways []way) (rows [
 
 // epochsOf compares epochs with C, which takes two turns in each round.
 func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
-	training, err := s.train(ctx, d.dir, warm(w.flags...), w.read)
+	training, err := s.train(ctx, d.Root(), warm(w.flags...), w.read)
 	if err != nil {
 		return row{}, err
 	}
 	defer training.Mount.Unmount(ctx)
-	c := func(ctx context.Context) (float64, error) { return s.runCeiling(ctx, runtime.NumCPU(), d.files) }
+	c := s.c(runtime.NumCPU(), d.files)
 	rates, err := s.turns(ctx, w.what, s.rounds, c, training.Epoch, c)
 	if err != nil {
 		return row{}, err
@@ -82,15 +82,12 @@ func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
 // files on all cores.
 func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 	files := s.photos.files[:min(batchSize, s.photos.images)] // the first batch, since the order is not shuffled
-	opened := func(ctx context.Context) (took float64, err error) {
-		err = s.mounted(ctx, s.photos.dir, warm("--batch-size", strconv.Itoa(batchSize)), func(m *daemon.Mount) error {
-			took, err = timeOpen(m, 0)
-			return err
-		})
-		return took, err
+	opened := func(ctx context.Context) (float64, error) {
+		flags := warm("--batch-size", strconv.Itoa(batchSize))
+		return mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (float64, error) { return timeOpen(m, 0) })
 	}
 	decoded := func(ctx context.Context) (float64, error) {
-		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, also in a new process
+		rate, err := s.c(runtime.NumCPU(), files)(ctx) // once, also in a new process
 		return float64(len(files)) / rate, err
 	}
 	figures, err := s.turns(ctx, "first batch", 3*s.rounds, opened, decoded)

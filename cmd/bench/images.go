@@ -16,9 +16,8 @@ import (
 type imageSet struct {
 	kind   string
 	images int
-	dir    string   // given, or made
-	files  []string // in the order of the samples
 	*dataset.Dataset
+	files []string // in the order of the samples
 }
 
 // need makes the dataset and its index, once.
@@ -27,20 +26,16 @@ func (s *setup) need(ctx context.Context, d *imageSet) (err error) {
 		return nil
 	}
 	s.progress.step("drawing "+d.kind+" images", 0, 1)
-	if d.dir == "" {
-		dir := filepath.Join(s.work, d.kind)
-		if _, err := s.command(ctx, "gen", "--out", dir, "--kind", d.kind, "--images", strconv.Itoa(d.images), "--classes", "16"); err != nil {
-			return err
-		}
-		d.dir = dir
-	}
-	options := dataset.Options{CacheDir: filepath.Join(s.cache(), "batchfs"), Prober: engine.Probe}
-	if d.Dataset, err = dataset.Open(ctx, d.dir, options); err != nil {
+	dir := filepath.Join(s.work, d.kind)
+	if _, err := s.command(ctx, "gen", "--out", dir, "--kind", d.kind, "--images", strconv.Itoa(d.images), "--classes", "16"); err != nil {
 		return err
 	}
-	d.images = d.Len()
+	options := dataset.Options{CacheDir: filepath.Join(s.cache(), "batchfs"), Prober: engine.Probe}
+	if d.Dataset, err = dataset.Open(ctx, dir, options); err != nil {
+		return err
+	}
 	for i := range d.images {
-		d.files = append(d.files, filepath.Join(d.dir, d.Path(i)))
+		d.files = append(d.files, filepath.Join(dir, d.Path(i)))
 	}
 	return nil
 }
@@ -56,16 +51,16 @@ func (s *setup) command(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// runCeiling decodes files with the bare C program and returns images per second.
-func (s *setup) runCeiling(ctx context.Context, threads int, files []string) (float64, error) {
-	args := append([]string{strconv.Itoa(threads), "1"}, files...)
-	out, err := exec.CommandContext(ctx, s.ceiling, args...).Output()
-	if err != nil {
-		return 0, fmt.Errorf("ceiling: %w", err)
+// c decodes files with the bare C program. Its figures are images per second.
+func (s *setup) c(threads int, files []string) side {
+	return func(ctx context.Context) (float64, error) {
+		args := append([]string{strconv.Itoa(threads), "1"}, files...)
+		out, err := exec.CommandContext(ctx, s.ceiling, args...).Output()
+		if err != nil {
+			return 0, fmt.Errorf("ceiling: %w", err)
+		}
+		var images, seconds float64
+		_, err = fmt.Sscan(string(out), &images, &seconds)
+		return images / seconds, err
 	}
-	var images, seconds float64
-	if _, err := fmt.Sscan(string(out), &images, &seconds); err != nil {
-		return 0, err
-	}
-	return images / seconds, nil
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/engine/profile"
@@ -118,7 +117,7 @@ func (s *setup) prepareMixes(ctx context.Context, p pipeline) (*mixData, error) 
 	}
 	for k := range n {
 		path := set.Path(k * set.images / n)
-		content, err := os.ReadFile(filepath.Join(set.dir, path))
+		content, err := os.ReadFile(filepath.Join(set.Root(), path))
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +149,7 @@ func (s *setup) writeMix(ctx context.Context, d *mixData, raw float64) error {
 	text := []byte("path\n")
 	for k, path := range d.paths {
 		if int(float64(k+1)*raw+0.5) > int(float64(k)*raw+0.5) {
-			text = fmt.Appendf(text, "raw/%s.bmp\n", strings.TrimSuffix(path, filepath.Ext(path)))
+			text = fmt.Appendf(text, "raw/%s.bmp\n", path)
 		} else {
 			text = fmt.Appendf(text, "encoded/%s\n", path)
 		}
@@ -350,7 +349,7 @@ func mixName(raw float64) string { return fmt.Sprintf("%.3g:%.3g", tenths*(1-raw
 func (r *mixResult) rows() (rows []row) {
 	where := fmt.Sprintf("%s, storage of %d MB/s: ", r.pipeline.name, r.bandwidth)
 	if r.impossible != nil {
-		rows = append(rows, row{What: where + "page cache", Skipped: r.impossible.Error()})
+		rows = append(rows, row{what: where + "page cache", skipped: r.impossible.Error()})
 	}
 	for _, one := range r.rivals {
 		rows = append(rows, measured(where+one.name, "images/s", one.rates, one.note))

@@ -35,7 +35,7 @@ func TestMixManifest(t *testing.T) {
 		}
 		raw := 0
 		for k, line := range lines {
-			if line == fmt.Sprintf("raw/class/%02d.bmp", k) {
+			if line == fmt.Sprintf("raw/class/%02d.png.bmp", k) {
 				raw++
 			} else if line != "encoded/"+d.paths[k] {
 				t.Errorf("image %d is %s", k, line)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -92,10 +93,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	flag.StringVar(&s.photos.dir, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
-	flag.StringVar(&s.cityscapes.dir, "png-dataset", "", "a `directory` of PNG files, instead of making one")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements))
-	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	wanted, err := chosen(*only)
 	if err != nil {
@@ -109,19 +107,29 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(s.work)
 
-	r := report{json: *asJSON, Machine: thisMachine(ctx, &s), Rounds: s.rounds}
-	r.begin()
+	s.describeMachine(ctx)
+	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
+	failed := 0
 	for _, m := range wanted {
 		s.progress.title = m.name
 		rows, err := s.measure(ctx, m)
 		s.progress.clear()
-		r.add(m.name, rows, err) // a failure is reported, and the others go on
-		runtime.GC()             // so that one measurement's garbage does not affect the next
+		for _, one := range rows {
+			fmt.Println(one)
+		}
+		if err != nil { // the others go on
+			failed++
+			fmt.Printf("%-66s FAILED: %v\n", m.name, err)
+		}
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		runtime.GC() // so that one measurement's garbage does not affect the next
 	}
-	return r.end()
+	if failed > 0 {
+		return fmt.Errorf("%d measurements failed", failed)
+	}
+	return nil
 }
 
 // measure makes the images that a measurement needs, and takes it.
@@ -158,7 +166,10 @@ func names(list []measurement) string {
 
 func (s *setup) prepare(ctx context.Context) (err error) {
 	s.photos.kind, s.cityscapes.kind = "photo", "cityscape"
-	s.progress.on = term.IsTerminal(int(os.Stderr.Fd()))
+	s.progress.out = io.Discard
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		s.progress.out = os.Stderr
+	}
 	for _, path := range []*string{&s.batchfs, &s.ceiling} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err

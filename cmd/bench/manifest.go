@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // imageNet is the number of training images of ImageNet.
@@ -49,29 +50,28 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 // time to mount in seconds, and the time of a stat in milliseconds.
 type manifestMount struct{ peak, seconds, stat float64 }
 
-func (s *setup) mountManifest(ctx context.Context, path string) (r manifestMount, err error) {
-	began := time.Now()
+func (s *setup) mountManifest(ctx context.Context, path string) (manifestMount, error) {
+	mounting := time.Now()
 	flags := warm("--batch-size", "256", "--shards", "2", "--shuffle")
-	err = s.mounted(ctx, path, flags, func(m *daemon.Mount) error {
-		r.seconds = time.Since(began).Seconds()
-		entries, err := os.ReadDir(filepath.Join(m.Dir, "shard-0", "epoch-0"))
+	return mounted(ctx, s, path, flags, func(m *daemon.Mount) (r manifestMount, err error) {
+		r.seconds = time.Since(mounting).Seconds()
+		t, err := throughput.NewTraining(m, 0, nil)
 		if err != nil {
-			return err
+			return r, err
 		}
 		var times []float64
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 1000 {
 			began := time.Now()
-			if _, err := os.Stat(m.Batch(random.IntN(2), random.IntN(100), random.IntN(max(1, len(entries)/4)))); err != nil {
-				return err
+			if _, err := os.Stat(m.Batch(random.IntN(2), random.IntN(100), random.IntN(t.Batches))); err != nil {
+				return r, err
 			}
 			times = append(times, 1e3*time.Since(began).Seconds())
 		}
 		r.stat = median(times)
 		r.peak, err = peak(m)
-		return err
+		return r, err
 	})
-	return r, err
 }
 
 // imageNetRow is a row with names like ImageNet's. It contains everything that an index holds,
@@ -95,6 +95,6 @@ func (s *setup) writeManifest(ctx context.Context, path string, rows int, row fu
 	if err := errors.Join(w.Flush(), f.Close()); err != nil {
 		return err
 	}
-	_, err = s.command(ctx, "index", "--allow-outside", path)
+	_, err = s.command(ctx, "index", path)
 	return err
 }

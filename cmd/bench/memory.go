@@ -20,25 +20,23 @@ func memoryByWorkers(ctx context.Context, s *setup) ([]row, error) {
 	for i, workers := range counts {
 		s.progress.step("an epoch with ever more workers", i, len(counts))
 		flags := warm("--batch-size", strconv.Itoa(batchSize), "--workers", strconv.Itoa(workers))
-		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
+		most, err := mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (float64, error) {
 			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
+			if err == nil {
+				batch, err = t.Take(ctx, 1)
+			}
+			if err == nil {
+				_, err = t.Take(ctx, t.Batches-1)
+			}
 			if err != nil {
-				return err
+				return 0, err
 			}
-			if _, err := t.Take(ctx, t.Batches); err != nil {
-				return err
-			}
-			most, err := peak(m)
-			if err != nil {
-				return err
-			}
-			peaks, note = append(peaks, most), note+fmt.Sprintf(" %d: %.1f MiB;", workers, most/(1<<20))
-			batch, err = t.Take(ctx, 1)
-			return err
+			return peak(m)
 		})
 		if err != nil {
 			return nil, err
 		}
+		peaks, note = append(peaks, most), note+fmt.Sprintf(" %d: %.1f MiB;", workers, most/(1<<20))
 	}
 	const depth, streams, open, spare = 2, 1, 1, 128 << 20
 	bound := float64((depth*streams+open+streams)*batch + spare)

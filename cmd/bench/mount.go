@@ -35,12 +35,13 @@ func (s *setup) start(ctx context.Context, dataset string, flags []string) (*dae
 }
 
 // mounted runs work with a mount of its own.
-func (s *setup) mounted(ctx context.Context, dataset string, flags []string, work func(m *daemon.Mount) error) error {
+func mounted[T any](ctx context.Context, s *setup, dataset string, flags []string, work func(m *daemon.Mount) (T, error)) (result T, err error) {
 	m, err := s.start(ctx, dataset, flags)
 	if err != nil {
-		return err
+		return result, err
 	}
-	return errors.Join(work(m), m.Unmount(ctx))
+	result, err = work(m)
+	return result, errors.Join(err, m.Unmount(ctx))
 }
 
 // train starts a daemon and reads the first epoch, which warms up memory and finds all caches

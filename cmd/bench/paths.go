@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
@@ -21,14 +20,11 @@ func readPaths(ctx context.Context, s *setup) (rows []row, err error) {
 		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, throughput.Reading(16<<20, false)},
 	} {
 		flags := warm("--batch-size", "32", "--read-path", p.path)
-		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
-			more, err := s.readPath(ctx, m, p)
-			rows = append(rows, more...)
-			return err
-		})
+		more, err := mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) ([]row, error) { return s.readPath(ctx, m, p) })
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", p.path, err)
 		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }
@@ -77,29 +73,10 @@ func (s *setup) readPath(ctx context.Context, m *daemon.Mount, p pathCase) ([]ro
 		return nil, err
 	}
 	note := fmt.Sprintf("%.1f GB/s", rates[0][len(rates[0])-1]/1e9)
-	var more []row
-	if p.path == "passthrough" {
-		micros, err := openClose(served)
-		if err != nil {
-			return nil, err
-		}
-		note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
-		more = append(more, once("    READ requests that the daemon saw", "", float64(after.FUSE.Reads-before.FUSE.Reads), "").atMost(0))
-	}
 	all := ratios(rates[0], rates[1])[1:] // the first is a warm-up
-	return append([]row{measured(p.what, "x", all, note).atLeast(p.wanted)}, more...), nil
-}
-
-// openClose is the time to open and close a finished batch, in microseconds.
-func openClose(path string) (float64, error) {
-	const times = 500
-	began := time.Now()
-	for range times {
-		f, err := os.Open(path)
-		if err != nil {
-			return 0, err
-		}
-		f.Close()
+	rows := []row{measured(p.what, "x", all, note).atLeast(p.wanted)}
+	if p.path == "passthrough" {
+		rows = append(rows, once("    READ requests that the daemon saw", "", float64(after.FUSE.Reads-before.FUSE.Reads), "").atMost(0))
 	}
-	return float64(time.Since(began).Microseconds()) / times, nil
+	return rows, nil
 }

@@ -54,16 +54,14 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			rows = append(rows, row{What: "batchfs / " + p.name, Skipped: err.Error()})
+			rows = append(rows, row{what: "batchfs / " + p.name, skipped: err.Error()})
 			continue
 		}
 		defer c.stop()
 		c.wanted = p.wanted
 		contenders = append(contenders, c)
 	}
-	sides := []side{
-		func(ctx context.Context) (float64, error) { return s.runCeiling(ctx, runtime.NumCPU(), s.photos.files) },
-	}
+	sides := []side{s.c(runtime.NumCPU(), s.photos.files)}
 	for _, c := range contenders {
 		sides = append(sides, func(context.Context) (float64, error) {
 			rate, err := c.measure(batches)
@@ -99,7 +97,7 @@ func peerRows(contenders []*contender, rates [][]float64) []row {
 
 // startMounted mounts the photos and starts the process that reads the mount.
 func (s *setup) startMounted(ctx context.Context) (*contender, error) {
-	m, err := s.start(ctx, s.photos.dir, warm(shuffled(peerBatch, trainingCrop...)...))
+	m, err := s.start(ctx, s.photos.Root(), warm(shuffled(peerBatch, trainingCrop...)...))
 	if err != nil {
 		return nil, err
 	}
@@ -118,37 +116,25 @@ func (s *setup) bestOf(ctx context.Context, p peer, batches int) (best *contende
 	var most float64
 	for i, workers := range p.workers {
 		s.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		c, rate, failed := s.try(ctx, p, workers, batches)
-		switch {
-		case failed != nil:
+		args := append([]string{"--dataset", s.photos.Root(), "--workers", strconv.Itoa(workers),
+			"--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
+		c, failed := s.startContender(ctx, p.name, p.script, args...)
+		if failed != nil {
 			err = failed
-		case rate <= most:
+			continue
+		}
+		rate, failed := c.measure(batches)
+		if failed != nil {
+			err = failed
+		} else if rate > most {
+			best, c, most = c, best, rate
+		}
+		if c != nil {
 			c.stop()
-		default:
-			if best != nil {
-				best.stop()
-			}
-			best, most = c, rate
 		}
 	}
 	if best != nil {
 		return best, nil
 	}
 	return nil, err
-}
-
-// try starts a peer and measures it once.
-func (s *setup) try(ctx context.Context, p peer, workers, batches int) (*contender, float64, error) {
-	args := append([]string{"--dataset", s.photos.dir, "--workers", strconv.Itoa(workers),
-		"--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
-	c, err := s.startContender(ctx, p.name, p.script, args...)
-	if err != nil {
-		return nil, 0, err
-	}
-	rate, err := c.measure(batches)
-	if err != nil {
-		c.stop()
-		return nil, 0, err
-	}
-	return c, rate, nil
 }

@@ -16,30 +16,20 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	if len(cpus) < 2 {
-		return []row{{What: what, Skipped: "there is one core"}}, nil
+		return []row{{what: what, skipped: "there is one core"}}, nil
 	}
-	trainings := make([]*throughput.Training, 2) // on one core, and on two
-	for i := range trainings {
-		err := onCPUs(cpus[:i+1], func() (err error) {
-			trainings[i], err = s.train(ctx, s.photos.dir, warm(shuffled(batchSize, "--resize", "none")...), throughput.Mapped)
-			return err
-		})
+	var sides []side // C and batchfs on one core, then both on two
+	for i := range 2 {
+		var t *throughput.Training
+		_, err := onCPUs(cpus[:i+1], func(ctx context.Context) (_ float64, err error) {
+			t, err = s.train(ctx, s.photos.Root(), warm(shuffled(batchSize, "--resize", "none")...), throughput.Mapped)
+			return 0, err
+		})(ctx)
 		if err != nil {
 			return nil, err
 		}
-		defer trainings[i].Mount.Unmount(ctx)
-	}
-	var sides []side
-	for i, t := range trainings {
-		sides = append(sides,
-			func(ctx context.Context) (rate float64, err error) {
-				err = onCPUs(cpus[:i+1], func() error { rate, err = s.runCeiling(ctx, i+1, s.photos.files); return err })
-				return rate, err
-			},
-			func(ctx context.Context) (rate float64, err error) {
-				err = onCPUs(cpus[:i+1], func() error { rate, err = t.Epoch(ctx); return err })
-				return rate, err
-			})
+		defer t.Mount.Unmount(ctx)
+		sides = append(sides, onCPUs(cpus[:i+1], s.c(i+1, s.photos.files)), onCPUs(cpus[:i+1], t.Epoch))
 	}
 	rates, err := s.turns(ctx, "one core and two", s.rounds, sides...)
 	if err != nil {

@@ -47,7 +47,7 @@ func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 	if p.Running() {
 		return p, fmt.Errorf("the daemon is not ready after %s", patience)
 	}
-	return p, fmt.Errorf("the daemon ended: %v", p.Err)
+	return p, fmt.Errorf("the daemon ended: %s", cmd.ProcessState)
 }
 
 // Running reports whether the daemon has not ended yet.

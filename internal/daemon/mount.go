@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +14,8 @@ import (
 	"time"
 )
 
-// A Mount is a daemon and its mountpoint. Only one process may use it: the daemon's parent
-// reads it, since a process that reads its own mount can deadlock.
+// A Mount is a daemon and its mountpoint. The daemon is another process because one that reads
+// its own mount can deadlock.
 type Mount struct {
 	*Process
 	Dir     string
@@ -37,11 +38,10 @@ func NewMount(ctx context.Context, parent, program string, args ...string) (*Mou
 	cmd.Stderr = &log
 	// Only Cancel ends the daemon, not an interrupt at the terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	m := &Mount{Dir: dir, program: program}
 	cmd.Cancel = func() error {
-		defer cmd.Process.Signal(syscall.SIGCONT)
-		return cmd.Process.Signal(syscall.SIGTERM)
+		return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Process.Signal(syscall.SIGCONT))
 	}
+	m := &Mount{Dir: dir, program: program}
 	if m.Process, err = Start(cmd, patience); err == nil {
 		return m, nil
 	}
