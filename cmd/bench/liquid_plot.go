@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +12,11 @@ import (
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// draw writes the figure of Liquid's paper, throughput over the mix, in two formats: a diagram
-// for each pipeline with a line for each bandwidth.
+// draw writes the figure of Liquid's paper, throughput over the mix: a diagram for each pipeline,
+// side by side, with a line for each bandwidth.
 func (s *setup) draw(results []*mixResult) error {
 	var plots []*plot.Plot
 	lines := map[string]int{}
@@ -28,33 +30,15 @@ func (s *setup) draw(results []*mixResult) error {
 		}
 		lines[name]++
 	}
-	if err := os.MkdirAll(s.plots, 0o755); err != nil {
-		return err
-	}
-	for _, format := range []string{"svg", "png"} {
-		if err := writePlots(filepath.Join(s.plots, "throughput-over-the-mix."+format), format, plots); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writePlots writes plots side by side.
-func writePlots(path, format string, plots []*plot.Plot) error {
-	picture, err := draw.NewFormattedCanvas(32*vg.Centimeter, 13*vg.Centimeter, format)
-	if err != nil {
-		return err
-	}
+	picture := vgsvg.New(32*vg.Centimeter, 13*vg.Centimeter)
 	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Centimeter}
 	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(picture))[0] {
 		plots[k].Draw(canvas)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = picture.WriteTo(f)
-	if err := errors.Join(err, f.Close()); err != nil {
+	var text bytes.Buffer
+	_, err := picture.WriteTo(&text)
+	path := filepath.Join(s.plots, "throughput-over-the-mix.svg")
+	if err := errors.Join(err, os.MkdirAll(s.plots, 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: drew", path)
