@@ -82,5 +82,5 @@ func isLack(err error) bool {
 // missing or unreadable file.
 func isStorage(err error) bool {
 	var errno unix.Errno
-	return errors.As(err, &errno) && errno != unix.ELOOP && !isLack(err)
+	return errors.As(err, &errno) && !isLack(err)
 }

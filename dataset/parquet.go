@@ -66,15 +66,24 @@ func findColumn(file *parquet.File, name string) (*column, error) {
 	if !ok || leaf.MaxRepetitionLevel > 0 {
 		return nil, errNested
 	}
+	rows := file.NumRows()
 	for _, group := range file.Metadata().RowGroups {
 		if leaf.ColumnIndex >= len(group.Columns) {
 			return nil, errFooter
 		}
-		switch codec := group.Columns[leaf.ColumnIndex].MetaData.Codec; codec {
+		data := group.Columns[leaf.ColumnIndex].MetaData
+		if data.NumValues != group.NumRows || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
+			return nil, errCounts
+		}
+		rows -= group.NumRows
+		switch codec := data.Codec; codec {
 		case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
 		default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
 			return nil, fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", name, codec)
 		}
+	}
+	if rows != 0 {
+		return nil, errCounts
 	}
 	return &column{name: name, leaf: leaf}, nil
 }

@@ -51,8 +51,8 @@ const (
 // was remounted since the last read, LoadPart continues with the directory now at the dataset's
 // path, and fails with [ErrAway] if that is not the dataset.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	err = d.eachRoot(i, func(r *root) error {
-		f, err := d.storage.open(r.fd, d.table.cpath(i))
+	err = d.attempt(i, func() error {
+		f, err := d.storage.open(d.dir, d.table.path(i))
 		if id = f.id; err != nil {
 			return err
 		}
@@ -65,18 +65,20 @@ func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part
 	return data, read, id, err
 }
 
-// eachRoot calls f with the dataset's directory, and once more if the storage was remounted.
-// Errors come as those of sample i.
-func (d *Dataset) eachRoot(i int, f func(r *root) error) error {
+// attempt calls f, and once more if the storage was mounted again meanwhile. Errors come as those
+// of sample i.
+func (d *Dataset) attempt(i int, f func() error) error {
 	for again := true; ; again = false {
-		r := d.roots.use()
-		err := f(r)
-		r.release()
+		if d.closed.Load() {
+			return d.fail(i, unix.EBADF)
+		}
+		seen := d.seen.Load()
+		err := f()
 		if err == nil {
 			return nil
 		}
 		if isStorage(err) {
-			replaced, why := d.roots.examine(r, d.table)
+			replaced, why := d.examine(seen, d.table)
 			if replaced && again {
 				continue
 			}
@@ -134,8 +136,8 @@ func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (r
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
 // not the indexed one, or cannot be determined. It is Load without the reading.
 func (d *Dataset) Check(i int) (id Identity, err error) {
-	err = d.eachRoot(i, func(r *root) (err error) {
-		if id, err = d.storage.look(r.fd, d.table.path(i)); err == nil && !d.learn(i, id) {
+	err = d.attempt(i, func() (err error) {
+		if id, err = d.storage.look(d.dir, d.table.path(i)); err == nil && !d.learn(i, id) {
 			err = ErrChanged
 		}
 		return err
@@ -155,11 +157,11 @@ func (d *Dataset) Same(i int, id Identity) bool {
 func (d *Dataset) learn(i int, id Identity) bool {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	want, known := d.table.identity(i)
-	if !known {
-		d.table.setIdentity(i, id)
+	want := &d.table.row[i].id
+	if !want.Known() {
+		*want = id
 	}
-	return !known || want == id
+	return *want == id
 }
 
 // Accept replaces the recorded identity of sample i with id, in this process only. It is for a
@@ -168,7 +170,7 @@ func (d *Dataset) learn(i int, id Identity) bool {
 func (d *Dataset) Accept(i int, id Identity) {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	d.table.setIdentity(i, id)
+	d.table.row[i].id = id
 }
 
 // Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
@@ -176,8 +178,7 @@ func (d *Dataset) Accept(i int, id Identity) {
 func (d *Dataset) Stat(i int) Identity {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	id, _ := d.table.identity(i)
-	return id
+	return d.table.row[i].id
 }
 
 // fail adds the sample's path and maps errors to the package's own.
