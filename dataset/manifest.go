@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,11 @@ type record struct {
 	height string // "" : not given, as for width and format
 	width  string
 	format string
+}
+
+// field is where the value of a column goes, nil for a column of no interest.
+func (r *record) field(name string) *string {
+	return map[string]*string{"path": &r.path, "label": &r.label, "height": &r.height, "width": &r.width, "format": &r.format}[name]
 }
 
 // recordReader reads a manifest and calls emit for each record. Its own errors name the line.
@@ -105,19 +111,10 @@ func (m *manifest) row(r *record) error {
 	}
 	m.out.Outside = m.out.Outside || outside
 	label, err := m.labels.intern(r)
-	if err != nil {
-		return err
-	}
-	height, err := parseExtent("height", r.height)
-	if err != nil {
-		return err
-	}
-	width, err := parseExtent("width", r.width)
-	if err != nil {
-		return err
-	}
-	format, err := parseFormat(r.format)
-	if err != nil {
+	height, errHeight := parseExtent("height", r.height)
+	width, errWidth := parseExtent("width", r.width)
+	format, errFormat := parseFormat(r.format)
+	if err := cmp.Or(err, errHeight, errWidth, errFormat); err != nil {
 		return err
 	}
 	t := m.out.table

@@ -154,11 +154,12 @@ func (p *opening) list() (x *index, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.table.rows() > 0 {
-		x.table.clip()
+	x.table.clip()
+	kinds := kindsOf(x.Ignored)
+	switch {
+	case x.table.rows() > 0:
 		return x, nil
-	}
-	if kinds := kindsOf(x.Ignored); kinds != "" {
+	case kinds != "":
 		return nil, fmt.Errorf("%s: %w (files of other kinds: %s)", p.src.name(), ErrEmpty, kinds)
 	}
 	return nil, fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
@@ -210,12 +211,12 @@ func kindsOf(ignored map[string]int) string {
 	var words []string
 	rest := 0
 	for k, kind := range kinds {
-		if k >= most {
+		name, special := map[string]string{".": "hidden", "": "without extension", "other": "other"}[kind]
+		switch {
+		case k >= most:
 			rest += ignored[kind]
 			continue
-		}
-		name, special := map[string]string{".": "hidden", "": "without extension", "other": "other"}[kind]
-		if !special {
+		case !special:
 			name = "." + kind
 		}
 		words = append(words, fmt.Sprintf("%d %s", ignored[kind], name))

@@ -150,9 +150,9 @@ func (w *walker) place(f *folder, e fs.DirEntry) {
 		dir = err == nil && info.IsDir()
 	}
 	switch {
-	case dir && !hidden(name):
-		f.dirs = append(f.dirs, name)
+	case dir && hidden(name):
 	case dir:
+		f.dirs = append(f.dirs, name)
 	case isImage(name) && !hidden(name):
 		f.images = append(f.images, name)
 	default:
