@@ -65,21 +65,11 @@ func (d *Dataset) Format(i int) string { return d.table.format(i) }
 // Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
 // fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
 // Unread.
-func (d *Dataset) Problem(i int) string {
-	if text, unread := d.table.problem(i); !unread {
-		return text
-	}
-	return ""
-}
+func (d *Dataset) Problem(i int) string { return d.table.problem(i, false) }
 
 // Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
 // Neither the size nor the format of such a file is known, and the next Open tries it again.
-func (d *Dataset) Unread(i int) string {
-	if text, unread := d.table.problem(i); unread {
-		return text
-	}
-	return ""
-}
+func (d *Dataset) Unread(i int) string { return d.table.problem(i, true) }
 
 // ModTime is the newest modification time among the files, directories and manifest that were
 // indexed. It is stable for as long as the index is.

@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "4"
+const indexVersion = "5"
 
 // index is everything that is kept about a dataset: the table, and facts in the file's metadata.
 // Listing a dataset makes one without headers.
@@ -157,7 +159,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	}
 	// A manifest's directory may well be a home directory, and its dataset is only what it
 	// lists.
-	if rel, err := filepath.Rel(src.dir, resolveExisting(dir)); src.manifest == "" && err == nil && filepath.IsLocal(rel) {
+	if src.manifest == "" && resolve.Within(resolve.Links(dir), src.dir) {
 		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
 	}
 	if info, err := os.Stat(dir); err == nil {
@@ -167,18 +169,6 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(src.name()))
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
-}
-
-// resolveExisting resolves links in a path whose last components may not exist.
-func resolveExisting(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(resolveExisting(parent), filepath.Base(path))
 }
 
 // loadIndex reads the index at path; the error says why it cannot be used.

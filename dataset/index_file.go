@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -46,10 +47,9 @@ type indexRow struct {
 func (x *index) row(i int) indexRow {
 	t := x.table
 	row := t.row[i]
-	problem, _ := t.problem(i)
 	r := indexRow{
 		Path: t.path(i), Label: row.label, Height: row.height, Width: row.width, Orientation: int32(row.orient),
-		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime, Problem: problem,
+		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime, Problem: cmp.Or(t.problem(i, false), t.problem(i, true)),
 	}
 	if r.Label >= 0 && int(r.Label) < len(x.classes) {
 		r.Class = x.classes[r.Label]

@@ -132,13 +132,13 @@ func (c *column) fill() error {
 		return nil
 	}
 	n, err := c.values.ReadValues(c.batch[:])
-	if n == 0 && (err == nil || err == io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if n > 0 {
-		err = nil
-	}
 	c.rest = c.batch[:n]
+	switch {
+	case n > 0:
+		return nil
+	case err == nil || err == io.EOF:
+		return io.ErrUnexpectedEOF
+	}
 	return err
 }
 

@@ -38,18 +38,14 @@ const (
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
-// Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
-// multiple of 4096; grow is asked for that much. If a device needs a larger unit, grow is asked
-// for a multiple of that unit, and the memory must be aligned to it. With other memory, the file
-// is read normally.
+// Direct reads need memory aligned to 4096 bytes, or to a device's larger unit, with room for the
+// file's size rounded up to a multiple of that; grow is asked for that much. With other memory,
+// the file is read normally.
 //
-// The identity is that of the file that was opened, even if the read fails after that, so that
-// the caller can remember a fault of exactly this version; it is not Known if the file could not
-// be opened. If it differs from the index before or after the read, the error is [ErrChanged];
-// if the file is gone, [ErrMissing]; if stop was closed while the read waited for bandwidth,
-// [ErrStopped]. All errors come in a [FileError], and [OfFile] tells them apart. If the storage
-// was remounted since the last read, LoadPart continues with the directory now at the dataset's
-// path, and fails with [ErrAway] if that is not the dataset.
+// The identity is that of the file that was opened, even if the read fails after that; it is not
+// Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
+// differs from the index before or after the read, [ErrMissing], [ErrAway], [ErrStopped] if stop
+// was closed while the read waited for bandwidth, and others; [OfFile] tells them apart.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
 	err = d.attempt(i, func() error {
 		f, err := d.storage.open(d.dir, d.table.path(i))

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/batchfs/batchfs/internal/parallel"
 )
@@ -21,8 +20,7 @@ type scanner struct {
 	previous *store         // nil: no earlier index
 	rowOf    map[string]int // of previous, by path
 
-	scanned, reused atomic.Int64
-	mu              sync.Mutex // guards the table's bad rows
+	mu sync.Mutex // guards the table's bad rows, and the report
 }
 
 // scan completes the given rows of a table. Rows that old has are only read if their files
@@ -45,7 +43,7 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
+	return parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
 		w := &scanWorker{scanner: s, stop: ctx.Done()}
 		for i := range items {
 			if err := w.row(rows[i]); err != nil {
@@ -54,12 +52,6 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	p.report.Scanned += int(s.scanned.Load())
-	p.report.Reused += int(s.reused.Load())
-	return nil
 }
 
 // scanWorker is one goroutine's part of a scan.
@@ -72,10 +64,10 @@ type scanWorker struct {
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
-		w.reused.Add(1)
+		w.count(&w.report.Reused)
 		return nil
 	}
-	w.scanned.Add(1)
+	w.count(&w.report.Scanned)
 	seen := w.src.seen.Load()
 	h, id, bad, err := w.header(i)
 	if err != nil && isStorage(err) {
@@ -113,6 +105,12 @@ func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 		w.buf = nil
 	}
 	return h, f.id, bad, err
+}
+
+func (s *scanner) count(n *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
 }
 
 func (s *scanner) bad(i int, text string, unread bool) {
@@ -159,7 +157,7 @@ func (w *scanWorker) reuse(i int) bool {
 		return false
 	}
 	row, old := &w.table.row[i], w.previous.row[from]
-	problem, _ := w.previous.problem(from)
+	problem := w.previous.problem(from, false)
 	// The size of a bad file is what the manifest said then, which may be what was wrong.
 	said := problem != "" && (old.height != 0 || old.width != 0 || row.height != 0 || row.width != 0)
 	if !old.id.Known() || said || !row.allows(int(old.height), int(old.width)) {

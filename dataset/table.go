@@ -94,13 +94,13 @@ func (s *store) addBad(i int, text string, unread bool) {
 	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
 }
 
-// problem returns why row i cannot be read, "" if it can, and whether the machine is at fault.
-func (s *store) problem(i int) (text string, unread bool) {
-	b, bad := s.bad[uint32(i)]
-	if !bad {
-		return "", false
+// problem returns why row i cannot be read, if that is the machine's fault or, unless unread, the
+// file's; else "".
+func (s *store) problem(i int, unread bool) string {
+	if b, bad := s.bad[uint32(i)]; bad && b.unread == unread {
+		return b.reason.Value()
 	}
-	return b.reason.Value(), b.unread
+	return ""
 }
 
 // unsettled returns the rows whose file could not even be opened or read. Only another try
