@@ -51,11 +51,11 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 		if bad == nil && h.Tail > 0 {
 			h, bad, err = w.probeTail(f, h.Tail, have)
 		}
-		_, known := formatNumber(h.Format)
+		number, _ := formatNumber(h.Format)
 		switch {
 		case err != nil:
 			return h, nil, err
-		case bad == nil && (!known || h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
+		case bad == nil && (number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
 			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
 		case !errors.Is(bad, ErrShort) || want == size:
 			return h, bad, nil

@@ -25,7 +25,7 @@ const (
 // a format that is not known.
 var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp"}
 
-// formatNumber returns the number of a format.
+// formatNumber returns the number of a format, 0 if there is no such format.
 func formatNumber(name string) (number uint8, ok bool) {
 	k := slices.Index(formats, name)
 	return uint8(max(k, 0)), k >= 0
