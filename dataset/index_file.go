@@ -49,7 +49,8 @@ func (x *index) row(i int) indexRow {
 	row := t.row[i]
 	r := indexRow{
 		Path: t.path(i), Label: row.label, Height: row.height, Width: row.width, Orientation: int32(row.orient),
-		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime, Problem: cmp.Or(t.problem(i, false), t.problem(i, true)),
+		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime,
+		Problem: cmp.Or(t.problem(i, false), t.problem(i, true)),
 	}
 	if r.Label >= 0 && int(r.Label) < len(x.classes) {
 		r.Class = x.classes[r.Label]

@@ -31,7 +31,9 @@ type record struct {
 
 // field is where the value of a column goes, nil for a column of no interest.
 func (r *record) field(name string) *string {
-	return map[string]*string{"path": &r.path, "label": &r.label, "height": &r.height, "width": &r.width, "format": &r.format}[name]
+	return map[string]*string{
+		"path": &r.path, "label": &r.label, "height": &r.height, "width": &r.width, "format": &r.format,
+	}[name]
 }
 
 // recordReader reads a manifest and calls emit for each record. Its own errors name the line.
