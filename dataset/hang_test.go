@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -60,6 +61,11 @@ func TestRemountBeneathADataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	first.Die(t)
 	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
 		if err == nil || OfFile(err) {
