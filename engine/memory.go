@@ -56,7 +56,7 @@ func newMemory(o *Options) *memory {
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
-	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, pinned.PoolOptions{Name: "batch", Lock: o.Lock, Growth: o.Memory.HostGrowth})
 	return m
 }
 
@@ -203,7 +203,7 @@ func (m *memory) warnUnlocked() {
 	if !m.lock || m.warned.Load() {
 		return
 	}
-	if err := m.pool.LockError(); err != nil && !m.warned.Swap(true) {
+	if err := m.pool.Stats().LockError; err != nil && !m.warned.Swap(true) {
 		m.log.Warn("batch memory is not page-locked", "reason", err)
 	}
 }

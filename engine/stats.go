@@ -239,7 +239,7 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.batches.inputs.Stats(), e.batches.rest.Stats()}
+	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.batches.inputs.Stats(), e.batches.rest.Stats()}
 	s.Plans = e.keeper.stats()
 	if e.cache != nil {
 		c := e.cache.Stats()

@@ -56,7 +56,14 @@ func (h *Host) Free() {
 // become changes the memory to that of the next capacity. If it fails, nothing changes.
 func (h *Host) become(next capacity, real int64) error {
 	if next.held != h.capacity.held {
-		m, err := remapped(h.sys(), h.mapping, int(next.held))
+		// Pages that stay are not faulted in again, and those that go are unmapped: resident
+		// memory never exceeds what is held.
+		m, err := h.mapping, error(nil)
+		if m == nil {
+			m, err = h.sys().mapMemory(int(next.held))
+		} else {
+			m, err = h.sys().remap(m, int(next.held), unix.MREMAP_MAYMOVE)
+		}
 		if err != nil {
 			return refused(fmt.Sprintf("map %d bytes for a worker", next.held), err)
 		}
@@ -76,13 +83,4 @@ func (h *Host) sys() system {
 		return kernel{}
 	}
 	return h.system
-}
-
-// remapped resizes ordinary memory m to n bytes, n > 0. Pages that stay are not faulted in
-// again, and those that go are unmapped: resident memory never exceeds what is held.
-func remapped(s system, m []byte, n int) ([]byte, error) {
-	if m == nil {
-		return s.mapMemory(n)
-	}
-	return s.remap(m, n, unix.MREMAP_MAYMOVE)
 }

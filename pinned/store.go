@@ -8,6 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Either the budget or the kernel can refuse memory, and the remedies differ.
+var (
+	// ErrNoMemory means that the Budget refused. Memory that the same process gives back
+	// (Budget.Release) may let the next attempt succeed.
+	ErrNoMemory = errors.New("no memory left")
+	// ErrKernel means that the kernel refused: memory (ENOMEM under RLIMIT_AS or
+	// vm.overcommit_memory=2, ENOSPC of the private tmpfs), descriptors (EMFILE, ENFILE), or
+	// anything else that a system call of this package requests. The error also wraps the errno.
+	// It says nothing about the budget, and waiting for the budget does not help.
+	ErrKernel = errors.New("the kernel refused")
+)
+
+// refused returns ErrKernel with the request and the kernel's answer.
+func refused(what string, err error) error { return fmt.Errorf("%w to %s: %w", ErrKernel, what, err) }
+
 // A Store is where buffers come from: a private tmpfs, or anonymous memory if the process may
 // not have one.
 type Store struct {
@@ -70,6 +85,43 @@ func (s *Store) File() (int, error) {
 		return -1, refused("open a file of the private tmpfs", err)
 	}
 	return fd, nil
+}
+
+// Leases returns nil if the kernel grants leases on the store's files, else the reason why not.
+// This was tested when the store was made. Without leases a pool cannot know when the last
+// reader is gone, so it frees buffers instead of reusing them. A store without files needs none:
+// nil.
+func (s *Store) Leases() error { return s.leases }
+
+// tryLease requests a lease on a file that nothing else has open.
+func (s *Store) tryLease() error {
+	fd, err := s.File()
+	if err != nil {
+		return err
+	}
+	defer s.system.close(fd)
+	alone, err := s.alone(fd)
+	if err == nil && !alone {
+		err = errors.New("no lease on a file that nobody else has open")
+	}
+	return err
+}
+
+// alone asks the kernel whether fd is the only way to a file: whether no other open file of it
+// exists, and no mapping through another. An error means that the kernel does not grant leases.
+func (s *Store) alone(fd int) (bool, error) {
+	switch err := s.system.lease(fd, unix.F_WRLCK); err {
+	case nil:
+	case unix.EAGAIN:
+		return false, nil
+	case unix.EINVAL:
+		return false, fmt.Errorf("file leases are off: sysctl fs.leases-enable=1 turns them on: %w", err)
+	default:
+		return false, fmt.Errorf("lease a file: %w", err)
+	}
+	// The lease itself is not needed: from here on nothing else can open the file.
+	err := s.system.lease(fd, unix.F_UNLCK)
+	return err == nil, err
 }
 
 // mountTmpfs makes a tmpfs that is not attached to any directory and returns a descriptor of its
