@@ -46,10 +46,7 @@ func (c connection) alive() (alive bool) {
 // connect mounts at a path returned by realPath.
 func connect(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
 	if privileged() {
-		c, err := connectDirectly(fs, path, opts)
-		if !errors.Is(err, unix.ENOSYS) { // before Linux 5.8
-			return c, err
-		}
+		return connectDirectly(fs, path, opts)
 	}
 	return connectByFusermount(fs, path, opts)
 }
@@ -165,9 +162,11 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 			c.device.Close()
 		}
 	}
-	if err != nil { // the failed mount has no daemon: remove it
-		_, clearErr := Clear(path)
-		err = errors.Join(err, clearErr)
+	if err == nil {
+		return c, nil
+	}
+	if dead, _ := isDead(path); dead {
+		err = errors.Join(err, unmount(path, true))
 	}
 	return c, err
 }

@@ -20,7 +20,7 @@ var (
 	ErrNotEmpty = errors.New("not empty")
 	// ErrMounted means that a live batchfs is mounted at a mountpoint.
 	ErrMounted = errors.New("batchfs is mounted there already")
-	// ErrDead means that the daemon of a mount died; Clear removes the mount.
+	// ErrDead means that the daemon of a mount died; Unmount removes the mount.
 	ErrDead = errors.New("the batchfs mounted there has died")
 	// ErrNotMounted means that there is no batchfs mount at a path.
 	ErrNotMounted = errors.New("no batchfs is mounted there")
@@ -98,55 +98,33 @@ func isDead(path string) (bool, error) {
 	}
 }
 
-// Clear detaches dead batchfs mounts from a mountpoint and reports whether there were any.
-// It leaves mounts that are alive, hang, or are not batchfs.
-func Clear(mountpoint string) (cleared bool, err error) {
+// Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
+// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
+// finish, even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if
+// there is no batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted
+// here, but another mount namespace keeps it alive.
+func Unmount(mountpoint string, lazy bool) (dead bool, err error) {
 	path, err := realPath(mountpoint)
 	if err != nil {
 		return false, err
 	}
-	for last := -1; ; {
-		m, err := mountAt(path)
-		if err != nil || m == nil || m.FSType != fsType || m.ID == last {
-			return cleared, err
-		}
-		if dead, err := isDead(path); err != nil || !dead {
-			return cleared, err
-		}
-		if err := unmount(path, true); err != nil {
-			return cleared, err
-		}
-		cleared, last = true, m.ID
-	}
-}
-
-// Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
-// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
-// finish; a dead mount is always detached. The error wraps ErrNotMounted if there is no
-// batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here,
-// but another mount namespace keeps it alive.
-func Unmount(mountpoint string, lazy bool) error {
-	path, err := realPath(mountpoint)
-	if err != nil {
-		return err
-	}
 	m, err := mountAt(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if m == nil || m.FSType != fsType {
-		return mountpointError(mountpoint, ErrNotMounted)
+		return false, mountpointError(mountpoint, ErrNotMounted)
 	}
-	if !lazy { // a mount that hangs is unmounted like a live one, which works if it is unused
-		lazy, _ = isDead(path)
+	if dead, err = isDead(path); err != nil && !lazy {
+		return false, err
 	}
-	if err := unmount(path, lazy); err != nil {
-		return err
+	if err := unmount(path, lazy || dead); err != nil {
+		return false, err
 	}
-	if held := holders(identityOf(m).device); len(held) > 0 {
-		return &HeldError{held}
+	if held := holders(identityOf(m).device); len(held) > 0 && !dead {
+		return false, &HeldError{held}
 	}
-	return nil
+	return dead, nil
 }
 
 // unmount removes the topmost mount at a path.
