@@ -3,7 +3,6 @@ package fusefs
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -27,28 +26,20 @@ type FUSEStats struct {
 	Reads int64 `json:"reads"`
 }
 
-// document is the current content of a file that is not a batch.
-func (f *filesystem) document(n node) []byte {
-	switch n.kind {
-	case datasetDoc:
-		return f.dataset
-	case classesDoc:
-		return f.classes
-	case epochDoc:
-		return epochJSON(f.catalog, n.key.Shard, n.key.Epoch)
-	case configDoc:
-		return f.options.Config
-	case statsDoc:
-		return document(f.stats())
-	case metricsDoc:
-		return metrics(f.stats(), f.files.refused.Load())
-	case memoryDoc:
-		return memoryJSON(f.src.Stats().Buffers)
-	case errorsDoc:
-		return errorLines(f.src.Errors())
-	}
-	return nil
+// contents are the files that are not batches.
+var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
+	datasetDoc: func(f *filesystem, _ engine.Key) []byte { return f.dataset },
+	classesDoc: func(f *filesystem, _ engine.Key) []byte { return f.classes },
+	configDoc:  func(f *filesystem, _ engine.Key) []byte { return f.options.Config },
+	statsDoc:   func(f *filesystem, _ engine.Key) []byte { return document(f.stats()) },
+	metricsDoc: func(f *filesystem, _ engine.Key) []byte { return metrics(f.stats(), f.files.refused.Load()) },
+	memoryDoc:  func(f *filesystem, _ engine.Key) []byte { return memoryJSON(f.src.Stats().Buffers) },
+	errorsDoc:  func(f *filesystem, _ engine.Key) []byte { return errorLines(f.src.Errors()) },
+	epochDoc:   func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
 }
+
+// document is the current content of a file that is not a batch.
+func (f *filesystem) document(n node) []byte { return contents[n.kind](f, n.key) }
 
 func (f *filesystem) stats() Stats {
 	return Stats{
@@ -111,9 +102,7 @@ func epochJSON(c *engine.Catalog, s, epoch int) []byte {
 
 // memoryJSON describes the buffers, using the terms of DALI's memory statistics.
 func memoryJSON(buffers []pinned.BufferStats) []byte {
-	return document(struct {
-		Buffers []pinned.BufferStats `json:"buffers"`
-	}{buffers})
+	return document(map[string][]pinned.BufferStats{"buffers": buffers})
 }
 
 // errorLines is errors.jsonl: one line per bad file, in the order of discovery.
@@ -121,12 +110,9 @@ func errorLines(list []engine.BadSample) []byte {
 	var lines []byte
 	for _, bad := range list {
 		lines = append(lines, document(struct {
-			Time   time.Time `json:"time"`
-			Path   string    `json:"path"`
-			Bytes  string    `json:"path_bytes,omitempty"` // of a path that is not UTF-8
-			ID     int64     `json:"id"`
-			Reason string    `json:"reason"`
-		}{bad.Time, bad.Path, dataset.PathBytes(bad.Path), bad.ID, bad.Reason})...)
+			engine.BadSample
+			Bytes string `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+		}{bad, dataset.PathBytes(bad.Path)})...)
 	}
 	return lines
 }
@@ -138,26 +124,16 @@ func errorLines(list []engine.BadSample) []byte {
 func classesTxt(names []string) []byte {
 	var text []byte
 	for _, name := range names {
-		text = append(appendLine(text, name), '\n')
-	}
-	return text
-}
-
-// appendLine appends a name, escaped so that it fits on one line.
-func appendLine(text []byte, name string) []byte {
-	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
-		return append(text, name...)
-	}
-	for _, c := range []byte(name) {
-		if c >= ' ' && c != '"' && c != '\\' {
-			text = append(text, c)
-			continue
+		odd := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' })
+		for _, c := range []byte(name) {
+			if !odd || c >= ' ' && c != '"' && c != '\\' {
+				text = append(text, c)
+				continue
+			}
+			quoted, _ := json.Marshal(string(c)) // strings always encode
+			text = append(text, quoted[1:len(quoted)-1]...)
 		}
-		quoted, err := json.Marshal(string(c))
-		if err != nil { // strings always encode
-			continue
-		}
-		text = append(text, quoted[1:len(quoted)-1]...)
+		text = append(text, '\n')
 	}
 	return text
 }

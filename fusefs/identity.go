@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,14 +158,7 @@ func holders(device string) (found []Holder) {
 // no request to the file system mounted there, which may be dead or hang. The error names
 // the mountpoint.
 func realPath(mountpoint string) (string, error) {
-	path, err := filepath.Abs(mountpoint)
-	if mountpoint == "" {
-		err = unix.ENOENT
-	}
-	if err != nil {
-		return "", mountpointError(mountpoint, err)
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(mountpoint, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", mountpointError(mountpoint, err)
 	}

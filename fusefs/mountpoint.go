@@ -2,9 +2,9 @@ package fusefs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -52,27 +52,18 @@ func CheckMountpoint(mountpoint string) error {
 // checkEmpty checks that a path is an empty directory, without a batchfs mounted there.
 func checkEmpty(path string) error {
 	if m, err := mountAt(path); err == nil && m != nil && m.FSType == fsType {
-		switch dead, err := isDead(path); {
-		case err != nil:
-			return err
-		case dead:
+		dead, err := isDead(path)
+		if dead {
 			return ErrDead
 		}
-		return ErrMounted
+		return cmp.Or(err, ErrMounted)
 	}
-	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
-	if errors.Is(err, unix.ENOTDIR) {
+	entries, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, unix.ENOTDIR):
 		return ErrNotDirectory
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	switch _, err = dir.Readdirnames(1); err {
-	case nil:
+	case len(entries) > 0:
 		return ErrNotEmpty
-	case io.EOF:
-		return nil
 	}
 	return err
 }

@@ -91,7 +91,7 @@ func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return renderSmall(f.catalog.Dataset, f.catalog.Options.Seed, d, n.form, f.longest)
+	return renderSmall(f.catalog, d, n.form, f.longest)
 }
 
 // Read answers from the batch's own memory. The kernel copies it while the file is open, so

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
@@ -13,10 +14,10 @@ import (
 
 // RenderSmall renders a small form of a batch that c describes as d.
 func RenderSmall(c *engine.Catalog, d engine.Description, f layout.Form) ([]byte, error) {
-	return renderSmall(c.Dataset, c.Options.Seed, d, f, longestPath(c.Dataset))
+	return renderSmall(c, d, f, longestPath(c.Dataset))
 }
 
-func renderSmall(ds *dataset.Dataset, seed uint64, d engine.Description, f layout.Form, longest int) ([]byte, error) {
+func renderSmall(c *engine.Catalog, d engine.Description, f layout.Form, longest int) ([]byte, error) {
 	m := d.Meta()
 	switch f {
 	case layout.Labels:
@@ -26,11 +27,22 @@ func renderSmall(ds *dataset.Dataset, seed uint64, d engine.Description, f layou
 	case layout.Sizes:
 		return layout.AppendSizes(nil, m.Sizes), nil
 	}
-	doc, err := json.Marshal(newBatchDocument(ds, seed, d))
+	doc := batchDocument{
+		Shard: d.Key.Shard, Epoch: d.Key.Epoch, Batch: d.Key.Batch, Shape: d.Spec.Shape(), DType: d.Spec.DType.String(),
+		Layout: d.Spec.Order.String(), Seed: c.Options.Seed, Valid: d.Valid, Samples: make([]sampleDocument, len(d.Samples)),
+	}
+	for i, s := range d.Samples {
+		path := c.Dataset.Path(int(s.ID))
+		doc.Samples[i] = sampleDocument{
+			ID: s.ID, Path: path, Bytes: dataset.PathBytes(path), Label: s.Label, Height: s.Height, Width: s.Width,
+			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(),
+		}
+	}
+	text, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err
 	}
-	return layout.Pad(doc, int(batchDocumentSize(len(d.Samples), longest)))
+	return layout.Pad(text, int(batchDocumentSize(len(d.Samples), longest)))
 }
 
 type batchDocument struct {
@@ -57,22 +69,6 @@ type sampleDocument struct {
 	Status string     `json:"status"`
 }
 
-func newBatchDocument(ds *dataset.Dataset, seed uint64, d engine.Description) batchDocument {
-	doc := batchDocument{
-		Shard: d.Key.Shard, Epoch: d.Key.Epoch, Batch: d.Key.Batch, Shape: d.Spec.Shape(),
-		DType: d.Spec.DType.String(), Layout: d.Spec.Order.String(), Seed: seed, Valid: d.Valid,
-		Samples: make([]sampleDocument, len(d.Samples)),
-	}
-	for i, s := range d.Samples {
-		path := ds.Path(int(s.ID))
-		doc.Samples[i] = sampleDocument{
-			ID: s.ID, Path: path, Bytes: dataset.PathBytes(path), Label: s.Label, Height: s.Height, Width: s.Width,
-			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(),
-		}
-	}
-	return doc
-}
-
 // batchDocumentSize is the length of the .json of a batch of n slots: the most it can take,
 // with the longest numbers and the longest path of the dataset.
 func batchDocumentSize(n, longest int) int64 {
@@ -91,20 +87,14 @@ func longestPath(ds *dataset.Dataset) (longest int) {
 // pathLength is the length of a path in a document: as a JSON string including quotes, plus
 // its raw bytes if it is not UTF-8.
 func pathLength(s string) int {
-	plain := true // true for nearly all paths
-	for i := 0; i < len(s) && plain; i++ {
-		c := s[i]
-		plain = c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
-	}
-	if plain {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+	}) { // as nearly all paths
 		return len(s) + 2
 	}
-	n := 6*len(s) + 2
-	if text, err := json.Marshal(s); err == nil { // strings always encode
-		n = len(text)
-	}
+	text, _ := json.Marshal(s) // strings always encode
 	if bytes := dataset.PathBytes(s); bytes != "" {
-		n += len(`,"path_bytes":""`) + len(bytes)
+		return len(text) + len(`,"path_bytes":""`) + len(bytes)
 	}
-	return n
+	return len(text)
 }
