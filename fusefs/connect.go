@@ -10,6 +10,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/detached"
 )
 
 // This package connects to the kernel itself. With go-fuse, every child of the process
@@ -74,7 +76,12 @@ func detachedConnection(fs fuse.RawFileSystem, opts *fuse.MountOptions) (c conne
 	if err != nil {
 		return c, -1, fmt.Errorf("open %s: %w", fuseDevice, err)
 	}
-	mount, err = createMount(device, opts)
+	options := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
+		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
+	mount, err = detached.Mount("fuse", options, unix.MOUNT_ATTR_RDONLY)
+	if errors.Is(err, unix.EPERM) {
+		err = fmt.Errorf("CAP_SYS_ADMIN is missing: %w", err)
+	}
 	if err != nil {
 		unix.Close(device)
 		return c, -1, err
@@ -83,38 +90,6 @@ func detachedConnection(fs fuse.RawFileSystem, opts *fuse.MountOptions) (c conne
 		unix.Close(mount)
 	}
 	return c, mount, err
-}
-
-// createMount creates a read-only FUSE file system, and a mount of it.
-func createMount(device int, opts *fuse.MountOptions) (mount int, err error) {
-	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
-	switch {
-	case errors.Is(err, unix.EPERM):
-		return -1, fmt.Errorf("CAP_SYS_ADMIN is missing: %w", err)
-	case err != nil:
-		return -1, fmt.Errorf("fsopen fuse: %w", err)
-	}
-	defer unix.Close(fs)
-	words := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
-		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
-	for _, word := range words {
-		if key, value, ok := strings.Cut(word, "="); ok {
-			err = unix.FsconfigSetString(fs, key, value)
-		} else {
-			err = unix.FsconfigSetFlag(fs, key)
-		}
-		if err != nil {
-			return -1, fmt.Errorf("fuse option %s: %w", word, err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, fmt.Errorf("create a fuse file system: %w", err)
-	}
-	const attributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	if mount, err = unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes); err != nil {
-		return -1, fmt.Errorf("make a mount: %w", err)
-	}
-	return mount, nil
 }
 
 // mountWords are the options that the kernel and fusermount have in common.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/detached"
 )
 
 // Either the budget or the kernel can refuse memory, and the remedies differ.
@@ -35,9 +37,10 @@ type Store struct {
 // NewStore makes a store. limit is the size of the tmpfs in bytes; it is a backstop, since a
 // Pool's budget applies first. NewStore never fails: Reason says why a store is anonymous.
 func NewStore(limit int64) *Store {
-	root, err := mountTmpfs(limit, "within_size")
+	options := []string{"mode=0700", "size=" + strconv.FormatInt(limit, 10)}
+	root, err := detached.Mount("tmpfs", append(options, "huge=within_size"), 0)
 	if errors.Is(err, unix.EINVAL) { // a kernel without huge pages for tmpfs
-		root, err = mountTmpfs(limit, "")
+		root, err = detached.Mount("tmpfs", options, 0)
 	}
 	if err != nil {
 		return &Store{root: -1, reason: err, system: kernel{}}
@@ -122,32 +125,4 @@ func (s *Store) alone(fd int) (bool, error) {
 	// The lease itself is not needed: from here on nothing else can open the file.
 	err := s.system.lease(fd, unix.F_UNLCK)
 	return err == nil, err
-}
-
-// mountTmpfs makes a tmpfs that is not attached to any directory and returns a descriptor of its
-// root.
-func mountTmpfs(limit int64, huge string) (int, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("fsopen tmpfs: %w", err)
-	}
-	defer unix.Close(fs)
-	settings := [][2]string{{"mode", "0700"}, {"size", strconv.FormatInt(limit, 10)}}
-	if huge != "" {
-		settings = append(settings, [2]string{"huge", huge})
-	}
-	for _, s := range settings {
-		if err := unix.FsconfigSetString(fs, s[0], s[1]); err != nil {
-			return -1, fmt.Errorf("tmpfs option %s=%s: %w", s[0], s[1], err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, fmt.Errorf("create tmpfs: %w", err)
-	}
-	const attrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attrs)
-	if err != nil {
-		return -1, fmt.Errorf("fsmount tmpfs: %w", err)
-	}
-	return root, nil
 }
