@@ -123,6 +123,9 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	if err != nil {
 		return connection{}, err
 	}
+	if opts.AllowOther && !userAllowOther() { // fusermount's own message does not explain it
+		return connection{}, ErrAllowOther
+	}
 	words := append([]string{"nosuid", "nodev", "noexec", "fsname=" + opts.FsName}, mountWords(opts)...)
 	for i, w := range words {
 		words[i] = strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(w)

@@ -137,3 +137,93 @@ func classesTxt(names []string) []byte {
 	}
 	return text
 }
+
+// Small forms are rendered from a batch's description. Their sizes are known beforehand:
+// the .json is padded with spaces to the most that its batch can take.
+
+// RenderSmall renders a small form of a batch that c describes as d.
+func RenderSmall(c *engine.Catalog, d engine.Description, f layout.Form) ([]byte, error) {
+	return renderSmall(c, d, f, longestPath(c.Dataset))
+}
+
+func renderSmall(c *engine.Catalog, d engine.Description, f layout.Form, longest int) ([]byte, error) {
+	m := d.Meta()
+	switch f {
+	case layout.Labels:
+		return layout.AppendLabels(nil, m.Labels), nil
+	case layout.IDs:
+		return layout.AppendIDs(nil, m.IDs), nil
+	case layout.Sizes:
+		return layout.AppendSizes(nil, m.Sizes), nil
+	}
+	doc := batchDocument{
+		Shard: d.Key.Shard, Epoch: d.Key.Epoch, Batch: d.Key.Batch, Shape: d.Spec.Shape(), DType: d.Spec.DType.String(),
+		Layout: d.Spec.Order.String(), Seed: c.Options.Seed, Valid: d.Valid, Samples: make([]sampleDocument, len(d.Samples)),
+	}
+	for i, s := range d.Samples {
+		path := c.Dataset.Path(int(s.ID))
+		doc.Samples[i] = sampleDocument{
+			ID: s.ID, Path: path, Bytes: dataset.PathBytes(path), Label: s.Label, Height: s.Height, Width: s.Width,
+			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(),
+		}
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	return layout.Pad(text, int(batchDocumentSize(len(d.Samples), longest)))
+}
+
+type batchDocument struct {
+	Shard   int              `json:"shard"`
+	Epoch   int              `json:"epoch"`
+	Batch   int              `json:"batch"`
+	Shape   [4]int           `json:"shape"`
+	DType   string           `json:"dtype"`
+	Layout  string           `json:"layout"`
+	Seed    uint64           `json:"seed"`
+	Valid   int              `json:"valid"`
+	Samples []sampleDocument `json:"samples"`
+}
+
+type sampleDocument struct {
+	ID     int64      `json:"id"`
+	Path   string     `json:"path"`
+	Bytes  string     `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+	Label  int64      `json:"label"`
+	Height int32      `json:"height"` // of the valid pixels
+	Width  int32      `json:"width"`
+	Crop   [4]float64 `json:"crop"` // the part of the upright image they show: y, x, height, width
+	Flip   bool       `json:"flip"`
+	Status string     `json:"status"`
+}
+
+// batchDocumentSize is the length of the .json of a batch of n slots: the most it can take,
+// with the longest numbers and the longest path of the dataset.
+func batchDocumentSize(n, longest int) int64 {
+	const head, sample = 512, 256 // digits, keys and punctuation, with a margin
+	return int64(n)*int64(sample+longest) + head
+}
+
+// longestPath is the length of the longest path of a dataset, in a document.
+func longestPath(ds *dataset.Dataset) (longest int) {
+	for i := range ds.Len() {
+		longest = max(longest, pathLength(ds.Path(i)))
+	}
+	return longest
+}
+
+// pathLength is the length of a path in a document: as a JSON string including quotes, plus
+// its raw bytes if it is not UTF-8.
+func pathLength(s string) int {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+	}) { // as nearly all paths
+		return len(s) + 2
+	}
+	text, _ := json.Marshal(s) // strings always encode
+	if bytes := dataset.PathBytes(s); bytes != "" {
+		return len(text) + len(`,"path_bytes":""`) + len(bytes)
+	}
+	return len(text)
+}

@@ -2,11 +2,13 @@ package fusefs
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -54,17 +56,56 @@ func (o Options) withDefaults() (Options, error) {
 	o.FsName = cmp.Or(o.FsName, mountName)
 	o.FileMode = cmp.Or(o.FileMode, 0o444) & 0o777
 	o.DirMode = cmp.Or(o.DirMode, 0o555) & 0o777
-	if o.ReadPath != auto && o.ReadPath != passthrough && o.ReadPath != direct {
+	if !slices.Contains([]string{auto, passthrough, direct}, o.ReadPath) {
 		return o, &option.Error{Field: "read path", Rule: "auto, passthrough or direct", Value: strconv.Quote(o.ReadPath)}
 	}
-	seen := map[layout.Form]bool{}
-	for _, f := range o.List {
-		if int(f) >= len(layout.Forms()) || seen[f] {
+	for i, f := range o.List {
+		if int(f) >= len(layout.Forms()) || slices.Contains(o.List[:i], f) {
 			return o, &option.Error{Field: "list of forms", Rule: "without repetition", Value: fmt.Sprint(o.List)}
 		}
-		seen[f] = true
 	}
 	return o, nil
+}
+
+// A source provides what a mount shows. *engine.Engine is one, except for the type of the
+// files it opens; see engineSource.
+type source interface {
+	// Catalog says which batches exist and how large they are.
+	Catalog() *engine.Catalog
+	// Open waits until a batch is complete, in one of its large forms. The context ends only
+	// the wait.
+	Open(context.Context, engine.Key, layout.Form) (file, error)
+	// Describe says what a batch shows.
+	Describe(context.Context, engine.Key) (engine.Description, error)
+	// Errors are the samples that could not be read.
+	Errors() []engine.BadSample
+	Stats() engine.Stats
+	// Usage is the memory limit and its use, in bytes.
+	Usage() (total, free, used int64)
+	// Reserve permanently takes bytes out of the limit, for the mount itself.
+	Reserve(bytes int64)
+	// ProbeFile opens a file like those of large forms.
+	ProbeFile() (fd int, closeFile func(), err error)
+}
+
+// A file is an open batch in one of its large forms.
+type file interface {
+	// Bytes may be read until Close.
+	Bytes() []byte
+	// Fd is the descriptor of a file that holds exactly these bytes, or -1.
+	Fd() int
+	Close()
+}
+
+// engineSource adapts an engine to source.
+type engineSource struct{ *engine.Engine }
+
+func (s engineSource) Open(ctx context.Context, k engine.Key, f layout.Form) (file, error) {
+	opened, err := s.Engine.Open(ctx, k, f)
+	if err != nil {
+		return nil, err // a nil *engine.File would be a non-nil file
+	}
+	return opened, nil
 }
 
 // Mount mounts an engine's batches at an empty directory and returns when they can be read.
@@ -84,9 +125,6 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	}
 	path, err := realPath(mountpoint)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkPrivileges(o); err != nil {
 		return nil, err
 	}
 	read, reason, err := chooseReadPath(o.ReadPath, src, o.Logger)
@@ -113,21 +151,6 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	go m.serve(o.Logger)
 	o.Logger.Info("mounted", "mountpoint", path, "read_path", read)
 	return m, nil
-}
-
-// checkPrivileges detects the reasons for which fusermount would refuse to mount, whose
-// message does not explain them.
-func checkPrivileges(o Options) error {
-	if privileged() {
-		return nil
-	}
-	if _, err := findFusermount(); err != nil {
-		return err
-	}
-	if o.AllowOther && !userAllowOther() {
-		return ErrAllowOther
-	}
-	return nil
 }
 
 // chooseReadPath tries passthrough on a file like those of batches, unless direct is
