@@ -143,7 +143,7 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	if err == nil {
 		return c, nil
 	}
-	if dead, _ := isDead(path); dead {
+	if _, found := mountedAt(path); errors.Is(found, ErrDead) {
 		err = errors.Join(err, unmount(path, true))
 	}
 	return c, err

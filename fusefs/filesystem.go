@@ -239,19 +239,13 @@ func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
 	return entry, ok
 }
 
-// statBlock is the unit in which df counts.
-const statBlock = 4096
-
 // StatFs reports the memory of the mount: the size is the limit, and the used space is what
 // batches and the index take now. Inodes are not counted, because a file system that is
 // always out of free inodes would trigger monitoring alerts.
 func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	const unit = 4096
 	total, free, _ := f.src.Usage()
-	*out = fuse.StatfsOut{
-		Bsize: statBlock, Frsize: statBlock, NameLen: 255,
-		Blocks: uint64(max(total, 0)) / statBlock,
-		Bfree:  uint64(max(free, 0)) / statBlock,
-	}
+	*out = fuse.StatfsOut{Bsize: unit, Frsize: unit, NameLen: 255, Blocks: uint64(max(total, 0)) / unit, Bfree: uint64(max(free, 0)) / unit}
 	out.Bavail = out.Bfree
 	return fuse.OK
 }

@@ -53,23 +53,12 @@ func identityOf(e *mountinfo.Info) identity {
 // find looks for the mount in this process's mount table, wherever it was moved: nil if it
 // is gone. While the connection is alive, no other mount has its device.
 func (m identity) find() (*mountinfo.Info, error) {
-	m.unique = 0
-	return findMount(func(entries []*mountinfo.Info) *mountinfo.Info {
-		return first(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m })
-	})
-}
-
-// mountAt finds the mount at a path returned by realPath; nil if there is none.
-func mountAt(path string) (*mountinfo.Info, error) {
-	return findMount(func(entries []*mountinfo.Info) *mountinfo.Info { return topMount(entries, path) })
-}
-
-func findMount(choose func([]*mountinfo.Info) *mountinfo.Info) (*mountinfo.Info, error) {
 	entries, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, fmt.Errorf("read what is mounted: %w", err)
 	}
-	return choose(entries), nil
+	m.unique = 0
+	return first(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m }), nil
 }
 
 // topMount finds the visible mount at a path: of the mounts stacked there, the one not

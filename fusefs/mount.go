@@ -67,37 +67,25 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// A source provides what a mount shows. *engine.Engine is one, except for the type of the
-// files it opens; see engineSource.
+// A source is what a mount uses of an *engine.Engine, with files that are an interface.
 type source interface {
-	// Catalog says which batches exist and how large they are.
 	Catalog() *engine.Catalog
-	// Open waits until a batch is complete, in one of its large forms. The context ends only
-	// the wait.
 	Open(context.Context, engine.Key, layout.Form) (file, error)
-	// Describe says what a batch shows.
 	Describe(context.Context, engine.Key) (engine.Description, error)
-	// Errors are the samples that could not be read.
 	Errors() []engine.BadSample
 	Stats() engine.Stats
-	// Usage is the memory limit and its use, in bytes.
 	Usage() (total, free, used int64)
-	// Reserve permanently takes bytes out of the limit, for the mount itself.
 	Reserve(bytes int64)
-	// ProbeFile opens a file like those of large forms.
 	ProbeFile() (fd int, closeFile func(), err error)
 }
 
-// A file is an open batch in one of its large forms.
+// A file is what a mount uses of an *engine.File: an open batch in one of its large forms.
 type file interface {
-	// Bytes may be read until Close.
 	Bytes() []byte
-	// Fd is the descriptor of a file that holds exactly these bytes, or -1.
 	Fd() int
 	Close()
 }
 
-// engineSource adapts an engine to source.
 type engineSource struct{ *engine.Engine }
 
 func (s engineSource) Open(ctx context.Context, k engine.Key, f layout.Form) (file, error) {
@@ -120,10 +108,7 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckMountpoint(mountpoint); err != nil {
-		return nil, err
-	}
-	path, err := realPath(mountpoint)
+	path, err := emptyDirectory(mountpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +166,9 @@ const (
 	// stackDepth allows batchfs to be stacked on tmpfs, and another file system (such as a
 	// container's overlay) to be stacked on batchfs.
 	stackDepth = 1
-	// How many asynchronous requests the kernel may have in flight, such as read-ahead of
-	// mapped files, and how large a read may be. go-fuse has a buffer per request, so there
-	// are fewer of them if batches are read through the daemon.
+	// How many asynchronous requests the kernel may have in flight, such as read-ahead, and
+	// how large a read may be. go-fuse has a buffer per request, so there are fewer of them if
+	// batches are read through the daemon.
 	background, smallRequest       = 64, 128 << 10
 	directBackground, largeRequest = 16, 1 << 20
 )

@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,54 +39,63 @@ var (
 // CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
 // directory. The error names the path and wraps one of the errors above or fs.ErrNotExist.
 func CheckMountpoint(mountpoint string) error {
-	path, err := realPath(mountpoint)
-	if err != nil {
-		return err
-	}
-	if err := checkEmpty(path); err != nil {
-		return mountpointError(mountpoint, err)
-	}
-	return nil
+	_, err := emptyDirectory(mountpoint)
+	return err
 }
 
-// checkEmpty checks that a path is an empty directory, without a batchfs mounted there.
-func checkEmpty(path string) error {
-	if m, err := mountAt(path); err == nil && m != nil && m.FSType == fsType {
-		dead, err := isDead(path)
-		if dead {
-			return ErrDead
-		}
-		return cmp.Or(err, ErrMounted)
+// emptyDirectory returns the path of a mountpoint as the kernel lists it.
+func emptyDirectory(mountpoint string) (path string, err error) {
+	if path, err = realPath(mountpoint); err != nil {
+		return "", err
+	}
+	if _, err := mountedAt(path); !errors.Is(err, ErrNotMounted) {
+		return "", mountpointError(mountpoint, err)
 	}
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, unix.ENOTDIR):
-		return ErrNotDirectory
+		err = ErrNotDirectory
 	case len(entries) > 0:
-		return ErrNotEmpty
+		err = ErrNotEmpty
 	}
-	return err
+	if err != nil {
+		return "", mountpointError(mountpoint, err)
+	}
+	return path, nil
 }
 
 // answerTime is how long a daemon may take to answer statfs, which never waits, before it
 // counts as hanging.
 const answerTime = 10 * time.Second
 
-// isDead reports whether the daemon of a batchfs mount is gone. It uses statfs, because the
-// kernel answers stat from its cache. If the user may not access the mount, it always seems
-// alive.
-func isDead(path string) (bool, error) {
+// mountedAt asks what is mounted at a path returned by realPath. The error is ErrMounted for a
+// batchfs that lives, ErrDead or ErrHangs for one that does not, and ErrNotMounted otherwise.
+// It uses statfs, because the kernel answers stat from its cache. A mount that the user may not
+// access always seems alive.
+func mountedAt(path string) (device string, err error) {
+	entries, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return "", fmt.Errorf("read what is mounted: %w", err)
+	}
+	top := topMount(entries, path)
+	if top == nil || top.FSType != fsType {
+		return "", ErrNotMounted
+	}
 	answer := make(chan error, 1)
 	go func() { // ends with the answer, or with the process
 		var s unix.Statfs_t
 		answer <- unix.Statfs(path, &s)
 	}()
+	device, err = identityOf(top).device, ErrMounted
 	select {
-	case err := <-answer:
-		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED), nil
+	case failure := <-answer:
+		if errors.Is(failure, unix.ENOTCONN) || errors.Is(failure, unix.ECONNABORTED) {
+			err = ErrDead
+		}
 	case <-time.After(answerTime):
-		return false, ErrHangs
+		err = ErrHangs
 	}
+	return device, err
 }
 
 // Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
@@ -99,20 +108,15 @@ func Unmount(mountpoint string, lazy bool) (dead bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	m, err := mountAt(path)
-	if err != nil {
-		return false, err
-	}
-	if m == nil || m.FSType != fsType {
-		return false, mountpointError(mountpoint, ErrNotMounted)
-	}
-	if dead, err = isDead(path); err != nil && !lazy {
-		return false, err
+	device, err := mountedAt(path)
+	dead = errors.Is(err, ErrDead)
+	if !dead && !errors.Is(err, ErrMounted) && !(lazy && errors.Is(err, ErrHangs)) {
+		return false, mountpointError(mountpoint, err)
 	}
 	if err := unmount(path, lazy || dead); err != nil {
 		return false, err
 	}
-	if held := holders(identityOf(m).device); len(held) > 0 && !dead {
+	if held := holders(device); len(held) > 0 && !dead {
 		return false, &HeldError{held}
 	}
 	return dead, nil

@@ -62,7 +62,7 @@ func (m *Session) serve(log *slog.Logger) {
 	if err != nil || entry == nil {
 		return
 	}
-	if dead, err := isDead(entry.Mountpoint); err != nil || !dead { // the kernel has reused the id and the device
+	if _, err := mountedAt(entry.Mountpoint); !errors.Is(err, ErrDead) { // the kernel has reused the id and the device
 		return
 	}
 	log.Error("the kernel aborted the mount", "mountpoint", entry.Mountpoint)
