@@ -33,9 +33,7 @@
 //
 // If the budget refuses, the error is ErrNoMemory, and memory that its users give back can
 // change the answer. If the kernel refuses memory or descriptors, the error is ErrKernel,
-// whatever the budget says; by then the pool has freed everything that no reader sees. The
-// Budget distinguishes the two as well: Release returns memory that was held, Cancel a
-// reservation that was not used.
+// whatever the budget says; by then the pool has freed everything that no reader sees.
 //
 // # How buffers change their size
 //

@@ -7,9 +7,8 @@ import (
 )
 
 // A Host is an ordinary host buffer off the Go heap, for what is needed while a sample is
-// decoded: encoded bytes, scratch. It grows and shrinks with the requests, by the rules in the
-// package comment. The zero value is empty, grows to what is requested, and never shrinks. It
-// belongs to one goroutine, and must not be copied after first use.
+// decoded. It grows and shrinks by the rules in the package comment. The zero value is empty, and
+// never shrinks. It belongs to one goroutine, and must not be copied after first use.
 type Host struct {
 	policy   Policy
 	account  *Account

@@ -200,7 +200,7 @@ func (p *Pool) lock(m []byte) bool {
 	return false
 }
 
-// put takes a released buffer back.
+// put takes a buffer back.
 func (p *Pool) put(b *Buffer) {
 	p.mu.Lock()
 	_, ok := p.inUse[b]
