@@ -149,8 +149,7 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// A registrar registers files with the kernel as backing files of inodes. *fuse.Server is
-// one.
+// A registrar is a *fuse.Server: it registers files with the kernel as backing of inodes.
 type registrar interface {
 	RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno)
 	UnregisterBackingFd(int32) syscall.Errno
@@ -163,15 +162,13 @@ type openFiles struct {
 	log    *slog.Logger
 
 	refused atomic.Int64 // registrations refused by the kernel
-
-	mu     sync.Mutex
-	byNode map[uint64]*openFile
+	mu      sync.Mutex
+	byNode  map[uint64]*openFile
 }
 
 // add takes ownership of a newly opened file and returns a share. If the inode is already
 // open, the share is in the existing file, and the new one, which holds the same bytes, is
-// closed. (The engine still has to see every open, because it follows readers by their
-// opens.)
+// closed. (The engine has to see every open, because it follows readers by their opens.)
 func (t *openFiles) add(id uint64, opened file) *openFile {
 	f := t.share(id, opened)
 	if f.file != opened {
@@ -186,9 +183,6 @@ func (t *openFiles) share(id uint64, opened file) *openFile {
 	f := t.byNode[id]
 	if f == nil {
 		f = &openFile{data: opened.Bytes(), id: id, file: opened, backing: t.register(opened)}
-		if t.byNode == nil {
-			t.byNode = map[uint64]*openFile{}
-		}
 		t.byNode[id] = f
 	}
 	f.refs++
