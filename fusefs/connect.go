@@ -45,16 +45,12 @@ func (c connection) alive() (alive bool) {
 	return alive
 }
 
-// connect mounts at a path returned by realPath.
+// connect mounts at a path returned by realPath. With privileges, it attaches the mount after
+// the FUSE handshake.
 func connect(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
-	if privileged() {
-		return connectDirectly(fs, path, opts)
+	if !privileged() {
+		return connectByFusermount(fs, path, opts)
 	}
-	return connectByFusermount(fs, path, opts)
-}
-
-// connectDirectly attaches the mount to the path after the FUSE handshake.
-func connectDirectly(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
 	c, mount, err := detachedConnection(fs, opts)
 	if err != nil {
 		return c, err
@@ -101,8 +97,7 @@ func mountWords(opts *fuse.MountOptions) []string {
 	return words
 }
 
-// greet does the FUSE handshake on a device and returns its server. It takes over the
-// device.
+// greet does the FUSE handshake on a device, which it takes over.
 func greet(fs fuse.RawFileSystem, device int, opts *fuse.MountOptions) (c connection, err error) {
 	second, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -136,12 +131,10 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	}
 	c, err := greet(fs, device, opts)
 	if err == nil {
-		if c.mount, err = identify(unix.AT_FDCWD, path); err != nil {
-			c.device.Close()
+		if c.mount, err = identify(unix.AT_FDCWD, path); err == nil {
+			return c, nil
 		}
-	}
-	if err == nil {
-		return c, nil
+		c.device.Close()
 	}
 	if _, found := mountedAt(path); errors.Is(found, ErrDead) {
 		err = errors.Join(err, unmount(path, true))
