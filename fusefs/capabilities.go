@@ -51,10 +51,9 @@ func Probe() Capabilities {
 		err = tryPassthrough(fd)
 		unix.Close(fd)
 	}
-	if err != nil {
+	if c.Passthrough = err == nil; err != nil {
 		c.Reason = err.Error()
 	}
-	c.Passthrough = err == nil
 	return c
 }
 

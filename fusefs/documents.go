@@ -1,7 +1,9 @@
 package fusefs
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -26,7 +28,7 @@ type FUSEStats struct {
 	Reads int64 `json:"reads"`
 }
 
-// contents are the files that are not batches.
+// contents are the current contents of the files that are not batches.
 var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
 	datasetDoc: func(f *filesystem, _ engine.Key) []byte { return f.dataset },
 	classesDoc: func(f *filesystem, _ engine.Key) []byte { return f.classes },
@@ -38,7 +40,6 @@ var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
 	epochDoc:   func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
 }
 
-// document is the current content of a file that is not a batch.
 func (f *filesystem) document(n node) []byte { return contents[n.kind](f, n.key) }
 
 func (f *filesystem) stats() Stats {
@@ -57,6 +58,15 @@ func document(v any) []byte {
 	return append(text, '\n')
 }
 
+// object is a JSON object of alternating keys and values, with a newline.
+func object(pairs ...any) []byte {
+	text := []byte("{")
+	for i := 0; i < len(pairs); i += 2 {
+		text = fmt.Appendf(text, "%q:%s,", pairs[i], bytes.TrimSpace(document(pairs[i+1])))
+	}
+	return append(text[:len(text)-1], "}\n"...)
+}
+
 // datasetJSON describes the dataset and the settings that the bytes depend on.
 func datasetJSON(c *engine.Catalog) []byte {
 	o := &c.Options
@@ -68,41 +78,22 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if o.Layout == layout.NCHW {
 		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
-	return document(struct {
-		Samples     int            `json:"samples"`
-		Classes     int            `json:"classes"`
-		Formats     map[string]int `json:"formats"`
-		Layout      string         `json:"layout"`
-		DType       string         `json:"dtype"`
-		Shape       []any          `json:"shape"`
-		Seed        uint64         `json:"seed"`
-		Order       string         `json:"order"`
-		Decoder     string         `json:"decoder"`
-		Transform   string         `json:"transform"`
-		Fingerprint string         `json:"fingerprint"`
-		Settings    map[string]any `json:"settings"`
-	}{c.Dataset.Len(), len(c.Dataset.Classes()), c.Dataset.Report().Formats, o.Layout.String(), o.DType.String(), shape,
-		o.Seed, shard.OrderVersion, decode.Version(), resample.Version, c.Fingerprint, c.Settings()})
+	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes()), "formats", c.Dataset.Report().Formats,
+		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", shard.OrderVersion,
+		"decoder", decode.Version(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
 }
 
 // epochJSON describes what a shard reads in an epoch.
 func epochJSON(c *engine.Catalog, s, epoch int) []byte {
 	lo, hi := c.Plan.Range(s, epoch)
 	total, valid := c.Plan.Samples(s, epoch)
-	return document(struct {
-		Shard   int      `json:"shard"`
-		Epoch   int      `json:"epoch"`
-		Batches int      `json:"batches"`
-		Samples int64    `json:"samples"`
-		Valid   int64    `json:"valid"`
-		Range   [2]int64 `json:"range"`
-		Seed    uint64   `json:"seed"`
-	}{s, epoch, c.Plan.Batches(s, epoch), total, valid, [2]int64{lo, hi}, c.Options.Seed})
+	return object("shard", s, "epoch", epoch, "batches", c.Plan.Batches(s, epoch), "samples", total, "valid", valid,
+		"range", [2]int64{lo, hi}, "seed", c.Options.Seed)
 }
 
 // memoryJSON describes the buffers, using the terms of DALI's memory statistics.
 func memoryJSON(buffers []pinned.BufferStats) []byte {
-	return document(map[string][]pinned.BufferStats{"buffers": buffers})
+	return object("buffers", buffers)
 }
 
 // errorLines is errors.jsonl: one line per bad file, in the order of discovery.

@@ -13,18 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Why a path cannot be mounted or unmounted.
 var (
-	// ErrNotDirectory means that a mountpoint is not a directory.
 	ErrNotDirectory = errors.New("not a directory")
-	// ErrNotEmpty means that a mountpoint is a directory that is not empty.
-	ErrNotEmpty = errors.New("not empty")
-	// ErrMounted means that a live batchfs is mounted at a mountpoint.
-	ErrMounted = errors.New("batchfs is mounted there already")
+	ErrNotEmpty     = errors.New("not empty")
+	ErrMounted      = errors.New("batchfs is mounted there already")
+	ErrNotMounted   = errors.New("no batchfs is mounted there")
 	// ErrDead means that the daemon of a mount died; Unmount removes the mount.
 	ErrDead = errors.New("the batchfs mounted there has died")
-	// ErrNotMounted means that there is no batchfs mount at a path.
-	ErrNotMounted = errors.New("no batchfs is mounted there")
-	// ErrHangs means that the daemon of a mount does not answer.
+	// ErrHangs means that the daemon of a mount does not answer; a lazy Unmount removes it.
 	ErrHangs = errors.New("the batchfs mounted there does not answer")
 	// ErrNotYours means that this unprivileged user owns no such mount.
 	ErrNotYours = errors.New("it is no mount of this user")
