@@ -256,8 +256,8 @@ const xattrNames = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.lay
 // file holds the tensor, otherwise in the mount's. They are formatted as in the batch's .json,
 // except the shape: "32,375,500,3".
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	n, _ := f.tree.node(header.NodeId)
-	if n.kind != batchFile || !strings.Contains(xattrNames, name+"\x00") {
+	n, ok := f.tree.node(header.NodeId)
+	if !ok || n.kind != batchFile || !strings.Contains(xattrNames, name+"\x00") {
 		return 0, fuse.ENOATTR
 	}
 	spec := f.catalog.Spec(n.key)
@@ -277,7 +277,7 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 
 // ListXAttr lists the names of a node's attributes.
 func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	if n, _ := f.tree.node(header.NodeId); n.kind == batchFile {
+	if n, ok := f.tree.node(header.NodeId); ok && n.kind == batchFile {
 		return put(dest, xattrNames)
 	}
 	return 0, fuse.OK
