@@ -63,7 +63,7 @@ func newMemory(o *Options) *memory {
 // close frees what is left. Buffers in use are freed when they are released.
 func (m *memory) close() {
 	m.pool.Close()
-	_ = m.store.Close() // our own descriptor: no data can be lost
+	m.store.Close()
 }
 
 // buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the

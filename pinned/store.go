@@ -68,13 +68,11 @@ func (s *Store) Files() bool { return s.root >= 0 }
 func (s *Store) Reason() error { return s.reason }
 
 // Close lets go of the tmpfs. Files that are still open stay valid.
-func (s *Store) Close() error {
-	if s.root < 0 {
-		return nil
+func (s *Store) Close() {
+	if s.root >= 0 {
+		s.system.close(s.root)
+		s.root = -1
 	}
-	s.system.close(s.root)
-	s.root = -1
-	return nil
 }
 
 // File opens a new unnamed file in the store, which the caller must close. It fails with
