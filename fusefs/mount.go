@@ -132,7 +132,7 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	// process. The handshake is done; requests are queued until Serve.
 	m.raiseReadAhead(o.Logger)
 	warnOfTimeouts(o.Logger)
-	go m.watch(o.Logger)
+	m.watch(o.Logger)
 	go m.serve(o.Logger)
 	o.Logger.Info("mounted", "mountpoint", path, "read_path", read)
 	return m, nil

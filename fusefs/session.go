@@ -74,19 +74,21 @@ func (m *Session) serve(log *slog.Logger) {
 // watch has m.gone closed when this process no longer sees the mount. The kernel reports
 // changes of the mount table, of which the mount's end is one.
 func (m *Session) watch(log *slog.Logger) {
-	defer close(m.gone)
 	// Not os.Open: Go's poller would watch the file too, and each change is reported to
 	// only one of the two.
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	defer unix.Close(table)
-	for err == nil || errors.Is(err, unix.EINTR) {
-		if entry, err := m.mount.find(); err == nil && entry == nil || !m.alive() {
-			return
+	go func() {
+		defer close(m.gone)
+		defer unix.Close(table)
+		for err == nil || errors.Is(err, unix.EINTR) {
+			if entry, err := m.mount.find(); err == nil && entry == nil || !m.alive() {
+				return
+			}
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
 		}
-		_, err = unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
-	}
-	log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
-	<-m.done
+		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
+		<-m.done
+	}()
 }
 
 // Unmount ends the mount and waits for its last request. If the mount is in use, the error
