@@ -244,7 +244,8 @@ func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
 func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	const unit = 4096
 	total, free, _ := f.src.Usage()
-	*out = fuse.StatfsOut{Bsize: unit, Frsize: unit, NameLen: 255, Blocks: uint64(max(total, 0)) / unit, Bfree: uint64(max(free, 0)) / unit}
+	*out = fuse.StatfsOut{Bsize: unit, Frsize: unit, NameLen: 255, Blocks: uint64(max(total, 0)) / unit}
+	out.Bfree = uint64(max(free, 0)) / unit
 	out.Bavail = out.Bfree
 	return fuse.OK
 }

@@ -39,9 +39,9 @@ type Pool struct {
 	budget  Budget
 	options PoolOptions
 
-	// asking is held to make system calls on buffers that the caller does not own. Whoever holds
-	// it finds that released buffers stay released. Trim holds it for one buffer at a time. Only mu is taken while it is held, and only memory that was freed is
-	// reported to the budget.
+	// asking is held to make system calls on buffers that the caller does not own. Released
+	// buffers stay released for whoever holds it, which Trim does for one buffer at a time. Only
+	// mu is taken while it is held, and the budget is only told of memory that was freed.
 	asking sync.Mutex
 
 	// No system call is made while mu is held, and the budget is not told anything.
