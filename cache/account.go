@@ -6,21 +6,17 @@ func Room(p Policy, limit, samples int64) int64 {
 	if p == None || limit <= 0 {
 		return 0
 	}
-	partial := int64(systemPage) + pageMeta // a page whose crumbs are only partly used
-	return max(0, limit-fixedBytes(p, limit, samples)-partial)
+	return max(0, limit-fixedBytes(p, limit, samples)-pageCost) // a page whose crumbs are only partly used
 }
 
 // Cost is how much of a cache's Room a sample of size bytes takes.
-func Cost(size int64) int64 { return cost(size, systemPage) }
-
-// cost is what a sample takes in the table and in an arena with pages of that size.
-func cost(size int64, page int) int64 {
-	pages, crumbs := shape(size, page)
-	whole := int64(page) + pageMeta
-	return entryBytes + pages*whole + (int64(crumbs)*whole+crumbsPerPage-1)/crumbsPerPage
+func Cost(size int64) int64 {
+	pages, crumbs := shape(size, systemPage)
+	return entryBytes + pages*pageCost + (int64(crumbs)*pageCost+crumbsPerPage-1)/crumbsPerPage
 }
 
-func (c *Cache) cost(size int64) int64 { return cost(size, c.arena.page) }
+// pageCost is the charge for one page of memory.
+var pageCost = int64(systemPage) + pageMeta
 
 // mostSamples is the largest number of samples a cache can hold.
 func mostSamples(limit, samples int64) int64 {
@@ -28,15 +24,10 @@ func mostSamples(limit, samples int64) int64 {
 	return max(1, min(samples, limit/smallest))
 }
 
-// fixedBytes is the memory of an empty cache: its hash table, TinyLFU's counters, and the first
-// page of each other region.
+// fixedBytes is the memory of an empty cache: the beginning of its table, and the first page of
+// each region, which may be used in part.
 func fixedBytes(p Policy, limit, samples int64) int64 {
-	page := int64(systemPage)
-	fixed := 3*page + roundUp(4*bucketsFor(mostSamples(limit, samples)), page)
-	if p == TinyLFU {
-		fixed += roundUp(countersFor(limit, samples), page)
-	}
-	return fixed
+	return 3*int64(systemPage) + tableStart(mostSamples(limit, samples), countersFor(p, limit, samples))
 }
 
 // charge asks the limit and the budget for n more bytes, or returns some if n is negative. The
@@ -53,9 +44,6 @@ func (c *Cache) charge(n int64) bool {
 	return true
 }
 
-// pageCost is the charge for one page of memory.
-func (c *Cache) pageCost() int64 { return int64(c.arena.page) + pageMeta }
-
 // place allocates an entry and a chain for a sample, and more memory if needed and available;
 // otherwise it returns 0. The caller holds c.mu.
 func (c *Cache) place(size int64) uint32 {
@@ -64,7 +52,7 @@ func (c *Cache) place(size int64) uint32 {
 	if !possible || !free {
 		return 0
 	}
-	more := int64(short) * c.pageCost()
+	more := int64(short) * pageCost
 	if fresh {
 		more += entryBytes
 	}

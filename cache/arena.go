@@ -66,11 +66,10 @@ func newArena(pages int, pageSize int) (a arena, err error) {
 		return a, err
 	}
 	if a.meta, err = reserve(n * pageMeta); err != nil {
-		a.close()
-		return a, err
+		return a, err // the caller closes what there is
 	}
-	a.pages = values[pageLinks](a.meta, int(n))
-	return a, nil
+	a.pages = values[pageLinks](a.meta, 0, n)
+	return a, a.meta.use(n * pageMeta)
 }
 
 func (a *arena) close() {
@@ -105,11 +104,7 @@ func (a *arena) short(size int64) (n int, possible bool) {
 // warmUp gives memory to n pages, which must exist according to short. On an error nothing has
 // changed.
 func (a *arena) warmUp(n int) error {
-	end := int64(a.fresh + max(0, n-a.cold.n))
-	if err := a.meta.use(end * pageMeta); err != nil {
-		return err
-	}
-	if err := a.data.use(end * int64(a.page)); err != nil {
+	if err := a.data.use(int64(a.fresh+max(0, n-a.cold.n)) * int64(a.page)); err != nil {
 		return err
 	}
 	for range n {
@@ -262,32 +257,22 @@ func (a *arena) detach(n int) (list []uint32) {
 	return list
 }
 
-// forget returns the memory of detached pages to the system. It needs no lock. It sorts the
-// list and splits it into the pages it released and those that the system refused.
-func (a *arena) forget(list []uint32) (done, kept []uint32) {
+// forget returns the memory of detached pages to the system, and sorts them. It needs no lock.
+func (a *arena) forget(list []uint32) {
 	slices.Sort(list)
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n] == list[0]+uint32(n) {
 			n++
 		}
-		first := int64(list[0]) * int64(a.page)
-		if a.data.forget(first, first+int64(n*a.page)) == nil {
-			done = append(done, list[:n]...)
-		} else {
-			kept = append(kept, list[:n]...)
-		}
+		a.data.forget(int(list[0])*a.page, n*a.page)
 		list = list[n:]
 	}
-	return done, kept
 }
 
-// attach puts detached pages back, without memory (cold) or with it (warm).
-func (a *arena) attach(cold, warm []uint32) {
-	for _, p := range cold {
+// attach puts detached pages back, without memory.
+func (a *arena) attach(list []uint32) {
+	for _, p := range list {
 		a.push(&a.cold, p)
-	}
-	for _, p := range warm {
-		a.push(&a.warm, p)
 	}
 }

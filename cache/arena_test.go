@@ -85,8 +85,9 @@ func TestArena(t *testing.T) {
 				all = all[:len(all)-1]
 			}
 			if rng.IntN(50) == 0 {
-				cold, warm := a.forget(a.detach(rng.IntN(100)))
-				a.attach(cold, warm)
+				pages := a.detach(rng.IntN(100))
+				a.forget(pages)
+				a.attach(pages)
 			}
 		}
 		if refused == 0 || a.cold.n == 0 && a.fresh < len(a.pages) {
@@ -114,9 +115,9 @@ func TestForgottenPagesAreZero(t *testing.T) {
 	c := a.take(int64(8 * systemPage))
 	a.write(c, content(1, Stamp{Size: int64(8 * systemPage)}))
 	a.release(c)
-	cold, warm := a.forget(a.detach(3))
-	if len(cold) != 3 || len(warm) != 0 {
-		t.Fatalf("%d pages went back, %d did not", len(cold), len(warm))
+	cold := a.detach(3)
+	if a.forget(cold); len(cold) != 3 {
+		t.Fatalf("%d pages went back", len(cold))
 	}
 	for _, p := range cold {
 		for _, b := range a.bytesOf(p) {
@@ -125,7 +126,7 @@ func TestForgottenPagesAreZero(t *testing.T) {
 			}
 		}
 	}
-	a.attach(cold, warm)
+	a.attach(cold)
 	if n, possible := a.short(int64(8 * systemPage)); n != 3 || !possible {
 		t.Errorf("%d pages are without memory", n)
 	}

@@ -77,15 +77,11 @@ func (c *Cache) build(o Options) (err error) {
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.charge(fixed) {
 		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
 	}
-	if c.table, err = newTable(mostSamples(o.Limit, o.Samples)); err != nil {
+	if c.table, err = newTable(mostSamples(o.Limit, o.Samples), countersFor(o.Policy, o.Limit, o.Samples)); err != nil {
 		return err
 	}
-	if c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage); err != nil {
-		return err
-	}
-	if o.Policy == TinyLFU {
-		c.lfu, err = newLFU(countersFor(o.Limit, o.Samples))
-	}
+	c.lfu.counters = c.table.counters
+	c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage)
 	return err
 }
 
@@ -118,7 +114,7 @@ func (c *Cache) Close() {
 	defer c.mu.Unlock()
 	c.table.close()
 	c.arena.close()
-	c.lfu.close()
+	c.lfu.counters = nil
 	c.charge(-c.charged)
 	c.held = 0
 }
@@ -139,57 +135,37 @@ func (c *Cache) Holds(id int64) bool {
 // bytes lie in the caller's memory. The policy decides whether the sample stays; a sample with
 // another stamp is evicted.
 func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
-	n, data := c.copy(id, s, buf, grow)
-	if n == 0 {
-		return nil, false
+	data, ok := c.Peek(id, s, buf, grow)
+	if ok {
+		c.served(epoch, id, s)
 	}
-	keep, known := c.asks(epoch, id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if data != nil {
-		c.served(epoch, n, keep, known)
-	}
-	c.unpin(n)
-	return data, data != nil
+	return data, ok
 }
 
 // Peek is Get for reads outside the order of an epoch, such as of a sample that substitutes for
 // another. The policy does not learn of it, and no counter counts it.
 func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
-	n, data := c.copy(id, s, buf, grow)
+	if c == nil {
+		return nil, false
+	}
+	n, from := c.pin(uint32(id), s)
 	if n == 0 {
 		return nil, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unpin(n)
-	return data, data != nil
-}
-
-// copy copies a sample that is held under that stamp, and returns its entry, which the caller
-// unpins. The entry is 0 if there is none; data is nil if the caller lacks memory for it.
-func (c *Cache) copy(id int64, s Stamp, buf []byte, grow func(n int) []byte) (n uint32, data []byte) {
-	n, from := c.pin(uint32(id), s)
-	if n == 0 {
-		return 0, nil
-	}
+	defer c.unpin(n)
 	size := int(s.Size)
 	if cap(buf) < size && grow != nil {
 		buf = grow(size)
 	}
 	if cap(buf) < size || buf == nil {
-		return n, nil
+		return nil, false
 	}
-	buf = buf[:size]
-	c.arena.read(from, buf)
-	return n, buf
+	c.arena.read(from, buf[:size])
+	return buf[:size], true
 }
 
 // pin finds a sample and protects its memory from being released.
 func (c *Cache) pin(id uint32, s Stamp) (uint32, chain) {
-	if c == nil {
-		return 0, chain{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.current(id, s)
@@ -201,8 +177,9 @@ func (c *Cache) pin(id uint32, s Stamp) (uint32, chain) {
 	return n, e.chain
 }
 
-// unpin releases a pinned entry. The caller holds c.mu.
 func (c *Cache) unpin(n uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	e := &c.table.entries[n]
 	if e.readers--; !e.held && e.readers == 0 {
 		c.release(n)

@@ -224,7 +224,7 @@ func check(c *Cache) error {
 			return fmt.Errorf("page %d is lost", p)
 		}
 	}
-	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*c.pageCost() + int64(t.fresh-1)*entryBytes
+	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*entryBytes
 	if c.charged != want || c.charged > c.limit {
 		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
 	}

@@ -28,28 +28,30 @@ func (c *Cache) read(epoch int, known bool) *EpochStats {
 	return count
 }
 
-// served applies the policy to a sample that was served to a reader of the epoch. The caller
-// holds c.mu.
+// served applies the policy to a sample that was served to a reader of the epoch.
 //
 // Under a plan, a sample may wait for another epoch than the reader's: for a later one, if this
 // epoch has already read it; for an earlier one, if that epoch's reader is behind. It then
 // keeps waiting, unless the plan wants it for the epoch after this one. A sample that waits for
 // an epoch far away is treated as new.
-func (c *Cache) served(epoch int, n uint32, keep, known bool) {
-	e := &c.table.entries[n]
-	c.lfu.ask(e.id)
+func (c *Cache) served(epoch int, id int64, s Stamp) {
+	keep, known := c.asks(epoch, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lfu.ask(uint32(id))
 	count := c.read(epoch, known)
 	count.Hits++
-	if !e.held {
+	n := c.current(uint32(id), s)
+	if n == 0 { // evicted while it was being copied
 		return
 	}
-	waits := int(e.waits)
+	waits := int(c.table.entries[n].waits)
 	switch {
 	case c.policy != Constant:
-		c.meter.kept(count, e.stamp.Size)
+		c.meter.kept(count, s.Size)
 	case keep && (waits <= epoch || far(waits, epoch)):
 		c.table.relabel(n, epoch+1)
-		c.meter.kept(count, e.stamp.Size)
+		c.meter.kept(count, s.Size)
 	case !keep && (waits == epoch || far(waits, epoch)):
 		c.evict(n)
 	}
@@ -117,7 +119,7 @@ func (c *Cache) makeRoom(epoch int, id uint32, size int64) uint32 {
 		}
 		victim := uint32(0)
 		switch {
-		case c.cost(size) > c.limit:
+		case Cost(size) > c.limit: // do not evict everything for nothing
 		case c.policy == Constant:
 			victim = c.table.expendable(epoch, true)
 		case c.policy == TinyLFU:

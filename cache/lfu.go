@@ -3,7 +3,6 @@ package cache
 // An lfu counts how often samples are requested, for the policy TinyLFU; in other caches it has
 // no counters. Counters are halved from time to time, so that old requests lose their weight.
 type lfu struct {
-	memory   region
 	counters []uint8 // by sample number modulo their number
 	asked    int     // requests since the counters were last halved
 }
@@ -21,21 +20,11 @@ const (
 	lfuMargin = 2
 )
 
-func countersFor(limit, samples int64) int64 {
-	return min(samples, countersPerHeld*mostSamples(limit, samples))
-}
-
-func newLFU(n int64) (l lfu, err error) {
-	if l.memory, err = reserve(n); err != nil {
-		return l, err
+func countersFor(p Policy, limit, samples int64) int64 {
+	if p != TinyLFU {
+		return 0
 	}
-	l.counters = values[uint8](l.memory, int(n))
-	return l, l.memory.use(n)
-}
-
-func (l *lfu) close() {
-	l.memory.free()
-	l.counters = nil
+	return min(samples, countersPerHeld*mostSamples(limit, samples))
 }
 
 func (l *lfu) counter(id uint32) *uint8 { return &l.counters[int(id)%len(l.counters)] }

@@ -179,7 +179,7 @@ func TestTrimSparesTheNextEpoch(t *testing.T) {
 	}
 	read(t, c, 4, 19, src.stamp(19)) // epoch 4 is being read
 	for _, gone := range []int64{30, 20, 10} {
-		if c.Trim(10*c.pageCost()) != 10*c.pageCost() {
+		if c.Trim(10*pageCost) != 10*pageCost {
 			t.Fatal("not ten pages")
 		}
 		for id := gone; id < gone+10; id++ {

@@ -31,38 +31,38 @@ type queue struct {
 // A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
 // use.
 type table struct {
-	memory  [2]region // backs the following slices
-	buckets []uint32  // by hash; the length is a power of two
-	entries []entry
-	free    uint32 // head of the list of free entries
-	fresh   int    // entries from here on were never used
-	held    int
-	queues  []queue // none is empty
+	memory   region   // backs the following slices
+	buckets  []uint32 // by hash; the length is a power of two
+	counters []uint8  // not the table's
+	entries  []entry
+	free     uint32 // head of the list of free entries
+	fresh    int    // entries from here on were never used
+	held     int
+	queues   []queue // none is empty
 }
 
-// newTable makes a table for up to n entries.
-func newTable(n int64) (t table, err error) {
-	buckets := bucketsFor(n)
-	for i, size := range []int64{4 * buckets, entryBytes * (n + 1)} {
-		if t.memory[i], err = reserve(size); err != nil {
-			t.close()
-			return t, err
-		}
+// newTable makes a table for up to n entries, and an lfu's counters.
+func newTable(n, counters int64) (t table, err error) {
+	start := tableStart(n, counters)
+	if t.memory, err = reserve(start + entryBytes*(n+1)); err != nil {
+		return t, err
 	}
-	t.buckets = values[uint32](t.memory[0], int(buckets))
-	t.entries = values[entry](t.memory[1], int(n+1))
+	t.buckets = values[uint32](t.memory, 0, bucketsFor(n))
+	t.counters = values[uint8](t.memory, 4*bucketsFor(n), counters)
+	t.entries = values[entry](t.memory, start, n+1)
 	t.fresh = 1
-	return t, t.memory[0].use(4 * buckets)
+	return t, t.memory.use(int64(len(t.memory.mapping)))
 }
+
+// tableStart is how many bytes of a table do not depend on how many entries were used.
+func tableStart(n, counters int64) int64 { return roundUp(4*bucketsFor(n)+counters, int64(systemPage)) }
 
 // bucketsFor keeps the mean length of a full table's buckets between 1 and 2. Sample numbers
 // are dense, so their low bits are as good as any hash.
-func bucketsFor(n int64) int64 { return 1 << (bits.Len64(uint64(n)) - 1) }
+func bucketsFor(n int64) int64 { return 1 << (bits.Len64(uint64(max(n, 1))) - 1) }
 
 func (t *table) close() {
-	for i := range t.memory {
-		t.memory[i].free()
-	}
+	t.memory.free()
 	*t = table{}
 }
 
@@ -83,12 +83,7 @@ func (t *table) find(id uint32) uint32 {
 
 // spare says whether there is an entry to take, and whether it was never used, so that it needs
 // more memory.
-func (t *table) spare() (fresh, ok bool) {
-	if t.free != 0 {
-		return false, true
-	}
-	return true, t.fresh < len(t.entries) && t.memory[1].use(entryBytes*int64(t.fresh+1)) == nil
-}
+func (t *table) spare() (fresh, ok bool) { return t.free == 0, t.free != 0 || t.fresh < len(t.entries) }
 
 // take returns an unused entry; spare must have said that there is one.
 func (t *table) take() uint32 {

@@ -19,19 +19,19 @@ func (c *Cache) Trim(n int64) (freed int64) {
 // trim frees n bytes or fewer; 0 when nothing is left to free.
 func (c *Cache) trim(n int64) int64 {
 	c.mu.Lock()
-	want := int(min((n+c.pageCost()-1)/c.pageCost(), trimPages))
+	want := int(min((n+pageCost-1)/pageCost, trimPages))
 	for c.arena.warm.n < want && c.table.held > 0 {
 		c.evict(c.table.expendable(c.reading, false))
 	}
 	pages := c.arena.detach(want)
 	c.mu.Unlock()
 
-	cold, warm := c.arena.forget(pages)
+	c.arena.forget(pages)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.arena.attach(cold, warm)
-	freed := int64(len(cold)) * c.pageCost()
+	c.arena.attach(pages)
+	freed := int64(len(pages)) * pageCost
 	c.charge(-freed)
 	return freed
 }
