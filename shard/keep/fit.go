@@ -11,7 +11,7 @@ type fit struct {
 }
 
 const (
-	fitRounds    = 40
+	fitRounds    = 30
 	fitTolerance = 1e-12 // relative to a target, and to 1
 )
 
