@@ -2,12 +2,13 @@ package keep
 
 import "math"
 
-// fit is the work of graph.fit.
+// fit is the work of graph.fit. Its lists are by leaf.
 type fit struct {
 	*graph
-	target, base, total []float64 // by leaf: what all its edges should carry, what the others than loose ones do, and all do
-	count               []float64 // by leaf: its loose edges
-	scale, shift        []float64 // by leaf: the next values of its loose edges are scale·value + shift
+	target, total []float64 // what all edges should carry, and do
+	base          []float64 // what the edges carry that are not loose
+	count         []float64 // number of loose edges
+	scale, shift  []float64 // the next values of the loose edges are scale·value + shift
 }
 
 const (
@@ -77,21 +78,21 @@ func (f *fit) correct(side int, raise bool) (reached bool) {
 		}
 	}
 	if !reached {
-		f.apply()
+		f.apply([2][]int32{f.tail, f.head}[side])
 	}
 	return reached
 }
 
-// apply changes the values of the loose edges, and sums them. Products are rounded before
-// anything is added to them, so that every CPU computes the same result.
-func (f *fit) apply() {
+// apply changes the values of the loose edges as their leaves of one side want, and sums them.
+// Products are rounded before anything is added to them, so that every CPU computes the same
+// result.
+func (f *fit) apply(leaf []int32) {
 	copy(f.total, f.base)
 	for i := range f.steps(len(f.loose)) {
-		t, h := f.tail[f.loose[i]], f.head[f.loose[i]]
-		value := float64(f.value[i]*f.scale[t]) + f.shift[t]
-		value = float64(value*f.scale[h]) + f.shift[h]
+		edge := f.loose[i]
+		value := float64(f.value[i]*f.scale[leaf[edge]]) + f.shift[leaf[edge]]
 		f.value[i] = value
-		f.total[t] += value
-		f.total[h] += value
+		f.total[f.tail[edge]] += value
+		f.total[f.head[edge]] += value
 	}
 }
