@@ -12,7 +12,7 @@ type fit struct {
 }
 
 const (
-	fitRounds    = 30
+	fitRounds    = 24
 	fitTolerance = 1e-12 // relative to a target, and to 1
 )
 
