@@ -31,14 +31,14 @@ const tryAgain = time.Second
 // for example in another mount namespace, ends with the next signal. Messages about this go
 // to tell. closed reports that nothing holds any part of the mount any more.
 func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (closed bool, err error) {
-	a := attendance{live: m, word: shellWord(m.Path()), tell: tell, tried: make(chan error, 1)}
+	a := attendance{live: m, tell: tell, tried: make(chan error, 1)}
 	ended, gone := make(chan struct{}), m.Gone()
 	go func() {
 		m.Wait()
 		close(ended)
 	}()
-	for {
-		over, next := false, signals
+	for over := false; !over && err == nil; {
+		next := signals
 		if a.trying && !a.gone {
 			next = nil // wait for the result of the unmount first
 		}
@@ -50,34 +50,25 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 			a.sayHolders()
 		case <-a.again:
 			a.try()
-		case err := <-a.tried:
-			over, err = a.result(err)
-			if err != nil {
-				return false, err
-			}
+		case result := <-a.tried:
+			over, err = a.result(result)
 		case <-next:
-			if over, err = a.signal(); err != nil {
-				return false, err
-			}
-		}
-		if over {
-			return false, nil
+			over, err = a.signal()
 		}
 	}
+	return false, err
 }
 
 // attendance is the state of attend.
 type attendance struct {
 	live
-	word string // the mountpoint, quoted for a shell
 	tell func(message, hint string)
 
 	gone   bool // from this namespace
 	asked  int  // number of signals received
 	trying bool
-	said   bool             // that the mount is in use
 	tried  chan error       // the result of Unmount
-	again  <-chan time.Time // nil, which blocks forever, if there is nothing to retry
+	again  <-chan time.Time // nil, which blocks forever, unless the mount is in use
 }
 
 // signal handles one signal; over reports that attend is done.
@@ -113,19 +104,20 @@ func (a *attendance) try() {
 func (a *attendance) result(err error) (over bool, failed error) {
 	a.trying = false
 	var held *fusefs.HeldError
+	word := shellWord(a.Path())
 	switch {
 	case err == nil:
 		a.again = nil // ended follows
-		return false, nil
 	case errors.As(err, &held):
 		a.tell(heldWords(a.Path(), held), "")
 		return true, nil
-	case !a.said && !errors.Is(err, unix.EBUSY):
-		return false, hint(fmt.Errorf("unmount %s: %w", a.Path(), err), "batchfs umount --lazy %s", a.word)
-	case !a.said:
-		a.said, a.again = true, time.Tick(tryAgain)
+	case a.again != nil: // the user knows
+	case !errors.Is(err, unix.EBUSY):
+		return false, hint(fmt.Errorf("unmount %s: %w", a.Path(), err), "batchfs umount --lazy %s", word)
+	default:
+		a.again = time.Tick(tryAgain)
 		a.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", a.Path()),
-			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", a.word, a.word))
+			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
 	}
 	return false, nil
 }

@@ -41,7 +41,7 @@ func benchCommand(c *console) *cobra.Command {
 			if err := finish(); err != nil {
 				return err
 			}
-			b.path, b.source.workers = args[0], b.engine.Workers
+			b.path, b.source.Workers = args[0], b.engine.Workers
 			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return slices.Contains([]string{"rounds", "batches", "json"}, name)
@@ -62,7 +62,7 @@ type bench struct {
 	path    string
 	engine  engine.Options
 	flags   []string // of the mounts
-	source  datasetOptions
+	source  dataset.Options
 	rounds  int
 	batches int // of each shard; 0: all
 
@@ -296,7 +296,7 @@ func (b *bench) withVerify(err error) error {
 // medians of the per-round ratios.
 type benchReport map[string]any
 
-func (r benchReport) print(out io.Writer) error {
+func (r benchReport) print(out io.Writer) {
 	t := newTable(out)
 	t.row("decoding alone, all CPUs", "%.0f images/s\tthe ceiling: %s", r["ceiling_images_per_second"], r["decoder"])
 	t.row("one epoch, mapped", "%.0f images/s\t%.2f of the ceiling", r["mapped_images_per_second"], r["mapped_ratio"])
@@ -311,5 +311,5 @@ func (r benchReport) print(out io.Writer) error {
 	if r["read_path"] == "passthrough" {
 		t.row("reads that reached the daemon", "%.0f\t", r["daemon_reads"])
 	}
-	return t.Flush()
+	t.end()
 }

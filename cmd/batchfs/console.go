@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ type console struct {
 	out, err io.Writer
 	env      environment
 	machine  machine
-	signals  *signals // nil in tests that send none
+	signals  *signals
 }
 
 // interactive reports whether w is a terminal.
@@ -35,9 +36,10 @@ func (c *console) say(format string, args ...any) {
 	fmt.Fprintf(c.err, "batchfs: "+format+"\n", args...)
 }
 
-// printable is a result. Programs get it as JSON; print writes it as text for people.
+// printable is a result. Programs get it as JSON; print writes it as text for people, to a
+// writer that keeps the first error.
 type printable interface {
-	print(out io.Writer) error
+	print(out io.Writer)
 }
 
 // show writes a result as text or as JSON on one line.
@@ -45,17 +47,21 @@ func show(out io.Writer, result printable, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(result)
 	}
-	return result.print(out)
+	w := bufio.NewWriter(out)
+	result.print(w)
+	return w.Flush()
 }
 
-// A table prints rows of a name and a value.
-type table struct{ *tabwriter.Writer }
+// A table aligns the columns of rows, which begin with a name.
+type table struct{ w *tabwriter.Writer }
 
 func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
 
 func (t table) row(name, format string, args ...any) {
-	fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	fmt.Fprintf(t.w, name+"\t"+format+"\n", args...)
 }
+
+func (t table) end() { _ = t.w.Flush() } // see printable
 
 // progress shows the progress of a long operation, on a terminal only.
 type progress struct {

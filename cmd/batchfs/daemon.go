@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -15,12 +17,10 @@ import (
 // pipe when the mount is live. Its parent waits for that word, so that `batchfs mount
 // --daemon && ls mnt` works, and passes on the exit status of a child that ended earlier.
 // Until then the child talks to the user through the descriptors it inherited.
-
-// readyFlag tells the child the descriptor of the pipe.
-const readyFlag = "ready-fd"
-
-// liveWord is the word sent through the pipe.
-const liveWord = "live\n"
+const (
+	readyFlag = "ready-fd" // tells the child the descriptor of the pipe
+	liveWord  = "live\n"
+)
 
 // spawn starts the daemon of a mount command and waits until it is live.
 func (c *console) spawn(ctx context.Context, flags, args []string) error {
@@ -72,8 +72,8 @@ func endOf(err error) error {
 
 // detach separates the daemon from its parent: it leaves the directory it was started in,
 // closes the terminal and reports the mount live. With a log file, crashes are written
-// there.
-func detach(readyFD int, log *logFile) error {
+// there; without one, this is the end of the log.
+func detach(readyFD int, log *mountLog) error {
 	ready := os.NewFile(uintptr(readyFD), "ready")
 	if ready == nil {
 		return usage("--%s %d is no open file", readyFlag, readyFD)
@@ -87,14 +87,33 @@ func detach(readyFD int, log *logFile) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
+	log.console.close() // what was said so far still goes to the user
 	if err := duplicate(null, []int{0, 1, 2}); err != nil {
 		return err
 	}
-	if log != nil {
-		if err := log.follow(1, 2); err != nil {
+	if log.file != nil {
+		if err := log.file.follow(1, 2); err != nil {
 			return err
 		}
 	}
 	_, err = ready.WriteString(liveWord)
 	return err
+}
+
+// notify tells systemd the state of the mount if systemd asked for it (Type=notify). It is
+// no error if nothing listens: the mount does not depend on it.
+func (e environment) notify(state string) {
+	if e.notifySocket == "" {
+		return
+	}
+	name := e.notifySocket
+	if abstract, ok := strings.CutPrefix(name, "@"); ok {
+		name = "\x00" + abstract
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte(state))
 }

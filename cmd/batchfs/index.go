@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -16,12 +17,12 @@ import (
 
 func indexCommand(c *console) *cobra.Command {
 	return command("index DATASET", func(f *flagSet) runner {
-		var o datasetOptions
+		var o dataset.Options
 		var asJSON bool
 		datasetFlags(f, &o)
-		workerFlag(c, f, &o.workers)
+		workerFlag(c, f, &o.Workers)
 		f.group = ""
-		f.toggle(&o.rescan, "rescan", true, "check every file, even if no directory has changed")
+		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
 		jsonFlag(f, &asJSON, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			ds, err := c.openDataset(ctx, args[0], o)
@@ -29,30 +30,71 @@ func indexCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			return show(c.out, summarize(ds), asJSON)
+			return show(c.out, indexResult{ds}, asJSON)
 		}
 	})
 }
 
-// datasetSummary is the output of index.
-type datasetSummary struct {
-	Dataset    string         `json:"dataset"`
-	Index      string         `json:"index"`
-	Samples    int            `json:"samples"`
-	Classes    int            `json:"classes"`
-	Formats    map[string]int `json:"formats"`
-	Bytes      int64          `json:"bytes"`
-	MaxHeight  int            `json:"max_height"`
-	MaxWidth   int            `json:"max_width"`
-	Ignored    int            `json:"ignored"`
-	Scanned    int            `json:"scanned"`
-	Reused     int            `json:"reused"`
-	Unreadable []badFile      `json:"unreadable"`
+// indexResult is the output of index.
+type indexResult struct{ *dataset.Dataset }
 
-	IgnoredBy    map[string]int `json:"ignored_by"` // by extension; "." is hidden, "" is none, "other" is the rest
-	IndexProblem string         `json:"index_problem,omitempty"`
+func (s indexResult) MarshalJSON() ([]byte, error) {
+	r := s.Report()
+	doc := map[string]any{
+		"dataset": s.Root(), "index": s.IndexPath(), "samples": r.Samples, "classes": r.Classes, "formats": r.Formats, "bytes": r.Bytes,
+		"max_height": r.MaxHeight, "max_width": r.MaxWidth, "scanned": r.Scanned, "reused": r.Reused, "unreadable": s.unreadable(),
+		"ignored": r.Ignored, "ignored_by": r.IgnoredBy, // by extension; "." is hidden, "" is none, "other" is the rest
+	}
+	if r.IndexProblem != "" {
+		doc["index_problem"] = r.IndexProblem
+	}
+	return json.Marshal(doc)
+}
 
-	kinds string // of ignored files, as text
+// unreadable are the samples that cannot be read, as far as is known.
+func (s indexResult) unreadable() []badFile {
+	bad := []badFile{}
+	for i := range s.Len() {
+		if reason := cmp.Or(s.Problem(i), s.Unread(i)); reason != "" {
+			bad = append(bad, newBadFile(s.Path(i), i, reason))
+		}
+	}
+	return bad
+}
+
+func (s indexResult) print(out io.Writer) {
+	r, bad, t := s.Report(), s.unreadable(), newTable(out)
+	t.row("dataset", "%s", shown(s.Root()))
+	t.row("images", "%d", r.Samples)
+	t.row("classes", "%d", r.Classes)
+	t.row("formats", "%s", formatCounts(r.Formats))
+	t.row("encoded", "%s", formatBytes(r.Bytes))
+	t.row("largest", "%d x %d (height x width)", r.MaxHeight, r.MaxWidth)
+	ignored := count(r.Ignored, "file")
+	if r.Ignored > 0 {
+		ignored += " (" + r.IgnoredKinds() + ")"
+	}
+	t.row("ignored", "%s", ignored)
+	t.row("unreadable", "%d", len(bad))
+	t.row("scanned", "%d headers read, %d known from before", r.Scanned, r.Reused)
+	if index := s.IndexPath(); index != "" {
+		t.row("index", "%s", shown(index))
+	} else {
+		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
+	}
+	t.end()
+	printBad(out, bad)
+}
+
+// formatCounts lists the formats, most frequent first.
+func formatCounts(formats map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(formats), func(a, b string) int {
+		return cmp.Or(formats[b]-formats[a], strings.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, formats[name])
+	}
+	return strings.Join(names, ", ")
 }
 
 // badFile is a sample that cannot be read, and why.
@@ -67,58 +109,9 @@ func newBadFile(path string, id int, reason string) badFile {
 	return badFile{path, dataset.PathBytes(path), id, reason}
 }
 
-func summarize(ds *dataset.Dataset) datasetSummary {
-	r := ds.Report()
-	s := datasetSummary{
-		Dataset: ds.Root(), Index: ds.IndexPath(), Samples: r.Samples, Classes: r.Classes, Formats: r.Formats,
-		Bytes: r.Bytes, MaxHeight: r.MaxHeight, MaxWidth: r.MaxWidth, Ignored: r.Ignored,
-		Scanned: r.Scanned, Reused: r.Reused, Unreadable: []badFile{}, IgnoredBy: r.IgnoredBy, IndexProblem: r.IndexProblem, kinds: r.IgnoredKinds(),
+// printBad lists files that cannot be read, one per line.
+func printBad(out io.Writer, bad []badFile) {
+	for _, b := range bad {
+		fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason)
 	}
-	for i := range ds.Len() {
-		if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
-			s.Unreadable = append(s.Unreadable, newBadFile(ds.Path(i), i, reason))
-		}
-	}
-	return s
-}
-
-func (s datasetSummary) print(out io.Writer) error {
-	t := newTable(out)
-	t.row("dataset", "%s", shown(s.Dataset))
-	t.row("images", "%d", s.Samples)
-	t.row("classes", "%d", s.Classes)
-	t.row("formats", "%s", formatCounts(s.Formats))
-	t.row("encoded", "%s", formatBytes(s.Bytes))
-	t.row("largest", "%d x %d (height x width)", s.MaxHeight, s.MaxWidth)
-	ignored := count(s.Ignored, "file")
-	if s.kinds != "" {
-		ignored += " (" + s.kinds + ")"
-	}
-	t.row("ignored", "%s", ignored)
-	t.row("unreadable", "%d", len(s.Unreadable))
-	t.row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
-	if s.Index != "" {
-		t.row("index", "%s", shown(s.Index))
-	} else {
-		t.row("index", "not kept: %s", cmp.Or(s.IndexProblem, "there is no directory for it; see batchfs doctor"))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return printBad(out, s.Unreadable)
-}
-
-// formatCounts lists the formats, most frequent first.
-func formatCounts(formats map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(formats), func(a, b string) int {
-		if d := formats[b] - formats[a]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	parts := make([]string, len(names))
-	for i, name := range names {
-		parts[i] = fmt.Sprintf("%s %d", name, formats[name])
-	}
-	return strings.Join(parts, ", ")
 }

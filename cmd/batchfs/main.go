@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -28,7 +27,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	c := &console{out: os.Stdout, err: os.Stderr, env: processEnvironment(), machine: thisMachine(), signals: &signals{}}
+	c := &console{out: os.Stdout, err: os.Stderr, env: readEnvironment(os.Getenv, os.Getuid()), machine: thisMachine(), signals: &signals{}}
 	err := c.signals.supervise(func(ctx context.Context) error { return c.run(ctx, os.Args) })
 	report(os.Stderr, err)
 	os.Exit(exitStatus(err))
@@ -89,11 +88,7 @@ func noCommand(root *cobra.Command, before, name string) error {
 			names = append(names, cmd.Name())
 		}
 	}
-	wrong := &usageError{message: fmt.Sprintf("there is no command %q", name), hint: "batchfs --help"}
-	if near := nearest(name, names); near != "" {
-		wrong.hint = fmt.Sprintf("did you mean: batchfs %s%s", before, near)
-	}
-	return wrong
+	return didYouMean(withHelp(usage("there is no command %q", name), root), "batchfs "+before, nearest(name, names))
 }
 
 // longDashes lets long flags be written with one dash, as Go programs usually do.

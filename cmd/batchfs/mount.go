@@ -33,12 +33,11 @@ func mountCommand(c *console) *cobra.Command {
 			case r.daemon:
 				return c.spawn(ctx, spelled(f.FlagSet), args)
 			}
-			log, err := c.openLog(r.logs)
-			if err != nil {
+			var err error
+			if r.log, err = c.openLog(r.logs); err != nil {
 				return err
 			}
-			r.log = log
-			r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
+			r.engine.Logger, r.tree.Logger, r.source.Logger = r.log.Logger, r.log.Logger, r.log.Logger
 			return c.mount(ctx, *r)
 		}
 	})
@@ -49,7 +48,7 @@ type mountRequest struct {
 	dataset, mountpoint string // as given
 	engine              engine.Options
 	tree                fusefs.Options
-	source              datasetOptions
+	source              dataset.Options
 	settings            map[string]any // for config.json
 	logs                logOptions
 	log                 *mountLog
@@ -84,7 +83,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 func (r *mountRequest) complete(f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
 	r.shares = !f.Changed("memory-limit")
-	r.source.workers = r.engine.Workers
+	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}
@@ -126,7 +125,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		err := e.Close()
 		if errors.Is(err, engine.ErrLeftBehind) {
 			// The reads left behind end with this process; until then they use the dataset.
-			r.engine.Logger.Warn("storage does not answer; not waiting for it any longer", "reason", err)
+			r.log.Warn("storage does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
 		return errors.Join(err, ds.Close())
@@ -141,7 +140,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	closed, err := attend(m, signals, r.log.tell)
 	c.env.notify("STOPPING=1")
-	c.suggestHints(r, e.Stats().Buffers)
+	suggestHints(r, e.Stats().Buffers)
 	if !closed || err != nil {
 		// Readers may still hold batches or wait for them. The end of the process frees
 		// memory and files.
@@ -201,7 +200,7 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 	if r.readyFD < 0 {
 		return nil
 	}
-	return detach(r.readyFD, r.log.file)
+	return detach(r.readyFD, r.log)
 }
 
 func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {

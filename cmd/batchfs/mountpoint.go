@@ -94,12 +94,3 @@ func mountError(readPath string, err error) error {
 	}
 	return err
 }
-
-// shellWord quotes a path so that it can be copied into a shell.
-func shellWord(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

@@ -18,15 +18,11 @@ import (
 
 // openDataset opens a dataset through its index and scans what the index lacks, with
 // progress on a terminal.
-func (c *console) openDataset(ctx context.Context, path string, o datasetOptions) (*dataset.Dataset, error) {
+func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
 	bar := c.progress("indexing", "images")
 	defer bar.close()
-	ds, err := promptly.Do(ctx, func() (*dataset.Dataset, error) {
-		return dataset.Open(ctx, path, dataset.Options{
-			CacheDir: c.env.cacheDir, Workers: o.workers, AllowOutside: o.allowOutside, Rescan: o.rescan,
-			Storage: o.Storage, Prober: engine.Probe, Progress: bar.report, Logger: o.log,
-		})
-	}, nil)
+	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	ds, err := promptly.Do(ctx, func() (*dataset.Dataset, error) { return dataset.Open(ctx, path, o) }, nil)
 	if err != nil {
 		return nil, datasetError(path, err)
 	}

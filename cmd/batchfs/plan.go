@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
@@ -23,13 +23,15 @@ func planCommand(c *console) *cobra.Command {
 		f.group = ""
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
 		f.derived("shard", "all", "the shard, `S` from 0", number(&r.shards[0], 0, math.MaxInt32))
-		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included", span(&r.first, &r.last))
+		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included",
+			pair(&r.first, &r.last, "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9",
+				func(text string) (int, int, bool) { return parseSpan(text, "..") }))
 		f.toggle(&r.stats, "stats", false, "print what a cache would do, instead of batches")
 		f.derived("cache-ratio", "none, --stats needs it", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.cache.Ratio))
 		localShardsFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
 		jsonFlag(f, &r.asJSON, "print JSON, one object per line")
 		return func(ctx context.Context, args []string) error {
-			if r.source.workers = c.machine.cpus; len(args) > 0 {
+			if r.source.Workers = c.machine.cpus; len(args) > 0 {
 				r.dataset = args[0]
 			}
 			if err := r.complete(f); err != nil {
@@ -43,7 +45,7 @@ func planCommand(c *console) *cobra.Command {
 		case !cmd.Flags().Changed("samples"):
 			return arguments("DATASET (or --samples N)")(cmd, args)
 		case len(args) > 0:
-			return surplus(cmd, args, "DATASET and --samples exclude each other: plan for one of them")
+			return surplus(cmd, args, usage("DATASET and --samples exclude each other: plan for one of them"))
 		}
 		return nil
 	}
@@ -53,7 +55,7 @@ func planCommand(c *console) *cobra.Command {
 type planRequest struct {
 	order       shard.Config
 	dataset     string // "" if the number of samples is given
-	source      datasetOptions
+	source      dataset.Options
 	shards      [2]int // first and last, inclusive
 	first, last int    // epochs, inclusive
 	asJSON      bool
@@ -86,18 +88,6 @@ func (r *planRequest) complete(f *flagSet) error {
 	return checkLocalShards(f, r.cache.LocalTo, r.order.Shards)
 }
 
-// span accepts an epoch or a range of epochs.
-func span(first, last *int) parser {
-	return func(text string) string {
-		a, b, ok := parseSpan(text, "..")
-		if !ok {
-			return "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9"
-		}
-		*first, *last = a, b
-		return ""
-	}
-}
-
 func (c *console) plan(ctx context.Context, r planRequest) error {
 	if r.dataset != "" {
 		ds, err := c.openDataset(ctx, r.dataset, r.source)
@@ -117,18 +107,17 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	if r.stats {
 		return c.planStats(ctx, plan, r)
 	}
-	out := bufio.NewWriter(c.out)
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
 			if ctx.Err() != nil {
 				return errInterrupted
 			}
-			if err := show(out, planEpoch(plan, s, epoch), r.asJSON); err != nil {
+			if err := show(c.out, planEpoch(plan, s, epoch), r.asJSON); err != nil {
 				return err
 			}
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // unfit is the error of a plan for as many samples as there are.
@@ -169,27 +158,18 @@ func planEpoch(plan *shard.Plan, s, epoch int) epochPlan {
 }
 
 // print writes an epoch for people: one line per batch, long lines cut short.
-func (e epochPlan) print(out io.Writer) error {
-	if _, err := fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch")); err != nil {
-		return err
-	}
+func (e epochPlan) print(out io.Writer) {
+	fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch"))
 	for _, b := range e.Batches {
-		if _, err := fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s\n", b.Batch, b.Valid, len(b.IDs), firstFew(b.IDs)); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s\n", b.Batch, b.Valid, len(b.IDs), firstFew(b.IDs))
 	}
-	return nil
 }
 
 func firstFew(ids []int64) string {
 	const few = 10
-	words := make([]string, 0, few+1)
-	for i, id := range ids {
-		if i == few {
-			words = append(words, "...")
-			break
-		}
-		words = append(words, fmt.Sprint(id))
+	words := strings.Trim(fmt.Sprint(ids[:min(few, len(ids))]), "[]")
+	if len(ids) > few {
+		words += " ..."
 	}
-	return strings.Join(words, " ")
+	return words
 }

@@ -56,18 +56,27 @@ func (b bounds) String() string {
 
 // planStats simulates the cache over epochs.
 func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
-	s := newSimulation(plan, r)
-	if r.first > 0 {
-		if err := s.choose(r.first - 1); err != nil {
-			return r.unfit(err)
-		}
+	if r.cache.LocalTo == 0 {
+		r.cache.LocalTo = r.order.Shards
 	}
-	for epoch := r.first; epoch <= r.last; epoch++ {
+	s := &simulation{plan: plan, order: r.order, config: r.cache, planStats: planStats{
+		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
+		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{r.cache.LocalFrom, r.cache.LocalTo - 1},
+	}}
+	for x := r.cache.LocalFrom; x < r.cache.LocalTo; x++ {
+		_, valid := plan.Samples(x, r.first)
+		s.Read += valid
+	}
+	for epoch := max(0, r.first-1); epoch <= r.last; epoch++ {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
-		if err := s.run(epoch); err != nil {
+		held := s.held
+		if err := s.choose(epoch); err != nil {
 			return r.unfit(err)
+		}
+		if epoch >= r.first {
+			s.run(epoch, held)
 		}
 	}
 	return show(c.out, &s.planStats, r.asJSON)
@@ -76,72 +85,48 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 // simulation is a cache that keeps what the plan chooses.
 type simulation struct {
 	planStats
-	plan     *shard.Plan
-	order    shard.Config
-	config   keep.Config
-	from, to int // the local shards
+	plan   *shard.Plan
+	order  shard.Config
+	config keep.Config
 
-	held *keep.Choice // left by the previous epoch; nil: nothing
+	held *keep.Choice // left by the latest epoch; nil: nothing
 	read []uint64     // one bit per sample: read in this epoch
 }
 
-func newSimulation(plan *shard.Plan, r planRequest) *simulation {
-	s := &simulation{plan: plan, order: r.order, config: r.cache, from: r.cache.LocalFrom, to: r.cache.LocalTo}
-	if s.to == 0 {
-		s.to = r.order.Shards
-	}
-	s.planStats = planStats{
-		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
-		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{s.from, s.to - 1},
-	}
-	for x := s.from; x < s.to; x++ {
-		_, valid := plan.Samples(x, r.first)
-		s.Read += valid
-	}
-	return s
-}
-
 // choose computes what an epoch keeps, and measures the time and memory that takes.
-func (s *simulation) choose(epoch int) error {
+func (s *simulation) choose(epoch int) (err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	held, err := keep.Choose(s.plan, epoch, s.config, nil)
-	if err != nil {
+	if s.held, err = keep.Choose(s.plan, epoch, s.config, nil); err != nil {
 		return err
 	}
 	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
 	runtime.ReadMemStats(&after)
 	s.PeakBytes = max(s.PeakBytes, int64(after.TotalAlloc-before.TotalAlloc))
-	s.held = held
 	return nil
 }
 
-// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any.
-func (s *simulation) run(epoch int) error {
-	held, occupancy := s.held, int64(0)
+// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any. The epoch
+// before left what is held.
+func (s *simulation) run(epoch int, held *keep.Choice) {
+	var occupancy int64
 	if held != nil {
 		occupancy = held.Count()
 	}
-	if err := s.choose(epoch); err != nil {
-		return err
-	}
-	candidates := s.held.Candidates()
-	kept := s.held.Count()
-	s.Candidates.add(candidates)
-	s.KeptEachEpoch.add(kept)
+	s.Candidates.add(s.held.Candidates())
+	s.KeptEachEpoch.add(s.held.Count())
 	s.read = make([]uint64, (s.Samples+63)/64)
 	s.Occupancy.add(occupancy)
 	var slots []shard.Slot
-	for i := range s.plan.Batches(s.from, epoch) {
-		for x := s.from; x < s.to; x++ {
+	for i := range s.plan.Batches(s.config.LocalFrom, epoch) {
+		for x := s.config.LocalFrom; x < s.config.LocalTo; x++ {
 			var valid int
 			slots, valid = s.plan.Batch(x, epoch, i, slots)
 			occupancy += s.batch(slots[:valid], held)
 		}
 		s.Occupancy.add(occupancy)
 	}
-	return nil
 }
 
 // batch reads one batch and returns by how many samples the cache grows.
@@ -176,7 +161,7 @@ func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) 
 	return grows
 }
 
-func (s *planStats) print(out io.Writer) error {
+func (s *planStats) print(out io.Writer) {
 	t := newTable(out)
 	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
 	t.row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
@@ -185,5 +170,5 @@ func (s *planStats) print(out io.Writer) error {
 	t.row("held at a time", "%v", s.Occupancy)
 	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
 	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
-	return t.Flush()
+	t.end()
 }

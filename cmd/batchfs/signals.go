@@ -12,15 +12,12 @@ import (
 
 // signals handles the signals that end programs. The first one cancels the command. If the
 // command has not stopped a moment later, because storage or a mount hangs, or if a second
-// signal comes, the process ends without it. A live mount takes its signals itself. The nil
-// pointer handles none.
+// signal comes, the process ends without it. A live mount takes its signals itself.
 type signals struct {
-	came chan os.Signal
-
 	mu    sync.Mutex
-	asked int                // number of signals received to end the command
-	taken chan os.Signal     // the mount's channel, if there is one
-	owned map[unmounter]bool // mounts to detach if the process ends without its command
+	asked int            // number of signals received to end the command
+	taken chan os.Signal // the mount's channel, if there is one
+	owned unmounter      // the mount to detach if the process ends without its command
 }
 
 // An unmounter is a mount of this process.
@@ -34,31 +31,35 @@ const stopTime = 2 * time.Second
 func (s *signals) supervise(command func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s.came, s.owned = make(chan os.Signal, 8), map[unmounter]bool{}
-	signal.Notify(s.came, syscall.SIGINT, syscall.SIGTERM)
+	came := make(chan os.Signal, 8)
+	signal.Notify(came, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(s.came, syscall.SIGHUP)
+		signal.Notify(came, syscall.SIGHUP)
 	}
-	defer signal.Stop(s.came)
+	defer signal.Stop(came)
 	ended := make(chan error, 1)
 	go func() { ended <- command(ctx) }()
 	var late <-chan time.Time
 	for {
+		abandon := false
 		select {
 		case err := <-ended:
 			return err
-		case sig := <-s.came:
-			switch s.receive(sig) {
-			case 0:
+		case sig := <-came:
+			switch asked := s.receive(sig); asked {
+			case 0: // the mount has it
 			case 1:
 				cancel()
 				late = time.After(stopTime)
 			default:
-				return s.abandon()
+				abandon = true
 			}
 		case <-late:
-			if late = nil; !s.isTaken() {
-				return s.abandon()
+			abandon = true
+		}
+		if abandon {
+			if err := s.abandon(); err != nil {
+				return err
 			}
 		}
 	}
@@ -81,9 +82,6 @@ func (s *signals) receive(sig os.Signal) (asked int) {
 
 // serve handles a signal with what, from now on, instead of ending the command.
 func (s *signals) serve(sig os.Signal, what func()) {
-	if s == nil {
-		return
-	}
 	heard := make(chan os.Signal, 1)
 	signal.Reset(sig) // also for supervise
 	signal.Notify(heard, sig)
@@ -97,9 +95,6 @@ func (s *signals) serve(sig os.Signal, what func()) {
 // take routes all further signals that end programs to the caller, plus one if any came
 // before.
 func (s *signals) take() <-chan os.Signal {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = make(chan os.Signal, 4)
@@ -109,34 +104,28 @@ func (s *signals) take() <-chan os.Signal {
 	return s.taken
 }
 
-func (s *signals) isTaken() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken != nil
-}
-
 // own has a mount detached if the command is abandoned; disown undoes that.
 func (s *signals) own(m unmounter) (disown func()) {
-	if s == nil {
-		return func() {}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owned[m] = true
+	s.owned = m
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.owned, m)
+		s.owned = nil
 	}
 }
 
-// abandon ends the process's mounts when a command does not stop.
+// abandon gives up a command that does not stop, and detaches its mount. It returns nil if the
+// mount takes the signals by now.
 func (s *signals) abandon() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := errAbandoned
-	for m := range s.owned {
-		err = errors.Join(err, m.Detach())
+	switch {
+	case s.taken != nil:
+		return nil
+	case s.owned != nil:
+		return errors.Join(errAbandoned, s.owned.Detach())
 	}
-	return err
+	return errAbandoned
 }

@@ -19,23 +19,17 @@ import (
 
 // usageError is an invalid command line: exit status 2. It names the flag or argument, the
 // rule and the value.
-type usageError struct {
-	message string
-	hint    string
-	err     error // the cause, if any
-}
+type usageError struct{ error }
 
-func (e *usageError) Error() string { return e.message }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Unwrap() error { return e.error }
 
 // hintedError is a failure with a command to run next.
 type hintedError struct {
-	err  error
+	error
 	hint string
 }
 
-func (e *hintedError) Error() string { return e.err.Error() }
-func (e *hintedError) Unwrap() error { return e.err }
+func (e *hintedError) Unwrap() error { return e.error }
 
 // errInterrupted is the error of a command ended by a signal.
 var errInterrupted = errors.New("interrupted")
@@ -51,7 +45,7 @@ func (e *saidError) Error() string { return fmt.Sprintf("exit status %d", e.stat
 
 // usage makes a usageError without a hint; run adds the command's help.
 func usage(format string, args ...any) error {
-	return &usageError{message: fmt.Sprintf(format, args...)}
+	return &usageError{fmt.Errorf(format, args...)}
 }
 
 // badValue is the error for every refused flag: its name, the rule, the value.
@@ -61,10 +55,18 @@ func badValue(flag, rule, value string) error {
 
 // withHelp gives a usage error without a hint one: the help of the command.
 func withHelp(err error, cmd *cobra.Command) error {
-	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
-		return &usageError{message: wrong.message, hint: cmd.CommandPath() + " --help"}
+	if wrong, ok := err.(*usageError); ok {
+		return hint(wrong, "%s --help", cmd.CommandPath())
 	}
 	return err
+}
+
+// didYouMean suggests what was probably meant, if that is known.
+func didYouMean(err error, before, meant string) error {
+	if meant == "" {
+		return err
+	}
+	return hint(err, "did you mean: %s%s", before, meant)
 }
 
 // withFlag names the flag that belongs to an option that a package below rejected: the one
@@ -74,21 +76,24 @@ func withFlag(err error, flags *pflag.FlagSet) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	message, name := bad.Error(), strings.ReplaceAll(bad.Field, " ", "-")
-	if near := nearest(name, flagNames(flags)); near != "" {
-		message = badValue(near, bad.Rule, bad.Value).Error()
+	wrong := error(&usageError{bad})
+	if near := nearest(strings.ReplaceAll(bad.Field, " ", "-"), flagNames(flags)); near != "" {
+		wrong = badValue(near, bad.Rule, bad.Value)
 	}
-	return &usageError{message: message, hint: hintOf(err)}
+	if text := hintOf(err); text != "" {
+		return hint(wrong, "%s", text)
+	}
+	return wrong
 }
 
 // unfit is a usage error found late: options that do not fit the dataset.
 func unfit(dataset string, err error) error {
-	return hint(&usageError{message: err.Error(), err: err}, "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
+	return hint(&usageError{err}, "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }
 
 // hint attaches a command to run to an error.
 func hint(err error, format string, args ...any) error {
-	return &hintedError{err: err, hint: fmt.Sprintf(format, args...)}
+	return &hintedError{err, fmt.Sprintf(format, args...)}
 }
 
 // advice is what to do about an error.
@@ -143,13 +148,9 @@ func report(w io.Writer, err error) {
 
 // hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
-	var wrong *usageError
 	var hinted *hintedError
-	switch {
-	case errors.As(err, &hinted):
+	if errors.As(err, &hinted) {
 		return hinted.hint
-	case errors.As(err, &wrong):
-		return wrong.hint
 	}
 	return ""
 }
@@ -176,21 +177,27 @@ func shown(name string) string {
 	return name
 }
 
+// shellWord quotes a path so that it can be copied into a shell.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // count writes a number with its noun: "1 image", "96 images".
 func count[T int | int64](n T, noun string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, noun)
+	switch stem, y := strings.CutSuffix(noun, "py"); {
+	case n == 1:
+	case y:
+		noun = stem + "pies"
+	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
 	}
-	if stem, ok := strings.CutSuffix(noun, "ss"); ok {
-		return fmt.Sprintf("%d %ssses", n, stem)
-	}
-	if stem, ok := strings.CutSuffix(noun, "ch"); ok {
-		return fmt.Sprintf("%d %sches", n, stem)
-	}
-	if stem, ok := strings.CutSuffix(noun, "py"); ok {
-		return fmt.Sprintf("%d %spies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // nearest returns the word closest to a mistyped one, or "" if none is close. Of equally
