@@ -18,6 +18,7 @@ import (
 // err. It also holds the process's environment, machine and signals.
 type console struct {
 	out, err io.Writer
+	asJSON   bool // results, by --json
 	env      environment
 	machine  machine
 	signals  *signals
@@ -43,25 +44,23 @@ type printable interface {
 }
 
 // show writes a result as text or as JSON on one line.
-func show(out io.Writer, result printable, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(out).Encode(result)
+func (c *console) show(result printable) error {
+	if c.asJSON {
+		return json.NewEncoder(c.out).Encode(result)
 	}
-	w := bufio.NewWriter(out)
+	w := bufio.NewWriter(c.out)
 	result.print(w)
 	return w.Flush()
 }
 
 // A table aligns the columns of rows, which begin with a name.
-type table struct{ w *tabwriter.Writer }
+type table struct{ *tabwriter.Writer }
 
 func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
 
 func (t table) row(name, format string, args ...any) {
-	fmt.Fprintf(t.w, name+"\t"+format+"\n", args...)
+	fmt.Fprintf(t, name+"\t"+format+"\n", args...)
 }
-
-func (t table) end() { _ = t.w.Flush() } // see printable
 
 // progress shows the progress of a long operation, on a terminal only.
 type progress struct {

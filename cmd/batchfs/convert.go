@@ -34,7 +34,7 @@ func convertCommand(c *console) *cobra.Command {
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
-		jsonFlag(f, &r.asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			r.dataset, r.out, r.source.Workers = args[0], args[1], o.Workers
 			o.Memory = c.memoryLimit(o.Memory)
@@ -54,7 +54,6 @@ type convertRequest struct {
 	source       dataset.Options
 	auto         bool // the profiler chooses the share
 	options      convert.Options
-	asJSON       bool
 }
 
 // rawFlags say how raw images are stored.
@@ -99,7 +98,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
 		plan = p
-		if !r.asJSON {
+		if !c.asJSON {
 			c.announceConversion(p)
 		}
 	}
@@ -110,7 +109,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	if err != nil {
 		return convertError(r.out, plan, err)
 	}
-	return show(c.out, convertResult{report, source, o.Format}, r.asJSON)
+	return c.show(convertResult{report, source, o.Format})
 }
 
 // announceConversion prints the plan before the conversion begins.
@@ -192,6 +191,6 @@ func (r convertResult) print(out io.Writer) {
 		t.row("left", "%d unreadable files in place, as symbolic links", r.Symlinked)
 	}
 	t.row("unreadable", "%d", len(r.Unreadable))
-	t.end()
+	t.Flush()
 	printBad(out, r.unreadable())
 }

@@ -24,11 +24,10 @@ import (
 
 func doctorCommand(c *console) *cobra.Command {
 	return command("doctor", func(f *flagSet) runner {
-		var asJSON bool
-		jsonFlag(f, &asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, _ []string) error {
 			report := c.examine(ctx)
-			if err := show(c.out, report, asJSON); err != nil {
+			if err := c.show(report); err != nil {
 				return err
 			}
 			return report.verdict()
@@ -44,38 +43,54 @@ type finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// find makes a finding, which is OK if there is no advice about it.
-func find(name, found, advice string) finding {
-	return finding{name, advice == "", oneLine(found), advice}
-}
-
 type doctorReport struct {
 	Version  string              `json:"version"`
 	FUSE     fusefs.Capabilities `json:"fuse"`
 	Findings []finding           `json:"findings"`
 }
 
+// add adds a finding: what is fine, or a problem, unless it is "", and advice about it.
+func (r *doctorReport) add(name, fine, problem, advice string) {
+	f := finding{Name: name, OK: problem == "", Found: oneLine(fine)}
+	if !f.OK {
+		f.Found, f.Advice = oneLine(problem), advice
+	}
+	r.Findings = append(r.Findings, f)
+}
+
 func (c *console) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Version: version(), FUSE: fusefs.Probe()}
-	add := func(name string, look func() (found, advice string)) {
-		found, advice := look()
-		r.Findings = append(r.Findings, find(name, found, advice))
+	r.add("FUSE", "/dev/fuse (kernel "+r.FUSE.Kernel+")",
+		unless(r.FUSE.Device == "", "/dev/fuse: "+r.FUSE.Device+" (kernel "+r.FUSE.Kernel+")"), cmp.Or(deviceAdvice(), loadAdvice))
+	c.tryMount(ctx, &r)
+	r.addKernel()
+	c.machine.addMemory(&r)
+	r.add("decoders", decode.Version(), unless(strings.Contains(decode.Version(), "libjpeg"), decode.Version()),
+		"Go's decoders are several times slower: build with the image libraries: make deps build")
+	r.add("CPUs", fmt.Sprintf("%d available", c.machine.cpus), "", "")
+	r.add("memory", c.machine.memoryShare(), "", "")
+	r.add("GPU", c.machine.gpu(), "", "")
+	indexes := unless(c.env.cacheDir != "", "not kept: neither XDG_CACHE_HOME nor HOME is set")
+	if indexes == "" {
+		indexes = problem(os.MkdirAll(c.env.cacheDir, 0o755))
 	}
-	caps, m := capabilities(r.FUSE), c.machine
-	add("FUSE", caps.device)
-	r.Findings = append(r.Findings, c.tryMount(ctx)...)
-	add("fusermount3", caps.fusermount)
-	add("--allow-other", caps.allowOther)
-	add("request timeout", caps.requestTimeout)
-	add("huge pages", m.hugePages)
-	add("memory reuse", memoryReuse)
-	add("memory locking", memoryLocking)
-	add("decoders", decoders)
-	add("CPUs", func() (found, advice string) { return fmt.Sprintf("%d available", m.cpus), "" })
-	add("memory", m.memoryShare)
-	add("GPU", m.gpu)
-	add("indexes", c.indexes)
+	r.add("indexes", "kept in "+c.env.cacheDir, indexes, "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	return r
+}
+
+// unless is the problem, unless all is well.
+func unless(well bool, problem string) string {
+	if well {
+		return ""
+	}
+	return problem
+}
+
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // verdict is an error if nothing can be mounted here; the report already says why.
@@ -98,7 +113,7 @@ func (r doctorReport) print(out io.Writer) {
 		}
 		t.row(mark, "%s\t%s", f.Name, f.Found)
 	}
-	t.end()
+	t.Flush()
 	heading := "\nwhat to do:\n"
 	for _, f := range r.Findings {
 		if f.Advice != "" {
@@ -112,21 +127,17 @@ func (r doctorReport) print(out io.Writer) {
 const mountingFinding = "mounting"
 
 // tryMount mounts a dataset of one pixel: the only way to find out what works.
-func (c *console) tryMount(ctx context.Context) []finding {
+func (c *console) tryMount(ctx context.Context, r *doctorReport) {
 	readPath, reason, err := c.onePixelMount(ctx)
+	r.add(mountingFinding, "a test mount worked", problem(err), unless(deviceAdvice() != "", // which another finding has
+		"mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"))
 	if err != nil {
-		failed := find(mountingFinding, err.Error(), "")
-		if failed.OK = false; deviceAdvice() == "" { // the finding about FUSE has that
-			failed.Advice = "mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"
-		}
-		return []finding{failed, {Name: "passthrough", Found: "not tested, since mounting failed"}}
+		r.add("passthrough", "", "not tested, since mounting failed", "")
+		return
 	}
-	passthrough := find("passthrough", "reads and maps bypass the daemon", "")
-	if readPath != "passthrough" {
-		passthrough = find("passthrough", "unavailable, reads go through the daemon: "+reason,
-			"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")
-	}
-	return []finding{find(mountingFinding, "a test mount worked", ""), passthrough}
+	r.add("passthrough", "reads and maps bypass the daemon",
+		unless(readPath == "passthrough", "unavailable, reads go through the daemon: "+reason),
+		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")
 }
 
 func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, err error) {
@@ -167,16 +178,6 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	return m.ReadPath(), m.Reason(), nil
 }
 
-// capabilities are what the checks of FUSE look at.
-type capabilities fusefs.Capabilities
-
-func (c capabilities) device() (found, advice string) {
-	if c.Device != "" {
-		return "/dev/fuse: " + c.Device + " (kernel " + c.Kernel + ")", cmp.Or(deviceAdvice(), loadAdvice)
-	}
-	return "/dev/fuse (kernel " + c.Kernel + ")", ""
-}
-
 // deviceAdvice returns advice if /dev/fuse is unusable, "" otherwise.
 func deviceAdvice() string {
 	switch err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err {
@@ -191,107 +192,75 @@ func deviceAdvice() string {
 
 const loadAdvice = "load the module: sudo modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
 
-func (c capabilities) fusermount() (found, advice string) {
-	switch {
-	case c.Fusermount != "":
-		return c.Fusermount, ""
-	case c.SysAdmin:
-		return "not installed; root does not need it", ""
-	}
-	return "not installed", "ordinary users need it to mount: sudo apt-get install fuse3"
-}
-
-func (c capabilities) allowOther() (found, advice string) {
-	if c.SysAdmin || c.UserAllowOther {
-		return "allowed", ""
-	}
-	return "only for root", "to let others read your mounts: echo user_allow_other | sudo tee -a /etc/fuse.conf"
-}
-
 // shortTimeout is the kernel request timeout, in seconds, below which an open that waits
 // for a slow decode could be taken for a hung daemon.
 const shortTimeout = 60
 
-func (c capabilities) requestTimeout() (found, advice string) {
-	name, seconds := "default_request_timeout", c.DefaultTimeout
+// addKernel adds what the kernel and its settings allow.
+func (r *doctorReport) addKernel() {
+	f := r.FUSE
+	r.add("fusermount3", cmp.Or(f.Fusermount, "not installed; root does not need it"), unless(f.Fusermount != "" || f.SysAdmin, "not installed"),
+		"ordinary users need it to mount: sudo apt-get install fuse3")
+	r.add("--allow-other", "allowed", unless(f.SysAdmin || f.UserAllowOther, "only for root"),
+		"to let others read your mounts: echo user_allow_other | sudo tee -a /etc/fuse.conf")
+	name, seconds := "default_request_timeout", f.DefaultTimeout
 	if seconds <= 0 || seconds >= shortTimeout {
-		name, seconds = "max_request_timeout", c.MaxTimeout
+		name, seconds = "max_request_timeout", f.MaxTimeout
 	}
-	if seconds > 0 && seconds < shortTimeout {
-		return fmt.Sprintf("%d s", seconds), fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", name)
-	}
-	return "none, or long enough", ""
-}
-
-func (m machine) hugePages() (found, advice string) {
-	store := pinned.NewStore(1 << 20)
-	defer store.Close()
-	setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled")
-	switch {
-	case !store.Files():
-		return store.Reason().Error(), "batches use ordinary memory; mount as root to use a tmpfs with huge pages"
-	case setting == "":
-		return "this kernel does not support them on tmpfs",
-			"batches use small pages, which are slower to read; use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"
-	case strings.Contains(setting, "[deny]"):
-		return "disabled for tmpfs", "echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount requests them itself)"
-	}
-	return "on a private tmpfs", ""
-}
-
-func memoryReuse() (found, advice string) {
-	if err := pinned.Leases(); err != nil {
-		return err.Error(), "every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1"
-	}
-	return "batches reuse the memory of earlier ones", ""
+	r.add("request timeout", "none, or long enough", unless(seconds <= 0 || seconds >= shortTimeout, fmt.Sprintf("%d s", seconds)),
+		fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", name))
 }
 
 // enoughLocked is the batch memory of a typical mount, and what a training process
 // page-locks of it to copy it to a GPU.
 const enoughLocked = 1 << 30
 
-func memoryLocking() (found, advice string) {
-	if err := pinned.CanLock(enoughLocked); err != nil {
-		return err.Error(), "batch memory may be swapped out, and GPUs copy from it more slowly: " +
-			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd"
+// addMemory adds what batch memory can be.
+func (m machine) addMemory(r *doctorReport) {
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	const huge, good = "huge pages", "on a private tmpfs"
+	switch setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled"); {
+	case !store.Files():
+		r.add(huge, good, problem(store.Reason()), "batches use ordinary memory; mount as root to use a tmpfs with huge pages")
+	case setting == "":
+		r.add(huge, good, "this kernel does not support them on tmpfs",
+			"batches use small pages, which are slower to read; use a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
+	default:
+		r.add(huge, good, unless(!strings.Contains(setting, "[deny]"), "disabled for tmpfs"),
+			"echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount requests them itself)")
 	}
-	return "at least " + formatBytes(enoughLocked), ""
+	r.add("memory reuse", "batches reuse the memory of earlier ones", problem(pinned.Leases()),
+		"every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1")
+	r.add("memory locking", "at least "+formatBytes(enoughLocked), problem(pinned.CanLock(enoughLocked)),
+		"batch memory may be swapped out, and GPUs copy from it more slowly: "+
+			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
 }
 
-func decoders() (found, advice string) {
-	if !strings.Contains(decode.Version(), "libjpeg") {
-		advice = "Go's decoders are several times slower: build with the image libraries: make deps build"
-	}
-	return decode.Version(), advice
-}
-
-func (m machine) memoryShare() (found, advice string) {
+func (m machine) memoryShare() string {
 	host := m.host()
 	machine, lowest, share := host.Machine(), host.Lowest(), host.Share()
-	found = fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
+	text := fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
 	if lowest.Total < machine.Total {
-		found += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
+		text += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
 	}
 	if share.Mounts > 1 {
-		found += "; shared with " + count(share.Mounts-1, "mount")
+		text += "; shared with " + count(share.Mounts-1, "mount")
 	}
-	return found + "; --memory-limit defaults to " + formatBytes(share.Limit), ""
+	return text + "; --memory-limit defaults to " + formatBytes(share.Limit)
 }
 
 // gpu only reports whether there is a GPU. Batches are made by the CPUs, but the user wants
 // to know where they go next.
-func (m machine) gpu() (found, advice string) {
-	has := func(device string) bool {
-		_, err := fs.Stat(m.files, device)
-		return err == nil
+func (m machine) gpu() string {
+	for _, kind := range []struct{ device, name string }{
+		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
+	} {
+		if _, err := fs.Stat(m.files, kind.device); err == nil {
+			return kind.name
+		}
 	}
-	switch {
-	case has("dev/nvidia0"):
-		return "NVIDIA " + m.line("proc/driver/nvidia/version"), ""
-	case has("dev/kfd"):
-		return "AMD", ""
-	}
-	return "none found", ""
+	return "none found"
 }
 
 // line is the first line of a kernel file; "" if there is none.
@@ -299,15 +268,4 @@ func (m machine) line(name string) string {
 	text, _ := fs.ReadFile(m.files, name)
 	first, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(first)
-}
-
-func (c *console) indexes() (found, advice string) {
-	advice = "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY"
-	if c.env.cacheDir == "" {
-		return "not kept: neither XDG_CACHE_HOME nor HOME is set", advice
-	}
-	if err := os.MkdirAll(c.env.cacheDir, 0o755); err != nil {
-		return err.Error(), advice
-	}
-	return "kept in " + c.env.cacheDir, ""
 }

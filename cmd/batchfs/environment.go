@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/engine/headroom"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -76,3 +80,43 @@ func (m machine) host() *headroom.Host { return headroom.New(m.files) }
 // defaultMemoryLimit is half of the machine's memory, since the training program needs the
 // rest, divided among the mounts. It is at most half of the free memory.
 func (m machine) defaultMemoryLimit() int64 { return m.host().Share().Limit }
+
+const (
+	affinityFlag = "affinity"
+	hintsFlag    = "bytes-per-sample"
+)
+
+// place sets the CPUs of the workers, from the flag or the environment.
+func (c *console) place(f *flagSet, o *engine.Options) error {
+	if c.env.buffersError != nil {
+		return &usageError{c.env.buffersError}
+	}
+	list, source := c.env.affinity, affinityVariable
+	if f.Changed(affinityFlag) {
+		list, source = f.text(affinityFlag), "--"+affinityFlag
+	}
+	var err error
+	o.Affinity, err = c.affinity(list, o.Workers)
+	var entry *option.Error
+	if errors.As(err, &entry) {
+		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, but in %q %s", source, list, entry.Error())
+	}
+	return err
+}
+
+// affinity returns the CPUs of each worker; nil if none were given.
+func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
+	cpus, err := affinity.Parse(list)
+	if err != nil || cpus == nil {
+		return nil, err
+	}
+	gpu := affinity.NoGPU
+	if workers > len(cpus) { // the remaining workers run near the GPU
+		gpu = affinity.FirstVisible(c.env.gpus)
+	}
+	m, err := affinity.ThisMachine(gpu)
+	if err != nil {
+		return nil, err
+	}
+	return affinity.Assign(cpus, workers, m)
+}

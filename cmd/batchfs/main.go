@@ -67,8 +67,7 @@ func newRoot(c *console) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, // report prints them
 		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	})
-	root.Flags().BoolP("help", "h", false, "show this help")
-	addHelpAll(root.Flags())
+	helpFlags(root.Flags())
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetOut(c.out)
 	root.SetErr(c.err)

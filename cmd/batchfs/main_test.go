@@ -506,7 +506,10 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	if err := show(&table, doctorReport{Version: "v1", Findings: []finding{find("one", "fine", ""), find("two", "bad\nluck", "do this")}}, false); err != nil {
+	c, small := &console{out: &table}, doctorReport{Version: "v1"}
+	small.add("one", "fine", "", "do nothing")
+	small.add("two", "fine", "bad\nluck", "do this")
+	if err := c.show(small); err != nil {
 		t.Fatal(err)
 	}
 	if want := "    batchfs  v1\nok  one      fine\n!!  two      bad; luck\n\nwhat to do:\n  two: do this\n"; table.String() != want {

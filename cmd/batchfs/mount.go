@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,7 +19,10 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/headroom"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 func mountCommand(c *console) *cobra.Command {
@@ -68,7 +73,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	treeFlags(f, &r.engine.Epochs, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
-	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: `KEY=VALUE,KEY,...`")
+	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
 	f.mark(optionFlag)
 	f.IntVar(&r.readyFD, readyFlag, -1, "")
 	f.BoolVar(&r.fake, fakeFlag, false, "")
@@ -181,13 +186,9 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 	if err != nil {
 		return nil, err
 	}
-	r.tree.Config = append(config, '\n')
-	r.tree.FsName = absolute(r.dataset)
+	r.tree.Config, r.tree.FsName = append(config, '\n'), absolute(r.dataset)
 	m, err := fusefs.Mount(r.mountpoint, e, r.tree)
-	if err != nil {
-		return nil, mountError(r.tree.ReadPath, err)
-	}
-	return m, nil
+	return m, mountError(r.tree.ReadPath, err)
 }
 
 // announce reports that the mount is live: to a person at a terminal, to systemd, and to
@@ -204,23 +205,23 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 }
 
 func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {
-	report := ds.Report()
-	c.printf("%s: %s", r.dataset, count(int64(ds.Len()), "image"))
+	what, stop := count(ds.Len(), "image"), ", or Ctrl-C"
 	if n := len(ds.Classes()); n > 0 {
-		c.printf(" in %s", count(int64(n), "class"))
+		what += " in " + count(n, "class")
 	}
-	if report.Unreadable > 0 {
-		c.printf(", %d of them unreadable (batchfs verify %s)", report.Unreadable, shellWord(r.dataset))
+	if bad := ds.Report().Unreadable; bad > 0 {
+		what += fmt.Sprintf(", %d of them unreadable (batchfs verify %s)", bad, shellWord(r.dataset))
 	}
-	c.printf("\nmounted at %s, read path: %s\n", r.mountpoint, readPath)
+	if r.readyFD >= 0 {
+		stop = ""
+	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
-	c.printf("try    ls %s\n", shellWord(first))
-	c.printf("       python3 -c \"import numpy as np; print(np.load('%s', mmap_mode='r').shape)\"\n", filepath.Join(first, "batch-00000.npy"))
-	c.printf("stop   batchfs umount %s", shellWord(r.mountpoint))
-	if r.readyFD < 0 {
-		c.printf(", or Ctrl-C")
-	}
-	c.printf("\n")
+	c.printf(`%s: %s
+mounted at %s, read path: %s
+try    ls %s
+       python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
+stop   batchfs umount %s%s
+`, r.dataset, what, r.mountpoint, readPath, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
@@ -260,4 +261,87 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// warnOfLimit warns that a mount's memory limit exceeds the available memory.
+func (c *console) warnOfLimit(r mountRequest) {
+	lowest := c.machine.host().Lowest()
+	if r.shares || r.engine.MemoryLimit <= lowest.Total {
+		return
+	}
+	r.log.tell(fmt.Sprintf("--memory-limit %s is more than %s has, %s: if the mount takes more than that, the kernel ends it or another process",
+		formatBytes(r.engine.MemoryLimit), lowest.Name, formatBytes(lowest.Total)),
+		fmt.Sprintf("--memory-limit %dMiB, or leave it out", max(1, c.machine.defaultMemoryLimit()>>20)))
+}
+
+// checkRoom refuses a --memory-limit that holds no batch: one that leaves nothing beside what
+// the mount itself takes, or less than the size that --size gives every batch. If only the
+// first batch is known not to fit, or the limit was not given, it warns.
+func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
+	memory := e.Stats().Memory
+	itself, batch := memory.Used-memory.Batches-memory.Cache, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
+	room := memory.Limit - itself
+	if batch <= room || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
+		return nil
+	}
+	const decoding = 8 << 20 // scratch memory of a few workers
+	advice := fmt.Sprintf("--memory-limit %dMiB, or a smaller --batch-size or --size", (itself+batch+batch/4+decoding)>>20)
+	if !r.shares && (room <= 0 || r.engine.Transform.Height > 0) {
+		rule := fmt.Sprintf("enough for the mount itself (%s) and one batch (%s)", formatBytes(itself), formatBytes(batch))
+		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
+	}
+	r.log.tell("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
+	return nil
+}
+
+// tenant adapts an engine to headroom.Watch.
+type tenant struct{ *engine.Engine }
+
+func (t tenant) MemoryUsed() int64 {
+	_, _, used := t.Usage()
+	return used
+}
+
+// watchMemory keeps a mount within the available memory until stop is called.
+func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
+	host, done := c.machine.host(), make(chan struct{})
+	var signals <-chan struct{}
+	pressure, err := host.WatchPressure("/")
+	if err != nil {
+		r.log.Debug("memory is checked only once a second", "reason", err)
+	} else {
+		signals = pressure.C
+	}
+	w := headroom.Watch{Host: host, Tenant: tenant{e}, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(done, time.Tick(headroom.Interval), signals) })
+	return sync.OnceFunc(func() {
+		close(done)
+		running.Wait()
+		if pressure != nil {
+			_ = pressure.Close() // opened for reading only
+		}
+	})
+}
+
+// suggestHints suggests buffer sizes for the next mount, so that none has to grow.
+func suggestHints(r mountRequest, buffers []pinned.BufferStats) {
+	batchSize := int64(r.engine.BatchSize)
+	var parts []string
+	for _, b := range buffers {
+		most := b.MaxReal
+		if b.Name == "batch" {
+			most = (most + batchSize - 1) / batchSize
+		}
+		if most > 0 && b.Name != "cache" { // --cache-size covers the cache
+			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
+		}
+	}
+	switch hint := strings.Join(parts, ","); {
+	case hint == "":
+	case r.log.watched:
+		r.log.say("hint: with --%s %s, no buffer has to grow next time", hintsFlag, hint)
+	default:
+		r.log.Info("largest buffers requested", hintsFlag, hint)
+	}
 }

@@ -29,7 +29,10 @@ const (
 	aboutDataset  = "Dataset"
 	aboutTree     = "Tree"
 	aboutProcess  = "Process"
+	aboutCommand  = "Flags"
 )
+
+var headings = []string{aboutOrder, aboutPixels, aboutPipeline, aboutDataset, aboutTree, aboutProcess, aboutCommand}
 
 // commonFlags are the shared flags that --help shows; --help-all shows all of them.
 var commonFlags = []string{
@@ -65,7 +68,7 @@ func orderFlags(f *flagSet, o *shard.Config) {
 func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
 	o.Lock, o.Memory = true, c.env.buffers
 	orderFlags(f, &o.Config)
-	imagenet := pixelFlags(f, o)
+	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
 	return func() error {
 		if !f.Changed("batch-workers") {
@@ -73,12 +76,12 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
-		return cmp.Or(checkPixels(f, o), setNormalization(f, o, *imagenet), setCache(f, o), c.place(f, o))
+		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o))
 	}
 }
 
 // pixelFlags decide what a batch looks like.
-func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
+func pixelFlags(f *flagSet, o *engine.Options) {
 	f.group = aboutPixels
 	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500"))
 	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller or random-resized-crop",
@@ -86,8 +89,7 @@ func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
 	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip))
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
 		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32))
-	imagenet = new(bool)
-	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`", pick(imagenet, "none|imagenet", false, true))
+	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`", oneOf(new(string), "none", "imagenet"))
 	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`", choice(&o.Layout, layout.NHWC, layout.NCHW))
 	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values", perChannel(&o.Normalize.Mean))
 	f.derived("std", "1", "then divide by `R,G,B`", perChannel(&o.Normalize.Std))
@@ -100,7 +102,6 @@ func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
 	f.add("jpeg-scaling", "on", "decode JPEGs that shrink by 4 or more at 1/2, 1/4 or 1/8 first: `on|off`; off is exact but slower",
 		pick(&o.FullJPEGs, "on|off", false, true))
 	decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
-	return imagenet
 }
 
 // decodeFlags decide how an image is read.
@@ -206,23 +207,22 @@ var imageNet = layout.Normalization{
 	Std:  []float64{0.229 * 255, 0.224 * 255, 0.225 * 255},
 }
 
-func setNormalization(f *flagSet, o *engine.Options, imagenet bool) error {
-	n, channels := &o.Normalize, o.Decoding.Color.Channels()
-	if o.DType == layout.Uint8 && (imagenet || len(n.Mean) > 0 || len(n.Std) > 0) {
-		return usage("--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are")
-	}
-	for name, list := range map[string][]float64{"mean": n.Mean, "std": n.Std} {
-		if list != nil && len(list) != channels {
-			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
-		}
-	}
+func setNormalization(f *flagSet, o *engine.Options) error {
+	n, channels, imagenet := &o.Normalize, o.Decoding.Color.Channels(), f.text("normalize") == "imagenet"
 	switch {
+	case o.DType == layout.Uint8 && (imagenet || n.Mean != nil || n.Std != nil):
+		return usage("--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are")
 	case imagenet && (n.Mean != nil || n.Std != nil):
 		return usage("--normalize imagenet has its own mean and std: leave out --mean and --std")
 	case imagenet && channels != len(imageNet.Mean):
 		return usage("--normalize imagenet is for three channels, not for --color gray")
 	case imagenet:
 		*n = imageNet
+	}
+	for name, list := range map[string][]float64{"mean": n.Mean, "std": n.Std} {
+		if list != nil && len(list) != channels {
+			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
+		}
 	}
 	if unitMeans(n.Mean) {
 		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))
@@ -307,7 +307,7 @@ func logFlags(f *flagSet, o *logOptions) {
 	f.add("log-format", "text", "log as `text|json`", pick(&o.asJSON, "text|json", false, true))
 }
 
-func jsonFlag(f *flagSet, to *bool, usage string) {
+func jsonFlag(c *console, f *flagSet, usage string) {
 	f.group = ""
-	f.toggle(to, "json", false, usage)
+	f.toggle(&c.asJSON, "json", false, usage)
 }

@@ -36,7 +36,7 @@ func profileCommand(c *console) *cobra.Command {
 				return text, slices.Contains([]string{"svg", "png"}, plotFormat(text))
 			}))
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
-		jsonFlag(f, &r.asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
 				return err
@@ -54,7 +54,6 @@ type profileRequest struct {
 	source  dataset.Options
 	options profile.Options
 	plot    string
-	asJSON  bool
 }
 
 func plotFormat(path string) string {
@@ -76,7 +75,7 @@ func (c *console) profile(ctx context.Context, r profileRequest) error {
 			return err
 		}
 	}
-	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
+	return c.show(profileSummary{result, c.machine.cpus})
 }
 
 // defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
@@ -177,7 +176,7 @@ func (s profileSummary) print(out io.Writer) {
 	for _, run := range s.Runs {
 		t.row(mixWords(run.RawRatio), "%s\t%.0f %%\t\t", rateWords(run.Throughput), 100*run.HitRatio)
 	}
-	t.end()
+	t.Flush()
 	gain := ""
 	if s.EncodedOnly > 0 && s.RawRatio > s.AlreadyRaw {
 		gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))

@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/fusefs"
 )
 
 // signals handles the signals that end programs. The first one cancels the command. If the
@@ -128,4 +133,131 @@ func (s *signals) abandon() error {
 		return errors.Join(errAbandoned, s.owned.Detach())
 	}
 	return errAbandoned
+}
+
+// live is what attend needs of a mount.
+type live interface {
+	Wait()
+	Gone() <-chan struct{}
+	Holders() []fusefs.Holder
+	Unmount() error
+	Detach() error
+	ReadPath() string
+	Path() string
+}
+
+// tryAgain is the interval between unmount attempts while a mount is still in use.
+const tryAgain = time.Second
+
+// attend waits until a mount ends, unmounted from outside or by a signal. On the first
+// signal, a mount in use stays until nothing uses it. The second signal detaches it; open
+// batches stay readable. A mount that is gone from this namespace but still held elsewhere,
+// for example in another mount namespace, ends with the next signal. Messages about this go
+// to tell. closed reports that nothing holds any part of the mount any more.
+func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (closed bool, err error) {
+	a := attendance{live: m, tell: tell, tried: make(chan error, 1)}
+	ended, gone := make(chan struct{}), m.Gone()
+	go func() {
+		m.Wait()
+		close(ended)
+	}()
+	for over := false; !over && err == nil; {
+		next := signals
+		if a.trying && !a.gone {
+			next = nil // wait for the result of the unmount first
+		}
+		select {
+		case <-ended:
+			return true, nil
+		case <-gone:
+			gone, a.gone = nil, true
+			a.sayHolders()
+		case <-a.again:
+			a.try()
+		case result := <-a.tried:
+			over, err = a.result(result)
+		case <-next:
+			over, err = a.signal()
+		}
+	}
+	return false, err
+}
+
+// attendance is the state of attend.
+type attendance struct {
+	live
+	tell func(message, hint string)
+
+	gone   bool // from this namespace
+	asked  int  // number of signals received
+	trying bool
+	tried  chan error       // the result of Unmount
+	again  <-chan time.Time // nil, which blocks forever, unless the mount is in use
+}
+
+// signal handles one signal; over reports that attend is done.
+func (a *attendance) signal() (over bool, err error) {
+	a.asked++
+	switch {
+	case a.gone || a.asked > 2:
+		return true, nil
+	case a.asked == 1:
+		a.try()
+		return false, nil
+	}
+	a.again = nil
+	if err := a.Detach(); err != nil {
+		return false, fmt.Errorf("detach %s: %w", a.Path(), err)
+	}
+	if a.ReadPath() == "passthrough" {
+		return true, nil // the kernel serves open files without us
+	}
+	a.tell(fmt.Sprintf("detached %s; serving what is still open until a third signal", a.Path()), "")
+	return false, nil
+}
+
+// try unmounts in the background.
+func (a *attendance) try() {
+	if !a.trying {
+		a.trying = true
+		go func() { a.tried <- a.Unmount() }()
+	}
+}
+
+// result handles the result of an unmount.
+func (a *attendance) result(err error) (over bool, failed error) {
+	a.trying = false
+	var held *fusefs.HeldError
+	word := shellWord(a.Path())
+	switch {
+	case err == nil:
+		a.again = nil // ended follows
+	case errors.As(err, &held):
+		a.tell(heldWords(a.Path(), held), "")
+		return true, nil
+	case a.again != nil: // the user knows
+	case !errors.Is(err, unix.EBUSY):
+		return false, hint(fmt.Errorf("unmount %s: %w", a.Path(), err), "batchfs umount --lazy %s", word)
+	default:
+		a.again = time.Tick(tryAgain)
+		a.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", a.Path()),
+			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
+	}
+	return false, nil
+}
+
+// sayHolders reports the processes that keep an unmounted mount alive.
+func (a *attendance) sayHolders() {
+	if a.trying { // result reports it
+		return
+	}
+	if found := a.Holders(); len(found) > 0 {
+		a.tell(heldWords(a.Path(), &fusefs.HeldError{Holders: found}),
+			fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
+	}
+}
+
+// heldWords says that a mount is unmounted but still held.
+func heldWords(mountpoint string, held *fusefs.HeldError) string {
+	return fmt.Sprintf("%s is unmounted, and %v", mountpoint, held)
 }

@@ -24,25 +24,24 @@ import (
 func statsCommand(c *console) *cobra.Command {
 	return command("stats MOUNTPOINT", func(f *flagSet) runner {
 		var interval time.Duration
-		var asJSON bool
 		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))
-		jsonFlag(f, &asJSON, "print one sample as JSON")
-		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval, asJSON) }
+		jsonFlag(c, f, "print one sample as JSON")
+		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval) }
 	})
 }
 
-func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
+func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration) error {
 	text, sample, err := statsOf(ctx, mountpoint)
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if c.asJSON {
 		_, err := fmt.Fprintf(c.out, "%s\n", bytes.TrimSpace(text))
 		return err
 	}
 	view := statsView{mountpoint: mountpoint, now: sample}
 	if !interactive(c.out) {
-		return show(c.out, view, false)
+		return c.show(view)
 	}
 	return c.watchStats(ctx, view, interval)
 }
@@ -96,8 +95,7 @@ func (c *console) watchStats(ctx context.Context, v statsView, interval time.Dur
 			c.say("the mount at %s has ended", v.mountpoint)
 			return nil
 		}
-		before := v.now
-		v.before, v.now = &before, now
+		v.before, v.now = new(v.now), now
 	}
 }
 
@@ -128,7 +126,7 @@ func (v statsView) print(out io.Writer) {
 		advice = ", see " + filepath.Join(v.mountpoint, ".batchfs", "errors.jsonl")
 	}
 	t.row("errors", "%d%s", now.Errors, advice)
-	t.end()
+	t.Flush()
 }
 
 // hitRatio returns the share of reads in the latest epoch that the cache served.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
 // This file has the kinds of values that flags take.
@@ -155,6 +157,29 @@ func perChannel(to *[]float64) parser {
 // extent accepts a height and a width in pixels.
 func extent(height, width *int, example string) parser {
 	return pair(height, width, fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example), parseExtent)
+}
+
+// hints accepts one size for all buffers, or one for each.
+func hints(to *engine.Hints) parser {
+	return value(to, "a size in bytes, or batch=SIZE,input=SIZE,scratch=SIZE", func(text string) (h engine.Hints, ok bool) {
+		fields := map[string]*int64{"batch": &h.Batch, "input": &h.Input, "scratch": &h.Scratch}
+		for part := range strings.SplitSeq(text, ",") {
+			name, size, named := strings.Cut(strings.TrimSpace(part), "=")
+			if !named {
+				size = name
+			}
+			n, ok := parseBytes(size)
+			switch field := fields[name]; {
+			case !ok || n < 1 || named && field == nil:
+				return h, false
+			case named:
+				*field = n
+			default:
+				h = engine.Hints{Batch: n, Input: n, Scratch: n}
+			}
+		}
+		return h, true
+	})
 }
 
 // alternatives writes "rgb or gray", "fill, partial or drop".

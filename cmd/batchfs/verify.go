@@ -24,14 +24,13 @@ func verifyCommand(c *console) *cobra.Command {
 		o := dataset.Options{Rescan: true}
 		var pixels decode.Options
 		var memory int64
-		var asJSON bool
 		datasetFlags(f, &o)
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(f, &memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &pixels.MaxPixels, &pixels.IgnoreOrientation)
-		jsonFlag(f, &asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.Workers), asJSON)
+			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.Workers))
 		}
 	})
 }
@@ -43,7 +42,7 @@ type verifyReport struct {
 	Unread  []badFile `json:"unread"` // files that the machine could not read; they may be good
 }
 
-func (c *console) verify(ctx context.Context, path string, o dataset.Options, pixels decode.Options, memory *sample.Memory, asJSON bool) error {
+func (c *console) verify(ctx context.Context, path string, o dataset.Options, pixels decode.Options, memory *sample.Memory) error {
 	ds, err := c.openDataset(ctx, path, o)
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func (c *console) verify(ctx context.Context, path string, o dataset.Options, pi
 	if err := v.run(ctx, c, o.Workers); err != nil {
 		return err
 	}
-	if err := show(c.out, v.verifyReport, asJSON); err != nil {
+	if err := c.show(v.verifyReport); err != nil {
 		return err
 	}
 	switch {

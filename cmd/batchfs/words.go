@@ -72,8 +72,8 @@ func didYouMean(err error, before, meant string) error {
 // withFlag names the flag that belongs to an option that a package below rejected: the one
 // of that name, or else the nearest.
 func withFlag(err error, flags *pflag.FlagSet) error {
-	var bad *option.Error
-	if !errors.As(err, &bad) {
+	bad, ok := errors.AsType[*option.Error](err)
+	if !ok {
 		return err
 	}
 	wrong := error(&usageError{bad})
@@ -102,10 +102,10 @@ type advice struct {
 	hint  string
 }
 
-// advise attaches the first advice about an error.
+// advise attaches the first advice about an error, if there is an error.
 func advise(err error, list ...advice) error {
 	for _, a := range list {
-		if errors.Is(err, a.about) {
+		if err != nil && errors.Is(err, a.about) {
 			return hint(err, "%s", a.hint)
 		}
 	}
@@ -121,14 +121,13 @@ const (
 
 // exitStatus is the only place where an error becomes an exit status.
 func exitStatus(err error) int {
-	var said *saidError
-	var wrong *usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return statusDone
-	case errors.As(err, &said):
+	}
+	if said, ok := errors.AsType[*saidError](err); ok {
 		return said.status
-	case errors.As(err, &wrong):
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return statusUsage
 	}
 	return statusFailed
@@ -136,8 +135,7 @@ func exitStatus(err error) int {
 
 // report prints an error and its hint.
 func report(w io.Writer, err error) {
-	var said *saidError
-	if err == nil || errors.As(err, &said) {
+	if _, said := errors.AsType[*saidError](err); err == nil || said {
 		return
 	}
 	fmt.Fprintf(w, "batchfs: error: %s\n", oneLine(err.Error()))
@@ -148,8 +146,7 @@ func report(w io.Writer, err error) {
 
 // hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
-	var hinted *hintedError
-	if errors.As(err, &hinted) {
+	if hinted, ok := errors.AsType[*hintedError](err); ok {
 		return hinted.hint
 	}
 	return ""
