@@ -313,47 +313,27 @@ func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (
 	}
 	defer func() { err = errors.Join(err, os.Remove(dir)) }()
 	// There is no next epoch to prefetch: every measurement ends with an idle engine.
-	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})
+	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-file=" + os.DevNull, "--", b.path, dir})
 	cmd := exec.CommandContext(ctx, b.program, words...)
-	var log bytes.Buffer
-	cmd.Args[0], cmd.Stderr = "batchfs", &log
+	cmd.Args[0], cmd.Stderr = "batchfs", b.c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	p, err := daemon.Start(cmd, benchPatience)
-	if err != nil {
-		return errors.Join(daemonError(err, log.String()), ctx.Err())
+	switch {
+	case err != nil && p != nil && !p.Running():
+		return endOf(p.Err)
+	case err != nil:
+		return err
 	}
-	m := &benchMount{daemon.Mount{Process: p, Dir: dir}}
-	defer b.c.signals.own(m)()
-	err = work(&m.Mount)
+	m := &daemon.Mount{Process: p, Dir: dir}
+	err = work(m)
 	lines, _ := os.ReadFile(dir + "/.batchfs/errors.jsonl") // only explains err
 	if ctx.Err() != nil {
 		<-m.Exited // after the signal, see Cancel
 	} else if busy := m.Unmount(b.program); busy != nil {
-		err = errors.Join(err, busy, m.Detach())
+		err = errors.Join(err, busy, fusefs.Unmount(dir, true), m.Cmd.Process.Signal(syscall.SIGTERM))
 	}
 	return because(err, lines)
-}
-
-// daemonError is the error that a daemon printed when it ended.
-func daemonError(err error, log string) error {
-	text, hinted, _ := strings.Cut(strings.TrimSpace(log), "\nbatchfs: hint: ")
-	words, said := strings.CutPrefix(text, "batchfs: error: ")
-	switch {
-	case !said:
-		return err
-	case hinted == "":
-		return errors.New(words)
-	}
-	return hint(errors.New(words), "%s", hinted)
-}
-
-// A benchMount is detached when the command is abandoned.
-type benchMount struct{ daemon.Mount }
-
-func (m *benchMount) Detach() error {
-	err := fusefs.Unmount(m.Dir, true)
-	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // errBadSample means that a sample cannot be read, so the dataset cannot be measured.

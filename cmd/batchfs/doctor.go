@@ -171,7 +171,6 @@ func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, e
 	if err != nil {
 		return "", "", err
 	}
-	defer c.signals.own(m)()
 	if err := m.Unmount(); err != nil {
 		return "", "", errors.Join(err, m.Detach())
 	}

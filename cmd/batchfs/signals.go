@@ -22,11 +22,7 @@ type signals struct {
 	mu    sync.Mutex
 	asked int            // number of signals received to end the command
 	taken chan os.Signal // the mount's channel, if there is one
-	owned unmounter      // the mount to detach if the process ends without its command
 }
-
-// An unmounter is a mount of this process.
-type unmounter interface{ Detach() error }
 
 // stopTime is how long a cancelled command may take to stop.
 const stopTime = 2 * time.Second
@@ -46,28 +42,30 @@ func (s *signals) supervise(command func(context.Context) error) error {
 	go func() { ended <- command(ctx) }()
 	var late <-chan time.Time
 	for {
-		abandon := false
 		select {
 		case err := <-ended:
 			return err
 		case sig := <-came:
-			switch asked := s.receive(sig); asked {
+			switch s.receive(sig) {
 			case 0: // the mount has it
 			case 1:
 				cancel()
 				late = time.After(stopTime)
 			default:
-				abandon = true
+				return errAbandoned
 			}
 		case <-late:
-			abandon = true
-		}
-		if abandon {
-			if err := s.abandon(); err != nil {
-				return err
+			if !s.isTaken() {
+				return errAbandoned
 			}
 		}
 	}
+}
+
+func (s *signals) isTaken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken != nil
 }
 
 // receive passes a signal on to the mount, or returns the number received to end the command.
@@ -107,32 +105,6 @@ func (s *signals) take() <-chan os.Signal {
 		s.taken <- syscall.SIGTERM
 	}
 	return s.taken
-}
-
-// own has a mount detached if the command is abandoned; disown undoes that.
-func (s *signals) own(m unmounter) (disown func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owned = m
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.owned = nil
-	}
-}
-
-// abandon gives up a command that does not stop, and detaches its mount. It returns nil if the
-// mount takes the signals by now.
-func (s *signals) abandon() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.taken != nil:
-		return nil
-	case s.owned != nil:
-		return errors.Join(errAbandoned, s.owned.Detach())
-	}
-	return errAbandoned
 }
 
 // live is what attend needs of a mount.

@@ -22,15 +22,26 @@ import (
 func verifyCommand(c *console) *cobra.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
 		o := dataset.Options{Rescan: true}
-		var pixels decode.Options
-		var memory int64
+		var v verification
+		var limit int64
 		datasetFlags(f, &o)
 		workerFlag(c, f, &o.Workers)
-		memoryFlag(f, &memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
-		decodeFlags(f, &pixels.MaxPixels, &pixels.IgnoreOrientation)
+		memoryFlag(f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
 		jsonFlag(c, f, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.Workers))
+		return func(ctx context.Context, args []string) (err error) {
+			if v.ds, err = c.openDataset(ctx, args[0], o); err != nil {
+				return err
+			}
+			defer v.ds.Close()
+			v.memory = sample.NewMemory(c.memoryLimit(limit), o.Workers)
+			if err := v.run(ctx, c, o.Workers); err != nil {
+				return err
+			}
+			if err := c.show(v.verifyReport); err != nil {
+				return err
+			}
+			return v.verdict()
 		}
 	})
 }
@@ -40,28 +51,6 @@ type verifyReport struct {
 	Samples int       `json:"samples"`
 	Bad     []badFile `json:"bad"`
 	Unread  []badFile `json:"unread"` // files that the machine could not read; they may be good
-}
-
-func (c *console) verify(ctx context.Context, path string, o dataset.Options, pixels decode.Options, memory *sample.Memory) error {
-	ds, err := c.openDataset(ctx, path, o)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
-	v := &verification{ds: ds, pixels: pixels, memory: memory, verifyReport: verifyReport{Samples: ds.Len(), Bad: []badFile{}, Unread: []badFile{}}}
-	if err := v.run(ctx, c, o.Workers); err != nil {
-		return err
-	}
-	if err := c.show(v.verifyReport); err != nil {
-		return err
-	}
-	switch {
-	case len(v.Unread) > 0:
-		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(v.Unread), "image")), "%s", v.remedy())
-	case len(v.Bad) > 0:
-		return &saidError{statusFailed}
-	}
-	return nil
 }
 
 func (r verifyReport) print(out io.Writer) {
@@ -87,6 +76,7 @@ type verification struct {
 
 // run returns shortly after ctx ends.
 func (v *verification) run(ctx context.Context, c *console, workers int) error {
+	v.verifyReport = verifyReport{Samples: v.ds.Len(), Bad: []badFile{}, Unread: []badFile{}}
 	bar := c.progress("verifying", "images")
 	defer bar.close()
 	report, stop := promptly.Progress(bar.report)
@@ -135,12 +125,19 @@ func (v *verification) note(i int, err error) {
 	v.noMemory = v.noMemory || errors.Is(err, sample.ErrMemory) || errors.Is(err, decode.ErrMemory)
 }
 
-// remedy suggests what to do about samples that were not read.
-func (v *verification) remedy() string {
+// verdict is the error that ends the command if not all files are good.
+func (v *verification) verdict() error {
+	remedy := "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 	if v.noMemory {
-		return "allow more: --memory-limit SIZE"
+		remedy = "allow more: --memory-limit SIZE"
 	}
-	return "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
+	switch {
+	case len(v.Unread) > 0:
+		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(v.Unread), "image")), "%s", remedy)
+	case len(v.Bad) > 0:
+		return &saidError{statusFailed}
+	}
+	return nil
 }
 
 // reasonOf is an error without its path, which is printed before it.
