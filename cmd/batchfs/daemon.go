@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -60,14 +59,14 @@ func (c *console) spawn(ctx context.Context, flags, args []string) error {
 // endOf converts the result of a daemon that ended before its mount was live into this
 // process's error.
 func endOf(err error) error {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return errors.New("the daemon ended before its mount was live")
-	case errors.As(err, &exit) && exit.Exited():
-		return &saidError{exit.ExitCode()} // the daemon already printed why
+	const early = "the daemon ended before its mount was live"
+	if err == nil {
+		return errors.New(early)
 	}
-	return fmt.Errorf("the daemon ended before its mount was live: %w", err)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return said(exit.ExitCode()) // the daemon already printed why
+	}
+	return fmt.Errorf(early+": %w", err)
 }
 
 // detach separates the daemon from its parent: it leaves the directory it was started in,
@@ -106,11 +105,7 @@ func (e environment) notify(state string) {
 	if e.notifySocket == "" {
 		return
 	}
-	name := e.notifySocket
-	if abstract, ok := strings.CutPrefix(name, "@"); ok {
-		name = "\x00" + abstract
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	conn, err := net.Dial("unixgram", e.notifySocket)
 	if err != nil {
 		return
 	}

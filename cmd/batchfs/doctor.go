@@ -97,7 +97,7 @@ func problem(err error) string {
 func (r doctorReport) verdict() error {
 	for _, f := range r.Findings {
 		if f.Name == mountingFinding && !f.OK {
-			return &saidError{statusFailed}
+			return said(statusFailed)
 		}
 	}
 	return nil

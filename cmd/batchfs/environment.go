@@ -89,7 +89,7 @@ const (
 // place sets the CPUs of the workers, from the flag or the environment.
 func (c *console) place(f *flagSet, o *engine.Options) error {
 	if c.env.buffersError != nil {
-		return &usageError{c.env.buffersError}
+		return wrongUsage(c.env.buffersError)
 	}
 	list, source := c.env.affinity, affinityVariable
 	if f.Changed(affinityFlag) {

@@ -237,8 +237,8 @@ type limitHandler struct {
 
 // A class counts the records of one kind in the current interval.
 type class struct {
-	logged, more int
-	last         slog.Record
+	seen int
+	last slog.Record
 }
 
 func (h *limitHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -261,27 +261,22 @@ func (h *limitHandler) admit(key string, r slog.Record) bool {
 		h.classes[key] = c
 		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
 	}
-	if c.logged++; c.logged <= limitBurst {
+	if c.seen++; c.seen <= limitBurst {
 		return true
 	}
-	c.more, c.last = c.more+1, r.Clone()
+	c.last = r.Clone()
 	return false
 }
 
-// endWhile logs the suppressed records of a class, of which only the number is logged from
-// then on. A class without any is forgotten.
+// endWhile ends the interval of a class and logs how many records were suppressed.
 func (h *limitHandler) endWhile(key string) {
 	h.mu.Lock()
 	c := h.classes[key]
-	more, last := c.more, c.last
-	if c.logged, c.more = limitBurst, 0; more == 0 {
-		delete(h.classes, key)
-	}
+	delete(h.classes, key)
 	h.mu.Unlock()
-	if more > 0 {
-		time.AfterFunc(limitWhile, func() { h.endWhile(key) })
-		last.AddAttrs(slog.Int("times", more))
-		_ = h.Handler.Handle(context.Background(), last)
+	if more := c.seen - limitBurst; more > 0 {
+		c.last.AddAttrs(slog.Int("times", more))
+		_ = h.Handler.Handle(context.Background(), c.last)
 	}
 }
 

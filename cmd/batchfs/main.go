@@ -62,7 +62,7 @@ func newRoot(c *console) *cobra.Command {
 			if err := cmd.Help(); err != nil {
 				return err
 			}
-			return &saidError{statusUsage}
+			return said(statusUsage)
 		},
 		SilenceErrors: true, SilenceUsage: true, // report prints them
 		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -106,20 +106,11 @@ func longDashes(root *cobra.Command, words []string) []string {
 	return words
 }
 
-// version is the module version if the binary was installed from one, else the commit it
-// was built from.
+// version is that of the module, or the commit it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "development"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "commit " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "development"
+	return info.Main.Version
 }

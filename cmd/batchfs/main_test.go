@@ -121,6 +121,14 @@ func TestHelpOfMount(t *testing.T) {
 	}
 }
 
+// TestCompletions: descriptions of flags are plain text.
+func TestCompletions(t *testing.T) {
+	got := batchfs(t, "__complete", "mount", "--")
+	if !strings.Contains(got.out, "--batch-size\tN samples per batch\n") || !strings.Contains(got.out, "--options\t") || strings.Contains(got.out, "`") {
+		t.Errorf("completes with %s", got.out)
+	}
+}
+
 func TestWithoutCommand(t *testing.T) {
 	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "Commands:") {
 		t.Errorf("got status %d and %q", got.status, got.out)

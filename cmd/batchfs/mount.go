@@ -151,23 +151,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		// memory and files.
 		return err
 	}
-	return c.finish(r, end, signals)
-}
-
-// finish releases a mount's resources but does not wait for storage that hangs: the mount
-// is gone, and the rest ends with the process.
-func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Signal) error {
-	const long = 5 * time.Second
-	ended := make(chan error, 1)
-	go func() { ended <- end() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-signals:
-	case <-time.After(long):
-	}
-	r.log.tell("the mount has ended; reads that the storage does not answer were left behind", "")
-	return nil
+	return end()
 }
 
 // warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial

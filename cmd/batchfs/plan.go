@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
@@ -39,7 +41,11 @@ func planCommand(c *console) *cobra.Command {
 			if err := r.complete(f); err != nil {
 				return err
 			}
-			return c.plan(ctx, *r)
+			err := c.plan(ctx, *r)
+			if _, bad := errors.AsType[*option.Error](err); bad && r.dataset != "" {
+				return unfit(r.dataset, err)
+			}
+			return err
 		}
 	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -103,7 +109,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	}
 	plan, err := shard.New(r.order)
 	if err != nil {
-		return r.unfit(err)
+		return err
 	}
 	if r.stats {
 		return c.planStats(ctx, plan, r)
@@ -119,14 +125,6 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 		}
 	}
 	return nil
-}
-
-// unfit is the error of a plan for as many samples as there are.
-func (r planRequest) unfit(err error) error {
-	if r.dataset == "" {
-		return err
-	}
-	return unfit(r.dataset, err)
 }
 
 // epochPlan is one line of plan --json.
@@ -237,7 +235,7 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 		}
 		held := s.held
 		if err := s.choose(epoch); err != nil {
-			return r.unfit(err)
+			return err
 		}
 		if epoch >= r.first {
 			s.run(epoch, held)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -133,18 +134,13 @@ func profileError(path string, err error) error {
 		advice{os.ErrPermission, "choose a directory that can be written to: --work DIR"})
 }
 
-// writePlot draws to a file that appears only when it is complete.
 func writePlot(path string, r *profile.Result) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
-	if err != nil {
+	var picture bytes.Buffer
+	if err := r.Plot(&picture, plotFormat(path)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, picture.Bytes(), 0o644); err != nil {
 		return hint(err, "choose a directory that can be written to: --plot FILE")
-	}
-	err = errors.Join(r.Plot(temporary, plotFormat(path)), temporary.Chmod(0o644), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -111,11 +110,11 @@ type statsView struct {
 func (v statsView) print(out io.Writer) {
 	t, now := newTable(out), v.now
 	r := ratesBetween(now, v.before)
-	t.row("mount", "%s, %s, up %s", v.mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
+	t.row("mount", "%s, %s, up %s", v.mountpoint, now.ReadPath, seconds(now.Uptime).Round(time.Second))
 	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
 	t.row("images", "%d", now.Images)
 	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
-	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"), formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
+	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"), seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*r.stalled)
 	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
 		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
@@ -164,9 +163,4 @@ func ratesBetween(now fusefs.Stats, before *fusefs.Stats) rates {
 	}
 }
 
-func formatSeconds(s float64) string {
-	if s < 60 {
-		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
-	}
-	return (time.Duration(s * float64(time.Second))).Round(time.Second).String()
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

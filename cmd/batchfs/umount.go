@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -37,11 +36,11 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
 		return err
 	}
-	var held *fusefs.HeldError
+	held, isHeld := errors.AsType[*fusefs.HeldError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errInterrupted
-	case errors.As(err, &held): // unmounted, as far as possible from here
+	case isHeld: // unmounted, as far as possible from here
 		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
@@ -102,7 +101,7 @@ func realPath(path string) (string, error) {
 
 func inside(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // mountpointError adds a hint to an error about an unusable mountpoint.

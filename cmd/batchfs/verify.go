@@ -135,7 +135,7 @@ func (v *verification) verdict() error {
 	case len(v.Unread) > 0:
 		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(v.Unread), "image")), "%s", remedy)
 	case len(v.Bad) > 0:
-		return &saidError{statusFailed}
+		return said(statusFailed)
 	}
 	return nil
 }

@@ -17,19 +17,21 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// usageError is an invalid command line: exit status 2. It names the flag or argument, the
-// rule and the value.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() error { return e.error }
-
-// hintedError is a failure with a command to run next.
-type hintedError struct {
+// A told error carries what its reader needs besides the message.
+type told struct {
 	error
-	hint string
+	hint   string // a command to run next; "": none
+	status int    // of the process
 }
 
-func (e *hintedError) Unwrap() error { return e.error }
+func (e *told) Unwrap() error { return e.error }
+
+// The exit statuses, the same for every command.
+const (
+	statusDone   = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
 
 // errInterrupted is the error of a command ended by a signal.
 var errInterrupted = errors.New("interrupted")
@@ -37,15 +39,22 @@ var errInterrupted = errors.New("interrupted")
 // errAbandoned is its error if the command did not stop by itself.
 var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
-// saidError ends the process with a status when the user already knows why: from the report
-// of a command, or from a daemon that printed its own error.
-type saidError struct{ status int }
+// errSaid is the error when the user already knows why: from the report of a command, or from
+// a daemon that printed its own error.
+var errSaid = errors.New("the reason was printed")
 
-func (e *saidError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+// said ends the process with a status, and without a message.
+func said(status int) error { return &told{errSaid, "", status} }
 
-// usage makes a usageError without a hint; run adds the command's help.
-func usage(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
+// usage is the error of an invalid command line. It names the flag or argument, the rule and
+// the value. Without another hint, it gets the command's help.
+func usage(format string, args ...any) error { return wrongUsage(fmt.Errorf(format, args...)) }
+
+func wrongUsage(err error) error { return &told{err, "", statusUsage} }
+
+// hint attaches a command to run to an error.
+func hint(err error, format string, args ...any) error {
+	return &told{err, fmt.Sprintf(format, args...), exitStatus(err)}
 }
 
 // badValue is the error for every refused flag: its name, the rule, the value.
@@ -55,8 +64,8 @@ func badValue(flag, rule, value string) error {
 
 // withHelp gives a usage error without a hint one: the help of the command.
 func withHelp(err error, cmd *cobra.Command) error {
-	if wrong, ok := err.(*usageError); ok {
-		return hint(wrong, "%s --help", cmd.CommandPath())
+	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errSaid) {
+		return hint(err, "%s --help", cmd.CommandPath())
 	}
 	return err
 }
@@ -76,7 +85,7 @@ func withFlag(err error, flags *pflag.FlagSet) error {
 	if !ok {
 		return err
 	}
-	wrong := error(&usageError{bad})
+	wrong := wrongUsage(bad)
 	if near := nearest(strings.ReplaceAll(bad.Field, " ", "-"), flagNames(flags)); near != "" {
 		wrong = badValue(near, bad.Rule, bad.Value)
 	}
@@ -88,12 +97,7 @@ func withFlag(err error, flags *pflag.FlagSet) error {
 
 // unfit is a usage error found late: options that do not fit the dataset.
 func unfit(dataset string, err error) error {
-	return hint(&usageError{err}, "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
-}
-
-// hint attaches a command to run to an error.
-func hint(err error, format string, args ...any) error {
-	return &hintedError{err, fmt.Sprintf(format, args...)}
+	return hint(wrongUsage(err), "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }
 
 // advice is what to do about an error.
@@ -112,30 +116,20 @@ func advise(err error, list ...advice) error {
 	return err
 }
 
-// The exit statuses, the same for every command.
-const (
-	statusDone   = 0
-	statusFailed = 1
-	statusUsage  = 2
-)
-
 // exitStatus is the only place where an error becomes an exit status.
 func exitStatus(err error) int {
 	if err == nil {
 		return statusDone
 	}
-	if said, ok := errors.AsType[*saidError](err); ok {
-		return said.status
-	}
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return statusUsage
+	if t, ok := errors.AsType[*told](err); ok {
+		return t.status
 	}
 	return statusFailed
 }
 
 // report prints an error and its hint.
 func report(w io.Writer, err error) {
-	if _, said := errors.AsType[*saidError](err); err == nil || said {
+	if err == nil || errors.Is(err, errSaid) {
 		return
 	}
 	fmt.Fprintf(w, "batchfs: error: %s\n", oneLine(err.Error()))
@@ -146,8 +140,8 @@ func report(w io.Writer, err error) {
 
 // hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
-	if hinted, ok := errors.AsType[*hintedError](err); ok {
-		return hinted.hint
+	if t, ok := errors.AsType[*told](err); ok {
+		return t.hint
 	}
 	return ""
 }
