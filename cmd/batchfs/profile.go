@@ -22,18 +22,19 @@ import (
 
 func profileCommand(c *console) *cobra.Command {
 	return command("profile DATASET", func(f *flagSet) runner {
-		r := &profileRequest{}
-		o := &r.options
+		var o profile.Options
+		var source dataset.Options
+		var plot string
 		finish := engineFlags(c, f, &o.Engine)
 		readPathFlag(f, new(string)) // irrelevant here, but a mount has it
-		datasetFlags(f, &r.source)
+		datasetFlags(f, &source)
 		f.group = ""
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
-			value(&r.plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
+			value(&plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
 				return text, slices.Contains([]string{"svg", "png"}, plotFormat(text))
 			}))
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
@@ -42,41 +43,30 @@ func profileCommand(c *console) *cobra.Command {
 			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
 				return err
 			}
-			r.dataset, r.source.Workers, o.Engine.Logger = args[0], o.Engine.Workers, quiet
+			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
 			// Measured reads obey the mount's bandwidth limit; preparing them need not.
-			o.Storage, r.source.Storage.MaxBandwidth = r.source.Storage, 0
-			return c.profile(ctx, *r)
+			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
+			ds, err := c.openDataset(ctx, args[0], source)
+			if err != nil {
+				return err
+			}
+			defer ds.Close()
+			result, err := c.runProfile(ctx, args[0], ds, o)
+			if err != nil {
+				return err
+			}
+			if plot != "" {
+				if err := writePlot(plot, &result); err != nil {
+					return err
+				}
+			}
+			return c.show(profileSummary{result, c.machine.cpus})
 		}
 	})
 }
 
-type profileRequest struct {
-	dataset string
-	source  dataset.Options
-	options profile.Options
-	plot    string
-}
-
 func plotFormat(path string) string {
 	return strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
-}
-
-func (c *console) profile(ctx context.Context, r profileRequest) error {
-	ds, err := c.openDataset(ctx, r.dataset, r.source)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
-	result, err := c.runProfile(ctx, r.dataset, ds, r.options)
-	if err != nil {
-		return err
-	}
-	if r.plot != "" {
-		if err := writePlot(r.plot, &result); err != nil {
-			return err
-		}
-	}
-	return c.show(profileSummary{result, c.machine.cpus})
 }
 
 // defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
