@@ -144,8 +144,12 @@ func datasetError(path string, err error) error {
 		denied = file.Path
 	}
 	const try = "a dataset is a folder of images, a folder of such folders, or a manifest; to try batchfs: batchfs gen --out photos --images 100"
+	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
+	if _, err := os.Stat(parent); err == nil {
+		near = "ls " + shellWord(parent)
+	}
 	return advise(err,
-		advice{dataset.ErrNotExist, lookNear(path)},
+		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
@@ -163,13 +167,4 @@ func warnIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 	if r.Ignored > 0 {
 		tell(fmt.Sprintf("%s in %s: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
 	}
-}
-
-// lookNear suggests where to look for a missing dataset.
-func lookNear(path string) string {
-	dir := filepath.Dir(strings.TrimRight(path, "/"))
-	if _, err := os.Stat(dir); err != nil {
-		return "to try batchfs: batchfs gen --out photos --images 100"
-	}
-	return "ls " + shellWord(dir)
 }

@@ -83,9 +83,7 @@ func newRoot(c *console) *cobra.Command {
 func noCommand(root *cobra.Command, before, name string) error {
 	var names []string
 	for _, cmd := range root.Commands() {
-		if !cmd.Hidden {
-			names = append(names, cmd.Name())
-		}
+		names = append(names, cmd.Name())
 	}
 	return didYouMean(withHelp(usage("there is no command %q", name), root), "batchfs "+before, nearest(name, names))
 }

@@ -142,8 +142,12 @@ func attend(m live, signals <-chan os.Signal, tell func(message, hint string)) (
 		case <-ended:
 			return true, nil
 		case <-gone:
-			gone, a.gone = nil, true
-			a.sayHolders()
+			if gone, a.gone = nil, true; a.trying {
+				continue // result reports the holders
+			}
+			if found := m.Holders(); len(found) > 0 {
+				tell(heldWords(m.Path(), &fusefs.HeldError{Holders: found}), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
+			}
 		case <-a.again:
 			a.try()
 		case result := <-a.tried:
@@ -216,17 +220,6 @@ func (a *attendance) result(err error) (over bool, failed error) {
 			fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
 	}
 	return false, nil
-}
-
-// sayHolders reports the processes that keep an unmounted mount alive.
-func (a *attendance) sayHolders() {
-	if a.trying { // result reports it
-		return
-	}
-	if found := a.Holders(); len(found) > 0 {
-		a.tell(heldWords(a.Path(), &fusefs.HeldError{Holders: found}),
-			fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
-	}
 }
 
 // heldWords says that a mount is unmounted but still held.

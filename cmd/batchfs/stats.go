@@ -114,7 +114,8 @@ func (v statsView) print(out io.Writer) {
 	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
 	t.row("images", "%d", now.Images)
 	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
-	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"), seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*r.stalled)
+	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"),
+		seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*r.stalled)
 	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
 		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))

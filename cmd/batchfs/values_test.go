@@ -9,7 +9,7 @@ func TestParseBytes(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "1": 1, "1048576": 1 << 20, "512B": 512, "4K": 4 << 10, "4KiB": 4 << 10, "4KB": 4000,
 		"512MiB": 512 << 20, "8GiB": 8 << 30, "8G": 8 << 30, "8GB": 8e9, "1TiB": 1 << 40, "1.5GiB": 3 << 29,
-		" 2 MiB ": 2 << 20, "0.5K": 512, "9223372036854775807": math.MaxInt64,
+		" 2 MiB ": 2 << 20, "010": 10, ".5K": 512, "0.5K": 512, "9223372036854775807": math.MaxInt64,
 	} {
 		if got, ok := parseBytes(in); !ok || got != want {
 			t.Errorf("%q is %d, %v; want %d", in, got, ok, want)
