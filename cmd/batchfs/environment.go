@@ -95,28 +95,19 @@ func (c *console) place(f *flagSet, o *engine.Options) error {
 	if f.Changed(affinityFlag) {
 		list, source = f.text(affinityFlag), "--"+affinityFlag
 	}
-	var err error
-	o.Affinity, err = c.affinity(list, o.Workers)
-	var entry *option.Error
-	if errors.As(err, &entry) {
+	cpus, err := affinity.Parse(list)
+	if err == nil && cpus != nil {
+		gpu := affinity.NoGPU
+		if o.Workers > len(cpus) { // the remaining workers run near the GPU
+			gpu = affinity.FirstVisible(c.env.gpus)
+		}
+		var m affinity.Machine
+		if m, err = affinity.ThisMachine(gpu); err == nil {
+			o.Affinity, err = affinity.Assign(cpus, o.Workers, m)
+		}
+	}
+	if entry, ok := errors.AsType[*option.Error](err); ok {
 		return usage("%s must be a list of CPU numbers, as in 3,5,6,10, but in %q %s", source, list, entry.Error())
 	}
 	return err
-}
-
-// affinity returns the CPUs of each worker; nil if none were given.
-func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
-	cpus, err := affinity.Parse(list)
-	if err != nil || cpus == nil {
-		return nil, err
-	}
-	gpu := affinity.NoGPU
-	if workers > len(cpus) { // the remaining workers run near the GPU
-		gpu = affinity.FirstVisible(c.env.gpus)
-	}
-	m, err := affinity.ThisMachine(gpu)
-	if err != nil {
-		return nil, err
-	}
-	return affinity.Assign(cpus, workers, m)
 }

@@ -221,7 +221,7 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 	if r.cache.LocalTo == 0 {
 		r.cache.LocalTo = r.order.Shards
 	}
-	s := &simulation{plan: plan, order: r.order, config: r.cache, planStats: planStats{
+	s := &simulation{plan: plan, planRequest: r, planStats: planStats{
 		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
 		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{r.cache.LocalFrom, r.cache.LocalTo - 1},
 	}}
@@ -247,9 +247,8 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 // simulation is a cache that keeps what the plan chooses.
 type simulation struct {
 	planStats
-	plan   *shard.Plan
-	order  shard.Config
-	config keep.Config
+	planRequest
+	plan *shard.Plan
 
 	held *keep.Choice // left by the latest epoch; nil: nothing
 	read []uint64     // one bit per sample: read in this epoch
@@ -260,7 +259,7 @@ func (s *simulation) choose(epoch int) (err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := time.Now()
-	if s.held, err = keep.Choose(s.plan, epoch, s.config, nil); err != nil {
+	if s.held, err = keep.Choose(s.plan, epoch, s.cache, nil); err != nil {
 		return err
 	}
 	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
@@ -281,8 +280,8 @@ func (s *simulation) run(epoch int, held *keep.Choice) {
 	s.read = make([]uint64, (s.Samples+63)/64)
 	s.Occupancy.add(occupancy)
 	var slots []shard.Slot
-	for i := range s.plan.Batches(s.config.LocalFrom, epoch) {
-		for x := s.config.LocalFrom; x < s.config.LocalTo; x++ {
+	for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
+		for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
 			var valid int
 			slots, valid = s.plan.Batch(x, epoch, i, slots)
 			occupancy += s.batch(slots[:valid], held)
