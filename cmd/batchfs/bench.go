@@ -315,7 +315,7 @@ func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (
 	// There is no next epoch to prefetch: every measurement ends with an idle engine.
 	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-file=" + os.DevNull, "--", b.path, dir})
 	cmd := exec.CommandContext(ctx, b.program, words...)
-	cmd.Args[0], cmd.Stderr = "batchfs", b.c.err
+	cmd.Args[0], cmd.Stderr = "batchfs", struct{ io.Writer }{b.c.err} // a pipe, in which the daemon is quiet
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	p, err := daemon.Start(cmd, benchPatience)

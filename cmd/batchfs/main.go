@@ -4,9 +4,11 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-// main.go runs one command line, flags.go and options.go parse it, and fstab.go translates
-// calls by mount(8). help.go shows the texts in help/. words.go shows errors and makes exit
-// statuses. Every command has its own file.
+// main.go runs one command line. command.go defines commands, their flags and their help from
+// the texts in help/; options.go has the flags that commands share, values.go what flags
+// accept. fstab.go translates calls by mount(8). words.go shows errors and makes exit
+// statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
+// are what goes on around it.
 package main
 
 import (
