@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ type fstabOptions struct {
 }
 
 func (o fstabOptions) String() string { return "" }
-func (o fstabOptions) Type() string   { return "options" }
+func (o fstabOptions) Type() string   { return "KEY=VALUE,KEY,..." }
 
 func (o fstabOptions) Set(list string) error {
 	last := "" // the previous option, if it has a value
@@ -72,13 +71,11 @@ func (o fstabOptions) Set(list string) error {
 
 // unknown refuses an option, which may be the rest of the previous option's value.
 func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
-	wrong := &usageError{message: "unknown option -o " + key}
-	if near := nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags)); near != "" {
-		wrong.hint = "did you mean: -o " + near
-	} else if !hasValue && last != "" {
-		wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
+	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags))
+	if near == "" && !hasValue && last != "" {
+		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 	}
-	return wrong
+	return didYouMean(wrong, "-o ", near)
 }
 
 // splitOptions splits at commas, except those after a backslash or inside double quotes:
