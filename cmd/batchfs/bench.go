@@ -55,7 +55,7 @@ func benchCommand(c *console) *cobra.Command {
 				return c.show(report)
 			case ctx.Err() != nil && !errors.Is(err, errInterrupted):
 				return errInterrupted
-			case early:
+			case early && ended.Stderr != nil: // the daemon said why
 				_, _ = c.err.Write(ended.Stderr)
 				return endOf(ended)
 			case errors.Is(err, errBadSample):
