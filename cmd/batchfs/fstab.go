@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,27 +79,19 @@ func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
 	return didYouMean(wrong, "-o ", near)
 }
 
-// splitOptions splits at commas, except those after a backslash or inside double quotes:
-// list=nhwc\,json and list="nhwc,json" both hold two forms.
+// An option ends at a comma, except after a backslash or inside double quotes: list=nhwc\,json
+// and list="nhwc,json" both hold two forms.
+var (
+	fstabOption  = regexp.MustCompile(`(?s)(\\.|"(\\.|[^"\\])*"?|[^,])*`)
+	fstabQuoting = regexp.MustCompile(`(?s)\\(.)|"`)
+)
+
 func splitOptions(list string) []string {
-	var options []string
-	var option strings.Builder
-	quoted := false
-	for i := 0; i < len(list); i++ {
-		switch c := list[i]; {
-		case c == '\\' && i+1 < len(list):
-			i++
-			option.WriteByte(list[i])
-		case c == '"':
-			quoted = !quoted
-		case c == ',' && !quoted:
-			options = append(options, option.String())
-			option.Reset()
-		default:
-			option.WriteByte(c)
-		}
+	options := fstabOption.FindAllString(list, -1)
+	for i, option := range options {
+		options[i] = fstabQuoting.ReplaceAllString(option, "$1")
 	}
-	return append(options, option.String())
+	return options
 }
 
 // asMountHelper recognizes how mount(8) calls a file system's program:

@@ -94,7 +94,7 @@ func (c *console) watchStats(ctx context.Context, v statsView, interval time.Dur
 			c.say("the mount at %s has ended", v.mountpoint)
 			return nil
 		}
-		v.before, v.now = new(v.now), now
+		v.before, v.now = v.now, now
 	}
 }
 
@@ -102,24 +102,24 @@ func (c *console) watchStats(ctx context.Context, v statsView, interval time.Dur
 // two instead of averages since the start. Throughput is the mount's own figure for its last
 // seconds.
 type statsView struct {
-	mountpoint string
-	now        fusefs.Stats
-	before     *fusefs.Stats
+	mountpoint  string
+	before, now fusefs.Stats
 }
 
 func (v statsView) print(out io.Writer) {
 	t, now := newTable(out), v.now
-	r := ratesBetween(now, v.before)
+	stalled := v.perSecond(func(s fusefs.Stats) float64 { return s.Batches.StallSeconds }) // above 1 if several wait at once
+	storage := v.perSecond(func(s fusefs.Stats) float64 { return float64(s.Storage.Bytes) })
 	t.row("mount", "%s, %s, up %s", v.mountpoint, now.ReadPath, seconds(now.Uptime).Round(time.Second))
-	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
+	t.row("throughput", "%.0f images/s, %s/s", now.ImagesPerSecond, formatBytes(int64(now.BytesPerSecond)))
 	t.row("images", "%d", now.Images)
 	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
 	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"),
-		seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*r.stalled)
+		seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*stalled)
 	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
 		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
-	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
+	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""
 	if now.Errors > 0 {
@@ -144,24 +144,13 @@ func hitRatio(epochs []engine.EpochStats) string {
 	return fmt.Sprintf("%.1f %% hits in epoch %d", 100*float64(last.Hits)/float64(all), last.Epoch)
 }
 
-// rates are per second. stalled is the time readers waited per second; it exceeds 1 if
-// several waited at once.
-type rates struct{ images, bytes, storage, stalled float64 }
-
-func ratesBetween(now fusefs.Stats, before *fusefs.Stats) rates {
-	if before == nil {
-		before = &fusefs.Stats{}
-	}
-	span := now.Uptime - before.Uptime
+// perSecond is how fast a figure has grown.
+func (v statsView) perSecond(figure func(fusefs.Stats) float64) float64 {
+	span := v.now.Uptime - v.before.Uptime
 	if span <= 0 {
-		return rates{}
+		return 0
 	}
-	return rates{
-		images:  now.ImagesPerSecond,
-		bytes:   now.BytesPerSecond,
-		storage: float64(now.Storage.Bytes-before.Storage.Bytes) / span,
-		stalled: (now.Batches.StallSeconds - before.Batches.StallSeconds) / span,
-	}
+	return (figure(v.now) - figure(v.before)) / span
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
