@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +108,11 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	if err != nil {
 		return convertError(r.out, plan, err)
 	}
-	return c.show(convertResult{report, source, o.Format})
+	bad := make([]badFile, len(report.Unreadable))
+	for i, u := range report.Unreadable {
+		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
+	}
+	return c.show(convertResult{source, report, o.Format.String(), bad})
 }
 
 // announceConversion prints the plan before the conversion begins.
@@ -148,30 +151,10 @@ func convertError(out string, plan convert.Plan, err error) error {
 
 // convertResult is the output of convert.
 type convertResult struct {
+	Dataset string `json:"dataset"`
 	convert.Report
-	source string
-	format convert.Format
-}
-
-func (r convertResult) unreadable() []badFile {
-	bad := make([]badFile, len(r.Unreadable))
-	for i, u := range r.Unreadable {
-		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
-	}
-	return bad
-}
-
-func (r convertResult) MarshalJSON() ([]byte, error) {
-	doc := map[string]any{
-		"dataset": r.source, "out": r.Out, "samples": r.Samples, "raw": r.Raw, "raw_ratio": r.Ratio, "raw_format": r.format.String(),
-		"already_raw": r.AlreadyRaw, "converted": r.Converted, "linked": r.Linked, "cloned": r.Cloned, "copied": r.Copied,
-		"symlinked": r.Symlinked, "reused": r.Reused, "raw_bytes": r.RawBytes, "copied_bytes": r.CopyBytes,
-		"needed_bytes": r.NeedBytes, "free_bytes": r.FreeBytes, "resumed": r.Resumed, "finished_before": r.Finished, "unreadable": r.unreadable(),
-	}
-	if r.Manifest != "" {
-		doc["manifest"] = r.Manifest
-	}
-	return json.Marshal(doc)
+	RawFormat  string    `json:"raw_format"`
+	Unreadable []badFile `json:"unreadable"`
 }
 
 func (r convertResult) print(out io.Writer) {
@@ -192,5 +175,5 @@ func (r convertResult) print(out io.Writer) {
 	}
 	t.row("unreadable", "%d", len(r.Unreadable))
 	t.Flush()
-	printBad(out, r.unreadable())
+	printBad(out, r.Unreadable)
 }

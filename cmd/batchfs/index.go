@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,41 +34,28 @@ func indexCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			return c.show(indexResult{ds})
+			r := indexResult{ds.Root(), ds.IndexPath(), ds.Report(), []badFile{}}
+			for i := range ds.Len() {
+				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
+					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
+				}
+			}
+			return c.show(r)
 		}
 	})
 }
 
 // indexResult is the output of index.
-type indexResult struct{ *dataset.Dataset }
-
-func (s indexResult) MarshalJSON() ([]byte, error) {
-	r := s.Report()
-	doc := map[string]any{
-		"dataset": s.Root(), "index": s.IndexPath(), "samples": r.Samples, "classes": r.Classes, "formats": r.Formats, "bytes": r.Bytes,
-		"max_height": r.MaxHeight, "max_width": r.MaxWidth, "scanned": r.Scanned, "reused": r.Reused, "unreadable": s.unreadable(),
-		"ignored": r.Ignored, "ignored_by": r.IgnoredBy, // by extension; "." is hidden, "" is none, "other" is the rest
-	}
-	if r.IndexProblem != "" {
-		doc["index_problem"] = r.IndexProblem
-	}
-	return json.Marshal(doc)
+type indexResult struct {
+	Dataset string `json:"dataset"`
+	Index   string `json:"index"`
+	dataset.Report
+	Unreadable []badFile `json:"unreadable"` // as far as is known
 }
 
-// unreadable are the samples that cannot be read, as far as is known.
-func (s indexResult) unreadable() []badFile {
-	bad := []badFile{}
-	for i := range s.Len() {
-		if reason := cmp.Or(s.Problem(i), s.Unread(i)); reason != "" {
-			bad = append(bad, newBadFile(s.Path(i), i, reason))
-		}
-	}
-	return bad
-}
-
-func (s indexResult) print(out io.Writer) {
-	r, bad, t := s.Report(), s.unreadable(), newTable(out)
-	t.row("dataset", "%s", shown(s.Root()))
+func (r indexResult) print(out io.Writer) {
+	t := newTable(out)
+	t.row("dataset", "%s", shown(r.Dataset))
 	t.row("images", "%d", r.Samples)
 	t.row("classes", "%d", r.Classes)
 	t.row("formats", "%s", formatCounts(r.Formats))
@@ -80,15 +66,15 @@ func (s indexResult) print(out io.Writer) {
 		ignored += " (" + r.IgnoredKinds() + ")"
 	}
 	t.row("ignored", "%s", ignored)
-	t.row("unreadable", "%d", len(bad))
+	t.row("unreadable", "%d", len(r.Unreadable))
 	t.row("scanned", "%d headers read, %d known from before", r.Scanned, r.Reused)
-	if index := s.IndexPath(); index != "" {
-		t.row("index", "%s", shown(index))
+	if r.Index != "" {
+		t.row("index", "%s", shown(r.Index))
 	} else {
 		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
 	}
 	t.Flush()
-	printBad(out, bad)
+	printBad(out, r.Unreadable)
 }
 
 // formatCounts lists the formats, most frequent first.
