@@ -158,19 +158,15 @@ func planEpoch(plan *shard.Plan, s, epoch int) epochPlan {
 
 // print writes an epoch for people: one line per batch, long lines cut short.
 func (e epochPlan) print(out io.Writer) {
+	const few = 10
 	fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch"))
 	for _, b := range e.Batches {
-		fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s\n", b.Batch, b.Valid, len(b.IDs), firstFew(b.IDs))
+		words, more := strings.Trim(fmt.Sprint(b.IDs[:min(few, len(b.IDs))]), "[]"), ""
+		if len(b.IDs) > few {
+			more = " ..."
+		}
+		fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s%s\n", b.Batch, b.Valid, len(b.IDs), words, more)
 	}
-}
-
-func firstFew(ids []int64) string {
-	const few = 10
-	words := strings.Trim(fmt.Sprint(ids[:min(few, len(ids))]), "[]")
-	if len(ids) > few {
-		words += " ..."
-	}
-	return words
 }
 
 // planStats is the output of plan --stats: what a cache would do in one epoch, or the range

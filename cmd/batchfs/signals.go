@@ -42,33 +42,26 @@ func (s *signals) supervise(command func(context.Context) error) error {
 	go func() { ended <- command(ctx) }()
 	var late <-chan time.Time
 	for {
+		var sig os.Signal
 		select {
 		case err := <-ended:
 			return err
-		case sig := <-came:
-			switch s.receive(sig) {
-			case 0: // the mount has it
-			case 1:
-				cancel()
-				late = time.After(stopTime)
-			default:
-				return errAbandoned
-			}
-		case <-late:
-			if !s.isTaken() {
-				return errAbandoned
-			}
+		case sig = <-came:
+		case <-late: // like a second signal
+		}
+		switch s.receive(sig) {
+		case 0: // the mount has it
+		case 1:
+			cancel()
+			late = time.After(stopTime)
+		default:
+			return errAbandoned
 		}
 	}
 }
 
-func (s *signals) isTaken() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken != nil
-}
-
 // receive passes a signal on to the mount, or returns the number received to end the command.
+// A nil one only counts for the command.
 func (s *signals) receive(sig os.Signal) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,9 +69,8 @@ func (s *signals) receive(sig os.Signal) (asked int) {
 		s.asked++
 		return s.asked
 	}
-	select {
-	case s.taken <- sig:
-	default: // the channel is full, which is enough
+	if sig != nil && len(s.taken) < cap(s.taken) { // a full channel is enough
+		s.taken <- sig
 	}
 	return 0
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 func umountCommand(c *console) *cobra.Command {
@@ -60,42 +61,27 @@ func (c *console) prepareMountpoint(path, dataset string) error {
 			err = fusefs.CheckMountpoint(path)
 		}
 	}
-	if err := apart(dataset, path); err != nil {
-		return err
+	if !errors.Is(err, fusefs.ErrHangs) { // as would following its links
+		if err := apart(dataset, path); err != nil {
+			return err
+		}
 	}
 	return mountpointError(path, err)
 }
 
 // apart refuses a mountpoint inside the dataset, which would become part of what it shows,
 // and a dataset inside the mountpoint, which the mount would hide.
-func apart(dataset, mountpoint string) error {
-	data, errData := realPath(dataset)
-	point, errPoint := realPath(mountpoint)
-	var err error
+func apart(dataset, mountpoint string) (err error) {
+	data, point := resolve.Links(absolute(dataset)), resolve.Links(absolute(mountpoint))
 	switch {
-	case errData != nil || errPoint != nil: // opening or checking it gives a better error
-		return nil
-	case inside(point, data):
+	case resolve.Within(point, data):
 		err = fmt.Errorf("mountpoint %s lies inside the dataset %s", mountpoint, dataset)
-	case inside(data, point):
+	case resolve.Within(data, point):
 		err = fmt.Errorf("the dataset %s lies inside the mountpoint %s, which would hide it", dataset, mountpoint)
 	default:
 		return nil
 	}
 	return hint(err, "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT")
-}
-
-func realPath(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(real)
-}
-
-func inside(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // mountpointError adds a hint to an error about an unusable mountpoint.
