@@ -50,6 +50,7 @@ func benchCommand(c *console) *cobra.Command {
 			})
 			report, err := b.run(ctx)
 			ended, early := errors.AsType[*exec.ExitError](err)
+			bad, isBad := errors.AsType[*dataset.FileError](err)
 			switch {
 			case err == nil:
 				return c.show(report)
@@ -58,8 +59,9 @@ func benchCommand(c *console) *cobra.Command {
 			case early && ended.Stderr != nil: // the daemon said why
 				_, _ = c.err.Write(ended.Stderr)
 				return endOf(ended)
-			case errors.Is(err, errBadSample):
-				return hint(err, "to list all such files: batchfs verify %s", shellWord(b.path))
+			case isBad:
+				return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), reasonOf(bad)),
+					"to list all such files: batchfs verify %s", shellWord(b.path))
 			}
 			return err
 		}
@@ -168,7 +170,7 @@ func (b *bench) load(ctx context.Context) error {
 		}
 		img, err := r.Read(ctx, i, 0)
 		if err != nil {
-			return badSample(b.ds.Path(i), err)
+			return &dataset.FileError{Path: b.ds.Path(i), Err: dataset.Reason(err)}
 		}
 		img.Data = bytes.Clone(img.Data)
 		b.encoded = append(b.encoded, encodedSample{i, img})
@@ -191,7 +193,7 @@ func (b *bench) decode(ctx context.Context) (float64, error) {
 			defer r.Close()
 			for i := range items {
 				if err := r.Decode(b.encoded[i].image); err != nil {
-					return badSample(b.ds.Path(b.encoded[i].id), err)
+					return &dataset.FileError{Path: b.ds.Path(b.encoded[i].id), Err: err}
 				}
 			}
 			return nil
@@ -313,13 +315,6 @@ func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) e
 	return because(err, lines)
 }
 
-// errBadSample means that a sample cannot be read, so the dataset cannot be measured.
-var errBadSample = errors.New("cannot read")
-
-func badSample(path string, reason error) error {
-	return fmt.Errorf("%w %s: %s", errBadSample, shown(path), reasonOf(reason))
-}
-
 // because takes the reason why a batch could not be opened from the last line of
 // errors.jsonl; the kernel reports only EIO.
 func because(err error, lines []byte) error {
@@ -329,7 +324,7 @@ func because(err error, lines []byte) error {
 	if !errors.Is(err, unix.EIO) || json.Unmarshal(line, &bad) != nil {
 		return err
 	}
-	return badSample(bad.Path, errors.New(bad.Reason))
+	return &dataset.FileError{Path: bad.Path, Err: errors.New(bad.Reason)}
 }
 
 // benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are

@@ -43,7 +43,7 @@ func TestBecause(t *testing.T) {
 		lines string
 		want  string
 	}{
-		{failed, line + line, `cannot read "b/1\n.png": corrupt image`},
+		{failed, line + line, "b/1\n.png: corrupt image"},
 		{failed, "", failed.Error()},
 		{failed, "?\n", failed.Error()},
 		{errors.New("killed"), line, "killed"},

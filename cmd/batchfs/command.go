@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -225,7 +224,14 @@ func help(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
 	}
 	if cmd.HasAvailableSubCommands() {
-		printCommands(out, cmd)
+		fmt.Fprint(out, "\nCommands:\n")
+		t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(t, "  %s\t%s\n", sub.Name(), sub.Short)
+			}
+		}
+		t.Flush()
 	}
 	hidden := 0
 	groups := map[string]*pflag.FlagSet{}
@@ -251,17 +257,6 @@ func help(cmd *cobra.Command, _ []string) {
 	if hidden > 0 {
 		fmt.Fprintf(out, "\n%d more flags: %s --%s\n", hidden, cmd.CommandPath(), helpAllFlag)
 	}
-}
-
-func printCommands(out io.Writer, cmd *cobra.Command) {
-	fmt.Fprint(out, "\nCommands:\n")
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			fmt.Fprintf(w, "  %s\t%s\n", sub.Name(), sub.Short)
-		}
-	}
-	w.Flush()
 }
 
 // helpCommand is `batchfs help COMMAND`.

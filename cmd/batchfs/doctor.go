@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,10 +96,8 @@ func problem(err error) string {
 
 // verdict is an error if nothing can be mounted here; the report already says why.
 func (r doctorReport) verdict() error {
-	for _, f := range r.Findings {
-		if f.Name == mountingFinding && !f.OK {
-			return said(statusFailed)
-		}
+	if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Name == mountingFinding && !f.OK }) {
+		return said(statusFailed)
 	}
 	return nil
 }

@@ -21,13 +21,7 @@ var ignoredOptions = []string{
 	"defaults", "rw", "ro", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail", "_netdev",
 	"dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "async", "dirsync", "loud", "silent", "mand", "nomand",
 	"atime", "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime",
-	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions",
-}
-
-// ignoredOption also recognizes the families x-systemd.automount, comment=..., user=NAME.
-func ignoredOption(key string) bool {
-	return slices.Contains(ignoredOptions, key) || key == "comment" ||
-		strings.HasPrefix(key, "x-") || strings.HasPrefix(key, "X-")
+	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions", "comment",
 }
 
 // fstabOptions is the value of -o: each option sets the flag of its name. Underscores count
@@ -44,7 +38,7 @@ func (o fstabOptions) Set(list string) error {
 	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {
 		key, value, hasValue := strings.Cut(option, "=")
-		if option == "" || ignoredOption(key) {
+		if option == "" || slices.Contains(ignoredOptions, key) || strings.HasPrefix(strings.ToLower(key), "x-") { // x-systemd.automount
 			continue
 		}
 		name := strings.ReplaceAll(key, "_", "-")

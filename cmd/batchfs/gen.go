@@ -29,8 +29,6 @@ func genCommand(c *console) *cobra.Command {
 			switch {
 			case o.Dir == "":
 				return usage("--out is missing")
-			case o.Format != "" && o.Kind == gen.Mixed:
-				return badValue("format", "left out with --kind mixed, which has every format", o.Format)
 			case o.Classes > o.Images:
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}

@@ -105,16 +105,11 @@ type lineWriter struct {
 	dropped int64 // lines
 }
 
-// maxLogBytes bounds what waits to be written. There is room for that many of even the
-// shortest lines.
-const (
-	maxLogBytes  = 1 << 20
-	maxLogLines  = maxLogBytes / shortestLine
-	shortestLine = 32 // they begin with the time
-)
+const maxLogBytes = 1 << 20 // the most that waits to be written
 
 func newLineWriter(to io.Writer, lost func(n int64) []byte) *lineWriter {
-	w := &lineWriter{to: to, lost: lost, lines: make(chan []byte, maxLogLines), idle: make(chan struct{})}
+	const shortest = 32 // bytes in a line, which begins with the time
+	w := &lineWriter{to: to, lost: lost, lines: make(chan []byte, maxLogBytes/shortest), idle: make(chan struct{})}
 	go w.run()
 	return w
 }

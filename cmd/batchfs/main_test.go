@@ -247,7 +247,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"gen", "--images", "5", "--out", "x", "--classes", "10"}, "--classes must be at most --images, 5, but is \"10\""},
 		{[]string{"gen", "--images", "50"}, "--out is missing"},
 		{[]string{"gen", "--out", "x", "--format", "gif"}, "--format must be " + strings.Join(gen.Formats()[:len(gen.Formats())-1], ", ") + " or " + gen.Formats()[len(gen.Formats())-1] + `, but is "gif"`},
-		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with --kind mixed`},
+		{[]string{"gen", "--out", "x", "--kind", "mixed", "--format", "png"}, `--format must be left out with kind mixed, which has every format, but is "png"`},
 		{[]string{"gen", "x", "--out", "y"}, `too many arguments at "x": gen takes no arguments`},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

@@ -219,21 +219,15 @@ func setNormalization(f *flagSet, o *engine.Options) error {
 			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
 		}
 	}
-	if unitMeans(n.Mean) {
+	// Other libraries want means of pixel values from 0 to 1. Zeros and ones alone are no sign of that.
+	between := func(m float64) bool { return m > 0 && m < 1 }
+	if slices.ContainsFunc(n.Mean, between) && slices.Min(n.Mean) >= 0 && slices.Max(n.Mean) <= 1 {
 		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))
 	}
 	if slices.ContainsFunc(n.Std, func(s float64) bool { return s <= 0 }) {
 		return badValue("std", "above 0", f.text("std"))
 	}
 	return nil
-}
-
-// unitMeans recognizes means of pixel values from 0 to 1, as other libraries want them. Zeros and
-// ones alone are no sign of that.
-func unitMeans(mean []float64) bool {
-	beyond := func(m float64) bool { return m < 0 || m > 1 }
-	between := func(m float64) bool { return m > 0 && m < 1 }
-	return !slices.ContainsFunc(mean, beyond) && slices.ContainsFunc(mean, between)
 }
 
 // datasetFlags say how a dataset is opened.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -156,7 +157,7 @@ func perChannel(to *[]float64) parser {
 
 // extent accepts a height and a width in pixels.
 func extent(height, width *int, example string) parser {
-	return pair(height, width, fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", maxExtent, example), parseExtent)
+	return pair(height, width, fmt.Sprintf("a height and a width, each from 1 to %d, as in %s", resample.MaxSide, example), parseExtent)
 }
 
 // hints accepts one size for all buffers, or one for each.
@@ -225,11 +226,8 @@ func parseExtent(s string) (height, width int, ok bool) {
 	left, right, ok := strings.Cut(strings.ToLower(s), "x")
 	height, errH := strconv.Atoi(left)
 	width, errW := strconv.Atoi(right)
-	return height, width, ok && errH == nil && errW == nil && min(height, width) > 0 && max(height, width) <= maxExtent
+	return height, width, ok && errH == nil && errW == nil && min(height, width) > 0 && max(height, width) <= resample.MaxSide
 }
-
-// maxExtent exceeds the largest side that any readable format allows.
-const maxExtent = 1 << 20
 
 // parseSpan reads a range of numbers, both ends included: 3, or 0..9 with separator "..".
 func parseSpan(s, separator string) (first, last int, ok bool) {

@@ -71,7 +71,7 @@ func (o Options) validate() error {
 	case int(o.Kind) >= len(kinds):
 		return &option.Error{Field: "kind", Rule: "photo, cityscape or mixed", Value: strconv.Itoa(int(o.Kind))}
 	case o.Format != "" && o.Kind == Mixed:
-		return &option.Error{Field: "format", Rule: "left out for mixed, which has every format", Value: o.Format}
+		return &option.Error{Field: "format", Rule: "left out with kind mixed, which has every format", Value: o.Format}
 	case o.Format != "" && !slices.Contains(Formats(), o.Format):
 		return &option.Error{Field: "format", Rule: "one of " + strings.Join(Formats(), ", "), Value: o.Format}
 	}
