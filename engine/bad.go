@@ -66,7 +66,7 @@ func newBadSamples(ds *dataset.Dataset, l *ledger, log *slog.Logger) *badSamples
 // check returns why a sample is known to be unreadable, or nil if it is not, or if its file
 // has changed since. A machine error leaves that open and is returned as it is.
 func (f *badSamples) check(id int64) error {
-	bad := f.lookup(id)
+	bad, known := f.lookup(id)
 	if bad.reason == nil || bad.transient {
 		return nil
 	}
@@ -80,8 +80,11 @@ func (f *badSamples) check(id int64) error {
 		f.markRepaired(id)
 		return nil
 	}
-	if bad.part {
+	switch {
+	case bad.part:
 		return nil
+	case known: // what is known may have changed since lookup
+		return f.errorOf(id, bad)
 	}
 	return f.remember(id, bad)
 }
@@ -113,16 +116,16 @@ func (f *badSamples) total() int64 {
 	return f.count
 }
 
-// lookup finds what is known of a sample, from reading it or else from the index. A file that
-// is not known to be bad has no reason.
-func (f *badSamples) lookup(id int64) badFile {
+// lookup finds what is known of a sample: from reading it, where known is true, or else from the
+// index. A file that is not known to be bad has no reason.
+func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	bad, known := f.files[id]
+	bad, known = f.files[id]
 	if problem := f.ds.Problem(int(id)); problem != "" && !known && !f.repaired[id] {
 		bad = badFile{seen: f.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
 	}
-	return bad
+	return bad, known
 }
 
 func (f *badSamples) markRepaired(id int64) {
@@ -141,7 +144,11 @@ func (f *badSamples) remember(id int64, bad badFile) error {
 	if f.enter(bad, r) {
 		f.log.Error("cannot read a sample", "path", r.Path, "id", id, "reason", r.Reason)
 	}
-	return fmt.Errorf("%w: %s: %w", ErrBad, r.Path, bad.reason)
+	return f.errorOf(id, bad)
+}
+
+func (f *badSamples) errorOf(id int64, bad badFile) error {
+	return fmt.Errorf("%w: %s: %w", ErrBad, f.ds.Path(int(id)), bad.reason)
 }
 
 // enter enters a bad file, and its report if it is new. If there is no room, another file is

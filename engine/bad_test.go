@@ -132,3 +132,24 @@ func TestBadSamplesAreBounded(t *testing.T) {
 		t.Errorf("%d files, %d reports of %d, %d bytes too many", len(bad.files), len(bad.all()), bad.total(), l.excess())
 	}
 }
+
+// TestCheckOfARepairedFile: a check that began before a file was repaired, and is answered after,
+// neither brings the old report back nor reports it again.
+func TestCheckOfARepairedFile(t *testing.T) {
+	ds := openDataset(t, testDir(t, 4))
+	bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+	seen := ds.Stat(1)
+	if err := bad.report(1, decode.ErrCorrupt, seen); !errors.Is(err, ErrBad) {
+		t.Fatal(err)
+	}
+	bad.look = func(i int) (dataset.Identity, error) {
+		bad.markRepaired(int64(i)) // by another worker, which saw the new file
+		return seen, nil
+	}
+	if err := bad.check(1); !errors.Is(err, ErrBad) {
+		t.Error(err)
+	}
+	if n := bad.total(); n != 1 || len(bad.files) != 0 {
+		t.Errorf("%d reports, %d bad files", n, len(bad.files))
+	}
+}
