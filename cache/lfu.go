@@ -1,9 +1,11 @@
 package cache
 
 // An lfu counts how often samples are requested, for the policy TinyLFU; in other caches it has
-// no counters. Counters are halved from time to time, so that old requests lose their weight.
+// no counters. Counters are halved from time to time, so that old requests lose their weight: the
+// sooner, the fewer samples are requested, however large the dataset is.
 type lfu struct {
 	counters []uint8 // by sample number modulo their number
+	active   int     // counters that are not 0
 	asked    int     // requests since the counters were last halved
 }
 
@@ -11,8 +13,9 @@ const (
 	// countersPerHeld bounds the counters by how many samples the cache can hold: a large
 	// dataset must not fill a small cache with them.
 	countersPerHeld = 8
-	// halveAfter is how many requests for each counter halve all of them.
-	halveAfter = 8
+	// halveAfter is how many requests for each active counter halve all of them; but a request
+	// never halves more than mostHalved counters on average.
+	halveAfter, mostHalved = 8, 8
 	// lfuChoices is how many held samples are compared to find one that gives way.
 	lfuChoices = 5
 	// lfuMargin is how many more requests a sample needs to take another one's place. In an
@@ -34,13 +37,19 @@ func (l *lfu) ask(id uint32) {
 	if len(l.counters) == 0 {
 		return
 	}
-	if n := l.counter(id); *n < 255 {
+	n := l.counter(id)
+	if *n == 0 {
+		l.active++
+	}
+	if *n < 255 {
 		*n++
 	}
-	if l.asked++; l.asked >= halveAfter*len(l.counters) {
-		l.asked = 0
+	if l.asked++; l.asked >= max(halveAfter*l.active, len(l.counters)/mostHalved) {
+		l.asked, l.active = 0, 0
 		for i := range l.counters {
-			l.counters[i] /= 2
+			if l.counters[i] /= 2; l.counters[i] > 0 {
+				l.active++
+			}
 		}
 	}
 }

@@ -5,23 +5,31 @@ import (
 	"testing"
 )
 
-// TestCounters: counters saturate, are halved from time to time, and are shared if there are
-// more samples.
+// TestCounters: counters saturate, are halved from time to time, the sooner the fewer of them are
+// active, and are shared if there are more samples.
 func TestCounters(t *testing.T) {
 	l := lfu{counters: make([]uint8, 100)}
-	for i := range 2 * halveAfter * 100 {
-		id, want := uint32(7), min(i, 255)
-		if i >= halveAfter*100 {
-			want = min(127+i-halveAfter*100, 255)
+	check := func(of7, of8 uint8) {
+		t.Helper()
+		if *l.counter(7) != of7 || *l.counter(107) != of7 || *l.counter(8) != of8 {
+			t.Fatalf("%d, %d and %d requests, want %d and %d", *l.counter(7), *l.counter(107), *l.counter(8), of7, of8)
 		}
-		if n := *l.counter(id); int(n) != want {
-			t.Fatalf("%d after %d requests, want %d", n, i, want)
-		}
+	}
+	for id := range uint32(100) {
 		l.ask(id)
 	}
-	if *l.counter(107) != 127 || *l.counter(8) != 0 {
-		t.Errorf("%d and %d requests", *l.counter(107), *l.counter(8))
+	for range halveAfter*100 - 101 {
+		l.ask(7)
 	}
+	check(255, 1)
+	l.ask(7)
+	check(127, 0)
+	for range 100/mostHalved - 1 {
+		l.ask(7)
+	}
+	check(127+11, 0)
+	l.ask(7)
+	check((127+12)/2, 0)
 }
 
 // TestColder: a sample takes the place of the one among the next few that is requested least,
@@ -86,6 +94,34 @@ func TestTinyLFUKeepsWhatIsWanted(t *testing.T) {
 	if wanted.hits < wanted.asked*99/100 || s.Epochs[0].NotKept == 0 {
 		t.Errorf("hits of what is wanted most: %+v, of the rest: %+v; %+v", wanted, others, s.Epochs)
 	}
+}
+
+// TestTinyLFUAdapts: when other samples are wanted than before, they soon take the place of those,
+// however long those were wanted and however large the dataset is.
+func TestTinyLFUAdapts(t *testing.T) {
+	const n, wanted, size = 2000, 100, 10_000
+	src := equal(n, size)
+	c := open(t, Options{Policy: TinyLFU, Limit: 600 << 10, Samples: n})
+	fit := int(Room(TinyLFU, 600<<10, n) / Cost(size))
+	pass := func(epoch int, from int64) (hits int) {
+		for _, id := range rand.New(rand.NewPCG(uint64(epoch), 4)).Perm(wanted) {
+			if read(t, c, epoch, from+int64(id), src.stamp(from+int64(id))) {
+				hits++
+			}
+		}
+		return hits
+	}
+	for epoch := range 100 {
+		if hits := pass(epoch, 0); epoch > 1 && hits < fit*95/100 {
+			t.Fatalf("epoch %d: %d hits, %d fit", epoch, hits, fit)
+		}
+	}
+	for epoch := 100; pass(epoch, n/2) < fit*95/100; epoch++ {
+		if epoch == 125 {
+			t.Fatal("25 epochs were too few")
+		}
+	}
+	mustCheck(t, c)
 }
 
 // TestTinyLFUWhenMemoryIsShort: if the budget refuses to grow, the set of held samples still
