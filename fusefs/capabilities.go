@@ -105,8 +105,9 @@ func warnOfTimeouts(log *slog.Logger) {
 	}
 }
 
-// allowsOther matches a fuse.conf that permits users to use allow_other.
-var allowsOther = regexp.MustCompile(`(?m)^[ \t]*user_allow_other[ \t]*(#.*)?$`)
+// allowsOther matches a fuse.conf that permits users to use allow_other. Like fusermount, it
+// ignores any blanks, such as the ends of lines from other systems.
+var allowsOther = regexp.MustCompile(`(?m)^\s*user_allow_other\s*(#.*)?$`)
 
 func userAllowOther() bool {
 	text, _ := os.ReadFile("/etc/fuse.conf")

@@ -77,6 +77,7 @@ func TestUserAllowOther(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "user_allow_other": true, "# c\n  user_allow_other  # yes\n": true,
 		"#user_allow_other\n": false, "user_allow_others\n": false, "mount_max = 10\nuser_allow_other": true,
+		"user_allow_other\r\nmount_max = 10\r\n": true, "user_allow_other\nmount_max = 10": true, "user_allow_other no": false,
 	} {
 		if got := allowsOther.MatchString(text); got != want {
 			t.Errorf("%q: %v", text, got)
