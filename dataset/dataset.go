@@ -9,7 +9,7 @@ import (
 // Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an
 // out-of-range number panics, like a slice index. All methods may be called concurrently.
 type Dataset struct {
-	roots     *roots
+	*source
 	storage   *storage
 	table     *store
 	classes   []string
@@ -21,15 +21,15 @@ type Dataset struct {
 	learning sync.Mutex // guards the table's identities; everything else in it is only read
 }
 
-// Close releases the dataset. A read still in progress, for example on a hung storage,
+// Close ends the use of the dataset. A read still in progress, for example on a hung storage,
 // continues; files can no longer be opened.
 func (d *Dataset) Close() error {
-	d.roots.close()
+	d.closed.Store(true)
 	return nil
 }
 
 // Root is the directory that paths are relative to: absolute, with symbolic links resolved.
-func (d *Dataset) Root() string { return d.roots.path }
+func (d *Dataset) Root() string { return d.dir }
 
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }
@@ -60,26 +60,16 @@ func (d *Dataset) Size(i int, ignoreOrientation bool) (height, width int) {
 
 // Format is sample i's format as the Prober or the manifest named it, "" if the sample has a
 // Problem or is Unread.
-func (d *Dataset) Format(i int) string { return d.table.formatNames[d.table.row[i].format] }
+func (d *Dataset) Format(i int) string { return d.table.format(i) }
 
 // Problem is what was wrong with sample i's file when it was indexed, "" if nothing was. The
 // fault lies with the file, as judged by [OfFile] and the Prober; for the machine's faults see
 // Unread.
-func (d *Dataset) Problem(i int) string {
-	if text, unread := d.table.problem(i); !unread {
-		return text
-	}
-	return ""
-}
+func (d *Dataset) Problem(i int) string { return d.table.problem(i, false) }
 
 // Unread is why the machine could not read sample i's file when it was indexed, "" if it could.
 // Neither the size nor the format of such a file is known, and the next Open tries it again.
-func (d *Dataset) Unread(i int) string {
-	if text, unread := d.table.problem(i); unread {
-		return text
-	}
-	return ""
-}
+func (d *Dataset) Unread(i int) string { return d.table.problem(i, true) }
 
 // ModTime is the newest modification time among the files, directories and manifest that were
 // indexed. It is stable for as long as the index is.

@@ -5,7 +5,7 @@
 // (byte size and modification time) the file had when its header was read. The engine plans
 // batches from this table without any I/O, and calls [Dataset.Load] for a sample's encoded
 // bytes, which rejects a file that is no longer the one that was indexed. The package decodes
-// nothing and knows no codec: header contents come from the caller's [Prober].
+// nothing: header contents come from the caller's [Prober].
 //
 // # Order and links
 //
@@ -19,8 +19,7 @@
 // Links are followed. A directory link that leads back to a directory above it is
 // [ErrLinkCycle]; a link that leads nowhere, or to itself, counts as a file. A manifest's paths
 // are cleaned lexically, and one that leaves the manifest's directory is rejected unless
-// Options.AllowOutside is set. This does not resolve links: they are placed by the directory's
-// owner, and resolving each path would cost one file system call per component and row.
+// Options.AllowOutside is set. Links are not resolved for this: the directory's owner made them.
 //
 // # Index
 //
@@ -48,10 +47,9 @@
 // storage is away ([ErrAway]); a single file that the storage fails to deliver becomes
 // [Dataset.Unread].
 //
-// Samples are looked up relative to the dataset's directory, which stays open (root.go). When a
-// file cannot be reached, that directory is examined: if it is gone or is an empty mountpoint,
-// the error is ErrAway instead of [ErrMissing], and if the storage was remounted, the directory
-// now at the path takes its place.
+// A sample is looked up by its path at each read, so that storage which was mounted again is used
+// at once. When a file cannot be reached, the dataset's directory is examined (root.go): if it is
+// gone or is an empty mountpoint, the error is ErrAway instead of [ErrMissing].
 //
 // [Storage] chooses how files are read (storage.go): normally, or bypassing the page cache,
 // which would hold a second copy of what batchfs caches itself. Whatever happens to a file

@@ -30,28 +30,27 @@ func (f *nth) next() error {
 	return nil
 }
 
-func (f *nth) open(dir int, path *byte) (int, error) {
+func (f *nth) open(dir, path string) (int, error) {
 	if err := f.next(); err != nil {
 		return -1, err
 	}
 	return f.kernel.open(dir, path)
 }
 
-func (f *nth) stat(fd int) (Identity, uint64, error) {
+func (f *nth) stat(fd int) (Identity, int, error) {
 	if err := f.next(); err != nil {
 		return unknown, 0, err
 	}
-	return f.kernel.stat(fd)
+	id, _, err := f.kernel.stat(fd)
+	return id, 512, err
 }
 
-func (f *nth) look(dir int, path string) (Identity, error) {
+func (f *nth) look(dir, path string) (Identity, error) {
 	if err := f.next(); err != nil {
 		return unknown, err
 	}
 	return f.kernel.look(dir, path)
 }
-
-func (f *nth) alignment(int) (int, bool) { return 512, f.next() == nil }
 
 func (f *nth) direct(int, bool) error { return f.next() }
 
@@ -396,7 +395,6 @@ func TestOneFailureOfTheStorage(t *testing.T) {
 	}
 }
 
-// TestLoadAllocatesNothing includes the use of roots.
 func TestLoadAllocatesNothing(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg")

@@ -54,12 +54,10 @@ func Reason(err error) error {
 }
 
 // OfFile says whether an error of this package is the fault of the sample's file itself: it is
-// missing, has changed, is not a regular file, may not be read, or its path is a link loop
-// ([ErrMissing], [ErrChanged], [ErrNotFile]; ENOENT, ENOTDIR, ELOOP, EACCES). Only such errors
-// may be remembered for a file, or decide what takes its place. Any other errno is the
-// machine's fault: a lack of resources, or storage that fails or is away ([ErrAway]). A machine
-// error wins over a file error that it caused. [ErrTooLarge] and [ErrStopped] are the caller's
-// own.
+// missing, has changed, is not a regular file, may not be read, or its path is a link loop. Only
+// such errors may be remembered for a file, or decide what takes its place. Any other errno is
+// the machine's fault, and wins over a file error that it caused. [ErrTooLarge] and [ErrStopped]
+// are the caller's own.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
 		return false
@@ -82,5 +80,5 @@ func isLack(err error) bool {
 // missing or unreadable file.
 func isStorage(err error) bool {
 	var errno unix.Errno
-	return errors.As(err, &errno) && errno != unix.ELOOP && !isLack(err)
+	return errors.As(err, &errno) && !isLack(err)
 }

@@ -22,29 +22,22 @@ type fault struct {
 	directs  atomic.Int64
 	ordinary atomic.Int64
 	drops    atomic.Int64
-	asked    atomic.Int64 // alignment calls
 	crooked  atomic.Pointer[string]
 }
 
-func (f *fault) open(dir int, path *byte) (int, error) {
+func (f *fault) open(dir, path string) (int, error) {
 	if f.open1 != nil {
 		return -1, f.open1
 	}
 	return f.kernel.open(dir, path)
 }
 
-func (f *fault) stat(fd int) (Identity, uint64, error) {
+func (f *fault) stat(fd int) (Identity, int, error) {
 	if f.stat1 != nil && f.directs.Load()+f.ordinary.Load() > 0 {
 		return Identity{}, 0, f.stat1
 	}
-	return f.kernel.stat(fd)
-}
-
-func (f *fault) look(dir int, path string) (Identity, error) { return f.kernel.look(dir, path) }
-
-func (f *fault) alignment(int) (int, bool) {
-	f.asked.Add(1)
-	return max(f.align, 0), f.align >= 0
+	id, _, err := f.kernel.stat(fd)
+	return id, f.align, err
 }
 
 // direct only records the mode: the tests check the simulated alignment, whatever the real file

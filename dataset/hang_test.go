@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func TestOpenWhereTheKernelHangs(t *testing.T) {
 	for _, what := range []string{"list", "open", "read", "manifest"} {
 		content := []byte(image("jpeg", 10, 20, 1))
-		f := hangfs.Mount(t, map[string][]byte{"a/1.jpg": content, "b/2.jpg": content, "m.csv": []byte("path\na/1.jpg\n")})
+		f := hangfs.Mount(t, t.TempDir(), map[string][]byte{"a/1.jpg": content, "b/2.jpg": content, "m.csv": []byte("path\na/1.jpg\n")})
 		p := newPlace(t)
 		path := f.Dir
 		if what == "manifest" {
@@ -53,13 +54,18 @@ func TestRemountBeneathADataset(t *testing.T) {
 	content := []byte(image("jpeg", 10, 20, 1))
 	files := map[string][]byte{"a/1.jpg": content, "b/2.jpg": content}
 	dir := t.TempDir()
-	first := hangfs.MountAt(t, dir, files)
+	first := hangfs.Mount(t, dir, files)
 	p := newPlace(t)
 	d, err := Open(t.Context(), dir, p.options())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
+	held, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
 	first.Die(t)
 	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
 		if err == nil || OfFile(err) {
@@ -72,7 +78,7 @@ func TestRemountBeneathADataset(t *testing.T) {
 			t.Errorf("unmounted: %s: %v", call, err)
 		}
 	}
-	hangfs.MountAt(t, dir, map[string][]byte{"a/1.jpg": content, "b/2.jpg": []byte("another")})
+	hangfs.Mount(t, dir, map[string][]byte{"a/1.jpg": content, "b/2.jpg": []byte("another")})
 	if got, err := d.Read(0, nil, grow); err != nil || string(got) != string(content) {
 		t.Errorf("mounted anew: %q, %v", got, err)
 	}

@@ -10,22 +10,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "4"
+const indexVersion = "5"
 
 // index is everything that is kept about a dataset: the table, and facts in the file's metadata.
 // Listing a dataset makes one without headers.
 type index struct {
-	table *store
+	table   *store
+	classes []string // in label order; nil if there are none
 	facts
 }
 
@@ -43,7 +44,7 @@ type facts struct {
 	ManifestSize int64          `json:"manifest_size"`
 	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
-	Classes      names          `json:"classes"` // in label order; nil if there are none
+	Classes      [][]byte       `json:"classes"`
 	Dirs         []dirStamp     `json:"directories"`
 }
 
@@ -53,31 +54,13 @@ type dirStamp struct {
 	stamp
 }
 
-// names are written as Go literals, one per line.
-type names []string
-
-func (n names) MarshalText() (text []byte, err error) {
-	for _, s := range n {
-		text = append(strconv.AppendQuote(text, s), '\n')
-	}
-	return text, nil
-}
-
-func (n *names) UnmarshalText(text []byte) error {
-	for line := range strings.Lines(string(text)) {
-		s, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
-		if err != nil {
-			return err
-		}
-		*n = append(*n, s)
-	}
-	return nil
-}
-
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
 	x.Version, x.Source, x.Manifest = indexVersion, []byte(src.name()), src.manifest != ""
-	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), x.table.pathBytes(), x.Stamp.Time
+	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
+	for _, name := range x.classes {
+		x.Classes = append(x.Classes, []byte(name))
+	}
 	for i, d := range x.Dirs {
 		if i == 0 || d.Time > x.ModTime {
 			x.ModTime = d.Time
@@ -88,11 +71,9 @@ func (x *index) complete(src *source) {
 
 // settle computes the fields that depend on the scanned rows.
 func (x *index) settle() {
-	x.Digest = digest(x.table, x.Classes)
-	for i := range x.table.rows() {
-		if id, known := x.table.identity(i); known {
-			x.ModTime = max(x.ModTime, id.ModTime)
-		}
+	x.Digest = digest(x.table, x.classes)
+	for _, row := range x.table.row {
+		x.ModTime = max(x.ModTime, row.id.ModTime)
 	}
 }
 
@@ -109,17 +90,17 @@ func digest(s *store, classes []string) string {
 		b = append(append(b, c...), 0)
 	}
 	w.Write(le.AppendUint64(b, uint64(s.rows())))
-	for i := range s.rows() {
-		size := int64(-1)
-		if id, known := s.identity(i); known {
-			size = id.Size
+	for i, row := range s.row {
+		size := row.id.Size
+		if !row.id.Known() {
+			size = -1
 		}
 		b = append(append(b[:0], s.path(i)...), 0)
-		b = append(append(b, s.formatNames[s.row[i].format]...), 0)
-		b = le.AppendUint32(b, uint32(s.row[i].label))
-		b = le.AppendUint32(b, uint32(s.row[i].height))
-		b = le.AppendUint32(b, uint32(s.row[i].width))
-		b = append(b, s.row[i].orient)
+		b = append(append(b, s.format(i)...), 0)
+		b = le.AppendUint32(b, uint32(row.label))
+		b = le.AppendUint32(b, uint32(row.height))
+		b = le.AppendUint32(b, uint32(row.width))
+		b = append(b, row.orient)
 		b = le.AppendUint64(b, uint64(size))
 		w.Write(b)
 	}
@@ -130,15 +111,15 @@ func digest(s *store, classes []string) string {
 // current says whether the dataset is unchanged since it was listed; false when ctx is done.
 func (x *index) current(ctx context.Context, src *source) bool {
 	if src.manifest != "" {
-		st, err := statFrom(src.dir.fd, src.manifest)
-		return err == nil && st.Size == x.ManifestSize && x.Stamp.proves(st.Mtim.Nano())
+		info, err := os.Stat(src.name())
+		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
 	}
 	for _, d := range x.Dirs {
 		if ctx.Err() != nil {
 			return false
 		}
-		st, err := statFrom(src.dir.fd, filepath.Join(".", string(d.Path)))
-		if err != nil || !isDir(&st) || !d.proves(st.Mtim.Nano()) {
+		info, err := os.Stat(filepath.Join(src.dir, string(d.Path)))
+		if err != nil || !info.IsDir() || !d.proves(info.ModTime()) {
 			return false
 		}
 	}
@@ -156,16 +137,16 @@ type stamp struct {
 // newStamp judges a modification time that was seen at now, before anything was read. Kernels
 // stamp with a clock that ticks every 1 to 10 ms; a time of whole seconds suggests a file
 // system with a resolution of one or two seconds.
-func newStamp(mtime int64, now time.Time) stamp {
+func newStamp(modified, now time.Time) stamp {
 	grain := 20 * time.Millisecond
-	if mtime%int64(time.Second) == 0 {
+	if modified.Nanosecond() == 0 {
 		grain = 2100 * time.Millisecond
 	}
-	return stamp{Time: mtime, Unsettled: mtime > now.Add(-grain).UnixNano()}
+	return stamp{Time: modified.UnixNano(), Unsettled: modified.After(now.Add(-grain))}
 }
 
-// proves says whether finding mtime again means that nothing changed.
-func (s stamp) proves(mtime int64) bool { return !s.Unsettled && s.Time == mtime }
+// proves says whether finding a time again means that nothing changed.
+func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
 
 var errIndexInside = errors.New("the cache directory lies inside the dataset")
 
@@ -178,7 +159,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	}
 	// A manifest's directory may well be a home directory, and its dataset is only what it
 	// lists.
-	if rel, err := filepath.Rel(src.root, resolveExisting(dir)); src.manifest == "" && err == nil && filepath.IsLocal(rel) {
+	if src.manifest == "" && resolve.Within(resolve.Links(dir), src.dir) {
 		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
 	}
 	if info, err := os.Stat(dir); err == nil {
@@ -188,18 +169,6 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	}
 	sum := sha256.Sum256([]byte(src.name()))
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
-}
-
-// resolveExisting resolves links in a path whose last components may not exist.
-func resolveExisting(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(resolveExisting(parent), filepath.Base(path))
 }
 
 // loadIndex reads the index at path; the error says why it cannot be used.

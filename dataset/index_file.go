@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -21,7 +21,6 @@ import (
 const (
 	groupRows = 128 << 10 // rows per row group; the writer holds one group in memory
 	pageBytes = 256 << 10
-	maxFormat = 32 // bytes; longer than the name of any format
 )
 
 // Keys of the index's metadata.
@@ -47,14 +46,14 @@ type indexRow struct {
 
 func (x *index) row(i int) indexRow {
 	t := x.table
-	id, _ := t.identity(i)
-	problem, _ := t.problem(i)
+	row := t.row[i]
 	r := indexRow{
-		Path: t.path(i), Label: t.row[i].label, Height: t.row[i].height, Width: t.row[i].width, Orientation: int32(t.row[i].orient),
-		Format: t.formatNames[t.row[i].format], Size: id.Size, ModTime: id.ModTime, Problem: problem,
+		Path: t.path(i), Label: row.label, Height: row.height, Width: row.width, Orientation: int32(row.orient),
+		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime,
+		Problem: cmp.Or(t.problem(i, false), t.problem(i, true)),
 	}
-	if r.Label >= 0 && int(r.Label) < len(x.Classes) {
-		r.Class = x.Classes[r.Label]
+	if r.Label >= 0 && int(r.Label) < len(x.classes) {
+		r.Class = x.classes[r.Label]
 	}
 	return r
 }
@@ -70,7 +69,11 @@ func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 		MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,
 		KeyValueMetadata: map[string]string{factsKey: string(facts), checksumKey: checksumZero},
 	}}
-	if !utf8.Valid(x.table.paths) || slices.ContainsFunc(x.Classes, func(c string) bool { return !utf8.ValidString(c) }) {
+	text := utf8.Valid(bytes.Join(x.Classes, []byte{0}))
+	for i := range x.table.rows() {
+		text = text && utf8.ValidString(x.table.path(i))
+	}
+	if !text {
 		// Parquet's strings must be UTF-8, so these are bytes.
 		options = append(options, parquet.SchemaOf(indexRow{},
 			parquet.StructTag(`parquet:"path,bytes"`, "path"), parquet.StructTag(`parquet:"class,bytes,dict"`, "class")))
@@ -117,17 +120,6 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	if rows < 1 || rows > min(most/16, math.MaxInt32) || x.PathBytes < 0 || x.PathBytes > most || file.NumRows() != rows {
 		return x, errCounts
 	}
-	for _, group := range file.Metadata().RowGroups {
-		for _, c := range group.Columns {
-			if c.MetaData.NumValues != group.NumRows || group.NumRows < 1 || c.MetaData.TotalCompressedSize > file.Size() {
-				return x, errCounts
-			}
-		}
-		rows -= group.NumRows
-	}
-	if rows != 0 {
-		return x, errCounts
-	}
 	return x, nil
 }
 
@@ -154,6 +146,9 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range x.Classes {
+		x.classes = append(x.classes, string(name))
+	}
 	x.table = newStore(x.Rows, x.PathBytes)
 	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
 		if err := ctx.Err(); err != nil {
@@ -164,9 +159,8 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 	if err != nil {
 		return nil, err
 	}
-	if x.table.rows() != x.Rows || x.table.pathBytes() != x.PathBytes {
-		return nil, fmt.Errorf("%d rows with %d bytes of paths, instead of %d with %d",
-			x.table.rows(), x.table.pathBytes(), x.Rows, x.PathBytes)
+	if x.table.rows() != x.Rows || int64(len(x.table.paths)) != x.PathBytes {
+		return nil, errCounts
 	}
 	return x, nil
 }
@@ -195,29 +189,21 @@ func indexColumns(file *parquet.File) (columns []*column, err error) {
 func (x *index) appendBlock(block [][]parquet.Value) error {
 	t := x.table
 	for i, value := range block[0] {
-		k, path := t.rows(), text(value)
-		orient, format := block[4][i].Int32(), text(block[5][i])
+		k, path, orient := t.rows(), text(value), block[4][i].Int32()
+		format, known := formatNumber(text(block[5][i]))
 		s := sample{
-			label: block[1][i].Int32(), height: block[2][i].Int32(), width: block[3][i].Int32(), orient: uint8(orient),
-			size: block[6][i].Int64(), modTime: block[7][i].Int64(),
+			start: int64(len(t.paths)), label: block[1][i].Int32(), height: block[2][i].Int32(), width: block[3][i].Int32(),
+			orient: uint8(orient), format: format, id: Identity{Size: block[6][i].Int64(), ModTime: block[7][i].Int64()},
 		}
 		if err := x.checkPath(path); err != nil {
 			return err
 		}
-		if k == cap(t.row) || len(t.paths)+len(path) >= cap(t.paths) || len(format) > maxFormat ||
-			s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.size < 0 ||
-			len(x.Classes) > 0 && int(s.label) >= len(x.Classes) {
+		if k == cap(t.row) || len(t.paths)+len(path) > cap(t.paths) || !known ||
+			s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.id.Size < 0 ||
+			len(x.classes) > 0 && int(s.label) >= len(x.classes) {
 			return fmt.Errorf("row %d makes no sense, or there are too many", k)
 		}
-		var err error
-		if s.format, err = t.internFormat(format); err != nil {
-			return err
-		}
-		if err := t.appendRow(path, s.label); err != nil {
-			return err
-		}
-		s.start = t.row[k].start
-		t.row[k] = s
+		t.paths, t.row = append(t.paths, path...), append(t.row, s)
 		if problem := text(block[8][i]); problem != "" {
 			t.addBad(k, reason(errors.New(problem)), false)
 		}

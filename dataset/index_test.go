@@ -189,9 +189,9 @@ func TestUnsettledTimesProveNothing(t *testing.T) {
 		{-time.Hour, true}, {0, true}, {10 * time.Millisecond, true}, {50 * time.Millisecond, false},
 		{500 * time.Millisecond, true}, {1500 * time.Millisecond, true}, {2500 * time.Millisecond, false},
 	} {
-		mtime := now.Add(-c.ago).UnixNano()
+		mtime := now.Add(-c.ago)
 		s := newStamp(mtime, now)
-		if s.Unsettled != c.unsettled || s.proves(mtime) == c.unsettled || s.proves(mtime+1) {
+		if s.Unsettled != c.unsettled || s.proves(mtime) == c.unsettled || s.proves(mtime.Add(1)) {
 			t.Errorf("modified %v ago: %+v", c.ago, s)
 		}
 	}
@@ -247,7 +247,7 @@ func TestDigestIsOfTheContent(t *testing.T) {
 		"another size":        func(p *place) { p.write("a/1.jpg", image("jpeg", 10, 20, 1)+"x") },
 		"another height":      func(p *place) { p.write("a/1.jpg", image("jpeg", 11, 20, 1)) },
 		"another orientation": func(p *place) { p.write("a/1.jpg", image("jpeg", 10, 20, 2)) },
-		"another format":      func(p *place) { p.write("a/1.jpg", image("jpxg", 10, 20, 1)) },
+		"another format":      func(p *place) { p.write("a/1.jpg", image("webp", 10, 20, 1)) },
 		"one more":            func(p *place) { p.images("b/3.jpg") },
 	} {
 		if make(change) == plain {
@@ -339,7 +339,7 @@ func FuzzReadIndex(f *testing.F) {
 			if clean, outside, err := cleanPath(path); err != nil || clean != path || outside && !x.Outside {
 				t.Fatalf("path %q", path)
 			}
-			if len(problemOf(x.table, i)) > maxReason || len(x.table.formatNames[x.table.row[i].format]) > maxFormat {
+			if len(problemOf(x.table, i)) > maxReason {
 				t.Fatalf("problem %q", problemOf(x.table, i))
 			}
 		}
@@ -355,14 +355,13 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer src.dir.release()
 	for name, change := range map[string]func(*facts, map[string]string){
 		"version":    func(x *facts, _ map[string]string) { x.Version = "0" },
 		"dataset":    func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
 		"no facts":   func(_ *facts, m map[string]string) { m[factsKey] = "" },
 		"a manifest": func(x *facts, _ map[string]string) { x.Manifest = true },
 		"rows":       func(x *facts, _ map[string]string) { x.Rows = 2 },
-		"classes":    func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `\"a\"`, `a`, 1) },
+		"classes":    func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `"YQ=="`, `"Y"`, 1) },
 		"dirs": func(_ *facts, m map[string]string) {
 			m[factsKey] = strings.Replace(m[factsKey], `"path":""`, `"path":"x"`, 1)
 		},

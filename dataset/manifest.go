@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +27,13 @@ type record struct {
 	height string // "" : not given, as for width and format
 	width  string
 	format string
+}
+
+// field is where the value of a column goes, nil for a column of no interest.
+func (r *record) field(name string) *string {
+	return map[string]*string{
+		"path": &r.path, "label": &r.label, "height": &r.height, "width": &r.width, "format": &r.format,
+	}[name]
 }
 
 // recordReader reads a manifest and calls emit for each record. Its own errors name the line.
@@ -58,10 +65,10 @@ func listManifest(ctx context.Context, src *source, st *storage, allowOutside bo
 		return nil, err
 	}
 	m := &manifest{ctx: ctx, allowOutside: allowOutside, out: &index{table: newStore(0, 0)}}
-	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime().UnixNano(), now), info.Size()
+	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime(), now), info.Size()
 	err = manifestReader(src.manifest)(f, m.add)
 	if err == nil {
-		m.out.Classes, err = m.labels.resolve(m.out.table)
+		m.out.classes, err = m.labels.resolve(m.out.table)
 	}
 	var ofFile *os.PathError // from the file system, so not the manifest's fault
 	switch {
@@ -106,32 +113,22 @@ func (m *manifest) row(r *record) error {
 	}
 	m.out.Outside = m.out.Outside || outside
 	label, err := m.labels.intern(r)
-	if err != nil {
-		return err
-	}
-	height, err := parseExtent("height", r.height)
-	if err != nil {
-		return err
-	}
-	width, err := parseExtent("width", r.width)
-	if err != nil {
-		return err
-	}
-	format, err := parseFormat(r.format)
-	if err != nil {
+	height, errHeight := parseExtent("height", r.height)
+	width, errWidth := parseExtent("width", r.width)
+	format, errFormat := parseFormat(r.format)
+	if err := cmp.Or(err, errHeight, errWidth, errFormat); err != nil {
 		return err
 	}
 	t := m.out.table
 	if err := t.appendRow(name, label); err != nil {
 		return err
 	}
-	row := t.rows() - 1
-	t.row[row].height, t.row[row].width = height, width
-	if height != 0 && width != 0 && format != "" {
-		t.row[row].orient = 1
-		t.row[row].format, err = t.internFormat(format)
+	row := &t.row[t.rows()-1]
+	row.height, row.width = height, width
+	if height != 0 && width != 0 && format != 0 {
+		row.orient, row.format = 1, format
 	}
-	return err
+	return nil
 }
 
 // cleanPath returns the path to open and whether it leaves the directory that it is relative to.
@@ -164,23 +161,20 @@ func parseExtent(field, text string) (int32, error) {
 	return int32(n), nil
 }
 
-// parseFormat accepts the names and extensions of supported formats. The result shares no
-// memory with text.
-func parseFormat(text string) (string, error) {
-	switch lower := strings.ToLower(text); lower {
-	case "":
-		return "", nil
+// parseFormat accepts the names and extensions of supported formats.
+func parseFormat(text string) (uint8, error) {
+	name := strings.ToLower(text)
+	switch name {
 	case "jpg":
-		return "jpeg", nil
+		name = "jpeg"
 	case "ppm", "pgm":
-		return "pnm", nil
-	default:
-		formats := []string{"jpeg", "png", "bmp", "pnm", "webp"}
-		if k := slices.Index(formats, lower); k >= 0 {
-			return formats[k], nil
-		}
-		return "", fmt.Errorf("format %q is not one of %s", text, strings.Join(formats, ", "))
+		name = "pnm"
 	}
+	number, ok := formatNumber(name)
+	if !ok {
+		return 0, fmt.Errorf("format %q is not one of %s", text, strings.Join(formats[1:], ", "))
+	}
+	return number, nil
 }
 
 // parseInteger reads a whole number, including the "3.0" of tables that know only floating

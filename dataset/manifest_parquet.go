@@ -27,9 +27,9 @@ func readParquet(f *os.File, emit func(*record) error) (err error) {
 	if err != nil {
 		return err
 	}
-	own := false // err names its row
+	emitting := false // then an error names its row
 	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
-		own = true
+		emitting = true
 		for i := range block[0] {
 			for k := range block {
 				text, err := valueText(block[k][i])
@@ -43,10 +43,10 @@ func readParquet(f *os.File, emit func(*record) error) (err error) {
 				return err
 			}
 		}
-		own = false
+		emitting = false
 		return nil
 	})
-	if err != nil && !own {
+	if err != nil && !emitting {
 		return lineError(rec.unit, rec.line+1, err)
 	}
 	return err
@@ -55,13 +55,8 @@ func readParquet(f *os.File, emit func(*record) error) (err error) {
 // manifestColumns returns the columns that a manifest has, and the fields of rec for their
 // values.
 func manifestColumns(file *parquet.File, rec *record) (columns []*column, targets []*string, err error) {
-	for _, want := range []struct {
-		name   string
-		target *string
-		kind   string
-	}{
-		{"path", &rec.path, "text"}, {"label", &rec.label, "text or numbers"},
-		{"height", &rec.height, "numbers"}, {"width", &rec.width, "numbers"}, {"format", &rec.format, "text"},
+	for _, want := range []struct{ name, kind string }{
+		{"path", "text"}, {"label", "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
 	} {
 		c, err := findColumn(file, want.name)
 		switch {
@@ -80,7 +75,7 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 		case want.name == "label":
 			rec.kind = labelNumber
 		}
-		columns, targets = append(columns, c), append(targets, want.target)
+		columns, targets = append(columns, c), append(targets, rec.field(want.name))
 	}
 	return columns, targets, nil
 }

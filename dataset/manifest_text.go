@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -87,20 +88,14 @@ func (b *recordBound) Read(p []byte) (int, error) {
 
 // csvColumns maps each column to its field in rec, nil for columns of no interest.
 func csvColumns(header []string, rec *record) ([]*string, error) {
-	known := map[string]*string{
-		"path": &rec.path, "label": &rec.label,
-		"height": &rec.height, "width": &rec.width, "format": &rec.format,
-	}
 	columns := make([]*string, len(header))
-	seen := map[string]bool{}
 	for k, name := range header {
-		name = strings.TrimSpace(name)
-		if columns[k] = known[name]; columns[k] != nil && seen[name] {
-			return nil, fmt.Errorf("two columns named %q", name)
+		columns[k] = rec.field(strings.TrimSpace(name))
+		if columns[k] != nil && slices.Contains(columns[:k], columns[k]) {
+			return nil, fmt.Errorf("two columns named %q", strings.TrimSpace(name))
 		}
-		seen[name] = true
 	}
-	if !seen["path"] {
+	if !slices.Contains(columns, &rec.path) {
 		return nil, errors.New(`the header has no column "path"`)
 	}
 	return columns, nil
@@ -140,19 +135,26 @@ func (r *record) readJSON(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	var row struct {
-		Path   *string         `json:"path"`
-		Label  json.RawMessage `json:"label"`
-		Height json.RawMessage `json:"height"`
-		Width  json.RawMessage `json:"width"`
-		Format string          `json:"format"`
+		Path, Format         any
+		Label, Height, Width json.RawMessage
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return jsonError(err)
+		var other any
+		if json.Unmarshal(line, &other) == nil {
+			return fmt.Errorf("must be a JSON object, but is %s", jsonKind(other))
+		}
+		return fmt.Errorf("must be a JSON object: %w", err)
 	}
 	if row.Path == nil {
 		return errors.New(`no "path"`)
 	}
-	r.path, r.format = *row.Path, row.Format
+	var isText bool
+	if r.path, isText = row.Path.(string); !isText {
+		return fmt.Errorf("\"path\" must be a string, but is %s", jsonKind(row.Path))
+	}
+	if r.format, isText = row.Format.(string); !isText && row.Format != nil {
+		return fmt.Errorf("\"format\" must be a string, but is %s", jsonKind(row.Format))
+	}
 	r.height, r.width = jsonNumber(row.Height), jsonNumber(row.Width)
 	r.label, r.kind = jsonNumber(row.Label), labelNumber
 	switch first := (r.label + " ")[0]; {
@@ -175,21 +177,17 @@ func jsonNumber(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// jsonError describes a bad line in JSON terms; the decoder's errors speak of Go types.
-func jsonError(err error) error {
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return fmt.Errorf("must be a JSON object: %w", err)
+// jsonKind describes a value in JSON terms.
+func jsonKind(value any) string {
+	switch value.(type) {
+	case string:
+		return "a string"
+	case float64:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "an array"
 	}
-	what := "a " + wrong.Value
-	switch wrong.Value {
-	case "array", "object":
-		what = "an " + wrong.Value
-	case "bool":
-		what = "true or false"
-	}
-	if wrong.Field == "" {
-		return fmt.Errorf("must be a JSON object, but is %s", what)
-	}
-	return fmt.Errorf("%q must be a string, but is %s", wrong.Field, what)
+	return "an object"
 }

@@ -65,16 +65,14 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src, roots: &roots{path: src.root}, storage: newStorage(o.Storage, o.Logger)}
-	p.roots.current.Store(src.dir)
+	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, o.Logger)}
 	x, err := p.run()
 	if err != nil {
-		p.roots.close()
 		return nil, err
 	}
 	p.report.count(x)
 	return &Dataset{
-		roots: p.roots, storage: p.storage, table: x.table, classes: x.Classes,
+		source: src, storage: p.storage, table: x.table, classes: x.classes,
 		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 	}, nil
 }
@@ -84,7 +82,6 @@ type opening struct {
 	Options
 	ctx       context.Context
 	src       *source
-	roots     *roots // the source's directory, or its replacement
 	storage   *storage
 	indexFile string // "": none
 	report    Report
@@ -157,11 +154,12 @@ func (p *opening) list() (x *index, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.table.rows() > 0 {
-		x.table.clip()
+	x.table.clip()
+	kinds := kindsOf(x.Ignored)
+	switch {
+	case x.table.rows() > 0:
 		return x, nil
-	}
-	if kinds := kindsOf(x.Ignored); kinds != "" {
+	case kinds != "":
 		return nil, fmt.Errorf("%s: %w (files of other kinds: %s)", p.src.name(), ErrEmpty, kinds)
 	}
 	return nil, fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
@@ -213,12 +211,12 @@ func kindsOf(ignored map[string]int) string {
 	var words []string
 	rest := 0
 	for k, kind := range kinds {
-		if k >= most {
+		name, special := map[string]string{".": "hidden", "": "without extension", "other": "other"}[kind]
+		switch {
+		case k >= most:
 			rest += ignored[kind]
 			continue
-		}
-		name, special := map[string]string{".": "hidden", "": "without extension", "other": "other"}[kind]
-		if !special {
+		case !special:
 			name = "." + kind
 		}
 		words = append(words, fmt.Sprintf("%d %s", ignored[kind], name))
@@ -232,22 +230,21 @@ func kindsOf(ignored map[string]int) string {
 // count fills in what the index knows.
 func (r *Report) count(x *index) {
 	s := x.table
-	r.Samples, r.Unreadable, r.Classes, r.IgnoredBy = s.rows(), len(s.bad), len(x.Classes), x.Ignored
+	r.Samples, r.Unreadable, r.Classes, r.IgnoredBy = s.rows(), len(s.bad), len(x.classes), x.Ignored
 	for _, n := range x.Ignored {
 		r.Ignored += n
 	}
-	formats := make([]int, len(s.formatNames))
+	counts := make([]int, len(formats))
 	for i := range s.rows() {
-		formats[s.row[i].format]++
-		id, _ := s.identity(i)
-		r.Bytes += id.Size
+		counts[s.row[i].format]++
+		r.Bytes += s.row[i].id.Size
 		r.MaxHeight = max(r.MaxHeight, int(s.row[i].height))
 		r.MaxWidth = max(r.MaxWidth, int(s.row[i].width))
 	}
 	r.Formats = map[string]int{}
-	for k, n := range formats {
+	for k, n := range counts {
 		if k > 0 && n > 0 {
-			r.Formats[s.formatNames[k]] = n
+			r.Formats[formats[k]] = n
 		}
 	}
 }

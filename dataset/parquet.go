@@ -66,15 +66,24 @@ func findColumn(file *parquet.File, name string) (*column, error) {
 	if !ok || leaf.MaxRepetitionLevel > 0 {
 		return nil, errNested
 	}
+	rows := file.NumRows()
 	for _, group := range file.Metadata().RowGroups {
 		if leaf.ColumnIndex >= len(group.Columns) {
 			return nil, errFooter
 		}
-		switch codec := group.Columns[leaf.ColumnIndex].MetaData.Codec; codec {
+		data := group.Columns[leaf.ColumnIndex].MetaData
+		if data.NumValues != group.NumRows || group.NumRows < 0 || data.TotalCompressedSize > file.Size() {
+			return nil, errCounts
+		}
+		rows -= group.NumRows
+		switch codec := data.Codec; codec {
 		case format.Uncompressed, format.Snappy, format.Gzip, format.Brotli, format.Zstd:
 		default: // the library's decoder of LZ4 doubles its buffer on any error, until memory runs out
 			return nil, fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", name, codec)
 		}
+	}
+	if rows != 0 {
+		return nil, errCounts
 	}
 	return &column{name: name, leaf: leaf}, nil
 }
@@ -123,13 +132,13 @@ func (c *column) fill() error {
 		return nil
 	}
 	n, err := c.values.ReadValues(c.batch[:])
-	if n == 0 && (err == nil || err == io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if n > 0 {
-		err = nil
-	}
 	c.rest = c.batch[:n]
+	switch {
+	case n > 0:
+		return nil
+	case err == nil || err == io.EOF:
+		return io.ErrUnexpectedEOF
+	}
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Header is what an image's first bytes, and perhaps its last, say about it.
 type Header struct {
-	Format        string // such as "jpeg"
+	Format        string // jpeg, png, bmp, pnm or webp
 	Height, Width int    // pixels, as stored
 	Orientation   uint8  // EXIF 1..8; 5 and above exchange height and width
 	// Tail is how many bytes of the file's end the Prober must also see before it knows all of
@@ -51,10 +51,11 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 		if bad == nil && h.Tail > 0 {
 			h, bad, err = w.probeTail(f, h.Tail, have)
 		}
+		number, _ := formatNumber(h.Format)
 		switch {
 		case err != nil:
 			return h, nil, err
-		case bad == nil && (h.Format == "" || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
+		case bad == nil && (number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
 			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
 		case !errors.Is(bad, ErrShort) || want == size:
 			return h, bad, nil

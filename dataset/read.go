@@ -38,21 +38,17 @@ const (
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
-// Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
-// multiple of 4096; grow is asked for that much. If a device needs a larger unit, grow is asked
-// for a multiple of that unit, and the memory must be aligned to it. With other memory, the file
-// is read normally.
+// Direct reads need memory aligned to 4096 bytes, or to a device's larger unit, with room for the
+// file's size rounded up to a multiple of that; grow is asked for that much. With other memory,
+// the file is read normally.
 //
-// The identity is that of the file that was opened, even if the read fails after that, so that
-// the caller can remember a fault of exactly this version; it is not Known if the file could not
-// be opened. If it differs from the index before or after the read, the error is [ErrChanged];
-// if the file is gone, [ErrMissing]; if stop was closed while the read waited for bandwidth,
-// [ErrStopped]. All errors come in a [FileError], and [OfFile] tells them apart. If the storage
-// was remounted since the last read, LoadPart continues with the directory now at the dataset's
-// path, and fails with [ErrAway] if that is not the dataset.
+// The identity is that of the file that was opened, even if the read fails after that; it is not
+// Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
+// differs from the index before or after the read, [ErrMissing], [ErrAway], [ErrStopped] if stop
+// was closed while the read waited for bandwidth, and others; [OfFile] tells them apart.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
-	err = d.eachRoot(i, func(r *root) error {
-		f, err := d.storage.open(r.fd, d.table.cpath(i))
+	err = d.attempt(i, func() error {
+		f, err := d.storage.open(d.dir, d.table.path(i))
 		if id = f.id; err != nil {
 			return err
 		}
@@ -65,18 +61,20 @@ func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part
 	return data, read, id, err
 }
 
-// eachRoot calls f with the dataset's directory, and once more if the storage was remounted.
-// Errors come as those of sample i.
-func (d *Dataset) eachRoot(i int, f func(r *root) error) error {
+// attempt calls f, and once more if the storage was mounted again meanwhile. Errors come as those
+// of sample i.
+func (d *Dataset) attempt(i int, f func() error) error {
 	for again := true; ; again = false {
-		r := d.roots.use()
-		err := f(r)
-		r.release()
+		if d.closed.Load() {
+			return d.fail(i, unix.EBADF)
+		}
+		seen := d.seen.Load()
+		err := f()
 		if err == nil {
 			return nil
 		}
 		if isStorage(err) {
-			replaced, why := d.roots.examine(r, d.table)
+			replaced, why := d.examine(seen, d.table)
 			if replaced && again {
 				continue
 			}
@@ -134,8 +132,8 @@ func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (r
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
 // not the indexed one, or cannot be determined. It is Load without the reading.
 func (d *Dataset) Check(i int) (id Identity, err error) {
-	err = d.eachRoot(i, func(r *root) (err error) {
-		if id, err = d.storage.look(r.fd, d.table.path(i)); err == nil && !d.learn(i, id) {
+	err = d.attempt(i, func() (err error) {
+		if id, err = d.storage.look(d.dir, d.table.path(i)); err == nil && !d.learn(i, id) {
 			err = ErrChanged
 		}
 		return err
@@ -155,11 +153,11 @@ func (d *Dataset) Same(i int, id Identity) bool {
 func (d *Dataset) learn(i int, id Identity) bool {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	want, known := d.table.identity(i)
-	if !known {
-		d.table.setIdentity(i, id)
+	want := &d.table.row[i].id
+	if !want.Known() {
+		*want = id
 	}
-	return !known || want == id
+	return *want == id
 }
 
 // Accept replaces the recorded identity of sample i with id, in this process only. It is for a
@@ -168,7 +166,7 @@ func (d *Dataset) learn(i int, id Identity) bool {
 func (d *Dataset) Accept(i int, id Identity) {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	d.table.setIdentity(i, id)
+	d.table.row[i].id = id
 }
 
 // Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
@@ -176,8 +174,7 @@ func (d *Dataset) Accept(i int, id Identity) {
 func (d *Dataset) Stat(i int) Identity {
 	d.learning.Lock()
 	defer d.learning.Unlock()
-	id, _ := d.table.identity(i)
-	return id
+	return d.table.row[i].id
 }
 
 // fail adds the sample's path and maps errors to the package's own.

@@ -23,12 +23,12 @@ func imagenetPath(i int) string {
 // imagenetTable is a table like that of ImageNet's training set.
 func imagenetTable(rows int) *store {
 	s := newStore(0, 0)
-	jpeg, _ := s.internFormat("jpeg")
+	jpeg, _ := formatNumber("jpeg")
 	for i := range rows {
 		s.appendRow(imagenetPath(i), int32(i/1281))
 		s.row[i].height, s.row[i].width = int32(300+i*7919%400), int32(300+i*7907%400)
 		s.row[i].orient, s.row[i].format = 1, jpeg
-		s.setIdentity(i, Identity{Size: int64(100_000 + i*7919%30_011), ModTime: 1_700_000_000e9 + int64(i)*123_457})
+		s.row[i].id = Identity{Size: int64(100_000 + i*7919%30_011), ModTime: 1_700_000_000e9 + int64(i)*123_457}
 	}
 	s.clip()
 	return s
@@ -56,7 +56,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	for i := 0; i < rows; i += 1000 {
 		s.addBad(rows-1-i, fmt.Sprintf("reason %d", i), false)
 	}
-	src := &source{root: "/r", manifest: "m.csv"}
+	src := &source{root: root{dir: "/r"}, manifest: "m.csv"}
 	x := &index{table: s}
 	x.complete(src)
 	path := filepath.Join(t.TempDir(), "x.parquet")
@@ -83,29 +83,6 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 		}
 		if a, b := x.row(i), got.row(i); a != b {
 			t.Fatalf("row %d: %+v became %+v", i, a, b)
-		}
-	}
-}
-
-func TestRowFinder(t *testing.T) {
-	const rows = 5000
-	f := &rowFinder{table: imagenetTable(rows)}
-	for i := range rows {
-		if row, ok := f.find(imagenetPath(i), i); !ok || row != i {
-			t.Fatalf("row %d found at %d, %t", i, row, ok)
-		}
-	}
-	if f.rows != nil {
-		t.Error("right guesses should need no map")
-	}
-	for i := range rows {
-		if row, ok := f.find(imagenetPath(i), rows-i-1); !ok || row != i {
-			t.Fatalf("row %d found at %d, %t", i, row, ok)
-		}
-	}
-	for _, guess := range []int{-1, 0, rows} {
-		if _, ok := f.find("elsewhere", guess); ok {
-			t.Error("found what is not there")
 		}
 	}
 }

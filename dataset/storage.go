@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -30,9 +29,7 @@ type storage struct {
 	direct bool
 	limit  *limiter // nil: none
 	log    *slog.Logger
-
-	mu    sync.Mutex // held while a device is learned
-	units sync.Map   // device number (uint64) -> unit of direct reads (int), as in file
+	refuse sync.Once // logs that direct reads are not possible
 }
 
 func newStorage(o Storage, log *slog.Logger) *storage {
@@ -56,52 +53,40 @@ type file struct {
 }
 
 // room is the buffer space needed to read n bytes from the beginning of the file.
-func (f *file) room(n int) int {
-	if f.unit == 0 {
-		return n
-	}
-	return (n + f.unit - 1) &^ (f.unit - 1)
-}
+func (f *file) room(n int) int { return f.floor(n + max(f.unit, 1) - 1) }
 
 // floor is the last offset up to n at which a read may begin.
-func (f *file) floor(n int) int {
-	if f.unit == 0 {
-		return n
-	}
-	return n &^ (f.unit - 1)
-}
+func (f *file) floor(n int) int { return n &^ (max(f.unit, 1) - 1) }
 
-// open opens a NUL-terminated path that leads to a regular file. The caller closes the file. On
-// an error, the returned file holds at most an identity.
-func (s *storage) open(dir int, path *byte) (file, error) {
+// open opens a path that leads to a regular file. The caller closes the file. On an error, the
+// returned file holds at most an identity.
+func (s *storage) open(dir, path string) (file, error) {
 	fd, err := retry(func() (int, error) { return s.system.open(dir, path) })
 	if err != nil {
 		return file{fd: -1, id: unknown}, err
 	}
-	id, dev, err := s.stat(fd)
+	id, align, err := s.stat(fd)
 	if err != nil {
 		s.system.close(fd)
 		return file{fd: -1, id: id}, err
 	}
 	f := file{fd: fd, id: id}
 	if s.direct {
-		if unit := s.unit(fd, dev); unit > 0 && s.setDirect(fd, true) == nil {
-			f.unit = unit
-		}
+		f.unit = s.unit(fd, align)
 	}
 	return f, nil
 }
 
-func (s *storage) stat(fd int) (id Identity, dev uint64, err error) {
+func (s *storage) stat(fd int) (id Identity, align int, err error) {
 	id, err = retry(func() (id Identity, err error) {
-		id, dev, err = s.system.stat(fd)
+		id, align, err = s.system.stat(fd)
 		return id, err
 	})
-	return id, dev, err
+	return id, align, err
 }
 
 // look returns the identity of the regular file that a path leads to.
-func (s *storage) look(dir int, path string) (Identity, error) {
+func (s *storage) look(dir, path string) (Identity, error) {
 	return retry(func() (Identity, error) { return s.system.look(dir, path) })
 }
 
@@ -135,43 +120,27 @@ const (
 	maxUnit = 1 << 20 // with a larger unit, normal reads are better
 )
 
-// unit returns the unit of direct reads on a device, 0 if it has none. It is learned from one
-// file.
-func (s *storage) unit(fd int, dev uint64) int {
-	if unit, known := s.units.Load(dev); known {
-		return unit.(int)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if unit, known := s.units.Load(dev); known {
-		return unit.(int)
-	}
-	unit, err := s.learn(fd)
-	if isLack(err) {
-		return 0 // read this file normally and learn from the next one
-	}
-	if err != nil {
-		s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read",
-			"device", fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)), "reason", err)
-	}
-	s.units.Store(dev, unit)
-	return unit
-}
-
-func (s *storage) learn(fd int) (int, error) {
-	align, known := s.system.alignment(fd)
+// unit turns on direct reads of a file and returns their unit; it returns 0 if the file has to be
+// read normally.
+func (s *storage) unit(fd, align int) int {
+	var err error
 	switch {
-	case !known:
-		align = minUnit // older kernels and network file systems do not report it
 	case align == 0:
-		return 0, errors.New("it says so")
+		err = unix.EOPNOTSUPP
 	case align > maxUnit:
-		return 0, fmt.Errorf("it wants reads of %d bytes", align)
+		err = fmt.Errorf("it wants reads of %d bytes", align)
+	default:
+		err = s.setDirect(fd, true)
 	}
-	if err := s.setDirect(fd, true); err != nil {
-		return 0, err
+	if err == nil {
+		return max(minUnit, 1<<bits.Len(uint(max(align, 1)-1)))
 	}
-	return max(minUnit, 1<<bits.Len(uint(align-1))), nil
+	if !isLack(err) {
+		s.refuse.Do(func() {
+			s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read", "reason", err)
+		})
+	}
+	return 0
 }
 
 // fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read

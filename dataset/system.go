@@ -9,15 +9,13 @@ import (
 // system is the set of system calls used to read files. Tests replace it with one that fails.
 // Each method is a single call that a signal may interrupt (EINTR).
 type system interface {
-	// open opens a NUL-terminated path relative to a directory.
-	open(dir int, path *byte) (fd int, err error)
-	// stat returns a file's identity and device, and ErrNotFile if it is not a regular file.
-	stat(fd int) (id Identity, dev uint64, err error)
-	// look is stat by a path relative to a directory.
-	look(dir int, path string) (Identity, error)
-	// alignment returns the alignment that direct reads need, 0 if they are not supported;
-	// known is false if the system does not report it.
-	alignment(fd int) (align int, known bool)
+	// open opens a path relative to a directory; an absolute path stands for itself.
+	open(dir, path string) (fd int, err error)
+	// stat returns a file's identity, and ErrNotFile if it is not a regular file. align is what
+	// its direct reads must be aligned to, 0 if it has none, and -1 if the system does not say.
+	stat(fd int) (id Identity, align int, err error)
+	// look is stat by a path, as in open.
+	look(dir, path string) (Identity, error)
 	// direct turns direct reads on or off.
 	direct(fd int, on bool) error
 	// pread reads up to len(p) bytes; 0 at the end of the file.
@@ -27,58 +25,60 @@ type system interface {
 	close(fd int)
 }
 
-// kernel is the real system. Its calls do not allocate.
+// kernel is the real system. Its calls do not allocate, except for very long paths.
 type kernel struct{}
 
 // openFlags: opening a FIFO or a device must not block, and a terminal must not become the
 // process's controlling terminal.
 const openFlags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
 
-// open avoids unix.Openat, which would copy the path to the heap for every file.
-func (kernel) open(dir int, path *byte) (int, error) {
-	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(path)), openFlags, 0, 0, 0)
+// open avoids unix.Open, which would copy the path to the heap for every file.
+func (kernel) open(dir, path string) (int, error) {
+	var room [512]byte
+	name := appendPath(room[:0], dir, path)
+	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, 0, uintptr(unsafe.Pointer(&name[0])), openFlags, 0, 0, 0)
 	if errno != 0 {
 		return -1, errno
 	}
 	return int(fd), nil
 }
 
-func (kernel) stat(fd int) (Identity, uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return unknown, 0, err
+// appendPath appends the absolute path of a file, and a NUL.
+func appendPath(b []byte, dir, path string) []byte {
+	if path[0] != '/' {
+		b = append(append(b, dir...), '/')
 	}
-	id, err := identityOf(&st)
-	return id, st.Dev, err
+	return append(append(b, path...), 0)
 }
 
-func (kernel) look(dir int, path string) (Identity, error) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, path, &st, 0); err != nil {
-		return unknown, err
-	}
-	return identityOf(&st)
+func (kernel) stat(fd int) (Identity, int, error) {
+	var empty [1]byte
+	return statx(fd, &empty[0], unix.AT_EMPTY_PATH)
 }
 
-// identityOf returns a file's identity, and ErrNotFile if it is not a regular file.
-func identityOf(st *unix.Stat_t) (Identity, error) {
-	id := Identity{Size: st.Size, ModTime: st.Mtim.Nano()}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return id, ErrNotFile
-	}
-	return id, nil
+func (kernel) look(dir, path string) (Identity, error) {
+	id, _, err := statx(0, &appendPath(nil, dir, path)[0], 0)
+	return id, err
 }
 
-func (kernel) alignment(fd int) (align int, known bool) {
+func statx(fd int, path *byte, flags uintptr) (id Identity, align int, err error) {
 	var st unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
-	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
-		return 0, false
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(path)), flags,
+		unix.STATX_BASIC_STATS|unix.STATX_DIOALIGN, uintptr(unsafe.Pointer(&st)), 0)
+	if errno != 0 {
+		return unknown, 0, errno
 	}
-	if st.Dio_mem_align == 0 || st.Dio_offset_align == 0 {
-		return 0, true
+	id = Identity{Size: int64(st.Size), ModTime: st.Mtime.Sec*1e9 + int64(st.Mtime.Nsec)}
+	switch {
+	case st.Mask&unix.STATX_DIOALIGN == 0:
+		align = -1 // older kernels and network file systems do not report it
+	case st.Dio_mem_align != 0 && st.Dio_offset_align != 0:
+		align = int(max(st.Dio_mem_align, st.Dio_offset_align))
 	}
-	return int(max(st.Dio_mem_align, st.Dio_offset_align)), true
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNotFile
+	}
+	return id, align, err
 }
 
 func (kernel) direct(fd int, on bool) error {

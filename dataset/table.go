@@ -3,11 +3,11 @@ package dataset
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"unique"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,44 +21,46 @@ const (
 	maxReason = 300  // bytes; what one bad file may add to the table, the index and a log line
 )
 
+// formats are the formats that samples can have, by the number in their row. The first stands for
+// a format that is not known.
+var formats = []string{"", "jpeg", "png", "bmp", "pnm", "webp"}
+
+// formatNumber returns the number of a format, 0 if there is no such format.
+func formatNumber(name string) (number uint8, ok bool) {
+	k := slices.Index(formats, name)
+	return uint8(max(k, 0)), k >= 0
+}
+
 // store is the table of samples. Rows are appended, then filled by a scan (each row by one
 // goroutine), then only read, except for identities, which may still be learned or replaced.
 type store struct {
-	paths       []byte // every path, each followed by a NUL
-	row         []sample
-	bad         map[uint32]badRow // by row
-	reasons     []string          // reasons of bad rows, without duplicates
-	reasonIDs   map[string]uint32
-	formatNames []string // [0] is ""
+	paths []byte // every path
+	row   []sample
+	bad   map[uint32]badRow // by row
 }
 
 // sample is a row, without anything for the garbage collector to scan.
 type sample struct {
-	start   int64 // of its path in paths
-	size    int64 // bytes; 0 while unknown
-	modTime int64 // ns; UnknownTime: identity unknown
-	label   int32 // -1: none
-	height  int32 // after orientation; 0: unknown
-	width   int32
-	orient  uint8 // EXIF 1..8; 0: unknown
-	format  uint8 // into formatNames; 0: unknown
+	start  int64 // of its path in paths
+	id     Identity
+	label  int32 // -1: none
+	height int32 // after orientation; 0: unknown
+	width  int32
+	orient uint8 // EXIF 1..8; 0: unknown
+	format uint8 // into formats
 }
 
 // badRow is why a sample cannot be read. unread means that the machine is at fault rather than
 // the file. The index does not store unread: files that could not be read when it was made are
 // tried again before it is used.
 type badRow struct {
-	reason uint32
+	reason unique.Handle[string]
 	unread bool
 }
 
-// newStore makes an empty table with room for rows whose paths, without NULs, total pathBytes;
-// 0 if unknown.
+// newStore makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
 func newStore(rows int, pathBytes int64) *store {
-	return &store{
-		paths: make([]byte, 0, pathBytes+int64(rows)), row: make([]sample, 0, rows), formatNames: []string{""},
-		bad: map[uint32]badRow{}, reasonIDs: map[string]uint32{},
-	}
+	return &store{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
 }
 
 // appendRow appends a sample with only its path, which is copied, and its label known.
@@ -66,16 +68,13 @@ func (s *store) appendRow(path string, label int32) error {
 	if len(s.row) == math.MaxInt32 {
 		return errors.New("more than 2147483647 samples")
 	}
-	s.row = append(s.row, sample{start: int64(len(s.paths)), label: label, modTime: UnknownTime})
-	s.paths = append(append(s.paths, path...), 0)
+	s.row = append(s.row, sample{start: int64(len(s.paths)), label: label, id: unknown})
+	s.paths = append(s.paths, path...)
 	return nil
 }
 
 // clip frees excess capacity left by growing.
-func (s *store) clip() {
-	s.paths = append(make([]byte, 0, len(s.paths)), s.paths...)
-	s.row = append(make([]sample, 0, len(s.row)), s.row...)
-}
+func (s *store) clip() { s.paths, s.row = slices.Clone(s.paths), slices.Clone(s.row) }
 
 func (s *store) rows() int { return len(s.row) }
 
@@ -85,61 +84,30 @@ func (s *store) path(i int) string {
 	if i+1 < len(s.row) {
 		end = s.row[i+1].start
 	}
-	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-1-start)
+	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
 }
 
-// cpath is the NUL-terminated path for the kernel.
-func (s *store) cpath(i int) *byte { return &s.paths[s.row[i].start] }
-
-func (s *store) pathBytes() int64 { return int64(len(s.paths) - len(s.row)) }
-
-// internFormat returns the number of a format name, which it copies. Not for concurrent use.
-func (s *store) internFormat(name string) (uint8, error) {
-	if k := slices.Index(s.formatNames, name); k >= 0 {
-		return uint8(k), nil
-	}
-	if len(s.formatNames) > math.MaxUint8 {
-		return 0, fmt.Errorf("more than %d formats", math.MaxUint8)
-	}
-	s.formatNames = append(s.formatNames, strings.Clone(name))
-	return uint8(len(s.formatNames) - 1), nil
-}
-
-// identity returns size and time, and whether they are known.
-func (s *store) identity(i int) (Identity, bool) {
-	id := Identity{Size: s.row[i].size, ModTime: s.row[i].modTime}
-	return id, id.Known()
-}
-
-func (s *store) setIdentity(i int, id Identity) {
-	s.row[i].size, s.row[i].modTime = id.Size, id.ModTime
-}
+func (s *store) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read. Not for concurrent use.
 func (s *store) addBad(i int, text string, unread bool) {
-	id, known := s.reasonIDs[text]
-	if !known {
-		id, text = uint32(len(s.reasons)), strings.Clone(text)
-		s.reasonIDs[text] = id
-		s.reasons = append(s.reasons, text)
-	}
-	s.bad[uint32(i)] = badRow{id, unread}
+	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
 }
 
-// problem returns why row i cannot be read, "" if it can, and whether the machine is at fault.
-func (s *store) problem(i int) (text string, unread bool) {
-	b, bad := s.bad[uint32(i)]
-	if !bad {
-		return "", false
+// problem returns why row i cannot be read, if that is the machine's fault or, unless unread, the
+// file's; else "".
+func (s *store) problem(i int, unread bool) string {
+	if b, bad := s.bad[uint32(i)]; bad && b.unread == unread {
+		return b.reason.Value()
 	}
-	return s.reasons[b.reason], b.unread
+	return ""
 }
 
 // unsettled returns the rows whose file could not even be opened or read. Only another try
 // shows whether that has changed.
 func (s *store) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
-		if s.row[i].modTime == UnknownTime {
+		if !s.row[i].id.Known() {
 			rows = append(rows, int(i))
 		}
 	}
@@ -160,8 +128,12 @@ func (s *store) unprobed() (rows []int) {
 func (s *store) memory() int64 {
 	const perBad = 24 // in a map, on average
 	n := cap(s.paths) + cap(s.row)*int(unsafe.Sizeof(sample{})) + perBad*len(s.bad)
-	for _, text := range slices.Concat(s.reasons, s.formatNames) {
-		n += len(text) + 3*int(unsafe.Sizeof(text))
+	reasons := map[unique.Handle[string]]bool{}
+	for _, b := range s.bad {
+		reasons[b.reason] = true
+	}
+	for r := range reasons {
+		n += len(r.Value()) + 3*int(unsafe.Sizeof(r))
 	}
 	return int64(n)
 }

@@ -27,13 +27,10 @@ type walker struct {
 // folder is one listed directory: its path relative to the root, and its contents.
 type folder struct {
 	path   string
-	self   inode
+	self   fs.FileInfo
 	images []string // sorted names
 	dirs   []string
 }
-
-// inode identifies a directory whatever path led to it.
-type inode struct{ dev, ino uint64 }
 
 // listDirectory lists a directory of class directories, or a flat one: if class directories have
 // images, those in the root are ignored.
@@ -45,7 +42,7 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 	}
 	slices.SortFunc(top.dirs, CompareNames)
 	for label, class := range top.dirs {
-		folders, err := w.descend(class, []inode{top.self}, nil)
+		folders, err := w.descend(class, []fs.FileInfo{top.self}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +56,7 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 	if w.out.table.rows() == 0 {
 		return w.out, w.add(top, -1)
 	}
-	w.out.Classes = top.dirs
+	w.out.classes = top.dirs
 	for _, name := range top.images {
 		w.ignore(name)
 	}
@@ -67,7 +64,7 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 }
 
 // descend appends the directory at path, and those below it, to all.
-func (w *walker) descend(path string, above []inode, all []folder) ([]folder, error) {
+func (w *walker) descend(path string, above []fs.FileInfo, all []folder) ([]folder, error) {
 	f, err := w.read(path, above)
 	if err != nil {
 		return nil, err
@@ -99,25 +96,25 @@ func (w *walker) add(f folder, label int32) error {
 }
 
 // read lists one directory; above are the directories it was reached through.
-func (w *walker) read(path string, above []inode) (f folder, err error) {
+func (w *walker) read(path string, above []fs.FileInfo) (f folder, err error) {
 	if err := w.ctx.Err(); err != nil {
 		return f, err
 	}
-	d, err := os.OpenFile(filepath.Join(w.src.root, path), os.O_RDONLY|unix.O_DIRECTORY, 0)
+	d, err := os.OpenFile(filepath.Join(w.src.dir, path), os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return f, err
 	}
 	defer d.Close()
-	var st unix.Stat_t
 	now := time.Now()
-	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
-		return f, &fs.PathError{Op: "stat", Path: d.Name(), Err: err}
+	self, err := d.Stat()
+	if err != nil {
+		return f, err
 	}
-	f = folder{path: path, self: inode{st.Dev, st.Ino}}
-	if slices.Contains(above, f.self) {
-		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.root, w.lastLink(path)), ErrLinkCycle)
+	f = folder{path: path, self: self}
+	if slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, self) }) {
+		return f, fmt.Errorf("%s: %w", filepath.Join(w.src.dir, w.lastLink(path)), ErrLinkCycle)
 	}
-	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(path), newStamp(st.Mtim.Nano(), now)})
+	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(path), newStamp(self.ModTime(), now)})
 	for err != io.EOF {
 		var entries []fs.DirEntry
 		if entries, err = d.ReadDir(readBatch); err != nil && err != io.EOF {
@@ -138,7 +135,7 @@ func (w *walker) read(path string, above []inode) (f folder, err error) {
 // above it that is a link.
 func (w *walker) lastLink(path string) string {
 	for p := path; p != "."; p = filepath.Dir(p) {
-		if info, err := os.Lstat(filepath.Join(w.src.root, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err := os.Lstat(filepath.Join(w.src.dir, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return p
 		}
 	}
@@ -149,13 +146,13 @@ func (w *walker) lastLink(path string) string {
 func (w *walker) place(f *folder, e fs.DirEntry) {
 	name, dir := e.Name(), e.IsDir()
 	if e.Type()&fs.ModeSymlink != 0 {
-		st, err := statFrom(w.src.dir.fd, path.Join(f.path, name))
-		dir = err == nil && isDir(&st)
+		info, err := os.Stat(filepath.Join(w.src.dir, f.path, name))
+		dir = err == nil && info.IsDir()
 	}
 	switch {
-	case dir && !hidden(name):
-		f.dirs = append(f.dirs, name)
+	case dir && hidden(name):
 	case dir:
+		f.dirs = append(f.dirs, name)
 	case isImage(name) && !hidden(name):
 		f.images = append(f.images, name)
 	default:

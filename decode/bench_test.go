@@ -99,7 +99,7 @@ func benchmarkDecode(b *testing.B, data []byte, c Color, orientation uint8) {
 	b.SetBytes(int64(len(dst.Pix)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.codecs[h.Format].Decode(dst, data, v); err != nil {
+		if err := d.codecs[h.Format](&d.kept, dst, data, v); err != nil {
 			b.Fatal(err)
 		}
 	}

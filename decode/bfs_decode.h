@@ -1,8 +1,8 @@
 //go:build cgo
 
 /* Shared by the C shims. Each shim decodes one image per call: it keeps no pointer that it is
- * given, never writes outside the given rows, and returns a code, with a message in the
- * handle. */
+ * given, never writes outside the given rows, and returns a code, with a message in
+ * what is kept. */
 #ifndef BFS_DECODE_H
 #define BFS_DECODE_H
 
@@ -12,18 +12,16 @@
 /* Result codes; errors.go documents them. */
 enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
 
-typedef struct {
-    int code;
-    char text[256];
-} bfs_error;
-
-/* What a codec keeps between images: memory that only grows until it is trimmed, and the message
- * of its last error. Starts as zeros. */
+/* What is kept between images: memory that only grows until it is freed, libdeflate's, and the
+ * code and message of the last error. Starts as zeros. */
 typedef struct {
     uint8_t *at;
     size_t size;
-    bfs_error error;
-} bfs_handle;
+    struct libdeflate_decompressor *inflater;
+    int64_t fast_pngs; /* images that took the fast path */
+    int code;
+    char error[256];
+} bfs_kept;
 
 /* What to decode, and where its pixels go: pixel (x, y) of the region is at to + x*dx + y*dy,
  * where to is the address of its first pixel. */
@@ -39,9 +37,9 @@ typedef struct {
  * cache lines, few enough to stay in cache. */
 enum { BFS_STRIP = 16 };
 
-int bfs_fail(bfs_handle *h, int code, const char *text);
-uint8_t *bfs_grow(bfs_handle *h, size_t size);
-void bfs_trim(bfs_handle *h);
+int bfs_fail(bfs_kept *k, int code, const char *text);
+uint8_t *bfs_grow(bfs_kept *k, size_t size);
+void bfs_free(bfs_kept *k);
 
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h);

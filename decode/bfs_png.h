@@ -17,15 +17,8 @@ enum { BFS_FAST_SCRATCH = 64 << 20 };
  * decodes. */
 enum { BFS_JOIN_SLACK = 64 << 10 };
 
-/* Kept between images in addition to a handle. Starts as zeros. */
-typedef struct {
-    struct libdeflate_decompressor *inflater;
-    int64_t fast; /* images that took the fast path */
-} bfs_png;
-
-int bfs_png_decode(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how);
-int bfs_png_fast(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable);
-void bfs_png_fast_free(bfs_png *p);
+int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how);
+int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable);
 const char *bfs_png_version(void);
 
 /* PNG's filters, as in the first byte of a row. */

@@ -5,7 +5,7 @@
 
 #include "bfs_decode.h"
 
-int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view);
+int bfs_webp_decode(bfs_kept *k, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view);
 int bfs_webp_version(void);
 
 #endif

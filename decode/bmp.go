@@ -6,11 +6,9 @@ import (
 	"math/bits"
 )
 
-// bmpCodec reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
+// decodeBMP reads BMP: 1 to 32 bits per pixel, palettes, bit fields, RLE. Missing palette
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
-type bmpCodec struct{ stateless }
-
-func (bmpCodec) Decode(dst Image, data []byte, v View) error {
+func decodeBMP(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readBMPLayout(data, true)
 	if err != nil {
 		return err
@@ -21,18 +19,14 @@ func (bmpCodec) Decode(dst Image, data []byte, v View) error {
 	if l.compressed() {
 		return decodeRLE(dst, data[min(l.pixels, int64(len(data))):], v, &l)
 	}
-	if l.pixels+l.pixelBytes() > int64(len(data)) {
+	raw := l.raw()
+	if raw.end() > int64(len(data)) {
 		return endsEarly(true)
 	}
 	rows := bmpRows{bmpLayout: &l, x: v.Region.X, color: v.Color, table: l.table(v.Color)}
-	stride := int(l.rowBytes())
 	n := v.Region.W * v.Color.Channels()
 	for y := range v.Region.H {
-		from := v.Region.Y + y
-		if !l.topDown {
-			from = l.height - 1 - from
-		}
-		rows.read(dst.Pix[y*dst.Stride:][:n], data[int(l.pixels)+from*stride:][:stride])
+		rows.read(dst.Pix[y*dst.Stride:][:n], data[raw.at(v.Region.Y+y):][:raw.stride])
 	}
 	return nil
 }

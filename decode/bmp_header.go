@@ -36,18 +36,16 @@ func bmpHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	return Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels + l.pixelBytes()}, nil
+	h := Header{Format: BMP, Width: l.width, Height: l.height, Orientation: 1, least: l.pixels}
+	if !l.compressed() {
+		h.least = l.raw().end()
+	}
+	return h, nil
 }
 
-// rowBytes is a stored row's size, padded to 4 bytes.
-func (l *bmpLayout) rowBytes() int64 { return (int64(l.width)*int64(l.bits) + 31) / 32 * 4 }
-
-// pixelBytes is the size of all rows, or 0 if only decoding can tell.
-func (l *bmpLayout) pixelBytes() int64 {
-	if l.compressed() {
-		return 0
-	}
-	return l.rowBytes() * int64(l.height)
+// raw returns the place of uncompressed rows, which are padded to 4 bytes.
+func (l *bmpLayout) raw() rawRows {
+	return rawRows{l.pixels, (int64(l.width)*int64(l.bits) + 31) / 32 * 4, int64(l.height), !l.topDown}
 }
 
 func (l *bmpLayout) compressed() bool { return l.compression == bmpRLE4 || l.compression == bmpRLE8 }
@@ -85,15 +83,16 @@ func readBMPLayout(data []byte, complete bool) (l bmpLayout, err error) {
 }
 
 func (l *bmpLayout) readInfo(b []byte) {
+	le := binary.LittleEndian
 	if len(b) == bmpCore {
-		l.width, l.height = int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
-		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[10:])), 3
+		l.width, l.height = int(le.Uint16(b[4:])), int(le.Uint16(b[6:]))
+		l.bits, l.paletteEntry = int(le.Uint16(b[10:])), 3
 	} else {
-		l.width, l.height = int(int32(binary.LittleEndian.Uint32(b[4:]))), int(int32(binary.LittleEndian.Uint32(b[8:])))
-		l.bits, l.paletteEntry = int(binary.LittleEndian.Uint16(b[14:])), 4
+		l.width, l.height = int(int32(le.Uint32(b[4:]))), int(int32(le.Uint32(b[8:])))
+		l.bits, l.paletteEntry = int(le.Uint16(b[14:])), 4
 	}
 	if len(b) >= bmpInfo {
-		l.compression, l.colors = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[32:])
+		l.compression, l.colors = le.Uint32(b[16:]), le.Uint32(b[32:])
 	}
 	if l.height < 0 {
 		l.height, l.topDown = -l.height, true

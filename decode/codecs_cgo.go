@@ -17,19 +17,34 @@ import (
 	"unsafe"
 )
 
-// nativeCodecs returns this build's codecs for one Decoder.
-func nativeCodecs() [numFormats]Codec {
-	return [numFormats]Codec{JPEG: new(cJPEG), PNG: new(cPNG), WebP: new(cWebP), BMP: bmpCodec{}, PNM: pnmCodec{}}
+var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeBMP, PNM: decodePNM}
+
+// kept is what the C codecs keep between images: C memory, which all of them use.
+type kept struct {
+	c   C.bfs_kept
+	how pngPath
 }
 
-// nativeScratch: JPEG keeps at most a strip of rows, PNG often a whole image before unfiltering,
-// WebP a whole image if it cannot be decoded in place.
-func nativeScratch(h Header, c Color, orientation uint8) int64 {
+func (k *kept) size() int64 { return int64(k.c.size) }
+func (k *kept) free()       { C.bfs_free(&k.c) }
+
+// result turns a shim's result code into an error with its message.
+func (k *kept) result(code C.int, library string) error {
+	if code == C.BFS_OK {
+		return nil
+	}
+	kind := map[C.int]error{C.BFS_FORMAT: ErrFormat, C.BFS_CORRUPT: ErrCorrupt, C.BFS_MEMORY: ErrMemory, C.BFS_MISMATCH: ErrMismatch}[code]
+	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&k.c.error[0]))
+}
+
+// scratch is an upper estimate of what is kept for an image: JPEG needs at most a strip of rows,
+// PNG often a whole image before unfiltering, WebP a whole image if it cannot be decoded in place.
+func scratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:
 		return int64(h.Width) * 4 * C.BFS_STRIP
 	case PNG:
-		return pngHeld(h)
+		return pngKept(h)
 	case WebP:
 		if c == Gray || orientation != 1 && orientation != 4 {
 			return h.pixels() * 3
@@ -69,28 +84,4 @@ func swapBGR(to, from []byte) {
 	if n := len(to) / 3; n > 0 {
 		C.bfs_swap(cBytes(to), cBytes(from[:3*n]), C.size_t(n))
 	}
-}
-
-// cHandle is what a C codec keeps between images: C memory.
-type cHandle struct{ c C.bfs_handle }
-
-func (h *cHandle) Scratch() int64 { return int64(h.c.size) }
-func (h *cHandle) Trim()          { C.bfs_trim(&h.c) }
-func (h *cHandle) Close()         { h.Trim() }
-
-// result turns a shim's result code into an error with the handle's message.
-func (h *cHandle) result(code C.int, library string) error {
-	if code == C.BFS_OK {
-		return nil
-	}
-	kind := ErrCorrupt
-	switch code {
-	case C.BFS_FORMAT:
-		kind = ErrFormat
-	case C.BFS_MEMORY:
-		kind = ErrMemory
-	case C.BFS_MISMATCH:
-		kind = ErrMismatch
-	}
-	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&h.c.error.text[0]))
 }

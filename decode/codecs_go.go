@@ -4,48 +4,68 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/jpeg"
+	"image/png"
 	"io"
 )
 
-// goCodecs returns the codecs that need no C. They hold nothing between images.
-func goCodecs() [numFormats]Codec {
-	return [numFormats]Codec{JPEG: goJPEG{}, PNG: goPNG{}, WebP: goWebP{}, BMP: bmpCodec{}, PNM: pnmCodec{}}
-}
+// goCodecs are the codecs that need no C. They keep nothing between images.
+var goCodecs = codecs{JPEG: goJPEG, PNG: goPNG, WebP: goWebP, BMP: decodeBMP, PNM: decodePNM}
 
-// stateless implements the memory methods of a Codec that holds nothing.
-type stateless struct{}
-
-func (stateless) Scratch() int64 { return 0 }
-func (stateless) Trim()          {}
-func (stateless) Close()         {}
-
-// guarded calls one of Go's decoders and turns a panic into an error: hostile data that breaks
-// one must cost one image, not the program.
-func guarded(decode func() error) (err error) {
+// throughGo emits the rows that one of Go's decoders makes, and classifies its errors. Hostile data
+// that makes the decoder panic must cost one image, not the program.
+func throughGo(dst Image, v View, open func() (row, error)) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = corrupt("its decoder failed: %v", r)
 		}
 	}()
-	return decode()
-}
-
-// goError classifies an error of Go's decoders: E is the error type that means "unsupported".
-func goError[E error](err error) error {
-	var e E
+	source, err := open()
+	var ofJPEG jpeg.UnsupportedError
+	var ofPNG png.UnsupportedError
 	switch {
-	case errors.As(err, &e):
+	case err == nil:
+		emit(dst, v, source)
+		return nil
+	case OfImage(err):
+		return err
+	case errors.As(err, &ofJPEG), errors.As(err, &ofPNG):
 		return fmt.Errorf("%w: %w", ErrFormat, err)
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return endsEarly(true)
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
-// sameSize checks that one of Go's decoders made an image of the size that the header says.
-func sameSize(m image.Image, width, height int) error {
+// rowsOf returns the rows of an image that should be width x height pixels.
+func rowsOf(m image.Image, width, height int) (row, error) {
 	if m.Bounds() != image.Rect(0, 0, width, height) {
-		return fmt.Errorf("%w: Go's decoder reads another size", ErrMismatch)
+		return nil, fmt.Errorf("%w: Go's decoder reads another size", ErrMismatch)
 	}
-	return nil
+	switch m := m.(type) {
+	case *image.NRGBA:
+		return func(y int, to []byte) {
+			for x, from := 0, m.Pix[y*m.Stride:]; x < width; x, from = x+1, from[4:] {
+				copy(to[3*x:3*x+3], from)
+			}
+		}, nil
+	case *image.NRGBA64:
+		return func(y int, to []byte) {
+			for x := range width {
+				c := m.NRGBA64At(x, y)
+				to[3*x], to[3*x+1], to[3*x+2] = narrow(c.R), narrow(c.G), narrow(c.B)
+			}
+		}, nil
+	case image.RGBA64Image: // all others are opaque
+		return func(y int, to []byte) {
+			for x := range width {
+				c := m.RGBA64At(x, y)
+				to[3*x], to[3*x+1], to[3*x+2] = narrow(c.R), narrow(c.G), narrow(c.B)
+			}
+		}, nil
+	}
+	return nil, unsupported("Go's decoder makes it %T", m)
 }
+
+// narrow returns round(v/257).
+func narrow(v uint16) uint8 { return uint8((uint32(v) + 128) / 257) }

@@ -4,11 +4,15 @@ package decode
 
 import "runtime"
 
-// nativeCodecs returns this build's codecs for one Decoder.
-func nativeCodecs() [numFormats]Codec { return goCodecs() }
+var nativeCodecs = goCodecs
 
-// nativeScratch returns 0: this build holds nothing between images.
-func nativeScratch(h Header, c Color, orientation uint8) int64 { return 0 }
+// kept is empty: this build keeps nothing between images.
+type kept struct{}
+
+func (*kept) size() int64 { return 0 }
+func (*kept) free()       {}
+
+func scratch(Header, Color, uint8) int64 { return 0 }
 
 // Version names the decoders whose bytes a Decoder delivers.
 func Version() string { return runtime.Version() + " image" }
@@ -34,7 +38,7 @@ func jpegScratch(f *jpegFrame) int64 {
 
 // pngScratch counts an image.Image, of up to two bytes for each one stored, and half as much for
 // the passes of an interlaced one.
-func pngScratch(width, height, bits int, interlaced bool) int64 {
+func pngScratch(width, height, bits int) int64 {
 	return goScratch(width, height, 1, 3*max(1, int64(bits)/8))
 }
 

@@ -12,7 +12,7 @@ import (
 
 type codecSet struct {
 	name string
-	make func() [numFormats]Codec
+	make func(Options) *Decoder
 	goes bool // Go's decoders
 	// light: tested less, because it is slow and is another build's native codec, or because it
 	// is compared with another set elsewhere.
@@ -23,19 +23,19 @@ type codecSet struct {
 
 // codecSets returns this build's own set first, Go's last. Without cgo the two are one.
 func codecSets() []codecSet {
-	all := goCodecs()
-	if native := nativeCodecs(); native == all {
-		return []codecSet{{name: "go", make: goCodecs, goes: true}}
+	if goOnly {
+		return []codecSet{{name: "go", make: NewDecoder, goes: true}}
 	}
-	sets := append([]codecSet{{name: "native", make: nativeCodecs}}, otherPaths()...)
-	return append(sets, codecSet{name: "go", make: goCodecs, goes: true, light: true})
+	ofGo := func(o Options) *Decoder { return &Decoder{options: o, codecs: goCodecs} }
+	sets := append([]codecSet{{name: "native", make: NewDecoder}}, otherPaths()...)
+	return append(sets, codecSet{name: "go", make: ofGo, goes: true, light: true})
 }
 
 // has reports whether the set's codec of a format is worth testing.
 func (c codecSet) has(f Format) bool { return c.only == Unknown || c.only == f }
 
 func (c codecSet) decoder(t testing.TB, o Options) *Decoder {
-	d := &Decoder{options: o, codecs: c.make()}
+	d := c.make(o)
 	t.Cleanup(d.Close)
 	return d
 }

@@ -86,73 +86,41 @@ func scales(f Format, scale int) bool {
 	return scale == 1 || f == JPEG && (scale == 2 || scale == 4 || scale == 8)
 }
 
-// A Codec reads one format. A Decoder calls it from one goroutine at a time, with a view and a
-// destination that fit each other and the image.
-type Codec interface {
-	// Decode writes the view's pixels, and nothing else, to dst. It must itself detect data that
-	// is not the image in the view's header.
-	Decode(dst Image, data []byte, v View) error
-	// Scratch is the memory held between images, in bytes.
-	Scratch() int64
-	// Trim frees that memory.
-	Trim()
-	// Close frees everything. The codec must not be used afterwards.
-	Close()
-}
+// A codec decodes a view of an image of its format; the destination fits the view. It must itself
+// detect data that is not the image in the view's header, and writes nothing but the view's pixels.
+type codec func(k *kept, dst Image, data []byte, v View) error
 
-// Decoder decodes one image at a time; each worker has its own. It owns the libraries' handles
-// and the scratch memory, outside the Go heap, that they keep between images.
+// codecs holds one codec for each format, nil where there is none.
+type codecs [numFormats]codec
+
+// Decoder decodes one image at a time; each worker has its own. It owns the scratch memory,
+// outside the Go heap, that its codecs keep between images.
 type Decoder struct {
 	options Options
-	codecs  [numFormats]Codec // nil: unsupported, or closed
+	codecs  codecs // none once it is closed
+	kept    kept
 }
 
-// NewDecoder returns a Decoder with this build's codecs. Handles are created with the first
-// image of their format. Close frees them.
-func NewDecoder(o Options) *Decoder { return &Decoder{options: o, codecs: nativeCodecs()} }
+// NewDecoder returns a Decoder with this build's codecs.
+func NewDecoder(o Options) *Decoder { return &Decoder{options: o, codecs: nativeCodecs} }
 
-// Close frees handles and scratch. Decoding afterwards is an error.
+// Close frees the scratch memory. Decoding afterwards is an error.
 func (d *Decoder) Close() {
-	for i, c := range d.codecs {
-		if c != nil {
-			c.Close()
-			d.codecs[i] = nil
-		}
-	}
+	d.Trim()
+	d.codecs = codecs{}
 }
 
 // ScratchBytes is the memory held between images, outside the Go heap.
-func (d *Decoder) ScratchBytes() (n int64) {
-	for _, c := range d.codecs {
-		if c != nil {
-			n += c.Scratch()
-		}
-	}
-	return n
-}
+func (d *Decoder) ScratchBytes() int64 { return d.kept.size() }
 
 // Trim frees the scratch memory; the next image that needs some allocates it again.
-func (d *Decoder) Trim() {
-	for _, c := range d.codecs {
-		if c != nil {
-			c.Trim()
-		}
-	}
-}
-
-// Scratch is an upper estimate, in bytes, of the scratch memory that a Decoder with these
-// options holds after an image like h. During decoding the codec allocates another h.Scratch.
-func (o Options) Scratch(h Header) int64 { return nativeScratch(h, o.Color, o.orientation(h)) }
+func (d *Decoder) Trim() { d.kept.free() }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
-// decoding an image like h would take now: what its codec allocates and frees again, and what it
-// would keep beyond what it already holds.
+// decoding an image like h would take now: what its codec allocates and frees again, and the
+// scratch memory beyond what is already held.
 func (d *Decoder) Needs(h Header) int64 {
-	n := h.Scratch
-	if h.Format < numFormats && d.codecs[h.Format] != nil {
-		n += max(0, d.options.Scratch(h)-d.codecs[h.Format].Scratch())
-	}
-	return n
+	return h.Scratch + max(0, scratch(h, d.options.Color, d.options.orientation(h))-d.kept.size())
 }
 
 // Decode decodes a whole image, upright unless Options say otherwise, into dst, which must have
@@ -191,5 +159,5 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
 	}
 	v.Header = found
-	return d.codecs[h.Format].Decode(dst, data, v)
+	return d.codecs[h.Format](&d.kept, dst, data, v)
 }

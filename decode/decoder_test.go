@@ -88,7 +88,7 @@ func TestCodecsCheckForThemselves(t *testing.T) {
 			}
 			c := newCanvas(h.Width, h.Height, 3)
 			v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Orientation: 1}
-			if err := d.codecs[h.Format].Decode(c.Image, s.data, v); err == nil {
+			if err := d.codecs[h.Format](&d.kept, c.Image, s.data, v); err == nil {
 				t.Errorf("%s %s: no error", set.name, s.name)
 			}
 			c.pixels(t, s.name)
@@ -146,7 +146,7 @@ func TestScratch(t *testing.T) {
 				if _, err := decodeTo(t, d, s.name, s.data, h); err != nil {
 					t.Fatal(err)
 				}
-				if held, said := d.ScratchBytes(), o.Scratch(h); held > said {
+				if held, said := d.ScratchBytes(), scratch(h, o.Color, o.orientation(h)); held > said {
 					t.Errorf("%s turned by %d with %+v: %d bytes held, %d announced", s.name, orientation, o, held, said)
 				}
 				d.Trim()

@@ -7,22 +7,20 @@
 // A [Decoder], one per worker, writes pixels to their destination: rows of 8-bit RGB or gray
 // with any stride, already upright. It checks the destination and the pixel limit before it
 // allocates anything, and refuses data that does not match the header. Behind it, each format
-// has one [Codec], which decodes a region of the stored image, at a reduced scale where the format
-// supports that. [Options.StoredRegion] and [Options.ScaleOffset] map the coordinates of the
-// displayed image to those of the stored one.
+// has one codec, a function that decodes a region of the stored image, in JPEG also at a reduced
+// scale. [Options.StoredRegion] and [Options.ScaleOffset] map displayed coordinates to stored ones.
 //
 // # Two builds
 //
-// With cgo, libjpeg(-turbo), libpng and libwebp decode in one C call per image, straight into
-// the destination unless a conversion is needed, and nothing is allocated on the Go heap. Scratch
-// memory is malloc'ed, kept and reused. The build tag "static" links the libraries' archives.
+// With cgo, libjpeg-turbo, libpng and libwebp decode in one C call per image, straight into the
+// destination unless a conversion is needed, and nothing is allocated on the Go heap. All use the
+// same scratch memory, which is kept. The build tag "static" links the libraries' archives.
 //
 // PNG has a fast path for images with 8 bits per sample that are not interlaced: libdeflate
-// inflates the whole image, in up to 64 MiB, and vector code unfilters it, in about a third of
-// libpng's time. libpng decodes all other kinds and, from the start, any file in which the fast
-// path finds something unusual. Pixels and refusals are therefore the same, except that
-// libdeflate accepts compressed data that violates the format but has the right checksum, which
-// accidental damage does not produce.
+// inflates the whole image, in up to 64 MiB, and vector code unfilters it. libpng decodes all other
+// kinds and, from the start, any file in which the fast path finds something unusual. Pixels and
+// refusals are therefore the same, except that libdeflate accepts compressed data that violates
+// the format but has the right checksum, which accidental damage does not produce.
 //
 // Without cgo, Go's own decoders do the same work, more slowly and through the heap. They are in
 // every build because the C codecs are tested against them. All formats but JPEG are identical to
@@ -36,8 +34,7 @@
 //
 // Only memory is kept between images, not its contents, so neither the pixels of an image nor
 // its refusal depends on earlier images. An allocation that fails is ErrMemory; the Decoder
-// remains usable. (libwebp before 1.4.0 may crash when a small allocation in its lossless decoder
-// fails. To make that unlikely, the memory that it will need is requested beforehand.)
+// remains usable.
 //
 // # Pixels
 //

@@ -20,12 +20,12 @@ const (
 // that scan's marker is.
 func jpegSegments(data []byte, f func(marker byte, whole []byte)) (scan int) {
 	for p := 2; ; {
-		m, body := nextMarker(data, p)
-		_, end := segment(data, body)
+		m, body, end := nextSegment(data, p)
+		start := end - len(body) - 4
 		if m == markSOS {
-			return body - 2
+			return start
 		}
-		f(m, data[body-2:end])
+		f(m, data[start:end])
 		p = end
 	}
 }
@@ -68,18 +68,16 @@ func renamed(data []byte, names string) []byte {
 // scansUpTo keeps the first n scans of a JPEG.
 func scansUpTo(data []byte, n int) []byte {
 	for p := 2; ; {
-		m, body := nextMarker(data, p)
+		m, body, end := nextSegment(data, p)
 		if m == markEOI {
 			return data
 		}
 		if m == markSOS {
 			if n--; n < 0 {
-				return append(bytes.Clone(data[:body-2]), 0xff, markEOI)
+				return append(bytes.Clone(data[:end-len(body)-4]), 0xff, markEOI)
 			}
 		}
-		if p = body; m < markRST0 || m >= markSOI {
-			_, p = segment(data, body)
-		}
+		p = end
 	}
 }
 

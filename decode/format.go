@@ -1,7 +1,5 @@
 package decode
 
-import "slices"
-
 // Format is a kind of image file.
 type Format uint8
 
@@ -16,20 +14,35 @@ const (
 	numFormats
 )
 
-var formatNames = [numFormats]string{"unknown", "jpeg", "png", "bmp", "pnm", "webp"}
+// formats holds each format's name and what reads its header.
+var formats = [numFormats]struct {
+	name   string
+	header func(data []byte, complete bool) (Header, error)
+}{
+	Unknown: {"unknown", nil},
+	JPEG:    {"jpeg", jpegHeader},
+	PNG:     {"png", pngHeader},
+	BMP:     {"bmp", bmpHeader},
+	PNM:     {"pnm", pnmHeader},
+	WebP:    {"webp", webpHeader},
+}
 
 // String returns the format's lower-case name, as written to indexes and documents.
 func (f Format) String() string {
 	if f >= numFormats {
-		return formatNames[Unknown]
+		f = Unknown
 	}
-	return formatNames[f]
+	return formats[f].name
 }
 
 // ParseFormat is the inverse of String for the formats that can be read.
 func ParseFormat(name string) (Format, bool) {
-	f := Format(slices.Index(formatNames[JPEG:], name) + 1)
-	return f, f != Unknown
+	for f := JPEG; f < numFormats; f++ {
+		if f.String() == name {
+			return f, true
+		}
+	}
+	return Unknown, false
 }
 
 // Raw reports whether the format stores uncompressed pixels, so that decoding costs almost

@@ -48,7 +48,7 @@ func TestNothingBeyondMemory(t *testing.T) {
 				v := View{Header: h, Region: Region{0, 0, h.Width, h.Height}, Scale: 1, Color: c, Orientation: o}
 				stride := h.Width * c.Channels()
 				dst := Image{atEnd(output, stride*h.Height), stride, h.Height, h.Width}
-				if err := d.codecs[h.Format].Decode(dst, data, v); err != nil {
+				if err := d.codecs[h.Format](&d.kept, dst, data, v); err != nil {
 					t.Error(fmt.Errorf("%s turned by %d: %w", s.name, o, err))
 				}
 			}

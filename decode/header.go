@@ -66,25 +66,14 @@ func ReadHeader(data []byte, complete bool) (Header, error) {
 	if !complete && len(data) < 12 { // Sniff needs them
 		return Header{}, ErrShort
 	}
-	var h Header
-	var err error
-	switch Sniff(data) {
-	case JPEG:
-		h, err = jpegHeader(data, complete)
-	case PNG:
-		h, err = pngHeader(data, complete)
-	case BMP:
-		h, err = bmpHeader(data, complete)
-	case PNM:
-		h, err = pnmHeader(data, complete)
-	case WebP:
-		h, err = webpHeader(data, complete)
-	default:
-		err = unsupported("it does not begin like JPEG, PNG, WebP, BMP, PPM or PGM")
-		if len(data) == 0 {
-			err = unsupported("the file is empty")
-		}
+	format := Sniff(data)
+	switch {
+	case len(data) == 0:
+		return Header{}, unsupported("the file is empty")
+	case format == Unknown:
+		return Header{}, unsupported("it does not begin like JPEG, PNG, WebP, BMP, PPM or PGM")
 	}
+	h, err := formats[format].header(data, complete)
 	if err == nil && complete {
 		err = h.Plausible(int64(len(data)))
 	}

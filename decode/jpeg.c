@@ -35,7 +35,7 @@ typedef struct {
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
     jmp_buf jump;
-    bfs_handle *handle;
+    bfs_kept *kept;
     mcu_columns columns;
 } job;
 
@@ -46,7 +46,7 @@ static job *self(j_common_ptr c)
 
 static void give_up(job *j, int code, const char *text)
 {
-    bfs_fail(j->handle, code, text);
+    bfs_fail(j->kept, code, text);
     longjmp(j->jump, 1);
 }
 
@@ -266,7 +266,7 @@ static void read_strips(job *j, uint8_t *to, const bfs_view *v, JDIMENSION left)
 {
     j_decompress_ptr c = &j->c;
     const size_t stride = (size_t)c->output_width * c->output_components;
-    uint8_t *strip = bfs_grow(j->handle, stride * BFS_STRIP);
+    uint8_t *strip = bfs_grow(j->kept, stride * BFS_STRIP);
     if (!strip)
         give_up(j, BFS_MEMORY, "No memory for a strip of rows");
     JSAMPROW rows[BFS_STRIP];
@@ -291,7 +291,7 @@ static void skip_rows(job *j, int n)
     j_decompress_ptr c = &j->c;
     if (n == 0)
         return;
-    JSAMPROW row = bfs_grow(j->handle, (size_t)c->output_width * c->output_components);
+    JSAMPROW row = bfs_grow(j->kept, (size_t)c->output_width * c->output_components);
     if (!row)
         give_up(j, BFS_MEMORY, "No memory for a row");
     for (int y = 0; y < n; y++)
@@ -358,10 +358,10 @@ static void decode(job *j, uint8_t *to, const bfs_view *v)
     finish(j);
 }
 
-int bfs_jpeg_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+int bfs_jpeg_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
 {
-    job j = {.handle = h};
-    h->error.code = BFS_OK;
+    job j = {.kept = k};
+    k->code = BFS_OK;
     j.c.err = jpeg_std_error(&j.errors);
     j.errors.error_exit = on_error;
     j.errors.emit_message = on_message;
@@ -372,5 +372,5 @@ int bfs_jpeg_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to
         decode(&j, to, &view);
     }
     jpeg_destroy_decompress(&j.c);
-    return h->error.code;
+    return k->code;
 }

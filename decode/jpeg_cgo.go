@@ -7,15 +7,13 @@ package decode
 // #cgo nocallback bfs_jpeg_decode
 import "C"
 
-// cJPEG decodes with libjpeg-turbo.
-type cJPEG struct{ cHandle }
-
-func (c *cJPEG) Decode(dst Image, data []byte, v View) error {
+// jpeg decodes with libjpeg-turbo.
+func (k *kept) jpeg(dst Image, data []byte, v View) error {
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
 	to, view := cView(dst, v)
-	return c.result(C.bfs_jpeg_decode(&c.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
+	return k.result(C.bfs_jpeg_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and

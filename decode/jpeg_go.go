@@ -10,9 +10,7 @@ import (
 // goJPEG decodes with image/jpeg, and converts its planes to pixels as libjpeg does. It supports
 // fewer sampling factors than libjpeg, and upsamples CMYK by repetition. Scaled images are
 // averages of the whole image's pixels.
-type goJPEG struct{ stateless }
-
-func (goJPEG) Decode(dst Image, data []byte, v View) error {
+func goJPEG(_ *kept, dst Image, data []byte, v View) error {
 	frame, err := readJPEGFrame(data, true)
 	if err != nil {
 		return err
@@ -20,17 +18,12 @@ func (goJPEG) Decode(dst Image, data []byte, v View) error {
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
-	return guarded(func() error {
+	return throughGo(dst, v, func() (row, error) {
 		m, err := jpeg.Decode(jpegReader(data, &frame))
 		if err != nil {
-			return goError[jpeg.UnsupportedError](err)
+			return nil, err
 		}
-		source, err := jpegRows(m, &frame, v.Color)
-		if err != nil {
-			return err
-		}
-		emit(dst, v, source)
-		return nil
+		return jpegRows(m, &frame, v.Color)
 	})
 }
 
@@ -47,23 +40,16 @@ func jpegReader(data []byte, f *jpegFrame) io.Reader {
 }
 
 func jpegRows(m image.Image, f *jpegFrame, c Color) (row, error) {
-	if err := sameSize(m, f.width, f.height); err != nil {
-		return nil, err
-	}
+	source, err := rowsOf(m, f.width, f.height)
 	switch m := m.(type) {
-	case *image.Gray:
-		return func(y int, to []byte) { repeat(to, m.Pix[y*m.Stride:][:f.width]) }, nil
 	case *image.YCbCr:
-		if c == Gray { // its own luma
-			return func(y int, to []byte) { repeat(to, m.Y[y*m.YStride:][:f.width]) }, nil
+		if source = newJPEGChroma(m).row; c == Gray { // its own luma
+			source = func(y int, to []byte) { repeat(to, m.Y[y*m.YStride:][:f.width]) }
 		}
-		return newJPEGChroma(m).row, nil
-	case *image.RGBA:
-		return func(y int, to []byte) { dropFourth(to, m.Pix[y*m.Stride:], f.width) }, nil
 	case *image.CMYK:
-		return func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }, nil
+		source = func(y int, to []byte) { multiplyInk(to, m.Pix[y*m.Stride:], f.width, f.adobe) }
 	}
-	return nil, unsupported("image/jpeg makes it %T", m)
+	return source, err
 }
 
 // multiplyInk converts n CMYK pixels to RGB. image/jpeg has inverted them, which is correct only

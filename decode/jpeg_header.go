@@ -65,28 +65,18 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	f.orientation = 1
 	exif := false
 	for p := 2; err == nil; {
-		marker, next := nextMarker(data, p)
-		if next < 0 {
-			return f, endsEarly(complete)
-		}
-		p = next
+		var marker byte
+		var body []byte
+		marker, body, p = nextSegment(data, p)
 		switch {
-		case standsAlone(marker):
-			continue
+		case p == badLength:
+			return f, corrupt("a marker segment of impossible length")
+		case p < 0:
+			return f, endsEarly(complete)
 		case marker == markSOI:
 			return f, corrupt("a second start of image")
 		case marker == markEOI:
 			return f, corrupt("it has no image data")
-		}
-		body, rest := segment(data, p)
-		if rest < 0 {
-			return f, corrupt("a marker segment of impossible length")
-		}
-		if rest > len(data) {
-			return f, endsEarly(complete)
-		}
-		p = rest
-		switch {
 		case marker == markSOS:
 			f.scan = p
 			return f, f.firstScan(body)
@@ -102,40 +92,44 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 	return f, err
 }
 
-// standsAlone reports whether a marker has no parameters.
-func standsAlone(marker byte) bool {
-	return marker == markTEM || marker >= markRST0 && marker < markSOI
-}
+// Where nextSegment finds no segment.
+const (
+	dataEnds = -1 - iota
+	badLength
+)
 
-// nextMarker returns the first marker at or after p, and where it ends; -1 if data ends first.
-func nextMarker(data []byte, p int) (marker byte, end int) {
+// nextSegment returns the first marker at or after p, except those that stand alone between
+// others, with its parameters, and where they end.
+func nextSegment(data []byte, p int) (marker byte, body []byte, end int) {
 	for p+1 < len(data) {
 		i := bytes.IndexByte(data[p:len(data)-1], 0xff)
 		if i < 0 {
 			break
 		}
 		p += i + 1
-		if m := data[p]; m != 0 && m != 0xff {
-			return m, p + 1
+		marker = data[p]
+		if marker == 0 || marker == 0xff {
+			continue
 		}
+		p++
+		switch {
+		case marker == markTEM || marker >= markRST0 && marker < markSOI:
+			continue
+		case marker == markSOI || marker == markEOI:
+			return marker, nil, p
+		case p+2 > len(data):
+			return 0, nil, dataEnds
+		}
+		end = p + int(binary.BigEndian.Uint16(data[p:]))
+		switch {
+		case end < p+2:
+			return 0, nil, badLength
+		case end > len(data):
+			return 0, nil, dataEnds
+		}
+		return marker, data[p+2 : end], end
 	}
-	return 0, -1
-}
-
-// segment returns the parameters of the marker that ends at p, and where they end: past
-// len(data) if data is too short, -1 if their length is impossible.
-func segment(data []byte, p int) (body []byte, end int) {
-	if p+2 > len(data) {
-		return nil, len(data) + 1
-	}
-	n := int(binary.BigEndian.Uint16(data[p:]))
-	if n < 2 {
-		return nil, -1
-	}
-	if p+n > len(data) {
-		return nil, p + n
-	}
-	return data[p+2 : p+n], p + n
+	return 0, nil, dataEnds
 }
 
 func (f *jpegFrame) frame(marker byte, b []byte) error {
@@ -252,15 +246,8 @@ func checkScans(data []byte, h Header) error {
 	}
 	limit := max(fewScans, min(maxScans, maxPasses/h.pixels()))
 	for p, n := h.scan, int64(1); n <= limit; {
-		marker, next := nextMarker(data, p)
-		if next < 0 || marker == markEOI {
-			return nil
-		}
-		p = next
-		if standsAlone(marker) {
-			continue
-		}
-		if _, p = segment(data, p); p < 0 || p > len(data) {
+		var marker byte
+		if marker, _, p = nextSegment(data, p); p < 0 || marker == markEOI {
 			return nil // the decoder reports this better
 		}
 		if marker == markSOS {

@@ -76,7 +76,7 @@ func TestEveryAllocationFails(t *testing.T) {
 // starved decodes on a new decoder whose allocation number nth fails, and then once more.
 func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest bool, want verdict) (allocations int) {
 	t.Helper()
-	d := &Decoder{options: o, codecs: set.make()}
+	d := set.make(o)
 	defer d.Close()
 	h, err := ReadHeader(f.data, true)
 	if err != nil {

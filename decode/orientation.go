@@ -1,5 +1,7 @@
 package decode
 
+import "encoding/binary"
+
 // transposes reports whether an orientation swaps width and height.
 func transposes(orientation uint8) bool { return orientation >= 5 && orientation <= 8 }
 
@@ -90,26 +92,26 @@ const tagOrientation = 0x0112
 // invalid EXIF must not make an image unreadable.
 func exifOrientation(tiff []byte) uint8 {
 	const short, long, entry = 3, 4, 12
-	order, ok := tiffOrder(tiff)
-	if !ok {
+	order := tiffOrder(tiff)
+	if order == nil {
 		return 1
 	}
-	at := uint64(order.uint(tiff[4:8]))
-	if at+2 > uint64(len(tiff)) {
+	at := int64(order.Uint32(tiff[4:]))
+	if at+2 > int64(len(tiff)) {
 		return 1
 	}
 	entries := tiff[at+2:]
-	for n := order.uint(tiff[at : at+2]); n > 0 && len(entries) >= entry; n-- {
-		if order.uint(entries[:2]) != tagOrientation {
+	for n := order.Uint16(tiff[at:]); n > 0 && len(entries) >= entry; n-- {
+		if order.Uint16(entries) != tagOrientation {
 			entries = entries[entry:]
 			continue
 		}
 		v := uint32(0)
-		switch order.uint(entries[2:4]) {
+		switch order.Uint16(entries[2:]) {
 		case short:
-			v = order.uint(entries[8:10])
+			v = uint32(order.Uint16(entries[8:]))
 		case long:
-			v = order.uint(entries[8:12])
+			v = order.Uint32(entries[8:])
 		}
 		if v >= 1 && v <= 8 {
 			return uint8(v)
@@ -119,31 +121,14 @@ func exifOrientation(tiff []byte) uint8 {
 	return 1
 }
 
-// byteOrder reads numbers of any size. binary.ByteOrder is an interface, whose calls would make
-// the data escape.
-type byteOrder bool
-
-const bigEndian byteOrder = true
-
-func (o byteOrder) uint(p []byte) (v uint32) {
-	for i, b := range p {
-		if o == bigEndian {
-			v = v<<8 | uint32(b)
-		} else {
-			v |= uint32(b) << (8 * i)
-		}
-	}
-	return v
-}
-
-// tiffOrder returns the byte order of a TIFF structure, which starts with it.
-func tiffOrder(tiff []byte) (o byteOrder, ok bool) {
+// tiffOrder returns the byte order of a TIFF structure, which starts with it; nil if it does not.
+func tiffOrder(tiff []byte) binary.ByteOrder {
 	switch {
 	case len(tiff) < 8:
 	case string(tiff[:4]) == "II*\x00":
-		return !bigEndian, true
+		return binary.LittleEndian
 	case string(tiff[:4]) == "MM\x00*":
-		return bigEndian, true
+		return binary.BigEndian
 	}
-	return o, false
+	return nil
 }

@@ -2,14 +2,16 @@
 
 package decode
 
+const goOnly = false
+
 // otherPaths are the PNG paths that a Decoder does not choose itself: libpng for everything, and
 // the fast path without vector instructions.
 func otherPaths() []codecSet {
-	with := func(how pngPath) func() [numFormats]Codec {
-		return func() [numFormats]Codec {
-			c := nativeCodecs()
-			c[PNG] = &cPNG{how: how}
-			return c
+	with := func(how pngPath) func(Options) *Decoder {
+		return func(o Options) *Decoder {
+			d := NewDecoder(o)
+			d.kept.how = how
+			return d
 		}
 	}
 	return []codecSet{

@@ -2,5 +2,7 @@
 
 package decode
 
+const goOnly = true
+
 // otherPaths is empty: Go's decoders have only one path.
 func otherPaths() []codecSet { return nil }

@@ -11,7 +11,7 @@
 /* One image being decoded. libpng's structs cannot be reused, so they live for one call; only
  * the strip is kept. */
 typedef struct {
-    bfs_handle *handle;
+    bfs_kept *kept;
     const bfs_view *view;
     uint8_t *to;
     const uint8_t *next;
@@ -26,7 +26,7 @@ typedef struct {
 
 static void give_up(job *j, int code, const char *text)
 {
-    bfs_fail(j->handle, code, text);
+    bfs_fail(j->kept, code, text);
     longjmp(j->jump, 1);
 }
 
@@ -111,7 +111,7 @@ static void transform(job *j)
 
 static uint8_t *strip(job *j, int rows)
 {
-    uint8_t *at = bfs_grow(j->handle, j->stride * rows);
+    uint8_t *at = bfs_grow(j->kept, j->stride * rows);
     if (!at)
         give_up(j, BFS_MEMORY, "No memory for a strip of rows");
     return at;
@@ -216,9 +216,9 @@ static void decode(job *j, const uint8_t *data, size_t size)
     png_read_end(j->png, NULL);
 }
 
-static int library_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)
+static int library_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v)
 {
-    job j = {.handle = h, .view = v, .to = to};
+    job j = {.kept = k, .view = v, .to = to};
     if (!setjmp(j.jump)) {
         j.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning, &j, on_malloc, on_free);
         j.info = j.png ? png_create_info_struct(j.png) : NULL;
@@ -229,17 +229,17 @@ static int library_decode(bfs_handle *h, const uint8_t *data, size_t size, uint8
             give_up(&j, BFS_MEMORY, "Out of memory");
     }
     png_destroy_read_struct(&j.png, &j.info, NULL);
-    return h->error.code;
+    return k->code;
 }
 
-int bfs_png_decode(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
+int bfs_png_decode(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, int how)
 {
-    h->error.code = BFS_OK;
-    if (how != BFS_PNG_LIBRARY && bfs_png_fast(p, h, data, size, to, &view, how == BFS_PNG_PORTABLE)) {
-        p->fast++;
+    k->code = BFS_OK;
+    if (how != BFS_PNG_LIBRARY && bfs_png_fast(k, data, size, to, &view, how == BFS_PNG_PORTABLE)) {
+        k->fast_pngs++;
         return BFS_OK;
     }
-    return library_decode(h, data, size, to, &view);
+    return library_decode(k, data, size, to, &view);
 }
 
 const char *bfs_png_version(void)

@@ -7,13 +7,6 @@ package decode
 // #cgo nocallback bfs_png_decode
 import "C"
 
-// cPNG decodes with libdeflate and its own code where that is fast, and with libpng otherwise.
-type cPNG struct {
-	cHandle
-	png C.bfs_png
-	how pngPath
-}
-
 // pngPath is a way to decode; pixels and errors are the same for all.
 type pngPath C.int
 
@@ -23,23 +16,18 @@ const (
 	pngLibrary  pngPath = C.BFS_PNG_LIBRARY
 )
 
-func (c *cPNG) Decode(dst Image, data []byte, v View) error {
+// png decodes with libdeflate and our own code where that is fast, and with libpng otherwise.
+func (k *kept) png(dst Image, data []byte, v View) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)
 	}
 	to, view := cView(dst, v)
-	return c.result(C.bfs_png_decode(&c.png, &c.c, cBytes(data), C.size_t(len(data)), to, view, C.int(c.how)), "libpng")
+	return k.result(C.bfs_png_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view, C.int(k.how)), "libpng")
 }
 
 // fast counts the images that took the fast path.
-func (c *cPNG) fast() int { return int(c.png.fast) }
-
-func (c *cPNG) Close() {
-	C.bfs_png_fast_free(&c.png)
-	c.png.inflater = nil
-	c.cHandle.Close()
-}
+func (k *kept) fast() int { return int(k.c.fast_pngs) }
 
 // pngComplete reports whether the file's chunks reach its IEND, for regions that do not need its
 // last rows.
@@ -53,14 +41,14 @@ func pngComplete(data []byte) bool {
 	}
 }
 
-// pngHeld estimates what is held after an image. The fast path needs the inflated rows, the same
+// pngKept estimates what is held after an image. The fast path needs the inflated rows, the same
 // again plus some slack to join several IDATs, a row and a strip; libpng needs only the strip.
-func pngHeld(h Header) int64 {
+func pngKept(h Header) int64 {
 	const fast = C.BFS_FAST_SCRATCH
 	strip := int64(h.Width) * 3 * C.BFS_STRIP
 	rows := h.inflated
 	if rows == 0 {
-		rows = pngInflated(h.Width, h.Height, 4)
+		rows = pngInflated(h.Width, h.Height, 32)
 	}
 	if rows < 0 || rows > fast {
 		return strip
@@ -70,7 +58,7 @@ func pngHeld(h Header) int64 {
 
 // pngScratch estimates what libpng and zlib allocate: two rows as stored, one as converted, and
 // the inflate window.
-func pngScratch(width, height, bits int, interlaced bool) int64 {
+func pngScratch(width, height, bits int) int64 {
 	const fixed = 64 << 10
 	return fixed + 3*int64(width)*max(int64(bits+7)/8, 4)
 }

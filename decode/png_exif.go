@@ -52,7 +52,7 @@ func pngLateOrientation(tail []byte) uint8 {
 		if !ok {
 			continue
 		}
-		if _, ok = tiffOrder(chunk[8 : len(chunk)-4]); !ok {
+		if tiffOrder(chunk[8:len(chunk)-4]) == nil {
 			continue
 		}
 		tries++
@@ -104,7 +104,7 @@ func pngUpToEnd(tail []byte, p int) (orientation uint8, ok bool) {
 // contains EXIF.
 func pngOrientation(chunk []byte) (orientation uint8, ok bool) {
 	tiff := chunk[8 : len(chunk)-4]
-	if _, ok := tiffOrder(tiff); !ok || !pngSound(chunk[4:]) {
+	if tiffOrder(tiff) == nil || !pngSound(chunk[4:]) {
 		return 0, false
 	}
 	return exifOrientation(tiff), true

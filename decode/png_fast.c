@@ -152,17 +152,17 @@ static void join(image *m, uint8_t *to)
 /* The maximum expansion of DEFLATE. */
 enum { INFLATES_TO = 1032 };
 
-/* allocate divides up the handle's memory, for which pngHeld returns an upper limit. To keep
+/* allocate divides up the memory that is kept, for which pngKept returns an upper limit. To keep
  * that limit, libpng gets data that must be joined and is much larger than its inflated size.
  * And no memory is allocated for more rows than the data can inflate to. */
-static int allocate(image *m, bfs_handle *h)
+static int allocate(image *m, bfs_kept *k)
 {
     const uint64_t stride = 1 + (uint64_t)m->view->width * m->step, rows = stride * m->view->height;
     const uint64_t strip = (uint64_t)BFS_STRIP * m->view->w * m->view->channels;
     const uint64_t joined = m->full > 1 ? m->deflated_size : 0;
     if (rows / INFLATES_TO > m->deflated_size || joined > rows + BFS_JOIN_SLACK || rows + stride + strip + joined > BFS_FAST_SCRATCH)
         return 0;
-    uint8_t *at = bfs_grow(h, rows + stride + strip + joined);
+    uint8_t *at = bfs_grow(k, rows + stride + strip + joined);
     if (!at)
         return 0;
     m->stride = stride;
@@ -306,19 +306,14 @@ static void unfilter(const image *m)
 }
 
 /* bfs_png_fast decodes an image and returns 1, or returns 0 if libpng must. */
-int bfs_png_fast(bfs_png *p, bfs_handle *h, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable)
+int bfs_png_fast(bfs_kept *k, const uint8_t *data, size_t size, uint8_t *to, const bfs_view *v, int portable)
 {
     image m = {.data = data, .size = size, .view = v, .to = to, .portable = portable};
-    if (!p->inflater)
-        p->inflater = libdeflate_alloc_decompressor();
-    if (!p->inflater || !read_chunks(&m) || !allocate(&m, h) || !inflate(&m, p->inflater) || !filters_known(&m))
+    if (!k->inflater)
+        k->inflater = libdeflate_alloc_decompressor();
+    if (!k->inflater || !read_chunks(&m) || !allocate(&m, k) || !inflate(&m, k->inflater) || !filters_known(&m))
         return 0;
     fill_table(&m);
     unfilter(&m);
     return 1;
-}
-
-void bfs_png_fast_free(bfs_png *p)
-{
-    libdeflate_free_decompressor(p->inflater);
 }

@@ -81,10 +81,10 @@ func readIHDR(b []byte) (Header, error) {
 		return Header{}, corrupt("unknown compression, filter or interlace method")
 	}
 	h := Header{Format: PNG, Width: int(w), Height: int(ht), Orientation: 1, inflated: -1}
-	h.Scratch = pngScratch(h.Width, h.Height, bits, interlaced)
+	h.Scratch = pngScratch(h.Width, h.Height, bits)
 	h.least = pngLeast(h.Width, h.Height, bits, interlaced)
 	if depth == 8 && !interlaced {
-		h.inflated = pngInflated(h.Width, h.Height, bits/8)
+		h.inflated = pngInflated(h.Width, h.Height, bits)
 	}
 	return h, nil
 }
@@ -103,27 +103,29 @@ func pngPixelBits(kind, depth byte) int {
 	return [...]int{1, 0, 3, 1, 2, 0, 4}[kind] * int(depth) // gray, RGB, palette, gray and alpha, RGB and alpha
 }
 
-// pngInflated returns the size of all rows with pixels of the given size in bytes; a filter byte
-// precedes each row.
-func pngInflated(width, height, pixel int) int64 {
-	return int64(height) * (1 + int64(width)*int64(pixel))
+// pngInflated returns the size of all rows with so many bits a pixel; a filter byte precedes each.
+func pngInflated(width, height, bits int) int64 {
+	return int64(height) * (1 + (int64(width)*int64(bits)+7)/8)
 }
 
 // deflateRatio is the maximum compression ratio of deflate: a length and a distance of one bit
 // each stand for 258 bytes.
 const deflateRatio = 1032
 
+// adam7 holds each pass' first column and row, and the steps to the next ones.
+var adam7 = [...][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}
+
 // pngLeast is the size of the smallest possible file: its signature, IHDR, IDAT with a zlib
 // stream of all rows, and IEND.
-func pngLeast(width, height, bits int, interlaced bool) (n int64) {
-	passes := [][4]int{{0, 0, 1, 1}} // first column and row, and the steps to the next ones
+func pngLeast(width, height, bits int, interlaced bool) int64 {
+	rows := pngInflated(width, height, bits)
 	if interlaced {
-		passes = [][4]int{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}
-	}
-	for _, p := range passes {
-		if w, h := (width-p[0]+p[2]-1)/p[2], (height-p[1]+p[3]-1)/p[3]; w > 0 {
-			n += int64(h) * (1 + (int64(w)*int64(bits)+7)/8)
+		rows = 0
+		for _, p := range adam7 {
+			if w, h := (width-p[0]+p[2]-1)/p[2], (height-p[1]+p[3]-1)/p[3]; w > 0 {
+				rows += pngInflated(w, h, bits)
+			}
 		}
 	}
-	return int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4 + n/deflateRatio
+	return int64(len(pngSignature)) + 3*pngOverhead + 13 + 2 + 4 + rows/deflateRatio
 }

@@ -15,13 +15,13 @@ import (
 // On all paths of decoding a PNG, the pixels or the kind of error must be the same. libpng is
 // the reference here; the suite for all codecs compares it with the oracle.
 
-// pngPaths returns one codec per path.
-func pngPaths(t testing.TB) map[pngPath]*cPNG {
-	paths := map[pngPath]*cPNG{}
+// pngPaths returns what is kept for each path.
+func pngPaths(t testing.TB) map[pngPath]*kept {
+	paths := map[pngPath]*kept{}
 	for _, how := range []pngPath{pngLibrary, pngFast, pngPortable} {
-		c := &cPNG{how: how}
-		t.Cleanup(c.Close)
-		paths[how] = c
+		k := &kept{how: how}
+		t.Cleanup(k.free)
+		paths[how] = k
 	}
 	return paths
 }
@@ -37,12 +37,12 @@ func kindOf(err error) error {
 
 // samePaths decodes a view on every path, and returns how many of the others agreed with libpng
 // without falling back on it.
-func samePaths(t testing.TB, name string, paths map[pngPath]*cPNG, data []byte, v View) (fast int) {
+func samePaths(t testing.TB, name string, paths map[pngPath]*kept, data []byte, v View) (fast int) {
 	t.Helper()
 	decode := func(how pngPath) ([]byte, error) {
 		height, width := v.size()
 		c := newCanvas(width, height, v.Color.Channels())
-		err := paths[how].Decode(c.Image, data, v)
+		err := paths[how].png(c.Image, data, v)
 		return c.pixels(t, name), err
 	}
 	want, wantErr := decode(pngLibrary)
@@ -193,9 +193,8 @@ func TestPNGTooLargeToInflateAtOnce(t *testing.T) {
 	if err := d.DecodeRegion(Image{make([]byte, 6), 3, 2, 3}, data, header, r, 1); err != nil {
 		t.Fatal(err)
 	}
-	codec := d.codecs[PNG].(*cPNG)
-	if held, said := d.ScratchBytes(), d.options.Scratch(header); held > said || said > 1<<20 || codec.fast() != 0 {
-		t.Errorf("%d bytes held, %d announced, fast path taken %d times", held, said, codec.fast())
+	if held, said := d.ScratchBytes(), scratch(header, d.options.Color, d.options.orientation(header)); held > said || said > 1<<20 || d.kept.fast() != 0 {
+		t.Errorf("%d bytes held, %d announced, fast path taken %d times", held, said, d.kept.fast())
 	}
 }
 
@@ -240,10 +239,10 @@ func TestPNGHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 				held := d.ScratchBytes()
-				if said := d.options.Scratch(header); held > said || held < int64(w*rows*pngChannels[kind]) || needs != header.Scratch+said {
+				if said := scratch(header, d.options.Color, d.options.orientation(header)); held > said || held < int64(w*rows*pngChannels[kind]) || needs != header.Scratch+said {
 					t.Errorf("colour type %d, %d wide: %d bytes held, %d announced, %d needed", kind, w, held, said, needs)
 				}
-				if n := d.Needs(header); n != header.Scratch+d.options.Scratch(header)-held {
+				if n := d.Needs(header); n != header.Scratch+scratch(header, d.options.Color, d.options.orientation(header))-held {
 					t.Errorf("colour type %d, %d wide: %d bytes needed again", kind, w, n)
 				}
 				d.Close()
@@ -329,7 +328,7 @@ func BenchmarkPNGPaths(b *testing.B) {
 		b.Run([]string{pngFast: "fast", pngPortable: "portable", pngLibrary: "libpng"}[how], func(b *testing.B) {
 			b.SetBytes(int64(len(dst.Pix)))
 			for b.Loop() {
-				if err := c.Decode(dst, data, allOf(h, RGB)); err != nil {
+				if err := c.png(dst, data, allOf(h, RGB)); err != nil {
 					b.Fatal(err)
 				}
 			}

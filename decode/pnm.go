@@ -35,16 +35,17 @@ func pnmHeader(data []byte, complete bool) (Header, error) {
 	if err != nil {
 		return Header{}, err
 	}
-	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: int64(l.raster) + l.rasterBytes()}
+	h := Header{Format: PNM, Width: l.width, Height: l.height, Orientation: 1, least: l.raw().end()}
 	if l.plain { // one digit per sample, and a separator between samples
 		h.least = int64(l.raster) + 2*int64(l.width)*int64(l.height)*int64(l.channels) - 1
 	}
 	return h, nil
 }
 
-func (l *pnmLayout) rowBytes() int64 { return int64(l.width) * int64(l.channels) * int64(l.size) }
-
-func (l *pnmLayout) rasterBytes() int64 { return l.rowBytes() * int64(l.height) }
+// raw returns the place of binary samples.
+func (l *pnmLayout) raw() rawRows {
+	return rawRows{int64(l.raster), int64(l.width) * int64(l.channels) * int64(l.size), int64(l.height), false}
+}
 
 func readPNMLayout(data []byte, complete bool) (l pnmLayout, err error) {
 	l.channels, l.size, l.plain = 1, 1, data[1] < '5'
@@ -105,11 +106,9 @@ func pnmNumber(data []byte, p int) (n, end int) {
 	return n, p
 }
 
-// pnmCodec reads PPM and PGM, raw and plain, with any maximum: samples become
+// decodePNM reads PPM and PGM, raw and plain, with any maximum: samples become
 // round(v*255/maximum).
-type pnmCodec struct{ stateless }
-
-func (pnmCodec) Decode(dst Image, data []byte, v View) error {
+func decodePNM(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readPNMLayout(data, true)
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func (pnmCodec) Decode(dst Image, data []byte, v View) error {
 	if l.width != v.Header.Width || l.height != v.Header.Height {
 		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
-	if !l.plain && l.rasterBytes() > int64(len(data)-l.raster) {
+	if !l.plain && l.raw().end() > int64(len(data)) {
 		return endsEarly(true)
 	}
 	if l.plain || l.maxval != 255 {

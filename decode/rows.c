@@ -2,37 +2,39 @@
 
 #include "bfs_decode.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <libdeflate.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-int bfs_fail(bfs_handle *h, int code, const char *text)
+int bfs_fail(bfs_kept *k, int code, const char *text)
 {
-    h->error.code = code;
-    strncpy(h->error.text, text, sizeof h->error.text - 1);
-    h->error.text[sizeof h->error.text - 1] = 0;
-    return code;
+    snprintf(k->error, sizeof k->error, "%s", text);
+    return k->code = code;
 }
 
-/* bfs_grow returns the handle's memory, at least size bytes, or NULL; its contents are lost. */
-uint8_t *bfs_grow(bfs_handle *h, size_t size)
+/* bfs_grow returns the memory that is kept, at least size bytes, or NULL; its contents are lost. */
+uint8_t *bfs_grow(bfs_kept *k, size_t size)
 {
-    if (size <= h->size)
-        return h->at;
-    bfs_trim(h);
-    h->at = malloc(size);
-    if (h->at)
-        h->size = size;
-    return h->at;
+    if (size <= k->size)
+        return k->at;
+    free(k->at);
+    k->at = malloc(size);
+    k->size = k->at ? size : 0;
+    return k->at;
 }
 
-void bfs_trim(bfs_handle *h)
+void bfs_free(bfs_kept *k)
 {
-    free(h->at);
-    h->at = NULL;
-    h->size = 0;
+    free(k->at);
+    k->at = NULL;
+    k->size = 0;
+    libdeflate_free_decompressor(k->inflater);
+    k->inflater = NULL;
 }
 
 static inline void put(uint8_t *to, const uint8_t *from, int channels)

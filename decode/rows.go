@@ -78,10 +78,3 @@ func averaged(source row, v View, width int) row {
 		}
 	}
 }
-
-// dropFourth copies n four-byte pixels without their last byte.
-func dropFourth(to, from []byte, n int) {
-	for x := range n {
-		copy(to[3*x:3*x+3], from[4*x:4*x+3])
-	}
-}

@@ -163,7 +163,7 @@ func (s *sample) rateFile() {
 		}
 	case BMP:
 		if l, err := readBMPLayout(s.data, true); err == nil && !l.compressed() {
-			s.loose = len(s.data) - int(l.pixels+l.pixelBytes()) // after the pixels
+			s.loose = len(s.data) - int(l.raw().end()) // after the pixels
 		}
 	}
 	s.goRefuses = slices.Contains([]string{"ycc-3x1.jpg", "ycc-1x4.jpg", "ycc-2x4.jpg", "stray-fill-bytes.jpg"}, s.name)
@@ -228,7 +228,7 @@ func foreignSamples(t testing.TB, pattern string) []sample {
 		s.name, s.data, s.format, s.orientation = filepath.Base(f), data, format, 1
 		s.rate(m)
 		if l, err := readBMPLayout(data, true); format == BMP && err == nil {
-			s.loose = len(data) - int(l.pixels+l.pixelBytes()) // after the pixels
+			s.loose = len(data) - int(l.raw().end()) // after the pixels
 		}
 		out = append(out, s)
 	}

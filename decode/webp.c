@@ -11,18 +11,18 @@
  * with this margin a region has the same pixels as in the whole image. */
 enum { MARGIN = 4 };
 
-static int fail(bfs_handle *h, VP8StatusCode status)
+static int fail(bfs_kept *k, VP8StatusCode status)
 {
     switch (status) {
     case VP8_STATUS_OUT_OF_MEMORY:
-        return bfs_fail(h, BFS_MEMORY, "out of memory");
+        return bfs_fail(k, BFS_MEMORY, "out of memory");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-        return bfs_fail(h, BFS_FORMAT, "unsupported feature");
+        return bfs_fail(k, BFS_FORMAT, "unsupported feature");
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-        return bfs_fail(h, BFS_CORRUPT, "the data ends early");
+        return bfs_fail(k, BFS_CORRUPT, "the data ends early");
     default:
-        return bfs_fail(h, BFS_CORRUPT, "bitstream error");
+        return bfs_fail(k, BFS_CORRUPT, "bitstream error");
     }
 }
 
@@ -39,7 +39,7 @@ static window around(int at, int n, int whole)
     return w;
 }
 
-static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t size,
+static int run(bfs_kept *k, WebPDecoderConfig *c, const uint8_t *data, size_t size,
                uint8_t *to, size_t stride, int rows)
 {
     c->output.colorspace = MODE_RGB;
@@ -57,14 +57,14 @@ static int run(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t 
         status = WebPDecode(data, size, c);
         WebPFreeDecBuffer(&c->output);
         if (errno != ENOMEM)
-            return status == VP8_STATUS_OK ? BFS_OK : fail(h, status);
+            return status == VP8_STATUS_OK ? BFS_OK : fail(k, status);
     }
-    return fail(h, VP8_STATUS_OUT_OF_MEMORY);
+    return fail(k, VP8_STATUS_OUT_OF_MEMORY);
 }
 
 /* through_scratch decodes what the region needs into our own memory, since libwebp can neither
  * turn pixels nor convert them to gray. */
-static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *data, size_t size,
+static int through_scratch(bfs_kept *k, WebPDecoderConfig *c, const uint8_t *data, size_t size,
                            uint8_t *to, const bfs_view *v)
 {
     const window across = around(v->x, v->w, v->width), down = around(v->y, v->h, v->height);
@@ -76,11 +76,11 @@ static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *d
         c->options.crop_height = down.n;
     }
     const size_t stride = (size_t)across.n * 3;
-    uint8_t *pixels = bfs_grow(h, stride * down.n);
+    uint8_t *pixels = bfs_grow(k, stride * down.n);
     if (!pixels)
-        return bfs_fail(h, BFS_MEMORY, "No memory for the pixels");
+        return bfs_fail(k, BFS_MEMORY, "No memory for the pixels");
     c->output.width = across.n;
-    int code = run(h, c, data, size, pixels, stride, down.n);
+    int code = run(k, c, data, size, pixels, stride, down.n);
     if (code != BFS_OK)
         return code;
     for (int y = 0; y < v->h; y += BFS_STRIP) {
@@ -94,30 +94,30 @@ static int through_scratch(bfs_handle *h, WebPDecoderConfig *c, const uint8_t *d
 }
 
 /* data is the VP8 or VP8L chunk's alone; needs is about what libwebp will allocate. */
-int bfs_webp_decode(bfs_handle *h, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view)
+int bfs_webp_decode(bfs_kept *k, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view)
 {
     const bfs_view *v = &view;
     WebPDecoderConfig c;
-    h->error.code = BFS_OK;
+    k->code = BFS_OK;
     if (!WebPInitDecoderConfig(&c))
-        return bfs_fail(h, BFS_MEMORY, "libwebp cannot start");
+        return bfs_fail(k, BFS_MEMORY, "libwebp cannot start");
     VP8StatusCode status = WebPGetFeatures(data, size, &c.input);
     if (status != VP8_STATUS_OK)
-        return fail(h, status);
+        return fail(k, status);
     if (c.input.width != v->width || c.input.height != v->height)
-        return bfs_fail(h, BFS_MISMATCH, "libwebp reads another size");
+        return bfs_fail(k, BFS_MISMATCH, "libwebp reads another size");
     /* libwebp before 1.4.0 may crash when a small allocation in its lossless decoder fails: test
      * here whether there is enough memory. */
     void *there = malloc(needs);
     if (!there)
-        return bfs_fail(h, BFS_MEMORY, "out of memory");
+        return bfs_fail(k, BFS_MEMORY, "out of memory");
     free(there);
     const ptrdiff_t step = v->dy < 0 ? -v->dy : v->dy;
     if (v->channels != 3 || v->dx != 3 || v->w != v->width || v->h != v->height || step > INT32_MAX)
-        return through_scratch(h, &c, data, size, to, v);
+        return through_scratch(k, &c, data, size, to, v);
     c.output.width = v->w;
     c.options.flip = v->dy < 0;
-    return run(h, &c, data, size, v->dy < 0 ? to + (v->h - 1) * v->dy : to, step, v->h);
+    return run(k, &c, data, size, v->dy < 0 ? to + (v->h - 1) * v->dy : to, step, v->h);
 }
 
 int bfs_webp_version(void)

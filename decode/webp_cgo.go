@@ -7,21 +7,13 @@ package decode
 // #cgo nocallback bfs_webp_decode
 import "C"
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
-// cWebP decodes with libwebp.
-type cWebP struct{ cHandle }
-
-func (c *cWebP) Decode(dst Image, data []byte, v View) error {
-	w, err := readWebP(data, true)
+// webp decodes with libwebp.
+func (k *kept) webp(dst Image, data []byte, v View) error {
+	w, err := openWebP(data, v.Header)
 	if err != nil {
 		return err
-	}
-	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
 	}
 	inner := w.image.shown(v.Region)
 	if inner != v.Region {
@@ -39,7 +31,7 @@ func (c *cWebP) Decode(dst Image, data []byte, v View) error {
 	view.x, view.y = C.int32_t(inner.X-w.image.x), C.int32_t(inner.Y-w.image.y)
 	view.w, view.h = C.int32_t(inner.W), C.int32_t(inner.H)
 	data = data[w.image.from:w.image.to]
-	return c.result(C.bfs_webp_decode(&c.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
+	return k.result(C.bfs_webp_decode(&k.c, cBytes(data), C.size_t(len(data)), C.size_t(w.h.Scratch), to, view), "libwebp")
 }
 
 // shown is the part of a region of the canvas that the image covers.

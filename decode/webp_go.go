@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 
 	"golang.org/x/image/vp8"
@@ -11,54 +10,37 @@ import (
 
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
-type goWebP struct{ stateless }
-
-func (goWebP) Decode(dst Image, data []byte, v View) error {
-	w, err := readWebP(data, true)
+func goWebP(_ *kept, dst Image, data []byte, v View) error {
+	w, err := openWebP(data, v.Header)
 	if err != nil {
 		return err
 	}
-	if w.h.Width != v.Header.Width || w.h.Height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
-	}
-	return guarded(func() error {
+	return throughGo(dst, v, func() (row, error) {
 		source, err := w.image.rows(bytes.NewReader(data[w.image.from:w.image.to]))
-		if err != nil {
-			return err
-		}
-		emit(dst, v, w.image.onCanvas(source))
-		return nil
+		return w.image.onCanvas(source), err
 	})
 }
-
-// noError is an error type that these packages never return: they do not distinguish unsupported
-// from corrupt.
-type noError struct{ error }
 
 // rows decodes the VP8 or VP8L data.
 func (i *webpImage) rows(data *bytes.Reader) (row, error) {
 	if i.lossless {
 		m, err := vp8l.Decode(data)
 		if err != nil {
-			return nil, goError[noError](err)
+			return nil, err
 		}
-		pixels, ok := m.(*image.NRGBA)
-		if !ok {
-			return nil, unsupported("x/image/vp8l makes it %T", m)
-		}
-		return func(y int, to []byte) { dropFourth(to, pixels.Pix[y*pixels.Stride:], i.width) }, sameSize(m, i.width, i.height)
+		return rowsOf(m, i.width, i.height)
 	}
 	d := vp8.NewDecoder()
 	d.Init(data, data.Len())
-	_, err := d.DecodeFrameHeader()
-	if err != nil {
-		return nil, goError[noError](err)
+	if _, err := d.DecodeFrameHeader(); err != nil {
+		return nil, err
 	}
 	m, err := d.DecodeFrame()
 	if err != nil {
-		return nil, goError[noError](err)
+		return nil, err
 	}
-	return webpChroma{m}.row, sameSize(m, i.width, i.height)
+	_, err = rowsOf(m, i.width, i.height)
+	return webpChroma{m}.row, err
 }
 
 // onCanvas turns rows of the image into rows of the canvas, black where the image is not.

@@ -35,6 +35,7 @@ type badSamples struct {
 	count    int64          // of reports, including those for which there was no room
 }
 
+// A badFile is reported once; if it is part or transient, it is tried every time nevertheless.
 type badFile struct {
 	seen   dataset.Identity // the file that was found bad
 	reason error
@@ -44,35 +45,28 @@ type badFile struct {
 	repairable bool
 	// part: the error was found while decoding a random crop. The crop of another epoch may
 	// show other pixels, and whether that fails must not depend on what was read before.
-	// Such a file is reported once, but tried every time.
 	part bool
-	// transient: the file could not be opened, or was briefly another one. It is reported
-	// once, but tried every time, because no change of the file signals when it is readable
-	// again.
+	// transient: the file could not be opened, or was briefly another one. No change of the
+	// file signals when it is readable again.
 	transient bool
 }
 
 const (
-	// maxBadSamples bounds both lists, so that a dataset of a million bad files does not fill
-	// the memory. A bad file that does not fit, or for which the memory limit leaves no room,
-	// is detected again at every open.
+	// maxBadSamples bounds both lists. A bad file that does not fit, or for which the memory
+	// limit leaves no room, is detected again at every open.
 	maxBadSamples = 100_000
-	// badFileBytes is the approximate size of an entry, with its error and text.
-	badFileBytes = 512
-	reportBytes  = 80 // of a report, without its reason
+	badFileBytes  = 512 // of an entry, with its error and text
+	reportBytes   = 80  // of a report, without its reason
 )
 
 func newBadSamples(ds *dataset.Dataset, l *ledger, log *slog.Logger) *badSamples {
 	return &badSamples{ds: ds, ledger: l, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
 }
 
-// errPart marks an error that another transform of the same sample might not hit.
-var errPart = errors.New("in what is shown of it")
-
 // check returns why a sample is known to be unreadable, or nil if it is not, or if its file
 // has changed since. A machine error leaves that open and is returned as it is.
 func (f *badSamples) check(id int64) error {
-	bad, known := f.lookup(id)
+	bad := f.lookup(id)
 	if bad.reason == nil || bad.transient {
 		return nil
 	}
@@ -89,10 +83,7 @@ func (f *badSamples) check(id int64) error {
 	if bad.part {
 		return nil
 	}
-	if !known {
-		f.remember(id, bad)
-	}
-	return f.errorOf(id, bad.reason)
+	return f.remember(id, bad)
 }
 
 // report remembers that a sample's file is bad under the identity that was read, and logs it
@@ -104,11 +95,11 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
 	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
-	f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: errors.Is(reason, errPart), transient: transient})
-	return f.errorOf(id, reason)
+	part := errors.As(reason, new(partError))
+	return f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: part, transient: transient})
 }
 
-// all lists what was reported, as far as there was room.
+// all lists what was reported.
 func (f *badSamples) all() []BadSample {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,18 +113,16 @@ func (f *badSamples) total() int64 {
 	return f.count
 }
 
-// lookup finds what is known of a sample: from reading it, where known is true, or else from
-// the index. A file that is not known to be bad has no reason.
-func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
+// lookup finds what is known of a sample, from reading it or else from the index. A file that
+// is not known to be bad has no reason.
+func (f *badSamples) lookup(id int64) badFile {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if bad, known = f.files[id]; known || f.repaired[id] {
-		return bad, known
-	}
-	if problem := f.ds.Problem(int(id)); problem != "" {
+	bad, known := f.files[id]
+	if problem := f.ds.Problem(int(id)); problem != "" && !known && !f.repaired[id] {
 		bad = badFile{seen: f.ds.Stat(int(id)), reason: sample.Problem(problem), repairable: true}
 	}
-	return bad, false
+	return bad
 }
 
 func (f *badSamples) markRepaired(id int64) {
@@ -146,12 +135,13 @@ func (f *badSamples) markRepaired(id int64) {
 	f.repaired[id] = true
 }
 
-// remember enters a bad file, and reports it unless that was done.
-func (f *badSamples) remember(id int64, bad badFile) {
+// remember enters a bad file, reports it unless that was done, and returns its error.
+func (f *badSamples) remember(id int64, bad badFile) error {
 	r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}
 	if f.enter(bad, r) {
 		f.log.Error("cannot read a sample", "path", r.Path, "id", id, "reason", r.Reason)
 	}
+	return fmt.Errorf("%w: %s: %w", ErrBad, r.Path, bad.reason)
 }
 
 // enter enters a bad file, and its report if it is new. If there is no room, another file is
@@ -179,8 +169,4 @@ func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
 		f.reported = append(f.reported, r)
 	}
 	return true
-}
-
-func (f *badSamples) errorOf(id int64, reason error) error {
-	return fmt.Errorf("%w: %s: %w", ErrBad, f.ds.Path(int(id)), reason)
 }

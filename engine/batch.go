@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -23,14 +24,15 @@ const (
 
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
 // fields, except where noted.
+//
+// A copy is a batch that shows another one, which it holds, in another form: it is made by a
+// batch worker alone, is not in the table, and exists while it is open or waited for.
 type batch struct {
 	key    Key
 	form   layout.Form // format of the buffer
 	state  state
 	stream *stream // the stream it was made for; nil once that has ended
 	opened bool    // it was opened, so it no longer counts as "ahead"
-
-	standIns bool // it contains substitutes for samples that could not be read
 
 	refs     int                    // Opens that wait for it, plus files open on it
 	waiting  int                    // Opens that wait for it
@@ -42,7 +44,7 @@ type batch struct {
 	copies   map[layout.Form]*batch // of it
 	bad      error                  // a bad sample; the batch fails with it once all other samples were tried
 
-	// State of a batch that the memory limit had no room for.
+	// Of a batch that the memory limit had no room for.
 	refused   bool      // it waits until memory comes back
 	refusedAt uint64    // ledger.returns at the last refusal
 	short     time.Time // start of the current run of refusals without progress; zero: none
@@ -51,25 +53,21 @@ type batch struct {
 	slots   []shard.Slot
 	valid   int
 	items   int     // slots to decode; the slots after them repeat the last one
-	order   []int32 // the order in which slots are handed out; nil: slot order
+	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
 	samples []Sample // what each slot shows, written by its item worker
 
 	// Constant while it is laid out.
-	laidOut bool
-	buf     *pinned.Buffer
-	pixels  []byte
+	buf    *pinned.Buffer
+	pixels []byte
 
-	// Slots in flight. A turn ends when the batch is dropped or gives its memory back.
-	// Whatever is still being fetched for an earlier turn is discarded, and nothing waits
-	// for it.
+	// A turn ends when the batch is dropped or gives its memory back. Whatever is still being
+	// fetched for an earlier turn is discarded, and nothing waits for it.
 	turn     int
-	next     int     // slots handed out so far
-	again    []int32 // slots returned because there was no scratch memory
+	todo     []int32 // slots to hand out
 	inFlight int     // slots handed out that are neither done nor returned
 	finished int     // slots done
 	writers  int     // users of the buffer: batch workers, and item workers writing into it
-	stalled  int     // slots in flight whose storage does not answer
 
 	hits  atomic.Int64 // samples served from the cache
 	bytes atomic.Int64 // bytes read from storage for this batch
@@ -110,23 +108,13 @@ func (b *batch) description() Description {
 	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 
-// nextSlot hands out a slot of a batch that has slots.
-func (b *batch) nextSlot() (slot int) {
-	if last := len(b.again) - 1; last >= 0 {
-		slot = int(b.again[last])
-		b.again = b.again[:last]
-		return slot
-	}
-	slot = b.next
-	if b.order != nil {
-		slot = int(b.order[slot])
-	}
-	b.next++
-	return slot
+// showsSubstitutes reports whether a complete batch shows something other than its samples.
+func (b *batch) showsSubstitutes() bool {
+	return slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 }
 
 // endTurn disowns everything in flight for the batch.
 func (b *batch) endTurn() {
 	b.turn++
-	b.next, b.inFlight, b.finished, b.stalled, b.again = 0, 0, 0, 0, nil
+	b.todo, b.inFlight, b.finished = nil, 0, 0
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +45,6 @@ type batches struct {
 	closed       bool
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
-	quiet        sync.Cond // no batch is being made
 	closing      chan struct{}
 	wait         sync.WaitGroup
 }
@@ -58,7 +56,6 @@ type kernels struct {
 	writing  layout.Kernel
 }
 
-// start starts all workers and watchers.
 func (all *batches) start() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -73,13 +70,10 @@ func (all *batches) start() {
 		all.wait.Go(func() { all.batchWorker(false) })
 		all.wait.Go(func() { all.batchWorker(true) })
 	}
-	all.wait.Go(all.watchIdle)
-	all.wait.Go(all.watchMemory)
-	all.wait.Go(all.watchStorage)
+	all.wait.Go(all.watch)
 }
 
-// beginClosing makes all workers and waiting Opens end. It returns false if they were told
-// before.
+// beginClosing makes all workers and waiting Opens end. It returns false the second time.
 func (all *batches) beginClosing() bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -93,51 +87,34 @@ func (all *batches) beginClosing() bool {
 	return true
 }
 
-// free frees all batches that nothing holds. All workers must have ended.
-func (all *batches) free() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, b := range all.table {
-		b.leaveStream()
-		if b.refs == 0 {
-			b.state = failed
-			all.removeBatch(b)
-		}
-	}
-}
-
-// A task is the next step of a batch worker, for one turn of a batch.
-type task struct {
-	b        *batch
-	turn     int
-	assemble bool // else lay it out
-}
-
 // batchWorker lays batches out and assembles them once their slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other. A worker either makes
-// only copies or makes none: a copy takes long, and no other batch should wait for it.
+// in between, so a batch whose storage does not answer delays no other. It makes either only
+// copies or none: a copy takes long.
 func (all *batches) batchWorker(copies bool) {
-	for t, ok := all.takeTask(copies); ok; t, ok = all.takeTask(copies) {
-		if t.assemble {
-			all.finishAssembly(t.b, guarded(func() error { return all.assemble(t.b) }))
-		} else {
-			all.finishLayout(t.b, t.turn, guarded(func() error { return all.layOut(t.b) }))
+	for {
+		switch b, isDone := all.takeTask(copies); {
+		case b == nil:
+			return
+		case isDone:
+			all.finishAssembly(b, all.assemble(b))
+		default:
+			all.finishLayout(b, all.layOut(b))
 		}
 	}
 }
 
-// takeTask waits for a batch to lay out or to assemble. It returns false when the engine
-// closes.
-func (all *batches) takeTask(copies bool) (task, bool) {
+// takeTask waits for a batch to lay out, or to assemble if all of its slots are done. It
+// returns nil when the engine closes.
+func (all *batches) takeTask(copies bool) (b *batch, isDone bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.schedule
 	for !all.closed {
 		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.source != nil == copies }); i >= 0 {
 			b := s.completed[i]
-			s.completed = without(s.completed, b)
+			s.completed = slices.Delete(s.completed, i, i+1)
 			b.writers++
-			return task{b, b.turn, true}, true
+			return b, true
 		}
 		if b := s.nextToLayOut(all.memory.ledger.returns(), copies); b != nil {
 			s.queue = without(s.queue, b)
@@ -146,19 +123,17 @@ func (all *batches) takeTask(copies bool) (task, bool) {
 			if !copies {
 				s.layingOut++
 			}
-			return task{b, b.turn, false}, true
-		}
-		if all.schedule.count() == 0 {
-			all.quiet.Broadcast()
+			return b, false
 		}
 		all.takeWork.Wait()
 	}
-	return task{}, false
+	return nil, false
 }
 
 // layOut decides what is in the batch and allocates it.
-func (all *batches) layOut(b *batch) error {
-	if b.laidOut {
+func (all *batches) layOut(b *batch) (err error) {
+	defer catch(&err)
+	if b.buf != nil {
 		return nil // it only waited for scratch memory
 	}
 	if b.slots == nil && b.source == nil {
@@ -183,24 +158,24 @@ func (all *batches) layOut(b *batch) error {
 }
 
 // finishLayout hands a laid-out batch to the item workers, or ends it if err is not nil.
-func (all *batches) finishLayout(b *batch, turn int, err error) {
+func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if b.source == nil {
 		all.schedule.layingOut--
 	}
 	b.writers--
+	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
-	case b.turn != turn: // dropped meanwhile
+	case b.state != laying: // dropped meanwhile
 		all.freeBuffer(b)
 	case err == nil:
-		if !b.laidOut {
-			b.laidOut, b.short = true, time.Time{}
+		if b.todo == nil { // else it only waited for scratch memory
+			b.todo, b.short = b.order, time.Time{}
 		}
 		b.state, b.refused = making, false
 		all.schedule.making = append(all.schedule.making, b)
 		all.itemWork.Broadcast()
-		all.takeWork.Broadcast()
 		all.completeIfDone(b)
 	case causeOf(err) == ofTurn:
 		all.waitForMemory(b)
@@ -209,9 +184,14 @@ func (all *batches) finishLayout(b *batch, turn int, err error) {
 	}
 }
 
-// completeIfDone passes a batch on to a batch worker once all of its slots were tried.
+// completeIfDone passes a batch on to a batch worker, or ends it, once all of its slots were
+// tried.
 func (all *batches) completeIfDone(b *batch) {
-	if b.state == making && b.finished == b.items {
+	switch {
+	case b.state != making || b.finished < b.items:
+	case b.bad != nil:
+		all.fail(b, b.bad)
+	default:
 		all.schedule.remove(b)
 		b.state = complete
 		all.schedule.completed = append(all.schedule.completed, b)
@@ -219,19 +199,25 @@ func (all *batches) completeIfDone(b *batch) {
 	}
 }
 
-func (all *batches) assemble(b *batch) error {
-	all.mu.Lock()
-	err := b.bad
-	all.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case b.source != nil:
+func (all *batches) assemble(b *batch) (err error) {
+	defer catch(&err)
+	if b.source != nil {
 		all.copySource(b)
-	default:
+	} else {
 		b.assemble()
 	}
 	return nil
+}
+
+// copySource makes the bytes of a copy.
+func (all *batches) copySource(c *batch) {
+	source := c.source
+	if c.form == layout.PNG {
+		all.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
+		return
+	}
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.kernels.writing)
+	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
 }
 
 // finishAssembly makes a batch visible, or ends it if err is not nil. If the batch was
@@ -240,6 +226,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.writers--
+	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {
 	case b.state != complete:
 		all.freeBuffer(b)
@@ -247,7 +234,6 @@ func (all *batches) finishAssembly(b *batch, err error) {
 		all.fail(b, err)
 	default:
 		b.state = ready
-		b.standIns = slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 		if b.source == nil {
 			all.meter.batch(b, b.valid == all.opts.BatchSize)
 		}
@@ -256,8 +242,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	}
 }
 
-// fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries
-// again.
+// fail ends a batch, wakes its waiting Opens, and removes it, so that the next Open tries again.
 func (all *batches) fail(b *batch, err error) {
 	switch causeOf(err) {
 	case ofFile:
@@ -276,8 +261,7 @@ func (all *batches) fail(b *batch, err error) {
 	case ofShape:
 		all.log.Warn("a batch cannot be made", "batch", b.key.String(), "reason", err)
 	}
-	b.err, b.state = err, failed
-	all.removeBatch(b)
+	all.removeBatch(b, err)
 	close(b.done)
 }
 
@@ -287,25 +271,26 @@ func (all *batches) discard(b *batch) {
 	if b.refs != 0 {
 		panic("engine: a batch that somebody holds is dropped")
 	}
-	b.err, b.state = errDropped, failed
-	all.removeBatch(b)
+	all.removeBatch(b, errDropped)
 }
 
 // startOver takes the memory of a batch that an Open waits for and has it made again later.
 // No worker may be writing into it.
 func (all *batches) startOver(b *batch) {
-	all.unschedule(b)
+	all.schedule.remove(b)
 	b.endTurn()
 	all.freeBuffer(b)
-	b.laidOut, b.bad = false, nil
+	b.bad = nil
 	b.hits.Store(0)
 	b.bytes.Store(0)
 	all.waitForMemory(b)
 }
 
 // removeBatch removes a batch from all tables and lists and frees its memory.
-func (all *batches) removeBatch(b *batch) {
-	all.unschedule(b)
+func (all *batches) removeBatch(b *batch, why error) {
+	b.err, b.state = why, failed
+	all.schedule.remove(b)
+	all.takeWork.Broadcast() // there is room for the next one
 	if all.table[b.key] == b {
 		delete(all.table, b.key)
 	}
@@ -315,11 +300,6 @@ func (all *batches) removeBatch(b *batch) {
 	b.leaveStream()
 	b.endTurn()
 	all.freeBuffer(b)
-}
-
-func (all *batches) unschedule(b *batch) {
-	all.schedule.remove(b)
-	all.takeWork.Broadcast() // there is room for the next one
 }
 
 // freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
@@ -341,8 +321,7 @@ func (all *batches) freeBuffer(b *batch) {
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
 	if b.state == ready && b.refs == 0 && !b.stream.needs(b) {
-		b.state = failed
-		all.removeBatch(b)
+		all.discard(b)
 	}
 }
 
@@ -368,75 +347,4 @@ func (all *batches) enqueue(b *batch) {
 	b.state = queued
 	all.schedule.queue = append(all.schedule.queue, b)
 	all.takeWork.Broadcast()
-}
-
-// watchStorage replaces item workers whose reads hang.
-func (all *batches) watchStorage() {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-all.closing:
-			return
-		case <-ticker.C:
-			all.replaceStalled(time.Now())
-		}
-	}
-}
-
-func (all *batches) replaceStalled(now time.Time) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if !all.closed {
-		all.crew.replaceStalled(now)
-		all.takeWork.Broadcast()
-	}
-}
-
-// watchIdle ends streams that have not been read for a while, and returns the memory of
-// their batches to the system.
-func (all *batches) watchIdle() {
-	timer := time.NewTimer(all.opts.IdleAfter)
-	defer timer.Stop()
-	for {
-		select {
-		case <-all.closing:
-			return
-		case <-timer.C:
-		}
-		all.mu.Lock()
-		ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
-		// Trim without streams, too: readers may have closed batches that outlived theirs.
-		trim := ended > 0 || len(all.streams.byShard) == 0
-		all.mu.Unlock()
-		if trim {
-			all.memory.pool.Trim()
-		}
-		timer.Reset(max(wait, time.Millisecond))
-	}
-}
-
-// closeWait is how long Close waits for reads that cannot be cancelled.
-const closeWait = 1500 * time.Millisecond
-
-// awaitEnd waits until all workers have ended, and calls freeAll then. If some are left in
-// reads that hang, it returns an error that names them, and freeAll is called if these ever
-// return.
-func (all *batches) awaitEnd(reading func() []string, freeAll func()) error {
-	ended := make(chan struct{})
-	go func() {
-		all.wait.Wait()
-		freeAll()
-		close(ended)
-	}()
-	for {
-		select {
-		case <-ended:
-			return nil
-		case <-time.After(closeWait):
-		}
-		if paths := reading(); len(paths) > 0 {
-			return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(paths, ", "))
-		} // else an image takes long to decode
-	}
 }

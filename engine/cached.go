@@ -9,22 +9,24 @@ import (
 	"github.com/batchfs/batchfs/dataset/sample"
 )
 
-// decodingOrder is the order in which a batch's samples are handed out, or nil for slot
-// order. Samples that leave the cache, samples that enter it and all others are spread
-// evenly, raw and encoded ones separately. If equally many enter and leave, each one that
-// enters follows one that leaves. This keeps both the size of the cache and the load on
-// storage level within the batch.
+// decodingOrder is the order in which a batch's samples are handed out. Samples that leave the
+// cache, samples that enter it and all others are spread evenly, raw and encoded ones
+// separately. If equally many enter and leave, each one that enters follows one that leaves.
+// This keeps both the size of the cache and the load on storage level within the batch.
 func (all *batches) decodingOrder(b *batch) []int32 {
+	order := make([]int32, b.items)
+	for i := range order {
+		order[i] = int32(i)
+	}
 	if all.keeper == nil {
-		return nil
+		return order
 	}
 	const leaves, others, comes, kindsOf = 0, 1, 2, 3
 	kinds, counts := make([]uint8, b.items), [2 * kindsOf]int{}
-	for i := range kinds {
-		s := b.slots[i]
+	for i, s := range b.slots[:b.items] {
 		kept, known := all.keeper.Keep(s.Epoch, s.ID)
 		if !known {
-			return nil // the plan comes too late for this batch
+			return order // the plan comes too late for this batch
 		}
 		kinds[i] = others
 		if held := all.cache.Holds(s.ID); held && !kept {
@@ -38,12 +40,10 @@ func (all *batches) decodingOrder(b *batch) []int32 {
 		counts[kinds[i]]++
 	}
 	if counts[leaves]+counts[kindsOf+leaves] == 0 || counts[comes]+counts[kindsOf+comes] == 0 {
-		return nil
+		return order
 	}
-	order, places := make([]int32, b.items), make([]float64, b.items)
-	next := [2 * kindsOf]int{}
+	places, next := make([]float64, b.items), [2 * kindsOf]int{}
 	for i, kind := range kinds {
-		order[i] = int32(i)
 		places[i] = (float64(next[kind]) + 0.25*float64(1+kind%kindsOf)) / float64(counts[kind])
 		next[kind]++
 	}
@@ -60,17 +60,15 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
 	all, b := w.batches, it.b
 	w.refused = nil
-	if all.cache != nil {
-		if data, seen, hit := w.cached(epoch, id, replacement); hit {
-			if !replacement {
-				b.hits.Add(1)
-			}
-			all.meter.hit(b.key.Epoch)
-			return data, seen, nil
+	if data, seen, hit := w.cached(epoch, id, replacement); hit {
+		if !replacement {
+			b.hits.Add(1)
 		}
-		if w.refused != nil {
-			return nil, unknownIdentity, w.refused
-		}
+		all.meter.hit(b.key.Epoch)
+		return data, seen, nil
+	}
+	if w.refused != nil {
+		return nil, unknownIdentity, w.refused
 	}
 	kept := all.cache != nil && !replacement && (!sample.IsRaw(all.ds, int(id)) || all.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, all.closing)
@@ -82,10 +80,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	}
-	if w.refused != nil {
-		return nil, seen, w.refused
-	}
-	if err != nil {
+	if err = cmp.Or(w.refused, err); err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)

@@ -2,35 +2,38 @@ package engine
 
 import (
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
-	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
 
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-// cacheSize is the cache's limit in bytes, including overhead, and the share of the samples
-// read here per epoch that it can hold.
 func (c *Catalog) cacheSize() (limit int64, ratio float64) {
+	return c.CacheSize(func(id int64) (int64, bool) { return c.encodedSize(int(id)), sample.IsRaw(c.Dataset, int(id)) })
+}
+
+// CacheSize is the cache's limit in bytes, including overhead, and the share of the samples
+// read here per epoch that it can hold. file returns the size of a sample's file and whether it
+// is raw.
+func (c *Catalog) CacheSize(file func(id int64) (size int64, raw bool)) (limit int64, ratio float64) {
 	o := &c.Options
 	if o.CachePolicy == cache.None || o.CacheSize == 0 {
 		return 0, 0
 	}
 	if limit = o.CacheSize; limit == AutoCache {
-		limit = SpareMemory(c.Dataset, o, c.Plan, c.tensorSize())
+		limit = c.spareMemory()
 	}
 	sizes := func(id int64) (int64, bool) {
-		return c.encodedSize(int(id)), o.Shuffle && sample.IsRaw(c.Dataset, int(id))
+		size, raw := file(id)
+		return size, raw && o.Shuffle // in order, raw samples are not kept as evenly as others
 	}
 	read := float64(o.LocalShards()) / float64(o.Shards)
 	return limit, cache.Ratio(limit, o.Samples, read, sizes, o.InFlight())
 }
 
-// InFlight is how many samples may enter the cache before the samples they replace have
-// left. Consecutive batches may keep one sample more or one less than they release, and
-// several batches are in the making.
+// InFlight is how many samples may enter the cache before those they replace have left: of
+// several batches in the making, each may keep one sample more than it releases.
 func (o *Options) InFlight() int { return 2 * o.BatchWorkers * o.LocalShards() }
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
@@ -40,21 +43,23 @@ func (c *Catalog) encodedSize(i int) int64 {
 		return id.Size
 	}
 	h, w := c.sizeOf(int64(i))
+	size := int64(h) * int64(w)
 	if sample.IsRaw(c.Dataset, i) {
-		return int64(h) * int64(w) * 3
+		size *= 3
 	}
-	return int64(h) * int64(w)
+	return size
 }
 
-// SpareMemory is what the memory limit leaves for a cache after the process, the index, the
-// plan, the batches of one reader per shard read here (batch bytes each), and the workers'
-// buffers for one sample each.
-func SpareMemory(ds *dataset.Dataset, o *Options, plan *shard.Plan, batch int64) int64 {
+// spareMemory is what the memory limit leaves for a cache after the process, the index, the
+// plan, the batches of one reader per shard read here, and the workers' buffers for one sample
+// each.
+func (c *Catalog) spareMemory() int64 {
 	const worker = 4 << 20
-	used := runtimeBytes + ds.MemoryBytes()
-	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), batch))
+	o := &c.Options
+	used := runtimeBytes + c.Dataset.MemoryBytes()
+	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.tensorSize()))
 	const plans = 4 // plans of four epochs at least
-	planning := min(keep.Needs(plan, o.keepConfig(1))+plans*keep.Size(plan), o.MemoryLimit/2)
+	planning := min(keep.Needs(c.Plan, o.keepConfig(1))+plans*keep.Size(c.Plan), o.MemoryLimit/2)
 	return max(0, o.MemoryLimit-used-min(batches, o.MemoryLimit/2)-planning-int64(o.Workers)*worker)
 }
 

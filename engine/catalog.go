@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -57,15 +58,11 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All shards of an epoch have the same number of batches, and no epoch has more than
-	// the first: unpadded reading credits what it has read ahead to later epochs.
+	// No epoch has more batches than the first: unpadded reading credits what it has read
+	// ahead to later epochs.
 	c := &Catalog{Dataset: ds, Options: o, Plan: plan, MaxBatches: plan.Batches(0, 0)}
 	if err := c.checkSizes(); err != nil {
 		return nil, err
-	}
-	for i := 0; i < ds.Len() && !c.sized; i++ {
-		h, _ := c.sizeOf(int64(i))
-		c.sized = h > 0
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
@@ -74,25 +71,26 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// checkSizes rejects a fixed size that some image does not fit into.
+// checkSizes rejects a fixed size that some image does not fit into, and notes whether any
+// size is known.
 func (c *Catalog) checkSizes() error {
-	o := &c.Options
-	if o.Transform.Height == 0 || o.Transform.Mode != resample.None {
-		return nil
-	}
-	for i := range c.Dataset.Len() {
-		if h, w := c.sizeOf(int64(i)); h > o.Transform.Height || w > o.Transform.Width {
+	t := &c.Options.Transform
+	fixed := t.Height > 0 && t.Mode == resample.None
+	for i := 0; i < c.Dataset.Len() && (fixed || !c.sized); i++ {
+		h, w := c.sizeOf(int64(i))
+		c.sized = c.sized || h > 0
+		if fixed && (h > t.Height || w > t.Width) {
 			return &option.Error{
 				Field: "size", Rule: fmt.Sprintf("large enough for every image (%s is larger: %dx%d)", c.Dataset.Path(i), h, w),
-				Value: fmt.Sprintf("%dx%d", o.Transform.Height, o.Transform.Width),
+				Value: fmt.Sprintf("%dx%d", t.Height, t.Width),
 			}
 		}
 	}
 	return nil
 }
 
-// RawSamples marks the samples that are stored as plain pixels. A shuffled dataset with
-// both kinds orders each kind separately.
+// RawSamples marks the samples that are stored as plain pixels, which a shuffled dataset orders
+// separately.
 func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	format, raw := "", false // of the previous sample: most have the same format
 	return shard.NewRawSet(int64(ds.Len()), func(i int64) bool {
@@ -103,8 +101,7 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	})
 }
 
-// Settings are the options that determine the bytes of batches. The fingerprint covers
-// them.
+// Settings are the options that determine the bytes of batches. The fingerprint covers them.
 func (c *Catalog) Settings() map[string]any {
 	o := &c.Options
 	settings := map[string]any{
@@ -140,32 +137,27 @@ func (c *Catalog) Next(k Key) (Key, bool) {
 	return Key{}, false
 }
 
-// Steps is how many batches to comes after from in reading order, or 0 if it does not come
-// after it, or comes more than most batches later.
+// Steps is how many batches to comes after from in reading order, below 0 if it comes before
+// it, or 0 if they are not in one shard or more than most apart.
 func (c *Catalog) Steps(from, to Key, most int) int {
-	if from.Shard != to.Shard || to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch <= from.Batch {
+	if from.Shard != to.Shard {
 		return 0
 	}
-	if to.Epoch == from.Epoch {
-		if n := to.Batch - from.Batch; n <= most {
-			return n
-		}
+	if to.Epoch < from.Epoch || to.Epoch == from.Epoch && to.Batch < from.Batch {
+		return -c.Steps(to, from, most)
+	}
+	n := to.Batch - from.Batch
+	for e := from.Epoch; e < to.Epoch && n <= most; e++ {
+		n += c.Plan.Batches(from.Shard, e)
+	}
+	if n > most {
 		return 0
 	}
-	for n := 1; n <= most; n++ {
-		var ok bool
-		if from, ok = c.Next(from); !ok {
-			return 0
-		}
-		if from == to {
-			return n
-		}
-	}
-	return 0
+	return n
 }
 
-// Spec is the exact shape of a batch, in the mount's layout. If its Err is not nil, the
-// batch cannot exist and Open returns ErrTooBig.
+// Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns
+// ErrTooBig.
 func (c *Catalog) Spec(k Key) layout.Spec {
 	slots, _ := c.slots(k)
 	return c.specOf(slots)
@@ -197,9 +189,7 @@ func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
 	return c.Plan.Batch(k.Shard, k.Epoch, k.Batch, make([]shard.Slot, 0, c.Options.BatchSize))
 }
 
-// specOf is the shape of a batch of these slots. Samples of unknown size (unreadable when
-// indexed) do not count. A batch of only such samples has the shape of the replacement for
-// its first sample.
+// specOf is the shape of a batch of these slots.
 func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
 	o := &c.Options
@@ -208,14 +198,16 @@ func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	return s
 }
 
-// slotSize is the height and width of each slot.
+// slotSize is the height and width of each slot. Samples of unknown size (unreadable when
+// indexed) do not count. A batch of only such samples has the size of the replacement for its
+// first sample.
 func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	o := &c.Options
 	if o.Transform.Height > 0 {
 		return o.Transform.Height, o.Transform.Width
 	}
-	for i := range slots {
-		h, w := c.sizeOf(slots[i].ID)
+	for _, s := range slots {
+		h, w := c.sizeOf(s.ID)
 		height, width = max(height, h), max(width, w)
 	}
 	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
@@ -228,9 +220,8 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
-// replacements yields the candidates to replace a slot's sample, in order of preference: the
-// samples that follow it in the shard's range, and then those from the beginning of the
-// range.
+// replacements yields the candidates to replace a slot's sample, in order of preference: those
+// that follow it in the shard's range, and then those from the beginning of the range.
 func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 	return func(yield func(id int64) bool) {
 		lo, hi := c.Plan.RangeAt(s.Position)
@@ -242,8 +233,7 @@ func (c *Catalog) replacements(s shard.Slot) iter.Seq[int64] {
 	}
 }
 
-// sizeOf is the size of a sample according to the index, or 0x0 if it has none or exceeds
-// MaxPixels.
+// sizeOf is the size of a sample by the index, or 0x0 if it has none or exceeds MaxPixels.
 func (c *Catalog) sizeOf(id int64) (h, w int) {
 	h, w = c.Dataset.Size(int(id), c.Options.Decoding.IgnoreOrientation)
 	if int64(h)*int64(w) > c.Options.Decoding.MaxPixels {
@@ -257,17 +247,10 @@ func (c *Catalog) fits(spec layout.Spec, h, w int) bool {
 	return c.Options.Transform.Mode != resample.None || h <= spec.H && w <= spec.W
 }
 
-// roundUp is the least multiple of multiple that is at least n. n is at least 1 and far
-// from the largest int; multiple may be any number.
-func roundUp(n, multiple int) int {
-	if multiple <= 1 {
-		return n
-	}
-	return ((n-1)/multiple + 1) * multiple
-}
+// roundUp is the least multiple of multiple that is at least n, which is at least 1.
+func roundUp(n, multiple int) int { return ((n-1)/max(1, multiple) + 1) * max(1, multiple) }
 
-// saturating is a*b, capped at half of the largest int64 so that adding to it does not
-// overflow. Both factors are at least 0.
+// saturating is a*b, of factors from 0, capped so that adding to it does not overflow.
 func saturating[A, B int | int64](a A, b B) int64 {
 	const most = math.MaxInt64 / 2
 	if a > 0 && int64(b) > most/int64(a) {
@@ -277,24 +260,19 @@ func saturating[A, B int | int64](a A, b B) int64 {
 }
 
 // Samples that the machine could not read when the dataset was opened have an unknown size
-// and format. The bytes of batches must not depend on that, so whatever would follow from
-// either is refused: batches whose shape the size decides, and the order of a dataset where
-// raw samples are ordered separately.
+// and format. The bytes of batches must not depend on that, so what would follow from either
+// is refused: an order where raw samples are ordered separately, and the shapes of batches.
 
-// checkOrder refuses an order that depends on whether an unread sample is stored as plain
-// pixels.
+// checkOrder refuses an order that depends on whether an unread sample is raw.
 func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	for i := range ds.Len() {
 		why := ds.Unread(i)
 		if why == "" {
 			continue
 		}
-		switch strings.ToLower(path.Ext(ds.Path(i))) {
-		case ".bmp", ".ppm", ".pgm", ".pnm", ".pbm":
-		default:
-			if raw.Count() == 0 {
-				continue // nothing suggests a raw sample
-			}
+		ext := strings.ToLower(path.Ext(ds.Path(i)))
+		if raw.Count() == 0 && !slices.Contains([]string{".bmp", ".ppm", ".pgm", ".pnm", ".pbm"}, ext) {
+			continue // nothing suggests a raw sample
 		}
 		return fmt.Errorf("%w: %s: could not be read when the dataset was opened (%s), and the order of a shuffled dataset with raw images depends on its format; mount again when the storage answers",
 			ErrMachine, ds.Path(i), why)
@@ -302,8 +280,7 @@ func checkOrder(ds *dataset.Dataset, raw *shard.RawSet) error {
 	return nil
 }
 
-// shapeKnown refuses a batch whose shape depends on a sample that could not be read when
-// the dataset was opened.
+// shapeKnown refuses a batch whose shape depends on an unread sample.
 func (c *Catalog) shapeKnown(slots []shard.Slot) error {
 	if c.Options.Transform.Height > 0 {
 		return nil

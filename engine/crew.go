@@ -9,17 +9,13 @@ import (
 	"github.com/batchfs/batchfs/engine/affinity"
 )
 
-const (
-	// stallAfter is how long a read may take before its storage counts as hanging: far
-	// longer than any read takes on working storage, local or remote.
-	stallAfter = time.Second
-	// watchEvery is the interval between checks of the reads.
-	watchEvery = stallAfter / 4
-)
+// stallAfter is how long a read may take before its storage counts as hanging: far longer than
+// any read takes on working storage, local or remote.
+const stallAfter = time.Second
 
-// crew is the item workers. A read that hangs in the kernel (a dead NFS server, a disk that
-// does not answer) cannot be cancelled, so its worker is replaced, and batches on other
-// storage continue. The lock of the batches guards it, except stalled.
+// crew is the item workers. A read that hangs in the kernel cannot be cancelled, so its worker
+// is replaced, and batches on other storage continue. The lock of the batches guards it, except
+// stalled.
 type crew struct {
 	size    int // number of workers whose reads do not hang
 	most    int // workers in all
@@ -31,22 +27,22 @@ type crew struct {
 	stalled atomic.Int32 // number of workers whose reads hang
 }
 
-func newCrew(size int, log *slog.Logger, path func(id int64) string) *crew {
-	return &crew{size: size, most: 2*size + 6, log: log, path: path, began: time.Now()}
+// surplus is how many more workers there are than needed, as a stalled one is back; below 0:
+// how many are missing.
+func (c *crew) surplus() int { return len(c.workers) - int(c.stalled.Load()) - c.size }
+
+// hangs reports whether a read for a batch hangs.
+func (c *crew) hangs(b *batch) bool {
+	return c.stalled.Load() > 0 && slices.ContainsFunc(c.workers, func(w *worker) bool {
+		return w.stalled && w.item.b == b && w.item.isCurrent()
+	})
 }
 
-// hasSurplus reports whether there are more workers than needed, because a stalled one is
-// back.
-func (c *crew) hasSurplus() bool { return len(c.workers)-int(c.stalled.Load()) > c.size }
-
-// remove removes a worker.
-func (c *crew) remove(w *worker) { c.workers = without(c.workers, w) }
-
 // mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
-// hang. It gets one at first, and the others when that one is back: a batch on storage that
-// does not answer costs one worker, not all of them. Where reads of the same shard hang
-// there is none for what is only prefetched, and not the last ones for what is wanted, so
-// that there are workers for other shards however often such a batch is asked for.
+// hang. It gets one at first, and the others when that one is back, so that storage that does
+// not answer costs one worker, not all. Where reads of the same shard hang there is none for
+// what is only prefetched, and not the last ones for what is wanted, so that other shards have
+// workers however often such a batch is asked for.
 func (c *crew) mayHang(b *batch) bool {
 	if c.stalled.Load() == 0 {
 		return true
@@ -77,9 +73,6 @@ func (c *crew) replaceStalled(now time.Time) {
 			continue
 		}
 		w.stalled = true
-		if w.item.isCurrent() {
-			w.item.b.stalled++
-		}
 		c.log.Warn("storage does not answer: a read hangs, other batches go on without it",
 			"path", c.path(w.fetching.Load()), "seconds", stallAfter.Seconds())
 		if len(c.workers) < c.most {
@@ -87,17 +80,7 @@ func (c *crew) replaceStalled(now time.Time) {
 		}
 	}
 	// A hanging worker that was not replaced at the limit is replaced when another returns.
-	for len(c.workers)-int(c.stalled.Load()) < c.size && len(c.workers) < c.most {
+	for c.surplus() < 0 && len(c.workers) < c.most {
 		c.start(c.workers[0].cpus)
 	}
-}
-
-// fetching are the paths of the samples whose reads are in progress.
-func (c *crew) fetching() (paths []string) {
-	for _, w := range c.workers {
-		if w.fetchingSince.Load() != 0 {
-			paths = append(paths, c.path(w.fetching.Load()))
-		}
-	}
-	return paths
 }

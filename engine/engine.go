@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/layout"
@@ -19,19 +19,12 @@ import (
 // An Engine makes the batches of one dataset under one set of options. All of its methods
 // are safe for concurrent use.
 type Engine struct {
-	catalog *Catalog
-	batches *batches
+	*batches
 	readers *readers
-	memory  *memory
-	cache   *cache.Cache // nil: no cache
-	keeper  *keeper      // the cache's plan; nil: none
-	bad     *badSamples
-	meter   *meter
 }
 
-// New starts an engine: Workers item workers, BatchWorkers batch workers, and watchers for
-// idle streams, memory and storage. Close ends all of them. The dataset must outlive the
-// engine.
+// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, and a watcher.
+// Close ends all of them. The dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)
 	if err != nil {
@@ -55,27 +48,27 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	m := newMemory(&c.Options)
 	m.reserve(useRuntime, runtimeBytes)
 	m.reserve(useIndex, ds.MemoryBytes())
-	e := &Engine{catalog: c, memory: m, meter: &meter{start: time.Now()}, bad: newBadSamples(ds, m.ledger, o.Logger)}
 	all := &batches{
-		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, bad: e.bad, meter: e.meter, converter: converter,
+		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
+		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
 		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
 		newLoader: func() loader { return sample.NewLoader(ds, o.Transform, o.Decoding) },
 		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}),
 	}
-	all.itemWork.L, all.takeWork.L, all.quiet.L = &all.mu, &all.mu, &all.mu
+	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}}
-	all.crew = newCrew(o.Workers, o.Logger, func(id int64) string { return ds.Path(int(id)) })
-	all.crew.start = all.startWorker
+	all.crew = &crew{
+		size: o.Workers, most: 2*o.Workers + 6, start: all.startWorker,
+		log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now(),
+	}
 	all.schedule = &schedule{
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers, processors: make(chan struct{}, runtime.NumCPU()),
 	}
-	m.batches, e.batches = all, all // before the cache, which takes its memory from batches
-	e.cache, e.keeper = openCache(c, m, e.meter.stalled)
-	m.cache, m.keeper = e.cache, e.keeper
-	all.cache, all.keeper = e.cache, e.keeper
-	e.readers = &readers{batches: all, bad: e.bad, meter: e.meter, log: o.Logger, memoryWait: o.MemoryWait, checks: map[Key]*check{}}
+	m.batches = all // before the cache, which takes its memory from batches
+	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
+	m.cache, m.keeper = all.cache, all.keeper
 	m.presize(c)
-	return e, nil
+	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }
 
 func (e *Engine) start() {
@@ -83,34 +76,81 @@ func (e *Engine) start() {
 	e.keeper.start()
 }
 
+// closeWait is how long Close waits for reads that cannot be cancelled.
+const closeWait = 1500 * time.Millisecond
+
 // Close ends all workers and frees all memory except that of open files, which is freed
 // when they are closed. Pending Opens get ErrClosed. Close waits for images being decoded,
 // but not for reads that hang in the kernel: in that case it returns an ErrLeftBehind that
-// names them, within two seconds, and the dataset must stay open for them.
+// names them, within two seconds, and the dataset must stay open for them. If they ever
+// return, the rest is freed.
 func (e *Engine) Close() error {
-	if !e.batches.beginClosing() {
+	if !e.beginClosing() {
 		return nil
 	}
 	e.keeper.close()
-	return e.batches.awaitEnd(e.reading, e.free)
+	ended := make(chan struct{})
+	go func() {
+		e.wait.Wait()
+		e.free()
+		close(ended)
+	}()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(closeWait):
+		}
+		if names := e.reading(); len(names) > 0 {
+			return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(names, ", "))
+		} // else an image takes long to decode
+	}
 }
 
 // reading names the samples and batches whose files are being read.
-func (e *Engine) reading() []string {
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
-	names := e.batches.crew.fetching()
+func (e *Engine) reading() (names []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.crew.workers {
+		if w.fetchingSince.Load() != 0 {
+			names = append(names, e.ds.Path(int(w.fetching.Load())))
+		}
+	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
 	}
 	return names
 }
 
-// free frees everything. All workers must have ended.
+// free frees everything that nothing holds. All workers must have ended.
 func (e *Engine) free() {
-	e.batches.free()
+	e.mu.Lock()
+	for _, b := range e.table {
+		b.leaveStream()
+		if b.refs == 0 {
+			e.discard(b)
+		}
+	}
+	e.mu.Unlock()
 	e.cache.Close()
 	e.memory.close()
+}
+
+// Quiet waits until the engine makes no batch for anyone, so that what is measured next is not
+// slowed down by prefetching.
+func (e *Engine) Quiet(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.takeWork.Broadcast()
+	})
+	defer stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.schedule.count() > 0 && ctx.Err() == nil {
+		e.takeWork.Wait()
+	}
+	return ctx.Err()
 }
 
 // Catalog is what exists: the shapes, sizes and samples of all batches.
@@ -119,12 +159,12 @@ func (e *Engine) Catalog() *Catalog { return e.catalog }
 // Errors lists the samples that could not be read, in the order of discovery.
 func (e *Engine) Errors() []BadSample { return e.bad.all() }
 
-// Reserve permanently takes bytes out of the memory limit, for the memory of the code that
-// serves the batches. It may exceed the limit, which then leaves nothing for batches.
+// Reserve permanently takes bytes out of the memory limit, for the code that serves the batches.
+// It may exceed the limit, which then leaves nothing for batches.
 func (e *Engine) Reserve(bytes int64) { e.memory.reserve(useRuntime, bytes) }
 
-// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit.
-// Memory that no reader uses is freed at once to meet it; open batches stay.
+// SetMemoryLimit changes the memory limit, in bytes, to at most Options.MemoryLimit. Memory that
+// no reader uses is freed at once to meet it.
 func (e *Engine) SetMemoryLimit(n int64) { e.memory.setLimit(n) }
 
 // Usage is the memory limit and its use, in bytes.
@@ -142,9 +182,8 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
-// Describe says what each slot of a batch shows. It comes from the catalog, without
-// decoding. Only if bad samples are replaced or zeroed does it wait for the pixels, because
-// the two must agree.
+// Describe says what each slot of a batch shows. Only if bad samples are replaced or zeroed does
+// it wait for the pixels, because the two must agree.
 func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if !e.catalog.Exists(k) {
 		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
@@ -152,14 +191,14 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if e.catalog.Options.OnError == Fail {
 		return e.catalog.Describe(k), nil
 	}
-	e.batches.mu.Lock()
-	form := e.batches.streams.usualForm(k.Shard)
-	e.batches.mu.Unlock()
+	e.mu.Lock()
+	form := e.streams.usualForm(k.Shard)
+	e.mu.Unlock()
 	b, err := e.readers.hold(ctx, k, form)
 	if err != nil {
 		return Description{}, err
 	}
-	defer e.batches.unhold(b)
+	defer e.unhold(b)
 	d := b.description()
 	d.Spec = d.Spec.In(e.catalog.Options.Layout)
 	return d, nil
@@ -180,16 +219,13 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 		own = e.catalog.tensorForm() // a picture is rendered from the pixels
 	}
 	b, err := e.readers.hold(ctx, k, own)
+	if err == nil && b.form != form {
+		source := b
+		b, err = e.readers.holdCopy(ctx, source, form)
+		e.unhold(source) // the copy holds it
+	}
 	if err != nil {
 		return nil, err
-	}
-	if b.form != form {
-		c, err := e.readers.holdCopy(ctx, b, form)
-		e.batches.unhold(b) // the copy holds it
-		if err != nil {
-			return nil, err
-		}
-		b = c
 	}
 	return &File{batches: e.batches, batch: b}, nil
 }

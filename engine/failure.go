@@ -36,15 +36,14 @@ var (
 
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
-	// errNoRoom means that the memory limit leaves no room at the moment. A batch that an
-	// Open waits for then waits for its turn. The error never reaches a reader.
+	// errNoRoom means that the memory limit leaves no room at the moment. It never reaches a
+	// reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 
-// A cause classifies an error and determines how it is handled. Every error of storage, of
-// a codec or of an allocation gets its cause in one place. Only ofFile may reach OnError,
-// be remembered, or change a pixel. An error that is not known to be the file's fault is
-// the machine's.
+// A cause classifies an error and determines how it is handled. Only ofFile may reach OnError,
+// be remembered, or change a pixel. An error that is not known to be the file's fault is the
+// machine's.
 type cause uint8
 
 const (
@@ -74,8 +73,7 @@ func causeOf(err error) cause {
 	return ofMachine
 }
 
-// machineError wraps a machine failure: as ErrNoMemory if memory ran out, else as
-// ErrMachine.
+// machineError wraps a failure of the machine in ErrNoMemory or ErrMachine.
 func machineError(err error) error {
 	switch {
 	case errors.Is(err, ErrNoMemory), errors.Is(err, ErrMachine):
@@ -86,13 +84,11 @@ func machineError(err error) error {
 	return fmt.Errorf("%w: %w", ErrMachine, err)
 }
 
-// outOfDescriptors reports whether a table of open files is full, which giving back idle
-// batches helps against.
+// outOfDescriptors reports whether a table of open files is full.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// remedy says how to fix a machine error.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -117,15 +113,11 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// guarded calls f and returns a panic in it as an error, after the deferred calls of f have
-// run.
-func guarded(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
-	return f()
+// catch, when deferred, makes a panic the error that the function returns.
+func catch(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, debug.Stack()}
+	}
 }
 
 // warnMachine logs a batch failure that is not the fault of a file.

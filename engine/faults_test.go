@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -73,7 +74,7 @@ func TestCauses(t *testing.T) {
 		err  error
 		want cause
 	}{
-		{decode.ErrCorrupt, ofFile}, {decode.ErrFormat, ofFile}, {decode.ErrTooLarge, ofFile}, {errUnfit, ofFile},
+		{decode.ErrCorrupt, ofFile}, {decode.ErrFormat, ofFile}, {decode.ErrTooLarge, ofFile}, {sample.ErrUnfit, ofFile},
 		{dataset.ErrMissing, ofFile}, {dataset.ErrChanged, ofFile}, {unix.ENOENT, ofFile}, {unix.EACCES, ofFile}, {unix.ELOOP, ofFile}, {unix.ENOTDIR, ofFile},
 		{partError{decode.ErrCorrupt}, ofFile}, {ErrBad, ofFile},
 		{decode.ErrMemory, ofMemory}, {unix.ENOMEM, ofMemory}, {ErrNoMemory, ofMemory},

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"cmp"
+	"slices"
 	"time"
 )
 
@@ -44,19 +44,16 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	return true, free
 }
 
-// victim picks the batch to take memory from: first one that was read and that nothing
-// holds, oldest first; then, if an Open waits for b, a prefetched one, farthest from its
-// reader first; then one whose first Open came after that of b.
+// victim picks the batch of least worth to take memory from for b: of those that were read, the
+// oldest; of prefetched ones, the farthest from its reader; of others, the one asked for last.
 func (all *batches) victim(b *batch, most worth) *batch {
 	var best *batch
-	least := most + 1
 	for _, v := range all.table {
 		if v == b || v.state != laying && v.buf == nil {
 			continue
 		}
-		w := worthOf(v, b)
-		if w < least || w == least && best != nil && all.missedLess(v, best) {
-			best, least = v, w
+		if w := worthOf(v, b); w < most || w == most && (best == nil || all.missedLess(v, best)) {
+			best, most = v, w
 		}
 	}
 	return best
@@ -81,14 +78,15 @@ func worthOf(v, b *batch) worth {
 	return worthForeseen
 }
 
+// missedLess decides between two batches of the same worth.
 func (all *batches) missedLess(a, b *batch) bool {
-	if a.refs > 0 {
+	switch {
+	case a.refs > 0:
 		return a.asked > b.asked
-	}
-	if a.opened && b.opened {
+	case a.opened:
 		return a.openedAs < b.openedAs
 	}
-	return cmp.Compare(all.streams.distance(a), all.streams.distance(b)) > 0
+	return all.streams.distance(a) > all.streams.distance(b)
 }
 
 // isWanted implements residents.
@@ -120,8 +118,8 @@ func (all *batches) dropUnheld() (dropped int) {
 	return dropped
 }
 
-// waitForMemory puts a batch that was refused memory back into the queue. A batch that no
-// Open waits for is dropped: prefetching only takes free memory.
+// waitForMemory puts a batch that was refused memory back into the queue. If no Open waits for
+// it, it is dropped: prefetching only takes free memory.
 func (all *batches) waitForMemory(b *batch) {
 	if b.refs == 0 {
 		all.discard(b)
@@ -151,31 +149,68 @@ const (
 	latestRetry  = 50 * time.Millisecond
 )
 
-// watchMemory retries batches that were refused memory when some comes back, and now and
-// then.
-func (all *batches) watchMemory() {
+// watch looks after storage that hangs, streams that are idle, and batches that were refused
+// memory, which are tried again when some comes back, and now and then.
+func (all *batches) watch() {
 	ledger, pause := all.memory.ledger, soonestRetry
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	timer.Stop()
+	storage, idle, retry := time.NewTicker(stallAfter/4), time.NewTimer(all.opts.IdleAfter), time.NewTimer(pause)
+	defer storage.Stop()
+	defer idle.Stop()
+	defer retry.Stop()
+	retry.Stop()
 	for {
 		select {
 		case <-all.closing:
 			return
+		case now := <-storage.C:
+			all.replaceStalled(now)
+			continue
+		case <-idle.C:
+			idle.Reset(all.endIdle())
+			continue
 		case <-ledger.kicked:
-		case <-timer.C:
+		case <-retry.C:
 			ledger.back.Add(1)
 			pause = min(2*pause, latestRetry)
 		}
-		all.mu.Lock()
-		short := all.schedule.memoryIsShort()
-		ledger.awaited.Store(short)
-		all.takeWork.Broadcast()
-		all.mu.Unlock()
-		if short {
-			timer.Reset(pause)
+		if all.retryRefused() {
+			retry.Reset(pause)
 		} else {
 			pause = soonestRetry
 		}
 	}
+}
+
+func (all *batches) replaceStalled(now time.Time) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !all.closed {
+		all.crew.replaceStalled(now)
+		all.takeWork.Broadcast()
+	}
+}
+
+// endIdle ends streams that have not been read for a while, and returns the memory of their
+// batches to the system. It returns the time until another stream may be idle.
+func (all *batches) endIdle() time.Duration {
+	all.mu.Lock()
+	ended, wait := all.streams.endIdle(time.Now(), all.opts.IdleAfter)
+	// Trim without streams, too: readers may have closed batches that outlived theirs.
+	trim := ended > 0 || len(all.streams.byShard) == 0
+	all.mu.Unlock()
+	if trim {
+		all.memory.pool.Trim()
+	}
+	return max(wait, time.Millisecond)
+}
+
+// retryRefused has batches that were refused memory tried again, and reports whether there
+// are any.
+func (all *batches) retryRefused() bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	short := slices.ContainsFunc(all.schedule.queue, func(b *batch) bool { return b.refused })
+	all.memory.ledger.awaited.Store(short)
+	all.takeWork.Broadcast()
+	return short
 }

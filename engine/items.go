@@ -16,18 +16,18 @@ type item struct {
 func (it item) isCurrent() bool { return it.b.turn == it.turn }
 
 // claim waits for a slot to decode, in the most important batch. It returns false when the
-// engine closes, or when there are more workers than needed; no item means that the worker
-// should give its memory back.
+// worker should end, and no item when it should give its memory back.
 func (all *batches) claim(w *worker) (item, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		if all.crew.hasSurplus() {
-			all.crew.remove(w) // now, or the next worker that checks would end as well
+		if all.crew.surplus() > 0 {
+			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
 			break
 		}
-		if b := all.schedule.nextToFill(); b != nil {
-			w.item = item{b, b.nextSlot(), b.turn}
+		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
+			w.item = item{b, int(b.todo[0]), b.turn}
+			b.todo = b.todo[1:]
 			b.inFlight++
 			return w.item, true
 		}
@@ -45,19 +45,11 @@ func (all *batches) claim(w *worker) (item, bool) {
 
 // stillWanted returns nil while the result of an item may be wanted.
 func (all *batches) stillWanted(it item) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.wantedNow(it)
-}
-
-func (all *batches) wantedNow(it item) error {
-	switch {
-	case all.closed:
-		return ErrClosed
-	case !it.isCurrent():
-		return errDropped
+	err := all.beginWriting(it)
+	if err == nil {
+		all.endWriting(it.b)
 	}
-	return nil
+	return err
 }
 
 // beginWriting requests permission to write into the item's slot. On success the batch's
@@ -65,11 +57,14 @@ func (all *batches) wantedNow(it item) error {
 func (all *batches) beginWriting(it item) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	err := all.wantedNow(it)
-	if err == nil {
-		it.b.writers++
+	switch {
+	case all.closed:
+		return ErrClosed
+	case !it.isCurrent():
+		return errDropped
 	}
-	return err
+	it.b.writers++
+	return nil
 }
 
 func (all *batches) endWriting(b *batch) {
@@ -95,7 +90,7 @@ func (all *batches) itemDone(it item, err error) {
 	case err == nil:
 		b.short = time.Time{}
 	case causeOf(err) == ofTurn:
-		b.again = append(b.again, int32(it.slot))
+		b.todo = append(b.todo, int32(it.slot))
 		b.refused = true
 		return
 	case causeOf(err) == ofFile && all.opts.OnError == Fail:
@@ -122,9 +117,6 @@ func (all *batches) storageAnswered(w *worker) {
 	}
 	w.stalled = false
 	all.crew.stalled.Add(-1)
-	if w.item.isCurrent() {
-		w.item.b.stalled--
-	}
 	all.itemWork.Broadcast() // its batch hands out slots again
 	all.takeWork.Broadcast()
 }

@@ -3,9 +3,7 @@ package engine
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/batchfs/batchfs/shard/keep"
@@ -21,24 +19,21 @@ import (
 //
 // A nil keeper plans nothing.
 type keeper struct {
-	last   atomic.Int64 // nothing is kept of this epoch or any later one
-	window int64        // in calls of Keep: a plan that was not asked about for this many calls is not in use
-	most   int          // maximum number of plans held
-	bytes  int64        // size of a plan
-	needs  int64        // approximate upper bound of the bytes that computing a plan takes
+	window int64 // in calls of Keep: a plan that was not asked about for this many calls is not in use
+	most   int   // maximum number of plans held
+	bytes  int64 // size of a plan
+	needs  int64 // approximate upper bound of the bytes that computing a plan takes
 	choose func(epoch int, w keep.Workspace) (*keep.Choice, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
 	ledger *ledger
 	log    *slog.Logger
 
-	asked atomic.Int64                       // number of calls of Keep
-	known atomic.Pointer[map[int]*keptEpoch] // by epoch; immutable, replaced under mu
-
 	mu      sync.Mutex
-	epochs  map[int]*keptEpoch // the master copy of known
+	last    int                // nothing is kept of this epoch or any later one
+	epochs  map[int]*keptEpoch // requested or computed
 	held    int                // the number of these that have been computed
-	demands int64              // counts requests for epochs being read or about to be read
+	asked   int64              // number of calls of Keep
 	working *workspace         // of the plan being computed
 	closed  bool
 	wake    chan struct{} // a plan was requested
@@ -49,23 +44,17 @@ type keeper struct {
 // A keptEpoch is the plan for one epoch, requested or computed.
 type keptEpoch struct {
 	epoch int
-	keep  atomic.Pointer[keep.Choice] // nil until computed
-	used  atomic.Int64                // keeper.asked at its last use
-	read  atomic.Bool                 // the epoch is being read
-
-	demand int64 // keeper.demands at its latest request
-	said   bool  // the log says that its plan is unavailable for now
+	keep  *keep.Choice // nil until computed
+	used  int64        // keeper.asked at its last use or request
+	read  bool         // the epoch is being read
+	said  bool         // the log says that its plan is unavailable for now
 }
 
 const (
-	// mostWanted bounds the plans that are requested and not computed; the least recently
-	// used request is forgotten first.
-	mostWanted = 32
-	// leastPlans is enough for one reader and its late partners: two epochs.
-	leastPlans = 2
-	mostPlans  = 64
-	// planShare limits computed plans to the memory limit divided by planShare.
-	planShare = 16
+	mostWanted = 32 // plans that are requested and not computed; the least recently used is forgotten first
+	leastPlans = 2  // computed ones: enough for one reader and its late partners
+	mostPlans  = 64 // computed ones
+	planShare  = 16 // computed ones take the memory limit divided by planShare at most
 	// After a plan was refused memory, it is tried again after firstPause, and then after
 	// twice as long each time, up to lastPause.
 	firstPause = 250 * time.Millisecond
@@ -81,60 +70,52 @@ func newKeeper(c *Catalog, ratio float64, l *ledger, busy func() bool) *keeper {
 		window: readHere / 2, bytes: keep.Size(c.Plan), needs: keep.Needs(c.Plan, config),
 		choose: func(epoch int, w keep.Workspace) (*keep.Choice, error) { return keep.Choose(c.Plan, epoch, config, w) },
 		busy:   busy, pause: firstPause, ledger: l, log: o.Logger,
-		epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
-	k.last.Store(int64(o.Epochs) - 1)
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
-	k.known.Store(&map[int]*keptEpoch{})
 	k.want(0)
 	return k
 }
 
-// start begins to compute plans.
 func (k *keeper) start() {
 	if k != nil {
 		k.wait.Go(k.run)
 	}
 }
 
-// Keep reports whether a sample that is read in an epoch is kept for the next. It never
-// waits: known is false if the epoch's plan has not been computed yet.
+// Keep reports whether a sample that is read in an epoch is kept for the next. known is false
+// if the epoch's plan has not been computed yet.
 func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
-	if int64(epoch) >= k.last.Load() {
-		return false, true // no epoch follows
-	}
-	e := (*k.known.Load())[epoch]
-	if e == nil {
-		e = k.want(epoch)
-	}
-	e.used.Store(k.asked.Add(1))
-	if !e.read.Load() && e.read.CompareAndSwap(false, true) {
-		k.want(epoch)
-		k.want(epoch + 1)
-	}
-	chosen := e.keep.Load()
-	return chosen != nil && chosen.Kept(id), chosen != nil
-}
-
-// want requests the plan of an epoch.
-func (k *keeper) want(epoch int) *keptEpoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if epoch >= k.last {
+		return false, true // no epoch follows
+	}
+	k.asked++
+	e := k.epochs[epoch]
+	if e == nil || !e.read {
+		e = k.want(epoch)
+		e.read = true
+		k.want(epoch + 1)
+	}
+	e.used = k.asked
+	return e.keep != nil && e.keep.Kept(id), e.keep != nil
+}
+
+// want requests the plan of an epoch. k.mu is held.
+func (k *keeper) want(epoch int) *keptEpoch {
 	e := k.epochs[epoch]
 	if e == nil {
 		e = &keptEpoch{epoch: epoch}
-		e.used.Store(k.asked.Load())
-		if int64(epoch) >= k.last.Load() || k.closed {
+		if epoch >= k.last || k.closed {
 			return e
 		}
 		if len(k.epochs)-k.held >= mostWanted {
 			delete(k.epochs, k.leastUsed(false).epoch)
 		}
 		k.epochs[epoch] = e
-		k.publish()
 	}
-	k.demands++
-	e.demand = k.demands
+	e.used = k.asked
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -142,33 +123,24 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	return e
 }
 
-// publish makes changes to k.epochs visible to Keep. k.mu is held.
-func (k *keeper) publish() {
-	known := maps.Clone(k.epochs)
-	k.known.Store(&known)
-}
-
-// leastUsed is the epoch used least recently, among the computed plans if there is true and
-// among the requested ones otherwise. k.mu is held.
+// leastUsed is the epoch used least recently, of those that were computed or, if there is false,
+// of the others. k.mu is held.
 func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	for _, e := range k.epochs {
-		if (e.keep.Load() != nil) == there && (least == nil || e.used.Load() < least.used.Load()) {
+		if (e.keep != nil) == there && (least == nil || e.used < least.used) {
 			least = e
 		}
 	}
 	return least
 }
 
-// next picks the plan to compute: first epochs that are being read, by newest request, then
-// epochs about to be read. It returns nil if there is no room.
+// next picks the plan to compute: first epochs that are being read, then those about to be, the
+// latest first. It returns nil if there is no room.
 func (k *keeper) next() (best *keptEpoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, e := range k.epochs {
-		if e.keep.Load() != nil {
-			continue
-		}
-		if best == nil || e.read.Load() && !best.read.Load() || e.read.Load() == best.read.Load() && e.demand > best.demand {
+		if e.keep == nil && (best == nil || e.read && !best.read || e.read == best.read && e.used > best.used) {
 			best = e
 		}
 	}
@@ -184,12 +156,14 @@ func (k *keeper) next() (best *keptEpoch) {
 		k.drop(old)
 	}
 	if k.ledger.excess() > -k.needs/2 { // a reservation would certainly be refused
-		k.say(best, "there is too little memory to plan what the cache keeps")
+		k.say(best, tooLittleMemory)
 		return nil
 	}
 	k.working = newWorkspace(k)
 	return best
 }
+
+const tooLittleMemory = "there is too little memory to plan what the cache keeps"
 
 // say logs, once per epoch, why nothing is kept of it for now.
 func (k *keeper) say(e *keptEpoch, why string) {
@@ -199,38 +173,28 @@ func (k *keeper) say(e *keptEpoch, why string) {
 	}
 }
 
-// inUse reports whether an epoch is being read, or was until recently.
-func (k *keeper) inUse(e *keptEpoch) bool { return k.asked.Load()-e.used.Load() < k.window }
+// inUse reports whether an epoch was read recently.
+func (k *keeper) inUse(e *keptEpoch) bool { return k.asked-e.used < k.window }
 
-// dropIdle drops the plans that are not in use. k.mu is held.
-func (k *keeper) dropIdle() {
-	for e := k.leastUsed(true); e != nil && !k.inUse(e); e = k.leastUsed(true) {
-		k.drop(e)
-	}
-}
-
-// drop forgets a plan. Callers that already hold it may keep using it. k.mu is held.
+// drop forgets a plan. k.mu is held.
 func (k *keeper) drop(e *keptEpoch) {
 	delete(k.epochs, e.epoch)
 	k.held--
-	k.publish()
 	k.ledger.release(useIndex, k.bytes)
 }
 
-// run computes plans until the keeper closes.
 func (k *keeper) run() {
 	for pause := k.pause; ; {
 		wake, again := k.wake, (<-chan time.Time)(nil)
-		if e := k.next(); e == nil {
-			if k.stats().Wanted > 0 { // requests that cannot be served now
-				again = time.After(k.pause)
-			}
-		} else if k.compute(e) {
+		switch e := k.next(); {
+		case e != nil && k.compute(e):
 			pause = k.pause
 			continue
-		} else {
+		case e != nil:
 			wake, again = nil, time.After(pause)
 			pause = min(2*pause, lastPause)
+		case k.stats().Wanted > 0: // requests that cannot be served now
+			again = time.After(k.pause)
 		}
 		select {
 		case <-k.closing:
@@ -241,8 +205,7 @@ func (k *keeper) run() {
 	}
 }
 
-// compute makes a plan in k.working. It reports whether memory sufficed, so that another
-// plan may be tried at once.
+// compute makes a plan in k.working, and reports whether another may be tried at once.
 func (k *keeper) compute(e *keptEpoch) bool {
 	w, began := k.working, time.Now()
 	choice, err := (*keep.Choice)(nil), error(errNoPlanMemory)
@@ -257,29 +220,24 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	close(w.done)
 	switch {
 	case err == nil && !k.closed && k.epochs[e.epoch] == e:
-		e.keep.Store(choice)
+		e.keep = choice
 		k.held++
-		all := choice.Count()
-		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", all, "bytes", w.peak, "seconds", time.Since(began).Seconds())
-		return true
+		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", choice.Count(), "seconds", time.Since(began).Seconds())
 	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
-		return true
 	case errors.Is(err, errNoPlanMemory):
-		k.dropIdle()
-		k.say(e, "there is too little memory to plan what the cache keeps")
-		return false
+		for old := k.leastUsed(true); old != nil && !k.inUse(old); old = k.leastUsed(true) {
+			k.drop(old)
+		}
+		k.say(e, tooLittleMemory)
 	case errors.Is(err, errGaveWay):
 		k.say(e, "planning gave way for a batch that somebody waits for")
-		return false
-	case errors.Is(err, errPlanningEnds):
-		return false
+	case !errors.Is(err, errPlanningEnds):
+		k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
+		k.last = 0 // plan no other epoch either
+		delete(k.epochs, e.epoch)
 	}
-	k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
-	k.last.Store(0) // plan no other epoch either
-	delete(k.epochs, e.epoch)
-	k.publish()
-	return false
+	return err == nil
 }
 
 // giveWay aborts the plan being computed in favour of a batch that was refused memory, and
@@ -291,12 +249,11 @@ func (k *keeper) giveWay() (freed int64) {
 	k.mu.Lock()
 	w := k.working
 	k.mu.Unlock()
-	if w == nil {
-		return 0
+	if w != nil {
+		freed = w.held.Load() + k.bytes
+		w.end(errGaveWay)
+		<-w.done
 	}
-	freed = w.held.Load() + k.bytes
-	w.end(errGaveWay)
-	<-w.done
 	return freed
 }
 
@@ -328,12 +285,10 @@ func (k *keeper) close() {
 		return
 	}
 	k.mu.Lock()
-	if k.closed {
-		k.mu.Unlock()
-		return
+	if !k.closed {
+		close(k.closing)
 	}
 	k.closed = true
-	close(k.closing)
 	if k.working != nil {
 		k.working.end(errPlanningEnds)
 	}
@@ -343,6 +298,6 @@ func (k *keeper) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ledger.release(useIndex, int64(k.held)*k.bytes)
-	k.epochs, k.held = map[int]*keptEpoch{}, 0
-	k.publish()
+	clear(k.epochs)
+	k.held = 0
 }

@@ -438,7 +438,7 @@ func TestPlanningLooksAtAChangingLimit(t *testing.T) {
 		}
 	})
 	for range 100 {
-		e.keeper.want(1)
+		e.keeper.Keep(1, 0)
 		e.keeper.next()
 	}
 	both.Wait()

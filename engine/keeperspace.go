@@ -16,48 +16,44 @@ var (
 	errPlanningEnds = errors.New("planning ends")
 )
 
-// A workspace is the memory in which one plan is computed. It lies outside the Go heap, so
-// that memory given back is free at once, and each piece is reserved before it is
-// allocated.
+// A workspace is the memory in which one plan is computed. It lies outside the Go heap, so that
+// memory given back is free at once, and is reserved before it is allocated.
 type workspace struct {
-	ledger *ledger
-	busy   func() bool
+	keeper *keeper
 	held   atomic.Int64 // bytes
-	peak   int64
 	ended  atomic.Pointer[error]
 	done   chan struct{} // closed once all memory was given back
-
-	worked time.Time // time of the last rest
+	worked time.Time     // time of the last rest
 }
 
 func newWorkspace(k *keeper) *workspace {
-	return &workspace{ledger: k.ledger, busy: k.busy, done: make(chan struct{}), worked: time.Now()}
+	return &workspace{keeper: k, done: make(chan struct{}), worked: time.Now()}
 }
 
-// mapped is the least number of bytes that are mapped. Smaller pieces come from the Go
-// heap, because a mapping takes whole pages.
-const mapped = 64 << 10
+const (
+	// mapped is the least number of bytes that are mapped: a mapping takes whole pages.
+	mapped = 64 << 10
+	// piece is how much memory is populated or unmapped without a rest: one huge page.
+	piece = 2 << 20
+)
 
 // Take reserves and allocates memory.
 func (w *workspace) Take(n int64) ([]byte, error) {
-	if !w.ledger.reserve(useIndex, n) {
+	if !w.keeper.ledger.reserve(useIndex, n) {
 		return nil, errNoPlanMemory
 	}
 	memory, err := mapMemory(n)
 	if err != nil {
-		w.ledger.release(useIndex, n)
+		w.keeper.ledger.release(useIndex, n)
 		return nil, fmt.Errorf("%w: %w", errNoPlanMemory, err)
 	}
-	w.peak = max(w.peak, w.held.Add(n))
+	w.held.Add(n)
 	if err := w.populate(memory); err != nil {
 		w.Give(memory)
 		return nil, err
 	}
 	return memory, nil
 }
-
-// piece is how much memory is populated or unmapped without a rest: one huge page.
-const piece = 2 << 20
 
 // populate makes the kernel provide the memory now, resting in between. If planning touched
 // it in its own, random order, the kernel would fill all of it within a few thousand steps.
@@ -88,11 +84,10 @@ func (w *workspace) Give(memory []byte) {
 			_ = unix.Madvise(rest[:piece], unix.MADV_DONTNEED) // only spreads the work of Munmap
 			w.rest()
 		}
-		// Unmapping a whole mapping of our own cannot fail.
-		_ = unix.Munmap(memory)
+		_ = unix.Munmap(memory) // cannot fail for a whole mapping of our own
 	}
 	w.held.Add(-n)
-	w.ledger.release(useIndex, n)
+	w.keeper.ledger.release(useIndex, n)
 }
 
 // While an Open waits for a batch, planning works for one slice, then rests until none
@@ -119,7 +114,7 @@ func (w *workspace) rest() {
 	if now.Sub(w.worked) <= slice {
 		return
 	}
-	for n := 0; n < naps && w.ended.Load() == nil && w.busy(); n++ {
+	for n := 0; n < naps && w.ended.Load() == nil && w.keeper.busy(); n++ {
 		time.Sleep(nap)
 		now = time.Now()
 	}

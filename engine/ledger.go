@@ -20,8 +20,7 @@ const (
 // runtimeBytes is what the process takes before it makes any batch.
 const runtimeBytes = 24 << 20
 
-// A ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent
-// use.
+// A ledger accounts for all memory the daemon owns, in bytes. It is safe for concurrent use.
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
@@ -62,8 +61,8 @@ func (l *ledger) release(u use, n int64) {
 	}
 }
 
-// cancel undoes a reservation of n bytes that the kernel refused. It does not count as
-// memory coming back: the refused caller would be woken by its own reservation.
+// cancel undoes a reservation of n bytes that the kernel refused. It does not count as memory
+// coming back: it would wake the caller that was refused.
 func (l *ledger) cancel(u use, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +78,7 @@ func (l *ledger) add(u use, n int64) {
 	l.peak = max(l.peak, l.sum)
 }
 
-// cameBack notes that memory became available: it was released, or a pool has another idle
-// buffer.
+// cameBack notes that memory became available.
 func (l *ledger) cameBack() {
 	l.back.Add(1)
 	if l.awaited.Load() {
@@ -88,8 +86,8 @@ func (l *ledger) cameBack() {
 	}
 }
 
-// await has every return of memory signalled on kicked from now on. It sends one signal at
-// once, for memory that came back just before.
+// await has every return of memory signalled on kicked, beginning with one for memory that came
+// back just before.
 func (l *ledger) await() {
 	l.awaited.Store(true)
 	l.kick()
@@ -102,8 +100,7 @@ func (l *ledger) kick() {
 	}
 }
 
-// returns counts how often memory came back. A caller that was refused should ask again
-// when the count has changed.
+// returns counts how often memory came back: a caller that was refused asks again then.
 func (l *ledger) returns() uint64 { return l.back.Load() }
 
 // usage returns what is charged to one use, and in total.

@@ -21,38 +21,35 @@ type memory struct {
 	log    *slog.Logger
 	most   int64        // the limit before anyone lowered it
 	fixed  atomic.Int64 // bytes that never give way: the process, the index, what others reserved
-	lock   bool         // batch memory is meant to be page-locked
-	warned atomic.Bool  // that it is not
+	warned sync.Once    // that batch memory is not page-locked
 
 	// What gives way. The cache and the keeper may be nil.
 	batches residents
 	cache   *cache.Cache
 	keeper  *keeper
 
-	released atomic.Uint64 // counts buffers that went back to the pool
 	mu       sync.Mutex
-	trimmed  time.Time // when the cache last had the pool trimmed
-	seen     uint64    // what released was then
+	trimmed  time.Time   // when the cache last had the pool trimmed
+	released atomic.Bool // a buffer went back to the pool since
 }
 
 // residents are the batches that take memory.
 type residents interface {
 	// isWanted reports whether an Open or an open file holds a batch.
 	isWanted(b *batch) bool
-	// takeFrom takes the memory back from another batch, worth at most most, for b, which was
-	// refused memory when the ledger had counted before returns. found reports whether there
-	// was such a batch, or whether none is needed any more; free, whether its memory is free
-	// already.
+	// takeFrom takes the memory of another batch, worth at most most, for b, which was refused
+	// memory when the ledger had counted before returns. found reports whether there was one, or
+	// none is needed any more; free, whether its memory is free already.
 	takeFrom(b *batch, before uint64, most worth) (found, free bool)
-	// dropOldestRead drops the batch that was read longest ago, among those that nothing
-	// holds, except the newest of each stream.
+	// dropOldestRead drops the batch that was read longest ago and that nothing holds, except
+	// the newest of each stream.
 	dropOldestRead()
 	// dropUnheld drops all complete batches that nothing holds, and counts them.
 	dropUnheld() int
 }
 
 func newMemory(o *Options) *memory {
-	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, lock: o.Lock}
+	m := &memory{ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit}
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
@@ -76,7 +73,7 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	if size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
 	}
-	for tries := 1; ; {
+	for refused := false; ; {
 		before := m.ledger.returns()
 		buf, err := m.pool.Get(size)
 		switch {
@@ -87,10 +84,10 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 			if !m.reclaim(b, size, before) {
 				return nil, errNoRoom
 			}
-		case tries == 1 && m.giveBackIdle(): // the kernel refused
-			tries++
-		default:
+		case refused || !m.giveBackIdle():
 			return nil, machineError(err)
+		default:
+			refused = true // by the kernel, which is asked once more
 		}
 	}
 }
@@ -101,27 +98,24 @@ func (m *memory) forBatches() int64 { return m.most - m.fixed.Load() }
 // freeBuffer gives a buffer back.
 func (m *memory) freeBuffer(buf *pinned.Buffer) {
 	buf.Release()
-	m.released.Add(1)
+	m.released.Store(true)
 	m.ledger.cameBack()
 }
 
 // scratch charges n bytes that a worker needs for a batch.
 func (m *memory) scratch(b *batch, n int64) error {
-	for {
-		before := m.ledger.returns()
-		if m.ledger.reserve(useScratch, n) {
-			return nil
-		}
+	for before := m.ledger.returns(); !m.ledger.reserve(useScratch, n); before = m.ledger.returns() {
 		if !m.reclaim(b, n, before) {
 			return errNoRoom
 		}
 	}
+	return nil
 }
 
 // reclaim frees some memory for a batch that was refused n bytes when the ledger had counted
-// before returns. It returns false if nothing may give way, or if what gives way is not free
-// yet. Idle memory and batches that were read give way to any batch; plans being computed,
-// the cache and prefetched batches only to a batch that an Open waits for.
+// before returns. It returns false if nothing may give way, or what does is not free yet. Idle
+// memory and batches that were read give way to any batch; plans being computed, the cache and
+// prefetched batches only to a batch that an Open waits for.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
@@ -129,15 +123,14 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if found, free := m.batches.takeFrom(b, before, worthSpent); found {
 		return free
 	}
-	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache != nil && m.cache.Trim(n) > 0) {
+	if m.batches.isWanted(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
 	_, free := m.batches.takeFrom(b, before, worthLaterTurn)
 	return free
 }
 
-// giveBackIdle returns idle memory to the kernel when it refuses memory or descriptors, and
-// reports whether there was any.
+// giveBackIdle returns idle memory to the kernel, and reports whether there was any.
 func (m *memory) giveBackIdle() bool {
 	dropped := m.batches.dropUnheld()
 	return m.pool.Trim() > 0 || dropped > 0
@@ -147,17 +140,13 @@ func (m *memory) giveBackIdle() bool {
 func (m *memory) setLimit(n int64) {
 	m.ledger.setLimit(min(n, m.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
-		if m.pool.Trim() > 0 || m.keeper.giveWay() > 0 || m.cache != nil && m.cache.Trim(excess) > 0 {
-			continue
-		}
-		if !m.giveBackIdle() {
+		if m.pool.Trim() == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle() {
 			return
 		}
 	}
 }
 
-// reserve permanently takes bytes out of the limit. It may exceed the limit, which then
-// leaves nothing for batches.
+// reserve permanently takes bytes out of the limit, which it may exceed.
 func (m *memory) reserve(u use, bytes int64) {
 	m.fixed.Add(bytes)
 	for !m.ledger.reserve(u, bytes) {
@@ -168,20 +157,17 @@ func (m *memory) reserve(u use, bytes int64) {
 	}
 }
 
-// presizeBytes bounds what is allocated without a hint before the first Open.
-const presizeBytes = 256 << 20
-
 // presize allocates the buffers that one stream cycles through (the prefetched batches, the
 // open one, and the one being released), so that no reader waits for pages as well as for
-// pixels. If they are too large, it allocates one buffer, or none, unless a hint gives
-// their size. Without readers they are freed like those of an idle stream.
+// pixels; if these are too large, one or none. Without readers they are freed like those of an
+// idle stream.
 func (m *memory) presize(c *Catalog) {
 	if err := m.store.Leases(); err != nil {
 		m.log.Warn("batch memory is freed after each batch instead of reused, which is slower", "reason", err)
 	}
 	o := &c.Options
 	size := c.tensorSize()
-	most := min(presizeBytes, m.most/4)
+	most := min(256<<20, m.most/4)
 	if hint := saturating(o.Hints.Batch, o.BatchSize); hint > 0 {
 		size, most = hint, m.most/2
 	}
@@ -197,20 +183,16 @@ func (m *memory) presize(c *Catalog) {
 	m.warnUnlocked()
 }
 
-// warnUnlocked logs once that the kernel refused to lock batch memory. That may happen only
-// when a larger batch comes.
+// warnUnlocked logs once that the kernel refused to lock batch memory, maybe of a later batch.
 func (m *memory) warnUnlocked() {
-	if !m.lock || m.warned.Load() {
-		return
-	}
-	if err := m.pool.LockError(); err != nil && !m.warned.Swap(true) {
-		m.log.Warn("batch memory is not page-locked", "reason", err)
+	if err := m.pool.LockError(); err != nil {
+		m.warned.Do(func() { m.log.Warn("batch memory is not page-locked", "reason", err) })
 	}
 }
 
 // cacheBudget lets the cache draw on memory. Batches that were read and are kept for a late
 // reader give way to it, because the cache's plan relies on its memory. The cache asks under
-// its lock, so it must not be called with a lock held that residents take.
+// its lock.
 type cacheBudget struct{ *memory }
 
 func (m cacheBudget) Reserve(n int64) bool {
@@ -231,19 +213,18 @@ func (m *memory) freeRead() bool {
 	return m.trimDue() && m.pool.Trim() > 0
 }
 
-// trimEvery is how often the cache has the pool trimmed at most, where nothing was released.
+// trimEvery is how often the cache has the pool trimmed at most, where nothing was released:
+// the pool asks the kernel about each buffer that a reader may still see.
 const trimEvery = 50 * time.Millisecond
 
-// trimDue reports whether the cache may have the pool trimmed. The pool asks the kernel about
-// each buffer that a reader may still see, so where nothing was released since, it is asked
-// only now and then.
+// trimDue reports whether the cache may have the pool trimmed.
 func (m *memory) trimDue() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, released := time.Now(), m.released.Load()
-	if released == m.seen && now.Sub(m.trimmed) <= trimEvery {
-		return false
+	now := time.Now()
+	due := m.released.Swap(false) || now.Sub(m.trimmed) > trimEvery
+	if due {
+		m.trimmed = now
 	}
-	m.trimmed, m.seen = now, released
-	return true
+	return due
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -65,8 +66,8 @@ type Options struct {
 	Lock          bool           // page-lock batch memory if the kernel allows it
 	Hints         Hints          // initial sizes of the buffers
 	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
-	IdleAfter     time.Duration
-	Anonymous     bool // keep batches in anonymous memory, which the kernel cannot serve from
+	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
+	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
 	Logger        *slog.Logger
 }
 
@@ -74,12 +75,7 @@ type Options struct {
 // run. Buffers of that size are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }
 
-// defaultMemoryWait is how long an Open waits for its turn when the memory limit is used
-// up.
-const defaultMemoryWait = 10 * time.Second
-
-// defaultIdle is how long a stream may be idle before its prefetched batches are given
-// back: longer than any training step, shorter than an evaluation.
+// defaultIdle is longer than any training step, and shorter than an evaluation.
 const defaultIdle = time.Minute
 
 // withDefaults fills in what may be left out.
@@ -87,23 +83,16 @@ func (o Options) withDefaults() Options {
 	if o.Memory == (pinned.Policy{}) {
 		o.Memory = pinned.DefaultPolicy()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.MemoryWait <= 0 {
-		o.MemoryWait = defaultMemoryWait
-	}
-	if o.IdleAfter <= 0 {
-		o.IdleAfter = defaultIdle
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.MemoryWait = cmp.Or(max(0, o.MemoryWait), 10*time.Second)
+	o.IdleAfter = cmp.Or(max(0, o.IdleAfter), defaultIdle)
 	return o
 }
 
-// validate returns an *option.Error for the first bad setting of the engine's own, and
-// otherwise what resample says of its own. Package shard checks Config.
+// validate returns an *option.Error for the first bad setting. Package shard checks Config.
 func (o *Options) validate() error {
 	size := o.Transform
-	for _, err := range []error{
+	err := cmp.Or(
 		option.AtLeast("epochs", int64(o.Epochs), 1),
 		option.AtLeast("workers", int64(o.Workers), 1),
 		option.AtLeast("batch workers", int64(o.BatchWorkers), 1),
@@ -113,12 +102,10 @@ func (o *Options) validate() error {
 		option.AtLeast("bytes per sample", min(o.Hints.Batch, o.Hints.Input, o.Hints.Scratch), 0),
 		option.AtLeast("pad multiple", int64(o.PadMultiple), 0),
 		option.AtLeast("cache size", o.CacheSize, AutoCache),
-	} {
-		if err != nil {
-			return err
-		}
-	}
+	)
 	switch n := len(o.Affinity); {
+	case err != nil:
+		return err
 	case o.Epochs > shard.MaxEpochs:
 		return &option.Error{Field: "epochs", Rule: fmt.Sprintf("at most %d", shard.MaxEpochs), Value: strconv.Itoa(o.Epochs)}
 	case min(size.Height, size.Width) < 0 || (size.Height == 0) != (size.Width == 0):

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -11,47 +10,49 @@ import (
 
 // readers waits for batches on behalf of Opens.
 type readers struct {
-	batches    *batches
-	bad        *badSamples
-	meter      *meter
-	log        *slog.Logger
-	memoryWait time.Duration
-	checks     map[Key]*check // guarded by batches.mu
+	*batches
+	checks map[Key]*check // guarded by batches.mu
 }
 
 // A check asks the file system about the bad samples of a batch before it is opened. It may
-// hang, so no worker does it; all who open the batch meanwhile share one.
+// hang, so no worker does it, and Opens of the batch share one.
 type check struct {
 	done chan struct{}
 	err  error // why the batch cannot be made; set when done is closed
 }
 
-// hold returns a complete batch; the caller lets go of it by unhold. form is what it is made
-// in when it is not there yet.
+// hold returns a complete batch, made in form unless it is there already; the caller lets go of
+// it by unhold.
 func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
 	if err := r.checkKnown(ctx, k); err != nil {
 		return nil, err
 	}
-	b, isReady, err := r.batches.join(k, form)
+	b, isReady, err := r.join(k, form)
 	switch {
 	case err != nil:
 		return nil, err
 	case isReady:
-		r.meter.opened(0, true)
+		r.meter.count(func(s *BatchStats) { s.Opened++ })
 		return b, nil
 	}
 	began := time.Now()
-	r.meter.waiting(1)
+	r.meter.count(func(s *BatchStats) { s.Waiting++ })
 	err = r.await(ctx, b, k.String())
-	r.meter.waiting(-1)
-	r.meter.opened(time.Since(began), err == nil)
+	r.meter.count(func(s *BatchStats) {
+		s.Waiting--
+		s.Stalled++
+		s.StallSeconds += time.Since(began).Seconds()
+		if err == nil {
+			s.Opened++
+		}
+	})
 	return b, err
 }
 
 // holdCopy returns a batch, which the caller holds, in another form. Concurrent callers share
 // one copy; interrupting one of them does not end it for the others.
 func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
-	c, isReady, err := r.batches.joinCopy(b, form)
+	c, isReady, err := r.joinCopy(b, form)
 	if err != nil || isReady {
 		return c, err
 	}
@@ -62,22 +63,22 @@ func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*ba
 // fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
 func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
 	began := time.Now()
-	timer := time.NewTimer(r.memoryWait)
+	timer := time.NewTimer(r.opts.MemoryWait)
 	defer timer.Stop()
-	defer func() { r.batches.endWait(b, err == nil) }()
+	defer func() { r.endWait(b, err == nil) }()
 	for {
 		select {
 		case <-b.done:
 			return b.err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-r.batches.closing:
+		case <-r.closing:
 			return ErrClosed
 		case <-timer.C:
 		}
 		left := r.memoryWaitLeft(b, began)
 		if left <= 0 {
-			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.memoryWait)
+			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.opts.MemoryWait)
 			warnMachine(r.log, b.key, err)
 			return err
 		}
@@ -87,21 +88,17 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 
 // memoryWaitLeft is how much longer an Open that began at began may wait for memory.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
-	r.batches.mu.Lock()
-	since := r.batches.schedule.refusedSince(b)
-	r.batches.mu.Unlock()
+	r.mu.Lock()
+	since := r.schedule.refusedSince(b)
+	r.mu.Unlock()
 	if since.IsZero() {
-		return max(r.memoryWait, 10*time.Millisecond)
+		return max(r.opts.MemoryWait, 10*time.Millisecond)
 	}
-	if since.Before(began) {
-		since = began
-	}
-	return r.memoryWait - time.Since(since)
+	return r.opts.MemoryWait - min(time.Since(since), time.Since(began))
 }
 
 // checkKnown drops a complete batch that shows substitutes for samples that may be good now,
-// and fails for one that failed before and would again. Where the file system does not
-// answer, the caller waits no longer than its context.
+// and fails for one that failed before and would again.
 func (r *readers) checkKnown(ctx context.Context, k Key) error {
 	c := r.startCheck(k)
 	if c == nil {
@@ -112,27 +109,26 @@ func (r *readers) checkKnown(ctx context.Context, k Key) error {
 		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-r.batches.closing:
+	case <-r.closing:
 		return ErrClosed
 	}
 }
 
 // startCheck joins the check of a batch, or starts it; nil: there is nothing to check.
 func (r *readers) startCheck(k Key) *check {
-	all := r.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	b := all.table[k]
-	failed := b == nil && all.tried[k]
-	kept := b != nil && b.state == ready && b.refs == 0 && b.standIns
-	if all.closed || !failed && !kept {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.table[k]
+	failed := b == nil && r.tried[k]
+	kept := b != nil && b.state == ready && b.refs == 0 && b.showsSubstitutes()
+	if r.closed || !failed && !kept {
 		return nil
 	}
 	c := r.checks[k]
 	if c == nil {
 		c = &check{done: make(chan struct{})}
 		r.checks[k] = c
-		all.wait.Go(func() { r.runCheck(k, b, c) })
+		r.wait.Go(func() { r.runCheck(k, b, c) })
 	}
 	return c
 }
@@ -140,52 +136,44 @@ func (r *readers) startCheck(k Key) *check {
 // runCheck looks at what is known to be bad of a batch: of b, which is complete, or of one
 // that failed, where b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
-	outdated := false
-	c.err = guarded(func() error {
-		if b == nil {
-			return r.stillFails(k)
-		}
-		outdated = r.isOutdated(b)
-		return nil
-	})
-	if c.err != nil && causeOf(c.err) != ofFile {
-		c.err = machineError(c.err)
-		warnMachine(r.log, k, c.err)
+	outdated, err := r.look(k, b)
+	if err != nil && causeOf(err) != ofFile {
+		err = machineError(err)
+		warnMachine(r.log, k, err)
 	}
-	all := r.batches
-	all.mu.Lock()
-	defer all.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case b == nil && c.err == nil:
-		delete(all.tried, k)
-	case outdated && all.table[k] == b && b.refs == 0 && b.state == ready:
-		all.discard(b)
+	case outdated && b == nil:
+		delete(r.tried, k)
+	case outdated && r.table[k] == b && b.refs == 0 && b.state == ready:
+		r.discard(b)
 	}
 	delete(r.checks, k)
+	c.err = err
 	close(c.done)
 }
 
-// isOutdated reports whether a batch shows a substitute for a sample whose file has changed
-// since and may be good now. It asks the file system about substituted samples only.
-func (r *readers) isOutdated(b *batch) bool {
-	for i, s := range b.samples[:b.items] {
-		if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
-			return true
+// look reports whether the files of bad samples have changed so that a batch would be another
+// one if it were made again, or why one that failed would fail again. It asks the file system
+// about samples known to be bad only.
+func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
+	defer catch(&err)
+	if b != nil {
+		for i, s := range b.samples[:b.items] {
+			if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
+				return true, nil
+			}
 		}
+		return false, nil
 	}
-	return false
-}
-
-// stillFails fails for a batch of which all was tried before, if a sample that was bad then
-// still is.
-func (r *readers) stillFails(k Key) error {
-	slots, valid := r.batches.catalog.slots(k)
+	slots, valid := r.catalog.slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
 		if err := r.bad.check(s.ID); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // join holds a batch for an Open, which waits for it unless it is ready.
@@ -222,6 +210,32 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, false, nil
 }
 
+// joinCopy holds the copy of a complete batch, which the caller holds, for an Open.
+func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
+		return nil, false, ErrClosed
+	}
+	if c = source.copies[form]; c == nil {
+		c = &batch{key: source.key, form: form, source: source, done: make(chan struct{})}
+		if c.spec = source.spec; form != layout.PNG {
+			c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
+		}
+		if source.copies == nil {
+			source.copies = map[layout.Form]*batch{}
+		}
+		source.copies[form] = c
+		source.refs++
+		all.enqueue(c)
+	}
+	if c.refs++; c.state != ready {
+		c.waiting++ // and asked stays 0: a copy goes before all batches, since nothing else frees its source
+		all.takeWork.Broadcast()
+	}
+	return c, c.state == ready, nil
+}
+
 // endWait ends the wait of an Open, which lets go of the batch if it did not get it.
 func (all *batches) endWait(b *batch, got bool) {
 	all.mu.Lock()
@@ -253,15 +267,15 @@ func (all *batches) letGo(b *batch) {
 	}
 }
 
-// abandonedFor is how long a batch is still made after its readers gave it up, if there is
-// nothing better to do: an interrupted process often asks again at once.
+// abandonedFor is how long a batch is still made after its readers gave it up: an interrupted
+// process often asks again at once.
 const abandonedFor = time.Second
 
-// abandon gives up a batch that no Open waits for any more. The newest batch of a stream
-// that is being read is kept for abandonedFor, because its reader may come back.
+// abandon gives up a batch that no Open waits for any more: the newest batch of a stream that is
+// being read after abandonedFor, any other at once.
 func (all *batches) abandon(b *batch) {
 	s := b.stream
-	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.shard) != s {
+	if s == nil || s.ended || s.newest() != b || b.refused || !s.inOrder && all.streams.latest(s.head.Shard) != s {
 		all.discard(b)
 		return
 	}

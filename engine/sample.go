@@ -11,20 +11,16 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// errUnfit marks a valid sample that does not fit its batch, whose shape follows from the
-// index.
-var errUnfit = sample.ErrUnfit
-
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
-// dataset full of bad files takes seconds rather than days. It affects the bytes of
-// batches.
+// dataset full of bad files takes seconds rather than days. The bytes of batches depend on it.
 const maxStandIns = 1024
 
 // fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
 // the batch.
-func (w *worker) fill(it item) error {
+func (w *worker) fill(it item) (err error) {
+	defer catch(&err)
 	all, id := w.batches, it.b.slots[it.slot].ID
-	err := w.decode(it, id, StatusOK)
+	err = w.decode(it, id, StatusOK)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
@@ -49,31 +45,30 @@ func (w *worker) zero(it item, id int64) error {
 	return nil
 }
 
-// replace fills the slot with the next readable sample of the shard's range that fits. The
-// result is deterministic, because it depends on the dataset only. The search ends if the
-// batch is no longer wanted, and at any error that is not a file's fault.
+// replace fills the slot with the next readable sample of the shard's range that fits, which
+// depends on the dataset only. The search ends if the batch is no longer wanted, and at any
+// error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	all, s := w.batches, it.b.slots[it.slot]
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
-		if looked++; looked%1024 == 0 {
+		if why := all.ds.Unread(int(id)); why != "" {
+			return all.catalog.unread(id, why)
+		}
+		h, wd := all.catalog.sizeOf(id)
+		fits := h > 0 && all.catalog.fits(it.b.spec, h, wd)
+		if looked++; fits || looked%1024 == 0 {
 			if err := all.stillWanted(it); err != nil {
 				return err
 			}
 		}
-		if why := all.ds.Unread(int(id)); why != "" {
-			return all.catalog.unread(id, why)
-		}
-		if h, wd := all.catalog.sizeOf(id); h == 0 || !all.catalog.fits(it.b.spec, h, wd) {
+		if !fits {
 			continue
 		}
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
 		if err := w.decode(it, id, StatusReplaced); err == nil || causeOf(err) != ofFile {
-			return err
-		}
-		if err := all.stillWanted(it); err != nil {
 			return err
 		}
 	}
@@ -100,8 +95,8 @@ func (w *worker) decode(it item, id int64, st Status) error {
 	return err
 }
 
-// tryDecode is decode without the record of bad files. seen is the identity of the file
-// that was read, unknown if it could not be opened.
+// tryDecode is decode without the record of bad files. seen is the file that was read, unknown
+// if it could not be opened.
 func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
 	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
 	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
@@ -111,9 +106,9 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	}
 	head, h, width, err := w.loader.Judge(id, data)
 	if err == nil && !all.catalog.fits(b.spec, h, width) {
-		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", errUnfit, h, width, b.spec.H, b.spec.W)
+		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
-	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, errUnfit) {
+	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.unread(id, why)
 	}
 	if err != nil {
@@ -145,14 +140,20 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	var memory []byte
 	var err error
 	if job.Memory > 0 {
-		if memory, err = w.grow(it, &w.pixels, job.Memory); err != nil {
+		if memory, err = w.grow(&w.pixels, job.Memory); err != nil {
 			return err
 		}
 	}
-	if err := w.beginDecode(it, head); err != nil {
+	w.chargeActual() // of an earlier attempt at this slot
+	// What a codec takes at most stays charged until chargeActual knows how much of it is kept.
+	if err := w.charge(w.decoder.Needs(head)); err != nil {
 		return err
 	}
-	defer w.endDecode()
+	// No more images are decoded than there are processors: extra workers overlap their waits
+	// for storage, but take no time slices from one another. Memory comes first, so that a
+	// worker that has a processor never waits for it.
+	all.schedule.processors <- struct{}{}
+	defer func() { <-all.schedule.processors }()
 	height, width := t.Size()
 	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
 	err = job.Run(w.decoder, data, memory)
@@ -160,7 +161,7 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	return err
 }
 
-// partError marks an error as errPart without changing its message.
+// A partError is an error that another transform of the same sample might not hit.
 type partError struct{ error }
 
-func (e partError) Unwrap() []error { return []error{e.error, errPart} }
+func (e partError) Unwrap() error { return e.error }

@@ -19,40 +19,31 @@ type schedule struct {
 	idleItems int      // item workers without a sample
 }
 
-// nextToLayOut picks the batch to lay out next, or nil if there is none, or if it is too
-// early or memory is short; returns is the ledger's count. Only the most important batch is
-// ever considered: it waits for memory in its turn, and no later batch takes that memory
-// meanwhile. Copies are picked on their own, but one that waits for memory holds batches back,
-// too.
+// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short;
+// returns is the ledger's count. Only the most important batch is ever considered: no later one
+// takes the memory that it waits for. Copies are picked on their own, but one that waits for
+// memory holds batches back, too.
 func (s *schedule) nextToLayOut(returns uint64, copies bool) *batch {
 	b := s.mostImportant(s.queue, nil)
 	if b != nil && b.source != nil && !b.refused && !copies {
 		b = s.mostImportant(s.queue, func(b *batch) bool { return b.source == nil })
 	}
 	switch {
-	case b == nil || b.source != nil != copies:
-		return nil
-	case b.refused && b.refusedAt == returns:
-		return nil
-	case copies:
-		return b
-	case s.busy(b.waiting > 0) >= s.batchWorkers:
-		return nil
-	case b.waiting == 0 && s.tooEarly():
+	case b == nil || b.source != nil != copies,
+		b.refused && b.refusedAt == returns,
+		!copies && s.busy(b.waiting > 0) >= s.batchWorkers,
+		!copies && b.waiting == 0 && s.tooEarly():
 		return nil
 	}
 	return b
 }
-
-// nextToFill picks the batch whose slots are handed out next, or nil.
-func (s *schedule) nextToFill() *batch { return s.mostImportant(s.making, s.hasSlots) }
 
 // busy counts the batches that keep item workers busy and go before a new wanted or
 // prefetched batch. A batch whose storage does not answer does not count.
 func (s *schedule) busy(wanted bool) int {
 	n := s.layingOut
 	for _, b := range s.making {
-		if (s.hasSlots(b) || b.inFlight > 0 && b.stalled == 0) && (b.waiting > 0 || !wanted) {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.crew.hangs(b)) && (b.waiting > 0 || !wanted) {
 			n++
 		}
 	}
@@ -67,18 +58,17 @@ func (s *schedule) tooEarly() bool {
 		return false
 	}
 	return slices.ContainsFunc(s.making, func(b *batch) bool {
-		return b.waiting > 0 && b.stalled == 0 && b.items-b.finished > cap(s.processors)
+		return b.waiting > 0 && b.items-b.finished > cap(s.processors) && !s.crew.hangs(b)
 	})
 }
 
-// hasSlots reports whether a batch has slots to hand out. It hands out none while it waits
-// for memory, nor while a read for it hangs: it could not be completed anyway, and the worker
-// that took one might hang as well.
+// hasSlots reports whether a batch has slots to hand out. It has none while it waits for memory,
+// nor while a read for it hangs: it could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return !b.refused && b.stalled == 0 && (b.next < b.items || len(b.again) > 0) && (b.finished > 0 || s.crew.mayHang(b))
+	return !b.refused && len(b.todo) > 0 && !s.crew.hangs(b) && (b.finished > 0 || s.crew.mayHang(b))
 }
 
-// mostImportant picks the most important batch for which ok is true; nil: any.
+// mostImportant picks the most important batch for which ok is true; nil: of all.
 func (s *schedule) mostImportant(list []*batch, ok func(*batch) bool) *batch {
 	var best *batch
 	for _, b := range list {
@@ -89,8 +79,8 @@ func (s *schedule) mostImportant(list []*batch, ok func(*batch) bool) *batch {
 	return best
 }
 
-// goesBefore defines the priority of batches: batches that an Open waits for, in the order
-// of their first waiting Open; then prefetched ones, nearest to their reader first.
+// goesBefore is the priority of batches: first those that an Open waits for, in the order of
+// their first Open; then prefetched ones, nearest to their reader first.
 func (s *schedule) goesBefore(a, b *batch) bool {
 	if (a.waiting > 0) != (b.waiting > 0) {
 		return a.waiting > 0
@@ -111,11 +101,6 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 		return first.short
 	}
 	return time.Time{}
-}
-
-// memoryIsShort reports whether a batch waits for memory.
-func (s *schedule) memoryIsShort() bool {
-	return slices.ContainsFunc(s.queue, func(b *batch) bool { return b.refused })
 }
 
 // remove takes a batch out of the schedule.

@@ -45,12 +45,12 @@ func (e *Engine) ask(k Key) *batch {
 // own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	next, _ := e.batches.takeTask(false)
-	if err := e.batches.layOut(next.b); err != nil {
+	b, _ := e.batches.takeTask(false)
+	if err := e.batches.layOut(b); err != nil {
 		t.Fatal(err)
 	}
-	e.batches.finishLayout(next.b, next.turn, nil)
-	return next.b
+	e.batches.finishLayout(b, nil)
+	return b
 }
 
 // claimed returns the next item, like an item worker.
@@ -69,9 +69,9 @@ func completeWanted(t *testing.T, e *Engine, want *batch) {
 	for range want.items {
 		e.batches.itemDone(claimed(t, e), nil)
 	}
-	next, _ := e.batches.takeTask(false)
-	if next.b != want || !next.assemble {
-		t.Fatalf("took %v, want the complete batch", next.b.key)
+	b, isDone := e.batches.takeTask(false)
+	if b != want || !isDone {
+		t.Fatalf("took %v, want the complete batch", b.key)
 	}
 	e.batches.finishAssembly(want, e.batches.assemble(want))
 	e.batches.mu.Lock()
@@ -94,12 +94,12 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
-		next, _ := e.batches.takeTask(false)
-		if next.b != want || next.assemble {
-			t.Errorf("taken as number %d: %v, want %v", i, next.b.key, want.key)
+		b, isDone := e.batches.takeTask(false)
+		if b != want || isDone {
+			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
 		e.batches.mu.Lock()
-		e.batches.schedule.layingOut, next.b.writers = 0, 0 // so that the test never runs out of batch workers
+		e.batches.schedule.layingOut, b.writers = 0, 0 // so that the test never runs out of batch workers
 		e.batches.mu.Unlock()
 	}
 }
@@ -157,8 +157,8 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	}
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
-	if near.next != 1 || near.inFlight != 1 {
-		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.next, near.inFlight)
+	if len(near.todo) != near.items-1 || near.inFlight != 1 {
+		t.Errorf("the prefetched batch handed out %d, of which %d are in flight", near.items-len(near.todo), near.inFlight)
 	}
 }
 

@@ -6,12 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Stats is the current state of the engine. Sizes are in bytes, times in seconds. The tags
-// are the names in stats.json.
+// Stats is the current state of the engine. Sizes are in bytes, times in seconds.
 type Stats struct {
 	Uptime          float64      `json:"uptime"`
 	Images          int64        `json:"images"`
@@ -22,8 +20,7 @@ type Stats struct {
 	Storage         StorageStats `json:"storage"`
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
-	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs,
-	// whose figures are in the totals only.
+	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
 
@@ -78,8 +75,6 @@ type EpochStats struct {
 	KeptBytes     int64        `json:"kept_bytes"`
 	NotKept       int64        `json:"not_kept"`
 	Unplanned     int64        `json:"unplanned"` // samples read before the plan said whether to keep them
-
-	hits, bytes tally // of full batches
 }
 
 // Distribution describes a count over full batches.
@@ -88,36 +83,28 @@ type Distribution struct {
 	Max    int64   `json:"max"`
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"stddev"`
+
+	n, squares float64 // how many there are, and the sum of their squared differences from the mean
 }
 
-// A tally accumulates counts for a Distribution with Welford's recurrence, because a sum of
-// squared bytes would overflow an integer.
-type tally struct {
-	n, min, max   int64
-	mean, squares float64 // squares: sum of squared differences from the mean
-}
-
-func (t *tally) add(v int64) {
-	if t.n == 0 {
-		t.min, t.max = v, v
+// add adds a count by Welford's recurrence, because a sum of squared bytes would overflow an
+// integer.
+func (d *Distribution) add(v int64) {
+	if d.n == 0 {
+		d.Min, d.Max = v, v
 	}
-	t.n++
-	t.min, t.max = min(t.min, v), max(t.max, v)
-	d := float64(v) - t.mean
-	t.mean += d / float64(t.n)
-	t.squares += d * (float64(v) - t.mean)
+	d.n++
+	d.Min, d.Max = min(d.Min, v), max(d.Max, v)
+	diff := float64(v) - d.Mean
+	d.Mean += diff / d.n
+	d.squares += diff * (float64(v) - d.Mean)
+	d.StdDev = math.Sqrt(d.squares / d.n)
 }
 
-func (t *tally) distribution() Distribution {
-	return Distribution{Min: t.min, Max: t.max, Mean: t.mean, StdDev: math.Sqrt(t.squares / float64(t.n))}
-}
-
-// rateSeconds is the period over which rates are computed.
-const rateSeconds = 10
-
-// maxEpochStats bounds the epochs with figures of their own. A training run may have a
-// million epochs.
-const maxEpochStats = 100
+const (
+	rateSeconds   = 10  // the period over which rates are computed
+	maxEpochStats = 100 // the most epochs with figures of their own
+)
 
 // A meter counts the engine's work.
 type meter struct {
@@ -135,7 +122,7 @@ type meter struct {
 // A tick is what was made in one second of the meter's life.
 type tick struct{ second, images, bytes int64 }
 
-// batch notes a completed batch. Figures per batch cover full batches only.
+// batch notes a completed batch.
 func (m *meter) batch(b *batch, full bool) {
 	images, bytes := int64(b.items), int64(len(b.buf.Bytes()))
 	m.mu.Lock()
@@ -145,9 +132,8 @@ func (m *meter) batch(b *batch, full bool) {
 	s := m.epoch(b.key.Epoch)
 	s.Batches++
 	if full {
-		s.hits.add(b.hits.Load())
-		s.bytes.add(b.bytes.Load())
-		s.HitsPerBatch, s.BytesPerBatch = s.hits.distribution(), s.bytes.distribution()
+		s.HitsPerBatch.add(b.hits.Load())
+		s.BytesPerBatch.add(b.bytes.Load())
 	}
 	now := int64(time.Since(m.start).Seconds())
 	t := &m.recent[now%rateSeconds]
@@ -181,41 +167,28 @@ func (m *meter) epoch(epoch int) *EpochStats {
 		}
 	}
 	if len(m.epochs) == maxEpochStats {
-		m.epochs = append(m.epochs[:0], m.epochs[1:]...)
+		m.epochs = slices.Delete(m.epochs, 0, 1)
 		m.omitted++
 	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]
 }
 
-// opened notes an Open, how long it waited, and whether it got its batch.
-func (m *meter) opened(waited time.Duration, got bool) {
+// count changes the counts of batches.
+func (m *meter) count(change func(*BatchStats)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if got {
-		m.batches.Opened++
-	}
-	if waited > 0 {
-		m.batches.Stalled++
-		m.batches.StallSeconds += waited.Seconds()
-	}
+	change(&m.batches)
 }
 
-func (m *meter) waiting(n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.batches.Waiting += n
-}
-
-// stalled reports whether an Open is waiting for a batch.
+// stalled reports whether an Open waits for a batch.
 func (m *meter) stalled() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.batches.Waiting > 0
 }
 
-// snapshot copies the counts and computes the rates, over the last rateSeconds or the
-// meter's life, whichever is shorter.
+// snapshot copies the counts and computes the rates.
 func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -239,46 +212,41 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.batches.inputs.Stats(), e.batches.rest.Stats()}
+	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
 	s.Plans = e.keeper.stats()
 	if e.cache != nil {
 		c := e.cache.Stats()
-		s.addCache(c.Epochs)
+		for _, c := range c.Epochs {
+			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
+				e := &s.Epochs[i]
+				e.Kept, e.KeptBytes, e.NotKept, e.Unplanned = c.Kept, c.KeptBytes, c.NotKept, c.Unplanned
+			}
+		}
 		s.Buffers = append(s.Buffers, pinned.BufferStats{
 			Name: "cache", Kind: pinned.HostMemory, Real: c.Real, MaxReal: c.MaxReal, Reserved: c.Reserved, MaxReserved: c.MaxReserved,
 		})
 	}
-	e.batches.mu.Lock()
-	defer e.batches.mu.Unlock()
-	s.Batches.Making = e.batches.schedule.count()
-	s.Batches.Streams, s.Batches.Ahead = e.batches.streams.count()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.Batches.Making = e.schedule.count()
+	s.Batches.Streams, s.Batches.Ahead = e.streams.count()
 	return s
 }
 
 // stats breaks down the memory in use.
 func (m *memory) stats() MemoryStats {
 	l, p := m.ledger, m.pool.Stats()
-	text := func(err error) string {
-		if err == nil {
-			return ""
-		}
-		return err.Error()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return MemoryStats{
+	s := MemoryStats{
 		Limit: l.limit, Used: l.sum, Peak: l.peak, Batches: l.used[useBatches],
-		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch],
-		Locked: p.LockedBytes, LockError: text(p.LockError), ReuseError: text(p.ReuseError),
+		Cache: l.used[useCache], Index: l.used[useIndex], Scratch: l.used[useScratch], Locked: p.LockedBytes,
 	}
-}
-
-// addCache adds the cache's figures for each epoch.
-func (s *Stats) addCache(epochs []cache.EpochStats) {
-	for _, c := range epochs {
-		if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {
-			e := &s.Epochs[i]
-			e.Kept, e.KeptBytes, e.NotKept, e.Unplanned = c.Kept, c.KeptBytes, c.NotKept, c.Unplanned
-		}
+	if p.LockError != nil {
+		s.LockError = p.LockError.Error()
 	}
+	if p.ReuseError != nil {
+		s.ReuseError = p.ReuseError.Error()
+	}
+	return s
 }

@@ -14,7 +14,6 @@ const maxStreams = 16
 // A stream is one roughly sequential reading of a shard, by one process or by several that
 // share the work. It continues from one epoch into the next.
 type stream struct {
-	shard   int
 	head    Key         // the farthest batch opened
 	form    layout.Form // the form opened last; prefetched batches are made in it
 	inOrder bool        // it has shown an order worth reading ahead for
@@ -49,7 +48,7 @@ type shelf interface {
 // ahead.
 func (all *streams) follow(b *batch, form layout.Form) {
 	s := b.stream
-	if s == nil || s.ended || b.key != s.head && all.between(s.head, b.key, all.window()) == 0 {
+	if s == nil || s.ended || b.key != s.head && all.catalog.Steps(s.head, b.key, all.window()) == 0 {
 		s = all.find(b.key)
 	}
 	if s == nil {
@@ -58,7 +57,7 @@ func (all *streams) follow(b *batch, form layout.Form) {
 	if steps := all.catalog.Steps(s.head, b.key, all.window()); steps > 0 {
 		s.head, s.inOrder = b.key, true
 	} else {
-		s.lag = max(s.lag, all.catalog.Steps(b.key, s.head, all.window()))
+		s.lag = max(s.lag, -steps)
 	}
 	s.form, s.used = form, time.Now()
 	b.leaveStream()
@@ -68,15 +67,9 @@ func (all *streams) follow(b *batch, form layout.Form) {
 	all.readAhead(s)
 }
 
-// window is how far from the head of a stream an Open still belongs to it: enough for
-// several processes that take turns.
+// window is how far from the head of a stream an Open still belongs to it: enough for several
+// processes that take turns.
 func (all *streams) window() int { return max(8, 2*all.depth) }
-
-// between is how many batches lie between two keys, in either direction, or 0 if they are
-// equal or more than most apart.
-func (all *streams) between(a, b Key, most int) int {
-	return max(all.catalog.Steps(a, b, most), all.catalog.Steps(b, a, most))
-}
 
 // find returns the stream with the nearest head at or before k.
 func (all *streams) find(k Key) *stream {
@@ -97,8 +90,8 @@ func (all *streams) find(k Key) *stream {
 	return best
 }
 
-// begin starts a stream at k. The first batch of an epoch is enough to start reading ahead;
-// any other batch might be the only one wanted.
+// begin starts a stream at k. At the first batch of an epoch it reads ahead at once; any other
+// batch might be the only one wanted.
 func (all *streams) begin(k Key) *stream {
 	list := all.byShard[k.Shard]
 	for _, s := range list {
@@ -109,7 +102,7 @@ func (all *streams) begin(k Key) *stream {
 	if len(list) >= maxStreams {
 		all.end(slices.MinFunc(list, func(a, b *stream) int { return a.used.Compare(b.used) }))
 	}
-	s := &stream{shard: k.Shard, head: k, inOrder: k.Batch == 0}
+	s := &stream{head: k, inOrder: k.Batch == 0}
 	all.byShard[k.Shard] = append(all.byShard[k.Shard], s)
 	return s
 }
@@ -132,8 +125,8 @@ func (all *streams) keepOpened(s *stream, b *batch) {
 // batches.
 func (all *streams) mergeMet(s *stream) {
 	near := max(4, all.depth) // both soon read the same batches
-	for _, t := range slices.Clone(all.byShard[s.shard]) {
-		if t == s || t.head != s.head && all.between(s.head, t.head, near) == 0 {
+	for _, t := range slices.Clone(all.byShard[s.head.Shard]) {
+		if t == s || t.head != s.head && all.catalog.Steps(s.head, t.head, near) == 0 {
 			continue
 		}
 		if ahead := all.catalog.Steps(s.head, t.head, all.window()); ahead > 0 {
@@ -156,7 +149,7 @@ func (all *streams) readAhead(s *stream) {
 	}
 	slices.SortStableFunc(s.ahead, func(a, b *batch) int { return all.distance(a) - all.distance(b) })
 	for _, b := range slices.Backward(slices.Clone(s.ahead)) {
-		if len(s.ahead) > all.depth || all.between(s.head, b.key, all.depth) == 0 {
+		if len(s.ahead) > all.depth || all.catalog.Steps(s.head, b.key, all.depth) == 0 {
 			all.shelf.discard(b)
 		}
 	}
@@ -187,15 +180,10 @@ func (all *streams) distance(b *batch) int {
 
 // giveUpBatches gives back the batches that a stream keeps or has prefetched.
 func (all *streams) giveUpBatches(s *stream) {
-	for _, b := range slices.Clone(s.ahead) {
-		if b.refs == 0 {
-			all.shelf.discard(b)
-		}
-	}
-	recent := s.recent
+	list := slices.Concat(s.ahead, s.recent)
 	s.recent = nil
-	for _, b := range recent {
-		if b.refs == 0 && b.state < ready {
+	for _, b := range list {
+		if b.refs == 0 && (!b.opened || b.state < ready) {
 			all.shelf.discard(b)
 		} else {
 			all.shelf.freeUnneeded(b)
@@ -203,13 +191,12 @@ func (all *streams) giveUpBatches(s *stream) {
 	}
 }
 
-// end ends a stream.
 func (all *streams) end(s *stream) {
 	all.giveUpBatches(s)
 	s.ended = true
-	all.byShard[s.shard] = without(all.byShard[s.shard], s)
-	if len(all.byShard[s.shard]) == 0 {
-		delete(all.byShard, s.shard)
+	shard := s.head.Shard
+	if all.byShard[shard] = without(all.byShard[shard], s); len(all.byShard[shard]) == 0 {
+		delete(all.byShard, shard)
 	}
 }
 
@@ -234,12 +221,7 @@ func (all *streams) endIdle(now time.Time, after time.Duration) (ended int, wait
 }
 
 // latest is the stream begun last in a shard; nil: there is none.
-func (all *streams) latest(shard int) *stream {
-	if list := all.byShard[shard]; len(list) > 0 {
-		return list[len(list)-1]
-	}
-	return nil
-}
+func (all *streams) latest(shard int) *stream { return last(all.byShard[shard]) }
 
 // usualForm is the form that readers of a shard opened last.
 func (all *streams) usualForm(shard int) layout.Form {
@@ -260,13 +242,8 @@ func (all *streams) count() (streams, ahead int64) {
 	return streams, ahead
 }
 
-// newest is the batch opened last, if it is still kept.
-func (s *stream) newest() *batch {
-	if len(s.recent) == 0 {
-		return nil
-	}
-	return s.recent[len(s.recent)-1]
-}
+// newest is the batch opened last; nil: it is no longer kept.
+func (s *stream) newest() *batch { return last(s.recent) }
 
 // needs reports whether the stream keeps a batch that was opened, or has prefetched it.
 func (s *stream) needs(b *batch) bool {
@@ -281,6 +258,14 @@ func (b *batch) leaveStream() {
 	}
 	s.ahead, s.recent = without(s.ahead, b), without(s.recent, b)
 	b.stream = nil
+}
+
+// last is the last of a list; nil: it is empty.
+func last[T any](list []*T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[len(list)-1]
 }
 
 func without[T comparable](list []T, x T) []T {

@@ -255,7 +255,7 @@ func TestEarlierReaderTakesFromLater(t *testing.T) {
 	}
 	for e.memory.reclaim(first, 1<<40, e.memory.ledger.returns()) {
 	}
-	if second.buf != nil || second.state != queued || second.laidOut {
+	if second.buf != nil || second.state != queued || second.todo != nil {
 		t.Errorf("the later one keeps its memory, state %d", second.state)
 	}
 	if err := e.batches.beginWriting(stale); !errors.Is(err, errDropped) {

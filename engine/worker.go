@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +29,8 @@ type worker struct {
 	charged      int64       // the part of all these that the ledger has
 	cpus         affinity.Set
 
-	// The sample being read from storage, and since when, counted from crew.began; 0: none.
-	fetching      atomic.Int64
-	fetchingSince atomic.Int64
+	fetching      atomic.Int64 // the sample being read from storage
+	fetchingSince atomic.Int64 // since when, counted from crew.began; 0: none
 
 	growInput func(n int) []byte // grows input for item; made once, as nothing is allocated for a sample
 	refused   error              // why it did not
@@ -58,7 +56,7 @@ func newWorker(all *batches, cpus affinity.Set) *worker {
 		cpus: cpus,
 	}
 	w.growInput = func(n int) (p []byte) {
-		p, w.refused = w.grow(w.item, &w.input, n)
+		p, w.refused = w.grow(&w.input, n)
 		return p
 	}
 	return w
@@ -71,10 +69,8 @@ func (all *batches) startWorker(cpus affinity.Set) {
 	all.wait.Go(w.run)
 }
 
-// run decodes slots until the engine closes or has a surplus worker. It locks its OS
-// thread, because CPU affinity belongs to a thread and decoders run on it most of the time.
-// It never unlocks the thread, which ends with the goroutine, so that no other goroutine
-// inherits the affinity.
+// run decodes slots until the engine closes or has a surplus worker. It locks its OS thread, to
+// which CPU affinity belongs, and which ends with it, so that no other goroutine inherits that.
 func (w *worker) run() {
 	all := w.batches
 	runtime.LockOSThread()
@@ -108,7 +104,7 @@ func (w *worker) giveBack() {
 // make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
 // state is unknown then.
 func (w *worker) make(it item) error {
-	err := w.fillGuarded(it)
+	err := w.fill(it)
 	w.endFetch()
 	if err != nil && errors.As(err, new(*panicError)) {
 		w.decoder = decode.NewDecoder(w.pixelOptions.Options)
@@ -116,21 +112,10 @@ func (w *worker) make(it item) error {
 	return err
 }
 
-// fillGuarded is fill with a panic returned as an error. It is not a closure, to avoid an
-// allocation per sample.
-func (w *worker) fillGuarded(it item) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
-	return w.fill(it)
-}
-
 func (w *worker) free() {
 	all := w.batches
 	all.mu.Lock()
-	all.crew.remove(w)
+	all.crew.workers = without(all.crew.workers, w)
 	all.mu.Unlock()
 	w.decoder.Close()
 	w.input.Free()
@@ -139,49 +124,36 @@ func (w *worker) free() {
 	w.chargeActual()
 }
 
+// charge charges n bytes, if that many are needed at all, for the worker's item.
+func (w *worker) charge(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	err := w.batches.memory.scratch(w.item.b, n)
+	if err == nil {
+		w.charged += n
+	}
+	return err
+}
+
 // grow makes one of the worker's buffers n bytes long, charging it before the allocation.
 // If the kernel refuses, everything idle is given back and the kernel is asked once more.
-func (w *worker) grow(it item, buf *pinned.Host, n int) ([]byte, error) {
-	all := w.batches
-	more := buf.Plan(n) - buf.Bytes()
-	if more > 0 {
-		if err := all.memory.scratch(it.b, more); err != nil {
-			return nil, err
-		}
-		w.charged += more
+func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
+	m, more := w.batches.memory, max(0, buf.Plan(n)-buf.Bytes())
+	if err := w.charge(more); err != nil {
+		return nil, err
 	}
 	p, err := buf.Grow(n)
-	if err != nil && all.memory.giveBackIdle() {
+	if err != nil && m.giveBackIdle() {
 		p, err = buf.Grow(n)
 	}
-	if err == nil {
-		return p, nil
-	}
-	if more > 0 {
-		all.memory.ledger.cancel(useScratch, more)
+	if err != nil {
+		m.ledger.cancel(useScratch, more)
 		w.charged -= more
+		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+	return p, nil
 }
-
-// beginDecode charges the most that a codec takes while it decodes one image, and waits for
-// a processor. The number of images being decoded never exceeds the number of processors:
-// extra workers overlap their waits for storage, but do not take time slices from one
-// another. The order matters: a worker that has a processor never waits for memory.
-func (w *worker) beginDecode(it item, head decode.Header) error {
-	w.chargeActual() // of an earlier attempt at this slot
-	needs := w.decoder.Needs(head)
-	if err := w.batches.memory.scratch(it.b, needs); err != nil {
-		return err
-	}
-	w.charged += needs
-	w.batches.schedule.processors <- struct{}{}
-	return nil
-}
-
-// endDecode frees the processor for another worker. What the codec took stays charged until
-// chargeActual knows how much of it is kept.
-func (w *worker) endDecode() { <-w.batches.schedule.processors }
 
 // chargeActual brings the accounts in line with what the worker holds between samples: a codec's
 // scratch is known only after the fact, and buffers shrink.
@@ -199,7 +171,6 @@ func (w *worker) chargeActual() {
 	w.charged = held
 }
 
-// beginFetch notes that the worker begins to read a sample from storage.
 func (w *worker) beginFetch(id int64) {
 	w.fetching.Store(id)
 	w.fetchingSince.Store(int64(time.Since(w.batches.crew.began)))

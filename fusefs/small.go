@@ -17,14 +17,8 @@ func RenderSmall(c *engine.Catalog, d engine.Description, f layout.Form) ([]byte
 }
 
 func renderSmall(ds *dataset.Dataset, seed uint64, d engine.Description, f layout.Form, longest int) ([]byte, error) {
-	m := d.Meta()
-	switch f {
-	case layout.Labels:
-		return layout.AppendLabels(nil, m.Labels), nil
-	case layout.IDs:
-		return layout.AppendIDs(nil, m.IDs), nil
-	case layout.Sizes:
-		return layout.AppendSizes(nil, m.Sizes), nil
+	if f != layout.JSON {
+		return layout.AppendSmall(nil, f, d.Meta()), nil
 	}
 	doc, err := json.Marshal(newBatchDocument(ds, seed, d))
 	if err != nil {

@@ -100,15 +100,15 @@ func TestAffinity(t *testing.T) {
 }
 
 // nearby returns the masks of one worker on a listed CPU and of more workers past the list,
-// which run on the CPUs of the machine's nodes.
+// which run near the GPU.
 func nearby(t testing.TB, all, cpu string, more int) map[string]int {
 	t.Helper()
-	m, err := affinity.ThisMachine(affinity.FirstVisible(os.Getenv("CUDA_VISIBLE_DEVICES")))
+	m, err := affinity.ThisMachine(os.Getenv("CUDA_VISIBLE_DEVICES"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int{cpu: 1}
-	if near := m.Near(); len(near) > 0 && near.String() != all {
+	if near := m.Near; len(near) > 0 && near.String() != all {
 		want[near.String()] += more
 	}
 	return want
@@ -127,7 +127,7 @@ func TestAffinityRefused(t *testing.T) {
 		{"0-1", "entry 1", "not a range", `"0-1"`},
 		{a + ",,", "entry 2", "a decimal CPU number", `""`},
 		{a + ",-1", "entry 2", "a decimal CPU number", `"-1"`},
-		{a + "," + a + "," + b + ",60000", "entry 4", "CPUs configured", `"60000"`},
+		{a + "," + a + "," + b + ",60000", "entry 4", "CPUs this process may use", `"60000"`},
 	} {
 		at := mountpoint(t)
 		execute(t, "mount", "--affinity="+test.list, "--workers", "1", dir, at).wrong(t, "--affinity", test.entry, test.rule, test.value)

@@ -1,24 +1,20 @@
 package layout
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 )
 
 // Pad returns doc padded with spaces to exactly size bytes, so that a JSON document's size can
-// be announced before it is written. A trailing newline stays at the end. The result may share
-// doc's memory. A document longer than size is an error, since truncated JSON is unreadable.
+// be announced before it is written. The result may share doc's memory. A document longer than size
+// is an error, since truncated JSON is unreadable.
 func Pad(doc []byte, size int) ([]byte, error) {
 	if len(doc) > size {
 		return nil, fmt.Errorf("layout: document of %d bytes does not fit in %d", len(doc), size)
 	}
-	end, newline := bytes.CutSuffix(doc, []byte{'\n'})
-	doc = grow(doc, size-len(doc))
-	fillSpaces(doc[len(end):])
-	if newline {
-		doc[size-1] = '\n'
-	}
+	end := len(doc)
+	doc = grow(doc, size-end)
+	fillSpaces(doc[end:])
 	return doc, nil
 }
 

@@ -1,5 +1,7 @@
 package layout
 
+import "slices"
+
 // Form is one of a batch's files.
 type Form uint8
 
@@ -39,12 +41,8 @@ func Forms() []Form {
 
 // ParseForm finds a form by its extension, written without the leading dot.
 func ParseForm(ext string) (Form, bool) {
-	for f := range forms {
-		if forms[f] == ext {
-			return Form(f), true
-		}
-	}
-	return 0, false
+	f := slices.Index(forms[:], ext)
+	return Form(max(f, 0)), f >= 0
 }
 
 // Ext is the form's extension, without the leading dot.

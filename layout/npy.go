@@ -10,93 +10,64 @@ import (
 const (
 	npyMagic    = "\x93NUMPY\x01\x00"
 	npyPreamble = len(npyMagic) + 2
-	npyAlign    = 64 // to which NumPy pads its own headers
 
-	// NumPy leaves room for the first axis to grow in place to this many digits. Doing the same
-	// makes the small arrays identical to what np.save writes.
-	npyGrowth = 21
+	// NumPy pads its headers to 64 bytes and leaves room for the first axis to grow in place to
+	// 21 digits. For arrays like ours that makes 128 bytes, whatever their length.
+	smallHeader = 128
 )
 
-// appendNPYDict appends the header's dictionary as NumPy's own writer spells it.
-func appendNPYDict(dst []byte, descr string, shape []int) []byte {
-	dst = append(dst, "{'descr': '"...)
-	dst = append(dst, descr...)
-	dst = append(dst, "', 'fortran_order': False, 'shape': ("...)
-	for i, n := range shape {
-		if i > 0 {
-			dst = append(dst, ' ')
-		}
-		dst = strconv.AppendInt(dst, int64(n), 10)
-		if i < len(shape)-1 || len(shape) == 1 {
-			dst = append(dst, ',')
-		}
+// appendAll appends strings.
+func appendAll(dst []byte, all ...string) []byte {
+	for _, s := range all {
+		dst = append(dst, s...)
 	}
-	return append(dst, "), }"...)
+	return dst
 }
 
-// putNPYHeader fills dst, whose length is that of preamble and header together.
-func putNPYHeader(dst []byte, descr string, shape []int) {
+// appendInts appends decimal numbers.
+func appendInts(dst []byte, separator string, all ...int) []byte {
+	for i, n := range all {
+		if i > 0 {
+			dst = append(dst, separator...)
+		}
+		dst = strconv.AppendInt(dst, int64(n), 10)
+	}
+	return dst
+}
+
+// putNPYHeader fills dst with preamble and header, spelled like NumPy's own.
+func putNPYHeader(dst []byte, descr string, shape ...int) {
 	copy(dst, npyMagic)
 	binary.LittleEndian.PutUint16(dst[len(npyMagic):], uint16(len(dst)-npyPreamble))
-	end := npyPreamble + len(appendNPYDict(dst[npyPreamble:npyPreamble], descr, shape))
-	fillSpaces(dst[end : len(dst)-1])
+	text := appendAll(dst[:npyPreamble], "{'descr': '", descr, "', 'fortran_order': False, 'shape': (")
+	text = appendInts(text, ", ", shape...)
+	if len(shape) == 1 {
+		text = append(text, ',')
+	}
+	text = append(text, "), }"...)
+	fillSpaces(dst[len(text) : len(dst)-1])
 	dst[len(dst)-1] = '\n'
 }
 
-// smallHeaderSize is the size of a small array's preamble and header, computed as in NumPy,
-// which adds a whole 64 bytes when no padding is needed.
-func smallHeaderSize(descr string, shape []int) int {
-	var buf [128]byte
-	n := len(appendNPYDict(buf[:0], descr, shape))
-	n += npyPreamble + 1 + npyGrowth - digits(shape[0])
-	return n + npyAlign - n%npyAlign
-}
-
-func digits(n int) int {
-	d := 1
-	for ; n >= 10; n /= 10 {
-		d++
+// AppendSmall appends the whole .npy file of one of m's slices to dst: Labels or IDs, int64 [N],
+// or Sizes, int32 [N,2]. It allocates nothing if dst has room for Size(f, ...) bytes.
+func AppendSmall(dst []byte, f Form, m Meta) []byte {
+	start, values, n := len(dst), m.Labels, len(m.Labels)
+	switch f {
+	case IDs:
+		values, n = m.IDs, len(m.IDs)
+	case Sizes:
+		n = len(m.Sizes)
 	}
-	return d
-}
-
-// appendSmallHeader appends preamble and header of a small array.
-func appendSmallHeader(dst []byte, descr string, shape []int) []byte {
-	start, n := len(dst), smallHeaderSize(descr, shape)
-	dst = grow(dst, n)
-	putNPYHeader(dst[start:], descr, shape)
-	return dst
-}
-
-const (
-	descrInt64 = "<i8"
-	descrInt32 = "<i4"
-)
-
-// AppendLabels appends a whole .npy file, int64 [len(labels)], to dst; -1 means that a sample
-// has no label. It allocates nothing if dst has room for Size(Labels, ...) bytes.
-func AppendLabels(dst []byte, labels []int64) []byte { return appendInt64NPY(dst, labels) }
-
-// AppendIDs appends a whole .npy file, int64 [len(ids)], like AppendLabels.
-func AppendIDs(dst []byte, ids []int64) []byte { return appendInt64NPY(dst, ids) }
-
-// AppendSizes appends a whole .npy file, int32 [len(sizes),2], like AppendLabels; each size is
-// (height, width) of the valid pixels.
-func AppendSizes(dst []byte, sizes [][2]int32) []byte {
-	shape := [2]int{len(sizes), 2}
-	dst = appendSmallHeader(dst, descrInt32, shape[:])
-	start := len(dst)
-	dst = grow(dst, 8*len(sizes))
-	putSizes(dst[start:], sizes, len(sizes))
-	return dst
-}
-
-func appendInt64NPY(dst []byte, v []int64) []byte {
-	shape := [1]int{len(v)}
-	dst = appendSmallHeader(dst, descrInt64, shape[:])
-	start := len(dst)
-	dst = grow(dst, 8*len(v))
-	putInt64s(dst[start:], v, len(v))
+	dst = grow(dst, smallHeader+8*n)
+	header, data := dst[start:start+smallHeader], dst[start+smallHeader:]
+	if f == Sizes {
+		putNPYHeader(header, "<i4", n, 2)
+		putSizes(data, m.Sizes, n)
+	} else {
+		putNPYHeader(header, "<i8", n)
+		putInt64s(data, values, n)
+	}
 	return dst
 }
 

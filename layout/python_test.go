@@ -73,9 +73,9 @@ print("all good")
 		write(t, dir, k, ".npy", file)
 		write(t, dir, k, ".nhwc", pixels)
 		write(t, dir, k, ".shape", []byte(tuple(s.Shape())))
-		write(t, dir, k, ".labels.npy", AppendLabels(nil, m.Labels))
-		write(t, dir, k, ".ids.npy", AppendIDs(nil, m.IDs))
-		write(t, dir, k, ".sizes.npy", AppendSizes(nil, m.Sizes))
+		write(t, dir, k, ".labels.npy", AppendSmall(nil, Labels, m))
+		write(t, dir, k, ".ids.npy", AppendSmall(nil, IDs, m))
+		write(t, dir, k, ".sizes.npy", AppendSmall(nil, Sizes, m))
 	}
 	runPython(t, interpreter, script, dir, strconv.Itoa(len(pythonSpecs)))
 }

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/batchfs/batchfs/internal/option"
@@ -29,7 +30,8 @@ type Converter struct {
 	dtype    DType
 	channels int
 	norm     Normalization
-	bits     [MaxChannels][256]uint32 // the element's bits, in the low bytes
+	bits     [MaxChannels][256]uint32      // the element's bits, in the low bytes
+	values   [MaxChannels]map[uint32]uint8 // the inverse: one of the values that have an element
 }
 
 // NewConverter computes the tables for pixels of 1 or 3 channels. The error is an *option.Error:
@@ -42,6 +44,10 @@ func NewConverter(t DType, channels int, n Normalization) (*Converter, error) {
 	c := &Converter{dtype: t, channels: channels, norm: n.complete(channels)}
 	for k := range channels {
 		c.bits[k] = elements(t, c.norm.Mean[k], c.norm.Std[k])
+		c.values[k] = make(map[uint32]uint8, len(c.bits[k]))
+		for v, bits := range c.bits[k] {
+			c.values[k][bits] = uint8(v)
+		}
 	}
 	return c, nil
 }
@@ -54,10 +60,7 @@ func (c *Converter) Direct(o Order, flip bool) bool {
 
 // complete returns n with a mean and a std for each channel, in newly allocated memory.
 func (n Normalization) complete(channels int) Normalization {
-	full := Normalization{Mean: make([]float64, channels), Std: make([]float64, channels)}
-	for k := range full.Std {
-		full.Std[k] = 1
-	}
+	full := Normalization{Mean: make([]float64, channels), Std: slices.Repeat([]float64{1}, channels)}
 	copy(full.Mean, n.Mean)
 	copy(full.Std, n.Std)
 	return full

@@ -6,6 +6,7 @@
 #ifndef BFS_ROW_H
 #define BFS_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,7 +39,7 @@ typedef struct {
     size_t plane;          /* from one channel of a pixel to the next */
     size_t step;           /* from one pixel of a row to the next */
     int32_t height, width; /* of the pixels */
-    int32_t planar, flip;
+    bool planar, flip;
 
     /* From the converter. */
     int32_t kernel, dtype, size, channels;

@@ -105,7 +105,7 @@ static SSSE3 size_t mirror_rgb(uint8_t *to, const uint8_t *row, size_t n)
 size_t bfs_bytes_ssse3(const bfs_rows *r, uint8_t *to, const uint8_t *row)
 {
     const size_t n = (size_t)r->width;
-    if (r->planar == 0 && r->channels == 3)
+    if (!r->planar && r->channels == 3)
         return mirror_rgb(to, row, n);
     if (n < BFS_GROUP)
         return 0;

@@ -73,7 +73,7 @@ func (n *native) begin(w *Writer) {
 	r := n.ctx
 	r.slot = bytesOf(w.slot)
 	r.height, r.width = C.int32_t(w.height), C.int32_t(w.width)
-	r.planar, r.flip = flag(w.spec.Order == NCHW && w.spec.C > 1), flag(w.flip)
+	r.planar, r.flip = C.bool(w.spec.Order == NCHW && w.spec.C > 1), C.bool(w.flip)
 	r.pitch, r.plane, r.step = C.size_t(w.pitch), C.size_t(w.plane), C.size_t(w.step)
 }
 
@@ -92,13 +92,6 @@ func (n *native) callback() (put, ctx unsafe.Pointer) {
 		return nil, nil
 	}
 	return C.bfs_rows_deliver, unsafe.Pointer(n.ctx)
-}
-
-func flag(b bool) C.int32_t {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // turn3 turns n pixels of three elements into planes, or back; it returns false if C did not do

@@ -1,8 +1,13 @@
 package layout
 
+import (
+	"bytes"
+	"encoding/binary"
+)
+
 // fillSource is the size of the area from which the rest of a filled area is copied: it stays in
 // the first-level cache, so that large margins cost no more than writing them.
-const fillSource = 4096
+const fillSource = 341 * MaxChannels * 4 // a multiple of any pixel's size
 
 // Fill writes a whole slot, one sample of s, as if every pixel had the value fill.
 func (c *Converter) Fill(dst []byte, s Spec, fill uint8) {
@@ -35,47 +40,36 @@ func (c *Converter) fillMargins(slot []byte, s Spec, height, width int, fill uin
 	}
 }
 
-// A pattern is the bytes of one pixel's elements.
-type pattern struct {
-	bytes [MaxChannels * 4]byte
-	n     int
-}
-
-// pixel returns value v in n channels, starting with the given one.
-func (c *Converter) pixel(v uint8, channel, n int) (p pattern) {
+// pixel returns the bytes of value v's elements in n channels, starting with the given one.
+func (c *Converter) pixel(v uint8, channel, n int) []byte {
 	size := c.dtype.Size()
+	p := make([]byte, 0, (MaxChannels+1)*4) // the last element is written with 4 bytes
 	for k := range n {
-		store(p.bytes[p.n:], size, c.bits[channel+k][v])
-		p.n += size
+		p = binary.LittleEndian.AppendUint32(p, c.bits[channel+k][v])[:len(p)+size]
 	}
 	return p
 }
 
 // fillArea fills the bytes after the first used ones in the first height rows, and all rows
 // below, with a pattern whose size divides both.
-func fillArea(area []byte, stride, height, used int, p pattern) {
+func fillArea(area []byte, stride, height, used int, pattern []byte) {
 	if used < stride && height > 0 {
 		first := area[used:stride]
-		fillRun(first, p)
+		fillRun(first, pattern)
 		for y := 1; y < height; y++ {
 			copy(area[y*stride+used:(y+1)*stride], first)
 		}
 	}
-	fillRun(area[height*stride:], p)
+	fillRun(area[height*stride:], pattern)
 }
 
 // fillRun repeats a pattern.
-func fillRun(run []byte, p pattern) {
-	if p.bytes == (pattern{}).bytes {
+func fillRun(run, pattern []byte) {
+	if bytes.Count(pattern, []byte{0}) == len(pattern) {
 		clear(run)
 		return
 	}
-	n := copy(run, p.bytes[:p.n])
-	for n < min(len(run), fillSource) {
-		n += copy(run[n:], run[:n])
-	}
-	source := run[:n]
-	for n < len(run) {
-		n += copy(run[n:], source)
+	for n := copy(run, pattern); n < len(run); {
+		n += copy(run[n:], run[:min(n, fillSource)])
 	}
 }

@@ -194,7 +194,7 @@ AVX2 size_t bfs_floats_avx2(const bfs_rows *r, uint8_t *to, const uint8_t *row)
 {
     if (r->width < BFS_GROUP)
         return 0;
-    switch (r->dtype * 2 + (r->planar != 0)) {
+    switch (r->dtype * 2 + r->planar) {
     case BFS_FLOAT16 * 2:      return formula(r, to, row, BFS_FLOAT16, 0);
     case BFS_FLOAT16 * 2 + 1:  return formula(r, to, row, BFS_FLOAT16, 1);
     case BFS_BFLOAT16 * 2:     return formula(r, to, row, BFS_BFLOAT16, 0);

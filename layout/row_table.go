@@ -63,32 +63,3 @@ func brain(f uint32) uint16 {
 func shiftEven(v uint32, n int) uint32 {
 	return uint32((uint64(v) + 1<<(n-1) - 1 + uint64(v>>n&1)) >> n)
 }
-
-// float returns the number that an element of type t represents.
-func float(t DType, bits uint32) float64 {
-	switch t {
-	case Float32:
-		return float64(math.Float32frombits(bits))
-	case BFloat16:
-		return float64(math.Float32frombits(bits << 16))
-	case Float16:
-		return floatOfHalf(uint16(bits))
-	}
-	return float64(bits)
-}
-
-// floatOfHalf moves the fields of a float16 to their places in a float32, whose exponent bias is
-// 112 larger.
-func floatOfHalf(h uint16) float64 {
-	x := float64(math.Float32frombits(uint32(h&0x7fff)<<13)) * 0x1p112
-	switch {
-	case h&0x7fff == 0x7c00:
-		x = math.Inf(1)
-	case h&0x7fff > 0x7c00:
-		x = math.NaN()
-	}
-	if h&0x8000 != 0 {
-		return -x
-	}
-	return x
-}

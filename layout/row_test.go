@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-
-	"github.com/batchfs/batchfs/layout/rowtest"
 )
 
 // A kernelWriter is a Writer that uses one of the kernels.
@@ -62,7 +60,7 @@ func fromC(w *Writer, c sampleCase, rng *rand.Rand) {
 		return
 	}
 	for _, y := range rng.Perm(c.height) {
-		rowtest.Put(put, ctx, y, c.row(y))
+		putFromC(put, ctx, y, c.row(y))
 	}
 }
 
@@ -245,17 +243,17 @@ func TestNativeIgnores(t *testing.T) {
 			continue
 		}
 		row, slot := make([]byte, 60), make([]byte, s.SampleBytes())
-		rowtest.Put(put, ctx, 0, row) // before Begin
+		putFromC(put, ctx, 0, row) // before Begin
 		w.Begin(slot, s, 2, 20, false, 0)
 		for _, y := range []int{-1, 2, 3, 1 << 30, -1 << 31} {
-			rowtest.Put(put, ctx, y, row)
+			putFromC(put, ctx, y, row)
 		}
 		if !bytes.Equal(slot, make([]byte, len(slot))) {
 			t.Errorf("%s: a row outside was written", w.kernel)
 		}
 		w.End()
 		clear(slot)
-		rowtest.Put(put, ctx, 0, row)
+		putFromC(put, ctx, 0, row)
 		if again, _ := w.Native(); again != put || !bytes.Equal(slot, make([]byte, len(slot))) {
 			t.Errorf("%s: a row was written after the end", w.kernel)
 		}

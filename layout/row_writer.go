@@ -86,25 +86,15 @@ func (w *Writer) PutRows(y, n int, rows []byte, stride int) {
 	switch {
 	case used == 0:
 	case w.direct:
-		w.copyRows(y, n, rows, stride, used)
+		for i := range n {
+			copy(w.slot[(y+i)*w.pitch:][:used], rows[i*stride:])
+		}
 	case w.native.there():
 		w.native.put(y, n, rows, stride)
 	default:
 		for i := range n {
 			w.putRow(y+i, rows[i*stride:][:used])
 		}
-	}
-}
-
-// copyRows is PutRows for rows that need no conversion.
-func (w *Writer) copyRows(y, n int, rows []byte, stride, used int) {
-	pitch := w.spec.W * w.convert.channels
-	if stride == used && used == pitch {
-		copy(w.slot[y*pitch:], rows)
-		return
-	}
-	for i := range n {
-		copy(w.slot[(y+i)*pitch:][:used], rows[i*stride:])
 	}
 }
 

@@ -1,9 +1,6 @@
 package layout
 
-import (
-	"encoding/binary"
-	"strconv"
-)
+import "encoding/binary"
 
 // A .safetensors file is the header's length (8 bytes), a JSON header, and the tensors back to
 // back, without holes. The images come last for two reasons: a tensor after an odd-sized one
@@ -16,44 +13,26 @@ func smallTensorBytes(n int) int64 { return 3*8*int64(n) + 8 }
 
 // appendTensorsJSON appends the header, with tensors in the order of their offsets.
 func appendTensorsJSON(dst []byte, s Spec) []byte {
-	n, shape := s.N, s.Shape()
-	dst = append(dst, `{"__metadata__":{"layout":"`...)
-	dst = append(dst, s.Order.String()...)
-	dst = append(dst, `"}`...)
-	var at int64
-	dst, at = appendTensor(dst, "labels", "I64", at, 8, n)
-	dst, at = appendTensor(dst, "ids", "I64", at, 8, n)
-	dst, at = appendTensor(dst, "sizes", "I32", at, 4, n, 2)
-	dst, at = appendTensor(dst, "valid", "I64", at, 8, 1)
-	name := "unknown"
-	if int(s.DType) < len(dtypes) {
-		name = dtypes[s.DType].safetensors
-	}
-	dst, _ = appendTensor(dst, "images", name, at, s.DType.Size(), shape[:]...)
+	n, shape, at := s.N, s.Shape(), 0
+	dst = appendAll(dst, `{"__metadata__":{"layout":"`, s.Order.String(), `"}`)
+	dst, at = appendTensor(dst, at, "labels", "I64", 8, n)
+	dst, at = appendTensor(dst, at, "ids", "I64", 8, n)
+	dst, at = appendTensor(dst, at, "sizes", "I32", 4, n, 2)
+	dst, at = appendTensor(dst, at, "valid", "I64", 8, 1)
+	dst, _ = appendTensor(dst, at, "images", s.DType.names().safetensors, s.DType.Size(), shape[:]...)
 	return append(dst, '}')
 }
 
 // appendTensor appends the entry of a tensor that starts at byte from of the data, and returns
 // where it ends.
-func appendTensor(dst []byte, name, dtype string, from int64, elem int, shape ...int) ([]byte, int64) {
-	dst = append(dst, `,"`...)
-	dst = append(dst, name...)
-	dst = append(dst, `":{"dtype":"`...)
-	dst = append(dst, dtype...)
-	dst = append(dst, `","shape":[`...)
-	bytes := int64(elem)
-	for i, n := range shape {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(dst, int64(n), 10)
-		bytes *= int64(n)
+func appendTensor(dst []byte, from int, name, dtype string, elem int, shape ...int) (all []byte, end int) {
+	bytes := elem
+	for _, n := range shape {
+		bytes *= n
 	}
-	dst = append(dst, `],"data_offsets":[`...)
-	dst = strconv.AppendInt(dst, from, 10)
-	dst = append(dst, ',')
-	dst = strconv.AppendInt(dst, from+bytes, 10)
-	return append(dst, "]}"...), from + bytes
+	dst = appendAll(dst, `,"`, name, `":{"dtype":"`, dtype, `","shape":[`)
+	dst = append(appendInts(dst, ",", shape...), `],"data_offsets":[`...)
+	return append(appendInts(dst, ",", from, from+bytes), "]}"...), from + bytes
 }
 
 // imagesOffset is where the images start in the file.
@@ -71,10 +50,7 @@ func putSafeTensors(s Spec, dst []byte, m Meta) {
 	fillSpaces(dst[end:data])
 	dst = dst[data:]
 	putInt64s(dst, m.Labels, s.N)
-	dst = dst[8*s.N:]
-	putInt64s(dst, m.IDs, s.N)
-	dst = dst[8*s.N:]
-	putSizes(dst, m.Sizes, s.N)
-	dst = dst[8*s.N:]
-	binary.LittleEndian.PutUint64(dst, uint64(int64(m.Valid)))
+	putInt64s(dst[8*s.N:], m.IDs, s.N)
+	putSizes(dst[16*s.N:], m.Sizes, s.N)
+	binary.LittleEndian.PutUint64(dst[24*s.N:], uint64(m.Valid))
 }

@@ -1,5 +1,10 @@
 package layout
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // sheet is the geometry of a contact sheet: a grid of thumbnails, each a box average of its
 // sample by one integer factor. Everything follows from the Spec.
 type sheet struct {
@@ -37,7 +42,7 @@ func newSheet(s Spec) sheet {
 	}
 	g.width = sheetMargin + g.cols*(g.thumbW+sheetMargin)
 	g.height = sheetMargin + g.rows*(g.thumbH+sheetMargin)
-	g.png = newStored(g.width*g.chans, g.height)
+	g.png = stored{g.width * g.chans, g.height}
 	return g
 }
 
@@ -69,7 +74,7 @@ func (c *Converter) PutSheet(dst []byte, s Spec, pixels []byte, valid int) {
 // A source is one sample's part of a tensor.
 type source struct {
 	Spec
-	convert *Converter // nil: bytes
+	convert *Converter
 	pix     []byte
 }
 
@@ -108,21 +113,16 @@ func (g *sheet) addRow(sums []uint32, src *source, y int) {
 
 // sum adds n pixels of channel c, starting at element first of the sample, step elements apart.
 func (src *source) sum(first, step, n, c int) (sum uint32) {
-	if src.DType == Uint8 {
-		for range n {
-			sum += uint32(src.pix[first])
-			first += step
+	size, value := src.DType.Size(), src.convert.values[c]
+	for ; n > 0; n, first = n-1, first+step {
+		switch at := src.pix[first*size:]; size {
+		case 1:
+			sum += uint32(at[0])
+		case 2:
+			sum += uint32(value[uint32(binary.LittleEndian.Uint16(at))])
+		default:
+			sum += uint32(value[binary.LittleEndian.Uint32(at)])
 		}
-		return sum
-	}
-	var values [64]byte
-	for size := src.DType.Size(); n > 0; n -= len(values) {
-		some := values[:min(n, len(values))]
-		src.convert.pixels(some, src.pix[first*size:], c, step)
-		for _, v := range some {
-			sum += uint32(v)
-		}
-		first += len(some) * step
 	}
 	return sum
 }
@@ -153,15 +153,4 @@ func (g *sheet) strike(out []byte, ty int) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // ceilSqrt returns the smallest r with r*r >= n.
-func ceilSqrt(n int) int {
-	r := 0
-	for bit := 1 << 30; bit > 0; bit >>= 1 {
-		if (r+bit)*(r+bit) < n {
-			r += bit
-		}
-	}
-	if n <= 0 {
-		return 0
-	}
-	return r + 1
-}
+func ceilSqrt(n int) int { return int(math.Ceil(math.Sqrt(float64(max(n, 0))))) }

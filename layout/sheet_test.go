@@ -131,8 +131,15 @@ func TestSheetPadded(t *testing.T) {
 			}
 		}
 	}
-	if white != g.thumbW*g.thumbH || padded == 0 || padded >= white {
+	if white != g.thumbW*g.thumbH || padded != white-g.thumbH {
 		t.Errorf("%d white and %d dimmed pixels in thumbnails of %dx%d", white, padded, g.thumbW, g.thumbH)
+	}
+	// The diagonal goes from the top left to the bottom right.
+	for ty := range g.thumbH {
+		x, y := sheetMargin+g.thumbW+sheetMargin+ty*g.thumbW/g.thumbH, sheetMargin+ty
+		if got := color.GrayModel.Convert(img.At(x, y)); got != (color.Gray{Y: 160}) {
+			t.Errorf("%v instead of the diagonal in row %d", got, ty)
+		}
 	}
 }
 

@@ -12,12 +12,8 @@ func Size(f Form, s Spec) int64 {
 	switch f {
 	case NHWCForm, NCHWForm, NPY, SafeTensors:
 		return DataOffset(f, s) + s.Bytes()
-	case Labels, IDs:
-		shape := [1]int{s.N}
-		return int64(smallHeaderSize(descrInt64, shape[:])) + 8*int64(s.N)
-	case Sizes:
-		shape := [2]int{s.N, 2}
-		return int64(smallHeaderSize(descrInt32, shape[:])) + 8*int64(s.N)
+	case Labels, IDs, Sizes:
+		return smallHeader + 8*int64(s.N)
 	case PNG:
 		return newSheet(s).png.size()
 	}
@@ -51,12 +47,8 @@ type Meta struct {
 func PutHeader(f Form, s Spec, dst []byte, m Meta) {
 	switch f {
 	case NPY:
-		descr := "unknown"
-		if int(s.DType) < len(dtypes) {
-			descr = dtypes[s.DType].numpy
-		}
 		shape := s.Shape()
-		putNPYHeader(dst[:Page], descr, shape[:])
+		putNPYHeader(dst[:Page], s.DType.names().numpy, shape[:]...)
 	case SafeTensors:
 		putSafeTensors(s, dst[:imagesOffset(s)], m)
 	}

@@ -159,7 +159,7 @@ func checkNPY(t *testing.T, s Spec, m Meta) {
 func checkSmall(t *testing.T, s Spec, m Meta) {
 	t.Helper()
 	files := map[Form][]byte{
-		Labels: AppendLabels(nil, m.Labels), IDs: AppendIDs(nil, m.IDs), Sizes: AppendSizes(nil, m.Sizes),
+		Labels: AppendSmall(nil, Labels, m), IDs: AppendSmall(nil, IDs, m), Sizes: AppendSmall(nil, Sizes, m),
 	}
 	for form, file := range files {
 		if int64(len(file)) != Size(form, s) {
@@ -282,8 +282,8 @@ func TestHeadersAllocateNothing(t *testing.T) {
 	for name, f := range map[string]func(){
 		"npy":         func() { PutHeader(NPY, s, buf, m) },
 		"safetensors": func() { PutHeader(SafeTensors, s, buf, m) },
-		"labels":      func() { AppendLabels(small, m.Labels) },
-		"sizes":       func() { AppendSizes(small, m.Sizes) },
+		"labels":      func() { AppendSmall(small, Labels, m) },
+		"sizes":       func() { AppendSmall(small, Sizes, m) },
 		"size": func() {
 			for f := range numForms {
 				Size(f, s)
@@ -297,8 +297,9 @@ func TestHeadersAllocateNothing(t *testing.T) {
 }
 
 func TestAppendKeepsWhatWasThere(t *testing.T) {
-	got := AppendSizes(AppendLabels([]byte("x"), []int64{1}), [][2]int32{{2, 3}})
-	want := slices.Concat([]byte("x"), AppendLabels(nil, []int64{1}), AppendSizes(nil, [][2]int32{{2, 3}}))
+	m := Meta{Labels: []int64{1}, Sizes: [][2]int32{{2, 3}}}
+	got := AppendSmall(AppendSmall([]byte("x"), Labels, m), Sizes, m)
+	want := slices.Concat([]byte("x"), AppendSmall(nil, Labels, m), AppendSmall(nil, Sizes, m))
 	if !bytes.Equal(got, want) {
 		t.Error("appending changed the result")
 	}
@@ -310,7 +311,7 @@ func TestPad(t *testing.T) {
 		size int
 		want string
 	}{
-		{"{}\n", 6, "{}   \n"}, {"{}\n", 3, "{}\n"}, {"{}", 4, "{}  "}, {"", 2, "  "}, {"\n", 2, " \n"}, {"", 0, ""},
+		{"{}", 4, "{}  "}, {"{}", 2, "{}"}, {"", 2, "  "}, {"", 0, ""},
 	} {
 		doc := append(make([]byte, 0, 16), c.doc...)
 		copy(doc[:cap(doc)][len(doc):], "dirty dirty dirty")

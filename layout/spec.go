@@ -17,33 +17,32 @@ const (
 	Float32
 )
 
-// dtypes holds each type's name in the formats. NumPy has no bfloat16; "<V2" is what ml_dtypes
-// writes and reads.
-var dtypes = [...]struct {
+type dtypeNames struct {
 	name, numpy, safetensors string
 	size                     int
-}{
+}
+
+// dtypes holds each type's name in the formats. NumPy has no bfloat16; "<V2" is what ml_dtypes
+// writes and reads.
+var dtypes = [...]dtypeNames{
 	Uint8:    {"uint8", "|u1", "U8", 1},
 	Float16:  {"float16", "<f2", "F16", 2},
 	BFloat16: {"bfloat16", "<V2", "BF16", 2},
 	Float32:  {"float32", "<f4", "F32", 4},
 }
 
-// String is the type's name as users write it: uint8, float16, bfloat16, float32.
-func (t DType) String() string {
+func (t DType) names() dtypeNames {
 	if int(t) < len(dtypes) {
-		return dtypes[t].name
+		return dtypes[t]
 	}
-	return "unknown"
+	return dtypeNames{"unknown", "unknown", "unknown", 0}
 }
 
+// String is the type's name as users write it: uint8, float16, bfloat16, float32.
+func (t DType) String() string { return t.names().name }
+
 // Size is the size of one element in bytes, 0 for an unknown type.
-func (t DType) Size() int {
-	if int(t) < len(dtypes) {
-		return dtypes[t].size
-	}
-	return 0
-}
+func (t DType) Size() int { return t.names().size }
 
 // Order is the order of a tensor's axes.
 type Order uint8

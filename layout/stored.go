@@ -6,115 +6,73 @@ import (
 	"hash/crc32"
 )
 
-// stored is the geometry of a PNG whose pixels are stored without compression: every scanline
-// then has a fixed place in the file and can be drawn there. Each IDAT chunk holds one stored
-// deflate block with as many whole rows as its 16-bit length allows, so that rows are
-// contiguous.
-type stored struct {
-	rowBytes int // including the filter byte; at most maxStored
-	rows     int
-	perBlock int // rows per block
-}
+// stored is the geometry of a PNG whose pixels are stored without compression: every row then has
+// a fixed place in the file and can be drawn there. The zlib stream is cut into an IDAT chunk for
+// its header, one for each row, which is a stored deflate block, and one for its checksum.
+type stored struct{ pixelBytes, rows int } // at least one row of 1 to maxStored-1 bytes
 
 const (
 	pngSignature = "\x89PNG\r\n\x1a\n"
-	pngStart     = len(pngSignature) + chunkFrame + 13 // signature and IHDR
-	chunkFrame   = 4 + 4 + 4                           // length, type and checksum
-	zlibHeader   = 2
-	blockHeader  = 5
-	zlibTrailer  = 4
+	chunkFrame   = 4 + 4 + 4                                            // length, type and checksum
+	rowsAt       = len(pngSignature) + chunkFrame + 13 + chunkFrame + 2 // after IHDR and the zlib header
+	blockHeader  = 5                                                    // of a stored block
+	rowFrame     = chunkFrame + blockHeader + 1                         // the last byte is the row's filter
+	pngEnd       = chunkFrame + 4 + chunkFrame                          // zlib's checksum, and IEND
 	maxStored    = 65535
 )
 
-// newStored plans a picture of at least one row of 1 to maxStored-1 bytes.
-func newStored(pixelBytes, rows int) stored {
-	p := stored{rowBytes: 1 + pixelBytes, rows: rows}
-	p.perBlock = max(1, maxStored/p.rowBytes)
-	return p
-}
-
-func (p stored) blocks() int { return ceilDiv(p.rows, p.perBlock) }
-
 func (p stored) size() int64 {
-	return int64(pngStart) + int64(p.blocks())*(chunkFrame+blockHeader) +
-		int64(p.rows)*int64(p.rowBytes) + zlibHeader + zlibTrailer + chunkFrame
+	return int64(rowsAt) + int64(p.rows)*int64(rowFrame+p.pixelBytes) + pngEnd
 }
 
-// chunkAt is where the chunk of block b starts in the file.
-func (p stored) chunkAt(b int) int {
-	at := pngStart + b*(chunkFrame+blockHeader+p.perBlock*p.rowBytes)
-	if b > 0 {
-		at += zlibHeader
-	}
-	return at
+// chunk returns the place of row y's chunk.
+func (p stored) chunk(file []byte, y int) []byte {
+	n := rowFrame + p.pixelBytes
+	return file[rowsAt+y*n:][:n]
 }
 
-// dataAt is where the rows of block b start in the file.
-func (p stored) dataAt(b int) int {
-	at := p.chunkAt(b) + 8 + blockHeader
-	if b == 0 {
-		at += zlibHeader
-	}
-	return at
-}
-
-// row returns the place of row y's pixels, without the filter byte.
+// row returns the place of row y's pixels.
 func (p stored) row(file []byte, y int) []byte {
-	at := p.dataAt(y/p.perBlock) + y%p.perBlock*p.rowBytes
-	return file[at+1 : at+p.rowBytes]
+	return p.chunk(file, y)[8+blockHeader+1:][:p.pixelBytes]
 }
 
 // finish writes everything around the pixels, which must already be in place.
 func (p stored) finish(file []byte, width, height, chans int) {
-	p.putStart(file, width, height, chans)
-	sum := adler32.New()
-	last := p.blocks() - 1
-	for b := range p.blocks() {
-		chunk, from := file[p.chunkAt(b):], p.dataAt(b)
-		n := min(p.perBlock, p.rows-b*p.perBlock) * p.rowBytes
-		data := file[from : from+n]
-		for at := 0; at < n; at += p.rowBytes {
-			data[at] = 0 // filter: none
-		}
-		sum.Write(data)
-		length := from - p.chunkAt(b) - 8 + n
-		if b == 0 {
-			chunk[8], chunk[9] = 0x78, 0x01
-		}
-		putBlockHeader(file[from-blockHeader:], n, b == last)
-		if b == last {
-			binary.BigEndian.PutUint32(chunk[8+length:], sum.Sum32())
-			length += zlibTrailer
-		}
-		closeChunk(chunk, "IDAT", length)
-	}
-	closeChunk(file[len(file)-chunkFrame:], "IEND", 0)
-}
-
-func (p stored) putStart(file []byte, width, height, chans int) {
-	copy(file, pngSignature)
-	chunk := file[len(pngSignature):]
-	binary.BigEndian.PutUint32(chunk[8:], uint32(width))
-	binary.BigEndian.PutUint32(chunk[12:], uint32(height))
 	color := byte(2)
 	if chans == 1 {
 		color = 0
 	}
-	copy(chunk[16:], []byte{8, color, 0, 0, 0})
-	closeChunk(chunk, "IHDR", 13)
-}
-
-func putBlockHeader(dst []byte, n int, last bool) {
-	dst[0] = 0
-	if last {
-		dst[0] = 1
+	ihdr := file[copy(file, pngSignature):]
+	binary.BigEndian.PutUint32(ihdr[8:], uint32(width))
+	binary.BigEndian.PutUint32(ihdr[12:], uint32(height))
+	copy(ihdr[16:], []byte{8, color, 0, 0, 0})
+	closeChunk(ihdr[:chunkFrame+13], "IHDR")
+	zlib := file[rowsAt-chunkFrame-2 : rowsAt]
+	copy(zlib[8:], []byte{0x78, 0x01})
+	closeChunk(zlib, "IDAT")
+	sum, n := adler32.New(), 1+p.pixelBytes
+	for y := range p.rows {
+		chunk := p.chunk(file, y)
+		block := chunk[8:]
+		block[0] = 0 // stored
+		if y == p.rows-1 {
+			block[0] = 1 // and the last
+		}
+		binary.LittleEndian.PutUint16(block[1:], uint16(n))
+		binary.LittleEndian.PutUint16(block[3:], ^uint16(n))
+		block[blockHeader] = 0 // no filter
+		sum.Write(block[blockHeader:][:n])
+		closeChunk(chunk, "IDAT")
 	}
-	binary.LittleEndian.PutUint16(dst[1:], uint16(n))
-	binary.LittleEndian.PutUint16(dst[3:], ^uint16(n))
+	end := file[len(file)-pngEnd:]
+	binary.BigEndian.PutUint32(end[8:], sum.Sum32())
+	closeChunk(end[:chunkFrame+4], "IDAT")
+	closeChunk(end[chunkFrame+4:], "IEND")
 }
 
-// closeChunk writes the length, type and checksum around n bytes of content.
-func closeChunk(chunk []byte, kind string, n int) {
+// closeChunk writes the length, type and checksum around a chunk's content.
+func closeChunk(chunk []byte, kind string) {
+	n := len(chunk) - chunkFrame
 	binary.BigEndian.PutUint32(chunk, uint32(n))
 	copy(chunk[4:8], kind)
 	binary.BigEndian.PutUint32(chunk[8+n:], crc32.ChecksumIEEE(chunk[4:8+n]))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -138,7 +137,7 @@ func (b *bench) epoch(ctx context.Context, read throughput.Reader) (rate, first 
 	err = b.mounted(ctx, func(m *daemon.Mount) error {
 		images, began := 0.0, time.Now()
 		for s := range b.engine.Shards {
-			t, err := throughput.NewTraining(m, s, "nhwc", read)
+			t, err := throughput.NewTraining(m, s, read)
 			if err != nil {
 				return err
 			}
@@ -169,8 +168,12 @@ const finishedBytes = 2 << 30
 
 // finished compares reading a finished batch with reading the same bytes from a plain file.
 func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error {
-	batch := m.File(0, 0, 0, "nhwc")
-	size, err := throughput.Reader(throughput.Mapped).Path(batch)
+	batch, err := os.Open(m.Batch(0, 0, 0))
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	size, err := throughput.Mapped(batch)
 	if err != nil || size == 0 {
 		return err
 	}
@@ -179,75 +182,49 @@ func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error 
 		return err
 	}
 	defer plain.Close()
-	before, err := m.Stats()
-	if err != nil {
+	var before, after fusefs.Stats
+	if err := m.Document(".batchfs/stats.json", &before); err != nil {
 		return err
 	}
-	repeat := max(4, finishedBytes/size)
-	speed := func(read throughput.Reader, path string) (bytesPerSecond float64, err error) {
-		began := time.Now()
-		for range repeat {
-			if _, err := read.Path(path); err != nil || ctx.Err() != nil {
-				return 0, errors.Join(err, ctx.Err())
-			}
-		}
-		return float64(repeat*size) / time.Since(began).Seconds(), nil
-	}
+	repeat := int(max(4, finishedBytes/size))
 	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
-		served, err := speed(read, batch)
+		served, err := read.Speed(ctx, batch, repeat)
 		if err != nil {
 			return err
 		}
-		memory, err := speed(read, fmt.Sprintf("/proc/self/fd/%d", plain.Fd()))
+		memory, err := read.Speed(ctx, plain, repeat)
 		if err != nil {
 			return err
 		}
 		r["finished_"+name+"_bytes_per_second"], r["finished_"+name+"_ratio"] = served, served/memory
 	}
-	after, err := m.Stats()
+	err = m.Document(".batchfs/stats.json", &after)
 	b.readPath, r["daemon_reads"] = after.ReadPath, float64(after.FUSE.Reads-before.FUSE.Reads)
 	return err
 }
 
-// benchPatience is how long a mount may take to become live; the dataset has an index by
-// then.
-const benchPatience = 10 * time.Minute
-
-// mounted runs work on a fresh mount in its own directory. The daemon is another process: one
-// that reads its own mount can deadlock.
-func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) (err error) {
-	dir, err := os.MkdirTemp("", "batchfs-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(dir)) }()
+// mounted runs work on a fresh mount.
+func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) error {
 	// There is no next epoch to prefetch: every measurement ends with an idle engine.
-	words := slices.Concat([]string{"mount"}, b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path, dir})
-	cmd := exec.CommandContext(ctx, b.program, words...)
-	var log bytes.Buffer
-	cmd.Args[0], cmd.Stderr = "batchfs", &log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	p, err := daemon.Start(cmd, benchPatience)
+	words := slices.Concat(b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path})
+	m, err := daemon.NewMount(ctx, "", b.program, words...)
 	if err != nil {
-		return errors.Join(daemonError(err, log.String()), ctx.Err())
+		return errors.Join(daemonError(err), ctx.Err())
 	}
-	m := &benchMount{daemon.Mount{Process: p, Dir: dir}}
-	defer b.c.signals.own(m)()
-	err = work(&m.Mount)
-	lines, _ := os.ReadFile(dir + "/.batchfs/errors.jsonl") // only explains err
-	if ctx.Err() != nil {
-		<-m.Exited // after the signal, see Cancel
-	} else if busy := m.Unmount(b.program); busy != nil {
-		err = errors.Join(err, busy, m.Detach())
+	abandoned := benchMount{m}
+	defer b.c.signals.own(abandoned)()
+	err = work(m)
+	lines, _ := os.ReadFile(m.Dir + "/.batchfs/errors.jsonl") // only explains err
+	if busy := m.Unmount(ctx); busy != nil {
+		err = errors.Join(err, busy, abandoned.Detach(), os.Remove(m.Dir))
 	}
 	return because(err, lines)
 }
 
 // daemonError is the error that a daemon printed when it ended.
-func daemonError(err error, log string) error {
-	text, hinted, _ := strings.Cut(strings.TrimSpace(log), "\nbatchfs: hint: ")
-	words, said := strings.CutPrefix(text, "batchfs: error: ")
+func daemonError(err error) error {
+	_, text, said := strings.Cut(err.Error(), ": batchfs: error: ")
+	words, hinted, _ := strings.Cut(strings.TrimSpace(text), "\nbatchfs: hint: ")
 	switch {
 	case !said:
 		return err
@@ -258,9 +235,9 @@ func daemonError(err error, log string) error {
 }
 
 // A benchMount is detached when the command is abandoned.
-type benchMount struct{ daemon.Mount }
+type benchMount struct{ *daemon.Mount }
 
-func (m *benchMount) Detach() error {
+func (m benchMount) Detach() error {
 	err := fusefs.Unmount(m.Dir, true)
 	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }

@@ -41,7 +41,7 @@ func genCommand(c *console) *cobra.Command {
 
 func (c *console) gen(ctx context.Context, o gen.Options) error {
 	bar := c.progress("drawing", "images")
-	o.Progress = func(done, total int) { bar.report(int64(done), int64(total)) }
+	o.Progress = bar.report
 	err := gen.Write(ctx, o)
 	bar.close()
 	switch {

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"sync"
-	"time"
 
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/headroom"
@@ -42,36 +40,12 @@ func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	return nil
 }
 
-// tenant adapts an engine to headroom.Watch.
-type tenant struct{ *engine.Engine }
-
-func (t tenant) MemoryUsed() int64 {
-	_, _, used := t.Usage()
-	return used
-}
-
 // watchMemory keeps a mount within the available memory until stop is called.
 func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
-	host, done := c.machine.host(), make(chan struct{})
-	var signals <-chan struct{}
-	pressure, err := host.WatchPressure("/")
-	if err == nil {
-		signals = pressure.C
-	} else {
-		r.engine.Logger.Debug("memory is checked only once a second", "reason", err)
+	w := headroom.Watch{Host: c.machine.host(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.engine.Logger}
+	w.Used = func() int64 {
+		_, _, used := e.Usage()
+		return used
 	}
-	w := headroom.Watch{Host: host, Tenant: tenant{e}, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.engine.Logger}
-	var running sync.WaitGroup
-	running.Go(func() {
-		ticks := time.NewTicker(headroom.Interval)
-		defer ticks.Stop()
-		w.Run(done, ticks.C, signals)
-	})
-	return sync.OnceFunc(func() {
-		close(done)
-		running.Wait()
-		if pressure != nil {
-			_ = pressure.Close() // opened for reading only
-		}
-	})
+	return w.Start()
 }

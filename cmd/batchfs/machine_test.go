@@ -21,13 +21,14 @@ func machineOf(files map[string]string) machine {
 // TestDefaultMemoryLimit checks that the rules of package headroom are used.
 func TestDefaultMemoryLimit(t *testing.T) {
 	files := map[string]string{
-		"proc/meminfo": "MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", "proc/self/cgroup": "0::/job\n", "proc/self/stat": "9 (batchfs) R 1\n",
+		"proc/meminfo": "MemTotal: 16384 kB\nMemAvailable: 16000 kB\n", "proc/self/cgroup": "0::/job\n", "proc/self/status": "Name:\tbatchfs\nTgid:\t9\nPid:\t9\n",
 		"sys/fs/cgroup/job/memory.max": "4194304\n",
 	}
 	if got := machineOf(files).defaultMemoryLimit(); got != 2<<20 {
 		t.Errorf("%d bytes, want half of the control group's 4 MiB", got)
 	}
-	files["proc/10/stat"], files["proc/10/cmdline"], files["proc/10/cgroup"] = "10 (batchfs) S 1\n", "batchfs\x00mount\x00a\x00b\x00", "0::/job\n"
+	files["proc/10/status"], files["proc/10/cgroup"] = "Name:\tbatchfs\nTgid:\t10\nPid:\t10\n", "0::/job\n"
+	files["proc/10/cmdline"] = "batchfs\x00mount\x00a\x00b\x00"
 	if got := machineOf(files).defaultMemoryLimit(); got != 1<<20 {
 		t.Errorf("%d bytes beside another mount, want a quarter", got)
 	}

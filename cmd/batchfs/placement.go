@@ -38,11 +38,11 @@ func (c *console) affinity(list string, workers int) ([]affinity.Set, error) {
 	if err != nil || cpus == nil {
 		return nil, err
 	}
-	gpu := affinity.NoGPU
+	gpus := affinity.NoGPU
 	if workers > len(cpus) { // the remaining workers run near the GPU
-		gpu = affinity.FirstVisible(c.env.gpus)
+		gpus = c.env.gpus
 	}
-	m, err := affinity.ThisMachine(gpu)
+	m, err := affinity.ThisMachine(gpus)
 	if err != nil {
 		return nil, err
 	}

@@ -110,20 +110,15 @@ func existing(dir string) string {
 
 // runProfile profiles, with progress on a terminal.
 func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Dataset, o profile.Options) (profile.Result, error) {
-	bars := map[profile.Phase]*progress{
-		profile.Copying:   c.progress("making raw copies", "images"),
-		profile.Measuring: c.progress("measuring", "figures"),
-	}
-	o.Progress = func(phase profile.Phase, done, total int) {
-		if phase == profile.Measuring {
-			bars[profile.Copying].close()
-		}
-		bars[phase].report(int64(done), int64(total))
+	copies, figures := c.progress("making raw copies", "images"), c.progress("measuring", "figures")
+	o.Copied = copies.report
+	o.Measured = func(done, total int64) {
+		copies.close()
+		figures.report(done, total)
 	}
 	result, err := profile.Run(ctx, ds, o)
-	for _, bar := range bars {
-		bar.close()
-	}
+	copies.close()
+	figures.close()
 	return result, profileError(path, err)
 }
 

@@ -126,7 +126,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 
 // TestInterruptedWhereStorageHangs: index and verify end promptly.
 func TestInterruptedWhereStorageHangs(t *testing.T) {
-	f := hangfs.Mount(t, map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
+	f := hangfs.Mount(t, t.TempDir(), map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
 	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}} {
 		t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
 		if c.hangs == "read" && run(t.Context(), []string{"batchfs", "index", f.Dir}, io.Discard, io.Discard) != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -15,71 +14,53 @@ import (
 
 // constantHits shows that the constant cache hits equally often in every batch and that
 // CoorDL's static cache does not, with the batch size typical for ImageNet.
-func constantHits(ctx context.Context, s *setup) (rows []row, err error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
+func constantHits(ctx context.Context, s *setup) ([]row, error) {
 	const batch, epochs = 256, 4
-	total := int64(0)
-	for _, file := range s.photos.files {
-		st, err := os.Stat(file)
-		if err != nil {
-			return nil, err
-		}
-		total += st.Size()
-	}
+	total := s.photos.Report().Bytes
 	size := int64(cachedShare * float64(total))
-	spreads := map[string]spread{}
+	var spreads [2]spread
 	for i, policy := range []string{"constant", "static"} {
 		s.progress.step(policy+" cache", i, 2)
 		flags := append(shuffled(batch, trainingCrop...), "--cache-policy", policy, "--cache-size", fmt.Sprint(size))
-		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
-			t, err := newTraining(m, throughput.Mapped)
+		var err error
+		spreads[i], err = mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (spread, error) {
+			t, err := throughput.NewTraining(m, 0, throughput.Mapped)
 			if err == nil {
 				_, err = t.Take(ctx, epochs*t.Batches)
 			}
-			if err == nil {
-				spreads[policy], err = spreadOf(m, batch)
+			if err != nil {
+				return spread{}, err
 			}
-			return err
+			return spreadOf(m, batch)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	ours, static := spreads["constant"], spreads["static"]
+	ours, static := spreads[0], spreads[1]
 	share := float64(size) / float64(total)
 	const what = "JPEG, batches of 256, 30 % cached: "
 	return []row{
 		once(what+"hit ratio, off cache / dataset size by", "points", 100*math.Abs(ours.hitRatio-share), fmt.Sprintf("%.4f, not %.4f", ours.hitRatio, share)).atMost(1),
 		once(what+"standard deviation of hits a batch", "hits", ours.hits.StdDev, ours.String()).atMost(0.5),
-		once(what+"variation of samples loaded a batch", "cv", ours.samples().variation(), "").atMost(0.01),
-		once(what+"the same with a static cache (CoorDL)", "cv", static.samples().variation(), static.String()),
+		once(what+"variation of samples loaded a batch", "cv", variation(ours.samples), "").atMost(0.01),
+		once(what+"the same with a static cache (CoorDL)", "cv", variation(static.samples), static.String()),
 	}, nil
 }
 
 // uncached compares the processor time per image of a cache of size 0 and of no cache.
 func uncached(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
-	var sides [2]side
-	for i, flags := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
-		m, err := s.start(ctx, nil, s.photos.dir, slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, flags)...)
+	var sides []side
+	for _, flags := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
+		flags = slices.Concat(shuffled(batchSize, trainingCrop...), []string{"--io", "buffered"}, flags)
+		t, err := s.train(ctx, s.photos.Root(), flags, throughput.Mapped)
 		if err != nil {
 			return nil, err
 		}
-		defer m.Unmount(s.batchfs)
-		t, err := newTraining(m, throughput.Mapped)
-		if err != nil {
-			return nil, err
-		}
-		sides[i] = func(ctx context.Context) (float64, error) { return processorTime(ctx, t) }
-		if _, err := sides[i](ctx); err != nil { // warms up memory
-			return nil, err
-		}
+		defer t.Mount.Unmount(ctx)
+		sides = append(sides, func(ctx context.Context) (float64, error) { return processorTime(ctx, t) })
 	}
-	costs, err := s.turns(ctx, "processor time", 4*s.rounds, sides[:]...)
+	costs, err := s.turns(ctx, "processor time", 4*s.rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
@@ -88,22 +69,21 @@ func uncached(ctx context.Context, s *setup) ([]row, error) {
 }
 
 // processorTime is the daemon's processor time per image, in seconds, over some batches.
-func processorTime(ctx context.Context, t *throughput.Training) (float64, error) {
+func processorTime(ctx context.Context, t *throughput.Training) (cost float64, err error) {
 	const batches = 64
-	t.Mount.Resume()
-	defer t.Mount.Pause()
-	if _, err := t.Take(ctx, throughput.Ahead); err != nil {
-		return 0, err
-	}
-	before, err := clock(t.Mount.Cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := t.Take(ctx, batches); err != nil {
-		return 0, err
-	}
-	after, err := clock(t.Mount.Cmd.Process.Pid)
-	return (after - before) / (batches * float64(t.Samples) / float64(t.Batches)), err
+	err = t.Turn(ctx, func() error {
+		before, err := clock(t.Mount.Cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Take(ctx, batches); err != nil {
+			return err
+		}
+		after, err := clock(t.Mount.Cmd.Process.Pid)
+		cost = (after - before) / (batches * float64(t.Samples) / float64(t.Batches))
+		return err
+	})
+	return cost, err
 }
 
 // clock is a process's processor time so far, in seconds, over all threads, including those

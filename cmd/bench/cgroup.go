@@ -5,45 +5,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup limits a process's memory, including the page cache it fills, and its read rate
-// from a device. The nil *cgroup limits nothing.
+// A cgroup limits the memory of the processes in it, including the page cache they fill, and
+// their read rate from a device.
 type cgroup struct {
-	dirs                   []string // one per controller; a single one in version 2
-	limit, usage, stat, io string   // files
-	rate                   string   // format of a line in io
+	memory, io             string // directories, the same one in version 2
+	limit, usage, throttle string // files in them
+	rate                   string // format of a line in throttle
 }
 
 // newCgroup makes a control group, if this machine allows it.
 func newCgroup(name string) (*cgroup, error) {
 	const root = "/sys/fs/cgroup"
-	var fs unix.Statfs_t
-	if err := unix.Statfs(root, &fs); err != nil {
-		return nil, fmt.Errorf("control groups: %w", err)
+	g := &cgroup{
+		memory: filepath.Join(root, "memory", name), limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes",
+		io: filepath.Join(root, "blkio", name), throttle: "blkio.throttle.read_bps_device", rate: "%s %d",
 	}
-	var g *cgroup
-	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
-		// The controllers may be enabled already. What matters is whether the files below exist.
-		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io"), 0)
+	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil { // version 2
 		dir := filepath.Join(root, name)
-		g = &cgroup{[]string{dir}, dir + "/memory.max", dir + "/memory.current", dir + "/memory.stat", dir + "/io.max", "%s rbps=%d"}
-	} else {
-		memory, io := filepath.Join(root, "memory", name), filepath.Join(root, "blkio", name)
-		g = &cgroup{[]string{memory, io}, memory + "/memory.limit_in_bytes", memory + "/memory.usage_in_bytes", memory + "/memory.stat",
-			io + "/blkio.throttle.read_bps_device", "%s %d"}
+		g = &cgroup{memory: dir, limit: "memory.max", usage: "memory.current", io: dir, throttle: "io.max", rate: "%s rbps=%d"}
+		// The controllers may be enabled already. What matters is whether limits can be set.
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory +io"), 0)
 	}
-	var err error
-	for _, dir := range g.dirs {
-		err = errors.Join(err, os.Mkdir(dir, 0o755))
-	}
-	for _, file := range []string{g.limit, g.io} {
-		_, missing := os.Stat(file)
-		err = errors.Join(err, missing)
+	err := os.Mkdir(g.memory, 0o755)
+	if g.io != g.memory {
+		err = errors.Join(err, os.Mkdir(g.io, 0o755))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("control groups: %w", err), g.remove())
@@ -51,16 +40,10 @@ func newCgroup(name string) (*cgroup, error) {
 	return g, nil
 }
 
-// command returns the command line that starts a program inside the group.
-func (g *cgroup) command(program []string) []string {
-	if g == nil {
-		return program
-	}
-	script := ""
-	for _, dir := range g.dirs {
-		script += "echo $$ > " + filepath.Join(dir, "cgroup.procs") + " && "
-	}
-	return append([]string{"/bin/sh", "-c", script + `exec "$0" "$@"`}, program...)
+// wrap writes a script that runs a program inside the group.
+func (g *cgroup) wrap(program, script string) error {
+	const text = "#!/bin/sh\necho $$ > '%s/cgroup.procs' && echo $$ > '%s/cgroup.procs' && exec '%s' \"$@\"\n"
+	return os.WriteFile(script, fmt.Appendf(nil, text, g.memory, g.io, program), 0o755)
 }
 
 // limitReads limits reads from a path's file system, in bytes per second.
@@ -69,34 +52,25 @@ func (g *cgroup) limitReads(path string, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(g.io, fmt.Appendf(nil, g.rate, disk, bytes), 0)
+	return os.WriteFile(filepath.Join(g.io, g.throttle), fmt.Appendf(nil, g.rate, disk, bytes), 0)
 }
 
 // limitFiles leaves the given number of bytes for the page cache, beyond what the group's
 // processes use now.
 func (g *cgroup) limitFiles(bytes int64) error {
-	used, err := strconv.ParseInt(word(g.usage), 10, 64)
-	if err != nil {
+	stat := filepath.Join(g.memory, "memory.stat")
+	used, err := number(filepath.Join(g.memory, g.usage), "")
+	active, err1 := number(stat, "active_file ") // page cache of files on storage
+	inactive, err2 := number(stat, "inactive_file ")
+	if err := errors.Join(err, err1, err2); err != nil {
 		return err
 	}
-	stat, err := os.ReadFile(g.stat)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(stat)) {
-		var n int64 // page cache of files on storage
-		for _, name := range []string{"active_file", "inactive_file"} {
-			if _, err := fmt.Sscanf(line, name+" %d\n", &n); err == nil {
-				used -= n
-			}
-		}
-	}
-	return os.WriteFile(g.limit, fmt.Append(nil, used+bytes), 0)
+	return os.WriteFile(filepath.Join(g.memory, g.limit), fmt.Append(nil, used-active-inactive+bytes), 0)
 }
 
 // remove removes the group after its processes have ended.
 func (g *cgroup) remove() (err error) {
-	for _, dir := range g.dirs {
+	for _, dir := range []string{g.memory, g.io} {
 		if e := os.Remove(dir); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -117,7 +91,7 @@ func diskOf(path string) (string, error) {
 		return "", fmt.Errorf("%s is on no disk whose reads can be limited", path)
 	}
 	if _, err := os.Stat(filepath.Join(device, "partition")); err == nil {
-		number = word(filepath.Join(filepath.Dir(device), "dev"))
+		number = line(filepath.Join(filepath.Dir(device), "dev"), "")
 	}
 	return number, nil
 }

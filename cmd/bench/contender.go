@@ -20,14 +20,15 @@ import (
 // peers/contender.py documents the protocol. While it is not its turn, it is stopped
 // together with all processes it started.
 type contender struct {
-	name  string
-	what  string // its description of itself, with versions and settings
-	ahead int    // batches it makes while nothing reads
-	mount *daemon.Mount
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	out   *bufio.Scanner
-	log   *os.File // its standard error
+	name   string
+	what   string  // its description of itself, with versions and settings
+	ahead  int     // batches it makes while nothing reads
+	wanted float64 // speedup of batchfs over it
+	mount  *daemon.Mount
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	log    *os.File // its standard error
 }
 
 // startContender runs one of the peers' scripts and waits until it is ready. If it cannot
@@ -54,11 +55,8 @@ func (s *setup) startContender(ctx context.Context, name, script string, args ..
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	var hello struct {
-		What  string
-		Ahead int
-	}
-	if err := c.answer(&hello); err != nil {
+	hello, err := c.answer()
+	if err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -67,19 +65,26 @@ func (s *setup) startContender(ctx context.Context, name, script string, args ..
 	return c, nil
 }
 
-// answer reads one line of output.
-func (c *contender) answer(into any) error {
+// An answer is one line of output: a description first, then measurements, or why there are
+// none.
+type answer struct {
+	What            string
+	Ahead           int
+	Images, Seconds float64
+	Error           string
+}
+
+func (c *contender) answer() (a answer, err error) {
 	if !c.out.Scan() {
-		return fmt.Errorf("it ended without an answer: %s", c.lastWords())
+		return a, fmt.Errorf("it ended without an answer: %s", c.lastWords())
 	}
-	var failed struct{ Error string }
-	if err := json.Unmarshal(c.out.Bytes(), &failed); err != nil {
-		return fmt.Errorf("it answered %q", c.out.Text())
+	if err := json.Unmarshal(c.out.Bytes(), &a); err != nil {
+		return a, fmt.Errorf("it answered %q", c.out.Text())
 	}
-	if failed.Error != "" {
-		return errors.New(failed.Error)
+	if a.Error != "" {
+		return a, errors.New(a.Error)
 	}
-	return json.Unmarshal(c.out.Bytes(), into)
+	return a, nil
 }
 
 // lastWords is the last line it wrote to standard error.
@@ -88,7 +93,7 @@ func (c *contender) lastWords() string {
 	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err == nil && lines[0] != "" {
 		return lines[len(lines)-1]
 	}
-	return "nothing was said why"
+	return "it printed nothing"
 }
 
 // measure consumes the given number of batches during training and returns images per
@@ -99,11 +104,8 @@ func (c *contender) measure(batches int) (float64, error) {
 	if _, err := fmt.Fprintln(c.in, c.ahead, batches); err != nil {
 		return 0, err
 	}
-	var took struct{ Images, Seconds float64 }
-	if err := c.answer(&took); err != nil {
-		return 0, err
-	}
-	return took.Images / took.Seconds, nil
+	took, err := c.answer()
+	return took.Images / took.Seconds, err
 }
 
 func (c *contender) signal(sig syscall.Signal) {
@@ -115,7 +117,7 @@ func (c *contender) signal(sig syscall.Signal) {
 
 // stop kills it and all processes it started.
 func (c *contender) stop() {
-	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	_ = c.cmd.Cancel()
 	c.in.Close()
 	_ = c.cmd.Wait()
 	c.log.Close()

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
-
-const batchSize = 32
 
 // A way is one way to read an epoch of a dataset, with its goal.
 type way struct {
@@ -22,14 +19,6 @@ type way struct {
 	flags  []string
 	read   throughput.Reader
 }
-
-// shuffled are the flags of every mount whose throughput is measured.
-func shuffled(batch int, more ...string) []string {
-	return append([]string{"--shuffle", "--batch-size", strconv.Itoa(batch)}, more...)
-}
-
-// trainingCrop is the transform most classifiers are trained with.
-var trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
 
 // epochs reads images at their own size.
 func epochs(ctx context.Context, s *setup) ([]row, error) {
@@ -59,9 +48,6 @@ func cityscapeEpochs(ctx context.Context, s *setup) ([]row, error) {
 }
 
 func (s *setup) throughput(ctx context.Context, d *imageSet, ways []way) (rows []row, err error) {
-	if err := s.need(ctx, d); err != nil {
-		return nil, err
-	}
 	for _, w := range ways {
 		r, err := s.epochsOf(ctx, d, w)
 		if err != nil {
@@ -72,58 +58,39 @@ func (s *setup) throughput(ctx context.Context, d *imageSet, ways []way) (rows [
 	return rows, nil
 }
 
-// epochsOf compares epochs with runs of C before and after each.
+// epochsOf compares epochs with C, which takes two turns in each round.
 func (s *setup) epochsOf(ctx context.Context, d *imageSet, w way) (row, error) {
-	m, err := s.mount(ctx, d.dir, w.flags...)
+	training, err := s.train(ctx, d.Root(), warm(w.flags...), w.read)
 	if err != nil {
 		return row{}, err
 	}
-	defer m.Unmount(s.batchfs)
-	training, err := newTraining(m, w.read)
+	defer training.Mount.Unmount(ctx)
+	c := s.c(runtime.NumCPU(), d.files)
+	rates, err := s.turns(ctx, w.what, s.rounds, c, training.Epoch, c)
 	if err != nil {
 		return row{}, err
 	}
-	if _, err := training.Epoch(ctx); err != nil { // warms up memory
-		return row{}, err
+	ceilings := rates[0]
+	for i, again := range rates[2] {
+		ceilings[i] = (ceilings[i] + again) / 2
 	}
-	c, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
-	if err != nil {
-		return row{}, err
-	}
-	var rates, around []float64
-	ceilings := []float64{c}
-	for i := range s.rounds {
-		s.progress.step(w.what, i, s.rounds)
-		rate, err := training.Epoch(ctx)
-		if err != nil {
-			return row{}, err
-		}
-		after, err := s.runCeiling(ctx, runtime.NumCPU(), d.files)
-		if err != nil {
-			return row{}, err
-		}
-		rates, around, ceilings = append(rates, rate), append(around, (ceilings[i]+after)/2), append(ceilings, after)
-	}
-	note := fmt.Sprintf("%.0f images/s, C %.0f", median(rates), median(ceilings))
-	return measured(w.what, "C", ratios(rates, around), note).atLeast(w.wanted), nil
-}
-
-// newTraining reads shard 0 of a mount as .nhwc.
-func newTraining(m *daemon.Mount, read throughput.Reader) (*throughput.Training, error) {
-	return throughput.NewTraining(m, 0, "nhwc", read)
+	note := fmt.Sprintf("%.0f images/s, C %.0f", median(rates[1]), median(ceilings))
+	return measured(w.what, "C", ratios(rates[1], ceilings), note).atLeast(w.wanted), nil
 }
 
 // firstBatch compares the time of the first batch after a mount with decoding the same
 // files on all cores.
 func firstBatch(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	files := s.photos.files[:min(batchSize, s.photos.images)] // the first batch, since the order is not shuffled
-	figures, err := s.turns(ctx, "first batch", 3*s.rounds, s.openFirst, func(ctx context.Context) (float64, error) {
-		rate, err := s.runCeiling(ctx, runtime.NumCPU(), files) // once, also in a new process
+	opened := func(ctx context.Context) (float64, error) {
+		flags := warm("--batch-size", strconv.Itoa(batchSize))
+		return mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) (float64, error) { return timeOpen(m, 0) })
+	}
+	decoded := func(ctx context.Context) (float64, error) {
+		rate, err := s.c(runtime.NumCPU(), files)(ctx) // once, also in a new process
 		return float64(len(files)) / rate, err
-	})
+	}
+	figures, err := s.turns(ctx, "first batch", 3*s.rounds, opened, decoded)
 	if err != nil {
 		return nil, err
 	}
@@ -131,20 +98,11 @@ func firstBatch(ctx context.Context, s *setup) ([]row, error) {
 	return []row{measured("open of the first batch after mount / decoding it on all cores", "x", ratios(figures[0], figures[1]), note).atMost(1.5)}, nil
 }
 
-// openFirst mounts and returns the time to open the first batch, in seconds.
-func (s *setup) openFirst(ctx context.Context) (took float64, err error) {
-	err = s.mounted(ctx, s.photos.dir, slices.Concat(warm, []string{"--batch-size", strconv.Itoa(batchSize)}), func(m *daemon.Mount) error {
-		took, err = timeOpen(m, 0)
-		return err
-	})
-	return took, err
-}
-
 // timeOpen times the open of the first batch of an epoch, in seconds: it returns when the
 // batch is complete.
 func timeOpen(m *daemon.Mount, epoch int) (float64, error) {
 	began := time.Now()
-	f, err := os.Open(m.File(0, epoch, 0, "nhwc"))
+	f, err := os.Open(m.Batch(0, epoch, 0))
 	if err != nil {
 		return 0, err
 	}

@@ -1,99 +1,81 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"image/color"
 	"os"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-var colors = []color.RGBA{{31, 119, 180, 255}, {214, 100, 20, 255}, {44, 140, 44, 255}}
-
-// draw writes the figure of Liquid's paper, throughput over the mix, in two formats.
-func (s *setup) draw(results []mixResult) error {
-	if err := os.MkdirAll(s.plots, 0o755); err != nil {
-		return err
-	}
-	mixes, err := mixPlots(results)
-	if err != nil {
-		return err
-	}
-	for _, format := range []string{"svg", "png"} {
-		if err := writePlots(filepath.Join(s.plots, "throughput-over-the-mix."+format), format, mixes); err != nil {
+// draw writes the figure of Liquid's paper, throughput over the mix: a diagram for each pipeline,
+// side by side, with a line for each bandwidth.
+func (s *setup) draw(results []*mixResult) error {
+	var plots []*plot.Plot
+	lines := map[string]int{}
+	for _, r := range results {
+		name := r.pipeline.name
+		if lines[name] == 0 {
+			plots = append(plots, newPlot(name))
+		}
+		if err := r.draw(plots[len(plots)-1], lines[name]); err != nil {
 			return err
 		}
+		lines[name]++
 	}
-	return nil
-}
-
-// writePlots writes plots side by side.
-func writePlots(path, format string, plots []*plot.Plot) error {
-	picture, err := draw.NewFormattedCanvas(32*vg.Centimeter, 13*vg.Centimeter, format)
-	if err != nil {
-		return err
-	}
+	picture := vgsvg.New(32*vg.Centimeter, 13*vg.Centimeter)
 	tiles := draw.Tiles{Rows: 1, Cols: len(plots), PadX: vg.Centimeter}
 	for k, canvas := range plot.Align([][]*plot.Plot{plots}, tiles, draw.New(picture))[0] {
 		plots[k].Draw(canvas)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = picture.WriteTo(f)
-	if err := errors.Join(err, f.Close()); err != nil {
+	var text bytes.Buffer
+	_, err := picture.WriteTo(&text)
+	path := filepath.Join(s.plots, "throughput-over-the-mix.svg")
+	if err := errors.Join(err, os.MkdirAll(s.plots, 0o755), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench: drew", path)
 	return nil
 }
 
-// mixPlots makes a diagram for each pipeline with a line for each bandwidth.
-func mixPlots(results []mixResult) (plots []*plot.Plot, err error) {
+func newPlot(title string) *plot.Plot {
 	var ticks plot.ConstantTicks
 	for tenth := range tenths + 1 {
 		raw := float64(tenth) / tenths
 		ticks = append(ticks, plot.Tick{Value: raw, Label: mixName(raw)})
 	}
-	for _, pl := range pipelines {
-		p := plot.New()
-		p.Title.Text, p.Y.Label.Text = pl.name, "images/s"
-		p.X.Label.Text = "encoded : raw images; the profiler's choice is dashed"
-		p.X.Tick.Marker, p.Y.Min, p.Legend.Top = ticks, 0, true
-		p.Add(plotter.NewGrid())
-		lines := 0
-		for _, r := range results {
-			if r.pipeline.name == pl.name {
-				err = errors.Join(err, addMixes(p, r, colors[lines]))
-				lines++
-			}
-		}
-		plots = append(plots, p)
-	}
-	return plots, err
+	p := plot.New()
+	p.Title.Text, p.Y.Label.Text = title, "images/s"
+	p.X.Label.Text = "encoded : raw images; the profiler's choice is dashed"
+	p.X.Tick.Marker, p.Y.Min, p.Legend.Top = ticks, 0, true
+	p.Add(plotter.NewGrid())
+	return p
 }
 
-func addMixes(p *plot.Plot, r mixResult, ink color.Color) error {
+// draw adds the lines of one bandwidth to a plot, in its own color.
+func (r *mixResult) draw(p *plot.Plot, color int) error {
 	var spots plotter.XYs
-	for _, one := range r.mixes {
+	for _, one := range r.mixes() {
 		spots = append(spots, plotter.XY{X: one.raw, Y: median(one.rates)})
 	}
 	line, dots, err := plotter.NewLinePoints(spots)
 	if err != nil {
 		return err
 	}
-	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen.raw}, {X: r.chosen.raw, Y: median(r.chosen.rates)}})
+	chosen, err := plotter.NewLine(plotter.XYs{{X: r.chosen().raw}, {X: r.chosen().raw, Y: median(r.chosen().rates)}})
 	if err != nil {
 		return err
 	}
+	ink := plotutil.Color(color)
 	line.Color, dots.Color, chosen.Color = ink, ink, ink
-	dots.Shape, chosen.Dashes = draw.CircleGlyph{}, []vg.Length{vg.Points(4), vg.Points(3)}
+	dots.Shape, chosen.Dashes = draw.CircleGlyph{}, plotutil.Dashes(1)
 	p.Add(line, dots, chosen)
 	p.Legend.Add(fmt.Sprintf("%d MB/s", r.bandwidth), line)
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,15 +19,13 @@ func TestMixManifest(t *testing.T) {
 	s := setup{batchfs: "true"} // it indexes nothing
 	d := mixData{dir: dir}
 	for i := range 40 {
-		name := string(rune('a'+i/26)) + string(rune('a'+i%26))
-		d.paths, d.raw = append(d.paths, "encoded/"+name+".png"), append(d.raw, "raw/"+name+".bmp")
+		d.paths = append(d.paths, fmt.Sprintf("class/%02d.png", i))
 	}
 	for tenth := range tenths + 1 {
-		manifest, err := s.writeMix(t.Context(), &d, float64(tenth)/tenths)
-		if err != nil {
+		if err := s.writeMix(t.Context(), &d, float64(tenth)/tenths); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(manifest)
+		text, err := os.ReadFile(d.mix(float64(tenth) / tenths))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,9 +35,9 @@ func TestMixManifest(t *testing.T) {
 		}
 		raw := 0
 		for k, line := range lines {
-			if line == d.raw[k] {
+			if line == fmt.Sprintf("raw/class/%02d.png.bmp", k) {
 				raw++
-			} else if line != d.paths[k] {
+			} else if line != "encoded/"+d.paths[k] {
 				t.Errorf("image %d is %s", k, line)
 			}
 			if want := float64(k+1) * float64(tenth) / tenths; math.Abs(float64(raw)-want) > 1 {
@@ -66,11 +65,10 @@ func TestSpreadOfEpochs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hits, loaded := distributionOf([]float64{2, 6, 6, 6}), distributionOf([]float64{100, 60, 60, 60})
 	for name, pair := range map[string][2]float64{
-		"hit ratio": {s.hitRatio, 0.5}, "hits": {s.hits.Mean, hits.Mean}, "their deviation": {s.hits.StdDev, hits.StdDev},
-		"bytes": {s.bytes.Mean, loaded.Mean}, "their variation": {s.bytes.variation(), loaded.StdDev / 70},
-		"samples": {s.samples().Mean, 5}, "their variation, too": {s.samples().variation(), math.Sqrt(3) / 5},
+		"hit ratio": {s.hitRatio, 0.5}, "hits": {s.hits.Mean, 5}, "their deviation": {s.hits.StdDev, math.Sqrt(3)}, // of 2, 6, 6, 6
+		"bytes": {s.bytes.Mean, 70}, "their variation": {variation(s.bytes), math.Sqrt(300) / 70}, // of 100, 60, 60, 60
+		"samples": {s.samples.Mean, 5}, "their variation, too": {variation(s.samples), math.Sqrt(3) / 5},
 	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-9 {
 			t.Errorf("%s: %v, not %v", name, pair[0], pair[1])
@@ -83,15 +81,18 @@ func TestSpreadOfEpochs(t *testing.T) {
 
 // TestDraw: the picture contains its labels.
 func TestDraw(t *testing.T) {
-	var results []mixResult
+	var results []*mixResult
 	for i, p := range pipelines {
-		r := mixResult{pipeline: p, bandwidth: bandwidths[i], static: &rival{rates: []float64{90, 100, 110}}}
-		for tenth := range r.mixes {
-			r.mixes[tenth] = &rival{raw: float64(tenth) / tenths, rates: []float64{100, 110, 100 + 10*float64(tenth)}}
+		r := &mixResult{pipeline: p, bandwidth: bandwidths[i]}
+		for range 2 - i { // the page cache, and a static one
+			r.rivals = append(r.rivals, &rival{rates: []float64{90, 100, 110}})
 		}
-		r.chosen = &rival{raw: 0.37, rates: []float64{150, 160, 170}}
-		if i == 0 {
-			r.pageCache = &rival{rates: []float64{80, 80, 80}}
+		for tenth := range tenths + 1 {
+			r.rivals = append(r.rivals, &rival{raw: float64(tenth) / tenths, rates: []float64{100, 110, 100 + 10*float64(tenth)}})
+		}
+		r.rivals = append(r.rivals, &rival{raw: 0.37, rates: []float64{150, 160, 170}})
+		if n, raw := len(r.mixes()), r.mixes()[0].raw; n != tenths+1 || raw != 0 || r.chosen().raw != 0.37 {
+			t.Errorf("%d mixes from %v", n, raw)
 		}
 		results = append(results, r)
 	}

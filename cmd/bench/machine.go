@@ -3,101 +3,80 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/batchfs/batchfs/engine/affinity"
 )
 
-// A machine describes where the figures were taken.
-type machine struct {
-	Processor string  `json:"processor"`
-	CPUs      int     `json:"cpus"`
-	Kernel    string  `json:"kernel"`
-	Date      string  `json:"date"`
-	Load      float64 `json:"load"`    // average over the last minute, before the first measurement
-	Ceiling   string  `json:"ceiling"` // the libraries C uses
-}
-
-func (m machine) String() string {
-	return fmt.Sprintf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s", m.Processor, m.CPUs, m.Date, m.Kernel, m.Load, m.Ceiling)
-}
-
-func thisMachine(ctx context.Context, s *setup) machine {
+// describeMachine prints where the figures are taken.
+func (s *setup) describeMachine(ctx context.Context) {
 	libraries, err := exec.CommandContext(ctx, s.ceiling, "-libraries").Output()
 	if err != nil {
 		libraries = []byte("unknown")
 	}
-	load, _ := strconv.ParseFloat(word("/proc/loadavg"), 64)
-	return machine{
-		Processor: processor(), CPUs: runtime.NumCPU(), Kernel: word("/proc/sys/kernel/osrelease"), Load: load,
-		Date:    time.Now().Format(time.DateOnly),
-		Ceiling: strings.TrimSpace(string(libraries)),
+	var load float64 // over the last minute
+	_, _ = fmt.Sscan(line("/proc/loadavg", ""), &load)
+	cpus := runtime.NumCPU()
+	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s\n",
+		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
+		line("/proc/sys/kernel/osrelease", ""), load, strings.TrimSpace(string(libraries)))
+	// Figures would depend on the scheduler and on each side's number of threads. Building
+	// batchfs just before stays below the threshold.
+	if load > 1.5*float64(cpus) {
+		fmt.Println("WARNING: others work on this machine, so that these figures mean little")
 	}
 }
 
-// busy reports that other processes use the machine so much that figures mean little: they
-// would depend on the scheduler and on each side's number of threads. Building batchfs just
-// before stays below the threshold.
-func (m machine) busy() bool { return m.Load > 1.5*float64(m.CPUs) }
-
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	_, rest, _ := strings.Cut(string(text), "model name")
-	name, _, _ := strings.Cut(strings.TrimLeft(rest, "\t :"), "\n")
-	return cmp.Or(name, "unknown processor")
+// line is what follows a name at the start of a line of a kernel file, or else empty.
+func line(path, name string) string {
+	text, _ := os.ReadFile(path)
+	_, rest, _ := strings.Cut("\n"+string(text), "\n"+name)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return strings.TrimSpace(rest)
 }
 
-// word is the first word of a kernel file.
-func word(path string) string {
-	text, err := os.ReadFile(path)
-	if words := strings.Fields(string(text)); err == nil && len(words) > 0 {
-		return words[0]
+// number is the number after a name in a kernel file.
+func number(path, name string) (n int64, err error) {
+	if _, err = fmt.Sscan(line(path, name), &n); err != nil {
+		err = fmt.Errorf("%s has no number %s", path, name)
 	}
-	return "unknown"
+	return n, err
 }
 
 // cores returns the CPUs this process may use, one per core if threads share a core.
-func cores() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, err
-	}
-	var cpus []int
+func cores() (affinity.Set, error) {
+	cpus, err := affinity.Current()
 	seen := map[string]bool{}
-	for cpu := range len(set) * 64 {
-		if !set.IsSet(cpu) {
-			continue
-		}
+	return slices.DeleteFunc(cpus, func(cpu int) bool {
 		siblings, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))
-		if core := string(siblings); err != nil || !seen[core] {
-			seen[core] = true
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
+		core := string(siblings)
+		known := err == nil && seen[core]
+		seen[core] = true
+		return known
+	}), err
 }
 
-// onCPUs runs f on these CPUs only. Processes that f starts inherit that; its goroutines do
-// not.
-func onCPUs(cpus []int, f func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return err
+// onCPUs takes a measurement on these CPUs only. Processes that f starts inherit that; its
+// goroutines do not.
+func onCPUs(cpus affinity.Set, f side) side {
+	return func(ctx context.Context) (float64, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		before, err := affinity.Current()
+		if err != nil {
+			return 0, err
+		}
+		if err := affinity.Pin(cpus); err != nil {
+			return 0, err
+		}
+		figure, err := f(ctx)
+		return figure, errors.Join(err, affinity.Pin(before))
 	}
-	for _, cpu := range cpus {
-		set.Set(cpu)
-	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("run on CPUs %v: %w", cpus, err)
-	}
-	defer unix.SchedSetaffinity(0, &before)
-	return f()
 }

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -51,30 +52,34 @@ type setup struct {
 	progress         progress
 }
 
+func photos(s *setup) *imageSet     { return &s.photos }
+func cityscapes(s *setup) *imageSet { return &s.cityscapes }
+
 // A measurement makes some rows of the table.
 type measurement struct {
 	name    string
-	asked   bool // run only on request
 	measure func(context.Context, *setup) ([]row, error)
+	images  func(*setup) *imageSet // made before it, if given
+	asked   bool                   // run only on request
 }
 
 // measurements in the order of the table.
 var measurements = []measurement{
-	{name: "path", measure: readPaths},
-	{name: "epoch", measure: epochs},
-	{name: "transforms", measure: transforms},
-	{name: "png", measure: cityscapeEpochs},
-	{name: "resize", measure: resizeAlone},
-	{name: "allocations", measure: allocations},
-	{name: "scaling", measure: scaling},
-	{name: "first", measure: firstBatch},
-	{name: "memory", measure: memoryByWorkers},
+	{name: "path", measure: readPaths, images: photos},
+	{name: "epoch", measure: epochs, images: photos},
+	{name: "transforms", measure: transforms, images: photos},
+	{name: "png", measure: cityscapeEpochs, images: cityscapes},
+	{name: "resize", measure: resizeAlone, images: photos},
+	{name: "allocations", measure: allocations, images: photos},
+	{name: "scaling", measure: scaling, images: photos},
+	{name: "first", measure: firstBatch, images: photos},
+	{name: "memory", measure: memoryByWorkers, images: photos},
 	{name: "manifest", measure: manifest},
-	{name: "planning", measure: planning},
-	{name: "peers", measure: peers, asked: true},
+	{name: "planning", measure: planning, images: photos},
+	{name: "peers", measure: peers, images: photos, asked: true},
 	{name: "mixes", measure: mixes, asked: true},
-	{name: "hits", measure: constantHits, asked: true},
-	{name: "uncached", measure: uncached, asked: true},
+	{name: "hits", measure: constantHits, images: photos, asked: true},
+	{name: "uncached", measure: uncached, images: photos, asked: true},
 }
 
 func run(ctx context.Context) error {
@@ -88,10 +93,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	flag.StringVar(&s.photos.dir, "dataset", "", "a `directory` of photos like those of batchfs gen, instead of making one")
-	flag.StringVar(&s.cityscapes.dir, "png-dataset", "", "a `directory` of PNG files, instead of making one")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements))
-	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	wanted, err := chosen(*only)
 	if err != nil {
@@ -105,19 +107,39 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(s.work)
 
-	r := report{json: *asJSON, Machine: thisMachine(ctx, &s), Rounds: s.rounds}
-	r.begin()
+	s.describeMachine(ctx)
+	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
+	failed := 0
 	for _, m := range wanted {
 		s.progress.title = m.name
-		rows, err := m.measure(ctx, &s)
+		rows, err := s.measure(ctx, m)
 		s.progress.clear()
-		r.add(m.name, rows, err) // a failure is reported, and the others go on
-		runtime.GC()             // so that one measurement's garbage does not affect the next
+		for _, one := range rows {
+			fmt.Println(one)
+		}
+		if err != nil { // the others go on
+			failed++
+			fmt.Printf("%-66s FAILED: %v\n", m.name, err)
+		}
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		runtime.GC() // so that one measurement's garbage does not affect the next
 	}
-	return r.end()
+	if failed > 0 {
+		return fmt.Errorf("%d measurements failed", failed)
+	}
+	return nil
+}
+
+// measure makes the images that a measurement needs, and takes it.
+func (s *setup) measure(ctx context.Context, m measurement) ([]row, error) {
+	if m.images != nil {
+		if err := s.need(ctx, m.images(s)); err != nil {
+			return nil, err
+		}
+	}
+	return m.measure(ctx, s)
 }
 
 // chosen returns the measurements to run.
@@ -144,7 +166,10 @@ func names(list []measurement) string {
 
 func (s *setup) prepare(ctx context.Context) (err error) {
 	s.photos.kind, s.cityscapes.kind = "photo", "cityscape"
-	s.progress.on = term.IsTerminal(int(os.Stderr.Fd()))
+	s.progress.out = io.Discard
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		s.progress.out = os.Stderr
+	}
 	for _, path := range []*string{&s.batchfs, &s.ceiling} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err
@@ -157,6 +182,8 @@ func (s *setup) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	// Keep the index in the work directory, not in the user's cache.
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(s.work, "cache"))
-	return nil
+	return os.Setenv("XDG_CACHE_HOME", s.cache())
 }
+
+// cache is the directory of the index.
+func (s *setup) cache() string { return filepath.Join(s.work, "cache") }

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // imageNet is the number of training images of ImageNet.
@@ -19,16 +19,9 @@ const imageNet = 1_281_167
 
 // manifest mounts a dataset of ImageNet's size from its index.
 func manifest(ctx context.Context, s *setup) ([]row, error) {
-	path := filepath.Join(s.work, "imagenet.csv")
-	if err := writeManifest(path, imageNet, imageNetRow); err != nil {
-		return nil, err
-	}
-	small := filepath.Join(s.work, "small.csv")
-	if err := writeManifest(small, 1000, imageNetRow); err != nil {
-		return nil, err
-	}
-	for _, p := range []string{path, small} {
-		if err := s.command(ctx, "index", p); err != nil {
+	path, small := filepath.Join(s.work, "imagenet.csv"), filepath.Join(s.work, "small.csv")
+	for p, rows := range map[string]int{path: imageNet, small: 1000} {
+		if err := s.writeManifest(ctx, p, rows, imageNetRow); err != nil {
 			return nil, err
 		}
 	}
@@ -57,29 +50,28 @@ func manifest(ctx context.Context, s *setup) ([]row, error) {
 // time to mount in seconds, and the time of a stat in milliseconds.
 type manifestMount struct{ peak, seconds, stat float64 }
 
-func (s *setup) mountManifest(ctx context.Context, path string) (r manifestMount, err error) {
-	began := time.Now()
-	flags := slices.Concat(warm, []string{"--batch-size", "256", "--shards", "2", "--shuffle"})
-	err = s.mounted(ctx, path, flags, func(m *daemon.Mount) error {
-		r.seconds = time.Since(began).Seconds()
-		entries, err := os.ReadDir(filepath.Join(m.Dir, "shard-0", "epoch-0"))
+func (s *setup) mountManifest(ctx context.Context, path string) (manifestMount, error) {
+	mounting := time.Now()
+	flags := warm("--batch-size", "256", "--shards", "2", "--shuffle")
+	return mounted(ctx, s, path, flags, func(m *daemon.Mount) (r manifestMount, err error) {
+		r.seconds = time.Since(mounting).Seconds()
+		t, err := throughput.NewTraining(m, 0, nil)
 		if err != nil {
-			return err
+			return r, err
 		}
 		var times []float64
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 1000 {
 			began := time.Now()
-			if _, err := os.Stat(m.File(random.IntN(2), random.IntN(100), random.IntN(max(1, len(entries)/4)), "nhwc")); err != nil {
-				return err
+			if _, err := os.Stat(m.Batch(random.IntN(2), random.IntN(100), random.IntN(t.Batches))); err != nil {
+				return r, err
 			}
 			times = append(times, 1e3*time.Since(began).Seconds())
 		}
-		bytes, err := peak(m)
-		r.stat, r.peak = median(times), float64(bytes)
-		return err
+		r.stat = median(times)
+		r.peak, err = peak(m)
+		return r, err
 	})
-	return r, err
 }
 
 // imageNetRow is a row with names like ImageNet's. It contains everything that an index holds,
@@ -89,8 +81,8 @@ func imageNetRow(i int) string {
 	return fmt.Sprintf("n%08d/n%08d_%d.JPEG,%d,%d,%d,jpeg", 1440764+class*7, 1440764+class*7, i%1300*11, class, 375+i%7, 500-i%11)
 }
 
-// writeManifest writes a manifest with the given number of rows.
-func writeManifest(path string, rows int, row func(i int) string) error {
+// writeManifest writes a manifest with the given number of rows, and its index.
+func (s *setup) writeManifest(ctx context.Context, path string, rows int, row func(i int) string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -100,5 +92,9 @@ func writeManifest(path string, rows int, row func(i int) string) error {
 	for i := range rows {
 		fmt.Fprintln(w, row(i))
 	}
-	return errors.Join(w.Flush(), f.Close())
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return err
+	}
+	_, err = s.command(ctx, "index", path)
+	return err
 }

@@ -1,69 +1,71 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/throughput"
 )
+
+const batchSize = 32
+
+// shuffled are the flags of every mount whose throughput is measured.
+func shuffled(batch int, more ...string) []string {
+	return append([]string{"--shuffle", "--batch-size", strconv.Itoa(batch)}, more...)
+}
+
+// trainingCrop is the transform most classifiers are trained with.
+var trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
 
 // warm makes a mount read files through the page cache, as C does, without keeping a second
 // copy of them.
-var warm = []string{"--io", "buffered", "--cache-size", "0"}
-
-// patience is how long a mount may take to become live.
-const patience = 10 * time.Minute
-
-// mount starts a daemon that reads warm files, see start.
-func (s *setup) mount(ctx context.Context, dataset string, flags ...string) (*daemon.Mount, error) {
-	return s.start(ctx, nil, dataset, append(slices.Clone(warm), flags...)...)
+func warm(flags ...string) []string {
+	return append([]string{"--io", "buffered", "--cache-size", "0"}, flags...)
 }
 
-// start starts a daemon, in a control group if given.
-func (s *setup) start(ctx context.Context, group *cgroup, dataset string, flags ...string) (*daemon.Mount, error) {
-	dir, err := os.MkdirTemp(s.work, "mnt-")
-	if err != nil {
-		return nil, err
-	}
-	command := group.command(slices.Concat([]string{s.batchfs, "mount"}, flags, []string{dataset, dir}))
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	p, err := daemon.Start(cmd, patience)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, log.String())
-	}
-	return &daemon.Mount{Process: p, Dir: dir}, nil
+// start starts a daemon.
+func (s *setup) start(ctx context.Context, dataset string, flags []string) (*daemon.Mount, error) {
+	return daemon.NewMount(ctx, s.work, s.batchfs, append(slices.Clone(flags), dataset)...)
 }
 
 // mounted runs work with a mount of its own.
-func (s *setup) mounted(ctx context.Context, dataset string, flags []string, work func(m *daemon.Mount) error) error {
-	m, err := s.start(ctx, nil, dataset, flags...)
+func mounted[T any](ctx context.Context, s *setup, dataset string, flags []string, work func(m *daemon.Mount) (T, error)) (result T, err error) {
+	m, err := s.start(ctx, dataset, flags)
 	if err != nil {
-		return err
+		return result, err
 	}
-	err = work(m)
-	return errors.Join(err, m.Unmount(s.batchfs))
+	result, err = work(m)
+	return result, errors.Join(err, m.Unmount(ctx))
+}
+
+// train starts a daemon and reads the first epoch, which warms up memory and finds all caches
+// empty. The daemon is paused.
+func (s *setup) train(ctx context.Context, dataset string, flags []string, read throughput.Reader) (*throughput.Training, error) {
+	m, err := s.start(ctx, dataset, flags)
+	if err != nil {
+		return nil, err
+	}
+	t, err := throughput.NewTraining(m, 0, read)
+	if err == nil {
+		_, err = t.Take(ctx, t.Batches)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Unmount(ctx))
+	}
+	m.Pause()
+	return t, nil
 }
 
 // peak is a daemon's peak memory so far: RSS, including shared pages.
-func peak(m *daemon.Mount) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kb, err := strconv.ParseInt(strings.Fields(rest + " ?")[0], 10, 64)
-	return kb << 10, err
+func peak(m *daemon.Mount) (float64, error) {
+	kb, err := number(fmt.Sprintf("/proc/%d/status", m.Cmd.Process.Pid), "VmHWM:")
+	return float64(kb << 10), err
 }
 
 // tmpfs mounts a tmpfs with the given huge page option: as for batches, or a plain one.

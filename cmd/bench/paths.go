@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
+	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
@@ -14,23 +14,17 @@ import (
 // readPaths compares reading a finished batch with reading the same bytes from a tmpfs,
 // with the same code.
 func readPaths(ctx context.Context, s *setup) (rows []row, err error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	for _, p := range []pathCase{
 		{"passthrough", "within_size", "finished batch, read into a reused buffer / tmpfs", 0.95, throughput.Reading(0, false)},
 		{"passthrough", "within_size", "finished batch, mmap / tmpfs", 0.95, throughput.Mapped},
 		{"direct", "never", "direct I/O, read, 16 MiB buffer / plain tmpfs", 0.5, throughput.Reading(16<<20, false)},
 	} {
-		flags := append(warm[:len(warm):len(warm)], "--batch-size", "32", "--read-path", p.path)
-		err := s.mounted(ctx, s.photos.dir, flags, func(m *daemon.Mount) error {
-			more, err := s.readPath(ctx, m, p)
-			rows = append(rows, more...)
-			return err
-		})
+		flags := warm("--batch-size", "32", "--read-path", p.path)
+		more, err := mounted(ctx, s, s.photos.Root(), flags, func(m *daemon.Mount) ([]row, error) { return s.readPath(ctx, m, p) })
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", p.path, err)
 		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }
@@ -50,7 +44,7 @@ func (s *setup) readPath(ctx context.Context, m *daemon.Mount, p pathCase) ([]ro
 		return nil, err
 	}
 	defer unmount()
-	served, plain := m.File(0, 0, 0, "nhwc"), filepath.Join(plainDir, "batch")
+	served, plain := m.Batch(0, 0, 0), filepath.Join(plainDir, "batch")
 	content, err := os.ReadFile(served)
 	if err != nil {
 		return nil, err
@@ -58,65 +52,31 @@ func (s *setup) readPath(ctx context.Context, m *daemon.Mount, p pathCase) ([]ro
 	if err := os.WriteFile(plain, content, 0o600); err != nil {
 		return nil, err
 	}
-	var sides [2]side
-	for i, path := range []string{served, plain} {
+	var sides []side
+	for _, path := range []string{served, plain} {
 		f, err := os.Open(path) // keeps the finished batch
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		sides[i] = func(context.Context) (float64, error) { return speed(p.read, f) }
+		sides = append(sides, func(ctx context.Context) (float64, error) { return p.read.Speed(ctx, f, 50) })
 	}
-	before, err := m.Stats()
+	var before, after fusefs.Stats
+	if err := m.Document(".batchfs/stats.json", &before); err != nil {
+		return nil, err
+	}
+	rates, err := s.turns(ctx, p.path, 3*s.rounds+1, sides...)
 	if err != nil {
 		return nil, err
 	}
-	rates, err := s.turns(ctx, p.path, 3*s.rounds+1, sides[:]...)
-	if err != nil {
-		return nil, err
-	}
-	after, err := m.Stats()
-	if err != nil {
+	if err := m.Document(".batchfs/stats.json", &after); err != nil {
 		return nil, err
 	}
 	note := fmt.Sprintf("%.1f GB/s", rates[0][len(rates[0])-1]/1e9)
-	var more []row
-	if p.path == "passthrough" {
-		micros, err := openClose(served)
-		if err != nil {
-			return nil, err
-		}
-		note += fmt.Sprintf(", to open and close it once: %.0f us", micros)
-		more = append(more, once("    READ requests that the daemon saw", "", float64(after.FUSE.Reads-before.FUSE.Reads), "").atMost(0))
-	}
 	all := ratios(rates[0], rates[1])[1:] // the first is a warm-up
-	return append([]row{measured(p.what, "x", all, note).atLeast(p.wanted)}, more...), nil
-}
-
-// speed reads a file many times, in bytes per second.
-func speed(read throughput.Reader, f *os.File) (float64, error) {
-	const passes = 50
-	began, total := time.Now(), int64(0)
-	for range passes {
-		n, err := read(f)
-		if err != nil {
-			return 0, err
-		}
-		total += n
+	rows := []row{measured(p.what, "x", all, note).atLeast(p.wanted)}
+	if p.path == "passthrough" {
+		rows = append(rows, once("    READ requests that the daemon saw", "", float64(after.FUSE.Reads-before.FUSE.Reads), "").atMost(0))
 	}
-	return float64(total) / time.Since(began).Seconds(), nil
-}
-
-// openClose is the time to open and close a finished batch, in microseconds.
-func openClose(path string) (float64, error) {
-	const times = 500
-	began := time.Now()
-	for range times {
-		f, err := os.Open(path)
-		if err != nil {
-			return 0, err
-		}
-		f.Close()
-	}
-	return float64(time.Since(began).Microseconds()) / times, nil
+	return rows, nil
 }

@@ -39,35 +39,30 @@ func (s *setup) allPeers() []peer {
 
 // peers measures batchfs and the peers in turns.
 func peers(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	batches := max(s.photos.images/peerBatch, 4*runtime.NumCPU())
 	ours, err := s.startMounted(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("batchfs: %w", err)
 	}
-	defer ours.mount.Unmount(s.batchfs)
+	defer ours.mount.Unmount(ctx)
 	defer ours.stop()
 	var rows []row
-	var contenders []*contender
-	var wanted []float64
+	contenders := []*contender{ours}
 	for _, p := range s.allPeers() {
 		c, err := s.bestOf(ctx, p, batches/2)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			rows = append(rows, row{What: "batchfs / " + p.name, Skipped: err.Error()})
+			rows = append(rows, row{what: "batchfs / " + p.name, skipped: err.Error()})
 			continue
 		}
 		defer c.stop()
-		contenders, wanted = append(contenders, c), append(wanted, p.wanted)
+		c.wanted = p.wanted
+		contenders = append(contenders, c)
 	}
-	sides := []side{
-		func(ctx context.Context) (float64, error) { return s.runCeiling(ctx, runtime.NumCPU(), s.photos.files) },
-	}
-	for _, c := range append([]*contender{ours}, contenders...) {
+	sides := []side{s.c(runtime.NumCPU(), s.photos.files)}
+	for _, c := range contenders {
 		sides = append(sides, func(context.Context) (float64, error) {
 			rate, err := c.measure(batches)
 			if err != nil {
@@ -80,11 +75,12 @@ func peers(ctx context.Context, s *setup) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(peerRows(ours, contenders, wanted, rates), rows...), nil
+	return append(peerRows(contenders, rates), rows...), nil
 }
 
 // peerRows are the rows of C, batchfs and the others, whose rates are in this order.
-func peerRows(ours *contender, others []*contender, wanted []float64, rates [][]float64) []row {
+func peerRows(contenders []*contender, rates [][]float64) []row {
+	ours, others := contenders[0], contenders[1:]
 	rows := []row{
 		measured("C: every file decoded in full, on all cores, and nothing else", "images/s", rates[0], ""),
 		measured(ours.what, "images/s", rates[1], ""),
@@ -94,20 +90,20 @@ func peerRows(ours *contender, others []*contender, wanted []float64, rates [][]
 	}
 	rows = append(rows, measured("batchfs / C", "x", ratios(rates[1], rates[0]), ""))
 	for i, c := range others {
-		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(wanted[i]))
+		rows = append(rows, measured("batchfs / "+c.name, "x", ratios(rates[1], rates[2+i]), "").atLeast(c.wanted))
 	}
 	return rows
 }
 
 // startMounted mounts the photos and starts the process that reads the mount.
 func (s *setup) startMounted(ctx context.Context) (*contender, error) {
-	m, err := s.mount(ctx, s.photos.dir, shuffled(peerBatch, trainingCrop...)...)
+	m, err := s.start(ctx, s.photos.Root(), warm(shuffled(peerBatch, trainingCrop...)...))
 	if err != nil {
 		return nil, err
 	}
 	c, err := s.startContender(ctx, "batchfs", "mounted.py", "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))
 	if err != nil {
-		return nil, errors.Join(err, m.Unmount(s.batchfs))
+		return nil, errors.Join(err, m.Unmount(ctx))
 	}
 	c.mount = m
 	m.Pause()
@@ -120,37 +116,25 @@ func (s *setup) bestOf(ctx context.Context, p peer, batches int) (best *contende
 	var most float64
 	for i, workers := range p.workers {
 		s.progress.step(p.name+", numbers of workers", i, len(p.workers))
-		c, rate, failed := s.try(ctx, p, workers, batches)
-		switch {
-		case failed != nil:
+		args := append([]string{"--dataset", s.photos.Root(), "--workers", strconv.Itoa(workers),
+			"--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
+		c, failed := s.startContender(ctx, p.name, p.script, args...)
+		if failed != nil {
 			err = failed
-		case rate <= most:
+			continue
+		}
+		rate, failed := c.measure(batches)
+		if failed != nil {
+			err = failed
+		} else if rate > most {
+			best, c, most = c, best, rate
+		}
+		if c != nil {
 			c.stop()
-		default:
-			if best != nil {
-				best.stop()
-			}
-			best, most = c, rate
 		}
 	}
 	if best != nil {
 		return best, nil
 	}
 	return nil, err
-}
-
-// try starts a peer and measures it once.
-func (s *setup) try(ctx context.Context, p peer, workers, batches int) (*contender, float64, error) {
-	args := append([]string{"--dataset", s.photos.dir, "--workers", strconv.Itoa(workers),
-		"--batch-size", strconv.Itoa(peerBatch), "--size", strconv.Itoa(peerSize)}, p.args...)
-	c, err := s.startContender(ctx, p.name, p.script, args...)
-	if err != nil {
-		return nil, 0, err
-	}
-	rate, err := c.measure(batches)
-	if err != nil {
-		c.stop()
-		return nil, 0, err
-	}
-	return c, rate, nil
 }

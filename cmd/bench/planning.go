@@ -16,38 +16,28 @@ import (
 // planning measures what planning for the cache costs concurrent readers, with as many
 // samples as ImageNet: opens compared with those of a mount without a cache, and readers in
 // different epochs compared with readers in the same epoch.
-func planning(ctx context.Context, s *setup) (rows []row, err error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
+func planning(ctx context.Context, s *setup) ([]row, error) {
+	path := filepath.Join(s.work, "planning.csv") // the photos are below s.work, too
+	repeated := func(i int) string {
+		return fmt.Sprintf("%s/%s,%d,375,500,jpeg", s.photos.kind, s.photos.Path(i%s.photos.images), i%1000)
 	}
-	path := filepath.Join(s.work, "planning.csv")
-	names := make([]string, len(s.photos.files))
-	for i, file := range s.photos.files {
-		if names[i], err = filepath.Rel(s.work, file); err != nil {
-			return nil, err
-		}
-	}
-	repeated := func(i int) string { return fmt.Sprintf("%s,%d,375,500,jpeg", names[i%len(names)], i%1000) }
-	if err := writeManifest(path, imageNet, repeated); err != nil {
-		return nil, err
-	}
-	if err := s.command(ctx, "index", "--allow-outside", path); err != nil {
+	if err := s.writeManifest(ctx, path, imageNet, repeated); err != nil {
 		return nil, err
 	}
 	// With a cache for about one sample in a hundred, and without.
 	cached, none := []string{"--cache-size", "1GB"}, []string{"--cache-policy", "none"}
 	var jumps [2][]float64
 	opens := func(n int, flags []string) side {
-		return func(ctx context.Context) (first float64, err error) {
-			err = s.mounted(ctx, path, planningFlags(1, flags), func(m *daemon.Mount) error {
-				if first, err = timeOpen(m, 0); err != nil {
-					return err
+		return func(ctx context.Context) (float64, error) {
+			return mounted(ctx, s, path, planningFlags(1, flags), func(m *daemon.Mount) (float64, error) {
+				first, err := timeOpen(m, 0)
+				if err != nil {
+					return 0, err
 				}
 				jump, err := timeOpen(m, 37)
 				jumps[n] = append(jumps[n], jump)
-				return err
+				return first, err
 			})
-			return first, err
 		}
 	}
 	firsts, err := s.turns(ctx, "first opens", 2*s.rounds, opens(0, cached), opens(1, none))
@@ -60,12 +50,10 @@ func planning(ctx context.Context, s *setup) (rows []row, err error) {
 	// Readers in different epochs, and in the same one, at the start of a run, when plans are made.
 	const readers = 8
 	together := func(apart int) side {
-		return func(ctx context.Context) (rate float64, err error) {
-			err = s.mounted(ctx, path, planningFlags(readers, cached), func(m *daemon.Mount) error {
-				rate, err = readTogether(m, readers, apart)
-				return err
+		return func(ctx context.Context) (float64, error) {
+			return mounted(ctx, s, path, planningFlags(readers, cached), func(m *daemon.Mount) (float64, error) {
+				return readTogether(m, readers, apart)
 			})
-			return rate, err
 		}
 	}
 	rates, err := s.turns(ctx, "readers", s.rounds, together(0), together(10))
@@ -81,7 +69,7 @@ func planning(ctx context.Context, s *setup) (rows []row, err error) {
 
 // planningFlags returns the flags of every mount here.
 func planningFlags(shards int, more []string) []string {
-	return append(append(shuffled(batchSize, trainingCrop...), "--io", "buffered", "--allow-outside", "--shards", strconv.Itoa(shards)), more...)
+	return append(append(shuffled(batchSize, trainingCrop...), "--io", "buffered", "--shards", strconv.Itoa(shards)), more...)
 }
 
 // readTogether reads some batches with one reader per shard, each reader apart epochs after
@@ -93,7 +81,7 @@ func readTogether(m *daemon.Mount, readers, apart int) (float64, error) {
 	for r := range readers {
 		group.Go(func() error {
 			for i := range batches {
-				if _, err := throughput.Reader(throughput.Mapped).Path(m.File(r, r*apart, i, "nhwc")); err != nil {
+				if _, err := throughput.Reader(throughput.Mapped).Path(m.Batch(r, r*apart, i)); err != nil {
 					return err
 				}
 			}

@@ -15,7 +15,7 @@ func TestGoals(t *testing.T) {
 		{once("", "", math.Nextafter(0.9, 0), "").atLeast(0.9), "at least 0.9: MISSED"},
 		{once("", "", 2, "").atMost(2), "at most 2: met"},
 		{once("", "", math.Nextafter(2, 3), "").atMost(2), "at most 2: MISSED"},
-		{row{Skipped: "no such thing"}, "skipped: no such thing"},
+		{row{skipped: "no such thing"}, "skipped: no such thing"},
 	} {
 		if got := c.r.String(); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q does not end in %q", got, c.want)

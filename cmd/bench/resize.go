@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"image"
-	_ "image/jpeg"
 	"os"
 	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -15,28 +14,17 @@ import (
 // resizeAlone resizes decoded photos to 224x224 on one core, into their place in a batch,
 // and compares the speed with that of decoding them on the same core.
 func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
 	cpus, err := cores()
 	if err != nil {
 		return nil, err
 	}
 	files := s.photos.files[:min(512, s.photos.images)]
-	r, err := newResizer(files[:min(16, len(files))])
+	resize, err := resizing(files[:min(16, len(files))])
 	if err != nil {
 		return nil, err
 	}
 	// One goroutine: what runs on one CPU only is this thread and the processes it starts.
-	rates, err := s.turns(ctx, "resize", 3*s.rounds,
-		func(context.Context) (rate float64, err error) {
-			err = onCPUs(cpus[:1], func() error { rate, err = r.measure(2000); return err })
-			return rate, err
-		},
-		func(ctx context.Context) (rate float64, err error) {
-			err = onCPUs(cpus[:1], func() error { rate, err = s.runCeiling(ctx, 1, files); return err })
-			return rate, err
-		})
+	rates, err := s.turns(ctx, "resize", 3*s.rounds, onCPUs(cpus[:1], resize), onCPUs(cpus[:1], s.c(1, files)))
 	if err != nil {
 		return nil, err
 	}
@@ -44,77 +32,58 @@ func resizeAlone(ctx context.Context, s *setup) ([]row, error) {
 	return []row{measured("resize of photos to 224x224 / decoding them, one core", "x", ratios(rates[0], rates[1]), note).atLeast(3.5)}, nil
 }
 
-// A resizer does one worker's part of making batches of crops, without the decoding.
-type resizer struct {
-	images     []resample.Image
-	transforms []resample.Transform
-	scratch    []byte
-	writer     *layout.Writer
-	spec       layout.Spec
-	batch      []byte
-}
-
-func newResizer(files []string) (*resizer, error) {
-	const size = 224
+// resizing does one worker's part of making batches of crops, without the decoding. Its figures
+// are images per second.
+func resizing(files []string) (side, error) {
+	const size, sample, images = 224, 224 * 224 * 3, 2000
 	spec, err := layout.NewSpec(batchSize, size, size, 3, layout.Uint8, layout.NHWC)
 	if err != nil {
 		return nil, err
 	}
-	r := &resizer{spec: spec}
-	r.batch = make([]byte, batchSize*size*size*3)
 	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
 	if err != nil {
 		return nil, err
 	}
-	r.writer = layout.NewWriter(converter, 0)
+	writer, batch, scratch := layout.NewWriter(converter, 0), make([]byte, batchSize*sample), []byte(nil)
+	sources, transforms := make([]resample.Image, len(files)), make([]resample.Transform, len(files))
 	options := resample.Options{Mode: resample.Stretch, Height: size, Width: size}
 	for i, path := range files {
-		img, err := readPixels(path)
-		if err != nil {
-			return nil, err
+		if sources[i], err = readPixels(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		t := options.Choose(0, int64(i), img.Height, img.Width)
-		r.images, r.transforms = append(r.images, img), append(r.transforms, t)
-		if n := resample.ScratchBytes(t, 3); n > len(r.scratch) {
-			r.scratch = make([]byte, n)
+		transforms[i] = options.Choose(0, int64(i), sources[i].Height, sources[i].Width)
+		if n := resample.ScratchBytes(transforms[i], 3); n > len(scratch) {
+			scratch = make([]byte, n)
 		}
 	}
-	return r, nil
-}
-
-// measure resizes n images and returns images per second.
-func (r *resizer) measure(n int) (float64, error) {
-	sample := len(r.batch) / batchSize
-	began := time.Now()
-	for i := range n {
-		r.writer.Begin(r.batch[i%batchSize*sample:][:sample], r.spec, r.spec.H, r.spec.W, i%2 == 1, 0)
-		at := i % len(r.images)
-		if err := resample.Resize(r.writer, r.images[at], r.transforms[at], r.scratch, resample.Fastest); err != nil {
-			return 0, err
+	return func(context.Context) (float64, error) {
+		began := time.Now()
+		for i := range images {
+			writer.Begin(batch[i%batchSize*sample:][:sample], spec, size, size, i%2 == 1, 0)
+			at := i % len(files)
+			if err := resample.Resize(writer, sources[at], transforms[at], scratch, resample.Fastest); err != nil {
+				return 0, err
+			}
+			writer.End()
 		}
-		r.writer.End()
-	}
-	return float64(n) / time.Since(began).Seconds(), nil
+		return images / time.Since(began).Seconds(), nil
+	}, nil
 }
 
-// readPixels decodes a file with Go's own decoders, outside the measurement.
+// readPixels decodes a file, outside the measurement.
 func readPixels(path string) (resample.Image, error) {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return resample.Image{}, err
 	}
-	defer f.Close()
-	img, _, err := image.Decode(f)
+	head, err := decode.ReadHeader(data, true)
 	if err != nil {
-		return resample.Image{}, fmt.Errorf("%s: %w", path, err)
+		return resample.Image{}, err
 	}
-	b := img.Bounds()
-	out := resample.Image{Stride: b.Dx() * 3, Height: b.Dy(), Width: b.Dx(), Channels: 3}
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			red, green, blue, _ := img.At(x, y).RGBA()
-			out.Pix = append(out.Pix, byte(red>>8), byte(green>>8), byte(blue>>8))
-		}
-	}
-	return out, nil
+	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels})
+	defer decoder.Close()
+	height, width := head.Size(false)
+	img := decode.Image{Pix: make([]byte, height*width*3), Stride: width * 3, Height: height, Width: width}
+	err = decoder.Decode(img, data, head)
+	return resample.Image{Pix: img.Pix, Stride: img.Stride, Height: height, Width: width, Channels: 3}, err
 }

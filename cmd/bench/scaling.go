@@ -16,29 +16,20 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	if len(cpus) < 2 {
-		return []row{{What: what, Skipped: "there is one core"}}, nil
+		return []row{{what: what, skipped: "there is one core"}}, nil
 	}
-	if err := s.need(ctx, &s.photos); err != nil {
-		return nil, err
-	}
-	trainings := make([]*throughput.Training, 2) // on one core, and on two
-	for i := range trainings {
-		if trainings[i], err = s.trainOn(ctx, cpus[:i+1]); err != nil {
+	var sides []side // C and batchfs on one core, then both on two
+	for i := range 2 {
+		var t *throughput.Training
+		_, err := onCPUs(cpus[:i+1], func(ctx context.Context) (_ float64, err error) {
+			t, err = s.train(ctx, s.photos.Root(), warm(shuffled(batchSize, "--resize", "none")...), throughput.Mapped)
+			return 0, err
+		})(ctx)
+		if err != nil {
 			return nil, err
 		}
-		defer trainings[i].Mount.Unmount(s.batchfs)
-	}
-	var sides []side
-	for i, t := range trainings {
-		sides = append(sides,
-			func(ctx context.Context) (rate float64, err error) {
-				err = onCPUs(cpus[:i+1], func() error { rate, err = s.runCeiling(ctx, i+1, s.photos.files); return err })
-				return rate, err
-			},
-			func(ctx context.Context) (rate float64, err error) {
-				err = onCPUs(cpus[:i+1], func() error { rate, err = t.Epoch(ctx); return err })
-				return rate, err
-			})
+		defer t.Mount.Unmount(ctx)
+		sides = append(sides, onCPUs(cpus[:i+1], s.c(i+1, s.photos.files)), onCPUs(cpus[:i+1], t.Epoch))
 	}
 	rates, err := s.turns(ctx, "one core and two", s.rounds, sides...)
 	if err != nil {
@@ -47,22 +38,4 @@ func scaling(ctx context.Context, s *setup) ([]row, error) {
 	own, ceilings := ratios(rates[3], rates[1]), ratios(rates[2], rates[0])
 	note := fmt.Sprintf("batchfs %.3f, C %.3f", median(own), median(ceilings))
 	return []row{measured(what, "x", ratios(own, ceilings), note).atLeast(0.95)}, nil
-}
-
-// trainOn mounts on some cores only.
-func (s *setup) trainOn(ctx context.Context, cpus []int) (t *throughput.Training, err error) {
-	err = onCPUs(cpus, func() error {
-		m, err := s.mount(ctx, s.photos.dir, shuffled(batchSize, "--resize", "none")...)
-		if err != nil {
-			return err
-		}
-		if t, err = newTraining(m, throughput.Mapped); err == nil {
-			_, err = t.Epoch(ctx) // warms up memory
-		}
-		if err != nil {
-			_ = m.Unmount(s.batchfs)
-		}
-		return err
-	})
-	return t, err
 }

@@ -1,104 +1,67 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
-// A distribution is one from stats.json, of a quantity counted per full batch.
-type distribution struct {
-	Mean, StdDev float64
+// A spread describes the cache hits and the samples and bytes loaded from storage per full
+// batch, from the second epoch on.
+type spread struct {
+	hitRatio             float64
+	hits, samples, bytes engine.Distribution
+}
+
+func (s spread) String() string {
+	return fmt.Sprintf("hits a batch %.1f ± %.2f; from storage %.1f samples (cv %.3f), %.1f MB (cv %.3f)",
+		s.hits.Mean, s.hits.StdDev, s.samples.Mean, variation(s.samples), s.bytes.Mean/1e6, variation(s.bytes))
 }
 
 // variation is the coefficient of variation.
-func (d distribution) variation() float64 {
+func variation(d engine.Distribution) float64 {
 	if d.Mean == 0 {
 		return 0
 	}
 	return d.StdDev / d.Mean
 }
 
-// cacheStats are the figures of one epoch in stats.json.
-type cacheStats struct {
-	Epoch         int
-	Batches       int64
-	Hits, Misses  int64
-	HitsPerBatch  distribution `json:"hits_per_batch"`
-	BytesPerBatch distribution `json:"storage_bytes_per_batch"`
-}
-
-// A spread describes the storage reads and cache hits per full batch, from the second epoch
-// on.
-type spread struct {
-	batch       int
-	known       bool // reads from storage are known; not so with the page cache
-	hitRatio    float64
-	hits, bytes distribution
-}
-
-func (s spread) String() string {
-	if !s.known {
-		return fmt.Sprintf("%.1f MB a batch (cv %.3f), as the disk saw it", s.bytes.Mean/1e6, s.bytes.variation())
-	}
-	samples := s.samples()
-	return fmt.Sprintf("hits a batch %.1f ± %.2f; from storage %.1f samples (cv %.3f), %.1f MB (cv %.3f)",
-		s.hits.Mean, s.hits.StdDev, samples.Mean, samples.variation(), s.bytes.Mean/1e6, s.bytes.variation())
-}
-
-// samples is the distribution of samples loaded from storage per batch.
-func (s spread) samples() distribution {
-	return distribution{Mean: float64(s.batch) - s.hits.Mean, StdDev: s.hits.StdDev}
-}
-
 // spreadOf combines the epochs after the first in a mount's stats.json.
-func spreadOf(m *daemon.Mount, batch int) (spread, error) {
-	var document struct{ Epochs []cacheStats }
+func spreadOf(m *daemon.Mount, batch int) (s spread, err error) {
+	var document fusefs.Stats
 	if err := m.Document(".batchfs/stats.json", &document); err != nil {
-		return spread{}, err
+		return s, err
 	}
-	s := spread{batch: batch, known: true}
 	var n, hits, asked float64
-	var squares [2]float64
 	for _, e := range document.Epochs {
-		if e.Epoch == 0 {
-			continue
+		if e.Epoch > 0 {
+			w := float64(e.Batches)
+			s.hits, s.bytes = pooled(s.hits, n, e.HitsPerBatch, w), pooled(s.bytes, n, e.BytesPerBatch, w)
+			n, hits, asked = n+w, hits+float64(e.Hits), asked+float64(e.Hits+e.Misses)
 		}
-		w := float64(e.Batches)
-		n, hits, asked = n+w, hits+float64(e.Hits), asked+float64(e.Hits+e.Misses)
-		s.hits.Mean += w * e.HitsPerBatch.Mean
-		s.bytes.Mean += w * e.BytesPerBatch.Mean
-		squares[0] += w * (e.HitsPerBatch.StdDev*e.HitsPerBatch.StdDev + e.HitsPerBatch.Mean*e.HitsPerBatch.Mean)
-		squares[1] += w * (e.BytesPerBatch.StdDev*e.BytesPerBatch.StdDev + e.BytesPerBatch.Mean*e.BytesPerBatch.Mean)
 	}
 	if n == 0 || asked == 0 {
-		return s, fmt.Errorf("no second epoch was read")
+		return s, errors.New("no second epoch was read")
 	}
 	s.hitRatio = hits / asked
-	for k, d := range []*distribution{&s.hits, &s.bytes} {
-		d.Mean /= n
-		d.StdDev = math.Sqrt(max(0, squares[k]/n-d.Mean*d.Mean))
-	}
+	s.samples = engine.Distribution{Mean: float64(batch) - s.hits.Mean, StdDev: s.hits.StdDev}
 	return s, nil
 }
 
-func distributionOf(x []float64) (d distribution) {
-	squares := 0.0
-	for _, v := range x {
-		d.Mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		squares += (v - d.Mean) * (v - d.Mean) / float64(len(x))
-	}
-	d.StdDev = math.Sqrt(squares)
-	return d
+// pooled is the distribution over n batches like d and m batches like e.
+func pooled(d engine.Distribution, n float64, e engine.Distribution, m float64) engine.Distribution {
+	mean := (n*d.Mean + m*e.Mean) / max(n+m, 1)
+	square := (n*(d.StdDev*d.StdDev+d.Mean*d.Mean) + m*(e.StdDev*e.StdDev+e.Mean*e.Mean)) / max(n+m, 1)
+	return engine.Distribution{Mean: mean, StdDev: math.Sqrt(max(0, square-mean*mean))}
 }
 
 // dropPages empties the page cache of all files below a directory.
@@ -108,7 +71,7 @@ func dropPages(dir string) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_CLOEXEC, 0)
+		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,12 @@
 package convert
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -146,7 +145,7 @@ func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
 	var err error
 	switch c.report.Ratio = c.o.Ratio; {
 	case c.o.Auto != nil && earlier != nil:
-		c.report.Ratio, err = earlier.ratio()
+		c.report.Ratio, err = strconv.ParseFloat(earlier.Settings[ratioSetting], 64)
 	case c.o.Auto != nil:
 		c.report.Ratio, err = c.o.Auto(ctx)
 	}
@@ -167,25 +166,21 @@ func (c *conversion) choose() (added []int32) {
 	return added
 }
 
-// count returns the number of samples of a kind.
-func (c *conversion) count(of kind) (n int) {
-	for _, k := range c.kinds {
-		if k == of {
-			n++
-		}
-	}
-	return n
-}
-
 // summarize reports what the samples are, which changes as unreadable ones are found.
 func (c *conversion) summarize() {
 	r := &c.report
-	r.Samples, r.AlreadyRaw, r.Unreadable = c.ds.Len(), c.count(alreadyRaw), nil
-	r.Raw = r.AlreadyRaw + c.count(chosen)
-	for i, reason := range c.reasons {
-		r.Unreadable = append(r.Unreadable, Unreadable{int(i), c.ds.Path(int(i)), reason})
+	r.Samples, r.AlreadyRaw, r.Raw, r.Unreadable = c.ds.Len(), 0, 0, nil
+	for i, k := range c.kinds {
+		switch k {
+		case alreadyRaw:
+			r.AlreadyRaw++
+			r.Raw++
+		case chosen:
+			r.Raw++
+		case unreadable:
+			r.Unreadable = append(r.Unreadable, Unreadable{i, c.ds.Path(i), c.reasons[int32(i)]})
+		}
 	}
-	slices.SortFunc(r.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
 	if c.names.manifest != "" {
 		r.Manifest = filepath.Join(r.Out, c.names.manifest)
 	}

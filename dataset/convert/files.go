@@ -33,24 +33,20 @@ func (s *stage) put(temp, name, source string) error {
 func (s *stage) makeDir(dir, source string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.makeDirs(dir, source)
-}
-
-func (s *stage) makeDirs(dir, source string) error {
-	if s.dirs[dir] {
-		return nil
+	for end := range len(dir) + 1 { // of dir, and of each directory above it
+		part := dir[:end]
+		if end < len(dir) && dir[end] != '/' || s.dirs[part] {
+			continue
+		}
+		mode := fs.FileMode(0o755)
+		if info, err := os.Stat(filepath.Join(source, part)); err == nil && info.IsDir() {
+			mode = info.Mode().Perm() | 0o700
+		}
+		if err := s.root.Mkdir(part, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		s.dirs[part] = true
 	}
-	if err := s.makeDirs(path.Dir(dir), source); err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o755)
-	if info, err := os.Stat(filepath.Join(source, dir)); err == nil && info.IsDir() {
-		mode = info.Mode().Perm() | 0o700
-	}
-	if err := s.root.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	s.dirs[dir] = true
 	return nil
 }
 

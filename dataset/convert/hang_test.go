@@ -14,7 +14,7 @@ import (
 // when the storage responds again.
 func TestStorageThatHangs(t *testing.T) {
 	files := map[string][]byte{"a/1.png": pngOf(t, 8, 9, false), "a/2.png": pngOf(t, 9, 8, false), "b/3.png": pngOf(t, 5, 5, false)}
-	f := hangfs.Mount(t, files)
+	f := hangfs.Mount(t, t.TempDir(), files)
 	ds := open(t, f.Dir)
 	out := filepath.Join(t.TempDir(), "out")
 	f.Hang("read")

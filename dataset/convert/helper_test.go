@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	images "image"
 	"image/png"
@@ -19,16 +18,9 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/gen"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 )
-
-func probe(data, _ []byte, size int64) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, int64(len(data)) == size)
-	if errors.Is(err, decode.ErrShort) {
-		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
-	}
-	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
-}
 
 // open opens a dataset and closes it at the end of the test.
 func open(t testing.TB, path string) *dataset.Dataset {
@@ -42,7 +34,7 @@ func open(t testing.TB, path string) *dataset.Dataset {
 }
 
 func openDataset(path string) (*dataset.Dataset, error) {
-	return dataset.Open(context.Background(), path, dataset.Options{Prober: probe, Rescan: true, AllowOutside: true})
+	return dataset.Open(context.Background(), path, dataset.Options{Prober: sample.Probe, Rescan: true, AllowOutside: true})
 }
 
 // mixed is a dataset of every kind of file in five classes. Each call returns its own copy of

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -66,9 +65,6 @@ func parseMark(text []byte) (*mark, error) {
 	}
 	return m, nil
 }
-
-// ratio is the recorded share.
-func (m *mark) ratio() (float64, error) { return strconv.ParseFloat(m.Settings[ratioSetting], 64) }
 
 // continues says why a run with marker now would not make what m's run made or began.
 func (m *mark) continues(now *mark) error {

@@ -11,9 +11,6 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// Ratio determines the share of samples to store raw, 0 to 1. It may take long.
-type Ratio func(ctx context.Context) (float64, error)
-
 // Format is the format of raw samples.
 type Format uint8
 
@@ -35,9 +32,9 @@ func (f Format) String() string {
 type Options struct {
 	// Ratio is the final share of raw samples, 0 to 1.
 	Ratio float64
-	// Auto, if not nil, determines the share instead. It is called once, before anything is
-	// written, but not when an unfinished run is continued, which recorded it.
-	Auto Ratio
+	// Auto, if not nil, determines the share instead, and may take long. It is called once, before
+	// anything is written, but not when an unfinished run is continued, which recorded it.
+	Auto func(ctx context.Context) (float64, error)
 	// Format of the raw samples.
 	Format Format
 	// Resize is how raw samples are resized to Height and Width, in pixels: none, stretch,

@@ -1,12 +1,12 @@
 package convert
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
 	"path"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -104,12 +104,11 @@ func freeSpace(dir string) (space, error) {
 
 // subtractTree subtracts what an unfinished tree already takes; hard links take nothing.
 func (s *space) subtractTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		var st unix.Stat_t
-		if err := cmp.Or(err, unix.Lstat(path, &st)); err != nil {
-			return &fs.PathError{Op: "stat", Path: path, Err: err}
+	return filepath.Walk(dir, func(_ string, info fs.FileInfo, err error) error {
+		if err != nil {
+			return err
 		}
-		if e.IsDir() || st.Nlink == 1 {
+		if st := info.Sys().(*syscall.Stat_t); info.IsDir() || st.Nlink == 1 {
 			s.bytes -= st.Blocks * 512
 			s.inodes--
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 const (
@@ -42,9 +44,9 @@ func findPlace(out, root string, manifest bool) (s *stage, finished *mark, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &stage{out: resolve(abs), dirs: map[string]bool{".": true}}
+	s = &stage{out: resolve.Links(abs), dirs: map[string]bool{".": true}}
 	s.path = s.out + stagingSuffix
-	if !manifest && within(s.out, root) || within(root, s.path) {
+	if !manifest && resolve.Within(s.out, root) || resolve.Within(root, s.path) {
 		return nil, nil, fmt.Errorf("%s %w %s", out, ErrInside, root)
 	}
 	first, err := firstEntry(s.out)
@@ -64,19 +66,6 @@ func findPlace(out, root string, manifest bool) (s *stage, finished *mark, err e
 		return nil, nil, fmt.Errorf("%s: %w: it holds %s", s.out, ErrNotEmpty, first)
 	}
 	return s, finished, nil
-}
-
-// resolve follows links in a path whose last components may not exist.
-func resolve(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil || path == filepath.Dir(path) {
-		return real
-	}
-	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
-}
-
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // firstEntry is some name in a directory, preferably not the marker's; "" if it is empty.

@@ -75,13 +75,12 @@ func (c *conversion) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
 	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
-	var b [17]byte
+	var b []byte
 	for i, k := range c.kinds {
 		id := c.ds.Stat(i)
-		binary.LittleEndian.PutUint64(b[:], uint64(id.Size))
-		binary.LittleEndian.PutUint64(b[8:], uint64(id.ModTime))
-		b[16] = byte(k)
-		w.Write(b[:])
+		b = binary.LittleEndian.AppendUint64(b[:0], uint64(id.Size))
+		b = binary.LittleEndian.AppendUint64(b, uint64(id.ModTime))
+		w.Write(append(b, byte(k)))
 	}
 	w.Flush()
 	return hex.EncodeToString(h.Sum(nil))

@@ -20,18 +20,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // Kind is the kind of pictures in a dataset.
@@ -61,9 +59,9 @@ type Options struct {
 	Seed    uint64
 	Workers int // 0: one per processor
 
-	// Progress, if not nil, is called with the number of images made. Calls do not overlap, and
-	// done only grows.
-	Progress func(done, total int)
+	// Progress, if not nil, is called with the number of images made, from 0. Calls do not overlap,
+	// and done never decreases.
+	Progress func(done, total int64)
 }
 
 func (o Options) validate() error {
@@ -103,40 +101,21 @@ func makeAll(ctx context.Context, o Options, dir string) error {
 		}
 	}
 	tiles := newTiles(o.Seed)
-	var next atomic.Int64
-	var mu sync.Mutex // guards done, and serializes calls of Progress
-	done := 0
-	workers := o.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	for range min(workers, o.Images) {
-		g.Go(func() error {
-			m := newMaker(o, tiles)
-			for i := int(next.Add(1) - 1); i < o.Images; i = int(next.Add(1) - 1) {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				var data bytes.Buffer
-				ext, err := m.image(&data, i)
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, o.path(i, ext)), data.Bytes(), 0o644)
-				}
-				if err != nil {
-					return err
-				}
-				mu.Lock()
-				done++
-				if o.Progress != nil {
-					o.Progress(done, o.Images)
-				}
-				mu.Unlock()
+	workers := cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	return parallel.Each(ctx, workers, o.Images, o.Progress, func(_ context.Context, items iter.Seq[int]) error {
+		m := newMaker(o, tiles)
+		for i := range items {
+			var data bytes.Buffer
+			ext, err := m.image(&data, i)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, o.path(i, ext)), data.Bytes(), 0o644)
 			}
-			return nil
-		})
-	}
-	return g.Wait()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // path returns image i's path inside the dataset.

@@ -333,8 +333,8 @@ func TestClasses(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	last := 0
-	o := Options{Dir: t.TempDir(), Images: 9, Kind: Mixed, Workers: 3, Progress: func(done, total int) {
+	last := int64(-1)
+	o := Options{Dir: t.TempDir(), Images: 9, Kind: Mixed, Workers: 3, Progress: func(done, total int64) {
 		if done != last+1 || total != 9 {
 			t.Errorf("%d of %d after %d", done, total, last)
 		}
@@ -384,8 +384,8 @@ func TestCancel(t *testing.T) {
 	os.Mkdir(kept, 0o755)
 	for _, dir := range []string{filepath.Join(parent, "new"), kept} {
 		ctx, cancel := context.WithCancel(context.Background())
-		err := Write(ctx, Options{Dir: dir, Images: 1000, Kind: Mixed, Classes: 2, Workers: 2, Progress: func(done, _ int) {
-			if done == 3 {
+		err := Write(ctx, Options{Dir: dir, Images: 1000, Kind: Mixed, Classes: 2, Workers: 2, Progress: func(done, _ int64) {
+			if done >= 3 {
 				cancel()
 			}
 		}})
@@ -406,7 +406,7 @@ func TestCancel(t *testing.T) {
 // While a dataset is being made, only a hidden directory is visible.
 func TestNothingHalfDone(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Dir: dir, Images: 6, Kind: Mixed, Classes: 2, Progress: func(int, int) {
+	o := Options{Dir: dir, Images: 6, Kind: Mixed, Classes: 2, Progress: func(int64, int64) {
 		entries, _ := os.ReadDir(dir)
 		if len(entries) != 1 || entries[0].Name()[0] != '.' {
 			t.Errorf("seen in the making: %v", entries)

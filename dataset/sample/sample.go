@@ -15,6 +15,7 @@ package sample
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -48,4 +49,26 @@ func OfFile(err error) bool {
 func IsRaw(ds *dataset.Dataset, i int) bool {
 	format, _ := decode.ParseFormat(ds.Format(i))
 	return format.Raw()
+}
+
+// Probe reads an image's header for package dataset: it is a [dataset.Prober]. A header that
+// claims more pixels than a file of size bytes can hold is corrupt and must not influence the
+// size of a batch.
+func Probe(head, tail []byte, size int64) (dataset.Header, error) {
+	h, err := decode.ReadHeader(head, int64(len(head)) == size)
+	if err == nil {
+		err = h.Plausible(size)
+	}
+	if errors.Is(err, decode.ErrShort) {
+		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
+	}
+	if err != nil {
+		return dataset.Header{}, err
+	}
+	if tail != nil {
+		h = h.WithTail(tail)
+	}
+	return dataset.Header{
+		Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation, Tail: h.Tail(size),
+	}, nil
 }

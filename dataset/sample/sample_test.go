@@ -18,14 +18,6 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-func probe(data, _ []byte, size int64) (dataset.Header, error) {
-	h, err := decode.ReadHeader(data, int64(len(data)) == size)
-	if errors.Is(err, decode.ErrShort) {
-		err = fmt.Errorf("%w: %w", dataset.ErrShort, err)
-	}
-	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
-}
-
 // open opens a dataset of these files, or of the manifest among them.
 func open(t *testing.T, files map[string][]byte, manifest string) *dataset.Dataset {
 	t.Helper()
@@ -35,7 +27,7 @@ func open(t *testing.T, files map[string][]byte, manifest string) *dataset.Datas
 			t.Fatal(err)
 		}
 	}
-	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), dataset.Options{Prober: probe})
+	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), dataset.Options{Prober: Probe})
 	if err != nil {
 		t.Fatal(err)
 	}

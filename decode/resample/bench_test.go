@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/decode/resample/internal/csink"
 )
 
 // Typical training options for photos of 500x375.
@@ -31,10 +30,8 @@ func newWork(b *testing.B) *work {
 	w := &work{picture: newPicture(b, photos(b, 1)[0]), sink: new(discard), scratch: make([]byte, 1<<20)}
 	w.pixels = resample.Image{Pix: make([]byte, 500*375*3), Stride: 1500, Height: 375, Width: 500, Channels: 3}
 	w.decode(b)
-	if csink.Available {
-		s := csink.New(224, 224*3)
-		b.Cleanup(s.Close)
-		w.sink = s
+	if resample.InC {
+		w.sink = resample.NewSinkInC(b, 224, 224*3)
 	}
 	return w
 }

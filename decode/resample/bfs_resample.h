@@ -42,8 +42,7 @@ extern const bfs_kernel bfs_portable, bfs_ssse3, bfs_avx2, bfs_avx512;
 void bfs_down(int16_t *to, const uint8_t *from, ptrdiff_t stride, int n,
               const int16_t *weights, int taps, int lone, int shift);
 
-int bfs_kernel_runs(int kernel);
+int bfs_fastest_kernel(void);
 void bfs_resize(bfs_job job, int kernel, const uint8_t *from, uint8_t *scratch, int first, int end, void *put, void *ctx);
-void bfs_copy(const uint8_t *from, ptrdiff_t stride, int height, void *put, void *ctx);
 
 #endif

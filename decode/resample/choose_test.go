@@ -114,6 +114,7 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.Mode = numModes }, "mode"},
 		{func(o *Options) { o.Height = 0 }, "height"},
 		{func(o *Options) { o.Height = -1 }, "height"},
+		{func(o *Options) { o.Height, o.Width = 1, 1 }, ""},
 		{func(o *Options) { o.Width = MaxSide + 1 }, "width"},
 		{func(o *Options) { o.Width = MaxSide }, ""},
 		{func(o *Options) { o.Mode, o.Height, o.Width = None, 0, -5 }, ""},
@@ -124,12 +125,18 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.CropArea[0] = math.NaN() }, "crop area"},
 		{func(o *Options) { o.CropRatio = [2]float64{-1, 1} }, "crop ratio"},
 		{func(o *Options) { o.CropRatio = [2]float64{2, 1} }, "crop ratio"},
+		{func(o *Options) { o.CropRatio = [2]float64{1, 1} }, ""},
+		{func(o *Options) { o.CropRatio = [2]float64{1. / maxRatio, maxRatio} }, ""},
+		{func(o *Options) { o.CropRatio[0] = 0.99 / maxRatio }, "crop ratio"},
+		{func(o *Options) { o.CropRatio[1] = 1.01 * maxRatio }, "crop ratio"},
 		{func(o *Options) { o.CropRatio[1] = math.Inf(1) }, "crop ratio"},
 		{func(o *Options) { o.CropRatio[1] = math.NaN() }, "crop ratio"},
 		{func(o *Options) { o.Mode, o.CropRatio, o.CropArea = Stretch, [2]float64{}, [2]float64{} }, ""},
 		{func(o *Options) { o.Flip = 1.01 }, "flip"},
 		{func(o *Options) { o.Flip = math.NaN() }, "flip"},
 		{func(o *Options) { o.Flip = 1 }, ""},
+		{func(o *Options) { o.Flip = 0 }, ""},
+		{func(o *Options) { o.Flip = -0.01 }, "flip"},
 	} {
 		o := good
 		v.change(&o)

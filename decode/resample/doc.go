@@ -3,9 +3,8 @@
 //
 // [Options.Choose] decides everything about one sample, as a [Transform], before any of its
 // pixels exist: so the decoder only has to decode [Transform.Source], at a scale of
-// 1/[Transform.Scale]. [Resize] then makes the result, row by row, into a [Sink] that writes the
-// batch's memory. Neither holds state, reads a file, or knows about tensors; the sink does the
-// mirroring, since it places the rows.
+// 1/[Transform.Scale]. [Resize] then makes the result, row by row, into a [Sink], which places the
+// rows and so does the mirroring. Neither holds state, reads a file, or knows about tensors.
 //
 // # Modes
 //
@@ -32,11 +31,10 @@
 // weight max(0, 1 - |j + 1/2 - c|/s), where s is one step but at least 1, divided by the sum of
 // all weights. Pixels that do not exist have no weight.
 //
-// There is no floating point between the transform and the bytes. Coordinates are integers in
-// units of 2^-33 pixels. Weights are rounded to integers that add up to 2^14 or more (see fixed).
-// Rows are combined first, into lines of 15 bits (a pixel times 128), then the columns of a line,
-// rounded to 8 bits at the end. So a uniform colour stays unchanged, and no result differs by
-// more than one level from the rounded exact result.
+// Coordinates are integers in units of 2^-33 pixels. Weights are rounded to integers that add up to
+// 2^14 or more (see fixed). Rows are combined first, into lines of 15 bits (a pixel times 128),
+// then the columns of a line, rounded to 8 bits at the end. So a uniform colour stays unchanged,
+// and no result differs by more than one level from the rounded exact result.
 //
 // # Random choices (part of Version)
 //
@@ -75,19 +73,16 @@
 //
 // Where both steps are at least 2·s pixels, [Transform.Scale] requests the image decoded at 1/s,
 // s being 8, 4 or 2: the filter then still covers two of the smaller pixels on each side. The
-// decoder's own reduction is not a triangle filter: on photographs with steps of just 2·s, where
-// the difference is largest, its mean was 0.6 to 2.6 levels (37 to 49 dB); with half the margin
-// it would be 1.9 to 6.2. A window's border may fall inside a smaller pixel; such pixels belong
-// to the window.
+// decoder's own reduction is not a triangle filter: on photographs with steps of just 2·s the mean
+// difference was 0.6 to 2.6 levels; with half the margin it would be 1.9 to 6.2. A window's border
+// may fall inside a smaller pixel; such pixels belong to the window.
 //
 // # Kernels
 //
 // The arithmetic exists once in Go and, in builds with cgo, in C: portable, and for x86 with
 // SSSE3, AVX2, and AVX-512 with VBMI and VNNI. Sums of integers do not depend on their order, so
-// all produce the same bytes. If the sink is in C too, one call does everything for an image: for
-// each row of the result, the source rows that it needs become one line in the first-level cache,
-// the line becomes the row, and the row goes to the sink. Steps of more than 128 pixels are rare,
-// and only Go handles them, in 64 bits.
+// all produce the same bytes. If the sink is in C too, one call makes and delivers all rows. Steps
+// of more than 128 pixels are rare, and only Go handles them, in 64 bits.
 package resample
 
 // Version names the random choices and the filter. It changes with any change to the bytes or

@@ -25,7 +25,7 @@ func TestNothingIsFused(t *testing.T) {
 	}
 	for _, pkg := range []string{"decode", "layout", "decode/resample", "shard/keep"} {
 		code := assembly(t, "../..", "./"+pkg)
-		if !strings.Contains(code, "FMULD") && pkg != "decode" {
+		if !strings.Contains(code, "FMULD") && pkg != "decode" && pkg != "layout" {
 			t.Errorf("%s: no multiplication of floats among its instructions: were they listed at all?", pkg)
 		}
 		for line := range strings.Lines(code) {

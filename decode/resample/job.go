@@ -40,7 +40,7 @@ func newJob(t Transform, channels int) job {
 	} else {
 		j.y, j.x = t.Y.fixed(j.rows, 22), t.X.fixed(j.columns, 16)
 		j.atY, j.weightsY = take(4*j.height), take(2*j.height*j.y.taps)
-		j.atX, j.weightsX = take(4*j.padded), take(2*j.padded*j.x.taps)
+		j.atX, j.weightsX = take(4*j.padded), take(2*j.width*j.x.taps)
 		j.arranged = take(over + j.padded*arrangedBytes(j.x.taps, channels))
 		j.line = take(2*values + over)
 	}
@@ -61,9 +61,7 @@ func arrangedBytes(taps, channels int) int {
 // prepare computes the weights.
 func (j *job) prepare(t Transform, scratch []byte) {
 	j.y.fill(t.Y, j.top, j.rows, 1, view[int32](scratch, j.atY, j.height), view[int16](scratch, j.weightsY, j.height*j.y.taps))
-	at, weights := view[int32](scratch, j.atX, j.padded), view[int16](scratch, j.weightsX, j.padded*j.x.taps)
-	j.x.fill(t.X, j.left, j.columns, j.channels, at[:j.width], weights)
-	clear(at[j.width:])
-	clear(weights[j.width*j.x.taps:])
-	clear(scratch[j.line+2*j.columns*j.channels:][:over])
+	at := view[int32](scratch, j.atX, j.padded)
+	j.x.fill(t.X, j.left, j.columns, j.channels, at[:j.width], view[int16](scratch, j.weightsX, j.width*j.x.taps))
+	clear(at[j.width:]) // kernels read there, with weights of 0
 }

@@ -6,19 +6,14 @@ package resample
 // #include "bfs_resample.h"
 // #cgo noescape bfs_resize
 // #cgo nocallback bfs_resize
-// #cgo noescape bfs_copy
-// #cgo nocallback bfs_copy
-// #cgo noescape bfs_kernel_runs
-// #cgo nocallback bfs_kernel_runs
 import "C"
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
-func nativeRuns(k Kernel) bool { return C.bfs_kernel_runs(C.int(k-kernelPortable)) != 0 }
-
-func nativeCopy(from []byte, stride, height int, put, ctx unsafe.Pointer) {
-	C.bfs_copy((*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(from))), C.ptrdiff_t(stride), C.int(height), put, ctx)
-}
+var fastest = sync.OnceValue(func() Kernel { return kernelPortable + Kernel(C.bfs_fastest_kernel()) })
 
 // runNative makes and delivers all rows, with a single call if the sink is in C.
 func runNative(k Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {

@@ -3,6 +3,8 @@ package resample
 // lineBits: a line holds pixels times 2^lineBits.
 const lineBits = 7
 
+const block = 64 // values that stay in the first-level cache
+
 // resizeRow makes row y of the result in scratch. Every C kernel is tested against it, and
 // builds without cgo have nothing else.
 func (j *job) resizeRow(y int, from []byte, stride int, scratch []byte) []byte {
@@ -16,70 +18,35 @@ func (j *job) resizeRow(y int, from []byte, stride int, scratch []byte) []byte {
 	at := view[int32](scratch, j.atX, j.width)
 	weights = view[int16](scratch, j.weightsX, j.width*j.x.taps)
 	line = view[int16](scratch, j.line, values+over/2)
-	if j.channels == 3 {
-		acrossRGB(out, line, at, weights, j.x.taps, uint(j.x.shift+lineBits))
-	} else {
-		acrossGray(out, line, at, weights, j.x.taps, uint(j.x.shift+lineBits))
-	}
+	across(out, line, at, weights, j.x.taps, uint(j.x.shift+lineBits), j.channels)
 	return out
 }
 
-// down makes a line from the source rows that have a weight.
+// down makes a line from the source rows that have a weight, a block of values at a time.
 func down(line []int16, from []byte, stride int, weights []int16, shift uint) {
-	half := int32(1) << (shift - 1)
-	if len(weights) <= 4 {
-		downFour(line, from, stride, weights, half, shift)
-		return
-	}
-	for i := range line {
-		sum, from := half, from[i:]
+	for ; len(line) > 0; line, from = line[min(len(line), block):], from[min(len(from), block):] {
+		var sums [block]int32
+		n := min(len(line), block)
 		for t, w := range weights {
-			sum += int32(w) * int32(from[t*stride])
+			for i, v := range from[t*stride:][:n] {
+				sums[i] += int32(w) * int32(v)
+			}
 		}
-		line[i] = int16(sum >> shift)
+		for i := range line[:n] {
+			line[i] = int16((sums[i] + 1<<(shift-1)) >> shift)
+		}
 	}
 }
 
-// downFour replaces missing rows by the first row with weight 0.
-func downFour(line []int16, from []byte, stride int, weights []int16, half int32, shift uint) {
-	var rows [4][]byte
-	var w [4]int32
-	for t := range rows {
-		rows[t] = from[:len(line)]
-		if t < len(weights) {
-			rows[t], w[t] = from[t*stride:][:len(line)], int32(weights[t])
-		}
-	}
-	a, b, c, d := rows[0][:len(line)], rows[1][:len(line)], rows[2][:len(line)], rows[3][:len(line)]
-	for i := range line {
-		line[i] = int16((half + w[0]*int32(a[i]) + w[1]*int32(b[i]) + w[2]*int32(c[i]) + w[3]*int32(d[i])) >> shift)
-	}
-}
-
-func acrossRGB(out []byte, line []int16, at []int32, weights []int16, taps int, shift uint) {
-	half := int32(1) << (shift - 1)
+func across(out []byte, line []int16, at []int32, weights []int16, taps int, shift uint, channels int) {
 	for i, first := range at {
-		from := line[first:][:3*taps]
-		r, g, b := half, half, half
-		for _, w := range weights[i*taps:][:taps] {
-			r += int32(w) * int32(from[0])
-			g += int32(w) * int32(from[1])
-			b += int32(w) * int32(from[2])
-			from = from[3:]
+		weights := weights[i*taps:][:taps]
+		for c := range channels {
+			from, sum := line[int(first)+c:], int32(1)<<(shift-1)
+			for t, w := range weights {
+				sum += int32(w) * int32(from[t*channels])
+			}
+			out[i*channels+c] = byte(sum >> shift)
 		}
-		p := out[3*i:][:3]
-		p[0], p[1], p[2] = byte(r>>shift), byte(g>>shift), byte(b>>shift)
-	}
-}
-
-func acrossGray(out []byte, line []int16, at []int32, weights []int16, taps int, shift uint) {
-	half := int32(1) << (shift - 1)
-	for i, first := range at {
-		from := line[first:][:taps]
-		sum := half
-		for t, w := range weights[i*taps:][:taps] {
-			sum += int32(w) * int32(from[t])
-		}
-		out[i] = byte(sum >> shift)
 	}
 }

@@ -11,23 +11,18 @@ static const bfs_kernel *const kernels[BFS_KERNELS] = {
 #endif
 };
 
-/* bfs_kernel_runs reports whether this processor supports a kernel. */
-int bfs_kernel_runs(int kernel)
+/* bfs_fastest_kernel returns the best kernel for this processor, which runs those before it too. */
+int bfs_fastest_kernel(void)
 {
-    switch (kernel) {
-    case BFS_PORTABLE:
-        return 1;
 #if defined(__x86_64__)
-    case BFS_SSSE3:
-        return __builtin_cpu_supports("ssse3");
-    case BFS_AVX2:
-        return __builtin_cpu_supports("avx2");
-    case BFS_AVX512:
-        return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
-               __builtin_cpu_supports("avx512vnni");
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni"))
+        return BFS_AVX512;
+    if (__builtin_cpu_supports("avx2"))
+        return BFS_AVX2;
+    if (__builtin_cpu_supports("ssse3"))
+        return BFS_SSSE3;
 #endif
-    }
-    return 0;
+    return BFS_PORTABLE;
 }
 
 typedef void (*put_row)(void *ctx, int y, const uint8_t *row);
@@ -52,11 +47,4 @@ void bfs_resize(bfs_job j, int kernel, const uint8_t *from, uint8_t *scratch, in
         if (put)
             ((put_row)put)(ctx, y, out);
     }
-}
-
-/* bfs_copy puts rows unchanged. */
-void bfs_copy(const uint8_t *from, ptrdiff_t stride, int height, void *put, void *ctx)
-{
-    for (int y = 0; y < height; y++)
-        ((put_row)put)(ctx, y, from + y * stride);
 }

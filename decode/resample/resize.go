@@ -6,11 +6,8 @@ import (
 	"unsafe"
 )
 
-// Errors of Resize, to be distinguished with errors.Is. Each is a caller's mistake.
-var (
-	ErrGeometry = errors.New("resample: the transform does not fit the image")
-	ErrScratch  = errors.New("resample: too little scratch memory")
-)
+// ErrGeometry is the error of Resize: a caller's mistake.
+var ErrGeometry = errors.New("resample: the transform does not fit the image or the scratch memory")
 
 // Image is a source: rows of 8-bit pixels, channels interleaved, Stride bytes from one row to
 // the next. The caller owns it; Resize only reads it, within Transform.Source.
@@ -32,6 +29,12 @@ type nativeSink interface {
 	Native() (put, ctx unsafe.Pointer)
 }
 
+// rowsSink is an optional interface of a Sink: it takes n rows at once, stride bytes apart, which
+// are the source's.
+type rowsSink interface {
+	PutRows(y, n int, rows []byte, stride int)
+}
+
 // ScratchBytes is the memory that Resize needs for an image of 1 or 3 channels.
 func ScratchBytes(t Transform, channels int) int {
 	if t.Copies() || !t.Y.sound() || !t.X.sound() {
@@ -42,30 +45,18 @@ func ScratchBytes(t Transform, channels int) int {
 
 // Resize makes the result's rows and passes them to the sink. t must be in the coordinates of
 // src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
-// before and after do not matter. Nothing is allocated. Errors, ErrGeometry or ErrScratch, occur
-// before the first row.
+// before and after do not matter. Nothing is allocated. Errors occur before the first row.
 func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	if err := fits(src, t); err != nil {
 		return err
 	}
-	var put, ctx unsafe.Pointer
-	if n, ok := sink.(nativeSink); ok {
-		put, ctx = n.Native()
-	}
 	if t.Copies() {
-		from := src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:]
-		if put != nil {
-			nativeCopy(from, src.Stride, t.Y.N, put, ctx)
-			return nil
-		}
-		for y := range t.Y.N {
-			sink.PutRow(y, from[y*src.Stride:][:t.X.N*src.Channels])
-		}
+		copyRows(sink, src.Pix[int(t.Y.Start)*src.Stride+int(t.X.Start)*src.Channels:], src, t)
 		return nil
 	}
 	j := newJob(t, src.Channels)
 	if len(scratch) < j.scratch {
-		return fmt.Errorf("%w: %d bytes are needed, there are %d", ErrScratch, j.scratch, len(scratch))
+		return fmt.Errorf("%w: %d bytes are needed, there are %d", ErrGeometry, j.scratch, len(scratch))
 	}
 	scratch = scratch[-uintptr(unsafe.Pointer(unsafe.SliceData(scratch)))&(alignment-1):]
 	from := src.Pix[j.top*src.Stride+j.left*j.channels:]
@@ -75,6 +66,10 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 	}
 	j.prepare(t, scratch)
 	if k = k.chosen(); k != kernelGo {
+		var put, ctx unsafe.Pointer
+		if n, ok := sink.(nativeSink); ok {
+			put, ctx = n.Native()
+		}
 		runNative(k, sink, put, ctx, &j, from, src.Stride, scratch)
 		return nil
 	}
@@ -82,6 +77,17 @@ func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
 		sink.PutRow(y, j.resizeRow(y, from, src.Stride, scratch))
 	}
 	return nil
+}
+
+func copyRows(sink Sink, from []byte, src Image, t Transform) {
+	used := t.X.N * src.Channels
+	if s, ok := sink.(rowsSink); ok {
+		s.PutRows(0, t.Y.N, from[:(t.Y.N-1)*src.Stride+used], src.Stride)
+		return
+	}
+	for y := range t.Y.N {
+		sink.PutRow(y, from[y*src.Stride:][:used])
+	}
 }
 
 // fits verifies that nothing will be read outside the image.

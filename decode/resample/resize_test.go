@@ -9,8 +9,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-
-	"github.com/batchfs/batchfs/decode/resample/internal/csink"
 )
 
 // canvas is a sink that keeps the rows.
@@ -25,6 +23,18 @@ func (c *canvas) PutRow(y int, row []byte) {
 	}
 	c.rows++
 	c.pix = append(c.pix, row...)
+}
+
+// rowsCanvas is a canvas that takes rows at once, but none one by one.
+type rowsCanvas struct{ canvas }
+
+func (*rowsCanvas) PutRow(int, []byte) { panic("a single row") }
+
+func (c *rowsCanvas) PutRows(y, n int, rows []byte, stride int) {
+	used := len(rows) - (n-1)*stride
+	for i := range n {
+		c.canvas.PutRow(y+i, rows[i*stride:][:used])
+	}
 }
 
 // fence is memory before an inaccessible page: an access past its end crashes.
@@ -202,10 +212,12 @@ func TestCopies(t *testing.T) {
 		if !bytes.Equal(c.pix, want) {
 			t.Errorf("%+v of %dx%d is not copied", win, h, w)
 		}
-		if csink.Available {
-			if got := throughC(t, src, tr, nil, Fastest); !bytes.Equal(got, want) {
-				t.Errorf("%+v of %dx%d is not copied to C", win, h, w)
-			}
+		var all rowsCanvas
+		if err := Resize(&all, src, tr, nil, Fastest); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(all.pix, want) {
+			t.Errorf("%+v of %dx%d is not copied at once", win, h, w)
 		}
 	}
 }
@@ -213,8 +225,7 @@ func TestCopies(t *testing.T) {
 func throughC(t *testing.T, src Image, tr Transform, scratch []byte, k Kernel) []byte {
 	t.Helper()
 	h, w := tr.Size()
-	s := csink.New(h, w*src.Channels)
-	defer s.Close()
+	s := NewSinkInC(t, h, w*src.Channels)
 	if err := Resize(s, src, tr, scratch, k); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +239,7 @@ func throughC(t *testing.T, src Image, tr Transform, scratch []byte, k Kernel) [
 // TestSinkInC: it gets the same rows as a sink in Go, from every kernel, and for steps that only
 // Go handles.
 func TestSinkInC(t *testing.T) {
-	if !csink.Available {
+	if !InC {
 		t.Skip("this build has no C")
 	}
 	for _, k := range Kernels() {
@@ -249,6 +260,35 @@ func TestSinkInC(t *testing.T) {
 	}
 }
 
+// TestSound: the limits of coordinates are exclusive, and those of the source have some slack.
+func TestSound(t *testing.T) {
+	good := Axis{Start: -5, Step: 1, Lo: -5, Hi: 10, N: 15}
+	for name, c := range map[string]struct {
+		want   bool
+		change func(*Axis)
+	}{
+		"nothing":          {true, func(*Axis) {}},
+		"few outputs":      {true, func(a *Axis) { a.N = 1 }},
+		"no outputs":       {false, func(a *Axis) { a.N = 0 }},
+		"too many outputs": {false, func(a *Axis) { a.N, a.Step = maxSource, 1./maxSource }},
+		"many outputs":     {true, func(a *Axis) { a.N, a.Step = maxSource-1, 1./maxSource }},
+		"no step":          {false, func(a *Axis) { a.Step = 0 }},
+		"far left":         {false, func(a *Axis) { a.Lo = -maxSource }},
+		"less far left":    {true, func(a *Axis) { a.Lo = 1 - maxSource }},
+		"far right":        {false, func(a *Axis) { a.Hi = maxSource }},
+		"less far right":   {true, func(a *Axis) { a.Hi = maxSource - 1 }},
+		"within slack":     {true, func(a *Axis) { a.Start -= slack }},
+		"before slack":     {false, func(a *Axis) { a.Start -= 1.5 * slack }},
+		"up to slack":      {true, func(a *Axis) { a.Start += slack }},
+		"behind slack":     {false, func(a *Axis) { a.Start += 1.5 * slack }},
+	} {
+		a := good
+		if c.change(&a); a.sound() != c.want {
+			t.Errorf("%s: %+v is sound: %v", name, a, a.sound())
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	src := pattern(20, 30, 3)
 	tr := Options{Mode: Stretch, Height: 10, Width: 10}.Choose(0, 0, 20, 30)
@@ -258,7 +298,7 @@ func TestErrors(t *testing.T) {
 		change func(src *Image, tr *Transform, scratch *[]byte)
 	}{
 		"nothing":             {nil, func(*Image, *Transform, *[]byte) {}},
-		"a byte of scratch":   {ErrScratch, func(_ *Image, _ *Transform, s *[]byte) { *s = (*s)[1:] }},
+		"a byte of scratch":   {ErrGeometry, func(_ *Image, _ *Transform, s *[]byte) { *s = (*s)[1:] }},
 		"channels":            {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Channels = 2 }},
 		"a row":               {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Height-- }},
 		"a column":            {ErrGeometry, func(i *Image, _ *Transform, _ *[]byte) { i.Width-- }},
@@ -296,10 +336,8 @@ func (nowhere) PutRow(int, []byte) {}
 // TestNothingOnTheHeap: no image allocates anything, with any kernel and any sink.
 func TestNothingOnTheHeap(t *testing.T) {
 	sinks := []Sink{nowhere{}}
-	if csink.Available {
-		s := csink.New(32, 64*3)
-		defer s.Close()
-		sinks = append(sinks, s)
+	if InC {
+		sinks = append(sinks, NewSinkInC(t, 32, 64*3))
 	}
 	o := randomCrop(1)
 	o.Height, o.Width, o.Flip = 32, 64, 0.5
@@ -332,7 +370,7 @@ func TestKernels(t *testing.T) {
 	if all[0] != kernelGo || !slices.IsSorted(all) || Fastest.String() != all[len(all)-1].String() {
 		t.Errorf("%v, the fastest of which is %v", all, Fastest)
 	}
-	if csink.Available && len(all) < 2 {
+	if InC && len(all) < 2 {
 		t.Errorf("a build with cgo has only %v", all)
 	}
 }

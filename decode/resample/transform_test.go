@@ -136,18 +136,20 @@ func TestReduced(t *testing.T) {
 func TestWideWeights(t *testing.T) {
 	for _, n := range []int{2, 3, 1000, 1<<20 + 1, 1 << 22} {
 		f := fit(0, n, 1).filter()
-		lo, hi, centre := f.taps(0)
-		w := f.weights(lo, hi, centre, wideDown)
-		sum, last := int64(0), int64(0)
-		for j := lo; j < hi; j++ {
-			weight := w.next()
+		lo, hi, _ := f.taps(0)
+		sum, last, next := int64(0), int64(0), lo
+		f.each(0, wideDown, func(j int, weight int64) {
+			if j != next {
+				t.Fatalf("pixel %d comes before pixel %d", j, next)
+			}
+			next++
 			sum += weight
 			if rises := 2*j+1 <= n; weight < 0 || rises && weight < last-1 || !rises && weight > last+1 && 2*j > n {
 				t.Fatalf("pixel %d of %d weighs %d, the one before %d", j, n, weight, last)
 			}
 			last = weight
-		}
-		if lo != 0 || hi != n || sum != 1<<wideDown {
+		})
+		if lo != 0 || hi != n || next != hi || sum != 1<<wideDown {
 			t.Errorf("the weights of pixels %d to %d of %d add up to %d", lo, hi, n, sum)
 		}
 	}

@@ -12,78 +12,57 @@ const (
 	wideAcross = 30
 )
 
-// weights yields an output's weights one after the other, rounded like those of fixed.
-type weights struct {
-	*filter
-	drop         uint  // bits of the heights that are dropped, so that their sum fits
-	offset       int64 // from the output's centre to that of the next pixel
-	unit         float64
-	done, before int64
-}
-
-func (f *filter) weights(lo, hi int, centre int64, shift uint) weights {
-	w := weights{filter: f, offset: f.offset(lo, centre), drop: uint(max(bits.Len64(uint64(f.support))-34, 0))}
-	sum := int64(0)
-	for j := lo; j < hi; j++ {
+// each calls add with every pixel that has a weight in output i and with that weight. The weights
+// add up to 2^shift and are rounded like those of fixed.
+func (f *filter) each(i int, shift uint, add func(j int, weight int64)) {
+	lo, hi, centre := f.taps(i)
+	drop := max(bits.Len64(uint64(f.support))-34, 0) // so that the sum of heights fits
+	height := func(j int) int64 {
 		d := f.offset(j, centre)
-		sum += (f.support - max(d, -d)) >> w.drop
+		return (f.support - max(d, -d)) >> drop
 	}
-	w.unit = float64(int64(1)<<shift) / float64(sum)
-	return w
-}
-
-func (w *weights) next() int64 {
-	w.done += (w.support - max(w.offset, -w.offset)) >> w.drop
-	w.offset += pixel
-	before := w.before
-	w.before = int64(float64(float64(w.done)*w.unit) + 0.5)
-	return w.before - before
+	sum, done, before := int64(0), int64(0), int64(0)
+	for j := lo; j < hi; j++ {
+		sum += height(j)
+	}
+	unit := float64(int64(1)<<shift) / float64(sum)
+	for j := lo; j < hi; j++ {
+		done += height(j)
+		now := int64(float64(float64(done)*unit) + 0.5)
+		add(j, now-before)
+		before = now
+	}
 }
 
 func (j *job) resizeWide(sink Sink, t Transform, from []byte, stride int, scratch []byte) {
-	line := view[int64](scratch, j.sums, j.columns*j.channels)
-	out := scratch[j.out:][:j.width*j.channels]
+	const downBy, acrossBy = wideDown - wideLine, wideAcross + wideLine
+	n := j.channels
+	line := view[int64](scratch, j.sums, j.columns*n)
+	out := scratch[j.out:][:j.width*n]
 	down, across := t.Y.filter(), t.X.filter()
 	for y := range j.height {
-		lo, hi, centre := down.taps(y)
-		w := down.weights(lo, hi, centre, wideDown)
-		wideRows(line, from[(lo-j.top)*stride:], stride, hi-lo, &w)
+		for i := range line {
+			line[i] = 1 << (downBy - 1)
+		}
+		down.each(y, wideDown, func(row int, weight int64) {
+			for i, v := range from[(row-j.top)*stride:][:len(line)] {
+				line[i] += weight * int64(v)
+			}
+		})
+		for i := range line {
+			line[i] >>= downBy
+		}
 		for x := range j.width {
-			lo, hi, centre := across.taps(x)
-			w := across.weights(lo, hi, centre, wideAcross)
-			widePixel(out[x*j.channels:][:j.channels], line[(lo-j.left)*j.channels:], hi-lo, &w)
+			sums := [3]int64{1 << (acrossBy - 1), 1 << (acrossBy - 1), 1 << (acrossBy - 1)}
+			across.each(x, wideAcross, func(column int, weight int64) {
+				for c, v := range line[(column-j.left)*n:][:n] {
+					sums[c] += weight * v
+				}
+			})
+			for c := range n {
+				out[x*n+c] = byte(sums[c] >> acrossBy)
+			}
 		}
 		sink.PutRow(y, out)
-	}
-}
-
-func wideRows(line []int64, from []byte, stride, taps int, w *weights) {
-	const shift = wideDown - wideLine
-	for i := range line {
-		line[i] = 1 << (shift - 1)
-	}
-	for t := range taps {
-		weight := w.next()
-		for i, v := range from[t*stride:][:len(line)] {
-			line[i] += weight * int64(v)
-		}
-	}
-	for i := range line {
-		line[i] >>= shift
-	}
-}
-
-func widePixel(to []byte, line []int64, taps int, w *weights) {
-	const shift = wideAcross + wideLine
-	sums := [3]int64{1 << (shift - 1), 1 << (shift - 1), 1 << (shift - 1)}
-	n := len(to)
-	for t := range taps {
-		weight := w.next()
-		for c, v := range line[t*n:][:n] {
-			sums[c] += weight * v
-		}
-	}
-	for c := range to {
-		to[c] = byte(sums[c] >> shift)
 	}
 }

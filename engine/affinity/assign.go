@@ -15,8 +15,8 @@ const (
 
 // Parse reads a list of CPUs for workers 0, 1, and so on: decimal numbers separated by commas,
 // with optional blanks around them. An empty or blank text is no list: nil. The error is an
-// [*option.Error] that names the entry, counted from 1. [Assign] checks whether the machine has
-// such CPUs.
+// [*option.Error] that names the entry, counted from 1. [Assign] checks whether the process may
+// use these CPUs.
 func Parse(list string) ([]int, error) {
 	if strings.Trim(list, blanks) == "" {
 		return nil, nil
@@ -33,6 +33,12 @@ func Parse(list string) ([]int, error) {
 	return cpus, nil
 }
 
+// number parses a number below maxCPUs of decimal digits only.
+func number(digits string) (int, bool) {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return int(n), err == nil && n < maxCPUs
+}
+
 func entryError(i int, rule, value string) error {
 	return &option.Error{Field: fmt.Sprintf("entry %d", i+1), Rule: rule, Value: strconv.Quote(value)}
 }
@@ -43,10 +49,7 @@ func entryError(i int, rule, value string) error {
 // the error is an [*option.Error].
 func Assign(list []int, workers int, m Machine) ([]Set, error) {
 	for i, cpu := range list {
-		switch {
-		case cpu < 0 || cpu >= m.Configured:
-			return nil, entryError(i, fmt.Sprintf("below %d, the number of CPUs configured", m.Configured), strconv.Itoa(cpu))
-		case !m.Allowed.has(cpu):
+		if !m.Allowed.has(cpu) {
 			return nil, entryError(i, fmt.Sprintf("one of the CPUs this process may use, %s", m.Allowed), strconv.Itoa(cpu))
 		}
 	}
@@ -54,23 +57,11 @@ func Assign(list []int, workers int, m Machine) ([]Set, error) {
 	if len(list) == 0 {
 		return sets, nil
 	}
-	near := m.Near()
 	for t := range sets {
-		sets[t] = near
+		sets[t] = m.Near
 		if t < len(list) {
 			sets[t] = Set{list[t]}
 		}
 	}
 	return sets, nil
-}
-
-// Near returns the CPUs for workers past the end of a list; none if nothing is known but the
-// CPUs that the process may use.
-func (m Machine) Near() Set {
-	for _, cpus := range m.Places {
-		if s := cpus.and(m.Allowed); len(s) > 0 {
-			return s
-		}
-	}
-	return nil
 }

@@ -17,11 +17,11 @@ type childTask struct{ GPU, List string }
 
 // A childReport is the result.
 type childReport struct {
-	Machine Machine
-	Again   Machine // from a second call
-	Error   string  // of the list
-	Got     []string
-	Missing int // returned by a function that the library lacks
+	Machine     Machine
+	Recommended [2]Set // what NVML recommends for the GPU, asked for twice
+	Error       string // of the list
+	Got         []string
+	Missing     int // returned by a function that the library lacks
 }
 
 // callMissing calls such a function; nil in a build without NVML.
@@ -47,8 +47,8 @@ func child(text string) (err error) {
 	if r.Machine, err = ThisMachine(task.GPU); err != nil {
 		return err
 	}
-	if r.Again, err = ThisMachine(task.GPU); err != nil {
-		return err
+	if task.GPU != NoGPU {
+		r.Recommended = [2]Set{recommended(task.GPU, 64), recommended(task.GPU, 64)}
 	}
 	if r.Got, err = childMasks(task.List, r.Machine); err != nil {
 		r.Error = err.Error()

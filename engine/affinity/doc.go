@@ -7,19 +7,13 @@
 // have more entries than there are workers, but each must be a CPU that this process may use;
 // otherwise the list is refused before any work starts.
 //
-// Workers past the end of the list get the first of these sets that is not empty, each
-// restricted to the CPUs that the process may use:
+// Workers past the end of the list run on the CPUs that NVML recommends for the GPU and that the
+// process may use: those of its socket, or, from a driver that does not know sockets, its only
+// recommendation. Without a recommendation they are not pinned. Listed CPUs are not excluded.
 //
-//  1. what NVML recommends for the GPU: the CPUs of its socket, or, from a driver that does not know
-//     sockets, its only recommendation;
-//  2. the CPUs of the NUMA node that the GPU's PCI slot belongs to;
-//  3. the CPUs of the NUMA nodes on which this process may have memory;
-//  4. all that the process may use: the worker is not pinned.
+// Without a list nothing happens, whatever GPU there is: one mount can feed all GPUs of a machine,
+// and placing it next to the first of them without being asked would be wrong for the rest.
 //
-// Listed CPUs are not excluded. Without a list nothing happens, whatever GPU there is: one mount
-// can feed all GPUs of a machine, and placing it next to the first of them without being asked
-// would be wrong for the rest.
-//
-// NVML is called through the driver's own library, opened at run time. Without it, or in a build
-// without cgo, the second rule applies: the PCI slot is found in /proc and /sys.
+// NVML is called through the driver's own library, opened at run time. A build without cgo does
+// without it.
 package affinity

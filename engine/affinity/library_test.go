@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,6 @@ static int open_count;
 #ifdef FAILING
 int nvmlInit_v2(void) { return FAILING; }
 #else
-struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
 int nvmlInit_v2(void) { open_count++; return 0; }
 int nvmlShutdown(void) { open_count--; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d)
@@ -35,8 +35,6 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d)
 	*d = &open_count;
 	return i == 0 && open_count == 1 ? 0 : 2;
 }
-int nvmlDeviceGetName(void *d, char *s, unsigned n) { strncpy(s, "Test", n); return 0; }
-int nvmlDeviceGetPciInfo_v3(void *d, struct pci *p) { memset(p, 0, sizeof *p); p->bus = 0xfe; return 0; }
 int nvmlDeviceGetCpuAffinity(void *d, unsigned n, unsigned long *set) { memset(set, 0, n * sizeof *set); set[0] = 8; return 0; }
 #ifndef OLD
 int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set, unsigned scope)
@@ -90,9 +88,9 @@ func TestDrivers(t *testing.T) {
 				if r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
 					t.Errorf("a function that is not there answers %d", r.Missing)
 				}
-				for _, m := range []Machine{r.Machine, r.Again} {
-					if m.Places[0].String() != c.cpus {
-						t.Errorf("%+v", m)
+				for _, s := range r.Recommended {
+					if s.String() != c.cpus || !slices.Equal(r.Machine.Near, s.and(r.Machine.Allowed)) {
+						t.Errorf("%s of %+v", s, r.Machine)
 					}
 				}
 			}
@@ -106,7 +104,7 @@ func TestNoDriver(t *testing.T) {
 		t.Skip("this machine has a driver")
 	}
 	r := runChild(t, childTask{}, "LD_BIND_NOW=1")
-	if len(r.Machine.Places[0]) > 0 || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
+	if len(r.Machine.Near) > 0 || r.Missing != int(nvml.ERROR_FUNCTION_NOT_FOUND) {
 		t.Errorf("%+v", r)
 	}
 }

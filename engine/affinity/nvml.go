@@ -10,7 +10,7 @@ package affinity
 import "C"
 
 import (
-	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 	"unsafe"
@@ -33,67 +33,72 @@ var openLibrary = sync.OnceValue(func() bool {
 	return C.batchfs_nvml_open(path) != 0
 })
 
-// askNVML asks this machine's driver.
-func askNVML(gpu string, cpus int) (device, bool) {
+// recommended returns the CPUs below a number that this machine's driver recommends for a GPU.
+func recommended(gpu string, below int) Set {
 	if !openLibrary() {
-		return device{}, false
+		return nil
 	}
-	return ask(nvml.New(), gpu, cpus)
+	return ask(nvml.New(), gpu, below)
 }
 
 // ask opens NVML, asks for one device, and closes it again: a daemon that kept the driver open
 // would prevent an administrator from resetting the device. After a failed Init nothing else may
 // be called.
-func ask(lib nvml.Interface, gpu string, cpus int) (d device, works bool) {
+func ask(lib nvml.Interface, gpu string, below int) Set {
 	if lib.Init() != nvml.SUCCESS {
-		return d, false
+		return nil
 	}
 	defer lib.Shutdown()
-	handle, found := find(lib, gpu)
-	if !found {
-		return d, true
-	}
-	if info, ret := handle.GetPciInfo(); ret == nvml.SUCCESS { // NVML writes the domain with more digits than /sys
-		d.slot = fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
+	device, ret := find(lib, gpu)
+	if ret != nvml.SUCCESS {
+		return nil
 	}
 	// The CPUs of the socket; drivers before CUDA 11 know only those nearest to the device.
-	mask, ret := handle.GetCpuAffinityWithinScope(cpus, nvml.AFFINITY_SCOPE_SOCKET)
-	if d.cpus = ofMask(mask); ret != nvml.SUCCESS || len(d.cpus) == 0 {
-		mask, ret = handle.GetCpuAffinity(cpus)
-		if d.cpus = ofMask(mask); ret != nvml.SUCCESS {
-			d.cpus = nil
-		}
+	mask, ret := device.GetCpuAffinityWithinScope(below, nvml.AFFINITY_SCOPE_SOCKET)
+	if s := ofMask(mask); ret == nvml.SUCCESS && len(s) > 0 {
+		return s
 	}
-	return d, true
+	if mask, ret = device.GetCpuAffinity(below); ret != nvml.SUCCESS {
+		return nil
+	}
+	return ofMask(mask)
 }
 
-// find returns the device for an index or a UUID; for a part of a device, the device itself.
-func find(lib nvml.Interface, gpu string) (nvml.Device, bool) {
+// ofMask converts a mask of NVML.
+func ofMask(mask []uint) (s Set) {
+	for i, word := range mask {
+		for ; word != 0; word &= word - 1 {
+			s = append(s, i*bits.UintSize+bits.TrailingZeros(word))
+		}
+	}
+	return s
+}
+
+// find returns the device that firstOf named; for a part of a device, the device itself.
+func find(lib nvml.Interface, gpu string) (nvml.Device, nvml.Return) {
 	if i, isIndex := number(gpu); isIndex || gpu == "" {
-		device, ret := lib.DeviceGetHandleByIndex(i)
-		return device, ret == nvml.SUCCESS
+		return lib.DeviceGetHandleByIndex(i)
 	}
 	device, ret := lib.DeviceGetHandleByUUID(gpu)
 	if ret == nvml.SUCCESS && strings.HasPrefix(gpu, "MIG-") {
 		device, ret = device.GetDeviceHandleFromMigDeviceHandle()
 	}
 	if ret == nvml.SUCCESS {
-		return device, true
+		return device, ret
 	}
-	n, ret := lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return nil, false
-	}
-	uuids := make([]string, n) // "" for a device that does not tell
-	for i := range uuids {
+	// The beginning of exactly one UUID, or the older form MIG-GPU-UUID/INSTANCE/INSTANCE.
+	start, _, _ := strings.Cut(strings.TrimPrefix(gpu, "MIG-"), "/")
+	var found []nvml.Device
+	n, _ := lib.DeviceGetCount()
+	for i := range n {
 		if device, ret := lib.DeviceGetHandleByIndex(i); ret == nvml.SUCCESS {
-			uuids[i], _ = device.GetUUID()
+			if uuid, ret := device.GetUUID(); ret == nvml.SUCCESS && strings.HasPrefix(uuid, start) {
+				found = append(found, device)
+			}
 		}
 	}
-	i := choose(gpu, uuids)
-	if i < 0 {
-		return nil, false
+	if len(found) != 1 {
+		return nil, nvml.ERROR_NOT_FOUND
 	}
-	device, ret = lib.DeviceGetHandleByIndex(i)
-	return device, ret == nvml.SUCCESS
+	return found[0], nvml.SUCCESS
 }

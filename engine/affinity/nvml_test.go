@@ -3,7 +3,7 @@
 package affinity
 
 import (
-	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -27,9 +27,6 @@ func dgx(m masks) *dgxa100.Server {
 	for i, d := range server.Devices {
 		d := d.(*dgxa100.Device)
 		d.UUID = "GPU-" + string(rune('a'+i)) + "-4141"
-		d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) {
-			return nvml.PciInfo{Domain: uint32(i), Bus: 0xb3, Device: 1}, nvml.SUCCESS
-		}
 		if m.socket != nil {
 			d.GetCpuAffinityWithinScopeFunc = func(n int, scope nvml.AffinityScope) ([]uint, nvml.Return) {
 				if n != 200 || scope != nvml.AFFINITY_SCOPE_SOCKET {
@@ -78,9 +75,8 @@ func TestAskAffinity(t *testing.T) {
 		{"neither function", masks{socket: []uint{0}, socketRet: missing, nearest: []uint{}}, ""},
 	} {
 		server := dgx(c.masks)
-		d, works := ask(server, "", 200)
-		if !works || d.cpus.String() != c.cpus || d.slot != "0000:b3:01.0" {
-			t.Errorf("%s: %+v, %t", c.name, d, works)
+		if s := ask(server, "", 200); s.String() != c.cpus {
+			t.Errorf("%s: %s", c.name, s)
 		}
 		if n := len(server.ShutdownCalls()); n != 1 {
 			t.Errorf("%s: shut down %d times", c.name, n)
@@ -92,7 +88,7 @@ func TestAskWhich(t *testing.T) {
 	for _, c := range []struct {
 		gpu     string
 		without []string
-		domain  int // of the device's slot; -1: none
+		device  int // -1: none
 	}{
 		{"", nil, 0},
 		{"7", nil, 7},
@@ -110,7 +106,12 @@ func TestAskWhich(t *testing.T) {
 		{"MIG-5", []string{"part"}, -1},
 		{"0", []string{"index"}, -1},
 	} {
-		server := dgx(masks{socket: []uint{1}})
+		server := dgx(masks{})
+		for i, d := range server.Devices {
+			d.(*dgxa100.Device).GetCpuAffinityWithinScopeFunc = func(int, nvml.AffinityScope) ([]uint, nvml.Return) {
+				return []uint{1 << i}, nvml.SUCCESS
+			}
+		}
 		byUUID, part := server.DeviceGetHandleByUUIDFunc, nvml.SUCCESS
 		server.DeviceGetHandleByUUIDFunc = func(uuid string) (nvml.Device, nvml.Return) {
 			if uuid != "MIG-5" {
@@ -127,12 +128,12 @@ func TestAskWhich(t *testing.T) {
 				without[function](server)
 			}
 		}
-		want := device{}
-		if c.domain >= 0 {
-			want = device{slot: fmt.Sprintf("%04x:b3:01.0", c.domain), cpus: Set{0}}
+		var want Set
+		if c.device >= 0 {
+			want = Set{c.device}
 		}
-		if d, works := ask(server, c.gpu, 200); !works || d.slot != want.slot || !slices.Equal(d.cpus, want.cpus) {
-			t.Errorf("%q without %q: %+v, %t", c.gpu, c.without, d, works)
+		if got := ask(server, c.gpu, 200); !slices.Equal(got, want) {
+			t.Errorf("%q without %q: %s", c.gpu, c.without, got)
 		}
 	}
 }
@@ -141,42 +142,54 @@ func TestAskWhich(t *testing.T) {
 func TestAskInitFails(t *testing.T) {
 	for _, ret := range []nvml.Return{nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_GPU_IS_LOST} {
 		lib := &mock.Interface{InitFunc: func() nvml.Return { return ret }}
-		if d, works := ask(lib, "", 200); works || d.slot != "" {
-			t.Errorf("%d: %+v, %t", int32(ret), d, works)
+		if s := ask(lib, "", 200); s != nil {
+			t.Errorf("%d: %s", int32(ret), s)
 		}
 	}
 }
 
-// Workers can be placed near a device that reveals nothing about itself.
+// Workers can be placed near a device that does not tell its UUID.
 func TestAskSilentDevice(t *testing.T) {
 	server := dgx(masks{socket: []uint{2}})
-	d := server.Devices[3].(*dgxa100.Device)
-	d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{}, missing }
-	d.GetUUIDFunc = func() (string, nvml.Return) { return "", missing }
-	got, works := ask(server, "3", 200)
-	if !works || got.slot != "" || got.cpus.String() != "1" {
-		t.Errorf("%+v, %t", got, works)
+	server.Devices[3].(*dgxa100.Device).GetUUIDFunc = func() (string, nvml.Return) { return "GPU-", missing }
+	for gpu, want := range map[string]string{"3": "1", "GPU-d": "", "GPU-e": "1"} {
+		if got := ask(server, gpu, 200); got.String() != want {
+			t.Errorf("%s: %s", gpu, got)
+		}
 	}
 }
 
 // From NVML's masks to a worker's CPUs.
 func TestAskAndAssign(t *testing.T) {
+	allowed := cpus("2-5")
 	for _, c := range []struct {
 		name  string
 		masks masks
 		near  string
 	}{
 		{"recommended", masks{socket: []uint{0xf0}}, "4-5"},
-		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, "2-5"},
-		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, "2-5"},
+		{"recommended, but not allowed", masks{socket: []uint{0xc0}}, ""},
+		{"nothing recommended", masks{socket: []uint{0}, nearest: []uint{0}}, ""},
 	} {
-		server := dgx(c.masks)
-		m := look(files(sockets), must(parseSet("2-5")), "", func(gpu string, cpus int) (device, bool) {
-			return ask(server, gpu, 200)
-		})
-		sets, err := Assign([]int{2}, 2, m)
+		sets, err := Assign([]int{2}, 2, Machine{allowed, ask(dgx(c.masks), "", 200).and(allowed)})
 		if err != nil || sets[0].String() != "2" || sets[1].String() != c.near {
 			t.Errorf("%s: %v, %v", c.name, sets, err)
+		}
+	}
+}
+
+func TestMask(t *testing.T) {
+	for _, c := range []struct {
+		mask []uint
+		want Set
+	}{
+		{nil, nil},
+		{[]uint{0, 0, 0}, nil},
+		{[]uint{0xf0}, Set{4, 5, 6, 7}},
+		{[]uint{0, 1}, Set{bits.UintSize}},
+	} {
+		if s := ofMask(c.mask); !slices.Equal(s, c.want) {
+			t.Errorf("%x is %s", c.mask, s)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package headroom
 import (
 	"cmp"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -27,9 +26,6 @@ type Host struct {
 	files fs.FS
 }
 
-// This is the host of this process.
-func This() *Host { return New(os.DirFS("/")) }
-
 // New returns a host described by the files below root: proc and sys/fs/cgroup.
 func New(root fs.FS) *Host { return &Host{files: root} }
 
@@ -38,8 +34,8 @@ const guess = 4 << 30
 
 // Machine is the machine's own bound.
 func (h *Host) Machine() Bound {
-	b := Bound{Name: "the machine", Total: cmp.Or(max(h.value("proc/meminfo", "MemTotal:", 0)<<10, 0), guess)}
-	b.Left = min(max(h.value("proc/meminfo", "MemAvailable:", b.Total>>10)<<10, 0), b.Total)
+	b := Bound{Name: "the machine", Total: cmp.Or(h.value("proc/meminfo", "MemTotal:", 0)<<10, guess)}
+	b.Left = min(h.value("proc/meminfo", "MemAvailable:", b.Total>>10)<<10, b.Total)
 	return b
 }
 
@@ -68,16 +64,10 @@ type group struct{ dir, path string }
 // container the paths may be the host's and not exist here; the root does.
 func (h *Host) groups(process string) (all []group) {
 	for line := range strings.Lines(h.text("proc/" + process + "/cgroup")) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		root := "sys/fs/cgroup"
-		switch {
-		case parts[0] == "0" && parts[1] == "":
-		case slices.Contains(strings.Split(parts[1], ","), "memory"):
-			root += "/memory"
-		default:
+		parts, root := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3), "sys/fs/cgroup"
+		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), "memory") {
+			root += "/memory" // version 1
+		} else if len(parts) != 3 || parts[0] != "0" || parts[1] != "" {
 			continue
 		}
 		for p := path.Clean("/" + parts[2]); ; p = path.Dir(p) {
@@ -91,7 +81,7 @@ func (h *Host) groups(process string) (all []group) {
 }
 
 // bound reads the limit of one control group and what is left of it; its total is 0 if it has no
-// limit.
+// limit. Every file and name belongs to only one version of control groups.
 func (h *Host) bound(g group) Bound {
 	b := Bound{Name: "the control group " + g.path, group: g.path}
 	for _, name := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
@@ -99,29 +89,26 @@ func (h *Host) bound(g group) Bound {
 			b.Total = n
 		}
 	}
-	used := h.value(g.dir+"/memory.current", "", -1)
-	prefix := ""
-	if used < 0 { // version 1 has the totals including subgroups under other names
-		used, prefix = h.value(g.dir+"/memory.usage_in_bytes", "", 0), "total_"
-	}
+	used := max(h.value(g.dir+"/memory.current", "", 0), h.value(g.dir+"/memory.usage_in_bytes", "", 0))
 	for _, name := range []string{"inactive_file", "active_file"} {
-		used -= max(h.value(g.dir+"/memory.stat", prefix+name, 0), 0)
+		// In version 1 this name leaves out the subgroups.
+		used -= max(h.value(g.dir+"/memory.stat", name, 0), h.value(g.dir+"/memory.stat", "total_"+name, 0))
 	}
-	b.Left = min(max(b.Total-max(used, 0), 0), b.Total)
+	b.Left = max(b.Total-max(used, 0), 0)
 	return b
 }
 
 // value reads the number after a name in a kernel file whose lines are a name, a number and an
 // optional unit, or, without a name, the number that is the whole file. It returns unknown if
-// there is none, or "max".
+// there is none, as for "max".
 func (h *Host) value(file, name string, unknown int64) int64 {
 	for line := range strings.Lines(h.text(file)) {
 		fields := strings.Fields(line)
-		if name == "" && len(fields) > 0 {
+		if name == "" {
 			fields = append([]string{""}, fields...)
 		}
 		if len(fields) > 1 && fields[0] == name {
-			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n >= 0 {
 				return n
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,9 +100,9 @@ func greedyMount() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	host := This()
+	host := New(os.DirFS("/"))
 	g := &greedy{limit: host.Share().Limit}
-	w := &Watch{Host: host, Tenant: g, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
+	w := &Watch{Host: host, Used: g.MemoryUsed, SetLimit: g.SetMemoryLimit, Limit: g.limit, Shared: true, Logger: slog.New(slog.DiscardHandler)}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		w.looked = 0 // so that it recounts the mounts each time
@@ -202,7 +201,7 @@ func TestGivingWayToOthers(t *testing.T) {
 	for range 3 {
 		mount.ask(t)
 	}
-	b := This().bound(groupIn(group))
+	b := New(os.DirFS("/")).bound(groupIn(group))
 	if _, used := mount.ask(t); b.Total == 0 || b.Left < b.reserve()/2 || used > before {
 		t.Errorf("%+v is left beside a mount that uses %d, and used %d", b, used, before)
 	}
@@ -214,24 +213,3 @@ func TestGivingWayToOthers(t *testing.T) {
 }
 
 func groupIn(dir string) group { return group{dir: strings.TrimPrefix(dir, "/")} }
-
-// TestPressureTrigger: the kernel accepts the trigger, and it can be removed.
-func TestPressureTrigger(t *testing.T) {
-	p, err := This().WatchPressure("/")
-	if err != nil {
-		t.Skipf("SKIPPED: %v", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.Close() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the trigger is not given back")
-	}
-	if _, err := New(os.DirFS(t.TempDir())).WatchPressure(t.TempDir()); err == nil {
-		t.Error("a trigger on nothing")
-	}
-}

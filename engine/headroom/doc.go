@@ -12,7 +12,6 @@
 // most half of what is left when it starts ([Host.Share]). Mounts are recounted every few
 // seconds, so that earlier ones give way to later ones.
 //
-// A [Watch] checks the bounds every second, and at once when the kernel reports [Pressure].
-// Regardless of its limit, a mount keeps to what it uses plus its part of what is left beyond a
-// small reserve.
+// A [Watch] checks the bounds twice a second. Regardless of its limit, a mount keeps to what it
+// uses plus its part of what is left beyond a small reserve.
 package headroom

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 )
 
@@ -82,14 +83,19 @@ func TestBounds(t *testing.T) {
 // inGroup is a process in a control group of 400 MiB, of which used bytes are used.
 func inGroup(used int64) map[string]string {
 	return map[string]string{
-		"proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 12582912 kB\n", "proc/self/stat": "100 (batchfs) R 1 1\n",
+		"proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 12582912 kB\n", "proc/self/status": status(100, 100, 1, "batchfs"),
 		"proc/self/cgroup": "0::/pod/job\n", "sys/fs/cgroup/pod/memory.max": fmt.Sprint(400 * mib), "sys/fs/cgroup/pod/memory.current": fmt.Sprint(used),
 	}
 }
 
+// status is what the kernel says about a thread.
+func status(pid, process, parent int, name string) string {
+	return fmt.Sprintf("Name:\t%s\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t%d\nNgid:\t0\nPid:\t%d\nPPid:\t%d\n", name, process, pid, parent)
+}
+
 func addProcess(files map[string]string, pid, parent int, name, group string, args ...string) {
 	dir := fmt.Sprintf("proc/%d/", pid)
-	files[dir+"stat"] = fmt.Sprintf("%d (%s) S %d 1 1\n", pid, name, parent)
+	files[dir+"status"] = status(pid, pid, parent, name)
 	files[dir+"cmdline"] = strings.Join(args, "\x00") + "\x00"
 	files[dir+"cgroup"] = "0::" + group + "\n"
 }
@@ -120,12 +126,11 @@ func TestMounts(t *testing.T) {
 	count(3, 4)
 	// A thread of the first one, and that one itself.
 	addProcess(files, 108, 1, "batchfs", "/pod/other", "/usr/bin/batchfs", "mount", "--shards", "4")
-	files["proc/108/status"] = "Name:\tbatchfs\nState:\tS (sleeping)\nTgid:\t101\nNgid:\t0\nPid:\t108\n"
-	files["proc/101/status"] = "Name:\tbatchfs\nState:\tS (sleeping)\nTgid:\t101\nNgid:\t0\nPid:\t101\n"
+	files["proc/108/status"] = status(108, 101, 1, "batchfs")
 	count(3, 4)
-	files["proc/101/stat"] = "101 (batchfs) Z 1 1\n" // a zombie
+	files["proc/101/cmdline"] = "" // a zombie
 	count(2, 3)
-	files["proc/self/stat"] = "100 (batchfs) R 106 1\n" // that command is our parent
+	files["proc/self/status"] = status(100, 100, 106, "batchfs") // that command is our parent
 	count(2, 3)
 }
 
@@ -166,7 +171,7 @@ func TestWatch(t *testing.T) {
 	files := inGroup(100 * mib)
 	var log bytes.Buffer
 	tenant := &fakeTenant{used: 24 * mib}
-	w := &Watch{Host: hostOf(files), Tenant: tenant, Limit: 200 * mib, Shared: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	w := &Watch{Host: hostOf(files), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Shared: true, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	step := func(used, group, want int64, said string) {
 		t.Helper()
 		files["sys/fs/cgroup/pod/memory.current"] = fmt.Sprint(group)
@@ -204,7 +209,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("%+v", w.state)
 	}
 	for pid := 101; pid < 104; pid++ {
-		delete(files, fmt.Sprintf("proc/%d/stat", pid))
+		delete(files, fmt.Sprintf("proc/%d/status", pid))
 	}
 	for range recountsAt {
 		w.Host = hostOf(files)
@@ -224,23 +229,18 @@ func TestWatch(t *testing.T) {
 	step(150*mib, 200*mib, 200*mib, "what it was again")
 }
 
-// TestWatchRuns: the watch checks on ticks and on pressure, and ends.
+// TestWatchRuns: the watch checks at once and on each tick, and not after it was stopped.
 func TestWatchRuns(t *testing.T) {
-	files := inGroup(390 * mib)
-	tenant := &fakeTenant{used: 100 * mib}
-	w := &Watch{Host: hostOf(files), Tenant: tenant, Limit: 200 * mib, Logger: slog.New(slog.DiscardHandler)}
-	done, ended := make(chan struct{}), make(chan struct{})
-	ticks, pressure := make(chan time.Time), make(chan struct{})
-	go func() {
-		w.Run(done, ticks, pressure)
-		close(ended)
-	}()
-	ticks <- time.Time{}
-	pressure <- struct{}{}
-	ticks <- time.Time{}
-	close(done)
-	<-ended
-	if tenant.limit != 85*mib || tenant.told != 1 || w.looked < 3 {
-		t.Errorf("%+v after %d looks", tenant, w.looked)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tenant := &fakeTenant{used: 100 * mib}
+		w := &Watch{Host: hostOf(inGroup(390 * mib)), Used: tenant.MemoryUsed, SetLimit: tenant.SetMemoryLimit, Limit: 200 * mib, Logger: slog.New(slog.DiscardHandler)}
+		stop := w.Start()
+		time.Sleep(10*interval + 1)
+		stop()
+		stop()
+		time.Sleep(interval)
+		if w.looked != 11 || tenant.limit != 85*mib || tenant.told != 1 {
+			t.Errorf("%+v after %d looks", tenant, w.looked)
+		}
+	})
 }

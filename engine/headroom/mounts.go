@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -39,14 +38,14 @@ func (h *Host) share() (least Share) {
 	return least
 }
 
-// mounts counts the mounts within each of the bounds, in order. This process always counts as
-// one. Processes that are not visible do not count.
+// mounts counts the mounts within each of the bounds, in order, including this process.
+// Processes that are not visible do not count.
 func (h *Host) mounts(bounds []Bound) []int {
 	counts := slices.Repeat([]int{1}, len(bounds))
-	for _, p := range h.otherMounts() {
-		groups := h.groups(strconv.Itoa(p.id))
+	for _, id := range h.otherMounts() {
+		groups := append(h.groups(id), group{}) // the machine
 		for i, b := range bounds {
-			if b.group == "" || slices.ContainsFunc(groups, func(g group) bool { return g.path == b.group }) {
+			if slices.ContainsFunc(groups, func(g group) bool { return g.path == b.group }) {
 				counts[i]++
 			}
 		}
@@ -57,53 +56,31 @@ func (h *Host) mounts(bounds []Bound) []int {
 // otherMounts lists the other processes that run this program as a mount: "batchfs mount ..." or
 // "mount.batchfs ...". A mount going into the background counts once, together with the process
 // that waits for it.
-func (h *Host) otherMounts() []process {
-	self := h.process("self")
+func (h *Host) otherMounts() (ids []string) {
+	self := h.status("self")
+	parents := []string{self["PPid"]}
 	entries, _ := fs.ReadDir(h.files, "proc")
-	var mounts []process
-	parents := map[int]bool{self.id: true, self.parent: true}
 	for _, e := range entries {
-		p := h.process(e.Name())
-		args := strings.Split(h.text("proc/"+e.Name()+"/cmdline"), "\x00")
-		isMount := len(args) > 1 && args[1] == "mount" || strings.HasPrefix(path.Base(args[0]), "mount.")
-		if p.id != 0 && p.id != self.id && p.name == self.name && isMount && !h.isThread(e.Name()) {
-			mounts = append(mounts, p)
-			parents[p.parent] = true
+		args := strings.Split(h.text("proc/"+e.Name()+"/cmdline"), "\x00") // a zombie has none
+		if len(args) < 2 || args[1] != "mount" && !strings.HasPrefix(path.Base(args[0]), "mount.") {
+			continue
+		}
+		p := h.status(e.Name())
+		// Linux 6.18 has been seen to list threads, too.
+		if p["Name"] == self["Name"] && p["Pid"] == e.Name() && p["Pid"] == p["Tgid"] && p["Pid"] != self["Pid"] {
+			ids, parents = append(ids, p["Pid"]), append(parents, p["PPid"])
 		}
 	}
-	return slices.DeleteFunc(mounts, func(p process) bool { return parents[p.id] })
+	return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(parents, id) })
 }
 
-// isThread says whether an entry of proc is not the first thread of its process. Linux 6.18
-// has been seen to list others.
-func (h *Host) isThread(name string) bool {
-	_, group, found := strings.Cut(h.text("proc/"+name+"/status"), "\nTgid:\t")
-	return found && !strings.HasPrefix(group, name+"\n")
-}
-
-// A process is a process as the kernel describes it.
-type process struct {
-	id     int
-	name   string
-	parent int
-}
-
-// process reads /proc/PID/stat: "17 (name) S 1 ...". It returns the zero value if the process
-// has ended, or name names none.
-func (h *Host) process(name string) process {
-	number, rest, _ := strings.Cut(h.text("proc/"+name+"/stat"), " (")
-	end := strings.LastIndex(rest, ") ") // the name may contain anything
-	id, err := strconv.Atoi(number)
-	if err != nil || end < 0 {
-		return process{}
+// status is what the kernel says about a process by name; nothing if it has ended. Tgid is the
+// process that a thread belongs to.
+func (h *Host) status(process string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(h.text("proc/" + process + "/status")) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
 	}
-	fields := strings.Fields(rest[end+2:])
-	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
-		return process{}
-	}
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return process{}
-	}
-	return process{id, rest[:end], parent}
+	return fields
 }

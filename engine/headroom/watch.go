@@ -1,26 +1,23 @@
 package headroom
 
 import (
+	"cmp"
 	"log/slog"
+	"sync"
 	"time"
 )
 
-// A Tenant is what a Watch keeps within bounds.
-type Tenant interface {
-	// MemoryUsed is the number of bytes in use.
-	MemoryUsed() int64
-	// SetMemoryLimit limits the use to n bytes. The tenant frees memory to meet the limit:
-	// idle memory first, never memory in use.
-	SetMemoryLimit(n int64)
-}
-
 // A Watch adapts a mount's memory limit to the memory available.
 type Watch struct {
-	Host   *Host
-	Tenant Tenant
-	Limit  int64 // bytes; the mount's own limit, never exceeded
-	Shared bool  // the limit is a Share, recomputed as mounts come and go
-	Logger *slog.Logger
+	Host *Host
+	// Used is the number of bytes that the mount uses.
+	Used func() int64
+	// SetLimit limits the use to n bytes. To meet the limit, the mount frees idle memory first,
+	// and never memory in use.
+	SetLimit func(n int64)
+	Limit    int64 // bytes; the mount's own limit, never exceeded
+	Shared   bool  // the limit is a Share, recomputed as mounts come and go
+	Logger   *slog.Logger
 
 	current int64 // the last limit set; 0: none
 	state   state
@@ -35,26 +32,30 @@ type state struct {
 	bound  string
 }
 
-// Interval is the time between checks, and recountsAt the number of checks between counts
-// of the mounts.
 const (
-	Interval   = time.Second
-	recountsAt = 5
+	interval   = time.Second / 2 // between checks
+	recountsAt = 10              // number of checks between counts of the mounts
 )
 
-// Run checks the bounds at every tick and whenever the kernel reports pressure, until done
-// is closed. pressure may be nil.
-func (w *Watch) Run(done <-chan struct{}, ticks <-chan time.Time, pressure <-chan struct{}) {
-	w.look()
-	for {
-		select {
-		case <-done:
-			return
-		case <-ticks:
-		case <-pressure:
+// Start checks the bounds twice a second until stop is called.
+func (w *Watch) Start() (stop func()) {
+	done, ticks := make(chan struct{}), time.NewTicker(interval)
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer ticks.Stop()
+		for {
+			w.look()
+			select {
+			case <-done:
+				return
+			case <-ticks.C:
+			}
 		}
-		w.look()
-	}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		running.Wait()
+	})
 }
 
 // look checks the bounds and sets the limit, unless the change is within the noise: a lower
@@ -68,27 +69,27 @@ func (w *Watch) look() {
 	if w.Shared && w.share.Limit < limit {
 		limit, now = w.share.Limit, state{mounts: w.share.Mounts, bound: w.share.Bound.Name}
 	}
-	used := w.Tenant.MemoryUsed()
+	used := w.Used()
 	var left int64
 	for _, b := range w.Host.Bounds() {
-		// Other mounts in the same bound see the same and take their part.
 		more := b.Left - b.reserve()
-		if more > 0 {
+		if more > 0 { // other mounts in the same bound see the same and take their part
 			more /= int64(max(w.share.Mounts, 1))
 		}
 		if allowed := max(used+more, 1); allowed < limit {
 			limit, left, now = allowed, b.Left, state{short: true, bound: b.Name}
 		}
 	}
-	enough := w.current
+	current := cmp.Or(w.current, w.Limit)
+	enough := current
 	if now.short {
-		enough += w.current / 8
+		enough += current / 8
 	}
-	if w.current == 0 && limit == w.Limit || w.current > 0 && limit >= w.current && limit <= enough {
+	if limit >= current && limit <= enough {
 		return
 	}
 	w.current = limit
-	w.Tenant.SetMemoryLimit(limit)
+	w.SetLimit(limit)
 	w.say(now, limit, left)
 }
 

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -22,39 +24,31 @@ import (
 
 // picture is a sample of the dataset used for measuring.
 type picture struct {
-	path    string // of the original, absolute
-	size    int64
-	raw     string // of the raw copy; the original if that is raw
-	rawSize int64
-	already bool // the original is raw
+	encoded, raw file // the original, and its raw copy; both the original if that is raw
+	already      bool // the original is raw
 }
 
-// workspace is the directory for all files of the profiler.
-type workspace struct {
-	dir   string
-	other bool // on another device than the dataset
+type file struct {
+	path string // absolute
+	size int64
 }
 
-// openWorkspace makes the workspace, under a name that a dataset scan ignores. remove
-// deletes it and its contents.
-func openWorkspace(parent, root string) (w workspace, remove func() error, err error) {
+// makeWorkspace makes the directory for all files of the profiler, under a name that a dataset
+// scan ignores.
+func makeWorkspace(parent, root string) (dir string, err error) {
 	if parent == "" {
 		parent = beside(root)
 	}
 	if parent, err = filepath.Abs(parent); err != nil {
-		return w, nil, err
+		return "", err
 	}
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
-		return w, nil, err
+		return "", err
 	}
 	if rel, err := filepath.Rel(root, parent); err == nil && filepath.IsLocal(rel) {
-		return w, nil, fmt.Errorf("%s %w", parent, ErrInside)
+		return "", fmt.Errorf("%s %w", parent, ErrInside)
 	}
-	if w.dir, err = os.MkdirTemp(parent, ".batchfs-profile-"); err != nil {
-		return w, nil, err
-	}
-	w.other = !sameDevice(w.dir, root)
-	return w, func() error { return os.RemoveAll(w.dir) }, nil
+	return os.MkdirTemp(parent, ".batchfs-profile-")
 }
 
 // beside returns the dataset's parent directory, which is most likely on the same storage,
@@ -73,116 +67,81 @@ func sameDevice(a, b string) bool {
 }
 
 // choose takes samples evenly from the whole dataset: the number requested, or as many as
-// take reasonable space. It shuffles them, so that any prefix is representative.
-func (p *profiler) choose() ([]int32, error) {
-	var usable []int32
-	for i := range p.ds.Len() {
-		h, w := p.ds.Size(i, p.o.Engine.Decoding.IgnoreOrientation)
-		if h == 0 || int64(h)*int64(w) > p.o.Engine.Decoding.MaxPixels || p.ds.Problem(i) != "" {
-			p.result.Skipped++
-		} else if utf8.ValidString(p.ds.Path(i)) { // else a manifest cannot name it
-			usable = append(usable, int32(i))
+// take reasonable space. It shuffles them, so that any prefix is representative. rawBytes is the
+// space that their raw copies take.
+func (p *profiler) choose() (chosen []int, rawBytes int64) {
+	evenly := func(n int) (bytes int64) {
+		chosen = make([]int, min(n, p.ds.Len()))
+		for k := range chosen {
+			chosen[k] = k * p.ds.Len() / len(chosen)
+			if h, w := p.ds.Size(chosen[k], p.o.Raw.IgnoreOrientation); h > 0 && !sample.IsRaw(p.ds, chosen[k]) {
+				bytes += p.o.Raw.FileBytes(h, w)
+			}
 		}
+		return bytes
 	}
-	if len(usable) == 0 {
-		return nil, ErrNoSample
-	}
-	chosen := evenly(usable, p.o.Images)
-	if p.o.Images == 0 {
-		chosen = evenly(usable, max(defaultImages, 4*p.o.Engine.BatchSize))
-		mean := p.rawBytes(chosen) / int64(len(chosen))
-		chosen = evenly(usable, min(len(chosen), max(leastImages, int(defaultRawBytes/max(mean, 1)))))
+	rawBytes = evenly(cmp.Or(p.o.Images, max(defaultImages, 4*p.o.Engine.BatchSize)))
+	if p.o.Images == 0 && rawBytes > defaultRawBytes {
+		rawBytes = evenly(max(leastImages, int(defaultRawBytes*int64(len(chosen))/rawBytes)))
 	}
 	r := rand.New(rand.NewPCG(p.o.Engine.Seed, 11))
 	r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-	return chosen, nil
+	return chosen, rawBytes
 }
 
-func evenly(from []int32, n int) []int32 {
-	some := make([]int32, min(n, len(from)))
-	for k := range some {
-		some[k] = from[int64(k)*int64(len(from))/int64(len(some))]
+// makeCopies makes the raw copies of the readable images. It returns how many were made per
+// second.
+func (p *profiler) makeCopies(ctx context.Context) (rate float64, err error) {
+	chosen, rawBytes := p.choose()
+	if err := hasSpace(p.work, rawBytes); err != nil {
+		return 0, err
 	}
-	return some
-}
-
-func (p *profiler) rawBytes(samples []int32) (bytes int64) {
-	for _, i := range samples {
-		if !sample.IsRaw(p.ds, int(i)) {
-			bytes += p.o.Raw.FileBytes(p.ds.Size(int(i), p.o.Engine.Decoding.IgnoreOrientation))
-		}
-	}
-	return bytes
-}
-
-// makeCopies makes the raw copies. It returns the readable images and how many copies were
-// made per second.
-func (p *profiler) makeCopies(ctx context.Context) ([]picture, float64, error) {
-	chosen, err := p.choose()
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := hasSpace(p.work.dir, p.rawBytes(chosen)); err != nil {
-		return nil, 0, err
-	}
-	images := make([]picture, len(chosen))
+	p.images = make([]picture, len(chosen))
 	workers := min(p.o.Engine.Workers, len(chosen))
 	memory := sample.NewMemory(p.o.Engine.MemoryLimit, workers)
-	progress := func(done, total int64) {
-		if done > 0 {
-			p.o.Progress(Copying, int(done), int(total))
-		}
-	}
 	started := time.Now()
-	err = parallel.Each(ctx, workers, len(chosen), progress, func(ctx context.Context, items iter.Seq[int]) (err error) {
+	err = parallel.Each(ctx, workers, len(chosen), p.o.Copied, func(ctx context.Context, items iter.Seq[int]) (err error) {
 		maker := convert.NewMaker(p.ds, p.o.Raw, memory)
 		defer maker.Close()
 		for k := range items {
-			if images[k], err = p.makeCopy(ctx, maker, int(chosen[k]), k); err != nil {
+			if p.images[k], err = p.makeCopy(ctx, maker, chosen[k], k); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	took := time.Since(started).Seconds()
-	readable := images[:0]
-	for _, img := range images {
-		if img.path != "" {
-			readable = append(readable, img)
-		}
+	p.images = slices.DeleteFunc(p.images, func(img picture) bool { return img == picture{} })
+	if len(p.images) == 0 {
+		return 0, ErrNoSample
 	}
-	if len(readable) == 0 {
-		return nil, 0, ErrNoSample
-	}
-	p.result.Skipped += len(chosen) - len(readable)
-	return readable, float64(len(readable)) / took, nil
+	p.result.Skipped = len(chosen) - len(p.images)
+	return float64(len(p.images)) / time.Since(started).Seconds(), nil
 }
 
-// makeCopy makes the raw copy of sample i. For a bad sample it returns an empty picture.
+// makeCopy makes the raw copy of sample i. For a bad sample, or one that a manifest cannot name, it
+// returns an empty picture.
 func (p *profiler) makeCopy(ctx context.Context, maker *convert.Maker, i, number int) (picture, error) {
-	img := picture{path: filepath.Join(p.ds.Root(), p.ds.Path(i)), already: sample.IsRaw(p.ds, i)}
 	defer maker.Done()
 	raw, err := maker.Make(ctx, i) // even if no copy is needed, to see if it is readable
-	if sample.OfFile(err) {
+	if sample.OfFile(err) || !utf8.ValidString(p.ds.Path(i)) {
 		return picture{}, nil
 	}
 	if err != nil {
 		return picture{}, err
 	}
-	img.size = p.ds.Stat(i).Size
-	if img.already {
-		img.raw, img.rawSize = img.path, img.size
-		return img, nil
+	original := file{filepath.Join(p.ds.Root(), p.ds.Path(i)), p.ds.Stat(i).Size}
+	if sample.IsRaw(p.ds, i) {
+		return picture{original, original, true}, nil
 	}
-	img.raw, img.rawSize = filepath.Join(p.work.dir, strconv.Itoa(number)+raw.Ext), raw.Size()
-	err = writeThrough(img.raw, raw)
+	to := file{filepath.Join(p.work, strconv.Itoa(number)+raw.Ext), raw.Size()}
+	err = writeThrough(to.path, raw)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		err = fmt.Errorf("%w: %w", ErrSpace, err)
 	}
-	return img, err
+	return picture{original, to, false}, err
 }
 
 // writeThrough writes a file to disk, so that no measurement waits for the write-back

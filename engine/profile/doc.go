@@ -20,14 +20,10 @@
 //
 // # The search
 //
-// Of 11 mixes, from all encoded to all raw, the middle one is measured first. If loading is
-// slower than decoding, more raw samples would make it slower still, so those mixes are
-// dropped; otherwise, those with fewer. After at most four measurements the best of all 11
-// is known (search.go).
-//
-// The measurements also tell what one encoded and one raw image cost to read and to decode.
-// Two curves follow from these costs, and their crossing is the finer answer (costs.go).
-// Finally, the engine runs with that mix, with its neighbors in the search and with the two
-// ends. If a run contradicts the model (workers that wait for storage do not decode
-// meanwhile), the run is right.
+// At most four measurements find the best of 11 mixes, from all encoded to all raw (search.go).
+// They also tell what one encoded and one raw image cost to read and to decode. Two curves
+// follow from these costs, and their crossing is the finer answer (costs.go). Finally, the engine
+// runs with that mix, with its neighbors in the search and with the two ends. If a run
+// contradicts the model (workers that wait for storage do not decode meanwhile), the run is
+// right.
 package profile

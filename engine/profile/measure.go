@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,15 +20,21 @@ import (
 // leastLoads is the minimum number of files to read, however long that takes.
 const leastLoads = 8
 
-// measureLoad returns the seconds to load an image of mean bytes from storage, with as many
-// workers as the mount, which read a mix and do nothing else. A share of kept of the images
-// is cached and therefore read whole.
-func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o *engine.Options, least time.Duration) (float64, error) {
+// measureLoad returns the seconds to load an image of a mix from storage, with as many workers
+// as the mount, which do nothing else. A share of kept of the images is cached and therefore
+// read whole.
+func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds float64, err error) {
+	m, err := p.openMix(ctx, raw, len(p.images), p.o.Storage)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	o := &p.o.Engine
 	if o.CachePolicy == cache.Static || o.CachePolicy == cache.TinyLFU {
 		kept = 1 // these policies may keep any sample
 	}
 	var next, bytes atomic.Int64
-	started, n := time.Now(), int64(ds.Len())
+	started, n := time.Now(), int64(m.Len())
 	group, ctx := errgroup.WithContext(ctx)
 	for range o.Workers {
 		group.Go(func() error {
@@ -37,9 +44,9 @@ func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o
 				p, _ := buf.Grow(n) // without memory, Load fails
 				return p
 			}
-			loader := sample.NewLoader(ds, o.Transform, o.Decoding)
-			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < least); k = next.Add(1) - 1 {
-				data, _, _, err := loader.Load(int(k/n), k%n, golden(k) < kept, grow, ctx.Done())
+			loader := sample.NewLoader(m.Dataset, o.Transform, o.Decoding)
+			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
+				data, _, _, err := loader.Load(int(k/n), k%n, among(k, kept), grow, ctx.Done())
 				if err != nil {
 					return err
 				}
@@ -52,15 +59,12 @@ func measureLoad(ctx context.Context, ds *dataset.Dataset, mean, kept float64, o
 		return 0, err
 	}
 	// The files read may be larger or smaller than the average of the mix.
-	return time.Since(started).Seconds() * mean / float64(bytes.Load()), nil
+	return time.Since(started).Seconds() * mean(m.sizes) / float64(bytes.Load()), nil
 }
 
 // measureDecode returns the seconds per image of a mix with all files in the cache.
 func (p *profiler) measureDecode(ctx context.Context, raw float64) (float64, error) {
-	r, err := p.start(ctx, raw, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, func(m *mix, o *engine.Options) {
-		o.CachePolicy, o.CacheSize = cache.Static, everything(m.sizes)
-		o.MemoryLimit += o.CacheSize
-	})
+	r, err := p.start(ctx, raw, p.few, dataset.Storage{Direct: p.o.Storage.Direct}, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -71,124 +75,111 @@ func (p *profiler) measureDecode(ctx context.Context, raw float64) (float64, err
 	return r.turns[0], nil
 }
 
-// everything is the size of a cache that holds files of all these sizes.
-func everything(sizes []int64) int64 {
-	need, n := int64(0), int64(len(sizes))
-	for _, size := range sizes {
-		need += cache.Cost(size)
-	}
-	limit := need + need/8 + 4<<20
-	for cache.Room(cache.Static, limit, n) < need {
-		limit += limit / 8
-	}
-	return limit
-}
-
 // rounds is the number of turns per mix of a contest.
 const rounds = 5
 
-// contest runs several mixes in turns, so that a temporary slowdown of the machine affects all
-// of them. The engines do everything a mount does.
-func (p *profiler) contest(ctx context.Context, runs []*reading) ([]Trial, error) {
+// contest runs the engine with some mixes in turns, so that a temporary slowdown of the machine
+// affects all of them.
+func (p *profiler) contest(ctx context.Context, m model, ratios []float64) error {
+	var runs []*reading
+	defer func() {
+		for _, r := range runs {
+			r.close()
+		}
+	}()
+	for _, raw := range ratios {
+		// The whole first epoch has to come from storage.
+		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
+		n := min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds()))
+		r, err := p.start(ctx, raw, n, p.o.Storage, p.hits.at(raw))
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+		p.measured()
+	}
 	for range rounds {
 		for _, r := range runs {
 			if err := r.measure(ctx, p.o.Least/2); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	trials := make([]Trial, len(runs))
 	for k, r := range runs {
-		hits, bytes := r.found()
-		trials[k] = Trial{
-			RawRatio: r.raw, HitRatio: hits, Throughput: rateOf(median(r.turns)), StorageBytes: bytes, Images: r.images, turns: r.turns,
-		}
+		p.result.Runs = append(p.result.Runs, Trial{ratios[k], r.hits(), rateOf(median(r.turns)), r.turns})
 	}
-	return trials, nil
-}
-
-// enter starts an engine with a mix of the first n images for a contest.
-func (p *profiler) enter(ctx context.Context, raw float64, n int) (*reading, error) {
-	return p.start(ctx, raw, n, p.o.Storage, func(m *mix, o *engine.Options) {
-		o.CacheSize = p.hits.limitFor(p.hits.at(m.raw), m)
-		if o.CacheSize == 0 {
-			o.CachePolicy = cache.None
-		}
-		o.MemoryLimit = max(o.MemoryLimit, o.MemoryLimit/2+o.CacheSize)
-	})
+	return nil
 }
 
 // A reading is an engine whose batches are read in order.
 type reading struct {
-	ds     *dataset.Dataset
+	mix    *mix
 	engine *engine.Engine
-	form   layout.Form
-	ahead  int     // batches it makes while nothing reads
-	raw    float64 // the share that was asked for
-	images int     // in its mix
+	ahead  int // batches it makes while nothing reads
 	next   engine.Key
 	turns  []float64 // seconds per image, for each measurement
-	before total
+	before [2]int64  // counts of what was made ahead in the first epoch
 }
 
-// maxEpochs is more than any measurement reads.
-const maxEpochs = 1 << 20
-
-// start starts an engine with the mount's settings, applied to a mix instead of the whole
-// dataset, and reads one epoch, which fills the cache.
-func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, tune func(*mix, *engine.Options)) (*reading, error) {
-	m, ds, err := p.openMix(ctx, raw, n, storage)
+// start starts an engine with the mount's settings, applied to a mix of the first n images
+// instead of the whole dataset and to a cache for a share of hits, and reads one epoch, which
+// fills the cache.
+func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, hits float64) (*reading, error) {
+	m, err := p.openMix(ctx, raw, n, storage)
 	if err != nil {
 		return nil, err
 	}
 	o := p.o.Engine
 	// One reader reads everything: sharding does not change the cost.
 	o.Shards, o.LocalFrom, o.LocalTo = 1, 0, 0
-	o.Epochs = maxEpochs
 	o.Anonymous, o.Lock = true, false // nothing maps these batches
 	o.IdleAfter = time.Hour
-	o.Logger = p.o.Logger
 	if o.OnError == engine.Fail {
 		o.OnError = engine.Zero // every image was readable before
 	}
-	tune(m, &o)
-	e, err := engine.New(ds, o)
+	switch o.CacheSize = limitFor(hits, m, &o); {
+	case o.CacheSize == 0:
+		o.CachePolicy = cache.None
+	case hits >= 1:
+		o.CachePolicy, o.CacheSize = cache.Static, o.CacheSize+o.CacheSize/8+4<<20
+	}
+	o.MemoryLimit += o.CacheSize
+	e, err := engine.New(m.Dataset, o)
 	if err != nil {
-		ds.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
-	r := &reading{ds: ds, engine: e, form: layout.NHWCForm, ahead: o.PrefetchDepth + 1, raw: raw, images: n}
-	if o.Layout == layout.NCHW {
-		r.form = layout.NCHWForm
-	}
+	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1}
 	for r.next.Epoch == 0 {
 		if _, err := r.read(ctx); err != nil {
 			r.close()
 			return nil, err
 		}
 	}
-	r.before = r.totals()
+	r.before[0], r.before[1] = r.counts()
 	return r, nil
 }
 
 func (r *reading) close() {
 	r.engine.Close()
-	r.ds.Close()
+	r.mix.Close()
 }
 
 // read reads a batch and returns its number of images.
 func (r *reading) read(ctx context.Context) (images int, err error) {
 	k := r.next
-	f, err := r.engine.Open(ctx, k, r.form)
+	f, err := r.engine.Open(ctx, k, layout.NPY)
 	if err != nil {
 		return 0, err
 	}
 	f.Close()
-	if r.next.Batch++; r.next.Batch == r.engine.Catalog().Plan.Batches(0, k.Epoch) {
+	if r.next.Batch++; r.next.Batch == r.batches() {
 		r.next = engine.Key{Epoch: k.Epoch + 1}
 	}
 	return r.engine.Catalog().Valid(k), nil
 }
+
+// batches is the number of batches in an epoch.
+func (r *reading) batches() int { return r.engine.Catalog().Plan.Batches(0, r.next.Epoch) }
 
 // measure reads batches for at least the given time, and for at least an epoch if epochs
 // are short. Batches made while nothing read are read first, off the clock. On return no
@@ -200,41 +191,34 @@ func (r *reading) measure(ctx context.Context, least time.Duration) error {
 		}
 	}
 	images, batches, started := 0, 0, time.Now()
-	for elapsed := time.Duration(0); ; elapsed = time.Since(started) {
-		whole := batches > 0 && batches%r.engine.Catalog().Plan.Batches(0, r.next.Epoch) == 0
-		if elapsed >= least && (whole || elapsed >= 3*least && batches >= 2) {
-			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
-			return r.engine.Quiet(ctx)
-		}
+	for {
 		n, err := r.read(ctx)
 		if err != nil {
 			return err
 		}
 		images, batches = images+n, batches+1
-	}
-}
-
-// found is the share of samples found in the cache, and the bytes per image from storage,
-// from the second epoch on.
-func (r *reading) found() (hitRatio, bytes float64) {
-	after := r.totals()
-	all := after.hits + after.misses - r.before.hits - r.before.misses
-	if all <= 0 {
-		return 0, 0
-	}
-	return float64(after.hits-r.before.hits) / float64(all), float64(after.bytes-r.before.bytes) / float64(all)
-}
-
-type total struct{ hits, misses, bytes int64 }
-
-// totals sums all epochs but the first, which fills the cache.
-func (r *reading) totals() (t total) {
-	for _, epoch := range r.engine.Stats().Epochs {
-		if epoch.Epoch > 0 {
-			t.hits, t.misses, t.bytes = t.hits+epoch.Hits, t.misses+epoch.Misses, t.bytes+epoch.StorageBytes
+		elapsed := time.Since(started)
+		if elapsed >= least && (batches%r.batches() == 0 || elapsed >= 3*least && batches >= 2) {
+			r.turns = append(r.turns, elapsed.Seconds()/float64(max(images, 1)))
+			return r.engine.Quiet(ctx)
 		}
 	}
-	return t
+}
+
+// hits is the share of samples found in the cache since the first epoch, which fills it.
+func (r *reading) hits() float64 {
+	hits, all := r.counts()
+	return float64(hits-r.before[0]) / float64(max(all-r.before[1], 1))
+}
+
+// counts counts the samples found in the cache, and all, after the first epoch.
+func (r *reading) counts() (hits, all int64) {
+	for _, epoch := range r.engine.Stats().Epochs {
+		if epoch.Epoch > 0 {
+			hits, all = hits+epoch.Hits, all+epoch.Hits+epoch.Misses
+		}
+	}
+	return hits, all
 }
 
 func median(x []float64) float64 {

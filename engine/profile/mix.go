@@ -14,10 +14,9 @@ import (
 
 // mix is a dataset of the first of the images, some of them raw.
 type mix struct {
-	manifest string
-	raw      float64 // the actual share
-	sizes    []int64 // of the files, in order
-	isRaw    []bool
+	*dataset.Dataset
+	sizes []int64 // of the files, in order
+	isRaw []bool
 }
 
 // spread says which images of a mix are raw. Any range of images has its share of raw ones.
@@ -29,52 +28,50 @@ func spread(images []picture, raw float64) []bool {
 		}
 	}
 	share := toConvert(raw, float64(already)/float64(len(images)))
-	isRaw, seen := make([]bool, len(images)), 0
+	isRaw, encoded := make([]bool, len(images)), int64(0)
 	for k, img := range images {
-		if img.already {
-			isRaw[k] = true
-			continue
+		isRaw[k] = img.already || among(encoded, share)
+		if !img.already {
+			encoded++
 		}
-		isRaw[k] = int(float64(seen+1)*share+0.5) > int(float64(seen)*share+0.5)
-		seen++
 	}
 	return isRaw
 }
 
 // openMix makes a mix of the first n images and reads it as the mount would. Scanning its
 // headers is never subject to the bandwidth limit.
-func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage) (*mix, *dataset.Dataset, error) {
-	m := &mix{manifest: filepath.Join(p.work.dir, fmt.Sprintf("mix-%d.jsonl", p.mixes)), isRaw: spread(p.images[:n], raw)}
-	p.mixes++
+func (p *profiler) openMix(ctx context.Context, raw float64, n int, storage dataset.Storage) (*mix, error) {
+	m := &mix{isRaw: spread(p.images[:n], raw)}
 	var text bytes.Buffer
-	lines, count := json.NewEncoder(&text), 0
+	lines := json.NewEncoder(&text)
 	for k, raw := range m.isRaw {
-		path, size := p.images[k].path, p.images[k].size
+		f := p.images[k].encoded
 		if raw {
-			path, size = p.images[k].raw, p.images[k].rawSize
-			count++
+			f = p.images[k].raw
 		}
-		m.sizes = append(m.sizes, size)
-		if err := lines.Encode(map[string]string{"path": path}); err != nil {
-			return nil, nil, err
+		m.sizes = append(m.sizes, f.size)
+		if err := lines.Encode(map[string]string{"path": f.path}); err != nil {
+			return nil, err
 		}
 	}
-	m.raw = float64(count) / float64(n)
-	if err := os.WriteFile(m.manifest, text.Bytes(), 0o600); err != nil {
-		return nil, nil, err
+	manifest := filepath.Join(p.work, fmt.Sprintf("mix-%d.jsonl", p.mixes))
+	p.mixes++
+	if err := os.WriteFile(manifest, text.Bytes(), 0o600); err != nil {
+		return nil, err
 	}
 	o := dataset.Options{
-		CacheDir: filepath.Join(p.work.dir, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe,
-		Logger: p.o.Logger, Storage: dataset.Storage{Direct: storage.Direct},
+		CacheDir: filepath.Join(p.work, "index"), Workers: p.o.Engine.Workers, AllowOutside: true, Prober: engine.Probe,
+		Logger: p.o.Engine.Logger, Storage: dataset.Storage{Direct: storage.Direct},
 	}
-	ds, err := dataset.Open(ctx, m.manifest, o)
+	ds, err := dataset.Open(ctx, manifest, o)
 	if err == nil && storage.MaxBandwidth > 0 { // the index is complete now
 		o.Storage = storage
 		if err = ds.Close(); err == nil {
-			ds, err = dataset.Open(ctx, m.manifest, o)
+			ds, err = dataset.Open(ctx, manifest, o)
 		}
 	}
-	return m, ds, err
+	m.Dataset = ds
+	return m, err
 }
 
 func mean(sizes []int64) float64 {

@@ -34,23 +34,10 @@ type Options struct {
 	// Least is the minimum time to measure a figure for; 0: a second.
 	Least time.Duration
 
-	// Progress, if not nil, is called with the number of parts done and the total of a
-	// phase. Calls do not overlap.
-	Progress func(phase Phase, done, total int)
-	// Measured, if not nil, is called with each step after its measurement.
-	Measured func(Step)
-	// Logger, if not nil, receives the logs of dataset and engine.
-	Logger *slog.Logger
+	// Copied, if not nil, is called with the number of images that have raw copies, and of all
+	// that get one; Measured then with the number of figures. Calls do not overlap.
+	Copied, Measured func(done, total int64)
 }
-
-// Phase is a part of the work.
-type Phase uint8
-
-// The phases.
-const (
-	Copying   Phase = iota // makes raw copies; its parts are images
-	Measuring              // measures mixes; its parts are figures
-)
 
 var (
 	// ErrInside means that the directory for raw copies lies inside the dataset.
@@ -67,29 +54,19 @@ const (
 	leastImages     = 20
 )
 
+// validate checks what the order of the samples does not depend on.
 func (o *Options) validate() error {
 	return cmp.Or(
 		option.AtLeast("images", int64(o.Images), 0),
 		option.AtLeast("least time", int64(o.Least), 0),
 		option.AtLeast("workers", int64(o.Engine.Workers), 1),
-		option.AtLeast("batch size", int64(o.Engine.BatchSize), 1),
 	)
 }
 
 // filled returns o with defaults filled in.
 func (o Options) filled() Options {
-	if o.Least == 0 {
-		o.Least = time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Progress == nil {
-		o.Progress = func(Phase, int, int) {}
-	}
-	if o.Measured == nil {
-		o.Measured = func(Step) {}
-	}
+	o.Engine.Epochs = 1 << 20 // more than any measurement reads
+	o.Least, o.Engine.Logger = cmp.Or(o.Least, time.Second), cmp.Or(o.Engine.Logger, slog.New(slog.DiscardHandler))
 	o.Raw.IgnoreOrientation, o.Raw.MaxPixels = o.Engine.Decoding.IgnoreOrientation, o.Engine.Decoding.MaxPixels
 	return o
 }

@@ -1,11 +1,11 @@
 package profile
 
 import (
-	"errors"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -22,6 +22,17 @@ var (
 	resultInk   = color.RGBA{44, 140, 44, 255}
 )
 
+// A series is a line of a diagram, with dashes of a length unless that is 0, or dots.
+type series struct {
+	name   string // in the legend, unless ""
+	ink    color.RGBA
+	dash   vg.Length
+	points []Point
+	rate   func(Point) Rate
+}
+
+const dots = vg.Length(-1) // for the length of the dashes
+
 // Plot draws loading, decoding and the resulting throughput over the mix: lines for the model,
 // dots for measurements, and a line at the answer. format is svg or png.
 func (r *Result) Plot(w io.Writer, format string) error {
@@ -34,31 +45,36 @@ func (r *Result) Plot(w io.Writer, format string) error {
 	}
 	p.X.Tick.Marker, p.Legend.Top = ticks, true
 	p.Add(plotter.NewGrid())
-	var loading, decoding, slower, loaded, decoded, runs plotter.XYs
-	for _, at := range r.Curve {
-		loading = append(loading, r.spot(at.RawRatio, at.Loading))
-		decoding = append(decoding, r.spot(at.RawRatio, at.Decoding))
-		slower = append(slower, r.spot(at.RawRatio, at.Throughput()))
-	}
+	loading := func(p Point) Rate { return p.Loading }
+	decoding := func(p Point) Rate { return p.Decoding }
+	throughput := func(p Point) Rate { return p.Throughput }
+	var steps, runs []Point
 	for _, s := range r.Steps {
-		loaded = append(loaded, r.spot(s.RawRatio, s.Loading))
-		decoded = append(decoded, r.spot(s.RawRatio, s.Decoding))
+		steps = append(steps, s.Point)
 	}
-	for _, run := range r.Runs {
-		runs = append(runs, r.spot(run.RawRatio, run.Throughput))
+	for _, t := range r.Runs {
+		runs = append(runs, Point{RawRatio: t.RawRatio, Throughput: t.Throughput})
 	}
-	answer := plotter.XYs{{X: r.RawRatio, Y: 0}, {X: r.RawRatio, Y: r.top()}}
-	err := errors.Join(
-		curve(p, "loading", loadingInk, loading, 0), curve(p, "decoding", decodingInk, decoding, 0),
-		curve(p, "the slower of both", resultInk, slower, 5),
-		dots(p, "", loadingInk, loaded),
-		dots(p, "", decodingInk, decoded), dots(p, "a run of the engine", resultInk, runs),
-		curve(p, "", ink, answer, 2),
-	)
-	if err != nil {
-		return err
+	top := Rate(1) // the highest rate shown: everything of interest lies well below it
+	for _, p := range slices.Concat(r.Curve, runs) {
+		if !math.IsInf(float64(p.Throughput), 0) {
+			top = max(top, 1.7*p.Throughput)
+		}
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, r.top()
+	for _, s := range []series{
+		{"loading", loadingInk, 0, r.Curve, loading},
+		{"decoding", decodingInk, 0, r.Curve, decoding},
+		{"the slower of both", resultInk, 5, r.Curve, throughput},
+		{"", loadingInk, dots, steps, loading},
+		{"", decodingInk, dots, steps, decoding},
+		{"a run of the engine", resultInk, dots, runs, throughput},
+		{"", ink, 2, []Point{{RawRatio: r.RawRatio}, {RawRatio: r.RawRatio, Throughput: top}}, throughput},
+	} {
+		if err := s.addTo(p, top); err != nil {
+			return err
+		}
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, float64(top)
 	picture, err := p.WriterTo(23*vg.Centimeter, 14*vg.Centimeter, format)
 	if err != nil {
 		return err
@@ -67,63 +83,31 @@ func (r *Result) Plot(w io.Writer, format string) error {
 	return err
 }
 
-// curve adds a line, with dashes of a length unless that is 0.
-func curve(p *plot.Plot, name string, ink color.Color, spots plotter.XYs, dash vg.Length) error {
+// addTo adds the series to a diagram that shows rates up to top.
+func (s *series) addTo(p *plot.Plot, top Rate) error {
+	var spots plotter.XYs
+	for _, pt := range s.points {
+		spots = append(spots, plotter.XY{X: pt.RawRatio, Y: float64(min(s.rate(pt), 100*top))}) // not infinite
+	}
 	if len(spots) == 0 {
 		return nil
 	}
-	l, err := plotter.NewLine(spots)
+	line, marks, err := plotter.NewLinePoints(spots)
 	if err != nil {
 		return err
 	}
-	l.Color, l.Width = ink, 1.6
-	if dash > 0 {
-		l.Dashes = []vg.Length{dash, dash}
+	line.Color, line.Width = s.ink, 1.6
+	if s.dash > 0 {
+		line.Dashes = []vg.Length{s.dash, s.dash}
 	}
-	return add(p, name, l)
-}
-
-func dots(p *plot.Plot, name string, ink color.Color, spots plotter.XYs) error {
-	if len(spots) == 0 {
-		return nil
+	marks.GlyphStyle = draw.GlyphStyle{Color: s.ink, Radius: 3, Shape: draw.CircleGlyph{}}
+	shape, legend := plot.Plotter(line), plot.Thumbnailer(line)
+	if s.dash == dots {
+		shape, legend = marks, marks
 	}
-	s, err := plotter.NewScatter(spots)
-	if err != nil {
-		return err
-	}
-	s.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: 3, Shape: draw.CircleGlyph{}}
-	return add(p, name, s)
-}
-
-func add(p *plot.Plot, name string, shape interface {
-	plot.Plotter
-	plot.Thumbnailer
-}) error {
 	p.Add(shape)
-	if name != "" {
-		p.Legend.Add(name, shape)
+	if s.name != "" {
+		p.Legend.Add(s.name, legend)
 	}
 	return nil
-}
-
-// spot is where a rate is drawn: far outside of the picture if it is infinite.
-func (r *Result) spot(raw float64, rate Rate) plotter.XY {
-	return plotter.XY{X: raw, Y: min(float64(rate), 100*r.top())}
-}
-
-// top is the highest rate shown. Everything of interest lies well below it.
-func (r *Result) top() float64 {
-	most := 0.0
-	for _, p := range r.Curve {
-		if t := float64(p.Throughput()); !math.IsInf(t, 0) {
-			most = max(most, t)
-		}
-	}
-	for _, run := range r.Runs {
-		most = max(most, float64(run.Throughput))
-	}
-	if most <= 0 {
-		return 1
-	}
-	return 1.7 * most
 }

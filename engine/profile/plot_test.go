@@ -17,11 +17,11 @@ func example() *Result {
 		load: line{0.001, 0.01}, decode: line{0.02, 0.0005},
 		hits: func(raw float64) float64 { return max(0, 1-2*raw) },
 	}
-	r := &Result{RawRatio: 0.6, EncodedRatio: 0.4, Verified: 150, Curve: m.curve(100)}
+	r := &Result{RawRatio: 0.6, EncodedRatio: 0.4, Verified: 150, Curve: m.curve()}
 	for _, x := range []float64{0, 0.5, 0.8} {
 		p := m.at(x)
-		r.Steps = append(r.Steps, Step{Point: p, Throughput: p.Throughput(), Limit: p.Limit()})
-		r.Runs = append(r.Runs, Trial{RawRatio: x, Throughput: p.Throughput() * 0.9})
+		r.Steps = append(r.Steps, Step{Point: p})
+		r.Runs = append(r.Runs, Trial{RawRatio: x, Throughput: p.Throughput * 0.9})
 	}
 	return r
 }
@@ -92,8 +92,8 @@ func TestPlotOfNothing(t *testing.T) {
 }
 
 func TestRateJSON(t *testing.T) {
-	got, err := json.Marshal([]Rate{1.5, rateOf(0), Rate(math.NaN())})
-	if string(got) != "[1.5,null,null]" || err != nil {
+	got, err := json.Marshal([]Rate{1.5, rateOf(0), rateOf(-1), Rate(math.NaN())})
+	if string(got) != "[1.5,null,null,null]" || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
 }

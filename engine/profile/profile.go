@@ -6,24 +6,28 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"os"
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // profiler is the state of one Run.
 type profiler struct {
-	ds     *dataset.Dataset
-	o      Options
-	work   workspace
-	images []picture
-	few    int // number of images the engine decodes in a few seconds
-	hits   *hitTable
-	mixes  int // manifests made
-	result Result
+	ds      *dataset.Dataset
+	o       Options
+	catalog *engine.Catalog // of the mount
+	work    string          // the directory for all files
+	images  []picture
+	few     int // number of images the engine decodes in a few seconds
+	hits    *hitTable
+	mixes   int // manifests made
+	result  Result
 
-	figures, expected int // figures measured so far, and in total
+	figures, expected int64 // figures measured so far, and in total
 }
 
 // Run profiles a dataset. The dataset is read without regard to Options.Storage: open it
@@ -37,22 +41,23 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	if err := o.validate(); err != nil {
 		return Result{}, err
 	}
-	if _, err := planOf(ds, &o.Engine); err != nil {
-		return Result{}, err
-	}
-	work, remove, err := openWorkspace(o.Work, ds.Root())
+	o = o.filled()
+	catalog, err := engine.NewCatalog(ds, o.Engine)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	o = o.filled()
-	var told promptly.Gate
-	defer told.Shut()
-	progress, measured := o.Progress, o.Measured
-	o.Progress = func(phase Phase, done, total int) { told.Pass(func() { progress(phase, done, total) }) }
-	o.Measured = func(s Step) { told.Pass(func() { measured(s) }) }
+	work, err := makeWorkspace(o.Work, ds.Root())
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	var stopCopied, stopMeasured func()
+	o.Copied, stopCopied = promptly.Progress(o.Copied)
+	defer stopCopied()
+	o.Measured, stopMeasured = promptly.Progress(o.Measured)
+	defer stopMeasured()
 	return promptly.Do(ctx, func() (Result, error) {
-		p := &profiler{ds: ds, o: o, work: work}
+		p := &profiler{ds: ds, o: o, catalog: catalog, work: work}
 		err := p.prepare(ctx)
 		if err == nil {
 			err = p.measure(ctx)
@@ -66,32 +71,31 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 
 // prepare makes the raw copies and fills in everything known without measuring.
 func (p *profiler) prepare(ctx context.Context) error {
-	var rate float64
-	var err error
-	if p.images, rate, err = p.makeCopies(ctx); err != nil {
+	rate, err := p.makeCopies(ctx)
+	if err != nil {
 		return err
 	}
 	var encoded, raw []int64
 	for _, img := range p.images {
-		encoded, raw = append(encoded, img.size), append(raw, img.rawSize)
+		encoded, raw = append(encoded, img.encoded.size), append(raw, img.raw.size)
 	}
 	p.few = p.enough(rate, 3*p.o.Least.Seconds())
-	p.hits = newHitTable(p.ds, p.o, mean(encoded))
+	p.hits = newHitTable(p.catalog, p.o.Raw, mean(encoded))
 	r := &p.result
-	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Root(), p.work.dir, p.ds.Len(), len(p.images)
+	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Root(), p.work, p.ds.Len(), len(p.images)
 	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
 	r.Encoded.Bytes, r.Raw.Bytes = mean(encoded), mean(raw)
 	r.Notes = []Note{}
-	if p.work.other {
-		p.note(OtherStorage)
-	}
-	if !p.o.Storage.Direct {
-		p.note(PageCache)
-	}
+	p.noteIf(!sameDevice(p.work, r.Dataset), OtherStorage)
+	p.noteIf(!p.o.Storage.Direct, PageCache)
 	return nil
 }
 
-func (p *profiler) note(n Note) { p.result.Notes = append(p.result.Notes, n) }
+func (p *profiler) noteIf(applies bool, n Note) {
+	if applies {
+		p.result.Notes = append(p.result.Notes, n)
+	}
+}
 
 // enough is the number of images that take the given seconds at a rate. It is a multiple of
 // ten, so that the mixes of the search have exact shares.
@@ -107,19 +111,18 @@ func (p *profiler) enough(rate, seconds float64) int {
 // rises reports that more raw images do not slow down loading: they are smaller, or the
 // cache holds everything.
 func (p *profiler) rises() bool {
-	fromStorage := func(raw, bytes float64) float64 { return (1 - p.hits.at(raw)) * bytes }
-	return fromStorage(1, p.result.Raw.Bytes) <= fromStorage(0, p.result.Encoded.Bytes)
+	return (1-p.hits.at(1))*p.result.Raw.Bytes <= (1-p.hits.at(0))*p.result.Encoded.Bytes
 }
 
 // measure finds the answer.
 func (p *profiler) measure(ctx context.Context) error {
 	points := map[int]Point{}
-	mix := func(i int) (Point, error) {
-		if pt, ok := points[i]; ok {
-			return pt, nil
+	mix := func(i int) (pt Point, err error) {
+		pt, known := points[i]
+		if !known {
+			pt, err = p.point(ctx, float64(i)/tenths)
+			points[i] = pt
 		}
-		pt, err := p.point(ctx, float64(i)/tenths)
-		points[i] = pt
 		return pt, err
 	}
 	p.expected = 2*4 + 6
@@ -132,27 +135,17 @@ func (p *profiler) measure(ctx context.Context) error {
 		}
 	}
 	r := &p.result
-	best, err := search(tenths, p.rises(), mix, func(pt Point, from, to int) {
-		s := Step{pt, pt.Throughput(), pt.Limit(), float64(from) / tenths, float64(to) / tenths}
-		r.Steps = append(r.Steps, s)
-		p.o.Measured(s)
-	})
+	steps, best, err := search(p.rises(), mix)
 	if err != nil {
 		return err
 	}
-	var all []Point
-	for _, i := range slices.Sorted(maps.Keys(points)) {
-		all = append(all, points[i])
-	}
-	m := modelOf(all, p.hits.at)
+	m := modelOf(slices.Collect(maps.Values(points)), p.hits.at)
+	r.Steps, r.Curve = steps, m.curve()
 	r.BestOf11 = max(float64(best)/tenths, r.AlreadyRaw)
 	r.Crossing = round(m.best(r.AlreadyRaw))
 	r.Encoded.Load, r.Encoded.Decode = m.load.encoded, m.decode.encoded
 	r.Raw.Load, r.Raw.Decode = m.load.raw, m.decode.raw
-	r.Curve = m.curve(10 * tenths)
-	if r.Raw.Bytes < r.Encoded.Bytes {
-		p.note(RawSmaller)
-	}
+	p.noteIf(r.Raw.Bytes < r.Encoded.Bytes, RawSmaller)
 	return p.verify(ctx, m)
 }
 
@@ -161,18 +154,10 @@ func round(raw float64) float64 { return math.Round(raw*100) / 100 }
 
 // point measures loading and decoding of one mix.
 func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
-	m, ds, err := p.openMix(ctx, raw, len(p.images), p.o.Storage)
-	if err != nil {
-		return Point{}, err
-	}
 	raw = max(raw, p.result.AlreadyRaw)
-	bytes := (1-raw)*p.result.Encoded.Bytes + raw*p.result.Raw.Bytes
-	if p.result.AlreadyRaw > 0 {
-		bytes = mean(m.sizes)
-	}
 	hits := p.hits.at(raw)
-	load, err := measureLoad(ctx, ds, bytes, hits, &p.o.Engine, p.o.Least)
-	if err := errors.Join(err, ds.Close()); err != nil {
+	load, err := p.measureLoad(ctx, raw, hits)
+	if err != nil {
 		return Point{}, err
 	}
 	p.measured()
@@ -181,14 +166,14 @@ func (p *profiler) point(ctx context.Context, raw float64) (Point, error) {
 		return Point{}, err
 	}
 	p.measured()
-	return Point{
-		RawRatio: raw, HitRatio: hits, Storage: rateOf(load), Loading: rateOf((1 - hits) * load), Decoding: rateOf(decode),
-	}, nil
+	return pointOf(raw, hits, load, decode), nil
 }
 
 func (p *profiler) measured() {
 	p.figures++
-	p.o.Progress(Measuring, p.figures, max(p.expected, p.figures))
+	if p.o.Measured != nil {
+		p.o.Measured(p.figures, max(p.expected, p.figures))
+	}
 }
 
 // verify runs the engine at the crossing of the curves, at the neighboring mixes of the
@@ -196,35 +181,21 @@ func (p *profiler) measured() {
 func (p *profiler) verify(ctx context.Context, m model) error {
 	r := &p.result
 	below := math.Floor(r.Crossing*tenths+1e-9) / tenths
-	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11, below, min(below+1.0/tenths, 1)}
+	ratios := []float64{r.Crossing, r.AlreadyRaw, 1, r.BestOf11, below, below + 1.0/tenths}
 	if p.o.Exhaustive {
 		for i := range tenths + 1 {
 			ratios = append(ratios, float64(i)/tenths)
 		}
 	}
-	var chosen []float64
-	for k, raw := range ratios {
-		raw = max(raw, r.AlreadyRaw)
-		near := func(other float64) bool { return math.Abs(other-raw) < nearby }
-		if asked := p.o.Exhaustive && k > 5; asked && !slices.Contains(chosen, raw) || !slices.ContainsFunc(chosen, near) {
-			chosen = append(chosen, raw)
-		}
+	for k := range ratios {
+		ratios[k] = min(max(ratios[k], r.AlreadyRaw), 1)
 	}
-	group := p.atOnce()
-	for some := range slices.Chunk(chosen, group) {
-		trials, err := p.hold(ctx, m, some)
-		if err != nil {
+	slices.Sort(ratios)
+	ratios = slices.CompactFunc(ratios, func(a, b float64) bool { return math.Abs(a-b) < nearby })
+	for some := range slices.Chunk(ratios, p.atOnce()) {
+		if err := p.contest(ctx, m, some); err != nil {
 			return err
 		}
-		r.Runs = append(r.Runs, trials...)
-	}
-	if best := r.fastest(); best >= group && group > 1 {
-		// The best was not measured in turns with the first, which it may replace.
-		trials, err := p.hold(ctx, m, []float64{chosen[0], chosen[best]})
-		if err != nil {
-			return err
-		}
-		r.Runs[0], r.Runs[best] = trials[0], trials[1]
 	}
 	p.decide(m)
 	return nil
@@ -237,30 +208,9 @@ func (p *profiler) atOnce() int {
 	e := &p.o.Engine
 	held := int64(float64(p.few) * max(p.result.Encoded.Bytes, p.result.Raw.Bytes))
 	ahead := int64(e.PrefetchDepth + 2)
-	batch := min(batchBytes(p.ds, e), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
+	batch := min(p.catalog.Size(engine.Key{}, layout.NPY), e.MemoryLimit/ahead+1) // a larger batch does not fit even once
 	each := min(p.hits.limit, 2*held) + ahead*batch + int64(e.Workers)*worker
 	return int(min(max((e.MemoryLimit-process)/each, 1), most))
-}
-
-// hold runs the engine with some mixes in turns.
-func (p *profiler) hold(ctx context.Context, m model, ratios []float64) ([]Trial, error) {
-	var runs []*reading
-	defer func() {
-		for _, r := range runs {
-			r.close()
-		}
-	}()
-	for _, raw := range ratios {
-		// The whole first epoch has to come from storage.
-		slower := max(m.load.at(raw), m.decode.at(raw), 1e-6)
-		r, err := p.enter(ctx, raw, min(p.few, p.enough(1/slower, 4*p.o.Least.Seconds())))
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, r)
-		p.measured()
-	}
-	return p.contest(ctx, runs)
 }
 
 const (
@@ -272,20 +222,18 @@ const (
 // decide chooses the crossing unless another run was clearly faster.
 func (p *profiler) decide(m model) {
 	r := &p.result
-	answer := r.Runs[0]
-	if best := r.Runs[r.fastest()]; best.over(&answer) > certainly {
-		answer = best
-		p.note(OtherWins)
-	}
+	crossing := r.Runs[0]
 	for _, run := range r.Runs {
-		if math.Abs(run.RawRatio-r.AlreadyRaw) < nearby {
-			r.EncodedOnly = run.Throughput
+		if math.Abs(run.RawRatio-r.Crossing) < math.Abs(crossing.RawRatio-r.Crossing) {
+			crossing = run
 		}
 	}
-	r.RawRatio, r.EncodedRatio = answer.RawRatio, round(1-answer.RawRatio)
-	r.Verified, r.Predicted = answer.Throughput, m.at(answer.RawRatio).Throughput()
-	if float64(r.Runs[0].Throughput) < expected*float64(m.at(r.Runs[0].RawRatio).Throughput()) {
-		p.note(Waiting)
+	answer := slices.MaxFunc(r.Runs, func(a, b Trial) int { return cmp.Compare(a.Throughput, b.Throughput) })
+	if answer.over(&crossing) <= certainly {
+		answer = crossing
 	}
-	slices.SortFunc(r.Runs, func(a, b Trial) int { return cmp.Compare(a.RawRatio, b.RawRatio) })
+	r.RawRatio, r.EncodedRatio, r.Verified = answer.RawRatio, round(1-answer.RawRatio), answer.Throughput
+	r.EncodedOnly = r.Runs[0].Throughput // of the run with the fewest raw images
+	p.noteIf(answer.RawRatio != crossing.RawRatio, OtherWins)
+	p.noteIf(float64(crossing.Throughput) < expected*float64(m.at(crossing.RawRatio).Throughput), Waiting)
 }

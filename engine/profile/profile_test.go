@@ -91,19 +91,18 @@ func empty(t *testing.T, dir string) {
 func TestSlowStorageWantsEncoded(t *testing.T) {
 	ds, o := ramps(t, 20, 128), options(t)
 	o.Storage.MaxBandwidth = 2 << 20
-	var steps []Step
-	o.Measured = func(s Step) { steps = append(steps, s) }
 	copied, figures := 0, 0
-	o.Progress = func(phase Phase, done, total int) {
-		if done > total || total < 1 {
-			t.Errorf("%d of %d", done, total)
-		}
-		if phase == Copying {
-			copied++
-		} else {
-			figures++
+	count := func(calls *int) func(done, total int64) {
+		return func(done, total int64) {
+			if done > total || total < 1 {
+				t.Errorf("%d of %d", done, total)
+			}
+			if done > 0 {
+				*calls++
+			}
 		}
 	}
+	o.Copied, o.Measured = count(&copied), count(&figures)
 	r, err := Run(t.Context(), ds, o)
 	if err != nil {
 		t.Fatal(err)
@@ -114,8 +113,8 @@ func TestSlowStorageWantsEncoded(t *testing.T) {
 	if first := r.Steps[0]; first.RawRatio != 0.5 || first.Limit != Loading || first.To != 0.5 || first.From != 0 {
 		t.Errorf("first step %+v", first)
 	}
-	if len(steps) != len(r.Steps) || len(steps) < 3 || len(steps) > 4 || copied != 20 || figures < 2*len(steps)+2 {
-		t.Errorf("%d steps of %d, %d copies, %d figures", len(steps), len(r.Steps), copied, figures)
+	if steps := len(r.Steps); steps < 3 || steps > 4 || copied != 20 || figures < 2*steps+2 {
+		t.Errorf("%d steps, %d copies, %d figures", steps, copied, figures)
 	}
 	if r.Raw.Load < 2*r.Encoded.Load || r.Verified <= 0 || r.EncodedOnly <= 0 {
 		t.Errorf("%+v", r)
@@ -135,7 +134,7 @@ func TestFastStorageWantsRaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.RawRatio < 0.7 || r.Encoded.Decode < 2*r.Raw.Decode || r.Raw.Bytes <= r.Encoded.Bytes {
-		t.Errorf("raw ratio %v: %+v", r.RawRatio, r)
+		t.Errorf("raw ratio %v: %+v, %+v", r.RawRatio, r.Steps, r.Runs)
 	}
 	if first := r.Steps[0]; first.Limit != Decoding || first.From != 0.5 || first.To != 1 {
 		t.Errorf("first step %+v", first)
@@ -188,21 +187,21 @@ func TestCacheOfARun(t *testing.T) {
 	p, done := prepared(t, ds, o)
 	defer done()
 	for _, raw := range []float64{0, 0.5} {
-		r, err := p.enter(t.Context(), raw, 40)
+		r, err := p.start(t.Context(), raw, 40, o.Storage, p.hits.at(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
-		trials, err := p.contest(t.Context(), []*reading{r})
-		if err != nil {
-			t.Fatal(err)
+		for range rounds {
+			if err := r.measure(t.Context(), o.Least/2); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if n := r.engine.Stats().Batches.Making; n > 0 {
 			t.Errorf("%d batches are being made while nothing reads", n)
 		}
 		r.close()
-		run, want := trials[0], p.hits.at(raw)
-		if want < 0.05 || want > 0.95 || run.HitRatio < want-0.1 || run.HitRatio > want+0.1 {
-			t.Errorf("at %v: hits %v, want %v", raw, run.HitRatio, want)
+		if got, want := r.hits(), p.hits.at(raw); want < 0.05 || want > 0.95 || got < want-0.1 || got > want+0.1 {
+			t.Errorf("at %v: hits %v, want %v", raw, got, want)
 		}
 	}
 	if p.hits.at(0) <= p.hits.at(1) {
@@ -213,15 +212,19 @@ func TestCacheOfARun(t *testing.T) {
 // prepared returns a profiler that has made its copies.
 func prepared(t *testing.T, ds *dataset.Dataset, o Options) (*profiler, func()) {
 	t.Helper()
-	work, remove, err := openWorkspace(o.Work, ds.Root())
+	work, err := makeWorkspace(o.Work, ds.Root())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &profiler{ds: ds, o: o.filled(), work: work}
+	catalog, err := engine.NewCatalog(ds, o.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &profiler{ds: ds, o: o.filled(), catalog: catalog, work: work}
 	if err := p.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return p, func() { _ = remove() }
+	return p, func() { _ = os.RemoveAll(work) }
 }
 
 // TestSpread: the share is exact for multiples of ten images, samples that were raw before
@@ -267,17 +270,18 @@ func TestAlreadyRaw(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ds := ramps(t, 20, 128)
 	for _, test := range []struct {
-		calls int // of Progress before the cancellation; the first 20 are copies
+		calls int // of Copied and Measured before the cancellation; the first 20 are copies
 		rate  int64
 	}{{1, 0}, {7, 0}, {20, 1}, {21, 8 << 20}, {22, 8 << 20}, {24, 8 << 20}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		o, calls := options(t), 0
 		o.Storage.MaxBandwidth = test.rate
-		o.Progress = func(Phase, int, int) {
-			if calls++; calls == test.calls {
+		o.Copied = func(done, _ int64) {
+			if calls += int(min(done, 1)); calls == test.calls { // not the call before the first copy
 				cancel()
 			}
 		}
+		o.Measured = o.Copied
 		if _, err := Run(ctx, ds, o); !errors.Is(err, context.Canceled) {
 			t.Errorf("after %d calls: %v", test.calls, err)
 		}
@@ -350,18 +354,18 @@ func TestWorkspaceBesideTheDataset(t *testing.T) {
 		{elsewhere, root, elsewhere},
 		{"", "/proc", os.TempDir()}, // on another device than its parent directory
 	} {
-		w, remove, err := openWorkspace(c.asked, c.root)
+		dir, err := makeWorkspace(c.asked, c.root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := filepath.Dir(w.dir); got != c.want {
+		if got := filepath.Dir(dir); got != c.want {
 			t.Errorf("asked for %q beside %s: it is in %s", c.asked, c.root, got)
 		}
-		if err := remove(); err != nil {
+		if err := os.Remove(dir); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, _, err := openWorkspace("", "/"); !errors.Is(err, ErrInside) {
+	if _, err := makeWorkspace("", "/"); !errors.Is(err, ErrInside) {
 		t.Errorf("beside everything: %v", err)
 	}
 }

@@ -18,19 +18,7 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 }
 
 // rateOf converts seconds per image to a rate.
-func rateOf(seconds float64) Rate {
-	if seconds <= 0 {
-		return Rate(math.Inf(1))
-	}
-	return Rate(1 / seconds)
-}
-
-func (r Rate) seconds() float64 {
-	if math.IsInf(float64(r), 1) {
-		return 0
-	}
-	return 1 / float64(r)
-}
+func rateOf(seconds float64) Rate { return Rate(1 / max(seconds, 0)) }
 
 // Limit tells which of loading and decoding is slower.
 type Limit string
@@ -43,29 +31,27 @@ const (
 
 // Point is a mix and its speed, measured or modeled.
 type Point struct {
-	RawRatio float64 `json:"raw_ratio"` // share of the images that are raw
-	HitRatio float64 `json:"hit_ratio"` // share of the reads served by the mount's cache
-	Storage  Rate    `json:"storage_images_per_second"`
-	Loading  Rate    `json:"loading_images_per_second"` // Storage, improved by the cache
-	Decoding Rate    `json:"decoding_images_per_second"`
+	RawRatio   float64 `json:"raw_ratio"` // share of the images that are raw
+	HitRatio   float64 `json:"hit_ratio"` // share of the reads served by the mount's cache
+	Storage    Rate    `json:"storage_images_per_second"`
+	Loading    Rate    `json:"loading_images_per_second"` // Storage, improved by the cache
+	Decoding   Rate    `json:"decoding_images_per_second"`
+	Throughput Rate    `json:"images_per_second"` // the slower of Loading and Decoding
+	Limit      Limit   `json:"limit"`             // which one that is
 }
 
-// Throughput is the slower of loading and decoding.
-func (p Point) Throughput() Rate { return min(p.Loading, p.Decoding) }
-
-// Limit tells which of them is slower.
-func (p Point) Limit() Limit {
-	if p.Loading < p.Decoding {
-		return Loading
+// pointOf takes the seconds that an image takes to load from storage and to decode.
+func pointOf(raw, hits, load, decode float64) Point {
+	p := Point{raw, hits, rateOf(load), rateOf((1 - hits) * load), rateOf(decode), 0, Decoding}
+	if p.Throughput = min(p.Loading, p.Decoding); p.Loading < p.Decoding {
+		p.Limit = Loading
 	}
-	return Decoding
+	return p
 }
 
 // Step is a mix measured in the search and the conclusion from it.
 type Step struct {
 	Point
-	Throughput Rate  `json:"images_per_second"`
-	Limit      Limit `json:"limit"`
 	// From and To are the raw ratios of the mixes that may be best after this step,
 	// inclusive; equal after the last step.
 	From float64 `json:"candidates_from"`
@@ -74,23 +60,18 @@ type Step struct {
 
 // Trial is a run of the engine with a mix. It does everything a mount does.
 type Trial struct {
-	RawRatio     float64 `json:"raw_ratio"`
-	HitRatio     float64 `json:"hit_ratio"`
-	Throughput   Rate    `json:"images_per_second"`
-	StorageBytes float64 `json:"storage_bytes_per_image"`
-	Images       int     `json:"images"` // number of sampled images it ran over
+	RawRatio   float64 `json:"raw_ratio"`
+	HitRatio   float64 `json:"hit_ratio"`
+	Throughput Rate    `json:"images_per_second"`
 
 	turns []float64 // seconds per image, for each turn; Throughput is from their median
 }
 
 // over is the speed of t relative to other, turn by turn.
 func (t *Trial) over(other *Trial) float64 {
-	ratios := make([]float64, min(len(t.turns), len(other.turns)))
+	ratios := make([]float64, len(t.turns))
 	for i := range ratios {
 		ratios[i] = other.turns[i] / t.turns[i]
-	}
-	if len(ratios) == 0 {
-		return float64(t.Throughput / other.Throughput)
 	}
 	return median(ratios)
 }
@@ -126,13 +107,12 @@ type Result struct {
 	Work    string `json:"work"` // where the raw copies were; they have been removed
 	Samples int    `json:"samples"`
 	Images  int    `json:"images"`     // used for measuring
-	Skipped int    `json:"unreadable"` // known to the index or found among the chosen images
+	Skipped int    `json:"unreadable"` // of the images chosen for measuring
 
 	RawRatio     float64 `json:"raw_ratio"` // the answer
 	EncodedRatio float64 `json:"encoded_ratio"`
 	AlreadyRaw   float64 `json:"already_raw_ratio"` // the least share any mix can have
 	Verified     Rate    `json:"verified_images_per_second"`
-	Predicted    Rate    `json:"predicted_images_per_second"`
 	EncodedOnly  Rate    `json:"encoded_images_per_second"` // of the run without added raw images
 	BestOf11     float64 `json:"best_of_11_raw_ratio"`      // the search's answer
 	Crossing     float64 `json:"crossing_raw_ratio"`        // the model's
@@ -146,14 +126,4 @@ type Result struct {
 	Notes      []Note  `json:"notes"`
 	// Curve is the model from no raw images to raw ones only, in equal steps.
 	Curve []Point `json:"curve"`
-}
-
-// fastest is the run with the highest throughput.
-func (r *Result) fastest() (best int) {
-	for k, run := range r.Runs {
-		if run.Throughput > r.Runs[best].Throughput {
-			best = k
-		}
-	}
-	return best
 }

@@ -14,7 +14,7 @@ func monotone(r *rand.Rand) []Point {
 	load, decode := 10+r.Float64()*300, 10+r.Float64()*300
 	step := func(most float64) float64 { return float64(r.IntN(2)) * r.Float64() * most }
 	for i := range points {
-		points[i] = Point{RawRatio: float64(i) / tenths, Loading: Rate(load), Decoding: Rate(decode)}
+		points[i] = pointOf(float64(i)/tenths, 0, 1/load, 1/decode)
 		load, decode = load-min(step(60), load/2), decode+step(60)
 	}
 	return points
@@ -29,38 +29,44 @@ func TestSearchFindsTheBest(t *testing.T) {
 		points := monotone(r)
 		most := Rate(0)
 		for _, p := range points {
-			most = max(most, p.Throughput())
+			most = max(most, p.Throughput)
 		}
 		var measured []int
-		best, err := search(tenths, false, func(i int) (Point, error) {
+		steps, best, err := search(false, func(i int) (Point, error) {
 			measured = append(measured, i)
 			return points[i], nil
-		}, func(_ Point, from, to int) {
+		})
+		for _, s := range steps {
 			left := Rate(0)
-			for i := from; i <= to; i++ {
-				left = max(left, points[i].Throughput())
+			for _, p := range points {
+				if p.RawRatio >= s.From && p.RawRatio <= s.To {
+					left = max(left, p.Throughput)
+				}
 			}
 			if left != most {
-				t.Fatalf("%v: %d to %d are left, without the best", points, from, to)
+				t.Fatalf("%v: %v to %v are left, without the best", points, s.From, s.To)
 			}
-		})
-		if err != nil || points[best].Throughput() != most {
+		}
+		if err != nil || points[best].Throughput != most {
 			t.Fatalf("%v: found %d, %v", points, best, err)
 		}
 		seen := map[int]bool{}
 		for _, i := range measured {
 			seen[i] = true
 		}
-		if measured[0] != 5 || len(measured) > 4 || len(seen) != len(measured) {
+		if last := steps[len(steps)-1]; last.From != last.To || last.From != points[best].RawRatio {
+			t.Fatalf("found %d, but left are %v to %v", best, last.From, last.To)
+		}
+		if measured[0] != 5 || len(measured) > 4 || len(seen) != len(measured) || len(steps) != len(measured) {
 			t.Fatalf("measured %v", measured)
 		}
 	}
 }
 
 func TestSearchWhereRawLoadsFaster(t *testing.T) {
-	best, err := search(tenths, true, func(i int) (Point, error) {
-		return Point{Loading: Rate(10 + i), Decoding: Rate(100 + i)}, nil
-	}, func(Point, int, int) {})
+	_, best, err := search(true, func(i int) (Point, error) {
+		return pointOf(0, 0, 1/float64(10+i), 1/float64(100+i)), nil
+	})
 	if best != tenths || err != nil {
 		t.Errorf("found %d, %v", best, err)
 	}
@@ -69,7 +75,7 @@ func TestSearchWhereRawLoadsFaster(t *testing.T) {
 func TestSearchEndsWithAnError(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
-	_, err := search(tenths, false, func(int) (Point, error) { calls++; return Point{}, broken }, func(Point, int, int) {})
+	_, _, err := search(false, func(int) (Point, error) { calls++; return Point{}, broken })
 	if err != broken || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
@@ -77,6 +83,13 @@ func TestSearchEndsWithAnError(t *testing.T) {
 
 // TestFitRecoversCosts: the noiseless mixes of a search yield the exact costs.
 func TestFitRecoversCosts(t *testing.T) {
+	fitted := func(raw, seconds []float64) line {
+		var points []Point
+		for i, x := range raw {
+			points = append(points, pointOf(x, 0, seconds[i], 0))
+		}
+		return fit(points, func(p Point) Rate { return p.Storage })
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
 		want := line{r.Float64() * float64(r.IntN(3)), r.Float64() + 0.001}
@@ -85,22 +98,22 @@ func TestFitRecoversCosts(t *testing.T) {
 		for _, x := range raw {
 			seconds = append(seconds, want.at(x))
 		}
-		if got := fit(raw, seconds); math.Abs(got.encoded-want.encoded) > 1e-9 || math.Abs(got.raw-want.raw) > 1e-9 {
+		if got := fitted(raw, seconds); math.Abs(got.encoded-want.encoded) > 1e-9 || math.Abs(got.raw-want.raw) > 1e-9 {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
-	if got := fit([]float64{0.5, 0.9}, []float64{1, 3}); got.encoded != 0 || got.raw <= 0 {
+	if got := fitted([]float64{0.5, 0.9}, []float64{1, 3}); got.encoded != 0 || got.raw <= 0 {
 		t.Errorf("costs below 0: %v", got)
 	}
-	if got := fit([]float64{0.5}, []float64{2}); got != (line{2, 2}) {
+	if got := fitted([]float64{0.5}, []float64{2}); got != (line{2, 2}) {
 		t.Errorf("one mix: %v", got)
 	}
-	if got := fit([]float64{0.5, 1}, []float64{0, 0}); got != (line{}) {
+	if got := fitted([]float64{0.5, 1}, []float64{0, 0}); got != (line{}) {
 		t.Errorf("nothing costs anything: %v", got)
 	}
 }
 
-// TestModelsBest: matches a fine grid, with and without a cache whose hits fall with the
+// TestModelsBest: no whole percent is better, with and without a cache whose hits fall with the
 // share of raw images, and never below the least share.
 func TestModelsBest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
@@ -120,9 +133,9 @@ func TestModelsBest(t *testing.T) {
 		if got < least || got > 1 {
 			t.Fatalf("%v is not within %v to 1", got, least)
 		}
-		for i := range 1001 {
-			x := least + (1-least)*float64(i)/1000
-			if m.at(x).Throughput() > m.at(got).Throughput()*(1+1e-6) {
+		for i := range 101 {
+			x := float64(i) / 100
+			if x > least && m.at(x).Throughput > m.at(got).Throughput*(1+1e-6) {
 				t.Fatalf("%+v: %v is better than %v", m, x, got)
 			}
 		}

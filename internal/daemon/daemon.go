@@ -3,13 +3,10 @@
 package daemon
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -42,9 +39,7 @@ func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 		close(p.Exited)
 		socket.Close() // ends the read below
 	}()
-	if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil && p.Running() {
-		return p, err
-	}
+	_ = socket.SetReadDeadline(time.Now().Add(patience)) // fails only if the read will, too
 	message := make([]byte, 256)
 	if n, err := socket.Read(message); err == nil && string(message[:n]) == "READY=1" {
 		return p, nil
@@ -52,7 +47,7 @@ func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 	if p.Running() {
 		return p, fmt.Errorf("the daemon is not ready after %s", patience)
 	}
-	return p, fmt.Errorf("the daemon ended: %v", p.Err)
+	return p, fmt.Errorf("the daemon ended: %s", cmd.ProcessState)
 }
 
 // Running reports whether the daemon has not ended yet.
@@ -64,54 +59,3 @@ func (p *Process) Running() bool {
 		return true
 	}
 }
-
-// A Mount is a daemon and its mountpoint.
-type Mount struct {
-	*Process
-	Dir string
-}
-
-// File returns the path of a batch in one of its forms.
-func (m *Mount) File(shard, epoch, batch int, form string) string {
-	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d", shard), fmt.Sprintf("epoch-%d", epoch), fmt.Sprintf("batch-%05d.%s", batch, form))
-}
-
-// Document decodes a JSON document of the mount.
-func (m *Mount) Document(name string, into any) error {
-	text, err := os.ReadFile(filepath.Join(m.Dir, name))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, into)
-}
-
-// Stats are the figures of stats.json that benchmarks use.
-type Stats struct {
-	ReadPath string `json:"read_path"`
-	FUSE     struct {
-		Reads int64 `json:"reads"`
-	} `json:"fuse"`
-}
-
-// Stats reads stats.json.
-func (m *Mount) Stats() (s Stats, err error) {
-	err = m.Document(".batchfs/stats.json", &s)
-	return s, err
-}
-
-// Unmount ends the daemon with the program's umount command, and waits for its end.
-func (m *Mount) Unmount(program string) error {
-	m.Resume()
-	if out, err := exec.Command(program, "umount", m.Dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("umount: %w: %s", err, out)
-	}
-	<-m.Exited
-	return nil
-}
-
-// Pause stops the daemon, so that its prefetching does not slow down other measurements. Its
-// tree must not be touched until Resume.
-func (m *Mount) Pause() { _ = m.Cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume continues the daemon. It has no effect on one that is not stopped.
-func (m *Mount) Resume() { _ = m.Cmd.Process.Signal(syscall.SIGCONT) }

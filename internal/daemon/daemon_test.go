@@ -1,26 +1,86 @@
 package daemon
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// TestMain lets the test binary act as a daemon that says when it is ready.
+// TestMain lets the test binary act as a daemon that says when it is ready, and as the command
+// that ends it.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == "live" {
+	pid := filepath.Join(os.Args[len(os.Args)-1], "pid")
+	switch slices.Concat(os.Args, []string{"", ""})[1] {
+	case "mount":
+		must(os.WriteFile(pid, fmt.Append(nil, os.Getpid()), 0o600))
+		fallthrough
+	case "live":
 		name := strings.Replace(os.Getenv("NOTIFY_SOCKET"), "@", "\x00", 1)
 		conn, err := net.Dial("unixgram", name)
-		if err != nil {
-			panic(err)
-		}
+		must(err)
 		_, _ = conn.Write([]byte("READY=1"))
 		time.Sleep(time.Hour) // until it is killed
+	case "umount":
+		text, err := os.ReadFile(pid)
+		must(err)
+		number, err := strconv.Atoi(string(text))
+		must(err)
+		must(syscall.Kill(number, syscall.SIGTERM))
+		must(os.Remove(pid))
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func TestMount(t *testing.T) {
+	parent := t.TempDir()
+	m, err := NewMount(t.Context(), parent, os.Args[0], "--flag", "dataset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if args := m.Cmd.Args[1:]; !slices.Equal(args, []string{"mount", "--flag", "dataset", m.Dir}) || filepath.Dir(m.Dir) != parent {
+		t.Errorf("started %q", args)
+	}
+	m.Pause()
+	if err := m.Unmount(t.Context()); err != nil || m.Running() {
+		t.Errorf("unmounted: %v", err)
+	}
+	if m, err := NewMount(t.Context(), parent, "sh", "dataset"); err == nil || m != nil || !strings.Contains(err.Error(), ": sh: ") {
+		t.Errorf("a program without the command: %v", err)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestMountOfACommandThatIsInterrupted: the daemon ends, even if it is paused.
+func TestMountOfACommandThatIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m, err := NewMount(ctx, t.TempDir(), os.Args[0], "dataset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Pause()
+	cancel()
+	<-m.Exited
+	if err := m.Unmount(ctx); err == nil {
+		t.Error("its directory is not empty, but was removed")
+	}
 }
 
 func TestStart(t *testing.T) {

@@ -4,7 +4,6 @@ package hangfs
 
 import (
 	"context"
-	"os"
 	"path"
 	"strings"
 	"sync"
@@ -17,34 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An FS is mounted at Dir while a test runs.
+// An FS is mounted at a directory while a test runs.
 type FS struct {
 	Dir string
 	// Hung gets a value, if there is room, for each call that begins to hang.
 	Hung chan struct{}
 
 	mu   sync.Mutex
-	gate chan struct{} // closed: calls pass
-	what string        // the calls that hang: "open", "read" or "list"
+	what string        // the calls that hang: "open", "read" or "list"; none if empty
+	gate chan struct{} // closed to release them
 	dead bool
 }
 
 // Mount mounts files, by path, read-only. It skips the test if FUSE is unavailable.
-func Mount(t testing.TB, files map[string][]byte) *FS {
+func Mount(t testing.TB, dir string, files map[string][]byte) *FS {
 	t.Helper()
-	return MountAt(t, t.TempDir(), files)
-}
-
-// MountAt is Mount at a given directory.
-func MountAt(t testing.TB, dir string, files map[string][]byte) *FS {
-	t.Helper()
-	if device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Skip("SKIPPED: no /dev/fuse here")
-	} else {
-		device.Close()
-	}
-	f := &FS{Dir: dir, Hung: make(chan struct{}, 1), gate: make(chan struct{})}
-	close(f.gate)
+	f := &FS{Dir: dir, Hung: make(chan struct{}, 1)}
 	root, timeout := f.node(nil), time.Duration(0)
 	server, err := fs.Mount(f.Dir, root, &fs.Options{
 		EntryTimeout: &timeout, AttrTimeout: &timeout, MountOptions: fuse.MountOptions{Options: []string{"ro"}},
@@ -110,16 +97,15 @@ func (f *FS) Detach(t testing.TB) {
 func (f *FS) Hang(what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.gate, f.what = make(chan struct{}), what
+	f.what, f.gate = what, make(chan struct{})
 }
 
 // Release lets all calls pass.
 func (f *FS) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	select {
-	case <-f.gate:
-	default:
+	if f.what != "" {
+		f.what = ""
 		close(f.gate)
 	}
 }
@@ -130,11 +116,6 @@ func (f *FS) pass(what string) {
 	f.mu.Unlock()
 	if !hangs {
 		return
-	}
-	select {
-	case <-gate:
-		return
-	default:
 	}
 	select {
 	case f.Hung <- struct{}{}:

@@ -3,10 +3,14 @@
 package throughput
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
-	"unsafe"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +26,19 @@ func (read Reader) Path(path string) (int64, error) {
 	}
 	defer f.Close()
 	return read(f)
+}
+
+// Speed reads a file a number of times and returns bytes per second.
+func (read Reader) Speed(ctx context.Context, f *os.File, times int) (float64, error) {
+	began, total := time.Now(), int64(0)
+	for range times {
+		n, err := read(f)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return float64(total) / time.Since(began).Seconds(), nil
 }
 
 // Mapped maps the file and touches every byte in place.
@@ -50,26 +67,18 @@ func Reading(chunk int64, touch bool) Reader {
 		if err != nil {
 			return 0, err
 		}
-		size := chunk
-		if size == 0 {
-			size = st.Size()
-		}
+		size := cmp.Or(chunk, st.Size())
 		if int64(len(buf)) < size {
 			buf = make([]byte, size)
-			for i := 0; i < len(buf); i += 4096 {
-				buf[i] = 1
-			}
+			clear(buf) // the first reading does not pay for page faults
 		}
 		for total < st.Size() {
-			// Use one system call: os.File would split a large read.
-			n, err := unix.Pread(int(f.Fd()), buf[:size], total)
-			switch {
-			case err == unix.EINTR:
-				continue
-			case err != nil:
-				return total, &os.PathError{Op: "read", Path: f.Name(), Err: err}
-			case n == 0:
+			n, err := f.ReadAt(buf[:min(size, st.Size()-total)], total) // one system call
+			if err == io.EOF {
 				return total, io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return total, err
 			}
 			if total += int64(n); touch {
 				Touch(buf[:n])
@@ -79,22 +88,8 @@ func Reading(chunk int64, touch bool) Reader {
 	}
 }
 
-// sink keeps the compiler from removing reads.
-var sink uint64
+// found keeps the compiler from removing reads.
+var found atomic.Int64
 
-// Touch reads every byte of p, which must be aligned to 8 bytes, as fast as one core reads
-// memory.
-func Touch(p []byte) {
-	words := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(p))), len(p)/8)
-	var a, b, c, d uint64
-	for ; len(words) >= 4; words = words[4:] {
-		a, b, c, d = a^words[0], b^words[1], c^words[2], d^words[3]
-	}
-	for _, w := range words {
-		a ^= w
-	}
-	for _, x := range p[len(p)&^7:] {
-		a ^= uint64(x)
-	}
-	sink += a ^ b ^ c ^ d
-}
+// Touch reads every byte of p as fast as one core reads memory.
+func Touch(p []byte) { found.Add(int64(bytes.Count(p, []byte{1}))) }

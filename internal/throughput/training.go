@@ -14,7 +14,6 @@ import (
 type Training struct {
 	Mount   *daemon.Mount
 	Shard   int
-	Form    string
 	Read    Reader
 	Batches int // per epoch
 	Samples int // per epoch
@@ -22,7 +21,7 @@ type Training struct {
 }
 
 // NewTraining prepares to read a shard from the start of epoch 0.
-func NewTraining(m *daemon.Mount, shard int, form string, read Reader) (*Training, error) {
+func NewTraining(m *daemon.Mount, shard int, read Reader) (*Training, error) {
 	var epoch struct{ Batches, Valid int }
 	if err := m.Document(fmt.Sprintf("shard-%d/epoch-0/epoch.json", shard), &epoch); err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func NewTraining(m *daemon.Mount, shard int, form string, read Reader) (*Trainin
 	if epoch.Batches == 0 {
 		return nil, errors.New("the mount has no batches")
 	}
-	return &Training{Mount: m, Shard: shard, Form: form, Read: read, Batches: epoch.Batches, Samples: epoch.Valid}, nil
+	return &Training{Mount: m, Shard: shard, Read: read, Batches: epoch.Batches, Samples: epoch.Valid}, nil
 }
 
 // Take reads the next n batches and returns their size in bytes.
@@ -39,7 +38,7 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 		if ctx.Err() != nil {
 			return bytes, ctx.Err()
 		}
-		size, err := t.Read.Path(t.Mount.File(t.Shard, t.Next/t.Batches, t.Next%t.Batches, t.Form))
+		size, err := t.Read.Path(t.Mount.Batch(t.Shard, t.Next/t.Batches, t.Next%t.Batches))
 		if err != nil {
 			return bytes, err
 		}
@@ -52,20 +51,27 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 // Ahead is a lower bound on the batches that a daemon makes while nothing reads.
 const Ahead = 4
 
-// Epoch reads as many batches as an epoch has and returns images per second. Batches made
-// while nothing read are read before the clock starts, so that equally many are in progress
-// when it starts and when it stops. The daemon is paused before and after.
-func (t *Training) Epoch(ctx context.Context) (float64, error) {
+// Turn runs a measurement during training. Batches made while nothing read are read before,
+// so that equally many are in progress when it starts and when it ends. The daemon is paused
+// before and after.
+func (t *Training) Turn(ctx context.Context, measure func() error) error {
 	t.Mount.Resume()
 	defer t.Mount.Pause()
 	if _, err := t.Take(ctx, Ahead); err != nil {
-		return 0, err
+		return err
 	}
-	began := time.Now()
-	if _, err := t.Take(ctx, t.Batches); err != nil {
-		return 0, err
-	}
-	return float64(t.Samples) / time.Since(began).Seconds(), nil
+	return measure()
+}
+
+// Epoch reads as many batches as an epoch has, in a Turn, and returns images per second.
+func (t *Training) Epoch(ctx context.Context) (rate float64, err error) {
+	err = t.Turn(ctx, func() error {
+		began := time.Now()
+		_, err := t.Take(ctx, t.Batches)
+		rate = float64(t.Samples) / time.Since(began).Seconds()
+		return err
+	})
+	return rate, err
 }
 
 // A Figure sums up several measurements of one quantity.

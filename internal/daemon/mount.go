@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// A Mount is a daemon and its mountpoint. The daemon is another process because one that reads
+// its own mount can deadlock.
+type Mount struct {
+	*Process
+	Dir     string
+	program string
+}
+
+// patience is how long a mount may take to become live; its dataset has an index by then.
+const patience = 10 * time.Minute
+
+// NewMount runs the mount command of a program, with flags and a dataset as args, on a new
+// directory below parent, or that for temporary files. When ctx is done, the daemon is told
+// to end.
+func NewMount(ctx context.Context, parent, program string, args ...string) (*Mount, error) {
+	dir, err := os.MkdirTemp(parent, "batchfs-bench-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, slices.Concat([]string{"mount"}, args, []string{dir})...)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	// Only Cancel ends the daemon, not an interrupt at the terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error {
+		return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Process.Signal(syscall.SIGCONT))
+	}
+	m := &Mount{Dir: dir, program: program}
+	if m.Process, err = Start(cmd, patience); err == nil {
+		return m, nil
+	}
+	if m.Process != nil {
+		_ = cmd.Process.Kill()
+		<-m.Exited
+	}
+	_ = os.Remove(dir)
+	return nil, fmt.Errorf("%w: %s", err, log.Bytes())
+}
+
+// Unmount ends the daemon with the program's umount command, waits for its end, and removes
+// the mountpoint. If ctx is done, the daemon ends without the command.
+func (m *Mount) Unmount(ctx context.Context) error {
+	m.Resume()
+	if ctx.Err() == nil {
+		if out, err := exec.Command(m.program, "umount", m.Dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("umount: %w: %s", err, out)
+		}
+	}
+	<-m.Exited
+	return os.Remove(m.Dir)
+}
+
+// Pause stops the daemon, so that its prefetching does not slow down other measurements. Its
+// tree must not be touched until Resume.
+func (m *Mount) Pause() { _ = m.Cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume continues the daemon. It has no effect on one that is not stopped.
+func (m *Mount) Resume() { _ = m.Cmd.Process.Signal(syscall.SIGCONT) }
+
+// Batch returns the path of a batch.
+func (m *Mount) Batch(shard, epoch, batch int) string {
+	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d/epoch-%d/batch-%05d.nhwc", shard, epoch, batch))
+}
+
+// Document decodes a JSON document of the mount.
+func (m *Mount) Document(name string, into any) error {
+	text, err := os.ReadFile(filepath.Join(m.Dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
