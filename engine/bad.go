@@ -14,10 +14,10 @@ import (
 
 // A BadSample is a sample that could not be read, and why.
 type BadSample struct {
-	Time   time.Time
-	Path   string
-	ID     int64
-	Reason string
+	Time   time.Time `json:"time"`
+	Path   string    `json:"path"`
+	ID     int64     `json:"id"`
+	Reason string    `json:"reason"`
 }
 
 // badSamples remembers which files could not be read, so that each is reported once and is

@@ -53,14 +53,14 @@ func newMemory(o *Options) *memory {
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
-	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, pinned.PoolOptions{Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, pinned.PoolOptions{Name: "batch", Lock: o.Lock, Growth: o.Memory.HostGrowth})
 	return m
 }
 
 // close frees what is left. Buffers in use are freed when they are released.
 func (m *memory) close() {
 	m.pool.Close()
-	_ = m.store.Close() // our own descriptor: no data can be lost
+	m.store.Close()
 }
 
 // buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the
@@ -185,7 +185,7 @@ func (m *memory) presize(c *Catalog) {
 
 // warnUnlocked logs once that the kernel refused to lock batch memory, maybe of a later batch.
 func (m *memory) warnUnlocked() {
-	if err := m.pool.LockError(); err != nil {
+	if err := m.pool.Stats().LockError; err != nil {
 		m.warned.Do(func() { m.log.Warn("batch memory is not page-locked", "reason", err) })
 	}
 }

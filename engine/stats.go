@@ -212,7 +212,7 @@ func (e *Engine) Stats() Stats {
 	s := e.meter.snapshot(time.Now())
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
-	s.Buffers = []pinned.BufferStats{e.memory.pool.BufferStats("batch"), e.inputs.Stats(), e.rest.Stats()}
+	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.inputs.Stats(), e.rest.Stats()}
 	s.Plans = e.keeper.stats()
 	if e.cache != nil {
 		c := e.cache.Stats()

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -32,11 +33,8 @@ type Capabilities struct {
 // connection of its own. Nothing is mounted or left behind.
 func Probe() Capabilities {
 	c := Capabilities{
-		SysAdmin:       privileged(),
-		UserAllowOther: userAllowOther(),
-		MaxPages:       fuseSetting("max_pages_limit"),
-		DefaultTimeout: fuseSetting("default_request_timeout"),
-		MaxTimeout:     fuseSetting("max_request_timeout"),
+		SysAdmin: privileged(), UserAllowOther: userAllowOther(), MaxPages: fuseSetting("max_pages_limit"),
+		DefaultTimeout: fuseSetting("default_request_timeout"), MaxTimeout: fuseSetting("max_request_timeout"),
 	}
 	var kernel unix.Utsname
 	if err := unix.Uname(&kernel); err == nil {
@@ -53,10 +51,9 @@ func Probe() Capabilities {
 		err = tryPassthrough(fd)
 		unix.Close(fd)
 	}
-	if err != nil {
+	if c.Passthrough = err == nil; err != nil {
 		c.Reason = err.Error()
 	}
-	c.Passthrough = err == nil
 	return c
 }
 
@@ -94,10 +91,7 @@ func tryPassthrough(fd int) error {
 // fuseSetting reads one of the kernel's FUSE settings; 0 if it does not exist.
 func fuseSetting(name string) int {
 	text, _ := os.ReadFile("/proc/sys/fs/fuse/" + name)
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return n
 }
 
@@ -111,19 +105,10 @@ func warnOfTimeouts(log *slog.Logger) {
 	}
 }
 
-// userAllowOther reports whether /etc/fuse.conf permits users to use allow_other.
-func userAllowOther() bool {
-	text, err := os.ReadFile("/etc/fuse.conf")
-	return err == nil && hasLine(string(text), "user_allow_other")
-}
+// allowsOther matches a fuse.conf that permits users to use allow_other.
+var allowsOther = regexp.MustCompile(`(?m)^[ \t]*user_allow_other[ \t]*(#.*)?$`)
 
-// hasLine looks for a line that consists of word and an optional comment.
-func hasLine(text, word string) bool {
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		if strings.TrimSpace(line) == word {
-			return true
-		}
-	}
-	return false
+func userAllowOther() bool {
+	text, _ := os.ReadFile("/etc/fuse.conf")
+	return allowsOther.Match(text)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/detached"
 )
 
 // This package connects to the kernel itself. With go-fuse, every child of the process
@@ -43,19 +45,12 @@ func (c connection) alive() (alive bool) {
 	return alive
 }
 
-// connect mounts at a path returned by realPath.
+// connect mounts at a path returned by realPath. With privileges, it attaches the mount after
+// the FUSE handshake.
 func connect(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
-	if privileged() {
-		c, err := connectDirectly(fs, path, opts)
-		if !errors.Is(err, unix.ENOSYS) { // before Linux 5.8
-			return c, err
-		}
+	if !privileged() {
+		return connectByFusermount(fs, path, opts)
 	}
-	return connectByFusermount(fs, path, opts)
-}
-
-// connectDirectly attaches the mount to the path after the FUSE handshake.
-func connectDirectly(fs fuse.RawFileSystem, path string, opts *fuse.MountOptions) (connection, error) {
 	c, mount, err := detachedConnection(fs, opts)
 	if err != nil {
 		return c, err
@@ -77,7 +72,12 @@ func detachedConnection(fs fuse.RawFileSystem, opts *fuse.MountOptions) (c conne
 	if err != nil {
 		return c, -1, fmt.Errorf("open %s: %w", fuseDevice, err)
 	}
-	mount, err = createMount(device, opts)
+	options := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
+		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
+	mount, err = detached.Mount("fuse", options, unix.MOUNT_ATTR_RDONLY)
+	if errors.Is(err, unix.EPERM) {
+		err = fmt.Errorf("CAP_SYS_ADMIN is missing: %w", err)
+	}
 	if err != nil {
 		unix.Close(device)
 		return c, -1, err
@@ -86,38 +86,6 @@ func detachedConnection(fs fuse.RawFileSystem, opts *fuse.MountOptions) (c conne
 		unix.Close(mount)
 	}
 	return c, mount, err
-}
-
-// createMount creates a read-only FUSE file system, and a mount of it.
-func createMount(device int, opts *fuse.MountOptions) (mount int, err error) {
-	fs, err := unix.Fsopen("fuse", unix.FSOPEN_CLOEXEC)
-	switch {
-	case errors.Is(err, unix.EPERM):
-		return -1, fmt.Errorf("CAP_SYS_ADMIN is missing: %w", err)
-	case err != nil:
-		return -1, fmt.Errorf("fsopen fuse: %w", err)
-	}
-	defer unix.Close(fs)
-	words := append([]string{"source=" + opts.FsName, "fd=" + strconv.Itoa(device), "rootmode=40000",
-		"user_id=" + strconv.Itoa(os.Geteuid()), "group_id=" + strconv.Itoa(os.Getegid())}, mountWords(opts)...)
-	for _, word := range words {
-		if key, value, ok := strings.Cut(word, "="); ok {
-			err = unix.FsconfigSetString(fs, key, value)
-		} else {
-			err = unix.FsconfigSetFlag(fs, key)
-		}
-		if err != nil {
-			return -1, fmt.Errorf("fuse option %s: %w", word, err)
-		}
-	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, fmt.Errorf("create a fuse file system: %w", err)
-	}
-	const attributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	if mount, err = unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes); err != nil {
-		return -1, fmt.Errorf("make a mount: %w", err)
-	}
-	return mount, nil
 }
 
 // mountWords are the options that the kernel and fusermount have in common.
@@ -129,8 +97,7 @@ func mountWords(opts *fuse.MountOptions) []string {
 	return words
 }
 
-// greet does the FUSE handshake on a device and returns its server. It takes over the
-// device.
+// greet does the FUSE handshake on a device, which it takes over.
 func greet(fs fuse.RawFileSystem, device int, opts *fuse.MountOptions) (c connection, err error) {
 	second, err := unix.FcntlInt(uintptr(device), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -151,6 +118,9 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	if err != nil {
 		return connection{}, err
 	}
+	if opts.AllowOther && !userAllowOther() { // fusermount's own message does not explain it
+		return connection{}, ErrAllowOther
+	}
 	words := append([]string{"nosuid", "nodev", "noexec", "fsname=" + opts.FsName}, mountWords(opts)...)
 	for i, w := range words {
 		words[i] = strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(w)
@@ -161,13 +131,13 @@ func connectByFusermount(fs fuse.RawFileSystem, path string, opts *fuse.MountOpt
 	}
 	c, err := greet(fs, device, opts)
 	if err == nil {
-		if c.mount, err = identify(unix.AT_FDCWD, path); err != nil {
-			c.device.Close()
+		if c.mount, err = identify(unix.AT_FDCWD, path); err == nil {
+			return c, nil
 		}
+		c.device.Close()
 	}
-	if err != nil { // the failed mount has no daemon: remove it
-		_, clearErr := Clear(path)
-		err = errors.Join(err, clearErr)
+	if _, found := mountedAt(path); errors.Is(found, ErrDead) {
+		err = errors.Join(err, unmount(path, true))
 	}
 	return c, err
 }

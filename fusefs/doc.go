@@ -30,9 +30,15 @@
 // # What it refuses
 //
 // It refuses all writes: with passthrough, a writer would reach the batch's memory. Errors
-// of the engine are translated to errno in one place (errno.go). A panic in a request is
+// of the engine are translated to errno in one place (open.go). A panic in a request is
 // logged and becomes EIO; the mount continues.
 //
 // The mounting process must never touch its own mount, because it would wait for itself.
 // Nothing in this package does, and callers must not either.
+//
+// # Which kernels
+//
+// Linux 5.8 is the oldest: mounts are made and told apart by calls that came with it. Linux
+// 6.6 maps files that bypass the page cache, 6.8 tells mounts apart for ever, and 6.9 serves
+// batches by passthrough.
 package fusefs

@@ -1,9 +1,10 @@
 package fusefs
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
-	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
@@ -27,28 +28,19 @@ type FUSEStats struct {
 	Reads int64 `json:"reads"`
 }
 
-// document is the current content of a file that is not a batch.
-func (f *filesystem) document(n node) []byte {
-	switch n.kind {
-	case datasetDoc:
-		return f.dataset
-	case classesDoc:
-		return f.classes
-	case epochDoc:
-		return epochJSON(f.catalog, n.key.Shard, n.key.Epoch)
-	case configDoc:
-		return f.options.Config
-	case statsDoc:
-		return document(f.stats())
-	case metricsDoc:
-		return metrics(f.stats(), f.files.refused.Load())
-	case memoryDoc:
-		return memoryJSON(f.src.Stats().Buffers)
-	case errorsDoc:
-		return errorLines(f.src.Errors())
-	}
-	return nil
+// contents are the current contents of the files that are not batches.
+var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
+	datasetDoc: func(f *filesystem, _ engine.Key) []byte { return f.dataset },
+	classesDoc: func(f *filesystem, _ engine.Key) []byte { return f.classes },
+	configDoc:  func(f *filesystem, _ engine.Key) []byte { return f.options.Config },
+	statsDoc:   func(f *filesystem, _ engine.Key) []byte { return document(f.stats()) },
+	metricsDoc: func(f *filesystem, _ engine.Key) []byte { return metrics(f.stats(), f.files.refused.Load()) },
+	memoryDoc:  func(f *filesystem, _ engine.Key) []byte { return memoryJSON(f.src.Stats().Buffers) },
+	errorsDoc:  func(f *filesystem, _ engine.Key) []byte { return errorLines(f.src.Errors()) },
+	epochDoc:   func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
 }
+
+func (f *filesystem) document(n node) []byte { return contents[n.kind](f, n.key) }
 
 func (f *filesystem) stats() Stats {
 	return Stats{
@@ -66,6 +58,15 @@ func document(v any) []byte {
 	return append(text, '\n')
 }
 
+// object is a JSON object of alternating keys and values, with a newline.
+func object(pairs ...any) []byte {
+	text := []byte("{")
+	for i := 0; i < len(pairs); i += 2 {
+		text = fmt.Appendf(text, "%q:%s,", pairs[i], bytes.TrimSpace(document(pairs[i+1])))
+	}
+	return append(text[:len(text)-1], "}\n"...)
+}
+
 // datasetJSON describes the dataset and the settings that the bytes depend on.
 func datasetJSON(c *engine.Catalog) []byte {
 	o := &c.Options
@@ -77,43 +78,22 @@ func datasetJSON(c *engine.Catalog) []byte {
 	if o.Layout == layout.NCHW {
 		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
-	return document(struct {
-		Samples     int            `json:"samples"`
-		Classes     int            `json:"classes"`
-		Formats     map[string]int `json:"formats"`
-		Layout      string         `json:"layout"`
-		DType       string         `json:"dtype"`
-		Shape       []any          `json:"shape"`
-		Seed        uint64         `json:"seed"`
-		Order       string         `json:"order"`
-		Decoder     string         `json:"decoder"`
-		Transform   string         `json:"transform"`
-		Fingerprint string         `json:"fingerprint"`
-		Settings    map[string]any `json:"settings"`
-	}{c.Dataset.Len(), len(c.Dataset.Classes()), c.Dataset.Report().Formats, o.Layout.String(), o.DType.String(), shape,
-		o.Seed, shard.OrderVersion, decode.Version(), resample.Version, c.Fingerprint, c.Settings()})
+	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes()), "formats", c.Dataset.Report().Formats,
+		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", shard.OrderVersion,
+		"decoder", decode.Version(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
 }
 
 // epochJSON describes what a shard reads in an epoch.
 func epochJSON(c *engine.Catalog, s, epoch int) []byte {
 	lo, hi := c.Plan.Range(s, epoch)
 	total, valid := c.Plan.Samples(s, epoch)
-	return document(struct {
-		Shard   int      `json:"shard"`
-		Epoch   int      `json:"epoch"`
-		Batches int      `json:"batches"`
-		Samples int64    `json:"samples"`
-		Valid   int64    `json:"valid"`
-		Range   [2]int64 `json:"range"`
-		Seed    uint64   `json:"seed"`
-	}{s, epoch, c.Plan.Batches(s, epoch), total, valid, [2]int64{lo, hi}, c.Options.Seed})
+	return object("shard", s, "epoch", epoch, "batches", c.Plan.Batches(s, epoch), "samples", total, "valid", valid,
+		"range", [2]int64{lo, hi}, "seed", c.Options.Seed)
 }
 
 // memoryJSON describes the buffers, using the terms of DALI's memory statistics.
 func memoryJSON(buffers []pinned.BufferStats) []byte {
-	return document(struct {
-		Buffers []pinned.BufferStats `json:"buffers"`
-	}{buffers})
+	return object("buffers", buffers)
 }
 
 // errorLines is errors.jsonl: one line per bad file, in the order of discovery.
@@ -121,12 +101,9 @@ func errorLines(list []engine.BadSample) []byte {
 	var lines []byte
 	for _, bad := range list {
 		lines = append(lines, document(struct {
-			Time   time.Time `json:"time"`
-			Path   string    `json:"path"`
-			Bytes  string    `json:"path_bytes,omitempty"` // of a path that is not UTF-8
-			ID     int64     `json:"id"`
-			Reason string    `json:"reason"`
-		}{bad.Time, bad.Path, dataset.PathBytes(bad.Path), bad.ID, bad.Reason})...)
+			engine.BadSample
+			Bytes string `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+		}{bad, dataset.PathBytes(bad.Path)})...)
 	}
 	return lines
 }
@@ -138,26 +115,100 @@ func errorLines(list []engine.BadSample) []byte {
 func classesTxt(names []string) []byte {
 	var text []byte
 	for _, name := range names {
-		text = append(appendLine(text, name), '\n')
+		odd := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' })
+		for _, c := range []byte(name) {
+			if !odd || c >= ' ' && c != '"' && c != '\\' {
+				text = append(text, c)
+				continue
+			}
+			quoted, _ := json.Marshal(string(c)) // strings always encode
+			text = append(text, quoted[1:len(quoted)-1]...)
+		}
+		text = append(text, '\n')
 	}
 	return text
 }
 
-// appendLine appends a name, escaped so that it fits on one line.
-func appendLine(text []byte, name string) []byte {
-	if !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' }) {
-		return append(text, name...)
+// Small forms are rendered from a batch's description. Their sizes are known beforehand:
+// the .json is padded with spaces to the most that its batch can take.
+
+// RenderSmall renders a small form of a batch that c describes as d.
+func RenderSmall(c *engine.Catalog, d engine.Description, f layout.Form) ([]byte, error) {
+	return renderSmall(c, d, f, longestPath(c.Dataset))
+}
+
+func renderSmall(c *engine.Catalog, d engine.Description, f layout.Form, longest int) ([]byte, error) {
+	if f != layout.JSON {
+		return layout.AppendSmall(nil, f, d.Meta()), nil
 	}
-	for _, c := range []byte(name) {
-		if c >= ' ' && c != '"' && c != '\\' {
-			text = append(text, c)
-			continue
-		}
-		quoted, err := json.Marshal(string(c))
-		if err != nil { // strings always encode
-			continue
-		}
-		text = append(text, quoted[1:len(quoted)-1]...)
+	doc := batchDocument{
+		Shard: d.Key.Shard, Epoch: d.Key.Epoch, Batch: d.Key.Batch, Shape: d.Spec.Shape(), DType: d.Spec.DType.String(),
+		Layout: d.Spec.Order.String(), Seed: c.Options.Seed, Valid: d.Valid, Samples: make([]sampleDocument, len(d.Samples)),
 	}
-	return text
+	for i, s := range d.Samples {
+		path := c.Dataset.Path(int(s.ID))
+		doc.Samples[i] = sampleDocument{
+			ID: s.ID, Path: path, Bytes: dataset.PathBytes(path), Label: s.Label, Height: s.Height, Width: s.Width,
+			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(),
+		}
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	return layout.Pad(text, int(batchDocumentSize(len(d.Samples), longest)))
+}
+
+type batchDocument struct {
+	Shard   int              `json:"shard"`
+	Epoch   int              `json:"epoch"`
+	Batch   int              `json:"batch"`
+	Shape   [4]int           `json:"shape"`
+	DType   string           `json:"dtype"`
+	Layout  string           `json:"layout"`
+	Seed    uint64           `json:"seed"`
+	Valid   int              `json:"valid"`
+	Samples []sampleDocument `json:"samples"`
+}
+
+type sampleDocument struct {
+	ID     int64      `json:"id"`
+	Path   string     `json:"path"`
+	Bytes  string     `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+	Label  int64      `json:"label"`
+	Height int32      `json:"height"` // of the valid pixels
+	Width  int32      `json:"width"`
+	Crop   [4]float64 `json:"crop"` // the part of the upright image they show: y, x, height, width
+	Flip   bool       `json:"flip"`
+	Status string     `json:"status"`
+}
+
+// batchDocumentSize is the length of the .json of a batch of n slots: the most it can take,
+// with the longest numbers and the longest path of the dataset.
+func batchDocumentSize(n, longest int) int64 {
+	const head, sample = 512, 256 // digits, keys and punctuation, with a margin
+	return int64(n)*int64(sample+longest) + head
+}
+
+// longestPath is the length of the longest path of a dataset, in a document.
+func longestPath(ds *dataset.Dataset) (longest int) {
+	for i := range ds.Len() {
+		longest = max(longest, pathLength(ds.Path(i)))
+	}
+	return longest
+}
+
+// pathLength is the length of a path in a document: as a JSON string including quotes, plus
+// its raw bytes if it is not UTF-8.
+func pathLength(s string) int {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
+	}) { // as nearly all paths
+		return len(s) + 2
+	}
+	text, _ := json.Marshal(s) // strings always encode
+	if bytes := dataset.PathBytes(s); bytes != "" {
+		return len(text) + len(`,"path_bytes":""`) + len(bytes)
+	}
+	return len(text)
 }

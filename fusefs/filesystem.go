@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ type filesystem struct {
 	path      string // how large forms are read
 	viaDaemon uint32 // open flags of large files that the daemon serves
 	files     openFiles
-	handles   sync.Map // *handle by uint64
+	handles   sync.Map // *openFile by uint64
 	lastFh    atomic.Uint64
 	opens     atomic.Int64 // requests, except for files below .batchfs: observing a
 	reads     atomic.Int64 // mount must not change its figures
@@ -51,7 +52,8 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	}
 	return &filesystem{
 		src: src, catalog: c, longest: longestPath(c.Dataset), options: o, tree: t, path: path, viaDaemon: fuse.FOPEN_DIRECT_IO,
-		files: openFiles{log: o.Logger}, log: o.Logger, request: smallRequest, alive: func() bool { return true },
+		files: openFiles{log: o.Logger, byNode: map[uint64]*openFile{}},
+		log:   o.Logger, request: smallRequest, alive: func() bool { return true },
 		dataset: datasetJSON(c), classes: classes,
 	}, nil
 }
@@ -101,7 +103,6 @@ func lifetime(n node) time.Duration {
 	return forever
 }
 
-// attr describes a node.
 func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	o := &f.options
 	*out = fuse.Attr{Ino: id, Nlink: 1, Mode: unix.S_IFREG | o.FileMode, Owner: fuse.Owner{Uid: o.UID, Gid: o.GID}}
@@ -124,7 +125,6 @@ func (f *filesystem) attr(id uint64, n node, out *fuse.Attr) {
 	out.SetTimes(&modTime, &modTime, &modTime)
 }
 
-// batchSize is the exact size of a batch file.
 func (f *filesystem) batchSize(n node) int64 {
 	if n.form == layout.JSON {
 		slots, _ := f.catalog.Plan.Size(n.key.Shard, n.key.Epoch, n.key.Batch)
@@ -143,7 +143,6 @@ func setSize(out *fuse.Attr, size int64) {
 	out.Blocks = (out.Size + 511) / 512
 }
 
-// dir finds a directory.
 func (f *filesystem) dir(id uint64) (node, fuse.Status) {
 	n, ok := f.tree.node(id)
 	switch {
@@ -239,67 +238,50 @@ func (f *filesystem) dirEntry(dir node, offset uint64) (fuse.DirEntry, bool) {
 	return entry, ok
 }
 
-// statBlock is the unit in which df counts.
-const statBlock = 4096
-
 // StatFs reports the memory of the mount: the size is the limit, and the used space is what
 // batches and the index take now. Inodes are not counted, because a file system that is
 // always out of free inodes would trigger monitoring alerts.
 func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	const unit = 4096
 	total, free, _ := f.src.Usage()
-	*out = fuse.StatfsOut{
-		Bsize: statBlock, Frsize: statBlock, NameLen: 255,
-		Blocks: uint64(max(total, 0)) / statBlock,
-		Bfree:  uint64(max(free, 0)) / statBlock,
-	}
+	*out = fuse.StatfsOut{Bsize: unit, Frsize: unit, NameLen: 255, Blocks: uint64(max(total, 0)) / unit}
+	out.Bfree = uint64(max(free, 0)) / unit
 	out.Bavail = out.Bfree
 	return fuse.OK
 }
 
-// xattrs are the extended attributes of every batch file. All describe the batch's tensor:
-// in the file's own layout if the file holds the tensor, otherwise in the mount's. They are
-// formatted as in the batch's .json, except the shape: "32,375,500,3".
-var xattrs = []struct {
-	name  string
-	value func(s layout.Spec, valid int) string
-}{
-	{"user.batchfs.shape", func(s layout.Spec, _ int) string {
-		d := s.Shape()
-		return fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3])
-	}},
-	{"user.batchfs.dtype", func(s layout.Spec, _ int) string { return s.DType.String() }},
-	{"user.batchfs.layout", func(s layout.Spec, _ int) string { return s.Order.String() }},
-	{"user.batchfs.valid", func(_ layout.Spec, valid int) string { return strconv.Itoa(valid) }},
-}
+// xattrNames are the extended attributes of every batch file, as listxattr returns them.
+const xattrNames = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.layout\x00user.batchfs.valid\x00"
 
-// GetXAttr reads an attribute.
+// GetXAttr reads an attribute. All describe the batch's tensor: in the file's own layout if the
+// file holds the tensor, otherwise in the mount's. They are formatted as in the batch's .json,
+// except the shape: "32,375,500,3".
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	n, ok := f.tree.node(header.NodeId)
-	if !ok {
-		return 0, fuse.ENOENT
+	if !ok || n.kind != batchFile || !strings.Contains(xattrNames, name+"\x00") {
+		return 0, fuse.ENOATTR
 	}
-	for _, x := range xattrs {
-		if n.kind == batchFile && x.name == name {
-			spec := f.catalog.Spec(n.key)
-			return put(dest, x.value(spec.In(n.form.OrderOf(spec.Order)), f.catalog.Valid(n.key)))
-		}
+	spec := f.catalog.Spec(n.key)
+	switch name {
+	case "user.batchfs.shape":
+		d := spec.In(n.form.OrderOf(spec.Order)).Shape()
+		return put(dest, fmt.Sprintf("%d,%d,%d,%d", d[0], d[1], d[2], d[3]))
+	case "user.batchfs.dtype":
+		return put(dest, spec.DType.String())
+	case "user.batchfs.layout":
+		return put(dest, n.form.OrderOf(spec.Order).String())
+	case "user.batchfs.valid":
+		return put(dest, strconv.Itoa(f.catalog.Valid(n.key)))
 	}
 	return 0, fuse.ENOATTR
 }
 
 // ListXAttr lists the names of a node's attributes.
 func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	n, ok := f.tree.node(header.NodeId)
-	if !ok {
-		return 0, fuse.ENOENT
+	if n, ok := f.tree.node(header.NodeId); ok && n.kind == batchFile {
+		return put(dest, xattrNames)
 	}
-	var names string
-	for _, x := range xattrs {
-		if n.kind == batchFile {
-			names += x.name + "\x00"
-		}
-	}
-	return put(dest, names)
+	return 0, fuse.OK
 }
 
 // put copies a value into the caller's buffer. If that has no room at all, go-fuse turns

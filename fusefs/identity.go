@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -28,29 +28,18 @@ type identity struct {
 
 // identify returns the identity of the mount at a path or descriptor. It sends no request
 // to the file system, which may be this process's own.
-func identify(dir int, path string) (identity, error) {
-	st, err := lookAt(dir, path, unix.STATX_MNT_ID)
-	if err != nil {
-		return identity{}, fmt.Errorf("identify the mount: %w", err)
+func identify(dir int, path string) (m identity, err error) {
+	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	var st unix.Statx_t
+	if err := unix.Statx(dir, path, flags, unix.STATX_MNT_ID, &st); err != nil {
+		return m, fmt.Errorf("identify the mount: %w", err)
 	}
-	if st.Mask&unix.STATX_MNT_ID == 0 { // before Linux 5.8
-		entry, err := mountAt(path)
-		if err == nil && entry == nil {
-			err = fmt.Errorf("identify the mount at %q: %w", path, unix.ENOSYS)
-		}
-		return identityOf(entry), err
-	}
-	m := identity{id: int(st.Mnt_id), device: fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor)}
-	if unique, err := lookAt(dir, path, unix.STATX_MNT_ID_UNIQUE); err == nil && unique.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
-		m.unique = unique.Mnt_id
+	m = identity{id: int(st.Mnt_id), device: fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor)}
+	err = unix.Statx(dir, path, flags, unix.STATX_MNT_ID_UNIQUE, &st)
+	if err == nil && st.Mask&unix.STATX_MNT_ID_UNIQUE != 0 {
+		m.unique = st.Mnt_id
 	}
 	return m, nil
-}
-
-func lookAt(dir int, path string, mask int) (st unix.Statx_t, err error) {
-	const flags = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	err = unix.Statx(dir, path, flags, mask, &st)
-	return st, err
 }
 
 // identityOf is what the mount table knows of an identity.
@@ -62,50 +51,15 @@ func identityOf(e *mountinfo.Info) identity {
 }
 
 // find looks for the mount in this process's mount table, wherever it was moved: nil if it
-// is gone. covered is the type of a file system mounted over it, or "". While the
-// connection is alive, no other mount has its device; afterwards, isAt tells.
-func (m identity) find() (entry *mountinfo.Info, covered string, err error) {
+// is gone. While the connection is alive, no other mount has its device.
+func (m identity) find() (*mountinfo.Info, error) {
 	entries, err := mountinfo.GetMounts(nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("read what is mounted: %w", err)
+		return nil, fmt.Errorf("read what is mounted: %w", err)
 	}
 	m.unique = 0
-	i := slices.IndexFunc(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m })
-	if i < 0 {
-		return nil, "", nil
-	}
-	if top := topMount(entries, entries[i].Mountpoint); top != nil && top.ID != m.id {
-		covered = top.FSType
-	}
-	return entries[i], covered, nil
+	return first(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m }), nil
 }
-
-// isAt reports whether this mount is the one visible at a path. It is the last check before
-// acting on that path.
-func (m identity) isAt(path string) bool {
-	now, err := identify(unix.AT_FDCWD, path)
-	return err == nil && now == m
-}
-
-// detach detaches this mount, and no other one that may have just taken its path: it
-// unmounts through a descriptor.
-func (m identity) detach(path string) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	switch now, err := identify(fd, ""); {
-	case err != nil:
-		return err
-	case now != m:
-		return errReplaced
-	}
-	return unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
-}
-
-// errReplaced means that another mount has taken this one's place.
-var errReplaced = errors.New("another mount is there now")
 
 // topMount finds the visible mount at a path: of the mounts stacked there, the one not
 // covered by another; nil if there is none.
@@ -116,35 +70,84 @@ func topMount(entries []*mountinfo.Info, path string) *mountinfo.Info {
 			covered[e.Parent] = true
 		}
 	}
-	for _, e := range entries {
-		if e.Mountpoint == path && !covered[e.ID] {
-			return e
-		}
+	return first(entries, func(e *mountinfo.Info) bool { return e.Mountpoint == path && !covered[e.ID] })
+}
+
+// first is the first entry for which a condition holds, or nil.
+func first(entries []*mountinfo.Info, condition func(*mountinfo.Info) bool) *mountinfo.Info {
+	if i := slices.IndexFunc(entries, condition); i >= 0 {
+		return entries[i]
 	}
 	return nil
 }
 
-// mountAt finds the mount at a path returned by realPath; nil if there is none.
-func mountAt(path string) (*mountinfo.Info, error) {
-	entries, err := mountinfo.GetMounts(nil)
-	if err != nil {
-		return nil, fmt.Errorf("read what is mounted: %w", err)
+// A Holder keeps a file system alive that was unmounted elsewhere.
+type Holder struct {
+	PID     int    // lowest PID in the mount namespace; 0: this namespace
+	Command string // that process's name
+	Path    string // where it sees the mount
+}
+
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "also mounted at " + h.Path
 	}
-	return topMount(entries, path), nil
+	return fmt.Sprintf("process %d (%s) in another mount namespace", h.PID, h.Command)
+}
+
+// A HeldError means that a mount is gone from here, but others still have it.
+type HeldError struct{ Holders []Holder }
+
+func (e *HeldError) Error() string {
+	words := make([]string, len(e.Holders))
+	for i, h := range e.Holders {
+		words[i] = h.String()
+	}
+	return "still held: " + strings.Join(words, ", ")
+}
+
+// holders finds the mounts of a file system in all mount namespaces that this process can
+// see: one entry per namespace.
+func holders(device string) (found []Holder) {
+	own, _ := os.Readlink("/proc/self/ns/mnt")
+	entries, _ := os.ReadDir("/proc")
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	seen := map[string]bool{}
+	for _, pid := range pids {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		space, err := os.Readlink(dir + "/ns/mnt")
+		if err != nil || seen[space] { // it has ended, or belongs to another user
+			continue
+		}
+		mounts, err := mountinfo.PidMountInfo(pid)
+		if err != nil {
+			continue
+		}
+		seen[space] = true
+		e := first(mounts, func(e *mountinfo.Info) bool { return identityOf(e).device == device && e.FSType == fsType })
+		switch {
+		case e == nil:
+		case space == own:
+			found = append(found, Holder{Path: e.Mountpoint})
+		default:
+			name, _ := os.ReadFile(dir + "/comm")
+			found = append(found, Holder{pid, strings.TrimSpace(string(name)), e.Mountpoint})
+		}
+	}
+	return found
 }
 
 // realPath makes a mountpoint absolute and free of links, as the kernel lists it. It sends
 // no request to the file system mounted there, which may be dead or hang. The error names
 // the mountpoint.
 func realPath(mountpoint string) (string, error) {
-	path, err := filepath.Abs(mountpoint)
-	if mountpoint == "" {
-		err = unix.ENOENT
-	}
-	if err != nil {
-		return "", mountpointError(mountpoint, err)
-	}
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(mountpoint, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", mountpointError(mountpoint, err)
 	}

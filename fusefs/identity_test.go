@@ -73,12 +73,12 @@ func TestRealPath(t *testing.T) {
 	}
 }
 
-func TestHasLine(t *testing.T) {
+func TestUserAllowOther(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "user_allow_other": true, "# c\n  user_allow_other  # yes\n": true,
 		"#user_allow_other\n": false, "user_allow_others\n": false, "mount_max = 10\nuser_allow_other": true,
 	} {
-		if got := hasLine(text, "user_allow_other"); got != want {
+		if got := allowsOther.MatchString(text); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

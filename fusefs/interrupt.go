@@ -14,10 +14,8 @@ import (
 // that is a signal. But in a program that uses io_uring it may also be kernel work that
 // does not end the thread's system call, and an open that returned EINTR then would be an
 // unexpected error. So an interrupt counts only if the thread has a signal to handle, or is
-// gone.
-//
-// The kernel reports only one interrupt per request. After one that did not count, the
-// thread is polled, so that a later signal is noticed.
+// gone. The kernel reports only one interrupt per request; after one that did not count, the
+// thread is polled.
 
 // lookAgain is the polling interval after an interrupt that did not count.
 const lookAgain = 20 * time.Millisecond

@@ -31,15 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 var parts = map[string]func(mountpoint string) error{
-	"part-clear": partClear, "part-check": CheckMountpoint,
-	"part-umount": func(path string) error { return Unmount(path, false) },
-	"part-detach": func(path string) error { return Unmount(path, true) },
-}
-
-func partClear(mountpoint string) error {
-	cleared, err := Clear(mountpoint)
-	fmt.Println("cleared", cleared)
-	return err
+	"part-check":  CheckMountpoint,
+	"part-umount": func(path string) error { _, err := Unmount(path, false); return err },
+	"part-detach": func(path string) error { _, err := Unmount(path, true); return err },
 }
 
 // play runs a part in another process and returns its output.
@@ -89,7 +83,7 @@ func needMounts(t *testing.T) {
 	if c := Probe(); c.Device != "" {
 		t.Skipf("SKIPPED: no mount can be tested without /dev/fuse: %s", c.Device)
 	}
-	if err := checkPrivileges(Options{}); err != nil {
+	if _, err := findFusermount(); err != nil && !privileged() {
 		t.Skipf("SKIPPED: no mount can be tested: %v", err)
 	}
 }

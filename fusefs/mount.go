@@ -2,11 +2,13 @@ package fusefs
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -54,17 +56,44 @@ func (o Options) withDefaults() (Options, error) {
 	o.FsName = cmp.Or(o.FsName, mountName)
 	o.FileMode = cmp.Or(o.FileMode, 0o444) & 0o777
 	o.DirMode = cmp.Or(o.DirMode, 0o555) & 0o777
-	if o.ReadPath != auto && o.ReadPath != passthrough && o.ReadPath != direct {
+	if !slices.Contains([]string{auto, passthrough, direct}, o.ReadPath) {
 		return o, &option.Error{Field: "read path", Rule: "auto, passthrough or direct", Value: strconv.Quote(o.ReadPath)}
 	}
-	seen := map[layout.Form]bool{}
-	for _, f := range o.List {
-		if int(f) >= len(layout.Forms()) || seen[f] {
+	for i, f := range o.List {
+		if int(f) >= len(layout.Forms()) || slices.Contains(o.List[:i], f) {
 			return o, &option.Error{Field: "list of forms", Rule: "without repetition", Value: fmt.Sprint(o.List)}
 		}
-		seen[f] = true
 	}
 	return o, nil
+}
+
+// A source is what a mount uses of an *engine.Engine, with files that are an interface.
+type source interface {
+	Catalog() *engine.Catalog
+	Open(context.Context, engine.Key, layout.Form) (file, error)
+	Describe(context.Context, engine.Key) (engine.Description, error)
+	Errors() []engine.BadSample
+	Stats() engine.Stats
+	Usage() (total, free, used int64)
+	Reserve(bytes int64)
+	ProbeFile() (fd int, closeFile func(), err error)
+}
+
+// A file is what a mount uses of an *engine.File: an open batch in one of its large forms.
+type file interface {
+	Bytes() []byte
+	Fd() int
+	Close()
+}
+
+type engineSource struct{ *engine.Engine }
+
+func (s engineSource) Open(ctx context.Context, k engine.Key, f layout.Form) (file, error) {
+	opened, err := s.Engine.Open(ctx, k, f)
+	if err != nil {
+		return nil, err // a nil *engine.File would be a non-nil file
+	}
+	return opened, nil
 }
 
 // Mount mounts an engine's batches at an empty directory and returns when they can be read.
@@ -79,14 +108,8 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckMountpoint(mountpoint); err != nil {
-		return nil, err
-	}
-	path, err := realPath(mountpoint)
+	path, err := emptyDirectory(mountpoint)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkPrivileges(o); err != nil {
 		return nil, err
 	}
 	read, reason, err := chooseReadPath(o.ReadPath, src, o.Logger)
@@ -113,21 +136,6 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 	go m.serve(o.Logger)
 	o.Logger.Info("mounted", "mountpoint", path, "read_path", read)
 	return m, nil
-}
-
-// checkPrivileges detects the reasons for which fusermount would refuse to mount, whose
-// message does not explain them.
-func checkPrivileges(o Options) error {
-	if privileged() {
-		return nil
-	}
-	if _, err := findFusermount(); err != nil {
-		return err
-	}
-	if o.AllowOther && !userAllowOther() {
-		return ErrAllowOther
-	}
-	return nil
 }
 
 // chooseReadPath tries passthrough on a file like those of batches, unless direct is
@@ -158,9 +166,9 @@ const (
 	// stackDepth allows batchfs to be stacked on tmpfs, and another file system (such as a
 	// container's overlay) to be stacked on batchfs.
 	stackDepth = 1
-	// How many asynchronous requests the kernel may have in flight, such as read-ahead of
-	// mapped files, and how large a read may be. go-fuse has a buffer per request, so there
-	// are fewer of them if batches are read through the daemon.
+	// How many asynchronous requests the kernel may have in flight, such as read-ahead, and
+	// how large a read may be. go-fuse has a buffer per request, so there are fewer of them if
+	// batches are read through the daemon.
 	background, smallRequest       = 64, 128 << 10
 	directBackground, largeRequest = 16, 1 << 20
 )

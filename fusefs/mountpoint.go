@@ -4,27 +4,24 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
+// Why a path cannot be mounted or unmounted.
 var (
-	// ErrNotDirectory means that a mountpoint is not a directory.
 	ErrNotDirectory = errors.New("not a directory")
-	// ErrNotEmpty means that a mountpoint is a directory that is not empty.
-	ErrNotEmpty = errors.New("not empty")
-	// ErrMounted means that a live batchfs is mounted at a mountpoint.
-	ErrMounted = errors.New("batchfs is mounted there already")
-	// ErrDead means that the daemon of a mount died; Clear removes the mount.
+	ErrNotEmpty     = errors.New("not empty")
+	ErrMounted      = errors.New("batchfs is mounted there already")
+	ErrNotMounted   = errors.New("no batchfs is mounted there")
+	// ErrDead means that the daemon of a mount died; Unmount removes the mount.
 	ErrDead = errors.New("the batchfs mounted there has died")
-	// ErrNotMounted means that there is no batchfs mount at a path.
-	ErrNotMounted = errors.New("no batchfs is mounted there")
-	// ErrHangs means that the daemon of a mount does not answer.
+	// ErrHangs means that the daemon of a mount does not answer; a lazy Unmount removes it.
 	ErrHangs = errors.New("the batchfs mounted there does not answer")
 	// ErrNotYours means that this unprivileged user owns no such mount.
 	ErrNotYours = errors.New("it is no mount of this user")
@@ -39,114 +36,87 @@ var (
 // CheckMountpoint reports why nothing can be mounted at a path, which has to be an empty
 // directory. The error names the path and wraps one of the errors above or fs.ErrNotExist.
 func CheckMountpoint(mountpoint string) error {
-	path, err := realPath(mountpoint)
-	if err != nil {
-		return err
-	}
-	if err := checkEmpty(path); err != nil {
-		return mountpointError(mountpoint, err)
-	}
-	return nil
+	_, err := emptyDirectory(mountpoint)
+	return err
 }
 
-// checkEmpty checks that a path is an empty directory, without a batchfs mounted there.
-func checkEmpty(path string) error {
-	if m, err := mountAt(path); err == nil && m != nil && m.FSType == fsType {
-		switch dead, err := isDead(path); {
-		case err != nil:
-			return err
-		case dead:
-			return ErrDead
-		}
-		return ErrMounted
+// emptyDirectory returns the path of a mountpoint as the kernel lists it.
+func emptyDirectory(mountpoint string) (path string, err error) {
+	if path, err = realPath(mountpoint); err != nil {
+		return "", err
 	}
-	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
-	if errors.Is(err, unix.ENOTDIR) {
-		return ErrNotDirectory
+	if _, err := mountedAt(path); !errors.Is(err, ErrNotMounted) {
+		return "", mountpointError(mountpoint, err)
+	}
+	entries, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, unix.ENOTDIR):
+		err = ErrNotDirectory
+	case len(entries) > 0:
+		err = ErrNotEmpty
 	}
 	if err != nil {
-		return err
+		return "", mountpointError(mountpoint, err)
 	}
-	defer dir.Close()
-	switch _, err = dir.Readdirnames(1); err {
-	case nil:
-		return ErrNotEmpty
-	case io.EOF:
-		return nil
-	}
-	return err
+	return path, nil
 }
 
 // answerTime is how long a daemon may take to answer statfs, which never waits, before it
 // counts as hanging.
 const answerTime = 10 * time.Second
 
-// isDead reports whether the daemon of a batchfs mount is gone. It uses statfs, because the
-// kernel answers stat from its cache. If the user may not access the mount, it always seems
-// alive.
-func isDead(path string) (bool, error) {
+// mountedAt asks what is mounted at a path returned by realPath. The error is ErrMounted for a
+// batchfs that lives, ErrDead or ErrHangs for one that does not, and ErrNotMounted otherwise.
+// It uses statfs, because the kernel answers stat from its cache. A mount that the user may not
+// access always seems alive.
+func mountedAt(path string) (device string, err error) {
+	entries, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return "", fmt.Errorf("read what is mounted: %w", err)
+	}
+	top := topMount(entries, path)
+	if top == nil || top.FSType != fsType {
+		return "", ErrNotMounted
+	}
 	answer := make(chan error, 1)
 	go func() { // ends with the answer, or with the process
 		var s unix.Statfs_t
 		answer <- unix.Statfs(path, &s)
 	}()
+	device, err = identityOf(top).device, ErrMounted
 	select {
-	case err := <-answer:
-		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED), nil
+	case failure := <-answer:
+		if errors.Is(failure, unix.ENOTCONN) || errors.Is(failure, unix.ECONNABORTED) {
+			err = ErrDead
+		}
 	case <-time.After(answerTime):
-		return false, ErrHangs
+		err = ErrHangs
 	}
-}
-
-// Clear detaches dead batchfs mounts from a mountpoint and reports whether there were any.
-// It leaves mounts that are alive, hang, or are not batchfs.
-func Clear(mountpoint string) (cleared bool, err error) {
-	path, err := realPath(mountpoint)
-	if err != nil {
-		return false, err
-	}
-	for last := -1; ; {
-		m, err := mountAt(path)
-		if err != nil || m == nil || m.FSType != fsType || m.ID == last {
-			return cleared, err
-		}
-		if dead, err := isDead(path); err != nil || !dead {
-			return cleared, err
-		}
-		if err := unmount(path, true); err != nil {
-			return cleared, err
-		}
-		cleared, last = true, m.ID
-	}
+	return device, err
 }
 
 // Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
 // CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
-// finish; a dead mount is always detached. The error wraps ErrNotMounted if there is no
-// batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here,
-// but another mount namespace keeps it alive.
-func Unmount(mountpoint string, lazy bool) error {
+// finish, even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if
+// there is no batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted
+// here, but another mount namespace keeps it alive.
+func Unmount(mountpoint string, lazy bool) (dead bool, err error) {
 	path, err := realPath(mountpoint)
 	if err != nil {
-		return err
+		return false, err
 	}
-	m, err := mountAt(path)
-	if err != nil {
-		return err
+	device, err := mountedAt(path)
+	dead = errors.Is(err, ErrDead)
+	if !dead && !errors.Is(err, ErrMounted) && !(lazy && errors.Is(err, ErrHangs)) {
+		return false, mountpointError(mountpoint, err)
 	}
-	if m == nil || m.FSType != fsType {
-		return mountpointError(mountpoint, ErrNotMounted)
+	if err := unmount(path, lazy || dead); err != nil {
+		return false, err
 	}
-	if !lazy { // a mount that hangs is unmounted like a live one, which works if it is unused
-		lazy, _ = isDead(path)
+	if held := holders(device); len(held) > 0 && !dead {
+		return false, &HeldError{held}
 	}
-	if err := unmount(path, lazy); err != nil {
-		return err
-	}
-	if held := holders(identityOf(m).device); len(held) > 0 {
-		return &HeldError{held}
-	}
-	return nil
+	return dead, nil
 }
 
 // unmount removes the topmost mount at a path.

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -9,21 +10,27 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/engine"
 )
 
-// A handle is one open file.
-type handle struct {
-	data    []byte    // never changes while the file is open
-	file    *openFile // whose memory data is; nil for small files
-	control bool      // below .batchfs: not counted
+// An openFile is the content of a file while it is open. All opens of a large file share one:
+// the kernel requires one backing id and one way of reading for all opens of an inode.
+type openFile struct {
+	data    []byte // never changes
+	control bool   // below .batchfs: not counted
+
+	// Of large files only.
+	id      uint64
+	file    file  // whose memory data is; closed when refs becomes 0
+	backing int32 // the kernel's id for it; 0: the daemon serves the reads
+	refs    int   // guarded by openFiles.mu
 }
 
-func (f *filesystem) handle(fh uint64) (*handle, bool) {
-	h, ok := f.handles.Load(fh)
-	if !ok {
-		return nil, false
-	}
-	return h.(*handle), true
+func (f *filesystem) handle(fh uint64) (*openFile, bool) {
+	h, _ := f.handles.Load(fh)
+	opened, ok := h.(*openFile)
+	return opened, ok
 }
 
 // Open opens a file for reading. It is the only request that waits: until the batch is
@@ -53,36 +60,33 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	}
 	// There are no writes, so there is nothing to flush.
 	out.OpenFlags = flags | fuse.FOPEN_NOFLUSH
-	if h.file != nil {
-		out.BackingID = h.file.backing
-	}
+	out.BackingID = h.backing
 	out.Fh = f.lastFh.Add(1)
 	f.handles.Store(out.Fh, h)
 	return fuse.OK
 }
 
-// open makes a handle, and returns the open flags for the kernel.
-func (f *filesystem) open(ctx context.Context, id uint64, n node) (*handle, uint32, error) {
+// open returns a file's content and the open flags for the kernel.
+func (f *filesystem) open(ctx context.Context, id uint64, n node) (*openFile, uint32, error) {
 	switch {
 	case n.isControl():
 		// Its size may have changed since stat: only direct I/O reads past the known size.
-		return &handle{data: f.document(n), control: true}, fuse.FOPEN_DIRECT_IO, nil
+		return &openFile{data: f.document(n), control: true}, fuse.FOPEN_DIRECT_IO, nil
 	case n.kind != batchFile:
-		return &handle{data: f.document(n)}, 0, nil
+		return &openFile{data: f.document(n)}, 0, nil
 	case !n.form.Large():
 		data, err := f.small(ctx, n)
-		return &handle{data: data}, 0, err
+		return &openFile{data: data}, 0, err
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
 	if err != nil {
 		return nil, 0, err
 	}
 	shared := f.files.add(id, opened)
-	h := &handle{data: shared.file.Bytes(), file: shared}
 	if shared.backing != 0 {
-		return h, fuse.FOPEN_PASSTHROUGH, nil
+		return shared, fuse.FOPEN_PASSTHROUGH, nil
 	}
-	return h, f.viaDaemon, nil
+	return shared, f.viaDaemon, nil
 }
 
 // small renders a small form of a batch.
@@ -91,7 +95,35 @@ func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return renderSmall(f.catalog.Dataset, f.catalog.Options.Seed, d, n.form, f.longest)
+	return renderSmall(f.catalog, d, n.form, f.longest)
+}
+
+// statuses are the errors that the engine reports itself, with their errno. The first match
+// counts. An errno wrapped in an error is ignored: a missing sample file is an error of its
+// batch (EIO), not a missing batch.
+var statuses = []struct {
+	err    error
+	status fuse.Status
+}{
+	{engine.ErrBad, fuse.EIO},
+	{context.Canceled, fuse.EINTR},
+	{context.DeadlineExceeded, fuse.EINTR},
+	{engine.ErrNoMemory, fuse.Status(unix.ENOMEM)},
+	{engine.ErrTooBig, fuse.Status(unix.EFBIG)},
+	{engine.ErrNotExist, fuse.ENOENT},
+	{engine.ErrClosed, fuse.Status(unix.ENOTCONN)}, // what the kernel returns when the daemon is gone
+	{engine.ErrMachine, fuse.EIO},
+}
+
+// status translates errors to errno, for the whole package. known is false for errors that
+// nobody has reported yet.
+func status(err error) (st fuse.Status, known bool) {
+	for _, s := range statuses {
+		if errors.Is(err, s.err) {
+			return s.status, true
+		}
+	}
+	return fuse.EIO, false
 }
 
 // Read answers from the batch's own memory. The kernel copies it while the file is open, so
@@ -111,25 +143,16 @@ func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Re
 
 // Release closes a file that no process has open or mapped any more.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if h, ok := f.handles.LoadAndDelete(in.Fh); ok && h.(*handle).file != nil {
-		f.files.release(h.(*handle).file)
+	h, _ := f.handles.LoadAndDelete(in.Fh)
+	if opened, ok := h.(*openFile); ok && opened.file != nil {
+		f.files.release(opened)
 	}
 }
 
-// A registrar registers files with the kernel as backing files of inodes. *fuse.Server is
-// one.
+// A registrar is a *fuse.Server: it registers files with the kernel as backing of inodes.
 type registrar interface {
 	RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno)
 	UnregisterBackingFd(int32) syscall.Errno
-}
-
-// An openFile is a large file while it is open, shared by all its opens: the kernel
-// requires one backing id and one way of reading for all opens of an inode.
-type openFile struct {
-	id      uint64
-	file    file  // closed when refs becomes 0
-	backing int32 // the kernel's id for it; 0: the daemon serves the reads
-	refs    int   // guarded by openFiles.mu
 }
 
 // openFiles are the open large files. The mutex is held while a file is registered, which
@@ -139,15 +162,13 @@ type openFiles struct {
 	log    *slog.Logger
 
 	refused atomic.Int64 // registrations refused by the kernel
-
-	mu     sync.Mutex
-	byNode map[uint64]*openFile
+	mu      sync.Mutex
+	byNode  map[uint64]*openFile
 }
 
 // add takes ownership of a newly opened file and returns a share. If the inode is already
 // open, the share is in the existing file, and the new one, which holds the same bytes, is
-// closed. (The engine still has to see every open, because it follows readers by their
-// opens.)
+// closed. (The engine has to see every open, because it follows readers by their opens.)
 func (t *openFiles) add(id uint64, opened file) *openFile {
 	f := t.share(id, opened)
 	if f.file != opened {
@@ -161,10 +182,7 @@ func (t *openFiles) share(id uint64, opened file) *openFile {
 	defer t.mu.Unlock() // even after a panic, which costs one request only
 	f := t.byNode[id]
 	if f == nil {
-		f = &openFile{id: id, file: opened, backing: t.register(opened)}
-		if t.byNode == nil {
-			t.byNode = map[uint64]*openFile{}
-		}
+		f = &openFile{data: opened.Bytes(), id: id, file: opened, backing: t.register(opened)}
 		t.byNode[id] = f
 	}
 	f.refs++

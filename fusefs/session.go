@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,27 +22,6 @@ type Session struct {
 	gone   chan struct{} // closed when this process's mount namespace no longer has the mount
 
 	unmounting sync.Mutex // serializes Unmount, so that two callers do not both go through the retries
-}
-
-// serve answers requests until the mount has ended.
-func (m *Session) serve(log *slog.Logger) {
-	defer close(m.done)
-	m.server.Serve()
-	m.device.Close()
-	entry, _, err := m.mount.find()
-	if err != nil || entry == nil || !m.mount.isAt(entry.Mountpoint) {
-		return
-	}
-	if m.mount.unique == 0 { // the kernel may have reused the identity
-		if dead, err := isDead(entry.Mountpoint); err != nil || !dead {
-			return
-		}
-	}
-	// A user or the kernel aborted the connection, which leaves a dead mount.
-	log.Error("the kernel aborted the mount", "mountpoint", entry.Mountpoint)
-	if err := m.remove(entry.Mountpoint, true); err != nil {
-		log.Error("the aborted mount could not be taken away", "error", err)
-	}
 }
 
 // ReadPath is how large forms are read: "passthrough" or "direct".
@@ -70,6 +50,45 @@ func (m *Session) Holders() []Holder {
 		return nil
 	}
 	return holders(m.mount.device)
+}
+
+// serve answers requests until the mount has ended. If a user or the kernel aborted the
+// connection, which leaves a dead mount, serve removes it.
+func (m *Session) serve(log *slog.Logger) {
+	defer close(m.done)
+	m.server.Serve()
+	m.device.Close()
+	entry, err := m.mount.find()
+	if err != nil || entry == nil {
+		return
+	}
+	if _, err := mountedAt(entry.Mountpoint); !errors.Is(err, ErrDead) { // the kernel has reused the id and the device
+		return
+	}
+	log.Error("the kernel aborted the mount", "mountpoint", entry.Mountpoint)
+	if err := m.remove(entry.Mountpoint, true); err != nil {
+		log.Error("the aborted mount could not be taken away", "error", err)
+	}
+}
+
+// watch has m.gone closed when this process no longer sees the mount. The kernel reports
+// changes of the mount table, of which the mount's end is one.
+func (m *Session) watch(log *slog.Logger) {
+	// Not os.Open: Go's poller would watch the file too, and each change is reported to
+	// only one of the two.
+	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	go func() {
+		defer close(m.gone)
+		defer unix.Close(table)
+		for err == nil || errors.Is(err, unix.EINTR) {
+			if entry, err := m.mount.find(); err == nil && entry == nil || !m.alive() {
+				return
+			}
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
+		}
+		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
+		<-m.done
+	}()
 }
 
 // Unmount ends the mount and waits for its last request. If the mount is in use, the error
@@ -109,40 +128,45 @@ func (m *Session) Detach() error {
 }
 
 // end unmounts, or detaches if lazy. there is false if the mount was gone before, or
-// another process was first. Another mount on top of it makes it busy.
+// another process was first.
 func (m *Session) end(lazy bool) (there bool, err error) {
 	if m.mount.unique == 0 && !m.alive() { // what has its id and device number now may be another mount
 		return false, nil
 	}
-	entry, covered, err := m.mount.find()
-	switch {
-	case err != nil || entry == nil:
+	entry, err := m.mount.find()
+	if err != nil || entry == nil {
 		return false, err
-	case covered != "":
-		return true, fmt.Errorf("unmount %s: %s is mounted over it: %w", entry.Mountpoint, covered, unix.EBUSY)
 	}
-	if err := m.remove(entry.Mountpoint, lazy); err != nil {
-		entry, _, findErr := m.mount.find()
-		if entry == nil && findErr == nil || !m.alive() {
-			return false, nil
-		}
-		return true, err
+	if err = m.remove(entry.Mountpoint, lazy); err == nil {
+		return true, nil
 	}
-	return true, nil
+	if entry, findErr := m.mount.find(); entry == nil && findErr == nil || !m.alive() {
+		return false, nil
+	}
+	return true, err
 }
 
-// remove unmounts from a path only if this mount is still there.
-func (m *Session) remove(path string, lazy bool) (err error) {
-	switch {
-	case lazy && privileged():
-		err = m.mount.detach(path)
-	case !m.mount.isAt(path):
-		err = errReplaced
-	default:
-		return unmount(path, lazy)
-	}
+// remove unmounts from a path only if this mount is still there. With privileges it detaches
+// through a descriptor, so that it cannot hit another mount that has just taken the path.
+func (m *Session) remove(path string, lazy bool) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", path, err)
 	}
-	return nil
+	now, err := identify(fd, "")
+	if err == nil && now != m.mount {
+		err = fmt.Errorf("another mount is there now: %w", unix.EBUSY)
+	}
+	direct := lazy && privileged()
+	if err == nil && direct {
+		err = unix.Unmount("/proc/self/fd/"+strconv.Itoa(fd), unix.MNT_DETACH)
+	}
+	unix.Close(fd) // otherwise the mount would be busy
+	switch {
+	case err != nil:
+		return fmt.Errorf("unmount %s: %w", path, err)
+	case direct:
+		return nil
+	}
+	return unmount(path, lazy)
 }

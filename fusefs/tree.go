@@ -62,7 +62,6 @@ type node struct {
 	form layout.Form
 }
 
-// isDir reports whether the node is a directory.
 func (n node) isDir() bool { return kinds[n.kind].dir }
 
 // isControl reports whether the node is one of the files below .batchfs, which describe the
@@ -81,9 +80,8 @@ const (
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
 // the documents of epochs, and batch files, each block in mixed radix.
 type numbers struct {
-	epochs, batches, forms      uint64
-	epochDirs, epochDocs, files uint64 // first ids of their blocks
-	end                         uint64 // the first unused id
+	epochs, batches, forms           uint64
+	epochDirs, epochDocs, files, end uint64 // first ids of their blocks, and the first unused id
 }
 
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
@@ -94,11 +92,9 @@ func newNumbers(shards, epochs, batches int) (numbers, error) {
 	if min(shards, epochs, batches) < 0 || nodes > maxID {
 		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)
 	}
+	dirs, all := firstShard+uint64(shards), uint64(shards)*uint64(epochs)
 	n := numbers{epochs: uint64(epochs), batches: uint64(batches), forms: uint64(forms)}
-	all := uint64(shards) * n.epochs
-	n.epochDirs = firstShard + uint64(shards)
-	n.epochDocs = n.epochDirs + all
-	n.files = n.epochDocs + all
+	n.epochDirs, n.epochDocs, n.files = dirs, dirs+all, dirs+2*all
 	n.end = n.files + all*n.batches*n.forms
 	return n, nil
 }
@@ -144,11 +140,6 @@ func (n numbers) node(id uint64) (node, bool) {
 func (n numbers) epoch(i uint64) engine.Key {
 	return engine.Key{Shard: int(i / n.epochs), Epoch: int(i % n.epochs)}
 }
-
-const (
-	shardPrefix = "shard-"
-	epochPrefix = "epoch-"
-)
 
 // A plan says which batches exist.
 type plan struct {
@@ -205,27 +196,33 @@ func (t *tree) lookup(dir node, name string) (node, bool) {
 			return n, true
 		}
 	}
-	ok := false
-	switch dir.kind {
-	case root:
-		n.kind = shardDir
-		n.key.Shard, ok = index(name, shardPrefix, t.plan.shards)
-	case shardDir:
-		n.kind = epochDir
-		n.key.Epoch, ok = index(name, epochPrefix, t.plan.epochs)
-	case epochDir:
+	if dir.kind == epochDir {
+		var ok bool
 		n.kind = batchFile
 		n.key.Batch, n.form, ok = layout.ParseBatchName(name)
-		ok = ok && n.key.Batch < t.batches(dir.key)
+		return n, ok && n.key.Batch < t.batches(dir.key)
 	}
-	return n, ok
+	_, digits, _ := strings.Cut(name, "-")
+	i, err := strconv.Atoi(digits)
+	if err != nil || i < 0 {
+		return n, false
+	}
+	only, n, ok := t.numbered(dir, i)
+	return n, ok && name == only
 }
 
-// index parses the number after a prefix: less than limit, and in canonical form.
-func index(name, prefix string, limit int) (int, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	i, err := strconv.Atoi(digits)
-	return i, ok && err == nil && i >= 0 && i < limit && strconv.Itoa(i) == digits
+// numbered is the i-th numbered subdirectory of a directory.
+func (t *tree) numbered(dir node, i int) (string, node, bool) {
+	n := dir
+	switch dir.kind {
+	case root:
+		n.kind, n.key.Shard = shardDir, i
+		return "shard-" + strconv.Itoa(i), n, i < t.plan.shards
+	case shardDir:
+		n.kind, n.key.Epoch = epochDir, i
+		return "epoch-" + strconv.Itoa(i), n, i < t.plan.epochs
+	}
+	return "", n, false
 }
 
 // entry is the i-th name that a directory lists, or false after the last.
@@ -236,20 +233,14 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 		return kinds[n.kind].name, n, true
 	}
 	i -= len(fixed)
-	switch dir.kind {
-	case root:
-		n.kind, n.key.Shard = shardDir, i
-		return shardPrefix + strconv.Itoa(i), n, i < t.plan.shards
-	case shardDir:
-		n.kind, n.key.Epoch = epochDir, i
-		return epochPrefix + strconv.Itoa(i), n, i < t.plan.epochs
-	case epochDir:
-		if len(t.list) > 0 && i/len(t.list) < t.batches(dir.key) {
-			n.kind, n.key.Batch, n.form = batchFile, i/len(t.list), t.list[i%len(t.list)]
-			return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
-		}
+	if dir.kind != epochDir {
+		return t.numbered(dir, i)
 	}
-	return "", node{}, false
+	if len(t.list) == 0 || i/len(t.list) >= t.batches(dir.key) {
+		return "", node{}, false
+	}
+	n.kind, n.key.Batch, n.form = batchFile, i/len(t.list), t.list[i%len(t.list)]
+	return string(layout.AppendName(nil, n.key.Batch, n.form)), n, true
 }
 
 // parent is the parent of a directory; the root is its own parent.

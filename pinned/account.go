@@ -1,6 +1,6 @@
 package pinned
 
-import "sync/atomic"
+import "sync"
 
 // A Kind is the kind of memory behind a buffer.
 type Kind string
@@ -27,49 +27,43 @@ type BufferStats struct {
 // A Use is the number of bytes of a buffer that are used, and the number that it holds.
 type Use struct{ Real, Reserved int64 }
 
+// change records that one buffer went from one use to another.
+func (s *BufferStats) change(from, to Use) {
+	if to.Real != from.Real {
+		s.Real += to.Real - from.Real
+		s.MaxReal = max(s.MaxReal, to.Real)
+	}
+	s.Reserved += to.Reserved - from.Reserved
+	s.MaxReserved = max(s.MaxReserved, s.Reserved)
+}
+
 // An Account sums up the use of all buffers of one kind. It is safe for concurrent use, and
 // cheap enough to call for every sample. A nil *Account counts nothing.
 type Account struct {
-	name           string
-	real, reserved atomic.Int64
-	maxReal        atomic.Int64
-	maxReserved    atomic.Int64
+	mu    sync.Mutex
+	stats BufferStats
 }
 
 // NewAccount returns an account of ordinary memory.
-func NewAccount(name string) *Account { return &Account{name: name} }
+func NewAccount(name string) *Account {
+	return &Account{stats: BufferStats{Name: name, Kind: HostMemory}}
+}
 
 // Change records that one buffer went from one use to another. A buffer begins and ends as
 // Use{}. Hosts call it themselves; other owners of memory, such as codecs with their own
 // allocations, may share the account.
 func (a *Account) Change(from, to Use) {
-	if a == nil {
+	if a == nil || from == to {
 		return
 	}
-	if to.Real != from.Real {
-		a.real.Add(to.Real - from.Real)
-		raise(&a.maxReal, to.Real)
-	}
-	if to.Reserved != from.Reserved {
-		raise(&a.maxReserved, a.reserved.Add(to.Reserved-from.Reserved))
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stats.change(from, to)
 }
 
-// raise sets m to at least v.
-func raise(m *atomic.Int64, v int64) {
-	for old := m.Load(); v > old; old = m.Load() {
-		if m.CompareAndSwap(old, v) {
-			return
-		}
-	}
-}
-
-// Stats returns the current totals. While buffers change, the figures may be from slightly
-// different moments.
+// Stats returns the current totals.
 func (a *Account) Stats() BufferStats {
-	return BufferStats{
-		Name: a.name, Kind: HostMemory,
-		Real: a.real.Load(), MaxReal: a.maxReal.Load(),
-		Reserved: a.reserved.Load(), MaxReserved: a.maxReserved.Load(),
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stats
 }

@@ -1,10 +1,8 @@
 package pinned
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,22 +10,20 @@ import (
 // A Buffer is the memory of one batch. The caller of Pool.Get owns it until Release; its bytes
 // may be written only before they are shown to a reader.
 type Buffer struct {
-	pool     *Pool
-	fd       int    // -1 for anonymous memory
-	bytes    []byte // the owner's view of the mapping
-	size     int64  // the requested size, which is the size of the file
-	released atomic.Bool
+	pool  *Pool
+	fd    int    // -1 for anonymous memory
+	bytes []byte // the owner's view of the mapping
+	size  int64  // the requested size, which is the size of the file
 
-	// mapping is in whole pages, at least as many as size needs. It belongs to the Get that took
-	// the buffer out of the pool, or to the goroutine that made it busy.
+	// mapping is in whole pages, at least as many as size needs. Like size, it belongs to the Get
+	// that took the buffer out of the pool, or to the holder of Pool.asking.
 	mapping []byte
+	locked  bool // the mapping is page-locked
 
 	// Guarded by Pool.mu.
-	held   int64         // bytes of memory behind it, in whole pages; those beyond size are spare
-	locked bool          // the mapping is page-locked
-	busy   bool          // a goroutine makes a system call on it; it must stay where it is
-	place  *list.Element // in Pool.released; nil if not there
-	turn   uint64        // sequence number of its release: the latest are likeliest to be in the CPU cache
+	held        int64  // bytes of memory behind it, in whole pages; those beyond size are spare
+	lockedBytes int64  // how many of them count as page-locked
+	turn        uint64 // sequence number of its release: the latest are likeliest to be in the CPU cache
 }
 
 // Bytes is the buffer's memory, exactly as long as requested. It is nil for a size of 0. Its
@@ -40,12 +36,7 @@ func (b *Buffer) Fd() int { return b.fd }
 
 // Release gives the buffer back. Afterwards only readers that the kernel serves may look at it.
 // Releasing twice panics: the memory might already belong to another batch.
-func (b *Buffer) Release() {
-	if b.released.Swap(true) {
-		panic("pinned: buffer released twice")
-	}
-	b.pool.put(b)
-}
+func (b *Buffer) Release() { b.pool.put(b) }
 
 func (b *Buffer) sys() system { return b.pool.store.system }
 
@@ -53,10 +44,11 @@ func (b *Buffer) sys() system { return b.pool.store.system }
 // many there are now: if the kernel refuses spare memory, that is not an error.
 func (b *Buffer) resize(size, held int64) (int64, error) {
 	var err error
-	if b.fd < 0 {
-		err = b.remapAnonymous(held)
-	} else if held, err = b.resizeFile(size, held); err == nil {
-		err = b.remapFile(size, held)
+	if b.fd >= 0 {
+		held, err = b.resizeFile(size, held)
+	}
+	if err == nil {
+		err = b.remap(size, held)
 	}
 	if err != nil {
 		return 0, err
@@ -104,36 +96,31 @@ func (b *Buffer) allocate(from, to int64) error {
 	return nil
 }
 
-// remapFile replaces the mapping if it is too small. A mapping that is larger than the file
-// stays: its tail is not touched.
-func (b *Buffer) remapFile(size, held int64) error {
-	if roundUp(size, pageSize) <= int64(len(b.mapping)) {
+// remap replaces the mapping: of a file if it is too small (the tail of a larger one is not
+// touched), of ordinary memory if it has another size.
+func (b *Buffer) remap(size, held int64) (err error) {
+	var m []byte
+	switch mapped := int64(len(b.mapping)); {
+	case b.fd < 0 && held != mapped:
+		b.unmap() // first, since the budget was not charged for both at once
+		m, err = b.sys().mapMemory(int(held))
+	case b.fd >= 0 && roundUp(size, pageSize) > mapped:
+		m, err = b.sys().mapFile(b.fd, int(held))
+	default:
 		return nil
 	}
-	m, err := b.sys().mapFile(b.fd, int(held))
 	if err != nil {
 		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
 	}
 	b.unmap()
 	b.mapping, b.locked = m, b.pool.lock(m)
-	// Only a hint: without it (Linux before 5.14) pages are mapped when they are touched.
-	_ = b.sys().advise(m[:size], unix.MADV_POPULATE_WRITE)
-	return nil
-}
-
-// remapAnonymous replaces ordinary memory by held bytes.
-func (b *Buffer) remapAnonymous(held int64) error {
-	if held == int64(len(b.mapping)) {
-		return nil
+	// Only hints: Linux before 5.14 maps pages of a file when they are touched, and a kernel
+	// without huge pages refuses those.
+	if b.fd >= 0 {
+		_ = b.sys().advise(m[:size], unix.MADV_POPULATE_WRITE)
+	} else {
+		_ = b.sys().advise(m, unix.MADV_HUGEPAGE)
 	}
-	b.unmap() // first, since the budget was not charged for both at once
-	m, err := b.sys().mapMemory(int(held))
-	if err != nil {
-		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
-	}
-	// Only a hint: kernels without huge pages refuse it, which does not matter.
-	_ = b.sys().advise(m, unix.MADV_HUGEPAGE)
-	b.mapping, b.locked = m, b.pool.lock(m)
 	return nil
 }
 

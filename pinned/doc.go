@@ -33,9 +33,7 @@
 //
 // If the budget refuses, the error is ErrNoMemory, and memory that its users give back can
 // change the answer. If the kernel refuses memory or descriptors, the error is ErrKernel,
-// whatever the budget says; by then the pool has freed everything that no reader sees. The
-// Budget distinguishes the two as well: Release returns memory that was held, Cancel a
-// reservation that was not used.
+// whatever the budget says; by then the pool has freed everything that no reader sees.
 //
 // # How buffers change their size
 //
@@ -50,19 +48,15 @@
 //	                                                         if that is also less than held*threshold
 //	anything else               keeps what it holds          keeps what it holds
 //
-// DALI looks at one request at a time. That is right for buffers of whole batches; a worker's
-// buffer sees one sample after another, and shrinking and growing at almost every one took 1 to
-// 20 % of the time to decode it. Looking back over 16 requests takes less than 0.3 %.
+// DALI looks at one request at a time, which is right for whole batches. A worker's buffer sees
+// one sample after another; changing it at almost every one took up to a fifth of the decoding.
 //
 // A batch smaller than its buffer is the difficult case, as the file must end where the batch
 // ends, and a tmpfs frees the pages past a new end. So the buffer reserves them again, past the
 // end of the file (FALLOC_FL_KEEP_SIZE): a buffer that was once large can become so again
-// without requesting memory. Only the pages between the two ends have to be cleared, when they
-// are used again; batches of one size, which is the steady state, reuse all of their pages
-// unchanged. The margin of a growth factor is reserved in the same way. Trim frees such spare
-// memory even while the buffer is in use.
-//
-// The host's growth factor also applies to batches, since their memory is the host's.
+// without requesting memory. Only the pages between the two ends have to be cleared when they
+// are used again. The margin of a growth factor is reserved in the same way. Trim frees such
+// spare memory even while the buffer is in use.
 //
 // # Page-locking
 //

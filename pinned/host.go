@@ -7,9 +7,8 @@ import (
 )
 
 // A Host is an ordinary host buffer off the Go heap, for what is needed while a sample is
-// decoded: encoded bytes, scratch. It grows and shrinks with the requests, by the rules in the
-// package comment. The zero value is empty, grows to what is requested, and never shrinks. It
-// belongs to one goroutine, and must not be copied after first use.
+// decoded. It grows and shrinks by the rules in the package comment. The zero value is empty, and
+// never shrinks. It belongs to one goroutine, and must not be copied after first use.
 type Host struct {
 	policy   Policy
 	account  *Account
@@ -56,7 +55,14 @@ func (h *Host) Free() {
 // become changes the memory to that of the next capacity. If it fails, nothing changes.
 func (h *Host) become(next capacity, real int64) error {
 	if next.held != h.capacity.held {
-		m, err := remapped(h.sys(), h.mapping, int(next.held))
+		// Pages that stay are not faulted in again, and those that go are unmapped: resident
+		// memory never exceeds what is held.
+		m, err := h.mapping, error(nil)
+		if m == nil {
+			m, err = h.sys().mapMemory(int(next.held))
+		} else {
+			m, err = h.sys().remap(m, int(next.held), unix.MREMAP_MAYMOVE)
+		}
 		if err != nil {
 			return refused(fmt.Sprintf("map %d bytes for a worker", next.held), err)
 		}
@@ -76,13 +82,4 @@ func (h *Host) sys() system {
 		return kernel{}
 	}
 	return h.system
-}
-
-// remapped resizes ordinary memory m to n bytes, n > 0. Pages that stay are not faulted in
-// again, and those that go are unmapped: resident memory never exceeds what is held.
-func remapped(s system, m []byte, n int) ([]byte, error) {
-	if m == nil {
-		return s.mapMemory(n)
-	}
-	return s.remap(m, n, unix.MREMAP_MAYMOVE)
 }

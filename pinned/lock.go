@@ -6,47 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A LockError says that the kernel refused to page-lock memory.
-type LockError struct {
-	Size  int64 // bytes to be locked
-	Limit int64 // RLIMIT_MEMLOCK in bytes, for all locked memory of the process; -1 without a limit
-	Err   error // the kernel's error
-}
-
-// Error says what was refused, why, and how to fix it.
-func (e *LockError) Error() string {
-	what := fmt.Sprintf("page-lock %d KiB: %v", kib(e.Size), e.Err)
-	if e.Limit < 0 {
-		return what
-	}
-	return fmt.Sprintf("%s: RLIMIT_MEMLOCK is %d KiB: %s", what, e.Limit>>10, e.Hint())
-}
-
-// Hint says how to fix it; empty if the limit is not the reason.
-func (e *LockError) Hint() string {
-	if e.Limit < 0 {
-		return ""
-	}
-	return "raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit), or give the process CAP_IPC_LOCK"
-}
-
-// Unwrap returns the kernel's error.
-func (e *LockError) Unwrap() error { return e.Err }
-
-func kib(n int64) int64 { return roundUp(n, 1<<10) >> 10 }
-
-func lockError(size int64, err error) *LockError {
-	e := &LockError{Size: size, Limit: -1, Err: err}
+// lockError says that the kernel refused to page-lock n bytes, why, and how to fix it.
+func lockError(n int64, err error) error {
+	err = fmt.Errorf("page-lock %d KiB: %w", roundUp(n, 1<<10)>>10, err)
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
-		e.Limit = int64(limit.Cur)
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
+		return err
 	}
-	return e
+	const remedy = "raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit), or give the process CAP_IPC_LOCK"
+	return fmt.Errorf("%w: RLIMIT_MEMLOCK is %d KiB: %s", err, limit.Cur>>10, remedy)
 }
 
-// CanLock returns nil if this process may page-lock n bytes more than it has locked now, else a
-// *LockError. It asks the kernel, since nothing else knows what privileges mean in a container,
-// and leaves nothing locked.
+// CanLock returns nil if this process may page-lock n bytes more than it has locked now, else the
+// reason and the remedy. It asks the kernel, since nothing else knows what privileges mean in a
+// container, and leaves nothing locked.
 func CanLock(n int64) error {
 	if n <= 0 {
 		return nil

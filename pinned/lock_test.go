@@ -60,7 +60,7 @@ func TestLockedBuffers(t *testing.T) {
 		check("smaller", 4*miB)
 		a.Release()
 		b.Release()
-		if s := p.BufferStats("batch"); !s.Locked || s.Kind != Pinned {
+		if s := p.Stats(); !s.Locked || s.Kind != Pinned {
 			t.Errorf("%+v", s)
 		}
 		p.Trim()
@@ -142,9 +142,8 @@ func checkRefusal(t *testing.T) {
 		t.Errorf("what the limit allows: %v", err)
 	}
 	err := CanLock(childLimit + 1)
-	var refused *LockError
-	if !errors.As(err, &refused) || !errors.Is(err, unix.ENOMEM) || refused.Limit != childLimit || refused.Size != childLimit+1 {
-		t.Fatalf("error %+v, want a LockError with the limit", err)
+	if !errors.Is(err, unix.ENOMEM) {
+		t.Fatalf("error %v, want ENOMEM", err)
 	}
 	for _, part := range []string{"65 KiB", "RLIMIT_MEMLOCK is 64 KiB", "ulimit -l", "LimitMEMLOCK", "CAP_IPC_LOCK"} {
 		if !strings.Contains(err.Error(), part) {
@@ -163,15 +162,14 @@ func checkRefusedPool(t *testing.T, s *Store) {
 	large := get(t, p, miB)
 	write(large, 1)
 	st := p.Stats()
-	var refused *LockError
-	if st.Locked || st.LockedBytes != 32*kiB || !errors.As(st.LockError, &refused) || refused.Limit != childLimit {
+	if st.Locked || st.LockedBytes != 32*kiB || st.LockError == nil || !strings.Contains(st.LockError.Error(), "RLIMIT_MEMLOCK is 64 KiB") {
 		t.Errorf("files %v: %+v, beyond the limit", s.Files(), st)
 	}
 	again := get(t, p, 16*kiB)
 	if now := p.Stats(); now.LockError != st.LockError || now.LockedBytes != 32*kiB {
 		t.Errorf("files %v: the kernel was asked again: %+v", s.Files(), now)
 	}
-	if b := p.BufferStats("batch"); b.Locked || b.Kind != Pinned {
+	if b := p.Stats(); b.Locked || b.Kind != Pinned {
 		t.Errorf("files %v: %+v", s.Files(), b)
 	}
 	for _, b := range []*Buffer{small, large, again} {

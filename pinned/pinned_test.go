@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -49,15 +50,22 @@ func (b *budget) returns() int {
 
 // seen returns how many bytes of released buffers readers may still see.
 func seen(p *Pool) (bytes int64) {
-	for _, b := range p.all() {
-		if p.seize(b, true) {
-			if !p.idle(b) {
-				bytes += b.held
-			}
-			p.leave(b)
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	for _, b := range listed(p) {
+		if !p.idle(b) {
+			bytes += b.held
 		}
+		p.leave(b)
 	}
 	return bytes
+}
+
+// listed returns the released buffers.
+func listed(p *Pool) []*Buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.released)
 }
 
 func (b *budget) charged() int64 {

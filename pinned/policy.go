@@ -20,13 +20,6 @@ func DefaultPolicy() Policy {
 	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1}
 }
 
-// The environment variables that define a Policy.
-const (
-	shrinkVariable     = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD"
-	growthVariable     = "BATCHFS_BUFFER_GROWTH_FACTOR"
-	hostGrowthVariable = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR" // DALI's name; overrides the one before
-)
-
 // ParsePolicy returns the default policy, changed by the environment variables that lookup (such
 // as os.LookupEnv) finds. An empty variable counts as not set. The error names the variable, the
 // rule and the value.
@@ -37,9 +30,9 @@ func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 		lo, hi float64
 		into   *float64
 	}{
-		{shrinkVariable, 0, 1, &p.ShrinkThreshold},
-		{growthVariable, 1, 4, &p.HostGrowth},
-		{hostGrowthVariable, 1, 4, &p.HostGrowth},
+		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, &p.ShrinkThreshold},
+		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth},
+		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth}, // DALI's name; overrides the one before
 	} {
 		text, ok := lookup(v.name)
 		if !ok || text == "" {

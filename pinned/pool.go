@@ -1,14 +1,14 @@
 package pinned
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
-// A Budget decides how much memory a pool may hold. Its methods must be safe for concurrent use;
-// the pool calls them without holding any of its locks.
+// A Budget decides how much memory a pool may hold. Its methods must be safe for concurrent use,
+// and must not call the pool.
 type Budget interface {
 	// Reserve charges n bytes that will be allocated, or refuses.
 	Reserve(n int64) bool
@@ -26,34 +26,58 @@ type PoolOptions struct {
 	// Lock requests page-locked buffers. If the kernel refuses, they are ordinary memory, and
 	// Stats says so.
 	Lock bool
+	// Name of the buffers in Stats.
+	Name string
 	// Growth, from 1 to 4: a buffer that has to grow becomes at least this many times as large
 	// as it was, if the budget has room. 0 counts as 1.
 	Growth float64
 }
 
-// A Pool hands out buffers and takes them back. It is safe for concurrent use. It makes no
-// system call while it holds its lock.
+// A Pool hands out buffers and takes them back. It is safe for concurrent use.
 type Pool struct {
 	store   *Store
 	budget  Budget
 	options PoolOptions
 
-	mu         sync.Mutex
-	settled    sync.Cond // signalled when a buffer is no longer busy
-	owned      map[*Buffer]struct{}
-	released   list.List // of *Buffer that readers may still see; least recently queried first
-	releases   uint64
-	stats      Stats
-	lockError  error // the first refusal; nothing is locked after it
-	reuseError error // why buffers are freed on release
-	closed     bool
+	// asking is held to make system calls on buffers that the caller does not own. Released
+	// buffers stay released for whoever holds it, which Trim does for one buffer at a time. Only
+	// mu is taken while it is held, and the budget is only told of memory that was freed.
+	asking sync.Mutex
+
+	// No system call is made while mu is held, and the budget is not told anything.
+	mu       sync.Mutex
+	inUse    map[*Buffer]struct{}
+	released []*Buffer // readers may still see them; least recently queried first
+	releases uint64
+	stats    Stats
+	closed   bool
+}
+
+// Stats describes a pool in bytes.
+type Stats struct {
+	BufferStats       // Pinned if page-locking was requested, Locked if it was never refused
+	Buffers     int   // number of buffers, in use and released
+	LockedBytes int64 // how much of what is held is page-locked
+	LockError   error // why it was refused; nil if it was not refused or not requested
+	ReuseError  error // why buffers are freed on release; nil if they are reused
 }
 
 // NewPool makes a pool over a store; the pool closes neither the store nor the budget.
 func NewPool(store *Store, budget Budget, o PoolOptions) *Pool {
-	p := &Pool{store: store, budget: budget, options: o, owned: map[*Buffer]struct{}{}, reuseError: store.Leases()}
-	p.settled.L = &p.mu
-	return p
+	s := Stats{BufferStats: BufferStats{Name: o.Name, Kind: HostMemory}, ReuseError: store.Leases()}
+	if o.Lock {
+		s.Kind, s.Locked = Pinned, true
+	}
+	return &Pool{store: store, budget: budget, options: o, inUse: map[*Buffer]struct{}{}, stats: s}
+}
+
+// Stats returns the pool's current state. It makes no system calls.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Buffers = len(p.inUse) + len(p.released)
+	return s
 }
 
 // Get returns a buffer of exactly size bytes, with unspecified contents. It fails with
@@ -72,19 +96,17 @@ func (p *Pool) Get(size int64) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.released.Store(false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.owned[b] = struct{}{}
-	p.stats.Real += size
-	p.stats.MaxReal = max(p.stats.MaxReal, size)
+	p.inUse[b] = struct{}{}
+	p.stats.change(Use{}, Use{Real: size})
 	return b, nil
 }
 
 // get is one attempt. It finds a buffer that no reader sees, or makes one, and charges memory
 // before it allocates it.
 func (p *Pool) get(size int64) (*Buffer, error) {
-	b := p.take(size)
+	b := p.take(size, p.likely)
 	var held int64
 	if b != nil {
 		held = b.held
@@ -92,9 +114,9 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 	target, ok := p.reserve(held, size)
 	if !ok {
 		if b != nil {
-			p.restore(b)
+			p.list(b)
 		}
-		if b = p.takeEnough(size); b == nil {
+		if b = p.take(size, p.enough); b == nil {
 			return nil, fmt.Errorf("%w for a batch of %d bytes", ErrNoMemory, size)
 		}
 		held, target = b.held, b.held
@@ -102,32 +124,26 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 	if b == nil {
 		var err error
 		if b, err = p.open(); err != nil {
-			p.cancel(target)
+			tell(p.budget.Cancel, target)
 			return nil, err
 		}
 	}
 	now, err := b.resize(size, target)
 	if err != nil {
 		p.discard(b)
-		p.cancel(target - held)
+		tell(p.budget.Cancel, target-held)
 		return nil, err
 	}
 	p.hold(b, now)
-	p.cancel(target - max(held, now))
-	p.giveBack(held - now)
+	tell(p.budget.Cancel, target-max(held, now))
+	tell(p.budget.Release, held-now)
 	return b, nil
 }
 
-// cancel and giveBack tell the budget if there is anything to tell.
-func (p *Pool) cancel(n int64) {
+// tell reports n bytes to a method of the budget, if there are any.
+func tell(method func(int64), n int64) {
 	if n > 0 {
-		p.budget.Cancel(n)
-	}
-}
-
-func (p *Pool) giveBack(n int64) {
-	if n > 0 {
-		p.budget.Release(n)
+		method(n)
 	}
 }
 
@@ -147,31 +163,29 @@ func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
 
 // open makes a buffer without any memory.
 func (p *Pool) open() (*Buffer, error) {
-	b := &Buffer{pool: p, fd: -1}
-	if p.store.Files() {
-		fd, err := p.store.File()
-		if err != nil {
-			return nil, err
-		}
-		b.fd = fd
+	if !p.store.Files() {
+		return &Buffer{pool: p, fd: -1}, nil
 	}
-	p.mu.Lock()
-	p.stats.Buffers++
-	p.mu.Unlock()
-	return b, nil
+	fd, err := p.store.File()
+	return &Buffer{pool: p, fd: fd}, err
 }
 
+// hold records what a buffer holds now.
 func (p *Pool) hold(b *Buffer, held int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Reserved += held - b.held
-	p.stats.MaxReserved = max(p.stats.MaxReserved, p.stats.Reserved)
-	b.held = held
+	var locked int64
+	if b.locked {
+		locked = held
+	}
+	p.stats.change(Use{Reserved: b.held}, Use{Reserved: held})
+	p.stats.LockedBytes += locked - b.lockedBytes
+	b.held, b.lockedBytes = held, locked
 }
 
 // lock page-locks a mapping, if the options request it and the kernel never refused.
 func (p *Pool) lock(m []byte) bool {
-	if !p.options.Lock || p.LockError() != nil {
+	if !p.Stats().Locked {
 		return false
 	}
 	err := lock(p.store.system, m)
@@ -180,59 +194,49 @@ func (p *Pool) lock(m []byte) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lockError == nil {
-		p.lockError = err
+	if p.stats.Locked {
+		p.stats.Locked, p.stats.LockError = false, err
 	}
 	return false
 }
 
-// put takes a released buffer back.
+// put takes a buffer back.
 func (p *Pool) put(b *Buffer) {
 	p.mu.Lock()
-	delete(p.owned, b)
-	p.stats.Real -= b.size
-	p.releases++
-	b.turn, b.place = p.releases, p.released.PushBack(b)
-	free := !b.busy && !p.keeps(b) // a busy one is freed when it is no longer busy
-	b.busy = b.busy || free
-	p.mu.Unlock()
-	if free {
-		p.remove(b)
+	_, ok := p.inUse[b]
+	if ok {
+		delete(p.inUse, b)
+		p.stats.Real -= b.size
+		p.releases++
+		b.turn = p.releases
 	}
+	p.mu.Unlock()
+	if !ok {
+		panic("pinned: buffer released twice")
+	}
+	p.list(b)
 }
 
-// keeps reports whether a released buffer may be useful; one without memory would only hold a
-// descriptor. p.mu is held.
-func (p *Pool) keeps(b *Buffer) bool { return !p.closed && p.reuseError == nil && b.held > 0 }
-
-// discard frees a buffer that the caller owns or has made busy, and returns its number of bytes.
-// If a reader still holds the file, its pages live on with the reader.
+// discard frees a buffer that the caller owns, or that is no longer listed and belongs to the
+// holder of asking. It returns the number of bytes. If a reader still holds the file, its pages
+// live on with the reader.
 func (p *Pool) discard(b *Buffer) int64 {
 	held := b.held
-	p.hold(b, 0)
 	b.destroy()
-	p.mu.Lock()
-	p.stats.Buffers--
-	p.mu.Unlock()
-	p.giveBack(held)
+	p.hold(b, 0)
+	tell(p.budget.Release, held)
 	return held
 }
 
 // Presize makes sure that n buffers of size bytes exist, so that n batches need no allocation:
 // it gets and releases them. The error says why there are fewer; those stay.
 func (p *Pool) Presize(size int64, n int) error {
-	var buffers []*Buffer
-	defer func() { // only at the end: Get would hand out a released one again
-		for _, b := range buffers {
-			b.Release()
-		}
-	}()
 	for range n {
 		b, err := p.Get(size)
 		if err != nil {
 			return err
 		}
-		buffers = append(buffers, b)
+		defer b.Release() // only at the end: Get would hand out a released one again
 	}
 	return nil
 }
@@ -242,10 +246,9 @@ func (p *Pool) Presize(size int64, n int) error {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
+	released := slices.Clone(p.released)
 	p.mu.Unlock()
-	for _, b := range p.all() {
-		if p.seize(b, true) {
-			p.leave(b)
-		}
+	for _, b := range released {
+		p.visit(b, false)
 	}
 }

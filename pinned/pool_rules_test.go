@@ -24,6 +24,7 @@ var poolRules = []struct {
 
 func eachPool(t *testing.T, limit int64, o PoolOptions, test func(t *testing.T, p *Pool, b *budget)) {
 	eachStore(t, limit, func(t *testing.T, plain *Pool, b *budget) {
+		o.Name = "batch"
 		p := NewPool(plain.store, b, o)
 		test(t, p, b)
 		p.Close()
@@ -230,7 +231,9 @@ func TestPresize(t *testing.T) {
 		if err := p.Presize(3*miB, 2); err != nil {
 			t.Fatal(err)
 		}
-		want := Stats{MaxReal: 3 * miB, Reserved: 6 * miB, MaxReserved: 6 * miB, Buffers: 2}
+		want := Stats{Buffers: 2, BufferStats: BufferStats{
+			Name: "batch", Kind: HostMemory, MaxReal: 3 * miB, Reserved: 6 * miB, MaxReserved: 6 * miB,
+		}}
 		if st := p.Stats(); st != want {
 			t.Errorf("%+v, want %+v", st, want)
 		}
@@ -255,7 +258,7 @@ func TestPoolStatisticsAreExact(t *testing.T) {
 		check := func(step string, real, maxReal, reserved, maxReserved int64) {
 			t.Helper()
 			want := BufferStats{Name: "batch", Kind: HostMemory, Real: real, MaxReal: maxReal, Reserved: reserved, MaxReserved: maxReserved}
-			if got := p.BufferStats("batch"); got != want {
+			if got := p.Stats().BufferStats; got != want {
 				t.Fatalf("%s: %+v, want %+v", step, got, want)
 			}
 		}

@@ -2,13 +2,12 @@ package pinned
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
 // Released buffers that were not taken again. Only the kernel knows which of them may be reused,
-// and asking costs two system calls for each. These are made without the pool's lock, on a
-// buffer that is marked busy meanwhile: it stays where it is, and no other goroutine makes a
-// system call on it.
+// and asking costs two system calls for each.
 
 // How many buffers one Get asks about: suiting of those that fit best, from the among that were
 // released or queried most recently, and waiting of those that were queried longest ago, so that
@@ -19,37 +18,14 @@ const (
 	waiting = 4
 )
 
-// take removes a released buffer that no reader sees; nil if it finds none.
-func (p *Pool) take(size int64) *Buffer {
-	p.mu.Lock()
-	candidates := p.candidates(size)
-	p.mu.Unlock()
-	for _, b := range candidates {
-		if p.seize(b, false) {
-			if p.idle(b) {
-				p.claim(b)
-				return b
-			}
-			p.leave(b)
-		}
-	}
-	return nil
-}
-
-// takeEnough is take for when the budget has refused: it considers all buffers that need not
-// grow.
-func (p *Pool) takeEnough(size int64) *Buffer {
-	need := roundUp(size, pageSize)
-	p.mu.Lock()
-	all := p.list(func(b *Buffer) bool { return b.held >= need })
-	slices.SortStableFunc(all, func(a, b *Buffer) int { return cmp.Compare(a.held, b.held) })
-	p.mu.Unlock()
-	for _, b := range all {
-		if !p.seize(b, true) {
-			continue
-		}
-		if b.held >= need && p.idle(b) {
-			p.claim(b)
+// take removes a released buffer that no reader sees and that the caller then owns; nil if there
+// is none among the candidates.
+func (p *Pool) take(size int64, candidates func(size int64) []*Buffer) *Buffer {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	for _, b := range candidates(size) {
+		if p.idle(b) {
+			p.unlist(b)
 			return b
 		}
 		p.leave(b)
@@ -57,22 +33,31 @@ func (p *Pool) takeEnough(size int64) *Buffer {
 	return nil
 }
 
-// candidates returns the buffers that take asks about; p.mu is held.
-func (p *Pool) candidates(size int64) []*Buffer {
-	var all []*Buffer
-	for e := p.released.Back(); e != nil && len(all) < among; e = e.Prev() {
-		if b := e.Value.(*Buffer); !b.busy {
-			all = append(all, b)
-		}
-	}
+// likely returns the released buffers that every Get asks about.
+func (p *Pool) likely(size int64) []*Buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.Clone(p.released[max(0, len(p.released)-among):])
 	need := roundUp(size, pageSize)
 	slices.SortFunc(all, func(a, b *Buffer) int { return a.suits(b, size, need) })
 	all = all[:min(suiting, len(all))]
-	for e := p.released.Front(); e != nil && len(all) < suiting+waiting; e = e.Next() {
-		if b := e.Value.(*Buffer); !b.busy && !slices.Contains(all, b) {
+	for _, b := range p.released {
+		if len(all) == suiting+waiting {
+			break
+		}
+		if !slices.Contains(all, b) {
 			all = append(all, b)
 		}
 	}
+	return all
+}
+
+// enough returns all released buffers that need not grow, for when the budget has refused.
+func (p *Pool) enough(size int64) []*Buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(p.released), func(b *Buffer) bool { return b.held < size })
+	slices.SortStableFunc(all, func(a, b *Buffer) int { return cmp.Compare(a.held, b.held) })
 	return all
 }
 
@@ -91,8 +76,8 @@ func (b *Buffer) suits(than *Buffer, size, need int64) int {
 	)
 }
 
-// idle asks the kernel whether only the pool can see the bytes of a buffer that the caller has
-// made busy.
+// idle asks the kernel whether only the pool can see the bytes of a released buffer; asking is
+// held.
 func (p *Pool) idle(b *Buffer) bool {
 	if b.fd < 0 {
 		return true
@@ -100,90 +85,92 @@ func (p *Pool) idle(b *Buffer) bool {
 	alone, err := p.store.alone(b.fd)
 	if err != nil {
 		p.mu.Lock()
-		p.reuseError = err
+		p.stats.ReuseError = err
 		p.mu.Unlock()
 	}
 	return alone
 }
 
-// seize makes a released buffer busy; claim, leave or remove must follow. If another goroutine
-// has it busy, seize returns false or, with wait, waits until that goroutine is done with it.
-func (p *Pool) seize(b *Buffer, wait bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for wait && b.busy {
-		p.settled.Wait()
+// list makes a buffer of the caller a released one. One that cannot be useful again is freed.
+func (p *Pool) list(b *Buffer) {
+	if !p.enlist(b) {
+		p.visit(b, false)
 	}
-	if b.busy || b.place == nil {
-		return false
-	}
-	b.busy = true
-	return true
 }
 
-// claim takes a busy buffer out of the pool; the caller then owns it.
-func (p *Pool) claim(b *Buffer) {
+// enlist appends a buffer to the released ones, and reports whether it may be useful again; one
+// without memory would only hold a descriptor.
+func (p *Pool) enlist(b *Buffer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unlist(b)
+	p.released = append(p.released, b)
+	return !p.closed && p.stats.ReuseError == nil && b.held > 0
 }
 
-// leave ends the busy state of a buffer and makes it the most recently queried one. It frees one
-// that is no longer useful, and returns its size.
+// unlist takes a buffer out of the released ones; asking is held.
+func (p *Pool) unlist(b *Buffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.released, b)
+	p.released = slices.Delete(p.released, i, i+1)
+}
+
+// leave makes a released buffer the most recently queried one. It frees one that is no longer
+// useful, and returns its number of bytes; asking is held.
 func (p *Pool) leave(b *Buffer) int64 {
-	p.mu.Lock()
-	stays := b.place == nil || p.keeps(b)
-	if stays {
-		if b.place != nil {
-			p.released.MoveToBack(b.place)
-		}
-		b.busy = false
-		p.settled.Broadcast()
-	}
-	p.mu.Unlock()
-	if stays {
+	p.unlist(b)
+	if p.enlist(b) {
 		return 0
 	}
-	return p.remove(b)
+	p.unlist(b)
+	return p.discard(b)
 }
 
-// remove frees a busy buffer and returns its number of bytes. Goroutines that wait for the
-// buffer continue when the memory has been freed.
-func (p *Pool) remove(b *Buffer) int64 {
-	freed := p.discard(b)
-	p.claim(b)
+// Trim frees the released buffers that no reader sees, and the spare memory of all others. It
+// returns how many bytes were freed, all of which it has released to the budget; 0 means that
+// nothing was freed, not even descriptors. It asks the kernel about every released buffer.
+func (p *Pool) Trim() (freed int64) {
+	p.mu.Lock()
+	all := slices.AppendSeq(slices.Clone(p.released), maps.Keys(p.inUse))
+	p.mu.Unlock()
+	for _, b := range all {
+		freed += p.visit(b, true)
+	}
 	return freed
 }
 
-// restore puts a claimed buffer back unchanged.
-func (p *Pool) restore(b *Buffer) {
+// visit frees a released buffer that cannot be useful again. To trim it, it also frees one that
+// no reader sees, and spare memory, even of a buffer in use. It returns how many bytes were freed.
+// Gets that wait for asking find that memory in the budget.
+func (p *Pool) visit(b *Buffer, trim bool) (freed int64) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
 	p.mu.Lock()
-	b.place, b.busy = p.released.PushBack(b), true
+	_, used := p.inUse[b]
+	released := slices.Contains(p.released, b)
 	p.mu.Unlock()
-	p.leave(b)
-}
-
-// unlist takes a buffer out of the list; p.mu is held.
-func (p *Pool) unlist(b *Buffer) {
-	p.released.Remove(b.place)
-	b.place, b.busy = nil, false
-	p.settled.Broadcast()
-}
-
-// all returns every released buffer, including busy ones.
-func (p *Pool) all() []*Buffer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.list(func(*Buffer) bool { return true })
-}
-
-// list returns the released buffers for which a condition holds; p.mu is held.
-func (p *Pool) list(condition func(*Buffer) bool) []*Buffer {
-	var all []*Buffer
-	for e := p.released.Front(); e != nil; e = e.Next() {
-		if b := e.Value.(*Buffer); condition(b) {
-			all = append(all, b)
-		}
+	if trim && released && p.idle(b) {
+		p.unlist(b)
+		return p.discard(b)
 	}
-	return all
+	if trim && (released || used) { // otherwise a Get has it
+		freed = p.cut(b)
+	}
+	if released {
+		freed += p.leave(b)
+	}
+	return freed
+}
+
+// cut frees the spare memory of a buffer, whether in use or released; asking is held. The bytes in
+// use stay where they are, so readers are not affected.
+func (p *Pool) cut(b *Buffer) int64 {
+	need := roundUp(b.size, pageSize)
+	spare := b.held - need
+	if spare == 0 || !b.free(need, spare) {
+		return 0
+	}
+	p.hold(b, need)
+	p.budget.Release(spare)
+	return spare
 }

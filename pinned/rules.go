@@ -9,20 +9,16 @@ type capacity struct {
 	asked  int   // the number of such requests
 }
 
-// hostUnit is the unit by which host buffers grow and shrink. It is small compared to any image,
-// and similar sizes are mostly the same number of units.
-const hostUnit = 64 << 10
+const (
+	// hostUnit is the unit by which host buffers grow and shrink. It is small compared to any
+	// image, and similar sizes are mostly the same number of units.
+	hostUnit = 64 << 10
+	// window is the number of requests over which a buffer looks back before it shrinks.
+	window = 16
+)
 
-// window is the number of requests over which a buffer looks back before it shrinks.
-const window = 16
-
-// after returns the capacity after a request for n bytes. Sizes are compared in whole units.
-//
-//   - a request for nothing: nothing changes, and it does not count as a request;
-//   - more than is held: max(n, held*growth);
-//   - every 16 requests that fit: if the largest of them was less than held*threshold, then that largest
-//     one, but never less than was presized;
-//   - otherwise: nothing changes.
+// after returns the capacity after a request for n bytes, by the rules in the package comment. A
+// request for nothing does not count.
 func (c capacity) after(n int64, p Policy) capacity {
 	if n <= 0 {
 		return c

@@ -6,7 +6,24 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/detached"
 )
+
+// Either the budget or the kernel can refuse memory, and the remedies differ.
+var (
+	// ErrNoMemory means that the Budget refused. Memory that the same process gives back
+	// (Budget.Release) may let the next attempt succeed.
+	ErrNoMemory = errors.New("no memory left")
+	// ErrKernel means that the kernel refused: memory (ENOMEM under RLIMIT_AS or
+	// vm.overcommit_memory=2, ENOSPC of the private tmpfs), descriptors (EMFILE, ENFILE), or
+	// anything else that a system call of this package requests. The error also wraps the errno.
+	// It says nothing about the budget, and waiting for the budget does not help.
+	ErrKernel = errors.New("the kernel refused")
+)
+
+// refused returns ErrKernel with the request and the kernel's answer.
+func refused(what string, err error) error { return fmt.Errorf("%w to %s: %w", ErrKernel, what, err) }
 
 // A Store is where buffers come from: a private tmpfs, or anonymous memory if the process may
 // not have one.
@@ -20,9 +37,10 @@ type Store struct {
 // NewStore makes a store. limit is the size of the tmpfs in bytes; it is a backstop, since a
 // Pool's budget applies first. NewStore never fails: Reason says why a store is anonymous.
 func NewStore(limit int64) *Store {
-	root, err := mountTmpfs(limit, "within_size")
+	options := []string{"mode=0700", "size=" + strconv.FormatInt(limit, 10)}
+	root, err := detached.Mount("tmpfs", append(options, "huge=within_size"), 0)
 	if errors.Is(err, unix.EINVAL) { // a kernel without huge pages for tmpfs
-		root, err = mountTmpfs(limit, "")
+		root, err = detached.Mount("tmpfs", options, 0)
 	}
 	if err != nil {
 		return &Store{root: -1, reason: err, system: kernel{}}
@@ -50,13 +68,11 @@ func (s *Store) Files() bool { return s.root >= 0 }
 func (s *Store) Reason() error { return s.reason }
 
 // Close lets go of the tmpfs. Files that are still open stay valid.
-func (s *Store) Close() error {
-	if s.root < 0 {
-		return nil
+func (s *Store) Close() {
+	if s.root >= 0 {
+		s.system.close(s.root)
+		s.root = -1
 	}
-	s.system.close(s.root)
-	s.root = -1
-	return nil
 }
 
 // File opens a new unnamed file in the store, which the caller must close. It fails with
@@ -72,30 +88,39 @@ func (s *Store) File() (int, error) {
 	return fd, nil
 }
 
-// mountTmpfs makes a tmpfs that is not attached to any directory and returns a descriptor of its
-// root.
-func mountTmpfs(limit int64, huge string) (int, error) {
-	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+// Leases returns nil if the kernel grants leases on the store's files, else the reason why not.
+// This was tested when the store was made. Without leases a pool cannot know when the last
+// reader is gone, so it frees buffers instead of reusing them. A store without files needs none:
+// nil.
+func (s *Store) Leases() error { return s.leases }
+
+// tryLease requests a lease on a file that nothing else has open.
+func (s *Store) tryLease() error {
+	fd, err := s.File()
 	if err != nil {
-		return -1, fmt.Errorf("fsopen tmpfs: %w", err)
+		return err
 	}
-	defer unix.Close(fs)
-	settings := [][2]string{{"mode", "0700"}, {"size", strconv.FormatInt(limit, 10)}}
-	if huge != "" {
-		settings = append(settings, [2]string{"huge", huge})
+	defer s.system.close(fd)
+	alone, err := s.alone(fd)
+	if err == nil && !alone {
+		err = errors.New("no lease on a file that nobody else has open")
 	}
-	for _, s := range settings {
-		if err := unix.FsconfigSetString(fs, s[0], s[1]); err != nil {
-			return -1, fmt.Errorf("tmpfs option %s=%s: %w", s[0], s[1], err)
-		}
+	return err
+}
+
+// alone asks the kernel whether fd is the only way to a file: whether no other open file of it
+// exists, and no mapping through another. An error means that the kernel does not grant leases.
+func (s *Store) alone(fd int) (bool, error) {
+	switch err := s.system.lease(fd, unix.F_WRLCK); err {
+	case nil:
+	case unix.EAGAIN:
+		return false, nil
+	case unix.EINVAL:
+		return false, fmt.Errorf("file leases are off: sysctl fs.leases-enable=1 turns them on: %w", err)
+	default:
+		return false, fmt.Errorf("lease a file: %w", err)
 	}
-	if err := unix.FsconfigCreate(fs); err != nil {
-		return -1, fmt.Errorf("create tmpfs: %w", err)
-	}
-	const attrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
-	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attrs)
-	if err != nil {
-		return -1, fmt.Errorf("fsmount tmpfs: %w", err)
-	}
-	return root, nil
+	// The lease itself is not needed: from here on nothing else can open the file.
+	err := s.system.lease(fd, unix.F_UNLCK)
+	return err == nil, err
 }

@@ -18,7 +18,6 @@ type system interface {
 	lease(fd, kind int) error
 	// mapFile maps the first n bytes of a file, shared.
 	mapFile(fd, n int) ([]byte, error)
-	// mapMemory maps n bytes of ordinary memory.
 	mapMemory(n int) ([]byte, error)
 	remap(m []byte, n, flags int) ([]byte, error)
 	unmap(m []byte)
@@ -33,18 +32,12 @@ func (kernel) temporary(dir int) (int, error) {
 	return unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o400)
 }
 
-func (kernel) close(fd int) { _ = unix.Close(fd) }
-
 func (kernel) truncate(fd int, size int64) error {
 	for {
 		if err := unix.Ftruncate(fd, size); err != unix.EINTR {
 			return err
 		}
 	}
-}
-
-func (kernel) allocate(fd int, mode uint32, from, n int64) error {
-	return unix.Fallocate(fd, mode, from, n)
 }
 
 func (kernel) lease(fd, kind int) error {
@@ -60,12 +53,15 @@ func (kernel) mapMemory(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
+func (kernel) allocate(fd int, mode uint32, from, n int64) error {
+	return unix.Fallocate(fd, mode, from, n)
+}
 func (kernel) remap(m []byte, n, flags int) ([]byte, error) { return unix.Mremap(m, n, flags) }
+func (kernel) advise(m []byte, advice int) error            { return unix.Madvise(m, advice) }
 
-// unmap cannot fail for a whole mapping of our own.
+// Neither of these can fail for what is our own.
+func (kernel) close(fd int)   { _ = unix.Close(fd) }
 func (kernel) unmap(m []byte) { _ = unix.Munmap(m) }
-
-func (kernel) advise(m []byte, advice int) error { return unix.Madvise(m, advice) }
 
 func (kernel) lock(m []byte) error {
 	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(&m[0])), uintptr(len(m)), unix.MLOCK_ONFAULT)

@@ -238,7 +238,7 @@ func daemonError(err error) error {
 type benchMount struct{ *daemon.Mount }
 
 func (m benchMount) Detach() error {
-	err := fusefs.Unmount(m.Dir, true)
+	_, err := fusefs.Unmount(m.Dir, true)
 	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }
 

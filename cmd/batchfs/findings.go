@@ -86,7 +86,9 @@ func (m machine) hugePages() finding {
 
 func memoryReuse() finding {
 	const name = "memory reuse"
-	if err := pinned.Leases(); err != nil {
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	if err := store.Leases(); err != nil {
 		return poor(name, err.Error(), "every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1")
 	}
 	return good(name, "batches reuse the memory of earlier ones")

@@ -16,17 +16,17 @@ import (
 // prepareMountpoint makes sure that a path can be mounted on: it clears a dead daemon's
 // mount there, and reports what is wrong otherwise.
 func (c *console) prepareMountpoint(path, dataset string) error {
-	cleared, err := fusefs.Clear(path)
-	if err != nil {
-		return mountpointError(path, err)
-	}
-	if cleared {
-		c.say("cleared a mount at %s whose daemon had died", path)
+	err := fusefs.CheckMountpoint(path)
+	for errors.Is(err, fusefs.ErrDead) {
+		if _, err = fusefs.Unmount(path, true); err == nil {
+			c.say("cleared a mount at %s whose daemon had died", path)
+			err = fusefs.CheckMountpoint(path)
+		}
 	}
 	if err := apart(dataset, path); err != nil {
 		return err
 	}
-	return mountpointError(path, fusefs.CheckMountpoint(path))
+	return mountpointError(path, err)
 }
 
 // apart refuses a mountpoint inside the dataset, which would become part of what it shows,

@@ -23,16 +23,10 @@ func umountCommand(c *console) *cobra.Command {
 
 func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) error {
 	word := shellWord(mountpoint)
-	cleared, err := promptly.Do(ctx, func() (cleared bool, err error) {
-		cleared, err = fusefs.Clear(mountpoint)
-		if !cleared && (err == nil || errors.Is(err, fusefs.ErrHangs) && lazy) {
-			err = fusefs.Unmount(mountpoint, lazy)
-		}
-		return cleared, err
-	}, nil)
-	if cleared {
+	dead, err := promptly.Do(ctx, func() (bool, error) { return fusefs.Unmount(mountpoint, lazy) }, nil)
+	if dead {
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
-		return err
+		return nil
 	}
 	var held *fusefs.HeldError
 	switch {
