@@ -10,11 +10,10 @@
 #endif
 
 enum {
-    SLICE = 240,           /* blocks decoded per call, at most */
-    LEAD = 8,              /* bytes before the unread ones that the entropy decoder may read again */
-    WINDOW = 128 << 10,    /* bytes without stuffing that are kept ahead; a slice takes half */
-    AFTER = SLICE * BFS_WORST + 64, /* what a slice can read past their end */
-    ROWS = BFS_STRIP
+    SLICE = 120,                      /* blocks decoded per call, at most */
+    LEAD = 8,                         /* bytes before the unread ones that may be read again */
+    AFTER = SLICE * BFS_WORST + 64,   /* bytes after the last that a slice can read */
+    WINDOW = 2 * SLICE * BFS_WORST,   /* bytes without stuffing that are kept ahead */
 };
 
 enum { RST0 = 0xd0, EOI = 0xd9 };
@@ -273,7 +272,7 @@ static void deliver(job *j, int y, int end)
     }
     const size_t stride = (size_t)v->w * v->channels;
     while (y < end) {
-        const int n = end - y < ROWS ? end - y : ROWS;
+        const int n = end - y < BFS_STRIP ? end - y : BFS_STRIP;
         for (int i = 0; i < n; i++)
             make_row(j, j->strip + i * stride, y + i);
         bfs_place(j->to + (y - v->y) * v->dy, v->dx, v->dy, v->channels, j->strip, stride, v->w, n);
@@ -334,44 +333,47 @@ static int find_tables(job *j, bfs_tables *tables)
     return BFS_OK;
 }
 
-static size_t aligned(size_t n) { return (n + 127) & ~(size_t)127; }
+/* The rows of each component have the same length, in samples of the largest. */
+static size_t row_bytes(size_t samples) { return (samples + 2 * BFS_PAD + 127) & ~(size_t)127; }
 
-/* The tables are at the beginning of the handle's memory, where the next image finds them. */
-static bfs_tables *lay_out(job *j, bfs_handle *h)
+enum { FIXED = LEAD + WINDOW + AFTER + 4 * 128 };
+
+/* bfs_baseline_most is the most memory that images of a width take. Components have at most 32
+ * rows each in the ring; a row of MCUs has at most 96 bytes of coefficients per column. */
+size_t bfs_baseline_most(int width)
+{
+    const size_t columns = (size_t)width + 31;
+    return sizeof(bfs_tables) + FIXED + 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
+}
+
+/* lay_out gives each part its memory. */
+static int lay_out(job *j, bfs_kept *k)
 {
     const bfs_frame *f = &j->f;
-    const bfs_view *v = &j->view;
-    const size_t row = aligned((size_t)f->across * 8 * f->hmax + 2 * BFS_PAD);
-    size_t size = aligned(sizeof(bfs_tables)) + aligned(LEAD + WINDOW + AFTER) + 128;
-    const size_t coefficients = aligned((size_t)f->across * f->blocks * 128 + 128), strip = aligned((size_t)v->w * v->channels * ROWS);
-    size += coefficients + strip + 6 * row;
+    const size_t row = row_bytes((size_t)f->across * 8 * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
+    size_t size = FIXED + coefficients + (size_t)j->view.w * j->view.channels * BFS_STRIP + 6 * row;
     for (int i = 0; i < f->components; i++)
         size += row * 16 * f->c[i].v;
-    const size_t held = h->size;
-    uint8_t *p = bfs_grow(h, size);
-    if (!p)
-        return NULL;
-    if (h->size != held)
-        memset(p, 0, h->size);
-    p += -(uintptr_t)p & 127;
-    bfs_tables *tables = (bfs_tables *)p;
-    p += aligned(sizeof(bfs_tables));
-    j->window = p;
-    p += aligned(LEAD + WINDOW + AFTER);
+    uint8_t *p = bfs_grow(k, size);
+    if (!k->tables)
+        k->tables = calloc(1, sizeof *k->tables);
+    if (!p || !k->tables)
+        return bfs_fail(k, BFS_MEMORY, "No memory for a row of blocks");
+    p += -(uintptr_t)p & 127; /* for blocks and for vectors; the rows follow in whole cache lines */
     j->coefficients = (int16_t *)p;
     p += coefficients;
-    j->strip = p;
-    p += strip;
-    for (int i = 0; i < 2; i++, p += 3 * row) {
-        j->sums[i] = (uint16_t *)(p + BFS_PAD);
-        j->filtered[i] = p + 2 * row;
-    }
     for (int i = 0; i < f->components; i++) {
         j->plane[i] = p;
         j->stride[i] = (ptrdiff_t)row;
         p += row * 16 * f->c[i].v;
     }
-    return tables;
+    for (int i = 0; i < 2; i++, p += 3 * row) {
+        j->sums[i] = (uint16_t *)(p + BFS_PAD);
+        j->filtered[i] = p + 2 * row;
+    }
+    j->window = p;
+    j->strip = p + LEAD + WINDOW + AFTER;
+    return BFS_OK;
 }
 
 /* decode reads the scan row by row. What is above the region is read for its DC coefficients and
@@ -424,33 +426,33 @@ int bfs_baseline_runs(int kernel)
     return 0;
 }
 
-/* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; then the
- * destination's contents are undefined. */
-int bfs_baseline_decode(bfs_handle *h, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
 {
-    job j;
-    int result = bfs_frame_read(&j.f, data, size);
+    int result = bfs_frame_read(&j->f, data, size);
+    if (result == BFS_OK)
+        result = plan(j);
+    if (result == BFS_OK)
+        result = lay_out(j, k);
+    if (result == BFS_OK)
+        result = find_tables(j, k->tables);
     if (result != BFS_OK)
         return result;
-    j.view = view;
-    j.to = to;
-    result = plan(&j);
-    if (result != BFS_OK)
-        return result;
-    bfs_tables *tables = lay_out(&j, h);
-    if (!tables)
-        return bfs_fail(h, BFS_MEMORY, "No memory for a row of blocks");
-    result = find_tables(&j, tables);
-    if (result != BFS_OK)
-        return result;
-    j.kernel = kernels[kernel];
-    j.entropy = bfs_entropy_portable;
+    j->raw = j->f.scan;
+    j->raw_end = data + size;
+    return decode(j);
+}
+
+/* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
+ * destination's contents are then undefined. */
+int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+{
+    job j = {.view = view, .to = to, .kernel = kernels[kernel], .entropy = bfs_entropy_portable};
 #if defined(__x86_64__)
     if (kernel >= BFS_AVX2)
         j.entropy = bfs_entropy_bmi2;
 #endif
-    j.raw = j.f.scan;
-    j.raw_end = data + size;
-    j.restarts = 0;
-    return decode(&j);
+    const int result = attempt(&j, k, data, size);
+    if (result != BFS_MEMORY)
+        k->jpegs[result == BFS_OK ? 0 : result - BFS_LEFT_KIND + 1]++;
+    return result;
 }

@@ -18,17 +18,17 @@
 #include "bfs_decode.h"
 #include "bfs_jpeg.h"
 
-/* Why an image is left to libjpeg-turbo; follows the result codes. */
+/* Why an image is left to libjpeg-turbo: further result codes. */
 enum {
-    BFS_LEFT = 16,
-    BFS_LEFT_KIND = BFS_LEFT, /* progressive, arithmetic coding, several scans, four components */
+    BFS_LEFT_KIND = 16,       /* progressive, arithmetic coding, several scans, four components */
     BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
     BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8, or as gray from RGB */
     BFS_LEFT_HEADER,          /* an unusual or damaged header */
     BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data */
+    BFS_LEFT_END
 };
 
-/* Implementations, each of which includes the ones before it. */
+/* Implementations. */
 enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
 
 /* One component of an image. */
@@ -89,7 +89,7 @@ typedef struct {
 
 enum { BFS_TABLES = 8 }; /* twice as many as an image can use in practice */
 
-typedef struct {
+typedef struct bfs_tables {
     bfs_table table[BFS_TABLES];
     uint64_t uses;
 } bfs_tables;
@@ -153,6 +153,7 @@ extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_a
 extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block */
 
 int bfs_baseline_runs(int kernel);
-int bfs_baseline_decode(bfs_handle *h, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
+size_t bfs_baseline_most(int width);
+int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
 
 #endif
