@@ -9,9 +9,9 @@ var nativeCodecs = goCodecs
 // kept is empty: this build keeps nothing between images.
 type kept struct{ kernel Kernel }
 
-func (*kept) size() int64  { return 0 }
-func (*kept) free()        {}
-func (*kept) jpegs() JPEGs { return JPEGs{} }
+func (*kept) size() int64      { return 0 }
+func (*kept) free()            {}
+func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 
 func kernelRuns(Kernel) bool { return false }
 

@@ -120,8 +120,8 @@ func (d *Decoder) ScratchBytes() int64 { return d.kept.size() }
 // Trim frees the scratch memory; the next image that needs some allocates it again.
 func (d *Decoder) Trim() { d.kept.free() }
 
-// JPEGs counts the JPEGs decoded so far.
-func (d *Decoder) JPEGs() JPEGs { return d.kept.jpegs() }
+// TakeJPEGs counts the JPEGs decoded since the call before.
+func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the

@@ -26,8 +26,9 @@ func (k *kept) jpeg(dst Image, data []byte, v View) error {
 	return k.result(C.bfs_jpeg_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
 
-func (k *kept) jpegs() JPEGs {
+func (k *kept) takeJPEGs() JPEGs {
 	n := k.c.jpegs
+	clear(k.c.jpegs[:])
 	return JPEGs{
 		Baseline: int64(n[0]), Kind: int64(n[1]), Sampling: int64(n[2]), Scale: int64(n[3]), Header: int64(n[4]), Data: int64(n[5]),
 	}

@@ -51,8 +51,8 @@ type JPEGs struct {
 	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data
 }
 
-// Add returns the sum of two counts.
-func (a JPEGs) Add(b JPEGs) JPEGs {
+// Plus returns the sum of two counts.
+func (a JPEGs) Plus(b JPEGs) JPEGs {
 	return JPEGs{
 		a.Baseline + b.Baseline, a.Kind + b.Kind, a.Sampling + b.Sampling,
 		a.Scale + b.Scale, a.Header + b.Header, a.Data + b.Data,
