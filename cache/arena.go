@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/binary"
+	"iter"
 	"math/bits"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ var systemPage = os.Getpagesize()
 const (
 	crumbsPerPage = 8
 	crumbLink     = 4
+	allFree       = 1<<crumbsPerPage - 1
 )
 
 // An arena is the memory that samples lie in. It knows chains, not samples, and does no
@@ -28,57 +30,53 @@ const (
 // Pages of crumbs that have a free crumb form a doubly linked list. A page whose crumbs are all
 // free becomes a warm page again.
 type arena struct {
-	page int // bytes
-	data region
-	meta [4]region // backs the following slices
-	next []uint32  // page -> the next in its chain or list, 0: none
-	prev []uint32  // page of crumbs -> the previous one in the list
-	free []uint8   // page of crumbs -> bitmap of its free crumbs
-	warm []uint32  // stack of warm pages, of height nWarm
-	last int       // the highest page number
+	page       int // bytes
+	data, meta region
+	pages      []pageLinks // in meta
 
-	nWarm  int
-	nCold  int
-	cold   uint32 // head of the list of cold pages
-	fresh  int
-	crumbs uint32 // head of the list of pages with a free crumb
-	nFree  int    // free crumbs, over all pages
+	warm, cold stack
+	fresh      int
+	crumbs     uint32 // head of the list of pages with a free crumb
+	nFree      int    // free crumbs, over all pages
+}
+
+// pageLinks is what an arena knows of a page.
+type pageLinks struct {
+	next uint32 // in its chain, stack or list; 0: none
+	prev uint32 // in the list of pages with a free crumb
+	free uint8  // page of crumbs: bitmap of its free crumbs
+}
+
+// pageMeta is the size of pageLinks.
+const pageMeta = 12
+
+// A stack is a list of unused pages.
+type stack struct {
+	top uint32
+	n   int
 }
 
 // A chain locates a sample: whole pages, then crumbs. 0 means none of that kind.
 type chain struct{ page, crumb uint32 }
 
-// metaSizes are the bytes per page in next, prev, free and warm; pageMeta is their sum.
-var metaSizes = [4]int64{4, 4, 1, 4}
-
-const pageMeta = 4 + 4 + 1 + 4
-
 func newArena(pages int, pageSize int) (a arena, err error) {
-	n := pages + 1
-	a = arena{page: pageSize, last: pages, fresh: 1}
-	if a.data, err = reserve(int64(n) * int64(pageSize)); err != nil {
+	n := int64(pages) + 1
+	a = arena{page: pageSize, fresh: 1}
+	if a.data, err = reserve(n * int64(pageSize)); err != nil {
 		return a, err
 	}
-	for i, size := range metaSizes {
-		if a.meta[i], err = reserve(int64(n) * size); err != nil {
-			a.close()
-			return a, err
-		}
+	if a.meta, err = reserve(n * pageMeta); err != nil {
+		return a, err // the caller closes what there is
 	}
-	a.next, a.prev = values[uint32](a.meta[0], n), values[uint32](a.meta[1], n)
-	a.free, a.warm = values[uint8](a.meta[2], n), values[uint32](a.meta[3], n)
-	return a, nil
+	a.pages = values[pageLinks](a.meta, 0, n)
+	return a, a.meta.use(n * pageMeta)
 }
 
 func (a *arena) close() {
 	a.data.free()
-	for i := range a.meta {
-		a.meta[i].free()
-	}
-	a.next, a.prev, a.free, a.warm = nil, nil, nil, nil
+	a.meta.free()
+	*a = arena{page: a.page}
 }
-
-func (a *arena) crumbSize() int { return a.page / crumbsPerPage }
 
 // shape is how many pages and crumbs a sample of size bytes takes. A remainder that would need
 // all eight crumbs takes a page instead, without the crumbs' links.
@@ -96,35 +94,26 @@ func shape(size int64, page int) (pages int64, crumbs int) {
 // if there are not enough such pages.
 func (a *arena) short(size int64) (n int, possible bool) {
 	pages, crumbs := shape(size, a.page)
-	if more := crumbs - a.nFree; more > 0 { // never more than one page's worth
+	if crumbs > a.nFree { // never more than one page's worth
 		pages++
 	}
-	short := max(0, pages-int64(a.nWarm))
-	return int(short), short <= int64(a.nCold+a.last+1-a.fresh)
+	short := max(0, pages-int64(a.warm.n))
+	return int(short), short <= int64(a.cold.n+len(a.pages)-a.fresh)
 }
 
 // warmUp gives memory to n pages, which must exist according to short. On an error nothing has
 // changed.
 func (a *arena) warmUp(n int) error {
-	end := a.fresh + max(0, n-a.nCold)
-	for i, size := range metaSizes {
-		if err := a.meta[i].use(int64(end) * size); err != nil {
-			return err
-		}
-	}
-	if err := a.data.use(int64(end) * int64(a.page)); err != nil {
+	if err := a.data.use(int64(a.fresh+max(0, n-a.cold.n)) * int64(a.page)); err != nil {
 		return err
 	}
-	for p := end - 1; p >= a.fresh; p-- { // so that the lowest is taken first
-		a.push(uint32(p))
-		n--
-	}
-	a.fresh = end
-	for ; n > 0; n-- {
-		p := a.cold
-		a.cold, a.next[p] = a.next[p], 0
-		a.nCold--
-		a.push(p)
+	for range n {
+		if a.cold.n > 0 {
+			a.push(&a.warm, a.pop(&a.cold))
+		} else {
+			a.push(&a.warm, uint32(a.fresh))
+			a.fresh++
+		}
 	}
 	return nil
 }
@@ -134,8 +123,8 @@ func (a *arena) warmUp(n int) error {
 func (a *arena) take(size int64) (c chain) {
 	pages, crumbs := shape(size, a.page)
 	for range pages { // back to front, because the chain stores its head
-		p := a.pop()
-		a.next[p], c.page = c.page, p
+		p := a.pop(&a.warm)
+		a.pages[p].next, c.page = c.page, p
 	}
 	for range crumbs {
 		k := a.takeCrumb()
@@ -148,9 +137,8 @@ func (a *arena) take(size int64) (c chain) {
 // release frees a chain.
 func (a *arena) release(c chain) {
 	for p := c.page; p != 0; {
-		after := a.next[p]
-		a.next[p] = 0
-		a.push(p)
+		after := a.pages[p].next
+		a.push(&a.warm, p)
 		p = after
 	}
 	for k := c.crumb; k != 0; {
@@ -160,28 +148,31 @@ func (a *arena) release(c chain) {
 	}
 }
 
-func (a *arena) pop() uint32 {
-	a.nWarm--
-	return a.warm[a.nWarm]
+func (a *arena) pop(s *stack) uint32 {
+	p := s.top
+	s.top = a.pages[p].next
+	s.n--
+	return p
 }
 
-func (a *arena) push(p uint32) {
-	a.warm[a.nWarm] = p
-	a.nWarm++
+func (a *arena) push(s *stack, p uint32) {
+	a.pages[p].next, s.top = s.top, p
+	s.n++
 }
 
 func (a *arena) takeCrumb() uint32 {
 	if a.crumbs == 0 {
-		p := a.pop()
-		a.free[p] = 1<<crumbsPerPage - 1
+		p := a.pop(&a.warm)
+		a.pages[p].free = allFree
 		a.nFree += crumbsPerPage
 		a.link(p)
 	}
 	p := a.crumbs
-	k := bits.TrailingZeros8(a.free[p])
-	a.free[p] &^= 1 << k
+	free := &a.pages[p].free
+	k := bits.TrailingZeros8(*free)
+	*free &^= 1 << k
 	a.nFree--
-	if a.free[p] == 0 {
+	if *free == 0 {
 		a.unlink(p)
 	}
 	return p*crumbsPerPage + uint32(k)
@@ -189,39 +180,34 @@ func (a *arena) takeCrumb() uint32 {
 
 func (a *arena) releaseCrumb(k uint32) {
 	p := k / crumbsPerPage
-	if a.free[p] == 0 {
+	free := &a.pages[p].free
+	if *free == 0 {
 		a.link(p)
 	}
-	a.free[p] |= 1 << (k % crumbsPerPage)
+	*free |= 1 << (k % crumbsPerPage)
 	a.nFree++
-	if a.free[p] == 1<<crumbsPerPage-1 {
+	if *free == allFree {
 		a.unlink(p)
-		a.free[p] = 0
 		a.nFree -= crumbsPerPage
-		a.push(p)
+		a.push(&a.warm, p)
 	}
 }
 
 // link prepends a page of crumbs to the list.
 func (a *arena) link(p uint32) {
-	a.next[p], a.prev[p] = a.crumbs, 0
-	if a.crumbs != 0 {
-		a.prev[a.crumbs] = p
-	}
+	a.pages[p].next, a.pages[p].prev = a.crumbs, 0
+	a.pages[a.crumbs].prev = p // page 0 is nobody's
 	a.crumbs = p
 }
 
 func (a *arena) unlink(p uint32) {
-	before, after := a.prev[p], a.next[p]
+	before, after := a.pages[p].prev, a.pages[p].next
 	if before == 0 {
 		a.crumbs = after
 	} else {
-		a.next[before] = after
+		a.pages[before].next = after
 	}
-	if after != 0 {
-		a.prev[after] = before
-	}
-	a.next[p], a.prev[p] = 0, 0
+	a.pages[after].prev = before
 }
 
 func (a *arena) bytesOf(p uint32) []byte {
@@ -230,70 +216,63 @@ func (a *arena) bytesOf(p uint32) []byte {
 }
 
 func (a *arena) crumb(k uint32) []byte {
-	at := int(k) * a.crumbSize()
-	return a.data.mapping[at : at+a.crumbSize() : at+a.crumbSize()]
+	size := a.page / crumbsPerPage
+	at := int(k) * size
+	return a.data.mapping[at : at+size : at+size]
+}
+
+// parts visits the memory of a chain, in order.
+func (a *arena) parts(c chain) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for p := c.page; p != 0; p = a.pages[p].next {
+			yield(a.bytesOf(p))
+		}
+		for k := c.crumb; k != 0; {
+			b := a.crumb(k)
+			k = binary.NativeEndian.Uint32(b)
+			yield(b[crumbLink:])
+		}
+	}
 }
 
 // write fills a chain that was allocated for len(data) bytes.
 func (a *arena) write(c chain, data []byte) {
-	for p := c.page; p != 0; p = a.next[p] {
-		data = data[copy(a.bytesOf(p), data):]
-	}
-	for k := c.crumb; k != 0; {
-		b := a.crumb(k)
-		k = binary.NativeEndian.Uint32(b)
-		data = data[copy(b[crumbLink:], data):]
+	for part := range a.parts(c) {
+		data = data[copy(part, data):]
 	}
 }
 
 // read copies a chain that was allocated for len(dst) bytes.
 func (a *arena) read(c chain, dst []byte) {
-	for p := c.page; p != 0; p = a.next[p] {
-		dst = dst[copy(dst, a.bytesOf(p)):]
-	}
-	for k := c.crumb; k != 0; {
-		b := a.crumb(k)
-		k = binary.NativeEndian.Uint32(b)
-		dst = dst[copy(dst, b[crumbLink:]):]
+	for part := range a.parts(c) {
+		dst = dst[copy(dst, part):]
 	}
 }
 
-// detach removes up to n warm pages and appends their numbers to list.
-func (a *arena) detach(n int, list []uint32) []uint32 {
-	n = min(n, a.nWarm)
-	list = append(list, a.warm[a.nWarm-n:a.nWarm]...)
-	a.nWarm -= n
+// detach removes up to n warm pages and lists them.
+func (a *arena) detach(n int) (list []uint32) {
+	for range min(n, a.warm.n) {
+		list = append(list, a.pop(&a.warm))
+	}
 	return list
 }
 
-// forget returns the memory of detached pages to the system. It needs no lock. It sorts the
-// list and splits it into the pages it released and those that the system refused.
-func (a *arena) forget(list []uint32) (done, kept []uint32) {
+// forget returns the memory of detached pages to the system, and sorts them. It needs no lock.
+func (a *arena) forget(list []uint32) {
 	slices.Sort(list)
-	for from := 0; from < len(list); {
-		to := from + 1
-		for to < len(list) && list[to] == list[to-1]+1 {
-			to++
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n] == list[0]+uint32(n) {
+			n++
 		}
-		run := list[from:to]
-		from = to
-		first := int64(run[0]) * int64(a.page)
-		if a.data.forget(first, first+int64(len(run))*int64(a.page)) != nil {
-			kept = append(kept, run...)
-			continue
-		}
-		done = append(done, run...)
+		a.data.forget(int(list[0])*a.page, n*a.page)
+		list = list[n:]
 	}
-	return done, kept
 }
 
-// attach puts detached pages back, without memory (cold) or with it (warm).
-func (a *arena) attach(cold, warm []uint32) {
-	for _, p := range cold {
-		a.next[p], a.cold = a.cold, p
-		a.nCold++
-	}
-	for _, p := range warm {
-		a.push(p)
+// attach puts detached pages back, without memory.
+func (a *arena) attach(list []uint32) {
+	for _, p := range list {
+		a.push(&a.cold, p)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"unsafe"
 )
 
-func TestEntrySize(t *testing.T) {
+func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(entry{}); n != entryBytes {
 		t.Errorf("an entry takes %d bytes, not %d", n, entryBytes)
+	}
+	if n := unsafe.Sizeof(pageLinks{}); n != pageMeta {
+		t.Errorf("the links of a page take %d bytes, not %d", n, pageMeta)
 	}
 }
 
@@ -82,18 +85,19 @@ func TestArena(t *testing.T) {
 				all = all[:len(all)-1]
 			}
 			if rng.IntN(50) == 0 {
-				cold, warm := a.forget(a.detach(rng.IntN(100), nil))
-				a.attach(cold, warm)
+				pages := a.detach(rng.IntN(100))
+				a.forget(pages)
+				a.attach(pages)
 			}
 		}
-		if refused == 0 || a.nCold == 0 && a.fresh <= a.last {
+		if refused == 0 || a.cold.n == 0 && a.fresh < len(a.pages) {
 			t.Error("the arena was never full")
 		}
 		for _, x := range all {
 			a.release(x.chain)
 		}
-		if a.nWarm+a.nCold != a.fresh-1 || a.nFree != 0 || a.crumbs != 0 {
-			t.Errorf("%d warm and %d cold pages of %d, %d free crumbs, when nothing is taken", a.nWarm, a.nCold, a.fresh-1, a.nFree)
+		if a.warm.n+a.cold.n != a.fresh-1 || a.nFree != 0 || a.crumbs != 0 {
+			t.Errorf("%d warm and %d cold pages of %d, %d free crumbs, when nothing is taken", a.warm.n, a.cold.n, a.fresh-1, a.nFree)
 		}
 	}
 }
@@ -111,9 +115,9 @@ func TestForgottenPagesAreZero(t *testing.T) {
 	c := a.take(int64(8 * systemPage))
 	a.write(c, content(1, Stamp{Size: int64(8 * systemPage)}))
 	a.release(c)
-	cold, warm := a.forget(a.detach(3, nil))
-	if len(cold) != 3 || len(warm) != 0 {
-		t.Fatalf("%d pages went back, %d did not", len(cold), len(warm))
+	cold := a.detach(3)
+	if a.forget(cold); len(cold) != 3 {
+		t.Fatalf("%d pages went back", len(cold))
 	}
 	for _, p := range cold {
 		for _, b := range a.bytesOf(p) {
@@ -122,7 +126,7 @@ func TestForgottenPagesAreZero(t *testing.T) {
 			}
 		}
 	}
-	a.attach(cold, warm)
+	a.attach(cold)
 	if n, possible := a.short(int64(8 * systemPage)); n != 3 || !possible {
 		t.Errorf("%d pages are without memory", n)
 	}

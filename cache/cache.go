@@ -42,18 +42,16 @@ var ErrNoMemory = errors.New("no memory left for the cache")
 type Cache struct {
 	policy Policy
 	plan   Plan
-	budget Budget
+	budget Budget // may be nil
 	limit  int64
-	lfu    *lfu // nil unless the policy is TinyLFU
 
 	mu      sync.Mutex
-	closed  bool
 	arena   arena
 	table   table
+	lfu     lfu
 	reading int   // the most recently read epoch
 	charged int64 // bytes, also charged to the budget
 	held    int64 // bytes of the held samples
-	costs   int64 // the sum of their Cost
 	meter   meter
 }
 
@@ -66,9 +64,6 @@ func New(o Options) (*Cache, error) {
 	if o.Policy == None || o.Limit == 0 {
 		return nil, nil
 	}
-	if o.Budget == nil {
-		o.Budget = unlimited{}
-	}
 	c := &Cache{policy: o.Policy, plan: o.Plan, budget: o.Budget, limit: o.Limit}
 	if err := c.build(o); err != nil {
 		c.Close()
@@ -79,19 +74,14 @@ func New(o Options) (*Cache, error) {
 
 // build allocates the parts, after charging for them.
 func (c *Cache) build(o Options) (err error) {
-	samples := mostSamples(o.Limit, o.Samples)
 	if fixed := fixedBytes(o.Policy, o.Limit, o.Samples); !c.charge(fixed) {
 		return fmt.Errorf("%w: %d bytes are too few for its tables, which take %d", ErrNoMemory, o.Limit, fixed)
 	}
-	if c.table, err = newTable(samples); err != nil {
+	if c.table, err = newTable(mostSamples(o.Limit, o.Samples), countersFor(o.Policy, o.Limit, o.Samples)); err != nil {
 		return err
 	}
-	if c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage); err != nil {
-		return err
-	}
-	if o.Policy == TinyLFU {
-		c.lfu, err = newLFU(c, samples)
-	}
+	c.lfu.counters = c.table.counters
+	c.arena, err = newArena(int(o.Limit/int64(systemPage))+1, systemPage)
 	return err
 }
 
@@ -114,10 +104,20 @@ func (o *Options) validate() error {
 	return nil
 }
 
-type unlimited struct{}
-
-func (unlimited) Reserve(int64) bool { return true }
-func (unlimited) Release(int64)      {}
+// Close frees everything. No other method may be running. Later calls find nothing, and Stats
+// returns the final counts.
+func (c *Cache) Close() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.table.close()
+	c.arena.close()
+	c.lfu.counters = nil
+	c.charge(-c.charged)
+	c.held = 0
+}
 
 // Holds says whether the cache holds the sample, under any stamp.
 func (c *Cache) Holds(id int64) bool {
@@ -135,25 +135,11 @@ func (c *Cache) Holds(id int64) bool {
 // bytes lie in the caller's memory. The policy decides whether the sample stays; a sample with
 // another stamp is evicted.
 func (c *Cache) Get(epoch int, id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]byte, bool) {
-	if c == nil {
-		return nil, false
+	data, ok := c.Peek(id, s, buf, grow)
+	if ok {
+		c.served(epoch, id, s)
 	}
-	n, data := c.copy(id, s, buf, grow)
-	if n == 0 {
-		return nil, false
-	}
-	if c.lfu != nil {
-		c.lfu.asked(uint32(id))
-	}
-	keep, known := c.asks(epoch, id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if data != nil {
-		c.served(epoch, n, keep)
-		c.meter.asked(epoch, known)
-	}
-	c.unpin(n)
-	return data, data != nil
+	return data, ok
 }
 
 // Peek is Get for reads outside the order of an epoch, such as of a sample that substitutes for
@@ -162,59 +148,40 @@ func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) ([]
 	if c == nil {
 		return nil, false
 	}
-	n, data := c.copy(id, s, buf, grow)
+	n, from := c.pin(uint32(id), s)
 	if n == 0 {
 		return nil, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unpin(n)
-	return data, data != nil
-}
-
-// copy copies a sample that is held under that stamp, and returns its entry, which the caller
-// unpins. The entry is 0 if there is none; data is nil if the caller lacks memory for it.
-func (c *Cache) copy(id int64, s Stamp, buf []byte, grow func(n int) []byte) (n uint32, data []byte) {
-	n, from, other := c.pin(uint32(id), s)
-	if other {
-		c.drop(uint32(id), func(held Stamp) bool { return held != s })
-	}
-	if n == 0 {
-		return 0, nil
-	}
+	defer c.unpin(n)
 	size := int(s.Size)
 	if cap(buf) < size && grow != nil {
 		buf = grow(size)
 	}
 	if cap(buf) < size || buf == nil {
-		return n, nil
+		return nil, false
 	}
-	buf = buf[:size]
-	c.arena.read(from, buf)
-	return n, buf
+	c.arena.read(from, buf[:size])
+	return buf[:size], true
 }
 
-// pin finds a sample and protects it from being released. other reports one under another
-// stamp.
-func (c *Cache) pin(id uint32, s Stamp) (n uint32, where chain, other bool) {
+// pin finds a sample and protects its memory from being released.
+func (c *Cache) pin(id uint32, s Stamp) (uint32, chain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n = c.table.find(id)
+	n := c.current(id, s)
 	if n == 0 {
-		return 0, chain{}, false
+		return 0, chain{}
 	}
 	e := &c.table.entries[n]
-	if e.stamp != s {
-		return 0, chain{}, true
-	}
 	e.readers++
-	return n, e.chain, false
+	return n, e.chain
 }
 
-// unpin releases a pinned entry. The caller holds c.mu.
 func (c *Cache) unpin(n uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	e := &c.table.entries[n]
-	if e.readers--; e.gone && e.readers == 0 {
+	if e.readers--; !e.held && e.readers == 0 {
 		c.release(n)
 	}
 }
@@ -229,21 +196,16 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 	if int64(len(data)) != s.Size {
 		panic("cache: a sample whose length is not that of its stamp")
 	}
-	if c.lfu != nil {
-		c.lfu.asked(uint32(id))
-	}
 	keep, known := c.asks(epoch, id)
-	stored := keep && c.store(epoch, uint32(id), s, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading = epoch
-	count := c.meter.epoch(epoch)
+	c.lfu.ask(uint32(id))
+	stored := keep && c.store(epoch, uint32(id), s, data)
+	count := c.read(epoch, known)
 	count.Misses++
-	c.meter.asked(epoch, known)
-	switch {
-	case stored:
-		c.meter.kept(epoch, s.Size)
-	case keep:
+	if stored {
+		c.meter.kept(count, s.Size)
+	} else if keep {
 		count.NotKept++
 	}
 }
@@ -256,32 +218,17 @@ func (c *Cache) Missed(epoch int, id int64) {
 	_, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading = epoch
-	c.meter.epoch(epoch).Misses++
-	c.meter.asked(epoch, known)
+	c.read(epoch, known).Misses++
 }
 
 // Drop removes a sample.
 func (c *Cache) Drop(id int64) {
-	if c != nil {
-		c.drop(uint32(id), func(Stamp) bool { return true })
-	}
-}
-
-// Close frees everything. No other method may be running. Later calls find nothing, and Stats
-// returns the final counts.
-func (c *Cache) Close() {
-	if c == nil || c.closed {
+	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	if c.lfu != nil {
-		c.lfu.close() // may call evicted once more
+	defer c.mu.Unlock()
+	if n := c.table.find(uint32(id)); n != 0 {
+		c.evict(n)
 	}
-	c.table.close()
-	c.arena.close()
-	c.charge(-c.charged)
-	c.held = 0
 }

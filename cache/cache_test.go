@@ -217,7 +217,11 @@ func TestEpochsOverlap(t *testing.T) {
 func TestJumps(t *testing.T) {
 	const n, size = 200, 10_000
 	src := equal(n, size)
-	half := Room(Constant, 1<<20, n) / Cost(size)
+	full := open(t, Options{Policy: Static, Limit: 1 << 20, Samples: n})
+	for id := range int64(n) {
+		read(t, full, 0, id, src.stamp(id))
+	}
+	half := full.Stats().Samples                                  // at least as many as have Room
 	low := func(epoch int) int64 { return half * int64(epoch%2) } // the first sample that an epoch keeps
 	c := open(t, Options{
 		Policy: Constant, Limit: 1 << 20, Samples: n,

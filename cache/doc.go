@@ -17,8 +17,11 @@
 // being read gives way to samples that are wanted now.
 //
 // Static is CoorDL's policy: the first samples read are kept until the cache is full, and stay.
-// TinyLFU leaves the choice to ristretto, for reads that follow no plan. Ristretto decides by
-// sample numbers and costs; the bytes stay here (lfu.go).
+// TinyLFU is for reads that follow no plan: a sample takes the place of one that is requested
+// less often (lfu.go).
+//
+// All policies store samples in the same way; they differ in what they keep and in what gives
+// way if there is no room.
 //
 // # Memory
 //
@@ -31,8 +34,7 @@
 // no allocation per sample.
 //
 // Everything is charged to the limit and to the [Budget]: pages, their links, the table of
-// samples, and an estimate of ristretto's memory. Only [Cache.Trim] returns pages to the
-// system.
+// samples, and TinyLFU's counters. Only [Cache.Trim] returns pages to the system.
 //
 // # Concurrency
 //

@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 )
@@ -129,7 +130,7 @@ func check(c *Cache) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a, t := &c.arena, &c.table
-	owner := make([]string, a.last+1)
+	owner := make([]string, len(a.pages))
 	own := func(p uint32, who string) error {
 		if p == 0 || int(p) >= a.fresh || owner[p] != "" {
 			return fmt.Errorf("page %d is %q and %q", p, owner[p], who)
@@ -138,32 +139,33 @@ func check(c *Cache) error {
 		return nil
 	}
 	queued := 0
-	for _, q := range t.queues {
-		before := uint32(0)
-		for n := q.first; n != 0; n = t.entries[n].next {
-			if e := t.entries[n]; e.prev != before || e.waits != q.waits {
+	for i, q := range t.queues {
+		if slices.IndexFunc(t.queues, func(o queue) bool { return o.waits == q.waits }) != i {
+			return fmt.Errorf("two queues of %d", q.waits)
+		}
+		for n := q.first; ; {
+			e := t.entries[n]
+			if n == 0 || !e.held || e.waits != q.waits || t.entries[e.next].prev != n {
 				return fmt.Errorf("entry %d in the queue of %d: %+v", n, q.waits, e)
 			}
-			before = n
 			queued++
-		}
-		if q.last != before || before == 0 {
-			return fmt.Errorf("queue %+v ends with %d", q, before)
+			if n = e.next; n == q.first {
+				break
+			}
 		}
 	}
-	held, bytes, costs := 0, int64(0), int64(0)
+	held, bytes := 0, int64(0)
 	used := map[uint32]uint8{}
 	for b := range t.buckets {
 		for n := t.buckets[b]; n != 0; n = t.entries[n].sibling {
 			e := t.entries[n]
-			if e.gone || e.readers != 0 || t.find(e.id) != n {
+			if !e.held || e.readers != 0 || t.find(e.id) != n {
 				return fmt.Errorf("entry %d: %+v", n, e)
 			}
 			held++
 			bytes += e.stamp.Size
-			costs += c.cost(e.stamp.Size)
 			pages, crumbs := shape(e.stamp.Size, a.page)
-			for p := e.chain.page; p != 0; p = a.next[p] {
+			for p := e.chain.page; p != 0; p = a.pages[p].next {
 				if err := own(p, "a sample's"); err != nil {
 					return err
 				}
@@ -178,57 +180,51 @@ func check(c *Cache) error {
 			}
 		}
 	}
-	if held != t.held || held != queued || bytes != c.held || costs != c.costs {
-		return fmt.Errorf("%d entries of %d bytes and cost %d, %d queued; counted %d, %d, %d", held, bytes, costs, queued, t.held, c.held, c.costs)
+	if held != t.held || held != queued || bytes != c.held {
+		return fmt.Errorf("%d entries of %d bytes, %d queued; counted %d, %d", held, bytes, queued, t.held, c.held)
 	}
 	free := 0
 	for p, mask := range used {
 		if err := own(p, "crumbs"); err != nil {
 			return err
 		}
-		if a.free[p] != ^mask {
-			return fmt.Errorf("page %d of crumbs: %08b used, %08b free", p, mask, a.free[p])
+		if a.pages[p].free != ^mask {
+			return fmt.Errorf("page %d of crumbs: %08b used, %08b free", p, mask, a.pages[p].free)
 		}
 		for k := range crumbsPerPage {
 			free += int(^mask >> k & 1)
 		}
 	}
 	listed := 0
-	for p := a.crumbs; p != 0; p = a.next[p] {
+	for p := a.crumbs; p != 0; p = a.pages[p].next {
 		if owner[p] != "crumbs" {
 			return fmt.Errorf("page %d in the list of crumbs is %q", p, owner[p])
 		}
 		for k := range crumbsPerPage {
-			listed += int(a.free[p] >> k & 1)
+			listed += int(a.pages[p].free >> k & 1)
 		}
 	}
 	if free != a.nFree || listed != free {
 		return fmt.Errorf("%d crumbs are free, %d in the list; counted %d", free, listed, a.nFree)
 	}
-	for _, p := range a.warm[:a.nWarm] {
-		if err := own(p, "warm"); err != nil {
-			return err
+	for name, stack := range map[string]stack{"warm": a.warm, "cold": a.cold} {
+		n := 0
+		for p := stack.top; p != 0; p = a.pages[p].next {
+			if err := own(p, name); err != nil {
+				return err
+			}
+			n++
 		}
-	}
-	cold := 0
-	for p := a.cold; p != 0; p = a.next[p] {
-		if err := own(p, "cold"); err != nil {
-			return err
+		if n != stack.n {
+			return fmt.Errorf("%d %s pages, counted %d", n, name, stack.n)
 		}
-		cold++
-	}
-	if cold != a.nCold {
-		return fmt.Errorf("%d cold pages, counted %d", cold, a.nCold)
 	}
 	for p := 1; p < a.fresh; p++ {
 		if owner[p] == "" {
 			return fmt.Errorf("page %d is lost", p)
 		}
 	}
-	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.nCold)*c.pageCost() + int64(t.fresh-1)*entryBytes
-	if c.lfu != nil {
-		want += lfuTables(int64(t.fresh-1)) - lfuTables(0)
-	}
+	want := fixedBytes(c.policy, c.limit, c.samples()) + int64(a.fresh-1-a.cold.n)*pageCost + int64(t.fresh-1)*entryBytes
 	if c.charged != want || c.charged > c.limit {
 		return fmt.Errorf("%d bytes charged, %d are held, the limit is %d", c.charged, want, c.limit)
 	}
@@ -236,7 +232,9 @@ func check(c *Cache) error {
 }
 
 // samples is a number of samples for which the tables have the same size as the cache's.
-func (c *Cache) samples() int64 { return int64(len(c.table.entries) - 1) }
+func (c *Cache) samples() int64 {
+	return int64(max(len(c.table.entries)-1, len(c.lfu.counters)))
+}
 
 func mustCheck(t testing.TB, c *Cache) {
 	t.Helper()

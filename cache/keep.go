@@ -17,94 +17,113 @@ func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 	return keep && known, known
 }
 
-// served applies the policy to a sample that was served to a reader of the epoch. The caller
-// holds c.mu.
+// read notes that an epoch reads a sample, and returns the epoch's counts. The caller holds
+// c.mu.
+func (c *Cache) read(epoch int, known bool) *EpochStats {
+	c.reading = epoch
+	count := c.meter.epoch(epoch)
+	if !known {
+		count.Unplanned++
+	}
+	return count
+}
+
+// served applies the policy to a sample that was served to a reader of the epoch.
 //
 // Under a plan, a sample may wait for another epoch than the reader's: for a later one, if this
 // epoch has already read it; for an earlier one, if that epoch's reader is behind. It then
 // keeps waiting, unless the plan wants it for the epoch after this one. A sample that waits for
 // an epoch far away is treated as new.
-func (c *Cache) served(epoch int, n uint32, keep bool) {
-	c.reading = epoch
-	c.meter.epoch(epoch).Hits++
-	e := &c.table.entries[n]
-	if e.gone {
+func (c *Cache) served(epoch int, id int64, s Stamp) {
+	keep, known := c.asks(epoch, id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lfu.ask(uint32(id))
+	count := c.read(epoch, known)
+	count.Hits++
+	n := c.current(uint32(id), s)
+	if n == 0 { // evicted while it was being copied
 		return
 	}
-	waits := int(e.waits)
+	waits := int(c.table.entries[n].waits)
 	switch {
 	case c.policy != Constant:
-		c.meter.kept(epoch, e.stamp.Size)
+		c.meter.kept(count, s.Size)
 	case keep && (waits <= epoch || far(waits, epoch)):
 		c.table.relabel(n, epoch+1)
-		c.meter.kept(epoch, e.stamp.Size)
+		c.meter.kept(count, s.Size)
 	case !keep && (waits == epoch || far(waits, epoch)):
 		c.evict(n)
 	}
 }
 
-// store keeps a sample if there is room, and reports whether it did.
+// store keeps a sample if there is room, and reports whether it did. The caller holds c.mu,
+// which store releases while it copies.
 func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
-	if c.lfu != nil {
-		return c.lfu.store(id, s, data)
-	}
 	waits := forever
 	if c.policy == Constant {
 		waits = epoch + 1
 	}
-	c.mu.Lock()
 	if c.again(id, s, waits) {
-		c.mu.Unlock()
 		return true
 	}
-	n := c.makeRoom(epoch, s.Size)
+	n := c.makeRoom(epoch, id, s.Size)
 	if n == 0 {
-		c.mu.Unlock()
 		return false
 	}
 	where := c.table.entries[n].chain
 	c.mu.Unlock()
-
 	c.arena.write(where, data)
-
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.again(id, s, waits) { // another reader stored it first
 		c.release(n)
 		return true
 	}
-	c.publish(n, id, s, waits)
+	e := &c.table.entries[n]
+	e.id, e.stamp, e.waits = id, s, int32(waits)
+	c.table.insert(n)
+	c.held += s.Size
 	return true
 }
 
-// again says whether the sample is already held, and if so makes it wait for the epoch. A
-// sample with another stamp is evicted. The caller holds c.mu.
-func (c *Cache) again(id uint32, s Stamp, waits int) bool {
+// current returns the entry of a sample, 0 if it is not held. A sample with another stamp is
+// evicted. The caller holds c.mu.
+func (c *Cache) current(id uint32, s Stamp) uint32 {
 	n := c.table.find(id)
+	if n != 0 && c.table.entries[n].stamp != s {
+		c.evict(n)
+		return 0
+	}
+	return n
+}
+
+// again says whether the sample is already held, and if so makes it wait for the epoch. The
+// caller holds c.mu.
+func (c *Cache) again(id uint32, s Stamp, waits int) bool {
+	n := c.current(id, s)
 	if n == 0 {
 		return false
 	}
-	e := &c.table.entries[n]
-	if e.stamp != s {
-		c.evict(n)
-		return false
-	}
-	if int(e.waits) < waits || far(int(e.waits), waits-1) {
+	if was := int(c.table.entries[n].waits); was < waits || far(was, waits-1) {
 		c.table.relabel(n, waits)
 	}
 	return true
 }
 
-// makeRoom allocates memory for a sample, evicting samples that wait for epochs far away if
-// needed; 0 if there is none. The caller holds c.mu.
-func (c *Cache) makeRoom(epoch int, size int64) uint32 {
+// makeRoom allocates memory for a sample, and evicts samples for it if the policy agrees; 0 if
+// there is none. The caller holds c.mu.
+func (c *Cache) makeRoom(epoch int, id uint32, size int64) uint32 {
 	for {
 		if n := c.place(size); n != 0 {
 			return n
 		}
 		victim := uint32(0)
-		if c.policy == Constant && c.cost(size) <= c.limit {
-			victim = c.table.stale(epoch)
+		switch {
+		case Cost(size) > c.limit: // do not evict everything for nothing
+		case c.policy == Constant:
+			victim = c.table.expendable(epoch, true)
+		case c.policy == TinyLFU:
+			victim = c.colder(id)
 		}
 		if victim == 0 {
 			return 0
@@ -113,21 +132,17 @@ func (c *Cache) makeRoom(epoch int, size int64) uint32 {
 	}
 }
 
-// drop evicts a sample if leaves says so for its stamp.
-func (c *Cache) drop(id uint32, leaves func(Stamp) bool) {
-	if c.lfu != nil {
-		c.lfu.mu.Lock()
-		defer c.lfu.mu.Unlock()
+// evict removes a sample: at once, or when its last reader is done. The caller holds c.mu.
+func (c *Cache) evict(n uint32) {
+	c.held -= c.table.entries[n].stamp.Size
+	c.table.remove(n)
+	if c.table.entries[n].readers == 0 {
+		c.release(n)
 	}
-	c.mu.Lock()
-	n := c.table.find(id)
-	if n != 0 && leaves(c.table.entries[n].stamp) {
-		c.evict(n)
-	} else {
-		n = 0
-	}
-	c.mu.Unlock()
-	if n != 0 && c.lfu != nil {
-		c.lfu.forget(id)
-	}
+}
+
+// release frees the memory of an entry that is not held. The caller holds c.mu.
+func (c *Cache) release(n uint32) {
+	c.arena.release(c.table.entries[n].chain)
+	c.table.release(n)
 }

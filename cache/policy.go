@@ -14,10 +14,8 @@ const (
 	TinyLFU
 )
 
-var policyNames = [...]string{None: "none", Constant: "constant", Static: "static", TinyLFU: "tinylfu"}
-
 // String is the policy's name on the command line.
-func (p Policy) String() string { return policyNames[p] }
+func (p Policy) String() string { return [...]string{"none", "constant", "static", "tinylfu"}[p] }
 
 // A Plan says which samples are kept, for the policy Constant.
 type Plan interface {

@@ -71,3 +71,23 @@ func TestRatioOfTwoKinds(t *testing.T) {
 		t.Errorf("%v by chance, %v of each kind, %v where all are alike", together, even, alike)
 	}
 }
+
+// TestRatioOfEverything: if all samples fit, all are kept, however unequal they are.
+func TestRatioOfEverything(t *testing.T) {
+	src := unequal(3000, 3)
+	size := func(id int64) (int64, bool) { return int64(src.sizes[id]), false }
+	all := int64(0)
+	for _, s := range src.sizes {
+		all += Cost(int64(s))
+	}
+	limit := all
+	for Room(Constant, limit, 3000) < all {
+		limit += all - Room(Constant, limit, 3000)
+	}
+	if r := Ratio(limit, 3000, 1, size, 10); r != 1 {
+		t.Errorf("%v where there is room for all", r)
+	}
+	if r := Ratio(limit-limit/100, 3000, 1, size, 10); r >= 1 || r < 0.9 {
+		t.Errorf("%v where there is not quite room for all", r)
+	}
+}

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -38,21 +37,18 @@ func (r *region) use(n int64) error {
 	if n <= int64(r.usable) {
 		return nil
 	}
-	if n > int64(len(r.mapping)) {
-		return errors.New("cache: beyond the end of a region")
-	}
 	end := int(min(roundUp(n, regionStep), int64(len(r.mapping))))
-	err := unix.Mprotect(r.mapping[r.usable:end], unix.PROT_READ|unix.PROT_WRITE)
-	if err != nil {
+	if err := unix.Mprotect(r.mapping[r.usable:end], unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
 	r.usable = end
 	return nil
 }
 
-// forget returns the memory of a range of pages; it reads as zero afterwards.
-func (r *region) forget(from, to int64) error {
-	return unix.Madvise(r.mapping[from:to], unix.MADV_DONTNEED)
+// forget returns the memory of size bytes, whole pages; they read as zero afterwards. That cannot
+// fail for a private mapping that is not locked.
+func (r *region) forget(at, size int) {
+	_ = unix.Madvise(r.mapping[at:at+size], unix.MADV_DONTNEED)
 }
 
 func (r *region) free() {
@@ -63,9 +59,9 @@ func (r *region) free() {
 	}
 }
 
-// values views a region as an array of n values without pointers.
-func values[T any](r region, n int) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(r.mapping))), n)
+// values views a part of a region as an array of n values without pointers.
+func values[T any](r region, at, n int64) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(&r.mapping[at])), n)
 }
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }

@@ -1,5 +1,7 @@
 package cache
 
+import "slices"
+
 // Stats describes the current state of the cache, in bytes unless noted.
 type Stats struct {
 	Limit       int64
@@ -40,23 +42,15 @@ func (m *meter) epoch(epoch int) *EpochStats {
 		}
 	}
 	if len(m.epochs) == maxEpochs {
-		m.epochs = m.epochs[:copy(m.epochs, m.epochs[1:])]
+		m.epochs = slices.Delete(m.epochs, 0, 1)
 	}
 	m.epochs = append(m.epochs, EpochStats{Epoch: epoch})
 	return &m.epochs[len(m.epochs)-1]
 }
 
-// asked counts samples unknown to the plan.
-func (m *meter) asked(epoch int, known bool) {
-	if !known {
-		m.epoch(epoch).Unplanned++
-	}
-}
-
-func (m *meter) kept(epoch int, bytes int64) {
-	s := m.epoch(epoch)
-	s.Kept++
-	s.KeptBytes += bytes
+func (m *meter) kept(count *EpochStats, bytes int64) {
+	count.Kept++
+	count.KeptBytes += bytes
 	m.largest = max(m.largest, bytes)
 }
 
@@ -70,6 +64,6 @@ func (c *Cache) Stats() Stats {
 	return Stats{
 		Limit: c.limit, Reserved: c.charged, MaxReserved: c.meter.peak,
 		Real: c.held, MaxReal: c.meter.largest, Samples: int64(c.table.held),
-		Epochs: append([]EpochStats(nil), c.meter.epochs...),
+		Epochs: slices.Clone(c.meter.epochs),
 	}
 }

@@ -1,69 +1,69 @@
 package cache
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
 
-// An entry is a sample that is held, or that is still being read after its eviction. Entries
-// are numbered from 1; 0 means none.
+// An entry is a sample that is held, that is still being read after its eviction, or that is
+// being written. Entries are numbered from 1; 0 means none.
 type entry struct {
 	stamp      Stamp
 	chain      chain
 	id         uint32
 	sibling    uint32 // the next entry in the same bucket; for a free entry, the next free one
 	waits      int32  // the epoch it waits for
-	prev, next uint32 // among the entries that wait for the same epoch
+	prev, next uint32 // in the ring of the held entries that wait for the same epoch
 	readers    uint16 // how many readers are copying it right now
-	gone       bool   // no longer held: the last reader releases it
+	held       bool
 }
 
 // entryBytes is the size of an entry.
 const entryBytes = 48
 
-// A queue lists the entries that wait for one epoch, in order of arrival.
+// A queue is the ring of the entries that wait for one epoch, in order of arrival.
 type queue struct {
-	waits       int32
-	first, last uint32
+	waits int32
+	first uint32
 }
 
 // A table finds entries by sample and by the epoch they wait for. It is not safe for concurrent
 // use.
 type table struct {
-	memory  [2]region // backs the following slices
-	buckets []uint32  // by hash; the length is a power of two
-	entries []entry
-	free    uint32 // head of the list of free entries
-	fresh   int    // entries from here on were never used
-	held    int
-	queues  []queue // none is empty
+	memory   region   // backs the following slices
+	buckets  []uint32 // by hash; the length is a power of two
+	counters []uint8  // not the table's
+	entries  []entry
+	free     uint32 // head of the list of free entries
+	fresh    int    // entries from here on were never used
+	held     int
+	queues   []queue // none is empty
 }
 
-// newTable makes a table for up to n entries.
-func newTable(n int64) (t table, err error) {
-	if t.memory[0], err = reserve(4 * bucketsFor(n)); err != nil {
+// newTable makes a table for up to n entries, and an lfu's counters.
+func newTable(n, counters int64) (t table, err error) {
+	start := tableStart(n, counters)
+	if t.memory, err = reserve(start + entryBytes*(n+1)); err != nil {
 		return t, err
 	}
-	if t.memory[1], err = reserve(entryBytes * (n + 1)); err != nil {
-		t.close()
-		return t, err
-	}
-	if err := t.memory[0].use(4 * bucketsFor(n)); err != nil {
-		t.close()
-		return t, err
-	}
-	t.buckets = values[uint32](t.memory[0], int(bucketsFor(n)))
-	t.entries = values[entry](t.memory[1], int(n+1))
+	t.buckets = values[uint32](t.memory, 0, bucketsFor(n))
+	t.counters = values[uint8](t.memory, 4*bucketsFor(n), counters)
+	t.entries = values[entry](t.memory, start, n+1)
 	t.fresh = 1
-	return t, nil
+	return t, t.memory.use(int64(len(t.memory.mapping)))
 }
+
+// tableStart is how many bytes of a table do not depend on how many entries were used.
+func tableStart(n, counters int64) int64 { return roundUp(4*bucketsFor(n)+counters, int64(systemPage)) }
 
 // bucketsFor keeps the mean length of a full table's buckets between 1 and 2. Sample numbers
 // are dense, so their low bits are as good as any hash.
 func bucketsFor(n int64) int64 { return 1 << (bits.Len64(uint64(max(n, 1))) - 1) }
 
 func (t *table) close() {
-	for i := range t.memory {
-		t.memory[i].free()
-	}
-	t.buckets, t.entries, t.queues, t.held = nil, nil, nil, 0
+	t.memory.free()
+	*t = table{}
 }
 
 func (t *table) bucket(id uint32) *uint32 { return &t.buckets[int(id)&(len(t.buckets)-1)] }
@@ -81,23 +81,18 @@ func (t *table) find(id uint32) uint32 {
 	return 0
 }
 
-// spare says whether an entry is available without more memory.
-func (t *table) spare() bool { return t.free != 0 }
+// spare says whether there is an entry to take, and whether it was never used, so that it needs
+// more memory.
+func (t *table) spare() (fresh, ok bool) { return t.free == 0, t.free != 0 || t.fresh < len(t.entries) }
 
-// room makes an entry that was never used usable, if possible.
-func (t *table) room() bool {
-	return t.fresh < len(t.entries) && t.memory[1].use(entryBytes*int64(t.fresh+1)) == nil
-}
-
-// take returns an unused entry; spare or room must have returned true.
+// take returns an unused entry; spare must have said that there is one.
 func (t *table) take() uint32 {
 	n := t.free
 	if n == 0 {
 		n = uint32(t.fresh)
 		t.fresh++
-	} else {
-		t.free = t.entries[n].sibling
 	}
+	t.free = t.entries[n].sibling
 	t.entries[n] = entry{}
 	return n
 }
@@ -108,24 +103,24 @@ func (t *table) release(n uint32) {
 	t.free = n
 }
 
-// insert adds an entry to the table. Its waits and id must be set, and no held entry may have
-// the same id.
+// insert makes an entry held. Its waits and id must be set, and no held entry may have the same
+// id.
 func (t *table) insert(n uint32) {
 	e := &t.entries[n]
 	b := t.bucket(e.id)
-	e.sibling, *b = *b, n
+	e.sibling, *b, e.held = *b, n, true
 	t.held++
 	t.enqueue(n)
 }
 
-// remove takes an entry out of the table and marks it as gone.
+// remove makes an entry no longer held.
 func (t *table) remove(n uint32) {
 	e := &t.entries[n]
 	at := t.bucket(e.id)
 	for *at != n {
 		at = &t.entries[*at].sibling
 	}
-	*at, e.sibling, e.gone = e.sibling, 0, true
+	*at, e.held = e.sibling, false
 	t.held--
 	t.dequeue(n)
 }
@@ -137,83 +132,51 @@ func (t *table) relabel(n uint32, waits int) {
 	t.enqueue(n)
 }
 
-func (t *table) queue(waits int32) (k int, found bool) {
-	for k := range t.queues {
-		if t.queues[k].waits == waits {
-			return k, true
-		}
-	}
-	return 0, false
+func (t *table) queue(waits int32) int {
+	return slices.IndexFunc(t.queues, func(q queue) bool { return q.waits == waits })
 }
 
 func (t *table) enqueue(n uint32) {
 	e := &t.entries[n]
-	k, found := t.queue(e.waits)
-	if !found {
-		t.queues = append(t.queues, queue{waits: e.waits})
-		k = len(t.queues) - 1
+	k := t.queue(e.waits)
+	if k < 0 {
+		e.prev, e.next = n, n
+		t.queues = append(t.queues, queue{e.waits, n})
+		return
 	}
-	q := &t.queues[k]
-	e.prev, e.next = q.last, 0
-	if q.last == 0 {
-		q.first = n
-	} else {
-		t.entries[q.last].next = n
-	}
-	q.last = n
+	first := t.queues[k].first
+	e.prev, e.next = t.entries[first].prev, first
+	t.entries[e.prev].next, t.entries[first].prev = n, n
 }
 
 func (t *table) dequeue(n uint32) {
 	e := &t.entries[n]
-	k, _ := t.queue(e.waits)
-	q := &t.queues[k]
-	if e.prev == 0 {
+	k := t.queue(e.waits)
+	switch q := &t.queues[k]; {
+	case e.next == n:
+		t.queues = slices.Delete(t.queues, k, k+1)
+	case q.first == n:
 		q.first = e.next
-	} else {
-		t.entries[e.prev].next = e.next
 	}
-	if e.next == 0 {
-		q.last = e.prev
-	} else {
-		t.entries[e.next].prev = e.prev
-	}
-	if q.first == 0 {
-		t.queues[k] = t.queues[len(t.queues)-1]
-		t.queues = t.queues[:len(t.queues)-1]
-	}
+	t.entries[e.prev].next, t.entries[e.next].prev = e.next, e.prev
 }
 
-// stale returns an entry that waits for an epoch far from reading, the farthest first; 0 if
-// there is none.
-func (t *table) stale(reading int) uint32 {
-	n := uint32(0)
-	best := -1
+// expendable returns the held entry that is least likely to be read: one that waits for an
+// epoch far from the one being read, the farthest first; then, unless onlyFar, one that waits for
+// the latest epoch. It returns 0 if there is none.
+func (t *table) expendable(reading int, onlyFar bool) (n uint32) {
+	most := math.MinInt
 	for _, q := range t.queues {
-		if d := distance(int(q.waits), reading); far(int(q.waits), reading) && d > best {
-			best, n = d, q.first
+		ahead := int(q.waits) - reading
+		rank := ahead - epochsAhead // at most 0
+		if far(int(q.waits), reading) {
+			rank = max(ahead, -ahead)
+		} else if onlyFar {
+			continue
+		}
+		if rank > most {
+			most, n = rank, q.first
 		}
 	}
 	return n
-}
-
-// leastWanted returns the most expendable entry: a stale one, else one that waits for the
-// latest epoch; 0 if nothing is held.
-func (t *table) leastWanted(reading int) uint32 {
-	if n := t.stale(reading); n != 0 {
-		return n
-	}
-	var latest queue
-	for i, q := range t.queues {
-		if i == 0 || q.waits > latest.waits {
-			latest = q
-		}
-	}
-	return latest.first
-}
-
-func distance(a, b int) int {
-	if a > b {
-		return a - b
-	}
-	return b - a
 }

@@ -18,26 +18,21 @@ func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid i
 	count, valid := p.Size(shard, epoch, batch)
 	dst = slices.Grow(dst[:0], count)
 	if p.cfg.PadLastBatch {
-		return p.padded(shard, epoch, batch, dst, count, valid), valid
+		return p.padded(shard, epoch, batch, dst, count), valid
 	}
 	return p.streamed(shard, epoch, batch, dst, count), valid
 }
 
-// padded appends the valid slots, and the range's last sample for the remaining ones.
-func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count, valid int) []Slot {
+// padded appends the slots of a batch; those beyond the range repeat its last sample.
+func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	lo, hi := p.Range(shard, epoch)
 	order := p.order(epoch)
-	position := lo + int64(batch)*p.batch
-	for range valid {
-		dst = append(dst, Slot{Position: position, Epoch: epoch, ID: order.id(position)})
-		position++
-	}
-	if count == valid {
-		return dst
-	}
-	last := Slot{Position: hi - 1, Epoch: epoch, ID: order.id(hi - 1)}
-	for range count - valid {
-		dst = append(dst, last)
+	first, slot := lo+int64(batch)*p.batch, Slot{Position: -1}
+	for j := range int64(count) {
+		if at := min(first+j, hi-1); at != slot.Position {
+			slot = Slot{Position: at, Epoch: epoch, ID: order.id(at)}
+		}
+		dst = append(dst, slot)
 	}
 	return dst
 }
@@ -51,7 +46,8 @@ func (p *Plan) streamed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	order := p.order(at.epoch)
 	for range count {
 		if at.position == at.end {
-			at = p.enter(shard, at.epoch+1)
+			at.epoch++
+			at.position, at.end = p.Range(shard, at.epoch)
 			order = p.order(at.epoch)
 		}
 		dst = append(dst, Slot{Position: at.position, Epoch: at.epoch, ID: order.id(at.position)})
@@ -76,11 +72,7 @@ func (p *Plan) consumed(epoch int) int64 {
 	case Partial:
 		return e * ceilDiv(p.largest, p.batch) * p.batch
 	}
-	batches := p.least / p.batch
-	if p.least%p.batch != 0 {
-		batches++ // a batch that was begun, and is dropped
-	}
-	return e * batches * p.batch
+	return e * ceilDiv(p.least, p.batch) * p.batch // with a batch that was begun, and is dropped
 }
 
 // filledBefore is T of the package comment: the number of batches that an unpadded Fill
@@ -108,12 +100,6 @@ func (p *Plan) seek(shard int, offset int64) place {
 	x := p.rangeOf(position)
 	ranges := absolute/p.samples*p.shards + x
 	return place{epoch: int(ranges - int64(shard)), position: position, end: p.start(x + 1)}
-}
-
-// enter returns the first place of the range that a shard reads in an epoch.
-func (p *Plan) enter(shard, epoch int) place {
-	lo, hi := p.Range(shard, epoch)
-	return place{epoch: epoch, position: lo, end: hi}
 }
 
 // rangeOf is the range that contains a position: the largest x with floor(n·x/k) <= position,

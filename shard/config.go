@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -48,27 +49,20 @@ const (
 
 // String is the option's value on the command line.
 func (l LastBatch) String() string {
-	switch l {
-	case Fill:
-		return "fill"
-	case Partial:
-		return "partial"
-	case Drop:
-		return "drop"
+	if names := [...]string{Fill: "fill", Partial: "partial", Drop: "drop"}; int(l) < len(names) {
+		return names[l]
 	}
 	return fmt.Sprintf("LastBatch(%d)", uint8(l))
 }
 
 // validate reports the first invalid field.
 func (c *Config) validate() error {
-	for _, check := range []error{
+	if err := cmp.Or(
 		within("samples", c.Samples, MaxSamples),
 		within("shards", int64(c.Shards), MaxSamples),
 		within("batch size", int64(c.BatchSize), MaxBatchSize),
-	} {
-		if check != nil {
-			return check
-		}
+	); err != nil {
+		return err
 	}
 	switch {
 	case int64(c.Shards) > c.Samples:
@@ -85,12 +79,8 @@ func (c *Config) validate() error {
 
 // within checks 1 <= value <= most.
 func within(field string, value, most int64) error {
-	rule := "at least 1"
-	switch {
-	case value > most:
-		rule = fmt.Sprintf("at most %d", most)
-	case value >= 1:
-		return nil
+	if value > most {
+		return &option.Error{Field: field, Rule: fmt.Sprintf("at most %d", most), Value: strconv.FormatInt(value, 10)}
 	}
-	return &option.Error{Field: field, Rule: rule, Value: strconv.FormatInt(value, 10)}
+	return option.AtLeast(field, value, 1)
 }

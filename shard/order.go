@@ -49,11 +49,11 @@ func (o *order) id(position int64) int64 {
 	case o.raw == nil:
 		return int64(o.all.at(p))
 	}
-	raw, rank := o.spread.at(p)
-	if raw {
-		return o.raw.raw(int64(o.rawOnly.at(rank)))
+	isRaw, rank := o.spread.at(p)
+	if isRaw {
+		return o.raw.find(int64(o.rawOnly.at(rank)), raw)
 	}
-	return o.raw.encoded(int64(o.all.at(rank)))
+	return o.raw.find(int64(o.all.at(rank)), encoded)
 }
 
 // ID is the sample at a position of an epoch; -1 if there is none.

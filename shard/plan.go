@@ -19,18 +19,10 @@ func New(cfg Config) (*Plan, error) {
 		return nil, err
 	}
 	n, k := cfg.Samples, int64(cfg.Shards)
-	p := &Plan{
-		cfg:     cfg,
-		samples: n,
-		shards:  k,
-		batch:   int64(cfg.BatchSize),
-		largest: ceilDiv(n, k),
-		least:   n / k,
-	}
-	if cfg.Raw != nil {
-		p.mixed = cfg.Shuffle && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n
-	}
-	return p, nil
+	return &Plan{
+		cfg: cfg, samples: n, shards: k, batch: int64(cfg.BatchSize), largest: ceilDiv(n, k), least: n / k,
+		mixed: cfg.Shuffle && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n,
+	}, nil
 }
 
 // Config is what the plan was made from.
@@ -76,17 +68,13 @@ func (p *Plan) RangeAt(position int64) (lo, hi int64) {
 
 // Samples counts the slots that a shard delivers in an epoch, and the valid ones among them.
 func (p *Plan) Samples(shard, epoch int) (total, valid int64) {
-	batches := int64(p.Batches(shard, epoch))
-	if batches == 0 {
-		return 0, 0
-	}
-	total = batches * p.batch
-	if p.onlyFull() {
+	total = int64(p.Batches(shard, epoch)) * p.batch
+	if total == 0 || p.onlyFull() {
 		return total, total
 	}
 	lo, hi := p.Range(shard, epoch)
 	if p.cfg.LastBatch == Partial {
-		return hi - lo, hi - lo
+		total = hi - lo
 	}
 	return total, hi - lo
 }
@@ -136,10 +124,4 @@ func mulDiv(a, b, c uint64) (quotient, remainder uint64) {
 }
 
 // ceilDiv is ceil(a/b) for a >= 0, b > 0.
-func ceilDiv(a, b int64) int64 {
-	q := a / b
-	if a%b != 0 {
-		q++
-	}
-	return q
-}
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -9,14 +9,16 @@ type RawSet struct {
 	words    []uint64
 	// ranks[i] counts the raw samples before block i; it has one more entry than blocks.
 	ranks []int64
-	// rawHints[i] is the block that holds raw sample number i·blockBits; encodedHints is the
+	// hints[raw][i] is the block that holds raw sample number i·blockBits; hints[encoded] is the
 	// same for encoded samples. A last entry ends the search.
-	rawHints, encodedHints []int64
+	hints [2][]int64
 }
 
 const (
 	blockWords = 8 // a cache line
 	blockBits  = blockWords * 64
+
+	encoded, raw = 0, 1 // classes
 )
 
 // NewRawSet calls isRaw once for every sample, in order.
@@ -32,8 +34,9 @@ func NewRawSet(n int64, isRaw func(id int64) bool) *RawSet {
 	for block := range blocks {
 		r.index(block)
 	}
-	r.rawHints = append(r.rawHints, max(blocks-1, 0))
-	r.encodedHints = append(r.encodedHints, max(blocks-1, 0))
+	for class := range r.hints {
+		r.hints[class] = append(r.hints[class], max(blocks-1, 0))
+	}
 	return r
 }
 
@@ -44,12 +47,10 @@ func (r *RawSet) index(block int64) {
 		r.count += int64(bits.OnesCount64(word))
 	}
 	r.ranks = append(r.ranks, r.count)
-	if int64(len(r.rawHints))*blockBits < r.count {
-		r.rawHints = append(r.rawHints, block)
-	}
-	encoded := (block+1)*blockBits - r.count
-	if int64(len(r.encodedHints))*blockBits < encoded {
-		r.encodedHints = append(r.encodedHints, block)
+	for class, hints := range r.hints {
+		if int64(len(hints))*blockBits < r.skipped(block+1, class) {
+			r.hints[class] = append(hints, block)
+		}
 	}
 }
 
@@ -64,31 +65,23 @@ func (r *RawSet) Contains(id int64) bool {
 	return id >= 0 && id < r.n && r.words[id/64]>>(id%64)&1 != 0
 }
 
-// raw is the raw sample of a rank, 0 <= rank < Count.
-func (r *RawSet) raw(rank int64) int64 {
-	return r.find(rank, r.rawHints, false)
-}
-
-// encoded is the encoded sample of a rank, 0 <= rank < Len-Count.
-func (r *RawSet) encoded(rank int64) int64 {
-	return r.find(rank, r.encodedHints, true)
-}
-
-// find narrows the search to a block, then to a word, then to a bit.
-func (r *RawSet) find(rank int64, hints []int64, encoded bool) int64 {
-	first, last := hints[rank/blockBits], hints[rank/blockBits+1]
+// find is the sample of a rank in its class, 0 <= rank < the number of samples in the class. It
+// narrows the search to a block, then to a word, then to a bit.
+func (r *RawSet) find(rank int64, class int) int64 {
+	hints := r.hints[class][rank/blockBits:]
+	first, last := hints[0], hints[1]
 	for first < last {
 		middle := (first + last + 1) / 2
-		if r.skipped(middle, encoded) <= rank {
+		if r.skipped(middle, class) <= rank {
 			first = middle
 		} else {
 			last = middle - 1
 		}
 	}
-	rank -= r.skipped(first, encoded)
+	rank -= r.skipped(first, class)
 	for i := first * blockWords; ; i++ {
 		word := r.words[i]
-		if encoded {
+		if class == encoded {
 			word = ^word
 		}
 		here := int64(bits.OnesCount64(word))
@@ -100,8 +93,8 @@ func (r *RawSet) find(rank int64, hints []int64, encoded bool) int64 {
 }
 
 // skipped counts the samples of a class before a block.
-func (r *RawSet) skipped(block int64, encoded bool) int64 {
-	if encoded {
+func (r *RawSet) skipped(block int64, class int) int64 {
+	if class == encoded {
 		return block*blockBits - r.ranks[block]
 	}
 	return r.ranks[block]

@@ -36,24 +36,24 @@ func TestRawSet(t *testing.T) {
 func checkRawSet(t *testing.T, name string, set *RawSet, want []bool) {
 	t.Helper()
 	n := int64(len(want))
-	raw := int64(0)
+	count := int64(0)
 	for id := range n {
 		if set.Contains(id) != want[id] {
 			t.Fatalf("%s, n %d: sample %d raw %v, want %v", name, n, id, set.Contains(id), want[id])
 		}
 		found := int64(0)
 		if want[id] {
-			found = set.raw(raw)
-			raw++
+			found = set.find(count, raw)
+			count++
 		} else {
-			found = set.encoded(id - raw)
+			found = set.find(id-count, encoded)
 		}
 		if found != id {
 			t.Fatalf("%s, n %d: sample %d found at %d", name, n, id, found)
 		}
 	}
-	if set.Count() != raw || set.Len() != n {
-		t.Fatalf("%s: Count %d of %d, want %d of %d", name, set.Count(), set.Len(), raw, n)
+	if set.Count() != count || set.Len() != n {
+		t.Fatalf("%s: Count %d of %d, want %d of %d", name, set.Count(), set.Len(), count, n)
 	}
 	if set.Contains(-1) || set.Contains(n) {
 		t.Fatalf("%s, n %d: holds what does not exist", name, n)

@@ -8,28 +8,23 @@ import "math"
 // carry one share, the mean, and be halved fast, if a few loose edges at each leaf compensate
 // for the excess or deficit; if not, all edges are loose.
 func (g *graph) choose(ratio float64, c *coin) {
-	if g.even() {
-		g.round(ratio, nil, c)
-		return
-	}
-	target := g.targets(ratio)
-	share := g.meanShare(target)
-	enough := g.loosen(target, share, c)
-	s := g.nested()
-	defer s.end()
-	f := newFit(g, target, share, s)
-	if !enough || !f.run() {
-		s.end()
-		for i := range g.loose {
-			g.loose[i] = math.MaxUint64
-		}
-		share = 0
-		f = newFit(g, target, share, s)
-		if !f.run() {
-			f.cut()
+	share := ratio
+	if !g.even() {
+		target := g.targets(ratio)
+		share = g.meanShare(target)
+		g.loosen(target, share, c)
+		if !g.fit(target, share) {
+			g.every, g.offset = 1, 0
+			g.fit(target, share)
 		}
 	}
-	g.round(share, f, c)
+	// All edges are rounded again in case of bad luck; see network.round.
+	for range 8 {
+		clear(g.chosen)
+		if g.round(units(share), c) {
+			return
+		}
+	}
 }
 
 // even says whether every leaf has as many candidates as valid slots, or none at all.
@@ -75,63 +70,43 @@ func (g *graph) meanShare(target []float64) float64 {
 const looseEdges = 24
 
 // loosen picks loose edges: a few everywhere, and all edges of a leaf where a few may not be
-// enough to make up for what the others carry. It says whether most edges are not loose.
-func (g *graph) loosen(target []float64, share float64, c *coin) bool {
-	if share == 0 || share == 1 {
-		return false
-	}
-	edges, loose := 0, 0
-	for _, n := range g.edges[:g.first[next]] {
-		edges += int(n)
-	}
-	poor := func(leaf int32) bool {
-		excess := float64(share*float64(g.edges[leaf])) - target[leaf]
-		return math.Abs(excess) > looseEdges/2*min(share, 1-share)
-	}
-	every := max(1, 2*edges/(looseEdges*len(target)))
-	skip := int(c.numbers.Uint64() % uint64(every))
-	for edge, head := range g.head {
-		if edge&checkMask == 0 {
-			g.check()
-		}
-		if head < 0 {
-			continue
-		}
-		if skip == 0 || poor(g.tail[edge]) || poor(head) {
-			g.loose[edge/64] |= 1 << (edge % 64)
-			loose++
-		}
-		skip = (skip + every - 1) % every
-	}
-	return edges > 2*loose
-}
-
-// attempts bounds how often all edges are rounded, in case of bad luck; see network.round.
-const attempts = 8
-
-// round chooses edges, each with the probability that it carries: the share, or what a fit says
-// for loose edges. The fit is nil if there are none.
-func (g *graph) round(share float64, f *fit, c *coin) {
-	for range attempts {
-		clear(g.chosen)
-		if g.roundOnce(share, f, c) {
-			return
+// enough to make up for what the others carry.
+func (g *graph) loosen(target []float64, share float64, c *coin) {
+	g.every = uint32(max(1, 2*len(g.head)/(looseEdges*len(target))))
+	g.offset = uint32(c.numbers.Uint64() % uint64(g.every))
+	g.poor = take[int32](g.scratch, g.leaves())
+	for leaf, edges := range g.edges {
+		excess := float64(share*float64(edges)) - target[leaf]
+		if math.Abs(excess) > looseEdges/2*min(share, 1-share) {
+			g.poor[leaf] = 1
 		}
 	}
 }
 
-func (g *graph) roundOnce(share float64, f *fit, c *coin) bool {
-	all := units(share)
+// isLoose says whether an edge carries a share of its own.
+func (g *graph) isLoose(edge int) bool {
+	return g.every > 0 && (uint32(edge)%g.every == g.offset || g.poor[g.tail[edge]]|g.poor[g.head[edge]] != 0)
+}
+
+// round chooses edges, each with the probability that it carries: what was fitted for loose
+// edges, the share for the others.
+func (g *graph) round(share uint64, c *coin) bool {
 	n := network{nodes: g.nodes(), near: one >> 24, scratch: g.nested()}
 	defer n.end()
 	carried := take[uint64](n.scratch, g.leaves())
 	for leaf, edges := range g.edges {
-		carried[leaf] = uint64(edges) * all
+		carried[leaf] = uint64(edges) * share
 	}
-	if f != nil {
-		g.addLoose(&n, f, carried, all)
+	for i, edge := range g.loose {
+		value := units(g.value[i])
+		if value == one {
+			g.keep(edge)
+		}
+		n.add(g.tail[edge], g.head[edge], edge, value)
+		carried[g.tail[edge]] += value - share
+		carried[g.head[edge]] += value - share
 	}
-	g.halve(&n, all, c)
+	g.halve(&n, share, c)
 	g.addSums(&n, carried)
 	good := n.round(c)
 	for i, edge := range n.edge {
@@ -140,19 +115,6 @@ func (g *graph) roundOnce(share float64, f *fit, c *coin) bool {
 		}
 	}
 	return good
-}
-
-// addLoose adds the loose edges to a network, and the difference that they make to a leaf.
-func (g *graph) addLoose(n *network, f *fit, carried []uint64, share uint64) {
-	for i, edge := range f.list {
-		value := units(f.carries(i))
-		if value == one {
-			g.keep(edge)
-		}
-		n.add(g.tail[edge], g.head[edge], edge, value)
-		carried[g.tail[edge]] += value - share
-		carried[g.head[edge]] += value - share
-	}
 }
 
 // units converts a number to units.

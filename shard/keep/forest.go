@@ -22,11 +22,8 @@ func (f *forest) span(tail, head, edges []int32, enough int) {
 	}
 	clear(f.degree)
 	clear(f.link)
-	for i, edge := range edges { // a head without arcs cannot close a cycle
-		if i&checkMask == 0 {
-			f.check()
-		}
-		if t, h := tail[edge], head[edge]; f.degree[h] == 0 {
+	for i := range f.steps(len(edges)) { // a head without arcs cannot close a cycle
+		if t, h := tail[edges[i]], head[edges[i]]; f.degree[h] == 0 {
 			f.join(int32(i), t, h, h, t)
 			enough--
 		}
@@ -69,17 +66,14 @@ func (f *forest) find(v int32) int32 {
 // with its one remaining arc, and wants to know the node at the other end. The last node of
 // each tree is not visited.
 func (f *forest) peel(visit func(node, arc int32) (other int32)) {
-	for v := range int32(len(f.degree)) {
-		if v&checkMask == 0 {
-			f.check()
-		}
-		for node := v; f.degree[node] == 1; {
+	for v := range f.steps(len(f.degree)) {
+		for node := int32(v); f.degree[node] == 1; {
 			arc := f.link[node]
 			other := visit(node, arc)
 			f.degree[node] = 0
 			f.degree[other]--
 			f.link[other] ^= arc
-			if other > v {
+			if int(other) > v {
 				break // the loop will get there
 			}
 			node = other

@@ -22,7 +22,7 @@ type graph struct {
 	config  Config
 	raw     *shard.RawSet // nil: one class
 	classes int
-	steps   [2]int
+	batches [2]int // steps
 	first   [3]int // the first leaf of now, of next, and the number of leaves
 
 	valid, edges []int32 // valid slots and candidates, by leaf
@@ -31,7 +31,13 @@ type graph struct {
 	// says that the sample is no candidate; the others are the edges, numbered with gaps.
 	tail, head []int32
 
-	loose  []uint64 // a bit for each edge that carries a share of its own
+	// Loose edges carry a share of their own: each edge whose remainder by every is the offset,
+	// and all edges of poor leaves. There are none while every is 0.
+	every, offset uint32
+	poor          []int32   // by leaf: not 0
+	loose         []int32   // the loose edges
+	value         []float64 // what they carry
+
 	chosen []uint64 // a bit for each edge
 
 	*scratch
@@ -62,9 +68,9 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 	if raw := p.Config().Raw; raw != nil && raw.Count() > 0 && raw.Count() < samples {
 		g.raw, g.classes = raw, mostClasses
 	}
-	for side := range g.steps {
-		g.steps[side] = p.Batches(c.LocalFrom, epoch+side)
-		g.first[side+1] = g.first[side] + g.steps[side]*(c.LocalTo-c.LocalFrom)*g.classes
+	for side := range g.batches {
+		g.batches[side] = p.Batches(c.LocalFrom, epoch+side)
+		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.classes
 	}
 	g.valid, g.edges = take[int32](s, g.leaves()), take[int32](s, g.leaves())
 
@@ -92,7 +98,7 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 		}
 		g.tail, g.head = append(g.tail, leaf), append(g.head, head)
 	})
-	g.loose, g.chosen = take[uint64](s, words(reads)), take[uint64](s, words(reads))
+	g.chosen = take[uint64](s, words(reads))
 	return g
 }
 
@@ -102,7 +108,7 @@ func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
 	defer give(g.scratch, slots)
 	first, since := int32(g.first[side]), 0
 	clear(g.valid[first:g.first[side+1]])
-	for i := range g.steps[side] {
+	for i := range g.batches[side] {
 		for x := g.config.LocalFrom; x < g.config.LocalTo; x++ {
 			batch, valid := g.plan.Batch(x, g.epoch+side, i, slots)
 			if since += len(batch); since > checkMask {
@@ -142,7 +148,7 @@ func (g *graph) collect() *Choice {
 
 // nodes counts the leaves and the nodes above them.
 func (g *graph) nodes() int {
-	nodes := g.leaves() + g.steps[now] + g.steps[next]
+	nodes := g.leaves() + g.batches[now] + g.batches[next]
 	if g.classes > 1 {
 		nodes += g.leaves() / g.classes
 	}
@@ -158,7 +164,7 @@ func (g *graph) addSums(n *network, carried []uint64) {
 	leaf, node := int32(0), int32(g.leaves())
 	var last [2]int32
 	var total uint64
-	for side, steps := range g.steps {
+	for side, steps := range g.batches {
 		add := func(child, parent int32, sum uint64) {
 			if side == now {
 				child, parent = parent, child

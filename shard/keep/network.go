@@ -52,11 +52,8 @@ func (n *network) round(c *coin) bool {
 	t, odd := newTrails(n.nodes, len(n.value), c, s), take[int32](s, len(n.value))
 	for bit := range precision {
 		odd = odd[:0]
-		for i, value := range n.value {
-			if i&checkMask == 0 {
-				n.check()
-			}
-			if value>>bit&1 != 0 {
+		for i := range n.steps(len(n.value)) {
+			if n.value[i]>>bit&1 != 0 {
 				odd = append(odd, int32(i))
 			}
 		}

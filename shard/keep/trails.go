@@ -31,19 +31,13 @@ func newTrails(nodes, arcs int, c *coin, s *scratch) *trails {
 // loses the same amount, the difference between inflow and outflow of each node is unchanged.
 func (t *trails) find(tail, head, arcs []int32) {
 	t.partner = t.partner[:2*len(arcs)]
-	for i, arc := range arcs {
-		if i&checkMask == 0 {
-			t.check()
-		}
-		t.pair(tail[arc], int32(2*i))
-		t.pair(head[arc], int32(2*i+1))
+	for i := range t.steps(len(arcs)) {
+		t.pair(tail[arcs[i]], int32(2*i))
+		t.pair(head[arcs[i]], int32(2*i+1))
 	}
-	for start := int32(0); start < int32(len(t.partner)); start += 2 {
-		if start&checkMask == 0 {
-			t.check()
-		}
-		if t.partner[start] >= 0 {
-			t.follow(start)
+	for i := range t.steps(len(arcs)) {
+		if t.partner[2*i] >= 0 {
+			t.follow(int32(2 * i))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"iter"
 	"slices"
 	"unsafe"
 
@@ -47,6 +48,20 @@ const checkMask = 1<<10 - 1
 func (s *scratch) check() {
 	if err := s.from.Err(); err != nil {
 		panic(stopped{err})
+	}
+}
+
+// steps counts from 0 to n-1, and calls check from time to time.
+func (s *scratch) steps(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if i&checkMask == 0 {
+				s.check()
+			}
+			if !yield(i) {
+				return
+			}
+		}
 	}
 }
 
