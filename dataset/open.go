@@ -182,21 +182,21 @@ func (p *opening) keepNone(err error) {
 
 // Report gives the numbers of a dataset and of opening it.
 type Report struct {
-	Samples    int
-	Classes    int            // class names; 0 if labels are numbers or absent
-	Formats    map[string]int // readable samples by format
-	Bytes      int64          // total of the known file sizes
-	Ignored    int            // files in the directories that are not samples
-	IgnoredBy  map[string]int // those by extension; "." hidden, "" none, "other" the rest
-	Unreadable int            // samples with a Problem, or Unread
-	MaxHeight  int            // pixels, after orientation
-	MaxWidth   int
+	Samples    int            `json:"samples"`
+	Classes    int            `json:"classes"`    // class names; 0 if labels are numbers or absent
+	Formats    map[string]int `json:"formats"`    // readable samples by format
+	Bytes      int64          `json:"bytes"`      // total of the known file sizes
+	Ignored    int            `json:"ignored"`    // files in the directories that are not samples
+	IgnoredBy  map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
+	Unreadable int            `json:"-"`          // samples with a Problem, or Unread
+	MaxHeight  int            `json:"max_height"` // pixels, after orientation
+	MaxWidth   int            `json:"max_width"`
 
-	Scanned int // headers read by this Open
-	Reused  int // samples whose header came from the index
+	Scanned int `json:"scanned"` // headers read by this Open
+	Reused  int `json:"reused"`  // samples whose header came from the index
 
 	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
-	IndexProblem string
+	IndexProblem string `json:"index_problem,omitempty"`
 }
 
 // IgnoredKinds describes how many files of which kinds are not samples, most frequent first: "3

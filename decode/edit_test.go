@@ -184,8 +184,6 @@ func edited(data []byte, change func(s *pngParts)) []byte {
 	return s.join()
 }
 
-var pngChannels = map[int]int{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-
 func chunk(name string, data []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = append(append(b, name...), data...)

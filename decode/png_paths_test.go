@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// pngChannels are the channels of each colour type.
+var pngChannels = map[int]int{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
 // On all paths of decoding a PNG, the pixels or the kind of error must be the same. libpng is
 // the reference here; the suite for all codecs compares it with the oracle.
 

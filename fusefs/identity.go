@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -125,8 +126,9 @@ func holders(device string) (found []Holder) {
 		if err != nil || seen[space] { // it has ended, or belongs to another user
 			continue
 		}
-		mounts, err := mountinfo.PidMountInfo(pid)
-		if err != nil {
+		text, err := os.ReadFile(dir + "/mountinfo")
+		mounts, badText := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
+		if err != nil || badText != nil {
 			continue
 		}
 		seen[space] = true

@@ -14,16 +14,19 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// stopped waits until a process is suspended.
+// stopped waits until every thread of a process is suspended: any of them may take a request.
 func stopped(t testing.TB, pid int) {
 	t.Helper()
 	eventually(t, "the process is suspended", func() bool {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d has no threads: %v", pid, err)
 		}
-		_, rest, _ := strings.Cut(string(text), ") ")
-		return strings.HasPrefix(rest, "T")
+		return !slices.ContainsFunc(threads, func(name string) bool {
+			text, _ := os.ReadFile(name) // a thread that ended meanwhile was not suspended
+			_, rest, _ := strings.Cut(string(text), ") ")
+			return !strings.HasPrefix(rest, "T")
+		})
 	})
 }
 

@@ -114,6 +114,16 @@ func TestDaemonOption(t *testing.T) {
 		execute(t, "umount", dir).done(t)
 		d.gone(t)
 	})
+	t.Run("says what happened until then", func(t *testing.T) {
+		dir := mountpoint(t)
+		o := execute(t, "mount", "--daemon", "--batch-size", "4", dataset, dir).done(t)
+		if strings.Count(o.stderr, "msg=mounted") != 1 {
+			t.Errorf("the command said %q", o.stderr)
+		}
+		d := findDaemon(t, dir)
+		execute(t, "umount", dir).done(t)
+		d.gone(t)
+	})
 	t.Run("by relative paths", func(t *testing.T) {
 		dir := mountpoint(t)
 		cmd := thisUser().daemon([]string{suite.binary, "mount", "--daemon", "--batch-size=4", "--log-file", "log", dataset, "mnt"})

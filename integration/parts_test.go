@@ -126,7 +126,7 @@ func partMap(args []string) error {
 	}
 	got, err := io.ReadAll(f)
 	if err != nil || !bytes.Equal(got, expected) {
-		return fmt.Errorf("after the mappings, the bytes are others (%v)", err)
+		return errors.Join(errors.New("after the mappings, the bytes are others"), err)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func partSendfile(args []string) error {
 		return fmt.Errorf("to a file: %w", err)
 	}
 	if got, err := os.ReadFile(args[2]); err != nil || !bytes.Equal(got, expected) {
-		return fmt.Errorf("what sendfile wrote is other bytes (%v)", err)
+		return errors.Join(errors.New("what sendfile wrote is other bytes"), err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

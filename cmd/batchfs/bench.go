@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,7 +24,9 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/throughput"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 func benchCommand(c *console) *cobra.Command {
@@ -34,22 +38,30 @@ func benchCommand(c *console) *cobra.Command {
 		f.group = ""
 		f.add("rounds", "3", "measure everything `N` times", number(&b.rounds, 1, 1000))
 		f.add("batches", "0", "read only the first `N` batches of each shard; 0: the whole epoch", number(&b.batches, 0, 1<<30))
-		var asJSON bool
-		jsonFlag(f, &asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			if err := finish(); err != nil {
 				return err
 			}
-			b.path, b.source.workers = args[0], b.engine.Workers
+			b.path, b.source.Workers = args[0], b.engine.Workers
 			b.flags = slices.DeleteFunc(spelled(f.FlagSet), func(word string) bool {
 				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 				return slices.Contains([]string{"rounds", "batches", "json"}, name)
 			})
 			report, err := b.run(ctx)
-			if err != nil {
-				return err
+			ended, early := errors.AsType[*exec.ExitError](err)
+			switch {
+			case err == nil:
+				return c.show(report)
+			case ctx.Err() != nil && !errors.Is(err, errInterrupted):
+				return errInterrupted
+			case early && ended.Stderr != nil: // the daemon said why
+				_, _ = c.err.Write(ended.Stderr)
+				return endOf(ended)
+			case errors.Is(err, errBadSample):
+				return hint(err, "to list all such files: batchfs verify %s", shellWord(b.path))
 			}
-			return show(c.out, report, asJSON)
+			return err
 		}
 	})
 }
@@ -61,18 +73,22 @@ type bench struct {
 	path    string
 	engine  engine.Options
 	flags   []string // of the mounts
-	source  datasetOptions
+	source  dataset.Options
 	rounds  int
 	batches int // of each shard; 0: all
 
 	program  string // this program, which also runs as the daemon
 	ds       *dataset.Dataset
-	ceiling  *decodeCeiling
-	readPath string // of the mounts, as measured
+	memory   *sample.Memory
+	encoded  []encodedSample // what the ceiling decodes
+	readPath string          // of the mounts, as measured
 }
 
 // figures are those of one pass over all measurements, by their keys in the report.
 type figures map[string]float64
+
+// ways are how batches are read.
+var ways = map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)}
 
 func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	if b.program, err = os.Executable(); err != nil {
@@ -82,9 +98,9 @@ func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 		return report, err
 	}
 	defer b.ds.Close()
-	b.ceiling, err = loadCeiling(ctx, b.ds, b.engine.Decoding, sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus))
-	if err != nil {
-		return report, b.withVerify(err)
+	b.memory = sample.NewMemory(b.engine.MemoryLimit, b.c.machine.cpus)
+	if err := b.load(ctx); err != nil {
+		return report, err
 	}
 	bar := b.c.progress("measuring", "rounds")
 	defer bar.close()
@@ -92,11 +108,8 @@ func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 	for i := range b.rounds {
 		bar.report(int64(i), int64(b.rounds))
 		round, err := b.round(ctx)
-		if ctx.Err() != nil {
-			return report, errInterrupted
-		}
 		if err != nil {
-			return report, b.withVerify(err)
+			return report, err
 		}
 		for key, figure := range round {
 			rounds[key] = append(rounds[key], figure)
@@ -111,14 +124,17 @@ func (b *bench) run(ctx context.Context) (report benchReport, err error) {
 
 // round measures everything once.
 func (b *bench) round(ctx context.Context) (figures, error) {
-	r := figures{}
-	ceiling, err := b.ceiling.measure(ctx, b.c.machine.cpus)
+	ceiling, err := b.decode(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r["ceiling_images_per_second"] = ceiling
-	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
-		rate, first, err := b.epoch(ctx, read)
+	r := figures{"ceiling_images_per_second": ceiling}
+	for name, read := range ways {
+		var rate, first float64
+		err := b.mounted(ctx, func(m *daemon.Mount) error {
+			rate, first, err = b.epoch(ctx, m, read)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -131,36 +147,89 @@ func (b *bench) round(ctx context.Context) (figures, error) {
 	return r, b.mounted(ctx, func(m *daemon.Mount) error { return b.finished(ctx, m, r) })
 }
 
-// epoch mounts the dataset and reads it once. It returns images per second, and the seconds
-// until the first batch was read.
-func (b *bench) epoch(ctx context.Context, read throughput.Reader) (rate, first float64, err error) {
-	err = b.mounted(ctx, func(m *daemon.Mount) error {
-		images, began := 0.0, time.Now()
-		for s := range b.engine.Shards {
-			t, err := throughput.NewTraining(m, s, read)
-			if err != nil {
-				return err
-			}
-			n := t.Batches
-			if b.batches > 0 {
-				n = min(n, b.batches)
-			}
-			if s == 0 {
-				began = time.Now()
-				if _, err := t.Take(ctx, 1); err != nil {
-					return err
-				}
-				first = time.Since(began).Seconds()
-			}
-			if _, err := t.Take(ctx, n-t.Next); err != nil {
-				return err
-			}
-			images += float64(t.Samples) * float64(n) / float64(t.Batches)
+// encodedSample is the file of sample id.
+type encodedSample struct {
+	id    int
+	image sample.Image
+}
+
+// ceilingBytes bounds the encoded bytes held in memory. From a larger dataset, samples are
+// taken at even intervals.
+const ceilingBytes = 1 << 30
+
+// load reads what the ceiling decodes.
+func (b *bench) load(ctx context.Context) error {
+	r := sample.NewReader(b.ds, b.engine.Decoding, b.memory)
+	defer r.Close()
+	step := max(1, (b.ds.Report().Bytes+ceilingBytes-1)/ceilingBytes)
+	for i := 0; i < b.ds.Len(); i += int(step) {
+		if b.ds.Problem(i) != "" {
+			continue
 		}
-		rate = images / time.Since(began).Seconds()
-		return nil
-	})
-	return rate, first, err
+		img, err := r.Read(ctx, i, 0)
+		if err != nil {
+			return badSample(b.ds.Path(i), err)
+		}
+		img.Data = bytes.Clone(img.Data)
+		b.encoded = append(b.encoded, encodedSample{i, img})
+	}
+	if len(b.encoded) == 0 {
+		return errors.New("no image of the dataset can be read")
+	}
+	return nil
+}
+
+// decode measures the fastest this machine's CPUs can decode the dataset, in images per second:
+// encoded bytes in memory, one reused buffer per goroutine, nothing else. It repeats a small
+// dataset until the measurement is long enough.
+func (b *bench) decode(ctx context.Context) (float64, error) {
+	const least = 500 * time.Millisecond
+	images, start := 0, time.Now()
+	for images == 0 || time.Since(start) < least {
+		err := parallel.Each(ctx, b.c.machine.cpus, len(b.encoded), nil, func(_ context.Context, items iter.Seq[int]) error {
+			r := sample.NewReader(b.ds, b.engine.Decoding, b.memory)
+			defer r.Close()
+			for i := range items {
+				if err := r.Decode(b.encoded[i].image); err != nil {
+					return badSample(b.ds.Path(b.encoded[i].id), err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		images += len(b.encoded)
+	}
+	return float64(images) / time.Since(start).Seconds(), nil
+}
+
+// epoch reads a mount once. It returns images per second, and the seconds until the first
+// batch was read.
+func (b *bench) epoch(ctx context.Context, m *daemon.Mount, read throughput.Reader) (rate, first float64, err error) {
+	images, began := 0.0, time.Now()
+	for s := range b.engine.Shards {
+		t, err := throughput.NewTraining(m, s, read)
+		if err != nil {
+			return 0, 0, err
+		}
+		n := t.Batches
+		if b.batches > 0 {
+			n = min(n, b.batches)
+		}
+		if s == 0 {
+			began = time.Now()
+			if _, err := t.Take(ctx, 1); err != nil {
+				return 0, 0, err
+			}
+			first = time.Since(began).Seconds()
+		}
+		if _, err := t.Take(ctx, n-t.Next); err != nil {
+			return 0, 0, err
+		}
+		images += float64(t.Samples) * float64(n) / float64(t.Batches)
+	}
+	return images / time.Since(began).Seconds(), first, nil
 }
 
 // finishedBytes is the number of bytes of a finished batch read for one figure.
@@ -177,9 +246,9 @@ func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error 
 	if err != nil || size == 0 {
 		return err
 	}
-	plain, err := plainFile(size, b.engine.MemoryLimit)
+	plain, err := plainCopy(batch, size, b.engine.MemoryLimit)
 	if err != nil {
-		return err
+		return fmt.Errorf("a file in memory to compare with: %w", err)
 	}
 	defer plain.Close()
 	var before, after fusefs.Stats
@@ -187,7 +256,7 @@ func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error 
 		return err
 	}
 	repeat := int(max(4, finishedBytes/size))
-	for name, read := range map[string]throughput.Reader{"mapped": throughput.Mapped, "read": throughput.Reading(0, true)} {
+	for name, read := range ways {
 		served, err := read.Speed(ctx, batch, repeat)
 		if err != nil {
 			return err
@@ -203,43 +272,45 @@ func (b *bench) finished(ctx context.Context, m *daemon.Mount, r figures) error 
 	return err
 }
 
+// plainCopy copies a batch to the same kind of memory as batches have, or to a plain memfd if
+// that is unavailable.
+func plainCopy(batch *os.File, size, limit int64) (*os.File, error) {
+	store := pinned.NewStore(limit)
+	defer store.Close()
+	fd, err := store.File()
+	if err != nil {
+		fd, err = unix.MemfdCreate("batchfs-bench", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "plain")
+	// Allocate it all at once, as for batches: huge pages depend on the size.
+	if err = errors.Join(f.Truncate(size), unix.Fallocate(fd, 0, 0, size)); err == nil {
+		_, err = io.Copy(f, batch)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // mounted runs work on a fresh mount.
 func (b *bench) mounted(ctx context.Context, work func(m *daemon.Mount) error) error {
 	// There is no next epoch to prefetch: every measurement ends with an idle engine.
-	words := slices.Concat(b.flags, []string{"--epochs=1", "--log-level=error", "--", b.path})
+	words := slices.Concat(b.flags, []string{"--epochs=1", "--log-file=" + os.DevNull, "--", b.path})
 	m, err := daemon.NewMount(ctx, "", b.program, words...)
 	if err != nil {
-		return errors.Join(daemonError(err), ctx.Err())
+		return err
 	}
-	abandoned := benchMount{m}
-	defer b.c.signals.own(abandoned)()
 	err = work(m)
 	lines, _ := os.ReadFile(m.Dir + "/.batchfs/errors.jsonl") // only explains err
 	if busy := m.Unmount(ctx); busy != nil {
-		err = errors.Join(err, busy, abandoned.Detach(), os.Remove(m.Dir))
+		_, failed := fusefs.Unmount(m.Dir, true)
+		err = errors.Join(err, busy, failed, m.Cmd.Process.Signal(syscall.SIGTERM), os.Remove(m.Dir))
 	}
 	return because(err, lines)
-}
-
-// daemonError is the error that a daemon printed when it ended.
-func daemonError(err error) error {
-	_, text, said := strings.Cut(err.Error(), ": batchfs: error: ")
-	words, hinted, _ := strings.Cut(strings.TrimSpace(text), "\nbatchfs: hint: ")
-	switch {
-	case !said:
-		return err
-	case hinted == "":
-		return errors.New(words)
-	}
-	return hint(errors.New(words), "%s", hinted)
-}
-
-// A benchMount is detached when the command is abandoned.
-type benchMount struct{ *daemon.Mount }
-
-func (m benchMount) Detach() error {
-	_, err := fusefs.Unmount(m.Dir, true)
-	return errors.Join(err, m.Cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // errBadSample means that a sample cannot be read, so the dataset cannot be measured.
@@ -261,19 +332,11 @@ func because(err error, lines []byte) error {
 	return badSample(bad.Path, errors.New(bad.Reason))
 }
 
-// withVerify adds a hint to an error about an unreadable image.
-func (b *bench) withVerify(err error) error {
-	if errors.Is(err, errBadSample) {
-		return hint(err, "to list all such files: batchfs verify %s", shellWord(b.path))
-	}
-	return err
-}
-
 // benchReport is the JSON output of bench. Rates are medians over the rounds; ratios are
 // medians of the per-round ratios.
 type benchReport map[string]any
 
-func (r benchReport) print(out io.Writer) error {
+func (r benchReport) print(out io.Writer) {
 	t := newTable(out)
 	t.row("decoding alone, all CPUs", "%.0f images/s\tthe ceiling: %s", r["ceiling_images_per_second"], r["decoder"])
 	t.row("one epoch, mapped", "%.0f images/s\t%.2f of the ceiling", r["mapped_images_per_second"], r["mapped_ratio"])
@@ -288,5 +351,5 @@ func (r benchReport) print(out io.Writer) error {
 	if r["read_path"] == "passthrough" {
 		t.row("reads that reached the daemon", "%.0f\t", r["daemon_reads"])
 	}
-	return t.Flush()
+	t.Flush()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,9 +18,10 @@ import (
 // err. It also holds the process's environment, machine and signals.
 type console struct {
 	out, err io.Writer
+	asJSON   bool // results, by --json
 	env      environment
 	machine  machine
-	signals  *signals // nil in tests that send none
+	signals  *signals
 }
 
 // interactive reports whether w is a terminal.
@@ -35,26 +37,29 @@ func (c *console) say(format string, args ...any) {
 	fmt.Fprintf(c.err, "batchfs: "+format+"\n", args...)
 }
 
-// printable is a result. Programs get it as JSON; print writes it as text for people.
+// printable is a result. Programs get it as JSON; print writes it as text for people, to a
+// writer that keeps the first error.
 type printable interface {
-	print(out io.Writer) error
+	print(out io.Writer)
 }
 
 // show writes a result as text or as JSON on one line.
-func show(out io.Writer, result printable, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(out).Encode(result)
+func (c *console) show(result printable) error {
+	if c.asJSON {
+		return json.NewEncoder(c.out).Encode(result)
 	}
-	return result.print(out)
+	w := bufio.NewWriter(c.out)
+	result.print(w)
+	return w.Flush()
 }
 
-// A table prints rows of a name and a value.
+// A table aligns the columns of rows, which begin with a name.
 type table struct{ *tabwriter.Writer }
 
 func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
 
 func (t table) row(name, format string, args ...any) {
-	fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+	fmt.Fprintf(t, name+"\t"+format+"\n", args...)
 }
 
 // progress shows the progress of a long operation, on a terminal only.

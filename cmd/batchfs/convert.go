@@ -19,19 +19,23 @@ import (
 
 func convertCommand(c *console) *cobra.Command {
 	return command("convert DATASET OUT", func(f *flagSet) runner {
-		r := &convertRequest{source: datasetOptions{rescan: true}}
+		r := &convertRequest{source: dataset.Options{Rescan: true}}
 		o := &r.options
 		datasetFlags(f, &r.source)
 		f.group = ""
-		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds", rawRatio(&o.Ratio, &r.auto))
+		f.derived("raw-ratio", "none, it is required", "store a share of `R` raw, 0 to 1, or auto: what batchfs profile finds",
+			value(&o.Ratio, "a number from 0 to 1, or auto", func(text string) (ratio float64, ok bool) {
+				r.auto = text == "auto"
+				return ratio, r.auto || fraction(&ratio)(text) == ""
+			}))
 		rawFlags(f, o)
 		f.add("seed", "0", "choose the raw images by `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
-		jsonFlag(f, &r.asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
-			r.dataset, r.out, r.source.workers = args[0], args[1], o.Workers
+			r.dataset, r.out, r.source.Workers = args[0], args[1], o.Workers
 			o.Memory = c.memoryLimit(o.Memory)
 			if !f.Changed("raw-ratio") {
 				return usage("--raw-ratio is missing")
@@ -46,20 +50,9 @@ func convertCommand(c *console) *cobra.Command {
 
 type convertRequest struct {
 	dataset, out string
-	source       datasetOptions
+	source       dataset.Options
 	auto         bool // the profiler chooses the share
 	options      convert.Options
-	asJSON       bool
-}
-
-func rawRatio(to *float64, auto *bool) parser {
-	return func(text string) string {
-		*auto = text == "auto"
-		if !*auto && fraction(to)(text) != "" {
-			return "a number from 0 to 1, or auto"
-		}
-		return ""
-	}
 }
 
 // rawFlags say how raw images are stored.
@@ -87,9 +80,9 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
-	o := r.options
+	o, source := r.options, ds.Root()
 	if info, err := os.Stat(r.dataset); err == nil && !info.IsDir() {
-		o.Manifest = r.dataset
+		o.Manifest, source = r.dataset, filepath.Join(source, filepath.Base(r.dataset))
 	}
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
@@ -104,7 +97,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	var plan convert.Plan
 	o.Announce = func(p convert.Plan) {
 		plan = p
-		if !r.asJSON {
+		if !c.asJSON {
 			c.announceConversion(p)
 		}
 	}
@@ -115,7 +108,11 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	if err != nil {
 		return convertError(r.out, plan, err)
 	}
-	return show(c.out, convertSummaryOf(ds, report, o), r.asJSON)
+	bad := make([]badFile, len(report.Unreadable))
+	for i, u := range report.Unreadable {
+		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
+	}
+	return c.show(convertResult{source, report, o.Format.String(), bad})
 }
 
 // announceConversion prints the plan before the conversion begins.
@@ -152,66 +149,31 @@ func convertError(out string, plan convert.Plan, err error) error {
 		advice{fs.ErrPermission, "choose a directory that you may write to: ls -ld " + shellWord(filepath.Dir(filepath.Clean(out)))})
 }
 
-// convertSummary is the output of convert.
-type convertSummary struct {
-	Dataset     string    `json:"dataset"`
-	Out         string    `json:"out"`
-	Manifest    string    `json:"manifest,omitempty"`
-	Samples     int       `json:"samples"`
-	Raw         int       `json:"raw"`
-	RawRatio    float64   `json:"raw_ratio"` // as requested
-	RawFormat   string    `json:"raw_format"`
-	AlreadyRaw  int       `json:"already_raw"`
-	Converted   int       `json:"converted"`
-	Linked      int       `json:"linked"`
-	Cloned      int       `json:"cloned"`
-	Copied      int       `json:"copied"`
-	Symlinked   int       `json:"symlinked"`
-	Reused      int       `json:"reused"`
-	RawBytes    int64     `json:"raw_bytes"`
-	CopiedBytes int64     `json:"copied_bytes"`
-	NeededBytes int64     `json:"needed_bytes"`
-	FreeBytes   int64     `json:"free_bytes"`
-	Resumed     bool      `json:"resumed"`
-	Finished    bool      `json:"finished_before"`
-	Unreadable  []badFile `json:"unreadable"`
+// convertResult is the output of convert.
+type convertResult struct {
+	Dataset string `json:"dataset"`
+	convert.Report
+	RawFormat  string    `json:"raw_format"`
+	Unreadable []badFile `json:"unreadable"`
 }
 
-func convertSummaryOf(ds *dataset.Dataset, r convert.Report, o convert.Options) convertSummary {
-	s := convertSummary{
-		Dataset: ds.Root(), Out: r.Out, Manifest: r.Manifest, Samples: r.Samples, Raw: r.Raw, RawRatio: r.Ratio,
-		RawFormat: o.Format.String(), AlreadyRaw: r.AlreadyRaw, Converted: r.Converted, Linked: r.Linked, Cloned: r.Cloned,
-		Copied: r.Copied, Symlinked: r.Symlinked, Reused: r.Reused, RawBytes: r.RawBytes, CopiedBytes: r.CopyBytes,
-		NeededBytes: r.NeedBytes, FreeBytes: r.FreeBytes, Resumed: r.Resumed, Finished: r.Finished, Unreadable: []badFile{},
-	}
-	if o.Manifest != "" {
-		s.Dataset = filepath.Join(ds.Root(), filepath.Base(o.Manifest))
-	}
-	for _, u := range r.Unreadable {
-		s.Unreadable = append(s.Unreadable, newBadFile(u.Path, u.ID, u.Reason))
-	}
-	return s
-}
-
-func (s convertSummary) print(out io.Writer) error {
+func (r convertResult) print(out io.Writer) {
 	t := newTable(out)
-	t.row("result", "%s", shown(s.Out))
-	if s.Manifest != "" {
-		t.row("manifest", "%s", shown(s.Manifest))
+	t.row("result", "%s", shown(r.Out))
+	if r.Manifest != "" {
+		t.row("manifest", "%s", shown(r.Manifest))
 	}
-	t.row("images", "%d", s.Samples)
-	t.row("raw", "%d, %d of them already", s.Raw, s.AlreadyRaw)
-	if s.Finished {
+	t.row("images", "%d", r.Samples)
+	t.row("raw", "%d, %d of them already", r.Raw, r.AlreadyRaw)
+	if r.Finished {
 		t.row("done", "earlier; there was nothing to do")
 	} else {
-		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d from an earlier run", s.Converted, s.Linked, s.Cloned, s.Copied, s.Reused)
+		t.row("done", "%d made raw, %d linked, %d cloned, %d copied, %d from an earlier run", r.Converted, r.Linked, r.Cloned, r.Copied, r.Reused)
 	}
-	if s.Symlinked > 0 {
-		t.row("left", "%d unreadable files in place, as symbolic links", s.Symlinked)
+	if r.Symlinked > 0 {
+		t.row("left", "%d unreadable files in place, as symbolic links", r.Symlinked)
 	}
-	t.row("unreadable", "%d", len(s.Unreadable))
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return printBad(out, s.Unreadable)
+	t.row("unreadable", "%d", len(r.Unreadable))
+	t.Flush()
+	printBad(out, r.Unreadable)
 }

@@ -44,8 +44,21 @@ func TestConvertUsage(t *testing.T) {
 	}
 }
 
-// converted runs convert and parses its summary.
-func converted(t *testing.T, args ...string) (s convertSummary) {
+// convertedJSON is the JSON output of convert.
+type convertedJSON struct {
+	Dataset, Out, Manifest          string
+	Samples, Raw, Converted, Linked int
+	RawRatio                        float64 `json:"raw_ratio"`
+	RawFormat                       string  `json:"raw_format"`
+	RawBytes                        int64   `json:"raw_bytes"`
+	NeededBytes                     int64   `json:"needed_bytes"`
+	FreeBytes                       int64   `json:"free_bytes"`
+	Finished                        bool    `json:"finished_before"`
+	Unreadable                      []badFile
+}
+
+// converted runs convert and parses its output.
+func converted(t *testing.T, args ...string) (s convertedJSON) {
 	t.Helper()
 	got := batchfs(t, append([]string{"convert", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" || strings.Count(got.out, "\n") != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,12 +16,10 @@ import (
 // pipe when the mount is live. Its parent waits for that word, so that `batchfs mount
 // --daemon && ls mnt` works, and passes on the exit status of a child that ended earlier.
 // Until then the child talks to the user through the descriptors it inherited.
-
-// readyFlag tells the child the descriptor of the pipe.
-const readyFlag = "ready-fd"
-
-// liveWord is the word sent through the pipe.
-const liveWord = "live\n"
+const (
+	readyFlag = "ready-fd" // tells the child the descriptor of the pipe
+	liveWord  = "live\n"
+)
 
 // spawn starts the daemon of a mount command and waits until it is live.
 func (c *console) spawn(ctx context.Context, flags, args []string) error {
@@ -60,20 +59,20 @@ func (c *console) spawn(ctx context.Context, flags, args []string) error {
 // endOf converts the result of a daemon that ended before its mount was live into this
 // process's error.
 func endOf(err error) error {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return errors.New("the daemon ended before its mount was live")
-	case errors.As(err, &exit) && exit.Exited():
-		return &saidError{exit.ExitCode()} // the daemon already printed why
+	const early = "the daemon ended before its mount was live"
+	if err == nil {
+		return errors.New(early)
 	}
-	return fmt.Errorf("the daemon ended before its mount was live: %w", err)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return said(exit.ExitCode()) // the daemon already printed why
+	}
+	return fmt.Errorf(early+": %w", err)
 }
 
 // detach separates the daemon from its parent: it leaves the directory it was started in,
 // closes the terminal and reports the mount live. With a log file, crashes are written
-// there.
-func detach(readyFD int, log *logFile) error {
+// there; without one, this is the end of the log.
+func detach(readyFD int, log *mountLog) error {
 	ready := os.NewFile(uintptr(readyFD), "ready")
 	if ready == nil {
 		return usage("--%s %d is no open file", readyFlag, readyFD)
@@ -87,14 +86,29 @@ func detach(readyFD int, log *logFile) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
+	log.console.close() // what was said so far still goes to the user
 	if err := duplicate(null, []int{0, 1, 2}); err != nil {
 		return err
 	}
-	if log != nil {
-		if err := log.follow(1, 2); err != nil {
+	if log.file != nil {
+		if err := log.file.follow(1, 2); err != nil {
 			return err
 		}
 	}
 	_, err = ready.WriteString(liveWord)
 	return err
+}
+
+// notify tells systemd the state of the mount if systemd asked for it (Type=notify). It is
+// no error if nothing listens: the mount does not depend on it.
+func (e environment) notify(state string) {
+	if e.notifySocket == "" {
+		return
+	}
+	conn, err := net.Dial("unixgram", e.notifySocket)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = conn.Write([]byte(state))
 }

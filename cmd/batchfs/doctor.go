@@ -1,23 +1,33 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/shard"
 )
 
 func doctorCommand(c *console) *cobra.Command {
 	return command("doctor", func(f *flagSet) runner {
-		var asJSON bool
-		jsonFlag(f, &asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, _ []string) error {
 			report := c.examine(ctx)
-			if err := show(c.out, report, asJSON); err != nil {
+			if err := c.show(report); err != nil {
 				return err
 			}
 			return report.verdict()
@@ -33,62 +43,228 @@ type finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-func good(name, format string, args ...any) finding {
-	return finding{Name: name, OK: true, Found: fmt.Sprintf(format, args...)}
-}
-
-func poor(name, found, advice string) finding {
-	return finding{Name: name, Found: oneLine(found), Advice: advice}
-}
-
 type doctorReport struct {
 	Version  string              `json:"version"`
 	FUSE     fusefs.Capabilities `json:"fuse"`
 	Findings []finding           `json:"findings"`
 }
 
+// add adds a finding: what is fine, or a problem, unless it is "", and advice about it.
+func (r *doctorReport) add(name, fine, problem, advice string) {
+	f := finding{Name: name, OK: problem == "", Found: oneLine(fine)}
+	if !f.OK {
+		f.Found, f.Advice = oneLine(problem), advice
+	}
+	r.Findings = append(r.Findings, f)
+}
+
 func (c *console) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Version: version(), FUSE: fusefs.Probe()}
-	r.Findings = append(r.Findings, fuseDevice(r.FUSE))
-	r.Findings = append(r.Findings, c.tryMount(ctx)...)
-	r.Findings = append(r.Findings,
-		fusermount(r.FUSE), allowOther(r.FUSE), requestTimeout(r.FUSE), c.machine.hugePages(), memoryReuse(), memoryLocking(),
-		decoders(), c.machine.processors(), c.machine.memoryShare(), c.machine.gpu(), c.indexes())
+	r.add("FUSE", "/dev/fuse (kernel "+r.FUSE.Kernel+")",
+		unless(r.FUSE.Device == "", "/dev/fuse: "+r.FUSE.Device+" (kernel "+r.FUSE.Kernel+")"), cmp.Or(deviceAdvice(), loadAdvice))
+	c.tryMount(ctx, &r)
+	r.addKernel()
+	c.machine.addMemory(&r)
+	r.add("decoders", decode.Version(), unless(strings.Contains(decode.Version(), "libjpeg"), decode.Version()),
+		"Go's decoders are several times slower: build with the image libraries: make deps build")
+	r.add("CPUs", fmt.Sprintf("%d available", c.machine.cpus), "", "")
+	r.add("memory", c.machine.memoryShare(), "", "")
+	r.add("GPU", c.machine.gpu(), "", "")
+	indexes := unless(c.env.cacheDir != "", "not kept: neither XDG_CACHE_HOME nor HOME is set")
+	if indexes == "" {
+		indexes = problem(os.MkdirAll(c.env.cacheDir, 0o755))
+	}
+	r.add("indexes", "kept in "+c.env.cacheDir, indexes, "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	return r
+}
+
+// unless is the problem, unless all is well.
+func unless(well bool, problem string) string {
+	if well {
+		return ""
+	}
+	return problem
+}
+
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // verdict is an error if nothing can be mounted here; the report already says why.
 func (r doctorReport) verdict() error {
 	for _, f := range r.Findings {
 		if f.Name == mountingFinding && !f.OK {
-			return &saidError{statusFailed}
+			return said(statusFailed)
 		}
 	}
 	return nil
 }
 
-func (r doctorReport) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tbatchfs\t%s\n", r.Version)
+func (r doctorReport) print(out io.Writer) {
+	t := newTable(out)
+	t.row("", "batchfs\t%s", r.Version)
 	for _, f := range r.Findings {
 		mark := "ok"
 		if !f.OK {
 			mark = "!!"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", mark, f.Name, f.Found)
+		t.row(mark, "%s\t%s", f.Name, f.Found)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	heading := "\nwhat to do:\n"
 	for _, f := range r.Findings {
-		if f.Advice == "" {
-			continue
+		if f.Advice != "" {
+			fmt.Fprintf(out, "%s  %s: %s\n", heading, f.Name, f.Advice)
+			heading = ""
 		}
-		if _, err := fmt.Fprintf(out, "%s  %s: %s\n", heading, f.Name, f.Advice); err != nil {
-			return err
-		}
-		heading = ""
 	}
-	return nil
+}
+
+// mountingFinding is the finding that decides the exit status.
+const mountingFinding = "mounting"
+
+// tryMount mounts a dataset of one pixel: the only way to find out what works.
+func (c *console) tryMount(ctx context.Context, r *doctorReport) {
+	readPath, reason, err := c.onePixelMount(ctx)
+	r.add(mountingFinding, "a test mount worked", problem(err), unless(deviceAdvice() != "", // which another finding has
+		"mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"))
+	if err != nil {
+		r.add("passthrough", "", "not tested, since mounting failed", "")
+		return
+	}
+	r.add("passthrough", "reads and maps bypass the daemon",
+		unless(readPath == "passthrough", "unavailable, reads go through the daemon: "+reason),
+		"needs Linux 6.9 and CAP_SYS_ADMIN: mount as root, with --allow-other for the others; in a container --cap-add SYS_ADMIN, without user namespaces")
+}
+
+func (c *console) onePixelMount(ctx context.Context) (readPath, reason string, err error) {
+	dir, err := os.MkdirTemp("", "batchfs-doctor-")
+	if err != nil {
+		return "", "", err
+	}
+	data, mnt := filepath.Join(dir, "data"), filepath.Join(dir, "mnt")
+	// Remove them one by one, so that nothing is deleted through a mount that did not end.
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(data), os.Remove(mnt), os.Remove(dir))
+	}()
+	err = errors.Join(os.Mkdir(data, 0o700), os.Mkdir(mnt, 0o700), os.WriteFile(filepath.Join(data, "pixel.ppm"), []byte("P5 1 1 255\n\x00"), 0o600))
+	if err != nil {
+		return "", "", err
+	}
+	ds, err := (&console{err: io.Discard}).openDataset(ctx, data, dataset.Options{Workers: 1, Logger: quiet})
+	if err != nil {
+		return "", "", err
+	}
+	defer ds.Close()
+	e, err := engine.New(ds, engine.Options{
+		Config: shard.Config{Shards: 1, BatchSize: 1, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1},
+		Workers: 1, BatchWorkers: 1, MemoryLimit: c.machine.defaultMemoryLimit(), Logger: quiet,
+	})
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	m, err := fusefs.Mount(mnt, e, fusefs.Options{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), ReadPath: "auto", Logger: quiet})
+	if err != nil {
+		return "", "", err
+	}
+	if err := m.Unmount(); err != nil {
+		return "", "", errors.Join(err, m.Detach())
+	}
+	return m.ReadPath(), m.Reason(), nil
+}
+
+// deviceAdvice returns advice if /dev/fuse is unusable, "" otherwise.
+func deviceAdvice() string {
+	switch err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err {
+	case nil:
+		return ""
+	case unix.EACCES:
+		return "sudo chmod 666 /dev/fuse"
+	default:
+		return loadAdvice
+	}
+}
+
+const loadAdvice = "load the module: sudo modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
+
+// shortTimeout is the kernel request timeout, in seconds, below which an open that waits
+// for a slow decode could be taken for a hung daemon.
+const shortTimeout = 60
+
+// addKernel adds what the kernel and its settings allow.
+func (r *doctorReport) addKernel() {
+	f := r.FUSE
+	r.add("fusermount3", cmp.Or(f.Fusermount, "not installed; root does not need it"), unless(f.Fusermount != "" || f.SysAdmin, "not installed"),
+		"ordinary users need it to mount: sudo apt-get install fuse3")
+	r.add("--allow-other", "allowed", unless(f.SysAdmin || f.UserAllowOther, "only for root"),
+		"to let others read your mounts: echo user_allow_other | sudo tee -a /etc/fuse.conf")
+	name, seconds := "default_request_timeout", f.DefaultTimeout
+	if seconds <= 0 || seconds >= shortTimeout {
+		name, seconds = "max_request_timeout", f.MaxTimeout
+	}
+	r.add("request timeout", "none, or long enough", unless(seconds <= 0 || seconds >= shortTimeout, fmt.Sprintf("%d s", seconds)),
+		fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", name))
+}
+
+// enoughLocked is the batch memory of a typical mount, and what a training process
+// page-locks of it to copy it to a GPU.
+const enoughLocked = 1 << 30
+
+// addMemory adds what batch memory can be.
+func (m machine) addMemory(r *doctorReport) {
+	store := pinned.NewStore(1 << 20)
+	defer store.Close()
+	const huge, good = "huge pages", "on a private tmpfs"
+	switch setting := m.line("sys/kernel/mm/transparent_hugepage/shmem_enabled"); {
+	case !store.Files():
+		r.add(huge, good, problem(store.Reason()), "batches use ordinary memory; mount as root to use a tmpfs with huge pages")
+	case setting == "":
+		r.add(huge, good, "this kernel does not support them on tmpfs",
+			"batches use small pages, which are slower to read; use a kernel with CONFIG_TRANSPARENT_HUGEPAGE")
+	default:
+		r.add(huge, good, unless(!strings.Contains(setting, "[deny]"), "disabled for tmpfs"),
+			"echo never | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled (a mount requests them itself)")
+	}
+	r.add("memory reuse", "batches reuse the memory of earlier ones", problem(store.Leases()),
+		"every batch needs newly cleared memory, which is slower: sudo sysctl fs.leases-enable=1")
+	r.add("memory locking", "at least "+formatBytes(enoughLocked), problem(pinned.CanLock(enoughLocked)),
+		"batch memory may be swapped out, and GPUs copy from it more slowly: "+
+			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
+}
+
+func (m machine) memoryShare() string {
+	host := m.host()
+	machine, lowest, share := host.Machine(), host.Lowest(), host.Share()
+	text := fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
+	if lowest.Total < machine.Total {
+		text += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
+	}
+	if share.Mounts > 1 {
+		text += "; shared with " + count(share.Mounts-1, "mount")
+	}
+	return text + "; --memory-limit defaults to " + formatBytes(share.Limit)
+}
+
+// gpu only reports whether there is a GPU. Batches are made by the CPUs, but the user wants
+// to know where they go next.
+func (m machine) gpu() string {
+	for _, kind := range []struct{ device, name string }{
+		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
+	} {
+		if _, err := fs.Stat(m.files, kind.device); err == nil {
+			return kind.name
+		}
+	}
+	return "none found"
+}
+
+// line is the first line of a kernel file; "" if there is none.
+func (m machine) line(name string) string {
+	text, _ := fs.ReadFile(m.files, name)
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(first)
 }

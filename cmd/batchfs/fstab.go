@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,7 +38,7 @@ type fstabOptions struct {
 }
 
 func (o fstabOptions) String() string { return "" }
-func (o fstabOptions) Type() string   { return "options" }
+func (o fstabOptions) Type() string   { return "KEY=VALUE,KEY,..." }
 
 func (o fstabOptions) Set(list string) error {
 	last := "" // the previous option, if it has a value
@@ -72,36 +72,26 @@ func (o fstabOptions) Set(list string) error {
 
 // unknown refuses an option, which may be the rest of the previous option's value.
 func (o fstabOptions) unknown(key string, hasValue bool, last string) error {
-	wrong := &usageError{message: "unknown option -o " + key}
-	if near := nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags)); near != "" {
-		wrong.hint = "did you mean: -o " + near
-	} else if !hasValue && last != "" {
-		wrong.hint = fmt.Sprintf(`a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
+	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(o.flags))
+	if near == "" && !hasValue && last != "" {
+		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
 	}
-	return wrong
+	return didYouMean(wrong, "-o ", near)
 }
 
-// splitOptions splits at commas, except those after a backslash or inside double quotes:
-// list=nhwc\,json and list="nhwc,json" both hold two forms.
+// An option ends at a comma, except after a backslash or inside double quotes: list=nhwc\,json
+// and list="nhwc,json" both hold two forms.
+var (
+	fstabOption  = regexp.MustCompile(`(?s)(\\.|"(\\.|[^"\\])*"?|[^,])*`)
+	fstabQuoting = regexp.MustCompile(`(?s)\\(.)|"`)
+)
+
 func splitOptions(list string) []string {
-	var options []string
-	var option strings.Builder
-	quoted := false
-	for i := 0; i < len(list); i++ {
-		switch c := list[i]; {
-		case c == '\\' && i+1 < len(list):
-			i++
-			option.WriteByte(list[i])
-		case c == '"':
-			quoted = !quoted
-		case c == ',' && !quoted:
-			options = append(options, option.String())
-			option.Reset()
-		default:
-			option.WriteByte(c)
-		}
+	options := fstabOption.FindAllString(list, -1)
+	for i, option := range options {
+		options[i] = fstabQuoting.ReplaceAllString(option, "$1")
 	}
-	return append(options, option.String())
+	return options
 }
 
 // asMountHelper recognizes how mount(8) calls a file system's program:

@@ -34,25 +34,21 @@ func genCommand(c *console) *cobra.Command {
 			case o.Classes > o.Images:
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}
-			return c.gen(ctx, o)
+			bar := c.progress("drawing", "images")
+			o.Progress = bar.report
+			err := gen.Write(ctx, o)
+			bar.close()
+			switch {
+			case errors.Is(err, context.Canceled):
+				return fmt.Errorf("%w; nothing was left behind", errInterrupted)
+			case errors.Is(err, gen.ErrNotEmpty):
+				return hint(err, "choose a new directory: --out DIR")
+			case err == nil && interactive(c.out):
+				c.printf("%s\n", genWords(o))
+			}
+			return err
 		}
 	})
-}
-
-func (c *console) gen(ctx context.Context, o gen.Options) error {
-	bar := c.progress("drawing", "images")
-	o.Progress = bar.report
-	err := gen.Write(ctx, o)
-	bar.close()
-	switch {
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
-	case errors.Is(err, gen.ErrNotEmpty):
-		return hint(err, "choose a new directory: --out DIR")
-	case err == nil && interactive(c.out):
-		c.printf("%s\n", genWords(o))
-	}
-	return err
 }
 
 // genWords describes the generated dataset.

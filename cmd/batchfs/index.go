@@ -3,56 +3,89 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
 )
 
 func indexCommand(c *console) *cobra.Command {
 	return command("index DATASET", func(f *flagSet) runner {
-		var o datasetOptions
-		var asJSON bool
+		var o dataset.Options
 		datasetFlags(f, &o)
-		workerFlag(c, f, &o.workers)
+		workerFlag(c, f, &o.Workers)
 		f.group = ""
-		f.toggle(&o.rescan, "rescan", true, "check every file, even if no directory has changed")
-		jsonFlag(f, &asJSON, "print one JSON object")
+		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			ds, err := c.openDataset(ctx, args[0], o)
 			if err != nil {
 				return err
 			}
 			defer ds.Close()
-			return show(c.out, summarize(ds), asJSON)
+			r := indexResult{ds.Root(), ds.IndexPath(), ds.Report(), []badFile{}}
+			for i := range ds.Len() {
+				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
+					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
+				}
+			}
+			return c.show(r)
 		}
 	})
 }
 
-// datasetSummary is the output of index.
-type datasetSummary struct {
-	Dataset    string         `json:"dataset"`
-	Index      string         `json:"index"`
-	Samples    int            `json:"samples"`
-	Classes    int            `json:"classes"`
-	Formats    map[string]int `json:"formats"`
-	Bytes      int64          `json:"bytes"`
-	MaxHeight  int            `json:"max_height"`
-	MaxWidth   int            `json:"max_width"`
-	Ignored    int            `json:"ignored"`
-	Scanned    int            `json:"scanned"`
-	Reused     int            `json:"reused"`
-	Unreadable []badFile      `json:"unreadable"`
+// indexResult is the output of index.
+type indexResult struct {
+	Dataset string `json:"dataset"`
+	Index   string `json:"index"`
+	dataset.Report
+	Unreadable []badFile `json:"unreadable"` // as far as is known
+}
 
-	IgnoredBy    map[string]int `json:"ignored_by"` // by extension; "." is hidden, "" is none, "other" is the rest
-	IndexProblem string         `json:"index_problem,omitempty"`
+func (r indexResult) print(out io.Writer) {
+	t := newTable(out)
+	t.row("dataset", "%s", shown(r.Dataset))
+	t.row("images", "%d", r.Samples)
+	t.row("classes", "%d", r.Classes)
+	t.row("formats", "%s", formatCounts(r.Formats))
+	t.row("encoded", "%s", formatBytes(r.Bytes))
+	t.row("largest", "%d x %d (height x width)", r.MaxHeight, r.MaxWidth)
+	ignored := count(r.Ignored, "file")
+	if r.Ignored > 0 {
+		ignored += " (" + r.IgnoredKinds() + ")"
+	}
+	t.row("ignored", "%s", ignored)
+	t.row("unreadable", "%d", len(r.Unreadable))
+	t.row("scanned", "%d headers read, %d known from before", r.Scanned, r.Reused)
+	if r.Index != "" {
+		t.row("index", "%s", shown(r.Index))
+	} else {
+		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
+	}
+	t.Flush()
+	printBad(out, r.Unreadable)
+}
 
-	kinds string // of ignored files, as text
+// formatCounts lists the formats, most frequent first.
+func formatCounts(formats map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(formats), func(a, b string) int {
+		return cmp.Or(formats[b]-formats[a], strings.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, formats[name])
+	}
+	return strings.Join(names, ", ")
 }
 
 // badFile is a sample that cannot be read, and why.
@@ -67,58 +100,57 @@ func newBadFile(path string, id int, reason string) badFile {
 	return badFile{path, dataset.PathBytes(path), id, reason}
 }
 
-func summarize(ds *dataset.Dataset) datasetSummary {
+// printBad lists files that cannot be read, one per line.
+func printBad(out io.Writer, bad []badFile) {
+	for _, b := range bad {
+		fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason)
+	}
+}
+
+// openDataset opens a dataset through its index and scans what the index lacks, with
+// progress on a terminal.
+func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
+	bar := c.progress("indexing", "images")
+	defer bar.close()
+	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	ds, err := dataset.Open(ctx, path, o)
+	if err != nil {
+		return nil, datasetError(path, err)
+	}
+	return ds, nil
+}
+
+// datasetError adds a hint to an error from opening a dataset.
+func datasetError(path string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w while indexing %s", errInterrupted, path)
+	}
+	denied := path
+	if file, ok := errors.AsType[*fs.PathError](err); ok { // often a directory below path
+		denied = file.Path
+	}
+	const try = "a dataset is a folder of images, a folder of such folders, or a manifest; to try batchfs: batchfs gen --out photos --images 100"
+	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
+	if _, err := os.Stat(parent); err == nil {
+		near = "ls " + shellWord(parent)
+	}
+	return advise(err,
+		advice{dataset.ErrNotExist, near},
+		advice{dataset.ErrEmpty, try},
+		advice{dataset.ErrKind, try},
+		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
+		advice{dataset.ErrManifest, "a manifest has a column path and may have label, height, width and format"},
+		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},
+		advice{unix.EMFILE, "allow more open files: ulimit -n 65536"},
+		advice{unix.ENFILE, "allow more open files: ulimit -n 65536"},
+		advice{fs.ErrPermission, "ls -ld " + shellWord(denied)})
+}
+
+// warnIgnored reports how many files of which kinds in a dataset's directories are not
+// samples, so that an unsupported format, or images beside class directories, are noticed.
+func warnIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
 	r := ds.Report()
-	s := datasetSummary{
-		Dataset: ds.Root(), Index: ds.IndexPath(), Samples: r.Samples, Classes: r.Classes, Formats: r.Formats,
-		Bytes: r.Bytes, MaxHeight: r.MaxHeight, MaxWidth: r.MaxWidth, Ignored: r.Ignored,
-		Scanned: r.Scanned, Reused: r.Reused, Unreadable: []badFile{}, IgnoredBy: r.IgnoredBy, IndexProblem: r.IndexProblem, kinds: r.IgnoredKinds(),
+	if r.Ignored > 0 {
+		tell(fmt.Sprintf("%s in %s: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
 	}
-	for i := range ds.Len() {
-		if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
-			s.Unreadable = append(s.Unreadable, newBadFile(ds.Path(i), i, reason))
-		}
-	}
-	return s
-}
-
-func (s datasetSummary) print(out io.Writer) error {
-	t := newTable(out)
-	t.row("dataset", "%s", shown(s.Dataset))
-	t.row("images", "%d", s.Samples)
-	t.row("classes", "%d", s.Classes)
-	t.row("formats", "%s", formatCounts(s.Formats))
-	t.row("encoded", "%s", formatBytes(s.Bytes))
-	t.row("largest", "%d x %d (height x width)", s.MaxHeight, s.MaxWidth)
-	ignored := count(s.Ignored, "file")
-	if s.kinds != "" {
-		ignored += " (" + s.kinds + ")"
-	}
-	t.row("ignored", "%s", ignored)
-	t.row("unreadable", "%d", len(s.Unreadable))
-	t.row("scanned", "%d headers read, %d known from before", s.Scanned, s.Reused)
-	if s.Index != "" {
-		t.row("index", "%s", shown(s.Index))
-	} else {
-		t.row("index", "not kept: %s", cmp.Or(s.IndexProblem, "there is no directory for it; see batchfs doctor"))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return printBad(out, s.Unreadable)
-}
-
-// formatCounts lists the formats, most frequent first.
-func formatCounts(formats map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(formats), func(a, b string) int {
-		if d := formats[b] - formats[a]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	parts := make([]string, len(names))
-	for i, name := range names {
-		parts[i] = fmt.Sprintf("%s %d", name, formats[name])
-	}
-	return strings.Join(parts, ", ")
 }

@@ -4,14 +4,15 @@
 // (dataset, engine, mount), waits, and owns every word a user reads. The packages below
 // never print, read the environment or exit.
 //
-// main.go runs one command line, flags.go and options.go parse it, and fstab.go translates
-// calls by mount(8). help.go shows the texts in help/. words.go shows errors and makes exit
-// statuses. Every command has its own file.
+// main.go runs one command line. command.go defines commands, their flags and their help from
+// the texts in help/; options.go has the flags that commands share, values.go what flags
+// accept. fstab.go translates calls by mount(8). words.go shows errors and makes exit
+// statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
+// are what goes on around it.
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -28,7 +29,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	c := &console{out: os.Stdout, err: os.Stderr, env: processEnvironment(), machine: thisMachine(), signals: &signals{}}
+	c := &console{out: os.Stdout, err: os.Stderr, env: readEnvironment(os.Getenv, os.Getuid()), machine: thisMachine(), signals: &signals{}}
 	err := c.signals.supervise(func(ctx context.Context) error { return c.run(ctx, os.Args) })
 	report(os.Stderr, err)
 	os.Exit(exitStatus(err))
@@ -63,13 +64,12 @@ func newRoot(c *console) *cobra.Command {
 			if err := cmd.Help(); err != nil {
 				return err
 			}
-			return &saidError{statusUsage}
+			return said(statusUsage)
 		},
 		SilenceErrors: true, SilenceUsage: true, // report prints them
 		DisableFlagsInUseLine: true, CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	})
-	root.Flags().BoolP("help", "h", false, "show this help")
-	addHelpAll(root.Flags())
+	helpFlags(root.Flags())
 	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetOut(c.out)
 	root.SetErr(c.err)
@@ -85,15 +85,9 @@ func newRoot(c *console) *cobra.Command {
 func noCommand(root *cobra.Command, before, name string) error {
 	var names []string
 	for _, cmd := range root.Commands() {
-		if !cmd.Hidden {
-			names = append(names, cmd.Name())
-		}
+		names = append(names, cmd.Name())
 	}
-	wrong := &usageError{message: fmt.Sprintf("there is no command %q", name), hint: "batchfs --help"}
-	if near := nearest(name, names); near != "" {
-		wrong.hint = fmt.Sprintf("did you mean: batchfs %s%s", before, near)
-	}
-	return wrong
+	return didYouMean(withHelp(usage("there is no command %q", name), root), "batchfs "+before, nearest(name, names))
 }
 
 // longDashes lets long flags be written with one dash, as Go programs usually do.
@@ -112,20 +106,11 @@ func longDashes(root *cobra.Command, words []string) []string {
 	return words
 }
 
-// version is the module version if the binary was installed from one, else the commit it
-// was built from.
+// version is that of the module, or the commit it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "development"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "commit " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "development"
+	return info.Main.Version
 }

@@ -36,7 +36,7 @@ type outcome struct {
 
 // run executes one command line without signal handling.
 func run(ctx context.Context, args []string, out, errOut io.Writer) error {
-	c := &console{out: out, err: errOut, env: processEnvironment(), machine: thisMachine()}
+	c := &console{out: out, err: errOut, env: readEnvironment(os.Getenv, os.Getuid()), machine: thisMachine(), signals: &signals{}}
 	return c.run(ctx, args)
 }
 
@@ -118,6 +118,14 @@ func TestHelpOfMount(t *testing.T) {
 	}
 	if strings.Contains(all, "more flags") {
 		t.Errorf("--help-all hides some")
+	}
+}
+
+// TestCompletions: descriptions of flags are plain text.
+func TestCompletions(t *testing.T) {
+	got := batchfs(t, "__complete", "mount", "--")
+	if !strings.Contains(got.out, "--batch-size\tN samples per batch\n") || !strings.Contains(got.out, "--options\t") || strings.Contains(got.out, "`") {
+		t.Errorf("completes with %s", got.out)
 	}
 }
 
@@ -355,7 +363,15 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := batchfs(t, "index", "--json", data)
-	var s datasetSummary
+	var s struct {
+		Samples, Classes, Scanned int
+		MaxHeight                 int `json:"max_height"`
+		MaxWidth                  int `json:"max_width"`
+		Formats                   map[string]int
+		IgnoredBy                 map[string]int `json:"ignored_by"`
+		Unreadable                []badFile
+		Index                     string
+	}
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.status != statusDone || got.err != "" {
 		t.Fatalf("status %d, %v, %s", got.status, err, got.err)
 	}
@@ -498,7 +514,10 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	if err := (doctorReport{Version: "v1", Findings: []finding{good("one", "fine"), poor("two", "bad\nluck", "do this")}}).print(&table); err != nil {
+	c, small := &console{out: &table}, doctorReport{Version: "v1"}
+	small.add("one", "fine", "", "do nothing")
+	small.add("two", "fine", "bad\nluck", "do this")
+	if err := c.show(small); err != nil {
 		t.Fatal(err)
 	}
 	if want := "    batchfs  v1\nok  one      fine\n!!  two      bad; luck\n\nwhat to do:\n  two: do this\n"; table.String() != want {

@@ -9,15 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/headroom"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 func mountCommand(c *console) *cobra.Command {
@@ -33,12 +36,11 @@ func mountCommand(c *console) *cobra.Command {
 			case r.daemon:
 				return c.spawn(ctx, spelled(f.FlagSet), args)
 			}
-			log, err := c.openLog(r.logs)
-			if err != nil {
+			var err error
+			if r.log, err = c.openLog(r.logs); err != nil {
 				return err
 			}
-			r.log = log
-			r.engine.Logger, r.tree.Logger, r.source.log = log.Logger, log.Logger, log.Logger
+			r.engine.Logger, r.tree.Logger, r.source.Logger = r.log.Logger, r.log.Logger, r.log.Logger
 			return c.mount(ctx, *r)
 		}
 	})
@@ -49,7 +51,7 @@ type mountRequest struct {
 	dataset, mountpoint string // as given
 	engine              engine.Options
 	tree                fusefs.Options
-	source              datasetOptions
+	source              dataset.Options
 	settings            map[string]any // for config.json
 	logs                logOptions
 	log                 *mountLog
@@ -69,7 +71,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	treeFlags(f, &r.engine.Epochs, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
-	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: `KEY=VALUE,KEY,...`")
+	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
 	f.mark(optionFlag)
 	f.IntVar(&r.readyFD, readyFlag, -1, "")
 	f.BoolVar(&r.fake, fakeFlag, false, "")
@@ -84,7 +86,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 func (r *mountRequest) complete(f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
 	r.shares = !f.Changed("memory-limit")
-	r.source.workers = r.engine.Workers
+	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
 	}
@@ -126,7 +128,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		err := e.Close()
 		if errors.Is(err, engine.ErrLeftBehind) {
 			// The reads left behind end with this process; until then they use the dataset.
-			r.engine.Logger.Warn("storage does not answer; not waiting for it any longer", "reason", err)
+			r.log.Warn("storage does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
 		return errors.Join(err, ds.Close())
@@ -141,29 +143,13 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	closed, err := attend(m, signals, r.log.tell)
 	c.env.notify("STOPPING=1")
-	c.suggestHints(r, e.Stats().Buffers)
+	suggestHints(r, e.Stats().Buffers)
 	if !closed || err != nil {
 		// Readers may still hold batches or wait for them. The end of the process frees
 		// memory and files.
 		return err
 	}
-	return c.finish(r, end, signals)
-}
-
-// finish releases a mount's resources but does not wait for storage that hangs: the mount
-// is gone, and the rest ends with the process.
-func (c *console) finish(r mountRequest, end func() error, signals <-chan os.Signal) error {
-	const long = 5 * time.Second
-	ended := make(chan error, 1)
-	go func() { ended <- end() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-signals:
-	case <-time.After(long):
-	}
-	r.log.tell("the mount has ended; reads that the storage does not answer were left behind", "")
-	return nil
+	return end()
 }
 
 // warnOfNothing warns that every epoch is empty: no shard has a full batch, and partial
@@ -182,13 +168,9 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 	if err != nil {
 		return nil, err
 	}
-	r.tree.Config = append(config, '\n')
-	r.tree.FsName = absolute(r.dataset)
+	r.tree.Config, r.tree.FsName = append(config, '\n'), absolute(r.dataset)
 	m, err := fusefs.Mount(r.mountpoint, e, r.tree)
-	if err != nil {
-		return nil, mountError(r.tree.ReadPath, err)
-	}
-	return m, nil
+	return m, mountError(r.tree.ReadPath, err)
 }
 
 // announce reports that the mount is live: to a person at a terminal, to systemd, and to
@@ -201,27 +183,27 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 	if r.readyFD < 0 {
 		return nil
 	}
-	return detach(r.readyFD, r.log.file)
+	return detach(r.readyFD, r.log)
 }
 
 func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {
-	report := ds.Report()
-	c.printf("%s: %s", r.dataset, count(int64(ds.Len()), "image"))
+	what, stop := count(ds.Len(), "image"), ", or Ctrl-C"
 	if n := len(ds.Classes()); n > 0 {
-		c.printf(" in %s", count(int64(n), "class"))
+		what += " in " + count(n, "class")
 	}
-	if report.Unreadable > 0 {
-		c.printf(", %d of them unreadable (batchfs verify %s)", report.Unreadable, shellWord(r.dataset))
+	if bad := ds.Report().Unreadable; bad > 0 {
+		what += fmt.Sprintf(", %d of them unreadable (batchfs verify %s)", bad, shellWord(r.dataset))
 	}
-	c.printf("\nmounted at %s, read path: %s\n", r.mountpoint, readPath)
+	if r.readyFD >= 0 {
+		stop = ""
+	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
-	c.printf("try    ls %s\n", shellWord(first))
-	c.printf("       python3 -c \"import numpy as np; print(np.load('%s', mmap_mode='r').shape)\"\n", filepath.Join(first, "batch-00000.npy"))
-	c.printf("stop   batchfs umount %s", shellWord(r.mountpoint))
-	if r.readyFD < 0 {
-		c.printf(", or Ctrl-C")
-	}
-	c.printf("\n")
+	c.printf(`%s: %s
+mounted at %s, read path: %s
+try    ls %s
+       python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
+stop   batchfs umount %s%s
+`, r.dataset, what, r.mountpoint, readPath, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
@@ -261,4 +243,67 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+// warnOfLimit warns that a mount's memory limit exceeds the available memory.
+func (c *console) warnOfLimit(r mountRequest) {
+	lowest := c.machine.host().Lowest()
+	if r.shares || r.engine.MemoryLimit <= lowest.Total {
+		return
+	}
+	r.log.tell(fmt.Sprintf("--memory-limit %s is more than %s has, %s: if the mount takes more than that, the kernel ends it or another process",
+		formatBytes(r.engine.MemoryLimit), lowest.Name, formatBytes(lowest.Total)),
+		fmt.Sprintf("--memory-limit %dMiB, or leave it out", max(1, c.machine.defaultMemoryLimit()>>20)))
+}
+
+// checkRoom refuses a --memory-limit that holds no batch: one that leaves nothing beside what
+// the mount itself takes, or less than the size that --size gives every batch. If only the
+// first batch is known not to fit, or the limit was not given, it warns.
+func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
+	memory := e.Stats().Memory
+	itself, batch := memory.Used-memory.Batches-memory.Cache, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
+	room := memory.Limit - itself
+	if batch <= room || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
+		return nil
+	}
+	const decoding = 8 << 20 // scratch memory of a few workers
+	advice := fmt.Sprintf("--memory-limit %dMiB, or a smaller --batch-size or --size", (itself+batch+batch/4+decoding)>>20)
+	if !r.shares && (room <= 0 || r.engine.Transform.Height > 0) {
+		rule := fmt.Sprintf("enough for the mount itself (%s) and one batch (%s)", formatBytes(itself), formatBytes(batch))
+		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
+	}
+	r.log.tell("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
+	return nil
+}
+
+// watchMemory keeps a mount within the available memory until stop is called.
+func (c *console) watchMemory(r mountRequest, e *engine.Engine) (stop func()) {
+	w := headroom.Watch{Host: c.machine.host(), SetLimit: e.SetMemoryLimit, Limit: r.engine.MemoryLimit, Shared: r.shares, Logger: r.log.Logger}
+	w.Used = func() int64 {
+		_, _, used := e.Usage()
+		return used
+	}
+	return w.Start()
+}
+
+// suggestHints suggests buffer sizes for the next mount, so that none has to grow.
+func suggestHints(r mountRequest, buffers []pinned.BufferStats) {
+	batchSize := int64(r.engine.BatchSize)
+	var parts []string
+	for _, b := range buffers {
+		most := b.MaxReal
+		if b.Name == "batch" {
+			most = (most + batchSize - 1) / batchSize
+		}
+		if most > 0 && b.Name != "cache" { // --cache-size covers the cache
+			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
+		}
+	}
+	switch hint := strings.Join(parts, ","); {
+	case hint == "":
+	case r.log.watched:
+		r.log.say("hint: with --%s %s, no buffer has to grow next time", hintsFlag, hint)
+	default:
+		r.log.Info("largest buffers requested", hintsFlag, hint)
+	}
 }

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
@@ -81,7 +82,7 @@ func TestMountErrors(t *testing.T) {
 
 // TestWarnOfNothing: a mount without batches works, but with a warning.
 func TestWarnOfNothing(t *testing.T) {
-	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), datasetOptions{workers: 1, log: discardLog()})
+	ds, err := (&console{err: io.Discard}).openDataset(t.Context(), photos(t, 5), dataset.Options{Workers: 1, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestMountDefaults(t *testing.T) {
 	if diff := cmp.Diff(tree, r.tree); diff != "" {
 		t.Errorf("tree: %s", diff)
 	}
-	if r.dataset != "photos" || r.mountpoint != "mnt" || r.daemon || r.readyFD != -1 || r.source.workers != 4 {
+	if r.dataset != "photos" || r.mountpoint != "mnt" || r.daemon || r.readyFD != -1 || r.source.Workers != 4 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -194,7 +195,7 @@ func TestMountFlags(t *testing.T) {
 	if diff := cmp.Diff(tree, r.tree); diff != "" {
 		t.Errorf("tree: %s", diff)
 	}
-	if !r.source.allowOutside {
+	if !r.source.AllowOutside {
 		t.Error("--allow-outside was lost")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -28,7 +29,10 @@ const (
 	aboutDataset  = "Dataset"
 	aboutTree     = "Tree"
 	aboutProcess  = "Process"
+	aboutCommand  = "Flags"
 )
+
+var headings = []string{aboutOrder, aboutPixels, aboutPipeline, aboutDataset, aboutTree, aboutProcess, aboutCommand}
 
 // commonFlags are the shared flags that --help shows; --help-all shows all of them.
 var commonFlags = []string{
@@ -64,7 +68,7 @@ func orderFlags(f *flagSet, o *shard.Config) {
 func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
 	o.Lock, o.Memory = true, c.env.buffers
 	orderFlags(f, &o.Config)
-	imagenet := pixelFlags(f, o)
+	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
 	return func() error {
 		if !f.Changed("batch-workers") {
@@ -72,22 +76,12 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
-		for _, check := range []func() error{
-			func() error { return checkPixels(f, o) },
-			func() error { return setNormalization(f, o, *imagenet) },
-			func() error { return setCache(f, o) },
-			func() error { return c.place(f, o) },
-		} {
-			if err := check(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o))
 	}
 }
 
 // pixelFlags decide what a batch looks like.
-func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
+func pixelFlags(f *flagSet, o *engine.Options) {
 	f.group = aboutPixels
 	f.derived("size", "the largest image in each batch", "make every batch `HxW`, height and width", extent(&o.Transform.Height, &o.Transform.Width, "375x500"))
 	f.add("resize", "none", "`HOW` images get to one size: none, stretch, not-larger, not-smaller or random-resized-crop",
@@ -95,9 +89,7 @@ func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
 	f.add("flip", "0", "mirror an image horizontally with probability `P`", fraction(&o.Transform.Flip))
 	f.add("dtype", "uint8", "`TYPE` of the elements: uint8, float16, bfloat16 or float32",
 		choice(&o.DType, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32))
-	imagenet = new(bool)
-	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`",
-		pick(imagenet, named[bool]{"none", false}, named[bool]{"imagenet", true}))
+	f.add("normalize", "none", "mean and standard deviation: `none|imagenet`", oneOf(new(string), "none", "imagenet"))
 	f.add("layout", "nhwc", "dimensions of .npy and .safetensors: `nhwc|nchw`", choice(&o.Layout, layout.NHWC, layout.NCHW))
 	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values", perChannel(&o.Normalize.Mean))
 	f.derived("std", "1", "then divide by `R,G,B`", perChannel(&o.Normalize.Std))
@@ -106,11 +98,10 @@ func pixelFlags(f *flagSet, o *engine.Options) (imagenet *bool) {
 	f.add("pad-multiple", "1", "if images keep their size, round a batch's height and width up to a multiple of `M`",
 		number(&o.PadMultiple, 1, 1<<16))
 	f.add("fill", "0", "value of the pixels beyond an image's own, `0..255`", number(&o.Fill, 0, math.MaxUint8))
-	f.add("color", "rgb", "decode to `rgb|gray`", pick(&o.Decoding.Color, named[decode.Color]{"rgb", decode.RGB}, named[decode.Color]{"gray", decode.Gray}))
+	f.add("color", "rgb", "decode to `rgb|gray`", pick(&o.Decoding.Color, "rgb|gray", decode.RGB, decode.Gray))
 	f.add("jpeg-scaling", "on", "decode JPEGs that shrink by 4 or more at 1/2, 1/4 or 1/8 first: `on|off`; off is exact but slower",
-		pick(&o.FullJPEGs, named[bool]{"on", false}, named[bool]{"off", true}))
+		pick(&o.FullJPEGs, "on|off", false, true))
 	decodeFlags(f, &o.Decoding.MaxPixels, &o.Decoding.IgnoreOrientation)
-	return imagenet
 }
 
 // decodeFlags decide how an image is read.
@@ -154,38 +145,25 @@ func memoryFlag(f *flagSet, to *int64, usage string) {
 	f.derived("memory-limit", "half of what is free", usage, byteSize(to))
 }
 
-func (c *console) memoryLimit(given int64) int64 {
-	if given > 0 {
-		return given
-	}
-	return c.machine.defaultMemoryLimit()
-}
+func (c *console) memoryLimit(given int64) int64 { return cmp.Or(given, c.machine.defaultMemoryLimit()) }
 
 func cacheSize(to *int64) parser {
-	return func(text string) string {
-		n, err := parseBytes(text)
-		switch {
-		case text == "auto":
-			n = engine.AutoCache
-		case err != nil:
-			return "a size in bytes, such as 512MiB or 8GiB, auto or 0"
+	return value(to, "a size in bytes, such as 512MiB or 8GiB, auto or 0", func(text string) (int64, bool) {
+		if text == "auto" {
+			return engine.AutoCache, true
 		}
-		*to = n
-		return ""
-	}
+		return parseBytes(text)
+	})
 }
 
 // localShardsFlag reads A-B, inclusive, or one shard. 0, 0 means all; checkLocalShards knows
 // how many there are.
 func localShardsFlag(f *flagSet, from, to *int) {
-	f.derived("local-shards", "all", "this machine reads shards `A-B`; its cache keeps what they will read again", func(text string) string {
-		first, last, ok := parseSpan(text, "-")
-		if !ok {
-			return "the first and the last shard, as in 0-3"
-		}
-		*from, *to = first, last+1
-		return ""
-	})
+	f.derived("local-shards", "all", "this machine reads shards `A-B`; its cache keeps what they will read again",
+		pair(from, to, "the first and the last shard, as in 0-3", func(text string) (int, int, bool) {
+			first, last, ok := parseSpan(text, "-")
+			return first, last + 1, ok
+		}))
 }
 
 func checkLocalShards(f *flagSet, to, shards int) error {
@@ -224,23 +202,22 @@ var imageNet = layout.Normalization{
 	Std:  []float64{0.229 * 255, 0.224 * 255, 0.225 * 255},
 }
 
-func setNormalization(f *flagSet, o *engine.Options, imagenet bool) error {
-	n, channels := &o.Normalize, o.Decoding.Color.Channels()
-	if o.DType == layout.Uint8 && (imagenet || len(n.Mean) > 0 || len(n.Std) > 0) {
-		return usage("--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are")
-	}
-	for name, list := range map[string][]float64{"mean": n.Mean, "std": n.Std} {
-		if list != nil && len(list) != channels {
-			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
-		}
-	}
+func setNormalization(f *flagSet, o *engine.Options) error {
+	n, channels, imagenet := &o.Normalize, o.Decoding.Color.Channels(), f.text("normalize") == "imagenet"
 	switch {
+	case o.DType == layout.Uint8 && (imagenet || n.Mean != nil || n.Std != nil):
+		return usage("--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are")
 	case imagenet && (n.Mean != nil || n.Std != nil):
 		return usage("--normalize imagenet has its own mean and std: leave out --mean and --std")
 	case imagenet && channels != len(imageNet.Mean):
 		return usage("--normalize imagenet is for three channels, not for --color gray")
 	case imagenet:
 		*n = imageNet
+	}
+	for name, list := range map[string][]float64{"mean": n.Mean, "std": n.Std} {
+		if list != nil && len(list) != channels {
+			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
+		}
 	}
 	if unitMeans(n.Mean) {
 		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))
@@ -259,23 +236,14 @@ func unitMeans(mean []float64) bool {
 	return !slices.ContainsFunc(mean, beyond) && slices.ContainsFunc(mean, between)
 }
 
-// datasetOptions says how to open a dataset.
-type datasetOptions struct {
-	dataset.Storage
-	workers      int
-	allowOutside bool
-	rescan       bool // check every file again, not only those that seem to have changed
-	log          *slog.Logger
-}
-
 // datasetFlags say how a dataset is opened.
-func datasetFlags(f *flagSet, o *datasetOptions) {
+func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.group = aboutDataset
-	f.toggle(&o.allowOutside, "allow-outside", false, "let a manifest name files outside its directory")
+	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
 	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
-		pick(&o.Direct, named[bool]{"direct", true}, named[bool]{"buffered", false}))
-	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.MaxBandwidth))
-	o.log = discardLog() // a mount has its own
+		pick(&o.Storage.Direct, "direct|buffered", true, false))
+	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
+	o.Logger = quiet // a mount has its own
 }
 
 func readPathFlag(f *flagSet, to *string) {
@@ -298,25 +266,26 @@ func treeFlags(f *flagSet, epochs *int, o *fusefs.Options) {
 
 // forms accepts a list of a batch's forms and drops duplicates.
 func forms(to *[]layout.Form) parser {
-	return func(text string) string {
-		var list []layout.Form
+	var words []string
+	for _, f := range layout.Forms() {
+		words = append(words, f.Ext())
+	}
+	return value(to, "a list of "+alternatives(words), func(text string) (list []layout.Form, ok bool) {
 		for ext := range strings.SplitSeq(text, ",") {
 			form, ok := layout.ParseForm(strings.TrimPrefix(strings.TrimSpace(ext), "."))
 			if !ok {
-				var words []string
-				for _, f := range layout.Forms() {
-					words = append(words, f.Ext())
-				}
-				return "a list of " + alternatives(words)
+				return nil, false
 			}
 			if !slices.Contains(list, form) {
 				list = append(list, form)
 			}
 		}
-		*to = list
-		return ""
-	}
+		return list, true
+	})
 }
+
+// quiet is for commands whose own output says everything.
+var quiet = slog.New(slog.DiscardHandler)
 
 // logOptions says where the log goes and what it contains.
 type logOptions struct {
@@ -327,13 +296,13 @@ type logOptions struct {
 
 func logFlags(f *flagSet, o *logOptions) {
 	f.group = aboutProcess
-	f.add("log-level", "info", "log messages from this level on: `debug|info|warn|error`", pick(&o.level, named[slog.Level]{"debug", slog.LevelDebug},
-		named[slog.Level]{"info", slog.LevelInfo}, named[slog.Level]{"warn", slog.LevelWarn}, named[slog.Level]{"error", slog.LevelError}))
+	f.add("log-level", "info", "log messages from this level on: `debug|info|warn|error`",
+		pick(&o.level, "debug|info|warn|error", slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError))
 	f.derived("log-file", "standard error", "append the log to `FILE`", anything(&o.file))
-	f.add("log-format", "text", "log as `text|json`", pick(&o.asJSON, named[bool]{"text", false}, named[bool]{"json", true}))
+	f.add("log-format", "text", "log as `text|json`", pick(&o.asJSON, "text|json", false, true))
 }
 
-func jsonFlag(f *flagSet, to *bool, usage string) {
+func jsonFlag(c *console, f *flagSet, usage string) {
 	f.group = ""
-	f.toggle(to, "json", false, usage)
+	f.toggle(&c.asJSON, "json", false, usage)
 }

@@ -1,16 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/shard/keep"
 )
@@ -23,19 +27,25 @@ func planCommand(c *console) *cobra.Command {
 		f.group = ""
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
 		f.derived("shard", "all", "the shard, `S` from 0", number(&r.shards[0], 0, math.MaxInt32))
-		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included", span(&r.first, &r.last))
+		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included",
+			pair(&r.first, &r.last, "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9",
+				func(text string) (int, int, bool) { return parseSpan(text, "..") }))
 		f.toggle(&r.stats, "stats", false, "print what a cache would do, instead of batches")
 		f.derived("cache-ratio", "none, --stats needs it", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.cache.Ratio))
 		localShardsFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
-		jsonFlag(f, &r.asJSON, "print JSON, one object per line")
+		jsonFlag(c, f, "print JSON, one object per line")
 		return func(ctx context.Context, args []string) error {
-			if r.source.workers = c.machine.cpus; len(args) > 0 {
+			if r.source.Workers = c.machine.cpus; len(args) > 0 {
 				r.dataset = args[0]
 			}
 			if err := r.complete(f); err != nil {
 				return err
 			}
-			return c.plan(ctx, *r)
+			err := c.plan(ctx, *r)
+			if _, bad := errors.AsType[*option.Error](err); bad && r.dataset != "" {
+				return unfit(r.dataset, err)
+			}
+			return err
 		}
 	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -43,7 +53,7 @@ func planCommand(c *console) *cobra.Command {
 		case !cmd.Flags().Changed("samples"):
 			return arguments("DATASET (or --samples N)")(cmd, args)
 		case len(args) > 0:
-			return surplus(cmd, args, "DATASET and --samples exclude each other: plan for one of them")
+			return surplus(cmd, args, usage("DATASET and --samples exclude each other: plan for one of them"))
 		}
 		return nil
 	}
@@ -53,10 +63,9 @@ func planCommand(c *console) *cobra.Command {
 type planRequest struct {
 	order       shard.Config
 	dataset     string // "" if the number of samples is given
-	source      datasetOptions
+	source      dataset.Options
 	shards      [2]int // first and last, inclusive
 	first, last int    // epochs, inclusive
-	asJSON      bool
 
 	stats bool // of a cache, instead of batches
 	cache keep.Config
@@ -86,18 +95,6 @@ func (r *planRequest) complete(f *flagSet) error {
 	return checkLocalShards(f, r.cache.LocalTo, r.order.Shards)
 }
 
-// span accepts an epoch or a range of epochs.
-func span(first, last *int) parser {
-	return func(text string) string {
-		a, b, ok := parseSpan(text, "..")
-		if !ok {
-			return "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9"
-		}
-		*first, *last = a, b
-		return ""
-	}
-}
-
 func (c *console) plan(ctx context.Context, r planRequest) error {
 	if r.dataset != "" {
 		ds, err := c.openDataset(ctx, r.dataset, r.source)
@@ -112,31 +109,22 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 	}
 	plan, err := shard.New(r.order)
 	if err != nil {
-		return r.unfit(err)
+		return err
 	}
 	if r.stats {
 		return c.planStats(ctx, plan, r)
 	}
-	out := bufio.NewWriter(c.out)
 	for epoch := r.first; epoch <= r.last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
 			if ctx.Err() != nil {
 				return errInterrupted
 			}
-			if err := show(out, planEpoch(plan, s, epoch), r.asJSON); err != nil {
+			if err := c.show(planEpoch(plan, s, epoch)); err != nil {
 				return err
 			}
 		}
 	}
-	return out.Flush()
-}
-
-// unfit is the error of a plan for as many samples as there are.
-func (r planRequest) unfit(err error) error {
-	if r.dataset == "" {
-		return err
-	}
-	return unfit(r.dataset, err)
+	return nil
 }
 
 // epochPlan is one line of plan --json.
@@ -169,27 +157,175 @@ func planEpoch(plan *shard.Plan, s, epoch int) epochPlan {
 }
 
 // print writes an epoch for people: one line per batch, long lines cut short.
-func (e epochPlan) print(out io.Writer) error {
-	if _, err := fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch")); err != nil {
-		return err
-	}
+func (e epochPlan) print(out io.Writer) {
+	const few = 10
+	fmt.Fprintf(out, "shard %d, epoch %d: %s\n", e.Shard, e.Epoch, count(len(e.Batches), "batch"))
 	for _, b := range e.Batches {
-		if _, err := fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s\n", b.Batch, b.Valid, len(b.IDs), firstFew(b.IDs)); err != nil {
+		words, more := strings.Trim(fmt.Sprint(b.IDs[:min(few, len(b.IDs))]), "[]"), ""
+		if len(b.IDs) > few {
+			more = " ..."
+		}
+		fmt.Fprintf(out, "  batch %5d  %4d valid of %4d  samples %s%s\n", b.Batch, b.Valid, len(b.IDs), words, more)
+	}
+}
+
+// planStats is the output of plan --stats: what a cache would do in one epoch, or the range
+// over several. Per-batch figures count full batches only.
+type planStats struct {
+	Samples       int64   `json:"samples"`
+	Shards        int     `json:"shards"`
+	BatchSize     int     `json:"batch_size"`
+	CacheRatio    float64 `json:"cache_ratio"`
+	HitsPerBatch  bounds  `json:"hits_per_batch"`
+	KeptPerBatch  bounds  `json:"kept_per_batch"`
+	Occupancy     bounds  `json:"occupancy"` // samples in the cache, after each step
+	RawPerBatch   bounds  `json:"raw_per_batch"`
+	Seconds       float64 `json:"seconds"`    // the longest time to plan one epoch
+	PeakBytes     int64   `json:"peak_bytes"` // the most allocated to plan one epoch, an upper bound on its peak
+	Epoch         int     `json:"epoch"`
+	LastEpoch     int     `json:"last_epoch"`
+	LocalShards   [2]int  `json:"local_shards"` // first and last
+	Read          int64   `json:"read"`         // samples read here in an epoch
+	Candidates    bounds  `json:"candidates"`   // samples that could be kept
+	KeptEachEpoch bounds  `json:"kept_each_epoch"`
+}
+
+// bounds are the minimum and maximum of some figures; 0, 0 if there are none.
+type bounds struct {
+	Min int64 `json:"min"`
+	Max int64 `json:"max"`
+
+	any bool
+}
+
+func (b *bounds) add(n int64) {
+	if !b.any {
+		*b = bounds{n, n, true}
+	}
+	b.Min, b.Max = min(b.Min, n), max(b.Max, n)
+}
+
+func (b bounds) String() string {
+	if b.Min == b.Max {
+		return fmt.Sprint(b.Min)
+	}
+	return fmt.Sprintf("%d to %d", b.Min, b.Max)
+}
+
+// planStats simulates the cache over epochs.
+func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest) error {
+	if r.cache.LocalTo == 0 {
+		r.cache.LocalTo = r.order.Shards
+	}
+	s := &simulation{plan: plan, planRequest: r, planStats: planStats{
+		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
+		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{r.cache.LocalFrom, r.cache.LocalTo - 1},
+	}}
+	for x := r.cache.LocalFrom; x < r.cache.LocalTo; x++ {
+		_, valid := plan.Samples(x, r.first)
+		s.Read += valid
+	}
+	for epoch := max(0, r.first-1); epoch <= r.last; epoch++ {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		held := s.held
+		if err := s.choose(epoch); err != nil {
 			return err
 		}
+		if epoch >= r.first {
+			s.run(epoch, held)
+		}
 	}
+	return c.show(&s.planStats)
+}
+
+// simulation is a cache that keeps what the plan chooses.
+type simulation struct {
+	planStats
+	planRequest
+	plan *shard.Plan
+
+	held *keep.Choice // left by the latest epoch; nil: nothing
+	read []uint64     // one bit per sample: read in this epoch
+}
+
+// choose computes what an epoch keeps, and measures the time and memory that takes.
+func (s *simulation) choose(epoch int) (err error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	if s.held, err = keep.Choose(s.plan, epoch, s.cache, nil); err != nil {
+		return err
+	}
+	s.Seconds = max(s.Seconds, time.Since(began).Seconds())
+	runtime.ReadMemStats(&after)
+	s.PeakBytes = max(s.PeakBytes, int64(after.TotalAlloc-before.TotalAlloc))
 	return nil
 }
 
-func firstFew(ids []int64) string {
-	const few = 10
-	words := make([]string, 0, few+1)
-	for i, id := range ids {
-		if i == few {
-			words = append(words, "...")
-			break
-		}
-		words = append(words, fmt.Sprint(id))
+// run reads an epoch in lockstep: batch i of all shards before batch i+1 of any. The epoch
+// before left what is held.
+func (s *simulation) run(epoch int, held *keep.Choice) {
+	var occupancy int64
+	if held != nil {
+		occupancy = held.Count()
 	}
-	return strings.Join(words, " ")
+	s.Candidates.add(s.held.Candidates())
+	s.KeptEachEpoch.add(s.held.Count())
+	s.read = make([]uint64, (s.Samples+63)/64)
+	s.Occupancy.add(occupancy)
+	var slots []shard.Slot
+	for i := range s.plan.Batches(s.cache.LocalFrom, epoch) {
+		for x := s.cache.LocalFrom; x < s.cache.LocalTo; x++ {
+			var valid int
+			slots, valid = s.plan.Batch(x, epoch, i, slots)
+			occupancy += s.batch(slots[:valid], held)
+		}
+		s.Occupancy.add(occupancy)
+	}
+}
+
+// batch reads one batch and returns by how many samples the cache grows.
+func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) {
+	var hits, kept, raw int64
+	for _, slot := range slots {
+		id := slot.ID
+		if s.order.Raw != nil && s.order.Raw.Contains(id) {
+			raw++
+		}
+		if s.read[id/64]>>(id%64)&1 != 0 { // read before in this epoch: cached if it is kept
+			if s.held.Kept(id) {
+				hits++
+			}
+			continue
+		}
+		s.read[id/64] |= 1 << (id % 64)
+		if held != nil && held.Kept(id) {
+			hits++
+			grows--
+		}
+		if s.held.Kept(id) {
+			kept++
+			grows++
+		}
+	}
+	if len(slots) == s.BatchSize {
+		s.HitsPerBatch.add(hits)
+		s.KeptPerBatch.add(kept)
+		s.RawPerBatch.add(raw)
+	}
+	return grows
+}
+
+func (s *planStats) print(out io.Writer) {
+	t := newTable(out)
+	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
+	t.row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
+	t.row("kept per full batch", "%v", s.KeptPerBatch)
+	t.row("raw per full batch", "%v", s.RawPerBatch)
+	t.row("held at a time", "%v", s.Occupancy)
+	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
+	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
+	t.Flush()
 }

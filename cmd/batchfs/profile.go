@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,67 +22,51 @@ import (
 
 func profileCommand(c *console) *cobra.Command {
 	return command("profile DATASET", func(f *flagSet) runner {
-		r := &profileRequest{}
-		o := &r.options
+		var o profile.Options
+		var source dataset.Options
+		var plot string
 		finish := engineFlags(c, f, &o.Engine)
 		readPathFlag(f, new(string)) // irrelevant here, but a mount has it
-		datasetFlags(f, &r.source)
+		datasetFlags(f, &source)
 		f.group = ""
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
-		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png", plotFile(&r.plot, &r.format))
+		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
+			value(&plot, "a file name that ends in .svg or .png", func(text string) (string, bool) {
+				return text, slices.Contains([]string{"svg", "png"}, plotFormat(text))
+			}))
 		f.toggle(&o.Exhaustive, "exhaustive", false, "measure all 11 mixes")
-		jsonFlag(f, &r.asJSON, "print one JSON object")
+		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			if err := cmp.Or(finish(), checkRawSize(f)); err != nil {
 				return err
 			}
-			r.dataset, r.source.workers, o.Engine.Logger = args[0], o.Engine.Workers, discardLog()
+			source.Workers, o.Engine.Logger = o.Engine.Workers, quiet
 			// Measured reads obey the mount's bandwidth limit; preparing them need not.
-			o.Storage, r.source.MaxBandwidth = r.source.Storage, 0
-			return c.profile(ctx, *r)
+			o.Storage, source.Storage.MaxBandwidth = source.Storage, 0
+			ds, err := c.openDataset(ctx, args[0], source)
+			if err != nil {
+				return err
+			}
+			defer ds.Close()
+			result, err := c.runProfile(ctx, args[0], ds, o)
+			if err != nil {
+				return err
+			}
+			if plot != "" {
+				if err := writePlot(plot, &result); err != nil {
+					return err
+				}
+			}
+			return c.show(profileSummary{result, c.machine.cpus})
 		}
 	})
 }
 
-type profileRequest struct {
-	dataset string
-	source  datasetOptions
-	options profile.Options
-	plot    string
-	format  string // svg or png
-	asJSON  bool
-}
-
-func plotFile(to, format *string) parser {
-	return func(text string) string {
-		*format = strings.ToLower(strings.TrimPrefix(filepath.Ext(text), "."))
-		if *format != "svg" && *format != "png" {
-			return "a file name that ends in .svg or .png"
-		}
-		*to = text
-		return ""
-	}
-}
-
-func (c *console) profile(ctx context.Context, r profileRequest) error {
-	ds, err := c.openDataset(ctx, r.dataset, r.source)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
-	result, err := c.runProfile(ctx, r.dataset, ds, r.options)
-	if err != nil {
-		return err
-	}
-	if r.plot != "" {
-		if err := writePlot(r.plot, &result, r.format); err != nil {
-			return err
-		}
-	}
-	return show(c.out, profileSummary{result, c.machine.cpus}, r.asJSON)
+func plotFormat(path string) string {
+	return strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
 }
 
 // defaultProfile profiles for a shuffled mount with the flags of convert, and otherwise
@@ -135,18 +119,13 @@ func profileError(path string, err error) error {
 		advice{os.ErrPermission, "choose a directory that can be written to: --work DIR"})
 }
 
-// writePlot draws to a file that appears only when it is complete.
-func writePlot(path string, r *profile.Result, format string) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".batchfs-plot-")
-	if err != nil {
+func writePlot(path string, r *profile.Result) error {
+	var picture bytes.Buffer
+	if err := r.Plot(&picture, plotFormat(path)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, picture.Bytes(), 0o644); err != nil {
 		return hint(err, "choose a directory that can be written to: --plot FILE")
-	}
-	err = errors.Join(r.Plot(temporary, format), temporary.Chmod(0o644), temporary.Close())
-	if err == nil {
-		err = os.Rename(temporary.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temporary.Name()))
 	}
 	return nil
 }
@@ -157,40 +136,42 @@ type profileSummary struct {
 	cpus int
 }
 
-func (s profileSummary) print(out io.Writer) error {
-	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n", s.Images, s.Samples,
-		formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), s.cacheWords())
+func (s profileSummary) print(out io.Writer) {
+	cache := "no cache"
+	if s.CacheBytes > 0 {
+		cache = "a cache of " + formatBytes(s.CacheBytes)
+	}
+	fmt.Fprintf(out, "%d of %d images, %s encoded and %s raw on average; %s\n",
+		s.Images, s.Samples, formatBytes(int64(s.Encoded.Bytes)), formatBytes(int64(s.Raw.Bytes)), cache)
 	if s.Skipped > 0 {
 		fmt.Fprintf(out, "%s skipped: unreadable or too large (batchfs verify %s)\n", count(s.Skipped, "image"), shellWord(s.Dataset))
 	}
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "encoded:raw\tloading/s\tdecoding/s\tlimited by\t")
+	t := newTable(out)
+	t.row("encoded:raw", "loading/s\tdecoding/s\tlimited by\t")
 	for _, step := range s.Steps {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mixWords(step.RawRatio), rateWords(step.Loading), rateWords(step.Decoding), step.Limit, stepWords(step))
+		t.row(mixWords(step.RawRatio), "%s\t%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit, stepWords(step))
 	}
-	fmt.Fprintln(w, "\t\t\t\t")
-	fmt.Fprintln(w, "the pipeline\timages/s\thits\t\t")
+	t.row("", "\t\t\t")
+	t.row("the pipeline", "images/s\thits\t\t")
 	for _, run := range s.Runs {
-		fmt.Fprintf(w, "%s\t%s\t%.0f %%\t\t\n", mixWords(run.RawRatio), rateWords(run.Throughput), 100*run.HitRatio)
+		t.row(mixWords(run.RawRatio), "%s\t%.0f %%\t\t", rateWords(run.Throughput), 100*run.HitRatio)
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	t.Flush()
+	gain := ""
+	if s.EncodedOnly > 0 && s.RawRatio > s.AlreadyRaw {
+		gain = fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
 	}
-	fmt.Fprintf(out, "\nbest: %.0f %% of the images raw, %s images/s%s\n", 100*s.RawRatio, rateWords(s.Verified), s.gainWords())
-	fmt.Fprintln(out, s.reason())
+	fmt.Fprintf(out, "\nbest: %.0f %% of the images raw, %s images/s%s\n%s\n", 100*s.RawRatio, rateWords(s.Verified), gain, s.reason())
 	for _, note := range s.Notes {
 		if text := s.noteWords(note); text != "" {
 			fmt.Fprintln(out, "note: "+text)
 		}
 	}
-	_, err := fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
-	return err
+	fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
 }
 
-func mixWords(raw float64) string {
-	return fmt.Sprintf("%.3g:%.3g", 10*(1-raw), 10*raw)
-}
+func mixWords(raw float64) string { return fmt.Sprintf("%.3g:%.3g", 10*(1-raw), 10*raw) }
 
 func rateWords(r profile.Rate) string {
 	if math.IsInf(float64(r), 0) {
@@ -200,27 +181,14 @@ func rateWords(r profile.Rate) string {
 }
 
 func stepWords(s profile.Step) string {
-	if s.From == s.To {
+	fewer, slow := "fewer", "decoding"
+	switch {
+	case s.From == s.To:
 		return fmt.Sprintf("so %s is the best of 11", mixWords(s.From))
+	case s.Limit == profile.Loading:
+		fewer, slow = "more", "loading"
 	}
-	if s.Limit == profile.Loading {
-		return fmt.Sprintf("with more raw images, loading would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
-	}
-	return fmt.Sprintf("with fewer raw images, decoding would be slower still: %s to %s are left", mixWords(s.From), mixWords(s.To))
-}
-
-func (s profileSummary) cacheWords() string {
-	if s.CacheBytes == 0 {
-		return "no cache"
-	}
-	return "a cache of " + formatBytes(s.CacheBytes)
-}
-
-func (s profileSummary) gainWords() string {
-	if s.EncodedOnly <= 0 || s.RawRatio <= s.AlreadyRaw {
-		return ""
-	}
-	return fmt.Sprintf(", %.2f times the rate of the dataset as it is", float64(s.Verified/s.EncodedOnly))
+	return fmt.Sprintf("with %s raw images, %s would be slower still: %s to %s are left", fewer, slow, mixWords(s.From), mixWords(s.To))
 }
 
 // reason says why the answer is the best.
@@ -243,10 +211,11 @@ func (s profileSummary) noteWords(n profile.Note) string {
 	case profile.PageCache:
 		return "with --io buffered, the page cache holds all measured images, so that loading looks faster than from storage"
 	case profile.Waiting:
+		slower := "the pipeline is slower than loading or decoding alone"
 		if s.Workers <= s.cpus {
-			return fmt.Sprintf("the pipeline is slower than loading or decoding alone: workers that wait for storage do not decode meanwhile; try --workers %d", 4*s.cpus)
+			slower += fmt.Sprintf(": workers that wait for storage do not decode meanwhile; try --workers %d", 4*s.cpus)
 		}
-		return "the pipeline is slower than loading or decoding alone"
+		return slower
 	case profile.RawSmaller:
 		return "raw images are the smaller files here, so more of them do not slow down loading"
 	}

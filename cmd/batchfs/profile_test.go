@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/convert"
 )
 
@@ -87,7 +88,7 @@ func TestProfileRefuses(t *testing.T) {
 func TestDefaultProfile(t *testing.T) {
 	path, parent := photos(t, 10), t.TempDir()
 	c := &console{out: io.Discard, err: io.Discard, machine: thisMachine()}
-	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: datasetOptions{workers: 2, log: discardLog()},
+	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet},
 		options: convert.Options{MaxPixels: 1 << 20, Memory: 256 << 20, Workers: 2}}
 	ds, err := c.openDataset(t.Context(), path, r.source)
 	if err != nil {

@@ -7,22 +7,12 @@ import (
 	"testing"
 )
 
-type fakeDetach struct{ detached int }
-
-func (f *fakeDetach) Detach() error {
-	f.detached++
-	return nil
-}
-
-// TestSecondSignal: the second signal abandons a command that does not stop, but detaches
-// its mounts.
+// TestSecondSignal: the second signal abandons a command that does not stop.
 func TestSecondSignal(t *testing.T) {
-	s, m, gone := &signals{}, &fakeDetach{}, &fakeDetach{}
+	s := &signals{}
 	never := make(chan struct{})
 	defer close(never)
 	err := s.supervise(func(ctx context.Context) error {
-		s.own(gone)()
-		s.own(m)
 		send(t, syscall.SIGTERM)
 		<-ctx.Done()
 		send(t, syscall.SIGTERM)
@@ -31,9 +21,6 @@ func TestSecondSignal(t *testing.T) {
 	})
 	if !errors.Is(err, errAbandoned) || exitStatus(err) != statusFailed {
 		t.Errorf("it ended with %v", err)
-	}
-	if m.detached != 1 || gone.detached != 0 {
-		t.Errorf("detached %d and %d times", m.detached, gone.detached)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,37 +23,41 @@ import (
 func statsCommand(c *console) *cobra.Command {
 	return command("stats MOUNTPOINT", func(f *flagSet) runner {
 		var interval time.Duration
-		var asJSON bool
 		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))
-		jsonFlag(f, &asJSON, "print one sample as JSON")
-		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval, asJSON) }
+		jsonFlag(c, f, "print one sample as JSON")
+		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval) }
 	})
 }
 
-func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration, asJSON bool) error {
+func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration) error {
 	text, sample, err := statsOf(ctx, mountpoint)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		_, err = c.out.Write(append([]byte(strings.TrimSpace(string(text))), '\n'))
+	if c.asJSON {
+		_, err := fmt.Fprintf(c.out, "%s\n", bytes.TrimSpace(text))
 		return err
 	}
+	view := statsView{mountpoint: mountpoint, now: sample}
 	if !interactive(c.out) {
-		return printStats(c.out, mountpoint, sample, nil)
+		return c.show(view)
 	}
-	return c.watchStats(ctx, mountpoint, interval, sample)
+	return c.watchStats(ctx, view, interval)
 }
 
-// statsOf reads the statistics. It is interruptible, since the mount's daemon may be
+// statsOf reads the mount's stats.json. It is interruptible, since the mount's daemon may be
 // suspended.
 func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs.Stats, err error) {
-	text, err = promptly.Do(ctx, func() ([]byte, error) { return readStats(mountpoint) }, nil)
-	if ctx.Err() != nil {
+	text, err = promptly.Do(ctx, func() ([]byte, error) {
+		return os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
+	}, nil)
+	switch {
+	case ctx.Err() != nil:
 		return nil, sample, errInterrupted
-	}
-	if err != nil {
-		return nil, sample, err
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, sample, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
+	case err != nil:
+		return nil, sample, hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}
 	if err := json.Unmarshal(text, &sample); err != nil {
 		return nil, sample, fmt.Errorf("read the statistics of %s: %w", mountpoint, err)
@@ -61,81 +65,75 @@ func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs
 	return text, sample, nil
 }
 
-// readStats reads the mount's stats.json.
-func readStats(mountpoint string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(mountpoint, ".batchfs", "stats.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
-	}
-	if err != nil {
-		return nil, hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
-	}
-	return text, nil
-}
-
 // watchStats draws one sample after another in place.
-func (c *console) watchStats(ctx context.Context, mountpoint string, interval time.Duration, first fusefs.Stats) error {
+func (c *console) watchStats(ctx context.Context, v statsView, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	c.printf("\x1b[?7l") // the terminal cuts long lines instead of wrapping them
 	defer c.printf("\x1b[?7h")
-	last, lines := &first, 0
-	var before *fusefs.Stats
-	for {
+	for lines := 0; ; {
 		var screen strings.Builder
-		if err := printStats(&screen, mountpoint, *last, before); err != nil {
-			return err
-		}
+		v.print(&screen)
 		if lines > 0 {
 			c.printf("\x1b[%dA\x1b[J", lines) // cursor up, and clear to the end
 		}
-		c.printf("%s", screen.String())
+		if _, err := io.WriteString(c.out, screen.String()); err != nil {
+			return err
+		}
 		lines = strings.Count(screen.String(), "\n")
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		_, now, err := statsOf(ctx, mountpoint)
+		_, now, err := statsOf(ctx, v.mountpoint)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			c.say("the mount at %s has ended", mountpoint)
+			c.say("the mount at %s has ended", v.mountpoint)
 			return nil
 		}
-		before, last = last, &now
+		v.before, v.now = v.now, now
 	}
 }
 
-// printStats writes one sample. With an earlier sample, storage and stalls are rates
-// between the two instead of averages since the start. Throughput is the mount's own figure
-// for its last seconds.
-func printStats(out io.Writer, mountpoint string, now fusefs.Stats, before *fusefs.Stats) error {
-	t := newTable(out)
-	r := ratesBetween(now, before)
-	t.row("mount", "%s, %s, up %s", mountpoint, now.ReadPath, (time.Duration(now.Uptime * float64(time.Second))).Round(time.Second))
-	t.row("throughput", "%.0f images/s, %s/s", r.images, formatBytes(int64(r.bytes)))
+// statsView is one sample. With an earlier sample, storage and stalls are rates between the
+// two instead of averages since the start. Throughput is the mount's own figure for its last
+// seconds.
+type statsView struct {
+	mountpoint  string
+	before, now fusefs.Stats
+}
+
+func (v statsView) print(out io.Writer) {
+	t, now := newTable(out), v.now
+	stalled := v.perSecond(func(s fusefs.Stats) float64 { return s.Batches.StallSeconds }) // above 1 if several wait at once
+	storage := v.perSecond(func(s fusefs.Stats) float64 { return float64(s.Storage.Bytes) })
+	t.row("mount", "%s, %s, up %s", v.mountpoint, now.ReadPath, seconds(now.Uptime).Round(time.Second))
+	t.row("throughput", "%.0f images/s, %s/s", now.ImagesPerSecond, formatBytes(int64(now.BytesPerSecond)))
 	t.row("images", "%d", now.Images)
 	t.row("batches", "%d decoded, %d opened, %d waiting", now.Batches.Decoded, now.Batches.Opened, now.Batches.Waiting)
-	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(int64(now.Batches.Stalled), "open"), formatSeconds(now.Batches.StallSeconds), 100*r.stalled)
+	t.row("stalls", "%s waited, %s in all, %.0f %% of the time now", count(now.Batches.Stalled, "open"),
+		seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*stalled)
 	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
 		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
-	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(r.storage)))
+	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
-	t.row("errors", "%d%s", now.Errors, errorAdvice(now.Errors, mountpoint))
-	return t.Flush()
+	advice := ""
+	if now.Errors > 0 {
+		advice = ", see " + filepath.Join(v.mountpoint, ".batchfs", "errors.jsonl")
+	}
+	t.row("errors", "%d%s", now.Errors, advice)
+	t.Flush()
 }
 
 // hitRatio returns the share of reads in the latest epoch that the cache served.
 func hitRatio(epochs []engine.EpochStats) string {
-	if len(epochs) == 0 {
-		return "nothing read yet"
-	}
-	last := epochs[0]
-	for _, e := range epochs {
-		if e.Epoch > last.Epoch && e.Batches > 0 {
+	var last engine.EpochStats
+	for i, e := range epochs {
+		if i == 0 || e.Epoch > last.Epoch && e.Batches > 0 {
 			last = e
 		}
 	}
@@ -146,36 +144,13 @@ func hitRatio(epochs []engine.EpochStats) string {
 	return fmt.Sprintf("%.1f %% hits in epoch %d", 100*float64(last.Hits)/float64(all), last.Epoch)
 }
 
-func errorAdvice(n int64, mountpoint string) string {
-	if n == 0 {
-		return ""
-	}
-	return ", see " + filepath.Join(mountpoint, ".batchfs", "errors.jsonl")
-}
-
-// rates are per second. stalled is the time readers waited per second; it exceeds 1 if
-// several waited at once.
-type rates struct{ images, bytes, storage, stalled float64 }
-
-func ratesBetween(now fusefs.Stats, before *fusefs.Stats) rates {
-	if before == nil {
-		before = &fusefs.Stats{}
-	}
-	span := now.Uptime - before.Uptime
+// perSecond is how fast a figure has grown.
+func (v statsView) perSecond(figure func(fusefs.Stats) float64) float64 {
+	span := v.now.Uptime - v.before.Uptime
 	if span <= 0 {
-		return rates{}
+		return 0
 	}
-	return rates{
-		images:  now.ImagesPerSecond,
-		bytes:   now.BytesPerSecond,
-		storage: float64(now.Storage.Bytes-before.Storage.Bytes) / span,
-		stalled: (now.Batches.StallSeconds - before.Batches.StallSeconds) / span,
-	}
+	return (figure(v.now) - figure(v.before)) / span
 }
 
-func formatSeconds(s float64) string {
-	if s < 60 {
-		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
-	}
-	return (time.Duration(s * float64(time.Second))).Round(time.Second).String()
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -51,17 +51,24 @@ func TestProgressIsQuietInAPipe(t *testing.T) {
 	}
 }
 
-func TestRatesBetween(t *testing.T) {
+func TestRates(t *testing.T) {
 	var before, now fusefs.Stats
 	before.Uptime, before.Storage.Bytes, before.Batches.StallSeconds = 10, 1000, 3
-	now.Uptime, now.Storage.Bytes, now.Batches.StallSeconds, now.ImagesPerSecond, now.BytesPerSecond = 12, 5000, 4, 50, 7
-	if got, want := ratesBetween(now, &before), (rates{50, 7, 2000, 0.5}); got != want {
-		t.Errorf("between two samples: %+v, want %+v", got, want)
-	}
-	if got, want := ratesBetween(now, nil), (rates{50, 7, 5000.0 / 12, 4.0 / 12}); got != want {
-		t.Errorf("since the start: %+v, want %+v", got, want)
-	}
-	if got := ratesBetween(fusefs.Stats{}, nil); got != (rates{}) {
-		t.Errorf("at the start: %+v", got)
+	now.Uptime, now.Storage.Bytes, now.Batches.StallSeconds, now.ImagesPerSecond, now.BytesPerSecond = 13, 5000, 4.5, 50, 7
+	for _, test := range []struct {
+		view statsView
+		want []string
+	}{
+		{statsView{now: now, before: before}, []string{"50 images/s, 7 B/s", "50 % of the time now", "1.3 KiB/s"}},
+		{statsView{now: now}, []string{"50 images/s, 7 B/s", "35 % of the time now", "384 B/s"}},
+		{statsView{}, []string{"0 images/s, 0 B/s", "0 % of the time now", "0 B, 0 B/s"}},
+	} {
+		var out strings.Builder
+		test.view.print(&out)
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("does not print %q:\n%s", want, out.String())
+			}
+		}
 	}
 }

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 func umountCommand(c *console) *cobra.Command {
@@ -28,11 +31,11 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 		c.say("cleared a mount at %s whose daemon had died", mountpoint)
 		return nil
 	}
-	var held *fusefs.HeldError
+	held, isHeld := errors.AsType[*fusefs.HeldError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errInterrupted
-	case errors.As(err, &held): // unmounted, as far as possible from here
+	case isHeld: // unmounted, as far as possible from here
 		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
@@ -46,4 +49,60 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
 		advice{fusefs.ErrNotYours, other + word},
 		advice{fs.ErrPermission, other + word})
+}
+
+// prepareMountpoint makes sure that a path can be mounted on: it clears a dead daemon's
+// mount there, and reports what is wrong otherwise.
+func (c *console) prepareMountpoint(path, dataset string) error {
+	err := fusefs.CheckMountpoint(path)
+	for errors.Is(err, fusefs.ErrDead) {
+		if _, err = fusefs.Unmount(path, true); err == nil {
+			c.say("cleared a mount at %s whose daemon had died", path)
+			err = fusefs.CheckMountpoint(path)
+		}
+	}
+	if !errors.Is(err, fusefs.ErrHangs) { // as would following its links
+		if err := apart(dataset, path); err != nil {
+			return err
+		}
+	}
+	return mountpointError(path, err)
+}
+
+// apart refuses a mountpoint inside the dataset, which would become part of what it shows,
+// and a dataset inside the mountpoint, which the mount would hide.
+func apart(dataset, mountpoint string) (err error) {
+	data, point := resolve.Links(absolute(dataset)), resolve.Links(absolute(mountpoint))
+	switch {
+	case resolve.Within(point, data):
+		err = fmt.Errorf("mountpoint %s lies inside the dataset %s", mountpoint, dataset)
+	case resolve.Within(data, point):
+		err = fmt.Errorf("the dataset %s lies inside the mountpoint %s, which would hide it", dataset, mountpoint)
+	default:
+		return nil
+	}
+	return hint(err, "choose a directory elsewhere: batchfs mount DATASET MOUNTPOINT")
+}
+
+// mountpointError adds a hint to an error about an unusable mountpoint.
+func mountpointError(path string, err error) error {
+	word := shellWord(path)
+	return advise(err,
+		advice{fs.ErrNotExist, "mkdir -p " + word},
+		advice{fusefs.ErrMounted, "batchfs umount " + word},
+		advice{fusefs.ErrDead, "batchfs umount --lazy " + word},
+		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
+		advice{fs.ErrPermission, "choose a directory that you may write to"},
+		advice{err, "choose an empty directory, such as a new one: mkdir -p " + shellWord(filepath.Clean(path)+".mnt")})
+}
+
+// mountError adds a hint to an error from mounting.
+func mountError(readPath string, err error) error {
+	if readPath == "passthrough" && errors.Is(err, unix.EPERM) {
+		return hint(err, "passthrough needs CAP_SYS_ADMIN: mount as root, with --allow-other for other users, or leave out --read-path passthrough")
+	}
+	return advise(err,
+		advice{fusefs.ErrAllowOther, "echo user_allow_other | sudo tee -a /etc/fuse.conf"},
+		advice{fusefs.ErrNoFusermount, "sudo apt-get install fuse3, or mount as root"},
+		advice{err, cmp.Or(deviceAdvice(), "to see what this machine lacks, and how to fix it: batchfs doctor")})
 }

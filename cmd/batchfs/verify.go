@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,17 +21,27 @@ import (
 
 func verifyCommand(c *console) *cobra.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
-		o := datasetOptions{rescan: true}
-		var pixels decode.Options
-		var memory int64
-		var asJSON bool
+		o := dataset.Options{Rescan: true}
+		var v verification
+		var limit int64
 		datasetFlags(f, &o)
-		workerFlag(c, f, &o.workers)
-		memoryFlag(f, &memory, "decode only as much at once as fits into `SIZE`, such as 8GiB")
-		decodeFlags(f, &pixels.MaxPixels, &pixels.IgnoreOrientation)
-		jsonFlag(f, &asJSON, "print one JSON object")
-		return func(ctx context.Context, args []string) error {
-			return c.verify(ctx, args[0], o, pixels, sample.NewMemory(c.memoryLimit(memory), o.workers), asJSON)
+		workerFlag(c, f, &o.Workers)
+		memoryFlag(f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
+		jsonFlag(c, f, "print one JSON object")
+		return func(ctx context.Context, args []string) (err error) {
+			if v.ds, err = c.openDataset(ctx, args[0], o); err != nil {
+				return err
+			}
+			defer v.ds.Close()
+			v.memory = sample.NewMemory(c.memoryLimit(limit), o.Workers)
+			if err := v.run(ctx, c, o.Workers); err != nil {
+				return err
+			}
+			if err := c.show(v.verifyReport); err != nil {
+				return err
+			}
+			return v.verdict()
 		}
 	})
 }
@@ -44,52 +53,13 @@ type verifyReport struct {
 	Unread  []badFile `json:"unread"` // files that the machine could not read; they may be good
 }
 
-func (c *console) verify(ctx context.Context, path string, o datasetOptions, pixels decode.Options, memory *sample.Memory, asJSON bool) error {
-	ds, err := c.openDataset(ctx, path, o)
-	if err != nil {
-		return err
-	}
-	defer ds.Close()
-	v := &verification{ds: ds, pixels: pixels, memory: memory, report: verifyReport{Samples: ds.Len(), Bad: []badFile{}, Unread: []badFile{}}}
-	report, err := v.run(ctx, c, o.workers)
-	if err != nil {
-		return err
-	}
-	if err := show(c.out, report, asJSON); err != nil {
-		return err
-	}
-	switch {
-	case len(report.Unread) > 0:
-		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(report.Unread), "image")), "%s", v.remedy())
-	case len(report.Bad) > 0:
-		return &saidError{statusFailed}
-	}
-	return nil
-}
-
-func (r verifyReport) print(out io.Writer) error {
-	if err := printBad(out, r.Bad); err != nil {
-		return err
-	}
-	if err := printBad(out, r.Unread); err != nil {
-		return err
-	}
+func (r verifyReport) print(out io.Writer) {
+	printBad(out, slices.Concat(r.Bad, r.Unread))
 	unread := ""
 	if n := len(r.Unread); n > 0 {
 		unread = fmt.Sprintf(", %d not read", n)
 	}
-	_, err := fmt.Fprintf(out, "%s, %d bad%s\n", count(r.Samples, "image"), len(r.Bad), unread)
-	return err
-}
-
-// printBad lists files that cannot be read, one per line.
-func printBad(out io.Writer, bad []badFile) error {
-	for _, b := range bad {
-		if _, err := fmt.Fprintf(out, "%s: %s\n", shown(b.Path), b.Reason); err != nil {
-			return err
-		}
-	}
-	return nil
+	fmt.Fprintf(out, "%s, %d bad%s\n", count(r.Samples, "image"), len(r.Bad), unread)
 }
 
 // verification decodes every sample of a dataset once.
@@ -98,14 +68,15 @@ type verification struct {
 	pixels decode.Options
 	memory *sample.Memory
 
-	done     atomic.Int64
-	mu       sync.Mutex // guards the following
-	report   verifyReport
+	done atomic.Int64
+	mu   sync.Mutex // guards the following
+	verifyReport
 	noMemory bool // for some sample
 }
 
 // run returns shortly after ctx ends.
-func (v *verification) run(ctx context.Context, c *console, workers int) (verifyReport, error) {
+func (v *verification) run(ctx context.Context, c *console, workers int) error {
+	v.verifyReport = verifyReport{Samples: v.ds.Len(), Bad: []badFile{}, Unread: []badFile{}}
 	bar := c.progress("verifying", "images")
 	defer bar.close()
 	report, stop := promptly.Progress(bar.report)
@@ -114,12 +85,12 @@ func (v *verification) run(ctx context.Context, c *console, workers int) (verify
 		return struct{}{}, parallel.Each(ctx, workers, v.ds.Len(), func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
 	}, nil)
 	if err != nil {
-		return verifyReport{}, fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.ds.Len(), "image"))
+		return fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.ds.Len(), "image"))
 	}
-	for _, list := range [][]badFile{v.report.Bad, v.report.Unread} {
-		slices.SortFunc(list, func(a, b badFile) int { return cmp.Compare(a.ID, b.ID) })
+	for _, list := range [][]badFile{v.Bad, v.Unread} {
+		slices.SortFunc(list, func(a, b badFile) int { return a.ID - b.ID })
 	}
-	return v.report, nil
+	return nil
 }
 
 func (v *verification) work(ctx context.Context, items iter.Seq[int]) error {
@@ -147,19 +118,26 @@ func (v *verification) note(i int, err error) {
 	defer v.mu.Unlock()
 	b := newBadFile(v.ds.Path(i), i, reasonOf(err))
 	if sample.OfFile(err) {
-		v.report.Bad = append(v.report.Bad, b)
+		v.Bad = append(v.Bad, b)
 		return
 	}
-	v.report.Unread = append(v.report.Unread, b)
+	v.Unread = append(v.Unread, b)
 	v.noMemory = v.noMemory || errors.Is(err, sample.ErrMemory) || errors.Is(err, decode.ErrMemory)
 }
 
-// remedy suggests what to do about samples that were not read.
-func (v *verification) remedy() string {
+// verdict is the error that ends the command if not all files are good.
+func (v *verification) verdict() error {
+	remedy := "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
 	if v.noMemory {
-		return "allow more: --memory-limit SIZE"
+		remedy = "allow more: --memory-limit SIZE"
 	}
-	return "check that the storage is there, and try again: ls " + shellWord(v.ds.Root())
+	switch {
+	case len(v.Unread) > 0:
+		return hint(fmt.Errorf("%s could not be read; whether they are good is unknown", count(len(v.Unread), "image")), "%s", remedy)
+	case len(v.Bad) > 0:
+		return said(statusFailed)
+	}
+	return nil
 }
 
 // reasonOf is an error without its path, which is printed before it.

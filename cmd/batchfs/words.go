@@ -17,25 +17,21 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// usageError is an invalid command line: exit status 2. It names the flag or argument, the
-// rule and the value.
-type usageError struct {
-	message string
-	hint    string
-	err     error // the cause, if any
+// A told error carries what its reader needs besides the message.
+type told struct {
+	error
+	hint   string // a command to run next; "": none
+	status int    // of the process
 }
 
-func (e *usageError) Error() string { return e.message }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *told) Unwrap() error { return e.error }
 
-// hintedError is a failure with a command to run next.
-type hintedError struct {
-	err  error
-	hint string
-}
-
-func (e *hintedError) Error() string { return e.err.Error() }
-func (e *hintedError) Unwrap() error { return e.err }
+// The exit statuses, the same for every command.
+const (
+	statusDone   = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
 
 // errInterrupted is the error of a command ended by a signal.
 var errInterrupted = errors.New("interrupted")
@@ -43,15 +39,22 @@ var errInterrupted = errors.New("interrupted")
 // errAbandoned is its error if the command did not stop by itself.
 var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
-// saidError ends the process with a status when the user already knows why: from the report
-// of a command, or from a daemon that printed its own error.
-type saidError struct{ status int }
+// errSaid is the error when the user already knows why: from the report of a command, or from
+// a daemon that printed its own error.
+var errSaid = errors.New("the reason was printed")
 
-func (e *saidError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+// said ends the process with a status, and without a message.
+func said(status int) error { return &told{errSaid, "", status} }
 
-// usage makes a usageError without a hint; run adds the command's help.
-func usage(format string, args ...any) error {
-	return &usageError{message: fmt.Sprintf(format, args...)}
+// usage is the error of an invalid command line. It names the flag or argument, the rule and
+// the value. Without another hint, it gets the command's help.
+func usage(format string, args ...any) error { return wrongUsage(fmt.Errorf(format, args...)) }
+
+func wrongUsage(err error) error { return &told{err, "", statusUsage} }
+
+// hint attaches a command to run to an error.
+func hint(err error, format string, args ...any) error {
+	return &told{err, fmt.Sprintf(format, args...), exitStatus(err)}
 }
 
 // badValue is the error for every refused flag: its name, the rule, the value.
@@ -61,34 +64,40 @@ func badValue(flag, rule, value string) error {
 
 // withHelp gives a usage error without a hint one: the help of the command.
 func withHelp(err error, cmd *cobra.Command) error {
-	if wrong, ok := err.(*usageError); ok && wrong.hint == "" {
-		return &usageError{message: wrong.message, hint: cmd.CommandPath() + " --help"}
+	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errSaid) {
+		return hint(err, "%s --help", cmd.CommandPath())
 	}
 	return err
+}
+
+// didYouMean suggests what was probably meant, if that is known.
+func didYouMean(err error, before, meant string) error {
+	if meant == "" {
+		return err
+	}
+	return hint(err, "did you mean: %s%s", before, meant)
 }
 
 // withFlag names the flag that belongs to an option that a package below rejected: the one
 // of that name, or else the nearest.
 func withFlag(err error, flags *pflag.FlagSet) error {
-	var bad *option.Error
-	if !errors.As(err, &bad) {
+	bad, ok := errors.AsType[*option.Error](err)
+	if !ok {
 		return err
 	}
-	message, name := bad.Error(), strings.ReplaceAll(bad.Field, " ", "-")
-	if near := nearest(name, flagNames(flags)); near != "" {
-		message = badValue(near, bad.Rule, bad.Value).Error()
+	wrong := wrongUsage(bad)
+	if near := nearest(strings.ReplaceAll(bad.Field, " ", "-"), flagNames(flags)); near != "" {
+		wrong = badValue(near, bad.Rule, bad.Value)
 	}
-	return &usageError{message: message, hint: hintOf(err)}
+	if text := hintOf(err); text != "" {
+		return hint(wrong, "%s", text)
+	}
+	return wrong
 }
 
 // unfit is a usage error found late: options that do not fit the dataset.
 func unfit(dataset string, err error) error {
-	return hint(&usageError{message: err.Error(), err: err}, "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
-}
-
-// hint attaches a command to run to an error.
-func hint(err error, format string, args ...any) error {
-	return &hintedError{err: err, hint: fmt.Sprintf(format, args...)}
+	return hint(wrongUsage(err), "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }
 
 // advice is what to do about an error.
@@ -97,42 +106,30 @@ type advice struct {
 	hint  string
 }
 
-// advise attaches the first advice about an error.
+// advise attaches the first advice about an error, if there is an error.
 func advise(err error, list ...advice) error {
 	for _, a := range list {
-		if errors.Is(err, a.about) {
+		if err != nil && errors.Is(err, a.about) {
 			return hint(err, "%s", a.hint)
 		}
 	}
 	return err
 }
 
-// The exit statuses, the same for every command.
-const (
-	statusDone   = 0
-	statusFailed = 1
-	statusUsage  = 2
-)
-
 // exitStatus is the only place where an error becomes an exit status.
 func exitStatus(err error) int {
-	var said *saidError
-	var wrong *usageError
-	switch {
-	case err == nil:
+	if err == nil {
 		return statusDone
-	case errors.As(err, &said):
-		return said.status
-	case errors.As(err, &wrong):
-		return statusUsage
+	}
+	if t, ok := errors.AsType[*told](err); ok {
+		return t.status
 	}
 	return statusFailed
 }
 
 // report prints an error and its hint.
 func report(w io.Writer, err error) {
-	var said *saidError
-	if err == nil || errors.As(err, &said) {
+	if err == nil || errors.Is(err, errSaid) {
 		return
 	}
 	fmt.Fprintf(w, "batchfs: error: %s\n", oneLine(err.Error()))
@@ -143,13 +140,8 @@ func report(w io.Writer, err error) {
 
 // hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
-	var wrong *usageError
-	var hinted *hintedError
-	switch {
-	case errors.As(err, &hinted):
-		return hinted.hint
-	case errors.As(err, &wrong):
-		return wrong.hint
+	if t, ok := errors.AsType[*told](err); ok {
+		return t.hint
 	}
 	return ""
 }
@@ -176,21 +168,27 @@ func shown(name string) string {
 	return name
 }
 
+// shellWord quotes a path so that it can be copied into a shell.
+func shellWord(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // count writes a number with its noun: "1 image", "96 images".
 func count[T int | int64](n T, noun string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, noun)
+	switch stem, y := strings.CutSuffix(noun, "py"); {
+	case n == 1:
+	case y:
+		noun = stem + "pies"
+	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
 	}
-	if stem, ok := strings.CutSuffix(noun, "ss"); ok {
-		return fmt.Sprintf("%d %ssses", n, stem)
-	}
-	if stem, ok := strings.CutSuffix(noun, "ch"); ok {
-		return fmt.Sprintf("%d %sches", n, stem)
-	}
-	if stem, ok := strings.CutSuffix(noun, "py"); ok {
-		return fmt.Sprintf("%d %spies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // nearest returns the word closest to a mistyped one, or "" if none is close. Of equally

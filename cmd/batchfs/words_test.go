@@ -26,7 +26,7 @@ func TestReport(t *testing.T) {
 		{badValue("seed", "small", "7"), "batchfs: error: --seed must be small, but is \"7\"\n", 2},
 		{withHelp(badValue("seed", "small", "7"), plan), "batchfs: error: --seed must be small, but is \"7\"\nbatchfs: hint: batchfs plan --help\n", 2},
 		{withHelp(fs.ErrExist, plan), "batchfs: error: file already exists\n", 1},
-		{&saidError{7}, "", 7},
+		{said(7), "", 7},
 		{fmt.Errorf("late: %w", usage("wrong")), "batchfs: error: late: wrong\n", 2},
 	} {
 		var out bytes.Buffer

@@ -2,38 +2,38 @@ package convert
 
 // Plan describes the work before it begins.
 type Plan struct {
-	Out     string  // path of the result, absolute
-	Staging string  // where the result grows, absolute
-	Resumed bool    // an unfinished run is continued
-	Ratio   float64 // the share that was requested or determined
+	Out     string  `json:"out"`       // path of the result, absolute
+	Staging string  `json:"-"`         // where the result grows, absolute
+	Resumed bool    `json:"resumed"`   // an unfinished run is continued
+	Ratio   float64 `json:"raw_ratio"` // the share that was requested or determined
 
-	Samples    int
-	Raw        int // raw in the end
-	AlreadyRaw int // of these, already raw before
-	Linked     int // kept as hard links, as far as can be told in advance
-	Cloned     int // kept as clones, which share their blocks with the original
-	Copied     int // kept as copies
+	Samples    int `json:"samples"`
+	Raw        int `json:"raw"`         // raw in the end
+	AlreadyRaw int `json:"already_raw"` // of these, already raw before
+	Linked     int `json:"linked"`      // kept as hard links, as far as can be told in advance
+	Cloned     int `json:"cloned"`      // kept as clones, which share their blocks with the original
+	Copied     int `json:"copied"`      // kept as copies
 
-	RawBytes  int64 // of the samples to convert; an upper bound if they may become PGM
-	CopyBytes int64 // of the files to copy
-	NeedBytes int64 // free space that is still needed, in whole blocks
-	FreeBytes int64 // free space
+	RawBytes  int64 `json:"raw_bytes"`    // of the samples to convert; an upper bound if they may become PGM
+	CopyBytes int64 `json:"copied_bytes"` // of the files to copy
+	NeedBytes int64 `json:"needed_bytes"` // free space that is still needed, in whole blocks
+	FreeBytes int64 `json:"free_bytes"`   // free space
 }
 
 // Report describes what was done.
 type Report struct {
 	Plan
-	Finished bool // an earlier run did everything, and this one nothing
+	Finished bool `json:"finished_before"` // an earlier run did everything, and this one nothing
 
-	Converted int // made raw by this run
-	Reused    int // complete files of an earlier run
-	Symlinked int // kept as symbolic links, because they could be neither linked nor read
+	Converted int `json:"converted"` // made raw by this run
+	Reused    int `json:"reused"`    // complete files of an earlier run
+	Symlinked int `json:"symlinked"` // kept as symbolic links, because they could be neither linked nor read
 
 	// Unreadable are the samples that were kept because they cannot be read, by ID. Samples
 	// that seem fine were only read if they were chosen to be raw.
-	Unreadable []Unreadable
+	Unreadable []Unreadable `json:"-"`
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
-	Manifest string
+	Manifest string `json:"manifest,omitempty"`
 }
 
 // Unreadable is a sample that cannot be read, and why.

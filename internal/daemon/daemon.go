@@ -3,6 +3,8 @@
 package daemon
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +18,9 @@ type Process struct {
 	Exited chan struct{} // closed when it has ended
 	Err    error         // of its end, valid once Exited is closed
 }
+
+// errNotReady is the error of a daemon that ended well, but was never ready.
+var errNotReady = errors.New("it was not ready")
 
 // Start runs a command that mounts in the foreground, and returns when its tree is live. The
 // daemon reports that as it does to systemd. If it does not within patience, or ends before,
@@ -47,7 +52,7 @@ func Start(cmd *exec.Cmd, patience time.Duration) (*Process, error) {
 	if p.Running() {
 		return p, fmt.Errorf("the daemon is not ready after %s", patience)
 	}
-	return p, fmt.Errorf("the daemon ended: %s", cmd.ProcessState)
+	return p, fmt.Errorf("the daemon ended: %w", cmp.Or(p.Err, errNotReady))
 }
 
 // Running reports whether the daemon has not ended yet.

@@ -27,7 +27,7 @@ const patience = 10 * time.Minute
 
 // NewMount runs the mount command of a program, with flags and a dataset as args, on a new
 // directory below parent, or that for temporary files. When ctx is done, the daemon is told
-// to end.
+// to end. The error of a daemon that ended before is an *exec.ExitError with its messages.
 func NewMount(ctx context.Context, parent, program string, args ...string) (*Mount, error) {
 	dir, err := os.MkdirTemp(parent, "batchfs-bench-")
 	if err != nil {
@@ -50,6 +50,9 @@ func NewMount(ctx context.Context, parent, program string, args ...string) (*Mou
 		<-m.Exited
 	}
 	_ = os.Remove(dir)
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		ended.Stderr = log.Bytes()
+	}
 	return nil, fmt.Errorf("%w: %s", err, log.Bytes())
 }
 

@@ -9,17 +9,17 @@ func TestParseBytes(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "1": 1, "1048576": 1 << 20, "512B": 512, "4K": 4 << 10, "4KiB": 4 << 10, "4KB": 4000,
 		"512MiB": 512 << 20, "8GiB": 8 << 30, "8G": 8 << 30, "8GB": 8e9, "1TiB": 1 << 40, "1.5GiB": 3 << 29,
-		" 2 MiB ": 2 << 20, "0.5K": 512, "9223372036854775807": math.MaxInt64,
+		" 2 MiB ": 2 << 20, "010": 10, ".5K": 512, "0.5K": 512, "9223372036854775807": math.MaxInt64,
 	} {
-		if got, err := parseBytes(in); err != nil || got != want {
-			t.Errorf("%q is %d, %v; want %d", in, got, err, want)
+		if got, ok := parseBytes(in); !ok || got != want {
+			t.Errorf("%q is %d, %v; want %d", in, got, ok, want)
 		}
 	}
 	for _, in := range []string{
 		"", "12q", "GiB", "-1", "-1GiB", "1e9", "0x10", "inf", "NaN", "1_000", "1,5GiB", "8gib", "8 G iB", "1.2.3M",
 		"9223372036854775808", "8388608TiB", "99999999999999999999999T", "+5",
 	} {
-		if got, err := parseBytes(in); err == nil {
+		if got, ok := parseBytes(in); ok {
 			t.Errorf("%q is taken for %d bytes", in, got)
 		}
 	}

@@ -15,8 +15,8 @@ func testCommand() (root *cobra.Command, f *flagSet) {
 	f.BoolP("help", "h", false, "")
 	f.toggle(new(bool), "shuffle", false, "")
 	f.toggle(new(bool), "json", false, "")
-	f.derived("seed", "", "", anything(new(string)))
-	f.derived("list", "", "", anything(new(string)))
+	f.derived("seed", "", "`N`", anything(new(string)))
+	f.derived("list", "", "`N`", anything(new(string)))
 	f.VarP(fstabOptions{f.FlagSet, new(bool)}, optionFlag, "o", "")
 	return root, f
 }
