@@ -51,6 +51,9 @@ type JPEGs struct {
 	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data
 }
 
+// All is the number of JPEGs.
+func (a JPEGs) All() int64 { return a.Baseline + a.Kind + a.Sampling + a.Scale + a.Header + a.Data }
+
 // Plus returns the sum of two counts.
 func (a JPEGs) Plus(b JPEGs) JPEGs {
 	return JPEGs{
