@@ -30,6 +30,7 @@ bench:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs
 	@scripts/ceiling.sh bin/ceiling
+	@scripts/photos.sh bin/photos
 	go run ./cmd/bench -batchfs bin/batchfs -ceiling bin/ceiling $(BENCH)
 
 # Compares with the alternatives. PEERS_PYTHON=python3 uses the PyTorch and DALI already

@@ -17,6 +17,8 @@ enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
 typedef struct {
     uint8_t *at;
     size_t size;
+    struct bfs_tables *tables; /* Huffman tables of baseline JPEGs */
+    int64_t jpegs[6];          /* those decoded here, and those left to libjpeg by reason */
     struct libdeflate_decompressor *inflater;
     int64_t fast_pngs; /* images that took the fast path */
     int code;

@@ -5,8 +5,7 @@ package decode
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall
 // #cgo !static LDFLAGS: -ljpeg -lpng16 -ldeflate -lwebp -lz -lm
 // #cgo static LDFLAGS: -l:libjpeg.a -l:libpng16.a -l:libdeflate.a -l:libwebp.a -l:libz.a -lm
-// #include "bfs_decode.h"
-// #include "bfs_jpeg.h"
+// #include "bfs_baseline.h"
 // #include "bfs_png.h"
 // #include "bfs_webp.h"
 import "C"
@@ -21,12 +20,20 @@ var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).we
 
 // kept is what the C codecs keep between images: C memory, which all of them use.
 type kept struct {
-	c   C.bfs_kept
-	how pngPath
+	c      C.bfs_kept
+	kernel Kernel
+	how    pngPath
 }
 
-func (k *kept) size() int64 { return int64(k.c.size) }
-func (k *kept) free()       { C.bfs_free(&k.c) }
+func (k *kept) size() int64 {
+	n := int64(k.c.size)
+	if k.c.tables != nil {
+		n += C.sizeof_bfs_tables
+	}
+	return n
+}
+
+func (k *kept) free() { C.bfs_free(&k.c) }
 
 // result turns a shim's result code into an error with its message.
 func (k *kept) result(code C.int, library string) error {
@@ -37,12 +44,11 @@ func (k *kept) result(code C.int, library string) error {
 	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&k.c.error[0]))
 }
 
-// scratch is an upper estimate of what is kept for an image: JPEG needs at most a strip of rows,
-// PNG often a whole image before unfiltering, WebP a whole image if it cannot be decoded in place.
+// scratch is an upper estimate of what is kept for an image: JPEG needs two rows of MCUs, PNG often a whole image before unfiltering, WebP a whole image if it cannot be decoded in place.
 func scratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:
-		return int64(h.Width) * 4 * C.BFS_STRIP
+		return int64(C.bfs_baseline_most(C.int(h.Width)))
 	case PNG:
 		return pngKept(h)
 	case WebP:

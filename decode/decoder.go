@@ -10,6 +10,8 @@ type Options struct {
 	Color             Color
 	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
+
+	Kernel Kernel // for baseline JPEGs; the pixels do not depend on it
 }
 
 // allows returns an ErrTooLarge error if h has more pixels than MaxPixels.
@@ -102,7 +104,9 @@ type Decoder struct {
 }
 
 // NewDecoder returns a Decoder with this build's codecs.
-func NewDecoder(o Options) *Decoder { return &Decoder{options: o, codecs: nativeCodecs} }
+func NewDecoder(o Options) *Decoder {
+	return &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: o.Kernel.chosen()}}
+}
 
 // Close frees the scratch memory. Decoding afterwards is an error.
 func (d *Decoder) Close() {
@@ -115,6 +119,9 @@ func (d *Decoder) ScratchBytes() int64 { return d.kept.size() }
 
 // Trim frees the scratch memory; the next image that needs some allocates it again.
 func (d *Decoder) Trim() { d.kept.free() }
+
+// TakeJPEGs counts the JPEGs decoded since the call before.
+func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the

@@ -298,11 +298,11 @@ static void skip_rows(job *j, int n)
         read_rows(c, &row, 1);
 }
 
-/* has_eoi searches for the end marker, which cannot occur in entropy-coded data. It is many
+/* bfs_jpeg_ends searches for the end marker, which cannot occur in entropy-coded data. It is many
  * times as fast as memmem for these two bytes. */
-static int has_eoi(const JOCTET *p, size_t n)
+int bfs_jpeg_ends(const uint8_t *p, size_t n)
 {
-    const JOCTET *end = p + n;
+    const uint8_t *end = p + n;
     while (n >= 2 && (p = memchr(p, 0xff, n - 1))) {
         if (p[1] == JPEG_EOI)
             return 1;
@@ -321,7 +321,7 @@ static void finish(job *j)
         return;
     }
     if (!jpeg_input_complete(c) && c->unread_marker != JPEG_EOI &&
-        !has_eoi(c->src->next_input_byte, c->src->bytes_in_buffer))
+        !bfs_jpeg_ends(c->src->next_input_byte, c->src->bytes_in_buffer))
         ERREXIT(c, JERR_INPUT_EOF);
 }
 

@@ -2,19 +2,39 @@
 
 package decode
 
-// #include "bfs_jpeg.h"
+// #include "bfs_baseline.h"
 // #cgo noescape bfs_jpeg_decode
 // #cgo nocallback bfs_jpeg_decode
+// #cgo noescape bfs_baseline_decode
+// #cgo nocallback bfs_baseline_decode
+// #cgo noescape bfs_baseline_runs
+// #cgo nocallback bfs_baseline_runs
 import "C"
 
-// jpeg decodes with libjpeg-turbo.
+// jpeg decodes with the baseline decoder, and what that leaves with libjpeg-turbo.
 func (k *kept) jpeg(dst Image, data []byte, v View) error {
+	to, view := cView(dst, v)
+	if k.kernel >= Portable {
+		code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view)
+		if code < C.BFS_LEFT_KIND {
+			return k.result(code, "baseline")
+		}
+	}
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
-	to, view := cView(dst, v)
 	return k.result(C.bfs_jpeg_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
 }
+
+func (k *kept) takeJPEGs() JPEGs {
+	n := k.c.jpegs
+	clear(k.c.jpegs[:])
+	return JPEGs{
+		Baseline: int64(n[0]), Kind: int64(n[1]), Sampling: int64(n[2]), Scale: int64(n[3]), Header: int64(n[4]), Data: int64(n[5]),
+	}
+}
+
+func kernelRuns(k Kernel) bool { return C.bfs_baseline_runs(C.int(k-Portable)) != 0 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and
 // after upsampling and, if the image has several scans, all of its 16-bit coefficients.

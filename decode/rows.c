@@ -17,13 +17,14 @@ int bfs_fail(bfs_kept *k, int code, const char *text)
     return k->code = code;
 }
 
-/* bfs_grow returns the memory that is kept, at least size bytes, or NULL; its contents are lost. */
+/* bfs_grow returns the memory that is kept, at least size bytes, or NULL; its contents are lost.
+ * All of it is initialized: damaged data can make a decoder look at what it then rejects. */
 uint8_t *bfs_grow(bfs_kept *k, size_t size)
 {
     if (size <= k->size)
         return k->at;
     free(k->at);
-    k->at = malloc(size);
+    k->at = calloc(1, size);
     k->size = k->at ? size : 0;
     return k->at;
 }
@@ -33,6 +34,8 @@ void bfs_free(bfs_kept *k)
     free(k->at);
     k->at = NULL;
     k->size = 0;
+    free(k->tables);
+    k->tables = NULL;
     libdeflate_free_decompressor(k->inflater);
     k->inflater = NULL;
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -32,7 +31,6 @@ type batches struct {
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers
 	newLoader func() loader
-	kernels   kernels // of all workers; the zero value unless a test sets it
 
 	mu           sync.Mutex
 	table        map[Key]*batch // every batch that exists
@@ -47,13 +45,6 @@ type batches struct {
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
-}
-
-// kernels are the implementations of resizing and of writing elements. All make the same
-// bytes; the zero value has the fastest ones.
-type kernels struct {
-	resizing resample.Kernel
-	writing  layout.Kernel
 }
 
 func (all *batches) start() {
@@ -216,7 +207,7 @@ func (all *batches) copySource(c *batch) {
 		all.converter.PutSheet(c.buf.Bytes(), c.spec, source.pixels, source.valid)
 		return
 	}
-	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.kernels.writing)
+	layout.Turn(c.buf.Bytes()[layout.DataOffset(c.form, c.spec):], c.spec.Order, source.pixels, source.spec, all.opts.Kernels.Writing)
 	layout.PutHeader(c.form, c.spec, c.buf.Bytes(), source.description().Meta())
 }
 

@@ -68,7 +68,15 @@ type Options struct {
 	Affinity      []affinity.Set // the CPUs of each item worker; nil: any
 	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
+	Kernels       Kernels
 	Logger        *slog.Logger
+}
+
+// Kernels are the implementations of resizing and of writing elements. The zero value has the
+// fastest ones. Decoding.Kernel is that of decoding.
+type Kernels struct {
+	Resizing resample.Kernel
+	Writing  layout.Kernel
 }
 
 // Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier

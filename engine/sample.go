@@ -158,6 +158,9 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
 	err = job.Run(w.decoder, data, memory)
 	w.writer.End()
+	if head.Format == decode.JPEG {
+		all.meter.decoded(w.decoder.TakeJPEGs())
+	}
 	return err
 }
 

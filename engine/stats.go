@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -18,6 +19,7 @@ type Stats struct {
 	Batches         BatchStats   `json:"batches"`
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
+	JPEGs           decode.JPEGs `json:"jpegs"` // decoded, by what decoded them
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
@@ -114,6 +116,7 @@ type meter struct {
 	images  int64
 	batches BatchStats
 	storage StorageStats
+	jpegs   decode.JPEGs
 	epochs  []EpochStats // the most recent ones, in the order in which reading began
 	omitted int64        // number of earlier epochs
 	recent  [rateSeconds]tick
@@ -160,6 +163,12 @@ func (m *meter) read(epoch int, bytes int64) {
 	s.StorageBytes += bytes
 }
 
+func (m *meter) decoded(jpegs decode.JPEGs) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.jpegs = m.jpegs.Plus(jpegs)
+}
+
 func (m *meter) epoch(epoch int) *EpochStats {
 	for i := len(m.epochs) - 1; i >= 0; i-- { // an epoch being read is near the end
 		if m.epochs[i].Epoch == epoch {
@@ -193,7 +202,7 @@ func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	up := now.Sub(m.start).Seconds()
-	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, Epochs: append([]EpochStats{}, m.epochs...), EpochsOmitted: m.omitted}
+	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, JPEGs: m.jpegs, Epochs: append([]EpochStats{}, m.epochs...), EpochsOmitted: m.omitted}
 	var images, bytes int64
 	for _, t := range m.recent {
 		if age := int64(up) - t.second; age < rateSeconds {

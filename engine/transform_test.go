@@ -60,13 +60,14 @@ func transformDir(t testing.TB) string {
 // transformed starts an engine over an open dataset.
 func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
-	return transformedBy(t, kernels{}, ds, mode, change...)
+	return transformedBy(t, Kernels{}, ds, mode, change...)
 }
 
 // transformedBy starts an engine that uses particular kernels.
-func transformedBy(t testing.TB, k kernels, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
+func transformedBy(t testing.TB, k Kernels, ds *dataset.Dataset, mode resample.Mode, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
+	o.Kernels = k
 	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
 	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 	if mode != resample.None {
@@ -79,7 +80,6 @@ func transformedBy(t testing.TB, k kernels, ds *dataset.Dataset, mode resample.M
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.kernels = k
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -218,12 +218,12 @@ func elements(from []byte, t layout.DType) (out []byte) {
 // so do copies in the other order of axes.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
-	pairs := []kernels{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
+	pairs := []Kernels{{}, {resample.Kernels()[0], layout.Kernels()[0]}}
 	for _, k := range resample.Kernels() {
-		pairs = append(pairs, kernels{resizing: k})
+		pairs = append(pairs, Kernels{Resizing: k})
 	}
 	for _, k := range layout.Kernels() {
-		pairs = append(pairs, kernels{writing: k})
+		pairs = append(pairs, Kernels{Writing: k})
 	}
 	forms := []layout.Form{layout.NHWCForm, layout.NCHWForm}
 	for m, mode := range transformModes {
@@ -249,7 +249,7 @@ func TestKernelsMakeTheSameBytes(t *testing.T) {
 					first = all
 				}
 				if n := slices.IndexFunc(forwards(len(all)), func(n int) bool { return !bytes.Equal(all[n], first[n]) }); n >= 0 {
-					t.Errorf("%s, %s: with the kernels %s and %s, batch %d has other bytes than with the fastest", mode, dtype, pair.resizing, pair.writing, n)
+					t.Errorf("%s, %s: with the kernels %s and %s, batch %d has other bytes than with the fastest", mode, dtype, pair.Resizing, pair.Writing, n)
 				}
 			}
 		}

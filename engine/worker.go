@@ -48,10 +48,10 @@ type loader interface {
 }
 
 func newWorker(all *batches, cpus affinity.Set) *worker {
-	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.kernels.resizing}
+	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
 	w := &worker{
 		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(),
-		writer: layout.NewWriter(all.converter, all.kernels.writing),
+		writer: layout.NewWriter(all.converter, all.opts.Kernels.Writing),
 		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
 	}

@@ -2,15 +2,21 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/engine/headroom"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -21,6 +27,7 @@ type environment struct {
 	notifySocket string // where systemd expects the ready notification
 	affinity     string // CPUs of the workers, unless a flag gives them
 	gpus         string // CUDA_VISIBLE_DEVICES
+	vectors      string // the vector instructions to use; "": the fastest that the processor has
 	buffers      pinned.Policy
 	buffersError error // why buffers could not be parsed
 }
@@ -28,12 +35,17 @@ type environment struct {
 // affinityVariable is the environment variable for --affinity.
 const affinityVariable = "BATCHFS_AFFINITY_MASK"
 
+// vectorsVariable is the environment variable that lowers the level of vector instructions, to
+// measure what other processors would do. The bytes of batches do not depend on it.
+const vectorsVariable = "BATCHFS_CPU"
+
 func readEnvironment(getenv func(string) string, uid int) environment {
 	e := environment{
 		cacheDir:     cacheDir(getenv, uid),
 		notifySocket: getenv("NOTIFY_SOCKET"),
 		affinity:     getenv(affinityVariable),
 		gpus:         getenv("CUDA_VISIBLE_DEVICES"),
+		vectors:      getenv(vectorsVariable),
 	}
 	e.buffers, e.buffersError = pinned.ParsePolicy(func(name string) (string, bool) { return getenv(name), true })
 	return e
@@ -85,6 +97,32 @@ const (
 	affinityFlag = "affinity"
 	hintsFlag    = "bytes-per-sample"
 )
+
+// setKernels makes all computations of a mount use the environment's vector instructions.
+func (e environment) setKernels(o *engine.Options) error {
+	if e.vectors == "" {
+		return nil
+	}
+	levels := []string{"portable", "ssse3", "avx2", "avx512"}
+	here := levels[:len(resample.Kernels())-1] // all but Go's, of which C's kernels are these
+	level := slices.Index(here, e.vectors)
+	if level < 0 {
+		return usage("%s must be one of %s on this processor, not %q", vectorsVariable, strings.Join(here, ", "), e.vectors)
+	}
+	o.Decoding.Kernel = upTo(decode.Kernels(), levels[:level+1])
+	o.Kernels = engine.Kernels{Resizing: upTo(resample.Kernels(), levels[:level+1]), Writing: upTo(layout.Kernels(), levels[:level+1])}
+	return nil
+}
+
+// upTo returns the last kernel with one of some names.
+func upTo[K fmt.Stringer](all []K, names []string) (best K) {
+	for _, k := range all {
+		if slices.Contains(names, k.String()) {
+			best = k
+		}
+	}
+	return best
+}
 
 // place sets the CPUs of the workers, from the flag or the environment.
 func (c *console) place(f *flagSet, o *engine.Options) error {

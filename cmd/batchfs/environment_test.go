@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -85,6 +88,31 @@ func TestEnvironment(t *testing.T) {
 		e := readEnvironment(func(name string) string { return test.env[name] }, test.uid)
 		if e.cacheDir != test.want {
 			t.Errorf("%s: %q, want %q", test.name, e.cacheDir, test.want)
+		}
+	}
+}
+
+// TestSetKernels: BATCHFS_CPU lowers all kernels to a level, and must name one that this
+// processor has.
+func TestSetKernels(t *testing.T) {
+	var o engine.Options
+	if err := (environment{}).setKernels(&o); err != nil || o.Kernels != (engine.Kernels{}) || o.Decoding.Kernel != decode.Fastest {
+		t.Errorf("unset: %v, %+v, %s", err, o.Kernels, o.Decoding.Kernel)
+	}
+	for _, name := range []string{"fast", "go", "AVX2", "libjpeg"} {
+		if err := (environment{vectors: name}).setKernels(&o); err == nil || !strings.Contains(err.Error(), "BATCHFS_CPU") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if len(resample.Kernels()) == 1 {
+		t.Skip("SKIPPED: this build has only Go's kernels")
+	}
+	if err := (environment{vectors: "portable"}).setKernels(&o); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []fmt.Stringer{o.Decoding.Kernel, o.Kernels.Resizing, o.Kernels.Writing} {
+		if k.String() != "portable" {
+			t.Errorf("portable: %T is %s", k, k)
 		}
 	}
 }

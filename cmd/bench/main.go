@@ -47,6 +47,7 @@ type setup struct {
 	photos           imageSet
 	cityscapes       imageSet
 	plots            string // output directory for pictures
+	realPhotos       string // directory that scripts/photos.sh made
 	work             string // temporary directory
 	rounds           int    // how often each ratio is measured; the median counts
 	progress         progress
@@ -69,6 +70,7 @@ var measurements = []measurement{
 	{name: "epoch", measure: epochs, images: photos},
 	{name: "transforms", measure: transforms, images: photos},
 	{name: "png", measure: cityscapeEpochs, images: cityscapes},
+	{name: "decoder", measure: decoderAlone, images: photos},
 	{name: "resize", measure: resizeAlone, images: photos},
 	{name: "allocations", measure: allocations, images: photos},
 	{name: "scaling", measure: scaling, images: photos},
@@ -88,6 +90,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&s.python, "python", "bin/peers/bin/python3", "the `interpreter` that runs the peers")
 	flag.StringVar(&s.peers, "peers", "cmd/bench/peers", "the `directory` of the peers")
+	flag.StringVar(&s.realPhotos, "photos", "bin/photos", "the `directory` of real photos, see scripts/photos.sh")
 	flag.StringVar(&s.plots, "plots", "bin/liquid", "draw pictures into this `directory`")
 	flag.StringVar(&s.work, "work", "", "make datasets in a directory in this `directory`; that for temporary files if empty")
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+)
+
+// decoderAlone decodes JPEGs from memory on one core, in full and the regions of random crops,
+// with every kernel of the decoder, and compares with C on the same core: photos of gen, and
+// real ones if scripts/photos.sh could make some.
+func decoderAlone(ctx context.Context, s *setup) (rows []row, err error) {
+	cpus, err := cores()
+	if err != nil {
+		return nil, err
+	}
+	sets := []struct {
+		name  string
+		files []string
+	}{{"photos of gen", s.photos.files[:min(128, s.photos.images)]}}
+	for _, quality := range []string{"90", "97"} {
+		files, err := filepath.Glob(filepath.Join(s.realPhotos, quality, "*.jpg"))
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, struct {
+			name  string
+			files []string
+		}{"real photos, quality " + quality, files})
+	}
+	for _, set := range sets {
+		what := "decoder alone, one core: " + set.name
+		if len(set.files) == 0 {
+			rows = append(rows, row{what: what, skipped: "make bench could not install the packages that have them"})
+			continue
+		}
+		more, err := s.decoding(ctx, what, cpus[:1], set.files)
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// decoding makes the rows for some files.
+func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []string) (rows []row, err error) {
+	sides := []side{onCPUs(cpu, s.c(1, files))}
+	kernels := decode.Kernels()
+	for _, mode := range []resample.Mode{resample.None, resample.RandomResizedCrop} {
+		for _, k := range kernels {
+			work, err := decodingRegions(files, mode, k)
+			if err != nil {
+				return nil, err
+			}
+			sides = append(sides, onCPUs(cpu, work))
+		}
+	}
+	rates, err := s.turns(ctx, "decoder", s.rounds, sides...)
+	if err != nil {
+		return nil, err
+	}
+	c, whole, regions := rates[0], rates[1:1+len(kernels)], rates[1+len(kernels):]
+	note := func(of [][]float64) string {
+		var all []string
+		for i, k := range kernels {
+			all = append(all, fmt.Sprintf("%s %.2f", k, median(ratios(of[i], c))))
+		}
+		return strings.Join(all, ", ")
+	}
+	fastest := len(kernels) - 1
+	return []row{
+		measured(what+", in full / C", "C", ratios(whole[fastest], c), note(whole)).atLeast(2.2),
+		measured("    regions of random-resized-crop / C", "C", ratios(regions[fastest], c), note(regions)).atLeast(2.8),
+	}, nil
+}
+
+// decodingRegions decodes one region of each file per call. Its figures are images per second.
+func decodingRegions(files []string, mode resample.Mode, k decode.Kernel) (side, error) {
+	type image struct {
+		data []byte
+		head decode.Header
+		to   decode.Image
+		from decode.Region
+	}
+	images := make([]image, 0, 4*len(files))
+	options := resample.Options{Mode: mode, Height: 224, Width: 224, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3.0 / 4, 4.0 / 3}}
+	var pix []byte
+	for i, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		head, err := decode.ReadHeader(data, true)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if n := head.Width * head.Height * 3; n > len(pix) {
+			pix = make([]byte, n)
+		}
+		for epoch := range 4 {
+			y, x, height, width := options.Choose(epoch, int64(i), head.Height, head.Width).Source()
+			images = append(images, image{
+				data, head, decode.Image{Stride: width * 3, Height: height, Width: width}, decode.Region{X: x, Y: y, W: width, H: height},
+			})
+		}
+	}
+	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels, Kernel: k})
+	return func(ctx context.Context) (float64, error) {
+		began := time.Now()
+		for i := range images {
+			one := &images[i]
+			one.to.Pix = pix
+			if err := decoder.DecodeRegion(one.to, one.data, one.head, one.from, 1); err != nil || ctx.Err() != nil {
+				return 0, err
+			}
+		}
+		return float64(len(images)) / time.Since(began).Seconds(), nil
+	}, nil
+}

@@ -1,0 +1,197 @@
+//go:build cgo
+
+package decode
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// baselineFiles are JPEGs of all kinds, most of which the baseline decoder reads.
+func baselineFiles(t testing.TB) []oddFile {
+	out := oddFiles(t)
+	for _, s := range allSamples() {
+		if s.format == JPEG {
+			out = append(out, oddFile{s.name, s.data})
+		}
+	}
+	for _, pattern := range []string{"regions/*.jpg", "oriented/*.jpg", "refused/*.jpg"} {
+		names, err := filepath.Glob(filepath.Join("testdata", pattern))
+		if err != nil || names == nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, oddFile{name, data})
+		}
+	}
+	return out
+}
+
+// kernelSet has a decoder for each kernel and colour; the first ones use libjpeg-turbo alone.
+type kernelSet [2][]*Decoder
+
+func newKernelSet(t testing.TB) (all kernelSet) {
+	for c := range all {
+		for _, k := range Kernels() {
+			d := NewDecoder(Options{Color: Color(c), Kernel: k})
+			t.Cleanup(d.Close)
+			all[c] = append(all[c], d)
+		}
+	}
+	return all
+}
+
+func (all kernelSet) accepted() (n int64) {
+	for _, of := range all {
+		for _, d := range of {
+			n += d.TakeJPEGs().Baseline
+		}
+	}
+	return n
+}
+
+// same checks that all kernels give the same pixels of a region, or the same error.
+func (all kernelSet) same(t testing.TB, name string, data []byte, h Header, c Color, r Region) {
+	v := View{Region: r, Orientation: all[c][0].options.orientation(h)}
+	height, width := v.size()
+	var want []byte
+	var wantErr error
+	for i, d := range all[c] {
+		to := newCanvas(width, height, c.Channels())
+		err := d.DecodeRegion(to.Image, data, h, r, 1)
+		got := to.pixels(t, name)
+		switch {
+		case i == 0:
+			want, wantErr = got, err
+		case fmt.Sprint(err) != fmt.Sprint(wantErr):
+			t.Errorf("%s, %+v: %s says %v, libjpeg-turbo %v", name, r, d.options.Kernel, err, wantErr)
+		case err == nil && !bytes.Equal(got, want):
+			t.Errorf("%s, %+v: %s makes other pixels than libjpeg-turbo", name, r, d.options.Kernel)
+		}
+	}
+}
+
+func anyRegion(r *rand.Rand, h Header) Region {
+	x, y := r.IntN(h.Width), r.IntN(h.Height)
+	return Region{X: x, Y: y, W: 1 + r.IntN(h.Width-x), H: 1 + r.IntN(h.Height-y)}
+}
+
+// TestBaselineRegions: every kernel makes libjpeg-turbo's pixels of every region.
+func TestBaselineRegions(t *testing.T) {
+	each := 150
+	if testing.Short() {
+		each = 6
+	}
+	all, random, tried := newKernelSet(t), rand.New(rand.NewPCG(1, 2)), 0
+	for _, f := range baselineFiles(t) {
+		h, err := ReadHeader(f.data, true)
+		if err != nil || h.Format != JPEG {
+			continue
+		}
+		whole := Region{0, 0, h.Width, h.Height}
+		all.same(t, f.name, f.data, h, RGB, whole)
+		all.same(t, f.name, f.data, h, Gray, whole)
+		for range each {
+			all.same(t, f.name, f.data, h, Color(random.IntN(2)), anyRegion(random, h))
+		}
+		tried += each + 2
+	}
+	got, most := all.accepted(), int64(tried*(len(Kernels())-1))
+	t.Logf("%d regions in %d kernels; the baseline decoder accepted %d", tried, len(Kernels()), got)
+	if got < most/3 || got == most {
+		t.Errorf("the baseline decoder accepted %d of %d", got, most)
+	}
+}
+
+// TestBaselineDamaged: what the baseline decoder accepts of damaged files is what libjpeg-turbo
+// decodes without objection to the same pixels, wherever a file is cut and whichever of its bits
+// is inverted.
+func TestBaselineDamaged(t *testing.T) {
+	files := []string{"ycc-2x2-17x33", "ycc-1x1-16x16", "ycc-1x2-7x9", "gray", "restarts"}
+	if testing.Short() {
+		files = files[:1]
+	}
+	all := newKernelSet(t)
+	for _, name := range files {
+		data := corpus(name + ".jpg").data
+		random := rand.New(rand.NewPCG(3, 4))
+		try := func(what string, data []byte) {
+			h, err := ReadHeader(data, true)
+			if err != nil || h.Format != JPEG || h.pixels() > 1<<12 {
+				return
+			}
+			r := Region{0, 0, h.Width, h.Height}
+			if random.IntN(3) == 0 {
+				r = anyRegion(random, h)
+			}
+			all.same(t, name+" "+what, data, h, RGB, r)
+		}
+		for n := range data {
+			try(fmt.Sprintf("cut at %d", n), data[:n])
+			for bit := range 8 {
+				damaged := bytes.Clone(data)
+				damaged[n] ^= 1 << bit
+				try(fmt.Sprintf("with bit %d of byte %d inverted", bit, n), damaged)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("accepted: %d", all.accepted())
+}
+
+// TestKernelNames: Fastest stands for a kernel that runs here.
+func TestKernelNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, k := range Kernels() {
+		names[k.String()] = true
+	}
+	if !names[Fastest.chosen().String()] || !names["libjpeg"] || !names["portable"] {
+		t.Errorf("of %v, %s is the fastest", names, Fastest.chosen())
+	}
+}
+
+// FuzzBaseline holds the law of TestBaselineDamaged for any bytes and regions. More files to
+// start from are read from the directory that BATCHFS_JPEG_CORPUS names.
+func FuzzBaseline(f *testing.F) {
+	for _, s := range baselineFiles(f) {
+		if len(s.data) < 3000 {
+			f.Add(s.data, uint64(0), false)
+			f.Add(s.data, uint64(0x0102030405060708), true)
+		}
+	}
+	if dir := os.Getenv("BATCHFS_JPEG_CORPUS"); dir != "" {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || names == nil {
+			f.Fatalf("%s: no files, %v", dir, err)
+		}
+		for _, name := range names {
+			if data, err := os.ReadFile(name); err == nil {
+				f.Add(data, uint64(0x0807060504030201), false)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte, region uint64, gray bool) {
+		h, err := ReadHeader(data, true)
+		if err != nil || h.Format != JPEG || h.pixels() > 1<<14 {
+			return
+		}
+		part := func(shift, most int) int { return int(region>>shift&0xffff) % most }
+		r := Region{X: part(0, h.Width), Y: part(16, h.Height)}
+		r.W, r.H = h.Width-r.X-part(32, h.Width-r.X), h.Height-r.Y-part(48, h.Height-r.Y)
+		c := RGB
+		if gray {
+			c = Gray
+		}
+		newKernelSet(t).same(t, "fuzzed", data, h, c, r)
+	})
+}

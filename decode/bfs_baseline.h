@@ -1,0 +1,159 @@
+//go:build cgo
+
+/* The decoder of baseline JPEGs, several times as fast as libjpeg-turbo, with its pixels to the
+ * last bit. It reads what most JPEGs are: 8-bit, Huffman-coded, sequential, one scan, gray or
+ * three components. At anything else, and at any anomaly whatever, it leaves the image to
+ * libjpeg-turbo, whose pixels and verdict count. So what it accepts must be what libjpeg-turbo
+ * decodes without a warning, and it need not tell how the rest is wrong.
+ *
+ *   baseline_header.c   markers, up to the scan
+ *   baseline_tables.c   Huffman tables for the state machine
+ *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
+ *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
+ *   baseline.c          one image: which of it is needed, in which order, in which memory
+ */
+#ifndef BFS_BASELINE_H
+#define BFS_BASELINE_H
+
+#include "bfs_decode.h"
+#include "bfs_jpeg.h"
+
+/* Why an image is left to libjpeg-turbo: further result codes. */
+enum {
+    BFS_LEFT_KIND = 16,       /* progressive, arithmetic coding, several scans, four components */
+    BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
+    BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8, or as gray from RGB */
+    BFS_LEFT_HEADER,          /* an unusual or damaged header */
+    BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data */
+    BFS_LEFT_END
+};
+
+/* Implementations. */
+enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
+
+/* One component of an image. */
+typedef struct {
+    int h, v;          /* sampling factors */
+    int first;        /* its first block in an MCU, which has h*v of them */
+    int width, height; /* in samples */
+    int quant, dc, ac; /* its tables */
+} bfs_component;
+
+/* What the markers say. */
+typedef struct {
+    int width, height;
+    int components;    /* 1 or 3 */
+    int hmax, vmax;    /* the largest sampling factors, which are those of component 0 */
+    int blocks;        /* in an MCU */
+    int across, down;  /* in MCUs */
+    int interval;      /* MCUs between restart markers; 0: none */
+    int rgb;           /* the components are RGB, not YCbCr */
+    bfs_component c[3];
+    uint16_t quant[4][64];      /* in zigzag order */
+    const uint8_t *code[2][4];  /* of DC and AC: 16 counts, then the symbols; in the file */
+    const uint8_t *scan;        /* entropy-coded data */
+} bfs_frame;
+
+int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size);
+
+/* What one look-up of the next bits does. Values are in bytes of the block, two per
+ * coefficient. A step decodes one symbol, or two: the value of the first is then known from the
+ * looked-up bits, as is the length of the second, so that the next step does not wait for its
+ * value. */
+typedef struct {
+    uint8_t length;  /* bits consumed */
+    uint8_t advance; /* bytes by which the position advances, less one */
+    uint8_t before;  /* bits before the last value */
+    uint8_t shift;   /* 63 less the bits of the last value */
+    uint8_t first;   /* where the first value goes */
+    uint8_t last;    /* where the last value goes */
+    uint8_t end;     /* 127 if the block ends, else 0 */
+    int8_t value;    /* the first value */
+} bfs_step;
+
+enum {
+    BFS_LOOKUP = 11, /* bits looked up */
+    BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
+};
+
+typedef struct {
+    bfs_step step[1 << BFS_LOOKUP];
+    int32_t limit[18];   /* the first code, left-aligned in 16 bits, that is longer than the index */
+    int32_t offset[17];  /* of a length's symbols, less its first code */
+    uint8_t symbol[256];
+    uint8_t code[16 + 256]; /* what it was made of */
+    int symbols;            /* 0: unused */
+    int ac;
+    uint64_t used; /* when it was used last */
+} bfs_table;
+
+enum { BFS_TABLES = 8 }; /* twice as many as an image can use in practice */
+
+typedef struct bfs_tables {
+    bfs_table table[BFS_TABLES];
+    uint64_t uses;
+} bfs_tables;
+
+const bfs_table *bfs_table_find(bfs_tables *t, const uint8_t *code, int ac);
+
+/* A block in the order of decoding: its AC table, and the DC table of the block after it. */
+typedef struct {
+    const bfs_table *ac, *dc;
+} bfs_phase;
+
+/* The entropy decoder's state between calls. Blocks are contiguous and aligned to 128 bytes; at
+ * is within the block that phase describes. */
+typedef struct {
+    const uint8_t *from;    /* next byte to read */
+    uint64_t bits;          /* bits read, left-aligned */
+    uint64_t count;         /* their number, modulo 64 */
+    uint8_t *at;            /* next coefficient */
+    const bfs_phase *phase;
+    const bfs_table *table; /* for the next step */
+} bfs_stream;
+
+/* A bfs_entropy decodes blocks until s->phase is end, or returns 0 at the first anomaly. All
+ * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more. */
+typedef int bfs_entropy(bfs_stream *s, const bfs_phase *end);
+
+enum { BFS_WORST = 256 }; /* a block has up to 64 codes of 16 bits with values of 15 */
+
+bfs_entropy bfs_entropy_portable, bfs_entropy_bmi2;
+
+/* A quantization table in natural order, and the largest coefficients of its first row that are
+ * certain: libjpeg-turbo skips the multiplications of a block that has no others, without the
+ * saturation that they have. No encoder writes larger ones. */
+typedef struct {
+    int16_t by[64];
+    uint16_t limit[8];
+} bfs_quant;
+
+/* From coefficients to pixels. Rows of samples are read up to BFS_PAD bytes past their end. */
+enum { BFS_PAD = 128 };
+
+typedef struct {
+    /* idct transforms n blocks of one row of blocks, whose coefficients are in zigzag order,
+     * and writes 8 rows of 8n samples and up to 24 more. group blocks are contiguous; the next
+     * group begins step coefficients after the one before. It returns 0 if a coefficient was
+     * beyond its limit. */
+    int (*idct)(const int16_t *block, int n, int group, ptrdiff_t step, const bfs_quant *q,
+                uint8_t *to, ptrdiff_t stride);
+    /* sum makes 3*near + far of n samples. */
+    void (*sum)(uint16_t *to, const uint8_t *near, const uint8_t *far, int n);
+    /* wide makes n RGB pixels of YCbCr, from the pixel skip (0 or 1) on. cb and cr are sums, one for
+     * two pixels; sums on either side are used too. even and odd are what is added before the
+     * division by 16. */
+    void (*wide)(uint8_t *to, const uint8_t *y, const uint16_t *cb, const uint16_t *cr, int skip, int n, int even, int odd);
+    /* full makes n RGB pixels of as many Y, Cb and Cr. */
+    void (*full)(uint8_t *to, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n);
+} bfs_kernel;
+
+extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
+
+extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block */
+
+int bfs_baseline_runs(int kernel);
+size_t bfs_baseline_most(int width);
+int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
+
+#endif

@@ -1,0 +1,63 @@
+package decode
+
+import "slices"
+
+// A Kernel is an implementation of the baseline JPEG decoder. All produce the same bytes, which
+// are also those of libjpeg-turbo, so there is no reason to choose any but the fastest, except
+// for tests and measurements.
+type Kernel uint8
+
+const (
+	// Fastest is AVX512 or AVX2 if the processor has them, or else LibJPEG, which has vector
+	// code for more processors than Portable.
+	Fastest  Kernel = iota
+	LibJPEG         // libjpeg-turbo decodes every JPEG
+	Portable        // C without vector instructions
+	AVX2
+	AVX512
+)
+
+var kernelNames = [...]string{"fastest", "libjpeg", "portable", "avx2", "avx512"}
+
+// String names the kernel.
+func (k Kernel) String() string { return kernelNames[k] }
+
+// Kernels returns those that can be used here, apart from Fastest.
+func Kernels() []Kernel {
+	all := []Kernel{LibJPEG, Portable, AVX2, AVX512}
+	return slices.DeleteFunc(all, func(k Kernel) bool { return k != LibJPEG && !kernelRuns(k) })
+}
+
+func (k Kernel) chosen() Kernel {
+	if k != Fastest {
+		return k
+	}
+	for _, k := range []Kernel{AVX512, AVX2} {
+		if kernelRuns(k) {
+			return k
+		}
+	}
+	return LibJPEG
+}
+
+// JPEGs counts JPEGs by what decoded them: the baseline decoder, or libjpeg-turbo for one of the
+// other reasons.
+type JPEGs struct {
+	Baseline int64 `json:"baseline"` // by the baseline decoder
+	Kind     int64 `json:"kind"`     // progressive, arithmetic-coded, of several scans or four components
+	Sampling int64 `json:"sampling"` // with chroma sampled in a rare way
+	Scale    int64 `json:"scale"`    // reduced while decoding, or made gray from RGB
+	Header   int64 `json:"header"`   // with an unusual or damaged header
+	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data
+}
+
+// All is the number of JPEGs.
+func (a JPEGs) All() int64 { return a.Baseline + a.Kind + a.Sampling + a.Scale + a.Header + a.Data }
+
+// Plus returns the sum of two counts.
+func (a JPEGs) Plus(b JPEGs) JPEGs {
+	return JPEGs{
+		a.Baseline + b.Baseline, a.Kind + b.Kind, a.Sampling + b.Sampling,
+		a.Scale + b.Scale, a.Header + b.Header, a.Data + b.Data,
+	}
+}
