@@ -302,6 +302,51 @@ func TestStorageMountedAnew(t *testing.T) {
 	}
 }
 
+// blink is storage that is away while a file is looked up, and back before anybody can tell.
+type blink struct {
+	kernel
+	root string
+	left atomic.Int64 // lookups that find it away
+}
+
+func (b *blink) during(lookup func()) {
+	if b.left.Add(-1) >= 0 {
+		os.Rename(b.root, b.root+".away")
+		defer os.Rename(b.root+".away", b.root)
+	}
+	lookup()
+}
+
+func (b *blink) open(dir, path string) (fd int, err error) {
+	b.during(func() { fd, err = b.kernel.open(dir, path) })
+	return fd, err
+}
+
+func (b *blink) look(dir, path string) (id Identity, err error) {
+	b.during(func() { id, err = b.kernel.look(dir, path) })
+	return id, err
+}
+
+// TestStorageAwayForAMoment: no file is missing because its storage was away during the lookup,
+// even if the same directory is back when it is examined.
+func TestStorageAwayForAMoment(t *testing.T) {
+	p := newPlace(t)
+	p.images("a.jpg")
+	b := &blink{root: p.root}
+	p.how = Storage{system: b}
+	d := p.open("")
+	for name, call := range map[string]func(*Dataset, int) error{"Load": loadError, "Check": checkError} {
+		b.left.Store(1)
+		if err := call(d, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	os.Remove(p.path("a.jpg"))
+	if err := loadError(d, 0); !errors.Is(err, ErrMissing) {
+		t.Errorf("missing: %v", err)
+	}
+}
+
 // descriptors counts this process's open directories.
 func descriptors(t *testing.T) (n int) {
 	t.Helper()

@@ -61,8 +61,8 @@ func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part
 	return data, read, id, err
 }
 
-// attempt calls f, and once more if the storage was mounted again meanwhile. Errors come as those
-// of sample i.
+// attempt calls f, and once more if the storage was mounted again meanwhile, as far as can be told:
+// the same directory may have been away and be back. Errors come as those of sample i.
 func (d *Dataset) attempt(i int, f func() error) error {
 	for again := true; ; again = false {
 		if d.closed.Load() {
@@ -75,8 +75,8 @@ func (d *Dataset) attempt(i int, f func() error) error {
 		}
 		if isStorage(err) {
 			replaced, why := d.examine(seen, d.table)
-			if replaced && again {
-				continue
+			if again && why == nil && (replaced || OfFile(err)) {
+				continue // it may have been away only until it was examined
 			}
 			err = cmp.Or(why, err)
 		}
