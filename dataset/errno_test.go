@@ -63,7 +63,7 @@ func (f *nth) pread(fd int, p []byte, offset int64) (int, error) {
 
 // errnos are the errors of the kernel and its file systems, and whether the file is at fault.
 var errnos = map[unix.Errno]bool{
-	unix.ENOENT: true, unix.ENOTDIR: true, unix.ELOOP: true, unix.EACCES: true,
+	unix.ENOENT: true, unix.ENOTDIR: true, unix.ELOOP: true, unix.EACCES: true, unix.ENAMETOOLONG: true,
 	unix.EMFILE: false, unix.ENFILE: false, unix.ENOMEM: false, unix.ENOBUFS: false, unix.EINTR: false, unix.EAGAIN: false,
 	unix.EIO: false, unix.ESTALE: false, unix.ENOTCONN: false, unix.ETIMEDOUT: false, unix.ENODEV: false, unix.ENXIO: false,
 	unix.EHOSTDOWN: false, unix.EHOSTUNREACH: false, unix.ECONNRESET: false, unix.ECONNABORTED: false, unix.EREMOTEIO: false,
@@ -451,5 +451,40 @@ func TestLoadAllocatesNothing(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestPathsThatAreTooLong: paths are looked up from the root of the file system, so a dataset far
+// down can have files that no path leads to. They are at fault, and not the machine.
+func TestPathsThatAreTooLong(t *testing.T) {
+	p := newPlace(t)
+	var parts []string
+	for range 8 {
+		p.root = filepath.Join(p.root, strings.Repeat("r", 240))
+		parts = append(parts, strings.Repeat("d", 240))
+	}
+	far := strings.Join(parts, "/")
+	p.images("near.jpg")
+	p.mkdir(far)
+	dir, err := os.OpenRoot(p.path(far))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	name := strings.Repeat("x", 250) + ".jpg"
+	if err := dir.WriteFile(name, []byte(image("jpeg", 10, 20, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.write("m.csv", "path\nnear.jpg\n"+far+"/"+name+"\n")
+	for _, dataset := range []string{"", "m.csv"} {
+		d := p.open(dataset)
+		for i := range d.Len() {
+			if len(d.Path(i)) < 100 {
+				continue
+			}
+			if err := loadError(d, i); d.Problem(i) != "file name too long" || d.Unread(i) != "" || !OfFile(err) {
+				t.Errorf("%q: problem %q, unread %q, error %v", dataset, d.Problem(i), d.Unread(i), err)
+			}
+		}
 	}
 }

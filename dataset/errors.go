@@ -54,9 +54,9 @@ func Reason(err error) error {
 }
 
 // OfFile says whether an error of this package is the fault of the sample's file itself: it is
-// missing, has changed, is not a regular file, may not be read, or its path is a link loop. Only
-// such errors may be remembered for a file, or decide what takes its place. Any other errno is
-// the machine's fault, and wins over a file error that it caused. [ErrTooLarge] and [ErrStopped]
+// missing, has changed, is not a regular file, may not be read, or its path is a link loop or longer
+// than the kernel takes. Only such errors may be remembered for a file, or decide what takes its
+// place. Any other errno is the machine's fault, and wins over a file error that it caused. [ErrTooLarge] and [ErrStopped]
 // are the caller's own.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
@@ -64,7 +64,8 @@ func OfFile(err error) bool {
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {
-		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES
+		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES ||
+			errno == unix.ENAMETOOLONG
 	}
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile)
 }
