@@ -452,6 +452,9 @@ func TestLoadAllocatesNothing(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
+	if n := testing.AllocsPerRun(100, func() { _ = checkError(d, 0) }); n > 0 {
+		t.Errorf("Check: %v allocations", n)
+	}
 }
 
 // TestPathsThatAreTooLong: paths are looked up from the root of the file system, so a dataset far

@@ -57,7 +57,8 @@ func (kernel) stat(fd int) (Identity, int, error) {
 }
 
 func (kernel) look(dir, path string) (Identity, error) {
-	id, _, err := statx(0, &appendPath(nil, dir, path)[0], 0)
+	var room [512]byte
+	id, _, err := statx(0, &appendPath(room[:0], dir, path)[0], 0)
 	return id, err
 }
 
