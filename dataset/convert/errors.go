@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -31,20 +32,16 @@ var (
 	ErrName = errors.New("no name for its copy")
 )
 
-// spaceError wraps an error about a full disk or an exceeded quota in ErrSpace.
-func spaceError(err error) error {
-	if errors.Is(err, ErrSpace) || !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return err
+// classified wraps an error about a full disk, an exceeded quota or a changed file in the error
+// that says so.
+func classified(err error) error {
+	wrap := func(class error, causes ...error) {
+		caused := slices.ContainsFunc(causes, func(cause error) bool { return errors.Is(err, cause) })
+		if caused && !errors.Is(err, class) {
+			err = fmt.Errorf("%w: %w", class, err)
+		}
 	}
-	return fmt.Errorf("%w: %w", ErrSpace, err)
-}
-
-// reasonOf is an error without its path, which the caller prints separately.
-func reasonOf(err error) string {
-	err = dataset.Reason(err)
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno.Error()
-	}
-	return err.Error()
+	wrap(ErrSpace, unix.ENOSPC, unix.EDQUOT)
+	wrap(ErrSource, dataset.ErrChanged, dataset.ErrMissing, dataset.ErrNotFile)
+	return err
 }
