@@ -10,8 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -61,7 +62,6 @@ type conversion struct {
 	o     Options
 	names names
 	tree  *tree
-	dirs  []string // of the result
 
 	mu     sync.Mutex // guards the following while workers run, and calls of Progress
 	kinds  []kind     // a worker may use that of its own sample without mu
@@ -87,7 +87,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	}
 	if !c.tree.finished {
 		defer c.tree.close()
-		if err := c.tree.open(); err != nil {
+		if err := c.tree.open(c.ds.Root()); err != nil {
 			return err
 		}
 	}
@@ -161,20 +161,13 @@ func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.tree.finished {
-		root, err := os.Stat(c.ds.Root())
-		if err != nil {
-			return nil, err
-		}
-		if err := c.tree.begin(m, root.Mode().Perm()); err != nil {
-			return nil, err
-		}
-	}
 	chosen := c.choose()
 	if c.report.Finished {
 		return nil, nil
 	}
-	c.dirs = c.directories()
+	if err := c.tree.begin(m); err != nil {
+		return nil, err
+	}
 	plan, err := c.plan()
 	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
 		c.o.Announce(plan)
@@ -183,6 +176,78 @@ func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
 	plan.Linked, plan.Cloned, plan.Copied = 0, 0, 0
 	c.report.Plan = plan
 	return chosen, err
+}
+
+// plan determines the work and the space it takes.
+func (c *conversion) plan() (Plan, error) {
+	p := c.report.Plan
+	var disk unix.Statfs_t
+	if err := unix.Statfs(p.Staging, &disk); err != nil {
+		return p, &fs.PathError{Op: "statfs", Path: p.Staging, Err: err}
+	}
+	how, err := c.tryKeeping(&p)
+	if err != nil {
+		return p, err
+	}
+	block, files := max(1, int64(disk.Frsize)), int64(0)
+	need := func(bytes int64) {
+		p.NeedBytes += (bytes + block - 1) / block * block
+		files++
+	}
+	if !p.Resumed { // else they are there already
+		for range c.directories() {
+			need(1)
+		}
+	}
+	for i, k := range c.kinds {
+		size := c.ds.Stat(i).Size
+		switch {
+		case k == chosen:
+			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
+			p.RawBytes += size
+		case how == &p.Linked:
+			p.Linked++
+			continue
+		case how == &p.Cloned:
+			p.Cloned++
+			size = 0
+		default:
+			p.Copied++
+			p.CopyBytes += size
+		}
+		if _, there := c.found(i); !there {
+			need(size)
+		}
+	}
+	p.FreeBytes = int64(disk.Bavail) * block
+	if disk.Blocks == 0 { // it is not reported
+		p.FreeBytes = math.MaxInt64
+	}
+	switch free := int64(disk.Ffree); {
+	case disk.Files > 0 && files > free: // else inodes are created on demand
+		err = fmt.Errorf("%w in %s: %d files are too many, %d fit", ErrSpace, p.Staging, files, free)
+	case p.NeedBytes > p.FreeBytes:
+		err = fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, p.Staging, p.NeedBytes, p.FreeBytes)
+	}
+	return p, err
+}
+
+// tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
+// devices, others may be kept in another way.
+func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
+	for i, k := range c.kinds {
+		if k == unreadable {
+			continue
+		}
+		how, err := c.tree.keep(temporary(i), c.names.source(i), p)
+		if err == nil {
+			return how, c.tree.root.Remove(temporary(i))
+		}
+		if !dataset.OfFile(err) {
+			return nil, err
+		}
+	}
+	return &p.Linked, nil
 }
 
 // mark determines the share of raw samples, which an earlier run may have recorded, and returns

@@ -42,9 +42,10 @@ func (c *conversion) directories() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// makeDirs makes the directories, with the permissions of those of the same name in the source.
-func (c *conversion) makeDirs() error {
-	for _, dir := range c.dirs {
+// makeFiles makes the directories, with the permissions of those of the same name in the source.
+// Then it makes the raw files, until it is known which samples are raw, and then the others.
+func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
+	for _, dir := range c.directories() {
 		mode := fs.FileMode(0o755)
 		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); err == nil && info.IsDir() {
 			mode = info.Mode().Perm() | 0o700
@@ -53,28 +54,18 @@ func (c *conversion) makeDirs() error {
 			return err
 		}
 	}
-	return nil
-}
-
-// makeFiles makes first the raw files, until it is known which samples are raw, and then the
-// others.
-func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
-	if err := c.makeDirs(); err != nil {
-		return err
-	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
 	for ; len(samples) > 0; samples = c.choose() {
 		if err := c.each(ctx, memory, samples); err != nil {
 			return err
 		}
 	}
-	var others []int32
 	for i, k := range c.kinds {
 		if k != chosen {
-			others = append(others, int32(i))
+			samples = append(samples, int32(i))
 		}
 	}
-	return c.each(ctx, memory, others)
+	return c.each(ctx, memory, samples)
 }
 
 func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32) error {

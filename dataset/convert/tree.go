@@ -88,11 +88,21 @@ func notMounted(dir string) error {
 	return nil
 }
 
-// open makes or finds the unfinished tree, locks it, and finds out what an earlier run began.
-func (t *tree) open() error {
-	err := os.MkdirAll(t.path, 0o755)
-	if errors.Is(err, unix.ENOTDIR) {
-		return fmt.Errorf("%s %w", t.path, ErrForeign)
+// open makes or finds the unfinished tree, locks it, and finds out what an earlier run began. The
+// result gets no more permissions than source.
+func (t *tree) open(source string) error {
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	err = os.MkdirAll(filepath.Dir(t.path), 0o755)
+	if err == nil {
+		err = os.Mkdir(t.path, info.Mode().Perm()|0o700)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		if info, err = os.Stat(t.path); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s %w", t.path, ErrForeign)
+		}
 	}
 	if err != nil {
 		return err
@@ -138,21 +148,11 @@ func (t *tree) lock() error {
 	return nil
 }
 
-// begin writes the marker, unless an earlier run did, and removes unfinished files. The result
-// gets no more permissions than the source's, which are mode.
-func (t *tree) begin(m *mark, mode fs.FileMode) error {
+// begin writes the marker, unless an earlier run did, and removes unfinished files.
+func (t *tree) begin(m *mark) error {
 	if t.earlier == nil {
-		info, err := t.root.Stat(".")
-		if err != nil {
-			return err
-		}
-		if _, err := t.marker.WriteAt(m.text(), 0); err != nil {
-			return err
-		}
-		if err := errors.Join(t.marker.Truncate(int64(len(m.text()))), t.marker.Sync()); err != nil {
-			return err
-		}
-		if err := t.root.Chmod(".", info.Mode().Perm()&(mode|0o700)); err != nil {
+		_, err := t.marker.WriteAt(m.text(), 0)
+		if err = errors.Join(err, t.marker.Truncate(int64(len(m.text()))), t.marker.Sync()); err != nil {
 			return err
 		}
 	}
