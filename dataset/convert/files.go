@@ -91,8 +91,8 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 	}
 	ext, how := "", &c.report.Converted
 	if c.kinds[i] == chosen {
-		if ext, err = c.makeRaw(ctx, m, i); ext == "" {
-			return err // nil: it is kept later, because it is unreadable
+		if ext, err = c.makeRaw(ctx, m, i); err != nil || ext == "" { // unreadable, so it is kept later
+			return err
 		}
 	} else if how, err = c.keep(i); err != nil {
 		return err
@@ -176,23 +176,19 @@ func (c *conversion) clear(i int, ext string) error {
 func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, err error) {
 	defer m.Done()
 	raw, err := m.Make(ctx, i)
-	if sample.OfFile(err) && !errors.Is(classified(err), ErrSource) {
+	switch {
+	case spoils(err):
 		return "", c.spoil(i, err)
-	}
-	if err != nil {
+	case err != nil:
 		return "", err
 	}
 	info, err := os.Stat(c.names.source(i))
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrSource, err)
 	}
-	err = c.tree.create(temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
+	return raw.Ext, c.tree.create(temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
 		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
 	})
-	if err != nil {
-		return "", err
-	}
-	return raw.Ext, nil
 }
 
 // keep keeps sample i as it is, under its temporary name: as a link, a clone or a copy, whichever
@@ -203,7 +199,7 @@ func (c *conversion) keep(i int) (how *int, err error) {
 	how, err = c.tree.keep(temp, source, &c.report.Plan)
 	if sample.OfFile(err) {
 		if c.kinds[i] != unreadable {
-			if _, err := c.ds.Check(i); err != nil && !errors.Is(err, fs.ErrPermission) {
+			if _, err := c.ds.Check(i); err != nil && !spoils(err) {
 				return nil, err // it is not what it was, or the storage is away
 			}
 			if err := c.spoil(i, err); err != nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 )
 
 // Errors of Write; test for them with errors.Is.
@@ -45,6 +46,10 @@ func classified(err error) error {
 	wrap(ErrSource, dataset.ErrChanged, dataset.ErrMissing, dataset.ErrNotFile)
 	return err
 }
+
+// spoils says whether an error makes a sample unreadable: it is the file's fault, but the file is the
+// one that was there before.
+func spoils(err error) bool { return sample.OfFile(err) && !errors.Is(classified(err), ErrSource) }
 
 // Plan describes the work before it begins.
 type Plan struct {
