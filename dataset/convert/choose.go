@@ -50,53 +50,45 @@ type candidate struct {
 	sample int32
 }
 
-// class has the samples of one label.
-type class struct {
-	size, raw  int
-	candidates []candidate
-}
-
 // rank returns the samples that can become raw, best first, and how many already are.
 func rank(s samples, kinds []kind, seed uint64) (ranking []candidate, raw int64) {
-	classes := map[int]*class{}
+	size, ranked := map[int]int{}, map[int]int{} // by label; those already raw come first
 	for i, k := range kinds {
-		c := classes[s.Label(i)]
-		if c == nil {
-			c = &class{}
-			classes[s.Label(i)] = c
-		}
-		c.size++
+		label := s.Label(i)
+		size[label]++
 		switch k {
 		case alreadyRaw:
-			c.raw++
+			ranked[label]++
 			raw++
 		case encoded, chosen:
-			c.candidates = append(c.candidates, candidate{key: hash(seed, "sample", s.Path(i)), sample: int32(i)})
+			ranking = append(ranking, candidate{key: hash(seed, "sample", s.Path(i)), sample: int32(i)})
 		}
 	}
 	order := func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key), cmp.Compare(a.sample, b.sample))
 	}
-	for place, label := range shuffled(classes, seed) {
-		c := classes[label]
-		slices.SortFunc(c.candidates, order)
-		stagger := (float64(place) + 0.5) / float64(len(classes))
-		for j := range c.candidates {
-			c.candidates[j].rank = (float64(c.raw+j+1) - stagger) / float64(c.size)
-		}
-		ranking = append(ranking, c.candidates...)
-		c.candidates = nil
+	slices.SortFunc(ranking, order)
+	stagger := staggered(size, seed)
+	for k := range ranking {
+		label := s.Label(int(ranking[k].sample))
+		ranked[label]++
+		ranking[k].rank = (float64(ranked[label]) - stagger[label]) / float64(size[label])
 	}
 	slices.SortFunc(ranking, order)
 	return ranking, raw
 }
 
-// shuffled returns the labels in an order that depends on the seed.
-func shuffled(classes map[int]*class, seed uint64) []int {
+// staggered spreads the labels evenly from 0 to 1, in an order that depends on the seed.
+func staggered(size map[int]int, seed uint64) map[int]float64 {
 	key := func(label int) uint64 {
 		return hash(seed, "class", string(binary.LittleEndian.AppendUint64(nil, uint64(label))))
 	}
-	return slices.SortedFunc(maps.Keys(classes), func(a, b int) int { return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b)) })
+	labels := slices.SortedFunc(maps.Keys(size), func(a, b int) int { return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a, b)) })
+	stagger := map[int]float64{}
+	for place, label := range labels {
+		stagger[label] = (float64(place) + 0.5) / float64(len(labels))
+	}
+	return stagger
 }
 
 // hash depends only on its arguments, on every machine and in every version.

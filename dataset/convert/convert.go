@@ -1,16 +1,30 @@
 package convert
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
 
@@ -31,11 +45,14 @@ func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Rep
 	o.Progress, stop = promptly.Progress(o.Progress)
 	defer stop()
 	return promptly.Do(ctx, func() (Report, error) {
-		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), gray: make([]bool, ds.Len())}
-		if err := c.write(ctx, out); err != nil {
-			return c.report, fmt.Errorf("convert: %w", spaceError(err))
+		n := ds.Len()
+		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), kinds: make([]kind, n), exts: make([]string, n)}
+		err := c.write(ctx, out)
+		slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
+		if err != nil {
+			err = fmt.Errorf("convert: %w", classified(err))
 		}
-		return c.report, nil
+		return c.report, err
 	}, nil)
 }
 
@@ -44,91 +61,113 @@ type conversion struct {
 	ds    *dataset.Dataset
 	o     Options
 	names names
-	stage *stage
-	gray  []bool // samples whose raw copy is a PGM
+	tree  *tree
 
-	mu      sync.Mutex // guards the following while workers run, and calls of Progress
-	done    int
-	kinds   []kind           // a worker may use that of its own sample without mu
-	reasons map[int32]string // why samples are unreadable
-	report  Report
+	mu     sync.Mutex // guards the following while workers run, and calls of Progress
+	kinds  []kind     // a worker may use that of its own sample without mu
+	exts   []string   // what the names of raw copies end in; likewise
+	done   int
+	report Report
 }
 
 func (c *conversion) write(ctx context.Context, out string) (err error) {
-	var finished *mark
-	if c.stage, finished, err = findPlace(out, c.ds.Root(), c.o.Manifest != ""); err != nil {
+	if c.tree, err = findTree(out, c.ds.Root(), c.names.manifest != ""); err != nil {
 		return err
 	}
-	c.stage.step = c.o.step
-	c.report.Out, c.report.Staging = c.stage.out, c.stage.path
+	c.tree.step = c.o.step
+	c.report.Out, c.report.Staging, c.report.Samples = c.tree.out, c.tree.path, c.ds.Len()
+	if c.names.manifest != "" {
+		c.report.Manifest = filepath.Join(c.tree.out, c.names.manifest)
+	}
 	if err := c.survey(ctx); err != nil {
 		return err
 	}
 	if err := c.names.check(c.kinds); err != nil {
 		return err
 	}
-	if finished != nil {
-		return c.alreadyFinished(ctx, finished)
-	}
-	defer c.stage.close()
-	if err := c.stage.open(); err != nil {
-		return err
-	}
-	if err := c.prepare(ctx); err != nil {
-		c.stage.discard()
-		return err
-	}
-	if err := c.makeFiles(ctx); err != nil {
-		return err
-	}
-	if c.names.manifest != "" {
-		if err := c.writeManifest(); err != nil {
+	if !c.tree.finished {
+		defer c.tree.close()
+		if err := c.tree.open(c.ds.Root()); err != nil {
 			return err
 		}
 	}
-	if err := c.stage.finish(); err != nil {
+	chosen, err := c.prepare(ctx)
+	if err != nil {
+		c.tree.discard()
 		return err
 	}
-	c.summarize()
-	return nil
+	if c.report.Finished {
+		return nil
+	}
+	if err := c.makeFiles(ctx, chosen); err != nil {
+		return err
+	}
+	if err := c.writeManifest(); err != nil {
+		return err
+	}
+	return c.tree.finish()
 }
 
-// alreadyFinished handles an existing result: a run with the same settings has nothing to do.
-func (c *conversion) alreadyFinished(ctx context.Context, finished *mark) error {
-	m, err := c.mark(ctx, finished)
-	if err != nil {
-		return err
-	}
-	if err := finished.continues(m); err != nil {
-		return fmt.Errorf("%s: %w: it %w", c.stage.out, ErrNotEmpty, err)
-	}
-	c.choose()
-	c.report.Finished = true
-	c.summarize()
-	return nil
+// survey sorts the samples into kinds.
+func (c *conversion) survey(ctx context.Context) error {
+	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
+		for i := range items {
+			err := c.examine(i)
+			switch {
+			case sample.OfFile(err):
+				err = c.spoil(i, err)
+			case err == nil && sample.IsRaw(c.ds, i):
+				c.mu.Lock()
+				c.kinds[i] = alreadyRaw
+				c.report.AlreadyRaw++
+				c.mu.Unlock()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// prepare makes all decisions, announces them, and checks that they can be carried out.
-func (c *conversion) prepare(ctx context.Context) error {
-	m, err := c.mark(ctx, c.stage.begun)
-	if err != nil {
-		return err
+// examine says why a sample can only be kept as it is, as far as that is known without reading
+// it. It looks at files whose identity the index does not know because a manifest described them.
+func (c *conversion) examine(i int) error {
+	if reason := c.ds.Unread(i); reason != "" {
+		return &dataset.FileError{Path: c.ds.Path(i), Err: fmt.Errorf("cannot be read now: %s", reason)}
 	}
-	if c.report.Resumed = c.stage.begun != nil; c.report.Resumed {
-		if err := c.stage.begun.continues(m); err != nil {
-			return fmt.Errorf("%s %w", c.stage.path, err)
+	if reason := c.ds.Problem(i); reason != "" {
+		return sample.Problem(reason)
+	}
+	if !c.ds.Stat(i).Known() {
+		if _, err := c.ds.Check(i); err != nil {
+			return err
 		}
 	}
-	root, err := os.Stat(c.ds.Root())
+	h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+	if int64(h)*int64(w) > c.o.MaxPixels {
+		return decode.ErrTooLarge
+	}
+	if n := c.o.FileBytes(h, w); c.o.Format == BMP && n > maxBMP {
+		return sample.Problem(fmt.Sprintf("%d bytes are more than a BMP can hold", n))
+	}
+	return nil
+}
+
+// prepare makes all decisions, announces them, and checks that they can be carried out. It
+// returns the samples to make raw.
+func (c *conversion) prepare(ctx context.Context) ([]int32, error) {
+	m, err := c.mark(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.stage.begin(m, root.Mode().Perm()); err != nil {
-		return err
+	chosen := c.choose()
+	if c.report.Finished {
+		return nil, nil
 	}
-	c.o.step()
-	c.choose()
-	c.summarize()
+	if err := c.tree.begin(m); err != nil {
+		return nil, err
+	}
 	plan, err := c.plan()
 	if c.o.Announce != nil && (err == nil || errors.Is(err, ErrSpace)) {
 		c.o.Announce(plan)
@@ -136,28 +175,130 @@ func (c *conversion) prepare(ctx context.Context) error {
 	// From here on the report counts what was actually done.
 	plan.Linked, plan.Cloned, plan.Copied = 0, 0, 0
 	c.report.Plan = plan
-	return err
+	return chosen, err
+}
+
+// plan determines the work and the space it takes.
+func (c *conversion) plan() (Plan, error) {
+	p := c.report.Plan
+	var disk unix.Statfs_t
+	if err := unix.Statfs(p.Staging, &disk); err != nil {
+		return p, &fs.PathError{Op: "statfs", Path: p.Staging, Err: err}
+	}
+	how, err := c.tryKeeping(&p)
+	if err != nil {
+		return p, err
+	}
+	block, files := max(1, int64(disk.Frsize)), int64(0)
+	need := func(bytes int64) {
+		p.NeedBytes += (bytes + block - 1) / block * block
+		files++
+	}
+	if !p.Resumed { // else they are there already
+		for range c.directories() {
+			need(1)
+		}
+	}
+	for i, k := range c.kinds {
+		size := c.ds.Stat(i).Size
+		switch {
+		case k == chosen:
+			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
+			p.RawBytes += size
+		case how == &p.Linked:
+			p.Linked++
+			continue
+		case how == &p.Cloned:
+			p.Cloned++
+			size = 0
+		default:
+			p.Copied++
+			p.CopyBytes += size
+		}
+		if _, there := c.found(i); !there {
+			need(size)
+		}
+	}
+	p.FreeBytes = int64(disk.Bavail) * block
+	if disk.Blocks == 0 { // it is not reported
+		p.FreeBytes = math.MaxInt64
+	}
+	switch free := int64(disk.Ffree); {
+	case disk.Files > 0 && files > free: // else inodes are created on demand
+		err = fmt.Errorf("%w in %s: %d files are too many, %d fit", ErrSpace, p.Staging, files, free)
+	case p.NeedBytes > p.FreeBytes:
+		err = fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, p.Staging, p.NeedBytes, p.FreeBytes)
+	}
+	return p, err
+}
+
+// tryKeeping finds out with one readable sample how files can be kept. If the dataset spans
+// devices, others may be kept in another way.
+func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
+	for i, k := range c.kinds {
+		if k == unreadable {
+			continue
+		}
+		how, err := c.tree.keep(temporary(i), c.names.source(i), p)
+		if err == nil {
+			return how, c.tree.root.Remove(temporary(i))
+		}
+		if !dataset.OfFile(err) {
+			return nil, err
+		}
+	}
+	return &p.Linked, nil
 }
 
 // mark determines the share of raw samples, which an earlier run may have recorded, and returns
-// this run's marker.
-func (c *conversion) mark(ctx context.Context, earlier *mark) (*mark, error) {
-	var err error
-	switch c.report.Ratio = c.o.Ratio; {
+// this run's marker, which must match the earlier one.
+func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
+	r, earlier := &c.report, c.tree.earlier
+	switch r.Ratio = c.o.Ratio; {
 	case c.o.Auto != nil && earlier != nil:
-		c.report.Ratio, err = strconv.ParseFloat(earlier.Settings[ratioSetting], 64)
+		r.Ratio, err = strconv.ParseFloat(earlier.Settings[ratioSetting], 64)
 	case c.o.Auto != nil:
-		c.report.Ratio, err = c.o.Auto(ctx)
+		r.Ratio, err = c.o.Auto(ctx)
 	}
-	if r := c.report.Ratio; err == nil && !(r >= 0 && r <= 1) {
-		err = &option.Error{Field: "raw ratio", Rule: "found to be a number from 0 to 1", Value: fmt.Sprint(r)}
+	if err == nil && !(r.Ratio >= 0 && r.Ratio <= 1) {
+		err = &option.Error{Field: "raw ratio", Rule: "found to be a number from 0 to 1", Value: fmt.Sprint(r.Ratio)}
 	}
-	return newMark(c.ds, c.o, c.report.Ratio, c.fingerprint()), err
+	if err != nil {
+		return nil, err
+	}
+	r.Finished, r.Resumed = c.tree.finished, earlier != nil && !c.tree.finished
+	m = newMark(c.ds, c.o, r.Ratio, c.fingerprint())
+	if earlier != nil {
+		err = earlier.continues(m)
+	}
+	switch {
+	case err != nil && r.Finished:
+		err = fmt.Errorf("%s: %w: it %w", r.Out, ErrNotEmpty, err)
+	case err != nil:
+		err = fmt.Errorf("%s %w", r.Staging, err)
+	}
+	return m, err
+}
+
+// fingerprint covers everything that the index says about the dataset, and its files' sizes and
+// times.
+func (c *conversion) fingerprint() string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 64<<10)
+	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
+	for i, k := range c.kinds {
+		binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
+		w.WriteByte(byte(k))
+	}
+	w.Flush()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // choose marks samples to be made raw and returns those that were not marked before.
 func (c *conversion) choose() (added []int32) {
-	for _, i := range choose(c.ds, c.kinds, c.o.Seed, c.report.Ratio) {
+	best := choose(c.ds, c.kinds, c.o.Seed, c.report.Ratio)
+	c.report.Raw = c.report.AlreadyRaw + len(best)
+	for _, i := range best {
 		if c.kinds[i] == encoded {
 			c.kinds[i] = chosen
 			added = append(added, i)
@@ -166,22 +307,16 @@ func (c *conversion) choose() (added []int32) {
 	return added
 }
 
-// summarize reports what the samples are, which changes as unreadable ones are found.
-func (c *conversion) summarize() {
-	r := &c.report
-	r.Samples, r.AlreadyRaw, r.Raw, r.Unreadable = c.ds.Len(), 0, 0, nil
-	for i, k := range c.kinds {
-		switch k {
-		case alreadyRaw:
-			r.AlreadyRaw++
-			r.Raw++
-		case chosen:
-			r.Raw++
-		case unreadable:
-			r.Unreadable = append(r.Unreadable, Unreadable{i, c.ds.Path(i), c.reasons[int32(i)]})
-		}
+// spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
+// could read it.
+func (c *conversion) spoil(i int, err error) error {
+	var errno unix.Errno
+	if err = dataset.Reason(err); errors.As(err, &errno) {
+		err = errno // without the path, which is printed before it
 	}
-	if c.names.manifest != "" {
-		r.Manifest = filepath.Join(r.Out, c.names.manifest)
-	}
+	c.mu.Lock()
+	c.kinds[i] = unreadable
+	c.report.Unreadable = append(c.report.Unreadable, Unreadable{i, c.ds.Path(i), err.Error()})
+	c.mu.Unlock()
+	return c.clear(i, "")
 }

@@ -24,12 +24,10 @@
 // for a smaller R is a subset of the choice for a larger one. In a class of m samples, those
 // already raw rank first, then the others in the order of a hash of seed and path; the j-th has
 // rank (j - u)/m, where u, from 0 to 1, staggers the classes. Each class thus has T times its
-// size, rounded down or up, with the same T for all; a class that already has more keeps them,
-// and one with too many corrupt samples has fewer. If there are none of either, T is R for
-// classes of equal sizes, and otherwise differs from R by less than 1 divided by the average
-// size, since the total is exact: small classes are within one sample of their share, and only
-// much larger ones can be off by a few. A chosen sample that turns out to be corrupt leaves the
-// ranking, and the next of its class moves up.
+// size, rounded down or up, with the same T for all, unless it has more already or too many of
+// its samples are corrupt. T is R for classes of equal sizes, and otherwise differs from R by
+// less than 1 divided by the average size, since the total is exact. A chosen sample that turns
+// out to be corrupt leaves the ranking, and the next of its class moves up.
 //
 // # Names
 //
@@ -42,12 +40,11 @@
 // # Interruption
 //
 // The tree grows in OUT.partial, next to its final place, and becomes OUT with a single rename
-// once it is complete and on disk: there is never an unfinished OUT. Files are made under a
-// temporary name in a hidden directory and moved into place when complete. The marker file
-// .batchfs-convert.json, which records the source and the settings, is written first and stays.
-// A second run locks it and compares its own settings with it before it makes the missing
-// files. Size and modification time decide whether a file is complete. After a power cut this
-// fails on file systems that record a size before the data is on disk, but not on ext4, XFS and
-// Btrfs. The result depends neither on how often the work was interrupted nor on the number of
-// workers.
+// once it is complete and on disk. Files are made under a temporary name in a hidden directory
+// and moved into place when complete. The marker file .batchfs-convert.json, which records the
+// source and the settings, is written first and stays. A second run locks it, compares its own
+// settings with it, and makes what is missing. Size and modification time decide whether a file
+// is complete. After a power cut this fails on file systems that record a size before the data
+// is on disk, but not on ext4, XFS and Btrfs. The result depends neither on how often the work
+// was interrupted nor on the number of workers.
 package convert

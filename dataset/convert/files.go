@@ -1,131 +1,255 @@
 package convert
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/internal/parallel"
 )
+
+// directories are those of the result, each after the one it is in.
+func (c *conversion) directories() []string {
+	seen := map[string]bool{".": true}
+	add := func(dir string) {
+		for ; !seen[dir]; dir = path.Dir(dir) {
+			seen[dir] = true
+		}
+	}
+	if c.names.manifest == "" {
+		for _, class := range c.ds.Classes() { // even empty ones, because they number the classes
+			add(class)
+		}
+	}
+	for i := range c.kinds {
+		add(path.Dir(c.names.kept(i)))
+	}
+	delete(seen, ".")
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// makeFiles makes the directories, with the permissions of those of the same name in the source.
+// Then it makes the raw files, until it is known which samples are raw, and then the others.
+func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
+	for _, dir := range c.directories() {
+		mode := fs.FileMode(0o755)
+		if info, err := os.Stat(filepath.Join(c.ds.Root(), dir)); err == nil && info.IsDir() {
+			mode = info.Mode().Perm() | 0o700
+		}
+		if err := c.tree.root.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
+	for ; len(samples) > 0; samples = c.choose() {
+		if err := c.each(ctx, memory, samples); err != nil {
+			return err
+		}
+	}
+	for i, k := range c.kinds {
+		if k != chosen {
+			samples = append(samples, int32(i))
+		}
+	}
+	return c.each(ctx, memory, samples)
+}
+
+func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []int32) error {
+	return parallel.Each(ctx, c.o.Workers, len(samples), nil, func(ctx context.Context, items iter.Seq[int]) error {
+		m := NewMaker(c.ds, c.o, memory)
+		defer m.Close()
+		for k := range items {
+			if err := c.makeFile(ctx, m, int(samples[k])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // temporary is the name under which a sample's file is made.
 func temporary(i int) string { return path.Join(scratchName, strconv.Itoa(i)) }
 
-// put moves a complete file into place. Directories get the permissions of those of the same
-// name below source.
-func (s *stage) put(temp, name, source string) error {
-	if err := s.makeDir(path.Dir(name), source); err != nil {
-		return err
+// makeFile makes sample i's file, unless an earlier run did.
+func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) {
+	if ext, there := c.found(i); there {
+		return c.placed(i, ext, &c.report.Reused)
 	}
-	s.step()
-	err := s.root.Rename(temp, name)
-	s.step()
-	return err
-}
-
-func (s *stage) makeDir(dir, source string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for end := range len(dir) + 1 { // of dir, and of each directory above it
-		part := dir[:end]
-		if end < len(dir) && dir[end] != '/' || s.dirs[part] {
-			continue
-		}
-		mode := fs.FileMode(0o755)
-		if info, err := os.Stat(filepath.Join(source, part)); err == nil && info.IsDir() {
-			mode = info.Mode().Perm() | 0o700
-		}
-		if err := s.root.Mkdir(part, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	ext, how := "", &c.report.Converted
+	if c.kinds[i] == chosen {
+		if ext, err = c.makeRaw(ctx, m, i); err != nil || ext == "" { // unreadable, so it is kept later
 			return err
 		}
-		s.dirs[part] = true
+	} else if how, err = c.keep(i); err != nil {
+		return err
 	}
-	return nil
+	if err := c.tree.place(temporary(i), c.names.kept(i)+ext); err != nil {
+		return err
+	}
+	return c.placed(i, ext, how)
+}
+
+// found looks for the file that an earlier run made of sample i, under each name it may have now.
+// One that is not complete, for example after a power cut, will be replaced.
+func (c *conversion) found(i int) (ext string, there bool) {
+	if !c.report.Resumed {
+		return "", false
+	}
+	k, exts := c.kinds[i], []string{""}
+	if k == chosen {
+		exts = c.names.exts
+	}
+	for _, ext := range exts {
+		info, err := c.tree.root.Lstat(c.names.kept(i) + ext)
+		switch {
+		case err != nil:
+		case k == chosen:
+			h, w := c.ds.Size(i, c.o.IgnoreOrientation)
+			there = identityOf(info) == dataset.Identity{Size: c.o.fileBytes(h, w, ext == ".pgm"), ModTime: c.ds.Stat(i).ModTime}
+		case info.Mode().Type() == fs.ModeSymlink:
+			there = k == unreadable
+		default:
+			there = c.ds.Same(i, identityOf(info))
+		}
+		if there {
+			return ext, true
+		}
+	}
+	return "", false
 }
 
 func identityOf(info fs.FileInfo) dataset.Identity {
 	return dataset.Identity{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }
 
-func (s *stage) remove(name string) error {
-	if err := s.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// placed counts a sample whose file is in place, in the number how.
+func (c *conversion) placed(i int, ext string, how *int) error {
+	c.exts[i] = ext
+	if c.kinds[i] == encoded || c.kinds[i] == chosen { // others never had another name
+		if err := c.clear(i, ext); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*how++
+	if c.done++; c.o.Progress != nil {
+		c.o.Progress(int64(c.done), int64(c.ds.Len()))
 	}
 	return nil
 }
 
-// create makes a file under a temporary name. After an error, there is none. fill returns the
-// file's modification time.
-func (s *stage) create(temp string, mode fs.FileMode, fill func(out *os.File) (time.Time, error)) error {
-	out, err := s.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
+// clear removes what an earlier run made of sample i under other names than with ext, while other
+// samples were readable. To a manifest such a file does not matter, and it may belong to another
+// of its rows.
+func (c *conversion) clear(i int, ext string) error {
+	if !c.report.Resumed || c.names.manifest != "" {
+		return nil
 	}
-	s.step()
-	modTime, err := fill(out)
-	if err = errors.Join(err, out.Close()); err == nil {
-		s.step()
-		// Set the time by name and after closing: some network file systems write the data, and
-		// so change the time, when a file is closed.
-		err = s.root.Chtimes(temp, time.Time{}, modTime)
+	for _, other := range append([]string{""}, c.names.exts...) {
+		if other == ext {
+			continue
+		}
+		if err := c.tree.root.Remove(c.names.kept(i) + other); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if err != nil {
-		_ = s.root.Remove(temp)
-	}
-	return err
+	return nil
 }
 
-// kept is how a file was kept.
-type kept uint8
+// makeRaw makes the raw copy of sample i under its temporary name and returns the extension that
+// its own name gets, "" if it is unreadable.
+func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, err error) {
+	defer m.Done()
+	raw, err := m.Make(ctx, i)
+	switch {
+	case spoils(err):
+		return "", c.spoil(i, err)
+	case err != nil:
+		return "", err
+	}
+	info, err := os.Stat(c.names.source(i))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrSource, err)
+	}
+	return raw.Ext, c.tree.create(temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
+		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
+	})
+}
 
-const (
-	linked kept = iota
-	cloned
-	copied
-)
+// keep keeps sample i as it is, under its temporary name: as a link, a clone or a copy, whichever
+// works first, or as a symbolic link if it can be neither linked nor read. It returns the number
+// in the report that counts this.
+func (c *conversion) keep(i int) (how *int, err error) {
+	temp, source := temporary(i), c.names.source(i)
+	how, err = c.tree.keep(temp, source, &c.report.Plan)
+	if sample.OfFile(err) {
+		if c.kinds[i] != unreadable {
+			if _, err := c.ds.Check(i); err != nil && !spoils(err) {
+				return nil, err // it is not what it was, or the storage is away
+			}
+			if err := c.spoil(i, err); err != nil {
+				return nil, err
+			}
+		}
+		return &c.report.Symlinked, c.tree.root.Symlink(source, temp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.tree.root.Lstat(temp)
+	if err == nil && !c.ds.Same(i, identityOf(info)) {
+		err = errors.Join(&dataset.FileError{Path: c.ds.Path(i), Err: dataset.ErrChanged}, c.tree.root.Remove(temp))
+	}
+	return how, err
+}
 
-// keep makes a link, a clone or a copy of a file under a temporary name, whichever works first.
-func (s *stage) keep(temp, source string) (kept, error) {
+// keep makes a link, a clone or a copy of a file under a temporary name, and returns the number in
+// p that counts this.
+func (t *tree) keep(temp, source string, p *Plan) (how *int, err error) {
 	// Unlike os.Link, this follows symbolic links of the source.
-	err := unix.EINTR
+	err = unix.EINTR
 	for err == unix.EINTR {
-		err, _ = unix.Linkat(unix.AT_FDCWD, source, unix.AT_FDCWD, filepath.Join(s.path, temp), unix.AT_SYMLINK_FOLLOW).(unix.Errno)
+		err = unix.Linkat(unix.AT_FDCWD, source, unix.AT_FDCWD, filepath.Join(t.path, temp), unix.AT_SYMLINK_FOLLOW)
 	}
 	switch err {
-	case 0:
-		s.step()
-		return linked, nil
+	case nil:
+		t.step()
+		return &p.Linked, nil
 	case unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO:
-		return 0, &os.LinkError{Op: "link", Old: source, New: temp, Err: err}
+		return nil, &os.LinkError{Op: "link", Old: source, New: temp, Err: err}
 	}
 	// EXDEV, EPERM, EMLINK and others: a copy works instead, or fails with its own error.
-	return s.copy(temp, source)
-}
-
-func (s *stage) copy(temp, source string) (how kept, err error) {
 	in, err := os.OpenFile(source, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return 0, dataset.ErrNotFile
+		return nil, dataset.ErrNotFile
 	}
-	err = s.create(temp, info.Mode().Perm(), func(out *os.File) (time.Time, error) {
-		how = cloned
+	how = &p.Cloned
+	err = t.create(temp, info.Mode().Perm(), func(out *os.File) (time.Time, error) {
 		if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
-			how = copied
+			how = &p.Copied
 			if _, err := io.Copy(out, io.LimitReader(in, info.Size())); err != nil {
 				return time.Time{}, err
 			}
@@ -138,4 +262,25 @@ func (s *stage) copy(temp, source string) (how kept, err error) {
 		return info.ModTime(), nil
 	})
 	return how, err
+}
+
+// create makes a file under a temporary name. After an error, there is none. fill returns the
+// file's modification time.
+func (t *tree) create(temp string, mode fs.FileMode, fill func(out *os.File) (time.Time, error)) error {
+	out, err := t.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	t.step()
+	modTime, err := fill(out)
+	if err = errors.Join(err, out.Close()); err == nil {
+		t.step()
+		// Set the time by name and after closing: some network file systems write the data, and
+		// so change the time, when a file is closed.
+		err = t.root.Chtimes(temp, time.Time{}, modTime)
+	}
+	if err != nil {
+		_ = t.root.Remove(temp)
+	}
+	return err
 }

@@ -29,20 +29,23 @@ func (c *conversion) labels(yield func(string, any) bool) {
 		} else if l >= 0 {
 			label = int64(l)
 		}
-		if !yield(c.name(i), label) {
+		if !yield(c.names.kept(i)+c.exts[i], label) {
 			return
 		}
 	}
 }
 
-// writeManifest writes the result's manifest in the source's format, which can represent
-// everything that the source's could.
+// writeManifest writes the result's manifest, if the source has one, in the same format, which can
+// represent everything that the source's could.
 func (c *conversion) writeManifest() error {
 	name := c.names.manifest
+	if name == "" {
+		return nil
+	}
 	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
 	write := formats[strings.ToLower(filepath.Ext(name))]
 	temp := temporary(c.ds.Len())
-	err := c.stage.create(temp, 0o644, func(out *os.File) (time.Time, error) {
+	err := c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)
 		if err := write(b, c.labels); err != nil {
 			return time.Time{}, err
@@ -52,7 +55,7 @@ func (c *conversion) writeManifest() error {
 	if err != nil {
 		return err
 	}
-	return c.stage.put(temp, name, c.ds.Root())
+	return c.tree.place(temp, name)
 }
 
 func writeCSV(w io.Writer, rows labels) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -47,63 +46,51 @@ func (n *names) kept(i int) string {
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// check makes sure that all samples can have their names, whichever are raw.
+// check makes sure that all samples can have their names, whichever are raw. In a directory, only
+// the next sample can stand in the way of a raw name, because others come even later.
 func (n *names) check(kinds []kind) error {
-	order := make([]int, len(kinds))
-	for i := range order {
-		order[i] = i
+	listed, err := n.listed()
+	if err != nil {
+		return err
 	}
-	if n.manifest != "" {
-		slices.SortFunc(order, func(a, b int) int { return strings.Compare(n.kept(a), n.kept(b)) })
-		if err := n.checkManifest(order); err != nil {
-			return err
-		}
-	}
-	for k, i := range order {
-		if kinds[i] != encoded {
+	for i, k := range kinds {
+		if k != encoded {
 			continue
 		}
-		name := n.kept(i)
+		name, next := n.kept(i), ""
 		if length := len(path.Base(name) + n.exts[0]); length > maxName {
 			return fmt.Errorf("%s: %w: %d bytes are too long; rename it", name, ErrName, length)
 		}
-		// Only names that begin with this one can stand in the way.
-		for _, j := range order[k+1:] {
-			if !strings.HasPrefix(n.kept(j), name) {
-				break
+		if n.manifest == "" && i+1 < len(kinds) && path.Dir(n.kept(i+1)) == path.Dir(name) {
+			next = n.kept(i + 1)
+		}
+		for _, ext := range n.exts {
+			raw := name + ext
+			if _, taken := listed[raw]; taken || raw == next {
+				return fmt.Errorf("%s: %w: %s is another sample; rename one of them", name, ErrName, raw)
 			}
-			if err := n.conflict(name, n.kept(j)); err != nil {
-				return err
+			if next != "" && dataset.CompareNames(raw, next) > 0 {
+				return fmt.Errorf("%s: %w: %s would come after %s, and get its number; rename one of them", name, ErrName, raw, next)
 			}
 		}
 	}
 	return nil
 }
 
-// conflict says why a raw copy of name cannot have its own name beside another sample.
-func (n *names) conflict(name, other string) error {
-	for _, ext := range n.exts {
-		switch raw := name + ext; {
-		case raw == other:
-			return fmt.Errorf("%s: %w: %s is another sample; rename one of them", name, ErrName, raw)
-		case n.manifest == "" && path.Dir(name) == path.Dir(other) && dataset.CompareNames(raw, other) > 0:
-			return fmt.Errorf("%s: %w: %s would come after %s, and get its number; rename one of them", name, ErrName, raw, other)
+// listed returns the names of a manifest's samples, once it is sure that no two files have the
+// same name in the result, and none has one that convert itself uses.
+func (n *names) listed() (map[string]int, error) {
+	listed := map[string]int{}
+	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
+		name := n.kept(i)
+		switch first, _, _ := strings.Cut(name, "/"); first {
+		case markerName, scratchName, n.manifest:
+			return nil, fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
 		}
+		if k, taken := listed[name]; taken && n.source(i) != n.source(k) {
+			return nil, fmt.Errorf("%s: %w: %s would have the same name", n.source(i), ErrName, n.source(k))
+		}
+		listed[name] = i
 	}
-	return nil
-}
-
-// checkManifest makes sure that a manifest has no two files of one name in the result, nor one
-// that convert itself uses. order sorts the samples by name.
-func (n *names) checkManifest(order []int) error {
-	for k, i := range order {
-		first, _, _ := strings.Cut(n.kept(i), "/")
-		if first == markerName || first == scratchName || first == n.manifest {
-			return fmt.Errorf("%s: %w: %s is reserved", n.kept(i), ErrName, first)
-		}
-		if k > 0 && n.kept(i) == n.kept(order[k-1]) && n.source(i) != n.source(order[k-1]) {
-			return fmt.Errorf("%s: %w: %s would have the same name", n.source(i), ErrName, n.source(order[k-1]))
-		}
-	}
-	return nil
+	return listed, nil
 }

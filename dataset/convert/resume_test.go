@@ -71,6 +71,21 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeKeepsOthers: a continued run leaves alone a sample that is named like the raw copy of one
+// that cannot have a raw copy.
+func TestResumeKeepsOthers(t *testing.T) {
+	path, out := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "out")
+	for _, name := range []string{"a.bmp", "a.bmp.bmp", "c.bmp"} {
+		write(t, filepath.Join(path, name), bmpOf(t, 3, 2))
+	}
+	write(t, filepath.Join(path, "b.jpg"), []byte("no image"))
+	write(t, filepath.Join(path, "b.jpg.bmp"), bmpOf(t, 2, 3))
+	interrupted(t, path, out, Options{Ratio: 1}, 4)
+	if r, err := Write(context.Background(), open(t, path), out, Options{Ratio: 1, Workers: 1}); err != nil || r.Reused != 4 || r.Linked != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // cutOff makes a file one byte shorter without changing its modification time, as a power cut
 // may.
 func cutOff(t *testing.T, path string) {

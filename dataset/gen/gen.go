@@ -133,26 +133,26 @@ func (o Options) path(i int, ext string) string {
 // system. On an error it removes what was made, and dir if it did not exist before.
 func inStage(dir string, fill func(hidden string) error) (err error) {
 	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		defer func() {
-			if err != nil {
-				os.Remove(dir)
-			}
-		}()
-	case err != nil:
-		return err
-	case len(entries) > 0:
-		return fmt.Errorf("%s: %w: it holds %s", dir, ErrNotEmpty, entries[0].Name())
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		err = os.MkdirAll(dir, 0o755)
 	}
-	hidden, err := os.MkdirTemp(dir, ".batchfs-gen-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(hidden)
+	if len(entries) > 0 {
+		return fmt.Errorf("%s: %w: it holds %s", dir, ErrNotEmpty, entries[0].Name())
+	}
+	hidden, err := os.MkdirTemp(dir, ".batchfs-gen-*")
+	defer func() {
+		os.RemoveAll(hidden)
+		if missing && err != nil {
+			os.Remove(dir)
+		}
+	}()
+	if err != nil {
+		return err
+	}
 	if err := fill(hidden); err != nil {
 		return err
 	}

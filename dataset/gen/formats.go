@@ -2,10 +2,13 @@ package gen
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
+	"fmt"
 	"image"
 	"image/color/palette"
 	"image/draw"
+	"image/jpeg"
 	"image/png"
 	"io"
 	"io/fs"
@@ -14,6 +17,63 @@ import (
 
 	"golang.org/x/image/bmp"
 )
+
+type encoder func(to io.Writer, m image.Image) error
+
+// format is a way of encoding pictures.
+type format struct {
+	name, ext string
+	encode    encoder
+}
+
+var formats = append([]format{
+	{"jpeg", ".jpg", jpegWith("")},
+	{"png", ".png", png.Encode},
+	{"bmp", ".bmp", bmp.Encode},
+	{"ppm", ".ppm", ppmWith("")},
+}, webpFormats...)
+
+// Formats returns the values that Options.Format may have, apart from "": jpeg, png, bmp, ppm
+// and, in a build with cgo, webp.
+func Formats() (names []string) {
+	for _, f := range formats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// maker makes files one after another. Each worker has one.
+type maker struct {
+	Options
+	painter
+	ways []format // image i is encoded in the way i modulo their number
+}
+
+func newMaker(o Options, t *tiles) *maker {
+	m := &maker{Options: o, painter: painter{tiles: t}}
+	if m.Kind == Mixed {
+		m.ways = mixedFormats()
+		return m
+	}
+	name := cmp.Or(o.Format, [...]string{Photo: "jpeg", Cityscape: "png"}[o.Kind])
+	at := slices.Index(Formats(), name)
+	m.ways = formats[at : at+1]
+	return m
+}
+
+// image writes file i and returns its extension.
+func (m *maker) image(to *bytes.Buffer, i int) (ext string, err error) {
+	f := m.ways[i%len(m.ways)]
+	switch m.Kind {
+	case Mixed:
+		return f.ext, f.encode(to, m.small(i))
+	case Cityscape:
+		m.cityscape(m.Seed, i)
+	default:
+		m.photo(m.Seed, i, photoWidth, photoHeight)
+	}
+	return f.ext, f.encode(to, m.img)
+}
 
 // rare holds files that the encoders used here cannot write, made by decode/testdata/make.py.
 //
@@ -39,7 +99,7 @@ func (m *maker) small(i int) *image.RGBA {
 // mixedFormats lists every kind of file, in the order in which they are used.
 func mixedFormats() []format {
 	all := append(formats[:4:4], // the others are not in every build
-		format{"", ".JPEG", as(gray, encodeJPEG)},
+		format{"", ".JPEG", as(gray, jpegWith(""))},
 		format{"", ".jpeg", jpegWith("\x00\x55\xaa")}, // stray bytes
 		format{"", ".PPM", ppmWith(" # a comment")})
 	const exif = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"
@@ -74,10 +134,22 @@ func as(convert converter, encode encoder) encoder {
 func jpegWith(insert string) encoder {
 	return func(to io.Writer, m image.Image) error {
 		var plain bytes.Buffer
-		if err := encodeJPEG(&plain, m); err != nil {
+		if err := jpeg.Encode(&plain, m, &jpeg.Options{Quality: 90}); err != nil {
 			return err
 		}
 		_, err := to.Write(slices.Concat(plain.Bytes()[:2], []byte(insert), plain.Bytes()[2:]))
+		return err
+	}
+}
+
+// ppmWith writes a painter's picture as PPM, with something after the header's first token.
+func ppmWith(insert string) encoder {
+	return func(to io.Writer, m image.Image) error {
+		data := fmt.Appendf(nil, "P6%s\n%d %d\n255\n", insert, m.Bounds().Dx(), m.Bounds().Dy())
+		for pix := m.(*image.RGBA).Pix; len(pix) > 0; pix = pix[4:] {
+			data = append(data, pix[:3]...)
+		}
+		_, err := to.Write(data)
 		return err
 	}
 }
