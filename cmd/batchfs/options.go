@@ -145,7 +145,9 @@ func memoryFlag(f *flagSet, to *int64, usage string) {
 	f.derived("memory-limit", "half of what is free", usage, byteSize(to))
 }
 
-func (c *console) memoryLimit(given int64) int64 { return cmp.Or(given, c.machine.defaultMemoryLimit()) }
+func (c *console) memoryLimit(given int64) int64 {
+	return cmp.Or(given, c.machine.defaultMemoryLimit())
+}
 
 func cacheSize(to *int64) parser {
 	return value(to, "a size in bytes, such as 512MiB or 8GiB, auto or 0", func(text string) (int64, bool) {
