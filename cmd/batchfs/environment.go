@@ -39,13 +39,20 @@ const affinityVariable = "BATCHFS_AFFINITY_MASK"
 // measure what other processors would do. The bytes of batches do not depend on it.
 const vectorsVariable = "BATCHFS_CPU"
 
-func readEnvironment(getenv func(string) string, uid int) environment {
+func readEnvironment(lookup func(string) (value string, set bool), uid int) environment {
+	getenv := func(name string) string {
+		value, _ := lookup(name)
+		return value
+	}
 	e := environment{
 		cacheDir:     cacheDir(getenv, uid),
 		notifySocket: getenv("NOTIFY_SOCKET"),
 		affinity:     getenv(affinityVariable),
 		gpus:         getenv("CUDA_VISIBLE_DEVICES"),
 		vectors:      getenv(vectorsVariable),
+	}
+	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // as for CUDA
+		e.gpus = affinity.NoGPU
 	}
 	e.buffers, e.buffersError = pinned.ParsePolicy(func(name string) (string, bool) { return getenv(name), true })
 	return e

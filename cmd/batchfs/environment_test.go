@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/engine/affinity"
 )
 
 func machineOf(files map[string]string) machine {
@@ -85,9 +86,22 @@ func TestEnvironment(t *testing.T) {
 		{"root from fstab", nil, 0, "/var/cache/batchfs"},
 		{"nowhere", nil, 1000, ""},
 	} {
-		e := readEnvironment(func(name string) string { return test.env[name] }, test.uid)
+		e := readEnvironment(func(name string) (string, bool) {
+			value, set := test.env[name]
+			return value, set
+		}, test.uid)
 		if e.cacheDir != test.want {
 			t.Errorf("%s: %q, want %q", test.name, e.cacheDir, test.want)
+		}
+	}
+}
+
+// TestVisibleGPUs: as for CUDA, an empty list means no GPU, and no list the first one.
+func TestVisibleGPUs(t *testing.T) {
+	for set, want := range map[bool]string{true: affinity.NoGPU, false: ""} {
+		e := readEnvironment(func(name string) (string, bool) { return "", set && name == "CUDA_VISIBLE_DEVICES" }, 0)
+		if e.gpus != want {
+			t.Errorf("set: %t: GPUs %q, want %q", set, e.gpus, want)
 		}
 	}
 }
