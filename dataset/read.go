@@ -38,9 +38,8 @@ const (
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
-// Direct reads need memory aligned to 4096 bytes, or to a device's larger unit, with room for the
-// file's size rounded up to a multiple of that; grow is asked for that much. With other memory,
-// the file is read normally.
+// Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
+// multiple of that; grow is asked for that much. With other memory, the file is read normally.
 //
 // The identity is that of the file that was opened, even if the read fails after that; it is not
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
@@ -101,7 +100,7 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if err != nil {
 		return nil, read, err
 	}
-	after, _, err := d.storage.stat(f.fd)
+	after, err := d.storage.stat(f.fd)
 	if err != nil {
 		return nil, read, err // nothing is known about what was read
 	}
