@@ -79,10 +79,11 @@ func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 			parquet.StructTag(`parquet:"path,bytes"`, "path"), parquet.StructTag(`parquet:"class,bytes,dict"`, "class")))
 	}
 	out := parquet.NewGenericWriter[indexRow](w, options...)
-	rows := make([]indexRow, 0, 1024)
-	for i := range x.table.rows() {
-		if rows = append(rows, x.row(i)); len(rows) < cap(rows) && i+1 < x.table.rows() {
-			continue
+	rows := make([]indexRow, 1024)
+	for i := 0; i < x.table.rows(); i += len(rows) {
+		rows = rows[:min(len(rows), x.table.rows()-i)]
+		for k := range rows {
+			rows[k] = x.row(i + k)
 		}
 		if _, err := out.Write(rows); err != nil {
 			return err
@@ -90,7 +91,6 @@ func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows = rows[:0]
 	}
 	return out.Close()
 }

@@ -150,8 +150,8 @@ func (d *Dataset) Same(i int, id Identity) bool {
 // learn is Same, and records an identity that the index lacked, so that changes after the first
 // read are noticed.
 func (d *Dataset) learn(i int, id Identity) bool {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	want := &d.table.row[i].id
 	if !want.Known() {
 		*want = id
@@ -163,16 +163,16 @@ func (d *Dataset) learn(i int, id Identity) bool {
 // file that was corrupt and has since been repaired. The caller has checked that the new file
 // is the image that the index describes.
 func (d *Dataset) Accept(i int, id Identity) {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	d.table.row[i].id = id
 }
 
 // Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
 // manifest supplied the header and the file has not been read yet.
 func (d *Dataset) Stat(i int) Identity {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	return d.table.row[i].id
 }
 
