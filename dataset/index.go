@@ -34,7 +34,6 @@ type index struct {
 type facts struct {
 	Version      string         `json:"version"`
 	Source       []byte         `json:"dataset"`
-	Manifest     bool           `json:"manifest"`
 	Rows         int            `json:"rows"`
 	PathBytes    int64          `json:"path_bytes"`
 	Digest       string         `json:"digest"`
@@ -44,7 +43,7 @@ type facts struct {
 	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
-	Dirs         []dirStamp     `json:"directories"`
+	Dirs         []dirStamp     `json:"directories"` // none: a manifest
 }
 
 // dirStamp is a listed directory, by its path relative to the root.
@@ -55,7 +54,7 @@ type dirStamp struct {
 
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
-	x.Version, x.Source, x.Manifest = indexVersion, []byte(src.name()), src.manifest != ""
+	x.Version, x.Source = indexVersion, []byte(src.name())
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
 		x.Classes = append(x.Classes, []byte(name))
@@ -122,7 +121,7 @@ func (x *index) current(ctx context.Context, src *source) bool {
 			return false
 		}
 	}
-	return len(x.Dirs) > 0
+	return true
 }
 
 // stamp is the modification time that a directory or manifest had when it was read.
