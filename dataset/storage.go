@@ -72,15 +72,12 @@ func (s *storage) open(dir, path string) (file, error) {
 		s.system.close(fd)
 		return file{fd: -1, id: f.id}, err
 	}
-	if !s.direct {
-		return f, nil
-	}
-	if err := s.setDirect(fd, true); err == nil {
-		f.unit = directUnit
-	} else if !isLack(err) {
-		s.refuse.Do(func() {
-			s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read", "reason", err)
-		})
+	if s.direct {
+		if err := s.setDirect(&f, true); err != nil && !isLack(err) {
+			s.refuse.Do(func() {
+				s.log.Info("the file system does not read past the page cache; files are dropped from it after each read", "reason", err)
+			})
+		}
 	}
 	return f, nil
 }
@@ -94,15 +91,14 @@ func (s *storage) look(dir, path string) (Identity, error) {
 	return retry(func() (Identity, error) { return s.system.look(dir, path) })
 }
 
-func (s *storage) setDirect(fd int, on bool) error {
-	_, err := retry(func() (struct{}, error) { return struct{}{}, s.system.direct(fd, on) })
-	return err
-}
-
-// goOrdinary switches f to normal reads.
-func (s *storage) goOrdinary(f *file) error {
+// setDirect switches f to direct reads, or to normal ones.
+func (s *storage) setDirect(f *file, on bool) error {
 	f.unit = 1
-	return s.setDirect(f.fd, false)
+	_, err := retry(func() (struct{}, error) { return struct{}{}, s.system.direct(f.fd, on) })
+	if on && err == nil {
+		f.unit = directUnit
+	}
+	return err
 }
 
 func (s *storage) close(f *file) {
@@ -125,7 +121,7 @@ func (s *storage) drop(fd int) {
 // Closing stop ends a wait for bandwidth.
 func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {
-		if err := s.goOrdinary(f); err != nil {
+		if err := s.setDirect(f, false); err != nil {
 			return 0, err
 		}
 	}
@@ -143,7 +139,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 			continue
 		}
 		if f.direct() && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
-			k, err = 0, s.goOrdinary(f) // this one file has larger blocks, or lives elsewhere
+			k, err = 0, s.setDirect(f, false) // this one file has larger blocks, or lives elsewhere
 		} else if k == 0 && err == nil {
 			err = ErrChanged
 		}
@@ -152,7 +148,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 		}
 		got = min(got+k, n)
 		if got%f.unit != 0 && got < n { // end of file, or a short read
-			if err := s.goOrdinary(f); err != nil {
+			if err := s.setDirect(f, false); err != nil {
 				return got, err
 			}
 		}
