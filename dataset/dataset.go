@@ -1,7 +1,7 @@
 package dataset
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 )
@@ -17,8 +17,7 @@ type Dataset struct {
 	modTime   int64
 	report    Report
 	indexFile string
-
-	learning sync.Mutex // guards the table's identities; everything else in it is only read
+	closed    atomic.Bool
 }
 
 // Close ends the use of the dataset. A read still in progress, for example on a hung storage,

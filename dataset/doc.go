@@ -3,7 +3,7 @@
 // A dataset is a directory of class directories, a flat directory, or a manifest. Opening one
 // yields a table of samples in a fixed order: path, label, pixel size, format, and the identity
 // (byte size and modification time) the file had when its header was read. The engine plans
-// batches from this table without any I/O, and calls [Dataset.Load] for a sample's encoded
+// batches from this table without any I/O, and calls [Dataset.LoadPart] for a sample's encoded
 // bytes, which rejects a file that is no longer the one that was indexed. The package decodes
 // nothing: header contents come from the caller's [Prober].
 //

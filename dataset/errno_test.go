@@ -37,12 +37,11 @@ func (f *nth) open(dir, path string) (int, error) {
 	return f.kernel.open(dir, path)
 }
 
-func (f *nth) stat(fd int) (Identity, int, error) {
+func (f *nth) stat(fd int) (Identity, error) {
 	if err := f.next(); err != nil {
-		return unknown, 0, err
+		return unknown, err
 	}
-	id, _, err := f.kernel.stat(fd)
-	return id, 512, err
+	return f.kernel.stat(fd)
 }
 
 func (f *nth) look(dir, path string) (Identity, error) {
@@ -83,7 +82,7 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 		d := p.open("")
 		want := d.Stat(0)
 		load := func() (Identity, error) {
-			got, id, err := d.Load(0, nil, func(n int) []byte { return pages(n, 4096) }, nil)
+			got, id, err := d.Load(0, nil, pages, nil)
 			if err == nil && string(got) != content {
 				t.Errorf("%d other bytes", len(got))
 			}

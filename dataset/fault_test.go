@@ -11,7 +11,7 @@ import (
 // fault is a system that fails in a given way and records its calls.
 type fault struct {
 	kernel
-	align  int   // alignment for direct reads; -1: not reported
+	mode   error // error of turning direct reads on
 	refuse error // error of direct reads
 	open1  error // error of opening
 	stat1  error // error of stat for a file that was read
@@ -32,17 +32,18 @@ func (f *fault) open(dir, path string) (int, error) {
 	return f.kernel.open(dir, path)
 }
 
-func (f *fault) stat(fd int) (Identity, int, error) {
+func (f *fault) stat(fd int) (Identity, error) {
 	if f.stat1 != nil && f.directs.Load()+f.ordinary.Load() > 0 {
-		return Identity{}, 0, f.stat1
+		return Identity{}, f.stat1
 	}
-	id, _, err := f.kernel.stat(fd)
-	return id, f.align, err
+	return f.kernel.stat(fd)
 }
 
-// direct only records the mode: the tests check the simulated alignment, whatever the real file
-// system needs.
+// direct only records the mode, whatever the real file system supports.
 func (f *fault) direct(fd int, on bool) error {
+	if on && f.mode != nil {
+		return f.mode
+	}
 	if on {
 		f.isDirect.Store(fd, true)
 	} else {
@@ -59,8 +60,7 @@ func (f *fault) close(fd int) {
 func (f *fault) pread(fd int, p []byte, offset int64) (int, error) {
 	if _, direct := f.isDirect.Load(fd); direct {
 		f.directs.Add(1)
-		unit := max(f.align, minUnit)
-		if offset%int64(unit) != 0 || len(p)%unit != 0 || !aligned(p, unit) {
+		if offset%directUnit != 0 || len(p)%directUnit != 0 || !aligned(p) {
 			text := fmt.Sprintf("%d bytes at %d into %p", len(p), offset, p)
 			f.crooked.Store(&text)
 		}

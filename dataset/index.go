@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +34,6 @@ type index struct {
 type facts struct {
 	Version      string         `json:"version"`
 	Source       []byte         `json:"dataset"`
-	Manifest     bool           `json:"manifest"`
 	Rows         int            `json:"rows"`
 	PathBytes    int64          `json:"path_bytes"`
 	Digest       string         `json:"digest"`
@@ -45,7 +43,7 @@ type facts struct {
 	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
-	Dirs         []dirStamp     `json:"directories"`
+	Dirs         []dirStamp     `json:"directories"` // none: a manifest
 }
 
 // dirStamp is a listed directory, by its path relative to the root.
@@ -56,7 +54,7 @@ type dirStamp struct {
 
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
-	x.Version, x.Source, x.Manifest = indexVersion, []byte(src.name()), src.manifest != ""
+	x.Version, x.Source = indexVersion, []byte(src.name())
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
 		x.Classes = append(x.Classes, []byte(name))
@@ -123,7 +121,7 @@ func (x *index) current(ctx context.Context, src *source) bool {
 			return false
 		}
 	}
-	return len(x.Dirs) > 0
+	return true
 }
 
 // stamp is the modification time that a directory or manifest had when it was read.
@@ -148,8 +146,6 @@ func newStamp(modified, now time.Time) stamp {
 // proves says whether finding a time again means that nothing changed.
 func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
 
-var errIndexInside = errors.New("the cache directory lies inside the dataset")
-
 // indexPath returns the path of the dataset's index file, in a directory that others may not
 // write to.
 func indexPath(cacheDir string, src *source) (string, error) {
@@ -160,7 +156,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	// A manifest's directory may well be a home directory, and its dataset is only what it
 	// lists.
 	if src.manifest == "" && resolve.Within(resolve.Links(dir), src.dir) {
-		return "", fmt.Errorf("%s: %w", dir, errIndexInside)
+		return "", fmt.Errorf("%s: the cache directory lies inside the dataset", dir)
 	}
 	if info, err := os.Stat(dir); err == nil {
 		if err := yours(dir, info); err != nil {
@@ -238,22 +234,15 @@ func removeLeftovers(path string) {
 	}
 }
 
-// errNotYours: others own an index or its directory, or may write to it, and so could decide
-// which files are read.
-var errNotYours = errors.New("others could have written it")
-
-// yours rejects a file or directory that others own or may write to. Root may own it, because
-// root can write anything anyway.
+// yours rejects an index, or its directory, that others own or may write to, so that they could
+// decide which files are read. Root may own it, because root can write anything anyway.
 func yours(path string, info os.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return fmt.Errorf("%s: %w: its owner is not known", path, errNotYours)
-	}
-	if me := uint32(os.Geteuid()); st.Uid != me && st.Uid != 0 {
-		return fmt.Errorf("%s: %w: it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, errNotYours, st.Uid, me)
+	const could = "others could have written it: "
+	if owner, me := info.Sys().(*syscall.Stat_t).Uid, uint32(os.Geteuid()); owner != me && owner != 0 {
+		return fmt.Errorf("%s: "+could+"it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, owner, me)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: %w: its mode is %04o (chmod go-w %s)", path, errNotYours, mode, path)
+		return fmt.Errorf("%s: "+could+"its mode is %04o (chmod go-w %s)", path, mode, path)
 	}
 	return nil
 }

@@ -79,10 +79,11 @@ func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 			parquet.StructTag(`parquet:"path,bytes"`, "path"), parquet.StructTag(`parquet:"class,bytes,dict"`, "class")))
 	}
 	out := parquet.NewGenericWriter[indexRow](w, options...)
-	rows := make([]indexRow, 0, 1024)
-	for i := range x.table.rows() {
-		if rows = append(rows, x.row(i)); len(rows) < cap(rows) && i+1 < x.table.rows() {
-			continue
+	rows := make([]indexRow, 1024)
+	for i := 0; i < x.table.rows(); i += len(rows) {
+		rows = rows[:min(len(rows), x.table.rows()-i)]
+		for k := range rows {
+			rows[k] = x.row(i + k)
 		}
 		if _, err := out.Write(rows); err != nil {
 			return err
@@ -90,7 +91,6 @@ func writeIndex(ctx context.Context, w io.Writer, x *index) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows = rows[:0]
 	}
 	return out.Close()
 }
@@ -107,7 +107,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return x, err
 	}
-	if x.Version != indexVersion || string(x.Source) != src.name() || x.Manifest != (src.manifest != "") {
+	if x.Version != indexVersion || string(x.Source) != src.name() || (len(x.Dirs) == 0) != (src.manifest != "") {
 		return x, errors.New("of another version, or of another dataset")
 	}
 	for _, d := range x.Dirs {
@@ -150,11 +150,11 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 		x.classes = append(x.classes, string(name))
 	}
 	x.table = newStore(x.Rows, x.PathBytes)
-	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
-		if err := ctx.Err(); err != nil {
-			return err
+	err = eachRow(file, columns, func(row []parquet.Value) error {
+		if x.table.rows()%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return x.appendBlock(block)
+		return x.appendRow(row)
 	})
 	if err != nil {
 		return nil, err
@@ -185,28 +185,26 @@ func indexColumns(file *parquet.File) (columns []*column, err error) {
 	return columns, nil
 }
 
-// appendBlock appends rows, and checks everything that the rest of the package relies on.
-func (x *index) appendBlock(block [][]parquet.Value) error {
+// appendRow appends a row, and checks everything that the rest of the package relies on.
+func (x *index) appendRow(row []parquet.Value) error {
 	t := x.table
-	for i, value := range block[0] {
-		k, path, orient := t.rows(), text(value), block[4][i].Int32()
-		format, known := formatNumber(text(block[5][i]))
-		s := sample{
-			start: int64(len(t.paths)), label: block[1][i].Int32(), height: block[2][i].Int32(), width: block[3][i].Int32(),
-			orient: uint8(orient), format: format, id: Identity{Size: block[6][i].Int64(), ModTime: block[7][i].Int64()},
-		}
-		if err := x.checkPath(path); err != nil {
-			return err
-		}
-		if k == cap(t.row) || len(t.paths)+len(path) > cap(t.paths) || !known ||
-			s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.id.Size < 0 ||
-			len(x.classes) > 0 && int(s.label) >= len(x.classes) {
-			return fmt.Errorf("row %d makes no sense, or there are too many", k)
-		}
-		t.paths, t.row = append(t.paths, path...), append(t.row, s)
-		if problem := text(block[8][i]); problem != "" {
-			t.addBad(k, reason(errors.New(problem)), false)
-		}
+	k, path, orient := t.rows(), text(row[0]), row[4].Int32()
+	format, known := formatNumber(text(row[5]))
+	s := sample{
+		start: int64(len(t.paths)), label: row[1].Int32(), height: row[2].Int32(), width: row[3].Int32(),
+		orient: uint8(orient), format: format, id: Identity{Size: row[6].Int64(), ModTime: row[7].Int64()},
+	}
+	if err := x.checkPath(path); err != nil {
+		return err
+	}
+	if k == cap(t.row) || len(t.paths)+len(path) > cap(t.paths) || !known ||
+		s.label < -1 || s.height < 0 || s.width < 0 || orient < 0 || orient > 8 || s.id.Size < 0 ||
+		len(x.classes) > 0 && int(s.label) >= len(x.classes) {
+		return fmt.Errorf("row %d makes no sense, or there are too many", k)
+	}
+	t.paths, t.row = append(t.paths, path...), append(t.row, s)
+	if problem := text(row[8]); problem != "" {
+		t.addBad(k, reason(errors.New(problem)), false)
 	}
 	return nil
 }

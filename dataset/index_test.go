@@ -356,16 +356,15 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*facts, map[string]string){
-		"version":    func(x *facts, _ map[string]string) { x.Version = "0" },
-		"dataset":    func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
-		"no facts":   func(_ *facts, m map[string]string) { m[factsKey] = "" },
-		"a manifest": func(x *facts, _ map[string]string) { x.Manifest = true },
-		"rows":       func(x *facts, _ map[string]string) { x.Rows = 2 },
-		"classes":    func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `"YQ=="`, `"Y"`, 1) },
+		"version":  func(x *facts, _ map[string]string) { x.Version = "0" },
+		"dataset":  func(x *facts, _ map[string]string) { x.Source = []byte("/elsewhere") },
+		"no facts": func(_ *facts, m map[string]string) { m[factsKey] = "" },
+		"rows":     func(x *facts, _ map[string]string) { x.Rows = 2 },
+		"classes":  func(_ *facts, m map[string]string) { m[factsKey] = strings.Replace(m[factsKey], `"YQ=="`, `"Y"`, 1) },
 		"dirs": func(_ *facts, m map[string]string) {
 			m[factsKey] = strings.Replace(m[factsKey], `"path":""`, `"path":"x"`, 1)
 		},
-		"no dirs": func(x *facts, _ map[string]string) { x.Dirs = nil },
+		"a manifest, or no directories": func(x *facts, _ map[string]string) { x.Dirs = nil },
 	} {
 		x, err := loadIndex(t.Context(), d.IndexPath(), src)
 		if err != nil {

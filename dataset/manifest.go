@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +18,7 @@ import (
 // record is one row of a manifest as written. The strings are valid only until the next record,
 // so anything kept is copied.
 type record struct {
-	line   int64  // 1-based line of the text; for Parquet, the row
+	line   int    // 1-based line of the text; for Parquet, the row; 0: none yet
 	unit   string // "line" or "row"
 	path   string
 	label  string // "" : none
@@ -36,8 +35,17 @@ func (r *record) field(name string) *string {
 	}[name]
 }
 
-// recordReader reads a manifest and calls emit for each record. Its own errors name the line.
-type recordReader func(f *os.File, emit func(*record) error) error
+// at prefixes an error with the record's place in the manifest.
+func (r *record) at(err error) error {
+	if r.line == 0 {
+		return err
+	}
+	return fmt.Errorf("%s %d: %w", r.unit, r.line, err)
+}
+
+// recordReader reads a manifest into one record after another, and calls emit for each. If it
+// fails, the record's place is that of the error.
+type recordReader func(f *os.File, r *record, emit func() error) error
 
 // manifestReader returns the reader for a manifest's extension, or nil.
 func manifestReader(name string) recordReader {
@@ -46,80 +54,70 @@ func manifestReader(name string) recordReader {
 	}[strings.ToLower(filepath.Ext(name))]
 }
 
-// lineError prefixes an error with its place in a manifest.
-func lineError(unit string, line int64, err error) error {
-	return fmt.Errorf("%s %d: %w", unit, line, err)
+// manifest turns records into rows.
+type manifest struct {
+	*opening
+	record
+	labels labelSet
+	out    *index
 }
 
 // listManifest reads a manifest. Rows that give height, width and format need no scan.
-func listManifest(ctx context.Context, src *source, st *storage, allowOutside bool) (*index, error) {
-	f, err := os.OpenFile(src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
+func (p *opening) listManifest() (*index, error) {
+	name := p.src.name()
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	defer st.drop(int(f.Fd()))
+	defer p.storage.drop(int(f.Fd()))
 	now := time.Now()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{ctx: ctx, allowOutside: allowOutside, out: &index{table: newStore(0, 0)}}
+	m := &manifest{opening: p, out: &index{table: newStore(0, 0)}}
 	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime(), now), info.Size()
-	err = manifestReader(src.manifest)(f, m.add)
-	if err == nil {
+	if err = manifestReader(name)(f, &m.record, m.add); err != nil {
+		err = m.record.at(err)
+	} else {
 		m.out.classes, err = m.labels.resolve(m.out.table)
 	}
 	var ofFile *os.PathError // from the file system, so not the manifest's fault
 	switch {
 	case err == nil:
 		return m.out, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
+	case p.ctx.Err() != nil:
+		return nil, p.ctx.Err()
 	case errors.As(err, &ofFile):
 		return nil, err
 	}
-	return nil, fmt.Errorf("%s: %w: %w", src.name(), ErrManifest, err)
+	return nil, fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
 }
 
-// manifest turns records into rows.
-type manifest struct {
-	ctx          context.Context
-	allowOutside bool
-	labels       labelSet
-	out          *index
-}
-
-func (m *manifest) add(r *record) error {
-	if m.out.table.rows()%1024 == 0 && m.ctx.Err() != nil {
-		return m.ctx.Err()
-	}
-	if err := m.row(r); err != nil {
-		return lineError(r.unit, r.line, err)
-	}
-	return nil
-}
-
-// row appends a row. If the record gives the size and the format, no scan is needed, and the
+// add appends a row for the record. If the record gives the size and the format, no scan is needed, and the
 // size is checked when the file is read; otherwise the scan checks it. The given size is the one
 // batchfs reports, which is upright.
-func (m *manifest) row(r *record) error {
-	name, outside, err := cleanPath(r.path)
+func (m *manifest) add() error {
+	name, outside, err := cleanPath(m.path)
 	if err != nil {
 		return err
 	}
-	if outside && !m.allowOutside {
-		return fmt.Errorf("%q: %w", r.path, ErrOutside)
+	if outside && !m.AllowOutside {
+		return fmt.Errorf("%q: %w", m.path, ErrOutside)
 	}
 	m.out.Outside = m.out.Outside || outside
-	label, err := m.labels.intern(r)
-	height, errHeight := parseExtent("height", r.height)
-	width, errWidth := parseExtent("width", r.width)
-	format, errFormat := parseFormat(r.format)
+	label, err := m.labels.intern(&m.record)
+	height, errHeight := parseExtent("height", m.height)
+	width, errWidth := parseExtent("width", m.width)
+	format, errFormat := parseFormat(m.format)
 	if err := cmp.Or(err, errHeight, errWidth, errFormat); err != nil {
 		return err
 	}
 	t := m.out.table
+	if t.rows()%1024 == 0 && m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
 	if err := t.appendRow(name, label); err != nil {
 		return err
 	}

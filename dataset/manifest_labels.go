@@ -54,8 +54,7 @@ func (l *labelSet) resolve(t *store) (classes []string, err error) {
 		for id, r := range l.first {
 			n, ok := parseInteger(r.label)
 			if !ok || n < -1 || n > math.MaxInt32 {
-				return nil, lineError(r.unit, r.line,
-					fmt.Errorf("label %q is not a whole number from 0 to %d (or -1: none)", r.label, math.MaxInt32))
+				return nil, r.at(fmt.Errorf("label %q is not a whole number from 0 to %d (or -1: none)", r.label, math.MaxInt32))
 			}
 			final[id] = int32(n)
 		}

@@ -11,45 +11,34 @@ import (
 )
 
 // readParquet reads a manifest with one row per sample.
-func readParquet(f *os.File, emit func(*record) error) (err error) {
-	rec := record{unit: "row"}
+func readParquet(f *os.File, rec *record, emit func() error) (err error) {
 	// The library catches most, but not all, of what can be wrong in a damaged file.
 	defer func() {
 		if p := recover(); p != nil {
-			err = lineError(rec.unit, rec.line+1, fmt.Errorf("damaged: %v", p))
+			err = fmt.Errorf("damaged: %v", p)
 		}
 	}()
 	file, err := openParquet(f)
 	if err != nil {
 		return err
 	}
-	columns, targets, err := manifestColumns(file, &rec)
+	columns, targets, err := manifestColumns(file, rec)
 	if err != nil {
 		return err
 	}
-	emitting := false // then an error names its row
-	err = eachBlock(file, columns, func(block [][]parquet.Value) error {
-		emitting = true
-		for i := range block[0] {
-			for k := range block {
-				text, err := valueText(block[k][i])
-				if err != nil {
-					return lineError(rec.unit, rec.line+1, fmt.Errorf("column %q: %w", columns[k].name, err))
-				}
-				*targets[k] = text
-			}
-			rec.line++
-			if err := emit(&rec); err != nil {
-				return err
+	rec.line, rec.unit = 1, "row"
+	return eachRow(file, columns, func(row []parquet.Value) (err error) {
+		for k, value := range row {
+			if *targets[k], err = valueText(value); err != nil {
+				return fmt.Errorf("column %q: %w", columns[k].name, err)
 			}
 		}
-		emitting = false
+		if err := emit(); err != nil {
+			return err
+		}
+		rec.line++
 		return nil
 	})
-	if err != nil && !emitting {
-		return lineError(rec.unit, rec.line+1, err)
-	}
-	return err
 }
 
 // manifestColumns returns the columns that a manifest has, and the fields of rec for their

@@ -424,6 +424,6 @@ func FuzzParquetManifest(f *testing.F) {
 		}
 		defer file.Close()
 		file.Write(data)
-		_ = readParquet(file, func(*record) error { return nil })
+		_ = readParquet(file, new(record), func() error { return nil })
 	})
 }

@@ -27,11 +27,11 @@ func textReader(f *os.File) *bufio.Reader {
 }
 
 // readCSV reads a manifest whose first line names the columns.
-func readCSV(f *os.File, emit func(*record) error) error {
+func readCSV(f *os.File, rec *record, emit func() error) error {
 	text := &recordBound{r: textReader(f)}
 	r := csv.NewReader(text)
 	r.ReuseRecord = true
-	rec := record{unit: "line", kind: labelText}
+	rec.line, rec.unit = 1, "line"
 	var columns []*string
 	for {
 		text.left = maxLine // a little more or less, as the CSV reader reads ahead
@@ -39,30 +39,27 @@ func readCSV(f *os.File, emit func(*record) error) error {
 		var parse *csv.ParseError
 		switch {
 		case err == io.EOF && columns == nil:
-			return errors.New("line 1: no header")
+			return errors.New("no header")
 		case err == io.EOF:
 			return nil
-		case err == errLongRecord:
-			return fmt.Errorf("after line %d: %w", max(rec.line, 1), err)
 		case errors.As(err, &parse):
-			return lineError(rec.unit, int64(parse.Line), parse.Err)
+			rec.line = parse.Line
+			return parse.Err
 		case err != nil:
 			return err
-		}
-		if columns == nil {
-			if columns, err = csvColumns(fields, &rec); err != nil {
-				return lineError(rec.unit, 1, err)
+		case columns == nil:
+			if columns, err = csvColumns(fields, rec); err != nil {
+				return err
 			}
 			continue
 		}
-		line, _ := r.FieldPos(0)
-		rec.line = int64(line)
+		rec.line, _ = r.FieldPos(0)
 		for k, field := range fields {
 			if columns[k] != nil {
 				*columns[k] = field
 			}
 		}
-		if err := emit(&rec); err != nil {
+		if err := emit(); err != nil {
 			return err
 		}
 	}
@@ -75,7 +72,7 @@ type recordBound struct {
 	left int
 }
 
-var errLongRecord = fmt.Errorf("longer than %d bytes; a quote may be left open", maxLine)
+var errLongRecord = fmt.Errorf("the record that follows is longer than %d bytes; a quote may be left open", maxLine)
 
 func (b *recordBound) Read(p []byte) (int, error) {
 	if b.left <= 0 {
@@ -102,27 +99,28 @@ func csvColumns(header []string, rec *record) ([]*string, error) {
 }
 
 // readJSONL reads a manifest with one JSON object per line.
-func readJSONL(f *os.File, emit func(*record) error) error {
+func readJSONL(f *os.File, rec *record, emit func() error) error {
 	r := textReader(f)
-	rec := record{unit: "line"}
+	rec.unit = "line"
 	for {
-		line, err := r.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			return lineError(rec.unit, rec.line+1, fmt.Errorf("longer than %d bytes", maxLine))
-		}
-		if err != nil && err != io.EOF {
-			return err
-		}
 		rec.line++
+		line, end := r.ReadSlice('\n')
+		if end == bufio.ErrBufferFull {
+			return fmt.Errorf("longer than %d bytes", maxLine)
+		}
+		if end != nil && end != io.EOF {
+			return end
+		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if err := rec.readJSON(line); err != nil {
-				return lineError(rec.unit, rec.line, err)
+			err := rec.readJSON(line)
+			if err == nil {
+				err = emit()
 			}
-			if err := emit(&rec); err != nil {
+			if err != nil {
 				return err
 			}
 		}
-		if err == io.EOF {
+		if end == io.EOF {
 			return nil
 		}
 	}
@@ -135,31 +133,30 @@ func (r *record) readJSON(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	var row struct {
-		Path, Format         any
-		Label, Height, Width json.RawMessage
+		Path   *string         `json:"path"`
+		Format string          `json:"format"`
+		Label  json.RawMessage `json:"label"`
+		Height json.RawMessage `json:"height"`
+		Width  json.RawMessage `json:"width"`
 	}
-	if err := json.Unmarshal(line, &row); err != nil {
-		var other any
-		if json.Unmarshal(line, &other) == nil {
-			return fmt.Errorf("must be a JSON object, but is %s", jsonKind(other))
+	err := json.Unmarshal(line, &row)
+	var other *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &other):
+		must := "must be a JSON object"
+		if other.Field != "" {
+			must = fmt.Sprintf("%q must be a string", other.Field)
 		}
+		return fmt.Errorf("%s, but is %s", must, jsonKinds[other.Value])
+	case err != nil:
 		return fmt.Errorf("must be a JSON object: %w", err)
-	}
-	if row.Path == nil {
+	case row.Path == nil:
 		return errors.New(`no "path"`)
 	}
-	var isText bool
-	if r.path, isText = row.Path.(string); !isText {
-		return fmt.Errorf("\"path\" must be a string, but is %s", jsonKind(row.Path))
-	}
-	if r.format, isText = row.Format.(string); !isText && row.Format != nil {
-		return fmt.Errorf("\"format\" must be a string, but is %s", jsonKind(row.Format))
-	}
+	r.path, r.format = *row.Path, row.Format
 	r.height, r.width = jsonNumber(row.Height), jsonNumber(row.Width)
 	r.label, r.kind = jsonNumber(row.Label), labelNumber
-	switch first := (r.label + " ")[0]; {
-	case r.label == "":
-		r.kind = labelText
+	switch first := (r.label + "-")[0]; {
 	case first == '"':
 		r.kind = labelName
 		return json.Unmarshal(row.Label, &r.label)
@@ -177,17 +174,7 @@ func jsonNumber(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// jsonKind describes a value in JSON terms.
-func jsonKind(value any) string {
-	switch value.(type) {
-	case string:
-		return "a string"
-	case float64:
-		return "a number"
-	case bool:
-		return "true or false"
-	case []any:
-		return "an array"
-	}
-	return "an object"
+// jsonKinds are the decoder's words for the kinds of values, in JSON terms.
+var jsonKinds = map[string]string{
+	"string": "a string", "number": "a number", "bool": "true or false", "array": "an array", "object": "an object",
 }

@@ -149,7 +149,7 @@ func (p *opening) list() (x *index, err error) {
 	if p.src.manifest == "" {
 		x, err = listDirectory(p.ctx, p.src)
 	} else {
-		x, err = listManifest(p.ctx, p.src, p.storage, p.AllowOutside)
+		x, err = p.listManifest()
 	}
 	if err != nil {
 		return nil, err

@@ -26,12 +26,8 @@ func onDisk(t *testing.T, dir string) {
 // readsDirectly skips a test if the file system has no direct reads.
 func readsDirectly(t *testing.T, file string) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, align, err := (kernel{}).stat(int(f.Fd())); err != nil || align <= 0 {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, file, 0, unix.STATX_DIOALIGN, &st); err != nil || st.Dio_offset_align == 0 || st.Dio_offset_align > directUnit {
 		t.Skip("SKIPPED: the file system has no direct reads, or does not say so")
 	}
 }
@@ -73,7 +69,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 	}
 	for _, w := range []way{
 		{"direct", Storage{Direct: true}},
-		{"refused", Storage{Direct: true, system: &fault{align: 0}}},
+		{"refused", Storage{Direct: true, system: &fault{mode: unix.EOPNOTSUPP}}},
 		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}},
 		{"ordinary", Storage{}},
 	} {
@@ -122,7 +118,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 			}
 			readAll := func() {
 				for i, n := range sizes {
-					got, err := d.Read(i, nil, func(n int) []byte { return pages(n, minUnit) })
+					got, err := d.Read(i, nil, pages)
 					if err != nil || string(got) != pattern(n) {
 						t.Errorf("%d of %d bytes, %v", len(got), n, err)
 					}
@@ -155,7 +151,7 @@ func TestFreshlyWrittenFiles(t *testing.T) {
 	p.write("0.jpg", pattern(300_000))
 	readsDirectly(t, p.path("0.jpg"))
 	d := p.open("")
-	got, err := d.Read(0, nil, func(n int) []byte { return pages(n, minUnit) })
+	got, err := d.Read(0, nil, pages)
 	if err != nil || string(got) != pattern(300_000) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -186,7 +182,7 @@ func TestDirectReadsLeaveNothing(t *testing.T) {
 		kernel{}.advise(int(f.Fd()), unix.FADV_DONTNEED)
 		p.how = Storage{Direct: direct, system: undropping{}}
 		d := p.open("", func(o *Options) { o.CacheDir = "" })
-		got, err := d.Read(0, nil, func(n int) []byte { return pages(n, minUnit) })
+		got, err := d.Read(0, nil, pages)
 		if err != nil || string(got) != pattern(300_000) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}

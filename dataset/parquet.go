@@ -12,8 +12,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Indexes and Parquet manifests are read column by column, a block of rows at a time.
-
 var errFooter = errors.New("no Parquet file, or it is cut short")
 
 // footer returns the position and length of a Parquet file's footer.
@@ -90,47 +88,42 @@ func findColumn(file *parquet.File, name string) (*column, error) {
 
 func (c *column) kind() parquet.Kind { return c.leaf.Node.Type().Kind() }
 
-// eachBlock calls emit for successive rows of a file: block[k][i] is the value of columns[k] in
-// row i of the block. The values are valid only during the call.
-func eachBlock(file *parquet.File, columns []*column, emit func(block [][]parquet.Value) error) error {
+// eachRow calls emit for each row of a file, with the values of the columns. They are valid only
+// during the call.
+func eachRow(file *parquet.File, columns []*column, emit func(row []parquet.Value) error) error {
 	for _, group := range file.RowGroups() {
-		if err := groupBlocks(group, columns, emit); err != nil {
+		if err := eachRowOf(group, columns, emit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func groupBlocks(group parquet.RowGroup, columns []*column, emit func([][]parquet.Value) error) error {
+func eachRowOf(group parquet.RowGroup, columns []*column, emit func(row []parquet.Value) error) error {
 	chunks := group.ColumnChunks()
 	for _, c := range columns {
 		c.values, c.rest = parquet.NewColumnChunkValueReader(chunks[c.leaf.ColumnIndex]), nil
 		defer c.values.Close()
 	}
-	block := make([][]parquet.Value, len(columns))
-	for left := group.NumRows(); left > 0; left -= int64(len(block[0])) {
-		n := int(min(left, int64(len(columns[0].batch))))
-		for _, c := range columns {
-			if err := c.fill(); err != nil {
-				return fmt.Errorf("column %q: %w", c.name, err)
-			}
-			n = min(n, len(c.rest))
-		}
+	row := make([]parquet.Value, len(columns))
+	for range group.NumRows() {
 		for k, c := range columns {
-			block[k], c.rest = c.rest[:n], c.rest[n:]
+			if len(c.rest) == 0 {
+				if err := c.fill(); err != nil {
+					return fmt.Errorf("column %q: %w", c.name, err)
+				}
+			}
+			row[k], c.rest = c.rest[0], c.rest[1:]
 		}
-		if err := emit(block); err != nil {
+		if err := emit(row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fill reads values of one page, whose memory they share, if none are left.
+// fill reads more values, of one page, whose memory they share.
 func (c *column) fill() error {
-	if len(c.rest) > 0 {
-		return nil
-	}
 	n, err := c.values.ReadValues(c.batch[:])
 	c.rest = c.batch[:n]
 	switch {

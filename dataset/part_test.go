@@ -50,7 +50,7 @@ func testLoadPart(t *testing.T, how Storage) {
 			}
 			return c.from, c.to, c.ok
 		}
-		buf := alignedRoom(len(content) + 2*minUnit)
+		buf := alignedRoom(len(content) + 2*directUnit)
 		data, read, id, err := d.LoadPart(0, buf, grow, part, nil)
 		if err != nil || int64(len(data)) != n || id.Size != n || calls != 1 {
 			t.Fatalf("%s: %d bytes, %d calls, %v", c.name, len(data), calls, err)
@@ -82,9 +82,9 @@ func testLoadPart(t *testing.T, how Storage) {
 
 // alignedRoom is memory like the workers', filled with garbage.
 func alignedRoom(n int) []byte {
-	p := bytes.Repeat([]byte{0xee}, n+minUnit)
-	for i := range minUnit {
-		if aligned(p[i:], minUnit) {
+	p := bytes.Repeat([]byte{0xee}, n+directUnit)
+	for i := range directUnit {
+		if aligned(p[i:]) {
 			return p[i : i : i+n]
 		}
 	}

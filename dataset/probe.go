@@ -35,7 +35,7 @@ const (
 // probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
 // file's content; err is a failure to read it, which may be gone next time.
 func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
-	if f.unit == 0 {
+	if !f.direct() {
 		// Disable readahead: the rest of the file is not needed.
 		w.storage.system.advise(f.fd, unix.FADV_RANDOM)
 	}

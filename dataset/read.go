@@ -38,9 +38,8 @@ const (
 // but only the bytes that were read, counted by read, are valid, at their file offsets. The rest
 // of the memory, and on an error all of it, may hold anything.
 //
-// Direct reads need memory aligned to 4096 bytes, or to a device's larger unit, with room for the
-// file's size rounded up to a multiple of that; grow is asked for that much. With other memory,
-// the file is read normally.
+// Direct reads need memory aligned to 4096 bytes, with room for the file's size rounded up to a
+// multiple of that; grow is asked for that much. With other memory, the file is read normally.
 //
 // The identity is that of the file that was opened, even if the read fails after that; it is not
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
@@ -101,7 +100,7 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if err != nil {
 		return nil, read, err
 	}
-	after, _, err := d.storage.stat(f.fd)
+	after, err := d.storage.stat(f.fd)
 	if err != nil {
 		return nil, read, err // nothing is known about what was read
 	}
@@ -151,8 +150,8 @@ func (d *Dataset) Same(i int, id Identity) bool {
 // learn is Same, and records an identity that the index lacked, so that changes after the first
 // read are noticed.
 func (d *Dataset) learn(i int, id Identity) bool {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	want := &d.table.row[i].id
 	if !want.Known() {
 		*want = id
@@ -164,16 +163,16 @@ func (d *Dataset) learn(i int, id Identity) bool {
 // file that was corrupt and has since been repaired. The caller has checked that the new file
 // is the image that the index describes.
 func (d *Dataset) Accept(i int, id Identity) {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	d.table.row[i].id = id
 }
 
 // Stat is sample i's indexed identity. It is not Known if the file could not be read, or if a
 // manifest supplied the header and the file has not been read yet.
 func (d *Dataset) Stat(i int) Identity {
-	d.learning.Lock()
-	defer d.learning.Unlock()
+	d.table.mu.Lock()
+	defer d.table.mu.Unlock()
 	return d.table.row[i].id
 }
 

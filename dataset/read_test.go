@@ -21,8 +21,8 @@ func eachWay(t *testing.T, test func(t *testing.T, how Storage)) {
 	}{
 		{"ordinary", Storage{}},
 		{"direct", Storage{Direct: true}},
-		{"direct refused", Storage{Direct: true, system: &fault{align: 0}}},
-		{"direct refused late", Storage{Direct: true, system: &fault{align: 4096, refuse: unix.EINVAL}}},
+		{"direct refused", Storage{Direct: true, system: &fault{mode: unix.EOPNOTSUPP}}},
+		{"direct refused late", Storage{Direct: true, system: &fault{refuse: unix.EINVAL}}},
 		{"limited", Storage{Direct: true, MaxBandwidth: 1 << 30}},
 	} {
 		t.Run(way.name, func(t *testing.T) { test(t, way.how) })
@@ -51,7 +51,7 @@ func testRead(t *testing.T, how Storage) {
 	}{
 		{"no buffer", 0, nil, counted, 1, content},
 		{"too small", 0, make([]byte, 10), counted, 1, content},
-		{"capacity counts", 0, make([]byte, 0, len(content)+minUnit), counted, 0, content},
+		{"capacity counts", 0, make([]byte, 0, len(content)+directUnit), counted, 0, content},
 		{"too large", 0, make([]byte, 2*len(content)), counted, 0, content},
 		{"empty file", 1, nil, counted, 0, ""},
 		{"through a link", 2, nil, counted, 1, content},
@@ -243,13 +243,13 @@ func BenchmarkRead(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		how  Storage
-	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: &fault{align: 0}}}} {
+	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: &fault{mode: unix.EOPNOTSUPP}}}} {
 		b.Run(way.name, func(b *testing.B) {
 			p := newPlace(b)
 			p.how = way.how
 			p.write("1.jpg", pattern(100_000))
 			d := p.open("")
-			buf := pages(200_000, minUnit)
+			buf := pages(200_000)
 			b.SetBytes(100_000)
 			b.ReportAllocs()
 			for b.Loop() {

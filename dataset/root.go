@@ -14,8 +14,10 @@ import (
 
 // source is a dataset's location: a directory, or a manifest in one.
 type source struct {
-	root
-	manifest string // file name in the root; "" for a directory
+	dir      string // that paths are relative to; absolute, links resolved
+	manifest string // file name in it; "" for a directory
+	seen     atomic.Pointer[fs.FileInfo]
+	mu       sync.Mutex // held while the directory is examined
 }
 
 // locate determines what path is.
@@ -53,36 +55,27 @@ func locate(path string) (*source, error) {
 // name identifies the dataset among all on this machine.
 func (s *source) name() string { return filepath.Join(s.dir, s.manifest) }
 
-// root is the directory that a dataset's paths are relative to. Every file is looked up from its
-// path, so that storage which was mounted again is used at once.
-type root struct {
-	dir    string // absolute, links resolved
-	seen   atomic.Pointer[fs.FileInfo]
-	closed atomic.Bool
-	mu     sync.Mutex // held while the directory is examined
-}
-
 // examine finds out whether the storage is the reason why a file could not be reached. again means
 // that seen is no longer the directory that is there, and the file may be in the present one. An
 // error says why the file cannot be judged: ErrAway, or a lack of resources.
-func (r *root) examine(seen *fs.FileInfo, table *store) (again bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.seen.Load() != seen {
+func (s *source) examine(seen *fs.FileInfo, table *store) (again bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen.Load() != seen {
 		return true, nil
 	}
-	now, err := os.Stat(r.dir)
+	now, err := os.Stat(s.dir)
 	if err == nil {
 		// A directory without search permission hides its files; a network file system behaves
 		// this way when a ticket has expired.
-		err = unix.Faccessat(unix.AT_FDCWD, r.dir, unix.X_OK, unix.AT_EACCESS)
+		err = unix.Faccessat(unix.AT_FDCWD, s.dir, unix.X_OK, unix.AT_EACCESS)
 	}
 	if err == nil {
 		if os.SameFile(now, *seen) {
 			return false, nil
 		}
-		if r.holds(table) {
-			r.seen.Store(&now)
+		if s.holds(table) {
+			s.seen.Store(&now)
 			return true, nil
 		}
 		err = errors.New("another directory is at its path, without the dataset's files")
@@ -90,15 +83,15 @@ func (r *root) examine(seen *fs.FileInfo, table *store) (again bool, err error) 
 	if isLack(err) {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s: %s (mount it again; reading goes on by itself then)", ErrAway, r.dir, reason(err))
+	return false, fmt.Errorf("%w: %s: %s (mount it again; reading goes on by itself then)", ErrAway, s.dir, reason(err))
 }
 
 // holds says whether any of a few samples, spread evenly over all, exists below the directory.
 // Their identities do not matter here; each read checks its own.
-func (r *root) holds(t *store) bool {
+func (s *source) holds(t *store) bool {
 	n := min(16, t.rows())
 	for k := range n {
-		if _, err := (kernel{}).look(r.dir, t.path(k*t.rows()/n)); err == nil || err == ErrNotFile {
+		if _, err := (kernel{}).look(s.dir, t.path(k*t.rows()/n)); err == nil || err == ErrNotFile {
 			return true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"runtime"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"github.com/batchfs/batchfs/internal/parallel"
 )
@@ -19,8 +19,7 @@ type scanner struct {
 	table    *store
 	previous *store         // nil: no earlier index
 	rowOf    map[string]int // of previous, by path
-
-	mu sync.Mutex // guards the table's bad rows, and the report
+	scanned  atomic.Int64   // rows whose header was read
 }
 
 // scan completes the given rows of a table. Rows that old has are only read if their files
@@ -43,7 +42,7 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	return parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
+	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
 		w := &scanWorker{scanner: s, stop: ctx.Done()}
 		for i := range items {
 			if err := w.row(rows[i]); err != nil {
@@ -52,6 +51,9 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 		}
 		return nil
 	})
+	p.report.Scanned = int(s.scanned.Load())
+	p.report.Reused += len(rows) - p.report.Scanned
+	return err
 }
 
 // scanWorker is one goroutine's part of a scan.
@@ -64,10 +66,9 @@ type scanWorker struct {
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
 	if w.reuse(i) {
-		w.count(&w.report.Reused)
 		return nil
 	}
-	w.count(&w.report.Scanned)
+	w.scanned.Add(1)
 	seen := w.src.seen.Load()
 	h, id, bad, err := w.header(i)
 	if err != nil && isStorage(err) {
@@ -77,18 +78,20 @@ func (w *scanWorker) row(i int) error {
 		h, id, bad, err = w.header(i) // a single failure is tried again
 	}
 	switch {
-	case err == nil && bad == nil:
-		w.table.row[i].id = id
-		w.set(i, h)
 	case err == nil:
 		w.table.row[i].id = id
-		w.bad(i, reason(bad), false)
+		if bad == nil {
+			bad = w.table.row[i].set(h)
+		}
+		if bad != nil {
+			w.table.addBad(i, reason(bad), false)
+		}
 	case errors.Is(err, ErrStopped):
 		return err
 	case isLack(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
-		w.bad(i, reason(err), !OfFile(err))
+		w.table.addBad(i, reason(err), !OfFile(err))
 	}
 	return nil
 }
@@ -107,39 +110,26 @@ func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
 	return h, f.id, bad, err
 }
 
-func (s *scanner) count(n *int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	*n++
-}
-
-func (s *scanner) bad(i int, text string, unread bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.table.addBad(i, text, unread)
-}
-
-// set stores a header, unless it contradicts the manifest.
-func (w *scanWorker) set(i int, h Header) {
+// set stores a header in a row, unless it contradicts the manifest.
+func (s *sample) set(h Header) error {
 	if h.Orientation < 1 || h.Orientation > 8 {
 		h.Orientation = 1
 	}
 	if h.Orientation >= 5 {
 		h.Height, h.Width = h.Width, h.Height
 	}
-	row := &w.table.row[i]
-	if !row.allows(h.Height, h.Width) {
+	if !s.allows(h.Height, h.Width) {
 		text := func(n int32) string {
 			if n == 0 {
 				return "?"
 			}
 			return strconv.Itoa(int(n))
 		}
-		w.bad(i, fmt.Sprintf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(row.height), text(row.width)), false)
-		return
+		return fmt.Errorf("is %dx%d, but the manifest says %sx%s", h.Height, h.Width, text(s.height), text(s.width))
 	}
-	row.format, _ = formatNumber(h.Format)
-	row.height, row.width, row.orient = int32(h.Height), int32(h.Width), h.Orientation
+	s.format, _ = formatNumber(h.Format)
+	s.height, s.width, s.orient = int32(h.Height), int32(h.Width), h.Orientation
+	return nil
 }
 
 // allows says whether an upright image may have a size, given what the manifest says about a row
@@ -169,7 +159,7 @@ func (w *scanWorker) reuse(i int) bool {
 	}
 	row.id = now
 	if problem != "" {
-		w.bad(i, problem, false)
+		w.table.addBad(i, problem, false)
 		return true
 	}
 	row.format, row.height, row.width, row.orient = old.format, old.height, old.width, old.orient

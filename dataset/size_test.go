@@ -56,7 +56,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	for i := 0; i < rows; i += 1000 {
 		s.addBad(rows-1-i, fmt.Sprintf("reason %d", i), false)
 	}
-	src := &source{root: root{dir: "/r"}, manifest: "m.csv"}
+	src := &source{dir: "/r", manifest: "m.csv"}
 	x := &index{table: s}
 	x.complete(src)
 	path := filepath.Join(t.TempDir(), "x.parquet")

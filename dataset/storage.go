@@ -1,9 +1,7 @@
 package dataset
 
 import (
-	"fmt"
 	"log/slog"
-	"math/bits"
 	"sync"
 	"unsafe"
 
@@ -43,20 +41,24 @@ func newStorage(o Storage, log *slog.Logger) *storage {
 	return s
 }
 
+// directUnit is what offsets, lengths and addresses of direct reads are multiples of. It suits
+// every disk; a file system that wants more refuses, and its files are read normally.
+const directUnit = 4096
+
 // file is an open regular file.
 type file struct {
-	fd int
-	id Identity // when it was opened
-	// unit is what offsets, lengths and addresses of direct reads must be multiples of, a power
-	// of two; 0: the file is read normally.
-	unit int
+	fd   int
+	id   Identity // when it was opened
+	unit int      // directUnit, or 1 if the file is read normally
 }
 
 // room is the buffer space needed to read n bytes from the beginning of the file.
-func (f *file) room(n int) int { return f.floor(n + max(f.unit, 1) - 1) }
+func (f *file) room(n int) int { return f.floor(n + f.unit - 1) }
 
 // floor is the last offset up to n at which a read may begin.
-func (f *file) floor(n int) int { return n &^ (max(f.unit, 1) - 1) }
+func (f *file) floor(n int) int { return n &^ (f.unit - 1) }
+
+func (f *file) direct() bool { return f.unit > 1 }
 
 // open opens a path that leads to a regular file. The caller closes the file. On an error, the
 // returned file holds at most an identity.
@@ -65,24 +67,23 @@ func (s *storage) open(dir, path string) (file, error) {
 	if err != nil {
 		return file{fd: -1, id: unknown}, err
 	}
-	id, align, err := s.stat(fd)
-	if err != nil {
+	f := file{fd: fd, unit: 1}
+	if f.id, err = s.stat(fd); err != nil {
 		s.system.close(fd)
-		return file{fd: -1, id: id}, err
+		return file{fd: -1, id: f.id}, err
 	}
-	f := file{fd: fd, id: id}
 	if s.direct {
-		f.unit = s.unit(fd, align)
+		if err := s.setDirect(&f, true); err != nil && !isLack(err) {
+			s.refuse.Do(func() {
+				s.log.Info("the file system does not read past the page cache; files are dropped from it after each read", "reason", err)
+			})
+		}
 	}
 	return f, nil
 }
 
-func (s *storage) stat(fd int) (id Identity, align int, err error) {
-	id, err = retry(func() (id Identity, err error) {
-		id, align, err = s.system.stat(fd)
-		return id, err
-	})
-	return id, align, err
+func (s *storage) stat(fd int) (Identity, error) {
+	return retry(func() (Identity, error) { return s.system.stat(fd) })
 }
 
 // look returns the identity of the regular file that a path leads to.
@@ -90,15 +91,14 @@ func (s *storage) look(dir, path string) (Identity, error) {
 	return retry(func() (Identity, error) { return s.system.look(dir, path) })
 }
 
-func (s *storage) setDirect(fd int, on bool) error {
-	_, err := retry(func() (struct{}, error) { return struct{}{}, s.system.direct(fd, on) })
+// setDirect switches f to direct reads, or to normal ones.
+func (s *storage) setDirect(f *file, on bool) error {
+	f.unit = 1
+	_, err := retry(func() (struct{}, error) { return struct{}{}, s.system.direct(f.fd, on) })
+	if on && err == nil {
+		f.unit = directUnit
+	}
 	return err
-}
-
-// goOrdinary switches f to normal reads.
-func (s *storage) goOrdinary(f *file) error {
-	f.unit = 0
-	return s.setDirect(f.fd, false)
 }
 
 func (s *storage) close(f *file) {
@@ -115,41 +115,13 @@ func (s *storage) drop(fd int) {
 	}
 }
 
-const (
-	minUnit = 4096    // suits every disk, and buffers are aligned to it anyway
-	maxUnit = 1 << 20 // with a larger unit, normal reads are better
-)
-
-// unit turns on direct reads of a file and returns their unit; it returns 0 if the file has to be
-// read normally.
-func (s *storage) unit(fd, align int) int {
-	var err error
-	switch {
-	case align == 0:
-		err = unix.EOPNOTSUPP
-	case align > maxUnit:
-		err = fmt.Errorf("it wants reads of %d bytes", align)
-	default:
-		err = s.setDirect(fd, true)
-	}
-	if err == nil {
-		return max(minUnit, 1<<bits.Len(uint(max(align, 1)-1)))
-	}
-	if !isLack(err) {
-		s.refuse.Do(func() {
-			s.log.Info("the file system does not read past the page cache; files are dropped from it when they were read", "reason", err)
-		})
-	}
-	return 0
-}
-
 // fill reads n bytes at an offset into buf; fewer are left if the file changed. If f is read
 // directly, the offset must be a multiple of its unit, and fill may overwrite buf beyond the n
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // Closing stop ends a wait for bandwidth.
 func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
-	if f.unit > 0 && (cap(buf) < f.room(n) || !aligned(buf, f.unit)) {
-		if err := s.goOrdinary(f); err != nil {
+	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {
+		if err := s.setDirect(f, false); err != nil {
 			return 0, err
 		}
 	}
@@ -166,8 +138,8 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 		if err == unix.EINTR {
 			continue
 		}
-		if f.unit > 0 && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
-			k, err = 0, s.goOrdinary(f) // this one file has larger blocks, or lives elsewhere
+		if f.direct() && (err == unix.EINVAL || err == unix.EOPNOTSUPP) {
+			k, err = 0, s.setDirect(f, false) // this one file has larger blocks, or lives elsewhere
 		} else if k == 0 && err == nil {
 			err = ErrChanged
 		}
@@ -175,8 +147,8 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 			return got, err
 		}
 		got = min(got+k, n)
-		if f.unit > 0 && got%f.unit != 0 && got < n { // end of file, or a short read
-			if err := s.goOrdinary(f); err != nil {
+		if got%f.unit != 0 && got < n { // end of file, or a short read
+			if err := s.setDirect(f, false); err != nil {
 				return got, err
 			}
 		}
@@ -184,6 +156,5 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 	return got, nil
 }
 
-func aligned(buf []byte, unit int) bool {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(buf)))&uintptr(unit-1) == 0
-}
+// aligned says whether a buffer suits direct reads.
+func aligned(buf []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(buf)))%directUnit == 0 }

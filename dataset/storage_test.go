@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pages returns n bytes of memory at a multiple of unit.
-func pages(n, unit int) []byte {
-	b := make([]byte, n+unit)
-	for !aligned(b, unit) {
+// pages returns n bytes of memory that suits direct reads.
+func pages(n int) []byte {
+	b := make([]byte, n+directUnit)
+	for !aligned(b) {
 		b = b[1:]
 	}
 	return b[:n:n]
@@ -36,54 +36,52 @@ var longest = sync.OnceValue(func() string {
 })
 
 // TestDirectReadsAreAligned: direct reads are aligned and return the file's bytes, for any
-// alignment of the file system and any file length.
+// file length.
 func TestDirectReadsAreAligned(t *testing.T) {
-	for _, align := range []int{-1, 512, 4096, 16384, 65536} {
-		for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
-			f := &fault{align: align}
-			p := newPlace(t)
-			p.how = Storage{Direct: true, system: f}
-			unit := max(align, minUnit)
-			sizes := []int{30, 511, 512, 513, 4095, 4096, 4097, 8192, 8193, unit - 1, unit, unit + 1, 3*unit + 5}
-			if piece == 0 {
-				sizes = append(sizes, 1<<20+1)
+	const unit = directUnit
+	for _, piece := range []int{0, minPiece, 3 * minPiece} { // 0: no limit
+		f := &fault{}
+		p := newPlace(t)
+		p.how = Storage{Direct: true, system: f}
+		sizes := []int{30, 511, 512, 513, 4095, 4096, 4097, 8192, 8193, 3*unit + 5}
+		if piece == 0 {
+			sizes = append(sizes, 1<<20+1)
+		}
+		for i, n := range sizes {
+			p.write(fmt.Sprintf("%02d.jpg", i), pattern(n))
+		}
+		p.write("empty.jpg", "")
+		d := p.open("")
+		if piece > 0 {
+			d.storage.limit = newLimiter(1 << 50)
+			d.storage.limit.piece = piece
+		}
+		f.ordinary.Store(0)
+		for i, n := range append(sizes, 0) {
+			want := 0
+			got, err := d.Read(i, nil, func(n int) []byte { want = n; return pages(n) })
+			if err != nil || n > 0 && string(got) != pattern(n) || len(got) != n {
+				t.Fatalf("%d of %d bytes, error %v", len(got), n, err)
 			}
-			for i, n := range sizes {
-				p.write(fmt.Sprintf("%02d.jpg", i), pattern(n))
+			if want%unit != 0 || want < n || want >= n+unit {
+				t.Errorf("%d bytes asked for a file of %d", want, n)
 			}
-			p.write("empty.jpg", "")
-			d := p.open("")
-			if piece > 0 {
-				d.storage.limit = newLimiter(1 << 50)
-				d.storage.limit.piece = piece
-			}
-			f.ordinary.Store(0)
-			for i, n := range append(sizes, 0) {
-				want := 0
-				got, err := d.Read(i, nil, func(n int) []byte { want = n; return pages(n, unit) })
-				if err != nil || n > 0 && string(got) != pattern(n) || len(got) != n {
-					t.Fatalf("align %d: %d of %d bytes, error %v", align, len(got), n, err)
-				}
-				if want%unit != 0 || want < n || want >= n+unit {
-					t.Errorf("align %d: %d bytes asked for a file of %d", align, want, n)
-				}
-			}
-			if text := f.crooked.Load(); text != nil {
-				t.Errorf("align %d, pieces of %d: a direct read of %s", align, piece, *text)
-			}
-			if f.ordinary.Load() > 0 || f.directs.Load() < int64(len(sizes)) {
-				t.Errorf("align %d: %d ordinary reads, %d direct ones", align, f.ordinary.Load(), f.directs.Load())
-			}
-			if n := f.drops.Load(); n < 2*int64(len(sizes)) {
-				t.Errorf("align %d: dropped %d times", align, n)
-			}
+		}
+		if text := f.crooked.Load(); text != nil {
+			t.Errorf("pieces of %d: a direct read of %s", piece, *text)
+		}
+		if f.ordinary.Load() > 0 || f.directs.Load() < int64(len(sizes)) {
+			t.Errorf("%d ordinary reads, %d direct ones", f.ordinary.Load(), f.directs.Load())
+		}
+		if n := f.drops.Load(); n < 2*int64(len(sizes)) {
+			t.Errorf("dropped %d times", n)
 		}
 	}
 }
 
 // TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
 func TestHeadersAreReadDirectly(t *testing.T) {
-	f := &fault{align: 512}
+	f := &fault{}
 	p := newPlace(t)
 	p.how = Storage{Direct: true, system: f}
 	for i, n := range []int{100, 5000, firstProbe, firstProbe + 1, 40_000, 1 << 20} {
@@ -103,17 +101,17 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 		grow   func(int) []byte
 		direct bool
 	}{
-		"pages":             {nil, func(n int) []byte { return pages(n, 4096) }, true},
-		"own pages":         {pages(12288, 4096), nil, true},
-		"capacity counts":   {pages(12288, 4096)[:0], nil, true},
-		"crooked":           {nil, func(n int) []byte { return pages(n+1, 4096)[1:] }, false},
-		"own, crooked":      {pages(20_000, 4096)[1:], nil, false},
-		"no room at end":    {nil, func(int) []byte { return pages(size, 4096) }, false},
-		"own, no room":      {pages(size, 4096), nil, false},
-		"own, grow refuses": {pages(size, 4096), func(int) []byte { return nil }, false},
-		"own, grow gives":   {pages(size, 4096), func(n int) []byte { return pages(n, 4096) }, true},
+		"pages":             {nil, pages, true},
+		"own pages":         {pages(12288), nil, true},
+		"capacity counts":   {pages(12288)[:0], nil, true},
+		"crooked":           {nil, func(n int) []byte { return pages(n + 1)[1:] }, false},
+		"own, crooked":      {pages(20_000)[1:], nil, false},
+		"no room at end":    {nil, func(int) []byte { return pages(size) }, false},
+		"own, no room":      {pages(size), nil, false},
+		"own, grow refuses": {pages(size), func(int) []byte { return nil }, false},
+		"own, grow gives":   {pages(size), pages, true},
 	} {
-		f := &fault{align: 512}
+		f := &fault{}
 		p := newPlace(t)
 		p.how = Storage{Direct: true, system: f}
 		p.write("a.jpg", pattern(size))
@@ -134,10 +132,9 @@ func TestMemoryThatDoesNotSuit(t *testing.T) {
 // says so once.
 func TestRefusalIsLoggedOnce(t *testing.T) {
 	for name, f := range map[string]*fault{
-		"it says so":     {align: 0},
-		"absurd":         {align: 4 << 20},
-		"said otherwise": {align: 4096, refuse: unix.EINVAL},
-		"not supported":  {align: -1, refuse: unix.EOPNOTSUPP},
+		"it says so":    {mode: unix.EINVAL},
+		"larger blocks": {refuse: unix.EINVAL},
+		"not supported": {refuse: unix.EOPNOTSUPP},
 	} {
 		p := newPlace(t)
 		for i := range 20 {
@@ -147,7 +144,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 		p.how = Storage{Direct: true, system: f}
 		d := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		for i := range d.Len() {
-			got, err := d.Read(i, nil, func(n int) []byte { return pages(n, 4096) })
+			got, err := d.Read(i, nil, pages)
 			if err != nil || string(got) != pattern(9000+i) {
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			}
@@ -155,7 +152,7 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 		if f.drops.Load() < 40 {
 			t.Errorf("%s: dropped %d times", name, f.drops.Load())
 		}
-		if said := strings.Count(log.String(), "page cache"); (f.refuse == nil) != (said == 1) {
+		if said := strings.Count(log.String(), "page cache"); (f.mode != nil) != (said == 1) {
 			t.Errorf("%s: said %d times:\n%s", name, said, log.String())
 		}
 	}
@@ -220,7 +217,7 @@ func TestFailingStorage(t *testing.T) {
 	} {
 		for _, how := range []Storage{{}, {Direct: true}, {Direct: true, MaxBandwidth: 1 << 30}} {
 			t.Run(fmt.Sprintf("%s/%t/%d", name, how.Direct, how.MaxBandwidth), func(t *testing.T) {
-				f := &fault{align: 512}
+				f := &fault{}
 				p := newPlace(t)
 				p.write("a.jpg", content)
 				p.settle()
@@ -233,7 +230,7 @@ func TestFailingStorage(t *testing.T) {
 				if c.read != nil {
 					f.read = c.read(p)
 				}
-				got, id, err := d.Load(0, nil, func(n int) []byte { return pages(n, 4096) }, nil)
+				got, id, err := d.Load(0, nil, pages, nil)
 				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}
@@ -265,9 +262,9 @@ func ends(n int64) func(int, []byte, int64) (int, error) {
 // TestScanOfFailingStorage: a file that the storage fails to deliver is not a bad file, and is
 // tried again next time.
 func TestScanOfFailingStorage(t *testing.T) {
-	f := &fault{align: 512}
+	f := &fault{}
 	f.read = func(fd int, p []byte, offset int64) (int, error) {
-		id, _, _ := kernel{}.stat(fd)
+		id, _ := kernel{}.stat(fd)
 		if id.Size == 5000 {
 			return 0, unix.EIO
 		}

@@ -11,9 +11,8 @@ import (
 type system interface {
 	// open opens a path relative to a directory; an absolute path stands for itself.
 	open(dir, path string) (fd int, err error)
-	// stat returns a file's identity, and ErrNotFile if it is not a regular file. align is what
-	// its direct reads must be aligned to, 0 if it has none, and -1 if the system does not say.
-	stat(fd int) (id Identity, align int, err error)
+	// stat returns a file's identity, and ErrNotFile if it is not a regular file.
+	stat(fd int) (Identity, error)
 	// look is stat by a path, as in open.
 	look(dir, path string) (Identity, error)
 	// direct turns direct reads on or off.
@@ -51,35 +50,27 @@ func appendPath(b []byte, dir, path string) []byte {
 	return append(append(b, path...), 0)
 }
 
-func (kernel) stat(fd int) (Identity, int, error) {
+func (kernel) stat(fd int) (Identity, error) {
 	var empty [1]byte
 	return statx(fd, &empty[0], unix.AT_EMPTY_PATH)
 }
 
 func (kernel) look(dir, path string) (Identity, error) {
 	var room [512]byte
-	id, _, err := statx(0, &appendPath(room[:0], dir, path)[0], 0)
-	return id, err
+	return statx(0, &appendPath(room[:0], dir, path)[0], 0)
 }
 
-func statx(fd int, path *byte, flags uintptr) (id Identity, align int, err error) {
+func statx(fd int, path *byte, flags uintptr) (id Identity, err error) {
 	var st unix.Statx_t
 	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(path)), flags,
-		unix.STATX_BASIC_STATS|unix.STATX_DIOALIGN, uintptr(unsafe.Pointer(&st)), 0)
+		unix.STATX_BASIC_STATS, uintptr(unsafe.Pointer(&st)), 0)
 	if errno != 0 {
-		return unknown, 0, errno
-	}
-	id = Identity{Size: int64(st.Size), ModTime: st.Mtime.Sec*1e9 + int64(st.Mtime.Nsec)}
-	switch {
-	case st.Mask&unix.STATX_DIOALIGN == 0:
-		align = -1 // older kernels and network file systems do not report it
-	case st.Dio_mem_align != 0 && st.Dio_offset_align != 0:
-		align = int(max(st.Dio_mem_align, st.Dio_offset_align))
+		return unknown, errno
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = ErrNotFile
 	}
-	return id, align, err
+	return Identity{Size: int64(st.Size), ModTime: st.Mtime.Sec*1e9 + int64(st.Mtime.Nsec)}, err
 }
 
 func (kernel) direct(fd int, on bool) error {

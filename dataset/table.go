@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unique"
 	"unsafe"
 
@@ -36,6 +37,7 @@ func formatNumber(name string) (number uint8, ok bool) {
 type store struct {
 	paths []byte // every path
 	row   []sample
+	mu    sync.Mutex        // guards identities that may be learned, and bad while a scan fills it
 	bad   map[uint32]badRow // by row
 }
 
@@ -89,8 +91,10 @@ func (s *store) path(i int) string {
 
 func (s *store) format(i int) string { return formats[s.row[i].format] }
 
-// addBad records why row i cannot be read. Not for concurrent use.
+// addBad records why row i cannot be read.
 func (s *store) addBad(i int, text string, unread bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
 }
 

@@ -1,8 +1,8 @@
 package decode
 
 import (
+	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 )
 
@@ -10,11 +10,8 @@ import (
 // entries are black; channels that are not 8 bits wide are scaled and rounded.
 func decodeBMP(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readBMPLayout(data, true)
-	if err != nil {
+	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
 		return err
-	}
-	if l.width != v.Header.Width || l.height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
 	if l.compressed() {
 		return decodeRLE(dst, data[min(l.pixels, int64(len(data))):], v, &l)

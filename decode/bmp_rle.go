@@ -15,7 +15,11 @@ type rleCanvas struct {
 // edge are clipped. Data without an end mark is truncated.
 func decodeRLE(dst Image, data []byte, v View, l *bmpLayout) error {
 	c := rleCanvas{dst: dst, view: v, layout: l, table: l.table(v.Color), data: data}
-	c.fill()
+	for y := range v.Region.H {
+		for x := range v.Region.W {
+			v.put(dst, v.Region.X+x, v.Region.Y+y, c.table[0])
+		}
+	}
 	for {
 		b, err := c.take(2)
 		if err != nil {
@@ -69,28 +73,8 @@ func (c *rleCanvas) draw(n int, indices []byte, literal bool) error {
 		if !literal {
 			at = i % (8 / c.layout.bits)
 		}
-		c.put(c.layout.index(indices, at))
+		c.view.put(c.dst, c.x, c.layout.height-1-c.y, c.table[c.layout.index(indices, at)])
+		c.x = min(c.x+1, c.layout.width)
 	}
 	return nil
-}
-
-func (c *rleCanvas) put(index byte) {
-	r := c.view.Region
-	x, y := c.x-r.X, c.layout.height-1-c.y-r.Y
-	c.x = min(c.x+1, c.layout.width)
-	if x < 0 || x >= r.W || y < 0 || y >= r.H {
-		return
-	}
-	n := c.view.Color.Channels()
-	copy(c.dst.Pix[y*c.dst.Stride+x*n:][:n], c.table[index][:])
-}
-
-// fill draws colour 0 everywhere.
-func (c *rleCanvas) fill() {
-	n := c.view.Color.Channels()
-	for y := range c.view.Region.H {
-		for x := range c.view.Region.W {
-			copy(c.dst.Pix[y*c.dst.Stride+x*n:][:n], c.table[0][:])
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"image/jpeg"
 	"image/png"
 	"io"
@@ -50,21 +51,20 @@ func rowsOf(m image.Image, width, height int) (row, error) {
 			}
 		}, nil
 	case *image.NRGBA64:
-		return func(y int, to []byte) {
-			for x := range width {
-				c := m.NRGBA64At(x, y)
-				to[3*x], to[3*x+1], to[3*x+2] = narrow(c.R), narrow(c.G), narrow(c.B)
-			}
-		}, nil
+		return wideRow(width, func(x, y int) color.RGBA64 { return color.RGBA64(m.NRGBA64At(x, y)) }), nil
 	case image.RGBA64Image: // all others are opaque
-		return func(y int, to []byte) {
-			for x := range width {
-				c := m.RGBA64At(x, y)
-				to[3*x], to[3*x+1], to[3*x+2] = narrow(c.R), narrow(c.G), narrow(c.B)
-			}
-		}, nil
+		return wideRow(width, m.RGBA64At), nil
 	}
 	return nil, unsupported("Go's decoder makes it %T", m)
+}
+
+func wideRow(width int, at func(x, y int) color.RGBA64) row {
+	return func(y int, to []byte) {
+		for x := range width {
+			c := at(x, y)
+			to[3*x], to[3*x+1], to[3*x+2] = narrow(c.R), narrow(c.G), narrow(c.B)
+		}
+	}
 }
 
 // narrow returns round(v/257).

@@ -32,13 +32,12 @@ func (k *kept) fast() int { return int(k.c.fast_pngs) }
 // pngComplete reports whether the file's chunks reach its IEND, for regions that do not need its
 // last rows.
 func pngComplete(data []byte) bool {
-	for p := len(pngSignature); ; {
-		chunk, ok := pngChunk(data, p)
-		if !ok || string(chunk[4:8]) == "IEND" {
-			return ok
+	for chunk := range pngChunks(data, len(pngSignature)) {
+		if string(chunk[4:8]) == "IEND" {
+			return true
 		}
-		p += len(chunk)
 	}
+	return false
 }
 
 // pngKept estimates what is held after an image. The fast path needs the inflated rows, the same

@@ -49,10 +49,7 @@ func pngLateOrientation(tail []byte) uint8 {
 		}
 		next += i
 		chunk, ok := pngChunk(tail, next-4)
-		if !ok {
-			continue
-		}
-		if tiffOrder(chunk[8:len(chunk)-4]) == nil {
+		if !ok || tiffOrder(chunk[8:len(chunk)-4]) == nil {
 			continue
 		}
 		tries++
@@ -66,26 +63,10 @@ func pngLateOrientation(tail []byte) uint8 {
 	return 1
 }
 
-// pngChunk returns the chunk at p, if it is all there.
-func pngChunk(data []byte, p int) (chunk []byte, ok bool) {
-	if p < 0 {
-		return nil, false
-	}
-	n, _, ok := pngHead(data, p)
-	if !ok || n > int64(len(data)-p-pngOverhead) {
-		return nil, false
-	}
-	return data[p : p+pngOverhead+int(n)], true
-}
-
 // pngUpToEnd reports whether chunks lead from p to IEND with no IDAT among them, and returns the
 // orientation of the last sound eXIf.
 func pngUpToEnd(tail []byte, p int) (orientation uint8, ok bool) {
-	for {
-		chunk, ok := pngChunk(tail, p)
-		if !ok {
-			return 0, false
-		}
+	for chunk := range pngChunks(tail, p) {
 		switch string(chunk[4:8]) {
 		case "IDAT":
 			return 0, false
@@ -96,8 +77,8 @@ func pngUpToEnd(tail []byte, p int) (orientation uint8, ok bool) {
 				orientation = o
 			}
 		}
-		p += len(chunk)
 	}
+	return 0, false
 }
 
 // pngOrientation returns the orientation in a whole eXIf chunk, if its checksum is right and it

@@ -26,14 +26,9 @@ func goPNG(_ *kept, dst Image, data []byte, v View) error {
 // ancillary chunks than this package, and accepts unknown critical ones.
 func pngCritical(data []byte) (io.Reader, error) {
 	parts := []io.Reader{strings.NewReader(pngSignature)}
-	for p := len(pngSignature); ; {
-		chunk, ok := pngChunk(data, p)
-		if !ok {
-			return nil, endsEarly(true)
-		}
+	for chunk := range pngChunks(data, len(pngSignature)) {
 		ancillary := chunk[4]&0x20 != 0 // lower-case first letter
-		name := string(chunk[4:8])
-		switch {
+		switch name := string(chunk[4:8]); {
 		case ancillary || name == "PLTE" && strangeSuggestion(data, chunk):
 		case name == "IHDR", name == "PLTE", name == "IDAT":
 			parts = append(parts, bytes.NewReader(chunk))
@@ -42,8 +37,8 @@ func pngCritical(data []byte) (io.Reader, error) {
 		default:
 			return nil, corrupt("an unknown critical chunk")
 		}
-		p += len(chunk)
 	}
+	return nil, endsEarly(true)
 }
 
 // strangeSuggestion reports whether a palette is only suggested, for a colour image, and has an

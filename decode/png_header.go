@@ -3,6 +3,7 @@ package decode
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
 )
 
 const pngSignature = "\x89PNG\r\n\x1a\n"
@@ -16,6 +17,31 @@ func pngHead(data []byte, p int) (n int64, name []byte, ok bool) {
 		return 0, nil, false
 	}
 	return int64(binary.BigEndian.Uint32(data[p:])), data[p+4 : p+8], true
+}
+
+// pngChunk returns the chunk at p, if it is all there.
+func pngChunk(data []byte, p int) (chunk []byte, ok bool) {
+	if p < 0 {
+		return nil, false
+	}
+	n, _, ok := pngHead(data, p)
+	if !ok || n > int64(len(data)-p-pngOverhead) {
+		return nil, false
+	}
+	return data[p : p+pngOverhead+int(n)], true
+}
+
+// pngChunks yields the chunks from p on, up to IEND or the last whole one.
+func pngChunks(data []byte, p int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			chunk, ok := pngChunk(data, p)
+			if !ok || !yield(chunk) || string(chunk[4:8]) == "IEND" {
+				return
+			}
+			p += len(chunk)
+		}
+	}
 }
 
 func pngHeader(data []byte, complete bool) (Header, error) {

@@ -1,8 +1,8 @@
 package decode
 
 import (
+	"cmp"
 	"encoding/binary"
-	"fmt"
 )
 
 // pnmLayout is what a PPM's or PGM's header says.
@@ -110,11 +110,8 @@ func pnmNumber(data []byte, p int) (n, end int) {
 // round(v*255/maximum).
 func decodePNM(_ *kept, dst Image, data []byte, v View) error {
 	l, err := readPNMLayout(data, true)
-	if err != nil {
+	if err = cmp.Or(err, v.Header.matches(l.width, l.height)); err != nil {
 		return err
-	}
-	if l.width != v.Header.Width || l.height != v.Header.Height {
-		return fmt.Errorf("%w: it is %dx%d", ErrMismatch, l.width, l.height)
 	}
 	if !l.plain && l.raw().end() > int64(len(data)) {
 		return endsEarly(true)
@@ -143,7 +140,7 @@ func (l *pnmLayout) at(x, y int) int { return l.raster + (y*l.width+x)*l.channel
 // decodeSamples decodes what must be read number by number. It reads a plain image as a whole,
 // whatever the region, to find its pixels and the end of the image.
 func (l *pnmLayout) decodeSamples(dst Image, data []byte, v View) (err error) {
-	read, n := v.Region, v.Color.Channels()
+	read := v.Region
 	if l.plain {
 		read = Region{W: l.width, H: l.height}
 	}
@@ -162,11 +159,7 @@ func (l *pnmLayout) decodeSamples(dst Image, data []byte, v View) (err error) {
 			if l.channels == 1 {
 				s[1], s[2] = s[0], s[0]
 			}
-			toX, toY := x-v.Region.X, y-v.Region.Y
-			if toX >= 0 && toX < v.Region.W && toY >= 0 && toY < v.Region.H {
-				pixel := v.Color.pixel(s[0], s[1], s[2])
-				copy(dst.Pix[toY*dst.Stride+toX*n:][:n], pixel[:])
-			}
+			v.put(dst, x, y, v.Color.pixel(s[0], s[1], s[2]))
 		}
 	}
 	return nil

@@ -13,6 +13,18 @@ func (c Color) pixel(r, g, b uint8) [3]uint8 {
 	return [3]uint8{r, g, b}
 }
 
+// put writes a pixel of the stored image, if it is in the region, as stored.
+func (v *View) put(dst Image, x, y int, pixel [3]uint8) {
+	if x -= v.Region.X; x < 0 || x >= v.Region.W {
+		return
+	}
+	if y -= v.Region.Y; y < 0 || y >= v.Region.H {
+		return
+	}
+	n := v.Color.Channels()
+	copy(dst.Pix[y*dst.Stride+x*n:][:n], pixel[:])
+}
+
 // weigh converts pixels that are step bytes apart to gray. Green is byte 1 of each pixel; red
 // and blue are the given bytes.
 func weigh(to, from []byte, step, red, blue int) {

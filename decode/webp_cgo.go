@@ -7,12 +7,15 @@ package decode
 // #cgo nocallback bfs_webp_decode
 import "C"
 
-import "unsafe"
+import (
+	"cmp"
+	"unsafe"
+)
 
 // webp decodes with libwebp.
 func (k *kept) webp(dst Image, data []byte, v View) error {
-	w, err := openWebP(data, v.Header)
-	if err != nil {
+	w, err := readWebP(data, true)
+	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
 		return err
 	}
 	inner := w.image.shown(v.Region)

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"bytes"
+	"cmp"
 	"image"
 
 	"golang.org/x/image/vp8"
@@ -11,8 +12,8 @@ import (
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
 func goWebP(_ *kept, dst Image, data []byte, v View) error {
-	w, err := openWebP(data, v.Header)
-	if err != nil {
+	w, err := readWebP(data, true)
+	if err = cmp.Or(err, v.Header.matches(w.h.Width, w.h.Height)); err != nil {
 		return err
 	}
 	return throughGo(dst, v, func() (row, error) {

@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 )
 
 // Flags of a VP8X chunk.
@@ -34,14 +33,6 @@ type webpImage struct {
 func webpHeader(data []byte, complete bool) (Header, error) {
 	w, err := readWebP(data, complete)
 	return w.h, err
-}
-
-// openWebP reads a whole file, which must have the header's size.
-func openWebP(data []byte, h Header) (w webpFile, err error) {
-	if w, err = readWebP(data, true); err == nil && (w.h.Width != h.Width || w.h.Height != h.Height) {
-		err = fmt.Errorf("%w: it is %dx%d", ErrMismatch, w.h.Width, w.h.Height)
-	}
-	return w, err
 }
 
 // readWebP reads chunks until nothing that follows can change the header.
