@@ -23,11 +23,8 @@ import (
 
 // picture returns the pixels of test image i. Any two images differ in most bytes.
 func picture(i, h, w int) []byte {
-	r := rand.New(rand.NewPCG(uint64(i), 99))
 	p := make([]byte, h*w*3)
-	for j := range p {
-		p[j] = byte(r.Uint32())
-	}
+	_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(p) // never fails
 	return p
 }
 
@@ -550,6 +547,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	e := start(t, dir, func(o *Options) {
 		o.MemoryLimit = runtimeBytes + 3<<20 // about 12 batches of 192 KiB, plus scratch
+		o.MemoryWait = 2 * time.Second
 	})
 	var open []*File
 	var bytesOf [][]byte

@@ -19,7 +19,10 @@ import (
 
 // settled waits until every requested plan has been computed.
 func (k *keeper) settled() {
-	for k != nil {
+	for end := time.Now().Add(patience); k != nil; {
+		if time.Now().After(end) {
+			panic("plans that were requested are not computed")
+		}
 		k.mu.Lock()
 		wanted, w := len(k.epochs)-k.held, k.working
 		k.mu.Unlock()
@@ -193,9 +196,7 @@ func TestPlansDoNotThrash(t *testing.T) {
 		for r := range 8 {
 			k.Keep(10*r, int64(i))
 		}
-		for k.stats().Held < held {
-			runtime.Gosched()
-		}
+		eventually(t, "as many plans are held as may be", func() bool { return k.stats().Held >= held })
 	}
 	if got := w.computed(); len(got) != held {
 		t.Errorf("computed %v for %d that are held", got, held)
@@ -209,9 +210,7 @@ func TestPlansDoNotThrash(t *testing.T) {
 	if known == 0 || known > held {
 		t.Errorf("%d epochs are known of", known)
 	}
-	for _, there := k.Keep(500, 0); !there; _, there = k.Keep(500, 0) { // the only reader by now
-		runtime.Gosched()
-	}
+	eventually(t, "the only reader left has a plan", func() bool { _, there := k.Keep(500, 0); return there })
 }
 
 // TestPlansInOrder: epochs being read come first, the latest request before all others.
@@ -363,14 +362,14 @@ func TestPlanningIsRefused(t *testing.T) {
 			t.Fatal("refused at once")
 		}
 		k.start()
-		for said := false; !said; {
+		eventually(t, "it says that there is no memory", func() bool {
 			if _, known := k.Keep(0, 0); known {
 				t.Fatalf("a plan that takes about %d bytes was made in %d", k.needs, limit-taken)
 			}
 			k.mu.Lock()
-			said = k.epochs[0].said
-			k.mu.Unlock()
-		}
+			defer k.mu.Unlock()
+			return k.epochs[0].said
+		})
 		if tried := len(w.computed()) > 0; tried != late {
 			t.Errorf("late %t: tried %t", late, tried)
 		}

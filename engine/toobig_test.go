@@ -117,8 +117,8 @@ func checkHuge(t *testing.T, e *Engine, want error, certain bool) {
 func TestExtremeSettings(t *testing.T) {
 	dir := testDir(t, 5)
 	r := rand.New(rand.NewPCG(8, 8))
-	for _, pad := range []int{0, 1, 3, 1 << 16, 1 << 31, 1 << 40, math.MaxInt/2 + 1, math.MaxInt} {
-		for _, batch := range []int{1, 4096, 1 << 20} {
+	for _, pad := range []int{0, 1, 3, 1 << 16, 1 << 24, 1 << 31, 1 << 40, math.MaxInt/2 + 1, math.MaxInt} {
+		for _, batch := range []int{1, 4096, 1 << 16} { // at 1<<24 pixels a side, only the largest one overflows with every dtype
 			for _, dtype := range []layout.DType{layout.Uint8, layout.Float32} {
 				e := start(t, dir, func(o *Options) {
 					o.PadMultiple, o.BatchSize, o.DType = pad, batch, dtype

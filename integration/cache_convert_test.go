@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset/gen"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -17,7 +16,7 @@ import (
 // The share of raw samples is given, or is the one found to be fastest here.
 func TestConvertedDataset(t *testing.T) {
 	skipWithoutFUSE(t)
-	original := makeDataset(t, gen.Options{Images: 60, Kind: gen.Mixed, Classes: 4, Seed: 6})
+	original := mixedImages(t)
 	o := newOracle(t, original, settings{})
 	for _, ratio := range []string{"0.4", "0.75", "auto"} {
 		t.Run(ratio, func(t *testing.T) {
@@ -101,14 +100,15 @@ func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
 // asBefore compares a slot with the original's picture.
 func (c converted) asBefore(t testing.TB, s slotDoc, slot []byte, width int) {
 	t.Helper()
-	want, h, w := c.original.picture(t, int64(s.ID))
+	want := c.original.picture(t, int64(s.ID))
 	ds := c.original.ds
-	if s.Height != h || s.Width != w || s.Label != ds.Label(s.ID) || filepath.Dir(s.Path) != filepath.Dir(ds.Path(s.ID)) {
-		t.Errorf("%+v was %s, %dx%d, of label %d", s, ds.Path(s.ID), h, w, ds.Label(s.ID))
+	if s.Height != want.h || s.Width != want.w || s.Label != ds.Label(s.ID) || filepath.Dir(s.Path) != filepath.Dir(ds.Path(s.ID)) {
+		t.Errorf("%+v was %s, %dx%d, of label %d", s, ds.Path(s.ID), want.h, want.w, ds.Label(s.ID))
 		return
 	}
-	for y := range h {
-		if err := sameBytes(slot[y*width*3:][:w*3], want[y*w*3:][:w*3]); err != nil {
+	row := want.w * 3
+	for y := range want.h {
+		if err := sameBytes(slot[y*width*3:][:row], want.values[y*row:][:row]); err != nil {
 			t.Errorf("%s, which was %s, row %d: %v", s.Path, ds.Path(s.ID), y, err)
 			return
 		}

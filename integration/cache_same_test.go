@@ -32,6 +32,9 @@ func TestCacheSameBytes(t *testing.T) {
 	all, samples := datasetBytes(t, images), int64(newOracle(t, images, settings{}).ds.Len())
 	for i, policy := range cachePolicies {
 		for k, room := range []int64{all * 3 / 10, 4 * all} {
+			if policy == "none" && k > 0 {
+				continue // takes no size, and the first mount read without a cache
+			}
 			size := roomFor(t, policy, room, samples)
 			how := cacheFlags(policy, size, "--io", []string{"direct", "buffered"}[(i+k)%2])
 			if i%2 == k { // plan for only one of the shards read

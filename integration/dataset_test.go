@@ -76,7 +76,7 @@ func thin(dir string) error {
 }
 
 var makePhotos = sync.OnceValues(func() (string, error) {
-	return generated("photos", gen.Options{Images: 24, Kind: gen.Photo, Classes: 3, Seed: 4})
+	return generated("photos", gen.Options{Images: 12, Kind: gen.Photo, Classes: 3, Seed: 4})
 })
 
 func generated(name string, o gen.Options) (string, error) {

@@ -21,10 +21,11 @@ type partner struct {
 	raw *os.File // file behind out
 }
 
-// partner starts a Python program where the mount is visible.
+// partner starts a Python program where the mount is visible. It may import what is part of
+// Python.
 func (m *mounted) partner(t testing.TB, program string, args ...string) *partner {
 	t.Helper()
-	return startPartner(t, m.command(append([]string{plainPython(t), "-c", program}, args...)...))
+	return startPartner(t, m.command(append([]string{plainPython(t), "-I", "-S", "-c", program}, args...)...))
 }
 
 // plainPython finds a Python, once for all tests, since many of them start many.

@@ -16,9 +16,11 @@ import (
 )
 
 // opener opens a file and reports the result: FILE. It survives SIGUSR1, like a program
-// whose runtime sends itself signals.
+// whose runtime sends itself signals. SIGINT interrupts it even if the tests run in the
+// background, where shells have it ignored.
 const opener = `
 import errno, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"signal\n")) # print must not be interrupted by itself
 try:
     fd = os.open(sys.argv[1], os.O_RDONLY)

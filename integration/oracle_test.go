@@ -66,6 +66,7 @@ type oracle struct {
 	o       settings
 	options decode.Options
 	decoder *decode.Decoder
+	decoded map[int64]plane
 }
 
 func newOracle(t testing.TB, path string, s settings) *oracle {
@@ -89,7 +90,7 @@ func newOracle(t testing.TB, path string, s settings) *oracle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &oracle{ds: ds, plan: plan, o: s, options: decode.Options{IgnoreOrientation: s.ignore}}
+	o := &oracle{ds: ds, plan: plan, o: s, options: decode.Options{IgnoreOrientation: s.ignore}, decoded: map[int64]plane{}}
 	if s.gray {
 		o.options.Color = decode.Gray
 	}
@@ -111,9 +112,12 @@ func probe(data, _ []byte, size int64) (dataset.Header, error) {
 	return dataset.Header{Format: h.Format.String(), Height: h.Height, Width: h.Width, Orientation: h.Orientation}, err
 }
 
-// picture decodes a sample's file: h*w*c bytes.
-func (o *oracle) picture(t testing.TB, id int64) (pixels []byte, h, w int) {
+// picture decodes a sample's file, once.
+func (o *oracle) picture(t testing.TB, id int64) plane {
 	t.Helper()
+	if p, ok := o.decoded[id]; ok {
+		return p
+	}
 	data, err := os.ReadFile(filepath.Join(o.ds.Root(), o.ds.Path(int(id))))
 	if err != nil {
 		t.Fatal(err)
@@ -122,13 +126,14 @@ func (o *oracle) picture(t testing.TB, id int64) (pixels []byte, h, w int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, w = head.Size(o.o.ignore)
-	stride := w * o.channels()
-	pixels = make([]byte, h*stride)
-	if err := o.decoder.Decode(decode.Image{Pix: pixels, Stride: stride, Height: h, Width: w}, data, head); err != nil {
+	p := plane{c: o.channels()}
+	p.h, p.w = head.Size(o.o.ignore)
+	p.values = make([]byte, p.h*p.w*p.c)
+	if err := o.decoder.Decode(decode.Image{Pix: p.values, Stride: p.w * p.c, Height: p.h, Width: p.w}, data, head); err != nil {
 		t.Fatal(err)
 	}
-	return pixels, h, w
+	o.decoded[id] = p
+	return p
 }
 
 func (o *oracle) channels() int {
@@ -152,16 +157,16 @@ func (o *oracle) batch(t testing.TB, s, epoch, batch int) want {
 	t.Helper()
 	slots, valid := o.plan.Batch(s, epoch, batch, nil)
 	x := want{n: len(slots), h: o.o.height, w: o.o.width, c: o.channels(), valid: valid}
-	pictures := make([][]byte, len(slots))
+	pictures := make([]plane, len(slots))
 	for i, slot := range slots {
-		p, h, w := o.picture(t, slot.ID)
+		p := o.picture(t, slot.ID)
 		pictures[i] = p
-		x.sizes = append(x.sizes, [2]int32{int32(h), int32(w)})
+		x.sizes = append(x.sizes, [2]int32{int32(p.h), int32(p.w)})
 		x.ids = append(x.ids, slot.ID)
 		x.labels = append(x.labels, int64(o.ds.Label(int(slot.ID))))
 		x.paths = append(x.paths, o.ds.Path(int(slot.ID)))
 		if o.o.height == 0 {
-			x.h, x.w = max(x.h, h), max(x.w, w)
+			x.h, x.w = max(x.h, p.h), max(x.w, p.w)
 		}
 	}
 	if len(slots) == 0 && o.o.height == 0 {
@@ -169,15 +174,17 @@ func (o *oracle) batch(t testing.TB, s, epoch, batch int) want {
 	}
 	x.pixels = bytes.Repeat([]byte{o.o.fill}, x.n*x.h*x.w*x.c)
 	for i, p := range pictures {
-		row := int(x.sizes[i][1]) * x.c
-		for y := range int(x.sizes[i][0]) {
-			copy(x.pixels[((i*x.h+y)*x.w)*x.c:], p[y*row:(y+1)*row])
+		row := p.w * x.c
+		for y := range p.h {
+			copy(x.pixels[((i*x.h+y)*x.w)*x.c:], p.values[y*row:(y+1)*row])
 		}
 	}
 	return x
 }
 
 // planes returns the pixels as nchw.
+//
+//go:norace
 func (x want) planes() []byte {
 	out := make([]byte, len(x.pixels))
 	i := 0

@@ -57,6 +57,8 @@ type plane struct {
 
 // turned returns a picture oriented according to EXIF. The number says where the first row
 // and the first column of the stored picture belong.
+//
+//go:norace
 func (p plane) turned(orientation int) plane {
 	out := plane{p.h, p.w, p.c, make([]byte, len(p.values))}
 	if orientation >= 5 {
@@ -89,6 +91,8 @@ func (p plane) turned(orientation int) plane {
 }
 
 // noise returns pixels that are independent of their neighbors.
+//
+//go:norace
 func noise(seed uint64, h, w int) []byte {
 	r := rand.New(rand.NewPCG(seed, 3))
 	p := make([]byte, 3*h*w)
@@ -101,6 +105,8 @@ func noise(seed uint64, h, w int) []byte {
 // slope returns pixels that change by two or three levels from one to the next. They are
 // smooth enough for decoders to agree, and steep enough to reveal a filter that is off by
 // some pixels.
+//
+//go:norace
 func slope(seed, h, w int) []byte {
 	p := make([]byte, 0, 3*h*w)
 	turn := float64(seed)
@@ -115,6 +121,8 @@ func slope(seed, h, w int) []byte {
 }
 
 // grayOf converts color to gray: BT.601 in 16 bits, as documented in package decode.
+//
+//go:norace
 func grayOf(rgb []byte) []byte {
 	var gray []byte
 	for i := 0; i < len(rgb); i += 3 {
@@ -125,6 +133,8 @@ func grayOf(rgb []byte) []byte {
 }
 
 // colourOf converts gray to color.
+//
+//go:norace
 func colourOf(gray []byte) (rgb []byte) {
 	for _, v := range gray {
 		rgb = append(rgb, v, v, v)
@@ -146,6 +156,7 @@ func lossless(name string, h, w int, rgb []byte) *picture {
 	return p
 }
 
+//go:norace
 func opaque(h, w int, rgb []byte) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for i := range h * w {
@@ -174,6 +185,8 @@ func encoded(encode func(*bytes.Buffer) error) []byte {
 }
 
 // bmpFile is a BMP with 24 bits per pixel, rows from bottom to top.
+//
+//go:norace
 func bmpFile(h, w int, rgb []byte) []byte {
 	const head = 14 + 40
 	row := (3*w + 3) &^ 3

@@ -189,10 +189,10 @@ print(seen)
 		height, width int
 		count         int
 	}{
-		{"photos", photos(t), allModes[3:], 224, 224, 24}, {"album", smallAlbum(t).dir, allModes[1:], albumHeight, albumWidth, 22},
+		{"photos", photos(t), allModes[3:], 224, 224, 12}, {"album", smallAlbum(t).dir, allModes[1:], albumHeight, albumWidth, 22},
 	} {
 		for _, mode := range test.modes {
-			l := look{mode: mode, flip: 0.5, settings: settings{batch: 12, seed: 4, height: test.height, width: test.width}}
+			l := look{mode: mode, flip: 0.5, settings: settings{batch: 6, seed: 4, height: test.height, width: test.width}}
 			t.Run(test.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				m := mountBatchfs(t, test.dir, l.flags("--last-batch", "partial", "--list", "npy")...)
@@ -239,7 +239,7 @@ for slot, s in enumerate(json.load(open(path + ".json"))["samples"]):
 	skipWithoutFUSE(t)
 	t.Parallel()
 	python := needPython(t, "numpy", "torch", "torchvision", "PIL")
-	l := look{mode: "random-resized-crop", flip: 0.5, dtype: layout.Float32, settings: settings{batch: 12, height: 160, width: 128, nchw: true, shuffle: true}}
+	l := look{mode: "random-resized-crop", flip: 0.5, dtype: layout.Float32, settings: settings{batch: 6, height: 160, width: 128, nchw: true, shuffle: true}}
 	m := mountBatchfs(t, photos(t), l.flags("--normalize", "imagenet")...)
 	m.run(t, python, "-c", program, photos(t), filepath.Join(m.epochDir(0, 2), layout.BatchName(1)), m.likeLibjpeg(t))
 }

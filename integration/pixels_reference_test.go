@@ -14,7 +14,9 @@ import (
 )
 
 // This file is the reference for pixels, crops, flips and elements. It is written from the
-// contract and the papers it cites, shares no code with batchfs, and ignores speed.
+// contract and the papers it cites, shares no code with batchfs, and ignores speed. Loops
+// over pixels have nothing to race with and are exempt from the race detector (go:norace),
+// which would make them ten times slower.
 
 // A look is everything pixels depend on besides the order of samples.
 type look struct {
@@ -127,6 +129,8 @@ func middle(a axis, size, n int) (cut axis, from, shown float64) {
 }
 
 // values are the pixels as real numbers, not yet mirrored.
+//
+//go:norace
 func (a appearance) values(p plane) []float64 {
 	rows := a.y.weights()
 	columns := a.x.weights()
@@ -159,6 +163,8 @@ type weighted struct {
 }
 
 // weights of a triangle as wide as two steps, but at least two pixels.
+//
+//go:norace
 func (a axis) weights() (all []weighted) {
 	radius := math.Max(a.step, 1)
 	for i := range a.n {

@@ -79,6 +79,8 @@ func (m *mounted) form(t testing.TB, shard, epoch, batch int, f layout.Form) []b
 }
 
 // planesOf returns the elements of a tensor in order nchw.
+//
+//go:norace
 func planesOf(nhwc []byte, s layout.Spec) []byte {
 	size, out := s.DType.Size(), make([]byte, 0, len(nhwc))
 	for n := range s.N {
@@ -138,6 +140,8 @@ func (b *shown) pixel(slot, y, x int) []byte {
 // near checks a batch of bytes against the reference for the pictures in its document:
 // within one level, except for JPEG, and exactly if nothing is filtered. Outside the valid
 // pixels there must be the fill value.
+//
+//go:norace
 func (a album) near(t testing.TB, l look, o *oracle, b *shown) {
 	t.Helper()
 	slots, _ := o.plan.Batch(b.Shard, b.Epoch, b.Batch, nil)
@@ -226,13 +230,18 @@ func (l look) convert() func(nhwc []byte) []byte {
 	for c := range tables {
 		tables[c] = l.elements(c)
 	}
-	return func(nhwc []byte) []byte {
-		out := make([]byte, 0, len(nhwc)*l.dtype.Size())
-		for i, v := range nhwc {
-			out = append(out, tables[i%channels][v]...)
-		}
-		return out
+	return func(nhwc []byte) []byte { return lookUp(nhwc, tables, l.dtype.Size()) }
+}
+
+// lookUp returns the element for each byte, from the table of its channel.
+//
+//go:norace
+func lookUp(nhwc []byte, tables [][256][]byte, size int) []byte {
+	out := make([]byte, 0, len(nhwc)*size)
+	for i, v := range nhwc {
+		out = append(out, tables[i%len(tables)][v]...)
 	}
+	return out
 }
 
 // xattrs checks that the batch's attributes describe it.

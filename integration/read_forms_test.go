@@ -157,6 +157,9 @@ func (r *formReader) epoch(t *testing.T, s, epoch int) {
 	for b := range batches {
 		x := r.o.batch(t, s, epoch, b)
 		for _, f := range layout.Forms() {
+			if f == layout.PNG && epoch > 0 {
+				continue // drawn from the pixels of the other forms, slowly, and no different
+			}
 			if err := r.form(x, s, epoch, b, f); err != nil {
 				t.Errorf("%s: %v", r.m.path(s, epoch, b, f), err)
 			}

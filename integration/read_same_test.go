@@ -13,31 +13,25 @@ import (
 
 // TestReadSameBytes reads every batch under every setting that must not change a byte of
 // it: number of workers, prefetching, read path, order of reading and number of processes.
-// The oracle says what the bytes must be.
+// The oracle says what the bytes must be. Any two of these settings occur together; package
+// engine's TestBytesDependOnNothingElse has all combinations of workers and depth.
 func TestReadSameBytes(t *testing.T) {
 	skipWithoutFUSE(t)
 	s := settings{batch: 7, shards: 2, shuffle: true, seed: 5}
 	images := mixedImages(t)
 	wants := digests(t, newOracle(t, images, s))
-	for _, readPath := range []string{"passthrough", "direct"} {
-		for _, workers := range []string{"1", "8"} {
-			for _, depth := range []string{"1", "4"} {
-				t.Run(fmt.Sprintf("%s/workers=%s/depth=%s", readPath, workers, depth), func(t *testing.T) {
-					if readPath == "passthrough" {
-						root(t)
-						skipWithoutPassthrough(t)
-					}
-					if (workers == "1") != (depth == "1") {
-						once(t) // short runs skip mixed combinations
-					}
-					m := mountBatchfs(t, images, s.flags("--read-path", readPath, "--workers", workers, "--prefetch-queue-depth", depth)...)
-					r := sameReader{m: m, wants: wants}
-					t.Run("forwards", r.forwards)
-					t.Run("backwards", r.backwards)
-					t.Run("by 8 processes", r.crowd)
-				})
+	for _, w := range []way{{"passthrough", "1", "1"}, {"passthrough", "8", "4"}, {"direct", "1", "4"}, {"direct", "8", "1"}} {
+		t.Run(fmt.Sprintf("%s/workers=%s/depth=%s", w.path, w.workers, w.depth), func(t *testing.T) {
+			if w.path == "passthrough" {
+				root(t)
+				skipWithoutPassthrough(t)
 			}
-		}
+			m := mountBatchfs(t, images, s.flags(w.flags()...)...)
+			r := sameReader{m: m, wants: wants}
+			t.Run("forwards", r.forwards)
+			t.Run("backwards", r.backwards)
+			t.Run("by 8 processes", r.crowd)
+		})
 	}
 }
 

@@ -25,11 +25,7 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 			"${missing% }" "$(install_command $missing)" >&2
 		exit 1
 	fi
-	if has_archive jpeg && has_archive png16 && has_archive webp && has_archive deflate && has_archive z; then
-		tags="$tags static"
-		# From version 1.3 on, libwebp's encoder needs it.
-		if has_archive sharpyuv; then tags="$tags sharpyuv"; fi
-	fi
+	tags="$tags $(static_tags)"
 	export CGO_ENABLED=1
 	# NVML's binding tells the linker to ignore undefined symbols and to export every
 	# C function. Undo both.

@@ -13,7 +13,10 @@ wanted=
 need() { needed="$needed $*"; }
 want() { wanted="$wanted $*"; }
 
-has_module() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
+# has_module MODULE: whether Python finds it. Importing it would take seconds.
+has_module() {
+	/usr/bin/python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec(sys.argv[1]))' "$1" >/dev/null 2>&1
+}
 
 for purpose in "$@"; do
 	case $purpose in

@@ -2,10 +2,12 @@
 # Runs all tests with the race detector; once more on one processor what depends on
 # scheduling; and without cgo what has C in it, and one mount. Fuzz targets run their seeds,
 # and FUZZTIME=30s fuzzes each of them for that long. The first run includes the stress
-# program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped
-# tests are listed with the reason. No network is needed.
+# program, for ten seconds; integration/stress/doc.go says how to run it for longer. Skipped
+# tests are listed with the reason. Every failure of a stage is shown, and the stages after
+# it do not run. No network is needed.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/libraries.sh
 
 : "${FUZZTIME:=}"
 log=$(mktemp)
@@ -13,39 +15,61 @@ trap 'rm -f "$log"' EXIT INT TERM
 [ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
 export PATH
 
+# As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
+# twice: once for the tests and once for the batchfs that they run.
+GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(static_tags | tr ' ' ,)"
+export GOFLAGS
+
+failed=
+
 say() { printf '\n== %s\n' "$*"; }
 
-# tests NAME ARGUMENT...: runs go test and shortens its output.
-tests() {
+# stage NAME: ends here if something has failed before.
+stage() {
+	[ -z "$failed" ] || exit 1
 	say "$1"
-	shift
+}
+
+# check COMMAND...: remembers a failure.
+check() { "$@" || failed=1; }
+
+# tests ARGUMENT...: runs go test and shortens its output.
+tests() {
 	status=0
-	go test -v -timeout 60m "$@" >"$log" 2>&1 || status=$?
+	go test -v -vet=off -timeout 60m "$@" >"$log" 2>&1 || status=$?
 	awk -f scripts/testlog.awk "$log"
 	return $status
 }
 
-say 'gofmt and vet'
-unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
-if [ -n "$unformatted" ]; then
-	printf 'not formatted by gofmt:\n%s\n' "$unformatted"
-	exit 1
-fi
-go vet ./...
-CGO_ENABLED=0 go vet ./...
-
-tests 'all tests, with the race detector' -race ./...
-(
-	export GOMAXPROCS=1
-	tests 'on one processor' ./engine ./fusefs ./cache ./pinned
-	tests 'mounts on one processor' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
-)
-(
+without_cgo() (
 	export CGO_ENABLED=0
-	tests "without cgo, on Go's own decoders" ./decode/... ./layout/...
-	tests 'a mount without cgo' -run TestReadForms ./integration
+	"$@"
 )
 
+formatted() {
+	unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
+	[ -z "$unformatted" ] || printf 'not formatted by gofmt:\n%s\n' "$unformatted"
+	[ -z "$unformatted" ]
+}
+
+stage 'gofmt and vet'
+check formatted
+check go vet ./...
+check without_cgo go vet ./...
+
+# The longest ones first, so that none of them is left to run alone at the end.
+stage 'all tests, with the race detector'
+check tests -race ./integration ./integration/stress ./...
+
+stage 'on one processor'
+check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
+check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+
+stage "without cgo, on Go's own decoders"
+check without_cgo tests ./decode/... ./layout/...
+check without_cgo tests -run TestReadForms ./integration
+
+[ -z "$failed" ] || exit 1
 [ -n "$FUZZTIME" ] || exit 0
 
 # fuzz PACKAGE TARGET
