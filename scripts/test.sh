@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs all tests with the race detector; once more on one processor what depends on
-# scheduling; and without cgo what has C in it, and one mount. Fuzz targets run their seeds,
+# scheduling; the JPEG decoder with sanitizers; and without cgo what has C in it, and one mount. Fuzz targets run their seeds,
 # and FUZZTIME=30s fuzzes each of them for that long. The first run includes the stress
-# program, for ten seconds; integration/stress/doc.go says how to run it for longer. Skipped
+# program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped
 # tests are listed with the reason. Every failure of a stage is shown, and the stages after
 # it do not run. No network is needed.
 set -eu
@@ -46,6 +46,11 @@ without_cgo() (
 	"$@"
 )
 
+sanitized() (
+	export CGO_CFLAGS='-O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined' CGO_LDFLAGS=-fsanitize=undefined
+	"$@"
+)
+
 formatted() {
 	unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
 	[ -z "$unformatted" ] || printf 'not formatted by gofmt:\n%s\n' "$unformatted"
@@ -64,6 +69,9 @@ check tests -race ./integration ./integration/stress ./...
 stage 'on one processor'
 check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
 check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+
+stage 'JPEGs, with the sanitizers of addresses and undefined behaviour'
+check sanitized tests -asan -run Baseline ./decode
 
 stage "without cgo, on Go's own decoders"
 check without_cgo tests ./decode/... ./layout/...
