@@ -153,3 +153,39 @@ func TestCheckOfARepairedFile(t *testing.T) {
 		t.Errorf("%d reports, %d bad files", n, len(bad.files))
 	}
 }
+
+// TestRepetitionsGoWithTheirCause: a batch that consists of repetitions only is no longer served
+// without its sample once the file has been repaired.
+func TestRepetitionsGoWithTheirCause(t *testing.T) {
+	const n = 9
+	for _, policy := range []OnError{Replace, Zero} {
+		dir := testDir(t, n)
+		change := func(o *Options) { o.Shards, o.OnError, o.PrefetchDepth = 2, policy, 0 }
+		good := start(t, dir, change)
+		k, id := Key{Batch: 1}, int64(-1)
+		for k.Shard = range 2 {
+			if s := samplesOf(t, good, k); s[0].Status == StatusPadded {
+				id = s[0].ID
+				break
+			}
+		}
+		if id < 0 {
+			t.Fatal("no shard ends with a batch of repetitions")
+		}
+		exact := read(t, good, k, layout.NHWCForm)
+		e := start(t, dir, change) // before the damage, or the batch's size would be unknown
+		sample := spoil(t, samplePath(dir, number(n, id)))
+		if bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
+			t.Errorf("%s: the bad sample is shown", policy)
+		}
+		before := e.Stats().Batches.Decoded
+		read(t, e, k, layout.NHWCForm)
+		if n := e.Stats().Batches.Decoded - before; n != 0 {
+			t.Errorf("%s: the batch is made %d times more, although nothing has changed", policy, n)
+		}
+		sample.repair()
+		if !bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
+			t.Errorf("%s: the repaired sample is not shown", policy)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +55,7 @@ type batch struct {
 	order   []int32 // the order in which slots are handed out
 	spec    layout.Spec
 	samples []Sample // what each slot shows, written by its item worker
+	missing []int64  // once it is complete: samples that another one or the fill value stands in for
 
 	// Constant while it is laid out.
 	buf    *pinned.Buffer
@@ -93,6 +93,12 @@ func (b *batch) slotBytes(i int) []byte {
 // assemble repeats the last sample in padded slots and writes the header. No worker decodes
 // into the batch any more.
 func (b *batch) assemble() {
+	b.missing = nil
+	for i, s := range b.samples[:b.items] {
+		if s.Status != StatusOK {
+			b.missing = append(b.missing, b.slots[i].ID)
+		}
+	}
 	for i := b.items; i < len(b.slots); i++ {
 		copy(b.slotBytes(i), b.slotBytes(b.items-1))
 		b.samples[i] = b.samples[b.items-1]
@@ -106,11 +112,6 @@ func (b *batch) assemble() {
 // description describes a complete batch.
 func (b *batch) description() Description {
 	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
-}
-
-// showsSubstitutes reports whether a complete batch shows something other than its samples.
-func (b *batch) showsSubstitutes() bool {
-	return slices.ContainsFunc(b.samples[:b.items], func(s Sample) bool { return s.Status != StatusOK })
 }
 
 // endTurn disowns everything in flight for the batch.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/layout"
@@ -120,7 +121,7 @@ func (r *readers) startCheck(k Key) *check {
 	defer r.mu.Unlock()
 	b := r.table[k]
 	failed := b == nil && r.tried[k]
-	kept := b != nil && b.state == ready && b.refs == 0 && b.showsSubstitutes()
+	kept := b != nil && b.state == ready && b.refs == 0 && len(b.missing) > 0
 	if r.closed || !failed && !kept {
 		return nil
 	}
@@ -160,12 +161,7 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 	defer catch(&err)
 	if b != nil {
-		for i, s := range b.samples[:b.items] {
-			if (s.Status == StatusReplaced || s.Status == StatusZeroed) && r.bad.check(b.slots[i].ID) == nil {
-				return true, nil
-			}
-		}
-		return false, nil
+		return slices.ContainsFunc(b.missing, func(id int64) bool { return r.bad.check(id) == nil }), nil
 	}
 	slots, valid := r.catalog.slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
