@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs all tests with the race detector; once more on one processor what depends on
-# scheduling; the JPEG decoder with sanitizers; and without cgo what has C in it, and one mount. Fuzz targets run their seeds,
-# and FUZZTIME=30s fuzzes each of them for that long. The first run includes the stress
-# program, for a minute; integration/stress/doc.go says how to run it for longer. Skipped
-# tests are listed with the reason. Every failure of a stage is shown, and the stages after
-# it do not run. No network is needed.
+# scheduling; the JPEG decoder with sanitizers; and without cgo what has C in it, and one
+# mount. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. The
+# first run includes the stress program, for a minute; integration/stress/doc.go says how to
+# run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
+# shown, and the stages after it do not run. No network is needed.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
