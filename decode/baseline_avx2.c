@@ -21,8 +21,8 @@
 #define ROW(p) _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(p)))
 #define KERNEL bfs_baseline_avx2
 
-/* PICK takes those of a row's coefficients, which are at z0 to z7 in zigzag order, that are in the
- * k-th eighth of the block. */
+/* PICK takes from the k-th eighth of a block the coefficients of one row that are in it. z0 to z7
+ * are the row's positions in zigzag order. */
 #define FROM(z, k) ((z) / 8 == (k) ? 2 * ((z) % 8) : -1), ((z) / 8 == (k) ? 2 * ((z) % 8) + 1 : -1)
 #define PICK_(k, z0, z1, z2, z3, z4, z5, z6, z7)                                                                       \
     _mm256_shuffle_epi8(eighth[k], _mm256_broadcastsi128_si256(_mm_setr_epi8(FROM(z0, k), FROM(z1, k), FROM(z2, k), FROM(z3, k), \

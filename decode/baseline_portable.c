@@ -99,7 +99,7 @@ static void convert(uint8_t rgb[3 * CHUNK], const uint8_t *y, const int16_t *cb,
     }
 }
 
-/* copy writes those of CHUNK pixels from x on that are between skip and skip + n. */
+/* copy writes the pixels from skip to skip + n, as far as they are among the CHUNK from x on. */
 static void copy(uint8_t *to, const uint8_t *rgb, int x, int skip, int n)
 {
     const int from = skip > x ? skip - x : 0, left = skip + n - x, end = left < CHUNK ? left : CHUNK;

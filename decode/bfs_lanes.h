@@ -115,9 +115,9 @@ typedef struct {
     VECTOR r, g, b;
 } pixels;
 
-/* convert makes pixels of 16-bit values. Only the part of a factor below 1 is multiplied:
- * those of Cr for red and of Cb for blue are 1 + 26345/65536 and 2 - 7471/32768, and that of Cr
- * for green is 18734/65536 - 1. */
+/* convert makes pixels of 16-bit values. Only a factor's fraction is multiplied, since the whole
+ * part is a sum: the factor of Cr is 1 + 26345/65536 for red and 18734/65536 - 1 for green, the
+ * factor of Cb is 2 - 7471/32768 for blue. */
 INLINE pixels convert(VECTOR y, VECTOR cb, VECTOR cr)
 {
     const VECTOR centre = X(set1_epi16)(128), half = X(set1_epi32)(32768), green = PAIR(-22554, 18734);
@@ -133,7 +133,7 @@ INLINE pixels convert(VECTOR y, VECTOR cb, VECTOR cr)
     };
 }
 
-/* deliver writes those of WIDTH pixels from x on that are between skip and skip + n. */
+/* deliver writes the pixels from skip to skip + n, as far as they are among the WIDTH from x on. */
 INLINE void deliver(uint8_t *to, pixels even, pixels odd, int x, int skip, int n)
 {
     const int from = skip > x ? skip - x : 0, left = skip + n - x - from, most = WIDTH - from;
