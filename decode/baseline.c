@@ -10,7 +10,7 @@
 #endif
 
 enum {
-    SLICE = 120,                      /* blocks decoded per call, at most */
+    SLICE = 48,                       /* blocks decoded per call, at most */
     LEAD = 8,                         /* bytes before the unread ones that may be read again */
     AFTER = SLICE * BFS_WORST + 64,   /* bytes after the last that a slice can read */
     WINDOW = 2 * SLICE * BFS_WORST,   /* bytes without stuffing that are kept ahead */
@@ -41,7 +41,7 @@ typedef struct {
     ptrdiff_t stride[3];
     uint16_t *sums[2];
     uint8_t *filtered[2];
-    uint8_t *strip;               /* rows that cannot be decoded in place */
+    uint8_t *strip;               /* rows that cannot be decoded in place, if there are any */
 } job;
 
 /* destuff copies up to n bytes of entropy-coded data without the zeros that follow 0xff, and stops
@@ -351,7 +351,9 @@ static int lay_out(job *j, bfs_kept *k)
 {
     const bfs_frame *f = &j->f;
     const size_t row = row_bytes((size_t)f->across * 8 * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
-    size_t size = FIXED + coefficients + (size_t)j->view.w * j->view.channels * BFS_STRIP + 6 * row;
+    size_t size = FIXED + coefficients + 6 * row;
+    if (j->view.dx != j->view.channels)
+        size += (size_t)j->view.w * j->view.channels * BFS_STRIP;
     for (int i = 0; i < f->components; i++)
         size += row * 16 * f->c[i].v;
     uint8_t *p = bfs_grow(k, size);

@@ -87,7 +87,7 @@ typedef struct {
     uint64_t used; /* when it was used last */
 } bfs_table;
 
-enum { BFS_TABLES = 8 }; /* twice as many as an image can use in practice */
+enum { BFS_TABLES = 6 }; /* as many as an image can use; most use four */
 
 typedef struct bfs_tables {
     bfs_table table[BFS_TABLES];
