@@ -350,8 +350,10 @@ func TestOpenOfStorageThatHangs(t *testing.T) {
 		}
 		seen := reports // without a lock: no more reports come
 		close(answer)
-		for descriptors(t) > before {
-			time.Sleep(time.Millisecond)
+		for end := time.Now().Add(time.Minute); descriptors(t) > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: descriptors stay open", name)
+			}
 		}
 		if reports != seen {
 			t.Errorf("%s: progress after Open", name)

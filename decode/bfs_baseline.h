@@ -25,7 +25,6 @@ enum {
     BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8, or as gray from RGB */
     BFS_LEFT_HEADER,          /* an unusual or damaged header */
     BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data */
-    BFS_LEFT_END
 };
 
 /* Implementations. */

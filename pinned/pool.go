@@ -40,7 +40,7 @@ type Pool struct {
 	options PoolOptions
 
 	// asking is held to make system calls on buffers that the caller does not own. Released
-	// buffers stay released for whoever holds it, which Trim does for one buffer at a time. Only
+	// buffers stay released while it is held, which Trim does for one buffer at a time. Only
 	// mu is taken while it is held, and the budget is only told of memory that was freed.
 	asking sync.Mutex
 
