@@ -215,10 +215,12 @@ func (c *Cache) Missed(epoch int, id int64) {
 	if c == nil {
 		return
 	}
-	_, known := c.asks(epoch, id)
+	// A sample that the plan keeps was not offered because Wants was called before the plan
+	// was known.
+	keep, known := c.asks(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.read(epoch, known).Misses++
+	c.read(epoch, known && !keep).Misses++
 }
 
 // Drop removes a sample.

@@ -25,10 +25,11 @@ func TestUnknownIsNotKept(t *testing.T) {
 	if !read(t, c, 1, 1, s.stamp(1)) || !c.Holds(1) {
 		t.Error("sample 1 is not kept, though the plan of epoch 1 is known by now")
 	}
+	c.Missed(1, 3) // not offered because Wants said no, before the plan was known
 	for _, e := range c.Stats().Epochs {
 		want := EpochStats{Epoch: 0, Misses: 2, Kept: 2, KeptBytes: 300}
 		if e.Epoch == 1 {
-			want = EpochStats{Epoch: 1, Hits: 2, Misses: 2, Kept: 1, KeptBytes: 200, Unplanned: 3}
+			want = EpochStats{Epoch: 1, Hits: 2, Misses: 3, Kept: 1, KeptBytes: 200, Unplanned: 4}
 		}
 		if e != want {
 			t.Errorf("counted %+v, want %+v", e, want)
