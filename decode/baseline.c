@@ -11,10 +11,15 @@ typedef struct {
     uint8_t *to;
     const bfs_kernel *kernel;
     bfs_quant quant[3];
-    bfs_scan scan;
+    bfs_entropy *entropy;
+    bfs_entropies *together;
+    bfs_entries entries;
+    const bfs_table *first;
+    bfs_phase phase[BFS_SLICE + 1];
+    bfs_scan scan[2];             /* the second is used with entry points only */
 
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
-    int16_t *coefficients;        /* of a row of MCUs */
+    int16_t *coefficients[2];     /* of a row of MCUs, for each scan */
     uint8_t *plane[3];            /* samples of two rows of MCUs */
     ptrdiff_t stride[3];
     uint16_t *sums[2];
@@ -26,7 +31,7 @@ typedef struct {
 static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y & (16 * j->f.c[i].v - 1)) * j->stride[i]; }
 
 /* transform makes samples of the needed MCUs of a row. */
-static int transform(job *j, int row)
+static int transform(job *j, const int16_t *coefficients, int row)
 {
     int certain = 1;
     const int components = j->view.channels == 1 ? 1 : j->f.components;
@@ -35,7 +40,7 @@ static int transform(job *j, int row)
     for (int i = 0; i < components; i++) {
         const bfs_component *c = &j->f.c[i];
         for (int v = 0; v < c->v; v++)
-            certain &= j->kernel->idct(j->coefficients + j->first_mcu * step + (c->first + v * c->h) * 64, n * c->h, c->h, step, &j->quant[i],
+            certain &= j->kernel->idct(coefficients + j->first_mcu * step + (c->first + v * c->h) * 64, n * c->h, c->h, step, &j->quant[i],
                                        sample_row(j, i, (row * c->v + v) * 8) + j->first_mcu * 8 * c->h, j->stride[i]);
     }
     return certain ? BFS_OK : BFS_LEFT_DATA;
@@ -188,9 +193,9 @@ static int find_tables(job *j, bfs_tables *tables)
     for (int i = 0; i < f->components; i++)
         for (int k = 0; k < f->c[i].h * f->c[i].v; k++)
             of[f->c[i].first + k] = i;
-    j->scan.first = dc[0];
+    j->first = dc[0];
     for (int i = 0; i <= BFS_SLICE; i++)
-        j->scan.phase[i] = (bfs_phase){ac[of[i % f->blocks]], dc[of[(i + 1) % f->blocks]]};
+        j->phase[i] = (bfs_phase){ac[of[i % f->blocks]], dc[of[(i + 1) % f->blocks]]};
     return BFS_OK;
 }
 
@@ -204,7 +209,7 @@ enum { FIXED = BFS_WINDOW + 4 * 128 };
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
-    return sizeof(bfs_tables) + FIXED + 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
+    return sizeof(bfs_tables) + FIXED + BFS_WINDOW + 2 * 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
 }
 
 /* lay_out gives each part its memory. */
@@ -212,7 +217,8 @@ static int lay_out(job *j, bfs_kept *k)
 {
     const bfs_frame *f = &j->f;
     const size_t row = row_bytes((size_t)f->across * 8 * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
-    size_t size = FIXED + coefficients + 6 * row;
+    const int scans = j->entries.given ? 2 : 1;
+    size_t size = FIXED + (scans - 1) * BFS_WINDOW + scans * coefficients + 6 * row;
     if (j->view.dx != j->view.channels)
         size += (size_t)j->view.w * j->view.channels * BFS_STRIP;
     for (int i = 0; i < f->components; i++)
@@ -223,8 +229,8 @@ static int lay_out(job *j, bfs_kept *k)
     if (!p || !k->tables)
         return bfs_fail(k, BFS_MEMORY, "No memory for a row of blocks");
     p += -(uintptr_t)p & 127; /* for blocks and for vectors; the rows follow in whole cache lines */
-    j->coefficients = (int16_t *)p;
-    p += coefficients;
+    for (int i = 0; i < scans; i++, p += coefficients)
+        j->coefficients[i] = (int16_t *)p;
     for (int i = 0; i < f->components; i++) {
         j->plane[i] = p;
         j->stride[i] = (ptrdiff_t)row;
@@ -234,69 +240,105 @@ static int lay_out(job *j, bfs_kept *k)
         j->sums[i] = (uint16_t *)(p + BFS_PAD);
         j->filtered[i] = p + 2 * row;
     }
-    j->scan.window = p;
-    j->strip = p + BFS_WINDOW;
+    for (int i = 0; i < scans; i++, p += BFS_WINDOW)
+        j->scan[i].window = p;
+    j->strip = p;
     return BFS_OK;
 }
 
-/* read_row decodes what is needed of a row of MCUs. Without entry points, the bits of all before
- * it and of the whole row have to be read. */
-static int read_row(job *j, int row)
-{
-    const int across = j->f.across, from = j->first_mcu, to = j->last_mcu + 1;
-    const size_t mcu = (size_t)j->f.blocks * 64;
-    int16_t *const needed = j->coefficients + from * mcu;
-    const int jumps = j->scan.entries.given != NULL;
-    int result = BFS_OK;
-    if (jumps)
-        result = bfs_scan_seek(&j->scan, row * across + from, j->coefficients, across);
-    memset(needed, 0, (size_t)(to - from) * mcu * sizeof *needed);
-    if (result == BFS_OK && !jumps)
-        result = bfs_scan_read(&j->scan, j->coefficients, across);
-    if (result == BFS_OK && jumps)
-        result = bfs_scan_read(&j->scan, needed, to - from);
-    if (result == BFS_OK && jumps)
-        result = bfs_scan_arrive(&j->scan);
-    return result;
-}
-
-/* decode reads the scan row by row. */
-static int decode(job *j)
+/* show makes what is wanted of a row of MCUs. */
+static int show(job *j, int row, const int16_t *coefficients)
 {
     const bfs_frame *f = &j->f;
     const int height = 8 * f->vmax, late = f->components == 3 && f->vmax > f->c[1].v;
+    const int result = transform(j, coefficients, row);
+    /* The last row of pixels needs chroma from the next row of MCUs. */
+    if (result == BFS_OK)
+        deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    return result;
+}
+
+/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros. */
+static int16_t *clear(const job *j, int16_t *row)
+{
+    const size_t mcu = (size_t)j->f.blocks * 64;
+    int16_t *const needed = row + j->first_mcu * mcu;
+    memset(needed, 0, (size_t)(j->last_mcu + 1 - j->first_mcu) * mcu * sizeof *needed);
+    return needed;
+}
+
+/* decode_all reads the scan from its beginning. Of the rows above the region, only the bits that
+ * they take and the DC coefficients are of interest. */
+static int decode_all(job *j)
+{
+    bfs_scan *s = j->scan;
     int result = BFS_OK;
-    bfs_scan_start(&j->scan);
-    if (!j->scan.entries.given)
-        for (int row = 0; result == BFS_OK && row < j->first_row; row++)
-            result = bfs_scan_read(&j->scan, j->coefficients, f->across);
-    for (int row = j->first_row; result == BFS_OK && row <= j->last_row; row++) {
-        result = read_row(j, row);
-        if (result == BFS_OK)
-            result = transform(j, row);
-        /* The last row of pixels needs chroma from the next row of MCUs. */
-        if (result == BFS_OK)
-            deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    for (int row = 0; result == BFS_OK && row <= j->last_row; row++) {
+        if (row >= j->first_row)
+            clear(j, j->coefficients[0]);
+        bfs_scan_want(s, j->coefficients[0], j->f.across);
+        result = bfs_scan_go(s);
+        if (result == BFS_OK && row >= j->first_row)
+            result = show(j, row, j->coefficients[0]);
     }
-    return result == BFS_OK ? bfs_scan_end(&j->scan) : result;
+    return result == BFS_OK ? bfs_scan_end(s) : result;
+}
+
+/* begin_row goes to the needed MCUs of a row. */
+static int begin_row(job *j, int i, int row)
+{
+    bfs_scan *s = &j->scan[i];
+    const int first = row * j->f.across, n = j->last_mcu + 1 - j->first_mcu;
+    const int result = bfs_scan_seek(s, first + j->first_mcu, first + j->last_mcu + 1, j->coefficients[i], j->f.across);
+    bfs_scan_want(s, clear(j, j->coefficients[i]), n);
+    return result;
+}
+
+/* decode_entered reads the needed MCUs of each row, from entry points. Two scans take turns. */
+static int decode_entered(job *j)
+{
+    const int first = j->first_row, last = j->last_row;
+    int result = begin_row(j, 0, first);
+    if (result == BFS_OK && first < last)
+        result = begin_row(j, 1, first + 1);
+    for (int row = first; result == BFS_OK && row <= last; row++) {
+        const int i = (row - first) & 1;
+        bfs_scan *const s = &j->scan[i], *const other = &j->scan[!i];
+        if (row < last)
+            result = bfs_scan_go_together(s, other);
+        if (result == BFS_OK)
+            result = bfs_scan_go(s);
+        if (result == BFS_OK)
+            result = bfs_scan_arrive(s);
+        if (result == BFS_OK)
+            result = show(j, row, j->coefficients[i]);
+        if (result == BFS_OK && row == last)
+            return bfs_scan_end(s);
+        if (result == BFS_OK && row + 2 <= last)
+            result = begin_row(j, i, row + 2);
+    }
+    return result;
 }
 
 /* read_on decodes the rest of the image for its entry points, and reports whether it has them. */
 static int read_on(job *j)
 {
     const int total = j->f.across * j->f.down;
-    int result = BFS_OK, partial = j->scan.mcu < total;
-    while (result == BFS_OK && j->scan.mcu < total)
-        result = bfs_scan_read(&j->scan, j->coefficients, j->f.across);
+    bfs_scan *s = j->scan;
+    int result = BFS_OK, partial = s->mcu < total;
+    while (result == BFS_OK && s->mcu < total) {
+        bfs_scan_want(s, j->coefficients[0], j->f.across);
+        result = bfs_scan_go(s);
+    }
     if (result == BFS_OK && partial)
-        result = bfs_scan_end(&j->scan);
-    return result == BFS_OK && !j->scan.entries.failed;
+        result = bfs_scan_end(s);
+    return result == BFS_OK && !s->entries.failed;
 }
 
 /* place_entries counts the image's entry points, and finds memory for those to be made. */
 static int place_entries(job *j, bfs_kept *k)
 {
-    bfs_entries *e = &j->scan.entries;
+    bfs_entries *e = &j->entries;
     const int total = j->f.across * j->f.down, given = e->count;
     if (!e->every)
         return BFS_OK;
@@ -351,17 +393,26 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
     if (result == BFS_OK)
         result = plan(j);
     if (result == BFS_OK)
+        result = place_entries(j, k);
+    if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
-    if (result == BFS_OK)
-        result = place_entries(j, k);
     if (result != BFS_OK)
         return result;
-    j->scan.frame = &j->f;
-    j->scan.file = data;
-    j->scan.raw_end = data + size;
-    return decode(j);
+    for (int i = 0; i < (j->entries.given ? 2 : 1); i++) {
+        bfs_scan *s = &j->scan[i];
+        s->frame = &j->f;
+        s->entropy = j->entropy;
+        s->together = j->together;
+        s->first = j->first;
+        s->phase = j->phase;
+        s->file = data;
+        s->file_end = data + size;
+        s->entries = j->entries;
+        bfs_scan_start(s);
+    }
+    return j->entries.given ? decode_entered(j) : decode_all(j);
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
@@ -369,10 +420,12 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
  * are none; see bfs_kept for what becomes of them. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
-    job j = {.view = view, .to = to, .kernel = kernels[kernel], .scan = {.entropy = bfs_entropy_portable, .entries = entries}};
+    job j = {.view = view, .to = to, .kernel = kernels[kernel], .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .entries = entries};
 #if defined(__x86_64__)
-    if (kernel >= BFS_AVX2)
-        j.scan.entropy = bfs_entropy_bmi2;
+    if (kernel >= BFS_AVX2) {
+        j.entropy = bfs_entropy_bmi2;
+        j.together = bfs_entropies_bmi2;
+    }
 #endif
     int result = attempt(&j, k, data, size);
     if (entries.given && result == BFS_LEFT_DATA) {
@@ -386,6 +439,6 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     if (entries.given)
         k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
     else if (entries.every && result != BFS_MEMORY && result != BFS_LEFT_SCALE)
-        k->entries = result == BFS_OK && j.scan.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+        k->entries = result == BFS_OK && j.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
     return result;
 }

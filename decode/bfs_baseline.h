@@ -109,16 +109,20 @@ typedef struct {
     uint64_t count;         /* their number, modulo 64 */
     uint8_t *at;            /* next coefficient */
     const bfs_phase *phase;
+    const bfs_phase *end;   /* where to stop */
     const bfs_table *table; /* for the next step */
 } bfs_stream;
 
-/* A bfs_entropy decodes blocks until s->phase is end, or returns 0 at the first anomaly. All
- * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more. */
-typedef int bfs_entropy(bfs_stream *s, const bfs_phase *end);
+/* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
+ * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
+ * A bfs_entropies decodes two streams until one is at its end. */
+typedef int bfs_entropy(bfs_stream *s);
+typedef int bfs_entropies(bfs_stream *a, bfs_stream *b);
 
 enum { BFS_WORST = 256 }; /* a block has up to 64 codes of 16 bits with values of 15 */
 
 bfs_entropy bfs_entropy_portable, bfs_entropy_bmi2;
+bfs_entropies bfs_entropies_portable, bfs_entropies_bmi2;
 
 /* Entry points of an image: where decoding can start, every so many MCUs. entry.go describes them. */
 typedef struct {
@@ -136,14 +140,17 @@ enum {
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
-/* The scan of an image, from which MCUs are read in order. bfs_scan_start wants frame, entropy,
- * first, phase, file, raw_end, window and entries, the rest being zeros. */
+/* The scan of an image, from which MCUs are read in order, or from given entry points on.
+ * bfs_scan_start wants the members up to entries, the rest being zeros. */
 typedef struct {
     const bfs_frame *frame;
     bfs_entropy *entropy;
+    bfs_entropies *together;
     const bfs_table *first;         /* of the first block of an MCU */
-    bfs_phase phase[BFS_SLICE + 1];
-    const uint8_t *file;
+    const bfs_phase *phase;         /* BFS_SLICE + 1 from the first block of an MCU on */
+    const uint8_t *file, *file_end;
+    bfs_entries entries;
+
     const uint8_t *raw, *raw_end;   /* compressed data not yet in the window */
     uint8_t *window, *end;          /* the window and the end of its data */
     int ended;                      /* the data up to the next marker, or the file's end, is in it */
@@ -151,16 +158,19 @@ typedef struct {
     int left, restarts;             /* MCUs until the next restart marker; markers so far */
     int32_t predicted[3];
     bfs_stream stream;
+    int16_t *to;                    /* where the next MCUs go */
+    int wanted, slice;              /* their number, and that of those now being decoded */
 
-    bfs_entries entries;
-    int entry, until;               /* the next one, and MCUs until there */
+    int entry, until;               /* the next entry point, and MCUs until there */
     uint64_t entry_position;        /* in bits, of the one before */
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
 
 void bfs_scan_start(bfs_scan *s);
-int bfs_scan_read(bfs_scan *s, int16_t *to, int n);
-int bfs_scan_seek(bfs_scan *s, int mcu, int16_t *to, int room);
+void bfs_scan_want(bfs_scan *s, int16_t *to, int n);
+int bfs_scan_go(bfs_scan *s);
+int bfs_scan_go_together(bfs_scan *a, bfs_scan *b);
+int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room);
 int bfs_scan_arrive(bfs_scan *s);
 int bfs_scan_end(bfs_scan *s);
 
