@@ -307,15 +307,19 @@ static int plan(job *j)
 }
 
 /* find_tables finds what decodes each block, and puts the quantization tables into natural order. */
-static int find_tables(job *j, bfs_tables *tables)
+static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 {
     bfs_frame *f = &j->f;
     for (int i = 0; i < f->components; i++) {
         const bfs_component *c = &f->c[i];
-        j->dc[i] = bfs_table_find(tables, f->code[0][c->dc], 0);
-        j->ac[i] = bfs_table_find(tables, f->code[1][c->ac], 1);
-        if (!j->dc[i] || !j->ac[i])
-            return BFS_LEFT_HEADER;
+        int result = bfs_tables_find(held, f->code[0][c->dc], 0);
+        if (result != BFS_OK)
+            return result;
+        j->dc[i] = held[0];
+        result = bfs_tables_find(held, f->code[1][c->ac], 1);
+        if (result != BFS_OK)
+            return result;
+        j->ac[i] = held[0];
         for (int k = 0; k < 64; k++)
             j->quant[i].by[bfs_natural[k]] = (int16_t)f->quant[c->quant][k];
         for (int k = 0; k < 8; k++) {
@@ -343,7 +347,7 @@ enum { FIXED = LEAD + WINDOW + AFTER + 4 * 128 };
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
-    return sizeof(bfs_tables) + FIXED + 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
+    return BFS_TABLES * sizeof(bfs_table) + FIXED + 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
 }
 
 /* lay_out gives each part its memory. */
@@ -357,10 +361,8 @@ static int lay_out(job *j, bfs_kept *k)
     for (int i = 0; i < f->components; i++)
         size += row * 16 * f->c[i].v;
     uint8_t *p = bfs_grow(k, size);
-    if (!k->tables)
-        k->tables = calloc(1, sizeof *k->tables);
-    if (!p || !k->tables)
-        return bfs_fail(k, BFS_MEMORY, "No memory for a row of blocks");
+    if (!p)
+        return BFS_MEMORY;
     p += -(uintptr_t)p & 127; /* for blocks and for vectors; the rows follow in whole cache lines */
     j->coefficients = (int16_t *)p;
     p += coefficients;
@@ -437,6 +439,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
+    if (result == BFS_MEMORY)
+        bfs_fail(k, BFS_MEMORY, "No memory for tables and a row of blocks");
     if (result != BFS_OK)
         return result;
     j->raw = j->f.scan;

@@ -34,8 +34,7 @@ void bfs_free(bfs_kept *k)
     free(k->at);
     k->at = NULL;
     k->size = 0;
-    free(k->tables);
-    k->tables = NULL;
+    bfs_tables_free(k->tables);
     libdeflate_free_decompressor(k->inflater);
     k->inflater = NULL;
 }
