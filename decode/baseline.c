@@ -19,19 +19,26 @@ typedef struct {
     bfs_scan scan[2];             /* the second is used with entry points only */
 
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
+    int row;                      /* of MCUs */
     int16_t *coefficients[2];     /* of a row of MCUs, for each scan */
-    uint8_t *plane[3];            /* samples of two rows of MCUs */
+    uint8_t *plane[3];            /* samples of the row; before them, the last row of those above */
     ptrdiff_t stride[3];
-    uint16_t *sums[2];
-    uint8_t *filtered[2];
+    uint8_t *filtered[2];         /* a row of chroma, or of sums */
     uint8_t *strip;               /* rows that cannot be decoded in place, if there are any */
 } job;
 
-/* sample_row is row y of component i, in the ring of two rows of MCUs. */
-static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y & (16 * j->f.c[i].v - 1)) * j->stride[i]; }
+/* sample_row is row y of component i. */
+static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y - j->row * 8 * j->f.c[i].v) * j->stride[i]; }
 
-/* transform makes samples of the needed MCUs of a row. */
-static int transform(job *j, const int16_t *coefficients, int row)
+/* keep_last keeps what the next row of MCUs needs of this one. */
+static void keep_last(job *j)
+{
+    for (int i = 0; i < j->f.components; i++)
+        memcpy(j->plane[i] - j->stride[i], j->plane[i] + (8 * j->f.c[i].v - 1) * j->stride[i], j->stride[i]);
+}
+
+/* transform makes samples of the needed MCUs of the row. */
+static int transform(job *j, const int16_t *coefficients)
 {
     int certain = 1;
     const int components = j->view.channels == 1 ? 1 : j->f.components;
@@ -41,24 +48,25 @@ static int transform(job *j, const int16_t *coefficients, int row)
         const bfs_component *c = &j->f.c[i];
         for (int v = 0; v < c->v; v++)
             certain &= j->kernel->idct(coefficients + j->first_mcu * step + (c->first + v * c->h) * 64, n * c->h, c->h, step, &j->quant[i],
-                                       sample_row(j, i, (row * c->v + v) * 8) + j->first_mcu * 8 * c->h, j->stride[i]);
+                                       j->plane[i] + v * 8 * j->stride[i] + j->first_mcu * 8 * c->h, j->stride[i]);
     }
     return certain ? BFS_OK : BFS_LEFT_DATA;
 }
 
 /* sum_row makes the sums for row y of chroma that has half the width, from the rows near and far
  * of it. */
-static void sum_row(job *j, int i, const uint8_t *near, const uint8_t *far)
+static uint16_t *sum_row(job *j, int i, const uint8_t *near, const uint8_t *far)
 {
     const bfs_view *v = &j->view;
     const int width = j->f.c[1].width;
     const int from = v->x / 2 > 0 ? v->x / 2 - 1 : 0, wanted = (v->x + v->w - 1) / 2 + 2, to = wanted < width ? wanted : width;
-    uint16_t *sums = j->sums[i];
+    uint16_t *sums = (uint16_t *)j->filtered[i];
     j->kernel->sum(sums + from, near + from, far + from, to - from);
     if (from == 0)
         sums[-1] = sums[0];
     if (to == width)
         sums[width] = sums[width - 1];
+    return sums;
 }
 
 /* far_row is the row of chroma on the other side of row y, for chroma of half the height. */
@@ -98,11 +106,12 @@ static void make_row(job *j, uint8_t *to, int y)
     }
     const int across = j->f.hmax / j->f.c[1].h, down = j->f.vmax / j->f.c[1].v;
     const uint8_t *chroma[2];
+    const uint16_t *sums[2];
     for (int i = 0; i < 2; i++) {
         const uint8_t *near = sample_row(j, 1 + i, y / down), *far = down == 1 ? near : sample_row(j, 1 + i, far_row(j, y));
         chroma[i] = near;
         if (across == 2) {
-            sum_row(j, i, near, far);
+            sums[i] = sum_row(j, i, near, far);
         } else if (across == 4) {
             for (int x = v->x; x < v->x + v->w; x++)
                 j->filtered[i][x] = near[x / 4];
@@ -116,7 +125,7 @@ static void make_row(job *j, uint8_t *to, int y)
     }
     if (across == 2) {
         const int x = v->x & ~1;
-        j->kernel->wide(to, luma + x, j->sums[0] + x / 2, j->sums[1] + x / 2, v->x & 1, v->w, down == 2 ? 8 : 4, down == 2 ? 7 : 8);
+        j->kernel->wide(to, luma + x, sums[0] + x / 2, sums[1] + x / 2, v->x & 1, v->w, down == 2 ? 8 : 4, down == 2 ? 7 : 8);
     } else if (j->f.rgb) {
         rgb_row(to, luma + v->x, chroma[0] + v->x, chroma[1] + v->x, v->w);
     } else {
@@ -172,16 +181,20 @@ static int plan(job *j)
 }
 
 /* find_tables finds what decodes each block, and puts the quantization tables into natural order. */
-static int find_tables(job *j, bfs_tables *tables)
+static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 {
     const bfs_frame *f = &j->f;
     const bfs_table *dc[3], *ac[3];
     for (int i = 0; i < f->components; i++) {
         const bfs_component *c = &f->c[i];
-        dc[i] = bfs_table_find(tables, f->code[0][c->dc], 0);
-        ac[i] = bfs_table_find(tables, f->code[1][c->ac], 1);
-        if (!dc[i] || !ac[i])
-            return BFS_LEFT_HEADER;
+        int result = bfs_tables_find(held, f->code[0][c->dc], 0);
+        if (result != BFS_OK)
+            return result;
+        dc[i] = held[0];
+        result = bfs_tables_find(held, f->code[1][c->ac], 1);
+        if (result != BFS_OK)
+            return result;
+        ac[i] = held[0];
         for (int k = 0; k < 64; k++)
             j->quant[i].by[bfs_natural[k]] = (int16_t)f->quant[c->quant][k];
         for (int k = 0; k < 8; k++) {
@@ -199,47 +212,48 @@ static int find_tables(job *j, bfs_tables *tables)
     return BFS_OK;
 }
 
-/* The rows of each component have the same length, in samples of the largest. */
-static size_t row_bytes(size_t samples) { return (samples + 2 * BFS_PAD + 127) & ~(size_t)127; }
+/* row_bytes is the memory of a row of a component. Kernels write up to 24 samples past its end. */
+static size_t row_bytes(size_t samples) { return (samples + 24 + 63) & ~(size_t)63; }
+
+/* filtered_bytes is that of a row of filtered chroma, or of sums for half as many samples. */
+static size_t filtered_bytes(size_t samples) { return row_bytes(samples) + 64 + BFS_PAD; }
 
 enum { FIXED = BFS_WINDOW + 4 * 128 };
 
-/* bfs_baseline_most is the most memory that images of a width take. Components have at most 32
- * rows each in the ring; a row of MCUs has at most 96 bytes of coefficients per column. */
+/* bfs_baseline_most is the most memory that images of a width take. Components have 17 rows of
+ * samples at most; a row of MCUs has at most 96 bytes of coefficients per column. */
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
-    return sizeof(bfs_tables) + FIXED + BFS_WINDOW + 2 * 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
+    return BFS_TABLES * sizeof(bfs_table) + FIXED + BFS_WINDOW + (2 * 96 + 3 * BFS_STRIP) * columns + 3 * 17 * row_bytes(columns) +
+           2 * filtered_bytes(columns);
 }
 
 /* lay_out gives each part its memory. */
 static int lay_out(job *j, bfs_kept *k)
 {
     const bfs_frame *f = &j->f;
-    const size_t row = row_bytes((size_t)f->across * 8 * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
+    const size_t columns = (size_t)f->across * 8, filtered = filtered_bytes(columns * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
     const int scans = j->entries.given ? 2 : 1;
-    size_t size = FIXED + (scans - 1) * BFS_WINDOW + scans * coefficients + 6 * row;
+    size_t size = FIXED + (scans - 1) * BFS_WINDOW + scans * coefficients + 2 * filtered;
     if (j->view.dx != j->view.channels)
         size += (size_t)j->view.w * j->view.channels * BFS_STRIP;
     for (int i = 0; i < f->components; i++)
-        size += row * 16 * f->c[i].v;
+        size += row_bytes(columns * f->c[i].h) * (8 * f->c[i].v + 1);
     uint8_t *p = bfs_grow(k, size);
-    if (!k->tables)
-        k->tables = calloc(1, sizeof *k->tables);
-    if (!p || !k->tables)
-        return bfs_fail(k, BFS_MEMORY, "No memory for a row of blocks");
+    if (!p)
+        return BFS_MEMORY;
     p += -(uintptr_t)p & 127; /* for blocks and for vectors; the rows follow in whole cache lines */
     for (int i = 0; i < scans; i++, p += coefficients)
         j->coefficients[i] = (int16_t *)p;
     for (int i = 0; i < f->components; i++) {
-        j->plane[i] = p;
+        const size_t row = row_bytes(columns * f->c[i].h);
+        j->plane[i] = p + row;
         j->stride[i] = (ptrdiff_t)row;
-        p += row * 16 * f->c[i].v;
+        p += row * (8 * f->c[i].v + 1);
     }
-    for (int i = 0; i < 2; i++, p += 3 * row) {
-        j->sums[i] = (uint16_t *)(p + BFS_PAD);
-        j->filtered[i] = p + 2 * row;
-    }
+    for (int i = 0; i < 2; i++, p += filtered)
+        j->filtered[i] = p + 64;
     for (int i = 0; i < scans; i++, p += BFS_WINDOW)
         j->scan[i].window = p;
     j->strip = p;
@@ -251,11 +265,14 @@ static int show(job *j, int row, const int16_t *coefficients)
 {
     const bfs_frame *f = &j->f;
     const int height = 8 * f->vmax, late = f->components == 3 && f->vmax > f->c[1].v;
-    const int result = transform(j, coefficients, row);
+    j->row = row;
+    if (transform(j, coefficients) != BFS_OK)
+        return BFS_LEFT_DATA;
     /* The last row of pixels needs chroma from the next row of MCUs. */
-    if (result == BFS_OK)
-        deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
-    return result;
+    deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    if (late)
+        keep_last(j);
+    return BFS_OK;
 }
 
 /* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros. */
@@ -398,6 +415,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
+    if (result == BFS_MEMORY)
+        bfs_fail(k, BFS_MEMORY, "No memory for tables and a row of blocks");
     if (result != BFS_OK)
         return result;
     for (int i = 0; i < (j->entries.given ? 2 : 1); i++) {

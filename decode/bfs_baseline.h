@@ -8,6 +8,7 @@
  *
  *   baseline_header.c   markers, up to the scan
  *   baseline_tables.c   Huffman tables for the state machine
+ *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
  *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
@@ -76,25 +77,19 @@ enum {
     BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
 };
 
-typedef struct {
+typedef struct bfs_table {
     bfs_step step[1 << BFS_LOOKUP];
     int32_t limit[18];   /* the first code, left-aligned in 16 bits, that is longer than the index */
     int32_t offset[17];  /* of a length's symbols, less its first code */
     uint8_t symbol[256];
-    uint8_t code[16 + 256]; /* what it was made of */
-    int symbols;            /* 0: unused */
+    uint8_t code[16 + 256]; /* what it was made of: counts and symbols */
     int ac;
-    uint64_t used; /* when it was used last */
+    int holders;             /* these three belong to baseline_shared.c */
+    struct bfs_table **list, *next;
 } bfs_table;
 
-enum { BFS_TABLES = 6 }; /* as many as an image can use; most use four */
-
-typedef struct bfs_tables {
-    bfs_table table[BFS_TABLES];
-    uint64_t uses;
-} bfs_tables;
-
-const bfs_table *bfs_table_find(bfs_tables *t, const uint8_t *code, int ac);
+int bfs_table_make(bfs_table *t);
+int bfs_tables_find(bfs_table *held[BFS_TABLES], const uint8_t *code, int ac);
 
 /* A block in the order of decoding: its AC table, and the DC table of the block after it. */
 typedef struct {
