@@ -67,6 +67,9 @@ func TestWithoutLeases(t *testing.T) {
 	if m.document(t, ".batchfs/stats.json", &stats); !strings.HasPrefix(stats.Memory.ReuseError, reason) {
 		t.Errorf("stats.json says %q", stats.Memory.ReuseError)
 	}
+	if out := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(out, "batch memory is not reused: "+reason) {
+		t.Errorf("stats does not say it:\n%s", out)
+	}
 	if log := m.logged(); strings.Count(log, "batch memory is freed after each batch instead of reused") != 1 || !strings.Contains(log, reason) {
 		t.Errorf("the log does not say it once:\n%s", log)
 	}
