@@ -99,6 +99,21 @@ func TestStreamsAlone(t *testing.T) {
 	}
 }
 
+// TestStreamsBegin: the batch after a lone one may be opened a little out of order, by processes
+// that take turns, and it shows the order; one farther ahead is another lone batch.
+func TestStreamsBegin(t *testing.T) {
+	const depth = 3
+	for steps, ahead := range map[int]int64{1: depth, depth + 1: depth, depth + 2: 0, -1: 0} {
+		all, shelf := testStreams(t, depth)
+		for _, index := range []int{20, 20 + steps} {
+			all.follow(shelf.make(Key{Batch: index}), layout.NHWCForm)
+		}
+		if _, n := all.count(); n != ahead {
+			t.Errorf("%d batches after a lone one: %d are read ahead, want %d", steps, n, ahead)
+		}
+	}
+}
+
 // fakeResidents have nothing to give, and note what is asked for.
 type fakeResidents struct {
 	wanted bool
