@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -161,6 +162,21 @@ func TestMemoryAlone(t *testing.T) {
 	m.setLimit(0)
 	if used, sum := m.ledger.usage(useBatches); used != 0 || sum != 0 {
 		t.Errorf("%d bytes are charged under a limit of 0", sum)
+	}
+}
+
+// TestPresize: the buffers of one stream are there at the start; of large ones one, or none.
+func TestPresize(t *testing.T) {
+	for _, c := range []struct{ hint, limit, want int64 }{
+		{0, 256 << 20, 4 * int64(os.Getpagesize())}, // what the index says is less than a page
+		{64 << 10, 256 << 20, 4 * 256 << 10},
+		{4 << 20, 64 << 20, 16 << 20},
+		{4 << 20, 31 << 20, 0},
+	} {
+		e := unstarted(t, 8, func(o *Options) { o.Hints.Batch, o.MemoryLimit = c.hint, c.limit })
+		if got := e.memory.pool.Trim(); got != c.want {
+			t.Errorf("with %d bytes for a sample and a limit of %d, there are %d bytes, want %d", c.hint, c.limit, got, c.want)
+		}
 	}
 }
 
