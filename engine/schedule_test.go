@@ -137,6 +137,24 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	}
 }
 
+// TestWantedBatchesWaitForABatchWorker: no more of them are in the making than BatchWorkers.
+func TestWantedBatchesWaitForABatchWorker(t *testing.T) {
+	e := unstarted(t, 80, func(o *Options) { o.PrefetchDepth, o.BatchWorkers = 0, 2 })
+	first := e.ask(Key{})
+	e.ask(Key{Batch: 5})
+	e.ask(Key{Batch: 10})
+	own(t, e)
+	own(t, e)
+	waits := func() bool { return e.batches.schedule.nextToLayOut(e.memory.ledger.returns(), false) == nil }
+	if !e.locked(waits) {
+		t.Error("a third batch is begun beside two")
+	}
+	completeWanted(t, e, first)
+	if e.locked(waits) {
+		t.Error("no batch follows the complete one")
+	}
+}
+
 // TestWantedBatchesNeedNotWaitForPrefetchedOnes: prefetched batches give way without losing
 // the slots they have done.
 func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
