@@ -281,6 +281,9 @@ func TestOneDecodeServesEveryone(t *testing.T) {
 	if s := e.Stats(); s.Batches.Decoded != 1 || s.Storage.Reads != 8 {
 		t.Errorf("%d batches made, %d samples read; want 1 and 8", s.Batches.Decoded, s.Storage.Reads)
 	}
+	if b := e.Stats().Batches; b.Opened != 17 || b.Stalled < 1 || b.Stalled > 16 || b.Waiting != 0 {
+		t.Errorf("of 17 opens, %d succeeded after %d waits, and %d wait", b.Opened, b.Stalled, b.Waiting)
+	}
 }
 
 func TestPrefetchKeepsToItsDepth(t *testing.T) {
