@@ -184,6 +184,7 @@ func TestPanicCostsOneOpen(t *testing.T) {
 		}
 		return nil
 	}, func(o *Options) {
+		o.PrefetchDepth = 0 // or the panic might happen in the next epoch's batch
 		o.OnError, o.Logger = Zero, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
 	})
 	decoders := func() (all []*decode.Decoder) {
