@@ -1,0 +1,217 @@
+package entries
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// logged lets options log, and returns a function that returns all lines.
+func logged(o *Options) func() string {
+	var mu sync.Mutex
+	var text bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(locked{&mu, &text}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.String()
+	}
+}
+
+type locked struct {
+	mu *sync.Mutex
+	b  *bytes.Buffer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// TestDamage: whatever byte of the file changes, and wherever it ends, nothing that is found is
+// wrong, and what is stored afterwards is found.
+func TestDamage(t *testing.T) {
+	const n = 6
+	o := optionsOf(t.TempDir(), n)
+	made(t, o, 0, 1, 2, 3, 5)
+	good, err := os.ReadFile(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	try := func(bad []byte) {
+		t.Helper()
+		if err := os.WriteFile(o.Path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, o)
+		known := 0
+		for i := range n {
+			if has(t, s, i, i) {
+				known++
+			}
+		}
+		if known > 5 {
+			t.Fatal("a row is known that never was")
+		}
+		lost += 5 - known
+		s.Put(4, fileOf(4), pointsOf(4))
+		shut(t, s)
+		s = open(t, o)
+		if !has(t, s, 4, 4) {
+			t.Fatal("a row is lost that was put after the damage")
+		}
+		shut(t, s)
+	}
+	for size := range good {
+		try(good[:size])
+	}
+	for at := range good {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			bad := bytes.Clone(good)
+			bad[at] ^= flip
+			try(bad)
+		}
+	}
+	if lost == 0 {
+		t.Error("no damage was noticed")
+	}
+	try(good)
+	for name, change := range map[string]func() error{
+		"a link":      func() error { os.Rename(o.Path, o.Path+"2"); return os.Symlink(o.Path+"2", o.Path) },
+		"of others":   func() error { return os.Chmod(o.Path, 0o666) },
+		"a directory": func() error { os.Remove(o.Path); return os.Mkdir(o.Path, 0o700) },
+	} {
+		if err := os.WriteFile(o.Path, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(o)
+		if err == nil && has(t, s, 1, 1) {
+			t.Errorf("%s is believed", name)
+		}
+		if err == nil {
+			s.Close()
+		}
+		os.RemoveAll(o.Path)
+	}
+}
+
+// FuzzOpen: no content of the file may cause a crash or be found where nothing was put.
+func FuzzOpen(f *testing.F) {
+	o := optionsOf(f.TempDir(), 3)
+	made(f, o, 0, 2)
+	good, err := os.ReadFile(o.Path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good[headerSize:])
+	f.Add(bytes.Repeat([]byte{0xff}, 200))
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		o := optionsOf(t.TempDir(), 3)
+		if err := os.WriteFile(o.Path, append(bytes.Clone(good[:headerSize]), rest...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, o)
+		defer s.Close()
+		for i := range 3 {
+			has(t, s, i, i)
+		}
+		if err := Carry(o.Path, o.Index, Index{Rows: 3}, func(i int) int { return 2 - i }); err != nil && len(rest) >= 3*rowSize {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCarry: a new index finds the entry points at its own rows.
+func TestCarry(t *testing.T) {
+	const n = 50
+	o := optionsOf(t.TempDir(), n)
+	if err := Carry(o.Path, o.Index, Index{}, nil); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	o.Rule = 12
+	made(t, o, to(n-1)...)
+	before := func(row int) int { return n + 4 - row } // rows 0 to 4 are new, and file 0 is gone
+	after := o
+	after.Rule, after.Index = -1, Index{n + 4, [32]byte{9}}
+	if err := Carry(o.Path, o.Index, after.Index, func(row int) int {
+		if k := before(row); k < n {
+			return k
+		}
+		return -1
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, after)
+	defer s.Close()
+	for row := range n + 4 {
+		if has(t, s, row, before(row)) != (before(row) < n-1) {
+			t.Errorf("row %d of file %d", row, before(row))
+		}
+	}
+	if s.Rule() != 12 {
+		t.Errorf("rule %d", s.Rule())
+	}
+	if err := Carry(o.Path, o.Index, after.Index, before); err == nil {
+		t.Error("the file of another index was carried over")
+	}
+	names, _ := filepath.Glob(filepath.Join(filepath.Dir(o.Path), "*"))
+	if len(names) != 1 {
+		t.Errorf("%q", names)
+	}
+}
+
+// TestWriters: processes and Stores that add to one file at once do not disturb one another.
+func TestWriters(t *testing.T) {
+	const n, writers = 6000, 3
+	path, part := os.Getenv("ENTRIES_PATH"), os.Getenv("ENTRIES_PART")
+	o := optionsOf(filepath.Dir(path), n)
+	if path == "" {
+		o = optionsOf(t.TempDir(), n)
+	}
+	put := func(part int) {
+		s := open(t, o)
+		for i := part; i < n; i += writers {
+			s.Put(i, fileOf(i), pointsOf(i))
+			s.Put(7, fileOf(7), pointsOf(7)) // is put by all
+		}
+		shut(t, s)
+	}
+	if path != "" {
+		k, _ := strconv.Atoi(part)
+		put(k)
+		return
+	}
+	var all sync.WaitGroup
+	for k := range writers {
+		if k == 0 {
+			all.Go(func() { put(k) })
+			continue
+		}
+		all.Go(func() {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestWriters$")
+			cmd.Env = append(os.Environ(), "ENTRIES_PATH="+o.Path, "ENTRIES_PART="+strconv.Itoa(k))
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	all.Wait()
+	s := open(t, o)
+	defer s.Close()
+	for i := range n {
+		if !has(t, s, i, i) {
+			t.Fatalf("row %d is lost", i)
+		}
+	}
+}
