@@ -2,38 +2,16 @@
 
 #include "bfs_baseline.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-enum {
-    SLICE = 48,                       /* blocks decoded per call, at most */
-    LEAD = 8,                         /* bytes before the unread ones that may be read again */
-    AFTER = SLICE * BFS_WORST + 64,   /* bytes after the last that a slice can read */
-    WINDOW = 2 * SLICE * BFS_WORST,   /* bytes without stuffing that are kept ahead */
-};
-
-enum { RST0 = 0xd0, EOI = 0xd9 };
 
 typedef struct {
     bfs_frame f;
     bfs_view view;
     uint8_t *to;
     const bfs_kernel *kernel;
-    bfs_entropy *entropy;
-    const bfs_table *dc[3], *ac[3];
     bfs_quant quant[3];
-
-    const uint8_t *raw, *raw_end; /* compressed data not yet in the window */
-    uint8_t *window, *end;        /* the window and the end of its data */
-    int ended;                    /* the data up to the next marker, or the file's end, is in it */
-    int left, restarts;           /* MCUs until the next restart marker; markers so far */
-    int32_t predicted[3];
-    bfs_stream stream;
-    bfs_phase phase[SLICE + 1];
+    bfs_scan scan;
 
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
     int16_t *coefficients;        /* of a row of MCUs */
@@ -43,124 +21,6 @@ typedef struct {
     uint8_t *filtered[2];
     uint8_t *strip;               /* rows that cannot be decoded in place, if there are any */
 } job;
-
-/* destuff copies up to n bytes of entropy-coded data without the zeros that follow 0xff, and stops
- * at a marker. It may write 16 bytes more. */
-static void destuff(job *j, size_t n)
-{
-    const uint8_t *from = j->raw, *const last = j->raw_end;
-    uint8_t *to = j->end, *const full = to + n;
-    while (to < full) {
-#if defined(__SSE2__)
-        if (last - from > 17) {
-            const __m128i bytes = _mm_loadu_si128((const __m128i *)from);
-            const unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(-1)));
-            _mm_storeu_si128((__m128i *)to, bytes);
-            const int plain = found ? __builtin_ctz(found) : 16;
-            from += plain;
-            to += plain;
-            if (plain == 16)
-                continue;
-        }
-#endif
-        if (from == last || (*from == 0xff && (last - from < 2 || from[1] != 0))) {
-            j->ended = 1;
-            break;
-        }
-        *to++ = *from;
-        from += 1 + (*from == 0xff);
-    }
-    j->raw = from;
-    j->end = to;
-}
-
-/* fill moves what is unread to the window's beginning and fills up the rest. */
-static void fill(job *j)
-{
-    uint8_t *const begin = j->window + LEAD;
-    const size_t kept = (size_t)(j->end - j->stream.from);
-    memmove(j->window, j->stream.from - LEAD, LEAD + kept);
-    j->stream.from = begin;
-    j->end = begin + kept;
-    destuff(j, WINDOW - kept);
-}
-
-/* unread is how many bits are left in the window; less than 0 if too many were read. */
-static ptrdiff_t unread(const job *j) { return (j->end - j->stream.from) * 8 + (ptrdiff_t)(j->stream.count & 63); }
-
-static void start_interval(job *j)
-{
-    j->left = j->f.interval ? j->f.interval : INT_MAX;
-    j->ended = 0;
-    j->end = j->window + LEAD;
-    memset(j->predicted, 0, sizeof j->predicted);
-    j->stream.from = j->end;
-    j->stream.count = j->stream.bits = 0;
-    destuff(j, WINDOW);
-}
-
-/* end_interval checks that nothing but padding is left, up to a marker. */
-static int end_interval(job *j, int marker)
-{
-    if (!j->ended)
-        fill(j);
-    const ptrdiff_t rest = unread(j);
-    if (!j->ended || rest < 0 || rest > 7 || j->raw_end - j->raw < 2 || j->raw[1] != marker)
-        return BFS_LEFT_DATA;
-    j->raw += 2;
-    return BFS_OK;
-}
-
-/* add_up turns differences of DC coefficients into coefficients. */
-static int add_up(job *j, int16_t *blocks, int mcus)
-{
-    int beyond = 0;
-    for (int i = 0; i < j->f.components; i++) {
-        const bfs_component *c = &j->f.c[i];
-        int32_t dc = j->predicted[i];
-        for (int m = 0; m < mcus; m++) {
-            int16_t *p = blocks + ((size_t)m * j->f.blocks + c->first) * 64;
-            for (int k = c->h * c->v; k > 0; k--, p += 64) {
-                dc += *p;
-                *p = (int16_t)dc;
-                beyond |= dc != (int16_t)dc;
-            }
-        }
-        j->predicted[i] = dc;
-    }
-    return beyond ? BFS_LEFT_DATA : BFS_OK;
-}
-
-/* read_mcus decodes the next n MCUs. */
-static int read_mcus(job *j, int16_t *to, int n)
-{
-    const int most = SLICE / j->f.blocks;
-    while (n > 0) {
-        if (j->left == 0) {
-            const int result = end_interval(j, RST0 + (j->restarts++ & 7));
-            if (result != BFS_OK)
-                return result;
-            start_interval(j);
-        }
-        int now = n < most ? n : most;
-        now = now < j->left ? now : j->left;
-        const int blocks = now * j->f.blocks;
-        if (!j->ended && j->end - j->stream.from < blocks * BFS_WORST + LEAD)
-            fill(j);
-        j->stream.at = (uint8_t *)to;
-        j->stream.phase = j->phase;
-        j->stream.table = j->dc[0];
-        if (!j->entropy(&j->stream, j->phase + blocks) || unread(j) < 0)
-            return BFS_LEFT_DATA;
-        const int result = add_up(j, to, now);
-        if (result != BFS_OK)
-            return result;
-        to += (size_t)blocks * 64;
-        n -= now;
-        j->left -= now;
-    }
-    return BFS_OK;
-}
 
 /* sample_row is row y of component i, in the ring of two rows of MCUs. */
 static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y & (16 * j->f.c[i].v - 1)) * j->stride[i]; }
@@ -309,12 +169,13 @@ static int plan(job *j)
 /* find_tables finds what decodes each block, and puts the quantization tables into natural order. */
 static int find_tables(job *j, bfs_tables *tables)
 {
-    bfs_frame *f = &j->f;
+    const bfs_frame *f = &j->f;
+    const bfs_table *dc[3], *ac[3];
     for (int i = 0; i < f->components; i++) {
         const bfs_component *c = &f->c[i];
-        j->dc[i] = bfs_table_find(tables, f->code[0][c->dc], 0);
-        j->ac[i] = bfs_table_find(tables, f->code[1][c->ac], 1);
-        if (!j->dc[i] || !j->ac[i])
+        dc[i] = bfs_table_find(tables, f->code[0][c->dc], 0);
+        ac[i] = bfs_table_find(tables, f->code[1][c->ac], 1);
+        if (!dc[i] || !ac[i])
             return BFS_LEFT_HEADER;
         for (int k = 0; k < 64; k++)
             j->quant[i].by[bfs_natural[k]] = (int16_t)f->quant[c->quant][k];
@@ -327,16 +188,16 @@ static int find_tables(job *j, bfs_tables *tables)
     for (int i = 0; i < f->components; i++)
         for (int k = 0; k < f->c[i].h * f->c[i].v; k++)
             of[f->c[i].first + k] = i;
-    const int n = SLICE / f->blocks * f->blocks;
-    for (int i = 0; i <= n; i++)
-        j->phase[i] = (bfs_phase){j->ac[of[i % f->blocks]], j->dc[of[(i + 1) % f->blocks]]};
+    j->scan.first = dc[0];
+    for (int i = 0; i <= BFS_SLICE; i++)
+        j->scan.phase[i] = (bfs_phase){ac[of[i % f->blocks]], dc[of[(i + 1) % f->blocks]]};
     return BFS_OK;
 }
 
 /* The rows of each component have the same length, in samples of the largest. */
 static size_t row_bytes(size_t samples) { return (samples + 2 * BFS_PAD + 127) & ~(size_t)127; }
 
-enum { FIXED = LEAD + WINDOW + AFTER + 4 * 128 };
+enum { FIXED = BFS_WINDOW + 4 * 128 };
 
 /* bfs_baseline_most is the most memory that images of a width take. Components have at most 32
  * rows each in the ring; a row of MCUs has at most 96 bytes of coefficients per column. */
@@ -373,34 +234,90 @@ static int lay_out(job *j, bfs_kept *k)
         j->sums[i] = (uint16_t *)(p + BFS_PAD);
         j->filtered[i] = p + 2 * row;
     }
-    j->window = p;
-    j->strip = p + LEAD + WINDOW + AFTER;
+    j->scan.window = p;
+    j->strip = p + BFS_WINDOW;
     return BFS_OK;
 }
 
-/* decode reads the scan row by row. What is above the region is read for its DC coefficients and
- * the bits it takes. */
+/* read_row decodes what is needed of a row of MCUs. Without entry points, the bits of all before
+ * it and of the whole row have to be read. */
+static int read_row(job *j, int row)
+{
+    const int across = j->f.across, from = j->first_mcu, to = j->last_mcu + 1;
+    const size_t mcu = (size_t)j->f.blocks * 64;
+    int16_t *const needed = j->coefficients + from * mcu;
+    const int jumps = j->scan.entries.given != NULL;
+    int result = BFS_OK;
+    if (jumps)
+        result = bfs_scan_seek(&j->scan, row * across + from, j->coefficients, across);
+    memset(needed, 0, (size_t)(to - from) * mcu * sizeof *needed);
+    if (result == BFS_OK && !jumps)
+        result = bfs_scan_read(&j->scan, j->coefficients, across);
+    if (result == BFS_OK && jumps)
+        result = bfs_scan_read(&j->scan, needed, to - from);
+    if (result == BFS_OK && jumps)
+        result = bfs_scan_arrive(&j->scan);
+    return result;
+}
+
+/* decode reads the scan row by row. */
 static int decode(job *j)
 {
     const bfs_frame *f = &j->f;
     const int height = 8 * f->vmax, late = f->components == 3 && f->vmax > f->c[1].v;
-    start_interval(j);
-    for (int row = 0; row <= j->last_row; row++) {
-        if (row >= j->first_row)
-            memset(j->coefficients, 0, (size_t)f->across * f->blocks * 128);
-        int result = read_mcus(j, j->coefficients, f->across);
-        if (result == BFS_OK && row >= j->first_row)
+    int result = BFS_OK;
+    bfs_scan_start(&j->scan);
+    if (!j->scan.entries.given)
+        for (int row = 0; result == BFS_OK && row < j->first_row; row++)
+            result = bfs_scan_read(&j->scan, j->coefficients, f->across);
+    for (int row = j->first_row; result == BFS_OK && row <= j->last_row; row++) {
+        result = read_row(j, row);
+        if (result == BFS_OK)
             result = transform(j, row);
-        if (result != BFS_OK)
-            return result;
-        if (row < j->first_row)
-            continue;
         /* The last row of pixels needs chroma from the next row of MCUs. */
-        deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+        if (result == BFS_OK)
+            deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
     }
-    if (j->last_row == f->down - 1)
-        return end_interval(j, EOI);
-    return bfs_jpeg_ends(j->raw, (size_t)(j->raw_end - j->raw)) ? BFS_OK : BFS_LEFT_DATA;
+    return result == BFS_OK ? bfs_scan_end(&j->scan) : result;
+}
+
+/* read_on decodes the rest of the image for its entry points, and reports whether it has them. */
+static int read_on(job *j)
+{
+    const int total = j->f.across * j->f.down;
+    int result = BFS_OK, partial = j->scan.mcu < total;
+    while (result == BFS_OK && j->scan.mcu < total)
+        result = bfs_scan_read(&j->scan, j->coefficients, j->f.across);
+    if (result == BFS_OK && partial)
+        result = bfs_scan_end(&j->scan);
+    return result == BFS_OK && !j->scan.entries.failed;
+}
+
+/* place_entries counts the image's entry points, and finds memory for those to be made. */
+static int place_entries(job *j, bfs_kept *k)
+{
+    bfs_entries *e = &j->scan.entries;
+    const int total = j->f.across * j->f.down, given = e->count;
+    if (!e->every)
+        return BFS_OK;
+    if (e->every < 0)
+        e->every = j->f.across;
+    e->count = (total - 1) / e->every;
+    if (e->given)
+        return e->count == given ? BFS_OK : BFS_LEFT_DATA;
+    if (e->count > BFS_MOST_ENTRIES)
+        e->count = 0;
+    if (e->count > k->made_room) {
+        free(k->made);
+        k->made_room = 0;
+        k->made = malloc(e->count * sizeof *k->made);
+        if (!k->made)
+            return bfs_fail(k, BFS_MEMORY, "No memory for entry points");
+        k->made_room = e->count;
+    }
+    e->made = k->made;
+    k->made_count = e->count;
+    return BFS_OK;
 }
 
 static const bfs_kernel *const kernels[] = {
@@ -437,24 +354,38 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
+    if (result == BFS_OK)
+        result = place_entries(j, k);
     if (result != BFS_OK)
         return result;
-    j->raw = j->f.scan;
-    j->raw_end = data + size;
+    j->scan.frame = &j->f;
+    j->scan.file = data;
+    j->scan.raw_end = data + size;
     return decode(j);
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
- * destination's contents are then undefined. */
-int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view)
+ * destination's contents are then undefined. The given entry points are used, and made if there
+ * are none; see bfs_kept for what becomes of them. */
+int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
-    job j = {.view = view, .to = to, .kernel = kernels[kernel], .entropy = bfs_entropy_portable};
+    job j = {.view = view, .to = to, .kernel = kernels[kernel], .scan = {.entropy = bfs_entropy_portable, .entries = entries}};
 #if defined(__x86_64__)
     if (kernel >= BFS_AVX2)
-        j.entropy = bfs_entropy_bmi2;
+        j.scan.entropy = bfs_entropy_bmi2;
 #endif
-    const int result = attempt(&j, k, data, size);
+    int result = attempt(&j, k, data, size);
+    if (entries.given && result == BFS_LEFT_DATA) {
+        result = bfs_baseline_decode(k, kernel, data, size, to, view, (bfs_entries){0});
+        k->entries = BFS_ENTRIES_WRONG;
+        return result;
+    }
     if (result != BFS_MEMORY)
         k->jpegs[result == BFS_OK ? 0 : result - BFS_LEFT_KIND + 1]++;
+    k->entries = BFS_ENTRIES_UNUSED;
+    if (entries.given)
+        k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
+    else if (entries.every && result != BFS_MEMORY && result != BFS_LEFT_SCALE)
+        k->entries = result == BFS_OK && j.scan.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
     return result;
 }

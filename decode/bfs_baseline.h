@@ -9,6 +9,7 @@
  *   baseline_header.c   markers, up to the scan
  *   baseline_tables.c   Huffman tables for the state machine
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
+ *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline.c          one image: which of it is needed, in which order, in which memory
  */
@@ -119,6 +120,50 @@ enum { BFS_WORST = 256 }; /* a block has up to 64 codes of 16 bits with values o
 
 bfs_entropy bfs_entropy_portable, bfs_entropy_bmi2;
 
+/* Entry points of an image: where decoding can start, every so many MCUs. entry.go describes them. */
+typedef struct {
+    int every;             /* MCUs; 0: none are used or made; less: a row */
+    int count;
+    const uint64_t *given; /* NULL: make them */
+    uint64_t *made;
+    int failed;            /* those made are not all right */
+} bfs_entries;
+
+enum { BFS_MOST_ENTRIES = 1 << 16 }; /* images with more have none */
+
+enum {
+    BFS_SLICE = 48,                              /* blocks decoded per call, at most */
+    BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
+};
+
+/* The scan of an image, from which MCUs are read in order. bfs_scan_start wants frame, entropy,
+ * first, phase, file, raw_end, window and entries, the rest being zeros. */
+typedef struct {
+    const bfs_frame *frame;
+    bfs_entropy *entropy;
+    const bfs_table *first;         /* of the first block of an MCU */
+    bfs_phase phase[BFS_SLICE + 1];
+    const uint8_t *file;
+    const uint8_t *raw, *raw_end;   /* compressed data not yet in the window */
+    uint8_t *window, *end;          /* the window and the end of its data */
+    int ended;                      /* the data up to the next marker, or the file's end, is in it */
+    int mcu;                        /* the next one */
+    int left, restarts;             /* MCUs until the next restart marker; markers so far */
+    int32_t predicted[3];
+    bfs_stream stream;
+
+    bfs_entries entries;
+    int entry, until;               /* the next one, and MCUs until there */
+    uint64_t entry_position;        /* in bits, of the one before */
+    const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
+} bfs_scan;
+
+void bfs_scan_start(bfs_scan *s);
+int bfs_scan_read(bfs_scan *s, int16_t *to, int n);
+int bfs_scan_seek(bfs_scan *s, int mcu, int16_t *to, int room);
+int bfs_scan_arrive(bfs_scan *s);
+int bfs_scan_end(bfs_scan *s);
+
 /* A quantization table in natural order, and the largest coefficients of its first row that are
  * certain: libjpeg-turbo skips the multiplications of a block that has no others, without the
  * saturation that they have. No encoder writes larger ones. */
@@ -153,6 +198,6 @@ extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block *
 
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);
-int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view);
+int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries);
 
 #endif

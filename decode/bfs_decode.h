@@ -12,6 +12,9 @@
 /* Result codes; errors.go documents them. */
 enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
 
+/* What became of entry points, as EntryResult has it. */
+enum { BFS_ENTRIES_UNUSED, BFS_ENTRIES_USED, BFS_ENTRIES_MADE, BFS_ENTRIES_NONE, BFS_ENTRIES_WRONG };
+
 /* What is kept between images: memory that only grows until it is freed, libdeflate's, and the
  * code and message of the last error. Starts as zeros. */
 typedef struct {
@@ -19,6 +22,9 @@ typedef struct {
     size_t size;
     struct bfs_tables *tables; /* Huffman tables of baseline JPEGs */
     int64_t jpegs[6];          /* those decoded here, and those left to libjpeg by reason */
+    int entries;               /* what became of the last JPEG's entry points */
+    int made_count, made_room;
+    uint64_t *made;            /* those that were made, if any */
     struct libdeflate_decompressor *inflater;
     int64_t fast_pngs; /* images that took the fast path */
     int code;

@@ -23,10 +23,12 @@ type kept struct {
 	c      C.bfs_kept
 	kernel Kernel
 	how    pngPath
+	rule   EntryRule
+	given  []EntryPoint
 }
 
 func (k *kept) size() int64 {
-	n := int64(k.c.size)
+	n := int64(k.c.size) + 8*int64(k.c.made_room)
 	if k.c.tables != nil {
 		n += C.sizeof_bfs_tables
 	}

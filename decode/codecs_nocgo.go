@@ -13,6 +13,9 @@ func (*kept) size() int64      { return 0 }
 func (*kept) free()            {}
 func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 
+func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
+func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
+
 func kernelRuns(Kernel) bool { return false }
 
 func scratch(Header, Color, uint8) int64 { return 0 }

@@ -25,11 +25,14 @@ const (
 	EntriesWrong // they are not of this file; it was decoded without them
 )
 
-// SetEntryPoints says what to do with the entry points of the next image that is decoded, a JPEG: to
-// use the given ones, which are those of the rule, or, if there are none, to make them. at must not
-// change until then.
-func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) {}
+// SetEntryPoints says what to do with the entry points of the next image that is decoded, a JPEG:
+// to use the given ones, which are those of the rule, or, if there are none, to make them. Making
+// them means reading the file to its end whatever region is decoded, which changes neither the
+// pixels nor the verdict. at must not change until then.
+func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
 
-// TakeEntryPoints returns what became of them. The entry points that were made are the decoder's,
-// until the next call of SetEntryPoints.
-func (d *Decoder) TakeEntryPoints() (made []EntryPoint, result EntryResult) { return nil, EntriesUnused }
+// TakeEntryPoints returns what became of them. Those that were made are in the decoder's
+// memory, and valid until the next image is decoded or the decoder is trimmed.
+func (d *Decoder) TakeEntryPoints() (made []EntryPoint, result EntryResult) {
+	return d.kept.takeEntryPoints()
+}

@@ -11,11 +11,17 @@ package decode
 // #cgo nocallback bfs_baseline_runs
 import "C"
 
+import "unsafe"
+
 // jpeg decodes with the baseline decoder, and what that leaves with libjpeg-turbo.
 func (k *kept) jpeg(dst Image, data []byte, v View) error {
 	to, view := cView(dst, v)
 	if k.kernel >= Portable {
-		code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view)
+		entries := C.bfs_entries{every: C.int(k.rule)}
+		if len(k.given) > 0 {
+			entries.count, entries.given = C.int(len(k.given)), (*C.uint64_t)(unsafe.SliceData(k.given))
+		}
+		code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view, entries)
 		if code < C.BFS_LEFT_KIND {
 			return k.result(code, "baseline")
 		}
@@ -24,6 +30,19 @@ func (k *kept) jpeg(dst Image, data []byte, v View) error {
 		return err
 	}
 	return k.result(C.bfs_jpeg_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
+}
+
+func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {
+	k.rule, k.given, k.c.entries = rule, at, C.BFS_ENTRIES_UNUSED
+}
+
+func (k *kept) takeEntryPoints() (made []EntryPoint, result EntryResult) {
+	result = EntryResult(k.c.entries)
+	if result == EntriesMade {
+		made = unsafe.Slice((*EntryPoint)(unsafe.Pointer(k.c.made)), k.c.made_count)
+	}
+	k.setEntryPoints(EntryOff, nil)
+	return made, result
 }
 
 func (k *kept) takeJPEGs() JPEGs {

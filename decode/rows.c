@@ -36,6 +36,9 @@ void bfs_free(bfs_kept *k)
     k->size = 0;
     free(k->tables);
     k->tables = NULL;
+    free(k->made);
+    k->made = NULL;
+    k->made_room = 0;
     libdeflate_free_decompressor(k->inflater);
     k->inflater = NULL;
 }

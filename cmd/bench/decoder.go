@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,9 +54,12 @@ func decoderAlone(ctx context.Context, s *setup) (rows []row, err error) {
 func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []string) (rows []row, err error) {
 	sides := []side{onCPUs(cpu, s.c(1, files))}
 	kernels := decode.Kernels()
-	for _, mode := range []resample.Mode{resample.None, resample.RandomResizedCrop} {
+	for _, way := range []struct {
+		mode resample.Mode
+		rule decode.EntryRule
+	}{{resample.None, decode.EntryOff}, {resample.RandomResizedCrop, decode.EntryOff}, {resample.RandomResizedCrop, decode.EntryRows}} {
 		for _, k := range kernels {
-			work, err := decodingRegions(files, mode, k)
+			work, err := decodingRegions(files, way.mode, k, way.rule)
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +70,7 @@ func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []st
 	if err != nil {
 		return nil, err
 	}
-	c, whole, regions := rates[0], rates[1:1+len(kernels)], rates[1+len(kernels):]
+	c, whole, regions, entered := rates[0], rates[1:][:len(kernels)], rates[1+len(kernels):][:len(kernels)], rates[1+2*len(kernels):]
 	note := func(of [][]float64) string {
 		var all []string
 		for i, k := range kernels {
@@ -78,17 +82,21 @@ func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []st
 	return []row{
 		measured(what+", in full / C", "C", ratios(whole[fastest], c), note(whole)).atLeast(2.2),
 		measured("    regions of random-resized-crop / C", "C", ratios(regions[fastest], c), note(regions)).atLeast(2.8),
+		measured("    the same with an entry point a row / C", "C", ratios(entered[fastest], c), note(entered)).atLeast(4),
 	}, nil
 }
 
-// decodingRegions decodes one region of each file per call. Its figures are images per second.
-func decodingRegions(files []string, mode resample.Mode, k decode.Kernel) (side, error) {
+// decodingRegions decodes one region of each file per call, from entry points of a rule. Its
+// figures are images per second.
+func decodingRegions(files []string, mode resample.Mode, k decode.Kernel, rule decode.EntryRule) (side, error) {
 	type image struct {
 		data []byte
 		head decode.Header
 		to   decode.Image
 		from decode.Region
+		at   []decode.EntryPoint
 	}
+	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels, Kernel: k})
 	images := make([]image, 0, 4*len(files))
 	options := resample.Options{Mode: mode, Height: 224, Width: 224, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3.0 / 4, 4.0 / 3}}
 	var pix []byte
@@ -104,19 +112,27 @@ func decodingRegions(files []string, mode resample.Mode, k decode.Kernel) (side,
 		if n := head.Width * head.Height * 3; n > len(pix) {
 			pix = make([]byte, n)
 		}
+		decoder.SetEntryPoints(rule, nil)
+		if err := decoder.Decode(decode.Image{Pix: pix, Stride: head.Width * 3, Height: head.Height, Width: head.Width}, data, head); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		made, _ := decoder.TakeEntryPoints()
+		at := slices.Clone(made)
 		for epoch := range 4 {
 			y, x, height, width := options.Choose(epoch, int64(i), head.Height, head.Width).Source()
 			images = append(images, image{
-				data, head, decode.Image{Stride: width * 3, Height: height, Width: width}, decode.Region{X: x, Y: y, W: width, H: height},
+				data, head, decode.Image{Stride: width * 3, Height: height, Width: width}, decode.Region{X: x, Y: y, W: width, H: height}, at,
 			})
 		}
 	}
-	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels, Kernel: k})
 	return func(ctx context.Context) (float64, error) {
 		began := time.Now()
 		for i := range images {
 			one := &images[i]
 			one.to.Pix = pix
+			if one.at != nil {
+				decoder.SetEntryPoints(rule, one.at)
+			}
 			if err := decoder.DecodeRegion(one.to, one.data, one.head, one.from, 1); err != nil || ctx.Err() != nil {
 				return 0, err
 			}
