@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/dataset/entries"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/promptly"
 )
@@ -47,14 +48,14 @@ func (r *mountRequest) openEntries(ds *dataset.Dataset) *entries.Store {
 
 // entryReport says which JPEGs of a dataset have entry points.
 type entryReport struct {
-	Have   int   `json:"have"`
-	None   int   `json:"none"`   // cannot have any: too small, or not baseline
-	Failed int   `json:"failed"` // could not be read, or decoded
-	Bytes  int64 `json:"bytes"`  // of the file that holds them
+	Have  int   `json:"have"`
+	None  int   `json:"none"`  // cannot have any: too small, or not baseline
+	Other int   `json:"other"` // could not be read, or not be decoded by the decoder that makes them
+	Bytes int64 `json:"bytes"` // of the file that holds them
 }
 
 func (r *entryReport) print(t table) {
-	t.row("entry points", "%d JPEGs have them, %d can have none, %d could not be decoded; %s", r.Have, r.None, r.Failed, formatBytes(r.Bytes))
+	t.row("entry points", "%d JPEGs have them, %d can have none, %d not known; %s", r.Have, r.None, r.Other, formatBytes(r.Bytes))
 }
 
 // entryMaker makes the entry points of a dataset's JPEGs that are not known.
@@ -62,6 +63,7 @@ type entryMaker struct {
 	ds     *dataset.Dataset
 	store  *entries.Store
 	memory *sample.Memory
+	decode decode.Options
 
 	mu sync.Mutex
 	entryReport
@@ -69,6 +71,10 @@ type entryMaker struct {
 
 // makeEntries makes entry points, and returns shortly after ctx ends. What was made by then stays.
 func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule decode.EntryRule, workers int) (*entryReport, error) {
+	o := engine.Options{Decoding: decode.Options{MaxPixels: decode.DefaultMaxPixels}}
+	if err := c.env.setKernels(&o); err != nil {
+		return nil, err
+	}
 	store, err := ds.OpenEntries(entries.Options{Rule: int32(rule), Strict: true, Wait: true})
 	if err == nil && !store.Writes() {
 		err = fmt.Errorf("%s cannot be written", ds.IndexPath())
@@ -77,7 +83,7 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 	if err != nil {
 		return nil, fmt.Errorf("entry points cannot be stored: %w", err)
 	}
-	m := &entryMaker{ds: ds, store: store, memory: sample.NewMemory(c.memoryLimit(0), workers)}
+	m := &entryMaker{ds: ds, store: store, memory: sample.NewMemory(c.memoryLimit(0), workers), decode: o.Decoding}
 	bar := c.progress("finding entry points", "images")
 	defer bar.close()
 	report, stop := promptly.Progress(bar.report)
@@ -94,7 +100,7 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 }
 
 func (m *entryMaker) work(ctx context.Context, items iter.Seq[int]) error {
-	r := sample.NewReader(m.ds, decode.Options{MaxPixels: decode.DefaultMaxPixels}, m.memory)
+	r := sample.NewReader(m.ds, m.decode, m.memory)
 	defer r.Close()
 	e := sample.NewEntries(m.ds, m.store, false)
 	for i := range items {
@@ -126,6 +132,6 @@ func (m *entryMaker) note(has, known bool) {
 	case known:
 		m.None++
 	default:
-		m.Failed++
+		m.Other++
 	}
 }

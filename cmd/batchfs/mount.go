@@ -70,9 +70,9 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
 	r.finish = engineFlags(c, f, &r.engine)
 	r.entries = decode.EntryRows
-	f.derived(entryFlag, "those that are kept, else rows", "crops of JPEGs start decoding at places that an earlier epoch or batchfs index found: one for each row of blocks, "+
-		"or one every N MCUs; `rows|N|off`", entryRule(&r.entries))
-	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such places only if a file's bytes are the same as when they were found")
+	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that crops are faster: `rows|N|off`, one for each row of MCUs, "+
+		"or every N MCUs", entryRule(&r.entries))
+	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
 	datasetFlags(f, &r.source)
 	treeFlags(f, &r.engine.Epochs, &r.tree)

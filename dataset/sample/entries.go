@@ -81,7 +81,6 @@ func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byt
 		n.None = 1
 		e.put(i, seen, data, nil)
 	}
-	d.SetEntryPoints(decode.EntryOff, nil)
 	return n
 }
 
