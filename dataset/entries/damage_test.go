@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // logged lets options log, and returns a function that returns all lines.
@@ -103,6 +105,35 @@ func TestDamage(t *testing.T) {
 			s.Close()
 		}
 		os.RemoveAll(o.Path)
+	}
+}
+
+// TestMachineFailureDestroysNothing: entry points that cannot be read for lack of descriptors
+// are still there afterwards.
+func TestMachineFailureDestroysNothing(t *testing.T) {
+	o := optionsOf(t.TempDir(), 3)
+	made(t, o, 0, 2)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(o)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		s.Close()
+		t.Fatal("opened without a descriptor")
+	}
+	s = open(t, o)
+	defer s.Close()
+	if !has(t, s, 0, 0) || !has(t, s, 2, 2) {
+		t.Error("they are gone")
 	}
 }
 

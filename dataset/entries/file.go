@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/owned"
 )
@@ -82,14 +85,10 @@ func (h *header) write(f *os.File) error {
 // openFile opens a file for reading and, if it may be, for writing.
 func openFile(path string) (f *os.File, size int64, writable bool, err error) {
 	f, size, err = owned.Open(path, os.O_RDWR)
-	if err == nil {
-		return f, size, true, nil
+	if writable = err == nil; errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		f, size, err = owned.Open(path, os.O_RDONLY)
 	}
-	f, size, other := owned.Open(path, os.O_RDONLY)
-	if other != nil {
-		return nil, 0, false, err
-	}
-	return f, size, false, nil
+	return f, size, writable, err
 }
 
 // A row says where a sample's entry points are, and what they are of.

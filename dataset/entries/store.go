@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/internal/owned"
 )
 
@@ -53,24 +55,13 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{options: o, next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.room.L = &s.mu
-	err := s.open()
-	for range 2 {
-		if err == nil {
-			break
+	if err := s.open(); err != nil {
+		if err = s.make(err); err == nil {
+			err = s.open()
 		}
-		save := owned.Replace
-		if errors.Is(err, fs.ErrNotExist) {
-			save = owned.Create
-		} else {
-			o.Logger.Debug("entry points are made anew", "file", o.Path, "reason", err)
-		}
-		if err = save(o.Path, (&header{o.Rule, o.Index}).write); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		err = s.open()
-	}
-	if err != nil {
-		return nil, err
 	}
 	if s.appender == nil {
 		close(s.ended)
@@ -81,6 +72,20 @@ func Open(o Options) (*Store, error) {
 	s.timer.Stop()
 	go s.write()
 	return s, nil
+}
+
+// make makes the file because it cannot be used for a reason, unless that is the machine's fault.
+func (s *Store) make(reason error) error {
+	o := s.options
+	empty := &header{o.Rule, o.Index}
+	switch {
+	case errors.Is(reason, fs.ErrNotExist):
+		return owned.Create(o.Path, empty.write)
+	case errors.As(reason, new(*fs.PathError)) && !errors.Is(reason, unix.ELOOP): // ELOOP: a link
+		return reason
+	}
+	o.Logger.Debug("entry points are made anew", "file", o.Path, "reason", reason)
+	return owned.Replace(o.Path, empty.write)
 }
 
 var errRule = errors.New("its entry points are at other places")
