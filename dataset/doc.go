@@ -29,7 +29,7 @@
 //
 // The index is valid while the manifest, or every directory, still has its recorded
 // modification time. Opening then touches no files, except those that could not be opened or
-// read last time, which are tried again. Otherwise the dataset is listed anew, and only files
+// read last time, which are tried again. Otherwise the dataset is listed again, and only files
 // whose size or time changed are read again. A file that was rewritten in place leaves no trace
 // in its directory, so Options.Rescan forces that second path, at the cost of one stat per file.
 // The index command sets it. A mount does not, and reports such a file as [ErrChanged].

@@ -24,12 +24,12 @@ var (
 	ErrMissing = errors.New("file is missing")
 	// ErrChanged: the file is not the one that was indexed. Users see this text as the reason
 	// why a file is bad, so it names the remedy.
-	ErrChanged = errors.New("file changed since it was indexed (batchfs index DATASET, and the next mount takes it as it is)")
+	ErrChanged = errors.New("file changed since it was indexed (run batchfs index DATASET; then the next mount uses its new contents)")
 	ErrNotFile = errors.New("not a regular file")
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
 	// is known about the file. The error clears when the storage is back.
 	ErrAway     = errors.New("the dataset's storage is away")
-	ErrStopped  = errors.New("read was called off") // while it waited for bandwidth
+	ErrStopped  = errors.New("read was cancelled") // while it waited for bandwidth
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )
 
@@ -44,7 +44,7 @@ func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Reason is the text of a [FileError] without the path, or err itself if it is no FileError.
+// Reason is the text of a [FileError] without the path, or err itself if it is not a FileError.
 func Reason(err error) error {
 	var file *FileError
 	if errors.As(err, &file) {
@@ -54,10 +54,10 @@ func Reason(err error) error {
 }
 
 // OfFile says whether an error of this package is the fault of the sample's file itself: it is
-// missing, has changed, is not a regular file, may not be read, or its path is a link loop or longer
-// than the kernel takes. Only such errors may be remembered for a file, or decide what takes its
-// place. Any other errno is the machine's fault, and wins over a file error that it caused. [ErrTooLarge] and [ErrStopped]
-// are the caller's own.
+// missing, has changed, is not a regular file, may not be read, or its path is a link loop or too
+// long. Only such errors may be remembered for a file, or decide what takes its place. Any other
+// errno is the machine's fault, and takes precedence over a file error that it caused.
+// [ErrTooLarge] and [ErrStopped] are the caller's own.
 func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
 		return false

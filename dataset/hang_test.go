@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/internal/hangfs"
 )
 
@@ -86,4 +88,26 @@ func TestRemountBeneathADataset(t *testing.T) {
 		t.Errorf("another file: %v", err)
 	}
 	d.Close()
+}
+
+// TestLinkIntoStorageThatFailed: a class that cannot be looked at is an error, not a dataset
+// without it, whose other labels would be different.
+func TestLinkIntoStorageThatFailed(t *testing.T) {
+	p := newPlace(t)
+	p.images("b/1.jpg")
+	away := hangfs.Mount(t, t.TempDir(), map[string][]byte{"1.jpg": []byte(image("jpeg", 10, 20, 1))})
+	p.link(away.Dir, "a")
+	if d := p.open(""); d.Label(d.Len()-1) != 1 {
+		t.Fatalf("label %d", d.Label(d.Len()-1))
+	}
+	held, err := os.Open(away.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	away.Die(t)
+	defer away.Detach(t)
+	if d, err := p.tryOpen(""); !errors.Is(err, unix.ENOTCONN) {
+		t.Errorf("%v; dataset %+v", err, d)
+	}
 }

@@ -123,7 +123,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	return x, nil
 }
 
-var errCounts = errors.New("its counts are not those of a file of its size")
+var errCounts = errors.New("its counts do not fit its size")
 
 // readIndex reads an index of src.
 func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {

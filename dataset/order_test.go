@@ -190,10 +190,10 @@ func TestLayouts(t *testing.T) {
 			classes: []string{"a"},
 		},
 		"flat": {
-			files:   []string{"2.jpg", "10.jpg", "é.bmp", "notes/readme.TXT", "x.thumbnails"},
+			files:   []string{"2.jpg", "10.jpg", "é.bmp", "notes/readme.TXT", "x.thumbnails", "x.az09", "x.eightext", "x.ninetexts", "x.a`", "x.a{", "x.a:"},
 			paths:   []string{"10.jpg", "2.jpg", "é.bmp"},
 			labels:  []int{-1, -1, -1},
-			ignored: map[string]int{"txt": 1, "other": 1},
+			ignored: map[string]int{"txt": 1, "az09": 1, "eightext": 1, "other": 5},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,7 @@ func (s *source) examine(seen *fs.FileInfo, table *store) (again bool, err error
 	if isLack(err) {
 		return false, err
 	}
-	return false, fmt.Errorf("%w: %s: %s (mount it again; reading goes on by itself then)", ErrAway, s.dir, reason(err))
+	return false, fmt.Errorf("%w: %s: %s (mount it again, and reading continues)", ErrAway, s.dir, reason(err))
 }
 
 // holds says whether any of a few samples, spread evenly over all, exists below the directory.

@@ -121,7 +121,9 @@ func (w *walker) read(path string, above []fs.FileInfo) (f folder, err error) {
 			return f, err
 		}
 		for _, e := range entries {
-			w.place(&f, e)
+			if err := w.place(&f, e); err != nil {
+				return f, err
+			}
 		}
 		if err := w.ctx.Err(); err != nil {
 			return f, err
@@ -142,11 +144,15 @@ func (w *walker) lastLink(path string) string {
 	return path
 }
 
-// place sorts an entry into its directory. A broken link counts as a file, as in os.walk.
-func (w *walker) place(f *folder, e fs.DirEntry) {
+// place sorts an entry into its directory. A broken link counts as a file, as in os.walk; but a
+// link into storage that fails might lead to a class, without which all labels would shift.
+func (w *walker) place(f *folder, e fs.DirEntry) error {
 	name, dir := e.Name(), e.IsDir()
 	if e.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(filepath.Join(w.src.dir, f.path, name))
+		if err != nil && !OfFile(err) {
+			return err
+		}
 		dir = err == nil && info.IsDir()
 	}
 	switch {
@@ -158,6 +164,7 @@ func (w *walker) place(f *folder, e fs.DirEntry) {
 	default:
 		w.ignore(name)
 	}
+	return nil
 }
 
 func (w *walker) ignore(name string) {

@@ -11,22 +11,34 @@ typedef struct {
     uint8_t *to;
     const bfs_kernel *kernel;
     bfs_quant quant[3];
-    bfs_scan scan;
+    bfs_entropy *entropy;
+    bfs_entropies *together;
+    bfs_entries entries;
+    const bfs_table *first;
+    bfs_phase phase[BFS_SLICE + 1];
+    bfs_scan scan[2];             /* the second is used with entry points only */
 
     int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
-    int16_t *coefficients;        /* of a row of MCUs */
-    uint8_t *plane[3];            /* samples of two rows of MCUs */
+    int row;                      /* of MCUs */
+    int16_t *coefficients[2];     /* of a row of MCUs, for each scan */
+    uint8_t *plane[3];            /* samples of the row; before them, the last row of those above */
     ptrdiff_t stride[3];
-    uint16_t *sums[2];
-    uint8_t *filtered[2];
+    uint8_t *filtered[2];         /* a row of chroma, or of sums */
     uint8_t *strip;               /* rows that cannot be decoded in place, if there are any */
 } job;
 
-/* sample_row is row y of component i, in the ring of two rows of MCUs. */
-static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y & (16 * j->f.c[i].v - 1)) * j->stride[i]; }
+/* sample_row is row y of component i. */
+static uint8_t *sample_row(const job *j, int i, int y) { return j->plane[i] + (y - j->row * 8 * j->f.c[i].v) * j->stride[i]; }
 
-/* transform makes samples of the needed MCUs of a row. */
-static int transform(job *j, int row)
+/* keep_last keeps what the next row of MCUs needs of this one. */
+static void keep_last(job *j)
+{
+    for (int i = 0; i < j->f.components; i++)
+        memcpy(j->plane[i] - j->stride[i], j->plane[i] + (8 * j->f.c[i].v - 1) * j->stride[i], j->stride[i]);
+}
+
+/* transform makes samples of the needed MCUs of the row. */
+static int transform(job *j, const int16_t *coefficients)
 {
     int certain = 1;
     const int components = j->view.channels == 1 ? 1 : j->f.components;
@@ -35,25 +47,26 @@ static int transform(job *j, int row)
     for (int i = 0; i < components; i++) {
         const bfs_component *c = &j->f.c[i];
         for (int v = 0; v < c->v; v++)
-            certain &= j->kernel->idct(j->coefficients + j->first_mcu * step + (c->first + v * c->h) * 64, n * c->h, c->h, step, &j->quant[i],
-                                       sample_row(j, i, (row * c->v + v) * 8) + j->first_mcu * 8 * c->h, j->stride[i]);
+            certain &= j->kernel->idct(coefficients + j->first_mcu * step + (c->first + v * c->h) * 64, n * c->h, c->h, step, &j->quant[i],
+                                       j->plane[i] + v * 8 * j->stride[i] + j->first_mcu * 8 * c->h, j->stride[i]);
     }
     return certain ? BFS_OK : BFS_LEFT_DATA;
 }
 
 /* sum_row makes the sums for row y of chroma that has half the width, from the rows near and far
  * of it. */
-static void sum_row(job *j, int i, const uint8_t *near, const uint8_t *far)
+static uint16_t *sum_row(job *j, int i, const uint8_t *near, const uint8_t *far)
 {
     const bfs_view *v = &j->view;
     const int width = j->f.c[1].width;
     const int from = v->x / 2 > 0 ? v->x / 2 - 1 : 0, wanted = (v->x + v->w - 1) / 2 + 2, to = wanted < width ? wanted : width;
-    uint16_t *sums = j->sums[i];
+    uint16_t *sums = (uint16_t *)j->filtered[i];
     j->kernel->sum(sums + from, near + from, far + from, to - from);
     if (from == 0)
         sums[-1] = sums[0];
     if (to == width)
         sums[width] = sums[width - 1];
+    return sums;
 }
 
 /* far_row is the row of chroma on the other side of row y, for chroma of half the height. */
@@ -93,11 +106,12 @@ static void make_row(job *j, uint8_t *to, int y)
     }
     const int across = j->f.hmax / j->f.c[1].h, down = j->f.vmax / j->f.c[1].v;
     const uint8_t *chroma[2];
+    const uint16_t *sums[2];
     for (int i = 0; i < 2; i++) {
         const uint8_t *near = sample_row(j, 1 + i, y / down), *far = down == 1 ? near : sample_row(j, 1 + i, far_row(j, y));
         chroma[i] = near;
         if (across == 2) {
-            sum_row(j, i, near, far);
+            sums[i] = sum_row(j, i, near, far);
         } else if (across == 4) {
             for (int x = v->x; x < v->x + v->w; x++)
                 j->filtered[i][x] = near[x / 4];
@@ -111,7 +125,7 @@ static void make_row(job *j, uint8_t *to, int y)
     }
     if (across == 2) {
         const int x = v->x & ~1;
-        j->kernel->wide(to, luma + x, j->sums[0] + x / 2, j->sums[1] + x / 2, v->x & 1, v->w, down == 2 ? 8 : 4, down == 2 ? 7 : 8);
+        j->kernel->wide(to, luma + x, sums[0] + x / 2, sums[1] + x / 2, v->x & 1, v->w, down == 2 ? 8 : 4, down == 2 ? 7 : 8);
     } else if (j->f.rgb) {
         rgb_row(to, luma + v->x, chroma[0] + v->x, chroma[1] + v->x, v->w);
     } else {
@@ -167,16 +181,20 @@ static int plan(job *j)
 }
 
 /* find_tables finds what decodes each block, and puts the quantization tables into natural order. */
-static int find_tables(job *j, bfs_tables *tables)
+static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 {
     const bfs_frame *f = &j->f;
     const bfs_table *dc[3], *ac[3];
     for (int i = 0; i < f->components; i++) {
         const bfs_component *c = &f->c[i];
-        dc[i] = bfs_table_find(tables, f->code[0][c->dc], 0);
-        ac[i] = bfs_table_find(tables, f->code[1][c->ac], 1);
-        if (!dc[i] || !ac[i])
-            return BFS_LEFT_HEADER;
+        int result = bfs_tables_find(held, f->code[0][c->dc], 0);
+        if (result != BFS_OK)
+            return result;
+        dc[i] = held[0];
+        result = bfs_tables_find(held, f->code[1][c->ac], 1);
+        if (result != BFS_OK)
+            return result;
+        ac[i] = held[0];
         for (int k = 0; k < 64; k++)
             j->quant[i].by[bfs_natural[k]] = (int16_t)f->quant[c->quant][k];
         for (int k = 0; k < 8; k++) {
@@ -188,115 +206,156 @@ static int find_tables(job *j, bfs_tables *tables)
     for (int i = 0; i < f->components; i++)
         for (int k = 0; k < f->c[i].h * f->c[i].v; k++)
             of[f->c[i].first + k] = i;
-    j->scan.first = dc[0];
+    j->first = dc[0];
     for (int i = 0; i <= BFS_SLICE; i++)
-        j->scan.phase[i] = (bfs_phase){ac[of[i % f->blocks]], dc[of[(i + 1) % f->blocks]]};
+        j->phase[i] = (bfs_phase){ac[of[i % f->blocks]], dc[of[(i + 1) % f->blocks]]};
     return BFS_OK;
 }
 
-/* The rows of each component have the same length, in samples of the largest. */
-static size_t row_bytes(size_t samples) { return (samples + 2 * BFS_PAD + 127) & ~(size_t)127; }
+/* row_bytes is the memory of a row of a component. Kernels write up to 24 samples past its end. */
+static size_t row_bytes(size_t samples) { return (samples + 24 + 63) & ~(size_t)63; }
+
+/* filtered_bytes is that of a row of filtered chroma, or of sums for half as many samples. */
+static size_t filtered_bytes(size_t samples) { return row_bytes(samples) + 64 + BFS_PAD; }
 
 enum { FIXED = BFS_WINDOW + 4 * 128 };
 
-/* bfs_baseline_most is the most memory that images of a width take. Components have at most 32
- * rows each in the ring; a row of MCUs has at most 96 bytes of coefficients per column. */
+/* bfs_baseline_most is the most memory that images of a width take. Components have 17 rows of
+ * samples at most; a row of MCUs has at most 96 bytes of coefficients per column. */
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
-    return sizeof(bfs_tables) + FIXED + 96 * columns + 3 * BFS_STRIP * columns + (6 + 3 * 32) * row_bytes(columns);
+    return BFS_TABLES * sizeof(bfs_table) + FIXED + BFS_WINDOW + (2 * 96 + 3 * BFS_STRIP) * columns + 3 * 17 * row_bytes(columns) +
+           2 * filtered_bytes(columns);
 }
 
 /* lay_out gives each part its memory. */
 static int lay_out(job *j, bfs_kept *k)
 {
     const bfs_frame *f = &j->f;
-    const size_t row = row_bytes((size_t)f->across * 8 * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
-    size_t size = FIXED + coefficients + 6 * row;
+    const size_t columns = (size_t)f->across * 8, filtered = filtered_bytes(columns * f->hmax), coefficients = (size_t)f->across * f->blocks * 128;
+    const int scans = j->entries.given ? 2 : 1;
+    size_t size = FIXED + (scans - 1) * BFS_WINDOW + scans * coefficients + 2 * filtered;
     if (j->view.dx != j->view.channels)
         size += (size_t)j->view.w * j->view.channels * BFS_STRIP;
     for (int i = 0; i < f->components; i++)
-        size += row * 16 * f->c[i].v;
+        size += row_bytes(columns * f->c[i].h) * (8 * f->c[i].v + 1);
     uint8_t *p = bfs_grow(k, size);
-    if (!k->tables)
-        k->tables = calloc(1, sizeof *k->tables);
-    if (!p || !k->tables)
-        return bfs_fail(k, BFS_MEMORY, "No memory for a row of blocks");
+    if (!p)
+        return BFS_MEMORY;
     p += -(uintptr_t)p & 127; /* for blocks and for vectors; the rows follow in whole cache lines */
-    j->coefficients = (int16_t *)p;
-    p += coefficients;
+    for (int i = 0; i < scans; i++, p += coefficients)
+        j->coefficients[i] = (int16_t *)p;
     for (int i = 0; i < f->components; i++) {
-        j->plane[i] = p;
+        const size_t row = row_bytes(columns * f->c[i].h);
+        j->plane[i] = p + row;
         j->stride[i] = (ptrdiff_t)row;
-        p += row * 16 * f->c[i].v;
+        p += row * (8 * f->c[i].v + 1);
     }
-    for (int i = 0; i < 2; i++, p += 3 * row) {
-        j->sums[i] = (uint16_t *)(p + BFS_PAD);
-        j->filtered[i] = p + 2 * row;
-    }
-    j->scan.window = p;
-    j->strip = p + BFS_WINDOW;
+    for (int i = 0; i < 2; i++, p += filtered)
+        j->filtered[i] = p + 64;
+    for (int i = 0; i < scans; i++, p += BFS_WINDOW)
+        j->scan[i].window = p;
+    j->strip = p;
     return BFS_OK;
 }
 
-/* read_row decodes what is needed of a row of MCUs. Without entry points, the bits of all before
- * it and of the whole row have to be read. */
-static int read_row(job *j, int row)
-{
-    const int across = j->f.across, from = j->first_mcu, to = j->last_mcu + 1;
-    const size_t mcu = (size_t)j->f.blocks * 64;
-    int16_t *const needed = j->coefficients + from * mcu;
-    const int jumps = j->scan.entries.given != NULL;
-    int result = BFS_OK;
-    if (jumps)
-        result = bfs_scan_seek(&j->scan, row * across + from, j->coefficients, across);
-    memset(needed, 0, (size_t)(to - from) * mcu * sizeof *needed);
-    if (result == BFS_OK && !jumps)
-        result = bfs_scan_read(&j->scan, j->coefficients, across);
-    if (result == BFS_OK && jumps)
-        result = bfs_scan_read(&j->scan, needed, to - from);
-    if (result == BFS_OK && jumps)
-        result = bfs_scan_arrive(&j->scan);
-    return result;
-}
-
-/* decode reads the scan row by row. */
-static int decode(job *j)
+/* show makes what is wanted of a row of MCUs. */
+static int show(job *j, int row, const int16_t *coefficients)
 {
     const bfs_frame *f = &j->f;
     const int height = 8 * f->vmax, late = f->components == 3 && f->vmax > f->c[1].v;
+    j->row = row;
+    if (transform(j, coefficients) != BFS_OK)
+        return BFS_LEFT_DATA;
+    /* The last row of pixels needs chroma from the next row of MCUs. */
+    deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    if (late)
+        keep_last(j);
+    return BFS_OK;
+}
+
+/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros. */
+static int16_t *clear(const job *j, int16_t *row)
+{
+    const size_t mcu = (size_t)j->f.blocks * 64;
+    int16_t *const needed = row + j->first_mcu * mcu;
+    memset(needed, 0, (size_t)(j->last_mcu + 1 - j->first_mcu) * mcu * sizeof *needed);
+    return needed;
+}
+
+/* decode_all reads the scan from its beginning. Of the rows above the region, only the bits that
+ * they take and the DC coefficients are of interest. */
+static int decode_all(job *j)
+{
+    bfs_scan *s = j->scan;
     int result = BFS_OK;
-    bfs_scan_start(&j->scan);
-    if (!j->scan.entries.given)
-        for (int row = 0; result == BFS_OK && row < j->first_row; row++)
-            result = bfs_scan_read(&j->scan, j->coefficients, f->across);
-    for (int row = j->first_row; result == BFS_OK && row <= j->last_row; row++) {
-        result = read_row(j, row);
-        if (result == BFS_OK)
-            result = transform(j, row);
-        /* The last row of pixels needs chroma from the next row of MCUs. */
-        if (result == BFS_OK)
-            deliver(j, row * height - (row > j->first_row ? late : 0), row < f->down - 1 ? (row + 1) * height - late : f->height);
+    for (int row = 0; result == BFS_OK && row <= j->last_row; row++) {
+        if (row >= j->first_row)
+            clear(j, j->coefficients[0]);
+        bfs_scan_want(s, j->coefficients[0], j->f.across);
+        result = bfs_scan_go(s);
+        if (result == BFS_OK && row >= j->first_row)
+            result = show(j, row, j->coefficients[0]);
     }
-    return result == BFS_OK ? bfs_scan_end(&j->scan) : result;
+    return result == BFS_OK ? bfs_scan_end(s) : result;
+}
+
+/* begin_row goes to the needed MCUs of a row. */
+static int begin_row(job *j, int i, int row)
+{
+    bfs_scan *s = &j->scan[i];
+    const int first = row * j->f.across, n = j->last_mcu + 1 - j->first_mcu;
+    const int result = bfs_scan_seek(s, first + j->first_mcu, first + j->last_mcu + 1, j->coefficients[i], j->f.across);
+    bfs_scan_want(s, clear(j, j->coefficients[i]), n);
+    return result;
+}
+
+/* decode_entered reads the needed MCUs of each row, from entry points. Two scans take turns. */
+static int decode_entered(job *j)
+{
+    const int first = j->first_row, last = j->last_row;
+    int result = begin_row(j, 0, first);
+    if (result == BFS_OK && first < last)
+        result = begin_row(j, 1, first + 1);
+    for (int row = first; result == BFS_OK && row <= last; row++) {
+        const int i = (row - first) & 1;
+        bfs_scan *const s = &j->scan[i], *const other = &j->scan[!i];
+        if (row < last)
+            result = bfs_scan_go_together(s, other);
+        if (result == BFS_OK)
+            result = bfs_scan_go(s);
+        if (result == BFS_OK)
+            result = bfs_scan_arrive(s);
+        if (result == BFS_OK)
+            result = show(j, row, j->coefficients[i]);
+        if (result == BFS_OK && row == last)
+            return bfs_scan_end(s);
+        if (result == BFS_OK && row + 2 <= last)
+            result = begin_row(j, i, row + 2);
+    }
+    return result;
 }
 
 /* read_on decodes the rest of the image for its entry points, and reports whether it has them. */
 static int read_on(job *j)
 {
     const int total = j->f.across * j->f.down;
-    int result = BFS_OK, partial = j->scan.mcu < total;
-    while (result == BFS_OK && j->scan.mcu < total)
-        result = bfs_scan_read(&j->scan, j->coefficients, j->f.across);
+    bfs_scan *s = j->scan;
+    int result = BFS_OK, partial = s->mcu < total;
+    while (result == BFS_OK && s->mcu < total) {
+        bfs_scan_want(s, j->coefficients[0], j->f.across);
+        result = bfs_scan_go(s);
+    }
     if (result == BFS_OK && partial)
-        result = bfs_scan_end(&j->scan);
-    return result == BFS_OK && !j->scan.entries.failed;
+        result = bfs_scan_end(s);
+    return result == BFS_OK && !s->entries.failed;
 }
 
 /* place_entries counts the image's entry points, and finds memory for those to be made. */
 static int place_entries(job *j, bfs_kept *k)
 {
-    bfs_entries *e = &j->scan.entries;
+    bfs_entries *e = &j->entries;
     const int total = j->f.across * j->f.down, given = e->count;
     if (!e->every)
         return BFS_OK;
@@ -351,17 +410,28 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
     if (result == BFS_OK)
         result = plan(j);
     if (result == BFS_OK)
+        result = place_entries(j, k);
+    if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
-    if (result == BFS_OK)
-        result = place_entries(j, k);
+    if (result == BFS_MEMORY)
+        bfs_fail(k, BFS_MEMORY, "No memory for tables and a row of blocks");
     if (result != BFS_OK)
         return result;
-    j->scan.frame = &j->f;
-    j->scan.file = data;
-    j->scan.raw_end = data + size;
-    return decode(j);
+    for (int i = 0; i < (j->entries.given ? 2 : 1); i++) {
+        bfs_scan *s = &j->scan[i];
+        s->frame = &j->f;
+        s->entropy = j->entropy;
+        s->together = j->together;
+        s->first = j->first;
+        s->phase = j->phase;
+        s->file = data;
+        s->file_end = data + size;
+        s->entries = j->entries;
+        bfs_scan_start(s);
+    }
+    return j->entries.given ? decode_entered(j) : decode_all(j);
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
@@ -369,10 +439,12 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
  * are none; see bfs_kept for what becomes of them. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
-    job j = {.view = view, .to = to, .kernel = kernels[kernel], .scan = {.entropy = bfs_entropy_portable, .entries = entries}};
+    job j = {.view = view, .to = to, .kernel = kernels[kernel], .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .entries = entries};
 #if defined(__x86_64__)
-    if (kernel >= BFS_AVX2)
-        j.scan.entropy = bfs_entropy_bmi2;
+    if (kernel >= BFS_AVX2) {
+        j.entropy = bfs_entropy_bmi2;
+        j.together = bfs_entropies_bmi2;
+    }
 #endif
     int result = attempt(&j, k, data, size);
     if (entries.given && result == BFS_LEFT_DATA) {
@@ -386,6 +458,6 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     if (entries.given)
         k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
     else if (entries.every && result != BFS_MEMORY && result != BFS_LEFT_SCALE)
-        k->entries = result == BFS_OK && j.scan.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+        k->entries = result == BFS_OK && j.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
     return result;
 }

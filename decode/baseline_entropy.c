@@ -70,7 +70,7 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
  * constant that would otherwise be loaded again and again. */
 #if defined(__x86_64__)
 #define OPAQUE(x) __asm__("" : "+r"(x))
-#define NEXT_TABLE                                                                          \
+#define NEXT_TABLE(table, phase, at)                                                        \
     do {                                                                                    \
         const bfs_phase *following = phase + 1;                                             \
         table = phase->ac;                                                                  \
@@ -81,7 +81,7 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
     } while (0)
 #else
 #define OPAQUE(x) (void)0
-#define NEXT_TABLE                                       \
+#define NEXT_TABLE(table, phase, at)                     \
     do {                                                 \
         const int ended = ((uintptr_t)at & 127) == 0;    \
         table = ended ? phase->dc : phase->ac;           \
@@ -89,12 +89,14 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
     } while (0)
 #endif
 
-#define NAME bfs_entropy_portable
+#define ONE bfs_entropy_portable
+#define TWO bfs_entropies_portable
 #define TARGET
 #include "bfs_entropy.h"
 
 #if defined(__x86_64__)
-#define NAME bfs_entropy_bmi2
+#define ONE bfs_entropy_bmi2
+#define TWO bfs_entropies_bmi2
 #define TARGET __attribute__((target("bmi,bmi2")))
 #include "bfs_entropy.h"
 #endif

@@ -201,80 +201,155 @@ static int settle(bfs_scan *s)
 void bfs_scan_start(bfs_scan *s)
 {
     s->raw = s->frame->scan;
+    s->raw_end = s->entries.given ? s->raw : s->file_end; /* bfs_scan_seek lets more be read */
     s->until = INT_MAX;
     if (s->entries.every)
         expect(s, 0);
     start_interval(s);
 }
 
-/* bfs_scan_read decodes the next n MCUs. Their blocks must be zeros before, except where
- * only the bits that they take are of interest. */
-int bfs_scan_read(bfs_scan *s, int16_t *to, int n)
+/* begin_slice prepares to decode the next of the wanted MCUs. */
+static int begin_slice(bfs_scan *s)
 {
-    const int most = BFS_SLICE / s->frame->blocks;
-    while (n > 0) {
-        int result = settle(s);
-        if (result != BFS_OK)
-            return result;
-        int now = n < most ? n : most;
-        now = now < s->left ? now : s->left;
-        now = now < s->until ? now : s->until;
-        const int blocks = now * s->frame->blocks;
-        if (!s->ended && s->end - s->stream.from < blocks * BFS_WORST + LEAD)
-            fill(s);
-        s->stream.at = (uint8_t *)to;
-        s->stream.phase = s->phase;
-        s->stream.table = s->first;
-        if (!s->entropy(&s->stream, s->phase + blocks) || unread(s) < 0)
-            return BFS_LEFT_DATA;
-        result = add_up(s, to, now);
-        if (result != BFS_OK)
-            return result;
-        to += (size_t)blocks * 64;
-        n -= now;
-        s->mcu += now;
-        s->left -= now;
-        s->until -= now;
-    }
+    const int result = settle(s);
+    if (result != BFS_OK)
+        return result;
+    int now = BFS_SLICE / s->frame->blocks;
+    now = now < s->wanted ? now : s->wanted;
+    now = now < s->left ? now : s->left;
+    now = now < s->until ? now : s->until;
+    const int blocks = now * s->frame->blocks;
+    if (!s->ended && s->end - s->stream.from < blocks * BFS_WORST + LEAD)
+        fill(s);
+    s->slice = now;
+    s->stream.at = (uint8_t *)s->to;
+    s->stream.phase = s->phase;
+    s->stream.end = s->phase + blocks;
+    s->stream.table = s->first;
     return BFS_OK;
 }
 
-/* jump goes on at the given entry point with this number. */
-static int jump(bfs_scan *s, int number)
+/* end_slice completes the MCUs that were decoded. */
+static int end_slice(bfs_scan *s)
 {
-    for (; s->entry <= number; s->entry++)
-        s->entry_position += distance_of(s->entries.given[s->entry]);
+    if (unread(s) < 0 || add_up(s, s->to, s->slice) != BFS_OK)
+        return BFS_LEFT_DATA;
+    s->to += (size_t)s->slice * s->frame->blocks * 64;
+    s->mcu += s->slice;
+    s->wanted -= s->slice;
+    s->left -= s->slice;
+    s->until -= s->slice;
+    s->slice = 0;
+    return BFS_OK;
+}
+
+/* bfs_scan_want says where the next n MCUs go. Their blocks must be zeros before, except where
+ * only the bits that they take are of interest. */
+void bfs_scan_want(bfs_scan *s, int16_t *to, int n)
+{
+    s->to = to;
+    s->wanted = n;
+}
+
+/* bfs_scan_go decodes what is wanted. */
+int bfs_scan_go(bfs_scan *s)
+{
+    int result = BFS_OK;
+    while (result == BFS_OK && s->wanted > 0) {
+        if (s->slice == 0)
+            result = begin_slice(s);
+        if (result == BFS_OK)
+            result = s->entropy(&s->stream) ? end_slice(s) : BFS_LEFT_DATA;
+    }
+    return result;
+}
+
+/* bfs_scan_go_together decodes what two scans want until one has it, in less time than one after
+ * the other: neither waits for its own steps. */
+int bfs_scan_go_together(bfs_scan *a, bfs_scan *b)
+{
+    int result = BFS_OK;
+    while (result == BFS_OK && a->wanted > 0 && b->wanted > 0) {
+        if (a->slice == 0)
+            result = begin_slice(a);
+        if (result == BFS_OK && b->slice == 0)
+            result = begin_slice(b);
+        if (result == BFS_OK && !a->together(&a->stream, &b->stream))
+            result = BFS_LEFT_DATA;
+        if (result == BFS_OK && a->stream.phase == a->stream.end)
+            result = end_slice(a);
+        if (result == BFS_OK && b->stream.phase == b->stream.end)
+            result = end_slice(b);
+    }
+    return result;
+}
+
+/* begin_at makes a bit of a byte in the window the next one, and forgets what was read ahead. */
+static void begin_at(bfs_scan *s, const uint8_t *byte, unsigned bit)
+{
+    s->stream.from = byte + (bit > 0);
+    s->stream.bits = bit ? (uint64_t)*byte << (56 + bit) : 0;
+    s->stream.count = -bit & 7;
+}
+
+/* limit lets the window be filled up to the first given entry point at or after the MCU end. */
+static void limit(bfs_scan *s, int end)
+{
+    const uint64_t most = (uint64_t)(s->file_end - s->file);
+    uint64_t bits = s->entry_position, stop = most;
+    for (int i = s->entry; i < s->entries.count; i++) {
+        bits += distance_of(s->entries.given[i]);
+        if ((i + 1) * s->entries.every >= end) {
+            stop = bits / 8 + 2; /* the byte with the last bits may be followed by a zero */
+            break;
+        }
+    }
+    s->raw_end = s->file + (stop < most ? stop : most);
+    if (s->raw_end < s->raw)
+        s->raw_end = s->raw;
+    s->ended = 0;
+}
+
+/* jump goes on at the given entry point with this number, which is ahead. */
+static int jump(bfs_scan *s, int number, int end)
+{
+    while (s->entry <= number)
+        s->entry_position += distance_of(s->entries.given[s->entry++]);
     const int interval = s->frame->interval;
     const uint64_t byte = s->entry_position / 8;
-    if (byte < (uint64_t)(s->frame->scan - s->file) || byte >= (uint64_t)(s->raw_end - s->file))
+    if (byte < (uint64_t)(s->frame->scan - s->file) || byte >= (uint64_t)(s->file_end - s->file))
         return BFS_LEFT_DATA;
+    s->raw = s->file + byte;
     s->mcu = (number + 1) * s->entries.every;
     s->restarts = interval ? s->mcu / interval : 0;
     s->left = interval ? interval - s->mcu % interval : INT_MAX;
     for (int i = 0; i < 3; i++)
         s->predicted[i] = predictor_of(s->entries.given[number], i);
-    s->raw = s->file + byte;
+    limit(s, end);
     start(s);
-    /* The entropy decoder starts with a whole number of bytes that were read. */
-    const unsigned skip = s->entry_position % 8;
-    if (skip) {
-        s->stream.bits = (uint64_t)*s->stream.from++ << (56 + skip);
-        s->stream.count = 8 - skip;
-    }
+    begin_at(s, s->stream.from, s->entry_position % 8);
     expect(s, number + 1);
     return unread(s) < 0 ? BFS_LEFT_DATA : BFS_OK;
 }
 
-/* bfs_scan_seek goes to an MCU that is ahead, by way of the last entry point before it. What
- * is decoded on the way is written to a place that has room for so many MCUs. */
-int bfs_scan_seek(bfs_scan *s, int mcu, int16_t *to, int room)
+/* bfs_scan_seek goes to an MCU that is ahead, by way of the last entry point before it, in order
+ * to decode MCUs up to end. What is decoded on the way is written to a place that has room for so
+ * many MCUs. */
+int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room)
 {
-    int number = mcu / s->entries.every - 1, result = BFS_OK;
+    int number = mcu / s->entries.every - 1;
     number = number < s->entries.count ? number : s->entries.count - 1;
-    if (number >= s->entry && (number + 1) * s->entries.every > s->mcu)
-        result = jump(s, number);
-    while (result == BFS_OK && s->mcu < mcu)
-        result = bfs_scan_read(s, to, mcu - s->mcu < room ? mcu - s->mcu : room);
+    int result = BFS_OK;
+    if (number >= s->entry) {
+        result = jump(s, number, end);
+    } else {
+        begin_at(s, next_byte(s), -s->stream.count & 7); /* what follows may not have been there yet */
+        limit(s, end);
+    }
+    while (result == BFS_OK && s->mcu < mcu) {
+        bfs_scan_want(s, to, mcu - s->mcu < room ? mcu - s->mcu : room);
+        result = bfs_scan_go(s);
+    }
     return result;
 }
 
@@ -296,5 +371,5 @@ int bfs_scan_end(bfs_scan *s)
 {
     if (s->mcu == s->frame->across * s->frame->down)
         return end_interval(s, EOI);
-    return bfs_jpeg_ends(s->raw, (size_t)(s->raw_end - s->raw)) ? BFS_OK : BFS_LEFT_DATA;
+    return bfs_jpeg_ends(s->raw, (size_t)(s->file_end - s->raw)) ? BFS_OK : BFS_LEFT_DATA;
 }

@@ -98,7 +98,8 @@ static bfs_step ac_step(const code direct[ENTRIES], int bits)
     return two;
 }
 
-static int make(bfs_table *t)
+/* bfs_table_make makes the table of t->code, which is for AC if t->ac. It returns 0 if libjpeg refuses it. */
+int bfs_table_make(bfs_table *t)
 {
     code direct[ENTRIES];
     memset(direct, 0, sizeof direct);
@@ -107,31 +108,4 @@ static int make(bfs_table *t)
     for (int i = 0; i < ENTRIES; i++)
         t->step[i] = t->ac ? ac_step(direct, i) : dc_step(direct[i]);
     return 1;
-}
-
-/* bfs_table_find returns the table for a DHT segment's counts and symbols: one made before, for
- * most files have the same tables, or else a new one in place of the one that was not used for
- * longest. NULL means that libjpeg refuses the table. */
-const bfs_table *bfs_table_find(bfs_tables *t, const uint8_t *code, int ac)
-{
-    int symbols = 0;
-    for (int i = 0; i < 16; i++)
-        symbols += code[i];
-    bfs_table *oldest = t->table;
-    for (bfs_table *e = t->table; e < t->table + BFS_TABLES; e++) {
-        if (e->symbols == symbols && e->ac == ac && symbols && memcmp(e->code, code, 16 + symbols) == 0) {
-            e->used = ++t->uses;
-            return e;
-        }
-        if (e->used < oldest->used)
-            oldest = e;
-    }
-    memset(oldest, 0, sizeof *oldest);
-    memcpy(oldest->code, code, 16 + symbols);
-    oldest->ac = ac;
-    if (!make(oldest))
-        return NULL;
-    oldest->symbols = symbols;
-    oldest->used = ++t->uses;
-    return oldest;
 }

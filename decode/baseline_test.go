@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -253,6 +254,64 @@ func TestBaselineWrongEntryPoints(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ownTables are files that differ in their Huffman tables, and therefore in their pixels.
+func ownTables() (out []oddFile) {
+	data := corpus("ycc-4x1-16x16.jpg").data
+	for _, size := range []byte{2, 4, 5} {
+		for run := byte(2); run <= 5; run++ {
+			out = append(out, oddFile{fmt.Sprintf("run %d of size %d", run, size), swapped(data, size, run<<4|size)})
+		}
+	}
+	return out
+}
+
+// TestBaselineTables: decoders that share Huffman tables and let go of them, at the same time,
+// use the right ones, and hold no more than announced.
+func TestBaselineTables(t *testing.T) {
+	files, pixels := ownTables(), map[string]bool{}
+	turbo := NewDecoder(Options{Kernel: LibJPEG})
+	defer turbo.Close()
+	var want [][]byte
+	for _, f := range files {
+		pix, err := decodeTo(t, turbo, f.name, f.data, headerOf(f.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, pixels[string(pix)] = append(want, pix), true
+	}
+	if len(pixels) != len(files) {
+		t.Fatalf("%d files have %d different contents", len(files), len(pixels))
+	}
+	var workers sync.WaitGroup
+	for w := range 4 {
+		workers.Go(func() {
+			d := NewDecoder(Options{})
+			defer d.Close()
+			random := rand.New(rand.NewPCG(7, uint64(w)))
+			const images = 500
+			for n := range images {
+				i := random.IntN(len(files) >> (n / 64 % 3)) // all, or so few that they are found again
+				f := files[i]
+				h := headerOf(f.data)
+				if pix, err := decodeTo(t, d, f.name, f.data, h); err != nil || !bytes.Equal(pix, want[i]) {
+					t.Errorf("%s: other pixels, %v", f.name, err)
+					return
+				}
+				if held, said := d.ScratchBytes(), scratch(h, RGB, 1); held > said {
+					t.Errorf("%s: %d bytes held, %d announced", f.name, held, said)
+				}
+				if n%100 == 99 {
+					d.Trim()
+				}
+			}
+			if n := d.TakeJPEGs().Baseline; n != images {
+				t.Errorf("the baseline decoder accepted %d of %d", n, images)
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // TestKernelNames: Fastest stands for a kernel that runs here.

@@ -8,6 +8,7 @@
  *
  *   baseline_header.c   markers, up to the scan
  *   baseline_tables.c   Huffman tables for the state machine
+ *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
  *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
@@ -76,25 +77,19 @@ enum {
     BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
 };
 
-typedef struct {
+typedef struct bfs_table {
     bfs_step step[1 << BFS_LOOKUP];
     int32_t limit[18];   /* the first code, left-aligned in 16 bits, that is longer than the index */
     int32_t offset[17];  /* of a length's symbols, less its first code */
     uint8_t symbol[256];
-    uint8_t code[16 + 256]; /* what it was made of */
-    int symbols;            /* 0: unused */
+    uint8_t code[16 + 256]; /* what it was made of: counts and symbols */
     int ac;
-    uint64_t used; /* when it was used last */
+    int holders;             /* these three belong to baseline_shared.c */
+    struct bfs_table **list, *next;
 } bfs_table;
 
-enum { BFS_TABLES = 6 }; /* as many as an image can use; most use four */
-
-typedef struct bfs_tables {
-    bfs_table table[BFS_TABLES];
-    uint64_t uses;
-} bfs_tables;
-
-const bfs_table *bfs_table_find(bfs_tables *t, const uint8_t *code, int ac);
+int bfs_table_make(bfs_table *t);
+int bfs_tables_find(bfs_table *held[BFS_TABLES], const uint8_t *code, int ac);
 
 /* A block in the order of decoding: its AC table, and the DC table of the block after it. */
 typedef struct {
@@ -109,16 +104,20 @@ typedef struct {
     uint64_t count;         /* their number, modulo 64 */
     uint8_t *at;            /* next coefficient */
     const bfs_phase *phase;
+    const bfs_phase *end;   /* where to stop */
     const bfs_table *table; /* for the next step */
 } bfs_stream;
 
-/* A bfs_entropy decodes blocks until s->phase is end, or returns 0 at the first anomaly. All
- * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more. */
-typedef int bfs_entropy(bfs_stream *s, const bfs_phase *end);
+/* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
+ * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
+ * A bfs_entropies decodes two streams until one is at its end. */
+typedef int bfs_entropy(bfs_stream *s);
+typedef int bfs_entropies(bfs_stream *a, bfs_stream *b);
 
 enum { BFS_WORST = 256 }; /* a block has up to 64 codes of 16 bits with values of 15 */
 
 bfs_entropy bfs_entropy_portable, bfs_entropy_bmi2;
+bfs_entropies bfs_entropies_portable, bfs_entropies_bmi2;
 
 /* Entry points of an image: where decoding can start, every so many MCUs. entry.go describes them. */
 typedef struct {
@@ -136,14 +135,17 @@ enum {
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
-/* The scan of an image, from which MCUs are read in order. bfs_scan_start wants frame, entropy,
- * first, phase, file, raw_end, window and entries, the rest being zeros. */
+/* The scan of an image, from which MCUs are read in order, or from given entry points on.
+ * bfs_scan_start wants the members up to entries, the rest being zeros. */
 typedef struct {
     const bfs_frame *frame;
     bfs_entropy *entropy;
+    bfs_entropies *together;
     const bfs_table *first;         /* of the first block of an MCU */
-    bfs_phase phase[BFS_SLICE + 1];
-    const uint8_t *file;
+    const bfs_phase *phase;         /* BFS_SLICE + 1 from the first block of an MCU on */
+    const uint8_t *file, *file_end;
+    bfs_entries entries;
+
     const uint8_t *raw, *raw_end;   /* compressed data not yet in the window */
     uint8_t *window, *end;          /* the window and the end of its data */
     int ended;                      /* the data up to the next marker, or the file's end, is in it */
@@ -151,16 +153,19 @@ typedef struct {
     int left, restarts;             /* MCUs until the next restart marker; markers so far */
     int32_t predicted[3];
     bfs_stream stream;
+    int16_t *to;                    /* where the next MCUs go */
+    int wanted, slice;              /* their number, and that of those now being decoded */
 
-    bfs_entries entries;
-    int entry, until;               /* the next one, and MCUs until there */
+    int entry, until;               /* the next entry point, and MCUs until there */
     uint64_t entry_position;        /* in bits, of the one before */
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
 
 void bfs_scan_start(bfs_scan *s);
-int bfs_scan_read(bfs_scan *s, int16_t *to, int n);
-int bfs_scan_seek(bfs_scan *s, int mcu, int16_t *to, int room);
+void bfs_scan_want(bfs_scan *s, int16_t *to, int n);
+int bfs_scan_go(bfs_scan *s);
+int bfs_scan_go_together(bfs_scan *a, bfs_scan *b);
+int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room);
 int bfs_scan_arrive(bfs_scan *s);
 int bfs_scan_end(bfs_scan *s);
 

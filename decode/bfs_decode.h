@@ -15,16 +15,18 @@ enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
 /* What became of entry points, as EntryResult has it. */
 enum { BFS_ENTRIES_UNUSED, BFS_ENTRIES_USED, BFS_ENTRIES_MADE, BFS_ENTRIES_NONE, BFS_ENTRIES_WRONG };
 
-/* What is kept between images: memory that only grows until it is freed, libdeflate's, and the
- * code and message of the last error. Starts as zeros. */
+enum { BFS_TABLES = 6 }; /* Huffman tables that a baseline JPEG can use; most use four */
+
+/* What is kept between images: memory that only grows until it is freed, libdeflate's, Huffman
+ * tables, and the code and message of the last error. Starts as zeros. */
 typedef struct {
     uint8_t *at;
     size_t size;
-    struct bfs_tables *tables; /* Huffman tables of baseline JPEGs */
-    int64_t jpegs[6];          /* those decoded here, and those left to libjpeg by reason */
-    int entries;               /* what became of the last JPEG's entry points */
+    struct bfs_table *tables[BFS_TABLES]; /* may be shared; the last used come first */
+    int64_t jpegs[6];                     /* those decoded here, and those left to libjpeg by reason */
+    int entries;                          /* what became of the last JPEG's entry points */
     int made_count, made_room;
-    uint64_t *made;            /* those that were made, if any */
+    uint64_t *made;                       /* those that were made, if any */
     struct libdeflate_decompressor *inflater;
     int64_t fast_pngs; /* images that took the fast path */
     int code;
@@ -48,6 +50,7 @@ enum { BFS_STRIP = 16 };
 int bfs_fail(bfs_kept *k, int code, const char *text);
 uint8_t *bfs_grow(bfs_kept *k, size_t size);
 void bfs_free(bfs_kept *k);
+void bfs_tables_free(struct bfs_table *held[BFS_TABLES]);
 
 void bfs_place(uint8_t *to, ptrdiff_t dx, ptrdiff_t dy, int channels,
                const uint8_t *from, size_t stride, int w, int h);

@@ -1,4 +1,5 @@
-/* The body of the entropy decoder, for baseline_entropy.c, which defines NAME and TARGET.
+/* The body of the entropy decoder, for baseline_entropy.c, which defines ONE, TWO and
+ * TARGET.
  *
  * It is a state machine with almost no branches that depend on the data; of those in a usual
  * Huffman decoder, processors mispredict several per block. The position within a block is that
@@ -6,65 +7,122 @@
  * a conditional move then takes the next block's DC table.
  *
  * s->at has room for all blocks up to end, and s->from can be read for BFS_WORST bytes per
- * block and 8 more. */
+ * block and 8 more.
+ *
+ * A step waits for the one before, and most of a processor is idle meanwhile. Two streams
+ * at once take turns. */
+
+/* A stream's state in registers. */
+#define STATE(n)                                                                          \
+    const uint8_t *from##n;                                                               \
+    uint64_t bits##n, count##n;                                                           \
+    uint8_t *at##n;                                                                       \
+    const bfs_phase *phase##n;                                                            \
+    const bfs_table *table##n
+
+#define LOAD(n, s)                                                                        \
+    (from##n = (s)->from, bits##n = (s)->bits, count##n = (s)->count, at##n = (s)->at,    \
+     phase##n = (s)->phase, table##n = (s)->table)
+
+#define SAVE(n, s)                                                                        \
+    ((s)->from = from##n, (s)->bits = bits##n, (s)->count = count##n, (s)->at = at##n,    \
+     (s)->phase = phase##n, (s)->table = table##n)
 
 /* REFILL tops up to at least 56 bits, which are enough for two steps of at most 26. */
-#define REFILL                              \
-    do {                                    \
-        count &= 63;                        \
-        bits |= load(from) >> count;        \
-        from += (count ^ 63) >> 3;          \
-        count |= 56;                        \
+#define REFILL(n)                                   \
+    do {                                            \
+        count##n &= 63;                             \
+        bits##n |= load(from##n) >> count##n;       \
+        from##n += (count##n ^ 63) >> 3;            \
+        count##n |= 56;                             \
     } while (0)
 
 /* STEP decodes one or two symbols. The last value's bits are extended to a coefficient by
  * shifting them down below their inverted first bit, which makes it right for positive values
  * and one too little for negative ones; no bits make 0. */
-#define STEP                                                                              \
+#define STEP(n)                                                                           \
     do {                                                                                  \
-        const bfs_step *e = table->step + (bits >> (64 - BFS_LOOKUP));                    \
-        uint8_t *next = at + e->advance;                                                  \
-        if (__builtin_expect(((uintptr_t)next ^ (uintptr_t)at) > 127, 0))                 \
-            goto slow;                                                                    \
-        const int64_t extended = ((int64_t)(bits << (e->before & 63)) >> 1) ^ sign;       \
-        put(at + e->first, e->value);                                                     \
-        put(at + e->last, (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63))); \
-        bits <<= e->length & 63;                                                          \
-        count -= e->length;                                                               \
-        at = (uint8_t *)((uintptr_t)next | e->end) + 1;                                   \
-        NEXT_TABLE;                                                                       \
+        const bfs_step *e = table##n->step + (bits##n >> (64 - BFS_LOOKUP));              \
+        uint8_t *next = at##n + e->advance;                                               \
+        if (__builtin_expect(((uintptr_t)next ^ (uintptr_t)at##n) > 127, 0))              \
+            goto slow##n;                                                                 \
+        const int64_t extended = ((int64_t)(bits##n << (e->before & 63)) >> 1) ^ sign;    \
+        put(at##n + e->first, e->value);                                                  \
+        put(at##n + e->last, (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63))); \
+        bits##n <<= e->length & 63;                                                       \
+        count##n -= e->length;                                                            \
+        at##n = (uint8_t *)((uintptr_t)next | e->end) + 1;                                \
+        NEXT_TABLE(table##n, phase##n, at##n);                                            \
     } while (0)
 
-TARGET int NAME(bfs_stream *s, const bfs_phase *end)
+TARGET int ONE(bfs_stream *s)
 {
     int64_t sign = INT64_MIN;
     OPAQUE(sign);
-    const uint8_t *from = s->from;
-    uint64_t bits = s->bits, count = s->count;
-    uint8_t *at = s->at;
-    const bfs_phase *phase = s->phase;
-    const bfs_table *table = s->table;
+    const bfs_phase *const end = s->end;
+    STATE(0);
 again:
+    LOAD(0, s);
     /* A block takes at least two steps, so two that start before the last block end at end at
      * the latest. */
-    while (phase < end - 1) {
-        REFILL;
-        STEP;
-        STEP;
+    while (phase0 < end - 1) {
+        REFILL(0);
+        STEP(0);
+        STEP(0);
     }
-    while (phase < end) {
-        REFILL;
-        STEP;
+    while (phase0 < end) {
+        REFILL(0);
+        STEP(0);
     }
-    *s = (bfs_stream){from, bits, count, at, phase, table};
+    SAVE(0, s);
     return 1;
-slow:
-    *s = (bfs_stream){from, bits, count, at, phase, table};
+slow0:
+    SAVE(0, s);
     if (!one_symbol(s))
         return 0;
-    from = s->from, bits = s->bits, count = s->count, at = s->at, phase = s->phase, table = s->table;
     goto again;
 }
 
-#undef NAME
+TARGET int TWO(bfs_stream *a, bfs_stream *b)
+{
+    int64_t sign = INT64_MIN;
+    OPAQUE(sign);
+    const bfs_phase *const end0 = a->end, *const end1 = b->end;
+    STATE(0);
+    STATE(1);
+    LOAD(0, a);
+    LOAD(1, b);
+again:
+    while (phase0 < end0 - 1 && phase1 < end1 - 1) {
+        REFILL(0);
+        REFILL(1);
+        STEP(0);
+        STEP(1);
+        STEP(0);
+        STEP(1);
+    }
+    SAVE(0, a);
+    SAVE(1, b);
+    return ONE(phase0 < end0 - 1 ? b : a);
+slow0:
+    SAVE(0, a);
+    if (!one_symbol(a))
+        return 0;
+    LOAD(0, a);
+    goto again;
+slow1:
+    SAVE(1, b);
+    if (!one_symbol(b))
+        return 0;
+    LOAD(1, b);
+    goto again;
+}
+
+#undef STATE
+#undef LOAD
+#undef SAVE
+#undef REFILL
+#undef STEP
+#undef ONE
+#undef TWO
 #undef TARGET

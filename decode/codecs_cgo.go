@@ -27,10 +27,13 @@ type kept struct {
 	given  []EntryPoint
 }
 
+// size counts Huffman tables in full, although other decoders may share them.
 func (k *kept) size() int64 {
 	n := int64(k.c.size) + 8*int64(k.c.made_room)
-	if k.c.tables != nil {
-		n += C.sizeof_bfs_tables
+	for _, t := range k.c.tables {
+		if t != nil {
+			n += C.sizeof_bfs_table
+		}
 	}
 	return n
 }

@@ -40,7 +40,9 @@
 //
 // Only memory is kept between images, not its contents, except for Huffman tables, which an image
 // finds by their complete definition. So neither the pixels of an image nor its refusal depends on
-// earlier images. An allocation that fails is ErrMemory; the Decoder
+// earlier images. Each Decoder keeps the tables that its last images used, at most six. All
+// Decoders of the process share them, and the last one that lets go of a table frees it.
+// ScratchBytes counts them in full for each. An allocation that fails is ErrMemory; the Decoder
 // remains usable.
 //
 // # Pixels

@@ -65,6 +65,20 @@ func renamed(data []byte, names string) []byte {
 	return data
 }
 
+// swapped makes the codes for two symbols of a JPEG's AC tables mean one another.
+func swapped(data []byte, a, b byte) []byte {
+	data = bytes.Clone(data)
+	jpegSegments(data, func(m byte, whole []byte) {
+		if m != markDHT || whole[4]>>4 != 1 {
+			return
+		}
+		symbols := whole[4+1+16:]
+		i, j := bytes.IndexByte(symbols, a), bytes.IndexByte(symbols, b)
+		symbols[i], symbols[j] = b, a
+	})
+	return data
+}
+
 // scansUpTo keeps the first n scans of a JPEG.
 func scansUpTo(data []byte, n int) []byte {
 	for p := 2; ; {

@@ -105,6 +105,38 @@ func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest boo
 	return allocations
 }
 
+// TestTablesAreShared: a decoder allocates no Huffman tables that another one holds, and they are
+// gone when both are closed.
+func TestTablesAreShared(t *testing.T) {
+	if !starve.Available() {
+		t.Skip("allocations cannot be counted with this C library")
+	}
+	f := ownTables()[0]
+	allocations := func() (*Decoder, int) {
+		d := NewDecoder(Options{})
+		h := headerOf(f.data)
+		height, width := h.Size(false)
+		c := newCanvas(width, height, 3)
+		var err error
+		n := starve.Run(0, false, func() { err = d.Decode(c.Image, f.data, h) })
+		if err != nil || d.TakeJPEGs().Baseline != 1 {
+			t.Fatal(err)
+		}
+		return d, n
+	}
+	for range 2 {
+		first, n := allocations()
+		second, m := allocations()
+		first.Close()
+		third, l := allocations()
+		second.Close()
+		third.Close()
+		if n < 3 || m != 1 || l != 1 {
+			t.Errorf("the first decoder made %d allocations, the second %d, another one without the first %d", n, m, l)
+		}
+	}
+}
+
 // webpSafe: before 1.4.0, libwebp (with the fix for CVE-2023-4863) frees an uninitialized
 // pointer when a small allocation of its lossless decoder fails.
 func webpSafe() bool {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDecodersInParallel: decoders share nothing.
+// TestDecodersInParallel: nothing of one decoder's images reaches another's.
 func TestDecodersInParallel(t *testing.T) {
 	all := allSamples()
 	one := func(d *Decoder, s *sample) ([]byte, error) {

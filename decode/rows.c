@@ -34,11 +34,10 @@ void bfs_free(bfs_kept *k)
     free(k->at);
     k->at = NULL;
     k->size = 0;
-    free(k->tables);
-    k->tables = NULL;
     free(k->made);
     k->made = NULL;
     k->made_room = 0;
+    bfs_tables_free(k->tables);
     libdeflate_free_decompressor(k->inflater);
     k->inflater = NULL;
 }

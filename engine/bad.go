@@ -35,7 +35,7 @@ type badSamples struct {
 	count    int64          // of reports, including those for which there was no room
 }
 
-// A badFile is reported once; if it is part or transient, it is tried every time nevertheless.
+// A badFile is reported once; one that is part or transient is still tried every time.
 type badFile struct {
 	seen   dataset.Identity // the file that was found bad
 	reason error
@@ -102,14 +102,12 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	return f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: part, transient: transient})
 }
 
-// all lists what was reported.
 func (f *badSamples) all() []BadSample {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.reported)
 }
 
-// total counts the reports.
 func (f *badSamples) total() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

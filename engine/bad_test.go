@@ -154,6 +154,33 @@ func TestCheckOfARepairedFile(t *testing.T) {
 	}
 }
 
+// TestCheckOfAChangedFile: another file may take the place of a corrupt one, but not of one that
+// was bad because it changed, and no file takes the place of any.
+func TestCheckOfAChangedFile(t *testing.T) {
+	ds := openDataset(t, testDir(t, 1))
+	indexed, other := ds.Stat(0), dataset.Identity{Size: 1, ModTime: 2}
+	for _, c := range []struct {
+		what   string
+		reason error
+		seen   dataset.Identity
+		now    dataset.Identity
+		err    error
+		good   bool
+	}{
+		{"changed, then restored", dataset.ErrChanged, other, indexed, nil, true},
+		{"changed, then again", dataset.ErrChanged, other, dataset.Identity{Size: 3, ModTime: 4}, dataset.ErrChanged, false},
+		{"corrupt, then deleted", decode.ErrCorrupt, indexed, unknownIdentity, dataset.ErrMissing, false},
+		{"corrupt, then changed", decode.ErrCorrupt, indexed, other, dataset.ErrChanged, true}, // last: it changes the index
+	} {
+		bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+		bad.report(0, c.reason, c.seen)
+		bad.look = func(int) (dataset.Identity, error) { return c.now, c.err }
+		if err := bad.check(0); (err == nil) != c.good || !c.good && !errors.Is(err, ErrBad) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
 // TestRepetitionsGoWithTheirCause: a batch that consists of repetitions only is no longer served
 // without its sample once the file has been repaired.
 func TestRepetitionsGoWithTheirCause(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -81,6 +82,17 @@ func TestHitsAreTheSameForEachBatch(t *testing.T) {
 		}
 		if used := e.Stats().Memory.Cache; used > size {
 			t.Errorf("the cache takes %d of %d bytes", used, size)
+		}
+	}
+}
+
+// TestWarningsAtTheStart: a cache that can keep nothing is worth a warning; otherwise there is none.
+func TestWarningsAtTheStart(t *testing.T) {
+	for size, want := range map[int64]int{1 << 20: 0, 20 << 10: 1} {
+		var log bytes.Buffer
+		unstarted(t, 64, caching(cache.Constant, size), func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		if n := logLines(log.Bytes(), "the cache keeps nothing"); n != want || logLines(log.Bytes(), "\n") != want {
+			t.Errorf("a cache of %d bytes: %s", size, log.String())
 		}
 	}
 }

@@ -86,7 +86,7 @@ func openCache(c *Catalog, m *memory, busy func() bool) (*cache.Cache, *keeper) 
 	var k *keeper
 	if o.CachePolicy == cache.Constant {
 		if ratio == 0 {
-			o.Logger.Warn("the cache keeps nothing: it is too small for any share of samples of these sizes, whichever they are", "cache", limit)
+			o.Logger.Warn("the cache keeps nothing: it is too small for samples of these sizes", "cache", limit)
 		}
 		k = newKeeper(c, ratio, m.ledger, busy)
 		options.Plan = k

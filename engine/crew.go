@@ -38,11 +38,11 @@ func (c *crew) hangs(b *batch) bool {
 	})
 }
 
-// mayHang tells whether a batch of which nothing was read yet may have a worker, while reads
-// hang. It gets one at first, and the others when that one is back, so that storage that does
-// not answer costs one worker, not all. Where reads of the same shard hang there is none for
-// what is only prefetched, and not the last ones for what is wanted, so that other shards have
-// workers however often such a batch is asked for.
+// mayHang reports whether a batch of which nothing was read yet may have a worker. While reads
+// hang, it gets one at first, and more when that one has returned, so that storage that does not
+// answer costs one worker, not all of them. If reads of its own shard hang, a prefetched batch
+// gets none, and a wanted one none of the last workers, which remain for other shards however
+// often such batches are opened.
 func (c *crew) mayHang(b *batch) bool {
 	if c.stalled.Load() == 0 {
 		return true

@@ -281,6 +281,9 @@ func TestOneDecodeServesEveryone(t *testing.T) {
 	if s := e.Stats(); s.Batches.Decoded != 1 || s.Storage.Reads != 8 {
 		t.Errorf("%d batches made, %d samples read; want 1 and 8", s.Batches.Decoded, s.Storage.Reads)
 	}
+	if b := e.Stats().Batches; b.Opened != 17 || b.Stalled < 1 || b.Stalled > 16 || b.Waiting != 0 {
+		t.Errorf("of 17 opens, %d succeeded after %d waits, and %d wait", b.Opened, b.Stalled, b.Waiting)
+	}
 }
 
 func TestPrefetchKeepsToItsDepth(t *testing.T) {
@@ -314,18 +317,30 @@ func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
 	ds := openDataset(t, dir)
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions()
-		o.Anonymous = true
+		o.Anonymous, o.Shards = true, 2
 		e, err := New(ds, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer e.Close()
+		f, err := e.Open(t.Context(), Key{Shard: 1}, layout.NHWCForm)
+		if err != nil {
+			t.Fatal(err)
+		}
 		read(t, e, Key{}, layout.NHWCForm)
 		synctest.Wait()
-		if s := e.Stats(); s.Batches.Ahead != 2 || s.Memory.Batches == 0 {
+		if s := e.Stats(); s.Batches.Ahead != 4 || s.Memory.Batches == 0 {
 			t.Fatalf("%d batches ahead in %d bytes", s.Batches.Ahead, s.Memory.Batches)
 		}
 		time.Sleep(2 * defaultIdle) // the bubble's clock, not real time
+		synctest.Wait()
+		if n, left := e.Stats().Batches.Streams, e.memory.pool.Trim(); n != 1 || left != 0 {
+			t.Errorf("beside an open batch, %d streams and %d idle bytes remain", n, left)
+		}
+		read(t, e, Key{Shard: 1, Batch: 1}, layout.NHWCForm)
+		time.Sleep(2 * defaultIdle)
+		f.Close() // its stream has ended
+		time.Sleep(2 * defaultIdle)
 		synctest.Wait()
 		if s := e.Stats(); s.Batches.Streams != 0 || s.Memory.Batches != 0 {
 			t.Errorf("%d streams and %d bytes of batches remain", s.Batches.Streams, s.Memory.Batches)

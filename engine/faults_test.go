@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,11 +184,26 @@ func TestPanicCostsOneOpen(t *testing.T) {
 		}
 		return nil
 	}, func(o *Options) {
+		o.PrefetchDepth = 0 // or the panic might happen in the next epoch's batch
 		o.OnError, o.Logger = Zero, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
 	})
+	decoders := func() (all []*decode.Decoder) {
+		for _, w := range e.crew.workers {
+			all = append(all, w.decoder)
+		}
+		return all
+	}
+	var before []*decode.Decoder
+	e.locked(func() bool { before = decoders(); return true })
 	if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrMachine) {
 		t.Errorf("the open says %v", err)
 	}
+	e.locked(func() bool {
+		if slices.Equal(decoders(), before) {
+			t.Error("the decoder of the sample that panicked is still in use")
+		}
+		return true
+	})
 	if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
 		t.Error("other bytes afterwards")
 	}
@@ -195,6 +211,43 @@ func TestPanicCostsOneOpen(t *testing.T) {
 	if s := log.String(); !strings.Contains(s, "a bug in a codec") || !strings.Contains(s, "faults_test.go") {
 		t.Errorf("the log has no stack: %s", s)
 	}
+}
+
+// TestPanicOutsideASample: nor does a panic cost more while a batch is laid out, or while the
+// files known to be bad are looked at.
+func TestPanicOutsideASample(t *testing.T) {
+	const n = 4
+	dir := testDir(t, n)
+	o := testOptions()
+	o.PrefetchDepth = 0
+	e, err := build(openDataset(t, dir), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, look, panics := e.memory.pool, e.bad.look, false
+	e.memory.pool = nil
+	e.bad.look = func(i int) (dataset.Identity, error) {
+		if panics {
+			panic("a bug")
+		}
+		return look(i)
+	}
+	e.start()
+	t.Cleanup(func() { e.Close() })
+	expect := func(want error) {
+		t.Helper()
+		if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, want) {
+			t.Errorf("the open says %v, want %v", err, want)
+		}
+	}
+	expect(ErrMachine)
+	e.memory.pool = pool
+	spoil(t, samplePath(dir, number(n, 1)))
+	expect(ErrBad)
+	panics = true
+	expect(ErrMachine)
+	panics = false
+	expect(ErrBad)
 }
 
 // TestPanicInACopyReachesEveryOpener: all waiting Opens of a copy get the panic's error,

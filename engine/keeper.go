@@ -150,7 +150,7 @@ func (k *keeper) next() (best *keptEpoch) {
 	if k.held >= k.most {
 		old := k.leastUsed(true)
 		if k.inUse(old) {
-			k.say(best, "as many epochs are being read as plans of the cache are held")
+			k.say(best, "more epochs are being read than plans of the cache can be held")
 			return nil
 		}
 		k.drop(old)

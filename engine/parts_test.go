@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -99,6 +100,21 @@ func TestStreamsAlone(t *testing.T) {
 	}
 }
 
+// TestStreamsBegin: the batch after a lone one may be opened a little out of order, by processes
+// that take turns, and it shows the order; one farther ahead is another lone batch.
+func TestStreamsBegin(t *testing.T) {
+	const depth = 3
+	for steps, ahead := range map[int]int64{1: depth, depth + 1: depth, depth + 2: 0, -1: 0} {
+		all, shelf := testStreams(t, depth)
+		for _, index := range []int{20, 20 + steps} {
+			all.follow(shelf.make(Key{Batch: index}), layout.NHWCForm)
+		}
+		if _, n := all.count(); n != ahead {
+			t.Errorf("%d batches after a lone one: %d are read ahead, want %d", steps, n, ahead)
+		}
+	}
+}
+
 // fakeResidents have nothing to give, and note what is asked for.
 type fakeResidents struct {
 	wanted bool
@@ -146,6 +162,21 @@ func TestMemoryAlone(t *testing.T) {
 	m.setLimit(0)
 	if used, sum := m.ledger.usage(useBatches); used != 0 || sum != 0 {
 		t.Errorf("%d bytes are charged under a limit of 0", sum)
+	}
+}
+
+// TestPresize: the buffers of one stream are there at the start; of large ones one, or none.
+func TestPresize(t *testing.T) {
+	for _, c := range []struct{ hint, limit, want int64 }{
+		{0, 256 << 20, 4 * int64(os.Getpagesize())}, // what the index says is less than a page
+		{64 << 10, 256 << 20, 4 * 256 << 10},
+		{4 << 20, 64 << 20, 16 << 20},
+		{4 << 20, 31 << 20, 0},
+	} {
+		e := unstarted(t, 8, func(o *Options) { o.Hints.Batch, o.MemoryLimit = c.hint, c.limit })
+		if got := e.memory.pool.Trim(); got != c.want {
+			t.Errorf("with %d bytes for a sample and a limit of %d, there are %d bytes, want %d", c.hint, c.limit, got, c.want)
+		}
 	}
 }
 

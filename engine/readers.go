@@ -22,8 +22,8 @@ type check struct {
 	err  error // why the batch cannot be made; set when done is closed
 }
 
-// hold returns a complete batch, made in form unless it is there already; the caller lets go of
-// it by unhold.
+// hold returns a complete batch, made in form unless it exists already. The caller releases it
+// with unhold.
 func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
 	if err := r.checkKnown(ctx, k); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*ba
 }
 
 // await waits until a batch that the caller has joined is complete, and lets go of it if it
-// fails. A wait for memory takes at most memoryWait, and is logged if it was in vain.
+// fails. A wait for memory takes at most memoryWait, and is logged if it fails.
 func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
 	began := time.Now()
 	timer := time.NewTimer(r.opts.MemoryWait)
@@ -241,7 +241,6 @@ func (all *batches) endWait(b *batch, got bool) {
 	}
 }
 
-// unhold lets go of a batch.
 func (all *batches) unhold(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

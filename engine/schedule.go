@@ -103,7 +103,6 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 	return time.Time{}
 }
 
-// remove takes a batch out of the schedule.
 func (s *schedule) remove(b *batch) {
 	s.queue, s.making, s.completed = without(s.queue, b), without(s.making, b), without(s.completed, b)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/batchfs/batchfs/layout"
 )
@@ -136,6 +137,24 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 	}
 }
 
+// TestWantedBatchesWaitForABatchWorker: no more of them are in the making than BatchWorkers.
+func TestWantedBatchesWaitForABatchWorker(t *testing.T) {
+	e := unstarted(t, 80, func(o *Options) { o.PrefetchDepth, o.BatchWorkers = 0, 2 })
+	first := e.ask(Key{})
+	e.ask(Key{Batch: 5})
+	e.ask(Key{Batch: 10})
+	own(t, e)
+	own(t, e)
+	waits := func() bool { return e.batches.schedule.nextToLayOut(e.memory.ledger.returns(), false) == nil }
+	if !e.locked(waits) {
+		t.Error("a third batch is begun beside two")
+	}
+	completeWanted(t, e, first)
+	if e.locked(waits) {
+		t.Error("no batch follows the complete one")
+	}
+}
+
 // TestWantedBatchesNeedNotWaitForPrefetchedOnes: prefetched batches give way without losing
 // the slots they have done.
 func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
@@ -254,4 +273,38 @@ func TestOneSurplusWorkerEnds(t *testing.T) {
 	if ended != 1 {
 		t.Errorf("%d of 3 workers end, where 2 are wanted", ended)
 	}
+}
+
+// TestWantedBatchWakesAWorkerWhileOthersHang: a batch that was only prefetched had no worker, since
+// reads of its shard hang, and has one as soon as it is opened.
+func TestWantedBatchWakesAWorkerWhileOthersHang(t *testing.T) {
+	e := unstarted(t, 8, func(o *Options) { o.Workers, o.PrefetchDepth, o.Epochs = 1, 1, 1 })
+	all := e.batches
+	hangs, other := &worker{batches: all}, &worker{batches: all}
+	all.crew.workers = []*worker{hangs, other}
+	all.crew.stalled.Store(1)
+	e.ask(Key{})
+	own(t, e)
+	if _, ok := all.claim(hangs); !ok {
+		t.Fatal("nothing to claim")
+	}
+	hangs.stalled = true
+	hangs.fetchingSince.Store(1)
+	next := own(t, e)
+	synctest.Test(t, func(t *testing.T) {
+		go func() { _, _ = all.claim(other) }()
+		synctest.Wait()
+		if next.inFlight != 0 {
+			t.Error("a batch that nobody waits for has a worker")
+		}
+		if _, _, err := all.join(next.key, next.form); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if next.inFlight != 1 {
+			t.Error("no worker wakes for a batch that is opened")
+			all.itemWork.Broadcast()
+		}
+	})
+	all.crew.workers = nil
 }

@@ -191,7 +191,6 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	return &m.epochs[len(m.epochs)-1]
 }
 
-// count changes the counts of batches.
 func (m *meter) count(change func(*BatchStats)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +204,6 @@ func (m *meter) stalled() bool {
 	return m.batches.Waiting > 0
 }
 
-// snapshot copies the counts and computes the rates.
 func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,7 +248,6 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// stats breaks down the memory in use.
 func (m *memory) stats() MemoryStats {
 	l, p := m.ledger, m.pool.Stats()
 	l.mu.Lock()

@@ -68,6 +68,41 @@ func TestOpensTakeTurns(t *testing.T) {
 	}
 }
 
+// TestFormOfABatchThatWaits: a batch that was laid out keeps its form while it waits for memory, even
+// if it is opened in another one meanwhile.
+func TestFormOfABatchThatWaits(t *testing.T) {
+	const n = 64
+	e := start(t, testDir(t, n), alone)
+	held, err := e.Open(t.Context(), Key{}, layout.NHWCForm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exhaust(e)
+	k := Key{Batch: 5}
+	waits := func(readers int) func() bool {
+		return func() bool {
+			return e.locked(func() bool { b := e.batches.table[k]; return b != nil && b.waiting == readers && b.refused })
+		}
+	}
+	files := make(chan *File, 2)
+	for i, form := range []layout.Form{layout.NHWCForm, layout.NCHWForm} {
+		go func() {
+			f, err := e.Open(context.Background(), k, form)
+			if err != nil {
+				t.Error(err)
+			}
+			files <- f
+		}()
+		eventually(t, "it waits for memory", waits(i+1))
+	}
+	e.SetMemoryLimit(1 << 40)
+	held.Close()
+	first, second := <-files, <-files
+	checkForms(t, e, k, want(t, e, n, k, 0))
+	first.Close()
+	second.Close()
+}
+
 // TestMemoryWaitEnds: the wait ends with ENOMEM and a log line, not before its time.
 func TestMemoryWaitEnds(t *testing.T) {
 	ds := openDataset(t, testDir(t, 64))

@@ -10,6 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestAliveUntilTheOtherSideEnds: poll says hangup of one end of a pipe and error of the other, and
+// a connection is dead with either.
+func TestAliveUntilTheOtherSideEnds(t *testing.T) {
+	for _, what := range []string{"hangup", "error"} {
+		stays, goes, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if what == "error" {
+			stays, goes = goes, stays
+		}
+		defer stays.Close()
+		c := connection{device: stays}
+		if !c.alive() {
+			t.Errorf("%s: dead before the end", what)
+		}
+		if goes.Close(); c.alive() {
+			t.Errorf("%s: alive after the end", what)
+		}
+	}
+}
+
 // TestAliveDespiteSignals: a signal that interrupts the look at the device does not make a
 // connection seem dead.
 func TestAliveDespiteSignals(t *testing.T) {

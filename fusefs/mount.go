@@ -143,11 +143,11 @@ func mount(mountpoint string, src source, o Options) (*Session, error) {
 // unavailable, it returns an error instead of silently being slower.
 func chooseReadPath(wanted string, src source, log *slog.Logger) (path, reason string, err error) {
 	if wanted == direct {
-		return direct, "it was asked for", nil
+		return direct, "it was requested", nil
 	}
 	fd, closeFile, err := src.ProbeFile()
 	if err != nil {
-		err = fmt.Errorf("batch memory is no file: %w", err)
+		err = fmt.Errorf("batch memory is not a file: %w", err)
 	} else {
 		err = tryPassthrough(fd)
 		closeFile()

@@ -60,7 +60,28 @@ while os.readv(fd, [buffer]): pass
 			if opens, reads := f.opens.Load(), f.reads.Load(); opens != 1 || reads < want || path == "passthrough" && reads > 0 || reads > want+2 {
 				t.Errorf("%d opens, %d reads; want 1 and %d", opens, reads, want)
 			}
+			if buffers := want / 8 * directBackground * largeRequest; src.reserved < buffers || path == "passthrough" && src.reserved > 0 {
+				t.Errorf("%d bytes are reserved for buffers of requests, want at least %d", src.reserved, buffers)
+			}
 		})
+	}
+}
+
+func TestRequestSize(t *testing.T) {
+	for _, c := range []struct {
+		read  string
+		limit int64
+		want  int
+	}{
+		{"passthrough", 1 << 40, 128 << 10},
+		{"direct", 1 << 40, 1 << 20},
+		{"direct", 512 << 20, 1 << 20},
+		{"direct", 512<<20 - 1, 512 << 10},
+		{"direct", 1, 128 << 10},
+	} {
+		if got := requestSize(c.read, c.limit); got != c.want {
+			t.Errorf("%s, with a limit of %d: requests of %d bytes, want %d", c.read, c.limit, got, c.want)
+		}
 	}
 }
 

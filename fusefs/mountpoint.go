@@ -23,8 +23,8 @@ var (
 	ErrDead = errors.New("the batchfs mounted there has died")
 	// ErrHangs means that the daemon of a mount does not answer; a lazy Unmount removes it.
 	ErrHangs = errors.New("the batchfs mounted there does not answer")
-	// ErrNotYours means that this unprivileged user owns no such mount.
-	ErrNotYours = errors.New("it is no mount of this user")
+	// ErrNotYours means that an unprivileged user does not own the mount.
+	ErrNotYours = errors.New("the mount belongs to another user")
 	// ErrNoFusermount means that an unprivileged user cannot mount or unmount.
 	ErrNoFusermount = errors.New("fusermount3 is not installed, and mounting without it needs CAP_SYS_ADMIN")
 	// ErrRefused means that fusermount3 would not mount. It wrote the reason to standard error.

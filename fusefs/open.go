@@ -89,7 +89,6 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*openFile, ui
 	return shared, f.viaDaemon, nil
 }
 
-// small renders a small form of a batch.
 func (f *filesystem) small(ctx context.Context, n node) ([]byte, error) {
 	d, err := f.src.Describe(ctx, n.key)
 	if err != nil {

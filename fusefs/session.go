@@ -67,7 +67,7 @@ func (m *Session) serve(log *slog.Logger) {
 	}
 	log.Error("the kernel aborted the mount", "mountpoint", entry.Mountpoint)
 	if err := m.remove(entry.Mountpoint, true); err != nil {
-		log.Error("the aborted mount could not be taken away", "error", err)
+		log.Error("the aborted mount could not be removed", "error", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *Session) watch(log *slog.Logger) {
 			}
 			_, err = unix.Poll([]unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}}, -1)
 		}
-		log.Warn("it will not be noticed when the mount is unmounted while others hold it", "error", err)
+		log.Warn("cannot watch for unmounts; one will go unnoticed while others hold the mount", "error", err)
 		<-m.done
 	}()
 }

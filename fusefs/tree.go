@@ -252,7 +252,6 @@ func (t *tree) parent(dir node) node {
 	return parent
 }
 
-// subdirs counts the subdirectories of a directory.
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:

@@ -300,3 +300,21 @@ func TestOddPaths(t *testing.T) {
 	execute(t, "umount", dir).done(t)
 	d.gone(t)
 }
+
+// TestMountSaysWhatIsOdd: a mount warns, in one line each, of files that it ignores, of epochs
+// without batches, and of a limit above the memory there is, below which it then stays.
+func TestMountSaysWhatIsOdd(t *testing.T) {
+	data := tiles(t, 3, 8)
+	writeFile(t, filepath.Join(data, "notes.txt"), nil)
+	m := mountBatchfs(t, data, "--batch-size", "4", "--last-batch", "drop", "--memory-limit", "512TiB", "--cache-size", "0")
+	for _, words := range []string{
+		"1 ignored file in " + data + ": 1 .txt", "every epoch has 0 batches", "--memory-limit 512 TiB is more than", "the mount gives way",
+	} {
+		if m.awaitLog(t, words); strings.Count(m.logged(), words) != 1 {
+			t.Errorf("says %q more than once:\n%s", words, m.logged())
+		}
+	}
+	if s := m.stats(t); s.Memory.Limit >= 512<<40 {
+		t.Errorf("the limit is still %d", s.Memory.Limit)
+	}
+}

@@ -15,8 +15,9 @@ import (
 // user that root switches to.
 type account struct {
 	name string
-	id   int    // user and group; -1: the user who runs the tests
-	home string // for an ordinary user
+	id   int      // user and group; -1: the user who runs the tests
+	home string   // for an ordinary user
+	run  []string // a program that runs its daemons, with the first of its arguments; nil: none
 }
 
 func (a account) String() string { return a.name }
@@ -116,6 +117,7 @@ func (a account) own(path string) error {
 // daemon runs a program as the account in its own mount namespace. The started process
 // becomes the program.
 func (a account) daemon(args []string) *exec.Cmd {
+	args = slices.Concat(a.run, args)
 	if a.id >= 0 {
 		args = slices.Concat([]string{"unshare", "--mount", "--propagation", "private", "--",
 			"sh", "-c", enterNamespace, "sh", fuseDevice(), strconv.Itoa(a.id)}, args)

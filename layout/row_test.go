@@ -242,8 +242,9 @@ func TestNativeIgnores(t *testing.T) {
 		if put == nil {
 			continue
 		}
-		row, slot := make([]byte, 60), make([]byte, s.SampleBytes())
+		row := make([]byte, 60)
 		putFromC(put, ctx, 0, row) // before Begin
+		slot := make([]byte, s.SampleBytes())
 		w.Begin(slot, s, 2, 20, false, 0)
 		for _, y := range []int{-1, 2, 3, 1 << 30, -1 << 31} {
 			putFromC(put, ctx, y, row)

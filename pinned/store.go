@@ -58,7 +58,7 @@ func newStore(root int, sys system) *Store {
 // NewAnonymousStore makes a store of ordinary memory, as NewStore does for a process without
 // privileges.
 func NewAnonymousStore() *Store {
-	return &Store{root: -1, reason: errors.New("anonymous memory was asked for"), system: kernel{}}
+	return &Store{root: -1, reason: errors.New("anonymous memory was requested"), system: kernel{}}
 }
 
 // Files reports whether buffers have a descriptor that the kernel can serve.

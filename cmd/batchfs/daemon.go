@@ -75,7 +75,7 @@ func endOf(err error) error {
 func detach(readyFD int, log *mountLog) error {
 	ready := os.NewFile(uintptr(readyFD), "ready")
 	if ready == nil {
-		return usage("--%s %d is no open file", readyFlag, readyFD)
+		return usage("--%s %d is not an open file", readyFlag, readyFD)
 	}
 	defer ready.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -86,7 +86,7 @@ func detach(readyFD int, log *mountLog) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	log.console.close() // what was said so far still goes to the user
+	log.console.close() // what was printed so far still reaches the user
 	if err := duplicate(null, []int{0, 1, 2}); err != nil {
 		return err
 	}

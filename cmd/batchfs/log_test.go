@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,7 +90,11 @@ func TestLogCountsWhatItCouldNotWrite(t *testing.T) {
 func TestLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		log := slog.New(limitLog(slog.NewTextHandler(&text, nil)))
+		log, err := (&console{err: &text}).openLog(logOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.close()
 		for i := range 30_000 {
 			log.Warn("an open failed: out of memory", "batch", i, "reason", fmt.Sprintf("%d bytes", i))
 		}

@@ -94,7 +94,7 @@ func TestEveryCommandHelps(t *testing.T) {
 		if got.status != statusDone || got.err != "" {
 			t.Errorf("%s --help: status %d, %s", c.Name(), got.status, got.err)
 		}
-		for _, want := range []string{"batchfs " + c.Name(), "Examples:", "Usage:"} {
+		for _, want := range []string{"batchfs " + c.Name(), "Examples:", "Usage:", c.Long} {
 			if !strings.Contains(got.out, want) {
 				t.Errorf("%s --help does not say %q", c.Name(), want)
 			}

@@ -221,7 +221,7 @@ func setNormalization(f *flagSet, o *engine.Options) error {
 			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
 		}
 	}
-	// Other libraries want means of pixel values from 0 to 1. Zeros and ones alone are no sign of that.
+	// Other libraries want means of pixel values from 0 to 1. Zeros and ones alone do not show that.
 	between := func(m float64) bool { return m > 0 && m < 1 }
 	if slices.ContainsFunc(n.Mean, between) && slices.Min(n.Mean) >= 0 && slices.Max(n.Mean) <= 1 {
 		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))

@@ -7,20 +7,24 @@ import (
 	"testing"
 )
 
-// TestSecondSignal: the second signal abandons a command that does not stop.
+// TestSecondSignal: a command that does not stop is abandoned, after a second signal at once.
 func TestSecondSignal(t *testing.T) {
-	s := &signals{}
 	never := make(chan struct{})
 	defer close(never)
-	err := s.supervise(func(ctx context.Context) error {
-		send(t, syscall.SIGTERM)
-		<-ctx.Done()
-		send(t, syscall.SIGTERM)
-		<-never
-		return nil
-	})
-	if !errors.Is(err, errAbandoned) || exitStatus(err) != statusFailed {
-		t.Errorf("it ended with %v", err)
+	for _, second := range []bool{true, false} { // without one, a moment later
+		s := &signals{}
+		err := s.supervise(func(ctx context.Context) error {
+			send(t, syscall.SIGTERM)
+			<-ctx.Done()
+			if second {
+				send(t, syscall.SIGTERM)
+			}
+			<-never
+			return nil
+		})
+		if !errors.Is(err, errAbandoned) || exitStatus(err) != statusFailed {
+			t.Errorf("it ended with %v", err)
+		}
 	}
 }
 

@@ -118,6 +118,9 @@ func (v statsView) print(out io.Writer) {
 		seconds(now.Batches.StallSeconds).Round(100*time.Millisecond), 100*stalled)
 	t.row("memory", "%s of %s (batches %s, index %s)", formatBytes(now.Memory.Used), formatBytes(now.Memory.Limit),
 		formatBytes(now.Memory.Batches), formatBytes(now.Memory.Index))
+	if why := now.Memory.ReuseError; why != "" {
+		t.row("", "batch memory is not reused: %s", why)
+	}
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	if all := now.JPEGs.All(); all > 0 {

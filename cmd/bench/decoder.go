@@ -98,7 +98,7 @@ func decodingRegions(files []string, mode resample.Mode, k decode.Kernel, rule d
 	}
 	decoder := decode.NewDecoder(decode.Options{MaxPixels: maxPixels, Kernel: k})
 	images := make([]image, 0, 4*len(files))
-	options := resample.Options{Mode: mode, Height: 224, Width: 224, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3.0 / 4, 4.0 / 3}}
+	options := resample.Options{Mode: mode, Height: 224, Width: 224, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
 	var pix []byte
 	for i, path := range files {
 		data, err := os.ReadFile(path)

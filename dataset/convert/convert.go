@@ -287,8 +287,8 @@ func (c *conversion) fingerprint() string {
 	w := bufio.NewWriterSize(h, 64<<10)
 	io.WriteString(w, "batchfs convert 1\n"+c.ds.Digest()+"\n")
 	for i, k := range c.kinds {
-		binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
-		w.WriteByte(byte(k))
+		_ = binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
+		_ = w.WriteByte(byte(k))
 	}
 	w.Flush()
 	return hex.EncodeToString(h.Sum(nil))

@@ -200,7 +200,7 @@ func (t *tree) discard() {
 
 // close releases the lock.
 func (t *tree) close() {
-	t.marker.Close() // a nil file, if open failed, is no harm
+	t.marker.Close() // nil, which is harmless, if open failed
 	if t.root != nil {
 		t.root.Close()
 	}

@@ -80,7 +80,7 @@ func (m *maker) image(to *bytes.Buffer, i int) (ext string, err error) {
 //go:embed rare
 var rare embed.FS
 
-// mixedSizes are widths and heights; the number of kinds is no multiple of theirs, so that
+// mixedSizes are widths and heights; the number of kinds is not a multiple of theirs, so that
 // eventually every kind that is painted has every size.
 var mixedSizes = [...][2]int{
 	{64, 48}, {1, 1}, {160, 120}, {17, 31}, {2, 3}, {320, 240}, {8, 8}, {1, 40}, {127, 129}, {33, 16}, {255, 1}, {375, 500}, {99, 77},

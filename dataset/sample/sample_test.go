@@ -78,6 +78,9 @@ func TestReadersShareMemory(t *testing.T) {
 			defer r.Close()
 			for i := w; i < ds.Len(); i += 8 {
 				img, err := r.Read(t.Context(), i, 20<<20) // so that two fit
+				if needs := int64(len(img.Data)+3*img.Height*img.Width) + 20<<20; err == nil && r.taken < needs {
+					t.Errorf("%d bytes are taken, and the sample needs %d", r.taken, needs)
+				}
 				mu.Lock()
 				if taken += r.taken; taken > memory.size {
 					t.Errorf("%d bytes are taken of %d", taken, memory.size)

@@ -22,7 +22,7 @@ func Kernels() (all []Kernel) {
 	return all
 }
 
-// String names the kernel, or that which Fastest stands for.
+// String names the kernel, or the one that Fastest stands for.
 func (k Kernel) String() string { return kernelNames[k.chosen()-kernelGo] }
 
 func (k Kernel) chosen() Kernel {

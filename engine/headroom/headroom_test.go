@@ -193,7 +193,7 @@ func TestWatch(t *testing.T) {
 	step(150*mib, 395*mib, 150*mib+5*mib-reserve, "") // already logged
 	step(130*mib, 375*mib, 130*mib, "")               // it gave way and stays there
 	step(120*mib, 360*mib, 130*mib, "")               // too small a change
-	step(130*mib, 300*mib, 200*mib, "what it was again")
+	step(130*mib, 300*mib, 200*mib, "what it was before")
 	for pid := 101; pid < 104; pid++ {
 		addProcess(files, pid, 1, "batchfs", "/pod", "batchfs", "mount")
 	}
@@ -226,7 +226,7 @@ func TestWatch(t *testing.T) {
 		w.look()
 	}
 	step(30*mib, 120*mib, 30*mib+(280*mib-reserve)/2, "")
-	step(150*mib, 200*mib, 200*mib, "what it was again")
+	step(150*mib, 200*mib, 200*mib, "what it was before")
 }
 
 // TestWatchRuns: the watch checks at once and on each tick, and not after it was stopped.

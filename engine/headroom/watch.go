@@ -99,11 +99,11 @@ func (w *Watch) say(now state, limit, left int64) {
 	switch {
 	case was == now, now.short && was.short:
 	case now.short:
-		w.Logger.Warn("the mount gives way: its memory limit is what it uses and its part of what is left",
+		w.Logger.Warn("the mount gives way: its memory limit is now what it uses and its share of what is left",
 			"limit now", limit, "left", left, "in", now.bound)
 	case now.mounts > 1:
 		w.Logger.Info("the mount shares the memory with others", "limit now", limit, "mounts", now.mounts, "in", now.bound)
 	default:
-		w.Logger.Info("the mount's memory limit is what it was again", "limit now", limit)
+		w.Logger.Info("the mount's memory limit is what it was before", "limit now", limit)
 	}
 }

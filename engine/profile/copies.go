@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/dataset/convert"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/internal/parallel"
+	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 // picture is a sample of the dataset used for measuring.
@@ -45,7 +46,7 @@ func makeWorkspace(parent, root string) (dir string, err error) {
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
 		return "", err
 	}
-	if rel, err := filepath.Rel(root, parent); err == nil && filepath.IsLocal(rel) {
+	if resolve.Within(parent, root) {
 		return "", fmt.Errorf("%s %w", parent, ErrInside)
 	}
 	return os.MkdirTemp(parent, ".batchfs-profile-")

@@ -255,6 +255,17 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		of   []float64
+		want float64
+	}{{[]float64{5}, 5}, {[]float64{3, 1}, 2}, {[]float64{9, 1, 2}, 2}, {[]float64{8, 1, 4, 2}, 3}} {
+		if got := median(c.of); got != c.want {
+			t.Errorf("the median of %v is %v, want %v", c.of, got, c.want)
+		}
+	}
+}
+
 // TestAlreadyRaw: no mix has fewer raw images than the dataset.
 func TestAlreadyRaw(t *testing.T) {
 	ds, o := photos(t, 4, "ppm"), options(t)

@@ -196,16 +196,38 @@ func (d *daemon) resident() (sum int64) {
 // statistics are the figures of stats.json used here.
 type statistics struct {
 	Batches struct{ Waiting, Making, Decoded int64 }
-	Memory  struct{ Limit, Used, Peak, Batches int64 }
+	Memory  struct{ Limit, Used, Peak, Batches, Cache, Scratch int64 }
 }
 
-// stats reads the mount's stats.json in another process.
+// stats reads the mount's stats.json.
 func (d *daemon) stats() (s statistics, err error) {
-	out, err := runFor(exec.Command("cat", filepath.Join(d.dir, ".batchfs/stats.json")))
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &s)
-	}
+	err = d.document("stats.json", &s)
 	return s, err
+}
+
+// document decodes a document of the mount, which another process reads.
+func (d *daemon) document(name string, into any) error {
+	out, err := runFor(exec.Command("cat", filepath.Join(d.dir, ".batchfs", name)))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(out), into)
+}
+
+// reserved is the memory that the daemon's buffers hold, by their names in memory.json.
+func (d *daemon) reserved() (map[string]int64, error) {
+	var doc struct {
+		Buffers []struct {
+			Name     string
+			Reserved int64 `json:"reserved_memory_size"`
+		}
+	}
+	err := d.document("memory.json", &doc)
+	sizes := map[string]int64{}
+	for _, b := range doc.Buffers {
+		sizes[b.Name] = b.Reserved
+	}
+	return sizes, err
 }
 
 // unmount unmounts as users do.

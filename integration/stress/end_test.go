@@ -76,7 +76,7 @@ func (r *round) quit() {
 	if n := strings.Count(stacks, "\ngoroutine "); n == 0 || n > most(r.settings) {
 		r.find("the daemon has %d goroutines", n)
 	}
-	for _, name := range []string{"engine.(*Engine).Open(", "engine.(*Engine).await(", "engine.(*Engine).Describe("} {
+	for _, name := range []string{"engine.(*Engine).Open(", "engine.(*readers).await(", "engine.(*Engine).Describe("} {
 		if strings.Contains(stacks, name) {
 			r.find("nobody reads, and the daemon is in %s", name)
 		}

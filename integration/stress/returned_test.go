@@ -31,6 +31,10 @@ func (d *daemon) kept() string {
 	if err != nil {
 		return err.Error()
 	}
+	reserved, err := d.reserved()
+	if err != nil {
+		return err.Error()
+	}
 	open, err := d.openFiles()
 	if err != nil {
 		return err.Error()
@@ -52,6 +56,9 @@ func (d *daemon) kept() string {
 		return fmt.Sprintf("the daemon has open: %v", open)
 	case d.leases() > 0:
 		return "the daemon holds leases"
+	case reserved["batch"] != s.Memory.Batches, reserved["cache"] != s.Memory.Cache,
+		reserved["input"]+reserved["scratch"] != s.Memory.Scratch: // what is charged for longer was forgotten
+		return fmt.Sprintf("buffers hold %v, and %+v is charged", reserved, s.Memory)
 	case memory > s.Memory.Batches:
 		return fmt.Sprintf("batches take %d bytes, and %d are accounted for", memory, s.Memory.Batches)
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxChunk is how many items a worker takes at a time at most: enough to make the locking
+// maxChunk is the most items that a worker takes at a time: enough to make the locking
 // negligible even where an item takes a microsecond.
 const maxChunk = 64
 

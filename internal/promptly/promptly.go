@@ -43,34 +43,24 @@ func Do[T any](ctx context.Context, f func() (T, error), late func(T)) (T, error
 	return none, ctx.Err()
 }
 
-// A Gate lets calls through, one at a time, until it is shut. It silences work that was
-// left behind. The zero value is open.
-type Gate struct {
-	mu   sync.Mutex
-	shut bool
-}
-
-// Pass calls f unless the Gate is shut.
-func (g *Gate) Pass(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.shut {
-		f()
-	}
-}
-
-// Shut waits for a call in progress and lets no more through.
-func (g *Gate) Shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = true
-}
-
-// Progress wraps report, which may be nil, in a Gate that stop shuts.
+// Progress wraps report, which may be nil. After stop, which waits for a call in progress, report
+// is not called any more: work that was left behind is silent.
 func Progress(report func(done, total int64)) (reported func(done, total int64), stop func()) {
 	if report == nil {
 		return nil, func() {}
 	}
-	var g Gate
-	return func(done, total int64) { g.Pass(func() { report(done, total) }) }, g.Shut
+	var mu sync.Mutex
+	stopped := false
+	reported = func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			report(done, total)
+		}
+	}
+	return reported, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+	}
 }

@@ -28,7 +28,7 @@ type graph struct {
 	valid, edges []int32 // valid slots and candidates, by leaf
 
 	// What now reads, in order: tail is the leaf in now, and head the leaf in next. A head of -1
-	// says that the sample is no candidate; the others are the edges, numbered with gaps.
+	// says that the sample is not a candidate; the others are the edges, numbered with gaps.
 	tail, head []int32
 
 	// Loose edges carry a share of their own: each edge whose remainder by every is the offset,

@@ -16,7 +16,7 @@ type network struct {
 	edge       []int32 // the number of an edge; -1 for other arcs
 	value      []uint64
 
-	// Arcs that are no edges and closer than near to a whole number should become that number:
+	// Arcs that are not edges and closer than near to a whole number should become that number:
 	// the arc for one, and its complement for 0.
 	near  uint64
 	whole []int32
