@@ -2,6 +2,7 @@ package entries
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // logged lets options log, and returns a function that returns all lines.
@@ -134,6 +137,56 @@ func TestMachineFailureDestroysNothing(t *testing.T) {
 	defer s.Close()
 	if !has(t, s, 0, 0) || !has(t, s, 2, 2) {
 		t.Error("they are gone")
+	}
+}
+
+// TestForged: a file that is intact but was made to do harm.
+func TestForged(t *testing.T) {
+	o := optionsOf(t.TempDir(), 2)
+	for _, rule := range []int32{0, -2, -1 << 31} {
+		if err := owned.Replace(o.Path, (&header{rule, o.Index}).write); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, o)
+		if s.Rule() != o.Rule {
+			t.Errorf("rule %d", s.Rule())
+		}
+		shut(t, s)
+	}
+	text := make([]byte, factsSize+(MaxPoints+1)*pointSize)
+	r := row{offset: rowAt(2), count: MaxPoints + 1}
+	_, r.check = seal(text, o.Rule, 0, fileOf(0))
+	if err := owned.Replace(o.Path, func(f *os.File) error {
+		if err := (&header{o.Rule, o.Index}).write(f); err != nil {
+			return err
+		}
+		_, err := f.WriteAt(r.append(nil), rowAt(0))
+		_, more := f.WriteAt(text[factsSize:], r.offset)
+		return errors.Join(err, more)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, o)
+	defer s.Close()
+	var b Buffer
+	if _, known := s.Get(0, fileOf(0), &b); known || cap(b.b) > 1000 {
+		t.Errorf("more entry points than a file can have: known %t, %d bytes", known, cap(b.b))
+	}
+}
+
+// TestMadeTwice: of two that find no file, the one that makes it later does not replace it.
+func TestMadeTwice(t *testing.T) {
+	o := optionsOf(t.TempDir(), 2)
+	late := &Store{options: o}
+	missing := late.open()
+	made(t, o, 0)
+	if err := late.make(missing); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, o)
+	defer s.Close()
+	if !has(t, s, 0, 0) {
+		t.Error("it was replaced")
 	}
 }
 

@@ -205,9 +205,10 @@ func TestMostPoints(t *testing.T) {
 	}
 }
 
-// TestWrittenInTime: what is put can be read by another process a second later.
+// TestWrittenInTime: what is put can be read by another process a second later, and at once if
+// there is so much that the rest of the room may be needed meanwhile.
 func TestWrittenInTime(t *testing.T) {
-	o := optionsOf(t.TempDir(), 10)
+	o := optionsOf(t.TempDir(), 1000)
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, o)
 		defer s.Close()
@@ -223,6 +224,13 @@ func TestWrittenInTime(t *testing.T) {
 			if !has(t, other, round, round) {
 				t.Errorf("row %d is not written after %v", round, flushAfter)
 			}
+		}
+		for i := range batchRows/2 + 1 {
+			s.Put(100+i, fileOf(100+i), pointsOf(100+i))
+		}
+		synctest.Wait()
+		if !has(t, other, 100, 100) {
+			t.Error("a batch that is half full is not written at once")
 		}
 	})
 }
