@@ -39,6 +39,9 @@
 // root own it or its directory, or may write to either. Its paths are validated like a
 // manifest's, and its counts are checked against its file size before memory is allocated.
 //
+// Beside the index there may be entry points of JPEGs; see package entries and
+// [Dataset.OpenEntries]. They follow when the index is made anew.
+//
 // # Errors and reading
 //
 // A reader of a sample has to know whether the file or the machine is at fault. [OfFile] tells

@@ -9,17 +9,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/resolve"
 )
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
 const indexVersion = "5"
+
+const indexExtension = ".parquet"
 
 // index is everything that is kept about a dataset: the table, and facts in the file's metadata.
 // Listing a dataset makes one without headers.
@@ -159,92 +159,36 @@ func indexPath(cacheDir string, src *source) (string, error) {
 		return "", fmt.Errorf("%s: the cache directory lies inside the dataset", dir)
 	}
 	if info, err := os.Stat(dir); err == nil {
-		if err := yours(dir, info); err != nil {
+		if err := owned.Check(dir, info); err != nil {
 			return "", err
 		}
 	}
 	sum := sha256.Sum256([]byte(src.name()))
-	return filepath.Join(dir, hex.EncodeToString(sum[:16])+".parquet"), nil
+	return filepath.Join(dir, hex.EncodeToString(sum[:16])+indexExtension), nil
 }
 
 // loadIndex reads the index at path; the error says why it cannot be used.
 func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, size, err := owned.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", path, ErrNotFile)
-	}
-	if err := yours(path, info); err != nil {
-		return nil, err
-	}
-	if err := verifyIndex(f, info.Size()); err != nil {
+	if err := verifyIndex(f, size); err != nil {
 		return nil, err
 	}
 	return readIndex(ctx, f, src)
 }
 
-// saveIndex replaces the index atomically. It does not sync: if a crash loses data, the
-// checksum reveals it and the index is rebuilt.
-func saveIndex(ctx context.Context, path string, x *index) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		f.Close()
-		if err != nil {
-			os.Remove(f.Name())
+// saveIndex replaces the index atomically. If a crash loses data, the checksum reveals it and the
+// index is rebuilt.
+func saveIndex(ctx context.Context, path string, x *index) error {
+	return owned.Replace(path, func(f *os.File) error {
+		if err := writeIndex(ctx, f, x); err != nil {
+			return err
 		}
-	}()
-	if err := writeIndex(ctx, f, x); err != nil {
-		return err
-	}
-	if err := sealIndex(f); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	removeLeftovers(path)
-	return nil
-}
-
-const (
-	tempMark = ".tmp-"
-	tempLife = time.Hour // longer than writing an index ever takes
-)
-
-// removeLeftovers removes temporary files left by writers of this index that were killed.
-func removeLeftovers(path string) {
-	names, _ := filepath.Glob(path + tempMark + "*")
-	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempLife {
-			os.Remove(name)
-		}
-	}
-}
-
-// yours rejects an index, or its directory, that others own or may write to, so that they could
-// decide which files are read. Root may own it, because root can write anything anyway.
-func yours(path string, info os.FileInfo) error {
-	const could = "others could have written it: "
-	if owner, me := info.Sys().(*syscall.Stat_t).Uid, uint32(os.Geteuid()); owner != me && owner != 0 {
-		return fmt.Errorf("%s: "+could+"it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, owner, me)
-	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s: "+could+"its mode is %04o (chmod go-w %s)", path, mode, path)
-	}
-	return nil
+		return sealIndex(f)
+	})
 }
 
 // checkPath validates a stored path like a manifest's. Paths of a directory never leave it.

@@ -444,6 +444,7 @@ func TestIndexLeavesNothingBehind(t *testing.T) {
 	p := newPlace(t)
 	p.images("1.jpg")
 	d := p.open("")
+	const tempMark = ".tmp-"
 	stale, fresh, other := d.IndexPath()+tempMark+"1", d.IndexPath()+tempMark+"2", p.cache+"/other"+tempMark
 	for _, name := range []string{stale, fresh, other} {
 		os.WriteFile(name, nil, 0o600)

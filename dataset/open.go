@@ -104,6 +104,9 @@ func (p *opening) run() (*index, error) {
 	}
 	x.complete(p.src)
 	p.save(x)
+	if old != nil {
+		p.carryEntries(old.table, old.Digest, x)
+	}
 	return x, p.ctx.Err()
 }
 
@@ -141,6 +144,7 @@ func (p *opening) retry(x *index) error {
 	}
 	if x.settle(); x.Digest != before {
 		p.save(x)
+		p.carryEntries(x.table, before, x)
 	}
 	return nil
 }

@@ -30,10 +30,7 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 	}
 	s := &scanner{opening: p, table: t}
 	if old != nil {
-		s.previous, s.rowOf = old.table, make(map[string]int, old.table.rows())
-		for row := range old.table.rows() {
-			s.rowOf[old.table.path(row)] = row
-		}
+		s.previous, s.rowOf = old.table, old.table.byPath()
 	}
 	for _, row := range rows {
 		delete(t.bad, uint32(row))

@@ -89,6 +89,15 @@ func (s *store) path(i int) string {
 	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
 }
 
+// byPath returns the rows by their paths.
+func (s *store) byPath() map[string]int {
+	rows := make(map[string]int, s.rows())
+	for i := range s.rows() {
+		rows[s.path(i)] = i
+	}
+	return rows
+}
+
 func (s *store) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read.

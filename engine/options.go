@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset/entries"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
@@ -69,6 +70,8 @@ type Options struct {
 	IdleAfter     time.Duration  // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool           // keep batches in anonymous memory, which the kernel cannot serve from
 	Kernels       Kernels
+	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
+	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
 	Logger        *slog.Logger
 }
 

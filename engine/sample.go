@@ -119,7 +119,8 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 		return seen, err
 	}
 	defer all.endWriting(b)
-	if err = w.render(it, data, head, t); err == nil {
+	e := encoded{id, seen, data, head, st == StatusOK}
+	if err = w.render(it, e, t); err == nil {
 		b.samples[it.slot] = all.catalog.sample(id, t)
 		b.samples[it.slot].Status = st
 	} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
@@ -128,15 +129,24 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 	return seen, err
 }
 
+// encoded is a sample that was read.
+type encoded struct {
+	id      int64
+	seen    dataset.Identity
+	data    []byte
+	head    decode.Header
+	entries bool // entry points may be used
+}
+
 // render makes a sample's pixels in its slot: transformed, mirrored, normalised, and in the
 // slot's order of axes.
-func (w *worker) render(it item, data []byte, head decode.Header, t resample.Transform) error {
+func (w *worker) render(it item, e encoded, t resample.Transform) error {
 	all, spec, slot := w.batches, it.b.spec, it.b.slotBytes(it.slot)
 	target := pixels.Target{Sink: w.writer}
 	if all.converter.Direct(spec.Order, t.Flip) {
 		target.Pix, target.Stride = slot, spec.W*spec.C
 	}
-	job := w.pixelOptions.Plan(head, t, target)
+	job := w.pixelOptions.Plan(e.head, t, target)
 	var memory []byte
 	var err error
 	if job.Memory > 0 {
@@ -146,20 +156,28 @@ func (w *worker) render(it item, data []byte, head decode.Header, t resample.Tra
 	}
 	w.chargeActual() // of an earlier attempt at this slot
 	// What a codec takes at most stays charged until chargeActual knows how much of it is kept.
-	if err := w.charge(w.decoder.Needs(head)); err != nil {
+	if err := w.charge(w.decoder.Needs(e.head)); err != nil {
 		return err
 	}
 	// No more images are decoded than there are processors: extra workers overlap their waits
 	// for storage, but take no time slices from one another. Memory comes first, so that a
 	// worker that has a processor never waits for it.
+	entries := w.entries != nil && e.entries && e.head.Format == decode.JPEG && job.Crops()
+	if entries {
+		w.entries.Begin(w.decoder, e.id, e.seen, e.data)
+	}
 	all.schedule.processors <- struct{}{}
 	defer func() { <-all.schedule.processors }()
 	height, width := t.Size()
 	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
-	err = job.Run(w.decoder, data, memory)
+	err = job.Run(w.decoder, e.data, memory)
 	w.writer.End()
-	if head.Format == decode.JPEG {
-		all.meter.decoded(w.decoder.TakeJPEGs())
+	if e.head.Format == decode.JPEG {
+		jpegs := JPEGStats{JPEGs: w.decoder.TakeJPEGs()}
+		if entries {
+			jpegs.Entries = w.entries.End(w.decoder, e.id, e.seen, e.data, err)
+		}
+		all.meter.decoded(jpegs)
 	}
 	return err
 }

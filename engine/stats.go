@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -19,7 +20,7 @@ type Stats struct {
 	Batches         BatchStats   `json:"batches"`
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
-	JPEGs           decode.JPEGs `json:"jpegs"` // decoded, by what decoded them
+	JPEGs           JPEGStats    `json:"jpegs"`
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
@@ -62,6 +63,13 @@ type MemoryStats struct {
 type StorageStats struct {
 	Reads int64 `json:"reads"`
 	Bytes int64 `json:"bytes"`
+}
+
+// JPEGStats counts the JPEGs that were decoded, by what decoded them, and by what became of their
+// entry points.
+type JPEGStats struct {
+	decode.JPEGs
+	Entries sample.EntryCounts `json:"entry_points"`
 }
 
 // EpochStats counts one epoch over all shards.
@@ -116,7 +124,7 @@ type meter struct {
 	images  int64
 	batches BatchStats
 	storage StorageStats
-	jpegs   decode.JPEGs
+	jpegs   JPEGStats
 	epochs  []EpochStats // the most recent ones, in the order in which reading began
 	omitted int64        // number of earlier epochs
 	recent  [rateSeconds]tick
@@ -163,10 +171,10 @@ func (m *meter) read(epoch int, bytes int64) {
 	s.StorageBytes += bytes
 }
 
-func (m *meter) decoded(jpegs decode.JPEGs) {
+func (m *meter) decoded(jpegs JPEGStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.jpegs = m.jpegs.Plus(jpegs)
+	m.jpegs = JPEGStats{m.jpegs.Plus(jpegs.JPEGs), m.jpegs.Entries.Plus(jpegs.Entries)}
 }
 
 func (m *meter) epoch(epoch int) *EpochStats {

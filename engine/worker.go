@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
@@ -23,10 +24,11 @@ type worker struct {
 	decoder      *decode.Decoder
 	loader       loader
 	writer       *layout.Writer
-	input        pinned.Host // the encoded sample
-	pixels       pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	codecs       pinned.Use  // the decoder's memory, as the account has it
-	charged      int64       // the part of all these that the ledger has
+	entries      *sample.Entries // nil: none are used
+	input        pinned.Host     // the encoded sample
+	pixels       pinned.Host     // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	codecs       pinned.Use      // the decoder's memory, as the account has it
+	charged      int64           // the part of all these that the ledger has
 	cpus         affinity.Set
 
 	fetching      atomic.Int64 // the sample being read from storage
@@ -54,6 +56,9 @@ func newWorker(all *batches, cpus affinity.Set) *worker {
 		writer: layout.NewWriter(all.converter, all.opts.Kernels.Writing),
 		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
+	}
+	if all.opts.Entries != nil {
+		w.entries = sample.NewEntries(all.ds, all.opts.Entries, all.opts.VerifyReads)
 	}
 	w.growInput = func(n int) (p []byte) {
 		p, w.refused = w.grow(&w.input, n)

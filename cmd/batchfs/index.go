@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 )
 
@@ -27,6 +28,9 @@ func indexCommand(c *console) *cobra.Command {
 		workerFlag(c, f, &o.Workers)
 		f.group = ""
 		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
+		var rule decode.EntryRule
+		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that crops are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
+			entryRule(&rule))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			ds, err := c.openDataset(ctx, args[0], o)
@@ -34,10 +38,15 @@ func indexCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			r := indexResult{ds.Root(), ds.IndexPath(), ds.Report(), []badFile{}}
+			r := indexResult{Dataset: ds.Root(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
+				}
+			}
+			if rule != decode.EntryOff {
+				if r.Entries, err = c.makeEntries(ctx, ds, rule, o.Workers); err != nil {
+					return err
 				}
 			}
 			return c.show(r)
@@ -50,7 +59,8 @@ type indexResult struct {
 	Dataset string `json:"dataset"`
 	Index   string `json:"index"`
 	dataset.Report
-	Unreadable []badFile `json:"unreadable"` // as far as is known
+	Unreadable []badFile    `json:"unreadable"` // as far as is known
+	Entries    *entryReport `json:"entry_points,omitempty"`
 }
 
 func (r indexResult) print(out io.Writer) {
@@ -72,6 +82,9 @@ func (r indexResult) print(out io.Writer) {
 		t.row("index", "%s", shown(r.Index))
 	} else {
 		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
+	}
+	if r.Entries != nil {
+		r.Entries.print(t)
 	}
 	t.Flush()
 	printBad(out, r.Unreadable)

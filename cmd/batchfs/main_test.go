@@ -43,7 +43,13 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 // batchfs runs one command line in this process.
 func batchfs(t *testing.T, args ...string) outcome {
 	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
+	return batchfsIn(t, filepath.Join(t.TempDir(), "cache"), args...)
+}
+
+// batchfsIn is batchfs with a cache directory.
+func batchfsIn(t *testing.T, cache string, args ...string) outcome {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", cache)
 	var out, errOut bytes.Buffer
 	err := run(context.Background(), append([]string{"batchfs"}, args...), &out, &errOut)
 	report(&errOut, err)

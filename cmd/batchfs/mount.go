@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/engine/headroom"
 	"github.com/batchfs/batchfs/fusefs"
@@ -52,6 +53,8 @@ type mountRequest struct {
 	engine              engine.Options
 	tree                fusefs.Options
 	source              dataset.Options
+	entries             decode.EntryRule
+	strictEntries       bool           // stored entry points at other places are replaced
 	settings            map[string]any // for config.json
 	logs                logOptions
 	log                 *mountLog
@@ -66,6 +69,10 @@ type mountRequest struct {
 func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
 	r.finish = engineFlags(c, f, &r.engine)
+	r.entries = decode.EntryRows
+	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that crops are faster: `rows|N|off`, one for each row of MCUs, "+
+		"or every N MCUs", entryRule(&r.entries))
+	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
 	datasetFlags(f, &r.source)
 	treeFlags(f, &r.engine.Epochs, &r.tree)
@@ -85,7 +92,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 // complete checks the flags together.
 func (r *mountRequest) complete(f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
-	r.shares = !f.Changed("memory-limit")
+	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {
 		unix.CloseOnExec(r.readyFD)
@@ -110,13 +117,18 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return err
 	}
+	r.engine.Entries = r.openEntries(ds)
+	closeData := func() error {
+		_ = r.engine.Entries.Close() // it has logged what failed, and can do without
+		return ds.Close()
+	}
 	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
-		return errors.Join(unfit(r.dataset, err), ds.Close())
+		return errors.Join(unfit(r.dataset, err), closeData())
 	}
 	if err := c.checkRoom(r, e); err != nil {
-		return errors.Join(err, e.Close(), ds.Close())
+		return errors.Join(err, e.Close(), closeData())
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
@@ -131,7 +143,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 			r.log.Warn("storage does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
-		return errors.Join(err, ds.Close())
+		return errors.Join(err, closeData())
 	}
 	m, err := c.serve(r, e)
 	if err != nil {

@@ -78,7 +78,8 @@ func (r *Reader) buffers() [3]*pinned.Host { return [...]*pinned.Host{&r.input, 
 type Image struct {
 	Data          []byte
 	Header        decode.Header
-	Height, Width int // upright
+	Height, Width int              // upright
+	Seen          dataset.Identity // of the file
 }
 
 // Read reads sample i and judges it. It waits until there is memory for the file, its
@@ -98,7 +99,7 @@ func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 		return Image{}, err
 	}
 	r.taken = n
-	data, err := r.load(ctx, i)
+	data, seen, err := r.load(ctx, i)
 	if err != nil {
 		return Image{}, err
 	}
@@ -109,10 +110,10 @@ func (r *Reader) Read(ctx context.Context, i int, output int64) (Image, error) {
 	if err != nil {
 		return Image{}, &dataset.FileError{Path: r.ds.Path(i), Err: err}
 	}
-	return Image{data, head, h, w}, nil
+	return Image{data, head, h, w, seen}, nil
 }
 
-func (r *Reader) load(ctx context.Context, i int) ([]byte, error) {
+func (r *Reader) load(ctx context.Context, i int) ([]byte, dataset.Identity, error) {
 	var refused error
 	grow := func(n int) (p []byte) {
 		if refused = r.memory.fits(int64(n)); refused == nil {
@@ -120,14 +121,14 @@ func (r *Reader) load(ctx context.Context, i int) ([]byte, error) {
 		}
 		return p
 	}
-	data, _, _, err := r.loader.Load(0, int64(i), true, grow, ctx.Done())
+	data, _, seen, err := r.loader.Load(0, int64(i), true, grow, ctx.Done())
 	switch {
 	case refused != nil:
-		return nil, &dataset.FileError{Path: r.ds.Path(i), Err: refused}
+		err = &dataset.FileError{Path: r.ds.Path(i), Err: refused}
 	case errors.Is(err, dataset.ErrStopped):
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
-	return data, err
+	return data, seen, err
 }
 
 // estimate is the memory that sample i may take, as far as the index tells: its file, its

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"image"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode"
+)
+
+// TestIndexEntryPoints: index finds entry points, keeps those of files that did not change, and
+// says what there is.
+func TestIndexEntryPoints(t *testing.T) {
+	if !slices.Contains(decode.Kernels(), decode.Portable) {
+		t.Skip("this build's decoder makes no entry points")
+	}
+	t.Setenv(vectorsVariable, "portable")
+	data, cache := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "cache")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, content []byte) {
+		if err := os.WriteFile(filepath.Join(data, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encoded := func(height int) []byte {
+		var b bytes.Buffer
+		if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 64, height)), nil); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	write("large.jpg", encoded(64))
+	write("flat.jpg", encoded(8))
+	write("cut.jpg", encoded(64)[:len(encoded(64))-4])
+	writeImage(t, filepath.Join(data, "other.png"), 3, 5)
+	index := func(args ...string) (r indexResult) {
+		t.Helper()
+		got := batchfsIn(t, cache, append([]string{"index", "--json", data}, args...)...)
+		if err := json.Unmarshal([]byte(got.out), &r); err != nil || got.status != statusDone {
+			t.Fatalf("%v: %s%s", err, got.out, got.err)
+		}
+		return r
+	}
+	if r := index(); r.Entries != nil {
+		t.Errorf("found without being asked for: %+v", r.Entries)
+	}
+	const head = 64 + 4*16
+	for rule, points := range map[string]int{"rows": 7, "8": 7, "30": 2} {
+		want := entryReport{Have: 1, None: 2, Bytes: head + int64(points)*8}
+		for range 2 { // the second time, nothing is written
+			if r := index("--entry-points", rule); *r.Entries != want {
+				t.Errorf("%s: %+v instead of %+v", rule, *r.Entries, want)
+			}
+		}
+	}
+	write("more.jpg", encoded(32))
+	if r := index("--entry-points", "rows"); r.Entries.Have != 2 || r.Entries.None != 2 {
+		t.Errorf("%+v", *r.Entries)
+	}
+	if got := batchfsIn(t, cache, "index", "--entry-points", "rows", data); !strings.Contains(got.out, "\nentry points  2 JPEGs have them, 2 can have none, 0 not known; ") {
+		t.Errorf("prints\n%s%s", got.out, got.err)
+	}
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := batchfsIn(t, blocked, "index", "--entry-points", "rows", data); got.status != statusFailed || !strings.Contains(got.err, "entry points cannot be stored: no index is kept") {
+		t.Errorf("without an index: %s", got.err)
+	}
+}
+
+// TestEntryPointsFlag: rows, off, and every number of MCUs from 1 on.
+func TestEntryPointsFlag(t *testing.T) {
+	for text, want := range map[string]decode.EntryRule{"rows": decode.EntryRows, "off": decode.EntryOff, "1": 1, "2147483647": 1<<31 - 1} {
+		var got decode.EntryRule
+		if rule := entryRule(&got)(text); rule != "" || got != want {
+			t.Errorf("%s: %d, %s", text, got, rule)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "2147483648", "row", "4294967297", "1.5"} {
+		got := batchfs(t, "mount", "--entry-points="+text, "data", "mnt")
+		if got.status != statusUsage || !strings.Contains(got.err, "--entry-points must be rows, off, or a number of MCUs from 1 on") {
+			t.Errorf("%q: %s", text, got.err)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package entries
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/owned"
+)
+
+// Options say which entry points to store.
+type Options struct {
+	Path  string // of the file
+	Index Index
+	// Rule is for a file that is made: above 0, or -1. A file that is there keeps its own, unless
+	// Strict is set, which replaces a file with another rule.
+	Rule   int32
+	Strict bool
+	// Wait makes Put wait for room, instead of forgetting what it is given.
+	Wait   bool
+	Logger *slog.Logger // nil: none
+}
+
+// A Store has the entry points of a dataset's samples. Its methods are safe for concurrent use.
+type Store struct {
+	options  Options
+	rule     int32
+	file     *os.File
+	appender *os.File    // nil: the file cannot be written
+	writes   atomic.Bool // entry points can be added
+	unsaved  atomic.Int64
+
+	mu      sync.Mutex
+	next    *batch // being filled
+	writing *batch // nil: none
+	failed  error  // of the first write that failed; it was the last one
+	room    sync.Cond
+	wake    chan struct{} // closed by Close
+	timer   *time.Timer   // wakes the writer when next is old enough
+	ended   chan struct{} // closed when the writer has ended
+}
+
+// Open opens the file, and makes it, or makes it anew, if it cannot be used as it is. A file that
+// cannot be written is only read. The error says why there is none.
+func Open(o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{options: o, next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s.room.L = &s.mu
+	if err := s.open(); err != nil {
+		if err = s.make(err); err == nil {
+			err = s.open()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.appender == nil {
+		close(s.ended)
+		return s, nil
+	}
+	s.writes.Store(true)
+	s.timer = time.AfterFunc(time.Hour, s.poke)
+	s.timer.Stop()
+	go s.write()
+	return s, nil
+}
+
+// make makes the file because it cannot be used for a reason, unless that is the machine's fault.
+func (s *Store) make(reason error) error {
+	o := s.options
+	empty := &header{o.Rule, o.Index}
+	switch {
+	case errors.Is(reason, fs.ErrNotExist):
+		return owned.Create(o.Path, empty.write)
+	case errors.As(reason, new(*fs.PathError)) && !errors.Is(reason, unix.ELOOP): // ELOOP: a link
+		return reason
+	}
+	o.Logger.Debug("entry points are made anew", "file", o.Path, "reason", reason)
+	return owned.Replace(o.Path, empty.write)
+}
+
+var errRule = errors.New("its entry points are at other places")
+
+// open opens the file as it is.
+func (s *Store) open() error {
+	f, size, writable, err := openFile(s.options.Path)
+	if err != nil {
+		return err
+	}
+	s.file, s.appender = f, nil
+	s.rule, err = readHeader(f, size, s.options.Index)
+	if err == nil && s.options.Strict && s.rule != s.options.Rule {
+		err = errRule
+	}
+	if err == nil && writable {
+		s.appender, err = sameFile(f, s.options.Path)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+// sameFile opens the file that f is, to append to it.
+func sameFile(f *os.File, path string) (*os.File, error) {
+	a, _, err := owned.Open(path, os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return nil, err
+	}
+	one, err := f.Stat()
+	two, other := a.Stat()
+	if err != nil || other != nil || !os.SameFile(one, two) {
+		a.Close()
+		return nil, errors.New("it was replaced")
+	}
+	return a, nil
+}
+
+// Rule is where the entry points are.
+func (s *Store) Rule() int32 { return s.rule }
+
+// Writes reports whether entry points can be added.
+func (s *Store) Writes() bool { return s.writes.Load() }
+
+// Bytes is the size of the file, also after Close.
+func (s *Store) Bytes() int64 {
+	info, err := os.Stat(s.options.Path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// A Buffer is memory for what a goroutine reads. The zero value is ready for use.
+type Buffer struct{ b []byte }
+
+// grow returns n bytes.
+func (b *Buffer) grow(n int) []byte {
+	b.b = slices.Grow(b.b[:0], n)
+	return b.b[:n]
+}
+
+// Points are the entry points of a file.
+type Points struct {
+	Bytes []byte // none: the file can have none
+	CRC   uint32 // of the file they were made from
+}
+
+// Get returns what is known about a row that is of file f. The result lies in the buffer. Nothing
+// is allocated once the buffer has grown.
+func (s *Store) Get(i int, f File, b *Buffer) (p Points, known bool) {
+	r, text := s.find(i, b)
+	if text == nil {
+		return Points{}, false
+	}
+	all, check := seal(text, s.rule, r.crc, f)
+	if b.b = all; check != r.check {
+		return Points{}, false
+	}
+	return Points{all[factsSize:len(text)], r.crc}, true
+}
+
+// find returns a row, and a text with its entry points to be sealed; nil if it is not known.
+func (s *Store) find(i int, b *Buffer) (r row, text []byte) {
+	if s.unsaved.Load() > 0 {
+		if r, text, found := s.pending(i, b); found {
+			return r, text
+		}
+	}
+	if n, _ := s.file.ReadAt(b.grow(rowSize), rowAt(i)); n < rowSize {
+		return r, nil
+	}
+	if r = rowOf(b.b[:rowSize]); !r.known() {
+		return r, nil
+	}
+	text = b.grow(factsSize + r.count*pointSize)
+	if n, _ := s.file.ReadAt(text[factsSize:], r.offset); n < len(text)-factsSize {
+		return r, nil
+	}
+	return r, text
+}
+
+// pending is find for what is not written yet.
+func (s *Store) pending(i int, b *Buffer) (r row, text []byte, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, from := range []*batch{s.next, s.writing} {
+		if r, found := from.row(i); found && r.known() {
+			text = b.grow(factsSize + r.count*pointSize)
+			copy(text[factsSize:], from.points[r.offset:])
+			return r, text, true
+		} else if found {
+			return r, nil, true
+		}
+	}
+	return r, nil, false
+}

@@ -1,0 +1,404 @@
+package entries
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileOf is the file of a test's row i.
+func fileOf(i int) File {
+	return File{fmt.Sprintf("dir/%d.jpg", i), int64(1000 + i), 1_600_000_000_000_000_000 + int64(i)}
+}
+
+// pointsOf are the entry points of row i. Every seventh file has none.
+func pointsOf(i int) Points {
+	p := Points{CRC: uint32(i) * 0x9e3779b9}
+	if i%7 != 3 {
+		p.Bytes = make([]byte, 8*(1+i%40))
+		_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), 1}).Read(p.Bytes)
+	}
+	return p
+}
+
+func optionsOf(dir string, rows int) Options {
+	return Options{Path: filepath.Join(dir, "x.entries"), Index: Index{Rows: rows, Key: [32]byte{1, 2, 3}}, Rule: -1, Wait: true}
+}
+
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func shut(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// made makes a file with the entry points of rows.
+func made(t testing.TB, o Options, rows ...int) {
+	t.Helper()
+	s := open(t, o)
+	for _, i := range rows {
+		s.Put(i, fileOf(i), pointsOf(i))
+	}
+	shut(t, s)
+}
+
+func to(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// has reports whether a row is known, and fails if what is known is not true.
+func has(t testing.TB, s *Store, row, file int) bool {
+	t.Helper()
+	var b Buffer
+	got, known := s.Get(row, fileOf(file), &b)
+	if want := pointsOf(file); known && (!bytes.Equal(got.Bytes, want.Bytes) || got.CRC != want.CRC) {
+		t.Fatalf("row %d: %x, CRC %x, are not the entry points of its file", row, got.Bytes, got.CRC)
+	}
+	return known
+}
+
+// TestRoundTrip: what was put is found, before it is written, and by the next Store.
+func TestRoundTrip(t *testing.T) {
+	const n = 5000
+	o := optionsOf(t.TempDir(), n)
+	s := open(t, o)
+	for i := range n - 1 {
+		s.Put(i, fileOf(i), pointsOf(i))
+		if !has(t, s, i, i) {
+			t.Fatalf("row %d is not known right after it was put", i)
+		}
+	}
+	shut(t, s)
+	s = open(t, o)
+	defer s.Close()
+	for i := range n {
+		if has(t, s, i, i) != (i < n-1) {
+			t.Fatalf("row %d: known or not, the other way round", i)
+		}
+	}
+	if got, least := s.Bytes(), int64(n*(16+8*17)); got < least || s.Rule() != -1 {
+		t.Errorf("%d bytes, rule %d", got, s.Rule())
+	}
+}
+
+// TestOnlyTheSameFile: entry points are those of a path, a size and a time.
+func TestOnlyTheSameFile(t *testing.T) {
+	o := optionsOf(t.TempDir(), 10)
+	made(t, o, 1, 3)
+	s := open(t, o)
+	defer s.Close()
+	var b Buffer
+	for _, i := range []int{1, 3} {
+		for name, change := range map[string]func(*File){
+			"path":        func(f *File) { f.Path = "dir/9.jpg" },
+			"longer path": func(f *File) { f.Path += "x" },
+			"size":        func(f *File) { f.Size++ },
+			"time":        func(f *File) { f.ModTime-- },
+		} {
+			f := fileOf(i)
+			if change(&f); f == fileOf(i) {
+				t.Fatal("nothing changed")
+			}
+			if _, known := s.Get(i, f, &b); known {
+				t.Errorf("row %d: known in spite of another %s", i, name)
+			}
+		}
+		if !has(t, s, i, i) {
+			t.Errorf("row %d is not known", i)
+		}
+	}
+	s.Put(1, fileOf(8), pointsOf(8))
+	if has(t, s, 1, 1) || !has(t, s, 1, 8) {
+		t.Error("a later version of a file does not replace the earlier one")
+	}
+	s.Forget(1)
+	if has(t, s, 1, 8) {
+		t.Error("a row is known after it was forgotten")
+	}
+}
+
+// TestForgottenStaysForgotten: also once it is written.
+func TestForgottenStaysForgotten(t *testing.T) {
+	o := optionsOf(t.TempDir(), 10)
+	made(t, o, to(10)...)
+	s := open(t, o)
+	s.Forget(5)
+	shut(t, s)
+	s = open(t, o)
+	defer s.Close()
+	for i := range 10 {
+		if has(t, s, i, i) != (i != 5) {
+			t.Errorf("row %d", i)
+		}
+	}
+}
+
+// TestRules: a file keeps its rule, unless another one is insisted on.
+func TestRules(t *testing.T) {
+	o := optionsOf(t.TempDir(), 10)
+	o.Rule = 20
+	made(t, o, 1)
+	o.Rule = -1
+	s := open(t, o)
+	if s.Rule() != 20 || !has(t, s, 1, 1) {
+		t.Errorf("rule %d", s.Rule())
+	}
+	shut(t, s)
+	o.Strict = true
+	s = open(t, o)
+	if s.Rule() != -1 || has(t, s, 1, 1) {
+		t.Errorf("rule %d, and entry points of another rule", s.Rule())
+	}
+	shut(t, s)
+	for _, other := range []Index{{11, o.Index.Key}, {10, [32]byte{4}}} {
+		made(t, o, 1)
+		anew := o
+		anew.Index = other
+		s = open(t, anew)
+		if has(t, s, 1, 1) {
+			t.Errorf("the file of another index was believed")
+		}
+		shut(t, s)
+	}
+}
+
+// TestMostPoints: a file may have as many entry points as the largest JPEG has rows.
+func TestMostPoints(t *testing.T) {
+	o := optionsOf(t.TempDir(), 2)
+	s := open(t, o)
+	most := Points{bytes.Repeat([]byte("entrypts"), MaxPoints), 1}
+	more := Points{bytes.Repeat([]byte("entrypts"), MaxPoints+1), 1}
+	s.Put(0, fileOf(0), most)
+	s.Put(1, fileOf(1), more)
+	shut(t, s)
+	s = open(t, o)
+	defer s.Close()
+	var b Buffer
+	if got, known := s.Get(0, fileOf(0), &b); !known || !bytes.Equal(got.Bytes, most.Bytes) {
+		t.Errorf("%v, %d bytes", known, len(got.Bytes))
+	}
+	if got, known := s.Get(1, fileOf(1), &b); !known || len(got.Bytes) > 0 {
+		t.Errorf("%v, %d bytes", known, len(got.Bytes))
+	}
+}
+
+// TestWrittenInTime: what is put can be read by another process a second later, and at once if
+// there is so much that the rest of the room may be needed meanwhile.
+func TestWrittenInTime(t *testing.T) {
+	o := optionsOf(t.TempDir(), 1000)
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, o)
+		defer s.Close()
+		other := open(t, o)
+		defer other.Close()
+		for round := range 3 {
+			s.Put(round, fileOf(round), pointsOf(round))
+			if has(t, other, round, round) {
+				t.Error("written one by one")
+			}
+			time.Sleep(flushAfter)
+			synctest.Wait()
+			if !has(t, other, round, round) {
+				t.Errorf("row %d is not written after %v", round, flushAfter)
+			}
+		}
+		for i := range batchRows/2 + 1 {
+			s.Put(100+i, fileOf(100+i), pointsOf(100+i))
+		}
+		synctest.Wait()
+		if !has(t, other, 100, 100) {
+			t.Error("a batch that is half full is not written at once")
+		}
+	})
+}
+
+// TestNothingWaitsForTheDisk: while a write hangs, Put and Get go on, in bounded memory.
+func TestNothingWaitsForTheDisk(t *testing.T) {
+	o := optionsOf(t.TempDir(), 1<<16)
+	o.Wait = false
+	s := open(t, o)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 64<<10)); err != nil { // as much as a pipe holds
+		t.Fatal(err)
+	}
+	s.appender.Close()
+	s.appender = w
+	for i := range o.Index.Rows {
+		s.Put(i, fileOf(i), pointsOf(i))
+		has(t, s, i, i)
+	}
+	s.mu.Lock()
+	for _, b := range []*batch{s.next, s.writing} {
+		if b != nil && (cap(b.points) > 2*batchPoints || len(b.rows) > batchRows || cap(b.text) > batchPoints) {
+			t.Errorf("%d bytes, %d rows, %d bytes of text", cap(b.points), len(b.rows), cap(b.text))
+		}
+	}
+	s.mu.Unlock()
+	r.Close()
+	if err := s.Close(); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDiskFull: a write that fails ends writing, is reported once, and costs nothing that was
+// there before.
+func TestDiskFull(t *testing.T) {
+	o := optionsOf(t.TempDir(), 1<<14)
+	made(t, o, 1, 2)
+	lines := logged(&o)
+	s := open(t, o)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	s.appender.Close()
+	s.appender = full
+	for i := 3; i < o.Index.Rows; i++ {
+		s.Put(i, fileOf(i), pointsOf(i))
+	}
+	if err := s.Close(); !errors.Is(err, unix.ENOSPC) || s.Writes() {
+		t.Errorf("%v", err)
+	}
+	if n := strings.Count(lines(), "no more entry points are stored"); n != 1 {
+		t.Errorf("%d messages:\n%s", n, lines())
+	}
+	s = open(t, o)
+	defer s.Close()
+	for i := range 100 {
+		if has(t, s, i, i) != (i == 1 || i == 2) {
+			t.Errorf("row %d", i)
+		}
+	}
+}
+
+// TestReadOnly: without permission to write, what is there is used, and nothing is added.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	o := optionsOf(dir, 10)
+	made(t, o, 1)
+	missing := o
+	missing.Path += ".missing"
+	asNobody(t, dir)
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Writes() || !has(t, s, 1, 1) || has(t, s, 2, 2) {
+		t.Error("not as it was written")
+	}
+	s.Put(2, fileOf(2), pointsOf(2))
+	s.Forget(1)
+	if !has(t, s, 1, 1) || has(t, s, 2, 2) {
+		t.Error("changed")
+	}
+	shut(t, s)
+	if s, err := Open(missing); err == nil {
+		s.Close()
+		t.Error("made where nothing can be written")
+	}
+}
+
+// asNobody takes away the permission to write to a directory and its files, root's too, until
+// the test ends.
+func asNobody(t *testing.T, dir string) {
+	t.Helper()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, f := range files {
+		if err := os.Chmod(f, 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(dir, 0o755) })
+		return
+	}
+	runtime.LockOSThread() // file permissions belong to a thread
+	if err := unix.Setfsuid(65534); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setfsuid(0); err != nil {
+			t.Fatal(err)
+		}
+		runtime.UnlockOSThread()
+	})
+}
+
+// TestNoAllocation: reading allocates nothing.
+func TestNoAllocation(t *testing.T) {
+	o := optionsOf(t.TempDir(), 100)
+	made(t, o, to(100)...)
+	s := open(t, o)
+	defer s.Close()
+	var b Buffer
+	f := fileOf(39)
+	if n := testing.AllocsPerRun(100, func() {
+		if p, known := s.Get(39, f, &b); !known || len(p.Bytes) != 320 {
+			t.Fatal("not known")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTogether: goroutines put, get and forget rows while the writer writes them.
+func TestTogether(t *testing.T) {
+	const n, workers = 4000, 4
+	o := optionsOf(t.TempDir(), n)
+	s := open(t, o)
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := w; i < n; i += workers {
+				s.Put(i, fileOf(i), pointsOf(i))
+				has(t, s, (i*7)%n, (i*7)%n)
+				if i%10 == 0 {
+					s.Forget(i)
+				}
+			}
+		})
+	}
+	all.Wait()
+	shut(t, s)
+	s = open(t, o)
+	defer s.Close()
+	for i := range n {
+		if has(t, s, i, i) != (i%10 != 0) {
+			t.Fatalf("row %d", i)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package sample
+
+import (
+	"encoding/binary"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/decode"
+)
+
+// EntryCounts counts JPEGs by what became of their entry points.
+type EntryCounts struct {
+	Used  int64 `json:"used"`
+	Made  int64 `json:"made"`
+	None  int64 `json:"none"`  // found to have none
+	Wrong int64 `json:"wrong"` // stored, but not those of the file, and therefore not used
+}
+
+// Plus returns the sum of two counts.
+func (a EntryCounts) Plus(b EntryCounts) EntryCounts {
+	return EntryCounts{a.Used + b.Used, a.Made + b.Made, a.None + b.None, a.Wrong + b.Wrong}
+}
+
+// An EntryDecoder decodes with entry points. *decode.Decoder is one, and documents the methods.
+type EntryDecoder interface {
+	SetEntryPoints(rule decode.EntryRule, at []decode.EntryPoint)
+	TakeEntryPoints() (made []decode.EntryPoint, result decode.EntryResult)
+}
+
+// Entries gives a decoder the stored entry points of the JPEGs that it decodes, and stores those
+// that it makes. It belongs to one goroutine.
+type Entries struct {
+	ds     *dataset.Dataset
+	store  *entries.Store
+	verify bool
+	wrong  bool // those of the current JPEG are of other bytes
+	buf    entries.Buffer
+	at     []decode.EntryPoint
+	made   []byte
+}
+
+// NewEntries returns Entries for a store. verify compares the bytes of each file with those its
+// entry points were made from.
+func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries {
+	return &Entries{ds: ds, store: store, verify: verify}
+}
+
+// Begin prepares the decoder for sample i, a JPEG whose file was seen with an identity, and holds
+// data. If nothing can be stored any more, nothing is made. End must follow the decoding.
+func (e *Entries) Begin(d EntryDecoder, i int64, seen dataset.Identity, data []byte) {
+	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
+		known = false
+	}
+	e.at = e.at[:0]
+	for k := 0; known && k < len(p.Bytes); k += 8 {
+		e.at = append(e.at, decode.EntryPoint(binary.LittleEndian.Uint64(p.Bytes[k:])))
+	}
+	rule := decode.EntryRule(e.store.Rule())
+	if len(e.at) == 0 && (known || !e.store.Writes()) {
+		rule = decode.EntryOff
+	}
+	d.SetEntryPoints(rule, e.at)
+}
+
+// End stores what the decoder made, unless decoding failed for a reason that is not the file's.
+func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
+	made, result := d.TakeEntryPoints()
+	if e.wrong || result == decode.EntriesWrong {
+		n.Wrong = 1
+		e.store.Forget(int(i))
+	}
+	switch {
+	case result == decode.EntriesUsed:
+		n.Used = 1
+	case err != nil && !decode.OfImage(err):
+	case result == decode.EntriesMade:
+		n.Made = 1
+		e.put(i, seen, data, made)
+	case result == decode.EntriesNone:
+		n.None = 1
+		e.put(i, seen, data, nil)
+	}
+	return n
+}
+
+func (e *Entries) put(i int64, seen dataset.Identity, data []byte, made []decode.EntryPoint) {
+	e.made = e.made[:0]
+	for _, at := range made {
+		e.made = binary.LittleEndian.AppendUint64(e.made, uint64(at))
+	}
+	e.store.Put(int(i), e.file(i, seen), entries.Points{Bytes: e.made, CRC: entries.CRC(data)})
+}
+
+// Known reports whether the entry points of sample i's file are stored, or that it has none.
+func (e *Entries) Known(i int64, seen dataset.Identity) (has, known bool) {
+	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
+	return known && len(p.Bytes) > 0, known
+}
+
+func (e *Entries) file(i int64, seen dataset.Identity) entries.File {
+	return entries.File{Path: e.ds.Path(int(i)), Size: seen.Size, ModTime: seen.ModTime}
+}
+
+// MakeEntries makes the entry points of an image that Read returned for sample i. An error is
+// that of Decode.
+func (r *Reader) MakeEntries(i int, img Image, e *Entries) (EntryCounts, error) {
+	e.Begin(r.decoder, int64(i), img.Seen, img.Data)
+	var pixel [3]byte // all of the file is read, whatever is decoded
+	to := decode.Image{Pix: pixel[:], Stride: len(pixel), Height: 1, Width: 1}
+	err := r.decoder.DecodeRegion(to, img.Data, img.Header, decode.Region{W: 1, H: 1}, 1)
+	return e.End(r.decoder, int64(i), img.Seen, img.Data, err), err
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// jpegDir writes n baseline JPEGs of 200x280 pixels.
+func jpegDir(t testing.TB, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		img := image.NewRGBA(image.Rect(0, 0, 280, 200))
+		for y := range 200 {
+			for x := range 280 {
+				img.SetRGBA(x, y, color.RGBA{byte(3*x + i), byte(7*y - x), byte(x ^ y), 255})
+			}
+		}
+		var out bytes.Buffer
+		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// entryPoints opens a dataset with an index in a directory, and its entry points.
+func entryPoints(t testing.TB, dir, cacheDir string) (*dataset.Dataset, *entries.Store) {
+	t.Helper()
+	if !slices.Contains(decode.Kernels(), decode.Portable) {
+		t.Skip("this build's decoder makes no entry points")
+	}
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: cacheDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	store, err := ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds, store
+}
+
+// withEntries makes an engine decode JPEGs with the decoder that makes entry points, whatever the
+// processor.
+func withEntries(store *entries.Store, verify bool) func(*Options) {
+	return func(o *Options) {
+		o.Decoding.Kernel, o.Entries, o.VerifyReads = decode.Portable, store, verify
+	}
+}
+
+// large makes batches so large that no JPEG is decoded at a smaller scale.
+func large(o *Options) { o.Transform.Height, o.Transform.Width = 120, 160 }
+
+func bytesOf(t *testing.T, e *Engine) []byte {
+	t.Helper()
+	return bytes.Join(pixelsOf(t, e, layout.NHWCForm), nil)
+}
+
+// TestEntryPointsMakeTheSameBytes: they are made in the first epoch and used from then on, also by
+// later engines, and no byte depends on that. Whole images need none.
+func TestEntryPointsMakeTheSameBytes(t *testing.T) {
+	const n = 12
+	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")
+	want := bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large))
+	for round := range 3 {
+		ds, store := entryPoints(t, dir, cacheDir)
+		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, round == 2))
+		if !bytes.Equal(bytesOf(t, e), want) {
+			t.Errorf("round %d: other bytes", round)
+		}
+		got := e.Stats().JPEGs.Entries
+		if (round > 0) != (got.Made == 0) || got.Used == 0 || got.None+got.Wrong > 0 {
+			t.Errorf("round %d: %+v", round, got)
+		}
+		whole := transformed(t, ds, resample.Stretch, large, withEntries(store, false))
+		if bytesOf(t, whole); whole.Stats().JPEGs.Entries != (sample.EntryCounts{}) {
+			t.Errorf("whole images: %+v", whole.Stats().JPEGs.Entries)
+		}
+		e.Close()
+		whole.Close()
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamageOutsideTheCrop: damage that came after the entry points were made, and left size and
+// time as they were, goes unseen where the crop does not need it, unless reads are verified.
+func TestDamageOutsideTheCrop(t *testing.T) {
+	const n = 12
+	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")
+	run := func(verify bool) (good int, got sample.EntryCounts) {
+		ds, store := entryPoints(t, dir, cacheDir)
+		defer store.Close()
+		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, verify), func(o *Options) {
+			o.BatchSize, o.Epochs = 1, 1
+		})
+		defer e.Close()
+		for _, k := range allKeys(e) {
+			if f, err := e.Open(t.Context(), k, layout.NHWCForm); err == nil {
+				good++
+				f.Close()
+			}
+		}
+		return good, e.Stats().JPEGs.Entries
+	}
+	if good, got := run(false); good != n || got.Made != n {
+		t.Fatalf("%d of %d, %+v", good, n, got)
+	}
+	for i := range n {
+		damage(t, filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)))
+	}
+	unseen, got := run(false)
+	if got.Used == 0 {
+		t.Errorf("%+v", got)
+	}
+	seen, got := run(true)
+	if seen >= unseen || got.Used > 0 || got.Wrong == 0 {
+		t.Errorf("%d of %d samples look good when verified, %d without: %+v", seen, n, unseen, got)
+	}
+}
+
+// damage puts a marker that has no business there into the first rows of a JPEG's data, and leaves
+// its size and time alone.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := bytes.Index(data, []byte("\xff\xda"))
+	copy(data[scan+100:], "\xff\xd9")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}

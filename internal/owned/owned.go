@@ -1,0 +1,107 @@
+// Package owned reads and writes files that a later run believes, such as a dataset's index.
+// They are believed only if nobody but the user and root can have written them.
+package owned
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check rejects a file, or its directory, that others own or may write to. Root may own it,
+// because root can write anything anyway.
+func Check(path string, info os.FileInfo) error {
+	const could = "others could have written it: "
+	if owner, me := info.Sys().(*syscall.Stat_t).Uid, uint32(os.Geteuid()); owner != me && owner != 0 {
+		return fmt.Errorf("%s: "+could+"it belongs to user %d, and you are %d (remove it, or set XDG_CACHE_HOME)", path, owner, me)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("%s: "+could+"its mode is %04o (chmod go-w %s)", path, mode, path)
+	}
+	return nil
+}
+
+// Open opens a regular file that passes Check, and returns its size. flags are those of
+// os.OpenFile. The caller closes it.
+func Open(path string, flags int) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	if err == nil {
+		err = Check(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// Replace writes a file and moves it to path, so that path never leads to an incomplete one. It
+// makes path's directory if needed. It does not sync: the file must show by itself whether a
+// crash lost a part of it.
+func Replace(path string, write func(f *os.File) error) error { return put(path, write, os.Rename) }
+
+// Create is Replace, but leaves a file alone that is there already.
+func Create(path string, write func(f *os.File) error) error {
+	return put(path, write, func(from, to string) error {
+		err := os.Link(from, to)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			return os.Remove(from)
+		case err != nil: // there are file systems without links
+			return os.Rename(from, to)
+		}
+		return os.Remove(from)
+	})
+}
+
+func put(path string, write func(f *os.File) error, move func(from, to string) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMark+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := move(f.Name(), path); err != nil {
+		return err
+	}
+	removeLeftovers(path)
+	return nil
+}
+
+const (
+	tempMark = ".tmp-"
+	tempLife = time.Hour // longer than writing a file ever takes
+)
+
+// removeLeftovers removes temporary files left by writers of this file that were killed.
+func removeLeftovers(path string) {
+	names, _ := filepath.Glob(path + tempMark + "*")
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempLife {
+			os.Remove(name)
+		}
+	}
+}
