@@ -12,7 +12,8 @@
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
  *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
- *   baseline.c          one image: which of it is needed, in which order, in which memory
+ *   baseline_picture.c  rows of MCUs to the pixels that are wanted
+ *   baseline.c          one image: what is decoded, in which order, in which memory
  */
 #ifndef BFS_BASELINE_H
 #define BFS_BASELINE_H
@@ -200,6 +201,37 @@ typedef struct {
 extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
 
 extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block */
+
+/* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
+typedef struct {
+    bfs_frame f;
+    bfs_view view;
+    uint8_t *to;
+    const bfs_kernel *kernel;
+
+    bfs_quant quant[3];
+    int first_row, last_row, first_mcu, last_mcu; /* MCUs needed */
+    int row;              /* of MCUs */
+    uint8_t *plane[3];    /* samples of the row; before them, the last row of those above */
+    ptrdiff_t stride[3];
+    uint8_t *filtered[2]; /* a row of chroma, or of sums */
+    uint8_t *strip;       /* rows that cannot be decoded in place, if there are any */
+} bfs_picture;
+
+/* A component's blocks in a row of MCUs, from the first needed one on: as idct takes them, and how
+ * many coefficients the next row of blocks comes after the one before. */
+typedef struct {
+    const int16_t *at;
+    int group;
+    ptrdiff_t step, down;
+} bfs_blocks;
+
+int bfs_picture_plan(bfs_picture *p);
+void bfs_picture_quantize(bfs_picture *p, int component);
+size_t bfs_picture_most(size_t columns);
+size_t bfs_picture_bytes(const bfs_picture *p);
+uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at);
+int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);
