@@ -1,6 +1,7 @@
 //go:build cgo
 
 #include "bfs_baseline.h"
+#include "bfs_progressive.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@ typedef struct {
     bfs_picture p;
     bfs_entropy *entropy;
     bfs_entropies *together;
+    const bfs_passes *passes;
     bfs_entries entries;
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
@@ -217,19 +219,20 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
     int result = bfs_frame_read(&j->p.f, data, size);
     if (result == BFS_OK)
         result = bfs_picture_plan(&j->p);
+    if (result == BFS_OK && j->p.f.progressive)
+        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->passes, data + size);
     if (result == BFS_OK)
         result = place_entries(j, k);
     if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
         result = find_tables(j, k->tables);
-    if (result == BFS_MEMORY)
-        bfs_fail(k, BFS_MEMORY, "No memory for tables and a row of blocks");
     if (result != BFS_OK)
         return result;
     for (int i = 0; i < (j->entries.given ? 2 : 1); i++) {
         bfs_scan *s = &j->scan[i];
         s->frame = &j->p.f;
+        s->blocks = j->p.f.blocks;
         s->entropy = j->entropy;
         s->together = j->together;
         s->first = j->first;
@@ -247,11 +250,12 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
  * are none; see bfs_kept for what becomes of them. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
-    job j = {.p = {.view = view, .to = to, .kernel = kernels[kernel]}, .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .entries = entries};
+    job j = {.p = {.view = view, .to = to, .kernel = kernels[kernel]}, .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .passes = &bfs_passes_portable, .entries = entries};
 #if defined(__x86_64__)
     if (kernel >= BFS_AVX2) {
         j.entropy = bfs_entropy_bmi2;
         j.together = bfs_entropies_bmi2;
+        j.passes = &bfs_passes_avx2;
     }
 #endif
     int result = attempt(&j, k, data, size);
@@ -260,7 +264,9 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
         k->entries = BFS_ENTRIES_WRONG;
         return result;
     }
-    if (result != BFS_MEMORY)
+    if (result == BFS_MEMORY)
+        bfs_fail(k, BFS_MEMORY, "No memory for tables and coefficients");
+    else
         k->jpegs[result == BFS_OK ? 0 : result - BFS_LEFT_KIND + 1]++;
     k->entries = BFS_ENTRIES_UNUSED;
     if (entries.given)

@@ -4,16 +4,6 @@
 
 #include <string.h>
 
-static inline __attribute__((always_inline)) uint64_t load(const uint8_t *p)
-{
-    uint64_t x;
-    memcpy(&x, p, 8);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
 static inline __attribute__((always_inline)) void put(uint8_t *to, int16_t v) { memcpy(to, &v, 2); }
 
 /* one_symbol decodes one symbol: one whose code is longer than a look-up, or that the steps left
@@ -28,21 +18,17 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
     /* Reading the bits again gives at least 57 of them. */
     const uint64_t unread = s->count & 63;
     const uint8_t *from = s->from - (unread + 7) / 8;
-    uint64_t skip = (8 - unread % 8) % 8, bits = load(from) << skip;
+    uint64_t skip = (8 - unread % 8) % 8, bits = bfs_load(from) << skip;
 
-    const int32_t head = (int32_t)(bits >> 48);
-    int length = 1;
-    while (length <= 16 && head >= t->limit[length])
-        length++;
-    if (length > 16)
+    const bfs_code code = bfs_codes_find(&t->codes, bits);
+    if (code.length == 0)
         return 0;
-    const int symbol = t->symbol[(head >> (16 - length)) + t->offset[length]];
-    const int size = symbol & 15, run = first ? 0 : symbol >> 4;
+    const int size = code.symbol & 15, run = first ? 0 : code.symbol >> 4;
     size_t at = in_block + 2 * run;
     if (size || first) {
         if (at > 126)
             return 0;
-        int64_t v = size ? (int64_t)(bits << length >> (64 - size)) : 0;
+        int64_t v = size ? (int64_t)(bits << code.length >> (64 - size)) : 0;
         if (size && v < 1 << (size - 1))
             v -= (1 << size) - 1;
         put(block + at, (int16_t)v);
@@ -57,10 +43,10 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
     s->at = block + at;
     s->table = at == 128 ? s->phase->dc : s->phase->ac;
     s->phase += at == 128;
-    skip += length + size;
+    skip += code.length + size;
     from += skip / 8;
     skip %= 8;
-    s->bits = load(from) << skip;
+    s->bits = bfs_load(from) << skip;
     s->from = from + 7;
     s->count = 56 - skip;
     return 1;

@@ -4,14 +4,13 @@
 
 #include <string.h>
 
-enum { SOF0 = 0xc0, SOF1 = 0xc1, DHT = 0xc4, SOF15 = 0xcf, SOI = 0xd8, SOS = 0xda, DQT = 0xdb, DRI = 0xdd, APP0 = 0xe0, APP14 = 0xee, APP15 = 0xef, COM = 0xfe };
+enum { SOF0 = 0xc0, SOF1 = 0xc1, SOF2 = 0xc2, DHT = 0xc4, SOF15 = 0xcf, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DRI = 0xdd, APP0 = 0xe0, APP14 = 0xee, APP15 = 0xef, COM = 0xfe };
 
-/* What is known before the scan only. */
+/* What is known before the first scan only. */
 typedef struct {
     bfs_frame *frame;
-    int quants;    /* tables that were defined, one bit each */
+    int later;       /* that scan was before */
     int jfif, adobe; /* adobe: 1 more than the transform it names */
-    uint8_t id[3];
 } reader;
 
 static int u16(const uint8_t *p) { return p[0] << 8 | p[1]; }
@@ -44,7 +43,7 @@ static int read_dqt(reader *r, const uint8_t *p, size_t n)
             return BFS_LEFT_HEADER;
         for (int i = 0; i < 64; i++)
             r->frame->quant[id][i] = (uint16_t)(wide ? u16(p + 1 + 2 * i) : p[1 + i]);
-        r->quants |= 1 << id;
+        r->frame->quants |= 1 << id;
         p += size;
         n -= size;
     }
@@ -95,12 +94,15 @@ static int read_frame(reader *r, const uint8_t *p, size_t n)
     f->components = p[5];
     for (int i = 0; i < f->components; i++) {
         const uint8_t *q = p + 6 + 3 * i;
-        r->id[i] = q[0];
+        f->c[i].id = q[0];
         f->c[i].h = q[1] >> 4;
         f->c[i].v = q[1] & 15;
         f->c[i].quant = q[2];
         if (q[2] > 3)
             return BFS_LEFT_HEADER;
+        for (int k = 0; k < i; k++)
+            if (f->c[k].id == f->c[i].id)
+                return BFS_LEFT_HEADER;
     }
     return sampling(f);
 }
@@ -108,7 +110,6 @@ static int read_frame(reader *r, const uint8_t *p, size_t n)
 /* colour decides as libjpeg does what three components are. */
 static int colour(reader *r)
 {
-    static const uint8_t letters[3] = "RGB";
     bfs_frame *f = r->frame;
     if (f->components == 1 || r->jfif)
         return BFS_OK;
@@ -116,33 +117,44 @@ static int colour(reader *r)
         f->rgb = r->adobe == 1;
         return r->adobe > 2 ? BFS_LEFT_HEADER : BFS_OK;
     }
-    f->rgb = memcmp(r->id, letters, 3) == 0;
+    f->rgb = f->c[0].id == 'R' && f->c[1].id == 'G' && f->c[2].id == 'B';
     return BFS_OK;
 }
 
-/* read_scan accepts a scan of all components, in their order, whose tables are all defined. */
+/* read_scan accepts a scan of components in their order, of all if the image is sequential. What a
+ * progressive one needs of tables depends on its kind. */
 static int read_scan(reader *r, const uint8_t *p, size_t n)
 {
     bfs_frame *f = r->frame;
     if (!f->components || n < 1)
         return BFS_LEFT_HEADER;
-    if (p[0] != f->components)
+    f->count = p[0];
+    if (!f->progressive && f->count != f->components)
         return BFS_LEFT_KIND;
-    const uint8_t *q = p + 1;
-    if (n != 4 + 2 * (size_t)f->components || q[n - 4] != 0 || q[n - 3] != 63 || q[n - 2] != 0)
+    if (f->count < 1 || f->count > f->components || n != 4 + 2 * (size_t)f->count)
         return BFS_LEFT_HEADER;
-    for (int i = 0; i < f->components; i++, q += 2) {
-        bfs_component *c = &f->c[i];
+    const uint8_t *q = p + 1;
+    for (int i = 0, k = 0; i < f->count; i++, k++, q += 2) {
+        while (k < f->components && f->c[k].id != q[0])
+            k++;
+        if (k == f->components)
+            return BFS_LEFT_HEADER;
+        bfs_component *c = &f->c[k];
+        f->of[i] = k;
         c->dc = q[1] >> 4;
         c->ac = q[1] & 15;
-        if (q[0] != r->id[i] || c->dc > 3 || c->ac > 3 || !f->code[0][c->dc] || !f->code[1][c->ac] ||
-            !(r->quants >> c->quant & 1))
+        if (c->dc > 3 || c->ac > 3 || !(f->quants >> c->quant & 1))
             return BFS_LEFT_HEADER;
-        for (int k = 0; k < i; k++)
-            if (r->id[k] == r->id[i])
-                return BFS_LEFT_HEADER;
+        if (!f->progressive && (!f->code[0][c->dc] || !f->code[1][c->ac]))
+            return BFS_LEFT_HEADER;
     }
-    return colour(r);
+    f->first = q[0];
+    f->last = q[1];
+    f->high = q[2] >> 4;
+    f->low = q[2] & 15;
+    if (!f->progressive && (f->first != 0 || f->last != 63 || q[2] != 0))
+        return BFS_LEFT_HEADER;
+    return r->later ? BFS_OK : colour(r);
 }
 
 static int read_segment(reader *r, int marker, const uint8_t *p, size_t n)
@@ -150,11 +162,13 @@ static int read_segment(reader *r, int marker, const uint8_t *p, size_t n)
     switch (marker) {
     case SOF0:
     case SOF1:
+    case SOF2:
+        r->frame->progressive = marker == SOF2;
         return read_frame(r, p, n);
     case DHT:
         return read_dht(r, p, n);
     case DQT:
-        return read_dqt(r, p, n);
+        return r->later ? BFS_LEFT_HEADER : read_dqt(r, p, n);
     case DRI:
         if (n != 2)
             return BFS_LEFT_HEADER;
@@ -174,29 +188,43 @@ static int read_segment(reader *r, int marker, const uint8_t *p, size_t n)
     }
     if (marker > APP0 && marker <= APP15)
         return BFS_OK;
-    return marker > SOF1 && marker <= SOF15 ? BFS_LEFT_KIND : BFS_LEFT_HEADER;
+    return marker > SOF2 && marker <= SOF15 ? BFS_LEFT_KIND : BFS_LEFT_HEADER;
 }
 
-/* bfs_frame_read reads the markers up to the scan, of which it keeps pointers into data. */
-int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size)
+/* read_on reads segments up to a scan, or after another one to the end of the image. */
+static int read_on(reader *r, const uint8_t *at, const uint8_t *end)
 {
-    reader r = {.frame = f};
-    memset(f, 0, sizeof *f);
-    if (size < 4 || data[0] != 0xff || data[1] != SOI)
-        return BFS_LEFT_HEADER;
-    for (size_t at = 2; size - at >= 4;) {
-        const int marker = data[at + 1];
-        const size_t length = (size_t)u16(data + at + 2);
-        if (data[at] != 0xff || length < 2 || length > size - at - 2)
-            return BFS_LEFT_HEADER;
-        const int result = read_segment(&r, marker, data + at + 4, length - 2);
+    while (end - at >= 2 && at[0] == 0xff) {
+        const int marker = at[1];
+        if (marker == EOI && r->later) {
+            r->frame->scan = NULL;
+            return BFS_OK;
+        }
+        if (end - at < 4)
+            break;
+        const ptrdiff_t length = u16(at + 2);
+        if (length < 2 || length > end - at - 2)
+            break;
+        const int result = read_segment(r, marker, at + 4, (size_t)length - 2);
         if (result != BFS_OK)
             return result;
         at += 2 + length;
         if (marker == SOS) {
-            f->scan = data + at;
+            r->frame->scan = at;
             return BFS_OK;
         }
     }
     return BFS_LEFT_HEADER;
 }
+
+/* bfs_frame_read reads the markers up to the first scan. It keeps pointers into data. */
+int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size)
+{
+    memset(f, 0, sizeof *f);
+    if (size < 4 || data[0] != 0xff || data[1] != SOI)
+        return BFS_LEFT_HEADER;
+    return read_on(&(reader){.frame = f}, data + 2, data + size);
+}
+
+/* bfs_frame_next reads the markers after a scan. */
+int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end) { return read_on(&(reader){.frame = f, .later = 1}, at, end); }

@@ -98,13 +98,18 @@ static void start_interval(bfs_scan *s)
     start(s);
 }
 
-/* end_interval checks that nothing but padding is left, up to a marker. */
-static int end_interval(bfs_scan *s, int marker)
+/* bfs_scan_at_marker checks that nothing but padding is left, up to the marker that is then at s->raw. */
+int bfs_scan_at_marker(bfs_scan *s)
 {
     if (!s->ended)
         fill(s);
     const ptrdiff_t rest = unread(s);
-    if (!s->ended || rest < 0 || rest > 7 || s->raw_end - s->raw < 2 || s->raw[1] != marker)
+    return s->ended && rest >= 0 && rest <= 7 && s->raw_end - s->raw >= 2 ? BFS_OK : BFS_LEFT_DATA;
+}
+
+static int end_interval(bfs_scan *s, int marker)
+{
+    if (bfs_scan_at_marker(s) != BFS_OK || s->raw[1] != marker)
         return BFS_LEFT_DATA;
     s->raw += 2;
     return BFS_OK;
@@ -208,39 +213,51 @@ void bfs_scan_start(bfs_scan *s)
     start_interval(s);
 }
 
-/* begin_slice prepares to decode the next of the wanted MCUs. */
-static int begin_slice(bfs_scan *s)
+/* bfs_scan_begin prepares to decode a slice of the wanted MCUs. */
+int bfs_scan_begin(bfs_scan *s)
 {
     const int result = settle(s);
     if (result != BFS_OK)
         return result;
-    int now = BFS_SLICE / s->frame->blocks;
+    int now = BFS_SLICE / s->blocks;
     now = now < s->wanted ? now : s->wanted;
     now = now < s->left ? now : s->left;
     now = now < s->until ? now : s->until;
-    const int blocks = now * s->frame->blocks;
-    if (!s->ended && s->end - s->stream.from < blocks * BFS_WORST + LEAD)
+    if (!s->ended && s->end - s->stream.from < now * s->blocks * BFS_WORST + LEAD)
         fill(s);
     s->slice = now;
-    s->stream.at = (uint8_t *)s->to;
-    s->stream.phase = s->phase;
-    s->stream.end = s->phase + blocks;
-    s->stream.table = s->first;
     return BFS_OK;
 }
 
-/* end_slice completes the MCUs that were decoded. */
-static int end_slice(bfs_scan *s)
+static int begin_slice(bfs_scan *s)
 {
-    if (unread(s) < 0 || add_up(s, s->to, s->slice) != BFS_OK)
+    const int result = bfs_scan_begin(s);
+    s->stream.at = (uint8_t *)s->to;
+    s->stream.phase = s->phase;
+    s->stream.end = s->phase + s->slice * s->blocks;
+    s->stream.table = s->first;
+    return result;
+}
+
+/* bfs_scan_passed completes a slice that was decoded. */
+int bfs_scan_passed(bfs_scan *s)
+{
+    if (unread(s) < 0)
         return BFS_LEFT_DATA;
-    s->to += (size_t)s->slice * s->frame->blocks * 64;
     s->mcu += s->slice;
     s->wanted -= s->slice;
     s->left -= s->slice;
     s->until -= s->slice;
     s->slice = 0;
     return BFS_OK;
+}
+
+static int end_slice(bfs_scan *s)
+{
+    if (add_up(s, s->to, s->slice) != BFS_OK)
+        return BFS_LEFT_DATA;
+    s->to += (size_t)s->slice * s->blocks * 64;
+    return bfs_scan_passed(s);
 }
 
 /* bfs_scan_want says where the next n MCUs go. Their blocks must be zeros before, except where

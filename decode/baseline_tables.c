@@ -6,35 +6,40 @@
 
 enum { ENTRIES = 1 << BFS_LOOKUP, ZRL = 0xf0 };
 
-/* A symbol that is known from the looked-up bits. */
-typedef struct {
-    uint8_t length; /* of its code; 0: not known */
-    uint8_t symbol;
-} code;
-
-/* canonical derives the codes as libjpeg does, and refuses what it refuses. */
-static int canonical(bfs_table *t, code direct[ENTRIES])
+/* bfs_codes_make derives codes from their counts and symbols as libjpeg does. Known are then those
+ * that can be recognized by so many bits. It returns 0 if libjpeg refuses the codes. */
+int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known)
 {
     int32_t next = 0;
     int k = 0;
+    memset(known, 0, sizeof *known << lookup);
     for (int length = 1; length <= 16; length++, next <<= 1) {
-        t->offset[length] = k - next;
-        for (int i = 0; i < t->code[length - 1]; i++, k++, next++) {
-            const uint8_t symbol = t->symbol[k] = t->code[16 + k];
-            if (!t->ac && symbol > 15)
-                return 0;
-            if (length > BFS_LOOKUP || next >= 1 << length)
+        c->offset[length] = k - next;
+        for (int i = 0; i < definition[length - 1]; i++, k++, next++) {
+            c->symbol[k] = definition[16 + k];
+            if (length > lookup || next >= 1 << length)
                 continue;
-            code *to = direct + (next << (BFS_LOOKUP - length));
-            for (int n = 1 << (BFS_LOOKUP - length); n > 0; n--)
-                *to++ = (code){(uint8_t)length, symbol};
+            bfs_code *to = known + (next << (lookup - length));
+            for (int n = 1 << (lookup - length); n > 0; n--)
+                *to++ = (bfs_code){(uint8_t)length, c->symbol[k]};
         }
-        if (next >= 1 << length && t->code[length - 1])
+        if (next >= 1 << length && definition[length - 1])
             return 0; /* too many codes, or one that is all ones */
-        t->limit[length] = next << (16 - length);
+        c->limit[length] = next << (16 - length);
     }
-    t->limit[17] = INT32_MAX;
+    c->limit[17] = INT32_MAX;
     return 1;
+}
+
+/* bfs_codes_are_sizes reports that symbols are all of DC coefficients. */
+int bfs_codes_are_sizes(const uint8_t *definition)
+{
+    int symbols = 0, all = 1;
+    for (int i = 0; i < 16; i++)
+        symbols += definition[i];
+    for (int i = 0; i < symbols; i++)
+        all &= definition[16 + i] <= 15;
+    return all;
 }
 
 /* value extends the s bits before bit "end" of a look-up to a coefficient. */
@@ -44,7 +49,7 @@ static int value(int bits, int end, int s)
     return s == 0 || v >> (s - 1) ? v : v - (1 << s) + 1;
 }
 
-static bfs_step dc_step(code c)
+static bfs_step dc_step(bfs_code c)
 {
     if (!c.length)
         return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
@@ -52,20 +57,20 @@ static bfs_step dc_step(code c)
 }
 
 /* ends reports that c is an end of block, which may have any run but 15. */
-static int ends(code c) { return c.length && !(c.symbol & 15) && c.symbol != ZRL; }
+static int ends(bfs_code c) { return c.length && !(c.symbol & 15) && c.symbol != ZRL; }
 
 /* after returns the code that follows the first n looked-up bits, if it is in them as a whole. */
-static code after(const code direct[ENTRIES], int bits, int n)
+static bfs_code after(const bfs_code direct[ENTRIES], int bits, int n)
 {
     if (n >= BFS_LOOKUP)
-        return (code){0, 0};
-    const code c = direct[bits << n & (ENTRIES - 1)];
-    return c.length <= BFS_LOOKUP - n ? c : (code){0, 0};
+        return (bfs_code){0, 0};
+    const bfs_code c = direct[bits << n & (ENTRIES - 1)];
+    return c.length <= BFS_LOOKUP - n ? c : (bfs_code){0, 0};
 }
 
-static bfs_step ac_step(const code direct[ENTRIES], int bits)
+static bfs_step ac_step(const bfs_code direct[ENTRIES], int bits)
 {
-    const code a = direct[bits];
+    const bfs_code a = direct[bits];
     if (!a.length)
         return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
     if (ends(a))
@@ -76,7 +81,7 @@ static bfs_step ac_step(const code direct[ENTRIES], int bits)
                     .first = (uint8_t)first, .last = (uint8_t)first};
     if (used > BFS_LOOKUP || s > 7)
         return one;
-    const code b = after(direct, bits, used);
+    const bfs_code b = after(direct, bits, used);
     if (!b.length || b.symbol == ZRL)
         return one;
     if (ends(b)) {
@@ -89,7 +94,7 @@ static bfs_step ac_step(const code direct[ENTRIES], int bits)
     bfs_step two = {.length = (uint8_t)both, .advance = (uint8_t)(last + 1), .before = (uint8_t)(used + b.length),
                     .shift = (uint8_t)(63 - (b.symbol & 15)), .first = (uint8_t)first, .last = (uint8_t)last,
                     .value = (int8_t)(s ? value(bits, used, s) : 0)};
-    const code c = after(direct, bits, both);
+    const bfs_code c = after(direct, bits, both);
     if (ends(c)) {
         two.length = (uint8_t)(both + c.length);
         two.advance = (uint8_t)(last + 3);
@@ -101,9 +106,8 @@ static bfs_step ac_step(const code direct[ENTRIES], int bits)
 /* bfs_table_make makes the table of t->code, which is for AC if t->ac. It returns 0 if libjpeg refuses it. */
 int bfs_table_make(bfs_table *t)
 {
-    code direct[ENTRIES];
-    memset(direct, 0, sizeof direct);
-    if (!canonical(t, direct))
+    bfs_code direct[ENTRIES];
+    if ((!t->ac && !bfs_codes_are_sizes(t->code)) || !bfs_codes_make(&t->codes, t->code, BFS_LOOKUP, direct))
         return 0;
     for (int i = 0; i < ENTRIES; i++)
         t->step[i] = t->ac ? ac_step(direct, i) : dc_step(direct[i]);

@@ -21,7 +21,7 @@ func baselineFiles(t testing.TB) []oddFile {
 			out = append(out, oddFile{s.name, s.data})
 		}
 	}
-	for _, pattern := range []string{"regions/*.jpg", "oriented/*.jpg", "refused/*.jpg"} {
+	for _, pattern := range []string{"regions/*.jpg", "oriented/*.jpg", "refused/*.jpg", "progressive/*.jpg"} {
 		names, err := filepath.Glob(filepath.Join("testdata", pattern))
 		if err != nil || names == nil {
 			t.Fatalf("%s: %v", pattern, err)
@@ -129,17 +129,47 @@ func TestBaselineRegions(t *testing.T) {
 	}
 }
 
+// TestBaselineProgressive: no kernel leaves any of the usual kinds of progressive files to libjpeg-turbo, or
+// decodes one that lacks a scan.
+func TestBaselineProgressive(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join("testdata", "progressive", "*.jpg"))
+	if err != nil || len(names) < 40 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	for _, d := range newKernelSet(t)[RGB][1:] {
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := decodeTo(t, d, name, data, headerOf(data)); err != nil || d.TakeJPEGs() != (JPEGs{Baseline: 1}) {
+				t.Errorf("%s: left by %s, or %v", name, d.options.Kernel, err)
+			}
+			for n := 1; n < bytes.Count(data, []byte{0xff, markSOS}); n++ {
+				short := scansUpTo(data, n)
+				if _, err := decodeTo(t, d, name, short, headerOf(short)); err != nil || d.TakeJPEGs() != (JPEGs{Data: 1}) {
+					t.Errorf("%s with %d scans: not left by %s, or %v", name, n, d.options.Kernel, err)
+				}
+			}
+		}
+	}
+}
+
 // TestBaselineDamaged: what the baseline decoder accepts of damaged files is what libjpeg-turbo
 // decodes without objection to the same pixels, wherever a file is cut and whichever of its bits
 // is inverted.
 func TestBaselineDamaged(t *testing.T) {
-	files := []string{"ycc-2x2-17x33", "ycc-1x1-16x16", "ycc-1x2-7x9", "gray", "restarts"}
+	files := []string{
+		"samples/ycc-2x2-17x33", "samples/ycc-1x1-16x16", "samples/ycc-1x2-7x9", "samples/gray", "samples/restarts",
+		"progressive/usual-1x2", "progressive/deep-gray-restarts", "progressive/alone-2x1", "progressive/bands-1x1",
+		"progressive/plain-restarts", "progressive/deep-tiny", "progressive/usual-flat", "progressive/deep-dense",
+	}
 	if testing.Short() {
-		files = files[:1]
+		files = []string{files[0], files[5]}
 	}
 	all := newKernelSet(t)
 	for _, name := range files {
-		data := corpus(name + ".jpg").data
+		data := testFile(t, name+".jpg")
 		random := rand.New(rand.NewPCG(3, 4))
 		try := func(what string, data []byte) {
 			h, err := ReadHeader(data, true)

@@ -6,7 +6,7 @@
  * libjpeg-turbo, whose pixels and verdict count. So what it accepts must be what libjpeg-turbo
  * decodes without a warning, and it need not tell how the rest is wrong.
  *
- *   baseline_header.c   markers, up to the scan
+ *   baseline_header.c   markers, up to a scan
  *   baseline_tables.c   Huffman tables for the state machine
  *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
@@ -20,6 +20,8 @@
 
 #include "bfs_decode.h"
 #include "bfs_jpeg.h"
+
+#include <string.h>
 
 /* Why an image is left to libjpeg-turbo: further result codes. */
 enum {
@@ -35,8 +37,9 @@ enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
 
 /* One component of an image. */
 typedef struct {
+    int id;
     int h, v;          /* sampling factors */
-    int first;        /* its first block in an MCU, which has h*v of them */
+    int first;         /* its first block in an MCU, which has h*v of them */
     int width, height; /* in samples */
     int quant, dc, ac; /* its tables */
 } bfs_component;
@@ -50,13 +53,46 @@ typedef struct {
     int across, down;  /* in MCUs */
     int interval;      /* MCUs between restart markers; 0: none */
     int rgb;           /* the components are RGB, not YCbCr */
+    int progressive;
     bfs_component c[3];
     uint16_t quant[4][64];      /* in zigzag order */
+    int quants;                 /* those that are defined, one bit each */
     const uint8_t *code[2][4];  /* of DC and AC: 16 counts, then the symbols; in the file */
-    const uint8_t *scan;        /* entropy-coded data */
+
+    const uint8_t *scan;        /* the next scan's entropy-coded data; NULL: there is none */
+    int count, of[3];           /* its components, in order */
+    int first, last, high, low; /* if progressive: its coefficients, and bits before and after it */
 } bfs_frame;
 
 int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size);
+int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
+
+/* The codes of a DHT segment. */
+typedef struct {
+    int32_t limit[18];  /* the first code, left-aligned in 16 bits, that is longer than the index */
+    int32_t offset[17]; /* of a length's symbols, less its first code */
+    uint8_t symbol[256];
+} bfs_codes;
+
+typedef struct {
+    uint8_t length; /* of the code; 0: there is none */
+    uint8_t symbol;
+} bfs_code;
+
+int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known);
+int bfs_codes_are_sizes(const uint8_t *definition);
+
+/* bfs_codes_find finds the code that left-aligned bits begin with. */
+static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
+{
+    const int32_t head = (int32_t)(bits >> 48);
+    int length = 1;
+    while (length <= 16 && head >= c->limit[length])
+        length++;
+    if (length > 16)
+        return (bfs_code){0, 0};
+    return (bfs_code){(uint8_t)length, c->symbol[(head >> (16 - length)) + c->offset[length]]};
+}
 
 /* What one look-up of the next bits does. Values are in bytes of the block, two per
  * coefficient. A step decodes one symbol, or two: the value of the first is then known from the
@@ -80,9 +116,7 @@ enum {
 
 typedef struct bfs_table {
     bfs_step step[1 << BFS_LOOKUP];
-    int32_t limit[18];   /* the first code, left-aligned in 16 bits, that is longer than the index */
-    int32_t offset[17];  /* of a length's symbols, less its first code */
-    uint8_t symbol[256];
+    bfs_codes codes;
     uint8_t code[16 + 256]; /* what it was made of: counts and symbols */
     int ac;
     int holders;             /* these three belong to baseline_shared.c */
@@ -108,6 +142,16 @@ typedef struct {
     const bfs_phase *end;   /* where to stop */
     const bfs_table *table; /* for the next step */
 } bfs_stream;
+
+static inline __attribute__((always_inline)) uint64_t bfs_load(const uint8_t *p)
+{
+    uint64_t x;
+    memcpy(&x, p, 8);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
 
 /* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
  * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
@@ -140,6 +184,7 @@ enum {
  * bfs_scan_start wants the members up to entries, the rest being zeros. */
 typedef struct {
     const bfs_frame *frame;
+    int blocks;                     /* in an MCU */
     bfs_entropy *entropy;
     bfs_entropies *together;
     const bfs_table *first;         /* of the first block of an MCU */
@@ -163,6 +208,9 @@ typedef struct {
 } bfs_scan;
 
 void bfs_scan_start(bfs_scan *s);
+int bfs_scan_begin(bfs_scan *s);
+int bfs_scan_passed(bfs_scan *s);
+int bfs_scan_at_marker(bfs_scan *s);
 void bfs_scan_want(bfs_scan *s, int16_t *to, int n);
 int bfs_scan_go(bfs_scan *s);
 int bfs_scan_go_together(bfs_scan *a, bfs_scan *b);

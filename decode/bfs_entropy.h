@@ -32,7 +32,7 @@
 #define REFILL(n)                                   \
     do {                                            \
         count##n &= 63;                             \
-        bits##n |= load(from##n) >> count##n;       \
+        bits##n |= bfs_load(from##n) >> count##n;       \
         from##n += (count##n ^ 63) >> 3;            \
         count##n |= 56;                             \
     } while (0)

@@ -7,6 +7,7 @@ No file here was written by batchfs's own code, nor were the pixels that it must
   reference.tar.gz for samples/NAME.EXT the pixels, as NAME.EXT.ppm; as NAME.EXT.pgm the luma
                    of a JPEG, where gray is not made from red, green and blue
   regions/         JPEGs with edges everywhere; decoded in parts, they are compared with themselves
+  progressive/     JPEGs of all kinds of scans, with many coefficients in a block, or none in many
   refused/         JPEGs that no decoder here reads
   *.*              single files of single tests
   ../../dataset/gen/rare/   what `batchfs gen --kind mixed` shows but cannot write
@@ -21,7 +22,7 @@ from PIL import Image, ImageOps
 
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
 RARE = "../../dataset/gen/rare"
-for d in ("samples", "regions", "refused", RARE):
+for d in ("samples", "regions", "progressive", "refused", RARE):
     shutil.rmtree(d, ignore_errors=True)
     os.mkdir(d)
 CONVERT = "/usr/bin/convert"  # ImageMagick's
@@ -68,6 +69,14 @@ def djpeg(data):
     return run("djpeg", "-pnm", "-rgb", stdin=data), run("djpeg", "-pnm", "-grayscale", stdin=data)
 
 
+def script(text):
+    """A file of scans for cjpeg."""
+    scans = tempfile.NamedTemporaryFile("w", suffix=".scans")
+    scans.write(text)
+    scans.flush()
+    return scans
+
+
 PLAIN = [(1, 1), (37, 21), (16, 35), (3, 50), (20, 10), (10, 20), (21, 10), (61, 47)]
 
 
@@ -88,9 +97,7 @@ def jpegs():
     add("progressive", size, "-progressive")
     add("restarts", size, "-restart", "2B")
     add("optimized", size, "-optimize", "-quality", "30")
-    with tempfile.NamedTemporaryFile("w", suffix=".scans") as scans:
-        scans.write("0; 1; 2;")
-        scans.flush()
+    with script("0; 1; 2;") as scans:
         add("separate-scans", size, "-scans", scans.name)
     add("gray", size, "-grayscale")
     add("gray-2x2", size, "-grayscale", "-sample", "2x2")
@@ -105,6 +112,39 @@ def jpegs():
         for name, how in (("", ()), ("-progressive", ("-progressive",)), ("-restarts", ("-restart", "3B"))):
             write(f"regions/{factors}{name}.jpg", cjpeg(ppm(83, 75, busy), "-sample", factors, *how, quality=25))
     write("regions/gray.jpg", cjpeg(ppm(83, 75, busy), "-grayscale", "-sample", "2x2", quality=25))
+
+
+def progressive():
+    """Names say the scans; flat ones have runs of blocks without coefficients, and dense ones hardly any zeros."""
+    colour = {
+        "plain": "0 1 2: 0-0, 0, 0; 0: 1-63, 0, 0; 2: 1-63, 0, 0; 1: 1-63, 0, 0;",
+        "bands": "0 1 2: 0-0, 0, 0; 0: 1-1, 0, 0; 0: 2-5, 0, 0; 1: 1-8, 0, 0; 0: 6-62, 0, 0; 0: 63-63, 0, 0; 1: 9-63, 0, 0; 2: 1-63, 0, 0;",
+        "alone": "0: 0-0, 0, 1; 1 2: 0-0, 0, 2; 1: 0-0, 2, 1; 0: 0-0, 1, 0; 2: 0-0, 2, 1; 1 2: 0-0, 1, 0;"
+                 "0: 1-63, 0, 0; 1: 1-63, 0, 0; 2: 1-63, 0, 0;",
+        "deep": "0 1 2: 0-0, 0, 3; 0 1 2: 0-0, 3, 2; 0: 1-63, 0, 3; 0: 1-63, 3, 2; 0: 1-20, 2, 1; 0: 21-63, 2, 1; 0: 1-63, 1, 0;"
+                "0 1 2: 0-0, 2, 1; 0 1 2: 0-0, 1, 0; 1: 1-63, 0, 1; 2: 1-63, 0, 2; 2: 1-63, 2, 1; 1: 1-63, 1, 0; 2: 1-63, 1, 0;",
+        "usual": "",
+    }
+    gray = {"plain": "0: 0-0, 0, 0; 0: 1-63, 0, 0;", "deep": "0: 0-0, 0, 1; 0: 1-63, 0, 2; 0: 0-0, 1, 0; 0: 1-63, 2, 1; 0: 1-63, 1, 0;"}
+    flat = lambda x, y: soft(x, y) if x < 9 and y < 20 else (90, 100, 110)
+    noise = lambda x, y: tuple((x * x * 7919 + y * y * 104729 + x * y * (31 + c) + c * 77) % 251 for c in range(3))
+
+    def add(name, size, at, quality, scans, *args):
+        with script(scans) as file:
+            how = ("-scans", file.name) if scans else ("-progressive",)
+            write(f"progressive/{name}.jpg", cjpeg(ppm(*size, at), *how, *args, quality=quality))
+
+    for name, scans in colour.items():
+        for factors, size in (("1x1", (17, 9)), ("2x1", (33, 17)), ("1x2", (9, 33)), ("2x2", (35, 33)), ("4x1", (65, 11))):
+            add(f"{name}-{factors}", size, busy, 40, scans, "-sample", factors)
+        add(f"{name}-restarts", (35, 33), busy, 30, scans, "-sample", "2x2", "-restart", "3B")
+        add(f"{name}-flat", (83, 75), flat, 90, scans, "-sample", "2x2")
+        add(f"{name}-dense", (16, 24), noise, 100, scans, "-sample", "1x1")
+        add(f"{name}-tiny", (8, 8), soft, 50, scans, "-sample", "1x1")
+    for name, scans in gray.items():
+        add(f"{name}-gray", (27, 19), busy, 50, scans, "-grayscale")
+        add(f"{name}-gray-restarts", (27, 19), busy, 50, scans, "-grayscale", "-restart", "2B")
+    add("usual-rgb", (19, 18), busy, 50, "", "-rgb")
 
 
 def inks(size):
@@ -328,7 +368,7 @@ def oriented():
 
 shutil.rmtree("oriented", ignore_errors=True)
 os.mkdir("oriented")
-for make in (jpegs, refused, pngs, bmps, pnms, webps, oriented):
+for make in (jpegs, progressive, refused, pngs, bmps, pnms, webps, oriented):
     make()
 with open("reference.tar.gz", "wb") as out, gzip.GzipFile("", "wb", 9, out, 0) as z, tarfile.open(fileobj=z, mode="w", format=tarfile.USTAR_FORMAT) as t:
     for name in sorted(references):
