@@ -2,7 +2,7 @@
 
 /* The decoder of baseline JPEGs, several times as fast as libjpeg-turbo, with its pixels to the
  * last bit. It reads what most JPEGs are: 8-bit, Huffman-coded, sequential, one scan, gray or
- * three components. At anything else, and at any anomaly whatever, it leaves the image to
+ * three components; progressive ones are left to bfs_progressive.h. At anything else, and at any anomaly whatever, it leaves the image to
  * libjpeg-turbo, whose pixels and verdict count. So what it accepts must be what libjpeg-turbo
  * decodes without a warning, and it need not tell how the rest is wrong.
  *
@@ -25,11 +25,11 @@
 
 /* Why an image is left to libjpeg-turbo: further result codes. */
 enum {
-    BFS_LEFT_KIND = 16,       /* progressive, arithmetic coding, several scans, four components */
+    BFS_LEFT_KIND = 16,       /* arithmetic coding, several sequential scans, four components */
     BFS_LEFT_SAMPLING,        /* chroma sampled in a rare way */
     BFS_LEFT_SCALE,           /* wanted at 1/2, 1/4 or 1/8, or as gray from RGB */
     BFS_LEFT_HEADER,          /* an unusual or damaged header */
-    BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data */
+    BFS_LEFT_DATA,            /* an anomaly in the entropy-coded data, or in the order of scans */
 };
 
 /* Implementations. */

@@ -11,7 +11,7 @@ type Options struct {
 	IgnoreOrientation bool  // leave the pixels as stored
 	MaxPixels         int64 // larger images are ErrTooLarge; 0: DefaultMaxPixels
 
-	Kernel Kernel // for baseline JPEGs; the pixels do not depend on it
+	Kernel Kernel // for JPEGs; the pixels do not depend on it
 }
 
 // allows returns an ErrTooLarge error if h has more pixels than MaxPixels.

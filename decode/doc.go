@@ -17,10 +17,12 @@
 // same scratch memory, which is kept. The build tag "static" links the libraries' archives.
 //
 // Most JPEGs go through a decoder of our own, two to three times as fast as libjpeg-turbo and with
-// the same pixels to the last bit (bfs_baseline.h). It reads 8-bit sequential JPEGs with Huffman
-// codes, one scan, and one or three components; everything else, and everything unusual or
-// damaged, it leaves to libjpeg-turbo, whose pixels and verdict count. A [Kernel] says which
-// vector instructions it uses, and [Decoder.TakeJPEGs] what it left and why.
+// the same pixels to the last bit (bfs_baseline.h, bfs_progressive.h). It reads 8-bit JPEGs with
+// Huffman codes and one or three components, sequential ones in one scan and complete progressive
+// ones; everything else, and everything unusual or damaged, it leaves to libjpeg-turbo, whose
+// pixels and verdict count. A [Kernel] says which vector instructions it uses, and
+// [Decoder.TakeJPEGs] what it left and why. A region of a progressive JPEG takes all entropy
+// decoding, which is most of the work.
 //
 // PNG has a fast path for images with 8 bits per sample that are not interlaced: libdeflate
 // inflates the whole image, in up to 64 MiB, and vector code unfilters it. libpng decodes all other

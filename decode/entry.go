@@ -21,7 +21,7 @@ const (
 	EntriesUnused EntryResult = iota // they were neither asked for nor needed
 	EntriesUsed
 	EntriesMade  // the whole file was read without any objection
-	EntriesNone  // this file can have none: it is too small, damaged, or not for the baseline decoder
+	EntriesNone  // this file can have none: it is too small, damaged, progressive, or odd
 	EntriesWrong // they are not of this file; it was decoded without them
 )
 

@@ -2,7 +2,7 @@ package decode
 
 import "slices"
 
-// A Kernel is an implementation of the baseline JPEG decoder. All produce the same bytes, which
+// A Kernel is an implementation of our own JPEG decoder. All produce the same bytes, which
 // are also those of libjpeg-turbo, so there is no reason to choose any but the fastest, except
 // for tests and measurements.
 type Kernel uint8
@@ -40,15 +40,15 @@ func (k Kernel) chosen() Kernel {
 	return LibJPEG
 }
 
-// JPEGs counts JPEGs by what decoded them: the baseline decoder, or libjpeg-turbo for one of the
-// other reasons.
+// JPEGs counts JPEGs by what decoded them: our own decoder, or libjpeg-turbo for one of the other
+// reasons.
 type JPEGs struct {
-	Baseline int64 `json:"baseline"` // by the baseline decoder
-	Kind     int64 `json:"kind"`     // progressive, arithmetic-coded, of several scans or four components
+	Baseline int64 `json:"baseline"` // by our own decoder, baseline and progressive ones
+	Kind     int64 `json:"kind"`     // arithmetic-coded, of four components, or sequential in several scans
 	Sampling int64 `json:"sampling"` // with chroma sampled in a rare way
 	Scale    int64 `json:"scale"`    // reduced while decoding, or made gray from RGB
 	Header   int64 `json:"header"`   // with an unusual or damaged header
-	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data
+	Data     int64 `json:"data"`     // with an anomaly in the entropy-coded data or in the order of scans
 }
 
 // All is the number of JPEGs.

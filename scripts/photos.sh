@@ -2,13 +2,14 @@
 # Makes real photos for make bench: photos.sh DIR
 #
 # They are the sample images of scikit-image and scikit-learn, cut to parts and resized to
-# 500x375, as JPEGs of quality 90 and 97 in DIR/90 and DIR/97. If the packages cannot be
+# 500x375, as JPEGs of quality 90 and 97 in DIR/90 and DIR/97, and progressive ones of quality 90 in
+# DIR/progressive. If the packages cannot be
 # installed, it says so and make bench skips the rows.
 set -eu
 cd "$(dirname "$0")/.."
 
 dir=$1
-[ ! -d "$dir/97" ] || exit 0
+[ ! -d "$dir/progressive" ] || exit 0
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT INT TERM
 echo 'installing scikit-image and scikit-learn for their photos, for the moment'
@@ -29,11 +30,11 @@ for path in sorted(paths):
     image = Image.open(path)
     if image.mode == "RGB" and min(image.size) >= 300:  # no drawings, masks and microscopy in gray
         photos.append((os.path.splitext(os.path.basename(path))[0], image))
-for quality in (90, 97):
-    os.makedirs(f"{out}/{quality}")
+for folder, how in (("90", {"quality": 90}), ("97", {"quality": 97}), ("progressive", {"quality": 90, "progressive": True})):
+    os.makedirs(f"{out}/{folder}", exist_ok=True)
     for name, image in photos:
         w, h = image.size
         for i, (x, y) in enumerate(((0, 0), (.4, 0), (0, .4), (.4, .4), (.2, .2))):
             part = image.crop((int(x * w), int(y * h), int((x + .6) * w), int((y + .6) * h)))
-            part.resize((500, 375), Image.LANCZOS).save(f"{out}/{quality}/{name}-{i}.jpg", quality=quality)
+            part.resize((500, 375), Image.LANCZOS).save(f"{out}/{folder}/{name}-{i}.jpg", **how)
 END

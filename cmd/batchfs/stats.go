@@ -124,7 +124,7 @@ func (v statsView) print(out io.Writer) {
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
 	if all := now.JPEGs.All(); all > 0 {
-		t.row("jpegs", "%d, %.1f %% by the baseline decoder, the rest by libjpeg-turbo", all, 100*float64(now.JPEGs.Baseline)/float64(all))
+		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(now.JPEGs.Baseline)/float64(all))
 	}
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""

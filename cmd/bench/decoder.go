@@ -13,6 +13,27 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
+// A decodingWay is a kind of work of the decoder alone.
+type decodingWay struct {
+	name  string
+	mode  resample.Mode
+	rule  decode.EntryRule
+	least float64 // the goal, as a multiple of what C does
+}
+
+// Entry points are of no use to progressive JPEGs, of which all must be read for any part.
+var (
+	baselineWays = []decodingWay{
+		{"in full / C", resample.None, decode.EntryOff, 2.2},
+		{"regions of random-resized-crop / C", resample.RandomResizedCrop, decode.EntryOff, 2.8},
+		{"the same with an entry point a row / C", resample.RandomResizedCrop, decode.EntryRows, 4},
+	}
+	progressiveWays = []decodingWay{
+		{"in full / C", resample.None, decode.EntryOff, 2.2},
+		{"regions of random-resized-crop / C", resample.RandomResizedCrop, decode.EntryOff, 2.2},
+	}
+)
+
 // decoderAlone decodes JPEGs from memory on one core, in full and the regions of random crops,
 // with every kernel of the decoder, and compares with C on the same core: photos of gen, and
 // real ones if scripts/photos.sh could make some.
@@ -22,26 +43,27 @@ func decoderAlone(ctx context.Context, s *setup) (rows []row, err error) {
 		return nil, err
 	}
 	sets := []struct {
-		name  string
-		files []string
-	}{{"photos of gen", s.photos.files[:min(128, s.photos.images)]}}
-	for _, quality := range []string{"90", "97"} {
-		files, err := filepath.Glob(filepath.Join(s.realPhotos, quality, "*.jpg"))
-		if err != nil {
-			return nil, err
-		}
-		sets = append(sets, struct {
-			name  string
-			files []string
-		}{"real photos, quality " + quality, files})
+		name, folder string
+		ways         []decodingWay
+	}{
+		{"photos of gen", "", baselineWays},
+		{"real photos, quality 90", "90", baselineWays},
+		{"real photos, quality 97", "97", baselineWays},
+		{"progressive real photos, quality 90", "progressive", progressiveWays},
 	}
 	for _, set := range sets {
+		files := s.photos.files[:min(128, s.photos.images)]
+		if set.folder != "" {
+			if files, err = filepath.Glob(filepath.Join(s.realPhotos, set.folder, "*.jpg")); err != nil {
+				return nil, err
+			}
+		}
 		what := "decoder alone, one core: " + set.name
-		if len(set.files) == 0 {
+		if len(files) == 0 {
 			rows = append(rows, row{what: what, skipped: "make bench could not install the packages that have them"})
 			continue
 		}
-		more, err := s.decoding(ctx, what, cpus[:1], set.files)
+		more, err := s.decoding(ctx, what, cpus[:1], files, set.ways)
 		if err != nil {
 			return rows, err
 		}
@@ -51,13 +73,10 @@ func decoderAlone(ctx context.Context, s *setup) (rows []row, err error) {
 }
 
 // decoding makes the rows for some files.
-func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []string) (rows []row, err error) {
+func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []string, ways []decodingWay) (rows []row, err error) {
 	sides := []side{onCPUs(cpu, s.c(1, files))}
 	kernels := decode.Kernels()
-	for _, way := range []struct {
-		mode resample.Mode
-		rule decode.EntryRule
-	}{{resample.None, decode.EntryOff}, {resample.RandomResizedCrop, decode.EntryOff}, {resample.RandomResizedCrop, decode.EntryRows}} {
+	for _, way := range ways {
 		for _, k := range kernels {
 			work, err := decodingRegions(files, way.mode, k, way.rule)
 			if err != nil {
@@ -70,20 +89,19 @@ func (s *setup) decoding(ctx context.Context, what string, cpu []int, files []st
 	if err != nil {
 		return nil, err
 	}
-	c, whole, regions, entered := rates[0], rates[1:][:len(kernels)], rates[1+len(kernels):][:len(kernels)], rates[1+2*len(kernels):]
-	note := func(of [][]float64) string {
-		var all []string
-		for i, k := range kernels {
-			all = append(all, fmt.Sprintf("%s %.2f", k, median(ratios(of[i], c))))
+	c := rates[0]
+	for i, way := range ways {
+		of, note := rates[1+i*len(kernels):][:len(kernels)], []string{}
+		for n, k := range kernels {
+			note = append(note, fmt.Sprintf("%s %.2f", k, median(ratios(of[n], c))))
 		}
-		return strings.Join(all, ", ")
+		name := "    " + way.name
+		if i == 0 {
+			name = what + ", " + way.name
+		}
+		rows = append(rows, measured(name, "C", ratios(of[len(of)-1], c), strings.Join(note, ", ")).atLeast(way.least))
 	}
-	fastest := len(kernels) - 1
-	return []row{
-		measured(what+", in full / C", "C", ratios(whole[fastest], c), note(whole)).atLeast(2.2),
-		measured("    regions of random-resized-crop / C", "C", ratios(regions[fastest], c), note(regions)).atLeast(2.8),
-		measured("    the same with an entry point a row / C", "C", ratios(entered[fastest], c), note(entered)).atLeast(4),
-	}, nil
+	return rows, nil
 }
 
 // decodingRegions decodes one region of each file per call, from entry points of a rule. Its
