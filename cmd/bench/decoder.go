@@ -49,7 +49,7 @@ func decoderAlone(ctx context.Context, s *setup) (rows []row, err error) {
 		{"photos of gen", "", baselineWays},
 		{"real photos, quality 90", "90", baselineWays},
 		{"real photos, quality 97", "97", baselineWays},
-		{"progressive real photos, quality 90", "progressive", progressiveWays},
+		{"progressive real photos", "progressive", progressiveWays},
 	}
 	for _, set := range sets {
 		files := s.photos.files[:min(128, s.photos.images)]
