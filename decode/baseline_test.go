@@ -155,6 +155,66 @@ func TestBaselineProgressive(t *testing.T) {
 	}
 }
 
+// scansOf splits a JPEG into what precedes its scans, the scans with the tables before each, and its end.
+func scansOf(data []byte) (head []byte, scans [][]byte, end []byte) {
+	from, scanned := 0, false
+	for p := 2; ; {
+		m, body, next := nextSegment(data, p)
+		at := next - len(body) - 4
+		if m == markEOI {
+			at = next - 2
+		}
+		if from == 0 && (m == markDHT || m == markDRI || m == markSOS) {
+			head, from = data[:at], at
+		}
+		if scanned {
+			scans, from = append(scans, data[from:at]), at
+		}
+		if m == markEOI {
+			return head, scans, data[at:]
+		}
+		scanned, p = m == markSOS, next
+	}
+}
+
+// TestBaselineScans: what the decoder accepts of scans in another order, left out or repeated, and with
+// other parameters, is what libjpeg-turbo decodes without objection to the same pixels.
+func TestBaselineScans(t *testing.T) {
+	all, random := newKernelSet(t), rand.New(rand.NewPCG(8, 9))
+	for _, name := range []string{"usual-tiny", "deep-gray-restarts", "alone-tiny", "bands-1x1"} {
+		head, scans, end := scansOf(testFile(t, "progressive/"+name+".jpg"))
+		try := func(what string, scans ...[]byte) {
+			data := slices.Concat(head, slices.Concat(scans...), end)
+			if h, err := ReadHeader(data, true); err == nil {
+				all.same(t, name+" "+what, data, h, RGB, Region{0, 0, h.Width, h.Height})
+			}
+		}
+		try("unchanged", scans...)
+		if all.accepted() == 0 {
+			t.Fatalf("%s was not accepted", name)
+		}
+		for i, scan := range scans {
+			try(fmt.Sprintf("without scan %d", i), slices.Concat(scans[:i], scans[i+1:])...)
+			for k := range scans {
+				try(fmt.Sprintf("with scan %d also before %d", i, k), slices.Insert(slices.Clone(scans), k, scan)...)
+			}
+			parameters := bytes.Index(scan, []byte{0xff, markSOS}) + 5
+			parameters += 2 * int(scan[parameters-1])
+			for n := range 3 * 256 {
+				other := slices.Clone(scans)
+				other[i] = bytes.Clone(scan)
+				other[i][parameters+n/256] = byte(n)
+				try(fmt.Sprintf("with %d as parameter %d of scan %d", n%256, n/256, i), other...)
+			}
+		}
+		for n := range 200 {
+			other := slices.Clone(scans)
+			random.Shuffle(len(other), func(i, k int) { other[i], other[k] = other[k], other[i] })
+			try(fmt.Sprintf("shuffled, try %d", n), other...)
+		}
+	}
+}
+
 // TestBaselineDamaged: what the baseline decoder accepts of damaged files is what libjpeg-turbo
 // decodes without objection to the same pixels, wherever a file is cut and whichever of its bits
 // is inverted.

@@ -76,7 +76,7 @@ static int find_symbols(image *m)
     return BFS_OK;
 }
 
-/* next_size returns the difference to the DC coefficient before, or INT32_MAX. */
+/* difference returns the difference to the DC coefficient before, or INT32_MAX. */
 static inline int32_t difference(bfs_stream *s, const bfs_symbols *sizes)
 {
     bfs_symbol e = sizes->symbol[s->bits >> (64 - BFS_SYMBOL_BITS)];
@@ -129,8 +129,8 @@ static int pass_slice(image *m, int row, int x)
 {
     const bfs_frame *f = &m->p->f;
     bfs_scan *s = &m->scan;
-    if (s->left == 0 && m->band.run)
-        return BFS_LEFT_DATA; /* a run across a restart marker */
+    if (s->left == 0)
+        m->band.run = 0; /* a restart marker follows */
     const int result = bfs_scan_begin(s);
     if (result != BFS_OK)
         return result;
@@ -152,15 +152,14 @@ static int pass(image *m)
     m->band.first = f->first;
     m->band.last = f->last;
     m->band.low = f->low;
+    m->band.run = 0;
     bfs_scan_start(&m->scan);
     for (int row = 0; result == BFS_OK && row < down; row++) {
         bfs_scan_want(&m->scan, NULL, across);
         while (result == BFS_OK && m->scan.wanted > 0)
             result = pass_slice(m, row, across - m->scan.wanted);
     }
-    if (result != BFS_OK || m->band.run)
-        return BFS_LEFT_DATA;
-    return bfs_scan_at_marker(&m->scan);
+    return result == BFS_OK ? bfs_scan_at_marker(&m->scan) : result;
 }
 
 static int decode(image *m)
