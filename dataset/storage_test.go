@@ -79,6 +79,17 @@ func TestDirectReadsAreAligned(t *testing.T) {
 	}
 }
 
+// TestOrdinaryReadsAskForTheSize: only direct reads ask for more memory than the file has bytes.
+func TestOrdinaryReadsAskForTheSize(t *testing.T) {
+	const size = 513
+	p := newPlace(t)
+	p.write("odd.jpg", pattern(size))
+	asked := 0
+	if _, err := p.open("").Read(0, nil, func(n int) []byte { asked = n; return make([]byte, n) }); err != nil || asked != size {
+		t.Errorf("%d bytes asked for, %v", asked, err)
+	}
+}
+
 // TestHeadersAreReadDirectly: the scan also reads directly, into its own memory.
 func TestHeadersAreReadDirectly(t *testing.T) {
 	f := &fault{}

@@ -128,7 +128,7 @@ typedef struct {
     int failed;            /* those made are not all right */
 } bfs_entries;
 
-enum { BFS_MOST_ENTRIES = 1 << 16 }; /* images with more have none */
+enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as rows of the largest one */
 
 enum {
     BFS_SLICE = 48,                              /* blocks decoded per call, at most */

@@ -133,7 +133,9 @@ func (f *badSamples) markRepaired(id int64) {
 		delete(f.files, id)
 		f.ledger.release(useIndex, badFileBytes)
 	}
-	f.repaired[id] = true
+	if f.ds.Problem(int(id)) != "" { // else lookup never asks, and the list would grow without a bound
+		f.repaired[id] = true
+	}
 }
 
 // remember enters a bad file, reports it unless that was done, and returns its error.

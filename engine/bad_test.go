@@ -149,8 +149,8 @@ func TestCheckOfARepairedFile(t *testing.T) {
 	if err := bad.check(1); !errors.Is(err, ErrBad) {
 		t.Error(err)
 	}
-	if n := bad.total(); n != 1 || len(bad.files) != 0 {
-		t.Errorf("%d reports, %d bad files", n, len(bad.files))
+	if n := bad.total(); n != 1 || len(bad.files) != 0 || len(bad.repaired) != 0 {
+		t.Errorf("%d reports, %d bad files, %d repaired ones", n, len(bad.files), len(bad.repaired))
 	}
 }
 

@@ -458,6 +458,23 @@ func TestReplacePolicy(t *testing.T) {
 	}
 }
 
+// TestReplaceAWholeBatch: a batch of unreadable samples has the size of what replaces them, even if
+// that is a single row of pixels.
+func TestReplaceAWholeBatch(t *testing.T) {
+	dir := t.TempDir()
+	const n, width = 8, 4
+	for i := range n {
+		writePPM(t, samplePath(dir, i), 1, width, picture(i, 1, width))
+		if i%2 == 0 { // the first four samples
+			corrupt(t, dir, i)
+		}
+	}
+	e := start(t, dir, func(o *Options) { o.OnError = Replace })
+	if got, want := read(t, e, Key{}, layout.NHWCForm), picture(1, 1, width); !bytes.Equal(got, bytes.Repeat(want, 4)) {
+		t.Errorf("%d bytes, want sample 4 in each slot", len(got))
+	}
+}
+
 func TestReplaceWithNothingLeftFails(t *testing.T) {
 	dir := testDir(t, 4)
 	for i := range 4 {

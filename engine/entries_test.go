@@ -76,11 +76,12 @@ func bytesOf(t *testing.T, e *Engine) []byte {
 }
 
 // TestEntryPointsMakeTheSameBytes: they are made in the first epoch and used from then on, also by
-// later engines, and no byte depends on that. Whole images need none.
+// later engines, and no byte depends on that, be it of crops or of whole images.
 func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 	const n = 12
 	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")
 	want := bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large))
+	wantWhole := bytesOf(t, transformed(t, openDataset(t, dir), resample.Stretch, large))
 	for round := range 3 {
 		ds, store := entryPoints(t, dir, cacheDir)
 		e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, round == 2))
@@ -92,8 +93,11 @@ func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 			t.Errorf("round %d: %+v", round, got)
 		}
 		whole := transformed(t, ds, resample.Stretch, large, withEntries(store, false))
-		if bytesOf(t, whole); whole.Stats().JPEGs.Entries != (sample.EntryCounts{}) {
-			t.Errorf("whole images: %+v", whole.Stats().JPEGs.Entries)
+		if !bytes.Equal(bytesOf(t, whole), wantWhole) {
+			t.Errorf("round %d: other bytes of whole images", round)
+		}
+		if got := whole.Stats().JPEGs.Entries; got.Used == 0 || got.Made+got.None+got.Wrong > 0 {
+			t.Errorf("round %d, whole images: %+v", round, got)
 		}
 		e.Close()
 		whole.Close()

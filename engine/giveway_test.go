@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -148,4 +149,31 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 		t.Error("the copy is not laid out")
 	}
 	all.schedule.queue = nil
+}
+
+// TestKernelRefusesAfterAll: before a batch or a worker goes without memory that the kernel refuses,
+// everything idle goes back to it. Nothing stays charged.
+func TestKernelRefusesAfterAll(t *testing.T) {
+	const tooMuch = 1 << 50 // more than a process can address
+	e := start(t, testDir(t, 4), func(o *Options) {
+		o.MemoryLimit, o.PrefetchDepth = 1<<60, 0
+		o.Anonymous = true // a tmpfs would not refuse before there is no memory left
+	})
+	w := newWorker(e.batches, nil)
+	defer w.free()
+	for what, ask := range map[string]func() error{
+		"a batch":  func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
+		"a worker": func() error { _, err := w.grow(&w.input, tooMuch); return err },
+	} {
+		read(t, e, Key{}, layout.NHWCForm)
+		if e.batchBytes() == 0 {
+			t.Fatal("nothing is idle")
+		}
+		if err := ask(); !errors.Is(err, ErrNoMemory) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, used := e.memory.ledger.usage(useScratch); e.batchBytes() != 0 || w.charged != 0 || used >= tooMuch {
+			t.Errorf("%s: %d bytes are idle, %d charged to the worker, %d in all", what, e.batchBytes(), w.charged, used)
+		}
+	}
 }

@@ -117,13 +117,14 @@ func TestStreamsBegin(t *testing.T) {
 
 // fakeResidents have nothing to give, and note what is asked for.
 type fakeResidents struct {
-	wanted bool
-	asked  []string
+	wanted  bool
+	dropped int // by dropUnheld
+	asked   []string
 }
 
 func (f *fakeResidents) isWanted(*batch) bool { return f.wanted }
 func (f *fakeResidents) dropOldestRead()      { f.asked = append(f.asked, "read") }
-func (f *fakeResidents) dropUnheld() int      { f.asked = append(f.asked, "unheld"); return 0 }
+func (f *fakeResidents) dropUnheld() int      { f.asked = append(f.asked, "unheld"); return f.dropped }
 func (f *fakeResidents) takeFrom(_ *batch, _ uint64, most worth) (found, free bool) {
 	f.asked = append(f.asked, map[worth]string{worthSpent: "spent", worthLaterTurn: "later"}[most])
 	return false, false
@@ -152,6 +153,11 @@ func TestMemoryAlone(t *testing.T) {
 	}
 	if f.asked = nil; (cacheBudget{m}).Reserve(limit) || !slices.Equal(f.asked, []string{"read"}) {
 		t.Errorf("for the cache, %v was asked for", f.asked)
+	}
+	for _, f.dropped = range []int{1, 0} { // without leases, their memory is free without the pool
+		if got := m.giveBackIdle(); got != (f.dropped > 0) {
+			t.Errorf("idle memory was given back: %v, although %d batches were dropped", got, f.dropped)
+		}
 	}
 	m.freeBuffer(first)
 	second, err := m.buffer(b, limit*3/4) // what is idle goes first

@@ -100,6 +100,10 @@ func (w *worker) decode(it item, id int64, st Status) error {
 func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
 	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
 	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
+	entries := err == nil && st == StatusOK && w.entries != nil && decode.Sniff(data) == decode.JPEG
+	if entries {
+		w.entries.Find(id, seen, data)
+	}
 	w.endFetch()
 	if err != nil {
 		return seen, err
@@ -119,7 +123,7 @@ func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity,
 		return seen, err
 	}
 	defer all.endWriting(b)
-	e := encoded{id, seen, data, head, st == StatusOK}
+	e := encoded{id, seen, data, head, entries}
 	if err = w.render(it, e, t); err == nil {
 		b.samples[it.slot] = all.catalog.sample(id, t)
 		b.samples[it.slot].Status = st
@@ -135,7 +139,7 @@ type encoded struct {
 	seen    dataset.Identity
 	data    []byte
 	head    decode.Header
-	entries bool // entry points may be used
+	entries bool // entry points are used or made
 }
 
 // render makes a sample's pixels in its slot: transformed, mirrored, normalised, and in the
@@ -162,9 +166,8 @@ func (w *worker) render(it item, e encoded, t resample.Transform) error {
 	// No more images are decoded than there are processors: extra workers overlap their waits
 	// for storage, but take no time slices from one another. Memory comes first, so that a
 	// worker that has a processor never waits for it.
-	entries := w.entries != nil && e.entries && e.head.Format == decode.JPEG && job.Crops()
-	if entries {
-		w.entries.Begin(w.decoder, e.id, e.seen, e.data)
+	if e.entries {
+		w.entries.Begin(w.decoder)
 	}
 	all.schedule.processors <- struct{}{}
 	defer func() { <-all.schedule.processors }()
@@ -174,7 +177,7 @@ func (w *worker) render(it item, e encoded, t resample.Transform) error {
 	w.writer.End()
 	if e.head.Format == decode.JPEG {
 		jpegs := JPEGStats{JPEGs: w.decoder.TakeJPEGs()}
-		if entries {
+		if e.entries {
 			jpegs.Entries = w.entries.End(w.decoder, e.id, e.seen, e.data, err)
 		}
 		all.meter.decoded(jpegs)

@@ -54,8 +54,8 @@ static INLINE AVX2 __m256i brain(__m256 x, const way how)
 }
 
 /* Batch memory is not cached when it is written, and 32-bit elements are limited by that. We
- * prefetch this far ahead; the address may be beyond the batch, since prefetching is no
- * access. */
+ * prefetch this far ahead; the address may be beyond the batch, since a prefetch never
+ * faults. */
 enum { BFS_AHEAD = 2048 };
 
 /* put writes sixteen consecutive elements. */

@@ -29,7 +29,7 @@ func indexCommand(c *console) *cobra.Command {
 		f.group = ""
 		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
 		var rule decode.EntryRule
-		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that crops are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
+		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {

@@ -31,9 +31,9 @@ func (s *setup) allPeers() []peer {
 	n := runtime.NumCPU()
 	processes := slices.Compact([]int{max(1, n-1), n, n + 1, 2 * n})
 	return []peer{
-		{"PyTorch's DataLoader with Pillow", 2.7, "dataloader.py", []string{"--decoder", "pillow"}, processes},
-		{"PyTorch's DataLoader with torchvision's decoder", 2.2, "dataloader.py", []string{"--decoder", "torchvision"}, processes},
-		{"NVIDIA DALI on the CPU", 1.1, "dali.py", nil, []int{n, n + 1, 2 * n}},
+		{"PyTorch's DataLoader with Pillow", 5.5, "dataloader.py", []string{"--decoder", "pillow"}, processes},
+		{"PyTorch's DataLoader with torchvision's decoder", 5, "dataloader.py", []string{"--decoder", "torchvision"}, processes},
+		{"NVIDIA DALI on the CPU", 4, "dali.py", nil, []int{n, n + 1, 2 * n}},
 	}
 }
 

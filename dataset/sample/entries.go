@@ -33,10 +33,13 @@ type Entries struct {
 	ds     *dataset.Dataset
 	store  *entries.Store
 	verify bool
-	wrong  bool // those of the current JPEG are of other bytes
 	buf    entries.Buffer
-	at     []decode.EntryPoint
 	made   []byte
+
+	// Of the last sample that was looked for.
+	wrong bool // they are of other bytes
+	rule  decode.EntryRule
+	at    []decode.EntryPoint
 }
 
 // NewEntries returns Entries for a store. verify compares the bytes of each file with those its
@@ -45,9 +48,9 @@ func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries
 	return &Entries{ds: ds, store: store, verify: verify}
 }
 
-// Begin prepares the decoder for sample i, a JPEG whose file was seen with an identity, and holds
-// data. If nothing can be stored any more, nothing is made. End must follow the decoding.
-func (e *Entries) Begin(d EntryDecoder, i int64, seen dataset.Identity, data []byte) {
+// Find looks for the entry points of sample i, a JPEG whose file was seen with an identity, and
+// holds data. It reads a file.
+func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
 	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
 		known = false
@@ -56,12 +59,15 @@ func (e *Entries) Begin(d EntryDecoder, i int64, seen dataset.Identity, data []b
 	for k := 0; known && k < len(p.Bytes); k += 8 {
 		e.at = append(e.at, decode.EntryPoint(binary.LittleEndian.Uint64(p.Bytes[k:])))
 	}
-	rule := decode.EntryRule(e.store.Rule())
+	e.rule = decode.EntryRule(e.store.Rule())
 	if len(e.at) == 0 && (known || !e.store.Writes()) {
-		rule = decode.EntryOff
+		e.rule = decode.EntryOff
 	}
-	d.SetEntryPoints(rule, e.at)
 }
+
+// Begin prepares the decoder for the sample of the last Find: to use what was found, or to make
+// it, if it can be stored. End must follow the decoding.
+func (e *Entries) Begin(d EntryDecoder) { d.SetEntryPoints(e.rule, e.at) }
 
 // End stores what the decoder made, unless decoding failed for a reason that is not the file's.
 func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {
@@ -105,7 +111,8 @@ func (e *Entries) file(i int64, seen dataset.Identity) entries.File {
 // MakeEntries makes the entry points of an image that Read returned for sample i. An error is
 // that of Decode.
 func (r *Reader) MakeEntries(i int, img Image, e *Entries) (EntryCounts, error) {
-	e.Begin(r.decoder, int64(i), img.Seen, img.Data)
+	e.Find(int64(i), img.Seen, img.Data)
+	e.Begin(r.decoder)
 	var pixel [3]byte // all of the file is read, whatever is decoded
 	to := decode.Image{Pix: pixel[:], Stride: len(pixel), Height: 1, Width: 1}
 	err := r.decoder.DecodeRegion(to, img.Data, img.Header, decode.Region{W: 1, H: 1}, 1)

@@ -101,7 +101,8 @@ func TestEntries(t *testing.T) {
 		{"wrong", 1, false, changed, ds.Stat(1), nil, decode.EntriesWrong, nil, decode.EntryRows, points, EntryCounts{Wrong: 1}, false, false},
 	} {
 		e, d := NewEntries(ds, store, step.verify), &fakeDecoder{made: step.made, result: step.result}
-		e.Begin(d, step.i, step.seen, step.data)
+		e.Find(step.i, step.seen, step.data)
+		e.Begin(d)
 		if d.rule != step.rule || !slices.Equal(d.at, step.at) {
 			t.Errorf("%s: the decoder got rule %d, %x", step.what, d.rule, d.at)
 		}
@@ -122,7 +123,9 @@ func TestNothingMadeInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &fakeDecoder{rule: 7}
-	NewEntries(ds, store, false).Begin(d, 0, ds.Stat(0), nil)
+	e := NewEntries(ds, store, false)
+	e.Find(0, ds.Stat(0), nil)
+	e.Begin(d)
 	if d.rule != decode.EntryOff {
 		t.Errorf("rule %d", d.rule)
 	}

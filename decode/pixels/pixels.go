@@ -71,11 +71,6 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 // direct reports whether the decoded region is the result.
 func (j *Job) direct() bool { return j.target.Pix != nil && j.transform.Copies() }
 
-// Crops reports whether only a part of the image is decoded, and at its own size.
-func (j *Job) Crops() bool {
-	return j.scale == 1 && (j.Region.W < j.head.Width || j.Region.H < j.head.Height)
-}
-
 // Run makes the pixels. memory has at least Memory bytes; its contents before and after do not
 // matter. Errors are those of the source, or a mistake of the caller. After an error, the
 // target's contents are undefined.
