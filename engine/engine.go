@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -62,7 +63,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		log: o.Logger, path: func(id int64) string { return ds.Path(int(id)) }, began: time.Now(),
 	}
 	all.schedule = &schedule{
-		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers, processors: make(chan struct{}, runtime.NumCPU()),
+		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
+		processors: newProcessors(runtime.NumCPU(), o.Decoding, all.rest, m.ledger),
 	}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
@@ -132,6 +134,7 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
+	e.schedule.processors.each((*decode.Decoder).Close)
 	e.cache.Close()
 	e.memory.close()
 }

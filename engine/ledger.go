@@ -53,6 +53,15 @@ func (l *ledger) force(u use, n int64) {
 	l.add(u, n)
 }
 
+// correct charges n more bytes, which exist, or gives back so many fewer.
+func (l *ledger) correct(u use, n int64) {
+	if n > 0 {
+		l.force(u, n)
+	} else if n < 0 {
+		l.release(u, -n)
+	}
+}
+
 // release gives back n bytes that were in use.
 func (l *ledger) release(u use, n int64) {
 	l.cancel(u, n)

@@ -158,31 +158,26 @@ func (w *worker) render(it item, e encoded, t resample.Transform) error {
 			return err
 		}
 	}
-	w.chargeActual() // of an earlier attempt at this slot
-	// What a codec takes at most stays charged until chargeActual knows how much of it is kept.
-	if err := w.charge(w.decoder.Needs(e.head)); err != nil {
-		return err
-	}
-	// No more images are decoded than there are processors: extra workers overlap their waits
-	// for storage, but take no time slices from one another. Memory comes first, so that a
-	// worker that has a processor never waits for it.
-	if e.entries {
-		w.entries.Begin(w.decoder)
-	}
-	all.schedule.processors <- struct{}{}
-	defer func() { <-all.schedule.processors }()
 	height, width := t.Size()
-	w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
-	err = job.Run(w.decoder, e.data, memory)
-	w.writer.End()
-	if e.head.Format == decode.JPEG {
-		jpegs := JPEGStats{JPEGs: w.decoder.TakeJPEGs()}
-		if e.entries {
-			jpegs.Entries = w.entries.End(w.decoder, e.id, e.seen, e.data, err)
+	return all.schedule.processors.use(func(p *processor) error {
+		if err := p.reserve(e.head, it.b, all.memory); err != nil {
+			return err
 		}
-		all.meter.decoded(jpegs)
-	}
-	return err
+		if e.entries {
+			w.entries.Begin(p.decoder)
+		}
+		w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
+		err := job.Run(p.decoder, e.data, memory)
+		w.writer.End()
+		if e.head.Format == decode.JPEG {
+			jpegs := JPEGStats{JPEGs: p.decoder.TakeJPEGs()}
+			if e.entries {
+				jpegs.Entries = w.entries.End(p.decoder, e.id, e.seen, e.data, err)
+			}
+			all.meter.decoded(jpegs)
+		}
+		return err
+	})
 }
 
 // A partError is an error that another transform of the same sample might not hit.

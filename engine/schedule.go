@@ -9,8 +9,8 @@ import (
 type schedule struct {
 	streams      *streams
 	crew         *crew
-	batchWorkers int           // maximum number of batches in the making
-	processors   chan struct{} // one token per sample being decoded
+	batchWorkers int // maximum number of batches in the making
+	processors   processors
 
 	queue     []*batch // to be laid out, or waiting for memory
 	layingOut int      // batches, except copies, that are being laid out
@@ -54,7 +54,7 @@ func (s *schedule) busy(wanted bool) int {
 // processors busy: it has more samples left than there are processors, and either all
 // processors are decoding or every item worker has a sample.
 func (s *schedule) tooEarly() bool {
-	if s.idleItems > 0 && len(s.processors) < cap(s.processors) {
+	if s.idleItems > 0 && len(s.processors) > 0 {
 		return false
 	}
 	return slices.ContainsFunc(s.making, func(b *batch) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -22,7 +23,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.batches.schedule.processors = make(chan struct{}, 2) // independent of the machine
+	e.batches.schedule.processors = newProcessors(2, decode.Options{}, e.rest, e.memory.ledger) // independent of the machine
 	t.Cleanup(func() { e.Close() })
 	return e
 }

@@ -21,13 +21,11 @@ import (
 type worker struct {
 	batches      *batches
 	pixelOptions pixels.Options
-	decoder      *decode.Decoder
 	loader       loader
 	writer       *layout.Writer
 	entries      *sample.Entries // nil: none are used
 	input        pinned.Host     // the encoded sample
 	pixels       pinned.Host     // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	codecs       pinned.Use      // the decoder's memory, as the account has it
 	charged      int64           // the part of all these that the ledger has
 	cpus         affinity.Set
 
@@ -52,7 +50,7 @@ type loader interface {
 func newWorker(all *batches, cpus affinity.Set) *worker {
 	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
 	w := &worker{
-		batches: all, pixelOptions: o, decoder: decode.NewDecoder(o.Options), loader: all.newLoader(),
+		batches: all, pixelOptions: o, loader: all.newLoader(),
 		writer: layout.NewWriter(all.converter, all.opts.Kernels.Writing),
 		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
@@ -100,20 +98,16 @@ func (w *worker) run() {
 
 // giveBack frees what is kept for the next sample.
 func (w *worker) giveBack() {
-	w.decoder.Trim()
+	w.batches.schedule.processors.each((*decode.Decoder).Trim)
 	w.input.Free()
 	w.pixels.Free()
 	w.chargeActual()
 }
 
-// make fills a slot. A panic costs its batch, not the daemon, and the decoder, whose
-// state is unknown then.
+// make fills a slot. A panic costs its batch, not the daemon.
 func (w *worker) make(it item) error {
 	err := w.fill(it)
 	w.endFetch()
-	if err != nil && errors.As(err, new(*panicError)) {
-		w.decoder = decode.NewDecoder(w.pixelOptions.Options)
-	}
 	return err
 }
 
@@ -122,7 +116,6 @@ func (w *worker) free() {
 	all.mu.Lock()
 	all.crew.workers = without(all.crew.workers, w)
 	all.mu.Unlock()
-	w.decoder.Close()
 	w.input.Free()
 	w.pixels.Free()
 	w.writer.Close()
@@ -160,19 +153,11 @@ func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
 	return p, nil
 }
 
-// chargeActual brings the accounts in line with what the worker holds between samples: a codec's
-// scratch is known only after the fact, and buffers shrink.
+// chargeActual brings the accounts in line with what the worker holds between samples: buffers
+// shrink.
 func (w *worker) chargeActual() {
-	scratch := w.decoder.ScratchBytes()
-	codecs := pinned.Use{Real: scratch, Reserved: scratch}
-	w.batches.rest.Change(w.codecs, codecs)
-	w.codecs = codecs
-	held := scratch + w.input.Bytes() + w.pixels.Bytes()
-	if more := held - w.charged; more > 0 {
-		w.batches.memory.ledger.force(useScratch, more)
-	} else if more < 0 {
-		w.batches.memory.ledger.release(useScratch, -more)
-	}
+	held := w.input.Bytes() + w.pixels.Bytes()
+	w.batches.memory.ledger.correct(useScratch, held-w.charged)
 	w.charged = held
 }
 

@@ -9,7 +9,10 @@ import (
 	"image/jpeg"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // entryCounts is the part of stats.json about entry points.
@@ -20,12 +23,10 @@ type entryCounts struct {
 	}
 }
 
-// TestEntryPointsSameBytes: random crops are the same bytes without entry points, while they are
-// made, when they were made by an earlier mount or by index, and when reads are verified.
-func TestEntryPointsSameBytes(t *testing.T) {
-	skipWithoutFUSE(t)
-	const n, height, width = 20, 200, 280
-	dataset := filepath.Join(scratch(t), "jpegs")
+// jpegs makes a dataset of n baseline JPEGs of one size.
+func jpegs(t testing.TB, n, height, width int) string {
+	t.Helper()
+	dir := filepath.Join(scratch(t), "jpegs")
 	for i := range n {
 		img := image.NewRGBA(image.Rect(0, 0, width, height))
 		for y := range height {
@@ -34,11 +35,20 @@ func TestEntryPointsSameBytes(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90 - i}); err != nil {
+		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90 - i%30}); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dataset, fmt.Sprintf("%02d.jpg", i)), out.Bytes())
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%03d.jpg", i)), out.Bytes())
 	}
+	return dir
+}
+
+// TestEntryPointsSameBytes: random crops are the same bytes without entry points, while they are
+// made, when they were made by an earlier mount or by index, and when reads are verified.
+func TestEntryPointsSameBytes(t *testing.T) {
+	skipWithoutFUSE(t)
+	const n = 20
+	dataset := jpegs(t, n, 200, 280)
 	indexed := func(rule string) func() {
 		return func() {
 			o := execute(t, "index", "--json", "--entry-points", rule, dataset).done(t)
@@ -87,5 +97,41 @@ func TestEntryPointsSameBytes(t *testing.T) {
 			t.Errorf("%s: %+v", step.what, e)
 		}
 		m.finish(t)
+	}
+}
+
+// TestEntryPointsOnAFullDisk: index fails with the reason. A mount says so once, and makes the same
+// bytes as without entry points.
+func TestEntryPointsOnAFullDisk(t *testing.T) {
+	user := root(t)
+	skipWithoutFUSE(t)
+	dataset := jpegs(t, 200, 128, 128)
+	user.home = scratch(t)
+	if err := unix.Mount("tmpfs", user.home, "tmpfs", 0, "size=64k,mode=755"); err != nil {
+		t.Skip("SKIPPED: tmpfs cannot be mounted: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(user.home, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	crops := []string{"--batch-size", "20", "--resize", "random-resized-crop", "--size", "100x100"}
+	off := mountAs(t, user, dataset, append(crops, "--entry-points", "off")...)
+	want := off.sums(t, 1, 2)
+	var stats entryCounts
+	off.document(t, ".batchfs/stats.json", &stats)
+	if stats.JPEGs.Baseline == 0 {
+		t.Skip("the decoder of this build and processor makes no entry points")
+	}
+	off.finish(t)
+	executeAs(t, user.daemon([]string{suite.binary, "index", "--entry-points", "1", dataset})).failed(t, "not all entry points could be stored", "no space left")
+	executeAs(t, user.daemon([]string{suite.binary, "index", "--json", dataset})).done(t)
+	m := mountAs(t, user, dataset, append(crops, "--entry-points", "1")...)
+	if !slices.Equal(m.sums(t, 1, 2), want) {
+		t.Error("other bytes")
+	}
+	m.finish(t)
+	if log := m.logged(); strings.Count(log, "no more entry points are stored") != 1 {
+		t.Errorf("the log:\n%s", log)
 	}
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -92,18 +92,27 @@ func (c *console) makeEntries(ctx context.Context, ds *dataset.Dataset, rule dec
 		return struct{}{}, parallel.Each(ctx, workers, ds.Len(), report, m.work)
 	}, nil)
 	closing := store.Close()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
+	case closing != nil:
+		return nil, fmt.Errorf("not all entry points could be stored: %w", closing)
 	}
 	m.Bytes = store.Bytes()
-	return &m.entryReport, cmp.Or(err, closing)
+	return &m.entryReport, err
 }
+
+// errNotStored ends the work; closing the store returns why.
+var errNotStored = errors.New("entry points cannot be stored any more")
 
 func (m *entryMaker) work(ctx context.Context, items iter.Seq[int]) error {
 	r := sample.NewReader(m.ds, m.decode, m.memory)
 	defer r.Close()
 	e := sample.NewEntries(m.ds, m.store, false)
 	for i := range items {
+		if !m.store.Writes() {
+			return errNotStored
+		}
 		if m.ds.Format(i) != decode.JPEG.String() {
 			continue
 		}

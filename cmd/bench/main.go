@@ -49,6 +49,7 @@ type setup struct {
 	plots            string // output directory for pictures
 	realPhotos       string // directory that scripts/photos.sh made
 	work             string // temporary directory
+	planned          int    // samples of the dataset whose cache is planned
 	rounds           int    // how often each ratio is measured; the median counts
 	progress         progress
 }
@@ -95,6 +96,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.work, "work", "", "make datasets in a directory in this `directory`; that for temporary files if empty")
 	flag.IntVar(&s.photos.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
+	flag.IntVar(&s.planned, "samples", imageNet, "size of the dataset whose cache is planned; 20000000 takes minutes to index")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements))
 	flag.Parse()

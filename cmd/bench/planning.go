@@ -14,14 +14,14 @@ import (
 )
 
 // planning measures what planning for the cache costs concurrent readers, with as many
-// samples as ImageNet: opens compared with those of a mount without a cache, and readers in
+// samples as ImageNet by default: opens compared with those of a mount without a cache, and readers in
 // different epochs compared with readers in the same epoch.
 func planning(ctx context.Context, s *setup) ([]row, error) {
 	path := filepath.Join(s.work, "planning.csv") // the photos are below s.work, too
 	repeated := func(i int) string {
 		return fmt.Sprintf("%s/%s,%d,375,500,jpeg", s.photos.kind, s.photos.Path(i%s.photos.images), i%1000)
 	}
-	if err := s.writeManifest(ctx, path, imageNet, repeated); err != nil {
+	if err := s.writeManifest(ctx, path, s.planned, repeated); err != nil {
 		return nil, err
 	}
 	// With a cache for about one sample in a hundred, and without.
@@ -61,7 +61,7 @@ func planning(ctx context.Context, s *setup) ([]row, error) {
 		return nil, err
 	}
 	return []row{
-		over("1,281,167 samples: first open after mount, longer with a cache by", median(firsts[0]), median(firsts[1])),
+		over(fmt.Sprintf("%d samples: first open after mount, longer with a cache by", s.planned), median(firsts[0]), median(firsts[1])),
 		over("    first open after a jump to epoch 37", median(jumps[0]), median(jumps[1])),
 		measured("    8 readers in 8 epochs / 8 readers in one", "x", ratios(rates[1], rates[0]), "").atLeast(0.95),
 	}, nil

@@ -2,6 +2,7 @@ package entries
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -120,7 +121,7 @@ func sameFile(f *os.File, path string) (*os.File, error) {
 	two, other := a.Stat()
 	if err != nil || other != nil || !os.SameFile(one, two) {
 		a.Close()
-		return nil, errors.New("it was replaced")
+		return nil, fmt.Errorf("%w any more: it was replaced", fs.ErrNotExist)
 	}
 	return a, nil
 }
