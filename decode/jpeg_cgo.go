@@ -13,7 +13,7 @@ import "C"
 
 import "unsafe"
 
-// jpeg decodes with the baseline decoder, and what that leaves with libjpeg-turbo.
+// jpeg decodes with our own decoder, and what that leaves with libjpeg-turbo.
 func (k *kept) jpeg(dst Image, data []byte, v View) error {
 	to, view := cView(dst, v)
 	if k.kernel >= Portable {
@@ -56,7 +56,8 @@ func (k *kept) takeJPEGs() JPEGs {
 func kernelRuns(k Kernel) bool { return C.bfs_baseline_runs(C.int(k-Portable)) != 0 }
 
 // jpegScratch estimates what libjpeg allocates: windows of rows for each component before and
-// after upsampling and, if the image has several scans, all of its 16-bit coefficients.
+// after upsampling and, if the image has several scans, all of its 16-bit coefficients. Our own
+// decoder allocates only these.
 func jpegScratch(f *jpegFrame) int64 {
 	const fixed = 64 << 10 // tables, and the slack of libjpeg's pools
 	n := int64(fixed)
