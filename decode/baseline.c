@@ -255,7 +255,8 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     if (kernel >= BFS_AVX2) {
         j.entropy = bfs_entropy_bmi2;
         j.together = bfs_entropies_bmi2;
-        j.passes = &bfs_passes_avx2;
+        const int slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2"); /* at pdep */
+        j.passes = slow ? &bfs_passes_avx2 : &bfs_passes_pdep;
     }
 #endif
     int result = attempt(&j, k, data, size);

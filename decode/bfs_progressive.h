@@ -50,7 +50,7 @@ typedef struct {
     bfs_band_pass *first, *refine;
 } bfs_passes;
 
-extern const bfs_passes bfs_passes_portable, bfs_passes_avx2;
+extern const bfs_passes bfs_passes_portable, bfs_passes_avx2, bfs_passes_pdep;
 
 /* bfs_refill tops up to at least 56 bits. */
 static inline __attribute__((always_inline)) void bfs_refill(bfs_stream *s)

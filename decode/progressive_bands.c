@@ -75,7 +75,7 @@ static inline uint64_t nonzero_portable(const int16_t *block)
 static inline uint64_t highest(uint64_t m) { return UINT64_C(1) << (63 - __builtin_clzll(m)); }
 
 /* pick returns the bit of a set with so many below it, and usually few or all others above. */
-static inline uint64_t pick_portable(uint64_t set, int index)
+static inline __attribute__((always_inline)) uint64_t pick(uint64_t set, int index)
 {
     if (index == 0)
         return set & -set;
@@ -85,7 +85,7 @@ static inline uint64_t pick_portable(uint64_t set, int index)
 }
 
 /* scatter spreads the last bits of v over the bits of a set. */
-static inline uint64_t scatter_portable(uint64_t v, uint64_t set)
+static inline __attribute__((always_inline)) uint64_t scatter(uint64_t v, uint64_t set)
 {
     uint64_t to = 0;
     for (; set; set &= set - 1, v >>= 1)
@@ -97,17 +97,17 @@ static inline uint64_t scatter_portable(uint64_t v, uint64_t set)
 #define NAME(f) f##_portable
 #define TARGET
 #define NONZERO nonzero_portable
-#define PICK pick_portable
-#define SCATTER scatter_portable
+#define PICK pick
+#define SCATTER scatter
 #include "bfs_bands.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx2,bmi,bmi2")))
+#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
 /* zeros has a bit for each of 32 coefficients that is zero, the first one highest. */
-TARGET static inline uint32_t zeros_avx2(const int16_t *from)
+AVX2 static inline uint32_t zeros_avx2(const int16_t *from)
 {
     const __m256i *v = (const __m256i *)from;
     const __m256i turn = _mm256_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -116,13 +116,22 @@ TARGET static inline uint32_t zeros_avx2(const int16_t *from)
     return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(_mm256_shuffle_epi8(is, turn), 0x27));
 }
 
-TARGET static inline uint64_t nonzero_avx2(const int16_t *block)
+AVX2 static inline uint64_t nonzero_avx2(const int16_t *block)
 {
     return ~((uint64_t)zeros_avx2(block) << 32 | zeros_avx2(block + 32)) << 1;
 }
 
 #define PASSES bfs_passes_avx2
 #define NAME(f) f##_avx2
+#define TARGET AVX2
+#define NONZERO nonzero_avx2
+#define PICK pick
+#define SCATTER scatter
+#include "bfs_bands.h"
+
+#define PASSES bfs_passes_pdep
+#define NAME(f) f##_pdep
+#define TARGET AVX2
 #define NONZERO nonzero_avx2
 #define PICK(set, index) _pdep_u64(UINT64_C(1) << (index), set)
 #define SCATTER _pdep_u64
