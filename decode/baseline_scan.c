@@ -206,6 +206,8 @@ void bfs_scan_start(bfs_scan *s)
     if (s->entries.every)
         expect(s, 0);
     start_interval(s);
+    /* Decoding looks beyond the last byte, in damaged data far beyond. */
+    memset(s->end, 0, (size_t)(s->window + BFS_WINDOW - s->end));
 }
 
 /* begin_slice prepares to decode the next of the wanted MCUs. */
