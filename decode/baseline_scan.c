@@ -211,6 +211,8 @@ void bfs_scan_start(bfs_scan *s)
     if (s->entries.every)
         expect(s, 0);
     start_interval(s);
+    /* Decoding looks beyond the last byte, in damaged data far beyond. */
+    memset(s->end, 0, (size_t)(s->window + BFS_WINDOW - s->end));
 }
 
 /* bfs_scan_begin prepares to decode a slice of the wanted MCUs. */

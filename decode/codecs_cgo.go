@@ -3,6 +3,7 @@
 package decode
 
 // #cgo CFLAGS: -O3 -std=gnu11 -Wall
+// #cgo msan CFLAGS: -DBFS_MSAN
 // #cgo !static LDFLAGS: -ljpeg -lpng16 -ldeflate -lwebp -lz -lm
 // #cgo static LDFLAGS: -l:libjpeg.a -l:libpng16.a -l:libdeflate.a -l:libwebp.a -l:libz.a -lm
 // #include "bfs_baseline.h"

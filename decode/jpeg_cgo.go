@@ -15,21 +15,30 @@ import "unsafe"
 
 // jpeg decodes with our own decoder, and what that leaves with libjpeg-turbo.
 func (k *kept) jpeg(dst Image, data []byte, v View) error {
-	to, view := cView(dst, v)
 	if k.kernel >= Portable {
-		entries := C.bfs_entries{every: C.int(k.rule)}
-		if len(k.given) > 0 {
-			entries.count, entries.given = C.int(len(k.given)), (*C.uint64_t)(unsafe.SliceData(k.given))
-		}
-		code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view, entries)
-		if code < C.BFS_LEFT_KIND {
-			return k.result(code, "baseline")
+		if left, err := k.baseline(dst, data, v); !left {
+			return err
 		}
 	}
 	if err := checkScans(data, v.Header); err != nil {
 		return err
 	}
+	to, view := cView(dst, v)
 	return k.result(C.bfs_jpeg_decode(&k.c, cBytes(data), C.size_t(len(data)), to, view), "libjpeg")
+}
+
+// baseline reports whether the image is left to libjpeg-turbo.
+func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
+	entries := C.bfs_entries{every: C.int(k.rule)}
+	if len(k.given) > 0 {
+		entries.count, entries.given = C.int(len(k.given)), (*C.uint64_t)(unsafe.SliceData(k.given))
+	}
+	to, view := cView(dst, v)
+	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view, entries)
+	if code >= C.BFS_LEFT_KIND {
+		return true, nil
+	}
+	return false, k.result(code, "baseline")
 }
 
 func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {

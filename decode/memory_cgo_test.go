@@ -1,4 +1,4 @@
-//go:build cgo && linux && !asan
+//go:build cgo && linux && !asan && !msan
 
 package decode
 

@@ -10,6 +10,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#ifdef BFS_MSAN
+#include <sanitizer/msan_interface.h>
+#endif
 
 int bfs_fail(bfs_kept *k, int code, const char *text)
 {
@@ -21,11 +24,14 @@ int bfs_fail(bfs_kept *k, int code, const char *text)
  * All of it is initialized: damaged data can make a decoder look at what it then rejects. */
 uint8_t *bfs_grow(bfs_kept *k, size_t size)
 {
-    if (size <= k->size)
-        return k->at;
-    free(k->at);
-    k->at = calloc(1, size);
-    k->size = k->at ? size : 0;
+    if (size > k->size) {
+        free(k->at);
+        k->at = calloc(1, size);
+        k->size = k->at ? size : 0;
+    }
+#ifdef BFS_MSAN
+    __msan_poison(k->at, k->size); /* what is left of other images must not matter */
+#endif
     return k->at;
 }
 

@@ -37,6 +37,8 @@ for purpose in "$@"; do
 			command -v fio >/dev/null 2>&1 || want fio
 			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
 			has_module ensurepip || want python3-venv
+			# shellcheck disable=SC2086,SC2154 # two words, from libraries.sh
+			has_msan || want $msan_packages
 			;;
 		*)
 			echo "deps: error: unknown purpose $purpose" >&2
@@ -72,10 +74,10 @@ if [ -n "$needed$wanted" ] && command -v apt-get >/dev/null 2>&1; then
 			exit 1
 		fi
 	fi
-	# shellcheck disable=SC2086
-	if [ -n "$wanted" ] && ! install $wanted; then
-		echo "deps: could not install$wanted; some tests will be skipped" >&2
-	fi
+	# One by one: some systems do not have all of them.
+	for package in $wanted; do
+		install "$package" || echo "deps: could not install $package; some tests will be skipped" >&2
+	done
 fi
 
 # Debian does not package the safetensors library. It is installed in a virtual environment

@@ -1,10 +1,19 @@
-# Finds the image libraries available to the compiler. Sourced by build.sh and deps.sh.
+# Finds the image libraries and compilers. Sourced by build.sh, deps.sh and test.sh.
 # shellcheck shell=sh
 
 : "${CC:=cc}"
 
 # has_compiler: whether there is a C compiler.
 has_compiler() { command -v "$CC" >/dev/null 2>&1; }
+
+# The compiler with the sanitizer of uninitialized memory, which gcc does not have.
+MSAN_CC=clang-19
+msan_packages='clang-19 libclang-rt-19-dev' # 320 MB
+
+# has_msan: whether it is installed, with the libraries of that sanitizer.
+has_msan() {
+	case $("$MSAN_CC" -print-file-name="libclang_rt.msan-$(uname -m).a" 2>/dev/null) in /*) return 0 ;; *) return 1 ;; esac
+}
 
 # has_header FILE: whether a C program can include it.
 has_header() { printf '#include <stdio.h>\n#include <%s>\n' "$1" | "$CC" -E -x c - >/dev/null 2>&1; }

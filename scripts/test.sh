@@ -51,6 +51,13 @@ sanitized() (
 	"$@"
 )
 
+# This one would take what libjpeg-turbo and others write for uninitialized, so it can run only
+# tests that call none of them.
+initialized() (
+	export CC="$MSAN_CC"
+	"$@"
+)
+
 formatted() {
 	unformatted=$(gofmt -l ./*/ | grep -v '^bin/' || true)
 	[ -z "$unformatted" ] || printf 'not formatted by gofmt:\n%s\n' "$unformatted"
@@ -72,6 +79,13 @@ check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomFor
 
 stage 'JPEGs, with the sanitizers of addresses and undefined behaviour'
 check sanitized tests -asan -run Baseline ./decode
+
+stage 'JPEGs, with the sanitizer of uninitialized memory'
+if has_msan; then
+	check initialized tests -msan -run TestBaselineAlone ./decode
+else
+	echo "skipped: there is no $MSAN_CC with its libraries, which make deps installs where it can"
+fi
 
 stage "without cgo, on Go's own decoders"
 check without_cgo tests ./decode/... ./layout/...
