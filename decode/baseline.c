@@ -265,7 +265,8 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     int result = attempt(&j, k, data, size);
     if (entries.given && result == BFS_LEFT_DATA) {
         result = bfs_baseline_decode(k, kernel, data, size, to, view, (bfs_entries){0});
-        k->entries = BFS_ENTRIES_WRONG;
+        /* If the data was the reason, none are of use: they would be made and stored again and again. */
+        k->entries = result == BFS_LEFT_DATA ? BFS_ENTRIES_NONE : BFS_ENTRIES_WRONG;
         return result;
     }
     if (result == BFS_MEMORY)

@@ -4,6 +4,8 @@ package decode
 
 import (
 	"bytes"
+	"image"
+	"image/jpeg"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -96,4 +98,75 @@ func TestBaselineWrongEntryPoints(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBaselineExtremeCoefficients: where a file has coefficients that are left to libjpeg-turbo, its entry
+// points are not wrong. It has none, or they would be stored again for each crop without such coefficients.
+func TestBaselineExtremeCoefficients(t *testing.T) {
+	data := bytes.Clone(corpus("ycc-2x2-17x33.jpg").data)
+	jpegSegments(data, func(m byte, whole []byte) {
+		for i := 5; m == markDQT && i < len(whole); i++ {
+			whole[i] = 30 // the blocks of some crops are beyond what is certain
+		}
+	})
+	h := headerOf(data)
+	d := NewDecoder(Options{Kernel: Portable})
+	defer d.Close()
+	decode := func(at []EntryPoint, x, y int) ([]EntryPoint, EntryResult) {
+		d.SetEntryPoints(1, at)
+		if err := d.DecodeRegion(newCanvas(1, 1, 3).Image, data, h, Region{x, y, 1, 1}, 1); err != nil {
+			t.Fatal(err)
+		}
+		made, result := d.TakeEntryPoints()
+		return slices.Clone(made), result
+	}
+	var at []EntryPoint
+	results := map[EntryResult]int{}
+	for i := range h.Width * h.Height {
+		if made, result := decode(nil, i%h.Width, i/h.Width); result == EntriesMade {
+			at = made
+		}
+	}
+	for i := range h.Width * h.Height {
+		_, result := decode(at, i%h.Width, i/h.Width)
+		results[result]++
+	}
+	if results[EntriesUsed] == 0 || results[EntriesUsed] == h.Width*h.Height {
+		t.Fatalf("the crops do not differ: %v", results)
+	}
+	if results[EntriesWrong] > 0 {
+		t.Errorf("right entry points were said to be wrong: %v", results)
+	}
+}
+
+// TestBaselineEntryPointsMemory: no more is held than was announced, entry points included.
+func TestBaselineEntryPointsMemory(t *testing.T) {
+	d := NewDecoder(Options{Kernel: Portable})
+	defer d.Close()
+	for _, f := range append(ownTables()[:2], oddFile{"tall", tall(t)}) {
+		h := headerOf(f.data)
+		var at []EntryPoint
+		for range 2 { // to make them, and to use them
+			before, needs := d.ScratchBytes(), d.Needs(h)-h.Scratch
+			d.SetEntryPoints(1, at)
+			to := newCanvas(1, 1, 3)
+			if err := d.DecodeRegion(to.Image, f.data, h, Region{0, 0, 1, 1}, 1); err != nil {
+				t.Fatal(err)
+			}
+			made, _ := d.TakeEntryPoints()
+			at = slices.Clone(made)
+			if held, said := d.ScratchBytes(), scratch(h, RGB, 1); held > said || held-before > needs {
+				t.Errorf("%s: %d bytes held, %d announced; %d more, %d announced", f.name, held, said, held-before, needs)
+			}
+		}
+	}
+}
+
+// tall returns a JPEG of one column of as many MCUs as can have entry points.
+func tall(t *testing.T) []byte {
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, image.NewGray(image.Rect(0, 0, 8, 8*8187)), nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

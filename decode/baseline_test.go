@@ -294,7 +294,7 @@ func TestBaselineDamaged(t *testing.T) {
 func TestBaselineAlone(t *testing.T) {
 	all := newAloneSet(t)
 	all.sameRegions(t, 20)
-	for _, name := range []string{"ycc-2x2-17x33", "restarts"} {
+	for _, name := range []string{"samples/ycc-2x2-17x33", "samples/restarts"} {
 		all.sameDamaged(t, name)
 	}
 }

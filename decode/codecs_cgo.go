@@ -54,7 +54,8 @@ func (k *kept) result(code C.int, library string) error {
 func scratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:
-		return int64(C.bfs_baseline_most(C.int(h.Width)))
+		blocks := int64(h.Width+7) / 8 * int64(h.Height+7) / 8 // at most as many entry points
+		return int64(C.bfs_baseline_most(C.int(h.Width))) + 8*min(blocks, C.BFS_MOST_ENTRIES)
 	case PNG:
 		return pngKept(h)
 	case WebP:
