@@ -46,8 +46,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Reason is the text of a [FileError] without the path, or err itself if it is not a FileError.
 func Reason(err error) error {
-	var file *FileError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*FileError](err); ok {
 		return file.Err
 	}
 	return err
@@ -62,8 +61,7 @@ func OfFile(err error) bool {
 	if errors.Is(err, ErrAway) {
 		return false
 	}
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES ||
 			errno == unix.ENAMETOOLONG
 	}

@@ -51,9 +51,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err := option.AtLeast("max read bandwidth", o.Storage.MaxBandwidth, 0); err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	var stop func()
 	o.Progress, stop = promptly.Progress(o.Progress)
 	defer stop()

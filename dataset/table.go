@@ -153,9 +153,8 @@ func (s *store) memory() int64 {
 
 // reason is the text that users read for err: one bounded line of valid UTF-8.
 func reason(err error) string {
-	var errno unix.Errno
 	text := err.Error()
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		text = errno.Error()
 	}
 	text = strings.Map(func(r rune) rune {

@@ -156,7 +156,7 @@ func askFusermount(program string, args ...string) (device int, err error) {
 	cmd.Stderr, cmd.ExtraFiles = os.Stderr, []*os.File{theirs}
 	err = cmd.Run()
 	theirs.Close()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+	if _, refused := errors.AsType[*exec.ExitError](err); refused {
 		return -1, ErrRefused
 	}
 	if err != nil {

@@ -159,8 +159,7 @@ func realPath(mountpoint string) (string, error) {
 
 // mountpointError names the mountpoint once: it strips the operation and the path from err.
 func mountpointError(mountpoint string, err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		err = p.Err
 	}
 	return fmt.Errorf("mountpoint %s: %w", mountpoint, err)

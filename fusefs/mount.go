@@ -46,9 +46,7 @@ const (
 
 // withDefaults sets defaults and rejects invalid options.
 func (o Options) withDefaults() (Options, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Config == nil {
 		o.Config = []byte("{}\n")
 	}

@@ -310,8 +310,8 @@ func (c *conversion) choose() (added []int32) {
 // spoil marks a sample as unreadable because of err. It was not made raw, even if an earlier run
 // could read it.
 func (c *conversion) spoil(i int, err error) error {
-	var errno unix.Errno
-	if err = dataset.Reason(err); errors.As(err, &errno) {
+	err = dataset.Reason(err)
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		err = errno // without the path, which is printed before it
 	}
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package entries
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,9 +52,7 @@ type Store struct {
 // Open opens the file, and makes it, or makes it anew, if it cannot be used as it is. A file that
 // cannot be written is only read. The error says why there is none.
 func Open(o Options) (*Store, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Store{options: o, next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.room.L = &s.mu
 	if err := s.open(); err != nil {
