@@ -74,7 +74,7 @@ static void fill(bfs_scan *s)
     memmove(s->window, s->stream.from - LEAD, LEAD + kept);
     s->stream.from = begin;
     s->end = begin + kept;
-    destuff(s, AHEAD - kept);
+    destuff(s, kept < AHEAD ? AHEAD - kept : 0);
 }
 
 /* unread is how many bits are left in the window; less than 0 if too many were read. */

@@ -32,7 +32,7 @@
 //
 // [Store.Get] makes two small reads into the caller's memory and takes no lock. The file is not
 // mapped: the page cache holds it either way, and if somebody truncated it, touching a mapping
-// would end the process.
+// would end the process. While a read hangs, nothing is known: decoding does not need it.
 //
 // # Writing
 //

@@ -37,6 +37,8 @@ type Store struct {
 	file     *os.File
 	appender *os.File    // nil: the file cannot be written
 	writes   atomic.Bool // entry points can be added
+	opened   time.Time
+	reading  atomic.Int64 // when one of the reads that are under way began, in ns after opened; 0: none
 	unsaved  atomic.Int64
 
 	mu      sync.Mutex
@@ -53,7 +55,7 @@ type Store struct {
 // cannot be written is only read. The error says why there is none.
 func Open(o Options) (*Store, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Store{options: o, next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &Store{options: o, opened: time.Now(), next: newBatch(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.room.L = &s.mu
 	if err := s.open(); err != nil {
 		if err = s.make(err); err == nil {
@@ -155,9 +157,19 @@ type Points struct {
 	CRC   uint32 // of the file they were made from
 }
 
-// Get returns what is known about a row that is of file f. The result lies in the buffer. Nothing
-// is allocated once the buffer has grown.
+// patience is how long a read may take before others are not even tried.
+const patience = time.Second
+
+// Get returns what is known about a row that is of file f; nothing while another read hangs. The
+// result lies in the buffer. Nothing is allocated once the buffer has grown.
 func (s *Store) Get(i int, f File, b *Buffer) (p Points, known bool) {
+	now := int64(time.Since(s.opened)) + 1
+	if began := s.reading.Load(); began != 0 && now-began > int64(patience) {
+		return Points{}, false
+	}
+	if s.reading.CompareAndSwap(0, now) {
+		defer s.reading.Store(0)
+	}
 	r, text := s.find(i, b)
 	if text == nil {
 		return Points{}, false

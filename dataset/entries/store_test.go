@@ -266,6 +266,28 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	}
 }
 
+// TestReadThatHangs: while a read does not return, others do without what is stored.
+func TestReadThatHangs(t *testing.T) {
+	o := optionsOf(t.TempDir(), 4)
+	made(t, o, to(4)...)
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, o)
+		defer shut(t, s)
+		s.reading.Store(1) // as a read does that begins now
+		if !has(t, s, 1, 1) {
+			t.Error("another read that is under way stops reading")
+		}
+		time.Sleep(2 * patience)
+		if has(t, s, 1, 1) {
+			t.Error("reading goes on while a read hangs")
+		}
+		s.reading.Store(0)
+		if !has(t, s, 1, 1) {
+			t.Error("reading does not go on after a read has returned")
+		}
+	})
+}
+
 // TestDiskFull: a write that fails ends writing, is reported once, and costs nothing that was
 // there before.
 func TestDiskFull(t *testing.T) {
