@@ -404,6 +404,34 @@ int bfs_baseline_runs(int kernel)
     return 0;
 }
 
+/* need finds which bytes besides the header are read from given entry points. */
+static bfs_part need(const job *j, const uint8_t *data, size_t size)
+{
+    const bfs_part scan = {(size_t)(j->f.scan - data), size};
+    return bfs_entries_need(&j->entries, scan, j->first_row * j->f.across + j->first_mcu, j->last_row * j->f.across + j->last_mcu + 1);
+}
+
+/* bfs_baseline_need finds which part of a file, besides the header, is read from given entry points;
+ * none if it is not clear that this will do. The file's first bytes are shown. */
+bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries)
+{
+    job j = {.view = view, .entries = entries};
+    if (bfs_frame_read(&j.f, head, shown) != BFS_OK || plan(&j) != BFS_OK || place_entries(&j, NULL) != BFS_OK)
+        return (bfs_part){0};
+    return need(&j, head, size);
+}
+
+/* set_end puts what follows the part of the file that is there out of reach. */
+static int set_end(job *j, const uint8_t *data, size_t *size)
+{
+    const bfs_part there = j->entries.part;
+    if (!there.to)
+        return BFS_OK;
+    const bfs_part needed = need(j, data, *size);
+    *size = there.to;
+    return needed.from >= there.from && needed.to <= there.to ? BFS_OK : BFS_LEFT_DATA;
+}
+
 static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
 {
     int result = bfs_frame_read(&j->f, data, size);
@@ -411,6 +439,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         result = plan(j);
     if (result == BFS_OK)
         result = place_entries(j, k);
+    if (result == BFS_OK)
+        result = set_end(j, data, &size);
     if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
@@ -435,7 +465,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
- * destination's contents are then undefined. The given entry points are used, and made if there
+ * destination's contents are then undefined. If only a part of the file is there, it returns BFS_PART
+ * instead, as nothing else can be made of that. The given entry points are used, and made if there
  * are none; see bfs_kept for what becomes of them. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
@@ -447,6 +478,10 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     }
 #endif
     int result = attempt(&j, k, data, size);
+    if (entries.part.to && result != BFS_OK && result != BFS_MEMORY) {
+        k->entries = BFS_ENTRIES_UNUSED;
+        return bfs_fail(k, BFS_PART, "the part that was read does not suffice");
+    }
     if (entries.given && result == BFS_LEFT_DATA) {
         result = bfs_baseline_decode(k, kernel, data, size, to, view, (bfs_entries){0});
         k->entries = BFS_ENTRIES_WRONG;
