@@ -217,6 +217,36 @@ int bfs_baseline_runs(int kernel)
     return 0;
 }
 
+/* need finds which bytes besides the header are read from given entry points. */
+static bfs_part need(const job *j, const uint8_t *data, size_t size)
+{
+    const bfs_picture *p = &j->p;
+    const bfs_part scan = {(size_t)(p->f.scan - data), size};
+    return bfs_entries_need(&j->entries, scan, p->first_row * p->f.across + p->first_mcu, p->last_row * p->f.across + p->last_mcu + 1);
+}
+
+/* bfs_baseline_need finds which part of a file, besides the header, is read from given entry points;
+ * none if it is not clear that this will do. The file's first bytes are shown. */
+bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries)
+{
+    job j = {.p = {.view = view}, .entries = entries};
+    if (bfs_frame_read(&j.p.f, head, shown) != BFS_OK || j.p.f.progressive || bfs_picture_plan(&j.p) != BFS_OK ||
+        place_entries(&j, NULL) != BFS_OK)
+        return (bfs_part){0};
+    return need(&j, head, size);
+}
+
+/* set_end puts what follows the part of the file that is there out of reach. */
+static int set_end(job *j, const uint8_t *data, size_t *size)
+{
+    const bfs_part there = j->entries.part;
+    if (!there.to)
+        return BFS_OK;
+    const bfs_part needed = need(j, data, *size);
+    *size = there.to;
+    return needed.from >= there.from && needed.to <= there.to ? BFS_OK : BFS_LEFT_DATA;
+}
+
 static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
 {
     int result = bfs_frame_read(&j->p.f, data, size);
@@ -226,6 +256,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->passes, data + size);
     if (result == BFS_OK)
         result = place_entries(j, k);
+    if (result == BFS_OK)
+        result = set_end(j, data, &size);
     if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
@@ -249,7 +281,8 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
- * destination's contents are then undefined. The given entry points are used, and made if there
+ * destination's contents are then undefined. If only a part of the file is there, it returns BFS_PART
+ * instead, as nothing else can be made of that. The given entry points are used, and made if there
  * are none; see bfs_kept for what becomes of them. */
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
 {
@@ -263,6 +296,10 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     }
 #endif
     int result = attempt(&j, k, data, size);
+    if (entries.part.to && result != BFS_OK && result != BFS_MEMORY) {
+        k->entries = BFS_ENTRIES_UNUSED;
+        return bfs_fail(k, BFS_PART, "the part that was read does not suffice");
+    }
     if (entries.given && result == BFS_LEFT_DATA) {
         result = bfs_baseline_decode(k, kernel, data, size, to, view, (bfs_entries){0});
         /* If the data was the reason, none are of use: they would be made and stored again and again. */

@@ -168,6 +168,23 @@ static int32_t predictor_of(uint64_t e, int i)
     return (int32_t)((int64_t)(e << above) >> (64 - PREDICTOR_BITS));
 }
 
+/* bfs_entries_need finds the part of a scan's data within which jump and limit stay for the MCUs
+ * first up to end. */
+bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end)
+{
+    bfs_part p = scan;
+    uint64_t bits = 0;
+    for (int i = 0; i < e->count && p.to == scan.to; i++) {
+        const int mcu = (i + 1) * e->every;
+        bits += distance_of(e->given[i]);
+        if (mcu <= first)
+            p.from = bits / 8;
+        if (mcu >= end && bits / 8 + 2 < p.to)
+            p.to = bits / 8 + 2;
+    }
+    return p;
+}
+
 /* expect says where the next entry point is, after the one with this number. */
 static void expect(bfs_scan *s, int number)
 {
@@ -390,5 +407,5 @@ int bfs_scan_end(bfs_scan *s)
 {
     if (s->mcu == s->frame->across * s->frame->down)
         return end_interval(s, EOI);
-    return bfs_jpeg_ends(s->raw, (size_t)(s->file_end - s->raw)) ? BFS_OK : BFS_LEFT_DATA;
+    return s->entries.part.to || bfs_jpeg_ends(s->raw, (size_t)(s->file_end - s->raw)) ? BFS_OK : BFS_LEFT_DATA;
 }

@@ -164,6 +164,11 @@ enum { BFS_WORST = 256 }; /* a block has up to 64 codes of 16 bits with values o
 bfs_entropy bfs_entropy_portable, bfs_entropy_bmi2;
 bfs_entropies bfs_entropies_portable, bfs_entropies_bmi2;
 
+/* The bytes of a file between two places. */
+typedef struct {
+    size_t from, to;
+} bfs_part;
+
 /* Entry points of an image: where decoding can start, every so many MCUs. entry.go describes them. */
 typedef struct {
     int every;             /* MCUs; 0: none are used or made; less: a row */
@@ -171,6 +176,7 @@ typedef struct {
     const uint64_t *given; /* NULL: make them */
     uint64_t *made;
     int failed;            /* those made are not all right */
+    bfs_part part;         /* what is there of the file, apart from the header; to is 0: all of it */
 } bfs_entries;
 
 enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as rows of the largest one */
@@ -207,6 +213,7 @@ typedef struct {
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
 
+bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end);
 void bfs_scan_start(bfs_scan *s);
 int bfs_scan_begin(bfs_scan *s);
 int bfs_scan_passed(bfs_scan *s);
@@ -283,6 +290,7 @@ int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);
+bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries);
 int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries);
 
 #endif

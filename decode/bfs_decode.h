@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Result codes; errors.go documents them. */
-enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH };
+enum { BFS_OK, BFS_FORMAT, BFS_CORRUPT, BFS_MEMORY, BFS_MISMATCH, BFS_PART };
 
 /* What became of entry points, as EntryResult has it. */
 enum { BFS_ENTRIES_UNUSED, BFS_ENTRIES_USED, BFS_ENTRIES_MADE, BFS_ENTRIES_NONE, BFS_ENTRIES_WRONG };

@@ -26,6 +26,8 @@ type kept struct {
 	how    pngPath
 	rule   EntryRule
 	given  []EntryPoint
+	from   int64 // only a part of the file is there; see SetPart
+	to     int64
 }
 
 // size counts Huffman tables in full, although other decoders may share them.
@@ -46,7 +48,7 @@ func (k *kept) result(code C.int, library string) error {
 	if code == C.BFS_OK {
 		return nil
 	}
-	kind := map[C.int]error{C.BFS_FORMAT: ErrFormat, C.BFS_CORRUPT: ErrCorrupt, C.BFS_MEMORY: ErrMemory, C.BFS_MISMATCH: ErrMismatch}[code]
+	kind := map[C.int]error{C.BFS_FORMAT: ErrFormat, C.BFS_CORRUPT: ErrCorrupt, C.BFS_MEMORY: ErrMemory, C.BFS_MISMATCH: ErrMismatch, C.BFS_PART: ErrPart}[code]
 	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&k.c.error[0]))
 }
 
@@ -82,11 +84,17 @@ var version = sync.OnceValue(func() string {
 // cView returns v as a C struct, and the address of its first pixel.
 func cView(dst Image, v View) (*C.uint8_t, C.bfs_view) {
 	p := place(v.Orientation, v.Region.W, v.Region.H, v.Color.Channels(), dst.Stride)
-	return cBytes(dst.Pix[p.base:]), C.bfs_view{
+	view := cRegion(v)
+	view.dx, view.dy = C.ptrdiff_t(p.dx), C.ptrdiff_t(p.dy)
+	return cBytes(dst.Pix[p.base:]), view
+}
+
+// cRegion returns v as a C struct, without where its pixels go.
+func cRegion(v View) C.bfs_view {
+	return C.bfs_view{
 		width: C.int32_t(v.Header.Width), height: C.int32_t(v.Header.Height),
 		x: C.int32_t(v.Region.X), y: C.int32_t(v.Region.Y), w: C.int32_t(v.Region.W), h: C.int32_t(v.Region.H),
 		scale: C.int32_t(v.Scale), channels: C.int32_t(v.Color.Channels()),
-		dx: C.ptrdiff_t(p.dx), dy: C.ptrdiff_t(p.dy),
 	}
 }
 

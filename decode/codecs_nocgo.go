@@ -7,7 +7,10 @@ import "runtime"
 var nativeCodecs = goCodecs
 
 // kept is empty: this build keeps nothing between images.
-type kept struct{ kernel Kernel }
+type kept struct {
+	kernel   Kernel
+	from, to int64
+}
 
 func (*kept) size() int64      { return 0 }
 func (*kept) free()            {}
@@ -15,6 +18,8 @@ func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 
 func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
 func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
+
+func entryPart([]byte, int64, EntryRule, []EntryPoint, View) (from, to int64) { return 0, 0 }
 
 func kernelRuns(Kernel) bool { return false }
 

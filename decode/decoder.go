@@ -45,6 +45,10 @@ type Image struct {
 // decoding (see Header.At).
 type Region struct{ X, Y, W, H int }
 
+func (r Region) in(w, h int) bool {
+	return r.X >= 0 && r.Y >= 0 && r.W >= 1 && r.H >= 1 && r.W <= w && r.H <= h && r.X <= w-r.W && r.Y <= h-r.H
+}
+
 // View is what to decode of an image: a region at a scale of 1/Scale, in a colour, with an
 // orientation applied.
 type View struct {
@@ -74,7 +78,7 @@ func (v *View) check(dst Image) error {
 	height, width := v.size()
 	row, pix := int64(width)*int64(v.Color.Channels()), int64(len(dst.Pix))
 	switch {
-	case r.X < 0 || r.Y < 0 || r.W < 1 || r.H < 1 || r.W > w || r.H > h || r.X > w-r.W || r.Y > h-r.H:
+	case !r.in(w, h):
 		return fmt.Errorf("%w: region %+v of an image of %dx%d", ErrDestination, r, w, h)
 	case dst.Height != height || dst.Width != width || int64(dst.Stride) < row || pix < row || (pix-row)/int64(dst.Stride) < int64(height-1):
 		return fmt.Errorf("%w: %dx%d in %d bytes, in rows of %d, for an image of %dx%d", ErrDestination,

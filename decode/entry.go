@@ -31,6 +31,22 @@ const (
 // pixels nor the verdict. at must not change until then.
 func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
 
+// EntryPart returns the byte range of a file that decoding a region of its stored image from its
+// entry points reads, apart from the header. head is the beginning of the file, of size bytes. ok is
+// false if the header is not all there, or if this image cannot be decoded from entry points.
+func (o Options) EntryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, r Region) (from, to int64, ok bool) {
+	h, err := ReadHeader(head, false)
+	if err != nil || h.Format != JPEG || !r.in(h.Width, h.Height) || rule == EntryOff || len(at) == 0 || o.Kernel.chosen() < Portable {
+		return 0, 0, false
+	}
+	from, to = entryPart(head, size, rule, at, View{Header: h, Region: r, Scale: 1, Color: o.Color})
+	return from, to, from < to
+}
+
+// SetPart says, after SetEntryPoints, that of the next image only the part is there that EntryPart
+// returned for these entry points. If that does not suffice, the error is ErrPart.
+func (d *Decoder) SetPart(from, to int64) { d.kept.from, d.kept.to = from, to }
+
 // TakeEntryPoints returns what became of them. Those that were made are in the decoder's
 // memory, and valid until the next image is decoded or the decoder is trimmed.
 func (d *Decoder) TakeEntryPoints() (made []EntryPoint, result EntryResult) {

@@ -21,12 +21,14 @@ var (
 	ErrMismatch = errors.New("image differs from its header")
 	// ErrMemory: the codec could not allocate what it needs.
 	ErrMemory = errors.New("no memory to decode")
+	// ErrPart: all of the file is needed, and only a part of it was read.
+	ErrPart = errors.New("part of an image")
 	// ErrDestination: the caller gave a wrong destination, region or scale.
 	ErrDestination = errors.New("bad destination")
 )
 
 // OfImage reports whether an error of this package is about the given bytes, so that they would
-// be refused again. ErrMemory is not such an error, nor are ErrDestination and errors of other
+// be refused again. ErrMemory is not such an error, nor are ErrPart, ErrDestination and errors of other
 // packages.
 func OfImage(err error) bool {
 	about := func(kind error) bool { return errors.Is(err, kind) }

@@ -7,6 +7,8 @@ package decode
 // #cgo nocallback bfs_jpeg_decode
 // #cgo noescape bfs_baseline_decode
 // #cgo nocallback bfs_baseline_decode
+// #cgo noescape bfs_baseline_need
+// #cgo nocallback bfs_baseline_need
 // #cgo noescape bfs_baseline_runs
 // #cgo nocallback bfs_baseline_runs
 import "C"
@@ -29,10 +31,8 @@ func (k *kept) jpeg(dst Image, data []byte, v View) error {
 
 // baseline reports whether the image is left to libjpeg-turbo.
 func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
-	entries := C.bfs_entries{every: C.int(k.rule)}
-	if len(k.given) > 0 {
-		entries.count, entries.given = C.int(len(k.given)), (*C.uint64_t)(unsafe.SliceData(k.given))
-	}
+	entries := cEntries(k.rule, k.given)
+	entries.part = C.bfs_part{from: C.size_t(k.from), to: C.size_t(k.to)}
 	to, view := cView(dst, v)
 	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view, entries)
 	if code >= C.BFS_LEFT_KIND {
@@ -43,6 +43,20 @@ func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
 
 func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {
 	k.rule, k.given, k.c.entries = rule, at, C.BFS_ENTRIES_UNUSED
+	k.from, k.to = 0, 0
+}
+
+func cEntries(rule EntryRule, at []EntryPoint) C.bfs_entries {
+	entries := C.bfs_entries{every: C.int(rule)}
+	if len(at) > 0 {
+		entries.count, entries.given = C.int(len(at)), (*C.uint64_t)(unsafe.SliceData(at))
+	}
+	return entries
+}
+
+func entryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, v View) (from, to int64) {
+	part := C.bfs_baseline_need(cBytes(head), C.size_t(len(head)), C.size_t(size), cRegion(v), cEntries(rule, at))
+	return int64(part.from), int64(part.to)
 }
 
 func (k *kept) takeEntryPoints() (made []EntryPoint, result EntryResult) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine/affinity"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -30,7 +32,7 @@ type batches struct {
 	converter *layout.Converter
 	inputs    *pinned.Account // encoded samples
 	rest      *pinned.Account // other worker buffers
-	newLoader func() loader
+	newLoader func(o pixels.Options, e *sample.Entries) loader
 
 	mu           sync.Mutex
 	table        map[Key]*batch // every batch that exists

@@ -56,10 +56,12 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 
 // load returns the encoded sample, from the cache or from storage, in the worker's input
 // buffer, and the identity of its file, which is unknown if the file could not be opened. A
-// replacement is not part of the epoch's plan, so the cache does not record it.
-func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, dataset.Identity, error) {
+// replacement is not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what
+// is decoded from entry points may be there, unless whole is true.
+func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := w.batches, it.b
 	w.refused = nil
+	w.entries.AllowParts(!whole && !replacement)
 	if data, seen, hit := w.cached(epoch, id, replacement); hit {
 		if !replacement {
 			b.hits.Add(1)
@@ -70,12 +72,13 @@ func (w *worker) load(it item, epoch int, id int64, replacement bool) ([]byte, d
 	if w.refused != nil {
 		return nil, unknownIdentity, w.refused
 	}
-	kept := all.cache != nil && !replacement && (!sample.IsRaw(all.ds, int(id)) || all.cache.Wants(epoch, id))
+	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
+	kept := all.cache != nil && !replacement && (!parts || all.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
 		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	}
-	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && sample.IsRaw(all.ds, int(id)) {
+	if err != nil && kept && w.refused == nil && causeOf(err) == ofMachine && parts {
 		// Reading only the crop, as without a cache, may avoid the part that failed.
 		kept = false
 		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)

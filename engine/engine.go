@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -53,7 +54,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
 		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
 		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
-		newLoader: func() loader { return sample.NewLoader(ds, o.Transform, o.Decoding) },
+		newLoader: func(p pixels.Options, e *sample.Entries) loader { return sample.NewLoader(ds, o.Transform, p, e) },
 		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}),
 	}
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -45,7 +46,7 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 		t.Fatal(err)
 	}
 	real := e.batches.newLoader
-	e.batches.newLoader = func() loader { return faultyLoader{real(), fault} }
+	e.batches.newLoader = func(o pixels.Options, e *sample.Entries) loader { return faultyLoader{real(o, e), fault} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -295,7 +296,7 @@ func startRepairing(t *testing.T, dir string, repair func()) *Engine {
 		t.Fatal(err)
 	}
 	real, once := e.batches.newLoader, new(sync.Once)
-	e.batches.newLoader = func() loader { return repairingLoader{real(), once, repair} }
+	e.batches.newLoader = func(o pixels.Options, e *sample.Entries) loader { return repairingLoader{real(o, e), once, repair} }
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e

@@ -83,7 +83,11 @@ func (w *worker) decode(it item, id int64, st Status) error {
 	if err := all.bad.check(id); err != nil {
 		return err
 	}
-	seen, err := w.tryDecode(it, id, st)
+	seen, err := w.tryDecode(it, id, st, false)
+	if errors.Is(err, decode.ErrPart) {
+		w.beginFetch(id)
+		seen, err = w.tryDecode(it, id, st, true)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -96,12 +100,13 @@ func (w *worker) decode(it item, id int64, st Status) error {
 }
 
 // tryDecode is decode without the record of bad files. seen is the file that was read, unknown
-// if it could not be opened.
-func (w *worker) tryDecode(it item, id int64, st Status) (seen dataset.Identity, err error) {
+// if it could not be opened. The error is decode.ErrPart if too little of it was read; only what is
+// found in the whole file counts.
+func (w *worker) tryDecode(it item, id int64, st Status, whole bool) (seen dataset.Identity, err error) {
 	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
-	data, seen, err := w.load(it, epoch, id, st == StatusReplaced)
+	data, seen, err := w.load(it, epoch, id, st == StatusReplaced, whole)
 	entries := err == nil && st == StatusOK && w.entries != nil && decode.Sniff(data) == decode.JPEG
-	if entries {
+	if entries && !w.entries.Partial() {
 		w.entries.Find(id, seen, data)
 	}
 	w.endFetch()

@@ -49,14 +49,15 @@ type loader interface {
 
 func newWorker(all *batches, cpus affinity.Set) *worker {
 	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
+	var entries *sample.Entries
+	if all.opts.Entries != nil {
+		entries = sample.NewEntries(all.ds, all.opts.Entries, all.opts.VerifyReads)
+	}
 	w := &worker{
-		batches: all, pixelOptions: o, loader: all.newLoader(),
+		batches: all, pixelOptions: o, loader: all.newLoader(o, entries), entries: entries,
 		writer: layout.NewWriter(all.converter, all.opts.Kernels.Writing),
 		input:  pinned.NewHost(all.opts.Memory, all.inputs), pixels: pinned.NewHost(all.opts.Memory, all.rest),
 		cpus: cpus,
-	}
-	if all.opts.Entries != nil {
-		w.entries = sample.NewEntries(all.ds, all.opts.Entries, all.opts.VerifyReads)
 	}
 	w.growInput = func(n int) (p []byte) {
 		p, w.refused = w.grow(&w.input, n)

@@ -24,6 +24,7 @@ func (a EntryCounts) Plus(b EntryCounts) EntryCounts {
 // An EntryDecoder decodes with entry points. *decode.Decoder is one, and documents the methods.
 type EntryDecoder interface {
 	SetEntryPoints(rule decode.EntryRule, at []decode.EntryPoint)
+	SetPart(from, to int64)
 	TakeEntryPoints() (made []decode.EntryPoint, result decode.EntryResult)
 }
 
@@ -37,9 +38,12 @@ type Entries struct {
 	made   []byte
 
 	// Of the last sample that was looked for.
+	allow bool // it may be read in part
 	wrong bool // they are of other bytes
 	rule  decode.EntryRule
 	at    []decode.EntryPoint
+	// Of its file, only the header and the bytes between these were read; to is 0: all of it.
+	from, to int64
 }
 
 // NewEntries returns Entries for a store. verify compares the bytes of each file with those its
@@ -51,6 +55,7 @@ func NewEntries(ds *dataset.Dataset, store *entries.Store, verify bool) *Entries
 // Find looks for the entry points of sample i, a JPEG whose file was seen with an identity, and
 // holds data. It reads a file.
 func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
+	e.whole()
 	p, known := e.store.Get(int(i), e.file(i, seen), &e.buf)
 	if e.wrong = known && e.verify && entries.CRC(data) != p.CRC; e.wrong {
 		known = false
@@ -65,9 +70,48 @@ func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 	}
 }
 
+// Partial reports whether a Loader found the entry points of the sample that it read last, and
+// read only what is decoded from them.
+func (e *Entries) Partial() bool { return e != nil && e.to > 0 }
+
+// AllowParts says, before a sample is looked for, whether a Loader may read it in part.
+func (e *Entries) AllowParts(allow bool) {
+	if e != nil {
+		e.allow = allow && !e.verify
+		e.whole()
+	}
+}
+
+func (e *Entries) whole() { e.from, e.to = 0, 0 }
+
+// allows reports whether sample i may be read in part, if it has entry points.
+func (e *Entries) allows(i int64) bool {
+	return e != nil && e.allow && e.ds.Format(int(i)) == decode.JPEG.String()
+}
+
+// has is Find before the file is read.
+func (e *Entries) has(i int64, indexed dataset.Identity) bool {
+	e.Find(i, indexed, nil)
+	return len(e.at) > 0
+}
+
+// part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.
+func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region) (from, to int64, ok bool) {
+	e.whole()
+	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r)
+	if !ok || size-(to-from) < dataset.LeastSaved {
+		return 0, 0, false // so all of it is read
+	}
+	e.from, e.to = from, to
+	return from, to, true
+}
+
 // Begin prepares the decoder for the sample of the last Find: to use what was found, or to make
 // it, if it can be stored. End must follow the decoding.
-func (e *Entries) Begin(d EntryDecoder) { d.SetEntryPoints(e.rule, e.at) }
+func (e *Entries) Begin(d EntryDecoder) {
+	d.SetEntryPoints(e.rule, e.at)
+	d.SetPart(e.from, e.to)
+}
 
 // End stores what the decoder made, unless decoding failed for a reason that is not the file's.
 func (e *Entries) End(d EntryDecoder, i int64, seen dataset.Identity, data []byte, err error) (n EntryCounts) {

@@ -28,6 +28,8 @@ func (d *fakeDecoder) SetEntryPoints(rule decode.EntryRule, at []decode.EntryPoi
 	d.rule, d.at = rule, slices.Clone(at)
 }
 
+func (d *fakeDecoder) SetPart(int64, int64) {}
+
 func (d *fakeDecoder) TakeEntryPoints() ([]decode.EntryPoint, decode.EntryResult) {
 	return d.made, d.result
 }

@@ -10,21 +10,23 @@ import (
 )
 
 // A Loader reads samples from storage and judges them. Of an image stored as plain pixels it
-// reads only the rows that its crop needs, if that saves enough. It belongs to one goroutine.
+// reads only the rows that its crop needs, and of a JPEG what is decoded from entry points, if
+// that saves enough. It belongs to one goroutine.
 type Loader struct {
 	ds        *dataset.Dataset
 	transform resample.Options
-	decoding  decode.Options
-	rows      dataset.Part // for the sample below; bound once, to avoid an allocation per sample
+	options   pixels.Options
+	entries   *Entries
+	part      dataset.Part // for the sample below; bound once, to avoid an allocation per sample
 	epoch     int
 	id        int64
 }
 
-// NewLoader returns a Loader for samples with this transform and decoding. MaxPixels must
-// be set.
-func NewLoader(ds *dataset.Dataset, transform resample.Options, decoding decode.Options) *Loader {
-	l := &Loader{ds: ds, transform: transform, decoding: decoding}
-	l.rows = l.rowsOf
+// NewLoader returns a Loader for samples with this transform and decoding. MaxPixels must be set.
+// With entries, which may be nil, Load reads JPEGs in part where they allow it.
+func NewLoader(ds *dataset.Dataset, transform resample.Options, o pixels.Options, entries *Entries) *Loader {
+	l := &Loader{ds: ds, transform: transform, options: o, entries: entries}
+	l.part = l.partOf
 	return l
 }
 
@@ -32,37 +34,60 @@ func NewLoader(ds *dataset.Dataset, transform resample.Options, decoding decode.
 // whole is true, it may read only the part that is decoded in this epoch. read is the
 // number of bytes read from storage.
 func (l *Loader) Load(epoch int, id int64, whole bool, grow func(n int) []byte, stop <-chan struct{}) (data []byte, read int64, seen dataset.Identity, err error) {
+	l.epoch, l.id = epoch, id
 	var part dataset.Part
-	if !whole && IsRaw(l.ds, int(id)) && l.saves(epoch, id) {
-		l.epoch, l.id, part = epoch, id, l.rows
+	indexed := l.ds.Stat(int(id))
+	if !whole && l.saves(epoch, id, indexed) {
+		part = l.part
 	}
-	return l.ds.LoadPart(int(id), nil, grow, part, stop)
+	data, read, seen, err = l.ds.LoadPart(int(id), nil, grow, part, stop)
+	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
+		l.entries.whole()
+		var again int64
+		data, again, seen, err = l.ds.LoadPart(int(id), nil, grow, nil, stop)
+		read += again
+	}
+	return data, read, seen, err
 }
 
-// saves reports, as far as the index tells, whether reading only some rows is worth the
-// additional read it takes.
-func (l *Loader) saves(epoch int, id int64) bool {
-	height, width := l.ds.Size(int(id), l.decoding.IgnoreOrientation)
+// saves reports, as far as the index tells, whether reading only a part is worth the additional
+// read it takes.
+func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
+	raw := IsRaw(l.ds, int(id))
+	if !raw && !l.entries.allows(id) {
+		return false
+	}
+	height, width := l.ds.Size(int(id), l.options.IgnoreOrientation)
 	if height == 0 {
-		return true // decided from the file's header
+		return raw // decided from the file's header
 	}
 	size := int64(height) * int64(width) * 3
-	if seen := l.ds.Stat(int(id)); seen.Known() {
-		size = seen.Size
+	if indexed.Known() {
+		size = indexed.Size
 	}
-	_, _, rows, _ := l.transform.Choose(epoch, id, height, width).Source()
-	return size/int64(height)*int64(height-rows) >= dataset.LeastSaved
+	t := l.transform.Choose(epoch, id, height, width)
+	_, _, rows, _ := t.Source()
+	if size/int64(height)*int64(height-rows) < dataset.LeastSaved {
+		return false
+	}
+	return raw || (t.Scale() == 1 || l.options.FullJPEGs) && l.entries.has(id, indexed)
 }
 
-// rowsOf returns the byte range of the rows that the sample's transform needs.
-func (l *Loader) rowsOf(head []byte, size int64) (from, to int64, ok bool) {
+// partOf returns the byte range that the sample's transform needs.
+func (l *Loader) partOf(head []byte, size int64) (from, to int64, ok bool) {
 	h, err := decode.ReadHeader(head, false)
 	if err != nil {
 		return 0, 0, false // reading the whole file will find the fault
 	}
-	height, width := h.Size(l.decoding.IgnoreOrientation)
-	t := l.transform.Choose(l.epoch, l.id, height, width)
-	return decode.PartOf(head, size, pixels.Options{Options: l.decoding}.Plan(h, t, pixels.Target{}).Region)
+	height, width := h.Size(l.options.IgnoreOrientation)
+	job := l.options.Plan(h, l.transform.Choose(l.epoch, l.id, height, width), pixels.Target{})
+	if h.Format != decode.JPEG {
+		return decode.PartOf(head, size, job.Region)
+	}
+	if job.Scale != 1 || !l.entries.allows(l.id) {
+		return 0, 0, false
+	}
+	return l.entries.part(l.options.Options, head, size, job.Region)
 }
 
 // Judge reads an image's header and returns it with the upright size. It fails if the image
@@ -71,11 +96,11 @@ func (l *Loader) Judge(id int64, data []byte) (head decode.Header, height, width
 	if head, err = decode.ReadHeader(data, true); err != nil {
 		return head, 0, 0, err
 	}
-	height, width = head.Size(l.decoding.IgnoreOrientation)
-	if n := int64(height) * int64(width); n > l.decoding.MaxPixels {
-		return head, 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, l.decoding.MaxPixels)
+	height, width = head.Size(l.options.IgnoreOrientation)
+	if n := int64(height) * int64(width); n > l.options.MaxPixels {
+		return head, 0, 0, fmt.Errorf("%w: %d pixels, more than the %d allowed (--max-pixels)", decode.ErrTooLarge, n, l.options.MaxPixels)
 	}
-	if h, w := l.ds.Size(int(id), l.decoding.IgnoreOrientation); h > 0 && (h != height || w != width) {
+	if h, w := l.ds.Size(int(id), l.options.IgnoreOrientation); h > 0 && (h != height || w != width) {
 		return head, 0, 0, fmt.Errorf("%w: %dx%d, but the index says %dx%d", ErrUnfit, height, width, h, w)
 	}
 	return head, height, width, nil

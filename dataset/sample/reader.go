@@ -58,7 +58,7 @@ type Reader struct {
 func NewReader(ds *dataset.Dataset, o decode.Options, memory *Memory) *Reader {
 	host := func() pinned.Host { return pinned.NewHost(pinned.DefaultPolicy(), nil) }
 	return &Reader{
-		ds: ds, options: pixels.Options{Options: o}, loader: NewLoader(ds, resample.Options{}, o), decoder: decode.NewDecoder(o),
+		ds: ds, options: pixels.Options{Options: o}, loader: NewLoader(ds, resample.Options{}, pixels.Options{Options: o}, nil), decoder: decode.NewDecoder(o),
 		memory: memory, input: host(), pixels: host(), output: host(),
 	}
 }

@@ -38,10 +38,10 @@ type Target struct {
 type Job struct {
 	Memory int           // bytes that Run needs
 	Region decode.Region // what it decodes: of the stored image, at its scale
+	Scale  int           // 1, or 2, 4 or 8 for 1/2, 1/4 or 1/8
 
 	target        Target
 	head          decode.Header
-	scale         int
 	height, width int // of the region, upright
 	channels      int
 	transform     resample.Transform // of the region
@@ -50,17 +50,17 @@ type Job struct {
 
 // Plan returns the work for an image with this header.
 func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
-	j := Job{target: to, head: h, scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	j := Job{target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
 	if h.Format == decode.JPEG && !o.FullJPEGs {
-		j.scale = t.Scale()
+		j.Scale = t.Scale()
 	}
-	if j.scale > 1 {
-		offY, offX := o.ScaleOffset(h, j.scale)
-		t = t.Reduced(j.scale, offY, offX)
+	if j.Scale > 1 {
+		offY, offX := o.ScaleOffset(h, j.Scale)
+		t = t.Reduced(j.Scale, offY, offX)
 	}
 	var y, x int
 	y, x, j.height, j.width = t.Source()
-	j.Region = o.StoredRegion(h, decode.Region{X: x, Y: y, W: j.width, H: j.height}, j.scale)
+	j.Region = o.StoredRegion(h, decode.Region{X: x, Y: y, W: j.width, H: j.height}, j.Scale)
 	j.transform = t.Moved(y, x)
 	if !j.direct() {
 		j.Memory = j.height*j.width*j.channels + resample.ScratchBytes(j.transform, j.channels)
@@ -78,12 +78,12 @@ func (j *Job) Run(from Source, data, memory []byte) error {
 	to := decode.Image{Height: j.height, Width: j.width}
 	if j.direct() {
 		to.Pix, to.Stride = j.target.Pix, j.target.Stride
-		return from.DecodeRegion(to, data, j.head, j.Region, j.scale)
+		return from.DecodeRegion(to, data, j.head, j.Region, j.Scale)
 	}
 	to.Stride = j.width * j.channels
 	n := min(j.height*to.Stride, len(memory))
 	to.Pix = memory[:n:n]
-	if err := from.DecodeRegion(to, data, j.head, j.Region, j.scale); err != nil {
+	if err := from.DecodeRegion(to, data, j.head, j.Region, j.Scale); err != nil {
 		return err
 	}
 	sink := j.target.Sink

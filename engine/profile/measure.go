@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -44,7 +45,7 @@ func (p *profiler) measureLoad(ctx context.Context, raw, kept float64) (seconds 
 				p, _ := buf.Grow(n) // without memory, Load fails
 				return p
 			}
-			loader := sample.NewLoader(m.Dataset, o.Transform, o.Decoding)
+			loader := sample.NewLoader(m.Dataset, o.Transform, pixels.Options{Options: o.Decoding}, nil)
 			for k := next.Add(1) - 1; ctx.Err() == nil && (k < leastLoads || time.Since(started) < p.o.Least); k = next.Add(1) - 1 {
 				data, _, _, err := loader.Load(int(k/n), k%n, among(k, kept), grow, ctx.Done())
 				if err != nil {

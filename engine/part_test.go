@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/dataset/entries"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// largeJPEGs writes n JPEGs of about 700 KB each.
+func largeJPEGs(t *testing.T, n int) string {
+	t.Helper()
+	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		img := image.NewRGBA(image.Rect(0, 0, 1200, 900))
+		for y := range 900 {
+			for x := range 1200 {
+				img.SetRGBA(x, y, color.RGBA{byte(x + i), byte(y), byte(random.IntN(256)), 255})
+			}
+		}
+		var out bytes.Buffer
+		if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 90}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// bytesIn is how much all files of a directory hold.
+func bytesIn(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += info.Size()
+	}
+	return n
+}
+
+// madeEntries makes the entry points of the JPEGs in a directory, and opens them with a dataset that is read
+// in a certain way.
+func madeEntries(t *testing.T, dir string, how dataset.Storage) (*dataset.Dataset, *entries.Store) {
+	t.Helper()
+	cacheDir := filepath.Join(t.TempDir(), "cache")
+	ds, store := entryPoints(t, dir, cacheDir)
+	made := transformed(t, ds, resample.Stretch, large, inPart, withEntries(store, false))
+	bytesOf(t, made)
+	if got := made.Stats().JPEGs.Entries; got.Made == 0 || got.None+got.Wrong > 0 {
+		t.Fatalf("%+v", got)
+	}
+	made.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: Probe, CacheDir: cacheDir, Storage: how})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ds.Close() })
+	if store, err = ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return ds, store
+}
+
+// inPart makes crops whose JPEGs are decoded at full size.
+func inPart(o *Options) { o.FullJPEGs, o.BatchSize, o.Epochs, o.PrefetchDepth = true, 1, 4, 0 }
+
+// TestPartsOfJPEGs: of a large JPEG with entry points, only what a crop needs is read. The bytes are the same,
+// whether directly read or not, kept by the cache or not. With verified reads, all is read.
+func TestPartsOfJPEGs(t *testing.T) {
+	const n = 12
+	dir := largeJPEGs(t, n)
+	all := bytesIn(t, dir) * 4 // epochs
+	plain := transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large, inPart)
+	want := bytesOf(t, plain)
+	if got := plain.Stats().Storage.Bytes; got != all {
+		t.Errorf("without entry points, %d of %d bytes were read", got, all)
+	}
+	for _, how := range []dataset.Storage{{}, {Direct: true}} {
+		ds, store := madeEntries(t, dir, how)
+		for name, c := range map[string]struct {
+			change func(*Options)
+			verify bool
+			least  int64 // percent of all bytes
+			most   int64
+		}{
+			"part":     {func(*Options) {}, false, 40, 85},
+			"verified": {func(*Options) {}, true, 100, 100},
+			"cached":   {func(o *Options) { o.CacheSize, o.CachePolicy = 64<<20, cache.Static }, false, 25, 25},
+			"planned":  {func(o *Options) { o.CacheSize, o.CachePolicy, o.BatchSize = all*9/40, cache.Constant, 4 }, false, 20, 62},
+			"mirrored": {func(o *Options) { o.Transform.Flip = 1 }, false, 40, 85},
+			"scaled":   {func(o *Options) { o.FullJPEGs, o.Transform.Height, o.Transform.Width = false, 12, 16 }, false, 100, 100},
+		} {
+			want := want
+			if name == "scaled" || name == "mirrored" {
+				want = bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large, inPart, c.change))
+			}
+			e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, c.verify), c.change)
+			read := func() []byte { return bytesOf(t, e) }
+			if name == "planned" {
+				read = func() []byte { return bytes.Join(readEpochs(t, e, 0, 4), nil) }
+			}
+			if !bytes.Equal(read(), want) {
+				t.Errorf("%s, %+v: other bytes", name, how)
+			}
+			stats := e.Stats()
+			got, used := stats.Storage.Bytes, stats.JPEGs.Entries
+			if got < all*c.least/100 || got > all*c.most/100 || used.Made+used.None+used.Wrong > 0 || (used.Used == 0) != (name == "scaled") {
+				t.Errorf("%s, %+v: %d of %d bytes were read; %+v", name, how, got, all, used)
+			}
+			t.Logf("%s, direct %v: %d %% of the bytes were read; %+v", name, how.Direct, got*100/all, used)
+			e.Close()
+		}
+	}
+}
+
+// small makes crops small.
+func small(o *Options) { o.Transform.CropArea = [2]float64{0.05, 0.3} }
+
+// verdicts makes every batch, and returns its pixels or why there are none.
+func verdicts(t *testing.T, e *Engine) (out []string) {
+	t.Helper()
+	for _, k := range allKeys(e) {
+		f, err := e.Open(t.Context(), k, layout.NHWCForm)
+		if err != nil {
+			out = append(out, "error: "+err.Error())
+			continue
+		}
+		out = append(out, string(f.Bytes()))
+		f.Close()
+	}
+	return out
+}
+
+// TestDamageInAPart: damage that is decoded leads to the same verdict as without entry points, after all of the
+// file was read. Damage that is not read changes no pixel. What replaces a bad file is always the same.
+func TestDamageInAPart(t *testing.T) {
+	const n = 8
+	dir := largeJPEGs(t, n)
+	crops := func(ds *dataset.Dataset, change ...func(*Options)) *Engine {
+		return transformed(t, ds, resample.RandomResizedCrop, append(change, large, inPart, small)...)
+	}
+	sound := verdicts(t, crops(openDataset(t, dir)))
+	var ds [3]*dataset.Dataset
+	var store [3]*entries.Store
+	for policy := range ds {
+		ds[policy], store[policy] = madeEntries(t, dir, dataset.Storage{})
+	}
+	all := bytesIn(t, dir)
+	for i := range n {
+		damageAt(t, filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), float64(i+1)/float64(n+1))
+	}
+	for policy := range ds {
+		refusing := func(o *Options) { o.OnError = []OnError{Fail, Replace, Zero}[policy] }
+		plain := verdicts(t, crops(openDataset(t, dir), refusing))
+		e := crops(ds[policy], withEntries(store[policy], false), refusing)
+		refused, unseen := 0, 0
+		for i, got := range verdicts(t, e) {
+			switch got {
+			case plain[i]:
+				if plain[i] != sound[i] {
+					refused++
+				}
+			case sound[i]:
+				unseen++
+			default:
+				t.Errorf("batch %d: %.200q, without entry points %.200q", i, got, plain[i])
+			}
+		}
+		if refused == 0 || unseen == 0 {
+			t.Errorf("damage was found in %d batches, and not seen in %d others", refused, unseen)
+		}
+		if got := e.Stats(); got.Storage.Bytes <= all*int64(refused)/n || got.JPEGs.Entries.None == 0 {
+			t.Errorf("%d bytes were read: %+v", got.Storage.Bytes, got.JPEGs.Entries)
+		}
+	}
+}
+
+// damageAt is damage at a place between 0 and 1.
+func damageAt(t *testing.T, path string, at float64) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("\xff\xd9"), int64(at*float64(info.Size()))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPartsOfChangedFiles: a file that shrank or was replaced is refused as without entry points.
+func TestPartsOfChangedFiles(t *testing.T) {
+	dir := largeJPEGs(t, 3)
+	without := openDataset(t, dir)
+	ds, store := madeEntries(t, dir, dataset.Storage{})
+	shrunk := filepath.Join(dir, "00.jpg")
+	if err := os.Truncate(shrunk, 300_000); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "02.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "01.jpg"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := verdicts(t, transformed(t, without, resample.RandomResizedCrop, large, inPart))
+	got := verdicts(t, transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, false)))
+	failed := 0
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("batch %d: %.200q, without entry points %.200q", i, got[i], want[i])
+		}
+		if bytes.HasPrefix([]byte(got[i]), []byte("error: ")) {
+			failed++
+		}
+	}
+	if failed != len(got)*2/3 {
+		t.Errorf("%d of %d batches failed", failed, len(got))
+	}
+}
