@@ -215,6 +215,20 @@ func TestBaselineScans(t *testing.T) {
 	}
 }
 
+// TestBaselineRunEndsAtRestart: a run of empty blocks that claims blocks beyond a restart marker ends there.
+func TestBaselineRunEndsAtRestart(t *testing.T) {
+	data := bareJPEG(32, 8, 1, 1, true, 2)
+	data = append(data, 0xff, markDHT, 0, 22, 0x10, 1, 1, 1)
+	data = append(append(data, make([]byte, 13)...), 0x00, 0x08, 0x10) // 0: end, 10: a value, 110: a run of two or three
+	data = append(data, 0xff, markSOS, 0, 8, 1, 1, 0, 0, 0, 0, 0x3f, 0xff, markRST0, 0x3f)
+	data = append(data, 0xff, markSOS, 0, 8, 1, 1, 0, 1, 63, 0, 0b1101_1111, 0xff, markRST0, 0b1011_1111, 0b1100_1111, 0xff, markEOI)
+	all := newKernelSet(t)
+	all.same(t, "a run across a restart marker", data, headerOf(data), RGB, Region{0, 0, 32, 8})
+	if n := all.accepted(); n != int64(len(Kernels())-1) {
+		t.Errorf("%d kernels accepted it", n)
+	}
+}
+
 // TestBaselineDamaged: what the baseline decoder accepts of damaged files is what libjpeg-turbo
 // decodes without objection to the same pixels, wherever a file is cut and whichever of its bits
 // is inverted.
