@@ -98,25 +98,32 @@ func TestBaselineScans(t *testing.T) {
 	}
 }
 
+// zeroScan is a scan of a block of zeros.
+func zeroScan(first, last, bits byte) []byte {
+	return []byte{0xff, markSOS, 0, 8, 1, 1, 0, first, last, bits, 0x7f}
+}
+
 // bitByBit is a progressive block of zeros in bands, each of which takes a scan for its bits from low on, and
 // one for each bit below.
 func bitByBit(low byte, bands ...[2]byte) []byte {
 	data := bareJPEG(8, 8, 1, 1, true, 0)
 	for _, band := range bands {
-		data = append(data, 0xff, markSOS, 0, 8, 1, 1, 0, band[0], band[1], low, 0x7f)
+		data = append(data, zeroScan(band[0], band[1], low)...)
 		for bit := low; bit > 0; bit-- {
-			data = append(data, 0xff, markSOS, 0, 8, 1, 1, 0, band[0], band[1], bit<<4|(bit-1), 0x7f)
+			data = append(data, zeroScan(band[0], band[1], bit<<4|(bit-1))...)
 		}
 	}
 	return append(data, 0xff, markEOI)
 }
 
-// TestBaselineScanLimits: libjpeg knows no more than 13 bits, and we refuse more than 500 scans.
+// TestBaselineScanLimits: libjpeg knows no more than 13 bits, of which a scan refines one, and we refuse more
+// than 500 scans.
 func TestBaselineScanLimits(t *testing.T) {
 	var single [][2]byte
 	for k := range byte(64) {
 		single = append(single, [2]byte{k, k})
 	}
+	eoi := []byte{0xff, markEOI}
 	all, accepted := newKernelSet(t), int64(len(Kernels())-1)
 	for _, f := range []struct {
 		name     string
@@ -125,6 +132,7 @@ func TestBaselineScanLimits(t *testing.T) {
 	}{
 		{"13 bits", bitByBit(13, [2]byte{0, 0}, [2]byte{1, 63}), accepted},
 		{"14 bits", bitByBit(14, [2]byte{0, 0}, [2]byte{1, 63}), 0},
+		{"two bits in a scan", slices.Concat(bareJPEG(8, 8, 1, 1, true, 0), zeroScan(0, 0, 0), zeroScan(1, 63, 2), zeroScan(1, 63, 0x20), eoi), 0},
 		{"64 scans", bitByBit(0, single...), accepted},
 		{"512 scans", bitByBit(7, single...), 0},
 	} {
