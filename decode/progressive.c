@@ -93,32 +93,37 @@ static inline int32_t difference(bfs_stream *s, const bfs_symbols *sizes)
     return v;
 }
 
+/* one_dc decodes the DC coefficient of a block of the scan's component i. */
+static inline __attribute__((always_inline)) int one_dc(image *m, bfs_stream *s, int i, int16_t *dc)
+{
+    const int low = m->p->f.low;
+    bfs_refill(s);
+    if (m->p->f.high) {
+        *dc |= (int16_t)((s->bits >> 63) << low);
+        bfs_consume(s, 1);
+        return 1;
+    }
+    const int32_t d = difference(s, &m->sizes[i]);
+    if (d == INT32_MAX)
+        return 0;
+    m->scan.predicted[i] += d;
+    const int32_t v = m->scan.predicted[i] * (1 << low);
+    *dc = (int16_t)v;
+    return v == *dc;
+}
+
 /* pass_dc decodes the DC coefficients of n MCUs. */
 static int pass_dc(image *m, int row, int x, int n)
 {
     const bfs_frame *f = &m->p->f;
     bfs_stream s = m->scan.stream;
-    for (; n > 0; n--, x++)
+    for (const int end = x + n; x < end; x++)
         for (int i = 0; i < f->count; i++) {
-            const bfs_component *c = &f->c[f->of[i]];
-            const int across = f->count == 1 ? 1 : c->h, down = f->count == 1 ? 1 : c->v;
-            for (int k = 0; k < across * down; k++) {
-                int16_t *dc = block_at(m, f->of[i], row * down + k / across, x * across + k % across);
-                bfs_refill(&s);
-                if (f->high) {
-                    *dc |= (int16_t)((s.bits >> 63) << f->low);
-                    bfs_consume(&s, 1);
-                    continue;
-                }
-                const int32_t d = difference(&s, &m->sizes[i]);
-                if (d == INT32_MAX)
-                    return 0;
-                m->scan.predicted[i] += d;
-                const int32_t v = m->scan.predicted[i] * (1 << f->low);
-                if (v != (int16_t)v)
-                    return 0;
-                *dc = (int16_t)v;
-            }
+            const int k = f->of[i], across = f->count == 1 ? 1 : f->c[k].h, down = f->count == 1 ? 1 : f->c[k].v;
+            for (int v = 0; v < down; v++)
+                for (int h = 0; h < across; h++)
+                    if (!one_dc(m, &s, i, block_at(m, k, row * down + v, x * across + h)))
+                        return 0;
         }
     m->scan.stream = s;
     return 1;
