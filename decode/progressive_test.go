@@ -77,7 +77,8 @@ func TestBaselineScans(t *testing.T) {
 			t.Fatalf("%s was not accepted", name)
 		}
 		for i, scan := range scans {
-			tables := append([]byte("\xff\xdb\x00\x43\x00"), bytes.Repeat([]byte{99}, 64)...)
+			coarse := bytes.Repeat([]byte{99}, 64)
+			tables := slices.Concat([]byte("\xff\xdb\x00\x84\x00"), coarse, []byte{1}, coarse)
 			try(fmt.Sprintf("with another quantization before scan %d", i), slices.Insert(slices.Clone(scans), i, tables)...)
 			try(fmt.Sprintf("without scan %d", i), slices.Concat(scans[:i], scans[i+1:])...)
 			for k := range scans {
