@@ -232,7 +232,8 @@ func (m *mounted) openFiles() ([]string, error) {
 		case target == "anon_inode:[eventpoll]", target == "anon_inode:[eventfd]":
 		default:
 			kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
-			open = append(open, kind)
+			// Another mount may have replaced a file, which makes it no other descriptor.
+			open = append(open, strings.TrimSuffix(kind, " (deleted)"))
 		}
 	}
 	slices.Sort(open)
