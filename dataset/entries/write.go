@@ -163,7 +163,7 @@ func (s *Store) save(b *batch) error {
 	return nil
 }
 
-// appendTo appends bytes and returns where they are, whoever else appends meanwhile: the kernel
+// appendTo appends bytes and returns where they are, even if other processes append too: the kernel
 // moves the descriptor's position to their end.
 func appendTo(f *os.File, b []byte) (start int64, err error) {
 	if len(b) == 0 {
