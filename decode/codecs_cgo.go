@@ -52,7 +52,9 @@ func (k *kept) result(code C.int, library string) error {
 	return fmt.Errorf("%w: %s: %s", kind, library, C.GoString(&k.c.error[0]))
 }
 
-// scratch is an upper estimate of what is kept for an image: JPEG needs two rows of MCUs, PNG often a whole image before unfiltering, WebP a whole image if it cannot be decoded in place.
+// scratch is an upper estimate of what is kept for an image: JPEG needs two rows of MCUs and
+// entry points, PNG often a whole image before unfiltering, WebP a whole image if it cannot be
+// decoded in place.
 func scratch(h Header, c Color, orientation uint8) int64 {
 	switch h.Format {
 	case JPEG:

@@ -6,7 +6,7 @@ import "runtime"
 
 var nativeCodecs = goCodecs
 
-// kept is empty: this build keeps nothing between images.
+// kept holds options only: this build keeps nothing between images.
 type kept struct {
 	kernel   Kernel
 	from, to int64
