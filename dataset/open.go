@@ -101,10 +101,10 @@ func (p *opening) run() (*index, error) {
 		return nil, err
 	}
 	x.complete(p.src)
-	p.save(x)
 	if old != nil {
 		p.carryEntries(old.table, old.Digest, x)
 	}
+	p.save(x)
 	return x, p.ctx.Err()
 }
 
@@ -141,8 +141,8 @@ func (p *opening) retry(x *index) error {
 		return err
 	}
 	if x.settle(); x.Digest != before {
-		p.save(x)
 		p.carryEntries(x.table, before, x)
+		p.save(x)
 	}
 	return nil
 }
