@@ -75,6 +75,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetErr(c.err)
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { c.command = cmd.Name() }
 	root.AddCommand(
 		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
 		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))

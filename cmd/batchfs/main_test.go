@@ -401,7 +401,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("a dataset in place of a command: status %d", text.status)
 	}
 	text = batchfs(t, "index", data)
-	for _, want := range []string{"images      5\n", "formats     png 4\n", "ignored     1 file (1 .txt)\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
+	for _, want := range []string{data + ": 5 images in 2 classes (a, b); png 4; 1 unreadable (batchfs verify " + data + "); 1 ignored file (1 .txt)\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("does not print %q:\n%s", want, text.out)
 		}

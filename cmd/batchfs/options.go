@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
@@ -252,16 +251,6 @@ func checkUnits(f *flagSet, n *layout.Normalization) error {
 		flags = "--normalize imagenet"
 	}
 	return didYouMean(badValue(wrong[0], "in units of 0..255, such as 123.675 for 0.485", f.text(wrong[0])), "", flags)
-}
-
-// datasetFlags say how a dataset is opened.
-func datasetFlags(f *flagSet, o *dataset.Options) {
-	f.group = aboutDataset
-	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
-	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
-		pick(&o.Storage.Direct, "direct|buffered", true, false))
-	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
-	o.Logger = quiet // a mount has its own
 }
 
 func readPathFlag(f *flagSet, to *string) {
