@@ -137,7 +137,6 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	r.log.state(summary(r.dataset, ds))
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
@@ -154,6 +153,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(err, end())
 	}
+	r.log.state(summary(r.dataset, ds))
 	c.machine.addProcessors(r.engine.Workers)
 	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
