@@ -259,14 +259,18 @@ func TestWhatIsNotSupportedYet(t *testing.T) {
 	p.write("records/train.tfrecord-00000-of-00002", "")
 	p.write("mosaic/shard.00000.mds", "")
 	p.mkdir("hub")
+	p.write("hub/README.md", "")
+	p.write("other/1.csv", "")
+	p.write("other/2.csv", "")
+	p.write("other/3.tar", "")
 	writeParquet(t, p.path("hub/train-0.parquet"), []row{{picture{[]byte("x"), "1.jpg"}, 1}})
 	for name, want := range map[string]error{
 		"there.tar": ErrArchive, "gone.TAR": ErrArchive, "train-{000..255}.tar": ErrArchive, "x.tar.gz": ErrArchive, "x.zip": ErrArchive,
 		"x.tfrecord": ErrArchive, "x.tfrecord-00000-of-00100": ErrArchive, "x.mds": ErrArchive, "x.beton": ErrArchive,
-		"shards": ErrArchive, "records": ErrArchive, "mosaic": ErrArchive, "hub": ErrArchive, "hub/train-0.parquet": ErrArchive,
+		"shards": ErrArchive, "records": ErrArchive, "mosaic": ErrArchive, "hub": ErrArchive, "other": ErrEmpty, "hub/train-0.parquet": ErrArchive,
 		"gone": ErrNotExist, "gone.jpg": ErrNotExist, "tar": ErrNotExist,
 	} {
-		if _, err := p.tryOpen(name); !errors.Is(err, want) {
+		if _, err := p.tryOpen(name); !errors.Is(err, want) || want != ErrArchive && errors.Is(err, ErrArchive) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -186,8 +186,12 @@ func (p *opening) list() (x *index, err error) {
 	if kinds := kindsOf(x.Ignored); kinds != "" {
 		err = fmt.Errorf("%w (files of other kinds: %s)", err, kinds)
 	}
-	for kind := range x.Ignored {
-		if kind == "parquet" || slices.Contains(archiveKinds, kind) {
+	most := 0
+	for _, n := range x.Ignored {
+		most = max(most, n)
+	}
+	for kind, n := range x.Ignored {
+		if n == most && (kind == "parquet" || slices.Contains(archiveKinds, kind)) {
 			return nil, fmt.Errorf("%w: %w", err, ErrArchive)
 		}
 	}
