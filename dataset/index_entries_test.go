@@ -23,7 +23,7 @@ func pointsOf(t *testing.T, d *Dataset, s *entries.Store, name string) string {
 }
 
 // TestEntriesFollowTheIndex: when the index is made anew, the entry points of files that did not
-// change stay, wherever their rows move.
+// change stay, wherever their rows move, and whichever labels their classes have.
 func TestEntriesFollowTheIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
@@ -43,8 +43,10 @@ func TestEntriesFollowTheIndex(t *testing.T) {
 	p.images("a/0.jpg", "b/11.jpg")
 	os.Remove(p.path("c/3.jpg"))
 	p.write("b/2.jpg", image("jpeg", 11, 21, 1)+" of another size")
-	for _, rescan := range []bool{true, false} {
-		d = p.open("", func(o *Options) { o.Rescan = rescan })
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Rescan = true }, func(*Options) {}, func(o *Options) { o.Classes = []string{"c", "b", "a"} },
+	} {
+		d = p.open("", change)
 		s, err = d.OpenEntries(entries.Options{Rule: -1})
 		if err != nil {
 			t.Fatal(err)
