@@ -18,7 +18,7 @@ func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 	if d.indexFile == "" {
 		return nil, ErrNoIndex
 	}
-	o.Path, o.Index = entriesPath(d.indexFile), entriesIndex(d.Len(), d.digest)
+	o.Path, o.Index = entriesPath(d.indexFile), entriesIndex(d.Len(), d.indexed)
 	return entries.Open(o)
 }
 

@@ -52,8 +52,10 @@ func TestEntriesFollowTheIndex(t *testing.T) {
 	p.images("a/0.jpg", "b/11.jpg")
 	os.Remove(p.path("c/3.jpg"))
 	p.write("b/2.jpg", image("jpeg", 11, 21, 1)+" of another size")
-	for _, rescan := range []bool{true, false} {
-		d = p.open("", func(o *Options) { o.Rescan = rescan })
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Rescan = true }, func(*Options) {}, func(o *Options) { o.Classes = []string{"c", "b", "a"} },
+	} {
+		d = p.open("", change)
 		s, err := d.OpenEntries(entries.Options{Rule: -1})
 		if err != nil {
 			t.Fatal(err)

@@ -108,27 +108,6 @@ func errorLines(list []engine.BadSample) []byte {
 	return lines
 }
 
-// classesTxt is one class name per line, in label order; nil without classes. A name that
-// contains a control character or a backslash is escaped like a JSON string, without the
-// quotes. So line k is always class k, and a line with a backslash is always JSON while one
-// without is literal. Bytes that are not UTF-8 stay as they are.
-func classesTxt(names []string) []byte {
-	var text []byte
-	for _, name := range names {
-		odd := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' })
-		for _, c := range []byte(name) {
-			if !odd || c >= ' ' && c != '"' && c != '\\' {
-				text = append(text, c)
-				continue
-			}
-			quoted, _ := json.Marshal(string(c)) // strings always encode
-			text = append(text, quoted[1:len(quoted)-1]...)
-		}
-		text = append(text, '\n')
-	}
-	return text
-}
-
 // Small forms are rendered from a batch's description. Their sizes are known beforehand:
 // the .json is padded with spaces to the most that its batch can take.
 

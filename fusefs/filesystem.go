@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -45,8 +47,9 @@ var _ fuse.RawFileSystem = (*filesystem)(nil)
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
-	classes := classesTxt(c.Dataset.Classes())
-	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
+	classes := dataset.ClassesText(c.Dataset.Classes())
+	all := c.Options.Epochs
+	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -80,10 +80,8 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
-	o, source := r.options, ds.Root()
-	if info, err := os.Stat(r.dataset); err == nil && !info.IsDir() {
-		o.Manifest, source = r.dataset, filepath.Join(source, filepath.Base(r.dataset))
-	}
+	o, source := r.options, cmp.Or(ds.Manifest(), ds.Root())
+	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
 			settings, err := c.defaultProfile(r)

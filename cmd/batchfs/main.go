@@ -5,9 +5,9 @@
 // never print, read the environment or exit.
 //
 // main.go runs one command line. command.go defines commands, their flags and their help from
-// the texts in help/; options.go has the flags that commands share, values.go what flags
-// accept. fstab.go translates calls by mount(8). words.go shows errors and makes exit
-// statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
+// the texts in help/; options.go has the flags that commands share, dataset.go those of datasets
+// and what is said about them, values.go what flags accept. fstab.go translates calls by mount(8).
+// words.go shows errors and makes exit statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
 // are what goes on around it.
 package main
 
@@ -75,6 +75,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetErr(c.err)
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { c.command = cmd.Name() }
 	root.AddCommand(
 		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
 		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))

@@ -75,7 +75,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
 	datasetFlags(f, &r.source)
-	treeFlags(f, &r.engine.Epochs, &r.tree)
+	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
 	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
@@ -99,6 +99,11 @@ func (r *mountRequest) complete(f *flagSet, args []string) error {
 	}
 	if err := r.finish(); err != nil {
 		return err
+	}
+	if !f.Changed("list") { // the tensor whose shape is that of .json
+		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
+			return err
+		}
 	}
 	r.settings = mountSettings(f, r)
 	return nil
@@ -132,7 +137,6 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	warnIgnored(ds, r.log.tell)
 	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
@@ -149,8 +153,9 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(err, end())
 	}
+	r.log.state(summary(r.dataset, ds))
 	c.machine.addProcessors(r.engine.Workers)
-	if err := c.announce(r, ds, m); err != nil {
+	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
 	closed, err := attend(m, signals, r.log.tell)
@@ -187,9 +192,9 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 
 // announce reports that the mount is live: to a person at a terminal, to systemd, and to
 // the process that started this daemon.
-func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Session) error {
+func (c *console) announce(r mountRequest, m *fusefs.Session) error {
 	if interactive(c.out) {
-		c.welcome(r, ds, m.ReadPath())
+		c.welcome(r, m.ReadPath())
 	}
 	c.env.notify("READY=1")
 	if r.readyFD < 0 {
@@ -198,24 +203,17 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 	return detach(r.readyFD, r.log)
 }
 
-func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {
-	what, stop := count(ds.Len(), "image"), ", or Ctrl-C"
-	if n := len(ds.Classes()); n > 0 {
-		what += " in " + count(n, "class")
-	}
-	if bad := ds.Report().Unreadable; bad > 0 {
-		what += fmt.Sprintf(", %d of them unreadable (batchfs verify %s)", bad, shellWord(r.dataset))
-	}
+func (c *console) welcome(r mountRequest, readPath string) {
+	stop := ", or Ctrl-C"
 	if r.readyFD >= 0 {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
-	c.printf(`%s: %s
-mounted at %s, read path: %s
+	c.printf(`mounted at %s, read path: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
-`, r.dataset, what, r.mountpoint, readPath, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
+`, r.mountpoint, readPath, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index

@@ -21,7 +21,7 @@ import (
 
 func verifyCommand(c *console) *cobra.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
-		o := dataset.Options{Rescan: true}
+		o := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
 		var v verification
 		var limit int64
 		datasetFlags(f, &o)
