@@ -124,7 +124,7 @@ func TestDrivers(t *testing.T) {
 		{"always read-write", driver, fakecuda.Config{Writable: true}, "all", 801, "", "cuMemHostRegister"},
 		{"little memory", driver, fakecuda.Config{Memory: slab - 1}, "all", 2, "memory", "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"},
 		{"no UUID of a part", old, fakecuda.Config{}, "devices", 0, "", ""},
-		{"no IPC", old, fakecuda.Config{}, "all", 36, "old", "cuIpcGetMemHandle: CUDA error 36"},
+		{"no IPC", old, fakecuda.Config{}, "all", 36, "old", "cuIpcGetMemHandle: the driver lacks it (36)"},
 	} {
 		r, _ := run(t, c.driver, c.config, c.part)
 		if r.Code != c.code || strings.Join(r.Is, " ") != c.is || !strings.Contains(r.Error, c.text) || (c.text == "") != (r.Error == "") {
@@ -153,5 +153,5 @@ func TestNoDriver(t *testing.T) {
 	if out, err := exec.Command("cc", "-shared", "-o", library, "-x", "c", os.DevNull).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	expect("an empty library", "old", "cuDriverGetVersion: CUDA error 36")
+	expect("an empty library", "old", "cuDriverGetVersion: the driver lacks it (36)")
 }

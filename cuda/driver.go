@@ -45,7 +45,9 @@ func check(call string, result C.CUresult) error {
 	}
 	e := &Error{Call: call, Code: int(result)}
 	var name *C.char
-	if C.cuGetErrorName(result, &name) == C.CUDA_SUCCESS && name != nil {
+	if e.Code == missing {
+		e.Name = "the driver lacks it"
+	} else if C.cuGetErrorName(result, &name) == C.CUDA_SUCCESS && name != nil {
 		e.Name = C.GoString(name)
 	}
 	return e
@@ -110,7 +112,7 @@ func (d *Device) identify(dev C.CUdevice) error {
 	}
 	kind := "GPU"
 	switch result := C.cuDeviceGetUuid_v2(&part, dev); {
-	case result == C.CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER: // older than MIG in containers
+	case result == missing: // older than MIG in containers
 		part = gpu
 	case result != C.CUDA_SUCCESS:
 		return check("cuDeviceGetUuid_v2", result)

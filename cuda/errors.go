@@ -36,23 +36,26 @@ func (e *Error) Error() string {
 // Is reports whether target is one of this package's errors, and e means the same.
 func (e *Error) Is(target error) bool { return target == meanings[e.Code] }
 
+// missing is what internal/dynlib returns for a function that the driver lacks.
+const missing = 36
+
 // meanings of CUDA's numbers. After those that mean ErrLost, every later call in the process fails the same way.
 var meanings = map[int]error{
-	2:   ErrMemory,
-	36:  ErrOldDriver, // the driver lacks the function
-	100: ErrNoDevice,
-	214: ErrLost,      // an uncorrectable error of the device's memory
-	220: ErrLost,      // an uncorrectable error of NVLink
-	222: ErrOldDriver, // PTX is newer than the driver
-	700: ErrLost,      // an illegal address
-	702: ErrLost,      // a kernel that ran for too long
-	709: ErrLost,      // the context was destroyed
-	710: ErrLost,      // an assertion
-	714: ErrLost,      // the stack
-	715: ErrLost,      // an illegal instruction
-	716: ErrLost,      // a misaligned address
-	717: ErrLost,      // an address of the wrong kind
-	718: ErrLost,      // the program counter
-	719: ErrLost,      // a kernel that failed, or a device that is gone
-	721: ErrLost,      // tensor memory
+	2:       ErrMemory,
+	missing: ErrOldDriver,
+	100:     ErrNoDevice,
+	214:     ErrLost,      // an uncorrectable error of the device's memory
+	220:     ErrLost,      // an uncorrectable error of NVLink
+	222:     ErrOldDriver, // PTX is newer than the driver
+	700:     ErrLost,      // an illegal address
+	702:     ErrLost,      // a kernel that ran for too long
+	709:     ErrLost,      // the context was destroyed
+	710:     ErrLost,      // an assertion
+	714:     ErrLost,      // the stack
+	715:     ErrLost,      // an illegal instruction
+	716:     ErrLost,      // a misaligned address
+	717:     ErrLost,      // an address of the wrong kind
+	718:     ErrLost,      // the program counter
+	719:     ErrLost,      // a kernel that failed, or a device that is gone
+	721:     ErrLost,      // tensor memory
 }

@@ -2,7 +2,7 @@
 
 #define NAMES "cudanames.h"
 #define OPEN batchfs_open_cuda
-#define MISSING 36 /* CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER */
+#define MISSING 36 /* no number of the driver's; CUDA's runtime calls it cudaErrorCallRequiresNewerDriver */
 #include "jump.h"
 
 /* cu calls it before main, and ends the process if it fails. */
