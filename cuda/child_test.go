@@ -19,6 +19,7 @@ var parts = map[string]func(arguments []string) (any, error){
 	"devices": partDevices,
 	"all":     partAll,
 	"import":  partImport,
+	"threads": partThreads,
 	"later":   partLater,
 	"limits":  partLimits,
 }

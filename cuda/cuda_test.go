@@ -30,6 +30,17 @@ func TestEverythingOnce(t *testing.T) {
 	}
 }
 
+func TestThreads(t *testing.T) {
+	c := fakecuda.Config{Devices: 2, Delay: time.Millisecond}
+	if r, _ := run(t, driver, c, "threads"); r.Error != "" {
+		t.Error(r.Error)
+	}
+	c.Failures = []fakecuda.Failure{{Function: "kernel", Nth: 3, Code: 700}} // one kernel fails: all threads learn of it
+	if r, _ := run(t, driver, c, "threads"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestCopiesHappenLater(t *testing.T) {
 	if r, _ := run(t, driver, fakecuda.Config{}, "later"); r.Error != "" {
 		t.Error(r.Error)

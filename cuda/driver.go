@@ -35,7 +35,10 @@ var Open = sync.OnceValues(func() (*Driver, error) {
 		return nil, fmt.Errorf("%w: it supports CUDA %d.%d, batchfs needs %d.%d", ErrOldDriver,
 			version/1000, version%1000/10, oldest/1000, oldest%1000/10)
 	}
-	return &Driver{int(version)}, check("cuInit", C.CUresult(dynlib.InitCUDA()))
+	if err := check("cuInit", C.CUresult(dynlib.InitCUDA())); err != nil {
+		return nil, err
+	}
+	return &Driver{int(version)}, nil
 })
 
 // check is the error of a call.

@@ -11,7 +11,7 @@ import (
 // partLater shows that copies of registered memory happen later: those that are wrong without waiting are wrong here. A kernel holds
 // the stream until the end.
 func partLater([]string) (any, error) {
-	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, err := t.Alloc(slab)
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func later(held, other *Stream, hold Function, p Pointer, staging []byte) error 
 
 // partLimits gives the driver what it must refuse. After that everything still works.
 func partLimits([]string) (any, error) {
-	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		if _, err := t.Alloc(1 << 40); !errors.Is(err, ErrMemory) {
 			return fmt.Errorf("too much memory: %w", err)
 		}
