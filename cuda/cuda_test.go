@@ -57,6 +57,12 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestKernelFaults(t *testing.T) {
+	if r, _ := run(t, driver, fakecuda.Config{}, "fault"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Each call fails once, with an error that a program can survive and with one that it cannot.
 func TestEveryCallFails(t *testing.T) {
 	_, calls := run(t, driver, fakecuda.Config{}, "all")
