@@ -131,7 +131,7 @@ func (d *Device) identify(dev C.CUdevice) error {
 type Thread struct{}
 
 // Thread runs f on the calling goroutine, bound to its thread, with the device's primary context. It returns f's error.
-// What f made it must have closed, freed and unregistered.
+// f must release everything that it made.
 func (d Device) Thread(f func(*Thread) error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
