@@ -42,7 +42,7 @@ func putNames(t *testing.T, d *Dataset) {
 }
 
 // TestEntriesFollowTheIndex: when the index is made anew, the entry points of files that did not
-// change stay, wherever their rows move.
+// change stay, wherever their rows move, and whichever labels their classes have.
 func TestEntriesFollowTheIndex(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
