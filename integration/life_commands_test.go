@@ -46,6 +46,9 @@ func TestRefusedFlags(t *testing.T) {
 		execute(t, args...).wrong(t, test.flag, test.rule, test.value)
 		unmounted(t, dir)
 	}
+	execute(t, "mount", "--size", "1x1", dataset, dir).wrong(t, "--resize not-smaller", "--resize not-larger")
+	execute(t, "mount").wrong(t, "DATASET is missing", "hint: batchfs mount DATASET MOUNTPOINT, where DATASET is a folder of images", "batchfs gen --out photos")
+	execute(t, "mount", dataset+"-of-another-name", dir).failed(t, "dataset does not exist", "ls "+filepath.Dir(dataset), "batchfs gen --out photos")
 	execute(t, "mount", "--shadrs", "3", dataset, dir).wrong(t, "--shadrs", "did you mean: --shards")
 	execute(t, "mount", dataset).wrong(t, "MOUNTPOINT is missing")
 	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "too many arguments")

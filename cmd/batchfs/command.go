@@ -68,12 +68,19 @@ type setting struct {
 	parse      parser
 }
 
+// otherNames are what other programs call the values of some flags.
+var otherNames = map[string]map[string]string{"resize": {
+	"center-crop": "not-smaller", "centre-crop": "not-smaller", "crop": "not-smaller", "cover": "not-smaller",
+	"fit": "not-larger", "contain": "not-larger", "letterbox": "not-larger", "pad": "not-larger",
+	"exact": "stretch", "squash": "stretch", "random-crop": "random-resized-crop",
+}}
+
 func (s *setting) String() string { return s.text }
 func (s *setting) Type() string   { return s.word }
 
 func (s *setting) Set(text string) error {
 	if rule := s.parse(text); rule != "" {
-		return badValue(s.name, rule, text)
+		return didYouMean(badValue(s.name, rule, text), "--"+s.name+" ", otherNames[s.name][text])
 	}
 	s.text = text
 	return nil
@@ -171,7 +178,12 @@ func flagError(flags *pflag.FlagSet, err error) error {
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return usage("%s is missing", names[len(args)])
+			missing := names[len(args)]
+			err := hint(usage("%s is missing", missing), "%s %s", cmd.CommandPath(), strings.Join(names, " "))
+			if missing == "DATASET" {
+				return hint(err, "%s, where DATASET is %s", hintOf(err), aDataset)
+			}
+			return err
 		}
 		if i := slices.Index(args, ""); i >= 0 && i < len(names) {
 			return usage("%s must not be empty", names[i])

@@ -106,11 +106,15 @@ func longDashes(root *cobra.Command, words []string) []string {
 	return words
 }
 
-// version is that of the module, or the commit it was built from.
+// version is the tag that this program was built from or, in Go's notation, the date and the
+// commit; "+dirty" follows if files were changed. A build outside of git knows neither.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "development"
+	switch {
+	case !ok:
+		return "v0.0.0-unknown"
+	case info.Main.Version == "" || info.Main.Version == "(devel)":
+		return "v0.0.0-unknown, built by " + info.GoVersion + " outside of git"
 	}
 	return info.Main.Version
 }

@@ -275,12 +275,14 @@ func TestWrongUsage(t *testing.T) {
 // TestDidYouMean: some usage errors suggest the command that was probably meant.
 func TestDidYouMean(t *testing.T) {
 	for line, want := range map[string]string{
-		"mont a b":                                "batchfs mount",
-		"help mont":                               "batchfs help mount",
-		"mount photos mnt --sead 7":               "--seed",
-		"mount --shuffle true photos mnt":         "--shuffle=true",
-		"mount photos mnt --pad-last-batch false": "--pad-last-batch=false",
-		"plan --samples 7 --shuffle true":         "--shuffle=true",
+		"mont a b":                  "batchfs mount",
+		"help mont":                 "batchfs help mount",
+		"mount photos mnt --sead 7": "--seed",
+		"mount p m --resize center-crop --size 9x9": "--resize not-smaller",
+		"mount p m -o resize=letterbox,size=9x9":    "--resize not-larger",
+		"mount --shuffle true photos mnt":           "--shuffle=true",
+		"mount photos mnt --pad-last-batch false":   "--pad-last-batch=false",
+		"plan --samples 7 --shuffle true":           "--shuffle=true",
 	} {
 		got := batchfs(t, strings.Fields(line)...)
 		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {
