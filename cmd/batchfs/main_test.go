@@ -139,7 +139,7 @@ func TestWithoutCommand(t *testing.T) {
 	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "Commands:") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
-	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version ") {
+	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version v") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
 	if got := batchfs(t, "help", "mount"); got.status != statusDone || !strings.Contains(got.out, "--batch-size") {
