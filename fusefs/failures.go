@@ -17,7 +17,7 @@ const ErrorAttribute = "user.batchfs.error"
 
 // A Failure is why a batch could not be opened.
 type Failure struct {
-	Time   time.Time `json:"time"`
+	Time   time.Time `json:"time,omitzero"`
 	Error  string    `json:"error"` // EIO, ENOMEM or EFBIG
 	Reason string    `json:"reason"`
 	Hint   string    `json:"hint,omitempty"` // what to do; none where a file of the dataset is at fault

@@ -77,7 +77,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
 	root.AddCommand(
 		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))
+		genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c, root))
 	root.SetHelpCommand(helpCommand())
 	return root
 }

@@ -186,7 +186,7 @@ func count[T int | int64](n T, noun string) string {
 	case n == 1:
 	case y:
 		noun = stem + "pies"
-	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch"):
+	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch") && noun != "epoch":
 		noun += "es"
 	default:
 		noun += "s"
