@@ -90,6 +90,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 			if err != nil {
 				return 0, err
 			}
+			settings.Samples = ds.Len() // all of them
 			result, err := c.runProfile(ctx, r.dataset, ds, settings)
 			return result.RawRatio, err
 		}

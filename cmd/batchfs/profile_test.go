@@ -39,7 +39,7 @@ func TestProfile(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	text := batchfs(t, args...)
-	for _, want := range []string{"encoded:raw", "5:5", "best: ", "batchfs convert --raw-ratio"} {
+	for _, want := range []string{"encoded:raw", "5:5", "best: ", "first epoch/s", "later epochs/s", " within ", "\nto "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("it does not say %q: %s%s", want, text.out, text.err)
 		}
@@ -66,6 +66,7 @@ func TestProfileRefuses(t *testing.T) {
 		status int
 		want   string
 	}{
+		{"--samples 3", statusUsage, `--samples must be at least 4, but is "3"`},
 		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
 		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
 		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},
