@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,6 +43,11 @@ func command(use string, define func(f *flagSet) runner) *cobra.Command {
 	f := flagsOf(cmd)
 	run := define(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
+	f.VisitAll(func(f *pflag.Flag) {
+		if s, ok := f.Value.(*setting); ok {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, s.complete) // fails for a flag that has one
+		}
+	})
 	helpFlags(f.FlagSet)
 	return cmd
 }
@@ -84,6 +90,20 @@ func (s *setting) Set(text string) error {
 	}
 	s.text = text
 	return nil
+}
+
+// complete offers those words of a flag's help that the flag accepts, or else files if it accepts
+// everything.
+func (s *setting) complete(cmd *cobra.Command, _ []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+	if s.parse("\x00") == "" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	for word := range strings.FieldsFuncSeq(cmd.Flag(s.name).Usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()", r) }) {
+		if s.parse(word) == "" && !unicode.IsDigit(rune(word[0])) && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
 // add defines a flag that takes a value, and stores its default. In usage, backquotes enclose
@@ -245,22 +265,7 @@ func help(cmd *cobra.Command, _ []string) {
 		}
 		t.Flush()
 	}
-	hidden := 0
-	groups := map[string]*pflag.FlagSet{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		group := cmp.Or(groupOf(f), aboutCommand)
-		switch {
-		case f.Hidden, f.Name == helpAllFlag:
-			return
-		case rare(f) && !cmd.Flags().Changed(helpAllFlag):
-			hidden++
-			return
-		case groups[group] == nil:
-			groups[group] = pflag.NewFlagSet("", pflag.ContinueOnError)
-			groups[group].SortFlags = false
-		}
-		groups[group].AddFlag(f)
-	})
+	groups, hidden := flagGroups(cmd, cmd.Flags().Changed(helpAllFlag))
 	for _, heading := range headings {
 		if group := groups[heading]; group != nil {
 			fmt.Fprintf(out, "\n%s:\n%s", heading, group.FlagUsagesWrapped(helpWidth))
@@ -269,6 +274,26 @@ func help(cmd *cobra.Command, _ []string) {
 	if hidden > 0 {
 		fmt.Fprintf(out, "\n%d more flags: %s --%s\n", hidden, cmd.CommandPath(), helpAllFlag)
 	}
+}
+
+// flagGroups are a command's flags by heading: all, or all but the rare ones, which are hidden.
+func flagGroups(cmd *cobra.Command, all bool) (groups map[string]*pflag.FlagSet, hidden int) {
+	groups = map[string]*pflag.FlagSet{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		group := cmp.Or(groupOf(f), aboutCommand)
+		switch {
+		case f.Hidden, f.Name == helpAllFlag:
+			return
+		case rare(f) && !all:
+			hidden++
+			return
+		case groups[group] == nil:
+			groups[group] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			groups[group].SortFlags = false
+		}
+		groups[group].AddFlag(f)
+	})
+	return groups, hidden
 }
 
 // helpCommand is `batchfs help COMMAND`.
@@ -287,7 +312,7 @@ func helpCommand() *cobra.Command {
 
 // completionCommand prints a script that makes a shell complete commands and flags.
 func completionCommand(c *console, root *cobra.Command) *cobra.Command {
-	return command("completion SHELL", func(*flagSet) runner {
+	cmd := command("completion SHELL", func(*flagSet) runner {
 		return func(_ context.Context, args []string) error {
 			switch args[0] {
 			case "bash":
@@ -300,4 +325,6 @@ func completionCommand(c *console, root *cobra.Command) *cobra.Command {
 			return usage("SHELL must be bash, zsh or fish, but is %q", args[0])
 		}
 	})
+	cmd.ValidArgs = []cobra.Completion{"bash", "zsh", "fish"}
+	return cmd
 }
