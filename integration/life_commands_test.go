@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -489,6 +490,18 @@ func TestDoctorCommand(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// TestDoctorWhereNothingMounts: the exit status says so.
+func TestDoctorWhereNothingMounts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can hide /dev/fuse")
+	}
+	t.Setenv("TMPDIR", scratch(t))
+	o := executeAs(t, exec.Command(needTool(t, "unshare"), "-m", "sh", "-c", `mount --bind /dev/null /dev/fuse && exec "$0" doctor`, suite.binary))
+	if o.ended(t, 1); !strings.Contains(o.out, "!!  mounting") || !strings.Contains(o.out, "what to do:\n") {
+		t.Errorf("%s%s", o.out, o.stderr)
 	}
 }
 

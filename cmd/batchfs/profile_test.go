@@ -57,6 +57,15 @@ func TestProfileLeavesOut(t *testing.T) {
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}
+	// All fit the cache, so it matters whether these are all there are.
+	note := "note: the cache would hold all 7 images, even raw, and is left out of account"
+	if !strings.Contains(got.out, note) || !strings.Contains(got.out, "if not, --samples 7;") {
+		t.Errorf("it does not say %q: %s", note, got.out)
+	}
+	all := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms", "--samples", "7")
+	if all.status != statusDone || strings.Contains(all.out, "left out of account") || !strings.Contains(all.out, "no limit") {
+		t.Errorf("status %d, %s%s", all.status, all.out, all.err)
+	}
 }
 
 func TestProfileRefuses(t *testing.T) {
