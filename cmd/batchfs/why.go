@@ -202,16 +202,16 @@ var errnos = map[string]syscall.Errno{"EIO": unix.EIO, "ENOMEM": unix.ENOMEM, "E
 func (why explanation) print(out io.Writer) {
 	last, advice := why.Last, ""
 	if last == nil {
-		fmt.Fprintf(out, "%s: no open of this batch has failed, as far as the mount remembers\n", why.Path)
+		fmt.Fprintf(out, "%s: no open of this batch has failed, as far as the mount remembers\n", shown(why.Path))
 	} else {
 		at := ""
 		if !last.Time.IsZero() {
 			at = ", at " + last.Time.Format("15:04:05 on 2006-01-02")
 		}
 		errno := errnos[last.Error]
-		fmt.Fprintf(out, "%s: error %d, %s: %v%s\n", why.Path, int(errno), last.Error, errno, at)
+		fmt.Fprintf(out, "%s: error %d, %s: %v%s\n", shown(why.Path), int(errno), last.Error, errno, at)
 		if len(why.Corrupt) == 0 || last.Hint != "" {
-			fmt.Fprintf(out, "  %s\n", last.Reason)
+			fmt.Fprintf(out, "  %s\n", oneLine(last.Reason))
 		}
 		advice = last.Hint
 		if advice == "" && last.Error == "EIO" {
@@ -219,7 +219,7 @@ func (why explanation) print(out io.Writer) {
 		}
 	}
 	for _, bad := range why.Corrupt {
-		fmt.Fprintf(out, "  %s (id %d): %s\n", shown(bad.Path), bad.ID, bad.Reason)
+		fmt.Fprintf(out, "  %s (id %d): %s\n", shown(bad.Path), bad.ID, oneLine(bad.Reason))
 		advice = cmp.Or(advice, badFileAdvice(why.dataset))
 	}
 	if advice != "" {
