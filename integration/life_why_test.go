@@ -131,12 +131,19 @@ func TestWhyNoMemory(t *testing.T) {
 	for i := range 2 {
 		writeFile(t, filepath.Join(data, fmt.Sprintf("%d.png", i)), pngFile(1+i*(side-1), 1+i*(side-1), 7))
 	}
-	m := mountBatchfs(t, data, "--batch-size", "1", "--memory-limit", "32MiB", "--prefetch-queue-depth", "0")
+	m := mountBatchfs(t, data, "--batch-size", "1", "--memory-limit", "32MiB", "--prefetch-queue-depth", "0", "--on-error", "replace")
 	expectOpen(t, m.path(0, 0, 1, layout.NPY), unix.ENOMEM)
 	out := execute(t, "why", m.path(0, 0, 1, layout.NHWCForm)).done(t).out
 	for _, w := range []string{"error 12, ENOMEM: cannot allocate memory, at ", "takes 12587008 bytes, and the memory limit leaves ", "what to do: raise --memory-limit"} {
 		if !strings.Contains(out, w) {
 			t.Errorf("%q is not in\n%s", w, out)
 		}
+	}
+	if err := os.Remove(filepath.Join(data, "0.png")); err != nil {
+		t.Fatal(err)
+	}
+	expectOpen(t, m.path(0, 0, 0, layout.NPY), unix.EIO)
+	if out := execute(t, "why", m.path(0, 0, 0, layout.NPY)).done(t).out; !strings.Contains(out, "no sample of the shard can replace it") || !strings.Contains(out, "--on-error zero goes on") {
+		t.Errorf("with nothing to replace it:\n%s", out)
 	}
 }

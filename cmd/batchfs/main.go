@@ -107,14 +107,14 @@ func longDashes(root *cobra.Command, words []string) []string {
 }
 
 // version is the tag that this program was built from or, in Go's notation, the date and the
-// commit; "+dirty" follows if files were changed. A build outside of git knows neither.
+// commit; "+dirty" follows if files were changed. Some builds know neither.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	switch {
 	case !ok:
 		return "v0.0.0-unknown"
 	case info.Main.Version == "" || info.Main.Version == "(devel)":
-		return "v0.0.0-unknown, built by " + info.GoVersion + " outside of git"
+		return "v0.0.0-unknown, built by " + info.GoVersion + " without a commit"
 	}
 	return info.Main.Version
 }

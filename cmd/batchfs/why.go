@@ -49,7 +49,7 @@ type explanation struct {
 	Last    *fusefs.Failure `json:"last_error"` // nil: none is known
 	Corrupt []badFile       `json:"corrupt"`    // as far as is known
 
-	dataset string
+	dataset, onError string // settings of the mount
 }
 
 // explain collects what a mount knows about a batch.
@@ -107,14 +107,16 @@ func mountOf(path string) (root, below string, err error) {
 // does it do so, and can it be read without waiting for the batch.
 func (why *explanation) addCorrupt(root, batch string) error {
 	var config struct {
-		Dataset string         `json:"dataset"`
-		Flags   map[string]any `json:"flags"`
+		Dataset string `json:"dataset"`
+		Flags   struct {
+			OnError string `json:"on-error"`
+		} `json:"flags"`
 	}
 	if err := readJSON(filepath.Join(root, ".batchfs", "config.json"), &config); err != nil {
 		return err
 	}
-	why.dataset = config.Dataset
-	if config.Flags["on-error"] != engine.Fail.String() {
+	why.dataset, why.onError = config.Dataset, config.Flags.OnError
+	if why.onError != engine.Fail.String() {
 		return nil
 	}
 	var doc struct {
@@ -215,18 +217,23 @@ func (why explanation) print(out io.Writer) {
 		}
 		advice = last.Hint
 		if advice == "" && last.Error == "EIO" {
-			advice = badFileAdvice(why.dataset)
+			advice = why.badFileAdvice()
 		}
 	}
 	for _, bad := range why.Corrupt {
 		fmt.Fprintf(out, "  %s (id %d): %s\n", shown(bad.Path), bad.ID, oneLine(bad.Reason))
-		advice = cmp.Or(advice, badFileAdvice(why.dataset))
+		advice = cmp.Or(advice, why.badFileAdvice())
 	}
 	if advice != "" {
 		fmt.Fprintf(out, "what to do: %s\n", advice)
 	}
 }
 
-func badFileAdvice(path string) string {
-	return fmt.Sprintf("repair what is bad, and open the batch again; batchfs verify %s lists all such files; --on-error replace or zero goes on without them", shellWord(path))
+func (why explanation) badFileAdvice() string {
+	without := engine.Zero.String()
+	if why.onError == engine.Fail.String() {
+		without = engine.Replace.String() + " or " + without
+	}
+	return fmt.Sprintf("repair what is bad, and open the batch again; batchfs verify %s lists all such files; --on-error %s goes on without them",
+		shellWord(why.dataset), without)
 }
