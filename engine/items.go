@@ -10,6 +10,8 @@ type item struct {
 	b    *batch
 	slot int
 	turn int
+	// instead is the path of the bad file that another one replaces, and what is wrong with it.
+	instead string
 }
 
 // isCurrent reports whether the result of an item is still wanted.
@@ -26,7 +28,7 @@ func (all *batches) claim(w *worker) (item, bool) {
 			break
 		}
 		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
-			w.item = item{b, int(b.todo[0]), b.turn}
+			w.item = item{b: b, slot: int(b.todo[0]), turn: b.turn}
 			b.todo = b.todo[1:]
 			b.inFlight++
 			return w.item, true

@@ -26,22 +26,30 @@ func (w *worker) fill(it item) (err error) {
 	}
 	switch all.opts.OnError {
 	case Zero:
-		return w.zero(it, id)
+		return w.zero(it, id, reasonOf(err).reason.Error())
 	case Replace:
 		return w.replace(it, err)
 	}
 	return err
 }
 
+// reasonOf is what was reported of a file that is at fault.
+func reasonOf(err error) *badError {
+	if bad, ok := errors.AsType[*badError](err); ok {
+		return bad
+	}
+	return &badError{reason: err}
+}
+
 // zero fills the slot with the fill value.
-func (w *worker) zero(it item, id int64) error {
+func (w *worker) zero(it item, id int64, reason string) error {
 	all, b := w.batches, it.b
 	if err := all.beginWriting(it); err != nil {
 		return err
 	}
 	defer all.endWriting(b)
 	all.converter.Fill(b.slotBytes(it.slot), b.spec, all.opts.Fill)
-	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed}
+	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed, Reason: reason}
 	return nil
 }
 
@@ -50,6 +58,8 @@ func (w *worker) zero(it item, id int64) error {
 // error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	all, s := w.batches, it.b.slots[it.slot]
+	bad := reasonOf(cause)
+	it.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
 		if why := all.ds.Unread(int(id)); why != "" {
@@ -90,6 +100,7 @@ func (w *worker) decode(it item, id int64, st Status) error {
 	}
 	switch {
 	case err == nil:
+		all.bad.wasRead(id)
 		return nil
 	case causeOf(err) == ofFile:
 		return all.bad.report(id, err, seen)
@@ -131,9 +142,9 @@ func (w *worker) tryDecode(it item, id int64, st Status, whole bool) (seen datas
 	e := encoded{id, seen, data, head, entries}
 	if err = w.render(it, e, t); err == nil {
 		b.samples[it.slot] = all.catalog.sample(id, t)
-		b.samples[it.slot].Status = st
+		b.samples[it.slot].Status, b.samples[it.slot].Reason = st, it.instead
 	} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
-		err = partError{err}
+		err = partError{err, epoch}
 	}
 	return seen, err
 }
@@ -185,7 +196,10 @@ func (w *worker) render(it item, e encoded, t resample.Transform) error {
 	})
 }
 
-// A partError is an error that another transform of the same sample might not hit.
-type partError struct{ error }
+// A partError is an error that another transform of the same sample, in another epoch, might not hit.
+type partError struct {
+	error
+	epoch int
+}
 
 func (e partError) Unwrap() error { return e.error }

@@ -19,7 +19,8 @@
 //     answered from the batch's memory without a copy. Kernels before 6.6 cannot map such
 //     files, so there they go through the page cache;
 //   - documents and small arrays through the page cache, so that they can be mapped
-//     everywhere.
+//     everywhere. A batch's .json is read like large forms of the second kind: what it says of
+//     bad files changes, and each open shows one state of it.
 //
 // Which of the first two is chosen before the mount, because all opens of an inode have to
 // agree. They share one engine file and one backing id (open.go).

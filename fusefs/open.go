@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // An openFile is the content of a file while it is open. All opens of a large file share one:
@@ -52,6 +53,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	defer ctx.end()
 	h, flags, err := f.open(ctx, in.NodeId, n)
 	if err != nil {
+		f.failures.remember(n.key, err)
 		st, known := status(err)
 		if !known {
 			f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
@@ -76,7 +78,11 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*openFile, ui
 		return &openFile{data: f.document(n)}, 0, nil
 	case !n.form.Large():
 		data, err := f.small(ctx, n)
-		return &openFile{data: data}, 0, err
+		flags := uint32(0)
+		if n.form == layout.JSON { // what is known of bad files changes, and no reader may see half of each
+			flags = f.viaDaemon
+		}
+		return &openFile{data: data}, flags, err
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
 	if err != nil {

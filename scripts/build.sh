@@ -32,5 +32,9 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 	linker='-Wl,--no-export-dynamic -Wl,--unresolved-symbols=report-all'
 fi
 
+# The version is the tag or commit, wherever git answers.
+stamp=false
+if git rev-parse HEAD >/dev/null 2>&1; then stamp=true; fi
+
 mkdir -p "$(dirname "$output")"
-go build -trimpath -tags "${TAGS:-}" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs
+go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs

@@ -31,7 +31,7 @@ func convertCommand(c *console) *cobra.Command {
 		rawFlags(f, o)
 		f.add("seed", "0", "choose the raw images by `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
-		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
+		memoryFlag(c, f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
@@ -88,6 +88,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 			if err != nil {
 				return 0, err
 			}
+			settings.Samples = ds.Len() // all of them
 			result, err := c.runProfile(ctx, r.dataset, ds, settings)
 			return result.RawRatio, err
 		}

@@ -113,6 +113,11 @@ func printBad(out io.Writer, bad []badFile) {
 	}
 }
 
+const (
+	toTry    = "to make one to try: batchfs gen --out photos --images 100"
+	aDataset = "a folder of images, a folder of such folders, or a manifest; " + toTry
+)
+
 // datasetError adds a hint to an error from opening a dataset.
 func datasetError(path string, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -122,10 +127,10 @@ func datasetError(path string, err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok { // often a directory below path
 		denied = file.Path
 	}
-	const try = "a dataset is a folder of images, a folder of such folders, or a manifest; to try batchfs: batchfs gen --out photos --images 100"
+	const try = "a dataset is " + aDataset
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(parent); err == nil {
-		near = "ls " + shellWord(parent)
+		near = "ls " + shellWord(parent) + " shows what is there; " + toTry
 	}
 	manifest := "a manifest has a column path (or file_name) and may have label, height, width and format; labels elsewhere: --label-column NAME"
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

@@ -78,7 +78,7 @@ func newRoot(c *console) *cobra.Command {
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { c.command = cmd.Name() }
 	root.AddCommand(
 		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))
+		genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c, root))
 	root.SetHelpCommand(helpCommand())
 	return root
 }
@@ -107,11 +107,15 @@ func longDashes(root *cobra.Command, words []string) []string {
 	return words
 }
 
-// version is that of the module, or the commit it was built from.
+// version is the tag that this program was built from or, in Go's notation, the date and the
+// commit; "+dirty" follows if files were changed. Some builds know neither.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "development"
+	switch {
+	case !ok:
+		return "v0.0.0-unknown"
+	case info.Main.Version == "" || info.Main.Version == "(devel)":
+		return "v0.0.0-unknown, built by " + info.GoVersion + " without a commit"
 	}
 	return info.Main.Version
 }

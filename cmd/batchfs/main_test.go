@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,13 +134,46 @@ func TestCompletions(t *testing.T) {
 	if !strings.Contains(got.out, "--batch-size\tN samples per batch\n") || !strings.Contains(got.out, "--options\t") || strings.Contains(got.out, "`") {
 		t.Errorf("completes with %s", got.out)
 	}
+	for line, want := range map[string]string{
+		"mount --resize":     "none stretch not-larger not-smaller random-resized-crop :4",
+		"mount --last-batch": "fill partial drop :4",
+		"bench --dtype":      "uint8 float16 bfloat16 float32 :4",
+		"mount --cache-size": "auto :4",
+		"mount --seed":       ":4", // nothing, not even files
+		"mount --log-file":   ":0", // files
+		"mount":              ":0",
+		"completion":         "bash zsh fish :4",
+	} {
+		got := batchfs(t, append(strings.Fields("__complete "+line), "")...)
+		if words := strings.Join(strings.Fields(got.out), " "); words != want {
+			t.Errorf("%s: completes with %s, want %s", line, words, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		got := batchfs(t, "completion", shell)
+		if got.status != statusDone || !strings.Contains(got.out, "__complete") {
+			t.Errorf("%s: status %d: %s", shell, got.status, got.out)
+		}
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			continue // not installed here
+		}
+		check := exec.Command(program, "-n")
+		check.Stdin = strings.NewReader(got.out)
+		if text, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, text)
+		}
+	}
+	if got := batchfs(t, "completion", "tcsh"); got.status != statusUsage || !strings.Contains(got.err, "SHELL must be bash, zsh or fish") {
+		t.Errorf("tcsh: status %d: %s", got.status, got.err)
+	}
 }
 
 func TestWithoutCommand(t *testing.T) {
 	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "Commands:") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
-	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version ") {
+	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version v") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
 	if got := batchfs(t, "help", "mount"); got.status != statusDone || !strings.Contains(got.out, "--batch-size") {
@@ -287,6 +321,8 @@ func TestDidYouMean(t *testing.T) {
 		"mount a b --dtype float16 --mean 0.485,0.456,0.406":                         "--mean 123.675,116.28,103.53",
 		"mount a b --dtype float16 --mean .5,.5,.5 --std .5,.5,.5":                   "--mean 127.5,127.5,127.5 --std 127.5,127.5,127.5",
 		"mount a b --dtype float16 --mean 120,120,120 --std 0.25,0.25,1":             "--std 63.75,63.75,255",
+		"mount p m --resize center-crop --size 9x9":                                  "--resize not-smaller",
+		"mount p m -o resize=letterbox,size=9x9":                                     "--resize not-larger",
 	} {
 		got := batchfs(t, strings.Fields(line)...)
 		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {

@@ -38,7 +38,7 @@ import (
 // requested parses a mount command line and returns the request.
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
-	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) (string, bool) { return "", false }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
+	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) (string, bool) { return "", false }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 4194304 kB\nMemAvailable: 1024 kB\n"})}
 	cmd := &cobra.Command{Use: "mount"}
 	f := flagsOf(cmd)
 	q := newMountRequest(c, f)

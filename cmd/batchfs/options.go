@@ -116,7 +116,7 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 // content.
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
-	memoryFlag(f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
+	memoryFlag(c, f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
 	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves",
 		cacheSize(&o.CacheSize))
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
@@ -140,10 +140,20 @@ func workerFlag(c *console, f *flagSet, to *int) {
 	f.derived("workers", "one per CPU", "work on `N` samples at once", number(to, 1, 4096))
 }
 
-// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit.
-func memoryFlag(f *flagSet, to *int64, usage string) {
+// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit. It refuses what would
+// end in the kernel killing this process or another.
+func memoryFlag(c *console, f *flagSet, to *int64, usage string) {
 	f.group = aboutPipeline
-	f.derived("memory-limit", "half of what is free", usage, byteSize(to))
+	size := byteSize(to)
+	f.derived("memory-limit", "half of what is free", usage, func(text string) string {
+		if rule := size(text); rule != "" {
+			return rule
+		}
+		if lowest := c.machine.host().Lowest(); *to > lowest.Total {
+			return fmt.Sprintf("at most %dMiB, which is all that %s has", lowest.Total>>20, lowest.Name)
+		}
+		return ""
+	})
 }
 
 func (c *console) memoryLimit(given int64) int64 {
