@@ -17,7 +17,7 @@ type sample struct {
 	decoded, flip, copies, pad int32
 }
 
-type encoded struct{ jpeg, work uint64 }
+type encoded struct{ packed, work uint64 }
 
 type batch struct {
 	staging, work, slots uint64
@@ -57,5 +57,3 @@ func flag(b bool) int32 {
 
 // alignment is that of everything in the buffers: of a GPU's memory transactions.
 const alignment = 128
-
-func aligned(n int) int { return (n + alignment - 1) &^ (alignment - 1) }

@@ -35,6 +35,18 @@ func compile(t testing.TB, flags ...string) string {
 	return program
 }
 
+// sanitized makes a program of the source that dies of bad memory accesses and undefined behaviour.
+func sanitized(t testing.TB) string {
+	t.Helper()
+	return compile(t, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+}
+
+// threaded makes one with several threads in a block, which fails if they race.
+func threaded(t testing.TB) string {
+	t.Helper()
+	return compile(t, "-fsanitize=thread", "-DSIMT_THREADS=4")
+}
+
 // compilePTX makes a program that runs PTX.
 func compilePTX(t testing.TB, module string) string {
 	t.Helper()
@@ -91,7 +103,7 @@ func begin(t testing.TB, program string, env ...string) *host {
 // run executes a batch, and returns the tensor and the verdicts.
 func (h *host) run(p *Plan, staging []byte) (slots, verdicts []byte, err error) {
 	launches := p.Launches()
-	slots, verdicts = make([]byte, p.tensor.Spec.Bytes()), make([]byte, p.verdicts())
+	slots, verdicts = make([]byte, p.tensor.Spec.Bytes()), make([]byte, p.Verdicts())
 	message := binary.NativeEndian.AppendUint64(nil, uint64(p.Staging))
 	message = binary.NativeEndian.AppendUint64(message, uint64(p.Work))
 	message = binary.NativeEndian.AppendUint64(message, uint64(len(slots)))

@@ -17,23 +17,35 @@ type Launch struct {
 }
 
 const (
-	mostShared = 48 << 10 // that every GPU has without asking for more
-	mostGrid   = 1<<16 - 1
-	mostTile   = 64 // columns: enough that a row's sums are shared by several blocks at their borders only
+	mostShared = 48 << 10  // that every GPU has without asking for more
+	mostGrid   = 1<<16 - 1 // along all axes but the first
+	mostTile   = 64        // columns: wide enough that few source pixels are read by two blocks
 
-	placeThreads = 128
+	// As in the kernels' sources.
+	entropyThreads = 256
+	transformed    = 32 // blocks of coefficients for a block of threads
+	stretchBits    = 2048
 )
 
 // Launches returns what to run, in this order.
-func (p *Plan) Launches() []Launch {
+func (p *Plan) Launches() (all []Launch) {
 	s := p.tensor.Spec
-	if len(p.samples) == 0 {
-		return nil
+	if n := len(p.jpegs); n > 0 {
+		blocks, rows := 0, 0
+		for _, i := range p.jpegs {
+			blocks, rows = max(blocks, int(p.samples[i].packed.Blocks)), max(rows, p.samples[i].Job.Region.H)
+		}
+		all = []Launch{
+			{"bfs_entropy", [3]int{n, 1, 1}, entropyThreads, 4 + 12*entropyThreads},
+			{"bfs_transform", [3]int{(blocks + transformed - 1) / transformed, s.C, min(n, mostGrid)}, 8 * transformed, 160 * transformed},
+			{"bfs_convert", [3]int{1, min(rows, mostGrid), min(n, mostGrid)}, 128, 0},
+		}
 	}
-	tiles := (s.W + p.tile - 1) / p.tile
-	return []Launch{
-		{"bfs_place", [3]int{tiles, min(s.H, mostGrid), min(len(p.samples), mostGrid)}, placeThreads, p.shared(p.tile)},
+	if len(p.samples) > 0 && s.SampleBytes() > 0 {
+		tiles := (s.W + p.tile - 1) / p.tile
+		all = append(all, Launch{"bfs_place", [3]int{tiles, min(s.H, mostGrid), min(len(p.samples), mostGrid)}, 128, p.shared(p.tile)})
 	}
+	return all
 }
 
 // shared is the shared memory that tiles of so many columns take.

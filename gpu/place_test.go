@@ -76,7 +76,7 @@ func onProcessor(t testing.TB, w *layout.Writer, tensor Tensor, slot []byte, job
 // turn stores the upright pixels of sample i in another way: turned, or in planes.
 func turn(r *rand.Rand, p *Plan, staging []byte, i int) {
 	s, c := &p.samples[i], p.tensor.Spec.C
-	out := &view[sample](staging, aligned(batchBytes)+i*sampleBytes, 1)[0]
+	out := &view[sample](staging, p.in.samples+i*sampleBytes, 1)[0]
 	upright := bytes.Clone(p.Pixels(staging, i).Pix)
 	h, w := s.Job.Height, s.Job.Width
 	sh, sw := h, w
@@ -169,16 +169,16 @@ func placeBatch(t testing.TB, r *rand.Rand) (p *Plan, staging, want []byte) {
 func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		program func() string
+		program func(testing.TB) string
 		batches int
 	}{
-		{"source", func() string { return compile(t, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined") }, 3000},
-		{"ptx", func() string { return compilePTX(t, PTX) }, 100},
-		{"threads", func() string { return compile(t, "-fsanitize=thread", "-DSIMT_THREADS=4") }, 4},
+		{"source", sanitized, 3000},
+		{"ptx", func(t testing.TB) string { return compilePTX(t, PTX) }, 100},
+		{"threads", threaded, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h, r, images, total := start(t, c.program()), rand.New(rand.NewPCG(1, 7)), 0, 0
+			h, r, images, total := start(t, c.program(t)), rand.New(rand.NewPCG(1, 7)), 0, 0
 			for i := range c.batches {
 				p, staging, want := placeBatch(t, r)
 				got, _, err := h.run(p, staging)

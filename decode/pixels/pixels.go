@@ -43,6 +43,7 @@ type Job struct {
 	Height, Width int                // of the region, upright
 	Transform     resample.Transform // of the region
 
+	options  decode.Options
 	target   Target
 	head     decode.Header
 	channels int
@@ -51,7 +52,7 @@ type Job struct {
 
 // Plan returns the work for an image with this header.
 func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
-	j := Job{target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	j := Job{options: o.Options, target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
 	if h.Format == decode.JPEG && !o.FullJPEGs {
 		j.Scale = t.Scale()
 	}
@@ -93,6 +94,19 @@ func (j *Job) Run(from Source, data, memory []byte) error {
 	}
 	source := resample.Image{Pix: to.Pix, Stride: to.Stride, Height: j.Height, Width: j.Width, Channels: j.channels}
 	return resample.Resize(sink, source, j.Transform, memory[n:], j.kernel)
+}
+
+// Pack plans to decode the region elsewhere: see [decode.Options.Pack].
+func (j *Job) Pack(data []byte, bits int) (p decode.Packed, ok bool) {
+	if j.Scale > 1 {
+		return decode.Packed{}, false
+	}
+	return j.options.Pack(data, j.head, j.Region, bits)
+}
+
+// Steps is the way through the upright pixels of the region if it was decoded as it is stored, without gaps.
+func (j *Job) Steps() (first, dx, dy int) {
+	return j.options.Steps(j.head, j.Region, j.channels, j.Region.W*j.channels)
 }
 
 // rows is a sink of unchanged rows.

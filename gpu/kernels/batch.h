@@ -4,6 +4,7 @@
 #ifndef BFS_BATCH_H
 #define BFS_BATCH_H
 
+#include "../../decode/bfs_packed.h"
 #include "simt.h"
 
 /* One sample. dy, dx and dc lead from a value to that of the pixel below it, of the one to its right, and
@@ -21,16 +22,16 @@ typedef struct {
     int32_t unused;
 } bfs_sample;
 
-/* A JPEG to be decoded: a bfs_jpeg in staging, and its memory in work. */
+/* A JPEG to be decoded: a bfs_packed in staging, and its memory in work. */
 typedef struct {
-    uint64_t jpeg, work;
+    uint64_t packed, work;
 } bfs_encoded;
 
 typedef struct {
     uint8_t *staging, *work, *slots;
     uint64_t samples, encoded; /* in staging */
     uint64_t elements;         /* in staging: 256 of each channel */
-    uint64_t verdicts;         /* in work: one bfs_verdict for each JPEG */
+    uint64_t verdicts;         /* in work: a uint32_t for each JPEG, not 0 if it is left to the processor */
     int32_t count, jpegs;      /* samples, and those of them that are JPEGs to be decoded */
     int32_t slot_height, slot_width, channels, size, planar;
     int32_t tile; /* columns that a block of bfs_place makes */

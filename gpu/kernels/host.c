@@ -29,7 +29,7 @@ typedef struct {
 #ifdef PTX
 typedef int kernel(const unsigned grid[3], const unsigned block[3], size_t shared, const void *params, size_t size);
 #define CODE(name) ptx_##name
-kernel ptx_bfs_place;
+kernel ptx_bfs_entropy, ptx_bfs_transform, ptx_bfs_convert, ptx_bfs_place;
 #else
 typedef void kernel(const bfs_batch *b);
 #define CODE(name) name
@@ -38,7 +38,12 @@ typedef void kernel(const bfs_batch *b);
 static const struct {
     const char *name;
     kernel *run;
-} kernels[] = {{"bfs_place", CODE(bfs_place)}};
+} kernels[] = {
+    {"bfs_entropy", CODE(bfs_entropy)},
+    {"bfs_transform", CODE(bfs_transform)},
+    {"bfs_convert", CODE(bfs_convert)},
+    {"bfs_place", CODE(bfs_place)},
+};
 
 static kernel *find(const char *name)
 {
@@ -83,7 +88,7 @@ typedef struct {
 static void *every(void *argument)
 {
     const task *t = argument;
-    simt = (simt_thread){.tid = t->tid, .threads = THREADS_OF_BLOCK, .gy = t->l->grid[1], .gz = t->l->grid[2], .shared = t->shared, .barrier = t->barrier};
+    simt = (simt_thread){.tid = t->tid, .threads = THREADS_OF_BLOCK, .gx = t->l->grid[0], .gy = t->l->grid[1], .gz = t->l->grid[2], .shared = t->shared, .barrier = t->barrier};
     for (simt.bz = 0; simt.bz < t->l->grid[2]; simt.bz++)
         for (simt.by = 0; simt.by < t->l->grid[1]; simt.by++)
             for (simt.bx = 0; simt.bx < t->l->grid[0]; simt.bx++) {

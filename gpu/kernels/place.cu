@@ -11,7 +11,7 @@ typedef struct {
     uint8_t *slot;
 } placing;
 
-FN void put(const placing *p, int y, int x, int c, int v)
+BFS_INLINE void put(const placing *p, int y, int x, int c, int v)
 {
     const bfs_batch *b = p->b;
     const uint32_t e = p->elements[c * 256 + v];
@@ -26,10 +26,10 @@ FN void put(const placing *p, int y, int x, int c, int v)
 }
 
 /* Which of n columns and of the channels value i is: neighbouring threads write neighbouring elements. */
-FN int channel_of(const bfs_batch *b, int i, int n) { return b->planar ? i / n : i % b->channels; }
-FN int column_of(const bfs_batch *b, int i, int n) { return b->planar ? i % n : i / b->channels; }
+BFS_INLINE int channel_of(const bfs_batch *b, int i, int n) { return b->planar ? i / n : i % b->channels; }
+BFS_INLINE int column_of(const bfs_batch *b, int i, int n) { return b->planar ? i % n : i / b->channels; }
 
-FN void copy(const placing *p, int y, int from, int end)
+BFS_INLINE void copy(const placing *p, int y, int from, int end)
 {
     const bfs_sample *s = p->s;
     const int n = end - from;
@@ -42,7 +42,7 @@ FN void copy(const placing *p, int y, int from, int end)
 
 /* resize makes columns [from, end) of row y. line has the rows' weighted sums of all columns that these
  * need. */
-FN void resize(const placing *p, int16_t *line, int y, int from, int end)
+BFS_INLINE void resize(const placing *p, int16_t *line, int y, int from, int end)
 {
     const bfs_sample *s = p->s;
     const uint8_t *staging = p->b->staging;

@@ -3,44 +3,39 @@
  * Bodies of one phase must not depend on one another. So a block of a single thread gives the same result,
  * which is how C compilers run it; with SIMT_THREADS there are as many as the launch says.
  *
- * BX, BY and BZ are the block's place in the grid, GY and GZ the grid's size, which is limited to 65,535 in
- * these two. */
+ * BX, BY and BZ are the block's place in the grid, and GX, GY and GZ the grid's size; GY and GZ are at most
+ * 65,535. */
 #ifndef BFS_SIMT_H
 #define BFS_SIMT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #if defined(__CUDA__)
 #define KERNEL(threads) extern "C" __attribute__((global, launch_bounds(threads))) void
-#define FN static __attribute__((device, always_inline))
-#define TABLE static __attribute__((device)) const
 #define SHARED(type, name) extern __attribute__((shared)) type name[]
 #define TID __nvvm_read_ptx_sreg_tid_x()
 #define THREADS __nvvm_read_ptx_sreg_ntid_x()
 #define BX __nvvm_read_ptx_sreg_ctaid_x()
 #define BY __nvvm_read_ptx_sreg_ctaid_y()
 #define BZ __nvvm_read_ptx_sreg_ctaid_z()
+#define GX __nvvm_read_ptx_sreg_nctaid_x()
 #define GY __nvvm_read_ptx_sreg_nctaid_y()
 #define GZ __nvvm_read_ptx_sreg_nctaid_z()
 #define SYNC() __syncthreads()
 #define FLAG(x) ((x) = 1)
 #else
 typedef struct {
-    unsigned tid, threads, bx, by, bz, gy, gz;
+    unsigned tid, threads, bx, by, bz, gx, gy, gz;
     void *shared, *barrier;
 } simt_thread;
 extern __thread simt_thread simt;
 void simt_sync(void);
 #define KERNEL(threads) void
-#define FN static inline
-#define TABLE static const
 #define SHARED(type, name) type *const name = (type *)simt.shared
 #define TID simt.tid
 #define THREADS simt.threads
 #define BX simt.bx
 #define BY simt.by
 #define BZ simt.bz
+#define GX simt.gx
 #define GY simt.gy
 #define GZ simt.gz
 #define SYNC() simt_sync()

@@ -89,7 +89,7 @@ func (k *kernel) move(t string) {
 		parts := operands(strings.Trim(k.args[0], "{}"))
 		n := width(t) / len(parts)
 		for i, p := range parts {
-			if p != "_" {
+			if p != "tmp" {
 				k.emit("%s = (%s)(%s >> %d);", k.register(p), types[unsigned(n)], k.value(k.args[1], t), i*n)
 			}
 		}

@@ -41,12 +41,15 @@ var (
 	registers = regexp.MustCompile(`\.reg\s+\.(\w+)\s+(%[a-z]+)<(\d+)>;`)
 	local     = regexp.MustCompile(`\.local\s+\.align\s+\d+\s+\.b8\s+([\w$]+)\[(\d+)\];`)
 	pragma    = regexp.MustCompile(`\.pragma\s+"[^"]*";`)
-	label     = regexp.MustCompile(`^([\w$]+):\s*`)
+	// How compilers take half of a register; the other half goes nowhere.
+	half  = regexp.MustCompile(`\{\s*\.reg\s+\.b32\s+tmp;\s*mov\.b64\s+\{\s*(tmp|%r\d+),\s*(tmp|%r\d+)\s*\},\s*(%rd\d+);\s*\}`)
+	label = regexp.MustCompile(`^([\w$]+):\s*`)
 )
 
 // ToC returns the C of a module: see the package comment. The error names what it does not know.
 func ToC(ptx string) (string, error) {
 	rest := comments.ReplaceAllString(ptx, "")
+	rest = half.ReplaceAllString(rest, "mov.b64 {$1, $2}, $3;")
 	out := &strings.Builder{}
 	out.WriteString(runtime)
 	symbols := map[string]string{}
