@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -88,8 +89,8 @@ type asked struct {
 // counts says what became of files.
 type counts struct{ files, decoded, left, unreadable, bytes int }
 
-// decodeBatch decodes files on h, and compares with the processor.
-func (j *judge) decodeBatch(t *testing.T, h *host, r *rand.Rand, files [][]byte, n *counts) {
+// decodeBatch decodes files on h. The error is the first difference from the processor.
+func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte, n *counts) error {
 	t.Helper()
 	o := randomOptions(r, 70)
 	var samples []Sample
@@ -118,6 +119,7 @@ func (j *judge) decodeBatch(t *testing.T, h *host, r *rand.Rand, files [][]byte,
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.grid = []int{1, 2, mostGrid}[r.IntN(3)]
 	staging, size := make([]byte, p.Staging), int(tensor.Spec.SampleBytes())
 	for i := range samples {
 		p.Put(staging, i)
@@ -125,7 +127,7 @@ func (j *judge) decodeBatch(t *testing.T, h *host, r *rand.Rand, files [][]byte,
 	p.Finish(staging, 0, 0, 0)
 	got, verdicts, err := h.run(p, staging)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	left := map[int]bool{}
 	for _, i := range p.Left(verdicts) {
@@ -135,14 +137,16 @@ func (j *judge) decodeBatch(t *testing.T, h *host, r *rand.Rand, files [][]byte,
 	defer writer.Close()
 	want := make([]byte, size)
 	for i := range samples {
-		j.compare(t, p, i, !p.Decodes(i) || left[i], wants[i], got[i*size:][:size], want, writer, n)
+		if err := j.compare(p, i, !p.Decodes(i) || left[i], wants[i], got[i*size:][:size], want, writer, n); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// compare checks one sample: it is left exactly if our own decoder leaves it to libjpeg-turbo; if it is not, libjpeg-turbo decodes it to
-// the same bytes.
-func (j *judge) compare(t *testing.T, p *Plan, i int, left bool, a asked, got, want []byte, w *layout.Writer, n *counts) {
-	t.Helper()
+// compare checks one sample: it is left exactly if our own decoder leaves it to libjpeg-turbo, and if not,
+// libjpeg-turbo decodes it to the same bytes.
+func (j *judge) compare(p *Plan, i int, left bool, a asked, got, want []byte, w *layout.Writer, n *counts) error {
 	s := &p.samples[i]
 	progressive := bytes.Contains(s.Data, []byte{0xff, 0xc2})
 	region := s.Job.Region
@@ -150,12 +154,12 @@ func (j *judge) compare(t *testing.T, p *Plan, i int, left bool, a asked, got, w
 	j.own.TakeJPEGs()
 	_ = j.own.DecodeRegion(scratch, s.Data, a.head, region, s.Job.Scale) // only who decodes it is of interest
 	if ours := j.own.TakeJPEGs().Baseline == 1; ours == left && !progressive {
-		t.Errorf("%dx%d, %+v, in stretches of %d: our own decoder takes it: %v, the kernels leave it: %v; %d bytes: %x",
+		return fmt.Errorf("%dx%d, %+v, in stretches of %d: our own decoder takes it: %v, the kernels leave it: %v; %d bytes: %x",
 			a.head.Width, a.head.Height, region, p.bits, ours, left, len(s.Data), s.Data[:min(len(s.Data), 400)])
 	}
 	if left {
 		n.left++
-		return
+		return nil
 	}
 	tall, wide := s.Job.Transform.Size()
 	w.Begin(want, p.tensor.Spec, tall, wide, s.Job.Transform.Flip, p.tensor.Fill)
@@ -163,26 +167,35 @@ func (j *judge) compare(t *testing.T, p *Plan, i int, left bool, a asked, got, w
 	err := plan.Run(j.libjpeg, s.Data, make([]byte, plan.Memory))
 	w.End()
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%dx%d, %+v, orientation %d, in stretches of %d: %d of %d bytes differ from libjpeg-turbo's (%v)",
+		return fmt.Errorf("%dx%d, %+v, orientation %d, in stretches of %d: %d of %d bytes differ from libjpeg-turbo's (%v)",
 			a.head.Width, a.head.Height, region, a.head.Orientation, p.bits, different(got, want), len(want), err)
 	}
 	n.decoded, n.bytes = n.decoded+1, n.bytes+len(want)
+	return nil
+}
+
+// some returns n of the files.
+func some(r *rand.Rand, files [][]byte, n int) (chosen [][]byte) {
+	for range n {
+		chosen = append(chosen, files[r.IntN(len(files))])
+	}
+	return chosen
 }
 
 // decodeAll decodes n files, damaged ones if it is told to.
 func decodeAll(t *testing.T, h *host, seed uint64, batches int, damaged bool) {
 	r, files, n := rand.New(rand.NewPCG(seed, 3)), jpegs(t), counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
-	for b := 0; b < batches && !t.Failed(); b++ {
-		var some [][]byte
-		for range 1 + r.IntN(16) {
-			data := files[r.IntN(len(files))]
+	for range batches {
+		chosen := some(r, files, 1+r.IntN(16))
+		for i := range chosen {
 			if damaged {
-				data = damage(r, data)
+				chosen[i] = damage(r, chosen[i])
 			}
-			some = append(some, data)
 		}
-		judges[r.IntN(len(judges))].decodeBatch(t, h, r, some, &n)
+		if err := judges[r.IntN(len(judges))].decodeBatch(t, h, r, chosen, &n); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Logf("%+v", n)
 	if n.decoded < n.files/10 {

@@ -54,11 +54,17 @@ func compilePTX(t testing.TB, module string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return compileC(t, c)
+}
+
+// compileC makes a program of what PTX was translated to.
+func compileC(t testing.TB, c string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "ptx.c")
 	if err := os.WriteFile(file, []byte(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return compile(t, "-DPTX", file)
+	return compile(t, "-DPTX", "-Wno-implicit-fallthrough", file)
 }
 
 // host is a running program that executes batches.

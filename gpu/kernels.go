@@ -37,13 +37,13 @@ func (p *Plan) Launches() (all []Launch) {
 		}
 		all = []Launch{
 			{"bfs_entropy", [3]int{n, 1, 1}, entropyThreads, 4 + 12*entropyThreads},
-			{"bfs_transform", [3]int{(blocks + transformed - 1) / transformed, s.C, min(n, mostGrid)}, 8 * transformed, 160 * transformed},
-			{"bfs_convert", [3]int{1, min(rows, mostGrid), min(n, mostGrid)}, 128, 0},
+			{"bfs_transform", [3]int{(blocks + transformed - 1) / transformed, s.C, min(n, p.grid)}, 8 * transformed, 160 * transformed},
+			{"bfs_convert", [3]int{1, min(rows, p.grid), min(n, p.grid)}, 128, 0},
 		}
 	}
 	if len(p.samples) > 0 && s.SampleBytes() > 0 {
 		tiles := (s.W + p.tile - 1) / p.tile
-		all = append(all, Launch{"bfs_place", [3]int{tiles, min(s.H, mostGrid), min(len(p.samples), mostGrid)}, 128, p.shared(p.tile)})
+		all = append(all, Launch{"bfs_place", [3]int{tiles, min(s.H, p.grid), min(len(p.samples), p.grid)}, 128, p.shared(p.tile)})
 	}
 	return all
 }

@@ -138,6 +138,7 @@ func placeBatch(t testing.TB, r *rand.Rand) (p *Plan, staging, want []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.grid = []int{1, 2, mostGrid}[r.IntN(3)]
 	if p.tile = min(p.tile, 1<<r.IntN(7)); p.shared(p.tile) > mostShared {
 		t.Fatalf("%d bytes of shared memory", p.shared(p.tile))
 	}

@@ -38,6 +38,7 @@ type Plan struct {
 	jpegs   []int // samples that the kernels decode
 	tile    int   // columns that a block of bfs_place makes
 	bits    int   // of a stretch of entropy-coded data
+	grid    int   // most blocks along all axes of a grid but the first
 	in      struct{ samples, encoded, elements int }
 }
 
@@ -56,7 +57,7 @@ type planned struct {
 func NewPlan(t Tensor, samples []Sample) (*Plan, error) { return newPlan(t, samples, stretchBits) }
 
 func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
-	p := &Plan{tensor: t, samples: make([]planned, len(samples)), tile: mostTile, bits: bits}
+	p := &Plan{tensor: t, samples: make([]planned, len(samples)), tile: mostTile, bits: bits, grid: mostGrid}
 	take(&p.Staging, batchBytes)
 	p.in.samples, p.in.encoded = take(&p.Staging, len(samples)*sampleBytes), take(&p.Staging, len(samples)*encodedBytes)
 	p.in.elements = take(&p.Staging, 4*256*t.Spec.C)

@@ -82,7 +82,7 @@ BFS_INLINE uint64_t decode(const decoding *d, uint32_t i, uint64_t from, const w
         const bfs_code c = code_at(&d->tables[p->table[k > 0][slot]], bits);
         const int size = c.symbol & 15;
         if (w && !c.length)
-            FLAG(*d->verdict);
+            STORE(*d->verdict, 1);
         if (!c.length) {
             bit++;
             continue;
@@ -90,14 +90,14 @@ BFS_INLINE uint64_t decode(const decoding *d, uint32_t i, uint64_t from, const w
         k += k ? c.symbol >> 4 : 0;
         if (size || !k) {
             if (w && k > 63)
-                FLAG(*d->verdict);
+                STORE(*d->verdict, 1);
             else if (w)
                 w->to[(uint64_t)(w->block + n) * 64 + bfs_natural[k]] = (int16_t)value_of(bits << c.length, size);
             k++;
         } else if (c.symbol == 0xf0) {
             k++;
             if (w && k > 64)
-                FLAG(*d->verdict);
+                STORE(*d->verdict, 1);
         } else {
             k = 64;
         }
@@ -109,13 +109,13 @@ BFS_INLINE uint64_t decode(const decoding *d, uint32_t i, uint64_t from, const w
         }
     }
     if (w && n && w->block + n == w->total && (bit > s->bits || (w->exact && s->bits - bit > 7)))
-        FLAG(*d->verdict);
+        STORE(*d->verdict, 1);
     *blocks = n;
     return place_of(bit, slot, k);
 }
 
 /* synchronise finds where all stretches begin. Even and odd ones take turns, so that none reads what another
- * writes. It returns whether it found that. */
+ * writes. changed is the last round in which something changed. It returns whether nothing does any more. */
 BFS_INLINE int synchronise(const decoding *d, uint32_t *changed)
 {
     const int n = d->k->stretches;
@@ -124,11 +124,10 @@ BFS_INLINE int synchronise(const decoding *d, uint32_t *changed)
         d->state[i] = place_of(((uint32_t)i - d->segments[d->segment_of[i]].stretch) * (uint32_t)d->k->bits, 0, 0);
         d->from[i] = ~(uint64_t)0;
     }
+    EACH(i, 1)
+        *changed = 0;
     SYNC();
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        EACH(i, 1)
-            *changed = 0;
-        SYNC();
+    for (uint32_t round = 1; round <= MOST_ROUNDS; round++) {
         for (int odd = 0; odd < 2; odd++) {
             EACH(half, (n - odd + 1) / 2)
             {
@@ -140,14 +139,13 @@ BFS_INLINE int synchronise(const decoding *d, uint32_t *changed)
                 const uint64_t to = decode(d, i, from, 0, &d->count[i]);
                 if (i + 1 < (uint32_t)n && d->segment_of[i + 1] == d->segment_of[i] && d->state[i + 1] != to) {
                     d->state[i + 1] = to;
-                    FLAG(*changed);
+                    STORE(*changed, round);
                 }
             }
             SYNC();
         }
-        const uint32_t again = *changed;
-        SYNC();
-        if (!again)
+        /* Other threads may be in the next round already. */
+        if (LOAD(*changed) < round)
             return 1;
     }
     return 0;
@@ -173,7 +171,7 @@ BFS_INLINE void write_all(const decoding *d)
             sum += n;
         }
         if (sum < blocks_of(p, s))
-            FLAG(*d->verdict);
+            STORE(*d->verdict, 1);
     }
     SYNC();
     EACH(i, p->stretches)
@@ -197,7 +195,7 @@ BFS_INLINE uint32_t add_up(const decoding *d, const bfs_component *c, int from, 
         for (int i = c->h * c->v; i > 0; i--, dc += 64) {
             sum += (uint32_t)*dc;
             if (store && (int32_t)sum != (int16_t)sum)
-                FLAG(*d->verdict);
+                STORE(*d->verdict, 1);
             if (store)
                 *dc = (int16_t)sum;
         }
@@ -232,25 +230,21 @@ BFS_INLINE void predict(const decoding *d, uint32_t *sums)
         const int from = i % n * size, to = from + size < p->mcus ? from + size : p->mcus;
         add_up(d, &p->c[i / n], from, to, sums[i], 1);
     }
-    SYNC();
 }
 
 /* Blocks: JPEGs. Shared memory: 4 bytes, and 12 for each thread. */
 KERNEL(ENTROPY_THREADS) bfs_entropy(const bfs_batch *b)
 {
     SHARED(uint32_t, shared);
-    for (int i = (int)BX; i < b->jpegs; i += (int)GX) {
-        const decoding d = decoding_of(b, i);
-        EACH(first, 1)
-            *d.verdict = d.k->mcus == 0;
-        EACH(k, d.k->mcus * d.k->blocks * 16)
-            ((uint64_t *)d.coefficients)[k] = 0;
-        SYNC();
-        if (synchronise(&d, shared)) {
-            write_all(&d);
-            predict(&d, shared + 1);
-        } else {
-            FLAG(*d.verdict);
-        }
+    const decoding d = decoding_of(b, (int)BX);
+    EACH(first, 1)
+        *d.verdict = d.k->mcus == 0;
+    EACH(i, d.k->mcus * d.k->blocks * 16)
+        ((uint64_t *)d.coefficients)[i] = 0;
+    if (synchronise(&d, shared)) {
+        write_all(&d);
+        predict(&d, shared + 1);
+    } else {
+        STORE(*d.verdict, 1);
     }
 }

@@ -88,7 +88,7 @@ typedef struct {
 static void *every(void *argument)
 {
     const task *t = argument;
-    simt = (simt_thread){.tid = t->tid, .threads = THREADS_OF_BLOCK, .gx = t->l->grid[0], .gy = t->l->grid[1], .gz = t->l->grid[2], .shared = t->shared, .barrier = t->barrier};
+    simt = (simt_thread){.tid = t->tid, .threads = THREADS_OF_BLOCK, .gy = t->l->grid[1], .gz = t->l->grid[2], .shared = t->shared, .barrier = t->barrier};
     for (simt.bz = 0; simt.bz < t->l->grid[2]; simt.bz++)
         for (simt.by = 0; simt.by < t->l->grid[1]; simt.by++)
             for (simt.bx = 0; simt.bx < t->l->grid[0]; simt.bx++) {

@@ -36,7 +36,7 @@ KERNEL(256) bfs_transform(const bfs_batch *b)
             const int top = from[column];
             int16_t values[8];
             if ((top < 0 ? -top : top) > q->limit[column])
-                FLAG(((uint32_t *)(b->work + b->verdicts))[n]);
+                STORE(((uint32_t *)(b->work + b->verdicts))[n], 1);
             for (int k = 0; k < 8; k++)
                 values[k] = (int16_t)(from[8 * k + column] * q->by[8 * k + column]);
             bfs_idct(values, values, 1, 11);
