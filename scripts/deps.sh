@@ -38,7 +38,7 @@ for purpose in "$@"; do
 			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
 			has_module ensurepip || want python3-venv
 			# shellcheck disable=SC2086,SC2154 # two words, from libraries.sh
-			has_msan || want $msan_packages
+			has_msan || want $msan_packages # and compiles the GPU's kernels
 			;;
 		*)
 			echo "deps: error: unknown purpose $purpose" >&2
@@ -87,6 +87,13 @@ case " $* " in *' test '*)
 		if ! { /usr/bin/python3 -m venv --system-site-packages bin/python && bin/python/bin/python3 -m pip install -q --retries 1 safetensors; } >/dev/null 2>&1; then
 			rm -rf bin/python
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
+		fi
+	fi
+	# NVIDIA's assembler, 95 MB, which needs no GPU.
+	if ! ls bin/cuda/nvidia/*/bin/ptxas >/dev/null 2>&1; then
+		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-nvcc-cu12 >/dev/null 2>&1; then
+			rm -rf bin/cuda
+			echo "deps: could not install NVIDIA's assembler; the GPU's kernels will not be assembled in tests" >&2
 		fi
 	fi
 	;;
