@@ -87,7 +87,7 @@ type asked struct {
 }
 
 // counts says what became of files.
-type counts struct{ files, decoded, left, unreadable, bytes int }
+type counts struct{ files, decoded, left, unsuited, bytes int }
 
 // decodeBatch decodes files on h. The error is the first difference from the processor.
 func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte, n *counts) error {
@@ -100,18 +100,18 @@ func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte,
 		n.files++
 		head, err := decode.ReadHeader(data, true)
 		if err != nil || head.Format != decode.JPEG || head.Width*head.Height > 1<<20 {
-			n.unreadable++
+			n.unsuited++
 			continue
 		}
 		tall, wide := head.Size(j.options.IgnoreOrientation)
 		tr := o.Choose(1, int64(r.Uint32()), tall, wide)
-		if _, _, ok := tr.Filters(); !ok {
-			n.unreadable++
+		oh, ow := tr.Size()
+		if _, _, ok := tr.Filters(); !ok || max(H, oh)*max(W, ow) > 1<<20 {
+			n.unsuited++
 			continue
 		}
 		samples = append(samples, Sample{len(samples), j.options.Plan(head, tr, pixels.Target{}), data})
 		wants = append(wants, asked{head, tr})
-		oh, ow := tr.Size()
 		H, W = max(H, oh), max(W, ow)
 	}
 	tensor := randomTensor(t, r, len(samples), H, W, j.options.Color.Channels())

@@ -3,10 +3,15 @@ package gpu
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/ptx"
@@ -24,15 +29,40 @@ func compiler(t testing.TB, names ...string) string {
 	return ""
 }
 
+// programs are compiled once for all tests, by their flags.
+var programs struct {
+	dir  string
+	mu   sync.Mutex
+	made map[string]string
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "batchfs-gpu")
+	if err != nil {
+		panic(err)
+	}
+	programs.dir, programs.made = dir, map[string]string{}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // compile makes a program of kernels/host.c.
 func compile(t testing.TB, flags ...string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "host")
-	args := append([]string{"-std=gnu11", "-g", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-Ikernels", "kernels/host.c", "-o", program, "-pthread"}, flags...)
-	if out, err := exec.Command(compiler(t, os.Getenv("CC"), "cc"), args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	cc := compiler(t, os.Getenv("CC"), "cc")
+	programs.mu.Lock()
+	defer programs.mu.Unlock()
+	key := strings.Join(flags, " ")
+	if programs.made[key] == "" {
+		program := filepath.Join(programs.dir, strconv.Itoa(len(programs.made)))
+		args := append([]string{"-std=gnu11", "-g", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-Ikernels", "kernels/host.c", "-o", program, "-pthread"}, flags...)
+		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		programs.made[key] = program
 	}
-	return program
+	return programs.made[key]
 }
 
 // sanitized makes a program of the source that dies of bad memory accesses and undefined behaviour.
@@ -60,7 +90,7 @@ func compilePTX(t testing.TB, module string) string {
 // compileC makes a program of what PTX was translated to.
 func compileC(t testing.TB, c string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "ptx.c")
+	file := filepath.Join(programs.dir, fmt.Sprintf("%08x.c", crc32.ChecksumIEEE([]byte(c))))
 	if err := os.WriteFile(file, []byte(c), 0o600); err != nil {
 		t.Fatal(err)
 	}

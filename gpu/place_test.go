@@ -173,7 +173,7 @@ func TestPlace(t *testing.T) {
 		program func(testing.TB) string
 		batches int
 	}{
-		{"source", sanitized, 3000},
+		{"source", sanitized, 4200},
 		{"ptx", func(t testing.TB) string { return compilePTX(t, PTX) }, 100},
 		{"threads", threaded, 4},
 	} {

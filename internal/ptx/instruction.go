@@ -130,9 +130,12 @@ func (k *kernel) control() bool {
 	case "ret", "exit":
 		k.emit("return 0;")
 	case "bra", "bra.uni":
+		if len(k.args) != 1 {
+			return false
+		}
 		k.emit("goto %s;", identifier(k.args[0]))
 	case "bar.sync", "barrier.sync", "barrier.sync.aligned":
-		if k.guard != "" || k.args[0] != "0" || len(k.args) != 1 {
+		if k.guard != "" || len(k.args) != 1 || k.args[0] != "0" {
 			k.fail("only the barrier 0 of all threads is known")
 		}
 		k.barriers++
