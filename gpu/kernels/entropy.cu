@@ -9,7 +9,9 @@
 
 enum {
     ENTROPY_THREADS = 256,
-    MOST_ROUNDS = 64, /* flat colours can keep decoders out of step; photographs need about five */
+    /* Flat colours can keep decoders out of step. Their images are left to the processor if that holds for so many
+     * bits, as one thread decodes them while all others wait. */
+    MOST_ASTRAY = 1 << 17,
 };
 
 /* An image that is being decoded. */
@@ -127,7 +129,7 @@ BFS_INLINE int synchronise(const decoding *d, uint32_t *changed)
     EACH(i, 1)
         *changed = 0;
     SYNC();
-    for (uint32_t round = 1; round <= MOST_ROUNDS; round++) {
+    for (uint32_t round = 1; round * (uint32_t)d->k->bits <= MOST_ASTRAY; round++) {
         for (int odd = 0; odd < 2; odd++) {
             EACH(half, (n - odd + 1) / 2)
             {
