@@ -1,10 +1,10 @@
 package decode
 
-// Packed is a baseline JPEG prepared for a decoder of many threads, as the structs in bfs_packed.h
-// have it: the part that this package's own decoder would do in order, and with the same verdict, is left to that decoder.
+// Packed is a region of a baseline JPEG, prepared for a decoder of many threads. bfs_packed.h has the structs that
+// such a decoder reads.
 type Packed struct {
-	Bytes  int64 // its size, an upper bound
-	Work   int64 // of the decoder's memory
+	Bytes  int64 // an upper bound of its size
+	Work   int64 // bytes of memory that the decoder needs
 	Blocks int64 // of 8x8 samples that the decoder makes of a component, at most
 	Pixels int64 // where in that memory the region's pixels will be, as they are stored, without any gap
 
@@ -26,6 +26,6 @@ func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Packed, ok b
 	return packedSize(data, View{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
 }
 
-// Put packs the same data into to, memory of Bytes aligned to 8. If ok is false, the decoder will find
-// that it is damaged, and it has to be decoded in another way.
+// Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the JPEG is
+// damaged or odd. What was packed is then an image that the decoder reports as damaged, too.
 func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p.view, p.bits) }

@@ -1,10 +1,9 @@
-/* Entropy-coded data to coefficients. Where a code begins is known only once all codes before it were
- * decoded; but a decoder that begins at the wrong place is in step after some codes. So each thread
- * decodes a stretch, beginning with a guess, and again from where the stretch before really ended, until
- * nothing changes: the first stretch of a segment is right from the start, so then all are. Only then
- * is anything written or judged.
+/* Entropy-coded data to coefficients. Where a code begins is only known once all codes before it are
+ * decoded; but a decoder that begins at a wrong place soon falls into step with the right one. So each thread decodes a
+ * stretch from a guess, and again from where the stretch before it ended, until nothing changes. The first stretch
+ * of a segment is right from the start, so in the end all are. Only then is anything written or judged.
  *
- * Whatever the decoder of the processor leaves to libjpeg-turbo gets a verdict here, too. */
+ * An image is left to the processor, by its verdict, wherever our own decoder leaves it to libjpeg-turbo. */
 #include "batch.h"
 
 enum {
