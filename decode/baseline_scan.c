@@ -17,9 +17,9 @@ _Static_assert(BFS_WINDOW >= LEAD + AHEAD + BFS_SLICE * BFS_WORST + 64, "a slice
 
 enum { RST0 = 0xd0, EOI = 0xd9 };
 
-/* destuff copies up to n bytes of entropy-coded data without the zeros that follow 0xff, and stops
+/* bfs_scan_destuff copies up to n bytes of entropy-coded data without the zeros that follow 0xff, and stops
  * at a marker. It may write 16 bytes more. */
-static void destuff(bfs_scan *s, size_t n)
+void bfs_scan_destuff(bfs_scan *s, size_t n)
 {
     const uint8_t *from = s->raw, *const last = s->raw_end;
     uint8_t *to = s->end, *const full = to + n;
@@ -74,7 +74,7 @@ static void fill(bfs_scan *s)
     memmove(s->window, s->stream.from - LEAD, LEAD + kept);
     s->stream.from = begin;
     s->end = begin + kept;
-    destuff(s, kept < AHEAD ? AHEAD - kept : 0);
+    bfs_scan_destuff(s, kept < AHEAD ? AHEAD - kept : 0);
 }
 
 /* unread is how many bits are left in the window; less than 0 if too many were read. */
@@ -88,7 +88,7 @@ static void start(bfs_scan *s)
     s->known_raw = s->raw;
     s->stream.from = s->end;
     s->stream.count = s->stream.bits = 0;
-    destuff(s, AHEAD);
+    bfs_scan_destuff(s, AHEAD);
 }
 
 static void start_interval(bfs_scan *s)

@@ -13,6 +13,7 @@
  *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
+ *   baseline_pack.c     images for decoders of many threads: bfs_packed.h
  *   baseline.c          one image: what is decoded, in which order, in which memory
  */
 #ifndef BFS_BASELINE_H
@@ -20,6 +21,7 @@
 
 #include "bfs_decode.h"
 #include "bfs_jpeg.h"
+#include "bfs_packed.h"
 
 #include <string.h>
 
@@ -34,15 +36,6 @@ enum {
 
 /* Implementations. */
 enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
-
-/* One component of an image. */
-typedef struct {
-    int id;
-    int h, v;          /* sampling factors */
-    int first;         /* its first block in an MCU, which has h*v of them */
-    int width, height; /* in samples */
-    int quant, dc, ac; /* its tables */
-} bfs_component;
 
 /* What the markers say. */
 typedef struct {
@@ -67,32 +60,8 @@ typedef struct {
 int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size);
 int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
 
-/* The codes of a DHT segment. */
-typedef struct {
-    int32_t limit[18];  /* the first code, left-aligned in 16 bits, that is longer than the index */
-    int32_t offset[17]; /* of a length's symbols, less its first code */
-    uint8_t symbol[256];
-} bfs_codes;
-
-typedef struct {
-    uint8_t length; /* of the code; 0: there is none */
-    uint8_t symbol;
-} bfs_code;
-
 int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known);
 int bfs_codes_are_sizes(const uint8_t *definition);
-
-/* bfs_codes_find finds the code that left-aligned bits begin with. */
-static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
-{
-    const int32_t head = (int32_t)(bits >> 48);
-    int length = 1;
-    while (length <= 16 && head >= c->limit[length])
-        length++;
-    if (length > 16)
-        return (bfs_code){0, 0};
-    return (bfs_code){(uint8_t)length, c->symbol[(head >> (16 - length)) + c->offset[length]]};
-}
 
 /* What one look-up of the next bits does. Values are in bytes of the block, two per
  * coefficient. A step decodes one symbol, or two: the value of the first is then known from the
@@ -214,6 +183,7 @@ typedef struct {
 } bfs_scan;
 
 bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end);
+void bfs_scan_destuff(bfs_scan *s, size_t n);
 void bfs_scan_start(bfs_scan *s);
 int bfs_scan_begin(bfs_scan *s);
 int bfs_scan_passed(bfs_scan *s);
@@ -224,14 +194,6 @@ int bfs_scan_go_together(bfs_scan *a, bfs_scan *b);
 int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room);
 int bfs_scan_arrive(bfs_scan *s);
 int bfs_scan_end(bfs_scan *s);
-
-/* A quantization table in natural order, and the largest coefficients of its first row that are
- * certain: libjpeg-turbo skips the multiplications of a block that has no others, without the
- * saturation that they have. No encoder writes larger ones. */
-typedef struct {
-    int16_t by[64];
-    uint16_t limit[8];
-} bfs_quant;
 
 /* From coefficients to pixels. Rows of samples are read up to BFS_PAD bytes past their end. */
 enum { BFS_PAD = 128 };
@@ -254,8 +216,6 @@ typedef struct {
 } bfs_kernel;
 
 extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
-
-extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block */
 
 /* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
 typedef struct {
@@ -287,6 +247,9 @@ size_t bfs_picture_most(size_t columns);
 size_t bfs_picture_bytes(const bfs_picture *p);
 uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at);
 int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
+
+int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits);
+int bfs_pack(uint8_t *to, uint64_t room, const uint8_t *data, size_t n, bfs_view view, int bits);
 
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);

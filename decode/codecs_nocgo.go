@@ -21,6 +21,9 @@ func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, Entries
 
 func entryPart([]byte, int64, EntryRule, []EntryPoint, View) (from, to int64) { return 0, 0 }
 
+func packedSize([]byte, View, int) (Packed, bool) { return Packed{}, false }
+func pack([]byte, []byte, View, int) bool         { return false }
+
 func kernelRuns(Kernel) bool { return false }
 
 func scratch(Header, Color, uint8) int64 { return 0 }

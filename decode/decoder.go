@@ -156,19 +156,26 @@ func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale
 	if err := v.check(dst); err != nil {
 		return err
 	}
-	// Reading the header again costs little compared to decoding, and ensures for all codecs
-	// that the file is still the one that was indexed.
-	if format := Sniff(data); format != h.Format {
-		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
-	}
-	found, err := ReadHeader(data, true)
+	found, err := check(data, h)
 	if err != nil {
 		return err
 	}
-	if found.Width != h.Width || found.Height != h.Height || found.Orientation != h.Orientation {
-		return fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
-			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
-	}
 	v.Header = found
 	return d.codecs[h.Format](&d.kept, dst, data, v)
+}
+
+// check returns the header of an image that must be the one in h. Reading it again costs little
+// compared to decoding, and ensures for all codecs that the file is still the one that was indexed.
+func check(data []byte, h Header) (found Header, err error) {
+	if format := Sniff(data); format != h.Format {
+		return Header{}, fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
+	}
+	if found, err = ReadHeader(data, true); err != nil {
+		return Header{}, err
+	}
+	if found.Width != h.Width || found.Height != h.Height || found.Orientation != h.Orientation {
+		return Header{}, fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
+			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
+	}
+	return found, nil
 }
