@@ -192,6 +192,9 @@ func (d *Decoder) view(t *Task) (v View, err error) {
 	return v, nil
 }
 
+// Pairs reports whether DecodePair may gain anything for an image like h.
+func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chosen() >= Portable }
+
 // DecodePair does what DecodeRegion of each decoder does with its task, errors and entry points included,
 // and takes less time if both tasks are sound baseline JPEGs that have no given entry points.
 func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
