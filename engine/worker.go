@@ -75,6 +75,12 @@ func newWorker(all *batches, cpus affinity.Set) *worker {
 	return w
 }
 
+func (w *worker) addMate() {
+	mate := newWorker(w.batches, w.cpus)
+	mate.mateOf = w
+	w.hands = append(w.hands, mate)
+}
+
 // pairing is the number of workers that may have a mate.
 func (all *batches) pairing() int { return min(all.crew.size, cap(all.schedule.processors)) }
 
@@ -82,9 +88,7 @@ func (all *batches) pairing() int { return min(all.crew.size, cap(all.schedule.p
 func (all *batches) startWorker(cpus affinity.Set) {
 	w := newWorker(all, cpus)
 	if len(all.crew.workers) < all.pairing() && all.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
-		mate := newWorker(all, cpus)
-		mate.mateOf = w
-		w.hands = append(w.hands, mate)
+		w.addMate()
 	}
 	all.crew.workers = append(all.crew.workers, w)
 	all.wait.Go(w.run)
