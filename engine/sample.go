@@ -50,7 +50,7 @@ func (w *worker) make() {
 	}
 	for i, h := range hands {
 		err := h.settle(errs[i])
-		if cause := causeOf(err); i > 0 && (cause == ofTurn || cause == ofMemory) {
+		if i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
 			all.handBack(h)
 		} else {
 			all.itemDone(h.item, err)
