@@ -14,7 +14,7 @@
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
  *   baseline_pack.c     images for decoders of many threads: bfs_packed.h
- *   baseline.c          one image: what is decoded, in which order, in which memory
+ *   baseline.c          one image or two: what is decoded, in which order, in which memory
  */
 #ifndef BFS_BASELINE_H
 #define BFS_BASELINE_H
@@ -251,9 +251,19 @@ int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits);
 int bfs_pack(uint8_t *to, uint64_t room, const uint8_t *data, size_t n, bfs_view view, int bits);
 
+/* A file, and what to decode of it to where. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    uint8_t *to;
+    bfs_view view;
+    bfs_entries entries;
+} bfs_task;
+
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);
 bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries);
-int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries);
+int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task);
+int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta, bfs_task tb);
 
 #endif

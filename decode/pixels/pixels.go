@@ -6,7 +6,7 @@
 // memory for a single pixel: the stored region to decode, its scale, and how many bytes it takes.
 // [Job.Run] then decodes that region, with any [Source]: straight into the [Target] if nothing
 // else has to be done, or into memory that the caller provides, from where the resizer passes rows
-// to the target's sink.
+// to the target's sink. [Job.Task] and [Job.Finish] are its two halves.
 package pixels
 
 import (
@@ -77,23 +77,35 @@ func (j *Job) direct() bool { return j.target.Pix != nil && j.Transform.Copies()
 // matter. Errors are those of the source, or a mistake of the caller. After an error, the
 // target's contents are undefined.
 func (j *Job) Run(from Source, data, memory []byte) error {
-	to := decode.Image{Height: j.Height, Width: j.Width}
-	if j.direct() {
-		to.Pix, to.Stride = j.target.Pix, j.target.Stride
-		return from.DecodeRegion(to, data, j.head, j.Region, j.Scale)
-	}
-	to.Stride = j.Width * j.channels
-	n := min(j.Height*to.Stride, len(memory))
-	to.Pix = memory[:n:n]
-	if err := from.DecodeRegion(to, data, j.head, j.Region, j.Scale); err != nil {
+	t := j.Task(data, memory)
+	if err := from.DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale); err != nil {
 		return err
+	}
+	return j.Finish(memory)
+}
+
+// Task is the first part of Run, for callers who decode in another way.
+func (j *Job) Task(data, memory []byte) decode.Task {
+	to := decode.Image{Pix: j.target.Pix, Stride: j.target.Stride, Height: j.Height, Width: j.Width}
+	if !j.direct() {
+		to.Stride = j.Width * j.channels
+		n := min(j.Height*to.Stride, len(memory))
+		to.Pix = memory[:n:n]
+	}
+	return decode.Task{To: to, Data: data, Header: j.head, Region: j.Region, Scale: j.Scale}
+}
+
+// Finish is the rest of Run, once the Task is done.
+func (j *Job) Finish(memory []byte) error {
+	if j.direct() {
+		return nil
 	}
 	sink := j.target.Sink
 	if sink == nil {
 		sink = &rows{j.target.Pix, j.target.Stride}
 	}
-	source := resample.Image{Pix: to.Pix, Stride: to.Stride, Height: j.Height, Width: j.Width, Channels: j.channels}
-	return resample.Resize(sink, source, j.Transform, memory[n:], j.kernel)
+	source := resample.Image{Pix: memory, Stride: j.Width * j.channels, Height: j.Height, Width: j.Width, Channels: j.channels}
+	return resample.Resize(sink, source, j.Transform, memory[j.Height*source.Stride:], j.kernel)
 }
 
 // Pack plans to decode the region elsewhere: see [decode.Options.Pack].
