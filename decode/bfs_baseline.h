@@ -87,8 +87,8 @@ static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
 {
     const int32_t head = (int32_t)(bits >> 48);
     int length = 1;
-    while (length <= 16 && head >= c->limit[length])
-        length++;
+    for (int i = 1; i <= 16; i++) /* without a branch, which could not be predicted */
+        length += head >= c->limit[i];
     if (length > 16)
         return (bfs_code){0, 0};
     return (bfs_code){(uint8_t)length, c->symbol[(head >> (16 - length)) + c->offset[length]]};
@@ -100,7 +100,7 @@ static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
  * value. */
 typedef struct {
     uint8_t length;  /* bits consumed */
-    uint8_t advance; /* bytes by which the position advances, less one */
+    uint8_t advance; /* bytes by which the position advances, unless the block ends */
     uint8_t before;  /* bits before the last value */
     uint8_t shift;   /* 63 less the bits of the last value */
     uint8_t first;   /* where the first value goes */
@@ -110,8 +110,9 @@ typedef struct {
 } bfs_step;
 
 enum {
-    BFS_LOOKUP = 11, /* bits looked up */
-    BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
+    BFS_LOOKUP = 11,    /* bits looked up */
+    BFS_STEP_BITS = 22, /* consumed at most; baseline JPEGs have no values of more than 11 */
+    BFS_NO_STEP = 200   /* as advance: leaves any block, so that the slow path decodes one symbol */
 };
 
 typedef struct bfs_table {
@@ -151,6 +152,28 @@ static inline __attribute__((always_inline)) uint64_t bfs_load(const uint8_t *p)
     x = __builtin_bswap64(x);
 #endif
     return x;
+}
+
+/* bfs_refill tops up to at least 56 bits. */
+static inline __attribute__((always_inline)) void bfs_refill(bfs_stream *s)
+{
+    s->count &= 63;
+    s->bits |= bfs_load(s->from) >> s->count;
+    s->from += (s->count ^ 63) >> 3;
+    s->count |= 56;
+}
+
+static inline __attribute__((always_inline)) void bfs_consume(bfs_stream *s, int n)
+{
+    s->bits <<= n;
+    s->count -= n;
+}
+
+/* bfs_value returns the next n bits, extended to a coefficient; it does not consume them. */
+static inline __attribute__((always_inline)) int bfs_value(uint64_t bits, int n)
+{
+    const int v = (int)(bits >> 1 >> (63 - n));
+    return n == 0 || v >> (n - 1) ? v : v - (1 << n) + 1;
 }
 
 /* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
