@@ -27,7 +27,6 @@ int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code
             return 0; /* too many codes, or one that is all ones */
         c->limit[length] = next << (16 - length);
     }
-    c->limit[17] = INT32_MAX;
     return 1;
 }
 

@@ -10,7 +10,8 @@
  *   baseline_tables.c   Huffman tables for the state machine
  *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
- *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
+ *   baseline_window.c   entropy-coded bytes without stuffing
+ *   baseline_scan.c     MCUs in order, or from entry points: restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
  *   baseline.c          one image: what is decoded, in which order, in which memory
@@ -69,7 +70,7 @@ int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
 
 /* The codes of a DHT segment. */
 typedef struct {
-    int32_t limit[18];  /* the first code, left-aligned in 16 bits, that is longer than the index */
+    int32_t limit[17];  /* the first code, left-aligned in 16 bits, that is longer than the index */
     int32_t offset[17]; /* of a length's symbols, less its first code */
     uint8_t symbol[256];
 } bfs_codes;
@@ -206,6 +207,7 @@ enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as r
 
 enum {
     BFS_SLICE = 48,                              /* blocks decoded per call, at most */
+    BFS_LEAD = 8,                                /* bytes before the unread ones that may be read again */
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
@@ -235,6 +237,16 @@ typedef struct {
     uint64_t entry_position;        /* in bits, of the one before */
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
+
+/* bfs_next_byte is the byte in the window that holds the next bit. */
+static inline uint8_t *bfs_next_byte(const bfs_scan *s) { return (uint8_t *)s->stream.from - ((s->stream.count & 63) + 7) / 8; }
+
+/* bfs_unread is how many bits are left in the window; less than 0 if too many were read. */
+static inline ptrdiff_t bfs_unread(const bfs_scan *s) { return (s->end - s->stream.from) * 8 + (ptrdiff_t)(s->stream.count & 63); }
+
+void bfs_window_start(bfs_scan *s);
+void bfs_window_fill(bfs_scan *s);
+void bfs_window_track(bfs_scan *s);
 
 bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end);
 void bfs_scan_start(bfs_scan *s);
