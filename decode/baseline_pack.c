@@ -127,7 +127,7 @@ static int put_data(packing *g, uint8_t *to, const uint8_t *file_end)
     for (int i = 0; i < k->segments; i++, s.raw += 2) {
         uint8_t *const begin = s.end;
         s.ended = 0;
-        bfs_scan_destuff(&s, (size_t)(s.raw_end - s.raw) + 1);
+        bfs_window_destuff(&s, (size_t)(s.raw_end - s.raw) + 1);
         if (!follows(g, &s, i))
             return BFS_LEFT_DATA;
         segments[i] = (bfs_segment){(uint32_t)(begin - start), (uint32_t)(s.end - begin) * 8, (uint32_t)k->stretches};

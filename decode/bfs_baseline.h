@@ -10,7 +10,8 @@
  *   baseline_tables.c   Huffman tables for the state machine
  *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
- *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
+ *   baseline_window.c   entropy-coded bytes without stuffing
+ *   baseline_scan.c     MCUs in order, or from entry points: restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
  *   baseline_pack.c     images for decoders of many threads: bfs_packed.h
@@ -69,7 +70,7 @@ int bfs_codes_are_sizes(const uint8_t *definition);
  * value. */
 typedef struct {
     uint8_t length;  /* bits consumed */
-    uint8_t advance; /* bytes by which the position advances, less one */
+    uint8_t advance; /* bytes by which the position advances, unless the block ends */
     uint8_t before;  /* bits before the last value */
     uint8_t shift;   /* 63 less the bits of the last value */
     uint8_t first;   /* where the first value goes */
@@ -79,8 +80,9 @@ typedef struct {
 } bfs_step;
 
 enum {
-    BFS_LOOKUP = 11, /* bits looked up */
-    BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
+    BFS_LOOKUP = 11,    /* bits looked up */
+    BFS_STEP_BITS = 22, /* consumed at most; baseline JPEGs have no values of more than 11 */
+    BFS_NO_STEP = 200   /* as advance: leaves any block, so that the slow path decodes one symbol */
 };
 
 typedef struct bfs_table {
@@ -122,6 +124,28 @@ static inline __attribute__((always_inline)) uint64_t bfs_load(const uint8_t *p)
     return x;
 }
 
+/* bfs_refill tops up to at least 56 bits. */
+static inline __attribute__((always_inline)) void bfs_refill(bfs_stream *s)
+{
+    s->count &= 63;
+    s->bits |= bfs_load(s->from) >> s->count;
+    s->from += (s->count ^ 63) >> 3;
+    s->count |= 56;
+}
+
+static inline __attribute__((always_inline)) void bfs_consume(bfs_stream *s, int n)
+{
+    s->bits <<= n;
+    s->count -= n;
+}
+
+/* bfs_value returns the next n bits, extended to a coefficient; it does not consume them. */
+static inline __attribute__((always_inline)) int bfs_value(uint64_t bits, int n)
+{
+    const int v = (int)(bits >> 1 >> (63 - n));
+    return n == 0 || v >> (n - 1) ? v : v - (1 << n) + 1;
+}
+
 /* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
  * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
  * A bfs_entropies decodes two streams until one is at its end. */
@@ -152,6 +176,7 @@ enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as r
 
 enum {
     BFS_SLICE = 48,                              /* blocks decoded per call, at most */
+    BFS_LEAD = 8,                                /* bytes before the unread ones that may be read again */
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
@@ -182,8 +207,18 @@ typedef struct {
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
 
+/* bfs_next_byte is the byte in the window that holds the next bit. */
+static inline uint8_t *bfs_next_byte(const bfs_scan *s) { return (uint8_t *)s->stream.from - ((s->stream.count & 63) + 7) / 8; }
+
+/* bfs_unread is how many bits are left in the window; less than 0 if too many were read. */
+static inline ptrdiff_t bfs_unread(const bfs_scan *s) { return (s->end - s->stream.from) * 8 + (ptrdiff_t)(s->stream.count & 63); }
+
+void bfs_window_start(bfs_scan *s);
+void bfs_window_fill(bfs_scan *s);
+void bfs_window_track(bfs_scan *s);
+void bfs_window_destuff(bfs_scan *s, size_t n);
+
 bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end);
-void bfs_scan_destuff(bfs_scan *s, size_t n);
 void bfs_scan_start(bfs_scan *s);
 int bfs_scan_begin(bfs_scan *s);
 int bfs_scan_passed(bfs_scan *s);

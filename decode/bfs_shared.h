@@ -26,7 +26,7 @@ typedef struct {
 
 /* The codes of a DHT segment. */
 typedef struct {
-    int32_t limit[18];  /* the first code, left-aligned in 16 bits, that is longer than the index */
+    int32_t limit[17];  /* the first code, left-aligned in 16 bits, that is longer than the index */
     int32_t offset[17]; /* of a length's symbols, less its first code */
     uint8_t symbol[256];
 } bfs_codes;
@@ -41,8 +41,8 @@ BFS_INLINE bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
 {
     const int32_t head = (int32_t)(bits >> 48);
     int length = 1;
-    while (length <= 16 && head >= c->limit[length])
-        length++;
+    for (int i = 1; i <= 16; i++) /* without a branch, which could not be predicted */
+        length += head >= c->limit[i];
     if (length > 16)
         return (bfs_code){0, 0};
     return (bfs_code){(uint8_t)length, c->symbol[(head >> (16 - length)) + c->offset[length]]};
