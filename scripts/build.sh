@@ -3,7 +3,7 @@
 #
 # Links the image libraries statically if the system has their archives, so that the
 # binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
-# with Go's own decoders. TAGS adds build tags.
+# with Go's own decoders. TAGS adds build tags, and LINKER links instead of the compiler.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -33,4 +33,4 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 fi
 
 mkdir -p "$(dirname "$output")"
-go build -trimpath -tags "$tags" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs
+go build -trimpath -tags "$tags" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" ./cmd/batchfs
