@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -46,7 +47,8 @@ var _ fuse.RawFileSystem = (*filesystem)(nil)
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
 	classes := classesTxt(c.Dataset.Classes())
-	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
+	all := c.Options.Epochs
+	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -190,6 +190,7 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--pad-multiple", "8", "--size", "9x9"), "--pad-multiple is for batches as large as their images; --size is exact"},
 		{mount("--mean", "1,2", "--dtype", "float32"), `--mean must be one number per channel, 3, separated by commas, but is "1,2"`},
 		{mount("--mean", "0.485,0.456,0.406", "--dtype", "float32"), `--mean must be in units of 0..255, such as 123.675 for 0.485, but is "0.485,0.456,0.406"`},
+		{mount("--std", "0.5,0.5,0.5", "--mean", "127.5,127.5,127.5", "--dtype", "float32"), `--std must be in units of 0..255, such as 123.675 for 0.485, but is "0.5,0.5,0.5"`},
 		{mount("--std", "1,0,1", "--dtype", "float32"), `--std must be above 0, but is "1,0,1"`},
 		{mount("--std", "1,1,x", "--dtype", "float32"), `--std must be one number per channel, separated by commas, but is "1,1,x"`},
 		{mount("--normalize", "imagenet"), "--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are"},
@@ -207,8 +208,9 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--fill", "-1"), `--fill must be a whole number from 0 to 255, but is "-1"`},
 		{mount("--dtype", "float64"), `--dtype must be uint8, float16, bfloat16 or float32, but is "float64"`},
 		{mount("--layout", "nhcw"), `--layout must be nhwc or nchw, but is "nhcw"`},
-		{mount("--epochs", "0"), `--epochs must be a whole number from 1 to 1048576, but is "0"`},
-		{mount("--list", "nhwc,tiff"), `--list must be a list of nhwc, nchw, npy, safetensors, labels.npy, ids.npy, sizes.npy, json or png, but is "nhwc,tiff"`},
+		{mount("--epochs", "0"), `--epochs must be a whole number from 1 to 1000000, but is "0"`},
+		{mount("--epochs", "1000001"), `--epochs must be a whole number from 1 to 1000000, but is "1000001"`},
+		{mount("--list", "nhwc,tiff"), `--list must be a list of nhwc, nchw, npy, safetensors, valid.npy, labels.npy, ids.npy, sizes.npy, json or png, but is "nhwc,tiff"`},
 		{mount("--list", ""), `--list must be a list of`},
 		{mount("--prefetch-queue-depth", "-1"), `--prefetch-queue-depth must be a whole number from 0 to 1024, but is "-1"`},
 		{mount("--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
@@ -281,6 +283,10 @@ func TestDidYouMean(t *testing.T) {
 		"mount --shuffle true photos mnt":         "--shuffle=true",
 		"mount photos mnt --pad-last-batch false": "--pad-last-batch=false",
 		"plan --samples 7 --shuffle true":         "--shuffle=true",
+		"mount a b --dtype float16 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225": "--normalize imagenet",
+		"mount a b --dtype float16 --mean 0.485,0.456,0.406":                         "--mean 123.675,116.28,103.53",
+		"mount a b --dtype float16 --mean .5,.5,.5 --std .5,.5,.5":                   "--mean 127.5,127.5,127.5 --std 127.5,127.5,127.5",
+		"mount a b --dtype float16 --mean 120,120,120 --std 0.25,0.25,1":             "--std 63.75,63.75,255",
 	} {
 		got := batchfs(t, strings.Fields(line)...)
 		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {

@@ -75,7 +75,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
 	datasetFlags(f, &r.source)
-	treeFlags(f, &r.engine.Epochs, &r.tree)
+	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
 	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
@@ -99,6 +99,11 @@ func (r *mountRequest) complete(f *flagSet, args []string) error {
 	}
 	if err := r.finish(); err != nil {
 		return err
+	}
+	if !f.Changed("list") { // the tensor whose shape is that of .json
+		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
+			return err
+		}
 	}
 	r.settings = mountSettings(f, r)
 	return nil
