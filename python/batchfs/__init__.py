@@ -119,12 +119,18 @@ class Batches:
     def _load(self, epoch, i, form):
         name = os.path.join(self.path, f"shard-{self.shard}", f"epoch-{epoch}", f"batch-{i:05}.")
         try:
-            mapped = form == "npy" and os.stat(name + form).st_size > 4096  # else it has no slots, and nothing can be mapped
-            return np.load(name + form, mmap_mode="c" if mapped else None)
+            with open(name + form, "rb", buffering=0) as f:  # np.load parses Python, which threads may not do at once before Python 3.11.5
+                if form != "npy":
+                    a = f.readall()
+                    return np.frombuffer(bytearray(a), "?" if form == "valid.npy" else "<i8", offset=10 + int.from_bytes(a[8:10], "little"))
+                shape = tuple(map(int, os.getxattr(f.fileno(), "user.batchfs.shape").split(b",")))
+                dtype = os.getxattr(f.fileno(), "user.batchfs.dtype").decode()
+                dtype = "V2" if dtype == "bfloat16" else dtype
+                return np.memmap(f, dtype, "c", 4096, shape) if np.prod(shape) else np.empty(shape, dtype)  # nothing cannot be mapped
         except OSError as e:
             if e.errno != errno.EIO:
                 raise
-            ids = set(np.load(name + "ids.npy").tolist())
+            ids = set(self._load(epoch, i, "ids.npy").tolist())
             with open(os.path.join(self.path, ".batchfs", "errors.jsonl")) as f:
                 why = {b["path"]: b["reason"] for b in map(json.loads, f) if b.get("id") in ids}
             raise OSError(e.errno, "; ".join(f"{p}: {r}" for p, r in why.items()) or e.strerror, name + form) from None
