@@ -89,6 +89,16 @@ case " $* " in *' test '*)
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
 		fi
 	fi
+	if ! scripts/wheel.sh >/dev/null 2>&1; then
+		echo 'deps: could not install what builds a wheel; its test will be skipped' >&2
+	fi
+	if [ ! -x bin/frameworks/bin/python3 ]; then
+		echo 'installing the frameworks of examples/ into bin/frameworks: 1 GB'
+		if ! scripts/frameworks.sh bin/frameworks >/dev/null 2>&1; then
+			rm -rf bin/frameworks
+			echo 'deps: could not install them; the examples will not be run' >&2
+		fi
+	fi
 	# NVIDIA's header, which ours is compared with, and its assembler, 95 MB, which needs no GPU. Neither is compiled
 	# into anything.
 	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; } >/dev/null 2>&1; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds a wheel for Python with batchfs in it: wheel.sh DIRECTORY
+# Builds a wheel for Python with batchfs in it: wheel.sh DIRECTORY. Without one, it installs what that needs.
 #
 # The binary is linked against glibc 2.17 by zig, which brings the symbols of old versions, so that
 # it runs on every Linux distribution since 2014. It is not fully static, as it opens the libraries of
@@ -8,7 +8,6 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
 
-directory=$1
 tools=$PWD/bin/wheel
 if ! "$tools/bin/python3" -c 'import ziglang, wheel' >/dev/null 2>&1; then
 	python3 -m venv "$tools" && "$tools/bin/python3" -m pip install -q --retries 1 ziglang wheel || {
@@ -17,6 +16,9 @@ if ! "$tools/bin/python3" -c 'import ziglang, wheel' >/dev/null 2>&1; then
 		exit 1
 	}
 fi
+
+[ $# -gt 0 ] || exit 0
+directory=$1
 
 [ -n "$(static_tags)" ] || {
 	echo 'wheel: error: the static archives of libjpeg, libpng, libwebp, libdeflate and zlib are needed' >&2
