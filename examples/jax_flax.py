@@ -54,7 +54,7 @@ def main():
     def step(parameters, state, images, labels, valid):
         def loss(p):  # over the slots that are no repetition
             losses = optax.softmax_cross_entropy_with_integer_labels(model.apply(p, images), labels)
-            return (losses * valid).sum() / valid.sum()
+            return (losses * valid).sum() / jnp.maximum(valid.sum(), 1)
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)
         return optax.apply_updates(parameters, updates), state
 

@@ -19,7 +19,7 @@ def main():
     args.add_argument("train")
     args.add_argument("--epochs", type=int, default=5)
     args.add_argument("--steps", type=int, default=1 << 62, help="stop after so many, wherever that is in an epoch")
-    args.add_argument("--checkpoint", default="state.pt", help="prefix of a file for each rank")
+    args.add_argument("--checkpoint", default="state.pt")
     args.add_argument("--log", help="prefix of a file for each rank, with the samples of each step")
     args = args.parse_args()
 
@@ -30,9 +30,8 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     batches = batchfs.Batches(args.train, transform=batchfs.to_torch)  # the shard of this rank
 
-    checkpoint = f"{args.checkpoint}.{dist.get_rank()}"  # each rank has the place in its own shard
-    if os.path.exists(checkpoint):
-        state = torch.load(checkpoint)
+    if os.path.exists(args.checkpoint):
+        state = torch.load(args.checkpoint)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         batches.load_state_dict(state["batches"])
@@ -50,8 +49,9 @@ def main():
             steps += 1
             if steps == args.steps:
                 break
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "batches": batches.state_dict()}, checkpoint + ".new")
-    os.rename(checkpoint + ".new", checkpoint)
+    if dist.get_rank() == 0:  # all ranks are at the same batch of their shards
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "batches": batches.state_dict()}, args.checkpoint + ".new")
+        os.rename(args.checkpoint + ".new", args.checkpoint)
     dist.destroy_process_group()
 
 

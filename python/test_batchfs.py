@@ -3,6 +3,7 @@ classes. What needs PyTorch is skipped without it."""
 import copy
 import json
 import os
+import pathlib
 import pickle
 import shutil
 import subprocess
@@ -56,6 +57,10 @@ class OnAMount(unittest.TestCase):
         self.assertEqual([ids(b) for _ in range(3)], self.epochs[:3])
         b.set_epoch(1)
         self.assertEqual(ids(b), self.epochs[1])
+        b.set_epoch(2)  # as it is already, and as trainers say nevertheless
+        self.assertEqual((b.state_dict()["epoch"], b.state_dict()["batch"]), (2, 0))
+        b.set_epoch(0)
+        self.assertEqual((b.state_dict()["epoch"], ids(b)), (0, self.epochs[0]))
 
     def test_resuming(self):
         for taken in range(len(self.epochs[0]) + 1):
@@ -70,9 +75,11 @@ class OnAMount(unittest.TestCase):
             again.set_epoch(state["epoch"])  # as trainers do when an epoch begins
             rest = ids(again) + ids(again)
             self.assertEqual(rest, (self.epochs[0] + self.epochs[1] + self.epochs[2])[taken:][: len(rest)], taken)
-        for change in ({"fingerprint": "0"}, {"shard": 0}):
-            with self.assertRaisesRegex(ValueError, next(iter(change))):
-                again.load_state_dict({**state, **change})
+        with self.assertRaisesRegex(ValueError, "fingerprint"):
+            again.load_state_dict({**state, "fingerprint": "0"})
+        other = batchfs.Batches(self.mount, shard=0)  # many trainers save the state of one process for all
+        other.load_state_dict(state)
+        self.assertEqual(other.state_dict(), state)
 
     def test_ranks(self):
         with mock.patch.dict(os.environ, {"RANK": "1", "WORLD_SIZE": "2"}):
@@ -83,12 +90,16 @@ class OnAMount(unittest.TestCase):
                 batchfs.Batches(self.mount)
         with self.assertRaisesRegex(ValueError, "shard 2"):
             batchfs.Batches(self.mount, shard=2)
+        with self.assertRaisesRegex(FileNotFoundError, "no batchfs is mounted there"):
+            batchfs.Batches(DATASET)
 
     def test_copies_go_on_where_the_original_is(self):
         b = self.open(transform=len)
         iter(b).__next__()
         for twin in (copy.deepcopy(b), pickle.loads(pickle.dumps(b))):
-            self.assertEqual((twin.epoch, twin.shard, twin.transform), (1, 1, len))
+            self.assertEqual((twin.epoch, twin.shard, twin.transform, twin.state_dict()), (1, 1, len, b.state_dict()))
+            twin.set_epoch(3)
+        self.assertEqual(b.epoch, 1)
 
     @needs_torch
     def test_data_loader(self):
@@ -98,6 +109,7 @@ class OnAMount(unittest.TestCase):
                 loader = DataLoader(b, batch_size=None, num_workers=workers, sampler=b.keys if style == "map" else None, **options)
                 self.assertEqual(len(loader), len(self.epochs[0]))
                 self.assertEqual([ids(loader), ids(loader)], self.epochs[:2], (style, workers, options))
+                self.assertEqual(b.epoch, 2)
                 b.load_state_dict(b.state_dict(1, 2))
                 self.assertEqual([ids(loader), ids(loader)], [self.epochs[1][2:], self.epochs[2]], (style, workers, options))
 
@@ -107,11 +119,19 @@ class OnAMount(unittest.TestCase):
         self.assertEqual([ids(loader), ids(loader)], self.epochs[:2])
 
     @needs_torch
+    def test_made_before_torch_is_imported(self):
+        code = ("import batchfs, sys; b = batchfs.Batches(sys.argv[1], shard=1); from torch.utils.data import DataLoader\n"
+                "loader = DataLoader(b, batch_size=None)\nfor _ in range(2): print([x.ids.tolist() for x in loader])")
+        out = subprocess.run([sys.executable, "-c", code, self.mount.path], check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual([json.loads(line) for line in out.splitlines()], self.epochs[:2])
+
+    @needs_torch
     def test_data_loader_says_what_it_cannot_know(self):
         b = self.open()
         next(iter(DataLoader(b, batch_size=None, num_workers=1)))
-        with self.assertRaisesRegex(RuntimeError, "read ahead"):
-            b.state_dict()
+        for reads_ahead in (b, self.open(style="map")):
+            with self.assertRaisesRegex(RuntimeError, "read ahead"):
+                reads_ahead.state_dict()
         with self.assertRaisesRegex(TypeError, "sampler=batches.keys"):
             next(iter(DataLoader(self.open(style="map"), batch_size=None)))
 
@@ -128,6 +148,23 @@ class OnMountsOfItsOwn(unittest.TestCase):
         self.assertEqual(kept.sum(), total)  # what is referenced outlives the mount
         with self.assertRaisesRegex(RuntimeError, "batch-size"):
             batchfs.mount(DATASET, batch_size=0)
+
+    def test_paths(self):
+        dataset, before = os.path.abspath(DATASET), os.getcwd()
+        with tempfile.TemporaryDirectory() as d:
+            self.addCleanup(os.chdir, before)
+            os.chdir(d)
+            os.mkdir("mnt")
+            mount = batchfs.mount(pathlib.Path(dataset), pathlib.Path("mnt"), resize="stretch", size=(8, 16))
+            os.chdir(before)
+            self.assertEqual(batchfs.Batches(mount)[0].images.shape, (32, 8, 16, 3))
+            mount.close()
+            self.assertEqual(os.listdir(os.path.join(d, "mnt")), [])
+
+    def test_unmounted_by_others(self):
+        with batchfs.mount(DATASET) as mount:
+            subprocess.run(["batchfs", "umount", mount.path], check=True, env={**os.environ, "PATH": os.path.dirname(mount._program)})
+        self.assertFalse(os.path.exists(mount.path))
 
     def test_the_reason_of_a_failure(self):
         with tempfile.TemporaryDirectory() as d:

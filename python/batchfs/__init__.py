@@ -6,8 +6,12 @@
 
 The files of a mount need no package. This one saves the lines around them: which shard, which epoch, where to resume, and why a batch failed.
 """
+from __future__ import annotations
+
 import atexit, errno, json, multiprocessing, os, shutil, subprocess, sys, sysconfig, tempfile, typing
 import numpy as np
+
+__all__ = ["Batch", "Batches", "mount", "rank", "to_device", "to_torch"]
 
 
 class Batch(typing.NamedTuple):
@@ -19,15 +23,16 @@ class Batch(typing.NamedTuple):
 
 class mount:
     """A mount that lasts until close(), the end of the `with` block, or of the program. Flags are those of `batchfs mount`:
-    mount(d, batch_size=64, pad_last_batch=False, mean=[124, 117, 104]). Without a path, it is in a temporary directory."""
+    mount(d, batch_size=64, pad_last_batch=False, size=(224, 224)). Without a path, it is in a temporary directory.
+    What the command has to say goes to standard error; if it fails, it is the text of a RuntimeError."""
 
-    def __init__(self, dataset, path=None, **flags):
-        self.path, self._made = path, path is None
-        options = [f"--{k.replace('_', '-')}={_value(v)}" for k, v in flags.items() if v is not None]
+    def __init__(self, dataset: str | os.PathLike, path: str | os.PathLike | None = None, **flags):
+        options = [f"--{k.replace('_', '-')}={_value(v, 'x' if k == 'size' else ',')}" for k, v in flags.items() if v is not None]
         program = shutil.which("batchfs", path=os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")]))
         if not program:
             raise FileNotFoundError("the program batchfs is neither beside this Python nor in PATH")
-        self._program, self.path = program, path or tempfile.mkdtemp(prefix="batchfs-")
+        self._program, self._made = program, path is None
+        self.path = tempfile.mkdtemp(prefix="batchfs-") if path is None else os.path.abspath(path)
         done = subprocess.run([program, "mount", "--daemon", *options, "--", os.fspath(dataset), self.path], stderr=subprocess.PIPE, text=True)
         self._owner = os.getpid() if done.returncode == 0 else None
         if done.returncode:
@@ -40,7 +45,7 @@ class mount:
         """Unmounts. Batches that are still referenced stay valid."""
         atexit.unregister(self.close)
         if self._owner == os.getpid():  # not in a forked worker
-            subprocess.run([self._program, "umount", "--lazy", self.path], check=True)
+            subprocess.run([self._program, "umount", "--lazy", self.path])  # says itself what is wrong, such as that it was unmounted already
         if self._made and self._owner in (None, os.getpid()) and os.path.isdir(self.path):
             os.rmdir(self.path)
         self._owner = 0
@@ -50,16 +55,16 @@ class mount:
     __exit__ = lambda self, *_: self.close()
 
 
-def _value(v):
-    return str(v).lower() if isinstance(v, bool) else v if isinstance(v, str) else ",".join(map(str, v)) if np.iterable(v) else str(v)
+def _value(v, separator):
+    return str(v).lower() if isinstance(v, bool) else separator.join(map(str, v)) if np.iterable(v) and not isinstance(v, str) else str(v)
 
 
-def rank():
+def rank() -> tuple[int, int]:
     """(rank, number of processes) of this job, as torch.distributed, JAX, torchrun, Slurm, Open MPI or MPICH say; (0, 1) without them."""
     torch, jax = sys.modules.get("torch.distributed"), sys.modules.get("jax")
     if torch and torch.is_available() and torch.is_initialized():
         return torch.get_rank(), torch.get_world_size()
-    if jax and jax.process_count() > 1:
+    if jax and getattr(jax.distributed, "is_initialized", bool)():  # asking for more would start JAX, and take a GPU's memory
         return jax.process_index(), jax.process_count()
     for r, n in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
         if r in os.environ and n in os.environ:
@@ -75,30 +80,38 @@ class Batches:
     transform(batch) makes what both return, for example batchfs.to_torch.
     With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
 
-    def __new__(cls, *args, style="iterable", **kwargs):
-        data = sys.modules.get("torch.utils.data")  # a DataLoader knows by the class that it is to iterate, rather than to count to len()
-        if style == "iterable" and data and not issubclass(cls, data.IterableDataset):
-            cls = type(cls.__name__, (cls, data.IterableDataset), {})
-        return object.__new__(cls)
+    @property
+    def __class__(self):  # by its class a DataLoader knows that it is to iterate, rather than to count to len() in epoch 0 for ever
+        data = sys.modules.get("torch.utils.data")
+        return data.IterableDataset if data and self.style == "iterable" else type(self)
 
-    def __init__(self, mount, shard=None, transform=None, *, style="iterable"):
+    def __init__(self, mount: str | os.PathLike, shard: int | None = None, transform: typing.Callable | None = None, *, style: str = "iterable"):
         self.path, self.transform, self.style = os.path.abspath(mount), transform, style
-        with open(os.path.join(self.path, "dataset.json")) as f:
-            dataset = json.load(f)
+        try:
+            with open(os.path.join(self.path, "dataset.json")) as f:
+                dataset = json.load(f)
+        except FileNotFoundError as e:
+            raise FileNotFoundError(e.errno, "no batchfs is mounted there", self.path) from None
         self.fingerprint, shards = dataset["fingerprint"], dataset["settings"]["shards"]
         self.shard, world = rank() if shard is None else (shard, shards)
         if world != shards:
-            raise ValueError(f"{world} processes read a mount of {shards} shards: mount with --shards {world}, or say which shard this process reads")
+            raise ValueError(f"a mount of {shards} shards is read by {world} process{'es' * (world > 1)}: mount with --shards {world}, or say which shard this process reads")
         if not 0 <= self.shard < shards:
             raise ValueError(f"shard {self.shard} of a mount of {shards} shards")
         # What the next loop begins with, as epoch and batch: here, and in each worker of a DataLoader. It is shared with them.
         self._next, self._at, self._set = multiprocessing.RawArray("q", 2 * 1025), None, (0, 0)
         self.keys = _Keys(self)
 
-    def __reduce__(self):  # of a copy, which starts where this one is
-        return _copy, (self.path, self.shard, self.transform, self.style, list(self._next) if multiprocessing.context.get_spawning_popen() is None else self._next)
+    def __reduce__(self):  # a copy starts where this one is; only the workers of a DataLoader share the place
+        spawning = multiprocessing.context.get_spawning_popen() is not None
+        return object.__new__, (type(self),), {**self.__dict__, "_next": self._next if spawning else list(self._next)}
 
-    def count(self, epoch):
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if isinstance(self._next, list):
+            self._next = multiprocessing.RawArray("q", self._next)
+
+    def count(self, epoch: int) -> int:
         """How many batches an epoch has."""
         with open(os.path.join(self.path, f"shard-{self.shard}", f"epoch-{epoch}", "epoch.json")) as f:
             return json.load(f)["batches"]
@@ -128,54 +141,60 @@ class Batches:
                 dtype = "V2" if dtype == "bfloat16" else dtype
                 return np.memmap(f, dtype, "c", 4096, shape) if np.prod(shape) else np.empty(shape, dtype)  # nothing cannot be mapped
         except OSError as e:
-            if e.errno != errno.EIO:
+            try:
+                why = json.loads(os.getxattr(name + form, "user.batchfs.error"))
+            except OSError:
+                raise e from None
+            if why["error"] != errno.errorcode.get(e.errno):
                 raise
-            ids = set(self._load(epoch, i, "ids.npy").tolist())
-            with open(os.path.join(self.path, ".batchfs", "errors.jsonl")) as f:
-                why = {b["path"]: b["reason"] for b in map(json.loads, f) if b.get("id") in ids}
-            raise OSError(e.errno, "; ".join(f"{p}: {r}" for p, r in why.items()) or e.strerror, name + form) from None
+            raise OSError(e.errno, "; ".join(why[k] for k in ("reason", "hint") if k in why), name + form) from None
 
     def __iter__(self):
         data = sys.modules.get("torch.utils.data")
         worker = data.get_worker_info() if data else None
-        keys = self._epoch(worker.id, worker.num_workers, 1 + worker.id) if worker else iter(self.keys)
+        keys = self._epoch(self._take(1 + worker.id), worker) if worker else iter(self.keys)
         return map(self.__getitem__, keys)
 
-    def _epoch(self, first, step, slot):
-        epoch, i = self._next[2 * slot], self._next[2 * slot + 1]
-        self._next[2 * slot : 2 * slot + 2] = [epoch + 1, 0]
-        for i in range(i + first, self.count(epoch), step):
-            if not slot:
+    def _take(self, slot):
+        start = self._next[2 * slot : 2 * slot + 2]
+        self._next[2 * slot : 2 * slot + 2] = [start[0] + 1, 0]
+        return start
+
+    def _epoch(self, start, worker=None):
+        epoch, i = start
+        for i in range(i + (worker.id if worker else 0), self.count(epoch), worker.num_workers if worker else 1):
+            if not worker:
                 self._at = epoch, i + 1
             yield epoch, i
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch that the next loop reads. Loops advance it by themselves."""
-        return self._next[0]
+        return max(self._next[::2])
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Makes the next loop read this epoch. It changes nothing where that is the case already, such as after load_state_dict."""
-        for slot in range(0, len(self._next), 2):
-            if self._next[slot] != epoch:
-                self._next[slot : slot + 2] = [epoch, 0]
+        if epoch != self.epoch:
+            self._go((epoch, 0))
 
-    def state_dict(self, epoch=None, batch=None):
+    def _go(self, at):
+        self._at, self._set = None, at
+        self._next[:] = list(at) * (len(self._next) // 2)
+
+    def state_dict(self, epoch: int | None = None, batch: int | None = None) -> dict:
         """Where to go on: after the last batch that a loop was given, or at the given one. A DataLoader reads ahead of the loop, so
-        with its workers, or with `keys`, say how many batches of which epoch were used."""
-        if epoch is None and any(self._next[2:][2 * w : 2 * w + 2] != list(self._set) for w in range(1024)):
+        with its workers, or with `keys`, say how many batches of which epoch were used. It is the same in all processes of a job."""
+        if epoch is None and (self.style == "map" or self._next[2:] != list(self._set) * (len(self._next) // 2 - 1)):
             raise RuntimeError("the workers of a DataLoader read ahead: say which batch is next, as state_dict(epoch, batch)")
         at = (epoch, batch or 0) if epoch is not None else self._at or self._set
         at = at if at[1] < self.count(at[0]) else (at[0] + 1, 0)
-        return {"epoch": at[0], "batch": at[1], "shard": self.shard, "fingerprint": self.fingerprint}
+        return {"epoch": at[0], "batch": at[1], "fingerprint": self.fingerprint}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict) -> None:
         """Makes the next loop go on there. A mount with another dataset or other settings is refused."""
-        mine = {"fingerprint": self.fingerprint, "shard": self.shard}
-        if wrong := [k for k in mine if state[k] != mine[k]]:
-            raise ValueError(f"the state is of another {' and '.join(wrong)}: the batches would not be the same")
-        self._at, self._set = None, (state["epoch"], state["batch"])
-        self._next[:] = list(self._set) * (len(self._next) // 2)
+        if state["fingerprint"] != self.fingerprint:
+            raise ValueError("the state is of a mount with another fingerprint: the batches would not be the same")
+        self._go((state["epoch"], state["batch"]))
 
 
 class _Keys:
@@ -188,16 +207,7 @@ class _Keys:
         return len(self.batches)
 
     def __iter__(self):
-        return self.batches._epoch(0, 1, 0)
-
-
-def _copy(path, shard, transform, style, positions):
-    b = Batches(path, shard, transform, style=style)
-    if isinstance(positions, list):
-        b._next[:] = positions
-    else:
-        b._next = positions  # shared
-    return b
+        yield from self.batches._epoch(self.batches._take(0))
 
 
 def to_torch(batch):
