@@ -114,6 +114,21 @@ class OnAMount(unittest.TestCase):
                 self.assertEqual([ids(loader), ids(loader)], [self.epochs[1][2:], self.epochs[2]], (style, workers, options))
 
     @needs_torch
+    def test_another_number_of_workers(self):
+        b = self.open()
+        for epoch, workers in enumerate((2, 0, 3)):
+            b.set_epoch(epoch)
+            self.assertEqual(ids(DataLoader(b, batch_size=None, num_workers=workers)), self.epochs[epoch])
+
+    @needs_torch
+    def test_to_device(self):
+        plain = torch.empty_like
+        with mock.patch.object(torch.cuda, "Event", mock.Mock), mock.patch.object(torch, "empty_like", lambda t, pin_memory: plain(t)):
+            for transform in (None, batchfs.to_torch):
+                for got, want in zip(batchfs.to_device(self.open(transform=transform), "cpu"), self.open(), strict=True):
+                    self.assertTrue(all(np.array_equal(g.numpy(), w) for g, w in zip(got, want)))
+
+    @needs_torch
     def test_spawned_workers(self):
         loader = DataLoader(self.open(), batch_size=None, num_workers=1, multiprocessing_context="spawn", persistent_workers=True)
         self.assertEqual([ids(loader), ids(loader)], self.epochs[:2])

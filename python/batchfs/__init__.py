@@ -78,7 +78,8 @@ class Batches:
     Each `for` loop reads an epoch, and the next loop the next one, also in the workers of a DataLoader: DataLoader(batches, batch_size=None, num_workers=2).
     batches[i] is batch i of the epoch that the next loop will read, and batches[epoch, i] any batch at all.
     transform(batch) makes what both return, for example batchfs.to_torch.
-    With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
+    With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2).
+    Where the number of workers changes from one loop to the next, call set_epoch in between."""
 
     @property
     def __class__(self):  # by its class a DataLoader knows that it is to iterate, rather than to count to len() in epoch 0 for ever
@@ -174,7 +175,7 @@ class Batches:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next loop read this epoch. It changes nothing where that is the case already, such as after load_state_dict."""
-        if epoch != self.epoch:
+        if any(e != epoch for e in self._next[::2]):
             self._go((epoch, 0))
 
     def _go(self, at):
@@ -210,14 +211,19 @@ class _Keys:
         yield from self.batches._epoch(self.batches._take(0))
 
 
-def to_torch(batch):
+def to_torch(batch: Batch) -> Batch:
     """The batch as PyTorch tensors in the same memory; bfloat16 as such."""
     import torch
-    return Batch(*(torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.kind == "V" else torch.from_numpy(a) for a in batch))
+
+    def tensor(a):
+        return a if torch.is_tensor(a) else torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) if a.dtype.kind == "V" else torch.from_numpy(a)
+
+    return Batch(*map(tensor, batch))
 
 
 def to_device(batches, device):
-    """Yields batches as PyTorch tensors on a CUDA device, by way of two page-locked buffers in turn, so that copying overlaps training."""
+    """Yields batches as PyTorch tensors on a CUDA device, by way of two page-locked buffers in turn, so that copying overlaps training.
+    The ids stay in host memory. It has not run on a GPU yet; tests let the processor play its part."""
     import torch
     buffers, copied = [None, None], [torch.cuda.Event(), torch.cuda.Event()]
     for n, batch in enumerate(batches):
