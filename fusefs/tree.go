@@ -87,7 +87,7 @@ type numbers struct {
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
 // batches per epoch.
 func newNumbers(shards, epochs, batches int) (numbers, error) {
-	forms := len(layout.Forms())
+	forms := uint64(layout.NumForms)
 	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(forms)))
 	if min(shards, epochs, batches) < 0 || nodes > maxID {
 		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)

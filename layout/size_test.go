@@ -285,7 +285,7 @@ func TestHeadersAllocateNothing(t *testing.T) {
 		"labels":      func() { AppendSmall(small, Labels, m) },
 		"sizes":       func() { AppendSmall(small, Sizes, m) },
 		"size": func() {
-			for f := range numForms {
+			for f := range NumForms {
 				Size(f, s)
 			}
 		},
