@@ -347,7 +347,7 @@ func (all *batches) freeBuffer(b *batch) {
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
-	if b.state == ready && b.refs == 0 && !b.stream.needs(b) {
+	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() {
 		all.discard(b)
 	}
 }

@@ -78,6 +78,9 @@ func (all *batches) send(c *batch) error {
 	return err
 }
 
+// isAhead reports whether a copy was made ahead, and is kept for its first reader.
+func (b *batch) isAhead() bool { return b.task() == toSend && !b.opened }
+
 // sendAhead has a batch that was just completed copied to the GPU if its readers read it there.
 func (all *batches) sendAhead(b *batch) {
 	if s := b.stream; s != nil && s.form == layout.CUDA && b.spec.Order == all.opts.Layout {

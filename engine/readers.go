@@ -223,6 +223,7 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 	if c.refs++; c.refs == 1 {
 		source.refs++
 	}
+	c.opened = true
 	if c.state == ready {
 		return c, true, nil
 	}

@@ -46,7 +46,7 @@ var _ fuse.RawFileSystem = (*filesystem)(nil)
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
 	classes := classesTxt(c.Dataset.Classes())
-	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
+	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil, c.Options.Device != nil)
 	if err != nil {
 		return nil, err
 	}
