@@ -3,7 +3,7 @@
 #
 # Links the image libraries statically if the system has their archives, so that the
 # binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
-# with Go's own decoders. TAGS adds build tags.
+# with Go's own decoders, and without GPUs. TAGS adds build tags.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -14,7 +14,6 @@ if ! command -v go >/dev/null 2>&1; then
 	echo 'build: hint: https://go.dev/doc/install' >&2
 	exit 1
 fi
-tags=${TAGS:-}
 
 if [ "${CGO_ENABLED:-1}" != 0 ]; then
 	missing=
@@ -25,7 +24,8 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 			"${missing% }" "$(install_command $missing)" >&2
 		exit 1
 	fi
-	tags="$tags $(static_tags)"
+	TAGS="${TAGS:-} $(static_tags)"
+	use_cuda
 	export CGO_ENABLED=1
 	# NVML's binding tells the linker to ignore undefined symbols and to export every
 	# C function. Undo both.
@@ -33,4 +33,4 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 fi
 
 mkdir -p "$(dirname "$output")"
-go build -trimpath -tags "$tags" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs
+go build -trimpath -tags "${TAGS:-}" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs

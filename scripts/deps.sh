@@ -89,5 +89,12 @@ case " $* " in *' test '*)
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
 		fi
 	fi
+	# NVIDIA's header, which ours is compared with. It is never compiled into anything.
+	if [ ! -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; then
+		rm -rf bin/cuda
+		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 >/dev/null 2>&1; then
+			echo "deps: could not install CUDA's header; the test of ours will be skipped" >&2
+		fi
+	fi
 	;;
 esac

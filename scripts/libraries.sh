@@ -1,4 +1,4 @@
-# Finds the image libraries and compilers. Sourced by build.sh, deps.sh and test.sh.
+# Finds the image libraries and compilers, and CUDA's part. Sourced by build.sh, deps.sh and test.sh.
 # shellcheck shell=sh
 
 : "${CC:=cc}"
@@ -33,6 +33,17 @@ static_tags() {
 	printf static
 	# From version 1.3 on, libwebp's encoder needs it.
 	if has_archive sharpyuv; then printf ' sharpyuv'; fi
+}
+
+# use_cuda: adds the tag cuda to TAGS, and what compiles and links it where NVIDIA has drivers. Nothing of
+# CUDA needs to be installed. To be called in the directory of the module.
+use_cuda() {
+	case $(uname -sm) in 'Linux x86_64' | 'Linux aarch64') ;; *) return 0 ;; esac
+	TAGS="${TAGS:-} cuda"
+	case ${CGO_CPPFLAGS:-} in *internal/dynlib*) return 0 ;; esac
+	CGO_CPPFLAGS="$(go env CGO_CPPFLAGS) -I$PWD/internal/dynlib"
+	CGO_LDFLAGS="$(go env CGO_LDFLAGS) -L$PWD/internal/dynlib"
+	export CGO_CPPFLAGS CGO_LDFLAGS
 }
 
 # missing_headers: the libraries without headers, by their usual names.

@@ -17,7 +17,9 @@ export PATH
 
 # As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
 # twice: once for the tests and once for the batchfs that they run.
-GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(static_tags | tr ' ' ,)"
+TAGS=$(static_tags)
+use_cuda
+GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
 export GOFLAGS
 
 failed=

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/batchfs/batchfs/internal/dynlib"
 )
 
 func init() {
@@ -51,7 +53,7 @@ int nvmlDeviceGetCpuAffinityWithinScope(void *d, unsigned n, unsigned long *set,
 func buildDriver(t *testing.T, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	arguments := append(flags, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", filepath.Join(dir, library))
+	arguments := append(flags, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", filepath.Join(dir, "libnvidia-ml.so.1"))
 	cmd := exec.Command("cc", arguments...)
 	cmd.Stdin = strings.NewReader(driverSource)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -100,7 +102,7 @@ func TestDrivers(t *testing.T) {
 
 // Without a driver the process survives, even if everything is bound at its start.
 func TestNoDriver(t *testing.T) {
-	if openLibrary() {
+	if dynlib.OpenNVML() == nil {
 		t.Skip("this machine has a driver")
 	}
 	r := runChild(t, childTask{}, "LD_BIND_NOW=1")
@@ -109,7 +111,7 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// Every function that go-nvml calls is in nvmlnames.h: none is left to the dynamic linker, and
+// Every function that go-nvml calls is in internal/dynlib: none is left to the dynamic linker, and
 // none of ours is visible to it. LD_BIND_NOW above tests the linker itself.
 func TestNamesAreComplete(t *testing.T) {
 	self, err := elf.Open("/proc/self/exe")

@@ -2,40 +2,18 @@
 
 package affinity
 
-/*
-#cgo LDFLAGS: -ldl
-#include <stdlib.h>
-#include "nvmltable.h"
-*/
-import "C"
-
 import (
 	"math/bits"
 	"strings"
-	"sync"
-	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/batchfs/batchfs/internal/dynlib"
 )
-
-// go-nvml leaves the functions of NVML undefined, for the dynamic linker to find when they are
-// first called. If the library is missing, or older than the function, that ends the process;
-// with toolchains or a libc that bind at start (hardened compilers, LD_BIND_NOW, musl) the
-// program does not even run. So nvmltable.c defines them all. Those that the driver lacks, and
-// all of them until openLibrary has found it, return ERROR_FUNCTION_NOT_FOUND.
-
-// library is the one that go-nvml opens, too.
-const library = "libnvidia-ml.so.1"
-
-var openLibrary = sync.OnceValue(func() bool {
-	path := C.CString(library)
-	defer C.free(unsafe.Pointer(path))
-	return C.batchfs_nvml_open(path) != 0
-})
 
 // recommended returns the CPUs below a number that this machine's driver recommends for a GPU.
 func recommended(gpu string, below int) Set {
-	if !openLibrary() {
+	if dynlib.OpenNVML() != nil {
 		return nil
 	}
 	return ask(nvml.New(), gpu, below)

@@ -19,7 +19,7 @@ type masks struct {
 	socketRet       nvml.Return
 }
 
-const missing = nvml.ERROR_FUNCTION_NOT_FOUND // what nvmltable.c answers for the driver
+const missing = nvml.ERROR_FUNCTION_NOT_FOUND // what internal/dynlib answers for the driver
 
 // dgx is a machine of 8 devices.
 func dgx(m masks) *dgxa100.Server {

@@ -1,22 +1,22 @@
-//go:build linux && (amd64 || arm64)
-
 /*
- * The functions of NVML, for the linker. Each jumps to the address in its slot: at first
- * missing, later the driver's function. See nvml.go for the reason.
+ * Defines the functions that the file NAMES lists, for the linker, and OPEN, which makes them
+ * jump to those of a library:
  *
- * They are hidden, so that a library that is loaded later does not find them instead of its
- * own.
+ *	const char *OPEN(const char *library)
+ *
+ * It returns NULL, or what is wrong, and must not be called from two threads at once. The
+ * library stays open. Functions that it lacks return MISSING, as do all before OPEN.
+ *
+ * NAMES contains X(function) for each function, or X(function, suffix, ...) if the library calls
+ * it functionsuffix. They are hidden, so that no library finds them instead of its own.
  */
 
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "nvmltable.h"
-
-/* What every NVML function returns that the driver does not have. */
 static int missing(void)
 {
-	return 13; /* NVML_ERROR_FUNCTION_NOT_FOUND */
+	return MISSING;
 }
 
 #if defined(__x86_64__)
@@ -28,7 +28,7 @@ static int missing(void)
 #define HIDDEN __attribute__((visibility("hidden")))
 
 /* The jump leaves all registers and the stack to the caller, so it works with any arguments. */
-#define X(f)                                                                                       \
+#define X(f, ...)                                                                                  \
 	HIDDEN void *batchfs_slot_##f = (void *)missing;                                           \
 	__asm__(".pushsection .text\n"                                                             \
 		"\t.balign 16\n"                                                                   \
@@ -38,29 +38,31 @@ static int missing(void)
 		#f ":\n" JUMP("batchfs_slot_" #f)                                                  \
 		"\t.size " #f ", .-" #f "\n"                                                       \
 		"\t.popsection\n");
-#include "nvmlnames.h"
+#include NAMES
 #undef X
 
 static const struct {
 	const char *name;
 	void **slot;
 } table[] = {
-#define X(f) {#f, &batchfs_slot_##f},
-#include "nvmlnames.h"
+#define X(...) ENTRY(__VA_ARGS__, , )
+#define ENTRY(f, suffix, ...) {#f #suffix, &batchfs_slot_##f},
+#include NAMES
 #undef X
 };
 
-int batchfs_nvml_open(const char *path)
-{
-	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+static void *library;
 
+HIDDEN const char *OPEN(const char *path)
+{
+	library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (library == NULL)
-		return 0;
+		return dlerror();
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
 		void *f = dlsym(library, table[i].name);
 
 		if (f != NULL)
 			*table[i].slot = f;
 	}
-	return 1;
+	return NULL;
 }

@@ -1,0 +1,68 @@
+//go:build cuda && linux && cgo && (amd64 || arm64)
+
+package cuda
+
+// #include "cuda.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// Alloc allocates memory, which holds anything. The error may be ErrMemory.
+func (t *Thread) Alloc(bytes int64) (Pointer, error) {
+	p, err := cu.MemAlloc(bytes)
+	return Pointer(p), cuCheck("cuMemAlloc", err)
+}
+
+// Free frees memory that Alloc returned, once no work that was given to the device needs it any more.
+func (t *Thread) Free(p Pointer) error { return cuCheck("cuMemFree", cu.MemFree(cu.DevicePtr(p))) }
+
+// MemoryInfo returns the device's memory, and how much of it is free, in bytes.
+func (t *Thread) MemoryInfo() (free, total int64, err error) {
+	free, total, err = cu.MemInfo()
+	return free, total, cuCheck("cuMemGetInfo", err)
+}
+
+// Register page-locks host memory, so that copies need not wait: whole pages outside Go's heap, which must stay mapped until Unregister.
+func (t *Thread) Register(b []byte, flags RegisterFlag) error {
+	return check("cuMemHostRegister", C.cuMemHostRegister(address(b), C.size_t(len(b)), C.uint(flags)))
+}
+
+// Unregister undoes Register of the same bytes.
+func (t *Thread) Unregister(b []byte) error {
+	return check("cuMemHostUnregister", C.cuMemHostUnregister(address(b)))
+}
+
+func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
+// Export returns the handle by which other processes open memory. It must be what Alloc returned, with a size that is a multiple of Granularity.
+// The handle is void once the memory is freed, or this process ends.
+func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {
+	var start C.CUdeviceptr
+	var size C.size_t
+	if err := check("cuMemGetAddressRange", C.cuMemGetAddressRange(&start, &size, C.CUdeviceptr(p))); err != nil {
+		return h, err
+	}
+	if Pointer(start) != p || size%Granularity != 0 {
+		return h, fmt.Errorf("memory at %#x of an allocation of %d bytes at %#x cannot be exported: only whole ones, of a multiple of %d bytes",
+			p, size, start, Granularity)
+	}
+	err = check("cuIpcGetMemHandle", C.cuIpcGetMemHandle((*C.CUipcMemHandle)(unsafe.Pointer(&h)), C.CUdeviceptr(p)))
+	return h, err
+}
+
+// OpenIPC opens memory that another process exported, on the same device. The process that exported it cannot.
+func (t *Thread) OpenIPC(h IPCHandle) (Pointer, error) {
+	var p C.CUdeviceptr
+	err := check("cuIpcOpenMemHandle", C.cuIpcOpenMemHandle(&p, *(*C.CUipcMemHandle)(unsafe.Pointer(&h)), C.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
+	return Pointer(p), err
+}
+
+// CloseIPC closes what OpenIPC returned. It must happen before the other process frees the memory.
+func (t *Thread) CloseIPC(p Pointer) error {
+	return check("cuIpcCloseMemHandle", C.cuIpcCloseMemHandle(C.CUdeviceptr(p)))
+}

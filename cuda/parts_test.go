@@ -1,0 +1,248 @@
+//go:build cuda && linux && cgo && (amd64 || arm64)
+
+package cuda
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// testPTX stands for a module, which testModule is in C: fill writes a byte to every byte of a block of memory, hold waits for
+// a byte to be set.
+const (
+	testPTX    = ".version 6.0\n.target sm_70\n// fill, hold\n"
+	testModule = `
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+int ptx_fill(const unsigned *grid, const unsigned *block, size_t shared, const void *params, size_t size)
+{
+	struct { unsigned char *to; size_t bytes; unsigned char value; } *p = *(void **)params;
+	memset(p->to, p->value, p->bytes);
+	return size == 8 && grid[1] == 2 && block[0] == 32 && shared == 4096 ? 0 : 2;
+}
+int ptx_hold(const unsigned *grid, const unsigned *block, size_t shared, const void *params, size_t size)
+{
+	volatile unsigned char *set = *(void **)params;
+	while (*set != 1)
+		usleep(100);
+	return 0;
+}
+`
+)
+
+const (
+	slab = 2 * Granularity
+	page = 4096
+)
+
+// mapping is host memory that can be registered, mapped twice: for writing and for reading only.
+func mapping(bytes int) (writable, readOnly []byte, err error) {
+	fd, err := unix.MemfdCreate("staging", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, int64(bytes)); err != nil {
+		return nil, nil, err
+	}
+	writable, err = unix.Mmap(fd, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, err
+	}
+	readOnly, err = unix.Mmap(fd, 0, bytes, unix.PROT_READ, unix.MAP_SHARED)
+	return writable, readOnly, err
+}
+
+func partDevices([]string) (any, error) {
+	d, err := Open()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := d.Devices()
+	return devices, err
+}
+
+// onDevice runs f on the first device. What f wants undone is undone when it returns.
+func onDevice(f func(t *Thread, undo func(func() error)) error) error {
+	d, err := Open()
+	if err != nil {
+		return err
+	}
+	devices, err := d.Devices()
+	if err != nil {
+		return err
+	}
+	return devices[0].Thread(func(t *Thread) error {
+		var undone []func() error
+		err := f(t, func(u func() error) { undone = append(undone, u) })
+		for i := len(undone) - 1; i >= 0; i-- {
+			err = errors.Join(err, undone[i]())
+		}
+		return err
+	})
+}
+
+// partAll uses everything once, and checks what comes of it. Its result is the process that opened its memory.
+func partAll([]string) (any, error) {
+	err := onDevice(func(t *Thread, undo func(func() error)) error {
+		if free, total, err := t.MemoryInfo(); err != nil || free != total {
+			return fmt.Errorf("%d of %d free: %w", free, total, err)
+		}
+		p, err := t.Alloc(slab)
+		if err != nil {
+			return err
+		}
+		undo(func() error { return t.Free(p) })
+		staging, readOnly, err := mapping(4 * page)
+		if err != nil {
+			return err
+		}
+		if err := t.Register(staging, Portable); err != nil {
+			return err
+		}
+		undo(func() error { return t.Unregister(staging) })
+		if err := t.Register(readOnly, ReadOnly); err != nil {
+			return err
+		}
+		undo(func() error { return t.Unregister(readOnly) })
+		m, err := t.Load(testPTX)
+		if err != nil {
+			return err
+		}
+		undo(m.Close)
+		if err := streams(t, undo, m, p, staging, readOnly); err != nil {
+			return err
+		}
+		return exported(t, p, staging[3*page:])
+	})
+	return importer, err
+}
+
+// streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back. The last page of staging has
+// then those of the device's first.
+func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, readOnly []byte) error {
+	var s [2]*Stream
+	var err error
+	for i := range s {
+		if s[i], err = t.NewStream(); err != nil {
+			return err
+		}
+		undo(s[i].Close)
+	}
+	e, err := t.NewEvent()
+	if err != nil {
+		return err
+	}
+	undo(e.Close)
+	fill, err := m.Function("fill")
+	if err != nil {
+		return err
+	}
+	copy(staging, bytes.Repeat([]byte{'h'}, page))
+	for i, v := range []uint64{uint64(p), page / 2, 'k'} {
+		binary.NativeEndian.PutUint64(staging[page+8*i:], v)
+	}
+	for _, do := range []func() error{
+		func() error { return s[0].ToDevice(p, readOnly[:2*page]) },
+		func() error { return s[0].Fill(p+2*page, 'f', page) },
+		func() error { return s[0].Copy(p+3*page, p+2*page, page) },
+		func() error { return e.Record(s[0]) },
+		func() error { return s[1].WaitFor(e) },
+		func() error { return fill.Launch([3]int{3, 2, 1}, [3]int{32, 1, 1}, 4096, s[1], p+page) },
+		func() error { return s[1].ToHost(staging[3*page:], p) },
+		func() error { return s[1].ToHost(staging[2*page:3*page], p+3*page) },
+		func() error { return e.Record(s[1]) },
+		e.Synchronize,
+		s[0].Synchronize,
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	if done, err := e.Done(); !done {
+		return fmt.Errorf("not done: %w", err)
+	}
+	want := bytes.Repeat([]byte{'f'}, page) // by way of Fill and Copy
+	want = append(want, bytes.Repeat([]byte{'k'}, page/2)...)
+	want = append(want, bytes.Repeat([]byte{'h'}, page/2)...)
+	if got := staging[2*page:]; !bytes.Equal(got, want) {
+		return fmt.Errorf("%q is not %q", got, want)
+	}
+	return nil
+}
+
+// importer is the other process that exported starts.
+var importer int
+
+// exported hands p to another process, which must read want there.
+func exported(t *Thread, p Pointer, want []byte) error {
+	if _, err := t.Export(p + 1); err == nil || errors.As(err, new(*Error)) {
+		return fmt.Errorf("a part of an allocation was exported: %w", err)
+	}
+	h, err := t.Export(p)
+	if err != nil {
+		return err
+	}
+	var e *Error
+	if _, err := t.OpenIPC(h); !errors.As(err, &e) || e.Code != 201 {
+		return fmt.Errorf("a process opened its own memory: %w", err)
+	}
+	cmd := exec.Command("/proc/self/exe", "import", hex.EncodeToString(h[:]), hex.EncodeToString(want))
+	settings, _, _ := strings.Cut(os.Getenv("FAKE_CUDA"), " fail=") // nothing fails there
+	cmd.Env = append(os.Environ(), "FAKE_CUDA="+settings)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	var r report
+	if err := json.Unmarshal(out, &r); err != nil || r.Error != "" {
+		return errors.Join(fmt.Errorf("the other process: %s", out), err)
+	}
+	importer = r.PID
+	return nil
+}
+
+func partImport(arguments []string) (any, error) {
+	var h IPCHandle
+	if _, err := hex.Decode(h[:], []byte(arguments[0])); err != nil {
+		return nil, err
+	}
+	want, err := hex.DecodeString(arguments[1])
+	if err != nil {
+		return nil, err
+	}
+	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+		p, err := t.OpenIPC(h)
+		if err != nil {
+			return err
+		}
+		undo(func() error { return t.CloseIPC(p) })
+		s, err := t.NewStream()
+		if err != nil {
+			return err
+		}
+		undo(s.Close)
+		got, _, err := mapping(len(want))
+		if err != nil {
+			return err
+		}
+		if err := s.ToHost(got, p); err != nil { // it is not registered, so this waits
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			return fmt.Errorf("%q is not %q", got, want)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,103 @@
+//go:build cuda && linux && cgo && (amd64 || arm64)
+
+package cuda
+
+import (
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// A Stream is work that the device does in order, and at the same time as that of other streams.
+type Stream struct{ s cu.Stream }
+
+// NewStream returns a stream that waits for no other one.
+func (t *Thread) NewStream() (*Stream, error) {
+	s, err := cu.MakeStream(cu.NonBlocking)
+	return &Stream{s}, cuCheck("cuStreamCreate", err)
+}
+
+// Close ends the stream; what it was given is still done.
+func (s *Stream) Close() error { return cuCheck("cuStreamDestroy", s.s.Destroy()) }
+
+// ToDevice copies from the host.
+func (s *Stream) ToDevice(dst Pointer, src []byte) error {
+	return cuCheck("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), address(src), int64(len(src)), s.s))
+}
+
+// ToHost copies to the host.
+func (s *Stream) ToHost(dst []byte, src Pointer) error {
+	return cuCheck("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(address(dst), cu.DevicePtr(src), int64(len(dst)), s.s))
+}
+
+// Copy copies bytes on the device, between places that do not overlap.
+func (s *Stream) Copy(dst, src Pointer, bytes int64) error {
+	return cuCheck("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), bytes, s.s))
+}
+
+// Fill sets bytes on the device to a value.
+func (s *Stream) Fill(dst Pointer, value byte, bytes int64) error {
+	return cuCheck("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, s.s))
+}
+
+// WaitFor makes what the stream is given from now on wait for an event that was recorded in another stream.
+func (s *Stream) WaitFor(e *Event) error { return cuCheck("cuStreamWaitEvent", s.s.Wait(e.e, 0)) }
+
+// Synchronize waits until all that the stream was given is done.
+func (s *Stream) Synchronize() error { return cuCheck("cuStreamSynchronize", s.s.Synchronize()) }
+
+// An Event is a point in a stream.
+type Event struct{ e cu.Event }
+
+// NewEvent returns an event that counts as done until it is recorded.
+func (t *Thread) NewEvent() (*Event, error) {
+	e, err := cu.MakeEvent(cu.DisableTiming | cu.BlockingSyncEvent)
+	return &Event{e}, cuCheck("cuEventCreate", err)
+}
+
+// Close frees the event.
+func (e *Event) Close() error { return cuCheck("cuEventDestroy", cu.DestroyEvent(&e.e)) }
+
+// Record puts the event behind all that the stream was given.
+func (e *Event) Record(s *Stream) error { return cuCheck("cuEventRecord", e.e.Record(s.s)) }
+
+// Synchronize waits until the stream has passed the event.
+func (e *Event) Synchronize() error { return cuCheck("cuEventSynchronize", e.e.Synchronize()) }
+
+// Done reports whether the stream has passed the event.
+func (e *Event) Done() (bool, error) {
+	err := e.e.Query()
+	if err == cu.NotReady {
+		return false, nil
+	}
+	return err == nil, cuCheck("cuEventQuery", err)
+}
+
+// A Module is code on the device.
+type Module struct{ m cu.Module }
+
+// Load compiles PTX for the device. The error is ErrOldDriver if the driver is older than the PTX.
+func (t *Thread) Load(ptx string) (*Module, error) {
+	m, err := cu.LoadData(ptx)
+	return &Module{m}, cuCheck("cuModuleLoadData", err)
+}
+
+// Close unloads the module, once none of its functions run any more.
+func (m *Module) Close() error { return cuCheck("cuModuleUnload", m.m.Unload()) }
+
+// A Function is a kernel of a module.
+type Function struct{ f cu.Function }
+
+// Function finds a kernel by its name. Its only parameter must be a pointer.
+func (m *Module) Function(name string) (Function, error) {
+	f, err := m.m.Function(name)
+	return Function{f}, cuCheck("cuModuleGetFunction", err)
+}
+
+// Launch has the stream run grid[0]*grid[1]*grid[2] blocks (the latter two at most 65,535) of block[0]*block[1]*block[2] threads each,
+// with bytes of shared memory that the kernel does not declare itself.
+func (f Function) Launch(grid, block [3]int, shared int, s *Stream, param Pointer) error {
+	// cu passes eight bytes for each parameter.
+	return cuCheck("cuLaunchKernel", f.f.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s.s,
+		[]unsafe.Pointer{unsafe.Pointer(&param)}))
+}

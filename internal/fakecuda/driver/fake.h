@@ -1,0 +1,42 @@
+/* What the parts of the driver in host memory share. */
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_READY = 600, NOT_SUPPORTED = 801 };
+
+/* Guards everything. A stream's work runs without it. */
+extern pthread_mutex_t lock;
+extern pthread_cond_t changed;
+
+/* What is alive, and how many calls there were: mapped from a file, so that tests see it. Alive in fakecuda.go has the same order. */
+struct counts {
+	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules;
+};
+extern struct counts *counts;
+extern int lost; /* the error that ended the device */
+
+long setting(const char *key, long otherwise); /* a number of FAKE_CUDA's */
+const char *text(const char *key, int *length); /* a word of it; NULL if it is not there */
+
+/* enter counts a call and returns what it has to return at once: the error that was asked for, or the one that lost the device. */
+int enter(const char *function);
+/* work does the same for what a stream does: "copy", "set" or "kernel". Its error ends the device. */
+int work(const char *kind);
+void lose(int error);
+int context(void); /* the error if no context is current */
+
+/* Calls that release something do so even if they fail. */
+#define ENTER()                                                                                    \
+	do {                                                                                       \
+		int entered = enter(__func__);                                                     \
+		if (entered || (entered = context()))                                              \
+			return entered;                                                            \
+	} while (0)
+
+/* With the lock held. */
+int on_device(uint64_t address, size_t bytes); /* whether it lies in one allocation */
+int registered(const void *host, size_t bytes);
+void wait_for_streams(void);

@@ -1,0 +1,140 @@
+// Package fakecuda is a driver of NVIDIA's in host memory, for tests: a libcuda.so.1 that processes find instead of the real one.
+//
+// It keeps what the driver promises and no more. Streams are threads, and everything asynchronous happens later, by a random time: a result that is
+// read before it was waited for is poison (bytes of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is then.
+// Copies of host memory that is not registered wait. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
+// that was made of their PTX ([Driver.AddModule]). Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
+package fakecuda
+
+import (
+	"bytes"
+	"embed"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed driver
+var source embed.FS
+
+// A Driver is the library, in a directory.
+type Driver struct{ dir string }
+
+// Build makes the driver in a directory of the caller's, without some of its functions, as if it were old. It needs a C compiler.
+func Build(dir string, missing ...string) (*Driver, error) {
+	d := &Driver{dir}
+	if err := os.CopyFS(d.at("source"), source); err != nil {
+		return nil, err
+	}
+	exported := "{ global: cu*; local:"
+	for _, function := range append(missing, "*") {
+		exported += " " + function + ";"
+	}
+	if err := os.WriteFile(d.at("exported"), []byte(exported+" };"), 0o644); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"state", "modules"} {
+		if err := os.Mkdir(d.at(sub), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := filepath.Glob(d.at("source", "driver", "*.c"))
+	if err != nil {
+		return nil, err
+	}
+	return d, compile(d.at("libcuda.so.1"), "", append(parts, "-Wall", "-Wextra", "-Werror", "-Wl,--version-script="+d.at("exported"))...)
+}
+
+func (d *Driver) at(parts ...string) string { return filepath.Join(d.dir, filepath.Join(parts...)) }
+
+// compile makes a shared library of C from a string and of files.
+func compile(output, code string, arguments ...string) error {
+	cmd := exec.Command("cc", append([]string{"-std=gnu11", "-O1", "-g", "-fwrapv", "-shared", "-fPIC", "-pthread", "-o", output}, arguments...)...)
+	cmd.Stdin = strings.NewReader(code)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cc: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// AddModule lets processes load PTX: code is what internal/ptx makes of it.
+func (d *Driver) AddModule(ptx, code string) error {
+	h := fnv.New64a()
+	h.Write([]byte(ptx))
+	return compile(d.at("modules", fmt.Sprintf("%016x.so", h.Sum64())), code, "-w", "-x", "c", "-")
+}
+
+// A Failure is an error that a call returns instead of doing anything; only those that release something still do.
+type Failure struct {
+	Function string // without _v2; "*" is any; "copy", "set" and "kernel" are what streams do, later
+	Nth      int    // from 1, of the calls of that function in a process; 0: all
+	Code     int    // after one that ends the device, such as 214, 700 or 719, all calls return it
+}
+
+// Config is how the driver behaves. The zero value of a field is the default.
+type Config struct {
+	Version  int           // 12040
+	PTX      int           // the latest version of PTX that it compiles, 84 for 8.4
+	Devices  int           // 1; fewer are a Failure of cuInit
+	Memory   int64         // of a device, 256 MiB
+	Delay    time.Duration // what streams do is late by a random time below it
+	Seed     int64         // of these times
+	MIG      bool          // the device is a part of one
+	Writable bool          // the device cannot register read-only memory
+	Failures []Failure
+}
+
+// Env returns the variables of a process that is to find the driver.
+func (d *Driver) Env(c Config) []string {
+	settings := "state=" + d.at("state") + " modules=" + d.at("modules")
+	set := func(key string, value int64) {
+		if value != 0 {
+			settings += " " + key + "=" + strconv.FormatInt(value, 10)
+		}
+	}
+	set("version", int64(c.Version))
+	set("isa", int64(c.PTX))
+	set("devices", int64(c.Devices))
+	set("memory", c.Memory)
+	set("delay", c.Delay.Microseconds())
+	set("seed", c.Seed)
+	if c.MIG {
+		set("mig", 1)
+	}
+	if c.Writable {
+		settings += " readonly=0"
+	}
+	var failures []string
+	for _, f := range c.Failures {
+		failures = append(failures, fmt.Sprintf("%s:%d:%d", f.Function, f.Nth, f.Code))
+	}
+	if len(failures) > 0 {
+		settings += " fail=" + strings.Join(failures, ",")
+	}
+	return []string{"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings}
+}
+
+// Alive counts what a process has made and not released, or what it had when it ended.
+type Alive struct {
+	Contexts, Allocations, Bytes, Registrations, Imports, Streams, Events, Modules int64
+}
+
+// Alive returns how many calls a process has made so far, and what is alive.
+func (d *Driver) Alive(pid int) (calls int, alive Alive, err error) {
+	b, err := os.ReadFile(d.at("state", strconv.Itoa(pid)))
+	if err != nil {
+		return 0, alive, err
+	}
+	var counts struct {
+		Calls int64
+		Alive Alive
+	}
+	err = binary.Read(bytes.NewReader(b), binary.NativeEndian, &counts)
+	return int(counts.Calls), counts.Alive, err
+}
