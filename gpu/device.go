@@ -1,9 +1,19 @@
+// The memory of a GPU: a [Device] divides large allocations (slabs) into slots of one batch each.
+// A slab is exported once, so another process maps it once, and finds later batches by their
+// offsets. Slabs only grow in number: freeing one while another process has it mapped is
+// undefined.
+//
+// Failures are of three kinds: ErrFull passes when slots are released; ErrMemory is the driver's
+// refusal, or a batch that cannot fit; ErrLost lasts until the process ends, and the driver is
+// not asked any more.
 package gpu
 
 import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/batchfs/batchfs/cuda"
 )
 
 var (
@@ -11,9 +21,9 @@ var (
 	ErrFull = errors.New("no room on the GPU yet")
 	// ErrMemory means that a slot does not fit, however long one waits, or that the driver has no
 	// memory left.
-	ErrMemory = errors.New("out of GPU memory")
+	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
-	ErrLost = errors.New("the GPU is lost")
+	ErrLost = cuda.ErrLost
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.
