@@ -2,6 +2,7 @@
 package fakegpu
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,10 +74,7 @@ func (g *GPU) Alloc(n int64) (m gpu.Memory, err error) {
 	if g.allocated()+n > g.Memory {
 		return m, fmt.Errorf("%w: CUDA_ERROR_OUT_OF_MEMORY", gpu.ErrMemory)
 	}
-	slab := make([]byte, n)
-	for i := range slab {
-		slab[i] = Poison
-	}
+	slab := bytes.Repeat([]byte{Poison}, int(n))
 	if g.slabs == nil {
 		g.slabs, g.registered = map[uint64][]byte{}, map[*byte]int{}
 	}
@@ -135,7 +133,7 @@ func (g *GPU) at(address uint64, n int64) []byte {
 func (g *GPU) Read(handle [64]byte, offset, n int64) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]byte{}, g.at(binary.LittleEndian.Uint64(handle[:])+uint64(offset), n)...)
+	return bytes.Clone(g.at(binary.LittleEndian.Uint64(handle[:])+uint64(offset), n))
 }
 
 // Register implements gpu.Driver.
