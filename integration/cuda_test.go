@@ -50,6 +50,10 @@ func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...stri
 // for memory of the processor.
 func (m withGPU) python(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
+	modules := []string{"numpy"}
+	if strings.Contains(program, "import torch") {
+		modules = append(modules, "torch")
+	}
 	const start = `
 import sys
 sys.path.insert(0, sys.argv[1] + "/.batchfs")
@@ -59,7 +63,7 @@ batchfs_cuda._DTYPES["bfloat16"] = 1, 16 # which NumPy lacks
 `
 	name := filepath.Join(scratch(t), "program.py")
 	writeFile(t, name, []byte(start+program))
-	return m.command(slices.Concat(m.env, []string{needPython(t, "numpy"), name, m.dir}, args)...)
+	return m.command(slices.Concat(m.env, []string{needPython(t, modules...), name, m.dir}, args)...)
 }
 
 // onGPU is how many bytes of the GPU's memory are in use.
@@ -211,4 +215,103 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 	}
 	_ = h.cmd.Wait()
 	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
+}
+
+// TestCUDAFails has the GPU run out of memory or get lost while a mount is read. Batches on it
+// fail with the right error, are reported, and everything else goes on.
+func TestCUDAFails(t *testing.T) {
+	for _, c := range []struct {
+		config fakecuda.Config
+		errno  string
+		lines  int // of errors.jsonl, after three opens
+	}{
+		{fakecuda.Config{Memory: 1 << 20}, "Cannot allocate memory", 3},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "copy", Nth: 1, Code: 719}}}, "Input/output error", 1},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuMemAlloc", Nth: 1, Code: 214}}}, "Input/output error", 1},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, "Input/output error", 3},
+	} {
+		m := mountWithGPU(t, c.config, photos(t), "--batch-size", "8", "--prefetch-queue-depth", "0", "--memory-wait", "0s")
+		for b := range 3 {
+			if _, err := m.try("cat", m.path(0, 0, b%2, layout.CUDA)); err == nil || !strings.Contains(err.Error(), c.errno) {
+				t.Errorf("%+v: open %d: %v", c.config, b, err)
+			}
+			m.run(t, "cat", m.path(0, 0, b%2, layout.NHWCForm))
+		}
+		lines := strings.Count(m.run(t, "cat", filepath.Join(m.dir, ".batchfs/errors.jsonl")), "\n")
+		if logged := strings.Count(m.logged(), "a batch could not be made"); lines != c.lines || logged != c.lines {
+			t.Errorf("%+v: errors.jsonl has %d lines, the log %d:\n%s", c.config, lines, logged, m.logged())
+		}
+		m.finish(t)
+	}
+}
+
+// TestCUDANames: .cuda exists only with a GPU, and can be listed; a GPU that was asked for has to
+// be there.
+func TestCUDANames(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{Devices: 2}, photos(t), "--gpu", "1", "--list", "cuda", "--device-memory-limit", "8MiB")
+	if names := m.run(t, "ls", m.epochDir(0, 0)); !strings.HasPrefix(names, "batch-00000.cuda\n") {
+		t.Error(names)
+	}
+	if size := m.run(t, "stat", "-c", "%s", m.path(0, 0, 0, layout.CUDA)); size != "4096\n" {
+		t.Error(size)
+	}
+	none := mountWithGPU(t, fakecuda.Config{}, photos(t), "--gpu", "none")
+	if _, err := none.try("cat", none.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "No such file") {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		config fakecuda.Config
+		flags  string
+		says   string
+	}{
+		{fakecuda.Config{}, "--gpu 1", "there is no GPU 1, only 0: GPU-"},
+		{fakecuda.Config{MIG: true}, "--gpu 0", "MIG"},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuInit", Code: 100}}}, "--list cuda", "CUDA_ERROR_NO_DEVICE"},
+	} {
+		env := none.driver.Env(c.config)
+		cmd := thisUser().reader(0, slices.Concat([]string{"env"}, env, []string{suite.binary, "mount"}, strings.Fields(c.flags), []string{photos(t), scratch(t)}))
+		if out, err := output(cmd); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v\n%s", c.flags, err, out)
+		}
+	}
+}
+
+// TestCUDAPyTorch hands batches of every type to PyTorch.
+func TestCUDAPyTorch(t *testing.T) {
+	const program = `
+import torch
+batchfs_cuda._DTYPES["bfloat16"] = 4, 16
+for path in sys.argv[2:]:
+    batch = batchfs_cuda.open(path)
+    x = torch.from_dlpack(batch)
+    assert x.data_ptr() == batch.pointer and x.shape == batch.shape and x.dtype == getattr(torch, batch.dtype)
+    assert bytes(x.view(torch.uint8).flatten().tolist()) == open(path.removesuffix("cuda") + "nhwc", "rb").read()
+`
+	var m withGPU
+	var paths []string
+	for _, dtype := range []string{"uint8", "float16", "bfloat16", "float32"} {
+		m = mountWithGPU(t, fakecuda.Config{}, photos(t), "--dtype", dtype, "--size", "16x16", "--resize", "stretch", "--batch-size", "3")
+		paths = append(paths, m.path(0, 0, 0, layout.CUDA))
+	}
+	if _, err := output(m.python(t, program, paths...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCUDAErrors: the module says what is missing.
+func TestCUDAErrors(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "2")
+	for _, c := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"env", "LD_LIBRARY_PATH="}, "NVIDIA's driver cannot be loaded"},
+		{append([]string{"env"}, m.driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuInit", Code: 100}}})...), "nvidia-smi"},
+		{append([]string{"env"}, m.driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcOpenMemHandle", Code: 201}}})...), "--pid host"},
+	} {
+		m.env = c.env
+		if _, err := output(m.python(t, "batchfs_cuda.open(sys.argv[2])\n", m.path(0, 0, 0, layout.CUDA))); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.env, err)
+		}
+	}
 }
