@@ -19,6 +19,8 @@ var parts = map[string]func(arguments []string) (any, error){
 	"devices": partDevices,
 	"all":     partAll,
 	"import":  partImport,
+	"threads": partThreads,
+	"fault":   partFault,
 	"later":   partLater,
 	"limits":  partLimits,
 }

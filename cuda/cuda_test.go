@@ -17,7 +17,11 @@ import (
 )
 
 func TestEverythingOnce(t *testing.T) {
-	for _, c := range []fakecuda.Config{{}, {Delay: 2 * time.Millisecond, Seed: 5}, {Devices: 2}} {
+	configs := []fakecuda.Config{{}, {Devices: 2}}
+	for seed := range int64(8) { // one stream is ahead of the other where it should wait, in some of them
+		configs = append(configs, fakecuda.Config{Delay: 2 * time.Millisecond, Seed: seed + 1})
+	}
+	for _, c := range configs {
 		r, _ := run(t, driver, c, "all")
 		importer, err := strconv.Atoi(string(r.Result))
 		if err != nil || r.Error != "" {
@@ -30,6 +34,17 @@ func TestEverythingOnce(t *testing.T) {
 	}
 }
 
+func TestThreads(t *testing.T) {
+	c := fakecuda.Config{Devices: 2, Delay: time.Millisecond}
+	if r, _ := run(t, driver, c, "threads"); r.Error != "" {
+		t.Error(r.Error)
+	}
+	c.Failures = []fakecuda.Failure{{Function: "kernel", Nth: 3, Code: 700}} // one kernel fails: all threads learn of it
+	if r, _ := run(t, driver, c, "threads"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestCopiesHappenLater(t *testing.T) {
 	if r, _ := run(t, driver, fakecuda.Config{}, "later"); r.Error != "" {
 		t.Error(r.Error)
@@ -39,6 +54,12 @@ func TestCopiesHappenLater(t *testing.T) {
 func TestLimits(t *testing.T) {
 	if r, _ := run(t, driver, fakecuda.Config{}, "limits"); r.Error != "" {
 		t.Error(r.Error)
+	}
+}
+
+func TestKernelFaults(t *testing.T) {
+	if r, _ := run(t, driver, fakecuda.Config{}, "fault"); r.Code != 700 || !slices.Equal(r.Is, []string{"lost"}) {
+		t.Errorf("%+v", r)
 	}
 }
 

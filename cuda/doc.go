@@ -12,14 +12,15 @@
 //
 // # Memory
 //
-// Device memory is a [Pointer]; whoever allocates it frees it. A copy between it and host memory that is registered, or between two Pointers,
+// Device memory is a [Pointer]; the code that allocates it frees it. A copy between it and host memory that is registered, or between two Pointers,
 // happens later, when the stream comes to it. Until an [Event] that was recorded after it is done, the source must stay as it is, and the
-// destination holds anything. A copy from other host memory waits until the source may be reused, one to it until it is complete: correct, but slow.
+// content of the destination is undefined. A copy from other host memory waits until the source may be reused, one to it until it is complete: correct,
+// but slow.
 // Host memory must not be on Go's heap, since the driver uses it after the call has returned.
 //
 // # Errors
 //
 // A call that fails returns an [Error] with CUDA's own name for it. What matters to callers can be asked by errors.Is: after [ErrMemory] others may
 // give memory back, and the call can be tried again; after [ErrLost] nothing works on any device until the process is started again.
-// Whatever Close, Free or Unregister return, what they were called for is gone.
+// Close, Free and Unregister are called once: what they release counts as released even if they fail.
 package cuda

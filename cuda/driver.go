@@ -35,7 +35,10 @@ var Open = sync.OnceValues(func() (*Driver, error) {
 		return nil, fmt.Errorf("%w: it supports CUDA %d.%d, batchfs needs %d.%d", ErrOldDriver,
 			version/1000, version%1000/10, oldest/1000, oldest%1000/10)
 	}
-	return &Driver{int(version)}, check("cuInit", C.CUresult(dynlib.InitCUDA()))
+	if err := check("cuInit", C.CUresult(dynlib.InitCUDA())); err != nil {
+		return nil, err
+	}
+	return &Driver{int(version)}, nil
 })
 
 // check is the error of a call.
@@ -128,7 +131,7 @@ func (d *Device) identify(dev C.CUdevice) error {
 type Thread struct{}
 
 // Thread runs f on the calling goroutine, bound to its thread, with the device's primary context. It returns f's error.
-// What f made it must have closed, freed and unregistered.
+// f must release everything that it made.
 func (d Device) Thread(f func(*Thread) error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -11,7 +12,7 @@ import (
 // partLater shows that copies of registered memory happen later: those that are wrong without waiting are wrong here. A kernel holds
 // the stream until the end.
 func partLater([]string) (any, error) {
-	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, err := t.Alloc(slab)
 		if err != nil {
 			return err
@@ -83,7 +84,7 @@ func later(held, other *Stream, hold Function, p Pointer, staging []byte) error 
 
 // partLimits gives the driver what it must refuse. After that everything still works.
 func partLimits([]string) (any, error) {
-	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		if _, err := t.Alloc(1 << 40); !errors.Is(err, ErrMemory) {
 			return fmt.Errorf("too much memory: %w", err)
 		}
@@ -142,5 +143,34 @@ func partLimits([]string) (any, error) {
 			}
 		}
 		return errors.Join(s.Fill(p, 0, slab), s.Synchronize())
+	})
+}
+
+// partFault has a kernel write beyond its memory, which ends the device.
+func partFault([]string) (any, error) {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
+		p, err := t.Alloc(slab)
+		if err != nil {
+			return err
+		}
+		undo(func() error { return t.Free(p) })
+		s, err := t.NewStream()
+		if err != nil {
+			return err
+		}
+		undo(s.Close)
+		m, err := t.Load(testPTX)
+		if err != nil {
+			return err
+		}
+		undo(m.Close)
+		fill, err := m.Function("fill")
+		if err != nil {
+			return err
+		}
+		var param [24]byte
+		binary.NativeEndian.PutUint64(param[:], uint64(p)+slab-page)
+		binary.NativeEndian.PutUint64(param[8:], page+1)
+		return errors.Join(s.ToDevice(p, param[:]), fill.Launch([3]int{1, 2, 1}, [3]int{32, 1, 1}, 4096, s, p), s.Synchronize())
 	})
 }

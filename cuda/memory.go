@@ -12,7 +12,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Alloc allocates memory, which holds anything. The error may be ErrMemory.
+// Alloc allocates memory, whose content is undefined. The error may be ErrMemory.
 func (t *Thread) Alloc(bytes int64) (Pointer, error) {
 	p, err := cu.MemAlloc(bytes)
 	return Pointer(p), cuCheck("cuMemAlloc", err)

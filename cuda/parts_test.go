@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,8 +73,8 @@ func partDevices([]string) (any, error) {
 	return devices, err
 }
 
-// onDevice runs f on the first device. What f wants undone is undone when it returns.
-func onDevice(f func(t *Thread, undo func(func() error)) error) error {
+// onDevice runs f on a device. What f wants undone is undone when it returns.
+func onDevice(ordinal int, f func(t *Thread, undo func(func() error)) error) error {
 	d, err := Open()
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func onDevice(f func(t *Thread, undo func(func() error)) error) error {
 	if err != nil {
 		return err
 	}
-	return devices[0].Thread(func(t *Thread) error {
+	return devices[ordinal].Thread(func(t *Thread) error {
 		var undone []func() error
 		err := f(t, func(u func() error) { undone = append(undone, u) })
 		for i := len(undone) - 1; i >= 0; i-- {
@@ -92,40 +93,65 @@ func onDevice(f func(t *Thread, undo func(func() error)) error) error {
 	})
 }
 
+// importer is the other process that exported starts.
+var importer int
+
 // partAll uses everything once, and checks what comes of it. Its result is the process that opened its memory.
 func partAll([]string) (any, error) {
-	err := onDevice(func(t *Thread, undo func(func() error)) error {
-		if free, total, err := t.MemoryInfo(); err != nil || free != total {
-			return fmt.Errorf("%d of %d free: %w", free, total, err)
-		}
-		p, err := t.Alloc(slab)
+	err := onDevice(0, func(t *Thread, undo func(func() error)) error {
+		p, page, err := work(t, undo)
 		if err != nil {
 			return err
 		}
-		undo(func() error { return t.Free(p) })
-		staging, readOnly, err := mapping(4 * page)
-		if err != nil {
-			return err
-		}
-		if err := t.Register(staging, Portable); err != nil {
-			return err
-		}
-		undo(func() error { return t.Unregister(staging) })
-		if err := t.Register(readOnly, ReadOnly); err != nil {
-			return err
-		}
-		undo(func() error { return t.Unregister(readOnly) })
-		m, err := t.Load(testPTX)
-		if err != nil {
-			return err
-		}
-		undo(m.Close)
-		if err := streams(t, undo, m, p, staging, readOnly); err != nil {
-			return err
-		}
-		return exported(t, p, staging[3*page:])
+		return exported(t, p, page)
 	})
 	return importer, err
+}
+
+// partThreads works on two threads of each of two devices at the same time.
+func partThreads([]string) (any, error) {
+	var all sync.WaitGroup
+	var errs [4]error
+	for i := range errs {
+		all.Go(func() {
+			errs[i] = onDevice(i%2, func(t *Thread, undo func(func() error)) error {
+				_, _, err := work(t, undo)
+				return err
+			})
+		})
+	}
+	all.Wait()
+	return nil, errors.Join(errs[:]...)
+}
+
+// work uses all but handles. It returns memory on the device, and the first page of it.
+func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
+	if free, total, err := t.MemoryInfo(); err != nil || free > total || free == 0 {
+		return 0, nil, fmt.Errorf("%d of %d free: %w", free, total, err)
+	}
+	p, err := t.Alloc(slab)
+	if err != nil {
+		return 0, nil, err
+	}
+	undo(func() error { return t.Free(p) })
+	staging, readOnly, err := mapping(4 * page)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := t.Register(staging, Portable); err != nil {
+		return 0, nil, err
+	}
+	undo(func() error { return t.Unregister(staging) })
+	if err := t.Register(readOnly, ReadOnly); err != nil {
+		return 0, nil, err
+	}
+	undo(func() error { return t.Unregister(readOnly) })
+	m, err := t.Load(testPTX)
+	if err != nil {
+		return 0, nil, err
+	}
+	undo(m.Close)
+	return p, staging[3*page:], streams(t, undo, m, p, staging, readOnly)
 }
 
 // streams makes bytes travel: from the host, by one stream, to a kernel in another one, and back. The last page of staging has
@@ -181,9 +207,6 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging, 
 	return nil
 }
 
-// importer is the other process that exported starts.
-var importer int
-
 // exported hands p to another process, which must read want there.
 func exported(t *Thread, p Pointer, want []byte) error {
 	if _, err := t.Export(p + 1); err == nil || errors.As(err, new(*Error)) {
@@ -222,7 +245,7 @@ func partImport(arguments []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, onDevice(func(t *Thread, undo func(func() error)) error {
+	return nil, onDevice(0, func(t *Thread, undo func(func() error)) error {
 		p, err := t.OpenIPC(h)
 		if err != nil {
 			return err

@@ -21,7 +21,8 @@ type Device struct {
 // A Pointer is an address in a device's memory.
 type Pointer uint64
 
-// Granularity of memory to export. The driver cuts smaller allocations from one block, and who opens one of these sees all of them.
+// Granularity is what the size of exported memory must be a multiple of, in bytes. The driver cuts smaller allocations from a shared block,
+// and a process that opened one of them would see its neighbours.
 const Granularity = 2 << 20
 
 // A RegisterFlag says how host memory is registered.

@@ -19,6 +19,7 @@ export PATH
 # twice: once for the tests and once for the batchfs that they run.
 TAGS=$(static_tags)
 use_cuda
+# shellcheck disable=SC2086 # a list of words
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
 export GOFLAGS
 

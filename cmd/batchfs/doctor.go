@@ -70,7 +70,7 @@ func (c *console) examine(ctx context.Context) doctorReport {
 		"Go's decoders are several times slower: build with the image libraries: make deps build")
 	r.add("CPUs", fmt.Sprintf("%d available", c.machine.cpus), "", "")
 	r.add("memory", c.machine.memoryShare(), "", "")
-	r.add("GPU", c.machine.gpu(), "", "")
+	c.machine.addGPU(&r)
 	indexes := unless(c.env.cacheDir != "", "not kept: neither XDG_CACHE_HOME nor HOME is set")
 	if indexes == "" {
 		indexes = problem(os.MkdirAll(c.env.cacheDir, 0o755))
@@ -246,19 +246,6 @@ func (m machine) memoryShare() string {
 		text += "; shared with " + count(share.Mounts-1, "mount")
 	}
 	return text + "; --memory-limit defaults to " + formatBytes(share.Limit)
-}
-
-// gpu only reports whether there is a GPU. Batches are made by the CPUs, but the user wants
-// to know where they go next.
-func (m machine) gpu() string {
-	for _, kind := range []struct{ device, name string }{
-		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
-	} {
-		if _, err := fs.Stat(m.files, kind.device); err == nil {
-			return kind.name
-		}
-	}
-	return "none found"
 }
 
 // line is the first line of a kernel file; "" if there is none.

@@ -14,6 +14,8 @@
 // Without a list nothing happens, whatever GPU there is: one mount can feed all GPUs of a machine,
 // and placing it next to the first of them without being asked would be wrong for the rest.
 //
+// What else NVML says about a GPU, how full and how busy it is, is here, too ([UsageOf]).
+//
 // NVML is called through the driver's own library, opened at run time. A build without cgo does
 // without it.
 package affinity

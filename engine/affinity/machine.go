@@ -8,6 +8,13 @@ type Machine struct {
 	Near    Set // those of them that NVML recommends for the GPU; empty if unknown
 }
 
+// Usage is how much of a GPU is in use, by whatever process.
+type Usage struct {
+	MemoryUsed, MemoryTotal int64   // bytes
+	Busy                    float64 // share of the last moment, at most a second, in which a kernel ran; -1 if unknown, as for parts of a GPU
+	MIG                     bool    // the GPU is divided into parts
+}
+
 // NoGPU, as a list of devices, means that no GPU is looked for and no driver opened.
 const NoGPU = "none"
 

@@ -12,34 +12,62 @@ import (
 )
 
 // recommended returns the CPUs below a number that this machine's driver recommends for a GPU.
-func recommended(gpu string, below int) Set {
-	if dynlib.OpenNVML() != nil {
-		return nil
+func recommended(gpu string, below int) (s Set) {
+	if dynlib.OpenNVML() == nil {
+		s = ask(nvml.New(), gpu, below)
 	}
-	return ask(nvml.New(), gpu, below)
+	return s
 }
 
-// ask opens NVML, asks for one device, and closes it again: a daemon that kept the driver open
-// would prevent an administrator from resetting the device. After a failed Init nothing else may
-// be called.
-func ask(lib nvml.Interface, gpu string, below int) Set {
+func ask(lib nvml.Interface, gpu string, below int) (s Set) {
+	onDevice(lib, gpu, func(device nvml.Device) {
+		// The CPUs of the socket; drivers before CUDA 11 know only those nearest to the device.
+		mask, ret := device.GetCpuAffinityWithinScope(below, nvml.AFFINITY_SCOPE_SOCKET)
+		if s = ofMask(mask); ret == nvml.SUCCESS && len(s) > 0 {
+			return
+		}
+		if mask, ret = device.GetCpuAffinity(below); ret != nvml.SUCCESS {
+			mask = nil
+		}
+		s = ofMask(mask)
+	})
+	return s
+}
+
+// UsageOf returns what NVML says about a GPU now: an index or a UUID, as [ThisMachine] takes them. It only reads; ok is false if there is no answer.
+func UsageOf(gpu string) (u Usage, ok bool) {
+	if dynlib.OpenNVML() == nil {
+		u, ok = usage(nvml.New(), gpu)
+	}
+	return u, ok
+}
+
+func usage(lib nvml.Interface, gpu string) (u Usage, ok bool) {
+	onDevice(lib, gpu, func(device nvml.Device) {
+		memory, ret := device.GetMemoryInfo()
+		if ok = ret == nvml.SUCCESS; !ok {
+			return
+		}
+		u = Usage{MemoryUsed: int64(memory.Used), MemoryTotal: int64(memory.Total), Busy: -1}
+		if busy, ret := device.GetUtilizationRates(); ret == nvml.SUCCESS {
+			u.Busy = float64(busy.Gpu) / 100
+		}
+		mode, _, ret := device.GetMigMode()
+		u.MIG = ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE
+	})
+	return u, ok
+}
+
+// onDevice opens NVML, asks one device by f, if there is such a device, and closes NVML again: a daemon that kept the driver open would prevent an
+// administrator from resetting the device. After a failed Init nothing else may be called.
+func onDevice(lib nvml.Interface, gpu string, f func(nvml.Device)) {
 	if lib.Init() != nvml.SUCCESS {
-		return nil
+		return
 	}
 	defer lib.Shutdown()
-	device, ret := find(lib, gpu)
-	if ret != nvml.SUCCESS {
-		return nil
+	if device, ret := find(lib, gpu); ret == nvml.SUCCESS {
+		f(device)
 	}
-	// The CPUs of the socket; drivers before CUDA 11 know only those nearest to the device.
-	mask, ret := device.GetCpuAffinityWithinScope(below, nvml.AFFINITY_SCOPE_SOCKET)
-	if s := ofMask(mask); ret == nvml.SUCCESS && len(s) > 0 {
-		return s
-	}
-	if mask, ret = device.GetCpuAffinity(below); ret != nvml.SUCCESS {
-		return nil
-	}
-	return ofMask(mask)
 }
 
 // ofMask converts a mask of NVML.

@@ -193,3 +193,28 @@ func TestMask(t *testing.T) {
 		}
 	}
 }
+
+func TestUsage(t *testing.T) {
+	server := dgx(masks{})
+	d := server.Devices[1].(*dgxa100.Device)
+	d.MemoryInfo = nvml.Memory{Total: 100, Used: 30, Free: 70}
+	busy := nvml.SUCCESS
+	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 25, Memory: 99}, busy }
+	expect := func(gpu string, want Usage, known bool) {
+		t.Helper()
+		if u, ok := usage(server, gpu); u != want || ok != known {
+			t.Errorf("%q: %+v, %v", gpu, u, ok)
+		}
+	}
+	expect("GPU-b-4141", Usage{30, 100, 0.25, false}, true)
+	d.MigMode, busy = nvml.DEVICE_MIG_ENABLE, nvml.ERROR_NOT_SUPPORTED
+	expect("1", Usage{30, 100, -1, true}, true)
+	expect("8", Usage{}, false)
+	d.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_ENABLE, 0, missing }
+	expect("1", Usage{30, 100, -1, false}, true)
+	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 7}, missing }
+	expect("1", Usage{}, false)
+	if n, m := len(server.InitCalls()), len(server.ShutdownCalls()); n != 5 || m != n {
+		t.Errorf("opened %d times, closed %d times", n, m)
+	}
+}

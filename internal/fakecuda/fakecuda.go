@@ -3,7 +3,7 @@
 // It keeps what the driver promises and no more. Streams are threads, and everything asynchronous happens later, by a random time: a result that is
 // read before it was waited for is poison (bytes of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is then.
 // Copies of host memory that is not registered wait. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
-// that was made of their PTX ([Driver.AddModule]). Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
+// that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
 package fakecuda
 
 import (

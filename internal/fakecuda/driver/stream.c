@@ -2,6 +2,8 @@
 
 #include "fake.h"
 
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +41,35 @@ struct stream {
 };
 static struct stream *streams;
 
+/* A kernel that touches memory that is not there ends the device, not the process. */
+static __thread sigjmp_buf *out_of_kernel;
+static struct sigaction others;
+
+static void fault(int signal, siginfo_t *info, void *context)
+{
+	if (out_of_kernel)
+		siglongjmp(*out_of_kernel, 1);
+	others.sa_sigaction(signal, info, context);
+}
+
+static void catch_faults(void)
+{
+	struct sigaction ours = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+
+	sigaction(SIGSEGV, &ours, &others);
+}
+
 static void run_kernel(struct job *j)
 {
-	int code = j->kernel(j->grid, j->block, j->bytes, &j->param, sizeof j->param);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	sigjmp_buf here;
+	volatile int code = 2;
 
+	pthread_once(&once, catch_faults);
+	out_of_kernel = &here;
+	if (sigsetjmp(here, 1) == 0)
+		code = j->kernel(j->grid, j->block, j->bytes, &j->param, sizeof j->param);
+	out_of_kernel = NULL;
 	if (code != 0) {
 		fprintf(stderr, "fakecuda: a kernel ended with %d\n", code);
 		lose(code == 2 ? 700 : 719);

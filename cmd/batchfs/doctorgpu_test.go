@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/batchfs/batchfs/cuda"
+)
+
+// Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no problem.
+func TestDoctorWithoutCUDA(t *testing.T) {
+	_, err := cuda.Open()
+	if err == nil {
+		t.Skip("CUDA works here")
+	}
+	advice := "make build"
+	if !errors.Is(err, cuda.ErrNotBuilt) {
+		advice = "--gpus all"
+	}
+	for _, files := range []fstest.MapFS{{}, {"dev/nvidia0": {}, "proc/driver/nvidia/version": {Data: []byte("NVRM version: 575\n")}}} {
+		var r doctorReport
+		machine{files: files}.addGPU(&r)
+		if r.Findings[0].Found != "none found" && r.Findings[0].Found != "NVIDIA NVRM version: 575" || len(r.Findings) != 2 {
+			t.Errorf("%+v", r.Findings)
+		}
+		f := r.Findings[1]
+		if f.OK != (len(files) == 0) || !strings.Contains(f.Found, err.Error()) || !f.OK && !strings.Contains(f.Advice, advice) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorHandOver(t *testing.T) {
+	namespace := func(name string) machine {
+		return machine{files: fstest.MapFS{"proc/self/ns/pid": {Mode: fs.ModeSymlink, Data: []byte(name)}}}
+	}
+	whole, part := cuda.Device{UUID: "GPU-1"}, cuda.Device{UUID: "MIG-2", MIG: true}
+	for _, c := range []struct {
+		machine machine
+		devices []cuda.Device
+		problem string
+	}{
+		{namespace(initialNamespace), []cuda.Device{whole}, ""},
+		{machine{files: fstest.MapFS{}}, []cuda.Device{whole}, ""},
+		{namespace("pid:[4026532000]"), []cuda.Device{whole}, "PID namespace"},
+		{namespace("pid:[4026532000]"), []cuda.Device{whole, part}, "MIG-2 is a part"},
+		{namespace(initialNamespace), []cuda.Device{part}, "MIG-2 is a part"},
+	} {
+		var r doctorReport
+		c.machine.addHandOver(&r, c.devices)
+		if f := r.Findings[0]; f.OK != (c.problem == "") || !strings.Contains(f.Found, c.problem) || (f.Advice == "") != f.OK {
+			t.Errorf("%+v", f)
+		}
+	}
+}
