@@ -48,7 +48,9 @@ type batches struct {
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
+	sending      []*batch  // copies that the GPU's driver is being asked to make
 	unregistered sync.Once // that the GPU does not copy from batch memory by itself
+	gpuUse       gpuUse
 }
 
 func (all *batches) start() {

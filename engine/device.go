@@ -62,6 +62,14 @@ func (all *batches) dropSent(c *batch, before uint64) (free bool) {
 
 // send makes a copy on the GPU.
 func (all *batches) send(c *batch) error {
+	all.mu.Lock()
+	all.sending = append(all.sending, c)
+	all.mu.Unlock()
+	defer func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.sending = without(all.sending, c)
+	}()
 	source := c.source
 	if err := source.buf.Register(); err != nil {
 		all.unregistered.Do(func() {

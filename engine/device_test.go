@@ -355,3 +355,26 @@ func TestThousandsOfDeviceOpens(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other forms.
+func TestCloseWhileTheDeviceHangs(t *testing.T) {
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	g := &fakegpu.GPU{Begin: func([]byte) { begun <- struct{}{}; <-goOn }}
+	e := onDevice(t, testDir(t, 8), g, 0, func(o *Options) { o.PrefetchDepth = 0 })
+	ended := make(chan error)
+	go func() {
+		_, err := e.Open(context.Background(), Key{}, layout.CUDA)
+		ended <- err
+	}()
+	<-begun
+	read(t, e, Key{Batch: 1}, layout.PNG)
+	if err := e.Close(); !errors.Is(err, ErrLeftBehind) || !strings.Contains(err.Error(), "batch-00000.cuda") {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	close(goOn)
+	eventually(t, "what was left behind is freed", func() bool { return e.opts.Device.Stats().Real == 0 })
+	eventually(t, "its registration, too", func() bool { return g.Left() == nil || e.memory.pool.Stats().Buffers == 0 })
+}

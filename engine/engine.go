@@ -111,7 +111,7 @@ func (e *Engine) Close() error {
 	}
 }
 
-// reading names the samples and batches whose files are being read.
+// reading names the samples and batches whose files are being read, or that are copied to the GPU.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,6 +122,9 @@ func (e *Engine) reading() (names []string) {
 	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
+	}
+	for _, c := range e.sending {
+		names = append(names, c.key.String()+"."+c.form.Ext())
 	}
 	return names
 }

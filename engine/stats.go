@@ -21,6 +21,7 @@ type Stats struct {
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	JPEGs           JPEGStats    `json:"jpegs"`
+	GPU             *GPUStats    `json:"gpu,omitempty"` // that batches can be put on; nil: none
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
@@ -55,10 +56,6 @@ type MemoryStats struct {
 
 	Locked    int64  `json:"locked"`               // bytes of batch memory that are page-locked
 	LockError string `json:"lock_error,omitempty"` // why the rest is not locked, if it was meant to be
-
-	DeviceLimit int64  `json:"device_limit,omitempty"` // for batches on the GPU, beside Limit
-	Device      int64  `json:"device,omitempty"`       // allocated there
-	DeviceError string `json:"device_error,omitempty"` // why the GPU is lost
 
 	ReuseError string `json:"reuse_error,omitempty"` // why batch memory is freed, not reused, after each batch
 }
@@ -234,10 +231,7 @@ func (e *Engine) Stats() Stats {
 	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.inputs.Stats(), e.rest.Stats()}
 	if d := e.opts.Device; d != nil {
 		c := d.Stats()
-		s.Memory.DeviceLimit, s.Memory.Device = c.Limit, c.Reserved
-		if c.Lost != nil {
-			s.Memory.DeviceError = c.Lost.Error()
-		}
+		s.GPU = e.gpuUse.stats(d.UUID(), c)
 		s.Buffers = append(s.Buffers, pinned.BufferStats{Name: "batch", Kind: pinned.DeviceMemory, Real: c.Real, MaxReal: c.MaxReal,
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}

@@ -229,7 +229,7 @@ func (d *Device) refusal(n int64, err error) error {
 	case errors.Is(err, ErrMemory):
 		return err
 	}
-	return fmt.Errorf("%w: a batch takes %d bytes, and of the limit of %d, %d are in pieces that are too small",
+	return fmt.Errorf("%w: a batch takes %d bytes; the limit is %d, and %d of it are in allocations that are too small",
 		ErrMemory, n, d.stats.Limit, d.stats.Reserved)
 }
 

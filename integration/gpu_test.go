@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -248,12 +249,28 @@ func TestCUDAFails(t *testing.T) {
 // TestCUDANames: .cuda exists only with a GPU, and can be listed; a GPU that was asked for has to
 // be there.
 func TestCUDANames(t *testing.T) {
-	m := mountWithGPU(t, fakecuda.Config{Devices: 2}, photos(t), "--gpu", "1", "--list", "cuda", "--device-memory-limit", "8MiB")
+	m := mountWithGPU(t, fakecuda.Config{Devices: 2}, photos(t), "--gpu", "1", "--list", "cuda", "--device-memory-limit", "8MiB", "--batch-size", "4")
 	if names := m.run(t, "ls", m.epochDir(0, 0)); !strings.HasPrefix(names, "batch-00000.cuda\n") {
 		t.Error(names)
 	}
 	if size := m.run(t, "stat", "-c", "%s", m.path(0, 0, 0, layout.CUDA)); size != "4096\n" {
 		t.Error(size)
+	}
+	m.run(t, "cat", m.path(0, 0, 0, layout.CUDA))
+	var stats struct {
+		GPU struct {
+			UUID           string
+			Limit, Batches int64
+		}
+	}
+	if m.document(t, ".batchfs/stats.json", &stats); !strings.HasPrefix(stats.GPU.UUID, "GPU-") || stats.GPU.Limit != 8<<20 || stats.GPU.Batches == 0 {
+		t.Errorf("stats.json: %+v", stats)
+	}
+	if text := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(text, stats.GPU.UUID+", batches ") {
+		t.Error(text)
+	}
+	if text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs/metrics")); !strings.Contains(text, fmt.Sprintf("batchfs_gpu_memory_bytes{use=\"batches\"} %v\n", stats.GPU.Batches)) {
+		t.Error(text)
 	}
 	none := mountWithGPU(t, fakecuda.Config{}, photos(t), "--gpu", "none")
 	if _, err := none.try("cat", none.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "No such file") {

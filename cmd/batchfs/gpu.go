@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -57,4 +58,22 @@ func (r *mountRequest) closeDevice() {
 	if r.engine.Device != nil {
 		_ = r.engine.Device.Close()
 	}
+}
+
+// describeUse is what batches and others use of a mount's GPU.
+func describeUse(g *engine.GPUStats) string {
+	text := g.UUID + ", batches " + formatBytes(g.Batches)
+	if g.Limit > 0 {
+		text += " of " + formatBytes(g.Limit)
+	}
+	if g.MemoryTotal > 0 {
+		text += fmt.Sprintf("; all processes %s of %s", formatBytes(g.MemoryUsed), formatBytes(g.MemoryTotal))
+	}
+	if g.Busy >= 0 {
+		text += fmt.Sprintf(", %.0f %% busy", 100*g.Busy)
+	}
+	if g.Error != "" {
+		text += "; lost: " + g.Error
+	}
+	return text
 }

@@ -126,6 +126,9 @@ func (v statsView) print(out io.Writer) {
 	if all := now.JPEGs.All(); all > 0 {
 		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(now.JPEGs.Baseline)/float64(all))
 	}
+	if g := now.GPU; g != nil {
+		t.row("gpu", "%s", describeUse(g))
+	}
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""
 	if now.Errors > 0 {
