@@ -269,7 +269,7 @@ func TestCUDANames(t *testing.T) {
 	if text := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(text, stats.GPU.UUID+", batches ") {
 		t.Error(text)
 	}
-	if text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs/metrics")); !strings.Contains(text, fmt.Sprintf("batchfs_gpu_memory_bytes{use=\"batches\"} %v\n", stats.GPU.Batches)) {
+	if text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs/metrics")); !strings.Contains(text, fmt.Sprintf("batchfs_gpu_memory_bytes{use=\"batches\"} %g\n", float64(stats.GPU.Batches))) {
 		t.Error(text)
 	}
 	none := mountWithGPU(t, fakecuda.Config{}, photos(t), "--gpu", "none")
