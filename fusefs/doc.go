@@ -21,6 +21,9 @@
 //   - documents and small arrays through the page cache, so that they can be mapped
 //     everywhere.
 //
+// The form CUDA is a document that says where a batch is on a GPU, and the open file is the lease
+// on it (lease.go): each open has its own, past the page cache.
+//
 // Which of the first two is chosen before the mount, because all opens of an inode have to
 // agree. They share one engine file and one backing id (open.go).
 //

@@ -216,12 +216,13 @@ func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) 
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
+	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
 	c.printf(`%s: %s
 mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
-`, r.dataset, what, r.mountpoint, readPath, r.settings[gpuFlag], shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
+`, r.dataset, what, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
