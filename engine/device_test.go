@@ -179,28 +179,29 @@ func TestDeviceMemoryGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := make(chan int, 2)
-	waiters := []Key{{Shard: 1, Batch: 1}, {Shard: 0, Batch: 1}}
+	got := make(chan int, 5)
+	waiters := []Key{{Shard: 1, Batch: 1}, {Shard: 0, Batch: 1}, {Shard: 2, Batch: 1}, {Shard: 0, Batch: 2}, {Shard: 1, Batch: 2}}
 	var wait sync.WaitGroup
 	for i, k := range waiters {
 		wait.Go(func() {
 			f := open(t, e, k, layout.CUDA)
-			got <- i
 			if !bytes.Equal(tensorOf(t, g, f), read(t, e, k, layout.NHWCForm)) {
 				t.Errorf("%s has other bytes", k)
 			}
+			got <- i
 			f.Close()
 		})
 		eventually(t, "it waits for memory on the GPU", func() bool { return waitForDevice(e) == i+1 })
 	}
-	read(t, e, Key{Shard: 2, Batch: 2}, layout.NHWCForm)
-	for i := range waiters {
-		held[i].Close()
-		if first := <-got; first != i {
-			t.Errorf("open %d got memory as number %d", first, i)
+	read(t, e, Key{Shard: 2, Epoch: 2}, layout.NHWCForm) // not made yet
+	held[0].Close()
+	for i := range waiters { // each makes room for the next
+		if next := <-got; next != i {
+			t.Errorf("open %d got memory as number %d", next, i)
 		}
 	}
 	wait.Wait()
+	held[1].Close()
 	held[2].Close()
 }
 
