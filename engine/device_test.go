@@ -205,6 +205,35 @@ func TestDeviceMemoryGivesWay(t *testing.T) {
 	held[2].Close()
 }
 
+// TestDeviceTurnsOfAllSizes: a small batch does not overtake a large one that waits for room.
+func TestDeviceTurnsOfAllSizes(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 6 { // the large ones, in class-0, come first
+		h := 600 - i%2*599
+		writePPM(t, samplePath(dir, i), h, 1000, picture(i, h, 1000))
+	}
+	e := onDevice(t, dir, &fakegpu.GPU{}, gpu.SlabUnit, single, func(o *Options) { o.PrefetchDepth, o.MemoryWait = 0, time.Hour })
+	held := open(t, e, Key{}, layout.CUDA)
+	var wait sync.WaitGroup
+	for i, k := range []Key{{Batch: 1}, {Batch: 4}} {
+		wait.Go(func() { open(t, e, k, layout.CUDA).Close() })
+		eventually(t, "it waits", func() bool { return waitForDevice(e) == i+1 })
+	}
+	for range 3 { // the large one is tried again, and again, and then the small one would have been served
+		e.memory.ledger.cameBack()
+		returns := e.memory.ledger.returns()
+		eventually(t, "the large one is refused again", func() bool {
+			return e.locked(func() bool {
+				large := e.table[Key{Batch: 1}].copies[layout.CUDA]
+				return large.state == queued && large.refused && large.refusedAt >= returns
+			})
+		})
+	}
+	eventually(t, "both wait", func() bool { return waitForDevice(e) == 2 }) // one of them may be being tried just now
+	held.Close()
+	wait.Wait()
+}
+
 // waitForDevice counts the copies that Opens wait for, for lack of memory on the GPU.
 func waitForDevice(e *Engine) (n int) {
 	e.mu.Lock()
@@ -321,6 +350,9 @@ func TestDeviceOpenIsInterrupted(t *testing.T) {
 		e.discard(b)
 	}
 	e.mu.Unlock()
+	if e.memory.pool.Stats().Real == 0 {
+		t.Error("the pixels were given away while they were being copied")
+	}
 	close(goOn)
 	f := open(t, e, Key{}, layout.CUDA)
 	defer f.Close()
