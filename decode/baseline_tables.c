@@ -48,12 +48,10 @@ static int value(int bits, int end, int s)
     return s == 0 || v >> (s - 1) ? v : v - (1 << s) + 1;
 }
 
-static const bfs_step no_step = {.advance = BFS_NO_STEP, .shift = 63};
-
 static bfs_step dc_step(bfs_code c)
 {
     if (!c.length)
-        return no_step;
+        return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
     return (bfs_step){.length = (uint8_t)(c.length + c.symbol), .advance = 2, .before = c.length, .shift = (uint8_t)(63 - c.symbol)};
 }
 
@@ -73,7 +71,7 @@ static bfs_step ac_step(const bfs_code direct[ENTRIES], int bits)
 {
     const bfs_code a = direct[bits];
     if (!a.length)
-        return no_step;
+        return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
     if (ends(a))
         return (bfs_step){.length = a.length, .advance = 0, .before = a.length, .shift = 63, .end = 127};
     const int s = a.symbol & 15, run = a.symbol >> 4, used = a.length + s;
@@ -108,9 +106,7 @@ int bfs_table_make(bfs_table *t)
     bfs_code direct[ENTRIES];
     if ((!t->ac && !bfs_codes_are_sizes(t->code)) || !bfs_codes_make(&t->codes, t->code, BFS_LOOKUP, direct))
         return 0;
-    for (int i = 0; i < ENTRIES; i++) {
-        const bfs_step step = t->ac ? ac_step(direct, i) : dc_step(direct[i]);
-        t->step[i] = step.length <= BFS_STEP_BITS ? step : no_step;
-    }
+    for (int i = 0; i < ENTRIES; i++)
+        t->step[i] = t->ac ? ac_step(direct, i) : dc_step(direct[i]);
     return 1;
 }

@@ -80,9 +80,8 @@ typedef struct {
 } bfs_step;
 
 enum {
-    BFS_LOOKUP = 11,    /* bits looked up */
-    BFS_STEP_BITS = 22, /* consumed at most; baseline JPEGs have no values of more than 11 */
-    BFS_NO_STEP = 200   /* as advance: leaves any block, so that the slow path decodes one symbol */
+    BFS_LOOKUP = 11, /* bits looked up */
+    BFS_NO_STEP = 200 /* as advance: leaves any block, so that the slow path decodes one symbol */
 };
 
 typedef struct bfs_table {

@@ -28,7 +28,7 @@
     ((s)->from = from##n, (s)->bits = bits##n, (s)->count = count##n, (s)->at = at##n,    \
      (s)->phase = phase##n, (s)->table = table##n)
 
-/* REFILL tops up to at least 56 bits. */
+/* REFILL tops up to 64 bits, of which it counts at least 56. */
 #define REFILL(n)                                   \
     do {                                            \
         count##n &= 63;                             \
@@ -38,7 +38,10 @@
     } while (0)
 
 /* STEP decodes one or two symbols. The next one waits for the length and the end in this one's
- * entry, and for nothing else: a refill tops up behind the bits that are looked up. */
+ * entry, and for nothing else: a refill tops up behind the bits that are looked up. So two steps,
+ * of a code that is looked up and at most 15 bits of a value each, and a look-up must fit in 64 bits. */
+_Static_assert(2 * (BFS_LOOKUP + 15) + BFS_LOOKUP <= 64, "a look-up can need bits that were not read");
+
 #define STEP(n, refill)                                                                   \
     do {                                                                                  \
         const bfs_step *e = table##n->step + (bits##n >> (64 - BFS_LOOKUP));              \

@@ -13,11 +13,12 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// A BadSample is a sample that could not be read, and why.
+// A BadSample is a sample that could not be read, or a batch that could not be put on the GPU, and
+// why.
 type BadSample struct {
 	Time   time.Time `json:"time"`
 	Path   string    `json:"path"`
-	ID     int64     `json:"id"`
+	ID     int64     `json:"id"` // -1: of a batch
 	Reason string    `json:"reason"`
 }
 
@@ -204,9 +205,21 @@ func (f *badSamples) enter(bad badFile, r BadSample) (isNew bool) {
 	if known && before.seen == bad.seen && before.transient == bad.transient {
 		return false
 	}
+	f.list(r)
+	return true
+}
+
+// list adds a report, if there is room; mu is held.
+func (f *badSamples) list(r BadSample) {
 	f.count++
 	if f.count <= maxBadSamples && f.ledger.reserve(useIndex, int64(reportBytes+len(r.Reason))) {
 		f.reported = append(f.reported, r)
 	}
-	return true
+}
+
+// reportBatch reports that a batch could not be put on the GPU.
+func (f *badSamples) reportBatch(path string, reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list(BadSample{time.Now(), path, -1, reason.Error()})
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -24,8 +25,10 @@ const (
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
 // fields, except where noted.
 //
-// A copy is a batch that shows another one, which it holds, in another form: it is made by a
-// batch worker alone, is not in the table, and exists while it is open or waited for.
+// A copy is a batch that shows another one in another form, which may be in the memory of a GPU.
+// It is made by a batch worker alone, and is not in the table. It holds the other one and exists
+// while it is open or waited for; one that was made ahead, on a GPU, exists for as long as the
+// other one does, and does not hold it.
 type batch struct {
 	key    Key
 	form   layout.Form // format of the buffer
@@ -60,6 +63,9 @@ type batch struct {
 	// Constant while it is laid out.
 	buf    *pinned.Buffer
 	pixels []byte
+	slot   *gpu.Slot // of the form CUDA, which has no buf
+
+	document []byte // the file of the form CUDA
 
 	// A turn ends when the batch is dropped or gives its memory back. Whatever is still being
 	// fetched for an earlier turn is discarded, and nothing waits for it.
@@ -82,6 +88,25 @@ func (b *batch) assignSamples(c *Catalog) {
 	}
 	b.samples = make([]Sample, len(b.slots))
 	b.spec = c.specOf(b.slots).In(b.form.OrderOf(c.Options.Layout))
+}
+
+// A task is a kind of work for batch workers, each of which does one kind alone.
+type task uint8
+
+const (
+	toMake task = iota
+	toCopy      // in another form, which takes long
+	toSend      // to the GPU
+)
+
+func (b *batch) task() task {
+	switch {
+	case b.source == nil:
+		return toMake
+	case b.form == layout.CUDA:
+		return toSend
+	}
+	return toCopy
 }
 
 // slotBytes are the pixels of one slot.

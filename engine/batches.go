@@ -43,10 +43,14 @@ type batches struct {
 	opens        uint64 // counts Opens
 	scratchAsked uint64 // counts how often idle workers were asked for their memory
 	closed       bool
+	deviceLost   bool      // and that was reported
 	itemWork     sync.Cond // a slot may be waiting to be decoded
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
+	sending      []*batch  // copies that the GPU's driver is being asked to make
+	unregistered sync.Once // that the GPU does not copy from batch memory by itself
+	gpuUse       gpuUse
 }
 
 func (all *batches) start() {
@@ -60,8 +64,11 @@ func (all *batches) start() {
 		all.crew.start(cpus)
 	}
 	for range all.opts.BatchWorkers {
-		all.wait.Go(func() { all.batchWorker(false) })
-		all.wait.Go(func() { all.batchWorker(true) })
+		all.wait.Go(func() { all.batchWorker(toMake) })
+		all.wait.Go(func() { all.batchWorker(toCopy) })
+	}
+	if all.opts.Device != nil { // one, so that no batch takes room while an earlier one is refused it
+		all.wait.Go(func() { all.batchWorker(toSend) })
 	}
 	all.wait.Go(all.watch)
 }
@@ -81,11 +88,10 @@ func (all *batches) beginClosing() bool {
 }
 
 // batchWorker lays batches out and assembles them once their slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other. It makes either only
-// copies or none: a copy takes long.
-func (all *batches) batchWorker(copies bool) {
+// in between, so a batch whose storage does not answer delays no other.
+func (all *batches) batchWorker(t task) {
 	for {
-		switch b, isDone := all.takeTask(copies); {
+		switch b, isDone := all.takeTask(t); {
 		case b == nil:
 			return
 		case isDone:
@@ -98,22 +104,22 @@ func (all *batches) batchWorker(copies bool) {
 
 // takeTask waits for a batch to lay out, or to assemble if all of its slots are done. It
 // returns nil when the engine closes.
-func (all *batches) takeTask(copies bool) (b *batch, isDone bool) {
+func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	s := all.schedule
 	for !all.closed {
-		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.source != nil == copies }); i >= 0 {
+		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.task() == t }); i >= 0 {
 			b := s.completed[i]
 			s.completed = slices.Delete(s.completed, i, i+1)
-			b.writers++
+			b.beginWork()
 			return b, true
 		}
-		if b := s.nextToLayOut(all.memory.ledger.returns(), copies); b != nil {
+		if b := s.nextToLayOut(all.memory.ledger.returns(), t); b != nil {
 			s.queue = without(s.queue, b)
 			b.state = laying
-			b.writers++
-			if !copies {
+			b.beginWork()
+			if t == toMake {
 				s.layingOut++
 			}
 			return b, false
@@ -126,6 +132,10 @@ func (all *batches) takeTask(copies bool) (b *batch, isDone bool) {
 // layOut decides what is in the batch and allocates it.
 func (all *batches) layOut(b *batch) (err error) {
 	defer catch(&err)
+	if b.task() == toSend {
+		b.slot, err = all.slotFor(b)
+		return err
+	}
 	if b.buf != nil {
 		return nil // it only waited for scratch memory
 	}
@@ -143,7 +153,7 @@ func (all *batches) layOut(b *batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.buf = buf; b.source == nil {
+	if b.buf = buf; b.form.Tensor() {
 		start := layout.DataOffset(b.form, b.spec)
 		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
 	}
@@ -157,7 +167,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	if b.source == nil {
 		all.schedule.layingOut--
 	}
-	b.writers--
+	all.endWork(b)
 	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
 	case b.state != laying: // dropped meanwhile
@@ -174,6 +184,22 @@ func (all *batches) finishLayout(b *batch, err error) {
 		all.waitForMemory(b)
 	default:
 		all.fail(b, err)
+	}
+}
+
+// beginWork keeps the memory of a batch, and of what it is a copy of, until endWork.
+func (b *batch) beginWork() {
+	if b.writers++; b.source != nil {
+		b.source.writers++
+	}
+}
+
+func (all *batches) endWork(b *batch) {
+	b.writers--
+	if s := b.source; s != nil {
+		if s.writers--; s.state == failed {
+			all.freeBuffer(s)
+		}
 	}
 }
 
@@ -194,10 +220,13 @@ func (all *batches) completeIfDone(b *batch) {
 
 func (all *batches) assemble(b *batch) (err error) {
 	defer catch(&err)
-	if b.source != nil {
-		all.copySource(b)
-	} else {
+	switch b.task() {
+	case toMake:
 		b.assemble()
+	case toCopy:
+		all.copySource(b)
+	case toSend:
+		return all.send(b)
 	}
 	return nil
 }
@@ -218,7 +247,7 @@ func (all *batches) copySource(c *batch) {
 func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	b.writers--
+	all.endWork(b)
 	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {
 	case b.state != complete:
@@ -229,6 +258,7 @@ func (all *batches) finishAssembly(b *batch, err error) {
 		b.state = ready
 		if b.source == nil {
 			all.meter.batch(b, b.valid == all.opts.BatchSize)
+			all.sendAhead(b)
 		}
 		all.freeUnneeded(b)
 		close(b.done)
@@ -248,7 +278,9 @@ func (all *batches) fail(b *batch, err error) {
 		all.tried[b.key] = true
 	case ofMachine, ofMemory:
 		err = machineError(err)
-		if b.waiting > 0 {
+		if b.task() == toSend {
+			all.deviceFailed(b, err)
+		} else if b.waiting > 0 {
 			warnMachine(all.log, b.key, err)
 		}
 	case ofShape:
@@ -290,13 +322,16 @@ func (all *batches) removeBatch(b *batch, why error) {
 	if s := b.source; s != nil && s.copies[b.form] == b {
 		delete(s.copies, b.form)
 	}
+	for _, c := range b.copies { // nothing holds them, or this could not go
+		all.discard(c)
+	}
 	b.leaveStream()
 	b.endTurn()
 	all.freeBuffer(b)
 }
 
-// freeBuffer frees a batch's memory, and what it is a copy of. While the batch is being laid
-// out or written into, it does nothing: the last writer frees it.
+// freeBuffer frees a batch's memory. While the batch is being laid out, written into or copied, it
+// does nothing: the last writer frees it.
 func (all *batches) freeBuffer(b *batch) {
 	if b.writers > 0 {
 		return
@@ -305,15 +340,16 @@ func (all *batches) freeBuffer(b *batch) {
 		all.memory.freeBuffer(b.buf)
 		b.buf, b.pixels = nil, nil
 	}
-	if source := b.source; source != nil && b.state == failed {
-		b.source = nil
-		all.letGo(source)
+	if b.slot != nil {
+		b.slot.Release()
+		b.slot = nil
+		all.memory.ledger.cameBack()
 	}
 }
 
 // freeUnneeded frees a complete batch that nothing holds and no stream needs.
 func (all *batches) freeUnneeded(b *batch) {
-	if b.state == ready && b.refs == 0 && !b.stream.needs(b) {
+	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() {
 		all.discard(b)
 	}
 }
@@ -332,7 +368,7 @@ func (all *batches) prefetch(k Key, s *stream) *batch {
 	if all.closed || all.table[k] != nil || all.tried[k] {
 		return nil
 	}
-	return all.newBatch(k, s.form)
+	return all.newBatch(k, all.catalog.madeIn(s.form))
 }
 
 // enqueue makes a batch visible to the batch workers.

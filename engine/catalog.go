@@ -181,6 +181,15 @@ func (c *Catalog) tensorForm() layout.Form {
 	return layout.NHWCForm
 }
 
+// madeIn is the form in which a batch is made for a reader of another one: pictures and what is on
+// a GPU are copies.
+func (c *Catalog) madeIn(f layout.Form) layout.Form {
+	if f == layout.PNG || f == layout.CUDA {
+		return c.tensorForm()
+	}
+	return f
+}
+
 // tensorSize is the size of the first batch as a tensor.
 func (c *Catalog) tensorSize() int64 { return c.Size(Key{}, c.tensorForm()) }
 

@@ -13,7 +13,7 @@
 //     together, and decode each one into its place. So all of them work on the batch that an Open waits for, and memory depends on how
 //     many batches exist, not on the number of workers.
 //   - readers: Opens that wait, for a batch, for memory in their turn, or for a copy of a batch
-//     in another form.
+//     in another form or on a GPU (device.go), whose memory has an account of its own.
 //   - memory: the one allocator. Everything is charged to its ledger; reclaim says what gives
 //     way to what.
 //   - badSamples: what became of samples that could not be read.

@@ -25,7 +25,8 @@ type Engine struct {
 	readers *readers
 }
 
-// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, and a watcher.
+// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, one for the GPU, and a
+// watcher.
 // Close ends all of them. The dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)
@@ -110,7 +111,7 @@ func (e *Engine) Close() error {
 	}
 }
 
-// reading names the samples and batches whose files are being read.
+// reading names the samples and batches whose files are being read, or that are copied to the GPU.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,6 +122,9 @@ func (e *Engine) reading() (names []string) {
 	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
+	}
+	for _, c := range e.sending {
+		names = append(names, c.key.String()+"."+c.form.Ext())
 	}
 	return names
 }
@@ -210,7 +214,8 @@ func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 }
 
 // Open returns a batch in one of its large forms, making it in the form that was asked for
-// first. It waits until the batch is complete and, if the memory limit is used up, at most
+// first. The form CUDA exists with Options.Device alone; the pixels stay on the GPU until its File
+// is closed. It waits until the batch is complete and, if the memory limit is used up, at most
 // Options.MemoryWait for its turn. If ctx ends, the batch is still made for the other Opens
 // that wait for it; if there are none, it is given up.
 //
@@ -219,14 +224,16 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	if !e.catalog.Exists(k) || !form.Large() {
 		return nil, fmt.Errorf("%w: %s.%s", ErrNotExist, k, form.Ext())
 	}
-	own := form
-	if form == layout.PNG {
-		own = e.catalog.tensorForm() // a picture is rendered from the pixels
+	if form == layout.CUDA && e.opts.Device == nil {
+		return nil, fmt.Errorf("%w: %s.%s without a GPU", ErrNotExist, k, form.Ext())
 	}
-	b, err := e.readers.hold(ctx, k, own)
-	if err == nil && b.form != form {
-		source := b
-		b, err = e.readers.holdCopy(ctx, source, form)
+	b, err := e.readers.hold(ctx, k, form)
+	for err == nil && b.form != form {
+		source, next := b, form
+		if form == layout.CUDA && b.spec.Order != e.opts.Layout {
+			next = e.catalog.tensorForm() // the GPU gets the pixels as they are
+		}
+		b, err = e.readers.holdCopy(ctx, source, next)
 		e.unhold(source) // the copy holds it
 	}
 	if err != nil {
@@ -245,12 +252,22 @@ type File struct {
 
 // Bytes is the whole file. It belongs to the engine: callers must not write to it, or use
 // it after Close.
-func (f *File) Bytes() []byte { return f.batch.buf.Bytes() }
+func (f *File) Bytes() []byte {
+	if f.batch.form == layout.CUDA {
+		return f.batch.document
+	}
+	return f.batch.buf.Bytes()
+}
 
 // Fd is the descriptor of a file that holds exactly Bytes, for the kernel to serve; -1 if
 // there is none. It is valid until Close. A registration with the kernel stays valid after
 // Close.
-func (f *File) Fd() int { return f.batch.buf.Fd() }
+func (f *File) Fd() int {
+	if f.batch.form == layout.CUDA {
+		return -1
+	}
+	return f.batch.buf.Fd()
+}
 
 // Close releases the bytes. Closing twice panics.
 func (f *File) Close() {

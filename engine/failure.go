@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/pinned"
 )
 
@@ -34,6 +35,8 @@ var (
 	// ErrClosed means that the engine is shutting down.
 	ErrClosed = errors.New("engine closed")
 
+	// errNoRoomOnGPU means that the GPU's memory for batches is used up.
+	errNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
 	// errNoRoom means that the memory limit leaves no room at the moment. It never reaches a
@@ -65,7 +68,7 @@ func causeOf(err error) cause {
 		return ofCancelled
 	case errors.Is(err, ErrTooBig):
 		return ofShape
-	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
+	case errors.Is(err, ErrNoMemory), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM), errors.Is(err, gpu.ErrMemory):
 		return ofMemory
 	case errors.Is(err, ErrBad), sample.OfFile(err):
 		return ofFile
@@ -102,6 +105,12 @@ func Remedy(err error) string {
 		return "raise the system's limit on open files (sysctl fs.file-max)"
 	case errors.Is(err, pinned.ErrKernel), errors.Is(err, decode.ErrMemory), errors.Is(err, unix.ENOMEM):
 		return "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
+	case errors.Is(err, errNoRoomOnGPU):
+		return "raise --device-memory-limit, hold fewer .cuda files open, or make batches smaller"
+	case errors.Is(err, gpu.ErrMemory):
+		return "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"
+	case errors.Is(err, gpu.ErrLost):
+		return "see dmesg and nvidia-smi; mount again to use the GPU. All other forms of batches are served"
 	case errors.Is(err, ErrNoMemory):
 		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
 	case errors.As(err, new(*panicError)):

@@ -142,10 +142,10 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 	source, wanted := &batch{state: ready}, &batch{key: Key{Batch: 1}, refs: 1, waiting: 1, asked: 2}
 	copied := &batch{source: source, refs: 1, waiting: 1, asked: 1}
 	all.schedule.queue = []*batch{copied, wanted}
-	if b := all.schedule.nextToLayOut(0, false); b != wanted {
+	if b := all.schedule.nextToLayOut(0, toMake); b != wanted {
 		t.Error("a copy holds up a batch")
 	}
-	if b := all.schedule.nextToLayOut(0, true); b != copied {
+	if b := all.schedule.nextToLayOut(0, toCopy); b != copied {
 		t.Error("the copy is not laid out")
 	}
 	all.schedule.queue = nil

@@ -53,7 +53,11 @@ func newMemory(o *Options) *memory {
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
 		m.store = pinned.NewStore(o.MemoryLimit)
 	}
-	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, pinned.PoolOptions{Name: "batch", Lock: o.Lock, Growth: o.Memory.HostGrowth})
+	po := pinned.PoolOptions{Name: "batch", Lock: o.Lock, Growth: o.Memory.HostGrowth}
+	if o.Device != nil {
+		po.Registrar = o.Device
+	}
+	m.pool = pinned.NewPool(m.store, batchBudget{m.ledger}, po)
 	return m
 }
 
@@ -172,6 +176,9 @@ func (m *memory) presize(c *Catalog) {
 		size, most = hint, m.most/2
 	}
 	n := o.PrefetchDepth + 2
+	if o.Device != nil && size < m.most {
+		o.Device.Presize(size, n)
+	}
 	if saturating(n, size) > most {
 		n = 1
 	}

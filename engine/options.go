@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine/affinity"
+	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -72,6 +73,7 @@ type Options struct {
 	Kernels       Kernels
 	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
 	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
+	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
 	Logger        *slog.Logger
 }
 

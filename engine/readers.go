@@ -80,6 +80,9 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 		left := r.memoryWaitLeft(b, began)
 		if left <= 0 {
 			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.opts.MemoryWait)
+			if b.task() == toSend {
+				err = fmt.Errorf("%w: no room for %s on the GPU within %v", errNoRoomOnGPU, name, r.opts.MemoryWait)
+			}
 			warnMachine(r.log, b.key, err)
 			return err
 		}
@@ -180,14 +183,15 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 		return nil, false, ErrClosed
 	}
 	b = all.table[k]
-	if b != nil && b.state == ready && b.refs == 0 && b.form != form && b.spec.Bytes()+layout.Size(form, b.spec) > all.memory.forBatches() {
+	made := all.catalog.madeIn(form)
+	if b != nil && b.state == ready && b.refs == 0 && b.form != made && b.spec.Bytes()+layout.Size(made, b.spec) > all.memory.forBatches() {
 		all.discard(b) // there is no room for a copy beside it, ever
 		b = nil
 	}
 	if b == nil {
-		b = all.newBatch(k, form)
+		b = all.newBatch(k, made)
 	} else if b.state == queued && b.slots == nil {
-		b.form = form
+		b.form = made
 	}
 	b.refs++
 	all.opens++
@@ -214,22 +218,35 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 		return nil, false, ErrClosed
 	}
 	if c = source.copies[form]; c == nil {
-		c = &batch{key: source.key, form: form, source: source, done: make(chan struct{})}
-		if c.spec = source.spec; form != layout.PNG {
-			c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
-		}
-		if source.copies == nil {
-			source.copies = map[layout.Form]*batch{}
-		}
-		source.copies[form] = c
+		c = all.newCopy(source, form)
+	}
+	if c.refs++; c.refs == 1 {
 		source.refs++
-		all.enqueue(c)
 	}
-	if c.refs++; c.state != ready {
-		c.waiting++ // and asked stays 0: a copy goes before all batches, since nothing else frees its source
-		all.takeWork.Broadcast()
+	c.opened = true
+	if c.state == ready {
+		return c, true, nil
 	}
-	return c, c.state == ready, nil
+	if c.waiting++; c.task() == toSend && c.asked == 0 {
+		all.opens++
+		c.asked = all.opens
+	} // any other copy goes before all batches, since nothing else frees its source: asked stays 0
+	all.takeWork.Broadcast()
+	return c, false, nil
+}
+
+// newCopy has a copy of a complete batch made. Nothing holds it yet.
+func (all *batches) newCopy(source *batch, form layout.Form) *batch {
+	c := &batch{key: source.key, form: form, source: source, spec: source.spec, valid: source.valid, done: make(chan struct{})}
+	if form != layout.PNG {
+		c.spec = source.spec.In(form.OrderOf(all.opts.Layout))
+	}
+	if source.copies == nil {
+		source.copies = map[layout.Form]*batch{}
+	}
+	source.copies[form] = c
+	all.enqueue(c)
+	return c
 }
 
 // endWait ends the wait of an Open, which lets go of the batch if it did not get it.
@@ -259,6 +276,9 @@ func (all *batches) letGo(b *batch) {
 	} else {
 		all.freeUnneeded(b)
 		all.memory.ledger.cameBack() // if it is kept, it may give way now
+	}
+	if b.source != nil {
+		all.letGo(b.source)
 	}
 }
 

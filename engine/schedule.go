@@ -22,20 +22,25 @@ type schedule struct {
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short;
 // returns is the ledger's count. Only the most important batch is ever considered: no later one
 // takes the memory that it waits for. Copies are picked on their own, but one that waits for
-// memory holds batches back, too.
-func (s *schedule) nextToLayOut(returns uint64, copies bool) *batch {
-	b := s.mostImportant(s.queue, nil)
-	if b != nil && b.source != nil && !b.refused && !copies {
-		b = s.mostImportant(s.queue, func(b *batch) bool { return b.source == nil })
+// memory holds batches back, too. What waits for memory on a GPU holds up nothing else.
+func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
+	b := s.mostImportant(s.queue, sameMemory(t))
+	if b != nil && b.task() == toCopy && !b.refused && t == toMake {
+		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == toMake })
 	}
 	switch {
-	case b == nil || b.source != nil != copies,
+	case b == nil || b.task() != t,
 		b.refused && b.refusedAt == returns,
-		!copies && s.busy(b.waiting > 0) >= s.batchWorkers,
-		!copies && b.waiting == 0 && s.tooEarly():
+		t == toMake && s.busy(b.waiting > 0) >= s.batchWorkers,
+		t == toMake && b.waiting == 0 && s.tooEarly():
 		return nil
 	}
 	return b
+}
+
+// sameMemory tells the batches that need the same memory as those of a task.
+func sameMemory(t task) func(*batch) bool {
+	return func(b *batch) bool { return (b.task() == toSend) == (t == toSend) }
 }
 
 // busy counts the batches that keep item workers busy and go before a new wanted or
@@ -97,7 +102,7 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state != queued || !b.short.IsZero() {
 		return b.short
 	}
-	if first := s.mostImportant(s.queue, nil); first != nil && first.refused {
+	if first := s.mostImportant(s.queue, sameMemory(b.task())); first != nil && first.refused {
 		return first.short
 	}
 	return time.Time{}

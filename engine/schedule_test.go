@@ -47,7 +47,7 @@ func (e *Engine) ask(k Key) *batch {
 // own lays out and publishes the most important batch, like a batch worker.
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
-	b, _ := e.batches.takeTask(false)
+	b, _ := e.batches.takeTask(toMake)
 	if err := e.batches.layOut(b); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func completeWanted(t *testing.T, e *Engine, want *batch) {
 	for range want.items {
 		e.batches.itemDone(claimed(t, e), nil)
 	}
-	b, isDone := e.batches.takeTask(false)
+	b, isDone := e.batches.takeTask(toMake)
 	if b != want || !isDone {
 		t.Fatalf("took %v, want the complete batch", b.key)
 	}
@@ -96,7 +96,7 @@ func TestWantedGoesBeforePrefetchedAndNearBeforeFar(t *testing.T) {
 		t.Fatalf("queue %v", got)
 	}
 	for i, want := range []*batch{first, other, e.batches.table[Key{Batch: 1}], e.batches.table[Key{Batch: 2}], e.batches.table[Key{Batch: 3}]} {
-		b, isDone := e.batches.takeTask(false)
+		b, isDone := e.batches.takeTask(toMake)
 		if b != want || isDone {
 			t.Errorf("taken as number %d: %v, want %v", i, b.key, want.key)
 		}
@@ -146,7 +146,7 @@ func TestWantedBatchesWaitForABatchWorker(t *testing.T) {
 	e.ask(Key{Batch: 10})
 	own(t, e)
 	own(t, e)
-	waits := func() bool { return e.batches.schedule.nextToLayOut(e.memory.ledger.returns(), false) == nil }
+	waits := func() bool { return e.batches.schedule.nextToLayOut(e.memory.ledger.returns(), toMake) == nil }
 	if !e.locked(waits) {
 		t.Error("a third batch is begun beside two")
 	}

@@ -21,6 +21,7 @@ type Stats struct {
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	JPEGs           JPEGStats    `json:"jpegs"`
+	GPU             *GPUStats    `json:"gpu,omitempty"` // that batches can be put on; nil: none
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
@@ -231,6 +232,12 @@ func (e *Engine) Stats() Stats {
 	s.Errors = e.bad.total()
 	s.Memory = e.memory.stats()
 	s.Buffers = []pinned.BufferStats{e.memory.pool.Stats().BufferStats, e.inputs.Stats(), e.rest.Stats()}
+	if d := e.opts.Device; d != nil {
+		c := d.Stats()
+		s.GPU = e.gpuUse.stats(d.UUID(), c)
+		s.Buffers = append(s.Buffers, pinned.BufferStats{Name: "batch", Kind: pinned.DeviceMemory, Real: c.Real, MaxReal: c.MaxReal,
+			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
+	}
 	s.Plans = e.keeper.stats()
 	if e.cache != nil {
 		c := e.cache.Stats()

@@ -169,6 +169,9 @@ func (all *streams) readAhead(s *stream) {
 // stream count as farthest.
 func (all *streams) distance(b *batch) int {
 	const farthest = 1 << 30
+	if b.source != nil {
+		b = b.source
+	}
 	if b.stream == nil {
 		return farthest
 	}

@@ -22,6 +22,9 @@
 //     everywhere. A batch's .json is read like large forms of the second kind: what it says of
 //     bad files changes, and each open shows one state of it.
 //
+// The form CUDA is a document that says where a batch is on a GPU, and the open file is the lease
+// on it (lease.go): each open has its own, past the page cache.
+//
 // Which of the first two is chosen before the mount, because all opens of an inode have to
 // agree. They share one engine file and one backing id (open.go).
 //

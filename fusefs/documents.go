@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -37,8 +38,14 @@ var contents = map[kind]func(f *filesystem, k engine.Key) []byte{
 	metricsDoc: func(f *filesystem, _ engine.Key) []byte { return metrics(f.stats(), f.files.refused.Load()) },
 	memoryDoc:  func(f *filesystem, _ engine.Key) []byte { return memoryJSON(f.src.Stats().Buffers) },
 	errorsDoc:  func(f *filesystem, _ engine.Key) []byte { return errorLines(f.src.Errors()) },
+	readerDoc:  func(*filesystem, engine.Key) []byte { return reader },
 	epochDoc:   func(f *filesystem, k engine.Key) []byte { return epochJSON(f.catalog, k.Shard, k.Epoch) },
 }
+
+// reader is the Python module that hands batches on the GPU to frameworks.
+//
+//go:embed batchfs_cuda.py
+var reader []byte
 
 func (f *filesystem) document(n node) []byte { return contents[n.kind](f, n.key) }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -25,8 +27,9 @@ import (
 type fakeSource struct {
 	shards, epochs, most int // most: batches of an epoch
 	spec                 layout.Spec
-	anonymous            bool                                    // files have no descriptor
-	oddFd                bool                                    // the kernel refuses the descriptors
+	anonymous            bool // files have no descriptor
+	oddFd                bool // the kernel refuses the descriptors
+	gpu                  bool
 	before               func(context.Context, engine.Key) error // called by Open
 
 	reserved int64
@@ -45,10 +48,14 @@ func newFake() *fakeSource {
 		if s.spec.C == 1 {
 			color = decode.Gray
 		}
+		var device *gpu.Device
+		if s.gpu {
+			device = gpu.New(&fakegpu.GPU{}, gpu.Options{})
+		}
 		samples := s.shards * (s.most*s.spec.N - 1) // the last batch of an epoch has a padded slot
 		c, err := engine.NewCatalog(fakeDataset(samples, s.spec.H, s.spec.W), engine.Options{
 			Config: shard.Config{Shards: s.shards, BatchSize: s.spec.N, PadLastBatch: true}, Epochs: s.epochs,
-			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1,
+			Decoding: decode.Options{MaxPixels: 1 << 30, Color: color}, Workers: 1, BatchWorkers: 1, MemoryLimit: 1, Device: device,
 		})
 		if err != nil {
 			panic(err)

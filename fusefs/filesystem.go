@@ -50,7 +50,7 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
 	classes := dataset.ClassesText(c.Dataset.Classes())
 	all := c.Options.Epochs
-	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil)
+	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil, c.Options.Device != nil)
 	if err != nil {
 		return nil, err
 	}

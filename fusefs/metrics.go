@@ -62,6 +62,13 @@ func metrics(s Stats, refused int64) []byte {
 			use("batches", m.Batches), use("cache", m.Cache), use("index", m.Index), use("scratch", m.Scratch),
 		}},
 	}
+	if g := s.GPU; g != nil {
+		families = append(families,
+			metric{"gpu_memory_bytes", "Memory of the GPU: allocated for batches, in use by all processes, and in all.", []sample{
+				use("batches", g.Batches), use("all", g.MemoryUsed), use("total", g.MemoryTotal),
+			}},
+			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", one(g.Busy)})
+	}
 	epochs := [4]metric{
 		{name: "epoch_batches_total", help: "Batches made, by epoch."},
 		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},

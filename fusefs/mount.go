@@ -27,7 +27,8 @@ type Options struct {
 	FileMode, DirMode uint32
 	// Epochs is how many epochs the directory of a shard lists; 0: all. All can be opened.
 	Epochs int
-	// List says which forms of a batch directories list. All forms can be opened.
+	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
+	// engine has a GPU.
 	List []layout.Form
 	// ReadPath is how large forms are read: "auto" (also ""), "passthrough" or "direct".
 	ReadPath string
@@ -60,7 +61,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, &option.Error{Field: "read path", Rule: "auto, passthrough or direct", Value: strconv.Quote(o.ReadPath)}
 	}
 	for i, f := range o.List {
-		if int(f) >= len(layout.Forms()) || slices.Contains(o.List[:i], f) {
+		if f >= layout.NumForms || slices.Contains(o.List[:i], f) {
 			return o, &option.Error{Field: "list of forms", Rule: "without repetition", Value: fmt.Sprint(o.List)}
 		}
 	}

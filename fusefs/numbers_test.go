@@ -36,7 +36,7 @@ func TestNumbersBijection(t *testing.T) {
 			visit(node{kind: epochDir, key: engine.Key{Shard: s, Epoch: e}})
 			visit(node{kind: epochDoc, key: engine.Key{Shard: s, Epoch: e}})
 			for b := range 5 {
-				for _, f := range layout.Forms() {
+				for f := range layout.NumForms {
 					visit(node{kind: batchFile, key: engine.Key{Shard: s, Epoch: e, Batch: b}, form: f})
 				}
 			}
@@ -63,11 +63,13 @@ func TestNumbersStable(t *testing.T) {
 		1:         {kind: root},
 		2:         {kind: datasetDoc},
 		9:         {kind: errorsDoc},
+		10:        {kind: readerDoc},
 		32:        {kind: shardDir},
 		40:        {kind: epochDir},
 		840:       {kind: epochDoc},
 		1640:      {kind: batchFile},
 		2_042_392: {kind: batchFile, key: engine.Key{Shard: 3, Epoch: 25, Batch: 625}, form: layout.Form(2)},
+		5_009_640: {kind: batchFile, form: layout.CUDA},
 	} {
 		if got := n.id(x); got != want {
 			t.Errorf("%+v is number %d, want %d", x, got, want)

@@ -26,6 +26,8 @@ type openFile struct {
 	file    file  // whose memory data is; closed when refs becomes 0
 	backing int32 // the kernel's id for it; 0: the daemon serves the reads
 	refs    int   // guarded by openFiles.mu
+
+	opener *opener // of a file of the form CUDA, which is not shared
 }
 
 func (f *filesystem) handle(fh uint64) (*openFile, bool) {
@@ -51,7 +53,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	}
 	ctx := f.untilSignal(cancel, in.Pid)
 	defer ctx.end()
-	h, flags, err := f.open(ctx, in.NodeId, n)
+	h, flags, err := f.open(ctx, in, n)
 	if err != nil {
 		f.failures.remember(n.key, err)
 		st, known := status(err)
@@ -69,7 +71,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 }
 
 // open returns a file's content and the open flags for the kernel.
-func (f *filesystem) open(ctx context.Context, id uint64, n node) (*openFile, uint32, error) {
+func (f *filesystem) open(ctx context.Context, in *fuse.OpenIn, n node) (*openFile, uint32, error) {
 	switch {
 	case n.isControl():
 		// Its size may have changed since stat: only direct I/O reads past the known size.
@@ -83,12 +85,14 @@ func (f *filesystem) open(ctx context.Context, id uint64, n node) (*openFile, ui
 			flags = f.viaDaemon
 		}
 		return &openFile{data: data}, flags, err
+	case n.form == layout.CUDA:
+		return f.lease(ctx, n, in.Pid)
 	}
 	opened, err := f.src.Open(ctx, n.key, n.form)
 	if err != nil {
 		return nil, 0, err
 	}
-	shared := f.files.add(id, opened)
+	shared := f.files.add(in.NodeId, opened)
 	if shared.backing != 0 {
 		return shared, fuse.FOPEN_PASSTHROUGH, nil
 	}
@@ -149,7 +153,11 @@ func (f *filesystem) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Re
 // Release closes a file that no process has open or mapped any more.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	h, _ := f.handles.LoadAndDelete(in.Fh)
-	if opened, ok := h.(*openFile); ok && opened.file != nil {
+	switch opened, ok := h.(*openFile); {
+	case !ok || opened.file == nil:
+	case opened.opener != nil:
+		opened.opener.outlived(opened.file.Close)
+	default:
 		f.files.release(opened)
 	}
 }

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,12 +25,13 @@ const (
 	metricsDoc
 	memoryDoc
 	errorsDoc
+	readerDoc
 	shardDir
 	epochDir
 	epochDoc
 	batchFile
 
-	singles = errorsDoc + 1 // number of kinds that are a single node
+	singles = readerDoc + 1 // number of kinds that are a single node
 )
 
 // kinds is what the kinds are: the names of those that have a fixed one, in which kind of
@@ -48,6 +50,7 @@ var kinds = [...]struct {
 	metricsDoc: {name: "metrics", in: controlDir},
 	memoryDoc:  {name: "memory.json", in: controlDir},
 	errorsDoc:  {name: "errors.jsonl", in: controlDir},
+	readerDoc:  {name: "batchfs_cuda.py", in: controlDir},
 	shardDir:   {in: root, dir: true},
 	epochDir:   {in: shardDir, dir: true},
 	epochDoc:   {name: "epoch.json", in: epochDir},
@@ -78,24 +81,26 @@ const (
 )
 
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs,
-// the documents of epochs, and batch files, each block in mixed radix.
+// the documents of epochs, batch files, and those of the form CUDA, which not every mount has,
+// each block in mixed radix.
 type numbers struct {
-	epochs, batches, forms           uint64
-	epochDirs, epochDocs, files, end uint64 // first ids of their blocks, and the first unused id
+	epochs, batches, forms                 uint64
+	epochDirs, epochDocs, files, cuda, end uint64 // first ids of their blocks, and the first unused id
 }
 
 // newNumbers lays out the ids of a tree of shards, epochs per shard, and at most batches
 // batches per epoch.
 func newNumbers(shards, epochs, batches int) (numbers, error) {
 	forms := len(layout.Forms())
-	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(forms)))
+	nodes := firstShard + float64(shards)*(1+float64(epochs)*(2+float64(batches)*float64(forms+1)))
 	if min(shards, epochs, batches) < 0 || nodes > maxID {
 		return numbers{}, fmt.Errorf("%d shards of %d epochs of %d batches cannot be numbered", shards, epochs, batches)
 	}
 	dirs, all := firstShard+uint64(shards), uint64(shards)*uint64(epochs)
 	n := numbers{epochs: uint64(epochs), batches: uint64(batches), forms: uint64(forms)}
 	n.epochDirs, n.epochDocs, n.files = dirs, dirs+all, dirs+2*all
-	n.end = n.files + all*n.batches*n.forms
+	n.cuda = n.files + all*n.batches*n.forms
+	n.end = n.cuda + all*n.batches
 	return n, nil
 }
 
@@ -110,7 +115,11 @@ func (n numbers) id(x node) uint64 {
 	case epochDoc:
 		return n.epochDocs + epoch
 	case batchFile:
-		return n.files + (epoch*n.batches+uint64(x.key.Batch))*n.forms + uint64(x.form)
+		batch := epoch*n.batches + uint64(x.key.Batch)
+		if x.form == layout.CUDA {
+			return n.cuda + batch
+		}
+		return n.files + batch*n.forms + uint64(x.form)
 	}
 	return fuse.FUSE_ROOT_ID + uint64(x.kind)
 }
@@ -131,10 +140,13 @@ func (n numbers) node(id uint64) (node, bool) {
 	case id < n.files:
 		return node{kind: epochDoc, key: n.epoch(id - n.epochDocs)}, true
 	}
-	batch, form := (id-n.files)/n.forms, (id-n.files)%n.forms
+	batch, form := (id-n.files)/n.forms, layout.Form((id-n.files)%n.forms)
+	if id >= n.cuda {
+		batch, form = id-n.cuda, layout.CUDA
+	}
 	key := n.epoch(batch / n.batches)
 	key.Batch = int(batch % n.batches)
-	return node{kind: batchFile, key: key, form: layout.Form(form)}, true
+	return node{kind: batchFile, key: key, form: form}, true
 }
 
 func (n numbers) epoch(i uint64) engine.Key {
@@ -155,17 +167,19 @@ type tree struct {
 	plan    plan
 	numbers numbers
 	list    []layout.Form      // the forms that directories list
+	cuda    bool               // batches exist in the form CUDA
 	fixed   [len(kinds)][]kind // by kind of directory
 }
 
-func newTree(p plan, list []layout.Form, classes bool) (*tree, error) {
+func newTree(p plan, list []layout.Form, classes, cuda bool) (*tree, error) {
 	n, err := newNumbers(p.shards, p.epochs, p.most)
 	if err != nil {
 		return nil, err
 	}
-	t := &tree{plan: p, numbers: n, list: list}
+	t := &tree{plan: p, numbers: n, list: list, cuda: cuda}
+	exists := func(k kind) bool { return (classes || k != classesDoc) && (cuda || k != readerDoc) }
 	for i, k := range kinds {
-		if k.name != "" && (classes || kind(i) != classesDoc) {
+		if k.name != "" && exists(kind(i)) {
 			t.fixed[k.in] = append(t.fixed[k.in], kind(i))
 		}
 	}
@@ -177,11 +191,16 @@ func (t *tree) node(id uint64) (node, bool) {
 	n, ok := t.numbers.node(id)
 	switch n.kind {
 	case batchFile:
-		ok = ok && n.key.Batch < t.batches(n.key)
-	case classesDoc:
-		_, ok = t.lookup(node{kind: root}, kinds[classesDoc].name)
+		ok = ok && t.has(n)
+	case classesDoc, readerDoc:
+		ok = slices.Contains(t.fixed[kinds[n.kind].in], n.kind)
 	}
 	return n, ok
+}
+
+// has reports whether a batch file exists.
+func (t *tree) has(n node) bool {
+	return n.key.Batch < t.batches(n.key) && (t.cuda || n.form != layout.CUDA)
 }
 
 // batches counts the batches of an epoch directory. The ids have room for plan.most.
@@ -202,7 +221,7 @@ func (t *tree) lookup(dir node, name string) (node, bool) {
 		var ok bool
 		n.kind = batchFile
 		n.key.Batch, n.form, ok = layout.ParseBatchName(name)
-		return n, ok && n.key.Batch < t.batches(dir.key)
+		return n, ok && t.has(n)
 	}
 	_, digits, _ := strings.Cut(name, "-")
 	i, err := strconv.Atoi(digits)

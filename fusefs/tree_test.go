@@ -12,7 +12,7 @@ func fakePlan() plan { return plan{3, 4, 2, 5, func(int, int) int { return 5 }} 
 
 func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
-	tr, err := newTree(p, list, true)
+	tr, err := newTree(p, list, true, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,34 @@ func TestTreeNames(t *testing.T) {
 	}
 }
 
+// TestTreeOfAGPU: only mounts with a GPU have what belongs to it.
+func TestTreeOfAGPU(t *testing.T) {
+	epoch := node{kind: epochDir, key: engine.Key{Shard: 1, Epoch: 2}}
+	for _, cuda := range []bool{false, true} {
+		tr, err := newTree(fakePlan(), nil, true, cuda)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			dir  node
+			name string
+			is   node
+		}{
+			{epoch, "batch-00003.cuda", node{batchFile, engine.Key{Shard: 1, Epoch: 2, Batch: 3}, layout.CUDA}},
+			{node{kind: controlDir}, "batchfs_cuda.py", node{kind: readerDoc}},
+		} {
+			if n, ok := tr.lookup(c.dir, c.name); ok != cuda || ok && n != c.is {
+				t.Errorf("with a GPU %v: %s is %+v, %v", cuda, c.name, n, ok)
+			}
+			if n, ok := tr.node(tr.numbers.id(c.is)); ok != cuda || ok && n != c.is {
+				t.Errorf("with a GPU %v: the number of %s is %+v, %v", cuda, c.name, n, ok)
+			}
+		}
+	}
+}
+
 func TestTreeWithoutClasses(t *testing.T) {
-	tr, err := newTree(fakePlan(), nil, false)
+	tr, err := newTree(fakePlan(), nil, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +168,7 @@ func TestTreeBeyondPlan(t *testing.T) {
 	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(p.most)+".nhwc"); ok {
 		t.Error("a batch without a number exists")
 	}
-	if _, err := newTree(plan{1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true); err == nil {
+	if _, err := newTree(plan{1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false); err == nil {
 		t.Error("a tree of more nodes than numbers is made")
 	}
 }
@@ -152,7 +178,7 @@ func FuzzLookup(f *testing.F) {
 		f.Add(name, uint64(1))
 		f.Add(name, uint64(60))
 	}
-	tr, err := newTree(fakePlan(), []layout.Form{layout.NHWCForm}, true)
+	tr, err := newTree(fakePlan(), []layout.Form{layout.NHWCForm}, true, false)
 	if err != nil {
 		f.Fatal(err)
 	}

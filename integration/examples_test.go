@@ -38,6 +38,7 @@ print(f"accuracy {accuracy(model, load('val')):.4f}")
 // TestExamples: the programs of examples/ learn scikit-learn's digits about as well as the usual
 // loader teaches them; linear classifiers cannot quite.
 func TestExamples(t *testing.T) {
+	inStageOfItsOwn(t)
 	python := needFrameworks(t, "torch", "torchvision", "sklearn", "PIL")
 	digits := filepath.Join(scratch(t), "digits")
 	run := func(t *testing.T, name string, args ...string) string {

@@ -230,6 +230,7 @@ func (m *mounted) openFiles() ([]string, error) {
 		case err != nil: // closed meanwhile
 		case strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)"): // O_TMPFILE
 		case target == "anon_inode:[eventpoll]", target == "anon_inode:[eventfd]":
+		case strings.HasPrefix(target, "/memfd:"): // of the GPU in host memory
 		default:
 			kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
 			// Another mount may have replaced a file, which makes it no other descriptor.

@@ -42,9 +42,7 @@ func TestPythonPackage(t *testing.T) {
 // TestWheel: what `make wheel` builds needs no glibc after 2.17, and passes the same tests where
 // nothing but it and NumPy is installed.
 func TestWheel(t *testing.T) {
-	if raceDetector() {
-		t.Skip("SKIPPED: zig cannot link the race detector; it runs in the stage of one processor")
-	}
+	inStageOfItsOwn(t)
 	python := needPython(t, "numpy", "ensurepip")
 	dir := scratch(t)
 	if out, err := exec.Command("../scripts/wheel.sh", dir).CombinedOutput(); err != nil {
@@ -70,6 +68,15 @@ func TestWheel(t *testing.T) {
 		t.Errorf("the binary needs %q, %v", newest, err)
 	}
 	runPackageTests(t, inside, "/nowhere", "")
+}
+
+// inStageOfItsOwn skips a test that runs without the race detector, which is no matter of the programs that it runs and
+// would make it take long.
+func inStageOfItsOwn(t *testing.T) {
+	t.Helper()
+	if raceDetector() {
+		t.Skip("a stage of make test runs it without the race detector")
+	}
 }
 
 // newestOf is the later of two versions, as `sort -V` has it.

@@ -16,10 +16,11 @@ const (
 	Sizes                   // .npy, int32 [N,2]
 	JSON                    // a description of the batch
 	PNG                     // a contact sheet
-	numForms
+	CUDA                    // where in a GPU's memory the tensor is
+	NumForms
 )
 
-var forms = [numForms]string{
+var forms = [NumForms]string{
 	NHWCForm:    "nhwc",
 	NCHWForm:    "nchw",
 	NPY:         "npy",
@@ -30,11 +31,13 @@ var forms = [numForms]string{
 	Sizes:       "sizes.npy",
 	JSON:        "json",
 	PNG:         "png",
+	CUDA:        "cuda",
 }
 
-// Forms returns every form, in the order in which they are documented.
+// Forms returns the forms that every mount has, in the order in which they are documented: all
+// but CUDA.
 func Forms() []Form {
-	all := make([]Form, numForms)
+	all := make([]Form, CUDA)
 	for i := range all {
 		all[i] = Form(i)
 	}
@@ -49,7 +52,7 @@ func ParseForm(ext string) (Form, bool) {
 
 // Ext is the form's extension, without the leading dot.
 func (f Form) Ext() string {
-	if f < numForms {
+	if f < NumForms {
 		return forms[f]
 	}
 	return "unknown"
@@ -58,12 +61,12 @@ func (f Form) Ext() string {
 // String is Ext.
 func (f Form) String() string { return f.Ext() }
 
-// Tensor reports whether the form is one of the four that hold the tensor.
+// Tensor reports whether the form is one of the four whose bytes are the tensor's.
 func (f Form) Tensor() bool { return f <= SafeTensors }
 
-// Large reports whether the form needs the batch's pixels, and so lives in batch memory: the
-// tensor forms and the contact sheet.
-func (f Form) Large() bool { return f.Tensor() || f == PNG }
+// Large reports whether the form needs the batch's pixels, and so lives in batch memory or in a
+// GPU's: the tensor forms, the contact sheet and CUDA.
+func (f Form) Large() bool { return f.Tensor() || f == PNG || f == CUDA }
 
 // OrderOf returns the order of the form's tensor; def is the mount's own order.
 func (f Form) OrderOf(def Order) Order {

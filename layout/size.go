@@ -6,6 +6,9 @@ import "math"
 // It is -1 for JSON documents, which are made elsewhere. If the batch cannot exist, a form that
 // would hold its pixels has math.MaxInt64 bytes, the largest size that a file can have.
 func Size(f Form, s Spec) int64 {
+	if f == CUDA {
+		return Page
+	}
 	if s.err != nil && (f.Large() || s.N < 0 || int64(s.N) > maxSlots) && f != JSON {
 		return math.MaxInt64
 	}

@@ -294,7 +294,7 @@ func TestHeadersAllocateNothing(t *testing.T) {
 		"sizes":       func() { AppendSmall(small, Sizes, m) },
 		"valid":       func() { AppendSmall(small, Valid, m) },
 		"size": func() {
-			for f := range numForms {
+			for f := range NumForms {
 				Size(f, s)
 			}
 		},

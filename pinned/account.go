@@ -10,6 +10,8 @@ const (
 	Pinned Kind = "pinned"
 	// HostMemory is ordinary memory: it grows and shrinks.
 	HostMemory Kind = "host"
+	// DeviceMemory is memory of a GPU: it only grows.
+	DeviceMemory Kind = "device"
 )
 
 // BufferStats describes the buffers of one kind, with the names and units (bytes) of DALI's

@@ -3,6 +3,7 @@ package pinned
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,9 @@ type Buffer struct {
 	// that took the buffer out of the pool, or to the holder of Pool.asking.
 	mapping []byte
 	locked  bool // the mapping is page-locked
+
+	registering sync.Mutex
+	registered  []byte // the start of mapping that the pool's Registrar knows
 
 	// Guarded by Pool.mu.
 	held        int64  // bytes of memory behind it, in whole pages; those beyond size are spare
@@ -38,11 +42,39 @@ func (b *Buffer) Fd() int { return b.fd }
 // Releasing twice panics: the memory might already belong to another batch.
 func (b *Buffer) Release() { b.pool.put(b) }
 
+// Register lets the pool's Registrar have the bytes, once for as long as their pages stay the
+// same. It does nothing without a Registrar.
+func (b *Buffer) Register() error {
+	b.registering.Lock()
+	defer b.registering.Unlock()
+	need := roundUp(b.size, pageSize)
+	if b.pool.options.Registrar == nil || int64(len(b.registered)) >= need {
+		return nil
+	}
+	b.unregister()
+	if err := b.pool.options.Registrar.Register(b.mapping[:need]); err != nil {
+		return err
+	}
+	b.registered = b.mapping[:need]
+	return nil
+}
+
+// unregister undoes Register, before pages of the bytes are freed.
+func (b *Buffer) unregister() {
+	if b.registered != nil {
+		b.pool.options.Registrar.Unregister(b.registered)
+		b.registered = nil
+	}
+}
+
 func (b *Buffer) sys() system { return b.pool.store.system }
 
 // resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how
 // many there are now: if the kernel refuses spare memory, that is not an error.
 func (b *Buffer) resize(size, held int64) (int64, error) {
+	if roundUp(size, pageSize) < int64(len(b.registered)) {
+		b.unregister()
+	}
 	var err error
 	if b.fd >= 0 {
 		held, err = b.resizeFile(size, held)
@@ -141,6 +173,7 @@ func (b *Buffer) free(from, n int64) bool {
 }
 
 func (b *Buffer) unmap() {
+	b.unregister()
 	if b.mapping != nil {
 		b.sys().unmap(b.mapping)
 		b.mapping = nil

@@ -65,6 +65,13 @@
 // (RLIMIT_MEMLOCK) is not an error, since the batches are the same without locking; Stats keeps
 // the reason, so that it can be shown to the user. After that the kernel is not asked again.
 //
+// # GPUs
+//
+// A GPU copies from a buffer by itself once it is registered (Buffer.Register), which takes
+// longer than the copy. So a buffer is registered when it is first copied from, and stays so in
+// later batches, until its pages change: the GPU would go on reading the old ones. They change
+// when the buffer is unmapped, or shortened.
+//
 // # What it costs
 //
 // Pages are charged to a Budget before they are allocated, and the charge ends when they are

@@ -13,11 +13,13 @@ type Policy struct {
 	// HostGrowth, in [1,4]: a host buffer that has to grow becomes at least this many times as
 	// large as it was. It also applies to page-locked batch buffers, which are host memory.
 	HostGrowth float64
+	// DeviceGrowth, in [1,4], is the same for memory on a GPU.
+	DeviceGrowth float64
 }
 
 // DefaultPolicy shrinks below nine tenths and grows without a margin.
 func DefaultPolicy() Policy {
-	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1}
+	return Policy{ShrinkThreshold: 0.9, HostGrowth: 1, DeviceGrowth: 1}
 }
 
 // ParsePolicy returns the default policy, changed by the environment variables that lookup (such
@@ -28,11 +30,13 @@ func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 	for _, v := range []struct {
 		name   string
 		lo, hi float64
-		into   *float64
+		into   []*float64
 	}{
-		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, &p.ShrinkThreshold},
-		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth},
-		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, &p.HostGrowth}, // DALI's name; overrides the one before
+		{"BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", 0, 1, []*float64{&p.ShrinkThreshold}},
+		{"BATCHFS_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.HostGrowth, &p.DeviceGrowth}},
+		// As DALI's variables, these override the one before.
+		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.HostGrowth}},
+		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", 1, 4, []*float64{&p.DeviceGrowth}},
 	} {
 		text, ok := lookup(v.name)
 		if !ok || text == "" {
@@ -42,7 +46,9 @@ func ParsePolicy(lookup func(string) (string, bool)) (Policy, error) {
 		if err != nil || !(x >= v.lo && x <= v.hi) { // also refuses NaN
 			return Policy{}, fmt.Errorf("%s must be a number from %g to %g, not %q", v.name, v.lo, v.hi, text)
 		}
-		*v.into = x
+		for _, into := range v.into {
+			*into = x
+		}
 	}
 	return p, nil
 }

@@ -11,25 +11,26 @@ func lookup(env map[string]string) func(string) (string, bool) {
 
 func TestParsePolicy(t *testing.T) {
 	const shrink, common = "BATCHFS_HOST_BUFFER_SHRINK_THRESHOLD", "BATCHFS_BUFFER_GROWTH_FACTOR"
-	const host = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR"
+	const host, device = "BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR"
 	for _, c := range []struct {
 		env  map[string]string
 		want Policy
 	}{
-		{nil, Policy{0.9, 1}},
-		{map[string]string{shrink: "", common: ""}, Policy{0.9, 1}},
-		{map[string]string{shrink: "0"}, Policy{0, 1}},
-		{map[string]string{shrink: "1"}, Policy{1, 1}},
-		{map[string]string{shrink: ".5", common: "1.25"}, Policy{0.5, 1.25}},
-		{map[string]string{common: "4"}, Policy{0.9, 4}},
-		{map[string]string{host: "2"}, Policy{0.9, 2}},
-		{map[string]string{common: "3", host: "1"}, Policy{0.9, 1}},
+		{nil, Policy{0.9, 1, 1}},
+		{map[string]string{shrink: "", common: ""}, Policy{0.9, 1, 1}},
+		{map[string]string{shrink: "0"}, Policy{0, 1, 1}},
+		{map[string]string{shrink: "1"}, Policy{1, 1, 1}},
+		{map[string]string{shrink: ".5", common: "1.25"}, Policy{0.5, 1.25, 1.25}},
+		{map[string]string{common: "4"}, Policy{0.9, 4, 4}},
+		{map[string]string{host: "2"}, Policy{0.9, 2, 1}},
+		{map[string]string{common: "3", host: "1"}, Policy{0.9, 1, 3}},
+		{map[string]string{common: "3", device: "1.5"}, Policy{0.9, 3, 1.5}},
 	} {
 		if got, err := ParsePolicy(lookup(c.env)); err != nil || got != c.want {
 			t.Errorf("%v: %+v, %v; want %+v", c.env, got, err, c.want)
 		}
 	}
-	if DefaultPolicy() != (Policy{0.9, 1}) {
+	if DefaultPolicy() != (Policy{0.9, 1, 1}) {
 		t.Errorf("the default is %+v", DefaultPolicy())
 	}
 }
@@ -46,6 +47,7 @@ func TestBadPoliciesAreRefusedByName(t *testing.T) {
 		{"BATCHFS_BUFFER_GROWTH_FACTOR", "0.99", "from 1 to 4"},
 		{"BATCHFS_BUFFER_GROWTH_FACTOR", "4.1", "from 1 to 4"},
 		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "Inf", "from 1 to 4"},
+		{"BATCHFS_DEVICE_BUFFER_GROWTH_FACTOR", "0", "from 1 to 4"},
 		{"BATCHFS_HOST_BUFFER_GROWTH_FACTOR", "big", "from 1 to 4"},
 	} {
 		_, err := ParsePolicy(lookup(map[string]string{c.name: c.value}))

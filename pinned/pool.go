@@ -31,6 +31,15 @@ type PoolOptions struct {
 	// Growth, from 1 to 4: a buffer that has to grow becomes at least this many times as large
 	// as it was, if the budget has room. 0 counts as 1.
 	Growth float64
+	// Registrar registers the buffers for which Buffer.Register is called; nil: none.
+	Registrar Registrar
+}
+
+// A Registrar lets a GPU fetch the bytes of memory by itself, from the pages that it has now. Its
+// methods must be safe for concurrent use.
+type Registrar interface {
+	Register(m []byte) error
+	Unregister(m []byte)
 }
 
 // A Pool hands out buffers and takes them back. It is safe for concurrent use.

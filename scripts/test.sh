@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs all tests with the race detector; once more on one processor what depends on
-# scheduling; the JPEG decoder with sanitizers; and without cgo what has C in it, and one
+# scheduling; the wheel and the examples; the JPEG decoder with sanitizers; and without cgo what has C in it, and one
 # mount. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. The
 # first run includes the stress program, for a minute; integration/stress/doc.go says how to
 # run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
@@ -78,7 +78,10 @@ check tests -race ./integration ./integration/stress ./...
 
 stage 'on one processor'
 check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
-check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls|TestWheel|TestExamples' ./integration
+check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+
+stage 'the wheel for Python, and the examples'
+check tests -run 'TestWheel|TestExamples' ./integration
 
 stage 'JPEGs, with the sanitizers of addresses and undefined behaviour'
 check sanitized tests -asan -run Baseline ./decode

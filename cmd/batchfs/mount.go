@@ -53,6 +53,7 @@ type mountRequest struct {
 	engine              engine.Options
 	tree                fusefs.Options
 	source              dataset.Options
+	gpu                 gpuRequest
 	entries             decode.EntryRule
 	strictEntries       bool           // stored entry points at other places are replaced
 	settings            map[string]any // for config.json
@@ -74,6 +75,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 		"or every N MCUs", entryRule(&r.entries))
 	f.toggle(&r.engine.VerifyReads, "verify-reads", false, "use such a place only if the bytes of its file are the same as when it was found")
 	readPathFlag(f, &r.tree.ReadPath)
+	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)
 	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
@@ -122,9 +124,13 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return err
 	}
+	if err := c.openDevice(&r); err != nil {
+		return errors.Join(err, ds.Close())
+	}
 	r.engine.Entries = r.openEntries(ds)
 	closeData := func() error {
 		_ = r.engine.Entries.Close() // it has logged what failed, and can do without
+		r.closeDevice()
 		return ds.Close()
 	}
 	limitHeap(ds.MemoryBytes(), r.engine.MemoryLimit)
@@ -208,11 +214,12 @@ func (c *console) welcome(r mountRequest, readPath string) {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
-	c.printf(`mounted at %s, read path: %s
+	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
+	c.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
-`, r.mountpoint, readPath, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
+`, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
@@ -294,7 +301,7 @@ func suggestHints(r mountRequest, buffers []pinned.BufferStats) {
 		if b.Name == "batch" {
 			most = (most + batchSize - 1) / batchSize
 		}
-		if most > 0 && b.Name != "cache" { // --cache-size covers the cache
+		if most > 0 && b.Name != "cache" && b.Kind != pinned.DeviceMemory { // --cache-size covers the cache
 			parts = append(parts, fmt.Sprintf("%s=%d", b.Name, most))
 		}
 	}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A gpuRequest says which GPU a mount puts batches on.
+type gpuRequest struct {
+	which string // none, auto, a number or a UUID
+	limit int64  // bytes; 0: half of what is free there
+}
+
+const (
+	gpuFlag  = "gpu"
+	gpuNone  = "none"
+	gpuAuto  = "auto"
+	limitGPU = "device-memory-limit"
+)
+
+func gpuFlags(f *flagSet, r *gpuRequest) {
+	f.group = aboutPipeline
+	f.add(gpuFlag, gpuAuto, "the GPU that batches can be read on, as .cuda: `none|auto|N|UUID`; auto is the first that can be used", anything(&r.which))
+	f.derived(limitGPU, "half of what is free", "batches take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
+}
+
+// openDevice finds the GPU of a mount, if there is one, and enters it into config.json.
+func (c *console) openDevice(r *mountRequest) error {
+	driver, err := gpu.Driver(nil), error(nil)
+	if r.gpu.which != gpuNone {
+		driver, err = gpu.Find(r.gpu.which)
+	}
+	switch listed := slices.Contains(r.tree.List, layout.CUDA); {
+	case err != nil && r.gpu.which != gpuAuto:
+		return hint(fmt.Errorf("--%s %s: %w", gpuFlag, r.gpu.which, err), "batchfs doctor")
+	case driver == nil && listed:
+		return hint(fmt.Errorf("--list cuda needs a GPU: %w", cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
+	case err != nil:
+		r.settings[gpuFlag] = "none: " + err.Error()
+	case driver == nil:
+		r.settings[gpuFlag] = gpuNone
+	default:
+		r.settings[gpuFlag] = driver.UUID()
+		r.engine.Device = gpu.New(driver, gpu.Options{Limit: r.gpu.limit, Growth: r.engine.Memory.DeviceGrowth})
+	}
+	return nil
+}
+
+// closeDevice ends the use of the GPU, after the engine's. Errors are those of a GPU that is lost,
+// which was reported.
+func (r *mountRequest) closeDevice() {
+	if r.engine.Device != nil {
+		_ = r.engine.Device.Close()
+	}
+}
+
+// describeUse is what batches and others use of a mount's GPU.
+func describeUse(g *engine.GPUStats) string {
+	text := g.UUID + ", batches " + formatBytes(g.Batches)
+	if g.Limit > 0 {
+		text += " of " + formatBytes(g.Limit)
+	}
+	if g.MemoryTotal > 0 {
+		text += fmt.Sprintf("; all processes %s of %s", formatBytes(g.MemoryUsed), formatBytes(g.MemoryTotal))
+	}
+	if g.Busy >= 0 {
+		text += fmt.Sprintf(", %.0f %% busy", 100*g.Busy)
+	}
+	if g.Error != "" {
+		text += "; lost: " + g.Error
+	}
+	return text
+}

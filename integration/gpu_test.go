@@ -1,0 +1,362 @@
+package integration
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// theGPU is a driver in host memory, for all tests.
+var theGPU = sync.OnceValues(func() (*fakecuda.Driver, error) {
+	dir := filepath.Join(suite.dir, "gpu")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return fakecuda.Build(dir)
+})
+
+// A withGPU is a mount whose daemon and readers find a GPU in host memory.
+type withGPU struct {
+	*mounted
+	driver *fakecuda.Driver
+	env    []string
+}
+
+func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
+	t.Helper()
+	if buildSetting("CGO_ENABLED") == "0" {
+		t.Skip("SKIPPED: GPUs need cgo")
+	}
+	driver, err := theGPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := thisUser()
+	user.run = append([]string{"env"}, driver.Env(c)...)
+	return withGPU{mountAs(t, user, dataset, flags...), driver, user.run}
+}
+
+// python runs a program beside the GPU. It has the module as batchfs_cuda, and what NumPy takes
+// for memory of the processor.
+func (m withGPU) python(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	modules := []string{"numpy"}
+	if strings.Contains(program, "import torch") {
+		modules = append(modules, "torch")
+	}
+	const start = `
+import sys
+sys.path.insert(0, sys.argv[1] + "/.batchfs")
+import batchfs_cuda
+batchfs_cuda._DEVICE_TYPE = 1            # kDLCPU: so NumPy takes it
+batchfs_cuda._DTYPES["bfloat16"] = 1, 16 # which NumPy lacks
+`
+	name := filepath.Join(scratch(t), "program.py")
+	writeFile(t, name, []byte(start+program))
+	return m.command(slices.Concat(m.env, []string{needPython(t, modules...), name, m.dir}, args)...)
+}
+
+// onGPU is how many bytes of the GPU's memory are in use.
+func (m withGPU) onGPU(t testing.TB) int64 {
+	t.Helper()
+	var d struct {
+		Buffers []struct {
+			Kind string `json:"kind"`
+			Real int64  `json:"real_memory_size"`
+		}
+	}
+	m.document(t, ".batchfs/memory.json", &d)
+	for _, b := range d.Buffers {
+		if b.Kind == "device" {
+			return b.Real
+		}
+	}
+	t.Fatalf("memory.json: %+v", d)
+	return 0
+}
+
+// TestCUDAEpochs reads epochs from the GPU, in every type and order, and compares their bytes with
+// those of the other form.
+func TestCUDAEpochs(t *testing.T) {
+	const program = `
+import numpy as np
+for path in sys.argv[2:]:
+    batch = batchfs_cuda.open(path)
+    x = np.from_dlpack(batch)
+    file = path.removesuffix("cuda") + batch.layout
+    assert x.ctypes.data == batch.pointer and x.shape == batch.shape, path
+    assert x.tobytes() == open(file, "rb").read(), path
+    del batch, x
+assert not batchfs_cuda._handed_out
+print(len(batchfs_cuda._slabs))
+`
+	for _, flags := range [][]string{
+		{}, {"--layout", "nchw", "--prefetch-queue-depth", "0"}, {"--dtype", "float16", "--normalize", "imagenet", "--last-batch", "partial"},
+		{"--dtype", "bfloat16", "--layout", "nchw"}, {"--dtype", "float32", "--batch-size", "7", "--shuffle"},
+	} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			t.Parallel()
+			config := fakecuda.Config{Delay: 2 * time.Millisecond, Seed: int64(len(flags))}
+			m := mountWithGPU(t, config, mixedImages(t), append(flags, "--size", "96x96", "--resize", "not-larger", "--shards", "2")...)
+			var paths []string
+			for s := range 2 {
+				for epoch := range 2 {
+					names, err := os.ReadDir(m.epochDir(s, epoch))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, n := range names {
+						if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
+							paths = append(paths, m.path(s, epoch, batch, layout.CUDA))
+						}
+					}
+				}
+			}
+			out, err := output(m.python(t, program, paths...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slabs := strings.TrimSpace(out); slabs != "1" && slabs != "2" {
+				t.Errorf("the reader mapped %s allocations", slabs)
+			}
+			eventually(t, "all memory is back", func() bool {
+				s := m.stats(t)
+				return s.Batches.Making == 0 && m.onGPU(t) <= s.Batches.Ahead*int64(32*96*96*3*4)
+			})
+		})
+	}
+}
+
+// A keeper is a Python program that has a batch and tells what it did, line by line.
+type keeper struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// hold runs a program that prints "ok" after each step, and waits for a line before the next.
+func (m withGPU) hold(t *testing.T, program string, args ...string) *keeper {
+	t.Helper()
+	cmd := m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h := &keeper{cmd, in, bufio.NewReader(out)}
+	h.await(t)
+	return h
+}
+
+func (h *keeper) await(t *testing.T) {
+	t.Helper()
+	if line, err := h.out.ReadString('\n'); line != "ok\n" {
+		t.Fatalf("the program said %q, %v", line, err)
+	}
+}
+
+func (h *keeper) step(t *testing.T) {
+	t.Helper()
+	if _, err := io.WriteString(h.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t)
+}
+
+// TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
+// file open, and comes back after that, also from a process that is killed.
+func TestCUDALease(t *testing.T) {
+	needPython(t, "numpy")
+	const program = `
+import gc, os, signal, numpy as np
+batch = batchfs_cuda.open(sys.argv[2])
+x = np.from_dlpack(batch); y = x[1:]; want = x.copy()
+del batch, x; gc.collect(); step()                    # an array keeps it
+assert (y == want[1:]).all(); y = None; gc.collect(); step()
+fd = os.open(sys.argv[2], os.O_RDONLY); copy = os.dup(fd); os.close(fd); step()
+if (child := os.fork()) == 0:
+    signal.pause()
+os.close(copy); step()
+os.kill(child, 9); os.wait(); step()
+batch = batchfs_cuda.open(sys.argv[2]); step()
+`
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4", "--prefetch-queue-depth", "0")
+	path := m.path(0, 0, 1, layout.CUDA)
+	h := m.hold(t, program, path)
+	for i, kept := range []bool{true, false, true, true, false, true} {
+		if i > 0 {
+			h.step(t)
+		}
+		if !kept {
+			eventually(t, "its memory is back", func() bool { return m.onGPU(t) == 0 })
+		} else if m.onGPU(t) == 0 {
+			t.Errorf("step %d: the memory is not kept", i)
+		}
+	}
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.cmd.Wait()
+	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
+}
+
+// TestCUDAFails has the GPU run out of memory or get lost while a mount is read. Batches on it
+// fail with the right error, are reported, and everything else goes on.
+func TestCUDAFails(t *testing.T) {
+	for _, c := range []struct {
+		config fakecuda.Config
+		errno  string
+		lines  int // of errors.jsonl, after three opens
+	}{
+		{fakecuda.Config{Memory: 1 << 20}, "Cannot allocate memory", 3},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "copy", Nth: 1, Code: 719}}}, "Input/output error", 1},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuMemAlloc", Nth: 1, Code: 214}}}, "Input/output error", 1},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcGetMemHandle", Code: 801}}}, "Input/output error", 3},
+	} {
+		m := mountWithGPU(t, c.config, photos(t), "--batch-size", "8", "--prefetch-queue-depth", "0", "--memory-wait", "0s")
+		for b := range 3 {
+			if _, err := m.try("cat", m.path(0, 0, b%2, layout.CUDA)); err == nil || !strings.Contains(err.Error(), c.errno) {
+				t.Errorf("%+v: open %d: %v", c.config, b, err)
+			}
+			m.run(t, "cat", m.path(0, 0, b%2, layout.NHWCForm))
+		}
+		lines := strings.Count(m.run(t, "cat", filepath.Join(m.dir, ".batchfs/errors.jsonl")), "\n")
+		if logged := strings.Count(m.logged(), "a batch could not be made"); lines != c.lines || logged != c.lines {
+			t.Errorf("%+v: errors.jsonl has %d lines, the log %d:\n%s", c.config, lines, logged, m.logged())
+		}
+		m.finish(t)
+	}
+}
+
+// TestCUDANames: .cuda exists only with a GPU, and can be listed; a GPU that was asked for has to
+// be there.
+func TestCUDANames(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{Devices: 2}, photos(t), "--gpu", "1", "--list", "cuda", "--device-memory-limit", "8MiB", "--batch-size", "4")
+	if names := m.run(t, "ls", m.epochDir(0, 0)); !strings.HasPrefix(names, "batch-00000.cuda\n") {
+		t.Error(names)
+	}
+	if size := m.run(t, "stat", "-c", "%s", m.path(0, 0, 0, layout.CUDA)); size != "4096\n" {
+		t.Error(size)
+	}
+	m.run(t, "cat", m.path(0, 0, 0, layout.CUDA))
+	var stats struct {
+		GPU struct {
+			UUID           string
+			Limit, Batches int64
+		}
+	}
+	if m.document(t, ".batchfs/stats.json", &stats); !strings.HasPrefix(stats.GPU.UUID, "GPU-") || stats.GPU.Limit != 8<<20 || stats.GPU.Batches == 0 {
+		t.Errorf("stats.json: %+v", stats)
+	}
+	if text := m.run(t, suite.binary, "stats", m.dir); !strings.Contains(text, stats.GPU.UUID+", batches ") {
+		t.Error(text)
+	}
+	if text := m.run(t, "cat", filepath.Join(m.dir, ".batchfs/metrics")); !regexp.MustCompile(`\nbatchfs_gpu_memory_bytes\{use="batches"\} [1-9]`).MatchString(text) {
+		t.Error(text)
+	}
+	none := mountWithGPU(t, fakecuda.Config{}, photos(t), "--gpu", "none")
+	if _, err := none.try("cat", none.path(0, 0, 0, layout.CUDA)); err == nil || !strings.Contains(err.Error(), "No such file") {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		config fakecuda.Config
+		flags  string
+		says   string
+	}{
+		{fakecuda.Config{}, "--gpu 1", "there is no GPU 1, only 0: GPU-"},
+		{fakecuda.Config{MIG: true}, "--gpu 0", "MIG"},
+		{fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuInit", Code: 100}}}, "--list cuda", "CUDA_ERROR_NO_DEVICE"},
+	} {
+		env := none.driver.Env(c.config)
+		cmd := thisUser().reader(0, slices.Concat([]string{"env"}, env, []string{suite.binary, "mount"}, strings.Fields(c.flags), []string{photos(t), scratch(t)}))
+		if out, err := output(cmd); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v\n%s", c.flags, err, out)
+		}
+	}
+}
+
+// TestCUDAPyTorch hands batches of every type to PyTorch.
+func TestCUDAPyTorch(t *testing.T) {
+	const program = `
+import torch
+batchfs_cuda._DTYPES["bfloat16"] = 4, 16
+for path in sys.argv[2:]:
+    batch = batchfs_cuda.open(path)
+    x = torch.from_dlpack(batch)
+    assert x.data_ptr() == batch.pointer and x.shape == batch.shape and x.dtype == getattr(torch, batch.dtype)
+    assert bytes(x.view(torch.uint8).flatten().tolist()) == open(path.removesuffix("cuda") + "nhwc", "rb").read()
+`
+	var m withGPU
+	var paths []string
+	for _, dtype := range []string{"uint8", "float16", "bfloat16", "float32"} {
+		m = mountWithGPU(t, fakecuda.Config{}, photos(t), "--dtype", dtype, "--size", "16x16", "--resize", "stretch", "--batch-size", "3")
+		paths = append(paths, m.path(0, 0, 0, layout.CUDA))
+	}
+	if _, err := output(m.python(t, program, paths...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCUDAErrors: the module says what is missing.
+func TestCUDAErrors(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "2")
+	for _, c := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"env", "LD_LIBRARY_PATH="}, "NVIDIA's driver cannot be loaded"},
+		{append([]string{"env"}, m.driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuInit", Code: 100}}})...), "nvidia-smi"},
+		{append([]string{"env"}, m.driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{{Function: "cuIpcOpenMemHandle", Code: 201}}})...), "--pid host"},
+	} {
+		m.env = c.env
+		if _, err := output(m.python(t, "batchfs_cuda.open(sys.argv[2])\n", m.path(0, 0, 0, layout.CUDA))); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.env, err)
+		}
+	}
+}
+
+// TestCUDAThousandsOfOpens leaves nothing behind: no slot, no descriptor of the daemon (which
+// every test checks at its end), and nothing in the driver beyond the buffers that are reused.
+func TestCUDAThousandsOfOpens(t *testing.T) {
+	const program = `
+import os
+for i in range(3000):
+    batch = batchfs_cuda.open(sys.argv[2 + i % (len(sys.argv) - 2)])
+assert len(batchfs_cuda._slabs) == 1
+del batch
+`
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "2")
+	var paths []string
+	for b := range 3 {
+		paths = append(paths, m.path(0, 0, b, layout.CUDA))
+	}
+	if out, err := output(m.python(t, program, paths...)); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, alive, err := m.driver.Alive(m.pid())
+	if err != nil || alive.Allocations != 1 || alive.Streams != 2 || alive.Registrations > 16 {
+		t.Errorf("%+v, %v", alive, err)
+	}
+	m.finish(t)
+	if _, alive, err = m.driver.Alive(m.pid()); err != nil || alive != (fakecuda.Alive{}) {
+		t.Errorf("after its end: %+v, %v", alive, err)
+	}
+}

@@ -1,0 +1,186 @@
+// Package fakegpu is, for tests, a driver of a GPU whose memory is Go's.
+package fakegpu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"unsafe"
+
+	"github.com/batchfs/batchfs/gpu"
+)
+
+// Poison is what memory contains before anything is copied there.
+const Poison = 0xDB
+
+// A GPU is a gpu.Driver. The fields above mu are set before its first use.
+type GPU struct {
+	Memory int64                   // bytes in all
+	Fail   func(call string) error // asked by every call; nil: none fails
+	Begin  func(from []byte)       // called before bytes are copied
+
+	mu         sync.Mutex
+	slabs      map[uint64][]byte
+	registered map[*byte]int
+	Copies     int // of which Fast came from registered memory
+	Fast       int
+	closed     bool
+}
+
+// UUID is always the same.
+func (g *GPU) UUID() string { return "GPU-00112233-4455-6677-8899-aabbccddeeff" }
+
+func (g *GPU) enter(call string) error {
+	if g.Fail != nil {
+		if err := g.Fail(call); err != nil {
+			return err
+		}
+	}
+	g.mu.Lock()
+	if g.closed {
+		panic("fakegpu: " + call + " after Close")
+	}
+	return nil
+}
+
+// Free implements gpu.Driver.
+func (g *GPU) Free() (int64, error) {
+	if err := g.enter("Free"); err != nil {
+		return 0, err
+	}
+	defer g.mu.Unlock()
+	return g.Memory - g.allocated(), nil
+}
+
+func (g *GPU) allocated() (n int64) {
+	for _, s := range g.slabs {
+		n += int64(len(s))
+	}
+	return n
+}
+
+// Alloc implements gpu.Driver. A handle begins with the address.
+func (g *GPU) Alloc(n int64) (m gpu.Memory, err error) {
+	if err := g.enter("Alloc"); err != nil {
+		return m, err
+	}
+	defer g.mu.Unlock()
+	if n <= 0 || n%gpu.SlabUnit != 0 {
+		panic(fmt.Sprintf("fakegpu: a slab of %d bytes", n))
+	}
+	if g.allocated()+n > g.Memory {
+		return m, fmt.Errorf("%w: CUDA_ERROR_OUT_OF_MEMORY", gpu.ErrMemory)
+	}
+	slab := bytes.Repeat([]byte{Poison}, int(n))
+	if g.slabs == nil {
+		g.slabs, g.registered = map[uint64][]byte{}, map[*byte]int{}
+	}
+	m.Address = uint64(uintptr(unsafe.Pointer(&slab[0])))
+	g.slabs[m.Address] = slab
+	binary.LittleEndian.PutUint64(m.Handle[:], m.Address)
+	return m, nil
+}
+
+// Release implements gpu.Driver.
+func (g *GPU) Release(m gpu.Memory) error {
+	if err := g.enter("Release"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	if g.slabs[m.Address] == nil {
+		panic("fakegpu: released twice")
+	}
+	delete(g.slabs, m.Address)
+	return nil
+}
+
+// Copy implements gpu.Driver.
+func (g *GPU) Copy(to uint64, from []byte) error {
+	if g.Begin != nil {
+		g.Begin(from)
+	}
+	if err := g.enter("Copy"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	g.Copies++
+	for at, n := range g.registered {
+		if off := uintptr(unsafe.Pointer(&from[0])) - uintptr(unsafe.Pointer(at)); off < uintptr(n) {
+			if off+uintptr(len(from)) > uintptr(n) {
+				panic("fakegpu: registered in part")
+			}
+			g.Fast++
+		}
+	}
+	copy(g.at(to, int64(len(from))), from)
+	return nil
+}
+
+// at is n bytes of the GPU's memory; mu is held.
+func (g *GPU) at(address uint64, n int64) []byte {
+	for start, slab := range g.slabs {
+		if off := address - start; off < uint64(len(slab)) {
+			return slab[off : off+uint64(n)]
+		}
+	}
+	panic("fakegpu: no such memory")
+}
+
+// Read is n bytes at an offset of an exported slab, as another process sees them.
+func (g *GPU) Read(handle [64]byte, offset, n int64) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return bytes.Clone(g.at(binary.LittleEndian.Uint64(handle[:])+uint64(offset), n))
+}
+
+// Register implements gpu.Driver.
+func (g *GPU) Register(m []byte) error {
+	if err := g.enter("Register"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	if g.registered == nil {
+		g.slabs, g.registered = map[uint64][]byte{}, map[*byte]int{}
+	}
+	if _, twice := g.registered[&m[0]]; twice {
+		return errors.New("registered twice")
+	}
+	g.registered[&m[0]] = len(m)
+	return nil
+}
+
+// Unregister implements gpu.Driver.
+func (g *GPU) Unregister(m []byte) error {
+	if err := g.enter("Unregister"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	if g.registered[&m[0]] != len(m) {
+		panic("fakegpu: memory that is not registered, or another part of it")
+	}
+	delete(g.registered, &m[0])
+	return nil
+}
+
+// Left describes what was not given back.
+func (g *GPU) Left() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.slabs)+len(g.registered) > 0 {
+		return fmt.Errorf("%d slabs and %d registrations are left: %v", len(g.slabs), len(g.registered), maps.Values(g.registered))
+	}
+	return nil
+}
+
+// Close implements gpu.Driver.
+func (g *GPU) Close() error {
+	if err := g.enter("Close"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	g.closed = true
+	return nil
+}
