@@ -77,7 +77,7 @@ func TestFlagsAndNamesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of every command, docker, systemctl and an example.
-	others := map[string]bool{"--help-all": true, "--device": true, "--cap-add": true, "--security-opt": true, "--now": true, "--grain": true}
+	others := map[string]bool{"--help-all": true, "--device": true, "--pid": true, "--cap-add": true, "--security-opt": true, "--now": true, "--grain": true}
 	commands := strings.FieldsFunc(texts["../docs/commands.md"], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r) })
 	for _, name := range []string{"README.md", "packaging/README.md", "docs/getting-started.md", "docs/coming-from.md", "docs/files.md", "docs/performance.md", "docs/semantics.md"} {
 		text := texts["../"+name]
