@@ -92,6 +92,8 @@ class OnAMount(unittest.TestCase):
             batchfs.Batches(self.mount, shard=2)
         with self.assertRaisesRegex(FileNotFoundError, "no batchfs is mounted there"):
             batchfs.Batches(DATASET)
+        with self.assertRaisesRegex(ValueError, "style"):
+            self.open(style="mapp")
 
     def test_copies_go_on_where_the_original_is(self):
         b = self.open(transform=len)
@@ -163,6 +165,12 @@ class OnMountsOfItsOwn(unittest.TestCase):
         self.assertEqual(kept.sum(), total)  # what is referenced outlives the mount
         with self.assertRaisesRegex(RuntimeError, "batch-size"):
             batchfs.mount(DATASET, batch_size=0)
+
+    def test_the_reason_of_no_memory(self):
+        with batchfs.mount(DATASET, batch_size=16, resize="stretch", size=(224, 224), dtype="float32", memory_limit="60MiB", memory_wait="100ms") as mount:
+            b = batchfs.Batches(mount)
+            with self.assertRaisesRegex(OSError, "raise --memory-limit"):
+                [b[i, 0].images for i in range(20)]
 
     def test_paths(self):
         dataset, before = os.path.abspath(DATASET), os.getcwd()

@@ -99,6 +99,8 @@ class Batches:
             raise ValueError(f"a mount of {shards} shards is read by {world} process{'es' * (world > 1)}: mount with --shards {world}, or say which shard this process reads")
         if not 0 <= self.shard < shards:
             raise ValueError(f"shard {self.shard} of a mount of {shards} shards")
+        if style not in ("iterable", "map"):
+            raise ValueError(f"style must be iterable or map, but is {style!r}")
         # What the next loop begins with, as epoch and batch: here, and in each worker of a DataLoader. It is shared with them.
         self._next, self._at, self._set = multiprocessing.RawArray("q", 2 * 1025), None, (0, 0)
         self.keys = _Keys(self)
