@@ -8,9 +8,7 @@
 
 typedef struct {
     bfs_picture p;
-    bfs_entropy *entropy;
-    bfs_entropies *together;
-    const bfs_passes *passes;
+    const bfs_implementation *by;
     bfs_entries entries;
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
@@ -226,34 +224,6 @@ static int place_entries(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-static const bfs_kernel *const kernels[] = {
-    [BFS_PORTABLE] = &bfs_baseline_portable,
-#if defined(__x86_64__)
-    [BFS_AVX2] = &bfs_baseline_avx2,
-    [BFS_AVX512] = &bfs_baseline_avx512,
-#endif
-};
-
-/* bfs_baseline_runs reports whether this processor has an implementation. */
-int bfs_baseline_runs(int kernel)
-{
-    switch (kernel) {
-    case BFS_PORTABLE:
-        return 1;
-#if defined(__x86_64__)
-    case BFS_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-    case BFS_AVX512:
-#ifdef BFS_MSAN
-        return 0; /* clang 19 reports its permutations wherever any byte is unset, used or not */
-#endif
-        return bfs_baseline_runs(BFS_AVX2) && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512vbmi");
-#endif
-    }
-    return 0;
-}
-
 /* need finds which bytes besides the header are read from given entry points. */
 static bfs_part need(const job *j, const uint8_t *data, size_t size)
 {
@@ -284,22 +254,11 @@ static int set_end(job *j, bfs_task *t)
     return needed.from >= there.from && needed.to <= there.to ? BFS_OK : BFS_LEFT_DATA;
 }
 
-static void init(job *j, int kernel, const bfs_task *t)
-{
-    *j = (job){.p = {.view = t->view, .to = t->to, .kernel = kernels[kernel]}, .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .passes = &bfs_passes_portable, .entries = t->entries};
-#if defined(__x86_64__)
-    if (kernel >= BFS_AVX2) {
-        j->entropy = bfs_entropy_bmi2;
-        j->together = bfs_entropies_bmi2;
-        const int slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2"); /* at pdep */
-        j->passes = slow ? &bfs_passes_avx2 : &bfs_passes_pdep;
-    }
-#endif
-}
-
 /* prepare does what precedes the entropy-coded data. Of a progressive image, it reads only the markers. */
-static int prepare(job *j, bfs_kept *k, bfs_task t)
+static int prepare(job *j, bfs_kept *k, int kernel, bfs_task t)
 {
+    const bfs_implementation *const by = bfs_baseline_by(kernel);
+    *j = (job){.p = {.view = t.view, .to = t.to, .kernel = by->pixels}, .by = by, .entries = t.entries};
     int result = bfs_frame_read(&j->p.f, t.data, t.size);
     if (result == BFS_OK)
         result = bfs_picture_plan(&j->p);
@@ -318,8 +277,7 @@ static int prepare(job *j, bfs_kept *k, bfs_task t)
         bfs_scan *s = &j->scan[i];
         s->frame = &j->p.f;
         s->blocks = j->p.f.blocks;
-        s->entropy = j->entropy;
-        s->together = j->together;
+        s->by = j->by;
         s->first = j->first;
         s->phase = j->phase;
         s->file = t.data;
@@ -332,13 +290,13 @@ static int prepare(job *j, bfs_kept *k, bfs_task t)
     return BFS_OK;
 }
 
-static int attempt(job *j, bfs_kept *k, const bfs_task *t)
+static int attempt(job *j, bfs_kept *k, int kernel, const bfs_task *t)
 {
-    const int result = prepare(j, k, *t);
+    const int result = prepare(j, k, kernel, *t);
     if (result != BFS_OK)
         return result;
     if (j->p.f.progressive)
-        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->passes, t->data + t->size);
+        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->by->passes, t->data + t->size);
     return j->entries.given ? decode_entered(j) : go_on(j, j->p.last_row + 1);
 }
 
@@ -350,8 +308,7 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
 {
     const bfs_entries entries = task.entries;
     job j;
-    init(&j, kernel, &task);
-    int result = attempt(&j, k, &task);
+    int result = attempt(&j, k, kernel, &task);
     if (entries.part.to && result != BFS_OK && result != BFS_MEMORY) {
         k->entries = BFS_ENTRIES_UNUSED;
         return bfs_fail(k, BFS_PART, "the part that was read does not suffice");
@@ -383,11 +340,9 @@ int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta
     bfs_kept *const k[2] = {ka, kb};
     const bfs_task *const t[2] = {&ta, &tb};
     job j[2];
-    for (int i = 0; i < 2; i++) {
-        init(&j[i], kernel, t[i]);
-        if (prepare(&j[i], k[i], *t[i]) != BFS_OK || j[i].p.f.progressive)
+    for (int i = 0; i < 2; i++)
+        if (prepare(&j[i], k[i], kernel, *t[i]) != BFS_OK || j[i].p.f.progressive)
             return 0;
-    }
     if (go_together(&j[0], &j[1]) != BFS_OK)
         return 0;
     for (int i = 0; i < 2; i++) {

@@ -211,7 +211,7 @@ int bfs_scan_go(bfs_scan *s)
         if (s->slice == 0)
             result = begin_slice(s);
         if (result == BFS_OK)
-            result = s->entropy(&s->stream) ? end_slice(s) : BFS_LEFT_DATA;
+            result = s->by->entropy(&s->stream) ? end_slice(s) : BFS_LEFT_DATA;
     }
     return result;
 }
@@ -226,7 +226,7 @@ int bfs_scan_go_together(bfs_scan *a, bfs_scan *b)
             result = begin_slice(a);
         if (result == BFS_OK && b->slice == 0)
             result = begin_slice(b);
-        if (result == BFS_OK && !a->together(&a->stream, &b->stream))
+        if (result == BFS_OK && !a->by->together(&a->stream, &b->stream))
             result = BFS_LEFT_DATA;
         if (result == BFS_OK && a->stream.phase == a->stream.end)
             result = end_slice(a);

@@ -13,6 +13,7 @@
  *   baseline_window.c   entropy-coded bytes without stuffing
  *   baseline_scan.c     MCUs in order, or from entry points: restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
+ *   baseline_kernels.c  what runs on which processor
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
  *   baseline_pack.c     images for decoders of many threads: bfs_packed.h
  *   baseline.c          one image or two: what is decoded, in which order, in which memory
@@ -184,8 +185,7 @@ enum {
 typedef struct {
     const bfs_frame *frame;
     int blocks;                     /* in an MCU */
-    bfs_entropy *entropy;
-    bfs_entropies *together;
+    const struct bfs_implementation *by;
     const bfs_table *first;         /* of the first block of an MCU */
     const bfs_phase *phase;         /* BFS_SLICE + 1 from the first block of an MCU on */
     const uint8_t *file, *file_end;
@@ -250,6 +250,15 @@ typedef struct {
 } bfs_kernel;
 
 extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
+
+typedef struct bfs_implementation {
+    const bfs_kernel *pixels;
+    bfs_entropy *entropy;
+    bfs_entropies *together;
+    const struct bfs_passes *passes; /* bfs_progressive.h */
+} bfs_implementation;
+
+const bfs_implementation *bfs_baseline_by(int kernel);
 
 /* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
 typedef struct {

@@ -46,7 +46,7 @@ typedef struct {
  * more. A first pass finds the band's coefficients zero. */
 typedef int bfs_band_pass(bfs_stream *s, bfs_band *b, int16_t *blocks, int n);
 
-typedef struct {
+typedef struct bfs_passes {
     bfs_band_pass *first, *refine;
 } bfs_passes;
 

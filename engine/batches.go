@@ -40,8 +40,8 @@ type batches struct {
 	streams      *streams
 	schedule     *schedule
 	crew         *crew
-	opens        uint64 // counts Opens
-	scratchAsked uint64 // counts how often idle workers were asked for their memory
+	opens        uint64    // counts Opens
+	scratchAsked time.Time // when idle workers were last asked for their memory
 	closed       bool
 	deviceLost   bool      // and that was reported
 	itemWork     sync.Cond // a slot may be waiting to be decoded

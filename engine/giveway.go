@@ -29,8 +29,10 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	}
 	victim := all.victim(b, most)
 	if victim == nil {
-		if most == worthLaterTurn && b.refs > 0 && all.schedule.idleItems > 0 { // the last resort
-			all.scratchAsked++
+		// The last resort. What a worker gives back may be of its last attempt for this very batch, which
+		// is then tried again, so it is not asked at each refusal.
+		if now := time.Now(); most == worthLaterTurn && b.refs > 0 && now.Sub(all.scratchAsked) > latestRetry {
+			all.scratchAsked = now
 			all.itemWork.Broadcast()
 		}
 		return false, false

@@ -145,11 +145,14 @@ func TestSecondReadHangs(t *testing.T) {
 }
 
 // handWorker returns an engine without goroutines, a worker that has claimed a slot of a batch of 8 JPEGs, and that batch.
-func handWorker(t *testing.T) (*Engine, *worker, *batch) {
+func handWorker(t *testing.T, change ...func(*Options)) (*Engine, *worker, *batch) {
 	t.Helper()
 	o := testOptions()
 	inPairs(&o)
 	o.BatchSize, o.PrefetchDepth, o.Anonymous, o.IdleAfter = 8, 0, true, defaultIdle
+	for _, f := range change {
+		f(&o)
+	}
 	if !o.Decoding.Pairs(decode.Header{Format: decode.JPEG}) || !slices.Contains(decode.Kernels(), decode.Portable) {
 		t.Skip("this build's decoder decodes no pairs")
 	}
@@ -222,6 +225,33 @@ func TestNoMemoryForASecondSample(t *testing.T) {
 		if b.state != complete {
 			t.Errorf("%d finished", b.finished)
 		}
+	}
+}
+
+// TestFirstSampleGoesFirst: nothing gives way for the first sample of a pair as long as it only lacks what the second one takes.
+func TestFirstSampleGoesFirst(t *testing.T) {
+	e, w, b := handWorker(t, tiny)
+	e.ask(Key{Epoch: 1}).refs = 0
+	foreseen := own(t, e)
+	w.make() // the buffers for both
+	mate := w.hands[1]
+	mate.pixels.Free()
+	p := <-e.schedule.processors
+	p.decoders[0].Trim()
+	p.settle()
+	needs := p.decoders[0].Needs(mate.sample.head)
+	for len(e.schedule.processors) > 0 {
+		<-e.schedule.processors
+	}
+	e.schedule.processors <- p
+	w.chargeActual()
+	leave(e, max(needs, mate.pixels.Plan(mate.sample.job.Memory)))
+	if _, ok := e.claim(w); !ok {
+		t.Fatal("nothing to claim")
+	}
+	w.make()
+	if b.finished != 3 || w.lone != b || foreseen.buf == nil {
+		t.Errorf("%d finished, alone %t, a prefetched batch gave way %t", b.finished, w.lone == b, foreseen.buf == nil)
 	}
 }
 

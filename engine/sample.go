@@ -221,16 +221,7 @@ func draw(hands []*worker) (errs [2]error) {
 		}
 	}()
 	defer catch(&err)
-	ready := 0
-	for i, h := range hands {
-		if errs[i] = h.plan(); errs[i] == nil {
-			ready++
-		}
-	}
-	if err = errs[0]; err != nil {
-		return errs
-	}
-	err = all.schedule.processors.use(func(p *processor) error { return p.draw(hands[:ready], &errs) })
+	err = all.schedule.processors.use(func(p *processor) error { return p.draw(hands, &errs) })
 	return errs
 }
 
@@ -249,10 +240,15 @@ func (w *worker) plan() (err error) {
 }
 
 // draw decodes the samples of one or two workers, and then makes the pixels of each. An error is that of all of them.
+// The second sample gets what memory the first one leaves.
 func (p *processor) draw(hands []*worker, errs *[2]error) error {
 	var tasks [2]decode.Task
 	for i, h := range hands {
-		if err := p.reserve(i, h); i == 0 && err != nil {
+		err := h.plan()
+		if err == nil {
+			err = p.reserve(i, h)
+		}
+		if i == 0 && err != nil {
 			return err
 		} else if err != nil {
 			errs[i] = err

@@ -43,10 +43,10 @@ type worker struct {
 	refused   error              // why it did not
 
 	// Guarded by batches.mu; item is changed by the worker alone.
-	item    item   // what it works on
-	stalled bool   // its read hangs, and another worker stands in for it
-	lone    *batch // there was no memory for its mate
-	gave    uint64 // what batches.scratchAsked was when it last gave its memory back
+	item    item      // what it works on
+	stalled bool      // its read hangs, and another worker stands in for it
+	lone    *batch    // there was no memory for its mate
+	gave    time.Time // what batches.scratchAsked was when it last gave its memory back
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.

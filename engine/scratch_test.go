@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/decode/pixels"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// growingDir has two batches: of JPEGs that take 6 MB of pixels each, and of PNGs that take 13 MB, and as much again while they are
+// decoded.
+func growingDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	small, large := image.NewGray(image.Rect(0, 0, 1600, 1200)), image.NewGray(image.Rect(0, 0, 2400, 1800))
+	for i := range 8 {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%d.%s", i, []string{"jpg", "png"}[i/4])))
+		if err == nil && i < 4 {
+			err = jpeg.Encode(f, small, nil)
+		} else if err == nil {
+			err = png.Encode(f, large)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// tiny makes batches that take no memory to speak of, of pixels that take much.
+func tiny(o *Options) {
+	o.PrefetchDepth, o.FullJPEGs = 0, true
+	o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.Stretch, 32, 32
+}
+
+// leave sets the memory limit to what is in use, and so many bytes more.
+func leave(e *Engine, n int64) {
+	_, sum := e.memory.ledger.usage(useScratch)
+	e.SetMemoryLimit(sum + n)
+}
+
+// TestMateGivesRoom: what a mate keeps of smaller images does not keep its worker from a larger one that fits without it.
+func TestMateGivesRoom(t *testing.T) {
+	pairs := 0
+	e := pairingEngine(t, growingDir(t), func(_ int64, second bool) error {
+		if second {
+			pairs++
+		}
+		return nil
+	}, tiny)
+	leave(e, 23<<20)
+	read(t, e, Key{}, layout.NHWCForm)
+	if pairs == 0 {
+		t.Error("there were no pairs")
+	}
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
+}
+
+// TestNoRoomIsNoLoop: a batch that waits for a worker's memory is tried again now and then, but not because its last attempt gave
+// that back.
+func TestNoRoomIsNoLoop(t *testing.T) {
+	ds := openDataset(t, growingDir(t))
+	for workers := 1; workers <= 3; workers++ {
+		synctest.Test(t, func(t *testing.T) {
+			o := testOptions()
+			tiny(&o)
+			o.Workers = workers
+			e, err := build(ds, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			var attempts atomic.Int32
+			real := e.batches.newLoader
+			e.batches.newLoader = func(o pixels.Options, entries *sample.Entries) loader {
+				return faultyLoader{real(o, entries), func(int64) error {
+					if attempts.Add(1) > 2000 { // in 10 seconds
+						return errors.New("a loop")
+					}
+					return nil
+				}}
+			}
+			e.start()
+			leave(e, 16<<20)
+			if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) || attempts.Load() < 2 {
+				t.Errorf("%d workers: after %d attempts: %v", workers, attempts.Load(), err)
+			}
+		})
+	}
+}
