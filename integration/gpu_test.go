@@ -117,7 +117,7 @@ print(len(batchfs_cuda._slabs))
 						t.Fatal(err)
 					}
 					for _, n := range names {
-						if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
+						if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.JSON {
 							paths = append(paths, m.path(s, epoch, batch, layout.CUDA))
 						}
 					}
