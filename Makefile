@@ -1,7 +1,7 @@
 # `make demo` shows batchfs at work, `make test` tests it. On Debian and Ubuntu both install
 # what they need; elsewhere they say what is missing.
 
-.PHONY: build deps demo test bench bench-peers bench-liquid clean
+.PHONY: build deps demo test wheel bench bench-peers bench-liquid clean
 
 build: bin/batchfs
 
@@ -24,6 +24,11 @@ demo:
 test:
 	@scripts/deps.sh build test
 	@scripts/test.sh
+
+# A wheel for Python with batchfs in it, into bin/wheels.
+wheel:
+	@scripts/deps.sh build
+	@scripts/wheel.sh bin/wheels
 
 # Needs root for passthrough. BENCH adds flags of bench, see cmd/bench/main.go.
 bench:

@@ -14,6 +14,7 @@ type Dataset struct {
 	table     *store
 	classes   []string
 	digest    string
+	indexed   string // digest of the stored index
 	modTime   int64
 	report    Report
 	indexFile string
@@ -29,6 +30,14 @@ func (d *Dataset) Close() error {
 
 // Root is the directory that paths are relative to: absolute, with symbolic links resolved.
 func (d *Dataset) Root() string { return d.dir }
+
+// Manifest is the absolute path of the dataset's manifest, "" if it has none.
+func (d *Dataset) Manifest() string {
+	if d.manifest == "" {
+		return ""
+	}
+	return d.name()
+}
 
 // Len is the number of samples, at least 1.
 func (d *Dataset) Len() int { return d.table.rows() }

@@ -14,7 +14,13 @@
 // ([CompareNames]). Unlike torchvision, names that start with a dot are neither samples nor
 // classes, TIFF is not supported, a class without images keeps its label instead of being an
 // error, and a directory that cannot be listed is an error instead of being skipped. A manifest
-// defines its own order.
+// defines its own order; in a directory, a file named like the metadata of Hugging Face's image
+// folders is its manifest.
+//
+// Directories that are no classes (train and val, images and masks) are a [FoldersError]: every
+// label would be wrong. Options.Classes fixes which label a class has, since a dataset that lacks
+// a class would otherwise number the later ones differently. It does not change the index, which
+// serves any list.
 //
 // Links are followed. A directory link that leads back to a directory above it is
 // [ErrLinkCycle]; a link that leads nowhere, or to itself, counts as a file. A manifest's paths

@@ -13,6 +13,10 @@ var (
 	ErrEmpty     = errors.New("no images found")
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
+	ErrRemote    = errors.New("object stores and URLs are not supported yet; a dataset is a directory of images, or a manifest of them (.csv, .jsonl, .parquet), in a file system of this machine")
+	ErrArchive   = errors.New("archives and other files of many images (.tar, .zip, .tfrecord, .mds, .beton, Parquet with image bytes) are not supported yet; a dataset is a directory of image files, or a manifest of them (.csv, .jsonl, .parquet)")
+	ErrManifests = errors.New("has more than one manifest")
+	ErrClasses   = errors.New("labels do not fit the list of classes")
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
 )
 

@@ -17,7 +17,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "5"
+const indexVersion = "6"
 
 const indexExtension = ".parquet"
 
@@ -54,7 +54,7 @@ type dirStamp struct {
 
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
-	x.Version, x.Source = indexVersion, []byte(src.name())
+	x.Version, x.Source = indexVersion, []byte(src.identity())
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
 		x.Classes = append(x.Classes, []byte(name))
@@ -163,7 +163,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 			return "", err
 		}
 	}
-	sum := sha256.Sum256([]byte(src.name()))
+	sum := sha256.Sum256([]byte(src.identity()))
 	return filepath.Join(dir, hex.EncodeToString(sum[:16])+indexExtension), nil
 }
 

@@ -18,7 +18,7 @@ func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 	if d.indexFile == "" {
 		return nil, ErrNoIndex
 	}
-	o.Path, o.Index = entriesPath(d.indexFile), entriesIndex(d.Len(), d.digest)
+	o.Path, o.Index = entriesPath(d.indexFile), entriesIndex(d.Len(), d.indexed)
 	return entries.Open(o)
 }
 
@@ -32,7 +32,8 @@ func entriesIndex(rows int, digest string) entries.Index {
 }
 
 // carryEntries keeps the entry points of an earlier index, given by its table and digest, for one
-// that replaced it.
+// that is about to replace it. If that is interrupted, nothing is lost: either the earlier index and
+// its entry points remain, or the same later index is made again.
 func (p *opening) carryEntries(old *store, digest string, x *index) {
 	path := entriesPath(p.indexFile)
 	if p.indexFile == "" || digest == x.Digest {
@@ -42,13 +43,13 @@ func (p *opening) carryEntries(old *store, digest string, x *index) {
 		return
 	}
 	before := old.byPath()
-	err := entries.Carry(path, entriesIndex(old.rows(), digest), entriesIndex(x.table.rows(), x.Digest), func(row int) int {
+	err := entries.Carry(p.ctx, path, entriesIndex(old.rows(), digest), entriesIndex(x.table.rows(), x.Digest), func(row int) int {
 		if k, known := before[x.table.path(row)]; known {
 			return k
 		}
 		return -1
 	})
-	if err != nil {
+	if err != nil && p.ctx.Err() == nil {
 		p.Logger.Debug("stored entry points are of no use any more", "reason", err)
 	}
 }

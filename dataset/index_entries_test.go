@@ -1,8 +1,11 @@
 package dataset
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset/entries"
@@ -22,13 +25,9 @@ func pointsOf(t *testing.T, d *Dataset, s *entries.Store, name string) string {
 	return ""
 }
 
-// TestEntriesFollowTheIndex: when the index is made anew, the entry points of files that did not
-// change stay, wherever their rows move.
-func TestEntriesFollowTheIndex(t *testing.T) {
-	p := newPlace(t)
-	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
-	p.settle()
-	d := p.open("")
+// putNames stores the path of each file as its entry points.
+func putNames(t *testing.T, d *Dataset) {
+	t.Helper()
 	s, err := d.OpenEntries(entries.Options{Rule: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +39,24 @@ func TestEntriesFollowTheIndex(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestEntriesFollowTheIndex: when the index is made anew, the entry points of files that did not
+// change stay, wherever their rows move, and whichever labels their classes have.
+func TestEntriesFollowTheIndex(t *testing.T) {
+	p := newPlace(t)
+	p.images("b/1.jpg", "b/2.jpg", "c/3.jpg", "c/4.jpg")
+	p.settle()
+	d := p.open("")
+	putNames(t, d)
 	p.images("a/0.jpg", "b/11.jpg")
 	os.Remove(p.path("c/3.jpg"))
 	p.write("b/2.jpg", image("jpeg", 11, 21, 1)+" of another size")
-	for _, rescan := range []bool{true, false} {
-		d = p.open("", func(o *Options) { o.Rescan = rescan })
-		s, err = d.OpenEntries(entries.Options{Rule: -1})
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Rescan = true }, func(*Options) {}, func(o *Options) { o.Classes = []string{"c", "b", "a"} },
+	} {
+		d = p.open("", change)
+		s, err := d.OpenEntries(entries.Options{Rule: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +71,72 @@ func TestEntriesFollowTheIndex(t *testing.T) {
 	}
 	if names, _ := filepath.Glob(filepath.Join(p.cache, "*")); len(names) != 2 {
 		t.Errorf("%q", names)
+	}
+}
+
+// endingContext ends when it was asked so many times whether it has.
+type endingContext struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *endingContext) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestEntriesSurviveAnInterruption: wherever making an index anew is interrupted, entry points are kept for
+// the next attempt, and nothing else is left behind.
+func TestEntriesSurviveAnInterruption(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "a/2.jpg", "a/3.jpg")
+	p.settle()
+	putNames(t, p.open(""))
+	p.images("a/0.jpg")
+	kept := func() []string {
+		names, _ := filepath.Glob(filepath.Join(p.cache, "*"))
+		return names
+	}
+	before := map[string][]byte{}
+	for _, name := range kept() {
+		before[name], _ = os.ReadFile(name)
+	}
+	for n := int64(0); ; n++ {
+		for name, data := range before {
+			if err := os.WriteFile(name, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx := &endingContext{Context: t.Context()}
+		ctx.left.Store(n)
+		o := p.options()
+		o.Logger = slog.New(slog.DiscardHandler)
+		interrupted, err := open(ctx, p.path(""), o)
+		if err == nil {
+			interrupted.Close()
+		}
+		if len(kept()) != 2 {
+			t.Fatalf("interrupted at %d: %q", n, kept())
+		}
+		d := p.open("")
+		s, failed := d.OpenEntries(entries.Options{Rule: -1})
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		for _, name := range []string{"a/1.jpg", "a/2.jpg", "a/3.jpg"} {
+			if got := pointsOf(t, d, s, name); got != name+"." {
+				t.Errorf("interrupted at %d: %s has %q", n, name, got)
+			}
+		}
+		s.Close()
+		if err == nil {
+			if n < 10 {
+				t.Errorf("interrupted %d times only", n)
+			}
+			return
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return x, err
 	}
-	if x.Version != indexVersion || string(x.Source) != src.name() || (len(x.Dirs) == 0) != (src.manifest != "") {
+	if x.Version != indexVersion || string(x.Source) != src.identity() || (len(x.Dirs) == 0) != (src.manifest != "") {
 		return x, errors.New("of another version, or of another dataset")
 	}
 	for _, d := range x.Dirs {

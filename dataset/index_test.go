@@ -319,7 +319,7 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	src, err := locate(p.root)
+	src, err := locate(p.root, &Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p.images("a/1.jpg")
 	p.settle()
 	d := p.open("")
-	src, err := locate(p.root)
+	src, err := locate(p.root, &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

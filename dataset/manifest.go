@@ -20,6 +20,7 @@ import (
 type record struct {
 	line   int    // 1-based line of the text; for Parquet, the row; 0: none yet
 	unit   string // "line" or "row"
+	column string // of labels
 	path   string
 	label  string // "" : none
 	kind   labelKind
@@ -30,10 +31,17 @@ type record struct {
 
 // field is where the value of a column goes, nil for a column of no interest.
 func (r *record) field(name string) *string {
+	if name == r.column {
+		return &r.label
+	}
 	return map[string]*string{
-		"path": &r.path, "label": &r.label, "height": &r.height, "width": &r.width, "format": &r.format,
+		"path": &r.path, "file_name": &r.path, "height": &r.height, "width": &r.width, "format": &r.format,
 	}[name]
 }
+
+// errNoPath is about a manifest that does not say where the images are. In Hugging Face's, the
+// column is file_name.
+var errNoPath = errors.New(`no "path" or "file_name"`)
 
 // at prefixes an error with the record's place in the manifest.
 func (r *record) at(err error) error {
@@ -77,10 +85,14 @@ func (p *opening) listManifest() (*index, error) {
 		return nil, err
 	}
 	m := &manifest{opening: p, out: &index{table: newStore(0, 0)}}
+	m.column = cmp.Or(p.src.labels, "label")
 	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime(), now), info.Size()
-	if err = manifestReader(name)(f, &m.record, m.add); err != nil {
+	switch err = manifestReader(name)(f, &m.record, m.add); {
+	case err != nil:
 		err = m.record.at(err)
-	} else {
+	case p.src.labels != "" && m.labels.first == nil:
+		err = fmt.Errorf("no row has a label in a column %q", m.column)
+	default:
 		m.out.classes, err = m.labels.resolve(m.out.table)
 	}
 	var ofFile *os.PathError // from the file system, so not the manifest's fault

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,10 +26,22 @@ type labelSet struct {
 	kind  labelKind
 }
 
+// isLabel refuses fractions and lists: taken as names, each would become a class of its own.
+func isLabel(text string) bool {
+	if _, whole := parseInteger(text); whole {
+		return true
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return err != nil && text[0] != '[' && text[0] != '{'
+}
+
 // intern returns the id of a record's label, -1 if it has none.
 func (l *labelSet) intern(r *record) (int32, error) {
 	if r.label == "" {
 		return -1, nil
+	}
+	if !isLabel(r.label) {
+		return 0, fmt.Errorf("%s %q is neither a whole number nor a class name", r.column, r.label)
 	}
 	if len(l.first) > 0 && r.kind != l.kind {
 		return 0, errors.New("label: some labels are numbers, others are names")

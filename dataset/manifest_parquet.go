@@ -1,10 +1,10 @@
 package dataset
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -44,8 +44,12 @@ func readParquet(f *os.File, rec *record, emit func() error) (err error) {
 // manifestColumns returns the columns that a manifest has, and the fields of rec for their
 // values.
 func manifestColumns(file *parquet.File, rec *record) (columns []*column, targets []*string, err error) {
+	path := "path"
+	if file.Root().Column(path) == nil && file.Root().Column("file_name") != nil {
+		path = "file_name"
+	}
 	for _, want := range []struct{ name, kind string }{
-		{"path", "text"}, {"label", "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
+		{path, "text"}, {rec.column, "text or numbers"}, {"height", "numbers"}, {"width", "numbers"}, {"format", "text"},
 	} {
 		c, err := findColumn(file, want.name)
 		switch {
@@ -53,20 +57,30 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 			return nil, nil, fmt.Errorf("column %q must be %s, but is %w", want.name, want.kind, err)
 		case err != nil:
 			return nil, nil, err
-		case c == nil && want.name == "path":
-			return nil, nil, errors.New(`no column "path"`)
+		case c == nil && want.name == path && holdsBytes(file.Root()):
+			return nil, nil, ErrArchive
+		case c == nil && want.name == path:
+			return nil, nil, errNoPath
 		case c == nil:
 			continue
 		case want.kind == "text" && c.kind() != parquet.ByteArray:
 			return nil, nil, fmt.Errorf("column %q must be text, but is %s", want.name, c.kind())
-		case want.name == "label" && c.kind() == parquet.ByteArray:
+		case want.name == rec.column && c.kind() == parquet.ByteArray:
 			rec.kind = labelName
-		case want.name == "label":
+		case want.name == rec.column:
 			rec.kind = labelNumber
 		}
 		columns, targets = append(columns, c), append(targets, rec.field(want.name))
 	}
 	return columns, targets, nil
+}
+
+// holdsBytes says whether some column holds bytes that are not text, such as those of images.
+func holdsBytes(c *parquet.Column) bool {
+	if c.Leaf() {
+		return c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
+	}
+	return slices.ContainsFunc(c.Columns(), holdsBytes)
 }
 
 // valueText formats a value as CSV would hold it; null, and NaN, which tables of numbers use for

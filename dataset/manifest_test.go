@@ -151,7 +151,7 @@ func TestBadManifests(t *testing.T) {
 		name, manifest, content, words string
 	}{
 		{"nothing", "m.csv", "", "no header"},
-		{"no path column", "m.csv", "file,label\na,1\n", `line 1: the header has no column "path"`},
+		{"no path column", "m.csv", "file,label\na,1\n", `line 1: no "path" or "file_name"`},
 		{"two path columns", "m.csv", "path,path\na,b\n", `line 1: two columns named "path"`},
 		{"too few fields", "m.csv", "path,label\na,1\nb\n", "line 3: wrong number of fields"},
 		{"bare quote", "m.csv", "path\na\nb\"c\n", `line 3: bare "`},
@@ -173,13 +173,17 @@ func TestBadManifests(t *testing.T) {
 		{"a string", "m.jsonl", `"a.jpg"`, "line 1: must be a JSON object, but is a string"},
 		{"a number", "m.jsonl", "12", "line 1: must be a JSON object, but is a number"},
 		{"two objects", "m.jsonl", `{"path":"a"} {"path":"b"}`, "line 1: must be a JSON object: invalid character"},
-		{"no path", "m.jsonl", `{"path":"a"}` + "\n" + `{"label":1}`, `line 2: no "path"`},
+		{"no path", "m.jsonl", `{"path":"a"}` + "\n" + `{"label":1}`, `line 2: no "path" or "file_name"`},
 		{"path is a number", "m.jsonl", `{"path":1}`, `line 1: "path" must be a string, but is a number`},
 		{"path is an object", "m.jsonl", `{"path":{"a":1}}`, `line 1: "path" must be a string, but is an object`},
 		{"format is true", "m.jsonl", `{"path":"a","format":true}`, `line 1: "format" must be a string, but is true or false`},
 		{"label is a list", "m.jsonl", `{"path":"a","label":[1]}`, "line 1: label [1] is neither"},
 		{"label is true", "m.jsonl", `{"path":"a","label":true}`, "line 1: label true is neither"},
 		{"label is a fraction", "m.jsonl", `{"path":"a","label":1.5}`, `line 1: label "1.5"`},
+		{"CSV label is a fraction", "m.csv", "path,label\na,0.5\nb,1.5\n", `line 2: label "0.5" is neither a whole number nor a class name`},
+		{"a fraction among names", "m.csv", "path,label\na,cat\nb,1e-3\n", `line 3: label "1e-3" is neither`},
+		{"no number", "m.csv", "path,label\na,1\nb,nan\n", `line 3: label "nan" is neither`},
+		{"CSV label is a list", "m.csv", "path,label\na,\"[1, 2]\"\n", `line 2: label "[1, 2]" is neither`},
 		{"labels of two kinds", "m.jsonl", `{"path":"a","label":1}` + "\n" + `{"path":"b","label":"x"}`, "line 2: label: some labels are numbers, others are names"},
 		{"height is text", "m.jsonl", `{"path":"a","height":"5"}`, "line 1: height"},
 		{"not UTF-8", "m.jsonl", "{\"path\":\"a\"}\n{\"path\":\"\xff\"}\n", "line 2: not UTF-8"},
@@ -246,7 +250,7 @@ func TestBadParquetManifests(t *testing.T) {
 		write func(t *testing.T, path string)
 		words string
 	}{
-		"no path": {func(t *testing.T, p string) { writeParquet(t, p, []noPath{{"a"}}) }, `no column "path"`},
+		"no path": {func(t *testing.T, p string) { writeParquet(t, p, []noPath{{"a"}}) }, `no "path" or "file_name"`},
 		"number":  {func(t *testing.T, p string) { writeParquet(t, p, []numberPath{{1}}) }, `column "path" must be text, but is INT64`},
 		"list":    {func(t *testing.T, p string) { writeParquet(t, p, []listPath{{[]string{"a"}}}) }, `column "path" must be text, but is a list`},
 		"nested":  {func(t *testing.T, p string) { writeParquet(t, p, []nestedPath{{[]string{"a"}}}) }, `column "path" must be text, but is a list`},

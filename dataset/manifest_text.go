@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -87,13 +88,19 @@ func (b *recordBound) Read(p []byte) (int, error) {
 func csvColumns(header []string, rec *record) ([]*string, error) {
 	columns := make([]*string, len(header))
 	for k, name := range header {
-		columns[k] = rec.field(strings.TrimSpace(name))
+		header[k] = strings.TrimSpace(name)
+	}
+	for k, name := range header {
+		if name == "file_name" && slices.Contains(header, "path") {
+			continue
+		}
+		columns[k] = rec.field(name)
 		if columns[k] != nil && slices.Contains(columns[:k], columns[k]) {
-			return nil, fmt.Errorf("two columns named %q", strings.TrimSpace(name))
+			return nil, fmt.Errorf("two columns named %q", name)
 		}
 	}
 	if !slices.Contains(columns, &rec.path) {
-		return nil, errors.New(`the header has no column "path"`)
+		return nil, errNoPath
 	}
 	return columns, nil
 }
@@ -133,13 +140,20 @@ func (r *record) readJSON(line []byte) error {
 		return errors.New("not UTF-8")
 	}
 	var row struct {
-		Path   *string         `json:"path"`
-		Format string          `json:"format"`
-		Label  json.RawMessage `json:"label"`
-		Height json.RawMessage `json:"height"`
-		Width  json.RawMessage `json:"width"`
+		Path     *string         `json:"path"`
+		FileName *string         `json:"file_name"`
+		Format   string          `json:"format"`
+		Label    json.RawMessage `json:"label"`
+		Height   json.RawMessage `json:"height"`
+		Width    json.RawMessage `json:"width"`
 	}
 	err := json.Unmarshal(line, &row)
+	if err == nil && r.column != "label" {
+		var all map[string]json.RawMessage
+		err = json.Unmarshal(line, &all)
+		row.Label = all[r.column]
+	}
+	row.Path = cmp.Or(row.Path, row.FileName)
 	var other *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &other):
@@ -151,7 +165,7 @@ func (r *record) readJSON(line []byte) error {
 	case err != nil:
 		return fmt.Errorf("must be a JSON object: %w", err)
 	case row.Path == nil:
-		return errors.New(`no "path"`)
+		return errNoPath
 	}
 	r.path, r.format = *row.Path, row.Format
 	r.height, r.width = jsonNumber(row.Height), jsonNumber(row.Width)
@@ -161,7 +175,7 @@ func (r *record) readJSON(line []byte) error {
 		r.kind = labelName
 		return json.Unmarshal(row.Label, &r.label)
 	case first != '-' && (first < '0' || first > '9'):
-		return fmt.Errorf("label %s is neither a number nor a class name", row.Label)
+		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, row.Label)
 	}
 	return nil
 }

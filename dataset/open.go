@@ -22,6 +22,17 @@ type Options struct {
 	CacheDir string
 	// Workers is how many files are scanned at once; below 1: one per usable CPU.
 	Workers int
+	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
+	// FoldersError.
+	AsClasses bool
+	// Classes are the classes in label order: a dataset with others is ErrClasses. nil: those
+	// of the dataset.
+	Classes []string
+	// IgnoreMetadata reads a directory's folders even if a metadata.csv, metadata.jsonl or
+	// metadata.parquet in it could be its manifest.
+	IgnoreMetadata bool
+	// LabelColumn is the manifest's column of labels; "": "label", if there is one.
+	LabelColumn string
 	// AllowOutside lets a manifest's paths leave its directory.
 	AllowOutside bool
 	// Rescan compares every file with the index even if nothing suggests a change. It finds
@@ -59,7 +70,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	src, err := locate(path)
+	src, err := locate(path, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +79,14 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	indexed := x.Digest
+	if o.Classes != nil {
+		p.fix(x)
+	}
 	p.report.count(x)
 	return &Dataset{
 		source: src, storage: p.storage, table: x.table, classes: x.classes,
-		digest: x.Digest, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
+		digest: x.Digest, indexed: indexed, modTime: x.ModTime, report: p.report, indexFile: p.indexFile,
 	}, nil
 }
 
@@ -82,12 +97,16 @@ type opening struct {
 	src       *source
 	storage   *storage
 	indexFile string // "": none
+	places    []int32
 	report    Report
 }
 
 func (p *opening) run() (*index, error) {
 	old := p.load()
 	if old != nil && !p.Rescan && old.current(p.ctx, p.src) {
+		if err := p.check(old); err != nil {
+			return nil, err
+		}
 		return old, p.retry(old)
 	}
 	if err := p.ctx.Err(); err != nil {
@@ -97,14 +116,17 @@ func (p *opening) run() (*index, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.check(x); err != nil { // before the scan, which may take long
+		return nil, err
+	}
 	if err := p.scan(x.table, old, x.table.unprobed()); err != nil {
 		return nil, err
 	}
 	x.complete(p.src)
-	p.save(x)
 	if old != nil {
 		p.carryEntries(old.table, old.Digest, x)
 	}
+	p.save(x)
 	return x, p.ctx.Err()
 }
 
@@ -141,8 +163,8 @@ func (p *opening) retry(x *index) error {
 		return err
 	}
 	if x.settle(); x.Digest != before {
-		p.save(x)
 		p.carryEntries(x.table, before, x)
+		p.save(x)
 	}
 	return nil
 }
@@ -157,14 +179,23 @@ func (p *opening) list() (x *index, err error) {
 		return nil, err
 	}
 	x.table.clip()
-	kinds := kindsOf(x.Ignored)
-	switch {
-	case x.table.rows() > 0:
+	if x.table.rows() > 0 {
 		return x, nil
-	case kinds != "":
-		return nil, fmt.Errorf("%s: %w (files of other kinds: %s)", p.src.name(), ErrEmpty, kinds)
 	}
-	return nil, fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
+	err = fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
+	if kinds := kindsOf(x.Ignored); kinds != "" {
+		err = fmt.Errorf("%w (files of other kinds: %s)", err, kinds)
+	}
+	most := 0
+	for _, n := range x.Ignored {
+		most = max(most, n)
+	}
+	for kind, n := range x.Ignored {
+		if n == most && (kind == "parquet" || slices.Contains(archiveKinds, kind)) {
+			return nil, fmt.Errorf("%w: %w", err, ErrArchive)
+		}
+	}
+	return nil, err
 }
 
 func (p *opening) save(x *index) {
@@ -191,6 +222,8 @@ type Report struct {
 	Ignored    int            `json:"ignored"`    // files in the directories that are not samples
 	IgnoredBy  map[string]int `json:"ignored_by"` // those by extension; "." hidden, "" none, "other" the rest
 	Unreadable int            `json:"-"`          // samples with a Problem, or Unread
+	Unlabeled  int            `json:"unlabeled"`  // samples without a label
+	MaxLabel   int            `json:"max_label"`  // -1: no sample has a label
 	MaxHeight  int            `json:"max_height"` // pixels, after orientation
 	MaxWidth   int            `json:"max_width"`
 
@@ -237,7 +270,11 @@ func (r *Report) count(x *index) {
 		r.Ignored += n
 	}
 	counts := make([]int, len(formats))
+	r.MaxLabel = -1
 	for i := range s.rows() {
+		if r.MaxLabel = max(r.MaxLabel, int(s.row[i].label)); s.row[i].label < 0 {
+			r.Unlabeled++
+		}
 		counts[s.row[i].format]++
 		r.Bytes += s.row[i].id.Size
 		r.MaxHeight = max(r.MaxHeight, int(s.row[i].height))

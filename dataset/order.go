@@ -71,6 +71,8 @@ func extensionKey(name string) string {
 		return "."
 	case !found:
 		return ""
+	case strings.HasPrefix(ext, "tfrecord"): // also .tfrecord-00000-of-01024
+		return "tfrecord"
 	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
 		return "other"
 	}

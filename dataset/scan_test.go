@@ -38,7 +38,7 @@ func TestScan(t *testing.T) {
 	}
 	r := d.Report()
 	r.Bytes = 0
-	want := Report{Samples: 10, Formats: map[string]int{"jpeg": 9, "png": 1}, MaxHeight: 40, MaxWidth: 40, Scanned: 10}
+	want := Report{Samples: 10, Formats: map[string]int{"jpeg": 9, "png": 1}, Unlabeled: 10, MaxLabel: -1, MaxHeight: 40, MaxWidth: 40, Scanned: 10}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}

@@ -169,9 +169,15 @@ func TestRefusalIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestFailingStorage: whatever happens during a read, the caller gets the file's bytes, or an
-// error that describes it and names the file.
+// TestFailingStorage: whatever happens during a read of a file or a part of it, the caller gets the
+// file's bytes, or an error that describes it and names the file.
 func TestFailingStorage(t *testing.T) {
+	t.Run("whole", func(t *testing.T) { testFailingStorage(t, 0) })
+	t.Run("part", func(t *testing.T) { testFailingStorage(t, 70_000) })
+}
+
+// testFailingStorage reads what follows from on, and the head.
+func testFailingStorage(t *testing.T, from int) {
 	const size = 100_000
 	content := pattern(size)
 	eio := func(after int64) func(*place) func(int, []byte, int64) (int, error) {
@@ -209,7 +215,7 @@ func TestFailingStorage(t *testing.T) {
 	}{
 		"error at once":        {read: eio(0), want: unix.EIO},
 		"error in the middle":  {read: eio(40_000), want: unix.EIO},
-		"error at the end":     {read: eio(98_304), want: unix.EIO},
+		"error at the end":     {read: eio(90_000), want: unix.EIO},
 		"short reads":          {read: halves(8192)},
 		"crooked short reads":  {read: halves(777)},
 		"one byte at a time":   {read: halves(1)},
@@ -241,7 +247,7 @@ func TestFailingStorage(t *testing.T) {
 				if c.read != nil {
 					f.read = c.read(p)
 				}
-				got, id, err := d.Load(0, nil, pages, nil)
+				got, _, id, err := d.LoadPart(0, nil, pages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 }, nil)
 				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}
@@ -252,7 +258,7 @@ func TestFailingStorage(t *testing.T) {
 					}
 					return
 				}
-				if string(got) != content || id != d.Stat(0) {
+				if len(got) != size || string(got[from:]) != content[from:] || string(got[:HeadBytes]) != content[:HeadBytes] || id != d.Stat(0) {
 					t.Errorf("%d bytes under %+v, indexed %+v", len(got), id, d.Stat(0))
 				}
 			})

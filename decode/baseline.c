@@ -16,6 +16,7 @@ typedef struct {
     bfs_phase phase[BFS_SLICE + 1];
     bfs_scan scan[2];         /* the second is used with entry points only */
     int16_t *coefficients[2]; /* of a row of MCUs, for each scan */
+    int row;                  /* that is read, if without entry points */
 } job;
 
 /* find_tables finds what decodes each block. */
@@ -85,30 +86,78 @@ static int show(job *j, int row, const int16_t *coefficients)
     return bfs_picture_show(&j->p, row, blocks);
 }
 
-/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros. */
+/* fetch brings a table back into the nearest cache, from which making pixels has driven it. Its
+ * steps are all about as likely. */
+static void fetch(const bfs_table *t)
+{
+    for (int i = 0; i < 1 << BFS_LOOKUP; i += 64 / (int)sizeof *t->step)
+        __builtin_prefetch(t->step + i);
+}
+
+/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear makes the needed ones zeros,
+ * and what decodes most of them ready. */
 static int16_t *clear(const job *j, int16_t *row)
 {
     const size_t mcu = (size_t)j->p.f.blocks * 64;
     int16_t *const needed = row + j->p.first_mcu * mcu;
     memset(needed, 0, (size_t)(j->p.last_mcu + 1 - j->p.first_mcu) * mcu * sizeof *needed);
+    fetch(j->phase[0].ac);
+    fetch(j->phase[j->p.f.blocks - 1].ac);
     return needed;
 }
 
-/* decode_all reads the scan from its beginning. Of the rows above the region, only the bits that
- * they take and the DC coefficients are of interest. */
-static int decode_all(job *j)
+/* begin makes the scan want the next row. Of the rows outside the region, only the bits that they take
+ * and the DC coefficients are of interest. */
+static void begin(job *j)
 {
-    bfs_scan *s = j->scan;
+    if (j->row >= j->p.first_row && j->row <= j->p.last_row)
+        clear(j, j->coefficients[0]);
+    if (j->row < j->p.f.down)
+        bfs_scan_want(j->scan, j->coefficients[0], j->p.f.across);
+}
+
+/* end completes the row that was read, and begins the next. */
+static int end(job *j)
+{
     int result = BFS_OK;
-    for (int row = 0; result == BFS_OK && row <= j->p.last_row; row++) {
-        if (row >= j->p.first_row)
-            clear(j, j->coefficients[0]);
-        bfs_scan_want(s, j->coefficients[0], j->p.f.across);
-        result = bfs_scan_go(s);
-        if (result == BFS_OK && row >= j->p.first_row)
-            result = show(j, row, j->coefficients[0]);
+    if (j->row >= j->p.first_row && j->row <= j->p.last_row)
+        result = show(j, j->row, j->coefficients[0]);
+    if (result == BFS_OK && (j->row == j->p.last_row || j->row == j->p.f.down - 1))
+        result = bfs_scan_end(j->scan);
+    j->row++;
+    begin(j);
+    return result;
+}
+
+/* go_on reads the scan in order, up to a row. */
+static int go_on(job *j, int row)
+{
+    int result = BFS_OK;
+    while (result == BFS_OK && j->row < row) {
+        result = bfs_scan_go(j->scan);
+        if (result == BFS_OK)
+            result = end(j);
     }
-    return result == BFS_OK ? bfs_scan_end(s) : result;
+    return result;
+}
+
+/* last is the row at which reading may end. Entry points are made of all rows. */
+static int last(const job *j) { return j->entries.count ? j->p.f.down : j->p.last_row + 1; }
+
+/* go_together is go_on for two images that take turns. It does not tell which of them has an anomaly. */
+static int go_together(job *a, job *b)
+{
+    int result = BFS_OK;
+    while (result == BFS_OK && a->row < last(a) && b->row < last(b)) {
+        result = bfs_scan_go_together(a->scan, b->scan);
+        if (result == BFS_OK && a->scan->wanted == 0)
+            result = end(a);
+        if (result == BFS_OK && b->scan->wanted == 0)
+            result = end(b);
+    }
+    if (result == BFS_OK)
+        result = go_on(a, last(a));
+    return result == BFS_OK ? go_on(b, last(b)) : result;
 }
 
 /* begin_row goes to the needed MCUs of a row. */
@@ -147,20 +196,8 @@ static int decode_entered(job *j)
     return result;
 }
 
-/* read_on decodes the rest of the image for its entry points, and reports whether it has them. */
-static int read_on(job *j)
-{
-    const int total = j->p.f.across * j->p.f.down;
-    bfs_scan *s = j->scan;
-    int result = BFS_OK, partial = s->mcu < total;
-    while (result == BFS_OK && s->mcu < total) {
-        bfs_scan_want(s, j->coefficients[0], j->p.f.across);
-        result = bfs_scan_go(s);
-    }
-    if (result == BFS_OK && partial)
-        result = bfs_scan_end(s);
-    return result == BFS_OK && !s->entries.failed;
-}
+/* makes_entries reads the rest of the image for its entry points, and reports whether it has them. */
+static int makes_entries(job *j) { return j->entries.count && go_on(j, j->p.f.down) == BFS_OK && !j->scan->entries.failed; }
 
 /* place_entries counts the image's entry points, and finds memory for those to be made. */
 static int place_entries(job *j, bfs_kept *k)
@@ -237,27 +274,40 @@ bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_v
 }
 
 /* set_end puts what follows the part of the file that is there out of reach. */
-static int set_end(job *j, const uint8_t *data, size_t *size)
+static int set_end(job *j, bfs_task *t)
 {
     const bfs_part there = j->entries.part;
     if (!there.to)
         return BFS_OK;
-    const bfs_part needed = need(j, data, *size);
-    *size = there.to;
+    const bfs_part needed = need(j, t->data, t->size);
+    t->size = there.to;
     return needed.from >= there.from && needed.to <= there.to ? BFS_OK : BFS_LEFT_DATA;
 }
 
-static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
+static void init(job *j, int kernel, const bfs_task *t)
 {
-    int result = bfs_frame_read(&j->p.f, data, size);
+    *j = (job){.p = {.view = t->view, .to = t->to, .kernel = kernels[kernel]}, .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .passes = &bfs_passes_portable, .entries = t->entries};
+#if defined(__x86_64__)
+    if (kernel >= BFS_AVX2) {
+        j->entropy = bfs_entropy_bmi2;
+        j->together = bfs_entropies_bmi2;
+        const int slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2"); /* at pdep */
+        j->passes = slow ? &bfs_passes_avx2 : &bfs_passes_pdep;
+    }
+#endif
+}
+
+/* prepare does what precedes the entropy-coded data. Of a progressive image, it reads only the markers. */
+static int prepare(job *j, bfs_kept *k, bfs_task t)
+{
+    int result = bfs_frame_read(&j->p.f, t.data, t.size);
     if (result == BFS_OK)
         result = bfs_picture_plan(&j->p);
-    if (result == BFS_OK && j->p.f.progressive)
-        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->passes, data + size);
+    if (result != BFS_OK || j->p.f.progressive)
+        return result;
+    result = place_entries(j, k);
     if (result == BFS_OK)
-        result = place_entries(j, k);
-    if (result == BFS_OK)
-        result = set_end(j, data, &size);
+        result = set_end(j, &t);
     if (result == BFS_OK)
         result = lay_out(j, k);
     if (result == BFS_OK)
@@ -272,36 +322,43 @@ static int attempt(job *j, bfs_kept *k, const uint8_t *data, size_t size)
         s->together = j->together;
         s->first = j->first;
         s->phase = j->phase;
-        s->file = data;
-        s->file_end = data + size;
+        s->file = t.data;
+        s->file_end = t.data + t.size;
         s->entries = j->entries;
         bfs_scan_start(s);
     }
-    return j->entries.given ? decode_entered(j) : decode_all(j);
+    if (!j->entries.given)
+        begin(j);
+    return BFS_OK;
+}
+
+static int attempt(job *j, bfs_kept *k, const bfs_task *t)
+{
+    const int result = prepare(j, k, *t);
+    if (result != BFS_OK)
+        return result;
+    if (j->p.f.progressive)
+        return j->entries.given ? BFS_LEFT_DATA : bfs_progressive_decode(&j->p, k, j->passes, t->data + t->size);
+    return j->entries.given ? decode_entered(j) : go_on(j, j->p.last_row + 1);
 }
 
 /* bfs_baseline_decode returns BFS_OK, BFS_MEMORY, or why it leaves the image to libjpeg; the
  * destination's contents are then undefined. If only a part of the file is there, it returns BFS_PART
  * instead, as nothing else can be made of that. The given entry points are used, and made if there
  * are none; see bfs_kept for what becomes of them. */
-int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries)
+int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
 {
-    job j = {.p = {.view = view, .to = to, .kernel = kernels[kernel]}, .entropy = bfs_entropy_portable, .together = bfs_entropies_portable, .passes = &bfs_passes_portable, .entries = entries};
-#if defined(__x86_64__)
-    if (kernel >= BFS_AVX2) {
-        j.entropy = bfs_entropy_bmi2;
-        j.together = bfs_entropies_bmi2;
-        const int slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2"); /* at pdep */
-        j.passes = slow ? &bfs_passes_avx2 : &bfs_passes_pdep;
-    }
-#endif
-    int result = attempt(&j, k, data, size);
+    const bfs_entries entries = task.entries;
+    job j;
+    init(&j, kernel, &task);
+    int result = attempt(&j, k, &task);
     if (entries.part.to && result != BFS_OK && result != BFS_MEMORY) {
         k->entries = BFS_ENTRIES_UNUSED;
         return bfs_fail(k, BFS_PART, "the part that was read does not suffice");
     }
     if (entries.given && result == BFS_LEFT_DATA) {
-        result = bfs_baseline_decode(k, kernel, data, size, to, view, (bfs_entries){0});
+        task.entries = (bfs_entries){0};
+        result = bfs_baseline_decode(k, kernel, task);
         /* If the data was the reason, none are of use: they would be made and stored again and again. */
         k->entries = result == BFS_LEFT_DATA ? BFS_ENTRIES_NONE : BFS_ENTRIES_WRONG;
         return result;
@@ -314,6 +371,31 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t siz
     if (entries.given)
         k->entries = result == BFS_OK ? BFS_ENTRIES_USED : BFS_ENTRIES_UNUSED;
     else if (entries.every && result != BFS_MEMORY && result != BFS_LEFT_SCALE)
-        k->entries = result == BFS_OK && j.entries.count && read_on(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+        k->entries = result == BFS_OK && makes_entries(&j) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
     return result;
+}
+
+/* bfs_baseline_decode_pair decodes two images, neither of which has given entry points, in less time
+ * than one after the other. If anything at all is wrong with one of them, it returns 0, and nothing
+ * is known of either. */
+int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta, bfs_task tb)
+{
+    bfs_kept *const k[2] = {ka, kb};
+    const bfs_task *const t[2] = {&ta, &tb};
+    job j[2];
+    for (int i = 0; i < 2; i++) {
+        init(&j[i], kernel, t[i]);
+        if (prepare(&j[i], k[i], *t[i]) != BFS_OK || j[i].p.f.progressive)
+            return 0;
+    }
+    if (go_together(&j[0], &j[1]) != BFS_OK)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        k[i]->jpegs[0]++;
+        if (t[i]->entries.every)
+            k[i]->entries = makes_entries(&j[i]) ? BFS_ENTRIES_MADE : BFS_ENTRIES_NONE;
+        else
+            k[i]->entries = BFS_ENTRIES_UNUSED;
+    }
+    return 1;
 }

@@ -6,49 +6,49 @@
 
 static inline __attribute__((always_inline)) void put(uint8_t *to, int16_t v) { memcpy(to, &v, 2); }
 
-/* one_symbol decodes one symbol: one whose code is longer than a look-up, or that the steps left
- * because the next is in another block. It returns 0 at an invalid code, and where a block would
- * have more than 64 coefficients. */
-static __attribute__((noinline)) int one_symbol(bfs_stream *s)
+/* last_value extends the bits of a step's last value to a coefficient by shifting them down below
+ * their inverted first bit, which makes it right for positive values and one too little for negative
+ * ones; no bits make 0. */
+static inline __attribute__((always_inline)) int16_t last_value(uint64_t bits, const bfs_step *e, int64_t sign)
 {
-    const bfs_table *t = s->table;
-    const uintptr_t in_block = (uintptr_t)s->at & 127;
-    const int first = in_block == 0;
-    uint8_t *block = s->at - in_block;
-    /* Reading the bits again gives at least 57 of them. */
-    const uint64_t unread = s->count & 63;
-    const uint8_t *from = s->from - (unread + 7) / 8;
-    uint64_t skip = (8 - unread % 8) % 8, bits = bfs_load(from) << skip;
+    const int64_t extended = ((int64_t)(bits << (e->before & 63)) >> 1) ^ sign;
+    return (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63));
+}
 
-    const bfs_code code = bfs_codes_find(&t->codes, bits);
-    if (code.length == 0)
-        return 0;
-    const int size = code.symbol & 15, run = first ? 0 : code.symbol >> 4;
-    size_t at = in_block + 2 * run;
-    if (size || first) {
-        if (at > 126)
-            return 0;
-        int64_t v = size ? (int64_t)(bits << code.length >> (64 - size)) : 0;
-        if (size && v < 1 << (size - 1))
-            v -= (1 << size) - 1;
-        put(block + at, (int16_t)v);
-        at += 2;
-    } else if (run == 15) {
-        at += 2;
-        if (at > 128)
-            return 0;
+/* slow_step does a step that ends a block with its last coefficient. Of others that would leave the
+ * block, or whose code is longer than a look-up, it decodes the first symbol. It returns 0 at an
+ * invalid code, and where a block would have more than 64 coefficients. */
+static __attribute__((noinline)) int slow_step(bfs_stream *s)
+{
+    bfs_refill(s);
+    const bfs_step *e = s->table->step + (s->bits >> (64 - BFS_LOOKUP));
+    const size_t in_block = (uintptr_t)s->at & 127;
+    size_t at = in_block + e->advance;
+    if (at == 128 && !e->end) {
+        put(s->at + e->first, e->value);
+        put(s->at + e->last, last_value(s->bits, e, INT64_MIN));
+        bfs_consume(s, e->length);
     } else {
-        at = 128;
+        const bfs_code code = bfs_codes_find(&s->table->codes, s->bits);
+        const int size = code.symbol & 15, run = in_block ? code.symbol >> 4 : 0;
+        if (code.length == 0)
+            return 0;
+        bfs_consume(s, code.length);
+        at = in_block + 2 * run + 2;
+        if (size || !in_block) {
+            if (at > 128)
+                return 0;
+            put(s->at + 2 * run, (int16_t)bfs_value(s->bits, size));
+            bfs_consume(s, size);
+        } else if (run < 15) {
+            at = 128;
+        } else if (at > 128) {
+            return 0;
+        }
     }
-    s->at = block + at;
+    s->at += at - in_block;
     s->table = at == 128 ? s->phase->dc : s->phase->ac;
     s->phase += at == 128;
-    skip += code.length + size;
-    from += skip / 8;
-    skip %= 8;
-    s->bits = bfs_load(from) << skip;
-    s->from = from + 7;
-    s->count = 56 - skip;
     return 1;
 }
 
@@ -56,22 +56,21 @@ static __attribute__((noinline)) int one_symbol(bfs_stream *s)
  * constant that would otherwise be loaded again and again. */
 #if defined(__x86_64__)
 #define OPAQUE(x) __asm__("" : "+r"(x))
-#define NEXT_TABLE(table, phase, at)                                                        \
+#define NEXT_TABLE(table, phase, ended)                                                     \
     do {                                                                                    \
         const bfs_phase *following = phase + 1;                                             \
         table = phase->ac;                                                                  \
-        __asm__("test $127, %b2\n\tcmovz %3, %0\n\tcmovz %4, %1"                            \
+        __asm__("cmpb $0, %2\n\tcmovne %3, %0\n\tcmovne %4, %1"                             \
                 : "+r"(table), "+r"(phase)                                                  \
-                : "q"(at), "m"(phase->dc), "r"(following)                                   \
+                : "m"(ended), "m"(phase->dc), "r"(following)                                \
                 : "cc");                                                                    \
     } while (0)
 #else
 #define OPAQUE(x) (void)0
-#define NEXT_TABLE(table, phase, at)                     \
+#define NEXT_TABLE(table, phase, ended)                  \
     do {                                                 \
-        const int ended = ((uintptr_t)at & 127) == 0;    \
         table = ended ? phase->dc : phase->ac;           \
-        phase += ended;                                  \
+        phase += ended != 0;                             \
     } while (0)
 #endif
 

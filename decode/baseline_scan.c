@@ -4,106 +4,22 @@
 
 #include <limits.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-enum {
-    LEAD = 8,                             /* bytes before the unread ones that may be read again */
-    AHEAD = 2 * BFS_SLICE * BFS_WORST,    /* bytes without stuffing that are kept in the window */
-};
-
-_Static_assert(BFS_WINDOW >= LEAD + AHEAD + BFS_SLICE * BFS_WORST + 64, "a slice can read past the last byte");
 
 enum { RST0 = 0xd0, EOI = 0xd9 };
-
-/* destuff copies up to n bytes of entropy-coded data without the zeros that follow 0xff, and stops
- * at a marker. It may write 16 bytes more. */
-static void destuff(bfs_scan *s, size_t n)
-{
-    const uint8_t *from = s->raw, *const last = s->raw_end;
-    uint8_t *to = s->end, *const full = to + n;
-    while (to < full) {
-#if defined(__SSE2__)
-        if (last - from > 17) {
-            const __m128i bytes = _mm_loadu_si128((const __m128i *)from);
-            const unsigned found = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(-1)));
-            _mm_storeu_si128((__m128i *)to, bytes);
-            const int plain = found ? __builtin_ctz(found) : 16;
-            from += plain;
-            to += plain;
-            if (plain == 16)
-                continue;
-        }
-#endif
-        if (from == last || (*from == 0xff && (last - from < 2 || from[1] != 0))) {
-            s->ended = 1;
-            break;
-        }
-        *to++ = *from;
-        from += 1 + (*from == 0xff);
-    }
-    s->raw = from;
-    s->end = to;
-}
-
-/* next_byte is the byte in the window that holds the next bit. */
-static uint8_t *next_byte(const bfs_scan *s) { return (uint8_t *)s->stream.from - ((s->stream.count & 63) + 7) / 8; }
-
-/* track moves what is known of the window's place in the file to the next byte. A zero was left out
- * after each 0xff. */
-static void track(bfs_scan *s)
-{
-    uint8_t *const next = next_byte(s);
-    size_t stuffed = 0;
-    for (const uint8_t *p = s->known; p < next; p++)
-        stuffed += *p == 0xff;
-    s->known_raw += (size_t)(next - s->known) + stuffed;
-    s->known = next;
-}
-
-/* fill moves what is unread to the window's beginning and fills up the rest. */
-static void fill(bfs_scan *s)
-{
-    uint8_t *const begin = s->window + LEAD;
-    const size_t kept = (size_t)(s->end - s->stream.from);
-    if (s->entries.every) {
-        track(s);
-        s->known -= s->stream.from - begin;
-    }
-    memmove(s->window, s->stream.from - LEAD, LEAD + kept);
-    s->stream.from = begin;
-    s->end = begin + kept;
-    destuff(s, kept < AHEAD ? AHEAD - kept : 0);
-}
-
-/* unread is how many bits are left in the window; less than 0 if too many were read. */
-static ptrdiff_t unread(const bfs_scan *s) { return (s->end - s->stream.from) * 8 + (ptrdiff_t)(s->stream.count & 63); }
-
-/* start begins to read at s->raw. */
-static void start(bfs_scan *s)
-{
-    s->ended = 0;
-    s->known = s->end = s->window + LEAD;
-    s->known_raw = s->raw;
-    s->stream.from = s->end;
-    s->stream.count = s->stream.bits = 0;
-    destuff(s, AHEAD);
-}
 
 static void start_interval(bfs_scan *s)
 {
     s->left = s->frame->interval ? s->frame->interval : INT_MAX;
     memset(s->predicted, 0, sizeof s->predicted);
-    start(s);
+    bfs_window_start(s);
 }
 
 /* bfs_scan_at_marker checks that nothing but padding is left, up to the marker that is then at s->raw. */
 int bfs_scan_at_marker(bfs_scan *s)
 {
     if (!s->ended)
-        fill(s);
-    const ptrdiff_t rest = unread(s);
+        bfs_window_fill(s);
+    const ptrdiff_t rest = bfs_unread(s);
     return s->ended && rest >= 0 && rest <= 7 && s->raw_end - s->raw >= 2 ? BFS_OK : BFS_LEFT_DATA;
 }
 
@@ -141,7 +57,7 @@ enum { DISTANCE_BITS = 22, PREDICTOR_BITS = 14 };
 
 static uint64_t position(bfs_scan *s)
 {
-    track(s);
+    bfs_window_track(s);
     return (uint64_t)(s->known_raw - s->file) * 8 + (-s->stream.count & 7);
 }
 
@@ -242,8 +158,8 @@ int bfs_scan_begin(bfs_scan *s)
     now = now < s->wanted ? now : s->wanted;
     now = now < s->left ? now : s->left;
     now = now < s->until ? now : s->until;
-    if (!s->ended && s->end - s->stream.from < now * s->blocks * BFS_WORST + LEAD)
-        fill(s);
+    if (!s->ended && s->end - s->stream.from < now * s->blocks * BFS_WORST + BFS_LEAD)
+        bfs_window_fill(s);
     s->slice = now;
     return BFS_OK;
 }
@@ -261,7 +177,7 @@ static int begin_slice(bfs_scan *s)
 /* bfs_scan_passed completes a slice that was decoded. */
 int bfs_scan_passed(bfs_scan *s)
 {
-    if (unread(s) < 0)
+    if (bfs_unread(s) < 0)
         return BFS_LEFT_DATA;
     s->mcu += s->slice;
     s->wanted -= s->slice;
@@ -362,10 +278,10 @@ static int jump(bfs_scan *s, int number, int end)
     for (int i = 0; i < 3; i++)
         s->predicted[i] = predictor_of(s->entries.given[number], i);
     limit(s, end);
-    start(s);
+    bfs_window_start(s);
     begin_at(s, s->stream.from, s->entry_position % 8);
     expect(s, number + 1);
-    return unread(s) < 0 ? BFS_LEFT_DATA : BFS_OK;
+    return bfs_unread(s) < 0 ? BFS_LEFT_DATA : BFS_OK;
 }
 
 /* bfs_scan_seek goes to an MCU that is ahead, by way of the last entry point before it, in order
@@ -379,7 +295,7 @@ int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room)
     if (number >= s->entry) {
         result = jump(s, number, end);
     } else {
-        begin_at(s, next_byte(s), -s->stream.count & 7); /* what follows may not have been there yet */
+        begin_at(s, bfs_next_byte(s), -s->stream.count & 7); /* what follows may not have been there yet */
         limit(s, end);
     }
     while (result == BFS_OK && s->mcu < mcu) {

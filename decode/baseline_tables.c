@@ -27,7 +27,6 @@ int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code
             return 0; /* too many codes, or one that is all ones */
         c->limit[length] = next << (16 - length);
     }
-    c->limit[17] = INT32_MAX;
     return 1;
 }
 
@@ -53,7 +52,7 @@ static bfs_step dc_step(bfs_code c)
 {
     if (!c.length)
         return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
-    return (bfs_step){.length = (uint8_t)(c.length + c.symbol), .advance = 1, .before = c.length, .shift = (uint8_t)(63 - c.symbol)};
+    return (bfs_step){.length = (uint8_t)(c.length + c.symbol), .advance = 2, .before = c.length, .shift = (uint8_t)(63 - c.symbol)};
 }
 
 /* ends reports that c is an end of block, which may have any run but 15. */
@@ -74,10 +73,10 @@ static bfs_step ac_step(const bfs_code direct[ENTRIES], int bits)
     if (!a.length)
         return (bfs_step){.advance = BFS_NO_STEP, .shift = 63};
     if (ends(a))
-        return (bfs_step){.length = a.length, .advance = 1, .before = a.length, .shift = 63, .end = 127};
+        return (bfs_step){.length = a.length, .advance = 0, .before = a.length, .shift = 63, .end = 127};
     const int s = a.symbol & 15, run = a.symbol >> 4, used = a.length + s;
     const int first = s ? 2 * run : 0, past = s ? 2 * run + 2 : 32; /* a run of 16 zeros has no value */
-    bfs_step one = {.length = (uint8_t)used, .advance = (uint8_t)(past - 1), .before = a.length, .shift = (uint8_t)(63 - s),
+    bfs_step one = {.length = (uint8_t)used, .advance = (uint8_t)past, .before = a.length, .shift = (uint8_t)(63 - s),
                     .first = (uint8_t)first, .last = (uint8_t)first};
     if (used > BFS_LOOKUP || s > 7)
         return one;
@@ -86,18 +85,16 @@ static bfs_step ac_step(const bfs_code direct[ENTRIES], int bits)
         return one;
     if (ends(b)) {
         one.length = (uint8_t)(used + b.length);
-        one.advance = (uint8_t)(past + 1);
         one.end = 127;
         return one;
     }
     const int last = past + 2 * (b.symbol >> 4), both = used + b.length + (b.symbol & 15);
-    bfs_step two = {.length = (uint8_t)both, .advance = (uint8_t)(last + 1), .before = (uint8_t)(used + b.length),
+    bfs_step two = {.length = (uint8_t)both, .advance = (uint8_t)(last + 2), .before = (uint8_t)(used + b.length),
                     .shift = (uint8_t)(63 - (b.symbol & 15)), .first = (uint8_t)first, .last = (uint8_t)last,
                     .value = (int8_t)(s ? value(bits, used, s) : 0)};
     const bfs_code c = after(direct, bits, both);
     if (ends(c)) {
         two.length = (uint8_t)(both + c.length);
-        two.advance = (uint8_t)(last + 3);
         two.end = 127;
     }
     return two;

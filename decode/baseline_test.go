@@ -314,6 +314,15 @@ func FuzzBaseline(f *testing.F) {
 		if gray {
 			c = Gray
 		}
-		newKernelSet(t).same(t, "fuzzed", data, h, c, r)
+		all, others := newKernelSet(t), newKernelSet(t)
+		all.same(t, "fuzzed", data, h, c, r)
+		all.taken()
+		sound := oddFile{"sound", corpus("ycc-2x2-17x33.jpg").data}
+		beside := half{oddFile: sound, head: headerOf(sound.data), from: Region{0, 0, 17, 33}}
+		fuzzed := half{oddFile: oddFile{"fuzzed", data}, head: h, from: r, rule: EntryRule(r.Y%9 - 1)}
+		for i, d := range all[c][1:] {
+			samePair(t, [2]*Decoder{d, others[c][1+i]}, [2]half{fuzzed, beside})
+			samePair(t, [2]*Decoder{d, others[c][1+i]}, [2]half{beside, fuzzed})
+		}
 	})
 }

@@ -10,16 +10,19 @@
  *   baseline_tables.c   Huffman tables for the state machine
  *   baseline_shared.c   which of them decoders share
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
- *   baseline_scan.c     MCUs in order, or from entry points: stuffing, restart markers, DC sums
+ *   baseline_window.c   entropy-coded bytes without stuffing
+ *   baseline_scan.c     MCUs in order, or from entry points: restart markers, DC sums
  *   baseline_portable.c, _avx2.c, _avx512.c   coefficients to pixels; all give the same
  *   baseline_picture.c  rows of MCUs to the pixels that are wanted
- *   baseline.c          one image: what is decoded, in which order, in which memory
+ *   baseline_pack.c     images for decoders of many threads: bfs_packed.h
+ *   baseline.c          one image or two: what is decoded, in which order, in which memory
  */
 #ifndef BFS_BASELINE_H
 #define BFS_BASELINE_H
 
 #include "bfs_decode.h"
 #include "bfs_jpeg.h"
+#include "bfs_packed.h"
 
 #include <string.h>
 
@@ -34,15 +37,6 @@ enum {
 
 /* Implementations. */
 enum { BFS_PORTABLE, BFS_AVX2, BFS_AVX512 };
-
-/* One component of an image. */
-typedef struct {
-    int id;
-    int h, v;          /* sampling factors */
-    int first;         /* its first block in an MCU, which has h*v of them */
-    int width, height; /* in samples */
-    int quant, dc, ac; /* its tables */
-} bfs_component;
 
 /* What the markers say. */
 typedef struct {
@@ -67,32 +61,8 @@ typedef struct {
 int bfs_frame_read(bfs_frame *f, const uint8_t *data, size_t size);
 int bfs_frame_next(bfs_frame *f, const uint8_t *at, const uint8_t *end);
 
-/* The codes of a DHT segment. */
-typedef struct {
-    int32_t limit[18];  /* the first code, left-aligned in 16 bits, that is longer than the index */
-    int32_t offset[17]; /* of a length's symbols, less its first code */
-    uint8_t symbol[256];
-} bfs_codes;
-
-typedef struct {
-    uint8_t length; /* of the code; 0: there is none */
-    uint8_t symbol;
-} bfs_code;
-
 int bfs_codes_make(bfs_codes *c, const uint8_t *definition, int lookup, bfs_code *known);
 int bfs_codes_are_sizes(const uint8_t *definition);
-
-/* bfs_codes_find finds the code that left-aligned bits begin with. */
-static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
-{
-    const int32_t head = (int32_t)(bits >> 48);
-    int length = 1;
-    while (length <= 16 && head >= c->limit[length])
-        length++;
-    if (length > 16)
-        return (bfs_code){0, 0};
-    return (bfs_code){(uint8_t)length, c->symbol[(head >> (16 - length)) + c->offset[length]]};
-}
 
 /* What one look-up of the next bits does. Values are in bytes of the block, two per
  * coefficient. A step decodes one symbol, or two: the value of the first is then known from the
@@ -100,7 +70,7 @@ static inline bfs_code bfs_codes_find(const bfs_codes *c, uint64_t bits)
  * value. */
 typedef struct {
     uint8_t length;  /* bits consumed */
-    uint8_t advance; /* bytes by which the position advances, less one */
+    uint8_t advance; /* bytes by which the position advances, unless the block ends */
     uint8_t before;  /* bits before the last value */
     uint8_t shift;   /* 63 less the bits of the last value */
     uint8_t first;   /* where the first value goes */
@@ -153,6 +123,28 @@ static inline __attribute__((always_inline)) uint64_t bfs_load(const uint8_t *p)
     return x;
 }
 
+/* bfs_refill tops up to at least 56 bits. */
+static inline __attribute__((always_inline)) void bfs_refill(bfs_stream *s)
+{
+    s->count &= 63;
+    s->bits |= bfs_load(s->from) >> s->count;
+    s->from += (s->count ^ 63) >> 3;
+    s->count |= 56;
+}
+
+static inline __attribute__((always_inline)) void bfs_consume(bfs_stream *s, int n)
+{
+    s->bits <<= n;
+    s->count -= n;
+}
+
+/* bfs_value returns the next n bits, extended to a coefficient; it does not consume them. */
+static inline __attribute__((always_inline)) int bfs_value(uint64_t bits, int n)
+{
+    const int v = (int)(bits >> 1 >> (63 - n));
+    return n == 0 || v >> (n - 1) ? v : v - (1 << n) + 1;
+}
+
 /* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
  * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
  * A bfs_entropies decodes two streams until one is at its end. */
@@ -183,6 +175,7 @@ enum { BFS_MOST_ENTRIES = 1 << 13 }; /* images with more have none; as many as r
 
 enum {
     BFS_SLICE = 48,                              /* blocks decoded per call, at most */
+    BFS_LEAD = 8,                                /* bytes before the unread ones that may be read again */
     BFS_WINDOW = 3 * BFS_SLICE * BFS_WORST + 72, /* bytes for unstuffed data */
 };
 
@@ -213,6 +206,17 @@ typedef struct {
     const uint8_t *known, *known_raw; /* a byte in the window, and where it is in the file */
 } bfs_scan;
 
+/* bfs_next_byte is the byte in the window that holds the next bit. */
+static inline uint8_t *bfs_next_byte(const bfs_scan *s) { return (uint8_t *)s->stream.from - ((s->stream.count & 63) + 7) / 8; }
+
+/* bfs_unread is how many bits are left in the window; less than 0 if too many were read. */
+static inline ptrdiff_t bfs_unread(const bfs_scan *s) { return (s->end - s->stream.from) * 8 + (ptrdiff_t)(s->stream.count & 63); }
+
+void bfs_window_start(bfs_scan *s);
+void bfs_window_fill(bfs_scan *s);
+void bfs_window_track(bfs_scan *s);
+void bfs_window_destuff(bfs_scan *s, size_t n);
+
 bfs_part bfs_entries_need(const bfs_entries *e, bfs_part scan, int first, int end);
 void bfs_scan_start(bfs_scan *s);
 int bfs_scan_begin(bfs_scan *s);
@@ -224,14 +228,6 @@ int bfs_scan_go_together(bfs_scan *a, bfs_scan *b);
 int bfs_scan_seek(bfs_scan *s, int mcu, int end, int16_t *to, int room);
 int bfs_scan_arrive(bfs_scan *s);
 int bfs_scan_end(bfs_scan *s);
-
-/* A quantization table in natural order, and the largest coefficients of its first row that are
- * certain: libjpeg-turbo skips the multiplications of a block that has no others, without the
- * saturation that they have. No encoder writes larger ones. */
-typedef struct {
-    int16_t by[64];
-    uint16_t limit[8];
-} bfs_quant;
 
 /* From coefficients to pixels. Rows of samples are read up to BFS_PAD bytes past their end. */
 enum { BFS_PAD = 128 };
@@ -254,8 +250,6 @@ typedef struct {
 } bfs_kernel;
 
 extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_avx512;
-
-extern const uint8_t bfs_natural[64]; /* zigzag position to place in the block */
 
 /* An image whose rows of MCUs are made one after the other. It starts with the members up to kernel. */
 typedef struct {
@@ -288,9 +282,22 @@ size_t bfs_picture_bytes(const bfs_picture *p);
 uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at);
 int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 
+int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits);
+int bfs_pack(uint8_t *to, uint64_t room, const uint8_t *data, size_t n, bfs_view view, int bits);
+
+/* A file, and what to decode of it to where. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    uint8_t *to;
+    bfs_view view;
+    bfs_entries entries;
+} bfs_task;
+
 int bfs_baseline_runs(int kernel);
 size_t bfs_baseline_most(int width);
 bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries);
-int bfs_baseline_decode(bfs_kept *k, int kernel, const uint8_t *data, size_t size, uint8_t *to, bfs_view view, bfs_entries entries);
+int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task);
+int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta, bfs_task tb);
 
 #endif

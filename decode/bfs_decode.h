@@ -1,6 +1,6 @@
 //go:build cgo
 
-/* Shared by the C shims. Each shim decodes one image per call: it keeps no pointer that it is
+/* Shared by the C shims. Each shim decodes one image per call, or two: it keeps no pointer that it is
  * given, never writes outside the given rows, and returns a code, with a message in
  * what is kept. */
 #ifndef BFS_DECODE_H

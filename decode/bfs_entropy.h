@@ -28,31 +28,33 @@
     ((s)->from = from##n, (s)->bits = bits##n, (s)->count = count##n, (s)->at = at##n,    \
      (s)->phase = phase##n, (s)->table = table##n)
 
-/* REFILL tops up to at least 56 bits, which are enough for two steps of at most 26. */
+/* REFILL tops up to 64 bits, of which it counts at least 56. */
 #define REFILL(n)                                   \
     do {                                            \
         count##n &= 63;                             \
-        bits##n |= bfs_load(from##n) >> count##n;       \
+        bits##n |= bfs_load(from##n) >> count##n;   \
         from##n += (count##n ^ 63) >> 3;            \
         count##n |= 56;                             \
     } while (0)
 
-/* STEP decodes one or two symbols. The last value's bits are extended to a coefficient by
- * shifting them down below their inverted first bit, which makes it right for positive values
- * and one too little for negative ones; no bits make 0. */
-#define STEP(n)                                                                           \
+/* STEP decodes one or two symbols. The next one waits for the length and the end in this one's
+ * entry, and for nothing else: a refill tops up behind the bits that are looked up. So two steps,
+ * of a code that is looked up and at most 15 bits of a value each, and a look-up must fit in 64 bits. */
+_Static_assert(2 * (BFS_LOOKUP + 15) + BFS_LOOKUP <= 64, "a look-up can need bits that were not read");
+
+#define STEP(n, refill)                                                                   \
     do {                                                                                  \
         const bfs_step *e = table##n->step + (bits##n >> (64 - BFS_LOOKUP));              \
         uint8_t *next = at##n + e->advance;                                               \
         if (__builtin_expect(((uintptr_t)next ^ (uintptr_t)at##n) > 127, 0))              \
             goto slow##n;                                                                 \
-        const int64_t extended = ((int64_t)(bits##n << (e->before & 63)) >> 1) ^ sign;    \
+        refill;                                                                           \
         put(at##n + e->first, e->value);                                                  \
-        put(at##n + e->last, (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63))); \
+        put(at##n + e->last, last_value(bits##n, e, sign));                               \
         bits##n <<= e->length & 63;                                                       \
         count##n -= e->length;                                                            \
-        at##n = (uint8_t *)((uintptr_t)next | e->end) + 1;                                \
-        NEXT_TABLE(table##n, phase##n, at##n);                                            \
+        at##n = (uint8_t *)(((uintptr_t)next + e->end) & ~(uintptr_t)e->end);             \
+        NEXT_TABLE(table##n, phase##n, e->end);                                           \
     } while (0)
 
 TARGET int ONE(bfs_stream *s)
@@ -63,22 +65,21 @@ TARGET int ONE(bfs_stream *s)
     STATE(0);
 again:
     LOAD(0, s);
+    REFILL(0);
     /* A block takes at least two steps, so two that start before the last block end at end at
      * the latest. */
     while (phase0 < end - 1) {
-        REFILL(0);
-        STEP(0);
-        STEP(0);
+        STEP(0, );
+        STEP(0, REFILL(0));
     }
     while (phase0 < end) {
-        REFILL(0);
-        STEP(0);
+        STEP(0, REFILL(0));
     }
     SAVE(0, s);
     return 1;
 slow0:
     SAVE(0, s);
-    if (!one_symbol(s))
+    if (!slow_step(s))
         return 0;
     goto again;
 }
@@ -93,26 +94,26 @@ TARGET int TWO(bfs_stream *a, bfs_stream *b)
     LOAD(0, a);
     LOAD(1, b);
 again:
+    REFILL(0);
+    REFILL(1);
     while (phase0 < end0 - 1 && phase1 < end1 - 1) {
-        REFILL(0);
-        REFILL(1);
-        STEP(0);
-        STEP(1);
-        STEP(0);
-        STEP(1);
+        STEP(0, );
+        STEP(1, );
+        STEP(0, REFILL(0));
+        STEP(1, REFILL(1));
     }
     SAVE(0, a);
     SAVE(1, b);
     return ONE(phase0 < end0 - 1 ? b : a);
 slow0:
     SAVE(0, a);
-    if (!one_symbol(a))
+    if (!slow_step(a))
         return 0;
     LOAD(0, a);
     goto again;
 slow1:
     SAVE(1, b);
-    if (!one_symbol(b))
+    if (!slow_step(b))
         return 0;
     LOAD(1, b);
     goto again;

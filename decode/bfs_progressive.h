@@ -52,28 +52,6 @@ typedef struct {
 
 extern const bfs_passes bfs_passes_portable, bfs_passes_avx2, bfs_passes_pdep;
 
-/* bfs_refill tops up to at least 56 bits. */
-static inline __attribute__((always_inline)) void bfs_refill(bfs_stream *s)
-{
-    s->count &= 63;
-    s->bits |= bfs_load(s->from) >> s->count;
-    s->from += (s->count ^ 63) >> 3;
-    s->count |= 56;
-}
-
-static inline __attribute__((always_inline)) void bfs_consume(bfs_stream *s, int n)
-{
-    s->bits <<= n;
-    s->count -= n;
-}
-
-/* bfs_value returns the next n bits, extended to a coefficient; it does not consume them. */
-static inline __attribute__((always_inline)) int bfs_value(uint64_t bits, int n)
-{
-    const int v = (int)(bits >> 1 >> (63 - n));
-    return n == 0 || v >> (n - 1) ? v : v - (1 << n) + 1;
-}
-
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end);
 
 #endif

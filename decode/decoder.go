@@ -146,29 +146,78 @@ func (d *Decoder) Decode(dst Image, data []byte, h Header) error {
 // 2, 4 and 8. dst must have the upright region's size. The pixels are the same as if the whole
 // image were decoded at that scale and cropped.
 func (d *Decoder) DecodeRegion(dst Image, data []byte, h Header, r Region, scale int) error {
-	if err := d.options.allows(h); err != nil {
-		return err
-	}
-	if h.Format >= numFormats || d.codecs[h.Format] == nil {
-		return unsupported("there is no decoder for %s, or it is closed", h.Format)
-	}
-	v := View{Header: h, Region: r, Scale: scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
-	if err := v.check(dst); err != nil {
-		return err
-	}
-	// Reading the header again costs little compared to decoding, and ensures for all codecs
-	// that the file is still the one that was indexed.
-	if format := Sniff(data); format != h.Format {
-		return fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
-	}
-	found, err := ReadHeader(data, true)
+	v, err := d.view(&Task{dst, data, h, r, scale})
 	if err != nil {
 		return err
 	}
-	if found.Width != h.Width || found.Height != h.Height || found.Orientation != h.Orientation {
-		return fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
-			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
+	return d.codecs[h.Format](&d.kept, dst, data, v)
+}
+
+// A Task is what DecodeRegion takes.
+type Task struct {
+	To     Image
+	Data   []byte
+	Header Header
+	Region Region
+	Scale  int
+}
+
+// view checks a task, and returns what its codec is told.
+func (d *Decoder) view(t *Task) (v View, err error) {
+	h := t.Header
+	if err := d.options.allows(h); err != nil {
+		return v, err
+	}
+	if h.Format >= numFormats || d.codecs[h.Format] == nil {
+		return v, unsupported("there is no decoder for %s, or it is closed", h.Format)
+	}
+	v = View{Header: h, Region: t.Region, Scale: t.Scale, Color: d.options.Color, Orientation: d.options.orientation(h)}
+	if err := v.check(t.To); err != nil {
+		return v, err
+	}
+	found, err := check(t.Data, h)
+	if err != nil {
+		return v, err
 	}
 	v.Header = found
-	return d.codecs[h.Format](&d.kept, dst, data, v)
+	return v, nil
+}
+
+// Pairs reports whether DecodePair may gain anything for an image like h.
+func (o Options) Pairs(h Header) bool { return h.Format == JPEG && o.Kernel.chosen() >= Portable }
+
+// DecodePair does what DecodeRegion of each decoder does with its task, errors and entry points included,
+// and takes less time if both tasks are sound baseline JPEGs that have no given entry points.
+func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
+	var views [2]View
+	pair := true
+	for i, d := range by {
+		v, err := d.view(&tasks[i])
+		views[i] = v
+		pair = pair && err == nil && v.Header.Format == JPEG
+	}
+	if pair && by[0].kept.pair(&by[1].kept, tasks, &views) {
+		return errs
+	}
+	for i, d := range by {
+		t := &tasks[i]
+		errs[i] = d.DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+	}
+	return errs
+}
+
+// check returns the header of an image that must be the one in h. Reading it again costs little
+// compared to decoding, and ensures for all codecs that the file is still the one that was indexed.
+func check(data []byte, h Header) (found Header, err error) {
+	if format := Sniff(data); format != h.Format {
+		return Header{}, fmt.Errorf("%w: it is %s, not %s", ErrMismatch, format, h.Format)
+	}
+	if found, err = ReadHeader(data, true); err != nil {
+		return Header{}, err
+	}
+	if found.Width != h.Width || found.Height != h.Height || found.Orientation != h.Orientation {
+		return Header{}, fmt.Errorf("%w: it is %dx%d with orientation %d, not %dx%d with %d", ErrMismatch,
+			found.Width, found.Height, found.Orientation, h.Width, h.Height, h.Orientation)
+	}
+	return found, nil
 }

@@ -7,6 +7,8 @@ package decode
 // #cgo nocallback bfs_jpeg_decode
 // #cgo noescape bfs_baseline_decode
 // #cgo nocallback bfs_baseline_decode
+// #cgo noescape bfs_baseline_decode_pair
+// #cgo nocallback bfs_baseline_decode_pair
 // #cgo noescape bfs_baseline_need
 // #cgo nocallback bfs_baseline_need
 // #cgo noescape bfs_baseline_runs
@@ -31,14 +33,27 @@ func (k *kept) jpeg(dst Image, data []byte, v View) error {
 
 // baseline reports whether the image is left to libjpeg-turbo.
 func (k *kept) baseline(dst Image, data []byte, v View) (left bool, err error) {
-	entries := cEntries(k.rule, k.given)
-	entries.part = C.bfs_part{from: C.size_t(k.from), to: C.size_t(k.to)}
-	to, view := cView(dst, v)
-	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), cBytes(data), C.size_t(len(data)), to, view, entries)
+	code := C.bfs_baseline_decode(&k.c, C.int(k.kernel-Portable), k.task(dst, data, v))
 	if code >= C.BFS_LEFT_KIND {
 		return true, nil
 	}
 	return false, k.result(code, "baseline")
+}
+
+// pair reports whether it decoded both tasks, the second one with what other keeps. If not, nothing is known of either.
+func (k *kept) pair(other *kept, t *[2]Task, v *[2]View) bool {
+	if k.kernel < Portable || k.kernel != other.kernel || len(k.given)+len(other.given) > 0 {
+		return false
+	}
+	a, b := k.task(t[0].To, t[0].Data, v[0]), other.task(t[1].To, t[1].Data, v[1])
+	return C.bfs_baseline_decode_pair(&k.c, &other.c, C.int(k.kernel-Portable), a, b) != 0
+}
+
+func (k *kept) task(dst Image, data []byte, v View) C.bfs_task {
+	entries := cEntries(k.rule, k.given)
+	entries.part = C.bfs_part{from: C.size_t(k.from), to: C.size_t(k.to)}
+	to, view := cView(dst, v)
+	return C.bfs_task{data: cBytes(data), size: C.size_t(len(data)), to: to, view: view, entries: entries}
 }
 
 func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {

@@ -105,6 +105,48 @@ func starved(t *testing.T, set codecSet, o Options, f oddFile, nth int, rest boo
 	return allocations
 }
 
+// TestEveryAllocationOfAPairFails: each image of a pair is then right or without memory, and right the next time.
+func TestEveryAllocationOfAPairFails(t *testing.T) {
+	if !starve.Available() {
+		t.Skip("allocations cannot be made to fail with this C library")
+	}
+	halves := [2]half{{oddFile: ownTables()[0]}, {oddFile: oddFile{"another", corpus("restarts.jpg").data}}}
+	for i := range halves {
+		f := &halves[i]
+		f.head, f.rule = headerOf(f.data), EntryRows
+		f.from = Region{0, 0, f.head.Width, f.head.Height}
+	}
+	lacking := 0
+	for nth := 1; ; nth++ {
+		var by [2]*Decoder
+		var to [2]*canvas
+		var tasks [2]Task
+		for i := range by {
+			by[i] = NewDecoder(Options{Kernel: Portable})
+			to[i], tasks[i] = halves[i].task(by[i])
+		}
+		var errs [2]error
+		all := starve.Run(nth, true, func() { errs = DecodePair(&by, &tasks) })
+		for i, d := range by {
+			got := d.yieldOf(t, &halves[i], to[i], errs[i])
+			if want := halves[i].decodeAlone(t, d); errors.Is(errs[i], ErrMemory) {
+				lacking++
+			} else if !got.equal(want) {
+				t.Errorf("allocation %d: image %d: %v, or other pixels", nth, i, errs[i])
+			}
+		}
+		samePair(t, by, halves)
+		by[0].Close()
+		by[1].Close()
+		if nth > all {
+			break
+		}
+	}
+	if lacking < 10 {
+		t.Errorf("only %d images lacked memory: were their allocations seen at all?", lacking)
+	}
+}
+
 // TestTablesAreShared: a decoder allocates no Huffman tables that another one holds, and they are
 // gone when both are closed.
 func TestTablesAreShared(t *testing.T) {

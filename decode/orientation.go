@@ -41,6 +41,23 @@ func place(orientation uint8, w, h, c, stride int) placement {
 	return p
 }
 
+// Steps is the way through the upright pixels of a region that was decoded as it is stored, in rows of
+// stride bytes with c bytes per pixel: upright pixel (x, y) is at first + x*dx + y*dy.
+func (o Options) Steps(h Header, r Region, c, stride int) (first, dx, dy int) {
+	inverse := o.orientation(h)
+	switch inverse {
+	case 6:
+		inverse = 8
+	case 8:
+		inverse = 6
+	}
+	if transposes(inverse) {
+		r.W, r.H = r.H, r.W
+	}
+	p := place(inverse, r.W, r.H, c, stride)
+	return p.base, p.dx, p.dy
+}
+
 // StoredRegion returns the region to give DecodeRegion for a rectangle of the upright image at a
 // scale of 1/scale, where the options decide what is upright. X and W count from its left, Y and
 // H from its top, within h.At(scale) after orientation. DecodeRegion's output for it has the

@@ -159,3 +159,30 @@ func TestBaselineRunEndsAtRestart(t *testing.T) {
 		t.Errorf("%d kernels accepted it", n)
 	}
 }
+
+// TestBaselineLongRuns: the longest runs of empty blocks end where they say, in both kinds of passes.
+func TestBaselineLongRuns(t *testing.T) {
+	const side, blocks = 1040, 130 * 130
+	all := newKernelSet(t)
+	for bits, more := range map[int]int{13: 0x1001, 14: 0x12d} {
+		run := 1<<bits + more
+		f := &forger{Rand: rand.New(rand.NewPCG(1, 2)), out: bareJPEG(side, side, 1, 1, true, 0)}
+		f.segment(markDHT, append(append([]byte{0x10, 1, 1, 1}, make([]byte, 13)...), 0x00, 0x01, byte(bits<<4))) // 0: end, 10: a value, 110: a run
+		f.segment(markSOS, []byte{1, 1, 0, 0, 0, 0})
+		f.put(0, blocks)
+		f.pad()
+		for _, high := range []int{0, 1} {
+			f.segment(markSOS, []byte{1, 1, 0, 1, 63, byte(high<<4 | 1 - high)})
+			f.put(0b110, 3)
+			f.put(more, bits)
+			f.put([]int{0b1010, 0b01}[high], 4-2*high) // a value, or its correction
+			f.put(0, blocks-run-1)
+			f.pad()
+		}
+		data := append(f.out, 0xff, markEOI)
+		all.same(t, fmt.Sprintf("a run of %d bits", bits), data, headerOf(data), RGB, Region{0, 0, side, side})
+		if n := all.taken(); n.Baseline != int64(len(Kernels())-1) {
+			t.Errorf("a run of %d bits: %+v", bits, n)
+		}
+	}
+}

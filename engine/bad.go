@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // A BadSample is a sample that could not be read, or a batch that could not be put on the GPU, and
@@ -44,13 +45,23 @@ type badFile struct {
 	// its place. A file that is bad because it changed is good again only once it is the
 	// indexed one again.
 	repairable bool
-	// part: the error was found while decoding a random crop. The crop of another epoch may
-	// show other pixels, and whether that fails must not depend on what was read before.
-	part bool
+	// part: the error was found while decoding a random crop, in an epoch. The crop of another
+	// one may show other pixels, and whether that fails must not depend on what was read before.
+	part  bool
+	epoch int
 	// transient: the file could not be opened, or was briefly another one. No change of the
-	// file signals when it is readable again.
-	transient bool
+	// file signals when it is readable again; over says that it was read since.
+	transient, over bool
 }
+
+// A badError is the error of a bad sample. It wraps ErrBad and the reason.
+type badError struct {
+	path   string
+	reason error
+}
+
+func (e *badError) Error() string   { return fmt.Sprintf("%v: %s: %v", ErrBad, e.path, e.reason) }
+func (e *badError) Unwrap() []error { return []error{ErrBad, e.reason} }
 
 const (
 	// maxBadSamples bounds both lists. A bad file that does not fit, or for which the memory
@@ -99,8 +110,30 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
 	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
-	part := errors.As(reason, new(partError))
-	return f.remember(id, badFile{seen: seen, reason: reason, repairable: repairable && !transient, part: part, transient: transient})
+	inEpoch, part := errors.AsType[partError](reason)
+	return f.remember(id, badFile{
+		seen: seen, reason: reason, repairable: repairable && !transient, part: part, epoch: inEpoch.epoch, transient: transient,
+	})
+}
+
+// known returns why a sample could not be read when that was last tried, for the crop of its epoch,
+// or else what the index has against it; "" if nothing. It asks nobody.
+func (f *badSamples) known(s shard.Slot) string {
+	bad, _ := f.lookup(s.ID)
+	if bad.reason == nil || bad.over || bad.part && bad.epoch != s.Epoch {
+		return ""
+	}
+	return bad.reason.Error()
+}
+
+// wasRead notes that a sample could be read. What is bad until its file changes stays bad.
+func (f *badSamples) wasRead(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if bad := f.files[id]; bad.transient {
+		bad.over = true
+		f.files[id] = bad
+	}
 }
 
 func (f *badSamples) all() []BadSample {
@@ -149,7 +182,7 @@ func (f *badSamples) remember(id int64, bad badFile) error {
 }
 
 func (f *badSamples) errorOf(id int64, bad badFile) error {
-	return fmt.Errorf("%w: %s: %w", ErrBad, f.ds.Path(int(id)), bad.reason)
+	return &badError{f.ds.Path(int(id)), bad.reason}
 }
 
 // enter enters a bad file, and its report if it is new. If there is no room, another file is

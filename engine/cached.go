@@ -57,7 +57,8 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // load returns the encoded sample, from the cache or from storage, in the worker's input
 // buffer, and the identity of its file, which is unknown if the file could not be opened. A
 // replacement is not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what
-// is decoded from entry points may be there, unless whole is true.
+// is decoded from entry points may be there, unless whole is true: that is for a sample of which too
+// little was read before.
 func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := w.batches, it.b
 	w.refused = nil
@@ -73,7 +74,7 @@ func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]
 		return nil, unknownIdentity, w.refused
 	}
 	parts := w.entries != nil || sample.IsRaw(all.ds, int(id))
-	kept := all.cache != nil && !replacement && (!parts || all.cache.Wants(epoch, id))
+	kept := all.cache != nil && !replacement && !whole && (!parts || all.cache.Wants(epoch, id))
 	data, read, seen, err := w.loader.Load(epoch, id, kept, w.growInput, all.closing)
 	if outOfDescriptors(err) && all.memory.giveBackIdle() {
 		data, read, seen, err = w.loader.Load(epoch, id, kept, w.growInput, all.closing)
@@ -87,11 +88,11 @@ func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	all.meter.read(b.key.Epoch, read)
+	all.meter.read(b.key.Epoch, read, whole)
 	switch {
 	case kept:
 		all.cache.Put(epoch, id, cache.Stamp{Size: seen.Size, ModTime: seen.ModTime}, data)
-	case !replacement:
+	case !replacement && !whole:
 		all.cache.Missed(epoch, id)
 	}
 	return data, seen, nil

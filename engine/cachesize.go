@@ -51,8 +51,7 @@ func (c *Catalog) encodedSize(i int) int64 {
 }
 
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
-// plan, the batches of one reader per shard read here, and the workers' buffers for one sample
-// each.
+// plan, the batches of one reader per shard read here, and the workers' buffers.
 func (c *Catalog) spareMemory() int64 {
 	const worker = 4 << 20
 	o := &c.Options

@@ -107,7 +107,7 @@ func (c *Catalog) Settings() map[string]any {
 	settings := map[string]any{
 		"shards": o.Shards, "batch_size": o.BatchSize, "shuffle": o.Shuffle, "seed": o.Seed,
 		"stick_to_shard": o.StickToShard, "pad_last_batch": o.PadLastBatch, "last_batch": o.LastBatch.String(),
-		"epochs": o.Epochs, "resize": o.Transform.Mode.String(), "height": o.Transform.Height, "width": o.Transform.Width, "channels": o.Decoding.Color.Channels(),
+		"resize": o.Transform.Mode.String(), "height": o.Transform.Height, "width": o.Transform.Width, "channels": o.Decoding.Color.Channels(),
 		"crop_area": o.Transform.CropArea, "crop_ratio": o.Transform.CropRatio, "flip": o.Transform.Flip, "pad_multiple": o.PadMultiple,
 		"fill": o.Fill, "dtype": o.DType.String(), "mean": o.Normalize.Mean, "std": o.Normalize.Std, "layout": o.Layout.String(),
 		"ignore_orientation": o.Decoding.IgnoreOrientation, "max_pixels": o.Decoding.MaxPixels, "on_error": o.OnError.String(),

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // A Description says what each slot of a batch shows.
@@ -21,6 +22,7 @@ type Sample struct {
 	Crop          [4]float64 // the part of the upright image they show: y, x, height, width
 	Flip          bool
 	Status        Status
+	Reason        string // why it is corrupt, zeroed or replaced; then with the path of the bad file
 }
 
 // A Status says how a slot got its pixels.
@@ -31,10 +33,13 @@ const (
 	StatusPadded          // it repeats the last sample
 	StatusReplaced        // another sample stands in for a bad one
 	StatusZeroed          // it shows the fill value in place of a bad one
+	StatusCorrupt         // it could not be read when that was last tried, so its batch does not open
 )
 
 // String is the status as documents name it.
-func (s Status) String() string { return [...]string{"ok", "padded", "replaced", "zeroed"}[s] }
+func (s Status) String() string {
+	return [...]string{"ok", "padded", "replaced", "zeroed", "corrupt"}[s]
+}
 
 // Meta is the description as the self-describing forms contain it.
 func (d Description) Meta() layout.Meta {
@@ -48,6 +53,11 @@ func (d Description) Meta() layout.Meta {
 
 // Describe describes a batch in which no sample is bad.
 func (c *Catalog) Describe(k Key) Description {
+	return c.describe(k, func(shard.Slot) string { return "" })
+}
+
+// describe describes a batch without its pixels. bad says why a sample cannot be read, or "".
+func (c *Catalog) describe(k Key, bad func(shard.Slot) string) Description {
 	slots, valid := c.slots(k)
 	d := Description{Key: k, Spec: c.specOf(slots), Valid: valid, Samples: make([]Sample, len(slots))}
 	for i, s := range slots {
@@ -58,6 +68,8 @@ func (c *Catalog) Describe(k Key) Description {
 		d.Samples[i] = c.sample(s.ID, t)
 		if i >= valid {
 			d.Samples[i].Status = StatusPadded
+		} else if why := bad(s); why != "" {
+			d.Samples[i].Status, d.Samples[i].Reason = StatusCorrupt, why
 		}
 	}
 	return d

@@ -9,8 +9,8 @@
 //     one process or several; the next batches of each are made ahead, into the next epoch.
 //   - batches: making them. A batch worker lays a batch out (samples, shape, memory) and, once
 //     all of its slots are done, assembles it; it never waits in between. Item workers (crew)
-//     take single slots of the most important batch (schedule) and decode each one into its
-//     place. So all of them work on the batch that an Open waits for, and memory depends on how
+//     take single slots of the most important batch (schedule), or two that are faster decoded
+//     together, and decode each one into its place. So all of them work on the batch that an Open waits for, and memory depends on how
 //     many batches exist, not on the number of workers.
 //   - readers: Opens that wait, for a batch, for memory in their turn, or for a copy of a batch
 //     in another form or on a GPU (device.go), whose memory has an account of its own.

@@ -191,13 +191,14 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 }
 
 // Describe says what each slot of a batch shows. Only if bad samples are replaced or zeroed does
-// it wait for the pixels, because the two must agree.
+// it wait for the pixels, because the two must agree. Otherwise it reads nothing: a sample is
+// corrupt if the index or the last attempt to read it says so.
 func (e *Engine) Describe(ctx context.Context, k Key) (Description, error) {
 	if !e.catalog.Exists(k) {
 		return Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
 	}
 	if e.catalog.Options.OnError == Fail {
-		return e.catalog.Describe(k), nil
+		return e.catalog.describe(k, e.bad.known), nil
 	}
 	e.mu.Lock()
 	form := e.streams.usualForm(k.Shard)

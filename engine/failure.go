@@ -92,8 +92,13 @@ func outOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-func remedy(err error) string {
+// Remedy is what to do about an error of Open; "" where a file is at fault.
+func Remedy(err error) string {
 	switch {
+	case causeOf(err) == ofFile:
+		return ""
+	case causeOf(err) == ofShape:
+		return "make batches smaller: --batch-size, or --resize with --size"
 	case errors.Is(err, unix.EMFILE):
 		return "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"
 	case errors.Is(err, unix.ENFILE):
@@ -131,7 +136,7 @@ func catch(err *error) {
 
 // warnMachine logs a batch failure that is not the fault of a file.
 func warnMachine(log *slog.Logger, k Key, err error) {
-	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", remedy(err)}
+	attrs := []any{"batch", k.String(), "reason", err.Error(), "hint", Remedy(err)}
 	if p := (*panicError)(nil); errors.As(err, &p) {
 		attrs = append(attrs, "stack", string(p.stack))
 	}

@@ -21,14 +21,12 @@ func (all *batches) claim(w *worker) (item, bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for !all.closed {
-		if all.crew.surplus() > 0 {
+		if all.crew.surplus() > 0 && len(w.hands) < 2 {
 			all.crew.workers = without(all.crew.workers, w) // now, or the next worker that checks would end as well
 			break
 		}
 		if b := all.schedule.mostImportant(all.schedule.making, all.schedule.hasSlots); b != nil {
-			w.item = item{b, int(b.todo[0]), b.turn}
-			b.todo = b.todo[1:]
-			b.inFlight++
+			w.take(b)
 			return w.item, true
 		}
 		if w.gave != all.scratchAsked {
@@ -41,6 +39,46 @@ func (all *batches) claim(w *worker) (item, bool) {
 		all.schedule.idleItems--
 	}
 	return item{}, false
+}
+
+// take hands out the next slot of a batch.
+func (w *worker) take(b *batch) {
+	w.item = item{b, int(b.todo[0]), b.turn}
+	b.todo = b.todo[1:]
+	b.inFlight++
+}
+
+// claimBeside claims a slot of the worker's batch for its mate, unless other workers would lack slots then, or storage hangs.
+func (all *batches) claimBeside(w *worker) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b, left := w.item.b, 0
+	for _, other := range all.schedule.making {
+		left += len(other.todo)
+	}
+	if all.closed || !w.item.isCurrent() || b.refused || len(b.todo) == 0 || left < all.pairing() ||
+		all.crew.stalled.Load() > 0 || w.lone == b {
+		return false
+	}
+	w.hands[1].take(b)
+	return true
+}
+
+// handBack returns the slot of a mate for which there is no memory, and what it has of that. The rest of the batch is
+// decoded alone.
+func (all *batches) handBack(mate *worker) {
+	mate.giveBack()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b := mate.item.b
+	mate.mateOf.lone = b
+	if !mate.item.isCurrent() {
+		return
+	}
+	b.todo = append(b.todo, int32(mate.item.slot))
+	b.inFlight--
+	all.parkIfRefused(b)
+	all.itemWork.Broadcast()
 }
 
 // stillWanted returns nil while the result of an item may be wanted.

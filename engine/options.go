@@ -37,8 +37,8 @@ func (p OnError) String() string { return [...]string{"fail", "replace", "zero"}
 // Options are the settings of an engine. The zero value is not usable: New rejects it with
 // a reason.
 type Options struct {
-	shard.Config // which samples are in a batch; New sets Samples and Raw
-	Epochs       int
+	shard.Config     // which samples are in a batch; New sets Samples and Raw
+	Epochs       int // that have batches
 
 	// How an image is decoded and transformed. If Transform.Mode is None, its Height and Width
 	// are those of every batch; 0: of the largest image in each batch. New sets its Seed.

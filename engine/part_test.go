@@ -174,7 +174,7 @@ func TestDamageInAPart(t *testing.T) {
 		damageAt(t, filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), float64(i+1)/float64(n+1))
 	}
 	for policy := range ds {
-		refusing := func(o *Options) { o.OnError = []OnError{Fail, Replace, Zero}[policy] }
+		refusing := func(o *Options) { o.OnError = OnError(policy) }
 		plain := verdicts(t, crops(openDataset(t, dir), refusing))
 		e := crops(ds[policy], withEntries(store[policy], false), refusing)
 		refused, unseen := 0, 0
@@ -193,8 +193,14 @@ func TestDamageInAPart(t *testing.T) {
 		if refused == 0 || unseen == 0 {
 			t.Errorf("damage was found in %d batches, and not seen in %d others", refused, unseen)
 		}
-		if got := e.Stats(); got.Storage.Bytes <= all*int64(refused)/n || got.JPEGs.Entries.None == 0 {
+		got := e.Stats()
+		if got.Storage.Bytes <= all*int64(refused)/n || got.JPEGs.Entries.None == 0 {
 			t.Errorf("%d bytes were read: %+v", got.Storage.Bytes, got.JPEGs.Entries)
+		}
+		for _, epoch := range got.Epochs {
+			if epoch.Misses > n && policy != int(Replace) { // what replaces a sample counts as well
+				t.Errorf("epoch %d: %d samples are said to have come from storage, of %d", epoch.Epoch, epoch.Misses, n)
+			}
 		}
 	}
 }

@@ -17,14 +17,14 @@ func TestProcessorPanics(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_ = all.use(func(p *processor) error {
-			before = p.decoder
+			before = p.decoders[0]
 			p.charged += 10
 			l.force(useScratch, 10)
 			panic("a bug in a codec")
 		})
 	}()
 	_ = all.use(func(p *processor) error {
-		if p.decoder == before {
+		if p.decoders[0] == before {
 			t.Error("the decoder that panicked is still in use")
 		}
 		return nil

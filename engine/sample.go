@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -15,33 +16,97 @@ import (
 // dataset full of bad files takes seconds rather than days. The bytes of batches depend on it.
 const maxStandIns = 1024
 
-// fill decodes a sample into its slot, or handles it as OnError says. An error from it ends
-// the batch.
-func (w *worker) fill(it item) (err error) {
-	defer catch(&err)
-	all, id := w.batches, it.b.slots[it.slot].ID
-	err = w.decode(it, id, StatusOK)
+// A fetched sample is on its way into a slot.
+type fetched struct {
+	id        int64
+	status    Status
+	seen      dataset.Identity // unknown if the file could not be opened
+	data      []byte
+	head      decode.Header
+	entries   bool // entry points are used or made
+	transform resample.Transform
+	job       pixels.Job
+	memory    []byte // for the job
+	instead   string // the path of the bad file that it replaces, and what is wrong with that
+}
+
+// make fills the slot that the worker has claimed and, if the two samples can be decoded together, one for its
+// mate. Both are of one batch, which needs both, so neither makes the other wait in vain. A panic costs the batch,
+// not the daemon.
+func (w *worker) make() {
+	all, errs := w.batches, [2]error{w.fetchFirst()}
+	hands := w.hands[:1]
+	if errs[0] == nil && len(w.hands) > 1 && w.pairable() && all.claimBeside(w) {
+		hands = w.hands
+		errs[1] = hands[1].fetchFirst()
+	}
+	if len(hands) > 1 && errs[1] == nil && hands[1].pairable() {
+		errs = draw(hands)
+	} else {
+		for i, h := range hands {
+			if errs[i] == nil {
+				errs[i] = draw(h.hands[:1])[0]
+			}
+		}
+	}
+	for i, h := range hands {
+		err := h.settle(errs[i])
+		if i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
+			all.handBack(h)
+		} else {
+			all.itemDone(h.item, err)
+		}
+	}
+}
+
+// pairable reports whether the sample that was fetched may gain from being decoded together with another one.
+func (w *worker) pairable() bool {
+	p := &w.sample
+	scaled := !w.pixelOptions.FullJPEGs && p.transform.Scale() > 1
+	return w.pixelOptions.Pairs(p.head) && !scaled && !(p.entries && w.entries.Found())
+}
+
+// fetchFirst fetches the sample that belongs into the slot.
+func (w *worker) fetchFirst() error {
+	w.sample.instead = ""
+	return w.fetch(w.item.b.slots[w.item.slot].ID, StatusOK, false)
+}
+
+// settle is what becomes of the slot after the first attempt: a failure is handled as OnError says. An error
+// from it ends the batch.
+func (w *worker) settle(err error) (settled error) {
+	defer catch(&settled)
+	err = w.verdict(err)
 	if err == nil || causeOf(err) != ofFile {
 		return err
 	}
-	switch all.opts.OnError {
+	it := w.item
+	switch w.batches.opts.OnError {
 	case Zero:
-		return w.zero(it, id)
+		return w.zero(it, it.b.slots[it.slot].ID, reasonOf(err).reason.Error())
 	case Replace:
 		return w.replace(it, err)
 	}
 	return err
 }
 
+// reasonOf is what was reported of a file that is at fault.
+func reasonOf(err error) *badError {
+	if bad, ok := errors.AsType[*badError](err); ok {
+		return bad
+	}
+	return &badError{reason: err}
+}
+
 // zero fills the slot with the fill value.
-func (w *worker) zero(it item, id int64) error {
+func (w *worker) zero(it item, id int64, reason string) error {
 	all, b := w.batches, it.b
 	if err := all.beginWriting(it); err != nil {
 		return err
 	}
 	defer all.endWriting(b)
 	all.converter.Fill(b.slotBytes(it.slot), b.spec, all.opts.Fill)
-	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed}
+	b.samples[it.slot] = Sample{ID: id, Label: -1, Status: StatusZeroed, Reason: reason}
 	return nil
 }
 
@@ -50,6 +115,8 @@ func (w *worker) zero(it item, id int64) error {
 // error that is not a file's fault.
 func (w *worker) replace(it item, cause error) error {
 	all, s := w.batches, it.b.slots[it.slot]
+	bad := reasonOf(cause)
+	w.sample.instead = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
 	for id := range all.catalog.replacements(s) {
 		if why := all.ds.Unread(int(id)); why != "" {
@@ -68,124 +135,170 @@ func (w *worker) replace(it item, cause error) error {
 		if tried++; tried > maxStandIns {
 			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
 		}
-		if err := w.decode(it, id, StatusReplaced); err == nil || causeOf(err) != ofFile {
+		err := w.fetch(id, StatusReplaced, false)
+		if err == nil {
+			err = draw(w.hands[:1])[0]
+		}
+		if err = w.verdict(err); err == nil || causeOf(err) != ofFile {
 			return err
 		}
 	}
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// decode reads a sample and decodes it into a slot. A sample whose file is bad is
-// remembered and reported once; the error then wraps ErrBad.
-func (w *worker) decode(it item, id int64, st Status) error {
-	all := w.batches
-	w.beginFetch(id)
-	if err := all.bad.check(id); err != nil {
-		return err
-	}
-	seen, err := w.tryDecode(it, id, st, false)
+// verdict is what an attempt came to. If too little of the file was read, there is another one: only what is
+// found in the whole file counts. A sample whose file is bad is remembered and reported once; the error then
+// wraps ErrBad.
+func (w *worker) verdict(err error) error {
+	all, p := w.batches, &w.sample
 	if errors.Is(err, decode.ErrPart) {
-		w.beginFetch(id)
-		seen, err = w.tryDecode(it, id, st, true)
+		if err = w.fetch(p.id, p.status, true); err == nil {
+			err = draw(w.hands[:1])[0]
+		}
 	}
 	switch {
 	case err == nil:
+		all.bad.wasRead(p.id)
 		return nil
+	case errors.Is(err, ErrBad):
+		return err
 	case causeOf(err) == ofFile:
-		return all.bad.report(id, err, seen)
+		return all.bad.report(p.id, err, p.seen)
 	case causeOf(err) == ofMachine, causeOf(err) == ofMemory:
-		return fmt.Errorf("%s: %w", all.ds.Path(int(id)), dataset.Reason(err))
+		return fmt.Errorf("%s: %w", all.ds.Path(int(p.id)), dataset.Reason(err))
 	}
 	return err
 }
 
-// tryDecode is decode without the record of bad files. seen is the file that was read, unknown
-// if it could not be opened. The error is decode.ErrPart if too little of it was read; only what is
-// found in the whole file counts.
-func (w *worker) tryDecode(it item, id int64, st Status, whole bool) (seen dataset.Identity, err error) {
-	all, b, epoch := w.batches, it.b, it.b.slots[it.slot].Epoch
-	data, seen, err := w.load(it, epoch, id, st == StatusReplaced, whole)
-	entries := err == nil && st == StatusOK && w.entries != nil && decode.Sniff(data) == decode.JPEG
-	if entries && !w.entries.Partial() {
-		w.entries.Find(id, seen, data)
+// fetch reads a sample for the worker's slot, judges it, and chooses its transform.
+func (w *worker) fetch(id int64, st Status, whole bool) (err error) {
+	defer w.endFetch()
+	defer catch(&err)
+	all, b, epoch, p := w.batches, w.item.b, w.item.b.slots[w.item.slot].Epoch, &w.sample
+	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
+	w.beginFetch(id)
+	if err := all.bad.check(id); err != nil {
+		return err
 	}
-	w.endFetch()
-	if err != nil {
-		return seen, err
+	if p.data, p.seen, err = w.load(w.item, epoch, id, st == StatusReplaced, whole); err != nil {
+		return err
 	}
-	head, h, width, err := w.loader.Judge(id, data)
+	p.entries = st == StatusOK && w.entries != nil && decode.Sniff(p.data) == decode.JPEG
+	if p.entries && !w.entries.Partial() {
+		w.entries.Find(id, p.seen, p.data)
+	}
+	head, h, width, err := w.loader.Judge(id, p.data)
 	if err == nil && !all.catalog.fits(b.spec, h, width) {
 		err = fmt.Errorf("%w: %dx%d does not fit the batch's %dx%d", sample.ErrUnfit, h, width, b.spec.H, b.spec.W)
 	}
 	if why := all.ds.Unread(int(id)); why != "" && errors.Is(err, sample.ErrUnfit) {
 		err = all.catalog.unread(id, why)
 	}
-	if err != nil {
-		return seen, err
+	if err == nil {
+		p.head, p.transform = head, all.opts.Transform.Choose(epoch, id, h, width)
 	}
-	t := all.opts.Transform.Choose(epoch, id, h, width)
-	if err := all.beginWriting(it); err != nil {
-		return seen, err
+	return err
+}
+
+// draw makes the pixels of samples that were fetched, one or two of a batch, in their slots: transformed, mirrored,
+// normalised, and in the slots' order of axes. Of two, the second may be left without memory (errNoRoom).
+func draw(hands []*worker) (errs [2]error) {
+	w := hands[0]
+	all, b := w.batches, w.item.b
+	err := all.beginWriting(w.item)
+	if err != nil {
+		return [2]error{err, err}
 	}
 	defer all.endWriting(b)
-	e := encoded{id, seen, data, head, entries}
-	if err = w.render(it, e, t); err == nil {
-		b.samples[it.slot] = all.catalog.sample(id, t)
-		b.samples[it.slot].Status = st
-	} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
-		err = partError{err}
-	}
-	return seen, err
-}
-
-// encoded is a sample that was read.
-type encoded struct {
-	id      int64
-	seen    dataset.Identity
-	data    []byte
-	head    decode.Header
-	entries bool // entry points are used or made
-}
-
-// render makes a sample's pixels in its slot: transformed, mirrored, normalised, and in the
-// slot's order of axes.
-func (w *worker) render(it item, e encoded, t resample.Transform) error {
-	all, spec, slot := w.batches, it.b.spec, it.b.slotBytes(it.slot)
-	target := pixels.Target{Sink: w.writer}
-	if all.converter.Direct(spec.Order, t.Flip) {
-		target.Pix, target.Stride = slot, spec.W*spec.C
-	}
-	job := w.pixelOptions.Plan(e.head, t, target)
-	var memory []byte
-	var err error
-	if job.Memory > 0 {
-		if memory, err = w.grow(&w.pixels, job.Memory); err != nil {
-			return err
-		}
-	}
-	height, width := t.Size()
-	return all.schedule.processors.use(func(p *processor) error {
-		if err := p.reserve(e.head, it.b, all.memory); err != nil {
-			return err
-		}
-		if e.entries {
-			w.entries.Begin(p.decoder)
-		}
-		w.writer.Begin(slot, spec, height, width, t.Flip, all.opts.Fill)
-		err := job.Run(p.decoder, e.data, memory)
-		w.writer.End()
-		if e.head.Format == decode.JPEG {
-			jpegs := JPEGStats{JPEGs: p.decoder.TakeJPEGs()}
-			if e.entries {
-				jpegs.Entries = w.entries.End(p.decoder, e.id, e.seen, e.data, err)
+	defer func() {
+		for i, h := range hands {
+			if errs[i] = cmp.Or(err, errs[i]); errs[i] == nil {
+				b.samples[h.item.slot] = all.catalog.sample(h.sample.id, h.sample.transform)
+				b.samples[h.item.slot].Status, b.samples[h.item.slot].Reason = h.sample.status, h.sample.instead
+			} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
+				errs[i] = partError{errs[i], b.slots[h.item.slot].Epoch}
 			}
-			all.meter.decoded(jpegs)
 		}
-		return err
-	})
+	}()
+	defer catch(&err)
+	ready := 0
+	for i, h := range hands {
+		if errs[i] = h.plan(); errs[i] == nil {
+			ready++
+		}
+	}
+	if err = errs[0]; err != nil {
+		return errs
+	}
+	err = all.schedule.processors.use(func(p *processor) error { return p.draw(hands[:ready], &errs) })
+	return errs
 }
 
-// A partError is an error that another transform of the same sample might not hit.
-type partError struct{ error }
+// plan decides how the sample's pixels are made, and finds memory for that.
+func (w *worker) plan() (err error) {
+	it, p := w.item, &w.sample
+	target := pixels.Target{Sink: w.writer}
+	if w.batches.converter.Direct(it.b.spec.Order, p.transform.Flip) {
+		target.Pix, target.Stride = it.b.slotBytes(it.slot), it.b.spec.W*it.b.spec.C
+	}
+	p.job = w.pixelOptions.Plan(p.head, p.transform, target)
+	if p.job.Memory > 0 {
+		p.memory, err = w.grow(&w.pixels, p.job.Memory)
+	}
+	return err
+}
+
+// draw decodes the samples of one or two workers, and then makes the pixels of each. An error is that of all of them.
+func (p *processor) draw(hands []*worker, errs *[2]error) error {
+	var tasks [2]decode.Task
+	for i, h := range hands {
+		if err := p.reserve(i, h); i == 0 && err != nil {
+			return err
+		} else if err != nil {
+			errs[i] = err
+			hands = hands[:i]
+			break
+		}
+		if h.sample.entries {
+			h.entries.Begin(p.decoders[i])
+		}
+		tasks[i] = h.sample.job.Task(h.sample.data, h.sample.memory)
+	}
+	if len(hands) > 1 {
+		*errs = decode.DecodePair(&p.decoders, &tasks)
+	} else {
+		t := &tasks[0]
+		errs[0] = p.decoders[0].DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale)
+	}
+	for i, h := range hands {
+		errs[i] = h.finish(p.decoders[i], errs[i])
+	}
+	return nil
+}
+
+// finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of that.
+func (w *worker) finish(d *decode.Decoder, err error) error {
+	all, it, p := w.batches, w.item, &w.sample
+	if err == nil {
+		height, width := p.transform.Size()
+		w.writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
+		err = p.job.Finish(p.memory)
+		w.writer.End()
+	}
+	if p.head.Format == decode.JPEG {
+		jpegs := JPEGStats{JPEGs: d.TakeJPEGs()}
+		if p.entries {
+			jpegs.Entries = w.entries.End(d, p.id, p.seen, p.data, err)
+		}
+		all.meter.decoded(jpegs)
+	}
+	return err
+}
+
+// A partError is an error that another transform of the same sample, in another epoch, might not hit.
+type partError struct {
+	error
+	epoch int
+}
 
 func (e partError) Unwrap() error { return e.error }

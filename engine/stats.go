@@ -162,13 +162,16 @@ func (m *meter) hit(epoch int) {
 	m.epoch(epoch).Hits++
 }
 
-func (m *meter) read(epoch int, bytes int64) {
+// read notes a read. A sample that is read again was missed once.
+func (m *meter) read(epoch int, bytes int64, again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.storage.Reads++
 	m.storage.Bytes += bytes
 	s := m.epoch(epoch)
-	s.Misses++
+	if !again {
+		s.Misses++
+	}
 	s.StorageBytes += bytes
 }
 

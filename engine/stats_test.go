@@ -11,7 +11,7 @@ func TestEpochStatsAreBounded(t *testing.T) {
 	m := meter{start: time.Now()}
 	const epochs = 10 * maxEpochStats
 	for epoch := range epochs {
-		m.read(epoch, 10)
+		m.read(epoch, 10, false)
 		m.hit(epoch)
 	}
 	s := m.snapshot(time.Now())

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,9 +17,15 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A worker is an item worker: it decodes one sample at a time, directly into the sample's
-// slot. The memory it holds does not depend on the batches.
+// A worker is an item worker: it decodes samples directly into their slots. The memory it holds does not depend
+// on the batches.
+//
+// As many workers as there are processors have a mate, which is another set of everything that a sample needs: two
+// JPEGs are decoded faster together. More workers only overlap their waits for storage, and need none.
 type worker struct {
+	hands        []*worker // the worker, and its mate if it has one
+	mateOf       *worker   // nil: it is a worker of its own
+	sample       fetched   // what it works on
 	batches      *batches
 	pixelOptions pixels.Options
 	loader       loader
@@ -38,6 +45,7 @@ type worker struct {
 	// Guarded by batches.mu; item is changed by the worker alone.
 	item    item   // what it works on
 	stalled bool   // its read hangs, and another worker stands in for it
+	lone    *batch // there was no memory for its mate
 	gave    uint64 // what batches.scratchAsked was when it last gave its memory back
 }
 
@@ -63,12 +71,25 @@ func newWorker(all *batches, cpus affinity.Set) *worker {
 		p, w.refused = w.grow(&w.input, n)
 		return p
 	}
+	w.hands = []*worker{w}
 	return w
 }
+
+func (w *worker) addMate() {
+	mate := newWorker(w.batches, w.cpus)
+	mate.mateOf = w
+	w.hands = append(w.hands, mate)
+}
+
+// pairing is the number of workers that may have a mate.
+func (all *batches) pairing() int { return min(all.crew.size, cap(all.schedule.processors)) }
 
 // startWorker adds an item worker. The lock is held.
 func (all *batches) startWorker(cpus affinity.Set) {
 	w := newWorker(all, cpus)
+	if len(all.crew.workers) < all.pairing() && all.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
+		w.addMate()
+	}
 	all.crew.workers = append(all.crew.workers, w)
 	all.wait.Go(w.run)
 }
@@ -83,33 +104,30 @@ func (w *worker) run() {
 		all.log.Warn("a worker stays where it is", "reason", err)
 	}
 	hints := all.opts.Hints
-	if err := errors.Join(w.input.Presize(int(hints.Input)), w.pixels.Presize(int(hints.Scratch))); err != nil {
-		all.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
+	for _, h := range w.hands {
+		if err := errors.Join(h.input.Presize(int(hints.Input)), h.pixels.Presize(int(hints.Scratch))); err != nil {
+			all.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
+		}
 	}
 	w.chargeActual()
 	for it, ok := all.claim(w); ok; it, ok = all.claim(w) {
 		if it.b == nil {
+			all.schedule.processors.each((*decode.Decoder).Trim)
 			w.giveBack()
 			continue
 		}
-		all.itemDone(it, w.make(it))
+		w.make()
 		w.chargeActual()
 	}
 }
 
 // giveBack frees what is kept for the next sample.
 func (w *worker) giveBack() {
-	w.batches.schedule.processors.each((*decode.Decoder).Trim)
-	w.input.Free()
-	w.pixels.Free()
+	for _, h := range w.hands {
+		h.input.Free()
+		h.pixels.Free()
+	}
 	w.chargeActual()
-}
-
-// make fills a slot. A panic costs its batch, not the daemon.
-func (w *worker) make(it item) error {
-	err := w.fill(it)
-	w.endFetch()
-	return err
 }
 
 func (w *worker) free() {
@@ -117,10 +135,23 @@ func (w *worker) free() {
 	all.mu.Lock()
 	all.crew.workers = without(all.crew.workers, w)
 	all.mu.Unlock()
-	w.input.Free()
-	w.pixels.Free()
-	w.writer.Close()
-	w.chargeActual()
+	w.giveBack()
+	for _, h := range w.hands {
+		h.writer.Close()
+	}
+}
+
+// room takes n bytes out of the memory limit for the worker's item. For a mate, nothing has to give way: its sample
+// can be decoded alone.
+func (w *worker) room(n int64) error {
+	m := w.batches.memory
+	if w.mateOf == nil {
+		return m.scratch(w.item.b, n)
+	}
+	if !m.ledger.reserve(useScratch, n) {
+		return errNoRoom
+	}
+	return nil
 }
 
 // charge charges n bytes, if that many are needed at all, for the worker's item.
@@ -128,7 +159,7 @@ func (w *worker) charge(n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	err := w.batches.memory.scratch(w.item.b, n)
+	err := w.room(n)
 	if err == nil {
 		w.charged += n
 	}
@@ -157,20 +188,25 @@ func (w *worker) grow(buf *pinned.Host, n int) ([]byte, error) {
 // chargeActual brings the accounts in line with what the worker holds between samples: buffers
 // shrink.
 func (w *worker) chargeActual() {
-	held := w.input.Bytes() + w.pixels.Bytes()
-	w.batches.memory.ledger.correct(useScratch, held-w.charged)
-	w.charged = held
+	for _, h := range w.hands {
+		held := h.input.Bytes() + h.pixels.Bytes()
+		w.batches.memory.ledger.correct(useScratch, held-h.charged)
+		h.charged = held
+	}
 }
 
+// reader is the worker to which the crew counts a read.
+func (w *worker) reader() *worker { return cmp.Or(w.mateOf, w) }
+
 func (w *worker) beginFetch(id int64) {
-	w.fetching.Store(id)
-	w.fetchingSince.Store(int64(time.Since(w.batches.crew.began)))
+	w.reader().fetching.Store(id)
+	w.reader().fetchingSince.Store(int64(time.Since(w.batches.crew.began)))
 }
 
 // endFetch notes that storage has answered.
 func (w *worker) endFetch() {
-	w.fetchingSince.Store(0)
+	w.reader().fetchingSince.Store(0)
 	if w.batches.crew.stalled.Load() > 0 {
-		w.batches.storageAnswered(w)
+		w.batches.storageAnswered(w.reader())
 	}
 }

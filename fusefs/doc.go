@@ -19,7 +19,8 @@
 //     answered from the batch's memory without a copy. Kernels before 6.6 cannot map such
 //     files, so there they go through the page cache;
 //   - documents and small arrays through the page cache, so that they can be mapped
-//     everywhere.
+//     everywhere. A batch's .json is read like large forms of the second kind: what it says of
+//     bad files changes, and each open shows one state of it.
 //
 // The form CUDA is a document that says where a batch is on a GPU, and the open file is the lease
 // on it (lease.go): each open has its own, past the page cache.

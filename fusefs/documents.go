@@ -115,27 +115,6 @@ func errorLines(list []engine.BadSample) []byte {
 	return lines
 }
 
-// classesTxt is one class name per line, in label order; nil without classes. A name that
-// contains a control character or a backslash is escaped like a JSON string, without the
-// quotes. So line k is always class k, and a line with a backslash is always JSON while one
-// without is literal. Bytes that are not UTF-8 stay as they are.
-func classesTxt(names []string) []byte {
-	var text []byte
-	for _, name := range names {
-		odd := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' })
-		for _, c := range []byte(name) {
-			if !odd || c >= ' ' && c != '"' && c != '\\' {
-				text = append(text, c)
-				continue
-			}
-			quoted, _ := json.Marshal(string(c)) // strings always encode
-			text = append(text, quoted[1:len(quoted)-1]...)
-		}
-		text = append(text, '\n')
-	}
-	return text
-}
-
 // Small forms are rendered from a batch's description. Their sizes are known beforehand:
 // the .json is padded with spaces to the most that its batch can take.
 
@@ -156,7 +135,7 @@ func renderSmall(c *engine.Catalog, d engine.Description, f layout.Form, longest
 		path := c.Dataset.Path(int(s.ID))
 		doc.Samples[i] = sampleDocument{
 			ID: s.ID, Path: path, Bytes: dataset.PathBytes(path), Label: s.Label, Height: s.Height, Width: s.Width,
-			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(),
+			Crop: s.Crop, Flip: s.Flip, Status: s.Status.String(), Reason: shortened(s.Reason, reasonLength),
 		}
 	}
 	text, err := json.Marshal(doc)
@@ -188,13 +167,35 @@ type sampleDocument struct {
 	Crop   [4]float64 `json:"crop"` // the part of the upright image they show: y, x, height, width
 	Flip   bool       `json:"flip"`
 	Status string     `json:"status"`
+	Reason string     `json:"reason,omitempty"` // at most reasonLength
 }
 
 // batchDocumentSize is the length of the .json of a batch of n slots: the most it can take,
 // with the longest numbers and the longest path of the dataset.
 func batchDocumentSize(n, longest int) int64 {
 	const head, sample = 512, 256 // digits, keys and punctuation, with a margin
-	return int64(n)*int64(sample+longest) + head
+	return int64(n)*int64(sample+longest+len(`,"reason":`)+reasonLength) + head
+}
+
+// reasonLength is the most that a reason takes in a batch's document, as a JSON string.
+const reasonLength = 160
+
+// shortened shortens a text, at its end, to at most most bytes as a JSON string.
+func shortened(text string, most int) string {
+	length := func(s string) int {
+		quoted, _ := json.Marshal(s) // strings always encode
+		return len(quoted)
+	}
+	const cut = "..."
+	whole := text[:min(len(text), most)]
+	for s := whole; ; whole = strings.ToValidUTF8(whole[:len(whole)-1], "") {
+		if len(whole) < len(text) {
+			s = whole + cut
+		}
+		if length(s) <= most {
+			return s
+		}
+	}
 }
 
 // longestPath is the length of the longest path of a dataset, in a document.

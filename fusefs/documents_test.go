@@ -15,45 +15,6 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// oddNames are class names that file systems allow, with their lines in classes.txt.
-var oddNames = []struct{ name, line string }{
-	{"\tx", `\tx`},
-	{"\"x\"", `"x"`},
-	{"a", "a"},
-	{"a b <&> é", "a b <&> é"},
-	{"b\nc", `b\nc`},
-	{"b\\nc", `b\\nc`},
-	{"b\r\x01\"", `b\r\u0001\"`},
-	{"c\x7f", "c\x7f"},
-	{"d\xff", "d\xff"},
-	{"d\xff\n", "d\xff\\n"},
-}
-
-// TestClassesTxtHasOneLinePerClass: any class name takes one line, and distinct names have
-// distinct lines.
-func TestClassesTxtHasOneLinePerClass(t *testing.T) {
-	var names []string
-	for _, c := range oddNames {
-		names = append(names, c.name)
-	}
-	lines := strings.Split(strings.TrimSuffix(string(classesTxt(names)), "\n"), "\n")
-	if len(lines) != len(oddNames) {
-		t.Fatalf("%d lines: %q", len(lines), lines)
-	}
-	for k, name := range names {
-		want := oddNames[k].line
-		if lines[k] != want {
-			t.Errorf("class %d, %q: %q instead of %q", k, name, lines[k], want)
-		}
-		var back string
-		if strings.Contains(want, `\`) && !strings.Contains(name, "\xff") {
-			if err := json.Unmarshal([]byte(`"`+lines[k]+`"`), &back); err != nil || back != name {
-				t.Errorf("class %d: read as %q, %v", k, back, err)
-			}
-		}
-	}
-}
-
 // TestPathsThatAreNotUTF8: such paths stay distinguishable in documents, whose sizes are as
 // predicted.
 func TestPathsThatAreNotUTF8(t *testing.T) {

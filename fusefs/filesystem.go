@@ -1,6 +1,7 @@
 package fusefs
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -29,6 +31,7 @@ type filesystem struct {
 	path      string // how large forms are read
 	viaDaemon uint32 // open flags of large files that the daemon serves
 	files     openFiles
+	failures  failures
 	handles   sync.Map // *openFile by uint64
 	lastFh    atomic.Uint64
 	opens     atomic.Int64 // requests, except for files below .batchfs: observing a
@@ -45,8 +48,9 @@ var _ fuse.RawFileSystem = (*filesystem)(nil)
 // newFilesystem builds the tree over a source.
 func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
-	classes := classesTxt(c.Dataset.Classes())
-	t, err := newTree(plan{c.Options.Shards, c.Options.Epochs, c.MaxBatches, c.Plan.Batches}, o.List, classes != nil, c.Options.Device != nil)
+	classes := dataset.ClassesText(c.Dataset.Classes())
+	all := c.Options.Epochs
+	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil, c.Options.Device != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -250,15 +254,23 @@ func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.Statf
 	return fuse.OK
 }
 
-// xattrNames are the extended attributes of every batch file, as listxattr returns them.
+// xattrNames are the extended attributes that every batch file has, as listxattr returns them.
 const xattrNames = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.layout\x00user.batchfs.valid\x00"
 
-// GetXAttr reads an attribute. All describe the batch's tensor: in the file's own layout if the
-// file holds the tensor, otherwise in the mount's. They are formatted as in the batch's .json,
-// except the shape: "32,375,500,3".
+// GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed. The others
+// describe the batch's tensor: in the file's own layout if the file holds the tensor, otherwise in
+// the mount's. They are formatted as in the batch's .json, except the shape: "32,375,500,3".
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	n, ok := f.tree.node(header.NodeId)
-	if !ok || n.kind != batchFile || !strings.Contains(xattrNames, name+"\x00") {
+	if !ok || n.kind != batchFile {
+		return 0, fuse.ENOATTR
+	}
+	if name == ErrorAttribute {
+		if failure := f.failures.of(n.key); failure != "" {
+			return put(dest, failure)
+		}
+	}
+	if !strings.Contains(xattrNames, name+"\x00") {
 		return 0, fuse.ENOATTR
 	}
 	spec := f.catalog.Spec(n.key)
@@ -279,7 +291,11 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 // ListXAttr lists the names of a node's attributes.
 func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	if n, ok := f.tree.node(header.NodeId); ok && n.kind == batchFile {
-		return put(dest, xattrNames)
+		names := xattrNames
+		if f.failures.of(n.key) != "" {
+			names += ErrorAttribute + "\x00"
+		}
+		return put(dest, names)
 	}
 	return 0, fuse.OK
 }

@@ -111,16 +111,8 @@ func (e *HeldError) Error() string {
 // see: one entry per namespace.
 func holders(device string) (found []Holder) {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	entries, _ := os.ReadDir("/proc")
-	var pids []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
 	seen := map[string]bool{}
-	for _, pid := range pids {
+	for _, pid := range processes() {
 		dir := fmt.Sprintf("/proc/%d", pid)
 		space, err := os.Readlink(dir + "/ns/mnt")
 		if err != nil || seen[space] { // it has ended, or belongs to another user
@@ -138,8 +130,7 @@ func holders(device string) (found []Holder) {
 		case space == own:
 			found = append(found, Holder{Path: e.Mountpoint})
 		default:
-			name, _ := os.ReadFile(dir + "/comm")
-			found = append(found, Holder{pid, strings.TrimSpace(string(name)), e.Mountpoint})
+			found = append(found, Holder{pid, commandOf(pid), e.Mountpoint})
 		}
 	}
 	return found

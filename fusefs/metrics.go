@@ -24,8 +24,11 @@ type sample struct {
 func metrics(s Stats, refused int64) []byte {
 	one := func(v float64) []sample { return []sample{{value: v}} }
 	count := func(n int64) []sample { return one(float64(n)) }
-	use := func(name string, v int64) sample { return sample{"use", name, float64(v)} }
-	b, m := s.Batches, s.Memory
+	labelled := func(label string) func(name string, v int64) sample {
+		return func(name string, v int64) sample { return sample{label, name, float64(v)} }
+	}
+	use, reason, result := labelled("use"), labelled("reason"), labelled("result")
+	b, m, j, e := s.Batches, s.Memory, s.JPEGs, s.JPEGs.Entries
 	families := []metric{
 		{"info", "Always 1; its label says how batches are read.", []sample{{"read_path", s.ReadPath, 1}}},
 		{"uptime_seconds", "Time since the engine started.", one(s.Uptime)},
@@ -37,6 +40,13 @@ func metrics(s Stats, refused int64) []byte {
 		{"passthrough_refused_total", "Batches that the kernel refused to serve itself.", count(refused)},
 		{"storage_reads_total", "Files read from the dataset.", count(s.Storage.Reads)},
 		{"storage_bytes_total", "Bytes read from the dataset.", count(s.Storage.Bytes)},
+		{"jpegs_total", "JPEGs decoded.", count(j.All())},
+		{"jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.", []sample{
+			reason("kind", j.Kind), reason("sampling", j.Sampling), reason("scale", j.Scale), reason("header", j.Header), reason("data", j.Data),
+		}},
+		{"jpeg_entry_points_total", "JPEGs whose entry points were used, were made, or turned out not to exist or to be wrong.", []sample{
+			result("used", e.Used), result("made", e.Made), result("none", e.None), result("wrong", e.Wrong),
+		}},
 		{"errors_total", "Samples that could not be read.", count(s.Errors)},
 		{"batches_decoded_total", "Batches completed.", count(b.Decoded)},
 		{"batches_opened_total", "Times a batch was opened.", count(b.Opened)},

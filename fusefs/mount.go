@@ -25,6 +25,8 @@ type Options struct {
 	// UID and GID own every file. Modes of 0 mean 0444 and 0555.
 	UID, GID          uint32
 	FileMode, DirMode uint32
+	// Epochs is how many epochs the directory of a shard lists; 0: all. All can be opened.
+	Epochs int
 	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
 	// engine has a GPU.
 	List []layout.Form

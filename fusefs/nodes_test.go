@@ -298,7 +298,7 @@ func TestOpenFlags(t *testing.T) {
 	for path, want := range map[string]uint32{
 		"dataset.json":                           fuse.FOPEN_NOFLUSH,
 		"shard-0/epoch-0/batch-00000.labels.npy": fuse.FOPEN_NOFLUSH,
-		"shard-0/epoch-0/batch-00000.json":       fuse.FOPEN_NOFLUSH,
+		"shard-0/epoch-0/batch-00000.json":       fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO,
 		"shard-0/epoch-0/batch-00000.nhwc":       fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO,
 		"shard-0/epoch-0/batch-00000.png":        fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO,
 		".batchfs/stats.json":                    fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO,

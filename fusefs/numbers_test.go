@@ -68,8 +68,8 @@ func TestNumbersStable(t *testing.T) {
 		40:        {kind: epochDir},
 		840:       {kind: epochDoc},
 		1640:      {kind: batchFile},
-		1_838_317: {kind: batchFile, key: engine.Key{Shard: 3, Epoch: 25, Batch: 625}, form: layout.Form(2)},
-		4_508_840: {kind: batchFile, form: layout.CUDA},
+		2_042_392: {kind: batchFile, key: engine.Key{Shard: 3, Epoch: 25, Batch: 625}, form: layout.Form(2)},
+		5_009_640: {kind: batchFile, form: layout.CUDA},
 	} {
 		if got := n.id(x); got != want {
 			t.Errorf("%+v is number %d, want %d", x, got, want)

@@ -55,6 +55,7 @@ func (f *filesystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.Ope
 	defer ctx.end()
 	h, flags, err := f.open(ctx, in, n)
 	if err != nil {
+		f.failures.remember(n.key, err)
 		st, known := status(err)
 		if !known {
 			f.log.Error("a batch could not be opened", "batch", n.key.String(), "form", n.form.String(), "error", err)
@@ -79,7 +80,11 @@ func (f *filesystem) open(ctx context.Context, in *fuse.OpenIn, n node) (*openFi
 		return &openFile{data: f.document(n)}, 0, nil
 	case !n.form.Large():
 		data, err := f.small(ctx, n)
-		return &openFile{data: data}, 0, err
+		flags := uint32(0)
+		if n.form == layout.JSON { // what is known of bad files changes, and no reader may see half of each
+			flags = f.viaDaemon
+		}
+		return &openFile{data: data}, flags, err
 	case n.form == layout.CUDA:
 		return f.lease(ctx, n, in.Pid)
 	}

@@ -1,8 +1,16 @@
 package fusefs
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
@@ -22,6 +30,91 @@ func TestPathLength(t *testing.T) {
 		if got, want := pathLength(s), len(text)-len(`{"path":}`); got != want {
 			t.Errorf("%q is said to take %d bytes, and takes %d", s, got, want)
 		}
+	}
+}
+
+// TestLongReasonsFit: whatever is wrong with all files of a batch, its document is as long as
+// announced, and valid.
+func TestLongReasonsFit(t *testing.T) {
+	f := fakeFilesystem(t, newFake(), direct)
+	key := engine.Key{Shard: 1, Epoch: 2, Batch: 3}
+	for _, reason := range []string{"", "corrupt", strings.Repeat("long ", 40), strings.Repeat("é", 100), strings.Repeat("\xff\n\"<", 300), strings.Repeat("x", 157) + "éx"} {
+		d := f.catalog.Describe(key)
+		for i := range d.Samples {
+			s := &d.Samples[i]
+			s.Label, s.Height, s.Width, s.Status, s.Reason = math.MinInt64, math.MinInt32, math.MinInt32, engine.StatusReplaced, reason
+			s.Crop = [4]float64{-1.0 / 3e-100, -1.0 / 3e-100, -1.0 / 3e-100, -1.0 / 3e-100}
+		}
+		text, err := renderSmall(f.catalog, d, layout.JSON, f.longest)
+		var doc batchDocument
+		if err == nil {
+			err = json.Unmarshal(text, &doc)
+		}
+		if err != nil || int64(len(text)) != f.batchSize(node{kind: batchFile, key: key, form: layout.JSON}) {
+			t.Fatalf("%q: %d bytes: %v", reason, len(text), err)
+		}
+		whole := len(reason) <= reasonLength-2 && utf8.ValidString(reason)
+		got, cut := strings.CutSuffix(doc.Samples[0].Reason, "...")
+		if whole == cut || whole && got != reason || cut && len(reason) < reasonLength {
+			t.Errorf("%q became %q", reason, doc.Samples[0].Reason)
+		}
+	}
+}
+
+// TestFailuresAreRemembered: the last error of a batch is an attribute of its files, in every
+// form. As many batches as there is room for are remembered, and no error of the caller's.
+func TestFailuresAreRemembered(t *testing.T) {
+	src := newFake()
+	var failure error
+	src.before = func(context.Context, engine.Key) error { return failure }
+	f := fakeFilesystem(t, src, direct)
+	const batch = "shard-1/epoch-0/batch-00002."
+	get := func(form string) (fail Failure) {
+		t.Helper()
+		dest := make([]byte, 4096)
+		header := &fuse.InHeader{NodeId: findPath(t, f, batch+form).NodeId}
+		n, st := f.GetXAttr(nil, header, ErrorAttribute, dest)
+		names := make([]byte, 200)
+		all, _ := f.ListXAttr(nil, header, names)
+		if st.Ok() != strings.Contains(string(names[:all]), ErrorAttribute+"\x00") {
+			t.Errorf("%v, and listed are %q", st, names[:all])
+		}
+		if st.Ok() {
+			if err := json.Unmarshal(dest[:n], &fail); err != nil || fail.Time.IsZero() {
+				t.Fatalf("%s: %v", dest[:n], err)
+			}
+		}
+		return fail
+	}
+	for _, c := range []struct {
+		err          error
+		errno, words string // of what is remembered then
+	}{
+		{nil, "", ""},
+		{context.Canceled, "", ""},
+		{engine.ErrClosed, "", ""},
+		{fmt.Errorf("%w: a.jpg: rotten", engine.ErrBad), "EIO", "a.jpg: rotten"},
+		{fmt.Errorf("%w: %s", engine.ErrNoMemory, strings.Repeat("é", 4000)), "ENOMEM", "éé..."},
+		{engine.ErrTooBig, "EFBIG", "larger than a file"},
+		{nil, "EFBIG", "larger than a file"},
+	} {
+		failure = c.err
+		_, _ = openNode(f, findPath(t, f, batch+"npy").NodeId, unix.O_RDONLY)
+		got := get("json")
+		if got.Error != c.errno || !strings.Contains(got.Reason, c.words) || len(got.Reason) > failureLength || (got.Hint == "") != (got.Error == "" || got.Error == "EIO") {
+			t.Errorf("after %v: %+v", c.err, got)
+		}
+	}
+	for i := range maxFailures {
+		f.failures.remember(engine.Key{Batch: 1000 + i}, engine.ErrBad)
+		f.failures.remember(engine.Key{Batch: 1000}, engine.ErrBad)
+	}
+	if len(f.failures.byKey) != maxFailures || len(f.failures.keys) != maxFailures || f.failures.of(engine.Key{Batch: 1000}) == "" {
+		t.Errorf("%d failures are remembered", len(f.failures.byKey))
+	}
+	f.failures.remember(engine.Key{}, engine.ErrBad)
+	if get("npy") != (Failure{}) {
+		t.Error("the oldest one is remembered")
 	}
 }
 

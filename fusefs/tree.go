@@ -155,8 +155,10 @@ func (n numbers) epoch(i uint64) engine.Key {
 
 // A plan says which batches exist.
 type plan struct {
-	shards, epochs, most int                        // most: upper bound of the batches of an epoch
-	batches              func(shard, epoch int) int // at most most
+	shards, epochs int
+	listed         int                        // epochs that the directory of a shard lists
+	most           int                        // upper bound of the batches of an epoch
+	batches        func(shard, epoch int) int // at most most
 }
 
 // A tree is the mount's directories and names: a pure function of the plan and the listed
@@ -253,7 +255,8 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 	}
 	i -= len(fixed)
 	if dir.kind != epochDir {
-		return t.numbered(dir, i)
+		name, n, ok := t.numbered(dir, i)
+		return name, n, ok && (dir.kind != shardDir || i < t.plan.listed)
 	}
 	if len(t.list) == 0 || i/len(t.list) >= t.batches(dir.key) {
 		return "", node{}, false
@@ -276,7 +279,7 @@ func (t *tree) subdirs(dir node) int {
 	case root:
 		return 1 + t.plan.shards // .batchfs
 	case shardDir:
-		return t.plan.epochs
+		return t.plan.listed
 	}
 	return 0
 }

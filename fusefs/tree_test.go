@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// fakePlan has 3 shards, 4 epochs, and 5 batches in each.
-func fakePlan() plan { return plan{3, 4, 5, func(int, int) int { return 5 }} }
+// fakePlan has 3 shards of 4 epochs, of which 2 are listed, and 5 batches in each.
+func fakePlan() plan { return plan{3, 4, 2, 5, func(int, int) int { return 5 }} }
 
 func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
@@ -62,11 +62,11 @@ func TestTreeListing(t *testing.T) {
 	})
 	files := 0
 	for s := range p.shards {
-		for e := range p.epochs {
+		for e := range p.listed {
 			files += 1 + 2*p.batches(s, e)
 		}
 	}
-	want := 3 + 5 + p.shards + p.shards*p.epochs + files
+	want := 3 + 5 + p.shards + p.shards*p.listed + files
 	if len(paths) != want {
 		t.Errorf("%d names, want %d", len(paths), want)
 	}
@@ -168,7 +168,7 @@ func TestTreeBeyondPlan(t *testing.T) {
 	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(p.most)+".nhwc"); ok {
 		t.Error("a batch without a number exists")
 	}
-	if _, err := newTree(plan{1 << 30, 1 << 30, 1 << 30, p.batches}, nil, true, false); err == nil {
+	if _, err := newTree(plan{1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false); err == nil {
 		t.Error("a tree of more nodes than numbers is made")
 	}
 }

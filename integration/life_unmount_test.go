@@ -143,7 +143,9 @@ func TestUmountCommand(t *testing.T) {
 	t.Run("in use", func(t *testing.T) {
 		m := tileMount(t, dataset)
 		holders := map[string]*partner{"mapped": m.hold(t, "mapped", 0, side, layout.NHWCForm), "open": m.hold(t, "open", 1, side, layout.NHWCForm)}
-		umount(t, m.dir).failed(t, m.dir+" is in use", "umount --lazy "+m.dir)
+		batch := func(i int) string { return strings.TrimPrefix(m.path(0, 0, i, layout.NHWCForm), m.dir+"/") }
+		umount(t, m.dir).failed(t, m.dir+" is in use: ", fmt.Sprintf("(process %d) has %s", holders["mapped"].cmd.Process.Pid, batch(0)),
+			fmt.Sprintf("(process %d) has %s", holders["open"].cmd.Process.Pid, batch(1)), "umount --lazy "+m.dir)
 		if err := readTiles(m, 0, 2, side, layout.NHWCForm); err != nil {
 			t.Error(err)
 		}
@@ -160,7 +162,7 @@ func TestUmountCommand(t *testing.T) {
 		cmd := m.command("cat")
 		cmd.Dir = m.epochDir(0, 0)
 		sits := startPartner(t, cmd)
-		umount(t, m.dir).failed(t, "is in use")
+		umount(t, m.dir).failed(t, fmt.Sprintf("is in use: cat (process %d) has shard-0/epoch-0", cmd.Process.Pid))
 		sits.end()
 		umount(t, m.dir).done(t)
 		m.wait(t)

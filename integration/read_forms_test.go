@@ -212,6 +212,8 @@ func (r *formReader) form(x want, s, epoch, b int, f layout.Form) error {
 		return sameArray(got, "|u1", r.o.shape(x), r.o.tensor(x), 4096)
 	case layout.SafeTensors:
 		return r.safetensors(got, x)
+	case layout.Valid:
+		return sameArray(got, "|b1", []int{x.n}, ones(x.valid, x.n), 0)
 	case layout.Labels:
 		return sameArray(got, "<i8", []int{x.n}, littleEndian(x.labels), 0)
 	case layout.IDs:
@@ -224,6 +226,11 @@ func (r *formReader) form(x want, s, epoch, b int, f layout.Form) error {
 		return contactSheet(got, x)
 	}
 	return fmt.Errorf("form %s is not tested", f)
+}
+
+// ones are n bytes, of which the first are 1 and the others 0.
+func ones(first, n int) []byte {
+	return append(bytes.Repeat([]byte{1}, first), make([]byte, n-first)...)
 }
 
 func littleEndian(v any) []byte {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,8 @@ func TestReadNames(t *testing.T) {
 	wants := map[string]string{}
 	for _, ext := range formNames() {
 		wants["shard-1/epoch-11/batch-00002."+ext] = "ok" // listed or not
+		wants["shard-1/epoch-12/batch-00002."+ext] = "ok" // in an epoch that is not listed
+		wants["shard-1/epoch-999999/batch-00002."+ext] = "ok"
 	}
 	for _, name := range []string{"dataset.json", "classes.txt", "shard-0/epoch-0/epoch.json", ".batchfs/config.json", ".batchfs/stats.json",
 		".batchfs/metrics", ".batchfs/memory.json", ".batchfs/errors.jsonl"} {
@@ -28,7 +31,7 @@ func TestReadNames(t *testing.T) {
 	}
 	for _, name := range []string{
 		"nothing", "dataset.JSON", "shard-2", "shard-00", "shard--1", "shard-", "shard-+1", "shard-1x", "Shard-1", "shard-18446744073709551617",
-		"shard-0/epoch-12", "shard-0/epoch-01", "shard-0/batch-00000.npy", "shard-0/epoch.json", ".batchfs/nothing",
+		"shard-0/epoch-1000000", "shard-0/epoch-01", "shard-0/epoch-012", "shard-0/epoch-999999/batch-99999.npy", "shard-0/batch-00000.npy", "shard-0/epoch.json", ".batchfs/nothing",
 		"shard-0/epoch-0/batch-00000", "shard-0/epoch-0/batch-00000.", "shard-0/epoch-0/batch-0.npy", "shard-0/epoch-0/batch-000000.npy",
 		"shard-0/epoch-0/batch-00000.npz", "shard-0/epoch-0/batch-00000.NPY", "shard-0/epoch-0/batch-00000.npy.npy", "shard-0/epoch-0/batch--0001.npy",
 		"shard-0/epoch-0/batch-99999.npy", "shard-0/epoch-0/batch-00000.labels", "shard-0/epoch-0/batch-00000.tar", "shard-0/epoch-0/batch-0000٣.npy",
@@ -51,6 +54,32 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
+// TestReadUnlistedEpochs: an epoch beyond --epochs is not listed, but holds what the plan says,
+// and inode numbers do not depend on how many epochs are listed.
+func TestReadUnlistedEpochs(t *testing.T) {
+	images, s := formImages(t), settings{batch: 9, shards: 2, shuffle: true, seed: 5}
+	var inodes []string
+	for listed := 1; listed < 4; listed += 2 {
+		m := mountBatchfs(t, images, s.flags("--epochs", strconv.Itoa(listed))...)
+		if got := strings.Count(m.run(t, "ls", filepath.Join(m.dir, "shard-0")), "epoch-"); got != listed {
+			t.Errorf("%d epochs are listed, want %d", got, listed)
+		}
+		r, last := &formReader{m: m, o: newOracle(t, images, s)}, m.path(1, 999_999, 2, layout.NHWCForm)
+		for _, epoch := range []int{3, 999_999} {
+			r.epochDocument(t, 1, epoch, r.o.plan.Batches(1, epoch))
+			for _, f := range layout.Forms() {
+				if err := r.form(r.o.batch(t, 1, epoch, 2), 1, epoch, 2, f); err != nil {
+					t.Errorf("%s: %v", m.path(1, epoch, 2, f), err)
+				}
+			}
+		}
+		inodes = append(inodes, m.run(t, "stat", "-c", "%i", last, filepath.Dir(last), m.path(0, 0, 0, layout.JSON)))
+	}
+	if inodes[0] != inodes[1] {
+		t.Errorf("inode numbers are %s or %s", inodes[0], inodes[1])
+	}
+}
+
 func formNames() []string {
 	var names []string
 	for _, f := range layout.Forms() {
@@ -62,13 +91,17 @@ func formNames() []string {
 // TestReadListed checks that listings match --list exactly, in order.
 func TestReadListed(t *testing.T) {
 	skipWithoutFUSE(t)
-	for _, list := range []string{"", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
+	for _, list := range []string{"", "nchw by layout", "safetensors", "png,nchw", strings.Join(formNames(), ",")} {
 		t.Run("list="+list, func(t *testing.T) {
 			flags := []string{"--batch-size", "50", "--shards", "1", "--epochs", "2"}
 			want := strings.Split(list, ",")
-			if list == "" {
+			switch list {
+			case "":
 				want = []string{"nhwc", "labels.npy", "json"}
-			} else {
+			case "nchw by layout":
+				want = []string{"nchw", "labels.npy", "json"}
+				flags = append(flags, "--layout", "nchw")
+			default:
 				flags = append(flags, "--list", list)
 			}
 			m := mountBatchfs(t, mixedImages(t), flags...)

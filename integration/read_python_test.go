@@ -66,6 +66,8 @@ for d in json.loads(sys.argv[1]):
     assert np.array_equal(np.memmap(f"{b}.nhwc", np.uint8, "r").reshape(nhwc.shape), nhwc), b
     ids = np.load(f"{b}.ids.npy", mmap_mode="r"); sizes = np.load(f"{b}.sizes.npy", mmap_mode="r")
     assert ids.dtype == np.int64 and np.array_equal(ids, d["IDs"]), b
+    valid = np.load(f"{b}.valid.npy")
+    assert valid.dtype == np.bool_ and np.array_equal(valid, np.arange(len(y)) < d["Valid"]), b
     assert sizes.dtype == np.int32 and np.array_equal(sizes, d["Sizes"]), b
     doc = json.load(open(f"{b}.json"))
     assert doc["shape"] == list(want.shape) and [s["id"] for s in doc["samples"]] == d["IDs"] and doc["valid"] == d["Valid"], b

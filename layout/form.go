@@ -10,6 +10,7 @@ const (
 	NCHWForm                // the same in planes
 	NPY                     // NumPy format 1.0, data at byte Page
 	SafeTensors             // images with labels, ids, sizes and valid in one file
+	Valid                   // .npy, bool [N]
 	Labels                  // .npy, int64 [N]
 	IDs                     // .npy, int64 [N]
 	Sizes                   // .npy, int32 [N,2]
@@ -24,6 +25,7 @@ var forms = [NumForms]string{
 	NCHWForm:    "nchw",
 	NPY:         "npy",
 	SafeTensors: "safetensors",
+	Valid:       "valid.npy",
 	Labels:      "labels.npy",
 	IDs:         "ids.npy",
 	Sizes:       "sizes.npy",

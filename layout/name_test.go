@@ -78,7 +78,7 @@ func TestNamesAllocateNothing(t *testing.T) {
 
 func TestForms(t *testing.T) {
 	large := map[Form]bool{NHWCForm: true, NCHWForm: true, NPY: true, SafeTensors: true, PNG: true}
-	if len(Forms()) != 9 {
+	if len(Forms()) != 10 {
 		t.Errorf("%d forms", len(Forms()))
 	}
 	for _, f := range Forms() {

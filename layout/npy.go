@@ -49,22 +49,32 @@ func putNPYHeader(dst []byte, descr string, shape ...int) {
 	dst[len(dst)-1] = '\n'
 }
 
-// AppendSmall appends the whole .npy file of one of m's slices to dst: Labels or IDs, int64 [N],
-// or Sizes, int32 [N,2]. It allocates nothing if dst has room for Size(f, ...) bytes.
+// AppendSmall appends the whole .npy file of one of m's small arrays to dst: Labels or IDs, int64
+// [N], Sizes, int32 [N,2], or Valid, bool with as many slots as there are Labels. It allocates
+// nothing if dst has room for Size(f, ...) bytes.
 func AppendSmall(dst []byte, f Form, m Meta) []byte {
-	start, values, n := len(dst), m.Labels, len(m.Labels)
+	start, values, n, each := len(dst), m.Labels, len(m.Labels), 8
 	switch f {
+	case Valid:
+		each = 1
 	case IDs:
 		values, n = m.IDs, len(m.IDs)
 	case Sizes:
 		n = len(m.Sizes)
 	}
-	dst = grow(dst, smallHeader+8*n)
+	dst = grow(dst, smallHeader+each*n)
 	header, data := dst[start:start+smallHeader], dst[start+smallHeader:]
-	if f == Sizes {
+	switch f {
+	case Valid:
+		putNPYHeader(header, "|b1", n)
+		clear(data)
+		for i := range min(m.Valid, n) {
+			data[i] = 1
+		}
+	case Sizes:
 		putNPYHeader(header, "<i4", n, 2)
 		putSizes(data, m.Sizes, n)
-	} else {
+	default:
 		putNPYHeader(header, "<i8", n)
 		putInt64s(data, values, n)
 	}

@@ -57,7 +57,8 @@ for k in range(n):
     m = a.shape[0]
     for name, want in (("labels", np.array([i % 3 - 1 for i in range(m)], np.int64)),
                        ("ids", np.array([(i << 33) + 7 for i in range(m)], np.int64)),
-                       ("sizes", np.array([(100 + i, 200 - i) for i in range(m)], np.int32).reshape(m, 2))):
+                       ("sizes", np.array([(100 + i, 200 - i) for i in range(m)], np.int32).reshape(m, 2)),
+                       ("valid", np.arange(m) < m - 1)):
         f = p + "." + name + ".npy"
         got = np.load(f)
         assert got.dtype == want.dtype and got.shape == want.shape and (got == want).all(), (k, name, got)
@@ -76,6 +77,7 @@ print("all good")
 		write(t, dir, k, ".labels.npy", AppendSmall(nil, Labels, m))
 		write(t, dir, k, ".ids.npy", AppendSmall(nil, IDs, m))
 		write(t, dir, k, ".sizes.npy", AppendSmall(nil, Sizes, m))
+		write(t, dir, k, ".valid.npy", AppendSmall(nil, Valid, m))
 	}
 	runPython(t, interpreter, script, dir, strconv.Itoa(len(pythonSpecs)))
 }

@@ -99,3 +99,6 @@ func checkValues(field string, values []float64, channels int, rule string, good
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Elements returns the elements of a channel, in the low bytes.
+func (c *Converter) Elements(channel int) [256]uint32 { return c.bits[channel] }

@@ -15,6 +15,8 @@ func Size(f Form, s Spec) int64 {
 	switch f {
 	case NHWCForm, NCHWForm, NPY, SafeTensors:
 		return DataOffset(f, s) + s.Bytes()
+	case Valid:
+		return smallHeader + int64(s.N)
 	case Labels, IDs, Sizes:
 		return smallHeader + 8*int64(s.N)
 	case PNG:
@@ -35,8 +37,8 @@ func DataOffset(f Form, s Spec) int64 {
 	return 0
 }
 
-// Meta is what a safetensors file contains besides the pixels. The slices have one entry per
-// slot; missing ones are written as label and id -1 and size 0. The caller keeps ownership of
+// Meta is what the small arrays and a safetensors file contain besides the pixels. The slices have one
+// entry per slot; missing ones are written as label and id -1 and size 0. The caller keeps ownership of
 // the slices.
 type Meta struct {
 	Labels, IDs []int64

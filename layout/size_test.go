@@ -159,7 +159,7 @@ func checkNPY(t *testing.T, s Spec, m Meta) {
 func checkSmall(t *testing.T, s Spec, m Meta) {
 	t.Helper()
 	files := map[Form][]byte{
-		Labels: AppendSmall(nil, Labels, m), IDs: AppendSmall(nil, IDs, m), Sizes: AppendSmall(nil, Sizes, m),
+		Valid: AppendSmall(nil, Valid, m), Labels: AppendSmall(nil, Labels, m), IDs: AppendSmall(nil, IDs, m), Sizes: AppendSmall(nil, Sizes, m),
 	}
 	for form, file := range files {
 		if int64(len(file)) != Size(form, s) {
@@ -180,6 +180,11 @@ func checkSmallData(t *testing.T, form Form, f npyFile, m Meta) {
 	t.Helper()
 	var want []byte
 	switch form {
+	case Valid:
+		want = make([]byte, len(m.Labels))
+		for i := range m.Valid {
+			want[i] = 1
+		}
 	case Labels:
 		want, _ = binary.Append(nil, binary.LittleEndian, m.Labels)
 	case IDs:
@@ -188,7 +193,10 @@ func checkSmallData(t *testing.T, form Form, f npyFile, m Meta) {
 		want, _ = binary.Append(nil, binary.LittleEndian, m.Sizes)
 	}
 	descr, dims := "<i8", 1
-	if form == Sizes {
+	switch form {
+	case Valid:
+		descr = "|b1"
+	case Sizes:
 		descr, dims = "<i4", 2
 	}
 	if f.descr != descr || len(f.shape) != dims || dims == 2 && f.shape[1] != 2 || !bytes.Equal(f.data, want) {
@@ -284,6 +292,7 @@ func TestHeadersAllocateNothing(t *testing.T) {
 		"safetensors": func() { PutHeader(SafeTensors, s, buf, m) },
 		"labels":      func() { AppendSmall(small, Labels, m) },
 		"sizes":       func() { AppendSmall(small, Sizes, m) },
+		"valid":       func() { AppendSmall(small, Valid, m) },
 		"size": func() {
 			for f := range NumForms {
 				Size(f, s)
@@ -297,9 +306,12 @@ func TestHeadersAllocateNothing(t *testing.T) {
 }
 
 func TestAppendKeepsWhatWasThere(t *testing.T) {
-	m := Meta{Labels: []int64{1}, Sizes: [][2]int32{{2, 3}}}
-	got := AppendSmall(AppendSmall([]byte("x"), Labels, m), Sizes, m)
-	want := slices.Concat([]byte("x"), AppendSmall(nil, Labels, m), AppendSmall(nil, Sizes, m))
+	m := Meta{Labels: []int64{1, 1}, Sizes: [][2]int32{{2, 3}}, Valid: 1}
+	got := bytes.Repeat([]byte{7}, 1000)[:1] // memory that was used before
+	for _, f := range []Form{Labels, Sizes, Valid} {
+		got = AppendSmall(got, f, m)
+	}
+	want := slices.Concat([]byte{7}, AppendSmall(nil, Labels, m), AppendSmall(nil, Sizes, m), AppendSmall(nil, Valid, m))
 	if !bytes.Equal(got, want) {
 		t.Error("appending changed the result")
 	}

@@ -3,7 +3,7 @@
 #
 # Links the image libraries statically if the system has their archives, so that the
 # binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
-# with Go's own decoders, and without GPUs. TAGS adds build tags.
+# with Go's own decoders, and without GPUs. TAGS adds build tags, and LINKER links instead of the compiler.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -32,5 +32,9 @@ if [ "${CGO_ENABLED:-1}" != 0 ]; then
 	linker='-Wl,--no-export-dynamic -Wl,--unresolved-symbols=report-all'
 fi
 
+# The version is the tag or commit, wherever git answers.
+stamp=false
+if git rev-parse HEAD >/dev/null 2>&1; then stamp=true; fi
+
 mkdir -p "$(dirname "$output")"
-go build -trimpath -tags "${TAGS:-}" ${linker:+-ldflags "-extldflags '$linker'"} -o "$output" ./cmd/batchfs
+go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" ./cmd/batchfs

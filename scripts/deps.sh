@@ -38,7 +38,7 @@ for purpose in "$@"; do
 			for module in numpy torch torchvision; do has_module "$module" || want "python3-$module"; done
 			has_module ensurepip || want python3-venv
 			# shellcheck disable=SC2086,SC2154 # two words, from libraries.sh
-			has_msan || want $msan_packages
+			has_msan || want $msan_packages # and compiles the GPU's kernels
 			;;
 		*)
 			echo "deps: error: unknown purpose $purpose" >&2
@@ -89,11 +89,23 @@ case " $* " in *' test '*)
 			echo 'deps: could not install the safetensors library for Python; tests against it will be skipped' >&2
 		fi
 	fi
-	# NVIDIA's header, which ours is compared with. It is never compiled into anything.
-	if [ ! -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; then
+	if ! scripts/wheel.sh >/dev/null 2>&1; then
+		echo 'deps: could not install what builds a wheel; its test will be skipped' >&2
+	fi
+	if [ ! -x bin/frameworks/bin/python3 ]; then
+		echo 'installing the frameworks of examples/ into bin/frameworks: 1 GB'
+		if ! scripts/frameworks.sh bin/frameworks >/dev/null 2>&1; then
+			rm -rf bin/frameworks
+			echo 'deps: could not install them; the examples will not be run' >&2
+		fi
+	fi
+	# NVIDIA's header, which ours is compared with, and its assembler, 95 MB, which needs no GPU. Neither is compiled
+	# into anything.
+	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; } >/dev/null 2>&1; then
 		rm -rf bin/cuda
-		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 >/dev/null 2>&1; then
-			echo "deps: could not install CUDA's header; the test of ours will be skipped" >&2
+		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86 >/dev/null 2>&1; then
+			rm -rf bin/cuda
+			echo "deps: could not install CUDA's header and assembler; their tests will be skipped" >&2
 		fi
 	fi
 	;;

@@ -10,6 +10,10 @@ has_compiler() { command -v "$CC" >/dev/null 2>&1; }
 MSAN_CC=clang-19
 msan_packages='clang-19 libclang-rt-19-dev' # 320 MB
 
+# The same one compiles the GPU's kernels: others write other PTX.
+# shellcheck disable=SC2034 # for ptx.sh
+PTX_CC=clang-19
+
 # has_msan: whether it is installed, with the libraries of that sanitizer.
 has_msan() {
 	case $("$MSAN_CC" -print-file-name="libclang_rt.msan-$(uname -m).a" 2>/dev/null) in /*) return 0 ;; *) return 1 ;; esac

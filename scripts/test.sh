@@ -78,7 +78,7 @@ check tests -race ./integration ./integration/stress ./...
 
 stage 'on one processor'
 check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
-check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls|TestWheel|TestExamples' ./integration
 
 stage 'JPEGs, with the sanitizers of addresses and undefined behaviour'
 check sanitized tests -asan -run Baseline ./decode

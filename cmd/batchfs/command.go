@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,6 +43,11 @@ func command(use string, define func(f *flagSet) runner) *cobra.Command {
 	f := flagsOf(cmd)
 	run := define(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }
+	f.VisitAll(func(f *pflag.Flag) {
+		if s, ok := f.Value.(*setting); ok {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, s.complete) // fails for a flag that has one
+		}
+	})
 	helpFlags(f.FlagSet)
 	return cmd
 }
@@ -68,15 +74,36 @@ type setting struct {
 	parse      parser
 }
 
+// otherNames are what other programs call the values of some flags.
+var otherNames = map[string]map[string]string{"resize": {
+	"center-crop": "not-smaller", "centre-crop": "not-smaller", "crop": "not-smaller", "cover": "not-smaller",
+	"fit": "not-larger", "contain": "not-larger", "letterbox": "not-larger", "pad": "not-larger",
+	"exact": "stretch", "squash": "stretch", "random-crop": "random-resized-crop",
+}}
+
 func (s *setting) String() string { return s.text }
 func (s *setting) Type() string   { return s.word }
 
 func (s *setting) Set(text string) error {
 	if rule := s.parse(text); rule != "" {
-		return badValue(s.name, rule, text)
+		return didYouMean(badValue(s.name, rule, text), "--"+s.name+" ", otherNames[s.name][text])
 	}
 	s.text = text
 	return nil
+}
+
+// complete offers those words of a flag's help that the flag accepts, or else files if it accepts
+// everything.
+func (s *setting) complete(cmd *cobra.Command, _ []string, _ string) (words []string, _ cobra.ShellCompDirective) {
+	if s.parse("\x00") == "" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	for word := range strings.FieldsFuncSeq(cmd.Flag(s.name).Usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()", r) }) {
+		if s.parse(word) == "" && !unicode.IsDigit(rune(word[0])) && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
 // add defines a flag that takes a value, and stores its default. In usage, backquotes enclose
@@ -171,7 +198,12 @@ func flagError(flags *pflag.FlagSet, err error) error {
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return usage("%s is missing", names[len(args)])
+			missing := names[len(args)]
+			err := hint(usage("%s is missing", missing), "%s %s", cmd.CommandPath(), strings.Join(names, " "))
+			if missing == "DATASET" {
+				return hint(err, "%s, where DATASET is %s", hintOf(err), aDataset)
+			}
+			return err
 		}
 		if i := slices.Index(args, ""); i >= 0 && i < len(names) {
 			return usage("%s must not be empty", names[i])
@@ -233,22 +265,7 @@ func help(cmd *cobra.Command, _ []string) {
 		}
 		t.Flush()
 	}
-	hidden := 0
-	groups := map[string]*pflag.FlagSet{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		group := cmp.Or(groupOf(f), aboutCommand)
-		switch {
-		case f.Hidden, f.Name == helpAllFlag:
-			return
-		case rare(f) && !cmd.Flags().Changed(helpAllFlag):
-			hidden++
-			return
-		case groups[group] == nil:
-			groups[group] = pflag.NewFlagSet("", pflag.ContinueOnError)
-			groups[group].SortFlags = false
-		}
-		groups[group].AddFlag(f)
-	})
+	groups, hidden := flagGroups(cmd, cmd.Flags().Changed(helpAllFlag))
 	for _, heading := range headings {
 		if group := groups[heading]; group != nil {
 			fmt.Fprintf(out, "\n%s:\n%s", heading, group.FlagUsagesWrapped(helpWidth))
@@ -257,6 +274,26 @@ func help(cmd *cobra.Command, _ []string) {
 	if hidden > 0 {
 		fmt.Fprintf(out, "\n%d more flags: %s --%s\n", hidden, cmd.CommandPath(), helpAllFlag)
 	}
+}
+
+// flagGroups are a command's flags by heading: all, or all but the rare ones, which are hidden.
+func flagGroups(cmd *cobra.Command, all bool) (groups map[string]*pflag.FlagSet, hidden int) {
+	groups = map[string]*pflag.FlagSet{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		group := cmp.Or(groupOf(f), aboutCommand)
+		switch {
+		case f.Hidden, f.Name == helpAllFlag:
+			return
+		case rare(f) && !all:
+			hidden++
+			return
+		case groups[group] == nil:
+			groups[group] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			groups[group].SortFlags = false
+		}
+		groups[group].AddFlag(f)
+	})
+	return groups, hidden
 }
 
 // helpCommand is `batchfs help COMMAND`.
@@ -275,7 +312,7 @@ func helpCommand() *cobra.Command {
 
 // completionCommand prints a script that makes a shell complete commands and flags.
 func completionCommand(c *console, root *cobra.Command) *cobra.Command {
-	return command("completion SHELL", func(*flagSet) runner {
+	cmd := command("completion SHELL", func(*flagSet) runner {
 		return func(_ context.Context, args []string) error {
 			switch args[0] {
 			case "bash":
@@ -288,4 +325,6 @@ func completionCommand(c *console, root *cobra.Command) *cobra.Command {
 			return usage("SHELL must be bash, zsh or fish, but is %q", args[0])
 		}
 	})
+	cmd.ValidArgs = []cobra.Completion{"bash", "zsh", "fish"}
+	return cmd
 }

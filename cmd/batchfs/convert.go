@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -31,7 +31,7 @@ func convertCommand(c *console) *cobra.Command {
 		rawFlags(f, o)
 		f.add("seed", "0", "choose the raw images by `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
-		memoryFlag(f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
+		memoryFlag(c, f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
@@ -80,16 +80,15 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
-	o, source := r.options, ds.Root()
-	if info, err := os.Stat(r.dataset); err == nil && !info.IsDir() {
-		o.Manifest, source = r.dataset, filepath.Join(source, filepath.Base(r.dataset))
-	}
+	o, source := r.options, cmp.Or(ds.Manifest(), ds.Root())
+	o.Manifest = ds.Manifest()
 	if r.auto {
 		o.Auto = func(ctx context.Context) (float64, error) {
 			settings, err := c.defaultProfile(r)
 			if err != nil {
 				return 0, err
 			}
+			settings.Samples = ds.Len() // all of them
 			result, err := c.runProfile(ctx, r.dataset, ds, settings)
 			return result.RawRatio, err
 		}

@@ -97,7 +97,7 @@ func TestConvert(t *testing.T) {
 			t.Errorf("does not print %q: %+v", want, got)
 		}
 	}
-	if got := batchfs(t, "index", again); !strings.Contains(got.out, "formats     pnm 6, bmp 4\n") {
+	if got := batchfs(t, "index", again); !strings.Contains(got.out, "; pnm 6, bmp 4; ") {
 		t.Errorf("index prints %s", got.out)
 	}
 }
@@ -171,5 +171,19 @@ func TestConvertErrors(t *testing.T) {
 		if !strings.HasSuffix(err.Error(), test.want) || hintOf(err) != test.hint {
 			t.Errorf("%v: %q, hint %q", test.err, err, hintOf(err))
 		}
+	}
+}
+
+// TestConvertMetadata: a directory whose manifest was found in it becomes another such directory.
+func TestConvertMetadata(t *testing.T) {
+	data := photos(t, 2)
+	write(t, data, map[string]string{"metadata.csv": "file_name,label\nb/1.png,dog\na/0.png,cat\n"})
+	out := filepath.Join(filepath.Dir(data), "out")
+	if got := batchfs(t, "convert", "--raw-ratio", "0.5", data, out); got.status != statusDone || !strings.Contains(got.out, "images      2\n") {
+		t.Fatalf("%+v", got)
+	}
+	got := batchfs(t, "index", out)
+	if want := out + ": 2 images in 2 classes (cat, dog); bmp 1, png 1; listed in metadata.csv, which"; !strings.HasPrefix(got.out, want) {
+		t.Errorf("index prints %+v", got)
 	}
 }

@@ -38,30 +38,19 @@ func TestDefaultMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestLimitsAboveWhatThereIsAreSaid(t *testing.T) {
-	for _, test := range []struct {
-		limit  int64
-		shares bool
-		want   string // "": none
-	}{
-		{4 << 20, false, ""},
-		{2 << 20, true, ""},
-		{4<<20 + 1, false, "--memory-limit 4.0 MiB is more than the control group /job has, 4.0 MiB"},
-		{1 << 40, false, "batchfs: hint: --memory-limit 2MiB"},
-	} {
-		var said strings.Builder
-		c := &console{out: io.Discard, err: &said, machine: machineOf(map[string]string{
-			"proc/meminfo": "MemTotal: 16384 kB\n", "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
-		})}
-		log, err := c.openLog(logOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.watched = true
-		c.warnOfLimit(mountRequest{engine: engine.Options{MemoryLimit: test.limit}, shares: test.shares, log: log})
-		log.console.close()
-		if text := said.String(); !strings.Contains(text, test.want) || (test.want == "") != (text == "") {
-			t.Errorf("a limit of %d: %q, want %q", test.limit, text, test.want)
+// TestLimitsAboveWhatThereIs: every command refuses a limit that the machine or the control group
+// does not have, and names the highest one.
+func TestLimitsAboveWhatThereIs(t *testing.T) {
+	c := &console{out: io.Discard, err: io.Discard, machine: machineOf(map[string]string{
+		"proc/meminfo": "MemTotal: 16384 kB\n", "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
+	})}
+	for _, command := range []string{"mount /nowhere mnt", "profile /nowhere", "bench /nowhere", "verify /nowhere", "convert --raw-ratio 1 /nowhere out"} {
+		for limit, refused := range map[string]bool{"4MiB": false, "4194305": true, "1TiB": true} {
+			err := c.run(t.Context(), strings.Fields("batchfs --memory-limit "+limit+" "+command))
+			want := fmt.Sprintf("--memory-limit must be at most 4MiB, which is all that the control group /job has, but is %q", limit)
+			if refused != (exitStatus(err) == statusUsage) || refused != (err.Error() == want) {
+				t.Errorf("%s with %s: %v", command, limit, err)
+			}
 		}
 	}
 }

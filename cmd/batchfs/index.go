@@ -18,7 +18,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 )
 
 func indexCommand(c *console) *cobra.Command {
@@ -38,7 +37,7 @@ func indexCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
-			r := indexResult{Dataset: ds.Root(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
+			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Root(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
@@ -56,6 +55,7 @@ func indexCommand(c *console) *cobra.Command {
 
 // indexResult is the output of index.
 type indexResult struct {
+	Summary string `json:"summary"`
 	Dataset string `json:"dataset"`
 	Index   string `json:"index"`
 	dataset.Report
@@ -64,18 +64,11 @@ type indexResult struct {
 }
 
 func (r indexResult) print(out io.Writer) {
+	fmt.Fprintln(out, r.Summary)
 	t := newTable(out)
 	t.row("dataset", "%s", shown(r.Dataset))
-	t.row("images", "%d", r.Samples)
-	t.row("classes", "%d", r.Classes)
-	t.row("formats", "%s", formatCounts(r.Formats))
 	t.row("encoded", "%s", formatBytes(r.Bytes))
 	t.row("largest", "%d x %d (height x width)", r.MaxHeight, r.MaxWidth)
-	ignored := count(r.Ignored, "file")
-	if r.Ignored > 0 {
-		ignored += " (" + r.IgnoredKinds() + ")"
-	}
-	t.row("ignored", "%s", ignored)
 	t.row("unreadable", "%d", len(r.Unreadable))
 	t.row("scanned", "%d headers read, %d known from before", r.Scanned, r.Reused)
 	if r.Index != "" {
@@ -120,18 +113,10 @@ func printBad(out io.Writer, bad []badFile) {
 	}
 }
 
-// openDataset opens a dataset through its index and scans what the index lacks, with
-// progress on a terminal.
-func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
-	bar := c.progress("indexing", "images")
-	defer bar.close()
-	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
-	ds, err := dataset.Open(ctx, path, o)
-	if err != nil {
-		return nil, datasetError(path, err)
-	}
-	return ds, nil
-}
+const (
+	toTry    = "to make one to try: batchfs gen --out photos --images 100"
+	aDataset = "a folder of images, a folder of such folders, or a manifest; " + toTry
+)
 
 // datasetError adds a hint to an error from opening a dataset.
 func datasetError(path string, err error) error {
@@ -142,28 +127,27 @@ func datasetError(path string, err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok { // often a directory below path
 		denied = file.Path
 	}
-	const try = "a dataset is a folder of images, a folder of such folders, or a manifest; to try batchfs: batchfs gen --out photos --images 100"
+	const try = "a dataset is " + aDataset
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(parent); err == nil {
-		near = "ls " + shellWord(parent)
+		near = "ls " + shellWord(parent) + " shows what is there; " + toTry
+	}
+	manifest := "a manifest has a column path (or file_name) and may have label, height, width and format; labels elsewhere: --label-column NAME"
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
+		advice{dataset.ErrRemote, unpacking(path)},
+		advice{dataset.ErrArchive, unpacking(path)},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
-		advice{dataset.ErrManifest, "a manifest has a column path and may have label, height, width and format"},
+		advice{dataset.ErrManifest, manifest},
+		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(filepath.Join(path, "metadata.csv")) + ", or --metadata ignore"},
+		advice{dataset.ErrClasses, "see which classes there are: batchfs index " + shellWord(path)},
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},
 		advice{unix.EMFILE, "allow more open files: ulimit -n 65536"},
 		advice{unix.ENFILE, "allow more open files: ulimit -n 65536"},
 		advice{fs.ErrPermission, "ls -ld " + shellWord(denied)})
-}
-
-// warnIgnored reports how many files of which kinds in a dataset's directories are not
-// samples, so that an unsupported format, or images beside class directories, are noticed.
-func warnIgnored(ds *dataset.Dataset, tell func(message, hint string)) {
-	r := ds.Report()
-	if r.Ignored > 0 {
-		tell(fmt.Sprintf("%s in %s: %s", count(r.Ignored, "ignored file"), shown(ds.Root()), r.IgnoredKinds()), "")
-	}
 }

@@ -23,6 +23,7 @@ type mountLog struct {
 	console *lineWriter // for messages to the user; the same as writer if the log goes to standard error
 	watched bool        // the log goes to a terminal as text, so that messages need no lines of it
 	talking bool        // there is a terminal for messages
+	strict  bool        // standard error holds nothing but JSON
 }
 
 // openLog opens the log of a mount. close ends it.
@@ -39,7 +40,7 @@ func (c *console) openLog(o logOptions) (*mountLog, error) {
 		slog.New(handler(&line)).Error("log lines were dropped, since nothing read them", "lines", n)
 		return line.Bytes()
 	}
-	l := &mountLog{console: newLineWriter(c.err, lost), talking: interactive(c.err)}
+	l := &mountLog{console: newLineWriter(c.err, lost), talking: interactive(c.err), strict: o.asJSON && o.file == ""}
 	l.writer, l.watched = l.console, l.talking && !o.asJSON && o.file == ""
 	if o.file != "" {
 		var err error
@@ -70,6 +71,16 @@ func (l *mountLog) close() {
 
 // say prints a message to the user only.
 func (l *mountLog) say(format string, args ...any) { (&console{err: l.console}).say(format, args...) }
+
+// state tells the user what is mounted, wherever messages go, and a log in a file too.
+func (l *mountLog) state(message string) {
+	if !l.strict {
+		l.say("%s", message)
+	}
+	if l.strict || l.file != nil {
+		l.Info(message)
+	}
+}
 
 // tell tells the user something about a running mount: as a log line, since a program may
 // read the log, and at a terminal like any other message.

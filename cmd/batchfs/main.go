@@ -5,9 +5,9 @@
 // never print, read the environment or exit.
 //
 // main.go runs one command line. command.go defines commands, their flags and their help from
-// the texts in help/; options.go has the flags that commands share, values.go what flags
-// accept. fstab.go translates calls by mount(8). words.go shows errors and makes exit
-// statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
+// the texts in help/; options.go has the flags that commands share, dataset.go those of datasets
+// and what is said about them, values.go what flags accept. fstab.go translates calls by mount(8).
+// words.go shows errors and makes exit statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
 // are what goes on around it.
 package main
 
@@ -75,9 +75,10 @@ func newRoot(c *console) *cobra.Command {
 	root.SetErr(c.err)
 	root.SetHelpFunc(help)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Flags(), err) })
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { c.command = cmd.Name() }
 	root.AddCommand(
 		mountCommand(c), umountCommand(c), indexCommand(c), planCommand(c), verifyCommand(c), profileCommand(c), convertCommand(c),
-		genCommand(c), benchCommand(c), statsCommand(c), doctorCommand(c), completionCommand(c, root))
+		genCommand(c), benchCommand(c), statsCommand(c), whyCommand(c), doctorCommand(c), completionCommand(c, root))
 	root.SetHelpCommand(helpCommand())
 	return root
 }
@@ -106,11 +107,15 @@ func longDashes(root *cobra.Command, words []string) []string {
 	return words
 }
 
-// version is that of the module, or the commit it was built from.
+// version is the tag that this program was built from or, in Go's notation, the date and the
+// commit; "+dirty" follows if files were changed. Some builds know neither.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "development"
+	switch {
+	case !ok:
+		return "v0.0.0-unknown"
+	case info.Main.Version == "" || info.Main.Version == "(devel)":
+		return "v0.0.0-unknown, built by " + info.GoVersion + " without a commit"
 	}
 	return info.Main.Version
 }

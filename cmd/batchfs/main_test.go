@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -133,13 +134,46 @@ func TestCompletions(t *testing.T) {
 	if !strings.Contains(got.out, "--batch-size\tN samples per batch\n") || !strings.Contains(got.out, "--options\t") || strings.Contains(got.out, "`") {
 		t.Errorf("completes with %s", got.out)
 	}
+	for line, want := range map[string]string{
+		"mount --resize":     "none stretch not-larger not-smaller random-resized-crop :4",
+		"mount --last-batch": "fill partial drop :4",
+		"bench --dtype":      "uint8 float16 bfloat16 float32 :4",
+		"mount --cache-size": "auto :4",
+		"mount --seed":       ":4", // nothing, not even files
+		"mount --log-file":   ":0", // files
+		"mount":              ":0",
+		"completion":         "bash zsh fish :4",
+	} {
+		got := batchfs(t, append(strings.Fields("__complete "+line), "")...)
+		if words := strings.Join(strings.Fields(got.out), " "); words != want {
+			t.Errorf("%s: completes with %s, want %s", line, words, want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		got := batchfs(t, "completion", shell)
+		if got.status != statusDone || !strings.Contains(got.out, "__complete") {
+			t.Errorf("%s: status %d: %s", shell, got.status, got.out)
+		}
+		program, err := exec.LookPath(shell)
+		if err != nil {
+			continue // not installed here
+		}
+		check := exec.Command(program, "-n")
+		check.Stdin = strings.NewReader(got.out)
+		if text, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, text)
+		}
+	}
+	if got := batchfs(t, "completion", "tcsh"); got.status != statusUsage || !strings.Contains(got.err, "SHELL must be bash, zsh or fish") {
+		t.Errorf("tcsh: status %d: %s", got.status, got.err)
+	}
 }
 
 func TestWithoutCommand(t *testing.T) {
 	if got := batchfs(t); got.status != statusUsage || !strings.Contains(got.out, "Commands:") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
-	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version ") {
+	if got := batchfs(t, "--version"); got.status != statusDone || !strings.HasPrefix(got.out, "batchfs version v") {
 		t.Errorf("got status %d and %q", got.status, got.out)
 	}
 	if got := batchfs(t, "help", "mount"); got.status != statusDone || !strings.Contains(got.out, "--batch-size") {
@@ -190,6 +224,7 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--pad-multiple", "8", "--size", "9x9"), "--pad-multiple is for batches as large as their images; --size is exact"},
 		{mount("--mean", "1,2", "--dtype", "float32"), `--mean must be one number per channel, 3, separated by commas, but is "1,2"`},
 		{mount("--mean", "0.485,0.456,0.406", "--dtype", "float32"), `--mean must be in units of 0..255, such as 123.675 for 0.485, but is "0.485,0.456,0.406"`},
+		{mount("--std", "0.5,0.5,0.5", "--mean", "127.5,127.5,127.5", "--dtype", "float32"), `--std must be in units of 0..255, such as 123.675 for 0.485, but is "0.5,0.5,0.5"`},
 		{mount("--std", "1,0,1", "--dtype", "float32"), `--std must be above 0, but is "1,0,1"`},
 		{mount("--std", "1,1,x", "--dtype", "float32"), `--std must be one number per channel, separated by commas, but is "1,1,x"`},
 		{mount("--normalize", "imagenet"), "--mean, --std and --normalize need --dtype float16, bfloat16 or float32: uint8 holds the pixels as they are"},
@@ -207,8 +242,9 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--fill", "-1"), `--fill must be a whole number from 0 to 255, but is "-1"`},
 		{mount("--dtype", "float64"), `--dtype must be uint8, float16, bfloat16 or float32, but is "float64"`},
 		{mount("--layout", "nhcw"), `--layout must be nhwc or nchw, but is "nhcw"`},
-		{mount("--epochs", "0"), `--epochs must be a whole number from 1 to 1048576, but is "0"`},
-		{mount("--list", "nhwc,tiff"), `--list must be a list of nhwc, nchw, npy, safetensors, labels.npy, ids.npy, sizes.npy, json or png, but is "nhwc,tiff"`},
+		{mount("--epochs", "0"), `--epochs must be a whole number from 1 to 1000000, but is "0"`},
+		{mount("--epochs", "1000001"), `--epochs must be a whole number from 1 to 1000000, but is "1000001"`},
+		{mount("--list", "nhwc,tiff"), `--list must be a list of nhwc, nchw, npy, safetensors, valid.npy, labels.npy, ids.npy, sizes.npy, json or png, but is "nhwc,tiff"`},
 		{mount("--list", ""), `--list must be a list of`},
 		{mount("--prefetch-queue-depth", "-1"), `--prefetch-queue-depth must be a whole number from 0 to 1024, but is "-1"`},
 		{mount("--workers", "0"), `--workers must be a whole number from 1 to 4096, but is "0"`},
@@ -281,6 +317,12 @@ func TestDidYouMean(t *testing.T) {
 		"mount --shuffle true photos mnt":         "--shuffle=true",
 		"mount photos mnt --pad-last-batch false": "--pad-last-batch=false",
 		"plan --samples 7 --shuffle true":         "--shuffle=true",
+		"mount a b --dtype float16 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225": "--normalize imagenet",
+		"mount a b --dtype float16 --mean 0.485,0.456,0.406":                         "--mean 123.675,116.28,103.53",
+		"mount a b --dtype float16 --mean .5,.5,.5 --std .5,.5,.5":                   "--mean 127.5,127.5,127.5 --std 127.5,127.5,127.5",
+		"mount a b --dtype float16 --mean 120,120,120 --std 0.25,0.25,1":             "--std 63.75,63.75,255",
+		"mount p m --resize center-crop --size 9x9":                                  "--resize not-smaller",
+		"mount p m -o resize=letterbox,size=9x9":                                     "--resize not-larger",
 	} {
 		got := batchfs(t, strings.Fields(line)...)
 		if got.status != statusUsage || !strings.HasSuffix(got.err, "\nbatchfs: hint: did you mean: "+want+"\n") {
@@ -395,7 +437,7 @@ func TestIndex(t *testing.T) {
 		t.Errorf("a dataset in place of a command: status %d", text.status)
 	}
 	text = batchfs(t, "index", data)
-	for _, want := range []string{"images      5\n", "formats     png 4\n", "ignored     1 file (1 .txt)\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
+	for _, want := range []string{data + ": 5 images in 2 classes (a, b); png 4; 1 unreadable (batchfs verify " + data + "); 1 ignored file (1 .txt)\n", "largest     3 x 5 (height x width)\n", "a/bad.jpg: "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("does not print %q:\n%s", want, text.out)
 		}

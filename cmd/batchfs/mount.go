@@ -77,7 +77,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	readPathFlag(f, &r.tree.ReadPath)
 	gpuFlags(f, &r.gpu)
 	datasetFlags(f, &r.source)
-	treeFlags(f, &r.engine.Epochs, &r.tree)
+	treeFlags(f, &r.tree)
 	logFlags(f, &r.logs)
 	f.toggle(&r.daemon, "daemon", false, "return once the mount is live")
 	f.VarP(fstabOptions{f.FlagSet, &r.sloppy}, optionFlag, "o", "flags as in fstab: KEY=VALUE,KEY,...")
@@ -101,6 +101,11 @@ func (r *mountRequest) complete(f *flagSet, args []string) error {
 	}
 	if err := r.finish(); err != nil {
 		return err
+	}
+	if !f.Changed("list") { // the tensor whose shape is that of .json
+		if err := f.Lookup("list").Value.Set(f.text("layout") + ",labels.npy,json"); err != nil {
+			return err
+		}
 	}
 	r.settings = mountSettings(f, r)
 	return nil
@@ -138,8 +143,6 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	}
 	signals := c.signals.take() // from here on, the mount must be unmounted
 	c.warnOfNothing(r, ds.Len(), e)
-	warnIgnored(ds, r.log.tell)
-	c.warnOfLimit(r)
 	stopWatching := c.watchMemory(r, e)
 	end := func() error {
 		stopWatching()
@@ -155,8 +158,9 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 	if err != nil {
 		return errors.Join(err, end())
 	}
+	r.log.state(summary(r.dataset, ds))
 	c.machine.addProcessors(r.engine.Workers)
-	if err := c.announce(r, ds, m); err != nil {
+	if err := c.announce(r, m); err != nil {
 		return errors.Join(err, m.Unmount(), end())
 	}
 	closed, err := attend(m, signals, r.log.tell)
@@ -193,9 +197,9 @@ func (c *console) serve(r mountRequest, e *engine.Engine) (*fusefs.Session, erro
 
 // announce reports that the mount is live: to a person at a terminal, to systemd, and to
 // the process that started this daemon.
-func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Session) error {
+func (c *console) announce(r mountRequest, m *fusefs.Session) error {
 	if interactive(c.out) {
-		c.welcome(r, ds, m.ReadPath())
+		c.welcome(r, m.ReadPath())
 	}
 	c.env.notify("READY=1")
 	if r.readyFD < 0 {
@@ -204,25 +208,18 @@ func (c *console) announce(r mountRequest, ds *dataset.Dataset, m *fusefs.Sessio
 	return detach(r.readyFD, r.log)
 }
 
-func (c *console) welcome(r mountRequest, ds *dataset.Dataset, readPath string) {
-	what, stop := count(ds.Len(), "image"), ", or Ctrl-C"
-	if n := len(ds.Classes()); n > 0 {
-		what += " in " + count(n, "class")
-	}
-	if bad := ds.Report().Unreadable; bad > 0 {
-		what += fmt.Sprintf(", %d of them unreadable (batchfs verify %s)", bad, shellWord(r.dataset))
-	}
+func (c *console) welcome(r mountRequest, readPath string) {
+	stop := ", or Ctrl-C"
 	if r.readyFD >= 0 {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
 	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
-	c.printf(`%s: %s
-mounted at %s, read path: %s, GPU: %s
+	c.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
 stop   batchfs umount %s%s
-`, r.dataset, what, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
+`, r.mountpoint, readPath, gpu, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
 // limitHeap bounds the garbage on the Go heap. Batches do not live there, but the index
@@ -264,30 +261,20 @@ func absolute(path string) string {
 	return path
 }
 
-// warnOfLimit warns that a mount's memory limit exceeds the available memory.
-func (c *console) warnOfLimit(r mountRequest) {
-	lowest := c.machine.host().Lowest()
-	if r.shares || r.engine.MemoryLimit <= lowest.Total {
-		return
-	}
-	r.log.tell(fmt.Sprintf("--memory-limit %s is more than %s has, %s: if the mount takes more than that, the kernel ends it or another process",
-		formatBytes(r.engine.MemoryLimit), lowest.Name, formatBytes(lowest.Total)),
-		fmt.Sprintf("--memory-limit %dMiB, or leave it out", max(1, c.machine.defaultMemoryLimit()>>20)))
-}
-
-// checkRoom refuses a --memory-limit that holds no batch: one that leaves nothing beside what
-// the mount itself takes, or less than the size that --size gives every batch. If only the
-// first batch is known not to fit, or the limit was not given, it warns.
+// checkRoom refuses a --memory-limit that has no room for the first batch beside the mount
+// itself. It only warns if the limit was not given, since that depends on the machine.
 func (c *console) checkRoom(r mountRequest, e *engine.Engine) error {
 	memory := e.Stats().Memory
 	itself, batch := memory.Used-memory.Batches-memory.Cache, e.Catalog().Size(engine.Key{}, layout.NHWCForm)
-	room := memory.Limit - itself
-	if batch <= room || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
+	if batch <= memory.Limit-itself || batch > math.MaxInt64/2 { // a batch beyond all limits is EFBIG
 		return nil
 	}
 	const decoding = 8 << 20 // scratch memory of a few workers
-	advice := fmt.Sprintf("--memory-limit %dMiB, or a smaller --batch-size or --size", (itself+batch+batch/4+decoding)>>20)
-	if !r.shares && (room <= 0 || r.engine.Transform.Height > 0) {
+	enough, advice := itself+batch+batch/4+decoding, "a smaller --batch-size or --size"
+	if enough <= c.machine.host().Lowest().Total {
+		advice = fmt.Sprintf("--memory-limit %dMiB, or %s", enough>>20, advice)
+	}
+	if !r.shares {
 		rule := fmt.Sprintf("enough for the mount itself (%s) and one batch (%s)", formatBytes(itself), formatBytes(batch))
 		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
 	}

@@ -38,7 +38,7 @@ import (
 // requested parses a mount command line and returns the request.
 func requested(t *testing.T, args ...string) (r mountRequest, err error) {
 	t.Helper()
-	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) (string, bool) { return "", false }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 1024 kB\n"})}
+	c := &console{out: io.Discard, err: io.Discard, env: readEnvironment(func(string) (string, bool) { return "", false }, 0), machine: machineOf(map[string]string{"proc/meminfo": "MemTotal: 4194304 kB\nMemAvailable: 1024 kB\n"})}
 	cmd := &cobra.Command{Use: "mount"}
 	f := flagsOf(cmd)
 	q := newMountRequest(c, f)
@@ -135,7 +135,7 @@ func TestMountDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := engine.Options{
-		Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: 100,
+		Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
 		Decoding:  decode.Options{MaxPixels: 1 << 28},
 		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}}, PadMultiple: 1,
 		Workers: 4, BatchWorkers: 2, PrefetchDepth: 2, MemoryLimit: 512 << 10, MemoryWait: 10 * time.Second, Memory: pinned.DefaultPolicy(), Lock: true,
@@ -146,7 +146,7 @@ func TestMountDefaults(t *testing.T) {
 		t.Errorf("engine: %s", diff)
 	}
 	tree := fusefs.Options{
-		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), FileMode: 0o444, DirMode: 0o555, ReadPath: "auto",
+		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), FileMode: 0o444, DirMode: 0o555, ReadPath: "auto", Epochs: 100,
 		List: []layout.Form{layout.NHWCForm, layout.Labels, layout.JSON},
 	}
 	r.tree.Logger = nil
@@ -171,7 +171,7 @@ func TestMountFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := engine.Options{
-		Config: shard.Config{Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop}, Epochs: 3,
+		Config: shard.Config{Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop}, Epochs: maxEpochs,
 		Transform: resample.Options{
 			Mode: resample.RandomResizedCrop, Height: 224, Width: 320, CropArea: [2]float64{0.1, 0.9}, CropRatio: [2]float64{1, 1.5}, Flip: 0.5,
 		},
@@ -188,7 +188,7 @@ func TestMountFlags(t *testing.T) {
 		t.Errorf("engine: %s", diff)
 	}
 	tree := fusefs.Options{
-		AllowOther: true, UID: 1000, GID: 100, FileMode: 0o640, DirMode: 0o750, ReadPath: "direct",
+		AllowOther: true, UID: 1000, GID: 100, FileMode: 0o640, DirMode: 0o750, ReadPath: "direct", Epochs: 3,
 		List: []layout.Form{layout.NPY, layout.JSON},
 	}
 	r.tree.Logger = nil
@@ -197,6 +197,19 @@ func TestMountFlags(t *testing.T) {
 	}
 	if !r.source.AllowOutside {
 		t.Error("--allow-outside was lost")
+	}
+}
+
+// TestListFollowsLayout: the tensor form that is listed has the shape that .json states.
+func TestListFollowsLayout(t *testing.T) {
+	for flags, want := range map[string][]layout.Form{
+		"--layout nhwc": {layout.NHWCForm, layout.Labels, layout.JSON}, "--layout nchw": {layout.NCHWForm, layout.Labels, layout.JSON},
+		"--layout nchw --list npy": {layout.NPY}, "--layout nchw -o list=nhwc": {layout.NHWCForm},
+	} {
+		r, err := requested(t, append(strings.Fields(flags), "photos", "mnt")...)
+		if err != nil || !slices.Equal(r.tree.List, want) {
+			t.Errorf("%s: %v, %v", flags, r.tree.List, err)
+		}
 	}
 }
 

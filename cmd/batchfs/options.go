@@ -7,10 +7,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
@@ -43,10 +43,11 @@ var commonFlags = []string{
 }
 
 // maxCount bounds flags that size tables and goroutines, so that a typo does not exhaust the
-// machine. maxEpochs keeps epoch numbers, and with them inode numbers, small enough.
+// machine. Every mount has maxEpochs epochs, more than any training run reads, and inode numbers
+// for all of them.
 const (
 	maxCount  = 1 << 20
-	maxEpochs = 1 << 20
+	maxEpochs = 1_000_000
 )
 
 // orderFlags decide which samples are in a batch.
@@ -66,7 +67,7 @@ func orderFlags(f *flagSet, o *shard.Config) {
 // profile share. After parsing, finish sets the remaining defaults and checks the flags
 // against each other.
 func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
-	o.Lock, o.Memory = true, c.env.buffers
+	o.Epochs, o.Lock, o.Memory = maxEpochs, true, c.env.buffers
 	orderFlags(f, &o.Config)
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
@@ -115,7 +116,7 @@ func decodeFlags(f *flagSet, maxPixels *int64, ignoreOrientation *bool) {
 // content.
 func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	workerFlag(c, f, &o.Workers)
-	memoryFlag(f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
+	memoryFlag(c, f, &o.MemoryLimit, "use no more than `SIZE`, such as 8GiB")
 	f.add("cache-size", "auto", "keep up to `SIZE` of encoded samples from one epoch to the next; 0: none, auto: what --memory-limit leaves",
 		cacheSize(&o.CacheSize))
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
@@ -139,10 +140,20 @@ func workerFlag(c *console, f *flagSet, to *int) {
 	f.derived("workers", "one per CPU", "work on `N` samples at once", number(to, 1, 4096))
 }
 
-// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit.
-func memoryFlag(f *flagSet, to *int64, usage string) {
+// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit. It refuses what would
+// end in the kernel killing this process or another.
+func memoryFlag(c *console, f *flagSet, to *int64, usage string) {
 	f.group = aboutPipeline
-	f.derived("memory-limit", "half of what is free", usage, byteSize(to))
+	size := byteSize(to)
+	f.derived("memory-limit", "half of what is free", usage, func(text string) string {
+		if rule := size(text); rule != "" {
+			return rule
+		}
+		if lowest := c.machine.host().Lowest(); *to > lowest.Total {
+			return fmt.Sprintf("at most %dMiB, which is all that %s has", lowest.Total>>20, lowest.Name)
+		}
+		return ""
+	})
 }
 
 func (c *console) memoryLimit(given int64) int64 {
@@ -221,25 +232,35 @@ func setNormalization(f *flagSet, o *engine.Options) error {
 			return badValue(name, fmt.Sprintf("one number per channel, %d, separated by commas", channels), f.text(name))
 		}
 	}
-	// Other libraries want means of pixel values from 0 to 1. Zeros and ones alone do not show that.
-	between := func(m float64) bool { return m > 0 && m < 1 }
-	if slices.ContainsFunc(n.Mean, between) && slices.Min(n.Mean) >= 0 && slices.Max(n.Mean) <= 1 {
-		return badValue("mean", "in units of 0..255, such as 123.675 for 0.485", f.text("mean"))
-	}
 	if slices.ContainsFunc(n.Std, func(s float64) bool { return s <= 0 }) {
 		return badValue("std", "above 0", f.text("std"))
 	}
-	return nil
+	return checkUnits(f, n)
 }
 
-// datasetFlags say how a dataset is opened.
-func datasetFlags(f *flagSet, o *dataset.Options) {
-	f.group = aboutDataset
-	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
-	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
-		pick(&o.Storage.Direct, "direct|buffered", true, false))
-	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
-	o.Logger = quiet // a mount has its own
+// checkUnits refuses a mean or standard deviation of pixels from 0 to 1, as other libraries want
+// them. Zeros and ones alone do not show that.
+func checkUnits(f *flagSet, n *layout.Normalization) error {
+	var wrong, meant []string
+	for _, name := range []string{"mean", "std"} {
+		list := map[string][]float64{"mean": n.Mean, "std": n.Std}[name]
+		if !slices.ContainsFunc(list, func(v float64) bool { return v > 0 && v < 1 }) || slices.Min(list) < 0 || slices.Max(list) > 1 {
+			continue
+		}
+		words := make([]string, len(list))
+		for i, v := range list {
+			words[i] = strconv.FormatFloat(255*v, 'g', 6, 64)
+		}
+		wrong, meant = append(wrong, name), append(meant, "--"+name+" "+strings.Join(words, ","))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	flags := strings.Join(meant, " ")
+	if flags == "--mean 123.675,116.28,103.53 --std 58.395,57.12,57.375" {
+		flags = "--normalize imagenet"
+	}
+	return didYouMean(badValue(wrong[0], "in units of 0..255, such as 123.675 for 0.485", f.text(wrong[0])), "", flags)
 }
 
 func readPathFlag(f *flagSet, to *string) {
@@ -248,11 +269,11 @@ func readPathFlag(f *flagSet, to *string) {
 }
 
 // treeFlags shape the mounted tree.
-func treeFlags(f *flagSet, epochs *int, o *fusefs.Options) {
+func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.group = aboutTree
 	o.UID, o.GID = uint32(os.Getuid()), uint32(os.Getgid())
-	f.add("epochs", "100", "show `N` epochs", number(epochs, 1, maxEpochs))
-	f.add("list", "nhwc,labels.npy,json", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
+	f.add("epochs", "100", "list `N` epochs; later ones, up to a million, open by name", number(&o.Epochs, 1, maxEpochs))
+	f.derived("list", "the tensor form of --layout, labels.npy, json", "directories list each batch as `FORM,...`; the other forms open by name", forms(&o.List))
 	f.toggle(&o.AllowOther, "allow-other", false, "let other users read; the kernel checks permissions")
 	f.derived("uid", "yours", "the files belong to user `UID`", number(&o.UID, 0, math.MaxUint32-1))
 	f.derived("gid", "yours", "the files belong to group `GID`", number(&o.GID, 0, math.MaxUint32-1))

@@ -31,6 +31,7 @@ func profileCommand(c *console) *cobra.Command {
 		f.group = ""
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
+		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))
 		f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
 		f.derived("work", "beside the dataset, or the directory for temporary files", "make raw copies in a directory in `DIR`", anything(&o.Work))
 		f.derived("plot", "none", "draw loading, decoding and throughput over the mix to `FILE`, .svg or .png",
@@ -153,9 +154,9 @@ func (s profileSummary) print(out io.Writer) {
 		t.row(mixWords(step.RawRatio), "%s\t%s\t%s\t%s", rateWords(step.Loading), rateWords(step.Decoding), step.Limit, stepWords(step))
 	}
 	t.row("", "\t\t\t")
-	t.row("the pipeline", "images/s\thits\t\t")
+	t.row("the pipeline", "first epoch/s\tlater epochs/s\thits\t")
 	for _, run := range s.Runs {
-		t.row(mixWords(run.RawRatio), "%s\t%.0f %%\t\t", rateWords(run.Throughput), 100*run.HitRatio)
+		t.row(mixWords(run.RawRatio), "%s\t%s, within %.0f %%\t%.0f %%\t", rateWords(run.FirstEpoch), rateWords(run.Throughput), math.Ceil(100*run.Noise), 100*run.HitRatio)
 	}
 	t.Flush()
 	gain := ""
@@ -168,7 +169,11 @@ func (s profileSummary) print(out io.Writer) {
 			fmt.Fprintln(out, "note: "+text)
 		}
 	}
-	fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
+	if s.RawRatio > s.AlreadyRaw {
+		fmt.Fprintf(out, "to make it: batchfs convert --raw-ratio %.2f %s OUT\n", s.RawRatio, shellWord(s.Dataset))
+	} else {
+		fmt.Fprintf(out, "to use it: mount %s as it is\n", shellWord(s.Dataset))
+	}
 }
 
 func mixWords(raw float64) string { return fmt.Sprintf("%.3g:%.3g", 10*(1-raw), 10*raw) }
@@ -194,6 +199,8 @@ func stepWords(s profile.Step) string {
 // reason says why the answer is the best.
 func (s profileSummary) reason() string {
 	switch {
+	case slices.Contains(s.Notes, profile.WithinNoise):
+		return fmt.Sprintf("with %.0f %% raw, loading and decoding would be equally fast, but that was faster by no more than noise", 100*s.Crossing)
 	case slices.Contains(s.Notes, profile.OtherWins):
 		return fmt.Sprintf("with it the pipeline is faster than with the mix whose loading and decoding are equally fast (%.0f %%)", 100*s.Crossing)
 	case s.RawRatio <= s.AlreadyRaw:
@@ -209,7 +216,12 @@ func (s profileSummary) noteWords(n profile.Note) string {
 	case profile.OtherStorage:
 		return fmt.Sprintf("the raw copies were in %s, on different storage than the dataset; choose another place with --work DIR", filepath.Dir(s.Work))
 	case profile.PageCache:
-		return "with --io buffered, the page cache holds all measured images, so that loading looks faster than from storage"
+		return "the page cache of --io buffered is left out of account: it holds all measured images, but not a larger dataset"
+	case profile.Noisy:
+		return "the rates of one mix differ widely from turn to turn: something else uses the machine; repeat when it is idle, or measure longer, as with --duration 5s"
+	case profile.SmallDataset:
+		return fmt.Sprintf("the cache would hold all %d images, even raw, and is left out of account, as they may be part of a larger dataset; "+
+			"if not, --samples %d; if they are, --samples N, with the number of all", s.Samples, s.Samples)
 	case profile.Waiting:
 		slower := "the pipeline is slower than loading or decoding alone"
 		if s.Workers <= s.cpus {

@@ -39,7 +39,7 @@ func TestProfile(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	text := batchfs(t, args...)
-	for _, want := range []string{"encoded:raw", "5:5", "best: ", "batchfs convert --raw-ratio"} {
+	for _, want := range []string{"encoded:raw", "5:5", "best: ", "first epoch/s", "later epochs/s", " within ", "\nto "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("it does not say %q: %s%s", want, text.out, text.err)
 		}
@@ -57,6 +57,15 @@ func TestProfileLeavesOut(t *testing.T) {
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}
+	// All fit the cache, so it matters whether these are all there are.
+	note := "note: the cache would hold all 7 images, even raw, and is left out of account"
+	if !strings.Contains(got.out, note) || !strings.Contains(got.out, "if not, --samples 7;") {
+		t.Errorf("it does not say %q: %s", note, got.out)
+	}
+	all := batchfs(t, "profile", dataset, "--work", t.TempDir(), "--batch-size", "2", "--duration", "1ms", "--samples", "7")
+	if all.status != statusDone || strings.Contains(all.out, "left out of account") || !strings.Contains(all.out, "no limit") {
+		t.Errorf("status %d, %s%s", all.status, all.out, all.err)
+	}
 }
 
 func TestProfileRefuses(t *testing.T) {
@@ -66,6 +75,7 @@ func TestProfileRefuses(t *testing.T) {
 		status int
 		want   string
 	}{
+		{"--samples 3", statusUsage, `--samples must be at least 4, but is "3"`},
 		{"--images 0", statusUsage, `--images must be a whole number from 1 to 1048576, but is "0"`},
 		{"--duration 0s", statusUsage, `--duration must be a time of at least 1ms, such as 500ms or 2s, but is "0s"`},
 		{"--plot mix.gif", statusUsage, `--plot must be a file name that ends in .svg or .png, but is "mix.gif"`},

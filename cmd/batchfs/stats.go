@@ -129,6 +129,9 @@ func (v statsView) print(out io.Writer) {
 	if g := now.GPU; g != nil {
 		t.row("gpu", "%s", describeUse(g))
 	}
+	if e := now.JPEGs.Entries; e.Used+e.Made+e.None+e.Wrong > 0 {
+		t.row("entry points", "%d JPEGs used them, %d got them, %d can have none, %d had wrong ones", e.Used, e.Made, e.None, e.Wrong)
+	}
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""
 	if now.Errors > 0 {

@@ -15,7 +15,8 @@ func TestStats(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(mnt, ".batchfs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const text = `{"read_path":"passthrough","uptime":2,"images":64,"images_per_second":32,"errors":1,"more":{"than":"known"}}`
+	const text = `{"read_path":"passthrough","uptime":2,"images":64,"images_per_second":32,"errors":1,
+"jpegs":{"baseline":3,"kind":1,"entry_points":{"used":4,"made":5,"none":6,"wrong":7}},"more":{"than":"known"}}`
 	if err := os.WriteFile(filepath.Join(mnt, ".batchfs", "stats.json"), []byte(text+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +24,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("prints %q", got.out)
 	}
 	got := batchfs(t, "stats", mnt)
-	for _, want := range []string{"passthrough, up 2s", "32 images/s", "errors.jsonl"} {
+	for _, want := range []string{"passthrough, up 2s", "32 images/s", "errors.jsonl", "4, 75.0 % by batchfs itself", "4 JPEGs used them, 5 got them, 6 can have none, 7 had wrong ones"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("does not print %q:\n%s", want, got.out)
 		}

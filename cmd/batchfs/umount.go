@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return hint(fmt.Errorf("%s is in use", mountpoint), "fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
+		return busyError(ctx, mountpoint)
 	}
 	const mounted = "to see what is mounted: findmnt -t fuse.batchfs"
 	const other = "unmount it as the user who mounted it, or as root: sudo batchfs umount "
@@ -49,6 +50,34 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
 		advice{fusefs.ErrNotYours, other + word},
 		advice{fs.ErrPermission, other + word})
+}
+
+// busyError says who uses a mount.
+func busyError(ctx context.Context, mountpoint string) error {
+	word := shellWord(mountpoint)
+	users, err := promptly.Do(ctx, func() ([]fusefs.User, error) { return fusefs.Users(mountpoint) }, nil)
+	if err != nil || len(users) == 0 { // of another user, or they have just ended
+		return hint(fmt.Errorf("%s is in use", mountpoint), "sudo fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
+	}
+	return hint(fmt.Errorf("%s is in use: %s", mountpoint, usersWords(users)),
+		"an array keeps its batch until it is deleted or its process ends; batchfs umount --lazy %s detaches the mount, and what is open stays readable", word)
+}
+
+// usersWords names processes and what they use, as many as fit on a line.
+func usersWords(users []fusefs.User) string {
+	const most = 3
+	var words []string
+	for _, u := range users[:min(most, len(users))] {
+		what := shown(cmp.Or(u.Files[0], "the mountpoint"))
+		if more := len(u.Files) - 1; more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+		words = append(words, fmt.Sprintf("%s (process %d) has %s", shown(u.Command), u.PID, what))
+	}
+	if more := len(users) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more of them", more))
+	}
+	return strings.Join(words, "; ")
 }
 
 // prepareMountpoint makes sure that a path can be mounted on: it clears a dead daemon's

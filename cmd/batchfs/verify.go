@@ -21,12 +21,12 @@ import (
 
 func verifyCommand(c *console) *cobra.Command {
 	return command("verify DATASET", func(f *flagSet) runner {
-		o := dataset.Options{Rescan: true}
+		o := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
 		var v verification
 		var limit int64
 		datasetFlags(f, &o)
 		workerFlag(c, f, &o.Workers)
-		memoryFlag(f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
+		memoryFlag(c, f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) (err error) {

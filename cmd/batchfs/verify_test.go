@@ -171,24 +171,3 @@ func TestHintNamesTheDirectory(t *testing.T) {
 		t.Errorf("says %q", out.String())
 	}
 }
-
-// TestIgnoredFilesAreSaid in one line, with their kinds.
-func TestIgnoredFilesAreSaid(t *testing.T) {
-	data := photos(t, 1)
-	for _, name := range []string{"a/1.gif", "a/2.GIF", "b/.hidden", "b/README", "root.png", "x.txt", "x.c", "x.d", "x.e"} {
-		if err := os.WriteFile(filepath.Join(data, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: engine.Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ds.Close()
-	var said []string
-	warnIgnored(ds, func(message, hint string) { said = append(said, message) })
-	want := "9 ignored files in " + data + ": 2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds"
-	if len(said) != 1 || said[0] != want {
-		t.Errorf("says %q, want %q", said, want)
-	}
-}

@@ -97,6 +97,9 @@ func withFlag(err error, flags *pflag.FlagSet) error {
 
 // unfit is a usage error found late: options that do not fit the dataset.
 func unfit(dataset string, err error) error {
+	if bad, ok := errors.AsType[*option.Error](err); ok && bad.Field == "size" {
+		return hint(wrongUsage(err), "to crop the images to this size: --resize not-smaller; to shrink and pad them: --resize not-larger")
+	}
 	return hint(wrongUsage(err), "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }
 
@@ -183,7 +186,7 @@ func count[T int | int64](n T, noun string) string {
 	case n == 1:
 	case y:
 		noun = stem + "pies"
-	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch"):
+	case strings.HasSuffix(noun, "ss") || strings.HasSuffix(noun, "ch") && noun != "epoch":
 		noun += "es"
 	default:
 		noun += "s"

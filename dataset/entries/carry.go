@@ -2,6 +2,7 @@ package entries
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,8 +14,8 @@ import (
 // Carry replaces the file of an earlier index with one of a later index. before returns the
 // number that a row had, -1 if it had none. What has become of the rows' files does not matter:
 // the entry points of a file that changed are no longer found, like those of any other version.
-// Without a file, Carry does nothing.
-func Carry(path string, from, to Index, before func(row int) int) error {
+// Without a file, Carry does nothing; until it succeeds, it changes nothing.
+func Carry(ctx context.Context, path string, from, to Index, before func(row int) int) error {
 	f, size, err := owned.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -33,11 +34,14 @@ func Carry(path string, from, to Index, before func(row int) int) error {
 			return err
 		}
 		c := carrier{
-			from: f, end: h.pointsAt(),
+			from: f, end: h.pointsAt(), most: min(maxOffset, h.pointsAt()+size-(&header{rule, from}).pointsAt()),
 			rows:   bufio.NewWriterSize(io.NewOffsetWriter(out, rowAt(0)), 256<<10),
 			points: bufio.NewWriterSize(io.NewOffsetWriter(out, h.pointsAt()), 256<<10),
 		}
 		for i := range to.Rows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if err := c.carry(before(i)); err != nil {
 				return err
 			}
@@ -50,6 +54,7 @@ type carrier struct {
 	from         io.ReaderAt
 	rows, points *bufio.Writer
 	end          int64 // of the entry points so far
+	most         int64 // where they end at most; damaged rows may share some
 	buf          Buffer
 }
 
@@ -66,7 +71,7 @@ func (c *carrier) carry(number int) error {
 	}
 	if r.count > 0 {
 		points := c.buf.grow(r.count * pointSize)
-		if n, _ := c.from.ReadAt(points, r.offset); n < len(points) || c.end+int64(n) > maxOffset {
+		if n, _ := c.from.ReadAt(points, r.offset); n < len(points) || c.end+int64(n) > c.most {
 			r = row{}
 		} else if _, err := c.points.Write(points); err != nil {
 			return err

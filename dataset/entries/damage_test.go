@@ -2,6 +2,7 @@ package entries
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -210,7 +211,7 @@ func FuzzOpen(f *testing.F) {
 		for i := range 3 {
 			has(t, s, i, i)
 		}
-		if err := Carry(o.Path, o.Index, Index{Rows: 3}, func(i int) int { return 2 - i }); err != nil && len(rest) >= 3*rowSize {
+		if err := Carry(t.Context(), o.Path, o.Index, Index{Rows: 3}, func(i int) int { return 2 - i }); err != nil && len(rest) >= 3*rowSize {
 			t.Error(err)
 		}
 	})
@@ -220,15 +221,20 @@ func FuzzOpen(f *testing.F) {
 func TestCarry(t *testing.T) {
 	const n = 50
 	o := optionsOf(t.TempDir(), n)
-	if err := Carry(o.Path, o.Index, Index{}, nil); err != nil {
+	if err := Carry(t.Context(), o.Path, o.Index, Index{}, nil); err != nil {
 		t.Errorf("without a file: %v", err)
 	}
 	o.Rule = 12
 	made(t, o, to(n-1)...)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := Carry(ended, o.Path, o.Index, Index{n, [32]byte{9}}, func(row int) int { return row }); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
 	before := func(row int) int { return n + 4 - row } // rows 0 to 4 are new, and file 0 is gone
 	after := o
 	after.Rule, after.Index = -1, Index{n + 4, [32]byte{9}}
-	if err := Carry(o.Path, o.Index, after.Index, func(row int) int {
+	if err := Carry(t.Context(), o.Path, o.Index, after.Index, func(row int) int {
 		if k := before(row); k < n {
 			return k
 		}
@@ -246,12 +252,36 @@ func TestCarry(t *testing.T) {
 	if s.Rule() != 12 {
 		t.Errorf("rule %d", s.Rule())
 	}
-	if err := Carry(o.Path, o.Index, after.Index, before); err == nil {
+	if err := Carry(t.Context(), o.Path, o.Index, after.Index, before); err == nil {
 		t.Error("the file of another index was carried over")
 	}
 	names, _ := filepath.Glob(filepath.Join(filepath.Dir(o.Path), "*"))
 	if len(names) != 1 {
 		t.Errorf("%q", names)
+	}
+}
+
+// TestCarryDamage: what is carried takes no more room than before, even if all rows claim the same entry points.
+func TestCarryDamage(t *testing.T) {
+	const n = 50
+	o := optionsOf(t.TempDir(), n)
+	old := header{o.Rule, o.Index}
+	if err := owned.Replace(o.Path, func(f *os.File) error {
+		text := append(old.append(nil), bytes.Repeat(row{offset: old.pointsAt(), count: MaxPoints}.append(nil), n)...)
+		_, err := f.Write(append(text, make([]byte, MaxPoints*pointSize)...))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Carry(t.Context(), o.Path, o.Index, Index{n, [32]byte{9}}, func(row int) int { return row }); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(o.Path); err != nil || after.Size() > before.Size() {
+		t.Errorf("%d bytes became %d, %v", before.Size(), after.Size(), err)
 	}
 }
 

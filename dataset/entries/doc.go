@@ -38,7 +38,10 @@
 //
 // Several processes may add to one file. Entry points are appended by a single write to a
 // descriptor with O_APPEND, which needs no lock. Their rows are written after that. Where two
-// processes make the same row, the later one stays, and the other's entry points are never used.
+// processes make the same row, the later one stays, and the other's entry points are never used. They
+// take up room until [Carry] leaves them behind. That is little: what others made is found a second
+// later, so rows are made again only by processes that read the same file within that second, or after
+// the file was replaced.
 //
 // [Store.Put] only takes a note. A goroutine writes the notes when there are 32 KiB of them, and
 // about a second after the first one otherwise. What is not written yet can be read all the same.

@@ -74,6 +74,9 @@ func (e *Entries) Find(i int64, seen dataset.Identity, data []byte) {
 // read only what is decoded from them.
 func (e *Entries) Partial() bool { return e != nil && e.to > 0 }
 
+// Found reports whether the sample of the last Find has entry points.
+func (e *Entries) Found() bool { return len(e.at) > 0 }
+
 // AllowParts says, before a sample is looked for, whether a Loader may read it in part.
 func (e *Entries) AllowParts(allow bool) {
 	if e != nil {
@@ -92,7 +95,7 @@ func (e *Entries) allows(i int64) bool {
 // has is Find before the file is read.
 func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 	e.Find(i, indexed, nil)
-	return len(e.at) > 0
+	return e.Found()
 }
 
 // part is a [dataset.Part]: what decoding a region of the sample of the last Find reads.

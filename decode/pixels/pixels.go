@@ -6,7 +6,7 @@
 // memory for a single pixel: the stored region to decode, its scale, and how many bytes it takes.
 // [Job.Run] then decodes that region, with any [Source]: straight into the [Target] if nothing
 // else has to be done, or into memory that the caller provides, from where the resizer passes rows
-// to the target's sink.
+// to the target's sink. [Job.Task] and [Job.Finish] are its two halves.
 package pixels
 
 import (
@@ -40,17 +40,19 @@ type Job struct {
 	Region decode.Region // what it decodes: of the stored image, at its scale
 	Scale  int           // 1, or 2, 4 or 8 for 1/2, 1/4 or 1/8
 
-	target        Target
-	head          decode.Header
-	height, width int // of the region, upright
-	channels      int
-	transform     resample.Transform // of the region
-	kernel        resample.Kernel
+	Height, Width int                // of the region, upright
+	Transform     resample.Transform // of the region
+
+	options  decode.Options
+	target   Target
+	head     decode.Header
+	channels int
+	kernel   resample.Kernel
 }
 
 // Plan returns the work for an image with this header.
 func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
-	j := Job{target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
+	j := Job{options: o.Options, target: to, head: h, Scale: 1, channels: o.Color.Channels(), kernel: o.Kernel}
 	if h.Format == decode.JPEG && !o.FullJPEGs {
 		j.Scale = t.Scale()
 	}
@@ -59,39 +61,64 @@ func (o Options) Plan(h decode.Header, t resample.Transform, to Target) Job {
 		t = t.Reduced(j.Scale, offY, offX)
 	}
 	var y, x int
-	y, x, j.height, j.width = t.Source()
-	j.Region = o.StoredRegion(h, decode.Region{X: x, Y: y, W: j.width, H: j.height}, j.Scale)
-	j.transform = t.Moved(y, x)
+	y, x, j.Height, j.Width = t.Source()
+	j.Region = o.StoredRegion(h, decode.Region{X: x, Y: y, W: j.Width, H: j.Height}, j.Scale)
+	j.Transform = t.Moved(y, x)
 	if !j.direct() {
-		j.Memory = j.height*j.width*j.channels + resample.ScratchBytes(j.transform, j.channels)
+		j.Memory = j.Height*j.Width*j.channels + resample.ScratchBytes(j.Transform, j.channels)
 	}
 	return j
 }
 
 // direct reports whether the decoded region is the result.
-func (j *Job) direct() bool { return j.target.Pix != nil && j.transform.Copies() }
+func (j *Job) direct() bool { return j.target.Pix != nil && j.Transform.Copies() }
 
 // Run makes the pixels. memory has at least Memory bytes; its contents before and after do not
 // matter. Errors are those of the source, or a mistake of the caller. After an error, the
 // target's contents are undefined.
 func (j *Job) Run(from Source, data, memory []byte) error {
-	to := decode.Image{Height: j.height, Width: j.width}
-	if j.direct() {
-		to.Pix, to.Stride = j.target.Pix, j.target.Stride
-		return from.DecodeRegion(to, data, j.head, j.Region, j.Scale)
-	}
-	to.Stride = j.width * j.channels
-	n := min(j.height*to.Stride, len(memory))
-	to.Pix = memory[:n:n]
-	if err := from.DecodeRegion(to, data, j.head, j.Region, j.Scale); err != nil {
+	t := j.Task(data, memory)
+	if err := from.DecodeRegion(t.To, t.Data, t.Header, t.Region, t.Scale); err != nil {
 		return err
+	}
+	return j.Finish(memory)
+}
+
+// Task is the first part of Run, for callers who decode in another way.
+func (j *Job) Task(data, memory []byte) decode.Task {
+	to := decode.Image{Pix: j.target.Pix, Stride: j.target.Stride, Height: j.Height, Width: j.Width}
+	if !j.direct() {
+		to.Stride = j.Width * j.channels
+		n := min(j.Height*to.Stride, len(memory))
+		to.Pix = memory[:n:n]
+	}
+	return decode.Task{To: to, Data: data, Header: j.head, Region: j.Region, Scale: j.Scale}
+}
+
+// Finish is the rest of Run, once the Task is done.
+func (j *Job) Finish(memory []byte) error {
+	if j.direct() {
+		return nil
 	}
 	sink := j.target.Sink
 	if sink == nil {
 		sink = &rows{j.target.Pix, j.target.Stride}
 	}
-	source := resample.Image{Pix: to.Pix, Stride: to.Stride, Height: j.height, Width: j.width, Channels: j.channels}
-	return resample.Resize(sink, source, j.transform, memory[n:], j.kernel)
+	source := resample.Image{Pix: memory, Stride: j.Width * j.channels, Height: j.Height, Width: j.Width, Channels: j.channels}
+	return resample.Resize(sink, source, j.Transform, memory[j.Height*source.Stride:], j.kernel)
+}
+
+// Pack plans to decode the region elsewhere: see [decode.Options.Pack].
+func (j *Job) Pack(data []byte, bits int) (p decode.Packed, ok bool) {
+	if j.Scale > 1 {
+		return decode.Packed{}, false
+	}
+	return j.options.Pack(data, j.head, j.Region, bits)
+}
+
+// Steps is the way through the upright pixels of the region if it was decoded as it is stored, without gaps.
+func (j *Job) Steps() (first, dx, dy int) {
+	return j.options.Steps(j.head, j.Region, j.channels, j.Region.W*j.channels)
 }
 
 // rows is a sink of unchanged rows.

@@ -23,7 +23,12 @@
 // At most four measurements find the best of 11 mixes, from all encoded to all raw (search.go).
 // They also tell what one encoded and one raw image cost to read and to decode. Two curves
 // follow from these costs, and their crossing is the finer answer (costs.go). Finally, the engine
-// runs with that mix, with its neighbors in the search and with the two ends. If a run
+// runs with that mix, with its neighbors in the search and with the two ends, in turns. If a run
 // contradicts the model (workers that wait for storage do not decode meanwhile), the run is
-// right.
+// right, unless the difference is within the noise of the turns. The first epoch of a run, which
+// fills the cache, is measured apart.
+//
+// No cache that holds the measured images but may not hold the dataset makes loading seem fast:
+// files are read past the page cache, and the mount's cache serves the share that it would serve
+// of the whole dataset, or none if it would hold all and the dataset may be a part of a larger one.
 package profile

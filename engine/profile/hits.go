@@ -15,6 +15,7 @@ import (
 type hitTable struct {
 	limit   int64   // of the cache
 	already float64 // share that is raw in the dataset
+	left    bool    // the cache is left out of account, see Options.Samples
 	ratios  [hitSteps + 1]float64
 }
 
@@ -24,8 +25,10 @@ const (
 )
 
 // newHitTable makes the table from the sizes of the dataset's files, or of some taken evenly.
-// unknown is used for files whose size the index lacks.
-func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64) *hitTable {
+// unknown is used for files whose size the index lacks. samples is as in Options: to a cache, many
+// samples are like larger ones.
+func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64, samples int) *hitTable {
+	scale := max(1, float64(samples)/float64(c.Dataset.Len()))
 	ds, already, n := c.Dataset, 0, int64(min(c.Dataset.Len(), hitSamples))
 	sizes := make([][2]int64, n) // encoded and raw; the same if the file is raw already
 	for k := range sizes {
@@ -46,10 +49,13 @@ func newHitTable(c *engine.Catalog, raw convert.Options, unknown float64) *hitTa
 		share := toConvert(float64(step)/hitSteps, h.already)
 		h.limit, h.ratios[step] = c.CacheSize(func(id int64) (int64, bool) {
 			if among(id%n, share) {
-				return sizes[id%n][1], true
+				return int64(scale * float64(sizes[id%n][1])), true
 			}
-			return sizes[id%n][0], false
+			return int64(scale * float64(sizes[id%n][0])), false
 		})
+	}
+	if h.left = samples == 0 && h.ratios[hitSteps] >= 1; h.left {
+		clear(h.ratios[:])
 	}
 	return h
 }

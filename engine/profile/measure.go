@@ -107,7 +107,7 @@ func (p *profiler) contest(ctx context.Context, m model, ratios []float64) error
 		}
 	}
 	for k, r := range runs {
-		p.result.Runs = append(p.result.Runs, Trial{ratios[k], r.hits(), rateOf(median(r.turns)), r.turns})
+		p.result.Runs = append(p.result.Runs, newTrial(ratios[k], r))
 	}
 	return nil
 }
@@ -119,11 +119,12 @@ type reading struct {
 	ahead  int // batches it makes while nothing reads
 	next   engine.Key
 	turns  []float64 // seconds per image, for each measurement
+	first  float64   // seconds per image in the first epoch
 	before [2]int64  // counts of what was made ahead in the first epoch
 }
 
 // start starts an engine with the mount's settings, applied to a mix of the first n images
-// instead of the whole dataset and to a cache for a share of hits, and reads one epoch, which
+// instead of the whole dataset and to a cache for a share of hits, and reads the first epoch, which
 // fills the cache.
 func (p *profiler) start(ctx context.Context, raw float64, n int, storage dataset.Storage, hits float64) (*reading, error) {
 	m, err := p.openMix(ctx, raw, n, storage)
@@ -150,12 +151,16 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 		return nil, errors.Join(err, m.Close())
 	}
 	r := &reading{mix: m, engine: e, ahead: o.PrefetchDepth + 1}
+	images, began := 0, time.Now()
 	for r.next.Epoch == 0 {
-		if _, err := r.read(ctx); err != nil {
+		some, err := r.read(ctx)
+		if err != nil {
 			r.close()
 			return nil, err
 		}
+		images += some
 	}
+	r.first = time.Since(began).Seconds() / float64(max(images, 1))
 	r.before[0], r.before[1] = r.counts()
 	return r, nil
 }

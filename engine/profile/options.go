@@ -22,6 +22,11 @@ type Options struct {
 	// those of Engine, whatever is set here. All other fields are ignored.
 	Raw convert.Options
 
+	// Samples is the number of samples of the dataset that is profiled for, if the one given is a
+	// part of it; at least as many as that has. 0: not known. A cache that would hold all samples
+	// given, even raw, is then left out of account: it would make any mix seem as fast to load,
+	// and the whole may be too large for it.
+	Samples int
 	// Images is the maximum number of images to measure with; 0: 256, or fewer if they are
 	// large.
 	Images int
@@ -58,6 +63,7 @@ const (
 func (o *Options) validate() error {
 	return cmp.Or(
 		option.AtLeast("images", int64(o.Images), 0),
+		option.AtLeast("samples", int64(o.Samples), 0),
 		option.AtLeast("least time", int64(o.Least), 0),
 		option.AtLeast("workers", int64(o.Engine.Workers), 1),
 	)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -42,6 +43,9 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 		return Result{}, err
 	}
 	o = o.filled()
+	if err := option.AtLeast("samples", int64(cmp.Or(o.Samples, ds.Len())), int64(ds.Len())); err != nil {
+		return Result{}, err
+	}
 	catalog, err := engine.NewCatalog(ds, o.Engine)
 	if err != nil {
 		return Result{}, err
@@ -80,7 +84,7 @@ func (p *profiler) prepare(ctx context.Context) error {
 		encoded, raw = append(encoded, img.encoded.size), append(raw, img.raw.size)
 	}
 	p.few = p.enough(rate, 3*p.o.Least.Seconds())
-	p.hits = newHitTable(p.catalog, p.o.Raw, mean(encoded))
+	p.hits = newHitTable(p.catalog, p.o.Raw, mean(encoded), p.o.Samples)
 	r := &p.result
 	r.Dataset, r.Work, r.Samples, r.Images = p.ds.Root(), p.work, p.ds.Len(), len(p.images)
 	r.AlreadyRaw, r.CacheBytes, r.Workers = p.hits.already, p.hits.limit, p.o.Engine.Workers
@@ -88,6 +92,8 @@ func (p *profiler) prepare(ctx context.Context) error {
 	r.Notes = []Note{}
 	p.noteIf(!sameDevice(p.work, r.Dataset), OtherStorage)
 	p.noteIf(!p.o.Storage.Direct, PageCache)
+	p.o.Storage.Direct = true
+	p.noteIf(p.hits.left, SmallDataset)
 	return nil
 }
 
@@ -215,11 +221,14 @@ func (p *profiler) atOnce() int {
 
 const (
 	nearby    = 0.02 // mixes closer than this count as one
-	certainly = 1.01 // a speedup, turn by turn, that is not noise
+	certainly = 1.01 // the least speedup that counts
+	noisy     = 0.2  // noise that something else on the machine makes
 	expected  = 0.85 // share of the modeled throughput
 )
 
-// decide chooses the crossing unless another run was clearly faster.
+// decide chooses the crossing unless another run was clearly faster. The run with the fewest raw
+// images is the answer unless the chosen one was clearly faster than that: a difference within the
+// noise is no reason to store more.
 func (p *profiler) decide(m model) {
 	r := &p.result
 	crossing := r.Runs[0]
@@ -229,11 +238,17 @@ func (p *profiler) decide(m model) {
 		}
 	}
 	answer := slices.MaxFunc(r.Runs, func(a, b Trial) int { return cmp.Compare(a.Throughput, b.Throughput) })
-	if answer.over(&crossing) <= certainly {
+	if !answer.beats(&crossing) {
 		answer = crossing
 	}
+	within := answer.RawRatio != r.Runs[0].RawRatio && !answer.beats(&r.Runs[0])
+	if within {
+		answer = r.Runs[0]
+	}
+	p.noteIf(within, WithinNoise)
+	p.noteIf(slices.ContainsFunc(r.Runs, func(t Trial) bool { return t.Noise > noisy }), Noisy)
 	r.RawRatio, r.EncodedRatio, r.Verified = answer.RawRatio, round(1-answer.RawRatio), answer.Throughput
 	r.EncodedOnly = r.Runs[0].Throughput // of the run with the fewest raw images
-	p.noteIf(answer.RawRatio != crossing.RawRatio, OtherWins)
+	p.noteIf(answer.RawRatio != crossing.RawRatio && !within, OtherWins)
 	p.noteIf(float64(crossing.Throughput) < expected*float64(m.at(crossing.RawRatio).Throughput), Waiting)
 }

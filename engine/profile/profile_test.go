@@ -127,6 +127,7 @@ func TestSlowStorageWantsEncoded(t *testing.T) {
 func TestFastStorageWantsRaw(t *testing.T) {
 	ds, o := ramps(t, 10, 1000), options(t)
 	o.Storage.Direct = false
+	o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 64<<20, ds.Len() // which holds everything
 	o.Raw.Resize, o.Raw.Height, o.Raw.Width = resample.Stretch, 100, 100
 	o.Engine.Transform = resample.Options{Mode: resample.Stretch, Height: 32, Width: 32}
 	r, err := Run(t.Context(), ds, o)
@@ -166,7 +167,7 @@ func TestSmallRawNeedsNoSearch(t *testing.T) {
 // raw images are not smaller.
 func TestAllCachedIsNotSmaller(t *testing.T) {
 	ds, o := ramps(t, 8, 64), options(t)
-	o.Engine.CachePolicy, o.Engine.CacheSize = cache.Constant, 64<<20
+	o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 64<<20, ds.Len()
 	r, err := Run(t.Context(), ds, o)
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +177,63 @@ func TestAllCachedIsNotSmaller(t *testing.T) {
 	}
 	if slices.Contains(r.Notes, RawSmaller) {
 		t.Errorf("notes %v", r.Notes)
+	}
+}
+
+// TestSmallSampleInTheCache: a cache that holds all samples given does not make raw images win,
+// unless these are all there are. If the number of all is known, so is what the cache holds.
+func TestSmallSampleInTheCache(t *testing.T) {
+	ds := ramps(t, 20, 128)
+	for samples, note := range map[int]bool{0: true, 20: false, 2000: false, 200_000: false} {
+		o := options(t)
+		o.Storage.MaxBandwidth = 2 << 20
+		o.Engine.CachePolicy, o.Engine.CacheSize, o.Samples = cache.Constant, 32<<20, samples
+		r, err := Run(t.Context(), ds, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(r.Notes, SmallDataset) != note || math.IsInf(float64(r.Steps[0].Loading), 1) != (samples == 20) {
+			t.Errorf("of %d: notes %v, %+v", samples, r.Notes, r.Steps[0])
+		}
+		if samples != 20 && r.RawRatio > 0.35 {
+			t.Errorf("of %d: raw ratio %v", samples, r.RawRatio)
+		}
+		for _, run := range r.Runs {
+			if run.FirstEpoch <= 0 || run.Noise < 0 || samples == 0 && run.HitRatio > 0 {
+				t.Errorf("of %d: %+v", samples, run)
+			}
+		}
+	}
+}
+
+// TestNoiseDecidesNothing: a mix is the answer only if it was faster in all turns but one.
+func TestNoiseDecidesNothing(t *testing.T) {
+	m := model{load: line{0.5, 1}, decode: line{1.5, 0.5}, hits: func(float64) float64 { return 0 }}
+	idle, err := engine.New(ramps(t, 4, 8), options(t).Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	trial := func(raw float64, turns ...float64) Trial {
+		return newTrial(raw, &reading{engine: idle, first: 1, turns: turns})
+	}
+	encoded := trial(0, 1, 1.1, 1, 1.2, 1)
+	for _, c := range []struct {
+		crossing Trial
+		answer   float64
+		notes    []Note
+	}{
+		{trial(0.5, 0.9, 1.15, 1.1, 1.1, 0.9), 0, []Note{WithinNoise}},
+		{trial(0.5, 0.99, 1.09, 0.995, 1.195, 0.995), 0, []Note{WithinNoise}}, // less than a percent
+		{trial(0.5, 0.8, 0.7, 3, 0.8, 0.9), 0.5, []Note{Noisy}},
+		{trial(0.5, 1.3, 1.4, 1.3, 1.5, 1.3), 0, []Note{OtherWins}},
+	} {
+		p := &profiler{result: Result{Crossing: 0.5, Runs: []Trial{encoded, c.crossing}}}
+		p.decide(m)
+		p.result.Notes = slices.DeleteFunc(p.result.Notes, func(n Note) bool { return n == Waiting })
+		if p.result.RawRatio != c.answer || !slices.Equal(p.result.Notes, c.notes) {
+			t.Errorf("%v: %v raw, %v; want %v, %v", c.crossing.turns, p.result.RawRatio, p.result.Notes, c.answer, c.notes)
+		}
 	}
 }
 
@@ -308,6 +366,7 @@ func TestRefusals(t *testing.T) {
 		is     error // nil: an option.Error
 	}{
 		"images":  {func(o *Options) { o.Images = -1 }, nil},
+		"samples": {func(o *Options) { o.Samples = 3 }, nil},
 		"least":   {func(o *Options) { o.Least = -1 }, nil},
 		"workers": {func(o *Options) { o.Engine.Workers = 0 }, nil},
 		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, nil},

@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"math"
+	"slices"
 )
 
 // Rate is images per second; infinite if an image needs no work. JSON has no infinity, so
@@ -62,18 +63,28 @@ type Step struct {
 type Trial struct {
 	RawRatio   float64 `json:"raw_ratio"`
 	HitRatio   float64 `json:"hit_ratio"`
-	Throughput Rate    `json:"images_per_second"`
+	FirstEpoch Rate    `json:"first_epoch_images_per_second"` // measured once, with an empty cache
+	Throughput Rate    `json:"images_per_second"`             // in later epochs
+	Noise      float64 `json:"noise"`                         // half the range of its turns, relative to Throughput
 
 	turns []float64 // seconds per image, for each turn; Throughput is from their median
 }
 
-// over is the speed of t relative to other, turn by turn.
-func (t *Trial) over(other *Trial) float64 {
+func newTrial(raw float64, r *reading) Trial {
+	middle := median(r.turns)
+	noise := (slices.Max(r.turns) - slices.Min(r.turns)) / 2 / middle
+	return Trial{raw, r.hits(), rateOf(r.first), rateOf(middle), noise, r.turns}
+}
+
+// beats says whether t is faster than other by more than noise: turn by turn, in all turns but
+// one.
+func (t *Trial) beats(other *Trial) bool {
 	ratios := make([]float64, len(t.turns))
 	for i := range ratios {
 		ratios[i] = other.turns[i] / t.turns[i]
 	}
-	return median(ratios)
+	slices.Sort(ratios)
+	return median(ratios) > certainly && ratios[min(1, len(ratios)-1)] > 1
 }
 
 // Cost is the cost of an image of one kind, in seconds of the whole machine.
@@ -89,13 +100,21 @@ type Note string
 const (
 	// OtherStorage means that the raw copies were on another device than the dataset.
 	OtherStorage Note = "other_storage"
-	// PageCache means that files were read through the page cache, which holds the whole
-	// sample but not a whole larger dataset.
+	// PageCache means that the mount would read through the page cache. It holds all measured
+	// images but not a whole larger dataset, so files were read past it.
 	PageCache Note = "page_cache"
 	// Waiting means that the engine was slower than loading and decoding alone.
 	Waiting Note = "waiting"
 	// OtherWins means that another run was clearly faster than the one at the crossing.
 	OtherWins Note = "other_wins"
+	// WithinNoise means that the mix that should be fastest was not faster than the one with the
+	// fewest raw images by more than noise. That one is the answer.
+	WithinNoise Note = "within_noise"
+	// Noisy means that the turns of a run differed more than on a machine that does nothing else.
+	Noisy Note = "noisy"
+	// SmallDataset means that the cache would hold all samples, even raw, and was left out of
+	// account; see Options.Samples.
+	SmallDataset Note = "small_dataset"
 	// RawSmaller means that raw files are smaller, so loading, too, gets faster with more
 	// of them, unless the cache holds everything.
 	RawSmaller Note = "raw_is_smaller"

@@ -260,7 +260,7 @@ func (o *oracle) batches(shard, epoch int) (n int) {
 // smallForms reads one of the forms that are not tensors.
 func (c *client) smallForms() error {
 	x := c.next()
-	form := pick(c.random, layout.Labels, layout.IDs, layout.Sizes)
+	form := pick(c.random, layout.Valid, layout.Labels, layout.IDs, layout.Sizes)
 	h, err := c.open(x, form, 0)
 	if h == nil {
 		return err

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+)
+
+// datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.
+func datasetFlags(f *flagSet, o *dataset.Options) {
+	f.group = aboutDataset
+	f.derived("classes", "the names of the class folders", "number the classes as in `FILE`, one name per line, such as another mount's classes.txt", classFile(&o.Classes))
+	f.toggle(&o.AsClasses, "as-classes", o.AsClasses, "take folders as classes even if all of them have names like train, val, images or masks")
+	f.add("metadata", "auto", "`auto|ignore`: whether metadata.csv, .jsonl or .parquet in DATASET is its manifest", pick(&o.IgnoreMetadata, "auto|ignore", false, true))
+	f.derived("label-column", "label", "take labels from column `NAME` of the manifest", value(&o.LabelColumn, "the name of a column",
+		func(text string) (string, bool) { return text, text != "" }))
+	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
+	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
+		pick(&o.Storage.Direct, "direct|buffered", true, false))
+	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
+	o.Logger = quiet // a mount has its own
+}
+
+// classFile accepts a file of class names.
+func classFile(to *[]string) parser {
+	return func(path string) string {
+		const most = 64 << 20
+		text, err := func() ([]byte, error) {
+			file, err := os.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer file.Close()
+			return io.ReadAll(io.LimitReader(file, most+1))
+		}()
+		if err == nil && len(text) > most {
+			err = fmt.Errorf("it is longer than %s", formatBytes(most))
+		}
+		if err == nil {
+			*to, err = dataset.ParseClasses(text)
+		}
+		if err != nil {
+			return fmt.Sprintf("a file of class names, one per line (%v)", err)
+		}
+		return ""
+	}
+}
+
+// openDataset opens a dataset through its index and scans what the index lacks, with
+// progress on a terminal.
+func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
+	bar := c.progress("indexing", "images")
+	defer bar.close()
+	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	ds, err := dataset.Open(ctx, path, o)
+	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
+		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(filepath.Join(path, folders.Meant)))
+	}
+	if err != nil {
+		return nil, datasetError(path, err)
+	}
+	return ds, nil
+}
+
+// summary says in one line what a dataset is. A wrong directory, labels that mean something else
+// and images in a format that is not supported show here before they cost a training run.
+func summary(path string, ds *dataset.Dataset) string {
+	const few = 3
+	r, classes := ds.Report(), ds.Classes()
+	text := shown(path) + ": " + count(r.Samples, "image")
+	switch {
+	case r.MaxLabel < 0:
+		text += " without labels"
+	case classes == nil:
+		text += fmt.Sprintf(" with labels up to %d", r.MaxLabel)
+	default:
+		var names []string
+		for _, name := range classes[:min(few, len(classes))] {
+			names = append(names, shown(name))
+		}
+		if len(classes) > few {
+			names = append(names, "...")
+		}
+		text += fmt.Sprintf(" in %s (%s)", count(len(classes), "class"), strings.Join(names, ", "))
+	}
+	if formats := formatCounts(r.Formats); formats != "" {
+		text += "; " + formats
+	}
+	if r.MaxLabel >= 0 && r.Unlabeled > 0 {
+		text += fmt.Sprintf("; %d without a label", r.Unlabeled)
+	}
+	if r.Unreadable > 0 {
+		text += fmt.Sprintf("; %d unreadable (batchfs verify %s)", r.Unreadable, shellWord(path))
+	}
+	if r.Ignored > 0 {
+		text += fmt.Sprintf("; %s (%s)", count(r.Ignored, "ignored file"), r.IgnoredKinds())
+	}
+	if name := filepath.Base(ds.Manifest()); ds.Manifest() != "" && name != filepath.Base(path) {
+		text += "; listed in " + name + ", which --metadata ignore ignores"
+	}
+	return text
+}
+
+// copies are commands that copy what a URL names, by its scheme.
+var copies = map[string]string{
+	"s3": "aws s3 sync %s DIR", "gs": "gcloud storage rsync -r %s DIR", "http": "curl -LO %s", "https": "curl -LO %s",
+	"hf": "hf download --repo-type dataset NAME --local-dir DIR",
+}
+
+// unpacking is what to do about a dataset that is in an archive or an object store.
+func unpacking(path string) string {
+	scheme, rest, remote := strings.Cut(path, "://")
+	command := copies[strings.ToLower(scheme)]
+	switch name := strings.ToLower(path); {
+	case remote && strings.EqualFold(scheme, "file"):
+		return "name it without file://: " + shellWord(rest)
+	case remote && strings.Contains(command, "%s"):
+		return "copy it here first: " + fmt.Sprintf(command, shellWord(path))
+	case remote && command != "":
+		return "copy it here first: " + command
+	case remote:
+		return "copy it to a directory of this machine, or mount the object store there"
+	case strings.HasSuffix(name, ".zip"):
+		return fmt.Sprintf("unpack it first: unzip %s -d DIR", shellWord(path))
+	case strings.Contains(name, ".tar"), strings.HasSuffix(name, ".tgz"):
+		return fmt.Sprintf("unpack it first: mkdir DIR && tar -xf %s -C DIR", shellWord(path))
+	}
+	return "write its images to files, in one folder for each class"
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
+)
+
+// write writes files, by their paths in a directory.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSummary: one line says what a dataset is.
+func TestSummary(t *testing.T) {
+	flat := t.TempDir()
+	writeImage(t, filepath.Join(flat, "1.png"), 1, 1)
+	many, listed := photos(t, 2), photos(t, 2)
+	for _, class := range []string{"c", "d\x1b"} {
+		if err := os.Mkdir(filepath.Join(many, class), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, many, map[string]string{
+		"a/1.gif": "", "a/2.GIF": "", "b/.hidden": "", "b/README": "", "root.png": "", "x.txt": "", "x.c": "", "x.d": "", "x.e": "", "b/bad.jpg": "",
+	})
+	write(t, listed, map[string]string{
+		"names.csv": "path,label\na/0.png,cat\nb/1.png,\n", "metadata.csv": "file_name,label,grade\na/0.png,-1,3\nb/1.png,7,\n", "none.csv": "path\na/0.png\n",
+	})
+	for _, test := range []struct {
+		path  string
+		flags dataset.Options
+		want  string
+	}{
+		{flat, dataset.Options{}, ": 1 image without labels; png 1"},
+		{many, dataset.Options{}, ": 5 images in 4 classes (a, b, c, ...); png 4; 1 unreadable (batchfs verify " + many + "); 9 ignored files (2 .gif, 1 without extension, 1 hidden, 1 .c, 1 .d, 3 of 3 more kinds)"},
+		{listed, dataset.Options{}, ": 2 images with labels up to 7; png 2; 1 without a label; listed in metadata.csv, which --metadata ignore ignores"},
+		{listed, dataset.Options{IgnoreMetadata: true}, ": 4 images in 2 classes (a, b); png 4; 3 ignored files (3 .csv)"},
+		{listed, dataset.Options{LabelColumn: "grade"}, ": 2 images with labels up to 3; png 2; 1 without a label; listed in metadata.csv, which --metadata ignore ignores"},
+		{filepath.Join(listed, "names.csv"), dataset.Options{}, ": 2 images in 1 class (cat); png 2; 1 without a label"},
+		{filepath.Join(listed, "none.csv"), dataset.Options{}, ": 1 image without labels; png 1"},
+	} {
+		test.flags.Logger = quiet
+		ds, err := (&console{err: io.Discard}).openDataset(t.Context(), test.path, test.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := summary(test.path, ds); got != test.path+test.want {
+			t.Errorf("says %q, want %q", got, test.path+test.want)
+		}
+		if err := ds.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNoClasses: every command that shows labels refuses folders that are no classes, and names
+// the one that is meant.
+func TestNoClasses(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"train", "val"} {
+		if err := os.Rename(photos(t, 1), filepath.Join(root, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mnt := t.TempDir()
+	for command, args := range map[string][]string{"mount": {mnt}, "index": nil, "bench": nil, "profile": nil, "plan": nil, "convert": {mnt + "/x", "--raw-ratio", "1"}} {
+		got := batchfs(t, append([]string{command, root}, args...)...)
+		want := "not like classes: train, val\nbatchfs: hint: batchfs " + command + " " + root + "/train ...; if they are classes, add --as-classes\n"
+		if got.status != statusFailed || got.out != "" || !strings.HasSuffix(got.err, want) {
+			t.Errorf("%s: status %d, %s", command, got.status, got.err)
+		}
+	}
+	if got := batchfs(t, "index", "--as-classes", root); got.status != statusDone || !strings.Contains(got.out, "4 images in 2 classes (train, val)") {
+		t.Errorf("as classes: %+v", got)
+	}
+	if got := batchfs(t, "index", root+"/train"); got.status != statusDone || !strings.Contains(got.out, "2 images in 2 classes (a, b)") {
+		t.Errorf("train: %+v", got)
+	}
+	if got := batchfs(t, "verify", root); got.out != "4 images, 0 bad\n" {
+		t.Errorf("verify: %+v", got)
+	}
+}
+
+// TestClassesFlag: --classes takes the classes.txt of another mount, and refuses anything else.
+func TestClassesFlag(t *testing.T) {
+	data, dir := photos(t, 1), t.TempDir()
+	write(t, dir, map[string]string{"good": "b\na\nz\n", "short": "a\n", "empty": "", "twice": "a\na\n", "long": strings.Repeat("x", 64<<20+1)})
+	got := batchfs(t, "index", data, "--classes", filepath.Join(dir, "good"))
+	if got.status != statusDone || !strings.Contains(got.out, "2 images in 3 classes (b, a, z)") {
+		t.Errorf("%+v", got)
+	}
+	for name, want := range map[string]string{
+		"none": "no such file or directory", "empty": "it is empty", "twice": `line 2: "a" is in line 1 already`, "long": "it is longer than 64 MiB", ".": "is a directory",
+	} {
+		path := filepath.Join(dir, name)
+		got := batchfs(t, "mount", data, dir, "--classes", path)
+		if got.status != statusUsage || !strings.HasPrefix(got.err, "batchfs: error: --classes must be a file of class names, one per line (") || !strings.Contains(got.err, want) {
+			t.Errorf("%s: status %d, %s", name, got.status, got.err)
+		}
+	}
+	got = batchfs(t, "index", data, "--classes", filepath.Join(dir, "short"))
+	if got.status != statusFailed || !strings.Contains(got.err, `labels do not fit the list of classes: it lacks class "b"`) {
+		t.Errorf("a class is missing: %+v", got)
+	}
+}
+
+// TestManifestFlags: bad metadata and labels say what to change.
+func TestManifestFlags(t *testing.T) {
+	data := photos(t, 1)
+	metadata := func(text string) { write(t, data, map[string]string{"metadata.csv": text}) }
+	for _, test := range []struct {
+		text, flags, want, hint string
+		status                  int
+	}{
+		{"id,age\n1,2\n", "", `line 1: no "path" or "file_name"`, "--metadata ignore", statusFailed},
+		{"file_name,label\na/0.png,0.5\nb/0.png,1\n", "", `line 2: label "0.5" is neither a whole number nor a class name`, "--metadata ignore", statusFailed},
+		{"file_name,label\na/0.png,x\n", "--label-column grade", `no row has a label in a column "grade"`, "--metadata ignore", statusFailed},
+		{"file_name,label\na/0.png,x\n", "--metadata ignore --label-column grade", "--label-column must be left out: the dataset has no manifest, but is \"grade\"", "", statusUsage},
+		{"file_name,label\na/0.png,x\n", "--metadata maybe", "--metadata must be auto or ignore", "", statusUsage},
+		{"file_name,label\na/0.png,x\n", "--label-column=", "--label-column must be the name of a column", "", statusUsage},
+	} {
+		metadata(test.text)
+		got := batchfs(t, append([]string{"index", data}, strings.Fields(test.flags)...)...)
+		message, hint, _ := strings.Cut(got.err, "\nbatchfs: hint: ")
+		if got.status != test.status || !strings.Contains(message, test.want) || !strings.Contains(hint, test.hint) {
+			t.Errorf("%q with %q: status %d, %s", test.text, test.flags, got.status, got.err)
+		}
+	}
+	write(t, data, map[string]string{"metadata.jsonl": ""})
+	if got := batchfs(t, "index", data); !strings.Contains(got.err, "more than one manifest: metadata.csv and metadata.jsonl\nbatchfs: hint: name the one that is meant") {
+		t.Errorf("two of them: %+v", got)
+	}
+}
+
+// TestNotSupportedYet: what is in an object store or an archive is not "missing".
+func TestNotSupportedYet(t *testing.T) {
+	const remote, archive = "object stores and URLs are not supported yet; a dataset is a directory", "archives and other files of many images"
+	for path, want := range map[string][2]string{
+		"s3://bucket/photos":        {remote, "aws s3 sync s3://bucket/photos DIR"},
+		"gs://bucket/photos":        {remote, "gcloud storage rsync -r gs://bucket/photos DIR"},
+		"az://container/photos":     {remote, "copy it to a directory of this machine"},
+		"https://example.org/p.tar": {remote, "curl -LO https://example.org/p.tar"},
+		"hf://datasets/cats":        {remote, "hf download --repo-type dataset NAME --local-dir DIR"},
+		"file:///data/photos":       {remote, "name it without file://: /data/photos"},
+		"train-{000..255}.tar":      {archive, "mkdir DIR && tar -xf 'train-{000..255}.tar' -C DIR"},
+		"photos.tar.gz":             {archive, "tar -xf photos.tar.gz"},
+		"photos.zip":                {archive, "unzip photos.zip -d DIR"},
+		"photos.tfrecord":           {archive, "write its images to files"},
+		"photos.mds":                {archive, "write its images to files"},
+		"photos.beton":              {archive, "write its images to files"},
+		"photos":                    {"photos: dataset does not exist", "ls ."},
+	} {
+		for _, command := range []string{"mount", "index", "verify"} {
+			args := []string{command, path}
+			if command == "mount" {
+				args = append(args, t.TempDir())
+			}
+			got := batchfs(t, args...)
+			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, "batchfs: hint: ") || !strings.Contains(got.err, want[1]) {
+				t.Errorf("%s: status %d, %s", path, got.status, got.err)
+			}
+		}
+	}
+}
+
+// TestSummaryGoesWhereItIsSeen: to standard error, and to a log, as long as neither gets two kinds
+// of lines.
+func TestSummaryGoesWhereItIsSeen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	for _, test := range []struct {
+		o         logOptions
+		err, file string
+	}{
+		{logOptions{}, "batchfs: 5 images\n", ""},
+		{logOptions{asJSON: true}, `"msg":"5 images"}` + "\n", ""},
+		{logOptions{file: file}, "batchfs: 5 images\n", `msg="5 images"` + "\n"},
+		{logOptions{file: file, asJSON: true}, "batchfs: 5 images\n", `"msg":"5 images"}` + "\n"},
+	} {
+		_ = os.Remove(file)
+		var words bytes.Buffer
+		l, err := (&console{err: &words}).openLog(test.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.state("5 images")
+		l.close()
+		logged, _ := os.ReadFile(file)
+		if got := words.String(); !strings.HasSuffix(got, test.err) || strings.Count(got, "\n") != 1 || !strings.HasSuffix(string(logged), test.file) || test.file == "" && len(logged) > 0 {
+			t.Errorf("%+v: %q, and the log %q", test.o, got, logged)
+		}
+	}
+}

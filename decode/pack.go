@@ -1,0 +1,31 @@
+package decode
+
+// Packed is a region of a baseline JPEG, prepared for a decoder of many threads. bfs_packed.h has the structs that
+// such a decoder reads.
+type Packed struct {
+	Bytes  int64 // an upper bound of its size
+	Work   int64 // bytes of memory that the decoder needs
+	Blocks int64 // of 8x8 samples that the decoder makes of a component, at most
+	Pixels int64 // where in that memory the region's pixels will be, as they are stored, without any gap
+
+	view View
+	bits int
+}
+
+// Pack plans to pack a region of a JPEG, a whole file, at full size. Its data will be decoded in stretches
+// of so many bits, at least 32. ok is false for whatever such a decoder does not decode: Decoder then
+// decodes it, or says what is wrong.
+func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Packed, ok bool) {
+	if h.Format != JPEG || o.allows(h) != nil || !r.in(h.Width, h.Height) {
+		return Packed{}, false
+	}
+	h, err := check(data, h)
+	if err != nil {
+		return Packed{}, false
+	}
+	return packedSize(data, View{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
+}
+
+// Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the JPEG is
+// damaged or odd. What was packed is then an image that the decoder reports as damaged, too.
+func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p.view, p.bits) }

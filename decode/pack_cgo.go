@@ -1,0 +1,22 @@
+//go:build cgo
+
+package decode
+
+// #include "bfs_baseline.h"
+// #cgo noescape bfs_pack
+// #cgo nocallback bfs_pack
+// #cgo noescape bfs_pack_size
+// #cgo nocallback bfs_pack_size
+import "C"
+
+func packedSize(data []byte, v View, bits int) (Packed, bool) {
+	var size C.bfs_packed_size
+	if C.bfs_pack_size(&size, cBytes(data), C.size_t(len(data)), cRegion(v), C.int(bits)) != C.BFS_OK {
+		return Packed{}, false
+	}
+	return Packed{Bytes: int64(size.packed), Work: int64(size.work), Blocks: int64(size.blocks), Pixels: int64(size.pixels), view: v, bits: bits}, true
+}
+
+func pack(to, data []byte, v View, bits int) bool {
+	return C.bfs_pack(cBytes(to), C.uint64_t(len(to)), cBytes(data), C.size_t(len(data)), cRegion(v), C.int(bits)) == C.BFS_OK
+}

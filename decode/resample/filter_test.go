@@ -1,0 +1,68 @@
+package resample
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestFilters: the arithmetic that Filter documents makes Resize's pixels.
+func TestFilters(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 300 {
+		h, w := 1+r.IntN(60), 1+r.IntN(60)
+		o := Options{Mode: Mode(r.IntN(int(numModes))), Height: 1 + r.IntN(40), Width: 1 + r.IntN(40), CropArea: DefaultCropArea, CropRatio: DefaultCropRatio}
+		tr := o.Choose(0, int64(r.Uint32()), h, w)
+		pix := make([]byte, h*w)
+		for i := range pix {
+			pix[i] = byte(r.Uint32())
+		}
+		want := &rows{}
+		if err := Resize(want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), Fastest); err != nil {
+			t.Fatal(err)
+		}
+		y, x, ok := tr.Filters()
+		if !ok {
+			t.Fatalf("%+v has no filters", tr)
+		}
+		if got := filtered(pix, w, tr, y, x); !bytes.Equal(got, want.pix) {
+			t.Fatalf("%+v: other pixels", tr)
+		}
+	}
+	if _, _, ok := (Options{Mode: Stretch, Height: 1, Width: 1}).Choose(0, 0, 129, 1).Filters(); ok {
+		t.Error("there are filters for a step of 129 pixels")
+	}
+}
+
+type rows struct{ pix []byte }
+
+func (r *rows) PutRow(_ int, row []byte) { r.pix = append(r.pix, row...) }
+
+// filtered combines rows, then columns.
+func filtered(pix []byte, stride int, t Transform, y, x Filter) (out []byte) {
+	h, w := t.Size()
+	atY, weightsY, atX, weightsX := make([]int32, h), make([]int16, h*y.Taps), make([]int32, w), make([]int16, w*x.Taps)
+	y.Fill(atY, weightsY)
+	x.Fill(atX, weightsX)
+	for i := range h {
+		line := make([]int, x.Size+1)
+		for c := range x.Size {
+			sum := 1 << (y.Shift - 1)
+			for k := range min(y.Taps, y.Size) {
+				sum += int(weightsY[i*y.Taps+k]) * int(pix[(y.First+int(atY[i])+k)*stride+x.First+c])
+			}
+			line[c] = sum >> y.Shift
+		}
+		for j := range w {
+			sum := 1 << (x.Shift - 1)
+			for k := range x.Taps {
+				sum += int(weightsX[j*x.Taps+k]) * line[int(atX[j])+k]
+			}
+			out = append(out, byte(sum>>x.Shift))
+		}
+		if span := int(atX[w-1]) + x.Taps - int(atX[0]); span > x.Span(w) {
+			panic("a span that is too long")
+		}
+	}
+	return out
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+)
+
+// TestDescribesBadSamples: a batch's description says what the last attempt to read its files
+// found, without reading them itself.
+func TestDescribesBadSamples(t *testing.T) {
+	const n = 16
+	dir := testDir(t, n)
+	e := start(t, dir, func(o *Options) { o.PrefetchDepth = 0 })
+	sample := spoil(t, samplePath(dir, number(n, 1)))
+	gone := samplePath(dir, number(n, 2))
+	expect := func(when string, id int, reason string) {
+		t.Helper()
+		s := samplesOf(t, e, Key{})[id]
+		if (s.Status == StatusCorrupt) != (reason != "") || s.Status == StatusPadded || !strings.Contains(s.Reason, reason) || reason == "" && s.Reason != "" {
+			t.Errorf("%s: %+v, not %q", when, s, reason)
+		}
+	}
+	fails := func(when string) {
+		t.Helper()
+		if _, err := e.Open(context.Background(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	expect("nothing was read", 1, "")
+	fails("a file is damaged")
+	expect("read", 1, "unsupported")
+	expect("beside it", 0, "")
+	sample.repair()
+	expect("repaired, which nobody has noticed", 1, "unsupported")
+	read(t, e, Key{}, layout.NHWCForm)
+	expect("repaired", 1, "")
+
+	for batch := 1; batch < n/4; batch++ {
+		read(t, e, Key{Batch: batch}, layout.NHWCForm) // so that the first is not kept
+	}
+	if err := os.Rename(gone, gone+"-"); err != nil {
+		t.Fatal(err)
+	}
+	fails("a file is missing")
+	expect("missing", 2, "missing")
+	if err := os.Rename(gone+"-", gone); err != nil {
+		t.Fatal(err)
+	}
+	read(t, e, Key{}, layout.NHWCForm)
+	expect("back", 2, "")
+	if n := e.Stats().Errors; n != 2 {
+		t.Errorf("%d errors were counted", n)
+	}
+}
+
+// TestCorruptPartsBelongToTheirEpoch: what is wrong with one random crop says nothing about
+// another, and a padded slot stays one.
+func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
+	ds := openDataset(t, testDir(t, 4))
+	bad := newBadSamples(ds, newLedger(1<<20), slog.New(slog.DiscardHandler))
+	bad.report(1, partError{decode.ErrCorrupt, 3}, ds.Stat(1))
+	for epoch, want := range map[int]bool{2: false, 3: true} {
+		if got := bad.known(shard.Slot{ID: 1, Epoch: epoch}); (got != "") != want {
+			t.Errorf("epoch %d: %q", epoch, got)
+		}
+	}
+	bad.report(2, unix.EACCES, unknownIdentity)
+	bad.report(3, dataset.ErrChanged, dataset.Identity{Size: 1, ModTime: 2})
+	for id, want := range map[int64]bool{2: false, 3: true} {
+		if bad.wasRead(id); (bad.known(shard.Slot{ID: id}) != "") != want {
+			t.Errorf("sample %d was read, and is said to be bad: %v", id, !want)
+		}
+	}
+}
+
+// TestSubstitutesSayWhy: the description of a slot that shows something else says why.
+func TestSubstitutesSayWhy(t *testing.T) {
+	for policy, status := range map[OnError]Status{Replace: StatusReplaced, Zero: StatusZeroed} {
+		dir := testDir(t, 16)
+		corrupt(t, dir, 2)
+		e := start(t, dir, func(o *Options) { o.OnError = policy })
+		for range 2 { // the second time, it is known before
+			s := samplesOf(t, e, Key{})[1]
+			if s.Status != status || !strings.Contains(s.Reason, "corrupt image") || strings.Contains(s.Reason, "002.ppm: ") != (policy == Replace) {
+				t.Errorf("%v: %+v", policy, s)
+			}
+			if s := samplesOf(t, e, Key{})[0]; s.Reason != "" {
+				t.Errorf("%v: nothing is wrong with %+v", policy, s)
+			}
+			read(t, e, Key{Batch: 3}, layout.NHWCForm)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package fusefs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A User is a process that keeps a mount busy.
+type User struct {
+	PID     int
+	Command string   // the process's name
+	Files   []string // what it has open or mapped, or works in; relative to the mountpoint
+}
+
+// Users finds the processes that use what is mounted at a mountpoint, as far as this process may
+// look at others. It sends no request to the file system mounted there.
+func Users(mountpoint string) (users []User, err error) {
+	path, err := realPath(mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range processes() {
+		u := User{PID: pid, Command: commandOf(pid)}
+		for _, file := range filesOf(pid) {
+			if rest, ok := strings.CutPrefix(file, path); ok && (rest == "" || rest[0] == '/') {
+				u.Files = append(u.Files, strings.TrimPrefix(rest, "/"))
+			}
+		}
+		slices.Sort(u.Files)
+		if u.Files = slices.Compact(u.Files); len(u.Files) > 0 {
+			users = append(users, u)
+		}
+	}
+	return users, nil
+}
+
+// filesOf lists what a process has open or mapped, and its directories.
+func filesOf(pid int) (paths []string) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	links := []string{dir + "cwd", dir + "root", dir + "exe"}
+	descriptors, _ := os.ReadDir(dir + "fd")
+	for _, d := range descriptors {
+		links = append(links, filepath.Join(dir, "fd", d.Name()))
+	}
+	for _, link := range links {
+		if path, err := os.Readlink(link); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	maps, _ := os.ReadFile(dir + "maps")
+	for line := range strings.Lines(string(maps)) {
+		if i := strings.IndexByte(line, '/'); i >= 0 {
+			paths = append(paths, strings.TrimSuffix(line[i:], "\n"))
+		}
+	}
+	return paths
+}
+
+// processes lists the processes that can be seen, by number.
+func processes() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// commandOf is the name of a process.
+func commandOf(pid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(name))
+}

@@ -1,0 +1,66 @@
+//go:build cgo
+
+package gpu
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/ptx"
+)
+
+// TestBarriers: without any one of its barriers, the PTX gives wrong results, if its threads run in
+// one order or in the opposite one.
+func TestBarriers(t *testing.T) {
+	c, err := ptx.ToC(PTX)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All programs in one: the environment says which barrier nobody waits at.
+	n, wait := 0, regexp.MustCompile(`return \d+;\n    case`)
+	c = wait.ReplaceAllStringFunc(c, func(s string) string {
+		n++
+		return fmt.Sprintf("if (omitted() != %d) %s", n, s)
+	})
+	program := compileC(t, "#include <stdlib.h>\nstatic int omitted(void)\n{\n    static int n = -1;\n    return n < 0 ? n = atoi(getenv(\"OMITTED\")) : n;\n}\n"+c)
+	if n < 8 || !sameAsProcessor(t, start(t, program, "OMITTED=0")) {
+		t.Fatalf("with all of %d barriers, the result is wrong", n)
+	}
+	for i := 1; i <= n; i++ {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			for _, order := range []string{"", "PTX_REVERSED=1"} {
+				h := begin(t, program, "OMITTED="+strconv.Itoa(i), order)
+				wrong := !sameAsProcessor(t, h)
+				h.in.Close()
+				if err := h.cmd.Wait(); err != nil || wrong {
+					return
+				}
+			}
+			t.Error("this barrier is not needed, or no test needs it")
+		})
+	}
+}
+
+// sameAsProcessor runs a few batches, and reports whether they became what they must.
+func sameAsProcessor(t *testing.T, h *host) bool {
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 6 {
+		p, staging, want := placeBatch(t, r)
+		if got, _, err := h.run(p, staging); err != nil || !bytes.Equal(got, want) {
+			return false
+		}
+	}
+	files, j := jpegs(t), newJudge(t, decode.RGB, false)
+	for range 4 {
+		if j.decodeBatch(t, h, r, some(r, files, 12), &counts{}) != nil {
+			return false
+		}
+	}
+	return true
+}

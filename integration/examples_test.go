@@ -1,0 +1,177 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// imageFolder trains the network of examples/pytorch.py with torchvision's ImageFolder, for as
+// many steps.
+const imageFolder = `
+import sys, torch
+from torchvision import datasets, transforms
+import batchfs
+from pytorch import accuracy, loss_of, network
+t = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
+def load(name, **options):
+    loader = torch.utils.data.DataLoader(datasets.ImageFolder(sys.argv[1] + "/" + name, t), 32, **options)
+    for x, y in loader:
+        yield batchfs.Batch(x, y, None, torch.ones(len(y), dtype=torch.bool))
+torch.manual_seed(0)
+model = network(10)
+optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+for epoch in range(5):
+    for batch in load("train", shuffle=True):
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        optimizer.step()
+print(f"accuracy {accuracy(model, load('val')):.4f}")
+`
+
+// TestExamples: the programs of examples/ learn scikit-learn's digits about as well as the usual
+// loader teaches them; linear classifiers cannot quite.
+func TestExamples(t *testing.T) {
+	python := needFrameworks(t, "torch", "torchvision", "sklearn", "PIL")
+	digits := filepath.Join(scratch(t), "digits")
+	run := func(t *testing.T, name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		modules, err := filepath.Abs("../python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples, err := filepath.Abs("../examples")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(thisUser().environment(), "PYTHONPATH="+modules+":"+examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu", "OMP_NUM_THREADS=2", "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	run(t, python, "../examples/digits.py", digits)
+	accuracy := func(t *testing.T, out string) float64 {
+		t.Helper()
+		m := regexp.MustCompile(`accuracy ([0-9.]+)\n`).FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("no accuracy in %q", out)
+		}
+		a, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	mount := func(name string, flags ...string) string {
+		return mountBatchfs(t, filepath.Join(digits, name), append(flags, "--batch-size", "32")...).dir
+	}
+	normal := []string{"--dtype", "float32", "--normalize", "imagenet"}
+	planes := append([]string{"--layout", "nchw"}, normal...)
+	small := []string{"--resize", "stretch", "--size", "32x32"}
+	train, val := mount("train", append(planes, "--shuffle")...), mount("val", append(planes, "--last-batch", "partial")...)
+	trainHWC, valHWC := mount("train", append(normal, "--shuffle")...), mount("val", normal...)
+	trainBytes, valBytes := mount("train", append(small, "--shuffle")...), mount("val", small...)
+
+	usual := accuracy(t, run(t, python, "-c", imageFolder, digits))
+	if usual < 0.95 {
+		t.Fatalf("the usual loader reaches only %.4f", usual)
+	}
+	for _, e := range []struct {
+		name       string
+		train, val string
+		args       []string
+		modules    []string
+	}{
+		{"pytorch", train, val, nil, nil},
+		{"pytorch_lightning_loop", train, val, nil, []string{"pytorch_lightning"}},
+		{"accelerate_loop", train, val, nil, []string{"accelerate"}},
+		{"hf_trainer", train, val, nil, []string{"accelerate", "transformers"}},
+		{"jax_flax", trainHWC, valHWC, nil, []string{"jax", "flax", "optax"}},
+		{"jax_flax", trainHWC, valHWC, []string{"--grain"}, []string{"jax", "flax", "optax", "grain"}},
+		{"keras_fit", trainHWC, valHWC, nil, []string{"keras", "jax"}},
+	} {
+		t.Run(strings.Join(append([]string{e.name}, e.args...), ""), func(t *testing.T) {
+			python := needFrameworks(t, append(e.modules, "torch")...)
+			if e.name == "pytorch_lightning_loop" { // Debian's PyTorch 1.13 is too old for parts of it in Python 3.11
+				if out, err := exec.Command(python, "-c", "import pytorch_lightning").CombinedOutput(); err != nil {
+					t.Skipf("SKIPPED: Lightning cannot be imported: %s", out[max(0, len(out)-200):])
+				}
+			}
+			if a := accuracy(t, run(t, python, append([]string{"../examples/" + e.name + ".py", e.train, e.val, "--epochs", "5"}, e.args...)...)); a < usual-0.02 {
+				t.Errorf("accuracy %.4f, the usual loader %.4f", a, usual)
+			}
+		})
+	}
+	t.Run("C", func(t *testing.T) {
+		program := filepath.Join(scratch(t), "softmax")
+		run(t, "cc", "-O2", "-Wall", "-Werror", "-o", program, "../examples/softmax.c", "-lm")
+		if a := accuracy(t, run(t, program, trainBytes, valBytes, "5")); a < usual-0.05 {
+			t.Errorf("accuracy %.4f, the usual loader and network %.4f", a, usual)
+		}
+	})
+	t.Run("R", func(t *testing.T) {
+		if _, err := exec.LookPath("Rscript"); err != nil {
+			t.Skip("SKIPPED: no Rscript here")
+		}
+		if a := accuracy(t, run(t, "Rscript", "../examples/softmax.R", trainBytes, valBytes, "5")); a < usual-0.05 {
+			t.Errorf("accuracy %.4f, the usual loader and network %.4f", a, usual)
+		}
+	})
+	t.Run("distributed", func(t *testing.T) {
+		dir, shards := scratch(t), mountBatchfs(t, filepath.Join(digits, "train"), append(planes, "--shuffle", "--shards", "2", "--batch-size", "16")...).dir
+		for _, steps := range []string{"30", "40", "1000"} { // of 45 in an epoch
+			run(t, python, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "../examples/pytorch_distributed.py", shards,
+				"--epochs", "2", "--steps", steps, "--checkpoint", filepath.Join(dir, "state"), "--log", filepath.Join(dir, "log"))
+		}
+		everySampleOnce(t, dir, 2, 1437)
+	})
+}
+
+// everySampleOnce checks what the ranks of pytorch_distributed.py logged: each epoch has every
+// sample exactly once.
+func everySampleOnce(t *testing.T, dir string, epochs, samples int) {
+	seen := map[string][]int{}
+	for rank := range 2 {
+		for line := range strings.Lines(string(mustRead(t, filepath.Join(dir, fmt.Sprintf("log.%d", rank))))) {
+			fields := strings.Fields(line)
+			for _, id := range fields[1:] {
+				n, err := strconv.Atoi(id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen[fields[0]] = append(seen[fields[0]], n)
+			}
+		}
+	}
+	for epoch := range epochs {
+		ids := seen[strconv.Itoa(epoch)]
+		slices.Sort(ids)
+		if len(ids) != samples || len(slices.Compact(ids)) != samples || ids[0] != 0 || ids[samples-1] != samples-1 {
+			t.Errorf("epoch %d has %d samples, of %d", epoch, len(ids), samples)
+		}
+	}
+}
+
+// needFrameworks finds the Python that has what examples import, or skips the test. `make test`
+// installs what it can into bin/frameworks.
+func needFrameworks(t *testing.T, modules ...string) string {
+	t.Helper()
+	path, err := filepath.Abs("../bin/frameworks/bin/python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil && exec.Command(path, append([]string{"-c", hasModules}, modules...)...).Run() == nil {
+		return path
+	}
+	t.Skipf("SKIPPED: bin/frameworks has no %s", strings.Join(modules, ", "))
+	return ""
+}

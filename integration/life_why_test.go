@@ -1,0 +1,149 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/layout"
+)
+
+// statuses are the status and the reason of each slot, as a batch's document says, and its size.
+func (m *mounted) statuses(t testing.TB, batch int) (slots []string, size int64) {
+	t.Helper()
+	path := m.path(0, 0, batch, layout.JSON)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	var doc struct {
+		Samples []struct{ Status, Reason string }
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err != nil || int64(len(text)) != info.Size() {
+		t.Fatalf("%d bytes of %d: %v", len(text), info.Size(), err)
+	}
+	for _, s := range doc.Samples {
+		slots = append(slots, strings.TrimSpace(s.Status+" "+s.Reason))
+	}
+	return slots, info.Size()
+}
+
+// TestBadFilesInDocuments: a batch's document says what is known to be bad when it is opened,
+// whatever the kernel has cached of it, in as many bytes as before.
+func TestBadFilesInDocuments(t *testing.T) {
+	eachReadPath(t, func(t *testing.T, path string) {
+		s := spoiltImages(t)
+		m := spoiltMount(t, s, "--read-path", path, "--prefetch-queue-depth", "0")
+		same := func(when string, batch, slot int, want string) {
+			t.Helper()
+			slots, size := m.statuses(t, batch)
+			if _, all := m.statuses(t, 0); size != all || !strings.HasPrefix(slots[slot], want) {
+				t.Errorf("%s, slot %d of batch %d is %q, not %q; %d bytes, not %d", when, slot, batch, slots[slot], want, size, all)
+			}
+		}
+		same("from the index", 1, 0, "corrupt unsupported")
+		same("from the index", 1, 1, "ok")
+		same("unread", 6, 0, "ok")
+		before, err := os.Open(m.path(0, 0, 6, layout.JSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer before.Close()
+		expectOpen(t, m.path(0, 0, 6, layout.NPY), unix.EIO)
+		same("after a failure", 6, 0, "corrupt corrupt image: ")
+		text := make([]byte, 1<<16)
+		if n, err := before.Read(text); err != nil || !strings.Contains(string(text[:n]), `"ok"`) || strings.Contains(string(text[:n]), `"corrupt"`) {
+			t.Errorf("an open document has changed: %v: %s", err, text[:n])
+		}
+		rewrite(t, s.file(12), s.good(12))
+		expectOpen(t, m.path(0, 0, 6, layout.NPY), 0)
+		same("mended", 6, 0, "ok")
+		rewrite(t, s.file(2), s.good(2))
+		expectOpen(t, m.path(0, 0, 1, layout.NPY), 0)
+		same("mended", 1, 0, "ok")
+	})
+	s := spoiltImages(t)
+	for policy, want := range map[string]string{"zero": "zeroed unsupported", "replace": "replaced cats/02.png: unsupported"} {
+		m := spoiltMount(t, s, "--on-error", policy)
+		if slots, _ := m.statuses(t, 1); !strings.HasPrefix(slots[0], want) || slots[1] != "ok" {
+			t.Errorf("%s: %q, not %q", policy, slots, want)
+		}
+	}
+}
+
+// TestWhy: the command says why a batch could not be opened, and what to do.
+func TestWhy(t *testing.T) {
+	s := spoiltImages(t)
+	m := spoiltMount(t, s, "--shards", "2")
+	why := func(path string, words ...string) {
+		t.Helper()
+		o := execute(t, "why", path).done(t)
+		for _, w := range words {
+			if !strings.Contains(o.out, w) {
+				t.Errorf("%s: %q is not in\n%s", o.words, w, o.out)
+			}
+		}
+	}
+	dir := m.epochDir(0, 0)
+	why(m.path(0, 0, 0, layout.NPY), "no open of this batch has failed")
+	why(m.path(0, 0, 1, layout.NPY), "no open of this batch has failed", "cats/02.png (id 2): unsupported", "batchfs verify "+s.dir)
+	expectOpen(t, m.path(0, 0, 2, layout.NPY), unix.EIO)
+	why(m.path(0, 0, 2, layout.Labels), "error 5, EIO: input/output error, at ", "cats/05.png (id 5): corrupt", "--on-error")
+	inside := thisUser().daemon([]string{suite.binary, "why", "--json", "batch-00002.npy"})
+	inside.Dir = dir
+	if o := executeAs(t, inside).done(t); !strings.Contains(o.out, `"error":"EIO"`) || !strings.Contains(o.out, `"id":5`) {
+		t.Errorf("%s", o.out)
+	}
+	absent := "error 2, ENOENT: no such file or directory"
+	why(dir+"/batch-00004.npy", absent, "there are 4 batches, batch-00000.npy to batch-00003.npy")
+	why(dir+"/batch-2.npy", absent, "it is called batch-00002.npy")
+	why(dir+"/batch-00000.npz", absent, `.json or .png, not ".npz"`)
+	why(dir+"/batch-00000", absent, `not ""`)
+	why(dir+"/batch-00000.npy/x", absent, "the mount has no such name")
+	why(m.dir+"/shard-7/epoch-0/batch-00000.npy", absent, "there are 2 shards, shard-0 to shard-1")
+	why(m.dir+"/shard-0/epoch-99999999/batch-00000.npy", absent, "epoch-0 to epoch-")
+	why(m.dir+"/what", absent, "shard-0/epoch-0/batch-00000.npy")
+	for _, path := range []string{m.dir, dir, dir + "/epoch.json", m.dir + "/.batchfs/stats.json"} {
+		execute(t, "why", path).wrong(t, "PATH must be a file of a batch", "batchfs why "+m.path(0, 0, 0, layout.NPY))
+	}
+	for _, path := range []string{s.file(0), "/no/where", "/"} {
+		execute(t, "why", path).failed(t, path+" is not in a batchfs mount", "findmnt")
+	}
+	execute(t, "why").wrong(t, "PATH is missing", "batchfs why PATH")
+	m.kill(t)
+	execute(t, "why", m.path(0, 0, 2, layout.NPY)).failed(t, "the daemon of the mount at "+m.dir+" has died", "batchfs umount "+m.dir)
+	execute(t, "umount", m.dir).done(t)
+}
+
+// TestWhyNoMemory: what the machine lacks has its own words and advice.
+func TestWhyNoMemory(t *testing.T) {
+	const side = 2048
+	data := filepath.Join(scratch(t), "images")
+	for i := range 2 {
+		writeFile(t, filepath.Join(data, fmt.Sprintf("%d.png", i)), pngFile(1+i*(side-1), 1+i*(side-1), 7))
+	}
+	m := mountBatchfs(t, data, "--batch-size", "1", "--memory-limit", "32MiB", "--prefetch-queue-depth", "0", "--on-error", "replace")
+	expectOpen(t, m.path(0, 0, 1, layout.NPY), unix.ENOMEM)
+	out := execute(t, "why", m.path(0, 0, 1, layout.NHWCForm)).done(t).out
+	for _, w := range []string{"error 12, ENOMEM: cannot allocate memory, at ", "takes 12587008 bytes, and the memory limit leaves ", "what to do: raise --memory-limit"} {
+		if !strings.Contains(out, w) {
+			t.Errorf("%q is not in\n%s", w, out)
+		}
+	}
+	if err := os.Remove(filepath.Join(data, "0.png")); err != nil {
+		t.Fatal(err)
+	}
+	expectOpen(t, m.path(0, 0, 0, layout.NPY), unix.EIO)
+	if out := execute(t, "why", m.path(0, 0, 0, layout.NPY)).done(t).out; !strings.Contains(out, "no sample of the shard can replace it") || !strings.Contains(out, "--on-error zero goes on") {
+		t.Errorf("with nothing to replace it:\n%s", out)
+	}
+}

@@ -1,0 +1,82 @@
+package integration
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/batchfs/batchfs/dataset/gen"
+)
+
+var makePackagePhotos = sync.OnceValues(func() (string, error) {
+	return generated("package", gen.Options{Images: 60, Kind: gen.Photo, Classes: 3, Seed: 5})
+})
+
+// runPackageTests runs the tests of the Python package in a Python, which finds batchfs in path and
+// the package in modules, or as it was installed.
+func runPackageTests(t *testing.T, python, path, modules string) {
+	cmd := exec.Command(python, "../python/test_batchfs.py", shared(t, makePackagePhotos), "--verbose")
+	cmd.Env = append(thisUser().environment(), "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"), "PYTHONPATH="+modules, "TMPDIR="+scratch(t))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "SKIPPED") {
+		t.Logf("some were skipped:\n%s", out)
+	}
+}
+
+// TestPythonPackage: epochs, shards, ranks, resuming, workers of a DataLoader, dtypes and errors, as
+// python/test_batchfs.py has them.
+func TestPythonPackage(t *testing.T) {
+	modules, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runPackageTests(t, needPython(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
+}
+
+// TestWheel: what `make wheel` builds needs no glibc after 2.17, and passes the same tests where
+// nothing but it and NumPy is installed.
+func TestWheel(t *testing.T) {
+	if raceDetector() {
+		t.Skip("SKIPPED: zig cannot link the race detector; it runs in the stage of one processor")
+	}
+	python := needPython(t, "numpy", "ensurepip")
+	dir := scratch(t)
+	if out, err := exec.Command("../scripts/wheel.sh", dir).CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "could not install") {
+			t.Skipf("SKIPPED: %s", out)
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wheels, err := filepath.Glob(filepath.Join(dir, "batchfs-*-manylinux_2_17_*.whl"))
+	if err != nil || len(wheels) != 1 {
+		t.Fatal(wheels, err)
+	}
+	env := filepath.Join(dir, "env")
+	if out, err := exec.Command(python, "-m", "venv", "--system-site-packages", env).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	inside := filepath.Join(env, "bin", "python3")
+	if out, err := exec.Command(inside, "-m", "pip", "install", "--no-index", "--no-deps", wheels[0]).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	symbols, err := exec.Command("sh", "-c", `objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1`, "sh", filepath.Join(env, "bin", "batchfs")).Output()
+	if newest := strings.TrimSpace(string(symbols)); err != nil || newest == "" || newestOf(newest, "GLIBC_2.17") != "GLIBC_2.17" {
+		t.Errorf("the binary needs %q, %v", newest, err)
+	}
+	runPackageTests(t, inside, "/nowhere", "")
+}
+
+// newestOf is the later of two versions, as `sort -V` has it.
+func newestOf(a, b string) string {
+	cmd := exec.Command("sort", "-V")
+	cmd.Stdin = strings.NewReader(a + "\n" + b + "\n")
+	out, _ := cmd.Output()
+	lines := strings.Fields(string(out))
+	return lines[len(lines)-1]
+}

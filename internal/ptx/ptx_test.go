@@ -1,0 +1,159 @@
+package ptx
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const head = ".version 6.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 memory[];\n"
+
+func kernelOf(body string) string {
+	return head + ".visible .entry k(\n\t.param .u64 k_param_0\n)\n.maxntid 128, 1, 1\n{\n" +
+		"\t.reg .pred %p<9>;\n\t.reg .b16 %rs<9>;\n\t.reg .b32 %r<19>;\n\t.reg .b64 %rd<19>;\n" + body + "\n}\n"
+}
+
+func TestUnknown(t *testing.T) {
+	for _, body := range []string{
+		"add.sat.s32 %r1, %r2, %r3;", "add.f32 %r1, %r2, %r3;", "bar.sync 1;", "@%p1 bar.sync 0;", "add.s32 %r1, %r2, %r77;", "mov.u32 %r1, %clock;",
+		"call foo;", "ld.local.u32 %r1, [%rd1];", "atom.add.u32 %r1, [%rd1], 1;", "ld.param.u64 %rd1, [k_param_1];", "cvt.rni.s32.f32 %r1, %r2;",
+		"setp.ltu.s32 %p1, %r1, %r2;", "prmt.b32.f4e %r1, %r2, %r3, 0;", "mul.s24.s32 %r1, %r2, %r3;", "nonsense", "bar.sync;", "mov.u32 %r1;",
+	} {
+		if c, err := ToC(kernelOf(body + "\nret;")); err == nil {
+			t.Errorf("%s became C of %d bytes", body, len(c))
+		}
+	}
+	for _, module := range []string{"", head, head + ".func f() { ret; }", head + ".shared .b8 x[4];", "add.s32 %r1, %r2, %r3;"} {
+		if _, err := ToC(module); err == nil {
+			t.Errorf("%q was accepted", module)
+		}
+	}
+}
+
+// results has, for instructions, what they leave in r1 (or rd1, in its lower half) when r2 is 0xfffffff6, r3 is
+// 0x87654321, rd2 is 0xffffffff00000003 and rs2 is 0xfff6.
+var results = map[string]uint32{
+	"add.s32 %r1, %r2, 12;":                                       2,
+	"sub.s32 %r1, 3, %r2;":                                        13,
+	"mul.lo.s32 %r1, %r2, 3;":                                     0xffffffe2,
+	"mul.hi.u32 %r1, %r2, %r3;":                                   0x8765431b,
+	"mul.hi.s32 %r1, %r2, %r3;":                                   4,
+	"mul.wide.s32 %rd1, %r2, %r2;":                                100,
+	"mul.wide.s16 %r1, %rs2, %rs2;":                               100,
+	"mad.lo.s32 %r1, %r2, %r2, 5;":                                105,
+	"div.s32 %r1, %r2, 3;":                                        0xfffffffd,
+	"rem.u32 %r1, %r3, 16;":                                       1,
+	"min.s32 %r1, %r2, 1;":                                        0xfffffff6,
+	"max.u32 %r1, %r2, 1;":                                        0xfffffff6,
+	"abs.s32 %r1, %r2;":                                           10,
+	"neg.s32 %r1, %r2;":                                           10,
+	"not.b32 %r1, %r2;":                                           9,
+	"shl.b32 %r1, %r3, 4;":                                        0x76543210,
+	"shl.b32 %r1, %r3, 32;":                                       0,
+	"shr.u32 %r1, %r3, 28;":                                       8,
+	"shr.s32 %r1, %r3, 28;":                                       0xfffffff8,
+	"shr.u32 %r1, %r3, 40;":                                       0,
+	"shr.s32 %r1, %r3, 40;":                                       0xffffffff,
+	"bfe.u32 %r1, %r3, 8, 8;":                                     0x43,
+	"bfe.s32 %r1, %r3, 24, 8;":                                    0xffffff87,
+	"bfi.b32 %r1, 15, 0, 4, 8;":                                   0xf0,
+	"prmt.b32 %r1, %r3, 0, 0x0123;":                               0x21436587,
+	"shf.l.wrap.b32 %r1, %r2, %r3, 8;":                            0x654321ff,
+	"shf.r.clamp.b32 %r1, %r2, %r3, 40;":                          0x87654321,
+	"cvt.s32.s16 %r1, %rs2;":                                      0xfffffff6,
+	"cvt.u32.u16 %r1, %rs2;":                                      0xfff6,
+	"cvt.u32.u64 %r1, %rd2;":                                      3,
+	"cvt.s32.s8 %r1, %r2;":                                        0xfffffff6,
+	"mov.b64 {%r4, %r1}, %rd2;":                                   0xffffffff,
+	"mov.b64 %rd1, {%r3, %r2};":                                   0x87654321,
+	"{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd2; }":                0xffffffff,
+	"setp.lt.s32 %p1, %r2, 0; selp.b32 %r1, 1, 2, %p1;":           1,
+	"setp.lt.u32 %p1, %r2, 9; selp.b32 %r1, 1, 2, %p1;":           2,
+	"setp.hi.u32 %p1, %r2, 9; @!%p1 ret; mov.u32 %r1, 6;":         6,
+	"bra.uni $L1; mov.u32 %r1, 7;\n$L1:\nmov.u32 %r1, 8;":         8,
+	"mov.u32 %r1, %ntid.x;":                                       2,
+	"st.shared.u8 [memory+3], %r3; ld.shared.s8 %r1, [memory+3];": 0x21,
+}
+
+// TestResults runs every instruction.
+func TestResults(t *testing.T) {
+	var main, c strings.Builder
+	main.WriteString("#include <stdio.h>\nint main(void)\n{\n    int bad = 0;\n" +
+		"    const unsigned grid[3] = {1, 1, 1}, block[3] = {2, 1, 1};\n    uint32_t out[2];\n    uint32_t *p = out;\n")
+	i := 0
+	for body, want := range results {
+		store := "st.global.u32 [%rd18], %r1;"
+		if strings.Contains(body, "%rd1,") {
+			store = "st.global.u64 [%rd18], %rd1;"
+		}
+		module := kernelOf("ld.param.u64 %rd18, [k_param_0];\nmov.u32 %r2, -10;\nmov.u32 %r3, 0x87654321;\nmov.u64 %rd2, -4294967293;\nmov.u16 %rs2, -10;\n" +
+			"mov.u64 %rd1, 0;\nmov.u32 %r1, 0;\n" + body + "\nbar.sync 0;\n" + store + "\nret;")
+		text, err := ToC(module)
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		i++
+		name := "k" + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		if i > 1 {
+			text = strings.TrimPrefix(text, runtime)
+		}
+		c.WriteString(strings.NewReplacer("ptx_registers_k", "ptx_registers_"+name, "ptx_code_k", "ptx_code_"+name, "int ptx_k(", "int ptx_"+name+"(").Replace(text))
+		main.WriteString("    out[0] = 0;\n    if (ptx_" + name + "(grid, block, 8, &p, 8) || out[0] != " + strconv.FormatUint(uint64(want), 10) + "u)\n        bad = 1, printf(\"%s: %#x\\n\", " + strconv.Quote(body) + ", out[0]);\n")
+	}
+	main.WriteString("    return bad;\n}\n")
+	if out, err := runC(t, c.String()+main.String()).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestRefusals: launches that a GPU refuses, and what it does not survive.
+func TestRefusals(t *testing.T) {
+	text, err := ToC(kernelOf("mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 1;\nld.param.u64 %rd1, [k_param_0];\nsetp.eq.s64 %p2, %rd1, 0;\n@%p2 bra $L2;\n" +
+		"st.shared.u32 [memory+4], %r1;\nret;\n$L2:\n@%p1 ret;\nbar.sync 0;\nret;"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	main := `int main(void)
+{
+    const unsigned one[3] = {1, 1, 1}, two[3] = {2, 1, 1}, none[3] = {0, 1, 1}, flat[3] = {1, 2, 1}, many[3] = {1025, 1, 1};
+    const unsigned long long barrier = 0, store = 1;
+    int wrong = 0;
+    wrong |= (ptx_k(one, two, 8, &store, 8) != 0) << 0;
+    wrong |= (ptx_k(one, two, 8, &store, 4) != 1) << 1;
+    wrong |= (ptx_k(none, two, 8, &store, 8) != 1) << 2;
+    wrong |= (ptx_k(one, flat, 8, &store, 8) != 1 || ptx_k(one, many, 8, &store, 8) != 1) << 3;
+    wrong |= (ptx_k(one, two, 49153, &store, 8) != 1) << 4;
+    wrong |= (ptx_k(one, two, 7, &store, 8) != 2) << 5;
+    wrong |= (ptx_k(one, two, 8, &barrier, 8) != 3 || ptx_k(one, one, 8, &barrier, 8) != 0) << 6;
+    return wrong;
+}
+`
+	if out, err := runC(t, text+main).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// runC compiles a program.
+func runC(t *testing.T, code string) *exec.Cmd {
+	t.Helper()
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "cc"
+	}
+	if _, err := exec.LookPath(cc); err != nil {
+		t.Skipf("SKIPPED: no C compiler: %v", err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program+".c", []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-std=c11", "-fwrapv", "-Wall", "-Wno-unused-label", "-Wno-unused-but-set-variable",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", program + ".c", "-o", program}
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exec.Command(program)
+}

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Compiles the GPU's kernels: ptx.sh [OUTPUT]
+#
+# Any driver since CUDA 9 takes this PTX, for any GPU since Volta. It needs no CUDA, only clang 19 (make
+# deps): the result is committed, and a test compares it.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/libraries.sh
+
+# shellcheck disable=SC2154 # from libraries.sh
+"$PTX_CC" -x cuda --cuda-device-only --cuda-gpu-arch=sm_70 -Xclang -target-feature -Xclang +ptx60 \
+	-nocudainc -nocudalib -ffreestanding -fno-exceptions -O2 -Wall -Wextra -Werror -S gpu/kernels/kernels.cu -o "${1:-gpu/kernels/kernels.ptx}"
