@@ -48,8 +48,9 @@ type batches struct {
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
-	sending      []*batch  // copies that the GPU's driver is being asked to make
+	asking       []*batch  // that the GPU's driver is at work for
 	unregistered sync.Once // that the GPU does not copy from batch memory by itself
+	share        *share    // nil: the GPU decodes nothing
 	gpuUse       gpuUse
 }
 
