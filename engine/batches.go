@@ -67,9 +67,9 @@ func (all *batches) start() {
 	for range all.opts.BatchWorkers {
 		all.wait.Go(func() { all.batchWorker(toMake) })
 		all.wait.Go(func() { all.batchWorker(toCopy) })
-		if all.opts.Device != nil {
-			all.wait.Go(func() { all.batchWorker(toSend) })
-		}
+	}
+	if all.opts.Device != nil { // one, so that no batch takes room while an earlier one is refused it
+		all.wait.Go(func() { all.batchWorker(toSend) })
 	}
 	all.wait.Go(all.watch)
 }

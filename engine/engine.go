@@ -25,8 +25,8 @@ type Engine struct {
 	readers *readers
 }
 
-// New starts an engine: Workers item workers, BatchWorkers batch workers for each kind of work,
-// and a watcher.
+// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, one for the GPU, and a
+// watcher.
 // Close ends all of them. The dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
 	e, err := build(ds, o)

@@ -126,11 +126,11 @@ func (v statsView) print(out io.Writer) {
 	if all := now.JPEGs.All(); all > 0 {
 		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(now.JPEGs.Baseline)/float64(all))
 	}
-	if g := now.GPU; g != nil {
-		t.row("gpu", "%s", describeUse(g))
-	}
 	if e := now.JPEGs.Entries; e.Used+e.Made+e.None+e.Wrong > 0 {
 		t.row("entry points", "%d JPEGs used them, %d got them, %d can have none, %d had wrong ones", e.Used, e.Made, e.None, e.Wrong)
+	}
+	if g := now.GPU; g != nil {
+		t.row("gpu", "%s", describeUse(g))
 	}
 	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""
