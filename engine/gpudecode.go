@@ -100,13 +100,13 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 	}
 	defer all.askingDevice(b)()
 	tensor, left, err := all.opts.Device.Make(plan, host)
+	all.memory.ledger.cameBack() // copies may wait for the GPU's memory
 	if errors.Is(err, gpu.ErrFull) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	all.memory.ledger.cameBack() // of the GPU's memory, for copies there
 	for _, k := range left {
 		on[k] = nil
 	}

@@ -48,8 +48,7 @@ func (m withGPU) decodedOnGPU(t testing.TB) int64 {
 	return s.JPEGs.GPU
 }
 
-// epochsOf is all batches of some epochs, as .cuda files name them on the GPU and as files of their own, one after
-// another; errors count as bytes.
+// epochsOf is all batches of some epochs; errors count as bytes.
 func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 	t.Helper()
 	for e := range epochs {
@@ -78,6 +77,7 @@ for path in sys.argv[2:]:
     x = np.from_dlpack(batchfs_cuda.open(path))
     assert x.tobytes() == open(path.removesuffix("cuda") + "nhwc", "rb").read(), path
 `
+	dataset := jpegs(t, 60, 200, 280)
 	for _, flags := range [][]string{
 		{"--resize", "random-resized-crop", "--shuffle", "--flip", "0.5"},
 		{"--resize", "not-larger", "--dtype", "float16", "--normalize", "imagenet"},
@@ -86,8 +86,8 @@ for path in sys.argv[2:]:
 		t.Run(strings.Join(flags[:2], " "), func(t *testing.T) {
 			t.Parallel()
 			flags := append(flags, "--size", "96x96", "--batch-size", "16")
-			m := mountDecoding(t, fakecuda.Config{Delay: 2 * time.Millisecond, Seed: 9}, photos(t), flags...)
-			plain := mount(t, photos(t), append(flags, "--gpu", "none")...)
+			m := mountDecoding(t, fakecuda.Config{Delay: 2 * time.Millisecond, Seed: 9}, dataset, flags...)
+			plain := mountBatchfs(t, dataset, append(flags, "--gpu", "none")...)
 			var paths []string
 			for e := range 2 {
 				for b := range 2 {
@@ -117,13 +117,10 @@ for path in sys.argv[2:]:
 	}
 }
 
-// TestGPUDecodesDamage: with all kinds of images, of which some are damaged, under every policy.
+// TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every policy.
 func TestGPUDecodesDamage(t *testing.T) {
-	dataset := filepath.Join(scratch(t), "damaged")
-	if err := os.CopyFS(dataset, os.DirFS(photos(t))); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(dataset, "*", "*.jpg"))
+	dataset := jpegs(t, 60, 200, 280)
+	files, err := filepath.Glob(filepath.Join(dataset, "*.jpg"))
 	if err != nil || len(files) < 20 {
 		t.Fatal(files, err)
 	}
@@ -145,7 +142,7 @@ func TestGPUDecodesDamage(t *testing.T) {
 			t.Parallel()
 			flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16", "--on-error", policy}
 			m := mountDecoding(t, fakecuda.Config{Delay: time.Millisecond, Seed: 4}, dataset, flags...)
-			want := epochsOf(t, mount(t, dataset, append(flags, "--gpu", "none")...), 1)
+			want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
 			for i, got := range epochsOf(t, m.mounted, 1) {
 				if got != want[i] {
 					t.Errorf("batch %d differs", i)
@@ -161,14 +158,15 @@ func TestGPUDecodesDamage(t *testing.T) {
 // TestGPUDecodingFails: when the GPU cannot decode, or is lost while it does, processors decode, and it is said once.
 func TestGPUDecodingFails(t *testing.T) {
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
-	want := epochsOf(t, mount(t, photos(t), append(flags, "--gpu", "none")...), 1)
+	dataset := jpegs(t, 40, 200, 280)
+	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
 	for _, c := range []fakecuda.Config{
 		{PTX: 50}, {Memory: 1 << 20},
 		{Failures: []fakecuda.Failure{{Function: "kernel", Nth: 6, Code: 719}}},
 		{Failures: []fakecuda.Failure{{Function: "cuStreamSynchronize", Nth: 2, Code: 214}}},
 		{Failures: []fakecuda.Failure{{Function: "cuLaunchKernel", Code: 2}}},
 	} {
-		m := mountDecoding(t, c, photos(t), flags...)
+		m := mountDecoding(t, c, dataset, flags...)
 		for i, got := range epochsOf(t, m.mounted, 1) {
 			if got != want[i] {
 				t.Errorf("%+v: batch %d differs", c, i)
