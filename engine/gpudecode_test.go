@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/gpu"
@@ -133,21 +134,20 @@ func TestDeviceDecodesForTheDevice(t *testing.T) {
 
 // TestDeviceDecodesWholeFiles: JPEGs that processors read in part, since they have entry points, are read as a whole for the GPU.
 func TestDeviceDecodesWholeFiles(t *testing.T) {
-	dir, cacheDir := jpegDir(t, 12), filepath.Join(t.TempDir(), "cache")
-	ds, store := entryPoints(t, dir, cacheDir)
-	defer store.Close()
-	want := bytesOf(t, transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, false)))
+	dir := largeJPEGs(t, 12)
+	ds, store := madeEntries(t, dir, dataset.Storage{})
+	want := bytesOf(t, transformed(t, openDataset(t, dir), resample.RandomResizedCrop, large, inPart))
 	d := gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
 	defer d.Close()
-	e := transformed(t, ds, resample.RandomResizedCrop, large, withEntries(store, false), func(o *Options) { o.Device, o.DecodeOnDevice = d, fakegpu.Kernels })
+	e := transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(store, false), func(o *Options) { o.Device, o.DecodeOnDevice = d, fakegpu.Kernels })
 	if fakegpu.Kernels {
 		e.share.all()
 	}
 	if !bytes.Equal(bytesOf(t, e), want) {
 		t.Error("other bytes")
 	}
-	if s := e.Stats().JPEGs; fakegpu.Kernels && s.GPU == 0 {
-		t.Errorf("%+v", s)
+	if s := e.Stats(); fakegpu.Kernels && (s.JPEGs.GPU != s.Images || s.Storage.Reads != s.Images) {
+		t.Errorf("%+v: of %d samples", s.JPEGs, s.Images)
 	}
 	e.Close()
 }
