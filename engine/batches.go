@@ -48,8 +48,9 @@ type batches struct {
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
-	sending      []*batch  // copies that the GPU's driver is being asked to make
+	asking       []*batch  // that the GPU's driver is at work for
 	unregistered sync.Once // that the GPU does not copy from batch memory by itself
+	share        *share    // nil: the GPU decodes nothing
 	gpuUse       gpuUse
 }
 
@@ -112,12 +113,14 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 		if i := slices.IndexFunc(s.completed, func(b *batch) bool { return b.task() == t }); i >= 0 {
 			b := s.completed[i]
 			s.completed = slices.Delete(s.completed, i, i+1)
+			s.atWork++
 			b.beginWork()
 			return b, true
 		}
 		if b := s.nextToLayOut(all.memory.ledger.returns(), t); b != nil {
 			s.queue = without(s.queue, b)
 			b.state = laying
+			s.atWork++
 			b.beginWork()
 			if t == toMake {
 				s.layingOut++
@@ -167,6 +170,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	if b.source == nil {
 		all.schedule.layingOut--
 	}
+	all.schedule.atWork--
 	all.endWork(b)
 	all.takeWork.Broadcast() // there may be room for the next one, or Quiet has waited for this
 	switch {
@@ -247,6 +251,7 @@ func (all *batches) copySource(c *batch) {
 func (all *batches) finishAssembly(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	all.schedule.atWork--
 	all.endWork(b)
 	all.takeWork.Broadcast() // Quiet may have waited for this
 	switch {

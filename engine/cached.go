@@ -62,7 +62,7 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 func (w *worker) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := w.batches, it.b
 	w.refused = nil
-	w.entries.AllowParts(!whole && !replacement)
+	w.entries.AllowParts(!whole && !replacement && !w.noParts)
 	if data, seen, hit := w.cached(epoch, id, replacement); hit {
 		if !replacement {
 			b.hits.Add(1)

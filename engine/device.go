@@ -5,10 +5,10 @@ import (
 
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
 )
 
-// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA. (A batch
-// that is decoded on the GPU would have a slot, too, and no buf.)
+// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA.
 
 // slotFor returns memory on the GPU for a copy. Copies made ahead give way to one that an Open
 // waits for. The error is errNoRoom if there is no room now.
@@ -62,20 +62,9 @@ func (all *batches) dropSent(c *batch, before uint64) (free bool) {
 
 // send makes a copy on the GPU.
 func (all *batches) send(c *batch) error {
-	all.mu.Lock()
-	all.sending = append(all.sending, c)
-	all.mu.Unlock()
-	defer func() {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		all.sending = without(all.sending, c)
-	}()
+	defer all.askingDevice(c)()
 	source := c.source
-	if err := source.buf.Register(); err != nil {
-		all.unregistered.Do(func() {
-			all.log.Warn("batch memory is not registered with the GPU; copies to it take longer", "reason", err)
-		})
-	}
+	all.register(source.buf)
 	if err := c.slot.Fill(source.pixels); err != nil {
 		return err
 	}
@@ -84,6 +73,27 @@ func (all *batches) send(c *batch) error {
 	document, err := layout.AppendCUDA(nil, c.spec, c.valid, place)
 	c.document = document
 	return err
+}
+
+// askingDevice notes that the GPU's driver is being asked about a batch, until done is called.
+func (all *batches) askingDevice(b *batch) (done func()) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.asking = append(all.asking, b)
+	return func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.asking = without(all.asking, b)
+	}
+}
+
+// register lets the GPU copy from and to a buffer by itself, if possible.
+func (all *batches) register(buf *pinned.Buffer) {
+	if err := buf.Register(); err != nil {
+		all.unregistered.Do(func() {
+			all.log.Warn("batch memory is not registered with the GPU; copies take longer", "reason", err)
+		})
+	}
 }
 
 // isAhead reports whether a copy was made ahead, and is kept for its first reader.

@@ -68,6 +68,9 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
 		processors: newProcessors(runtime.NumCPU(), o.Decoding, all.rest, m.ledger),
 	}
+	if o.Device != nil && o.DecodeOnDevice {
+		all.share = &share{}
+	}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
 	m.cache, m.keeper = all.cache, all.keeper
@@ -111,7 +114,7 @@ func (e *Engine) Close() error {
 	}
 }
 
-// reading names the samples and batches whose files are being read, or that are copied to the GPU.
+// reading names the samples and batches whose files are being read, or that the GPU's driver is at work for.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,7 +126,7 @@ func (e *Engine) reading() (names []string) {
 	for k := range e.readers.checks {
 		names = append(names, k.String())
 	}
-	for _, c := range e.sending {
+	for _, c := range e.asking {
 		names = append(names, c.key.String()+"."+c.form.Ext())
 	}
 	return names
@@ -155,7 +158,7 @@ func (e *Engine) Quiet(ctx context.Context) error {
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for e.schedule.count() > 0 && ctx.Err() == nil {
+	for (e.schedule.count() > 0 || e.schedule.atWork > 0) && ctx.Err() == nil {
 		e.takeWork.Wait()
 	}
 	return ctx.Err()

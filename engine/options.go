@@ -74,7 +74,9 @@ type Options struct {
 	Entries       *entries.Store // entry points of the dataset's JPEGs, used and added; nil: none. It must outlive the engine
 	VerifyReads   bool           // use entry points only if a file's bytes are those they were made from
 	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
-	Logger        *slog.Logger
+	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
+	DecodeOnDevice bool
+	Logger         *slog.Logger
 }
 
 // Kernels are the implementations of resizing and of writing elements. The zero value has the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/dataset/sample"
@@ -27,6 +28,7 @@ type fetched struct {
 	transform resample.Transform
 	job       pixels.Job
 	memory    []byte // for the job
+	made      bool   // on the GPU
 	instead   string // the path of the bad file that it replaces, and what is wrong with that
 }
 
@@ -34,10 +36,15 @@ type fetched struct {
 // mate. Both are of one batch, which needs both, so neither makes the other wait in vain. A panic costs the batch,
 // not the daemon.
 func (w *worker) make() {
-	all, errs := w.batches, [2]error{w.fetchFirst()}
+	all := w.batches
+	if hands := all.claimPortion(w); hands != nil {
+		w.makePortion(hands)
+		return
+	}
+	errs := [2]error{w.fetchFirst()}
 	hands := w.hands[:1]
 	if errs[0] == nil && len(w.hands) > 1 && w.pairable() && all.claimBeside(w) {
-		hands = w.hands
+		hands = w.hands[:2]
 		errs[1] = hands[1].fetchFirst()
 	}
 	if len(hands) > 1 && errs[1] == nil && hands[1].pairable() {
@@ -50,12 +57,17 @@ func (w *worker) make() {
 		}
 	}
 	for i, h := range hands {
-		err := h.settle(errs[i])
-		if i > 0 && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
-			all.handBack(h)
-		} else {
-			all.itemDone(h.item, err)
-		}
+		h.conclude(errs[i])
+	}
+}
+
+// conclude is the end of the first attempt at a slot. The slot of a mate is handed back if there was no memory for it.
+func (w *worker) conclude(err error) {
+	err = w.settle(err)
+	if w.mateOf != nil && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
+		w.batches.handBack(w)
+	} else {
+		w.batches.itemDone(w.item, err)
 	}
 }
 
@@ -183,7 +195,7 @@ func (w *worker) fetch(id int64, st Status, whole bool) (err error) {
 	if p.data, p.seen, err = w.load(w.item, epoch, id, st == StatusReplaced, whole); err != nil {
 		return err
 	}
-	p.entries = st == StatusOK && w.entries != nil && decode.Sniff(p.data) == decode.JPEG
+	p.entries = st == StatusOK && w.entries != nil && !w.noParts && decode.Sniff(p.data) == decode.JPEG
 	if p.entries && !w.entries.Partial() {
 		w.entries.Find(id, p.seen, p.data)
 	}
@@ -213,16 +225,33 @@ func draw(hands []*worker) (errs [2]error) {
 	defer func() {
 		for i, h := range hands {
 			if errs[i] = cmp.Or(err, errs[i]); errs[i] == nil {
-				b.samples[h.item.slot] = all.catalog.sample(h.sample.id, h.sample.transform)
-				b.samples[h.item.slot].Status, b.samples[h.item.slot].Reason = h.sample.status, h.sample.instead
+				h.record()
 			} else if all.opts.Transform.Mode == resample.RandomResizedCrop {
 				errs[i] = partError{errs[i], b.slots[h.item.slot].Epoch}
 			}
 		}
 	}()
 	defer catch(&err)
-	err = all.schedule.processors.use(func(p *processor) error { return p.draw(hands, &errs) })
+	err = all.schedule.processors.use(func(p *processor) error {
+		began := time.Now()
+		err := p.draw(hands, &errs)
+		drawn := 0
+		for i := range hands {
+			if err == nil && errs[i] == nil {
+				drawn++
+			}
+		}
+		all.share.processorTook(began, drawn)
+		return err
+	})
 	return errs
+}
+
+// record notes what the slot shows.
+func (w *worker) record() {
+	p, s := &w.sample, &w.item.b.samples[w.item.slot]
+	*s = w.batches.catalog.sample(p.id, p.transform)
+	s.Status, s.Reason = p.status, p.instead
 }
 
 // plan decides how the sample's pixels are made, and finds memory for that.

@@ -16,6 +16,7 @@ type schedule struct {
 	layingOut int      // batches, except copies, that are being laid out
 	making    []*batch // their slots are handed out
 	completed []*batch // to be assembled
+	atWork    int      // batch workers that lay out or assemble a batch
 	idleItems int      // item workers without a sample
 }
 

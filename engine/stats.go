@@ -70,6 +70,7 @@ type StorageStats struct {
 // entry points.
 type JPEGStats struct {
 	decode.JPEGs
+	GPU     int64              `json:"gpu"` // by the GPU, counted nowhere else
 	Entries sample.EntryCounts `json:"entry_points"`
 }
 
@@ -178,7 +179,7 @@ func (m *meter) read(epoch int, bytes int64, again bool) {
 func (m *meter) decoded(jpegs JPEGStats) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.jpegs = JPEGStats{m.jpegs.Plus(jpegs.JPEGs), m.jpegs.Entries.Plus(jpegs.Entries)}
+	m.jpegs = JPEGStats{m.jpegs.Plus(jpegs.JPEGs), m.jpegs.GPU + jpegs.GPU, m.jpegs.Entries.Plus(jpegs.Entries)}
 }
 
 func (m *meter) epoch(epoch int) *EpochStats {

@@ -21,7 +21,8 @@ import (
 // on the batches.
 //
 // As many workers as there are processors have a mate, which is another set of everything that a sample needs: two
-// JPEGs are decoded faster together. More workers only overlap their waits for storage, and need none.
+// JPEGs are decoded faster together. More workers only overlap their waits for storage, and need none. Workers that
+// use a GPU have many mates.
 type worker struct {
 	hands        []*worker // the worker, and its mate if it has one
 	mateOf       *worker   // nil: it is a worker of its own
@@ -33,6 +34,8 @@ type worker struct {
 	entries      *sample.Entries // nil: none are used
 	input        pinned.Host     // the encoded sample
 	pixels       pinned.Host     // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
+	noParts      bool            // JPEGs are read as a whole, for the GPU
+	staging      *pinned.Buffer  // what the GPU reads and writes; nil: none yet
 	charged      int64           // the part of all these that the ledger has
 	cpus         affinity.Set
 
@@ -90,6 +93,9 @@ func (all *batches) startWorker(cpus affinity.Set) {
 	if len(all.crew.workers) < all.pairing() && all.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
 		w.addMate()
 	}
+	for n := all.deviceWorkers(); len(all.crew.workers) < n && len(w.hands) < mostOnDevice; {
+		w.addMate()
+	}
 	all.crew.workers = append(all.crew.workers, w)
 	all.wait.Go(w.run)
 }
@@ -104,7 +110,7 @@ func (w *worker) run() {
 		all.log.Warn("a worker stays where it is", "reason", err)
 	}
 	hints := all.opts.Hints
-	for _, h := range w.hands {
+	for _, h := range w.hands[:min(2, len(w.hands))] {
 		if err := errors.Join(h.input.Presize(int(hints.Input)), h.pixels.Presize(int(hints.Scratch))); err != nil {
 			all.log.Warn("a worker could not allocate its buffers beforehand", "reason", err)
 		}
@@ -127,6 +133,9 @@ func (w *worker) giveBack() {
 		h.input.Free()
 		h.pixels.Free()
 	}
+	if all := w.batches; all.share == nil || !all.share.off.Load() {
+		w.freeStaging()
+	}
 	w.chargeActual()
 }
 
@@ -136,6 +145,7 @@ func (w *worker) free() {
 	all.crew.workers = without(all.crew.workers, w)
 	all.mu.Unlock()
 	w.giveBack()
+	w.freeStaging()
 	for _, h := range w.hands {
 		h.writer.Close()
 	}

@@ -40,7 +40,8 @@ func metrics(s Stats, refused int64) []byte {
 		{"passthrough_refused_total", "Batches that the kernel refused to serve itself.", count(refused)},
 		{"storage_reads_total", "Files read from the dataset.", count(s.Storage.Reads)},
 		{"storage_bytes_total", "Bytes read from the dataset.", count(s.Storage.Bytes)},
-		{"jpegs_total", "JPEGs decoded.", count(j.All())},
+		{"jpegs_total", "JPEGs decoded.", count(j.GPU + j.All())},
+		{"jpegs_gpu_total", "JPEGs decoded by the GPU.", count(j.GPU)},
 		{"jpegs_left_total", "JPEGs that batchfs left to libjpeg-turbo, by reason.", []sample{
 			reason("kind", j.Kind), reason("sampling", j.Sampling), reason("scale", j.Scale), reason("header", j.Header), reason("data", j.Data),
 		}},

@@ -39,6 +39,9 @@ type Driver interface {
 	Release(Memory) error
 	// Copy copies bytes to an address on the GPU, and returns when they are there.
 	Copy(to uint64, from []byte) error
+	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
+	// error is ErrLost.
+	Run(r Run) error
 	// Register page-locks memory that bytes are copied from, so that the GPU fetches them by
 	// itself; Unregister ends that, before the memory is freed.
 	Register(m []byte) error

@@ -1,5 +1,5 @@
 // Package gpu makes batches of pixels on a GPU: to the last bit those that package pixels and a
-// layout.Writer make on a processor. This package is the host's half, and needs no GPU: it says how much
+// layout.Writer make on a processor. Its greater part is the host's half, and needs no GPU: it says how much
 // memory a batch takes, lays out in one staging buffer what the kernels read, and which kernels to launch.
 //
 // # How a batch is made
@@ -10,6 +10,8 @@
 // may be written at the same time. [Plan.Finish] then fills in the device's addresses, the buffer is copied to the
 // device, and the kernels of [Plan.Launches] run in their order on one stream. Work and the tensor may contain
 // anything before.
+//
+// [Device.Make] does all that follows Put, in memory of its own on the GPU.
 //
 // Baseline JPEGs are decoded by the kernels ([Plan.Decodes]). The caller decodes all others into the
 // staging buffer, where [Plan.Pixels] says. What is unusual in a JPEG is often found by the kernels only: after they

@@ -38,13 +38,19 @@ func newDriver(d cuda.Device) (Driver, error) {
 	if d.MIG {
 		return nil, fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.UUID)
 	}
-	return &driver{uuid: d.UUID, memory: thread{device: d}, copying: thread{device: d}}, nil
+	made := &driver{uuid: d.UUID, memory: thread{device: d}, copying: thread{device: d}, running: make(chan *kernels, runners)}
+	for range runners {
+		made.running <- &kernels{thread: thread{device: d}}
+	}
+	return made, nil
 }
 
-// A driver is NVIDIA's. It has two threads, so that nothing waits for a copy but who asked for it.
+// A driver is NVIDIA's. It has several threads, so that nothing waits for a copy, or for kernels, except
+// whoever asked for them.
 type driver struct {
 	uuid            string
 	memory, copying thread
+	running         chan *kernels // those that nobody uses
 }
 
 func (d *driver) UUID() string { return d.uuid }
@@ -94,7 +100,12 @@ func (d *driver) Unregister(m []byte) error {
 	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Unregister(m) })
 }
 
-func (d *driver) Close() error { return errors.Join(d.copying.close(), d.memory.close()) }
+func (d *driver) Close() (err error) {
+	for range runners {
+		err = errors.Join(err, (<-d.running).close())
+	}
+	return errors.Join(err, d.copying.close(), d.memory.close())
+}
 
 // A thread runs one call after another, with the GPU's context and a stream. It starts with the
 // first call.

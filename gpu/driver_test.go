@@ -56,11 +56,17 @@ func (d *deed) do(which string) (err error) {
 	if err != nil {
 		return err
 	}
+	if which == "decode hastily" {
+		found = hasty{found.(*driver)}
+	}
 	device := New(found, Options{})
 	defer func() {
 		err = errors.Join(err, device.Close())
 		d.Reserved = device.Stats().Reserved
 	}()
+	if strings.HasPrefix(which, "decode") {
+		return d.decode(device)
+	}
 	buffer, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err

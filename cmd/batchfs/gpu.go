@@ -15,6 +15,8 @@ import (
 type gpuRequest struct {
 	which string // none, auto, a number or a UUID
 	limit int64  // bytes; 0: half of what is free there
+	// decode is off, or exact: the GPU decodes, too.
+	decode string
 }
 
 const (
@@ -22,12 +24,16 @@ const (
 	gpuNone  = "none"
 	gpuAuto  = "auto"
 	limitGPU = "device-memory-limit"
+	decodeOn = "gpu-decode"
+
+	decodeExact = "exact"
 )
 
 func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.group = aboutPipeline
 	f.add(gpuFlag, gpuAuto, "the GPU that batches can be read on, as .cuda: `none|auto|N|UUID`; auto is the first that can be used", anything(&r.which))
-	f.derived(limitGPU, "half of what is free", "batches take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
+	f.add(decodeOn, "off", "JPEGs that the GPU decodes beside the processors: none, or with exactly the same bytes: `off|exact`", oneOf(&r.decode, "off", decodeExact))
+	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
 // openDevice finds the GPU of a mount, if there is one, and enters it into config.json.
@@ -41,12 +47,15 @@ func (c *console) openDevice(r *mountRequest) error {
 		return hint(fmt.Errorf("--%s %s: %w", gpuFlag, r.gpu.which, err), "batchfs doctor")
 	case driver == nil && listed:
 		return hint(fmt.Errorf("--list cuda needs a GPU: %w", cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
+	case driver == nil && r.gpu.decode == decodeExact:
+		return hint(fmt.Errorf("--%s %s needs a GPU: %w", decodeOn, decodeExact, cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
 	case err != nil:
 		r.settings[gpuFlag] = "none: " + err.Error()
 	case driver == nil:
 		r.settings[gpuFlag] = gpuNone
 	default:
 		r.settings[gpuFlag] = driver.UUID()
+		r.engine.DecodeOnDevice = r.gpu.decode == decodeExact
 		r.engine.Device = gpu.New(driver, gpu.Options{Limit: r.gpu.limit, Growth: r.engine.Memory.DeviceGrowth})
 	}
 	return nil

@@ -123,8 +123,10 @@ func (v statsView) print(out io.Writer) {
 	}
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
-	if all := now.JPEGs.All(); all > 0 {
-		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(now.JPEGs.Baseline)/float64(all))
+	if j := now.JPEGs; j.GPU > 0 {
+		t.row("jpegs", "%d, %.1f %% by the GPU", j.GPU+j.All(), 100*float64(j.GPU)/float64(j.GPU+j.All()))
+	} else if all := j.All(); all > 0 {
+		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(j.Baseline)/float64(all))
 	}
 	if e := now.JPEGs.Entries; e.Used+e.Made+e.None+e.Wrong > 0 {
 		t.row("entry points", "%d JPEGs used them, %d got them, %d can have none, %d had wrong ones", e.Used, e.Made, e.None, e.Wrong)

@@ -27,6 +27,7 @@ type GPU struct {
 	registered map[*byte]int
 	Copies     int // of which Fast came from registered memory
 	Fast       int
+	Runs       int // of kernels
 	closed     bool
 }
 
@@ -116,6 +117,26 @@ func (g *GPU) Copy(to uint64, from []byte) error {
 		}
 	}
 	copy(g.at(to, int64(len(from))), from)
+	return nil
+}
+
+// Run implements gpu.Driver.
+func (g *GPU) Run(r gpu.Run) error {
+	if g.Begin != nil {
+		g.Begin(r.Staging)
+	}
+	if err := g.enter("Run"); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
+	g.Runs++
+	copy(g.at(r.At, int64(len(r.Staging))), r.Staging)
+	for _, l := range r.Launches {
+		launch(l, g.at(r.At, int64(len(r.Staging))))
+	}
+	for _, b := range r.Back {
+		copy(b.To, g.at(b.From, int64(len(b.To))))
+	}
 	return nil
 }
 

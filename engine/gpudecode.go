@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/pixels"
+	"github.com/batchfs/batchfs/gpu"
+)
+
+// A few item workers also make samples on the GPU: each takes a portion of a batch's slots, with a mate for every
+// further one, and has these made at once while other workers go on with the rest. What comes back is copied into the
+// slots, so whatever is done with them afterwards is the same for both. What the GPU does not do, or fails at,
+// the worker does on a processor.
+
+const (
+	mostOnDevice     = 64        // samples of a portion
+	mostDeviceBytes  = 256 << 20 // on the GPU for a portion
+	stagingUnit      = 1 << 20
+	processorsPerGPU = 4 // for each of which there is a worker that uses the GPU, beyond two: one loads while the other waits
+)
+
+// deviceWorkers is the number of workers that use the GPU.
+func (all *batches) deviceWorkers() int {
+	if all.share == nil {
+		return 0
+	}
+	return min(all.crew.size, max(2, cap(all.schedule.processors)/processorsPerGPU))
+}
+
+// claimPortion claims further slots of the worker's batch for its mates, and returns all hands that have a slot; nil: the
+// worker goes on without the GPU.
+func (all *batches) claimPortion(w *worker) []*worker {
+	if len(w.hands) <= 2 || all.share.off.Load() {
+		return nil
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	b := w.item.b
+	if all.closed || !w.item.isCurrent() || b.refused || all.crew.stalled.Load() > 0 || w.lone == b {
+		return nil
+	}
+	n := min(all.share.portion(1+len(b.todo), cap(all.schedule.processors)), len(w.hands))
+	if n == 0 {
+		return nil
+	}
+	for _, h := range w.hands[1:n] {
+		h.take(b)
+	}
+	return w.hands[:n]
+}
+
+// makePortion fills the slots that the hands have claimed.
+func (w *worker) makePortion(hands []*worker) {
+	all, began, errs := w.batches, time.Now(), make([]error, len(hands))
+	var fetched []*worker
+	for i, h := range hands {
+		if errs[i] = all.stillWanted(h.item); errs[i] != nil {
+			continue
+		}
+		h.noParts = true
+		errs[i] = h.fetchFirst()
+		h.noParts = false
+		if errs[i] == nil && h.sample.head.Format == decode.JPEG {
+			fetched = append(fetched, h)
+		}
+	}
+	if made, err := w.makeOnDevice(fetched); err != nil {
+		all.decodingFailed(err)
+	} else if made > 0 {
+		all.share.deviceTook(began, made)
+		all.meter.decoded(JPEGStats{GPU: int64(made)})
+	} else {
+		all.share.rest() // nothing is of a kind that the GPU decodes
+	}
+	for i, h := range hands {
+		if errs[i] == nil && !h.sample.made {
+			errs[i] = draw(h.hands[:1])[0]
+		}
+		h.conclude(errs[i])
+		if i > 1 {
+			h.pixels.Free()
+		}
+	}
+}
+
+// makeOnDevice makes samples on the GPU, and notes which. How many is 0 if the GPU has no room, or decodes none of them.
+// After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
+func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
+	defer catch(&err)
+	all, b := w.batches, w.item.b
+	plan, on := w.planOnDevice(hands)
+	if plan == nil || !w.growStaging(plan.Host()) {
+		return 0, nil
+	}
+	host := w.staging.Bytes()
+	for i := range on {
+		plan.Put(host, i)
+	}
+	defer all.askingDevice(b)()
+	tensor, left, err := all.opts.Device.Make(plan, host)
+	all.memory.ledger.cameBack() // copies may wait for the GPU's memory
+	if errors.Is(err, gpu.ErrFull) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range left {
+		on[k] = nil
+	}
+	n := int(b.spec.SampleBytes())
+	for k, h := range on {
+		if h == nil || all.beginWriting(h.item) != nil {
+			continue // drawing it finds out again that it is not wanted
+		}
+		copy(b.slotBytes(h.item.slot), tensor[k*n:][:n])
+		h.record()
+		h.sample.made = true
+		made++
+		all.endWriting(b)
+	}
+	return made, nil
+}
+
+// planOnDevice plans the samples that the GPU decodes, as many as fit; nil: none.
+func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
+	all := w.batches
+	to := gpu.Tensor{Spec: w.item.b.spec, Converter: all.converter, Fill: all.opts.Fill}
+	for len(on) > 0 {
+		samples := make([]gpu.Sample, len(on))
+		for i, h := range on {
+			p := &h.sample
+			samples[i] = gpu.Sample{Slot: i, Job: h.pixelOptions.Plan(p.head, p.transform, pixels.Target{}), Data: p.data}
+		}
+		to.Spec.N = len(on)
+		plan, err := gpu.NewPlan(to, samples)
+		if err != nil {
+			return nil, nil
+		}
+		var kept []*worker
+		for i, h := range on {
+			if plan.Decodes(i) {
+				kept = append(kept, h)
+			}
+		}
+		if plan.Device() > mostDeviceBytes {
+			kept = kept[:len(kept)/2]
+		}
+		if len(kept) == len(on) {
+			return plan, on
+		}
+		on = kept
+	}
+	return nil, nil
+}
+
+// growStaging makes the worker's staging buffer at least n bytes large. It reports whether there is memory for that.
+func (w *worker) growStaging(n int) bool {
+	if w.staging != nil && len(w.staging.Bytes()) >= n {
+		return true
+	}
+	w.freeStaging()
+	buf, err := w.batches.memory.pool.Get(int64(n+stagingUnit-1) &^ (stagingUnit - 1))
+	if err != nil {
+		w.batches.share.rest()
+		return false
+	}
+	w.staging = buf
+	w.batches.register(buf)
+	return true
+}
+
+func (w *worker) freeStaging() {
+	if w.staging != nil {
+		w.batches.memory.freeBuffer(w.staging)
+		w.staging = nil
+	}
+}
+
+// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment.
+func (all *batches) decodingFailed(err error) {
+	if errors.Is(err, gpu.ErrMemory) {
+		all.share.rest()
+	} else {
+		all.share.off.Store(true)
+	}
+	all.share.failed.Do(func() {
+		all.log.Warn("the GPU does not decode; the processors do", "reason", err)
+	})
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// share divides the samples of batches between the GPU and the processors by how fast they were. nil: there is no GPU
+// for that.
+type share struct {
+	mu                sync.Mutex
+	device, processor float64 // seconds that a sample takes one of them; 0: not known
+	pause             int     // how many more portions are 0
+
+	whole bool // for tests: the GPU gets everything
+
+	off    atomic.Bool // the GPU failed
+	failed sync.Once   // and that was reported
+}
+
+const (
+	leastPortion = 4  // fewer samples are not worth the launches
+	longestPause = 64 // portions, until a GPU that was too slow is measured again
+	memoryOfTime = 8  // the measurements that an average is of
+)
+
+// portion is how many of n samples one of the workers that use the GPU should take, so that it is done with them
+// when the processors are done with the rest. While the GPU would get too few, it gets none, and some again after
+// many portions: it may have become faster.
+func (s *share) portion(n, processors int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.whole {
+		return n
+	}
+	if s.pause > 0 {
+		s.pause--
+		return 0
+	}
+	k := n / 2
+	if s.device > 0 && s.processor > 0 {
+		together := s.processor / float64(processors)
+		k = int(float64(n) * together / (together + s.device))
+	}
+	if k < leastPortion {
+		s.pause = longestPause
+		k = leastPortion
+	}
+	if k > n {
+		return 0
+	}
+	return k
+}
+
+// rest gives everything to the processors for a while.
+func (s *share) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pause = longestPause
+}
+
+func (s *share) deviceTook(began time.Time, samples int) { s.took(&s.device, began, samples) }
+
+func (s *share) processorTook(began time.Time, samples int) {
+	if s != nil {
+		s.took(&s.processor, began, samples)
+	}
+}
+
+func (s *share) took(average *float64, began time.Time, samples int) {
+	each := max(time.Since(began).Seconds(), 1e-9) / float64(max(samples, 1))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *average == 0 {
+		*average = each
+	}
+	*average += (each - *average) / memoryOfTime
+}

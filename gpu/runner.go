@@ -1,0 +1,91 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/batchfs/batchfs/cuda"
+)
+
+// runners is how many Runs there can be at once: while one waits for its kernels, another one copies.
+const runners = 2
+
+// kernels are a thread that runs kernels. They are loaded with the first Run.
+type kernels struct {
+	thread
+	module    *cuda.Module
+	functions map[string]cuda.Function
+}
+
+func (d *driver) Run(r Run) error {
+	k := <-d.running
+	defer func() { d.running <- k }()
+	return k.do(func(t *cuda.Thread, s *cuda.Stream) error {
+		if err := k.load(t, r.Launches); err != nil {
+			return err
+		}
+		return errors.Join(k.start(r, s), settle(s))
+	})
+}
+
+func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
+	if k.module == nil {
+		if k.module, err = t.Load(PTX); err != nil {
+			k.module = nil
+			return err
+		}
+		k.functions = map[string]cuda.Function{}
+	}
+	for _, l := range all {
+		if _, found := k.functions[l.Kernel]; found {
+			continue
+		}
+		f, err := k.module.Function(l.Kernel)
+		if err != nil {
+			return err
+		}
+		k.functions[l.Kernel] = f
+	}
+	return nil
+}
+
+// start gives a stream all of a Run.
+func (k *kernels) start(r Run, s *cuda.Stream) error {
+	at := cuda.Pointer(r.At)
+	if err := s.ToDevice(at, r.Staging); err != nil {
+		return err
+	}
+	for _, l := range r.Launches {
+		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, at); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Back {
+		if len(b.To) == 0 {
+			continue
+		}
+		if err := s.ToHost(b.To, cuda.Pointer(b.From)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits for a stream, also after an error: what was started uses memory until it is done. A stream that cannot
+// be waited for may use it forever, so the GPU counts as lost.
+func settle(s *cuda.Stream) error {
+	err := s.Synchronize()
+	if err != nil && s.Synchronize() != nil {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// close unloads the kernels and ends the thread.
+func (k *kernels) close() (err error) {
+	if k.module != nil {
+		err = k.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() })
+		k.module = nil
+	}
+	return errors.Join(err, k.thread.close())
+}

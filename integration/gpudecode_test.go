@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/ptx"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// theKernels lets daemons load the kernels into the GPU in host memory.
+var theKernels = sync.OnceValue(func() error {
+	driver, err := theGPU()
+	if err != nil {
+		return err
+	}
+	code, err := ptx.ToC(gpu.PTX)
+	if err != nil {
+		return err
+	}
+	return driver.AddModule(gpu.PTX, code)
+})
+
+// mountDecoding mounts a dataset whose JPEGs a GPU in host memory decodes, too.
+func mountDecoding(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
+	t.Helper()
+	if buildSetting("CGO_ENABLED") != "0" {
+		if err := theKernels(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "exact")...)
+}
+
+// decodedOnGPU is how many JPEGs the GPU has decoded.
+func (m withGPU) decodedOnGPU(t testing.TB) int64 {
+	t.Helper()
+	var s struct {
+		JPEGs struct{ GPU int64 }
+	}
+	m.document(t, ".batchfs/stats.json", &s)
+	return s.JPEGs.GPU
+}
+
+// epochsOf is all batches of some epochs; errors count as bytes.
+func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
+	t.Helper()
+	for e := range epochs {
+		names, err := os.ReadDir(m.epochDir(0, e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if batch, form, ok := layout.ParseBatchName(n.Name()); ok && form == layout.NHWCForm {
+				data, err := os.ReadFile(m.path(0, e, batch, form))
+				if err != nil {
+					data = []byte(err.(*os.PathError).Err.Error())
+				}
+				all = append(all, string(data))
+			}
+		}
+	}
+	return all
+}
+
+// TestGPUDecodes: no byte depends on whether a GPU decodes, and two readers of .cuda files find the same ones there.
+func TestGPUDecodes(t *testing.T) {
+	const program = `
+import numpy as np
+for path in sys.argv[2:]:
+    x = np.from_dlpack(batchfs_cuda.open(path))
+    assert x.tobytes() == open(path.removesuffix("cuda") + "nhwc", "rb").read(), path
+`
+	dataset := jpegs(t, 60, 200, 280)
+	for _, flags := range [][]string{
+		{"--resize", "random-resized-crop", "--shuffle", "--flip", "0.5"},
+		{"--resize", "not-larger", "--dtype", "float16", "--normalize", "imagenet"},
+		{"--resize", "stretch", "--dtype", "float32", "--jpeg-scaling=off", "--cache-size", "64MiB", "--cache-policy", "static"},
+	} {
+		t.Run(strings.Join(flags[:2], " "), func(t *testing.T) {
+			t.Parallel()
+			flags := append(flags, "--size", "96x96", "--batch-size", "16")
+			m := mountDecoding(t, fakecuda.Config{Delay: 2 * time.Millisecond, Seed: 9}, dataset, flags...)
+			plain := mountBatchfs(t, dataset, append(flags, "--gpu", "none")...)
+			var paths []string
+			for e := range 2 {
+				for b := range 2 {
+					paths = append(paths, m.path(0, e, b, layout.CUDA))
+				}
+			}
+			var wait sync.WaitGroup
+			for range 2 {
+				reader := m.python(t, program, paths...)
+				wait.Go(func() {
+					if _, err := output(reader); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wait.Wait()
+			want := epochsOf(t, plain, 2)
+			for i, got := range epochsOf(t, m.mounted, 2) {
+				if got != want[i] {
+					t.Errorf("batch %d differs", i)
+				}
+			}
+			if n := m.decodedOnGPU(t); n == 0 {
+				t.Error("the GPU decoded nothing")
+			}
+		})
+	}
+}
+
+// TestGPUDecodesDamage: damaged files lead to the same bytes and errors with a GPU, under every policy.
+func TestGPUDecodesDamage(t *testing.T) {
+	dataset := jpegs(t, 60, 200, 280)
+	files, err := filepath.Glob(filepath.Join(dataset, "*.jpg"))
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	for i, name := range files {
+		if i%6 != 1 {
+			continue
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data = data[:len(data)-len(data)/3]; i%12 == 1 {
+			data = append(data, 0xff, 0xd9)
+		}
+		writeFile(t, name, data)
+	}
+	for _, policy := range []string{"fail", "replace", "zero"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16", "--on-error", policy}
+			m := mountDecoding(t, fakecuda.Config{Delay: time.Millisecond, Seed: 4}, dataset, flags...)
+			want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
+			for i, got := range epochsOf(t, m.mounted, 1) {
+				if got != want[i] {
+					t.Errorf("batch %d differs", i)
+				}
+			}
+			if n := m.decodedOnGPU(t); n == 0 {
+				t.Error("the GPU decoded nothing")
+			}
+		})
+	}
+}
+
+// TestGPUDecodingFails: when the GPU cannot decode, or is lost while it does, processors decode, and it is said once.
+func TestGPUDecodingFails(t *testing.T) {
+	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
+	dataset := jpegs(t, 40, 200, 280)
+	want := epochsOf(t, mountBatchfs(t, dataset, append(flags, "--gpu", "none")...), 1)
+	for _, c := range []fakecuda.Config{
+		{PTX: 50}, {Memory: 1 << 20},
+		{Failures: []fakecuda.Failure{{Function: "kernel", Nth: 6, Code: 719}}},
+		{Failures: []fakecuda.Failure{{Function: "cuStreamSynchronize", Nth: 2, Code: 214}}},
+		{Failures: []fakecuda.Failure{{Function: "cuLaunchKernel", Code: 2}}},
+	} {
+		m := mountDecoding(t, c, dataset, flags...)
+		for i, got := range epochsOf(t, m.mounted, 1) {
+			if got != want[i] {
+				t.Errorf("%+v: batch %d differs", c, i)
+			}
+		}
+		if n := strings.Count(m.logged(), "the GPU does not decode"); n != 1 {
+			t.Errorf("%+v: said %d times:\n%s", c, n, m.logged())
+		}
+		m.finish(t)
+	}
+}
