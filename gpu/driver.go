@@ -45,8 +45,8 @@ func newDriver(d cuda.Device) (Driver, error) {
 	return made, nil
 }
 
-// A driver is NVIDIA's. It has several threads, so that nothing waits for a copy, or for kernels, except
-// whoever asked for them.
+// A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
+// kernels, wait for them.
 type driver struct {
 	uuid            string
 	memory, copying thread
