@@ -248,7 +248,7 @@ func TestPortion(t *testing.T) {
 	}
 	s.device = 1e-3 // it has become faster
 	s.pause = 0
-	if s.portion(64, 8) < 32 || s.portion(64, 8) < 32 {
+	if first, next := s.portion(64, 8), s.portion(64, 8); first < 32 || next < 32 {
 		t.Error("a fast GPU rests")
 	}
 }
