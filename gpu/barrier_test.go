@@ -51,14 +51,14 @@ func TestBarriers(t *testing.T) {
 func sameAsProcessor(t *testing.T, h *host) bool {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 6 {
-		p, staging, want := placeBatch(t, r)
-		if got, _, err := h.run(p, staging); err != nil || !bytes.Equal(got, want) {
+		b := placeBatch(t, r, 4, 3, randomMode(r), randomFormat(r))
+		if got, _, err := h.run(b.Plan, b.staging); err != nil || !bytes.Equal(got, b.want(t)) {
 			return false
 		}
 	}
 	files, j := jpegs(t), newJudge(t, decode.RGB, false)
 	for range 4 {
-		if j.decodeBatch(t, h, r, some(r, files, 12), &counts{}) != nil {
+		if j.decodeBatch(t, []*host{h}, r, randomMode(r), randomFormat(r), some(r, files, 12), &counts{}) != nil {
 			return false
 		}
 	}

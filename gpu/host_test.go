@@ -99,10 +99,20 @@ func compileC(t testing.TB, c string) string {
 
 // host is a running program that executes batches.
 type host struct {
+	name   string
 	in     io.WriteCloser
 	out    io.Reader
 	errors bytes.Buffer
 	cmd    *exec.Cmd
+}
+
+// startAll runs the kernels' source and their PTX, and the source in several threads.
+func startAll(t testing.TB) (all []*host, threads *host) {
+	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX))
+	source.name, ptx.name = "source", "PTX"
+	threads = start(t, threaded(t))
+	threads.name = "threads"
+	return []*host{source, ptx}, threads
 }
 
 // start runs a program until the test ends, which fails if the program does.
@@ -159,4 +169,27 @@ func (h *host) run(p *Plan, staging []byte) (slots, verdicts []byte, err error) 
 		_, err = io.ReadFull(h.out, verdicts)
 	}
 	return slots, verdicts, err
+}
+
+// A made batch is what a program made.
+type made struct {
+	by              *host
+	slots, verdicts []byte
+	err             error
+}
+
+// runAll executes a batch by all programs at once, while the caller computes what they must make of it.
+func runAll(hosts []*host, p *Plan, staging []byte) (wait func() []made) {
+	all := make([]made, len(hosts))
+	var running sync.WaitGroup
+	for i, h := range hosts {
+		running.Go(func() {
+			all[i].by = h
+			all[i].slots, all[i].verdicts, all[i].err = h.run(p, staging)
+		})
+	}
+	return func() []made {
+		running.Wait()
+		return all
+	}
 }
