@@ -127,17 +127,21 @@ func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, fi
 	return b
 }
 
-// decodeBatch decodes files by all programs. The error is the first difference from the processor.
-func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resample.Mode, f format, files [][]byte, n *counts) error {
-	t.Helper()
-	b := j.try(t, r, mode, f, files)
-	n.files, n.unsuited = n.files+len(files), n.unsuited+len(files)-len(b.files)
+func (b *trial) staging() []byte {
 	staging := make([]byte, b.Staging)
 	for i := range b.samples {
 		b.Put(staging, i)
 	}
 	b.Finish(staging, 0, 0, 0)
-	wait := runAll(hosts, b.Plan, staging)
+	return staging
+}
+
+// decodeBatch decodes files by all programs. The error is the first difference from the processor.
+func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resample.Mode, f format, files [][]byte, n *counts) error {
+	t.Helper()
+	b := j.try(t, r, mode, f, files)
+	n.files, n.unsuited = n.files+len(files), n.unsuited+len(files)-len(b.files)
+	wait := runAll(hosts, b.Plan, b.staging())
 	size, want, ours := int(b.tensor.Spec.SampleBytes()), make([]byte, b.tensor.Spec.Bytes()), make([]bool, len(b.samples))
 	errs := make([]error, len(b.samples))
 	writer := layout.NewWriter(b.tensor.Converter, 0)
