@@ -81,7 +81,7 @@ func TestRaces(t *testing.T) {
 			for n := 0; n < 100 && err == nil; n++ { // it remembers only some accesses, so it may need several batches
 				b := placeBatch(t, r, 4, 3, resample.Stretch, randomFormat(r))
 				if _, _, err = h.run(b.Plan, b.staging); err == nil {
-					b := j.try(t, r, resample.Stretch, randomFormat(r), some(r, files, 12))
+					b := j.try(t, r, resample.Stretch, randomFormat(r), some(r, files, 12), randomBits(r))
 					_, _, err = h.run(b.Plan, b.staging())
 				}
 			}

@@ -97,8 +97,8 @@ type trial struct {
 	files []int // which of the files the samples are
 }
 
-// try plans a batch of those files that suit it.
-func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, files [][]byte) *trial {
+// try plans a batch of those files that suit it, in stretches of so many bits.
+func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, files [][]byte, bits int) *trial {
 	t.Helper()
 	o, b := randomOptions(r, mode, 40), &trial{j: j}
 	var samples []Sample
@@ -119,13 +119,15 @@ func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, fi
 		H, W = max(H, oh), max(W, ow)
 	}
 	var err error
-	b.Plan, err = newPlan(f.tensor(t, r, len(samples), H, W, j.options.Color.Channels()), samples, []int{64, 333, 1024, stretchBits}[r.IntN(4)])
+	b.Plan, err = newPlan(f.tensor(t, r, len(samples), H, W, j.options.Color.Channels()), samples, bits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.grid = []int{1, 2, mostGrid}[r.IntN(3)]
 	return b
 }
+
+func randomBits(r *rand.Rand) int { return []int{64, 333, 1024, stretchBits}[r.IntN(4)] }
 
 func (b *trial) staging() []byte {
 	staging := make([]byte, b.Staging)
@@ -139,7 +141,7 @@ func (b *trial) staging() []byte {
 // decodeBatch decodes files by all programs. The error is the first difference from the processor.
 func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resample.Mode, f format, files [][]byte, n *counts) error {
 	t.Helper()
-	b := j.try(t, r, mode, f, files)
+	b := j.try(t, r, mode, f, files, randomBits(r))
 	n.files, n.unsuited = n.files+len(files), n.unsuited+len(files)-len(b.files)
 	wait := runAll(hosts, b.Plan, b.staging())
 	size, want, ours := int(b.tensor.Spec.SampleBytes()), make([]byte, b.tensor.Spec.Bytes()), make([]bool, len(b.samples))
@@ -293,5 +295,30 @@ func TestDecodeDamaged(t *testing.T) {
 	t.Logf("as source and as PTX: %+v; in several threads: %+v", n, inThreads)
 	if n.decoded < n.files/10 || n.left < n.files/10 {
 		t.Error("too few were decoded, or left")
+	}
+}
+
+// TestDecodeAstray: flat images never bring decoders into step, so each stretch waits for those before it. Those that take too long
+// are left to the processor.
+func TestDecodeAstray(t *testing.T) {
+	hosts, _ := startAll(t)
+	j := newJudge(t, decode.RGB, false)
+	for _, c := range []struct {
+		side     int
+		restarts bool
+		left     int
+	}{{320, false, 0}, {448, false, 1}, {448, true, 0}} {
+		b := j.try(t, rand.New(rand.NewPCG(4, 3)), resample.Stretch, format{}, [][]byte{flat(c.side, c.restarts)}, 1024)
+		want := make([]byte, b.tensor.Spec.Bytes())
+		writer := layout.NewWriter(b.tensor.Converter, 0)
+		if ours, err := b.want(0, want, writer); !ours || err != nil {
+			t.Fatalf("%+v: %v, %v", c, ours, err)
+		}
+		writer.Close()
+		for _, made := range runAll(hosts, b.Plan, b.staging())() {
+			if n := len(b.Left(made.verdicts)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
+				t.Errorf("%+v, %s: %d are left (%v)", c, made.by.name, n, made.err)
+			}
+		}
 	}
 }

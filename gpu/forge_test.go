@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 )
@@ -71,6 +72,30 @@ func forge(r *rand.Rand, sampling [4]int, orientation, most int) []byte {
 		}
 	}
 	f.pad()
+	return append(f.out, 0xff, 0xd9)
+}
+
+// flat returns an image of one color, each of whose blocks is the same 32 bits.
+func flat(side int, restarts bool) []byte {
+	f, across := &forger{Rand: rand.New(rand.NewPCG(0, 0)), out: []byte{0xff, 0xd8}}, (side+7)/8
+	f.quantization(1)
+	f.segment(0xc0, []byte{8, byte(side >> 8), byte(side), byte(side >> 8), byte(side), 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0})
+	for _, table := range []byte{0, 0x10} { // one code of every length, 0 being the longest
+		definition := append([]byte{table}, bytes.Repeat([]byte{1}, 16)...)
+		f.segment(0xc4, append(definition, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0))
+	}
+	if restarts {
+		f.segment(0xdd, []byte{0, byte(across)})
+	}
+	f.segment(0xda, []byte{3, 1, 0, 2, 0, 3, 0, 0, 63, 0})
+	for row := range across {
+		if restarts && row > 0 {
+			f.out = append(f.out, 0xff, 0xd0+byte((row-1)&7))
+		}
+		for range 3 * across {
+			f.put(0xfffefffe, 32)
+		}
+	}
 	return append(f.out, 0xff, 0xd9)
 }
 
