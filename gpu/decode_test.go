@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
@@ -270,6 +271,32 @@ func TestDecodeOthers(t *testing.T) {
 	}
 }
 
+// TestDecodeEdges: what random damage hardly makes, in all kinds of crops.
+func TestDecodeEdges(t *testing.T) {
+	t.Parallel()
+	hosts, _ := startAll(t)
+	whole, small, peaks := flat{side: 88}.forge(), flat{side: 152, short: true}.forge(), flat{side: 88, peaks: true}.forge()
+	within := bytes.Index(small, []byte{0xff, 0xda}) + 14 + (11*19*9-1)/8
+	end := []byte{0xff, 0xd9}
+	for _, c := range []struct {
+		name    string
+		data    []byte
+		decoded bool // some of the crops
+	}{
+		{"the data ends in the last code of row 11, and zeros complete it", slices.Concat(small[:within], end, make([]byte, 100), end), true},
+		{"a byte more than there should be", slices.Concat(whole[:len(whole)-2], []byte{0}, end), true},
+		{"a value beyond 16 bits, whose lower 16 are 0", peaks, false},
+	} {
+		j, n := newJudge(t, decode.RGB, false), counts{}
+		if err := j.decodeBatch(t, hosts, rand.New(rand.NewPCG(1, 1)), resample.RandomResizedCrop, format{}, slices.Repeat([][]byte{c.data}, 100), &n); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if n.left == 0 || (n.decoded > 0) != c.decoded {
+			t.Errorf("%s: %+v", c.name, n)
+		}
+	}
+}
+
 // TestDecodeDamaged: of damaged files, the kernels decode those that our own decoder does, to the same pixels.
 func TestDecodeDamaged(t *testing.T) {
 	t.Parallel()
@@ -277,11 +304,10 @@ func TestDecodeDamaged(t *testing.T) {
 	r, others, n, inThreads := rand.New(rand.NewPCG(3, 3)), jpegs(t), counts{}, counts{}
 	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false)}
 	for i := 0; n.files-n.unsuited < 10000; i++ {
-		var files [][]byte
+		files := some(r, others, 4)
 		for range 60 {
 			files = append(files, forge(r, samplings[r.IntN(len(samplings))], 1+r.IntN(8), []int{9, 17, 33, 60}[r.IntN(4)]))
 		}
-		files = append(files, some(r, others, 4)...)
 		for k := range files {
 			files[k] = damage(r, files[k])
 		}
@@ -304,11 +330,10 @@ func TestDecodeAstray(t *testing.T) {
 	hosts, _ := startAll(t)
 	j := newJudge(t, decode.RGB, false)
 	for _, c := range []struct {
-		side     int
-		restarts bool
-		left     int
-	}{{320, false, 0}, {448, false, 1}, {448, true, 0}} {
-		b := j.try(t, rand.New(rand.NewPCG(4, 3)), resample.Stretch, format{}, [][]byte{flat(c.side, c.restarts)}, 1024)
+		flat
+		left int
+	}{{flat{side: 320}, 0}, {flat{side: 448}, 1}, {flat{side: 448, restarts: true}, 0}} {
+		b := j.try(t, rand.New(rand.NewPCG(4, 3)), resample.Stretch, format{}, [][]byte{c.forge()}, 1024)
 		want := make([]byte, b.tensor.Spec.Bytes())
 		writer := layout.NewWriter(b.tensor.Converter, 0)
 		if ours, err := b.want(0, want, writer); !ours || err != nil {

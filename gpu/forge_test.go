@@ -75,27 +75,43 @@ func forge(r *rand.Rand, sampling [4]int, orientation, most int) []byte {
 	return append(f.out, 0xff, 0xd9)
 }
 
-// flat returns an image of one color, each of whose blocks is the same 32 bits.
-func flat(side int, restarts bool) []byte {
-	f, across := &forger{Rand: rand.New(rand.NewPCG(0, 0)), out: []byte{0xff, 0xd8}}, (side+7)/8
+// A flat is a square image of one color, each of whose blocks is the same 32 bits, or if short, the same 3.
+type flat struct {
+	side                   int
+	short, restarts, peaks bool // peaks: the first three values of luma are 32767, 65534 and 65536
+}
+
+func (c flat) forge() []byte {
+	f, across := &forger{Rand: rand.New(rand.NewPCG(0, 0)), out: []byte{0xff, 0xd8}}, (c.side+7)/8
 	f.quantization(1)
-	f.segment(0xc0, []byte{8, byte(side >> 8), byte(side), byte(side >> 8), byte(side), 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0})
-	for _, table := range []byte{0, 0x10} { // one code of every length, 0 being the longest
-		definition := append([]byte{table}, bytes.Repeat([]byte{1}, 16)...)
-		f.segment(0xc4, append(definition, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0))
+	f.segment(0xc0, []byte{8, byte(c.side >> 8), byte(c.side), byte(c.side >> 8), byte(c.side), 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0})
+	dc, ac, bits, length := 15, 15, 0xfffefffe, 32
+	if c.short {
+		dc, ac, bits, length = 0, 1, 0b010, 3
 	}
-	if restarts {
+	for class, zero := range []int{dc, ac} { // one code of every length; which of them is that of 0
+		lengths, symbols := bytes.Repeat([]byte{1}, 16), []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+		f.segment(0xc4, slices.Concat([]byte{byte(class << 4)}, lengths, slices.Insert(symbols, zero, 0)))
+	}
+	if c.restarts {
 		f.segment(0xdd, []byte{0, byte(across)})
 	}
 	f.segment(0xda, []byte{3, 1, 0, 2, 0, 3, 0, 0, 63, 0})
-	for row := range across {
-		if restarts && row > 0 {
+	for block := range 3 * across * across {
+		if row := block / 3 / across; c.restarts && row > 0 && block%(3*across) == 0 {
+			f.pad()
 			f.out = append(f.out, 0xff, 0xd0+byte((row-1)&7))
 		}
-		for range 3 * across {
-			f.put(0xfffefffe, 32)
+		if c.peaks && block%3 == 0 && block < 9 {
+			size, value := []int{15, 15, 2}[block/3], []int{32767, 32767, 2}[block/3]
+			f.put(1<<size-2, size)
+			f.put(value, size)
+			f.put(0xfffe, 16)
+		} else {
+			f.put(bits, length)
 		}
 	}
+	f.pad()
 	return append(f.out, 0xff, 0xd9)
 }
 
