@@ -18,7 +18,7 @@
 //
 //	0  they ran
 //	1  the launch is impossible: the parameters' size, a block that is not 1 to 1,024 threads in one
-//	   dimension, an empty grid, or more than 48 KB of shared memory
+//	   dimension, or more than its kernel allows (.maxntid), an empty grid, or more than 48 KB of shared memory
 //	2  shared memory was used outside of its bounds, or at an address that is not aligned
 //	3  some threads of a block wait at a barrier that others never reach
 //	4  there is no memory for the threads' registers
