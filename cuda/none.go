@@ -20,6 +20,8 @@ func (*Thread) Free(Pointer) error                                     { return 
 func (*Thread) MemoryInfo() (free, total int64, err error)             { return 0, 0, ErrNotBuilt }
 func (*Thread) Register([]byte, RegisterFlag) error                    { return ErrNotBuilt }
 func (*Thread) Unregister([]byte) error                                { return ErrNotBuilt }
+func (*Thread) AllocHost(int) ([]byte, error)                          { return nil, ErrNotBuilt }
+func (*Thread) FreeHost([]byte) error                                  { return ErrNotBuilt }
 func (*Thread) Export(Pointer) (IPCHandle, error)                      { return IPCHandle{}, ErrNotBuilt }
 func (*Thread) OpenIPC(IPCHandle) (Pointer, error)                     { return 0, ErrNotBuilt }
 func (*Thread) CloseIPC(Pointer) error                                 { return ErrNotBuilt }
