@@ -372,6 +372,21 @@ for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
 	}
 }
 
+// TestCUDARecipes runs the README's programs for GPUs, as far as that is possible without one: PyTorch takes the GPU's memory for the
+// processor's, has no streams, and pins nothing.
+func TestCUDARecipes(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
+	training := blockWith(t, "../README.md", "```python\n", "batchfs_cuda")
+	pinned := blockWith(t, "../README.md", "```python\n", "pin_memory=True")
+	without := strings.NewReplacer("torch.cuda.current_stream().synchronize()", "steps = i + 1", `"mnt/`, `f"{sys.argv[1]}/`, `f"mnt/`, `f"{sys.argv[1]}/`,
+		", pin_memory=True", "", `.to("cuda", `, `.to("cpu", `)
+	program := "import torch, os\nmodel = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, 3))\n" + training +
+		"print('finite', loss.isfinite().item(), 'of', steps)\ngpu, shape, n = x, x.shape, os.stat(f'{b}.nhwc').st_size\n" + pinned + "assert (x == gpu).all()\n"
+	if out, err := output(m.python(t, without.Replace(program))); err != nil || out != "finite True of 3\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // TestCUDAErrors: the module says what is missing.
 func TestCUDAErrors(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "2")
