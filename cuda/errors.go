@@ -13,6 +13,12 @@ var (
 	ErrNoDevice  = errors.New("no NVIDIA GPU is visible")
 )
 
+// Why there is no nvJPEG to use.
+var (
+	ErrNoNVJPEG  = errors.New("nvJPEG cannot be loaded")
+	ErrOldNVJPEG = errors.New("nvJPEG is too old")
+)
+
 // What an [Error] can mean.
 var (
 	ErrMemory = errors.New("out of GPU memory")
