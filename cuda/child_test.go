@@ -36,7 +36,7 @@ type report struct {
 }
 
 var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost,
-	"nvJPEG": ErrNoNVJPEG, "old nvJPEG": ErrOldNVJPEG}
+	"nvJPEG": ErrNoNVJPEG, "old nvJPEG": ErrOldNVJPEG, "failed": ErrNVJPEG}
 
 // driver is what most parts find.
 var driver *fakecuda.Driver

@@ -19,10 +19,11 @@ var (
 	ErrOldNVJPEG = errors.New("nvJPEG is too old")
 )
 
-// What an [Error] can mean.
+// What an [Error], or one of a [JPEGDecoder], can mean.
 var (
 	ErrMemory = errors.New("out of GPU memory")
 	ErrLost   = errors.New("the GPU is lost to this process")
+	ErrNVJPEG = errors.New("nvJPEG failed") // not at an image
 )
 
 // An Error is the result of a call that failed.

@@ -66,7 +66,7 @@ type JPEGDecoder struct {
 }
 
 // NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the device has: an engine for JPEGs, kernels for
-// most of the work, or what nvJPEG prefers. The error may be ErrNoNVJPEG, ErrOldNVJPEG or ErrMemory.
+// most of the work, or what nvJPEG prefers. The error may be ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
 func (t *Thread) NewJPEGDecoder(gray bool) (*JPEGDecoder, error) {
 	if _, err := NVJPEGVersion(); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *JPEGDecoder) Close() error {
 
 // Decode has a stream decode whole images, as they are stored. It returns once it is known which of them nvJPEG refuses, of which it notes
 // that, and leaves the pixels undefined: that depends on the image alone. All data must stay as it is until the stream is done.
-// After an error, too, the stream may still be at work. The error may be ErrMemory.
+// After an error, too, the stream may still be at work. The error may be ErrMemory or ErrNVJPEG.
 func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 	var taken []*JPEG
 	for i := range images {
@@ -224,5 +224,5 @@ func jpegError(call string, status C.nvjpegStatus_t) error {
 	case missing:
 		return fmt.Errorf("%w: it lacks %s", ErrOldNVJPEG, call)
 	}
-	return fmt.Errorf("%s: nvJPEG's error %d", call, status)
+	return fmt.Errorf("%w: %s returned %d", ErrNVJPEG, call, status)
 }

@@ -189,7 +189,7 @@ func TestEveryJPEGCallFails(t *testing.T) {
 	for _, f := range []string{"GetProperty", "CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",
 		"JpegStreamParseHeader", "DecodeBatchedSupportedEx", "DecodeBatchedInitialize", "DecodeBatched",
 		"DecodeParamsDestroy", "JpegStreamDestroy", "JpegStateDestroy", "Destroy"} {
-		for status, is := range map[int][]string{5: {"memory"}, 6: nil} {
+		for status, is := range map[int][]string{5: {"memory"}, 6: {"failed"}} {
 			r, _ := run(t, d, fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpeg" + f, Nth: 1, Code: status}}}, "jpegs")
 			if r.Error == "" || !slices.Equal(r.Is, is) {
 				t.Errorf("%s with %d: %+v", f, status, r)

@@ -24,6 +24,8 @@ var (
 	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
 	ErrLost = cuda.ErrLost
+	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
+	ErrNVJPEG = cuda.ErrNVJPEG
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.
