@@ -11,7 +11,12 @@ type (
 	Event    struct{}
 	Module   struct{}
 	Function struct{}
+
+	JPEGDecoder struct{ Backend string }
 )
+
+// NVJPEGVersion returns ErrNotBuilt.
+func NVJPEGVersion() (string, error) { return "", ErrNotBuilt }
 
 func (*Driver) Devices() ([]Device, error)                             { return nil, ErrNotBuilt }
 func (Device) Thread(func(*Thread) error) error                        { return ErrNotBuilt }
@@ -42,3 +47,6 @@ func (*Event) Done() (bool, error)                                     { return 
 func (*Module) Close() error                                           { return ErrNotBuilt }
 func (*Module) Function(string) (Function, error)                      { return Function{}, ErrNotBuilt }
 func (Function) Launch(_, _ [3]int, _ int, _ *Stream, _ Pointer) error { return ErrNotBuilt }
+func (*Thread) NewJPEGDecoder(bool) (*JPEGDecoder, error)              { return nil, ErrNotBuilt }
+func (*JPEGDecoder) Close() error                                      { return ErrNotBuilt }
+func (*JPEGDecoder) Decode(*Stream, []JPEG) error                      { return ErrNotBuilt }

@@ -110,7 +110,7 @@ func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte,
 			n.unsuited++
 			continue
 		}
-		samples = append(samples, Sample{len(samples), j.options.Plan(head, tr, pixels.Target{}), data})
+		samples = append(samples, Sample{Slot: len(samples), Job: j.options.Plan(head, tr, pixels.Target{}), Data: data})
 		wants = append(wants, asked{head, tr})
 		H, W = max(H, oh), max(W, ow)
 	}
@@ -130,7 +130,7 @@ func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte,
 		return err
 	}
 	left := map[int]bool{}
-	for _, i := range p.Left(verdicts) {
+	for _, i := range p.Left(verdicts, nil) {
 		left[i] = true
 	}
 	writer := layout.NewWriter(tensor.Converter, 0)

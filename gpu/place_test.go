@@ -129,7 +129,7 @@ func placeBatch(t testing.TB, r *rand.Rand) (p *Plan, staging, want []byte) {
 			tr = resample.Options{Flip: .5}.Choose(1, 1, h, w)
 		}
 		job := po.Plan(decode.Header{Format: decode.PNG, Width: w, Height: h, Orientation: 1}, tr, pixels.Target{})
-		samples, widths = append(samples, Sample{n - 1 - i, job, picture(r, h, w, channels)}), append(widths, w)
+		samples, widths = append(samples, Sample{Slot: n - 1 - i, Job: job, Data: picture(r, h, w, channels)}), append(widths, w)
 		oh, ow := tr.Size()
 		H, W = max(H, oh), max(W, ow)
 	}
