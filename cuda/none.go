@@ -47,6 +47,6 @@ func (*Event) Done() (bool, error)                                     { return 
 func (*Module) Close() error                                           { return ErrNotBuilt }
 func (*Module) Function(string) (Function, error)                      { return Function{}, ErrNotBuilt }
 func (Function) Launch(_, _ [3]int, _ int, _ *Stream, _ Pointer) error { return ErrNotBuilt }
-func (*Thread) NewJPEGDecoder(bool) (*JPEGDecoder, error)              { return nil, ErrNotBuilt }
+func (*Thread) NewJPEGDecoder(bool, ...string) (*JPEGDecoder, error)   { return nil, ErrNotBuilt }
 func (*JPEGDecoder) Close() error                                      { return ErrNotBuilt }
 func (*JPEGDecoder) Decode(*Stream, []JPEG) error                      { return ErrNotBuilt }

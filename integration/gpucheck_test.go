@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
@@ -27,6 +28,15 @@ def from_dlpack(x):
     return numpy.from_dlpack(x)
 `
 )
+
+// theNVJPEG adds NVIDIA's library for JPEGs to the GPU in host memory.
+var theNVJPEG = sync.OnceValue(func() error {
+	driver, err := theGPU()
+	if err != nil {
+		return err
+	}
+	return driver.AddNVJPEG()
+})
 
 // gpuCheck runs what make gpucheck runs, as small as it can be, and returns its output.
 func gpuCheck(t *testing.T, env []string, flags ...string) (string, error) {
@@ -59,6 +69,9 @@ func TestGPUCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	driver, err := theGPU()
+	if err == nil {
+		err = theNVJPEG()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +92,8 @@ func TestGPUCheck(t *testing.T) {
 		`40 samples under compute-sanitizer, memcheck +passed`, `40 samples under compute-sanitizer, synccheck +passed`,
 		`copies to the GPU from batch memory / from cuMemHostAlloc's .* GB/s`, `crops to 224, float16 NCHW, .* GB/s`,
 		`JPEGs decoded in full: batchfs, exact kernels +\d+ images/s`, `JPEGs decoded in full: libjpeg-turbo, \d+ CPUs +[1-9]\d* images/s`, `exact kernels / libjpeg-turbo`,
+		`JPEGs decoded in full: nvJPEG, hardware +[1-9]\d* images/s`, `exact kernels / nvJPEG's best +\d+\.\d+ x`,
+		`JPEGs decoded in full: nvJPEG, GPU-hybrid +[1-9]\d* images/s`,
 		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
 		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
 		`kill -9 of a reader +passed`, `the GPU's memory is full +passed`,

@@ -23,26 +23,9 @@ const (
 	packers     = 8
 )
 
-// A jpegLibrary decodes whole JPEGs to RGB in the GPU's memory, in another way than ours.
-type jpegLibrary interface {
-	Decode(ctx context.Context, files [][]byte) error
-	Close() error
-}
-
-// libraries are what ours is compared with. open says why one cannot be measured.
-var libraries = []struct {
-	name string
-	open func(s *setup) (jpegLibrary, error)
-}{
-	{"nvJPEG, hardware engine", notBuiltIn},
-	{"nvJPEG, GPU-hybrid", notBuiltIn},
-}
-
-func notBuiltIn(*setup) (jpegLibrary, error) { return nil, errors.New("not built in") }
-
-// gpuDecoders decodes the same files, from memory, in full, in several ways.
+// gpuDecoders decodes the same files in full, in several ways. They are in memory that is registered with the GPU.
 func gpuDecoders(ctx context.Context, s *setup) (rows []row, err error) {
-	files, err := contents(s.photos.files[:min(4000, s.photos.images)])
+	loaded, err := contents(s.photos.files[:min(4000, s.photos.images)])
 	if err != nil {
 		return nil, err
 	}
@@ -51,35 +34,63 @@ func gpuDecoders(ctx context.Context, s *setup) (rows []row, err error) {
 		return nil, err
 	}
 	defer driver.Close()
+	memory := area{driver: driver}
+	defer func() { err = errors.Join(err, memory.close()) }()
+	files, err := memory.hold(loaded)
+	if err != nil {
+		return nil, err
+	}
 	kernels := newKernels(driver)
 	defer func() { err = errors.Join(err, kernels.close()) }()
-	names := []string{"batchfs, exact kernels", fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}
 	sides := []side{rate(files, func(ctx context.Context) error { return kernels.decode(ctx, files) }),
 		rate(files, func(ctx context.Context) error { return byLibJPEG(ctx, files) })}
-	for _, l := range libraries {
-		library, err := l.open(s)
+	names := []string{"batchfs, exact kernels", fmt.Sprintf("libjpeg-turbo, %d CPUs", runtime.NumCPU())}
+	for _, backend := range []string{"hardware", "GPU-hybrid"} {
+		name := "nvJPEG, " + backend
+		library, err := openNVJPEG(s.gpu, backend, files)
 		if err != nil {
-			rows = append(rows, row{what: "JPEGs decoded in full: " + l.name, skipped: err.Error()})
+			rows = append(rows, row{what: decodedInFull + name, skipped: err.Error()})
 			continue
 		}
-		defer library.Close()
-		names, sides = append(names, l.name), append(sides, rate(files, func(ctx context.Context) error { return library.Decode(ctx, files) }))
+		defer library.close()
+		names, sides = append(names, name), append(sides, rate(files, func(context.Context) error { return library.decode(files) }))
 	}
 	figures, err := s.turns(ctx, "decoding", s.rounds+1, sides...)
 	if err != nil {
 		return rows, err
 	}
-	var ours []row
+	return append(decodingRows(names, figures), rows...), nil
+}
+
+const decodedInFull = "JPEGs decoded in full: "
+
+// decodingRows makes rows of the figures of our kernels, of libjpeg-turbo and of nvJPEG where it was measured. The first round is a warm-up.
+func decodingRows(names []string, figures [][]float64) (rows []row) {
 	for i, name := range names {
-		figures[i] = figures[i][1:] // the first is a warm-up
-		ours = append(ours, measured("JPEGs decoded in full: "+name, "images/s", figures[i], ""))
+		figures[i] = figures[i][1:]
+		rows = append(rows, measured(decodedInFull+name, "images/s", figures[i], ""))
 	}
-	ours = append(ours, measured("    exact kernels / libjpeg-turbo", "x", ratios(figures[0], figures[1]), ""))
-	if len(figures) == 2 {
-		return append(append(ours, rows...), row{what: "    exact kernels / nvJPEG's best", skipped: "nvJPEG was not measured"}), nil
+	best := row{what: "    exact kernels / nvJPEG's best", skipped: "there is no figure of nvJPEG's"}
+	if len(figures) > 2 {
+		best = measured(best.what, "x", ratios(figures[0], fastest(figures[2:])), "").atLeast(1)
 	}
-	best := measured("    exact kernels / nvJPEG's best", "x", ratios(figures[0], fastest(figures[2:])), "").atLeast(1)
-	return append(append(ours, rows...), best), nil
+	return append(rows, measured("    exact kernels / libjpeg-turbo", "x", ratios(figures[0], figures[1]), ""), best)
+}
+
+// hold puts files into the host's part.
+func (a *area) hold(files [][]byte) (held [][]byte, err error) {
+	n := 0
+	for _, data := range files {
+		n += len(data)
+	}
+	if err := a.grow(n, 0); err != nil {
+		return nil, err
+	}
+	rest := a.host
+	for _, data := range files {
+		held, rest = append(held, rest[:copy(rest, data)]), rest[len(data):]
+	}
+	return held, nil
 }
 
 // fastest is the best figure of each round.
@@ -182,7 +193,7 @@ func (a *area) decode(files [][]byte) (left int, err error) {
 	p.Finish(a.host, at, at+uint64(p.Staging), at+uint64(p.Staging+p.Work))
 	verdicts := a.host[p.Staging:][:p.Verdicts()]
 	err = a.driver.Run(gpu.Run{Staging: a.host[:p.Staging], At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: at + uint64(p.Staging)}}})
-	return left + len(p.Left(verdicts)), err
+	return left + len(p.Left(verdicts, nil)), err
 }
 
 // fullPlan plans to decode files to RGB, of their own size.

@@ -259,7 +259,7 @@ func (c *checker) onGPU(p *gpu.Plan, t *trial, decoder *decode.Decoder) (tensor 
 	verdicts, tensor := c.host[p.Staging:][:p.Verdicts()], c.host[p.Host()-size:][:size]
 	err = c.driver.Run(gpu.Run{Staging: c.host[:p.Staging], At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: work}, {To: tensor, From: batch}}})
 	left = map[int]bool{}
-	for _, i := range p.Left(verdicts) {
+	for _, i := range p.Left(verdicts, nil) {
 		left[i] = true
 	}
 	return tensor, left, err

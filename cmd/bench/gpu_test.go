@@ -113,6 +113,15 @@ func TestGPUFigures(t *testing.T) {
 	if got := fastest([][]float64{{1, 5}, {2, 3}}); !slices.Equal(got, []float64{2, 5}) {
 		t.Errorf("the best of each round: %v", got)
 	}
+	rows := decodingRows([]string{"ours", "libjpeg", "a", "b"}, [][]float64{{9, 8, 6}, {9, 2, 2}, {9, 4, 1}, {9, 1, 3}})
+	for i, want := range []float64{7, 2, 2.5, 2, 3.5, 2} { // medians of the second round and the third
+		if rows[i].Value != want {
+			t.Errorf("row %d is %v, want %g", i, rows[i], want)
+		}
+	}
+	if last := decodingRows([]string{"ours", "libjpeg"}, [][]float64{{9, 8}, {9, 2}})[3]; last.skipped == "" {
+		t.Errorf("without nvJPEG: %v", last)
+	}
 	began := time.Now()
 	images, err := rate(make([][]byte, 7), func(ctx context.Context) error { return nil })(t.Context())
 	if most := 7 / time.Since(began).Seconds(); err != nil || images < most || math.IsInf(images, 0) {
