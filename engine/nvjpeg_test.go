@@ -80,48 +80,47 @@ func TestNVJPEGPixels(t *testing.T) {
 func TestNVJPEGIsTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.RandomResizedCrop, resample.NotLarger} {
-		for _, policy := range []OnError{Zero, Replace} {
-			change := func(o *Options) {
-				o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 2, true, 256<<20
-				o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)
-				o.Transform = resample.Options{Mode: mode, Height: 40, Width: 56, Flip: 0.5,
-					CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
-			}
-			few := byNVJPEG(t, dir, &fakegpu.GPU{}, change, func(o *Options) { o.Workers, o.BatchWorkers, o.PrefetchDepth = 1, 1, 0 })
-			want := outcome(t, few)
-			g := &fakegpu.GPU{}
-			many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
-			onGPU := many.Catalog().tensorForm()
-			for _, k := range allKeys(many) {
-				f := open(t, many, k, layout.CUDA)
-				if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {
-					t.Fatalf("%v, %v: %s differs on the GPU", mode, policy, k)
-				}
-				f.Close()
-			}
-			if got := outcome(t, many); !slices.Equal(got, want) {
-				t.Errorf("%v, %v: more workers make other bytes", mode, policy)
-			}
-			short := byNVJPEG(t, dir, &fakegpu.GPU{Memory: 4 << 20}, change, func(o *Options) { o.MemoryLimit = 48 << 20 })
-			if got := outcome(t, short); !slices.Equal(got, want) {
-				t.Errorf("%v, %v: less memory makes other bytes", mode, policy)
-			}
-			a, b := few.Stats().JPEGs, many.Stats().JPEGs
-			if a.GPU == 0 || a.All() == 0 || b.GPU < a.GPU {
-				t.Errorf("%v, %v: %+v, %+v", mode, policy, a, b)
-			}
-			few.Close()
-			many.Close()
-			short.Close()
+		policy := []OnError{Zero, Replace}[i]
+		change := func(o *Options) {
+			o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 1, true, 256<<20
+			o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)
+			o.Transform = resample.Options{Mode: mode, Height: 40, Width: 56, Flip: 0.5,
+				CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
 		}
+		few := byNVJPEG(t, dir, &fakegpu.GPU{}, change, func(o *Options) { o.Workers, o.BatchWorkers, o.PrefetchDepth = 1, 1, 0 })
+		want := outcome(t, few)
+		g := &fakegpu.GPU{}
+		many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
+		onGPU := many.Catalog().tensorForm()
+		for _, k := range allKeys(many) {
+			f := open(t, many, k, layout.CUDA)
+			if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {
+				t.Fatalf("%v, %v: %s differs on the GPU", mode, policy, k)
+			}
+			f.Close()
+		}
+		if got := outcome(t, many); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: more workers make other bytes", mode, policy)
+		}
+		short := byNVJPEG(t, dir, &fakegpu.GPU{Memory: 4 << 20}, change, func(o *Options) { o.MemoryLimit = 48 << 20 })
+		if got := outcome(t, short); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: less memory makes other bytes", mode, policy)
+		}
+		a, b := few.Stats().JPEGs, many.Stats().JPEGs
+		if a.GPU == 0 || a.All() == 0 || b.GPU < a.GPU {
+			t.Errorf("%v, %v: %+v, %+v", mode, policy, a, b)
+		}
+		few.Close()
+		many.Close()
+		short.Close()
 	}
 }
 
 // TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes it always has, and once the GPU works
 // again, so does the batch. Nothing is left of what was charged.
 func TestNVJPEGFails(t *testing.T) {
-	dir := jpegDir(t, 24)
-	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 8, 1, 0 }
+	dir := jpegDir(t, 6)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 3, 1, 0 }
 	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
 	for _, why := range []error{gpu.ErrMemory, gpu.ErrLost, fmt.Errorf("%w: in a test", gpu.ErrNVJPEG), nil} {
 		for _, call := range []string{"Free", "Alloc", "Register", "Run"} {
