@@ -123,7 +123,9 @@ func (w *worker) runOnDevice(plan *gpu.Plan, on []*worker) (made int, err error)
 	}
 	defer all.askingDevice(b)()
 	tensor, left, err := all.opts.Device.Make(plan, host)
-	all.memory.ledger.cameBack() // copies may wait for the GPU's memory
+	if !errors.Is(err, gpu.ErrFull) {
+		all.memory.ledger.cameBack() // others may wait for the GPU's memory
+	}
 	if err != nil {
 		return 0, err
 	}

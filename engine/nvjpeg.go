@@ -56,7 +56,7 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 		switch {
 		case err == nil:
 			hands = hands[len(on):]
-		case errors.Is(err, gpu.ErrMemory) && len(on) > 1:
+		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
 			most = len(on) / 2
 		default:
 			return err

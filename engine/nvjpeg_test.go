@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
@@ -77,48 +80,47 @@ func TestNVJPEGPixels(t *testing.T) {
 func TestNVJPEGIsTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.RandomResizedCrop, resample.NotLarger} {
-		for _, policy := range []OnError{Zero, Replace} {
-			change := func(o *Options) {
-				o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 2, true, 256<<20
-				o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)
-				o.Transform = resample.Options{Mode: mode, Height: 40, Width: 56, Flip: 0.5,
-					CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
-			}
-			few := byNVJPEG(t, dir, &fakegpu.GPU{}, change, func(o *Options) { o.Workers, o.BatchWorkers, o.PrefetchDepth = 1, 1, 0 })
-			want := outcome(t, few)
-			g := &fakegpu.GPU{}
-			many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
-			onGPU := many.Catalog().tensorForm()
-			for _, k := range allKeys(many) {
-				f := open(t, many, k, layout.CUDA)
-				if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {
-					t.Fatalf("%v, %v: %s differs on the GPU", mode, policy, k)
-				}
-				f.Close()
-			}
-			if got := outcome(t, many); !slices.Equal(got, want) {
-				t.Errorf("%v, %v: more workers make other bytes", mode, policy)
-			}
-			short := byNVJPEG(t, dir, &fakegpu.GPU{Memory: 4 << 20}, change, func(o *Options) { o.MemoryLimit = 48 << 20 })
-			if got := outcome(t, short); !slices.Equal(got, want) {
-				t.Errorf("%v, %v: less memory makes other bytes", mode, policy)
-			}
-			a, b := few.Stats().JPEGs, many.Stats().JPEGs
-			if a.GPU == 0 || a.All() == 0 || b.GPU < a.GPU {
-				t.Errorf("%v, %v: %+v, %+v", mode, policy, a, b)
-			}
-			few.Close()
-			many.Close()
-			short.Close()
+		policy := []OnError{Zero, Replace}[i]
+		change := func(o *Options) {
+			o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 1, true, 256<<20
+			o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)
+			o.Transform = resample.Options{Mode: mode, Height: 40, Width: 56, Flip: 0.5,
+				CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
 		}
+		few := byNVJPEG(t, dir, &fakegpu.GPU{}, change, func(o *Options) { o.Workers, o.BatchWorkers, o.PrefetchDepth = 1, 1, 0 })
+		want := outcome(t, few)
+		g := &fakegpu.GPU{}
+		many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
+		onGPU := many.Catalog().tensorForm()
+		for _, k := range allKeys(many) {
+			f := open(t, many, k, layout.CUDA)
+			if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {
+				t.Fatalf("%v, %v: %s differs on the GPU", mode, policy, k)
+			}
+			f.Close()
+		}
+		if got := outcome(t, many); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: more workers make other bytes", mode, policy)
+		}
+		short := byNVJPEG(t, dir, &fakegpu.GPU{Memory: 4 << 20}, change, func(o *Options) { o.MemoryLimit = 48 << 20 })
+		if got := outcome(t, short); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: less memory makes other bytes", mode, policy)
+		}
+		a, b := few.Stats().JPEGs, many.Stats().JPEGs
+		if a.GPU == 0 || a.All() == 0 || b.GPU < a.GPU {
+			t.Errorf("%v, %v: %+v, %+v", mode, policy, a, b)
+		}
+		few.Close()
+		many.Close()
+		short.Close()
 	}
 }
 
 // TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes it always has, and once the GPU works
 // again, so does the batch. Nothing is left of what was charged.
 func TestNVJPEGFails(t *testing.T) {
-	dir := jpegDir(t, 24)
-	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 8, 1, 0 }
+	dir := jpegDir(t, 6)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 3, 1, 0 }
 	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
 	for _, why := range []error{gpu.ErrMemory, gpu.ErrLost, fmt.Errorf("%w: in a test", gpu.ErrNVJPEG), nil} {
 		for _, call := range []string{"Free", "Alloc", "Register", "Run"} {
@@ -157,5 +159,69 @@ func TestNVJPEGFails(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestNVJPEGStandsIn: what stands in for a bad sample is decoded by nvJPEG, too.
+func TestNVJPEGStandsIn(t *testing.T) {
+	dir := jpegDir(t, 8)
+	name := filepath.Join(dir, "02.jpg")
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, data[:len(data)/2], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := byNVJPEG(t, dir, &fakegpu.GPU{}, func(o *Options) { o.BatchSize, o.OnError = 4, Replace })
+	got := read(t, e, Key{}, layout.NHWCForm)
+	if n := len(got) / 4; !bytes.Equal(got[2*n:3*n], got[3*n:]) {
+		t.Error("the stand-in has other pixels than the sample itself")
+	}
+}
+
+// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however far it is reduced, and leaves what is reduced too far.
+func TestNVJPEGDecodesAtFullSize(t *testing.T) {
+	dir := jpegDir(t, 8)
+	small := func(o *Options) {
+		o.BatchSize, o.Epochs, o.Transform = 4, 1, resample.Options{Mode: resample.Stretch, Height: 20, Width: 30}
+	}
+	e := byNVJPEG(t, dir, &fakegpu.GPU{}, small)
+	full := byNVJPEG(t, dir, &fakegpu.GPU{}, small, func(o *Options) { o.FullJPEGs = true })
+	if !slices.Equal(outcome(t, e), outcome(t, full)) {
+		t.Error("other bytes")
+	}
+	var picture bytes.Buffer
+	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 40)), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{1, 2, 7} {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), picture.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e = byNVJPEG(t, dir, &fakegpu.GPU{}, small, func(o *Options) { o.Transform.Height, o.Transform.Width = 1, 1 })
+	outcome(t, e)
+	if s := e.Stats().JPEGs; s.GPU != 3 {
+		t.Errorf("%+v: of 3 samples that are not reduced too much", s)
+	}
+}
+
+// TestNVJPEGWithoutRoom: a batch waits for room on the GPU, up to the memory wait, and copies made ahead give way to it.
+func TestNVJPEGWithoutRoom(t *testing.T) {
+	dir := jpegDir(t, 24)
+	change := func(o *Options) {
+		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 12, 1, 0, 50*time.Millisecond
+	}
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
+	e := byNVJPEG(t, dir, g, change)
+	held := open(t, e, Key{}, layout.CUDA)
+	if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("without room: %v", err)
+	}
+	held.Close()
+	if got := outcome(t, e); !slices.Equal(got, want) {
+		t.Error("other bytes")
 	}
 }
