@@ -65,10 +65,18 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, c.Decoder(), resample.Version)
 	_ = json.NewEncoder(sum).Encode(c.Settings())
 	c.Fingerprint = hex.EncodeToString(sum.Sum(nil))
 	return c, nil
+}
+
+// Decoder names what decodes images, in its versions, as pixels depend on it.
+func (c *Catalog) Decoder() string {
+	if c.Options.NVJPEG == "" {
+		return decode.Version()
+	}
+	return c.Options.NVJPEG + ", " + decode.Version()
 }
 
 // checkSizes rejects a fixed size that some image does not fit into, and notes whether any

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
@@ -87,7 +86,7 @@ func datasetJSON(c *engine.Catalog) []byte {
 	}
 	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes()), "formats", c.Dataset.Report().Formats,
 		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", shard.OrderVersion,
-		"decoder", decode.Version(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
+		"decoder", c.Decoder(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
 }
 
 // epochJSON describes what a shard reads in an epoch.

@@ -115,7 +115,7 @@ func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, fi
 		if _, _, ok := tr.Filters(); !ok || len(files)*max(H, oh)*max(W, ow) > 1<<21 {
 			continue
 		}
-		samples = append(samples, Sample{len(samples), j.options.Plan(head, tr, pixels.Target{}), data})
+		samples = append(samples, Sample{Slot: len(samples), Job: j.options.Plan(head, tr, pixels.Target{}), Data: data})
 		b.wants, b.files = append(b.wants, asked{head, tr}), append(b.files, i)
 		H, W = max(H, oh), max(W, ow)
 	}
@@ -157,7 +157,7 @@ func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resa
 			return fmt.Errorf("%s: %w", made.by.name, made.err)
 		}
 		left := make([]bool, len(b.samples))
-		for _, i := range b.Left(made.verdicts) {
+		for _, i := range b.Left(made.verdicts, nil) {
 			left[i] = true
 		}
 		for i := range b.samples {
@@ -341,7 +341,7 @@ func TestDecodeAstray(t *testing.T) {
 		}
 		writer.Close()
 		for _, made := range runAll(hosts, b.Plan, b.staging())() {
-			if n := len(b.Left(made.verdicts)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
+			if n := len(b.Left(made.verdicts, nil)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
 				t.Errorf("%+v, %s: %d are left (%v)", c, made.by.name, n, made.err)
 			}
 		}

@@ -1,13 +1,19 @@
 package gpu
 
-// A Run is work for a GPU: bytes are copied there, kernels run one after another, each with the
+import "github.com/batchfs/batchfs/cuda"
+
+// A Run is work for a GPU: bytes are copied there, nvJPEG decodes images, kernels run one after another, each with the
 // address of these bytes as its parameter, and results are copied back.
 type Run struct {
 	Staging  []byte
-	At       uint64 // where Staging goes
+	At       uint64  // where Staging goes
+	Images   []Image // their pixels are undefined where nvJPEG refuses them
 	Launches []Launch
 	Back     []Back
 }
+
+// Image is a JPEG for nvJPEG.
+type Image = cuda.JPEG
 
 // Back is memory on the host that is filled from an address on the GPU.
 type Back struct {
@@ -41,9 +47,9 @@ func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err erro
 	batch := work + uint64(p.Work)
 	p.Finish(host[:p.Staging], staging, work, batch)
 	verdicts, tensor := host[p.Staging:][:p.Verdicts()], host[p.Staging+p.verdictsRoom():p.Host()]
-	run := Run{Staging: host[:p.Staging], At: staging, Launches: p.Launches(), Back: []Back{{verdicts, work}, {tensor, batch}}}
+	run := Run{Staging: host[:p.Staging], At: staging, Images: p.Images(work), Launches: p.Launches(), Back: []Back{{verdicts, work}, {tensor, batch}}}
 	if err := d.ask(func() error { return d.driver.Run(run) }); err != nil {
 		return nil, nil, err
 	}
-	return tensor, p.Left(verdicts), nil
+	return tensor, p.Left(verdicts, run.Images), nil
 }

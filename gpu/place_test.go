@@ -164,7 +164,7 @@ func placeBatch(t testing.TB, r *rand.Rand, n, channels int, mode resample.Mode,
 			tr = o.Choose(1, 1, h, w)
 		}
 		job := b.from.Plan(decode.Header{Format: decode.PNG, Width: w, Height: h, Orientation: 1}, tr, pixels.Target{})
-		samples, b.widths = append(samples, Sample{n - 1 - i, job, picture(r, h, w, channels)}), append(b.widths, w)
+		samples, b.widths = append(samples, Sample{Slot: n - 1 - i, Job: job, Data: picture(r, h, w, channels)}), append(b.widths, w)
 		oh, ow := tr.Size()
 		H, W = max(H, oh), max(W, ow)
 	}
