@@ -82,9 +82,13 @@ func (l LastBatch) String() string {
 
 // validate reports the first invalid field.
 func (c *Config) validate() error {
+	shards := "shards"
+	if c.Partition != Ranges {
+		shards = "world size"
+	}
 	if err := cmp.Or(
 		within("samples", c.Samples, MaxSamples),
-		within("shards", int64(c.Shards), MaxSamples),
+		within(shards, int64(c.Shards), MaxSamples),
 		within("batch size", int64(c.BatchSize), MaxBatchSize),
 	); err != nil {
 		return err
@@ -92,7 +96,7 @@ func (c *Config) validate() error {
 	switch {
 	case int64(c.Shards) > c.Samples:
 		rule := fmt.Sprintf("at most the number of samples, %d", c.Samples)
-		return &option.Error{Field: "shards", Rule: rule, Value: strconv.Itoa(c.Shards)}
+		return &option.Error{Field: shards, Rule: rule, Value: strconv.Itoa(c.Shards)}
 	case c.LastBatch > Drop:
 		return &option.Error{Field: "last batch", Rule: "fill, partial or drop", Value: c.LastBatch.String()}
 	case c.Raw != nil && c.Raw.Len() != c.Samples:

@@ -277,6 +277,7 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *Config) { c.Blocks = []int64{4, 5} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 2 other sizes"},
 		{func(c *Config) { c.Blocks = []int64{4, -1, 7} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 3 other sizes"},
 		{func(c *Config) { c.Blocks = []int64{math.MaxInt64, math.MaxInt64, 12} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 3 other sizes"},
+		{func(c *Config) { c.Partition, c.Shards = Elastic, 11 }, "world size", "world size must be at most the number of samples, 10, not 11"},
 		{func(c *Config) { c.Partition = 3 }, "partition", "partition must be ranges, elastic or local, not 3"},
 		{func(c *Config) { c.Partition = Elastic }, "partition", "partition must be ranges, unless the last batch is padded and shards do not stick, not elastic"},
 		{func(c *Config) { c.Partition, c.PadLastBatch, c.BatchSize = Elastic, true, MaxBatchSize }, "batch size", "batch size must be at most 2147483647 in all shards, not 2147483647 in each of 3"},

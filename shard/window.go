@@ -119,6 +119,17 @@ func find(starts []int64, x int64) int64 {
 	return int64(sort.Search(len(starts), func(i int) bool { return starts[i] > x })) - 1
 }
 
+// Block is the number of the block that a sample is in. The sample must exist.
+func (p *Plan) Block(id int64) int64 {
+	if p.blocks.starts == nil {
+		return id / BlockSamples
+	}
+	return find(p.blocks.starts, id)
+}
+
+// Blocks counts the blocks of the dataset.
+func (p *Plan) Blocks() int64 { return p.blocks.count() }
+
 // MemoryBytes is the most that a plan keeps of the blocks and of the epochs read lately.
 func (p *Plan) MemoryBytes() int64 {
 	bytes := 8 * int64(len(p.blocks.starts)+len(p.owned))
