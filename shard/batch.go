@@ -18,6 +18,8 @@ func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid i
 	count, valid := p.Size(shard, epoch, batch)
 	dst = slices.Grow(dst[:0], count)
 	switch {
+	case count == 0:
+		return dst, valid
 	case p.cfg.Partition == Local && valid > 0:
 		return p.placed(shard, epoch, batch, dst, count), valid
 	case p.cfg.PadLastBatch:
@@ -41,9 +43,6 @@ func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count int) []Slot {
 
 // streamed appends the next slots of the shard's endless stream.
 func (p *Plan) streamed(shard, epoch, batch int, dst []Slot, count int) []Slot {
-	if count == 0 {
-		return dst
-	}
 	at := p.seek(shard, p.consumed(epoch)+int64(batch)*p.batch)
 	order := p.order(at.epoch)
 	for range count {

@@ -223,9 +223,10 @@ func TestRandomAccess(t *testing.T) {
 }
 
 func TestWhatDoesNotExist(t *testing.T) {
-	for _, pad := range []bool{true, false} {
-		p := mustPlan(t, Config{Samples: 10, Shards: 3, BatchSize: 2, Shuffle: true, PadLastBatch: pad})
-		for _, at := range [][3]int{{-1, 0, 0}, {3, 0, 0}, {0, -1, 0}, {0, MaxEpochs, 0}, {0, 0, -1}, {0, 0, 2}, {math.MaxInt, math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt, math.MinInt}} {
+	for _, cfg := range []Config{{PadLastBatch: true}, {}, {PadLastBatch: true, Partition: Elastic, Window: 1}, {PadLastBatch: true, Partition: Local}} {
+		cfg.Samples, cfg.Shards, cfg.BatchSize, cfg.Shuffle = 10, 3, 2, true
+		p := mustPlan(t, cfg)
+		for _, at := range [][3]int{{92, -40, 68}, {2, 0, 99}, {-1, 0, 0}, {3, 0, 0}, {0, -1, 0}, {0, MaxEpochs, 0}, {0, 0, -1}, {0, 0, 2}, {math.MaxInt, math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt, math.MinInt}} {
 			if slots, valid := p.Batch(at[0], at[1], at[2], make([]Slot, 5)); len(slots) != 0 || valid != 0 {
 				t.Errorf("Batch(%v) has %d slots, %d valid", at, len(slots), valid)
 			}
