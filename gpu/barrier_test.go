@@ -35,13 +35,16 @@ func TestBarriers(t *testing.T) {
 		t.Fatalf("the PTX has %d barriers, its source %d", n, barriers(t))
 	}
 	program := compileC(t, "#include <stdlib.h>\nstatic int omitted(void)\n{\n    static int n = -1;\n    return n < 0 ? n = atoi(getenv(\"OMITTED\")) : n;\n}\n"+c)
-	if !sameAsProcessor(t, start(t, program, "OMITTED=0")) {
-		t.Fatal("with all barriers, the result is wrong")
+	orders := []string{"", "PTX_REVERSED=1"} // of blocks, too
+	for _, order := range orders {
+		if !sameAsProcessor(t, start(t, program, "OMITTED=0", order)) {
+			t.Fatal("with all barriers, the result is wrong", order)
+		}
 	}
 	for i := 1; i <= n; i++ {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			for _, order := range []string{"", "PTX_REVERSED=1"} {
+			for _, order := range orders {
 				h := begin(t, program, "OMITTED="+strconv.Itoa(i), order)
 				wrong := !sameAsProcessor(t, h)
 				h.in.Close()

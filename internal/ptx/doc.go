@@ -24,7 +24,7 @@
 //	4  there is no memory for the threads' registers
 //
 // What blocks did before an error stays. Blocks run one after the other, and so do the threads of a block,
-// each from one barrier to the next: in the order of their numbers, or in the opposite order if the
+// each from one barrier to the next: in the order of their numbers, or blocks and threads in the opposite order if the
 // environment variable PTX_REVERSED is set. Code that lacks a barrier therefore gives wrong results, and
 // mostly the same ones each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
 package ptx
