@@ -74,7 +74,8 @@ func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	return p.start(x), p.start(x + 1)
 }
 
-// RangeAt is the range [lo, hi) that contains a position; 0, 0 if there is no such position.
+// RangeAt is the range [lo, hi) that contains a position, with Elastic and Local the whole epoch;
+// 0, 0 if there is no such position.
 func (p *Plan) RangeAt(position int64) (lo, hi int64) {
 	switch {
 	case position < 0 || position >= p.samples:

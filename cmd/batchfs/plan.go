@@ -206,8 +206,6 @@ type planStats struct {
 
 	Placement *placementStats `json:"placement,omitempty"`
 	Shuffle   *shuffleStats   `json:"shuffle,omitempty"`
-
-	withCache bool
 }
 
 // bounds are the minimum and maximum of some figures; 0, 0 if there are none.
@@ -240,7 +238,6 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 	s := &simulation{plan: plan, planRequest: r, planStats: planStats{
 		Samples: r.order.Samples, Shards: r.order.Shards, BatchSize: r.order.BatchSize, CacheRatio: r.cache.Ratio,
 		Epoch: r.first, LastEpoch: r.last, LocalShards: [2]int{r.cache.LocalFrom, r.cache.LocalTo - 1},
-		withCache: r.cached,
 	}}
 	for x := r.cache.LocalFrom; x < r.cache.LocalTo; x++ {
 		_, valid := plan.Samples(x, r.first)
@@ -346,7 +343,7 @@ func (s *planStats) print(out io.Writer) {
 	t := newTable(out)
 	defer t.Flush()
 	s.printOrder(t)
-	if !s.withCache {
+	if s.Seconds == 0 { // no cache was simulated
 		return
 	}
 	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
