@@ -14,10 +14,10 @@ import (
 	"github.com/batchfs/batchfs/internal/fakecuda"
 )
 
-// Programs that GPU check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
-// GPU's memory is the processor's; the sanitizer runs what it is given, with one of its tools.
+// Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
+// GPU's memory is the processor's; the sanitizer runs some of what it is given, with one of its tools.
 const (
-	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\"\n"
+	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\" -cases 8\n"
 	stubCuPy      = `
 import numpy
 __version__ = "14 for processors"
