@@ -240,8 +240,9 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 		const size_t row = (size_t)header.width * (state->format == GRAY ? 1 : 3);
 		if (images[i].pitch[0] < row)
 			status = INVALID;
-		for (int y = 0; y < header.height && !status; y++)
-			if (copy((uint64_t)images[i].channel[0] + y * images[i].pitch[0], pixels + y * row, row, stream) != 0)
+		const int rows = images[i].pitch[0] == row ? header.height : 1; /* that are copied at once */
+		for (int y = 0; y < header.height && !status; y += rows)
+			if (copy((uint64_t)images[i].channel[0] + y * images[i].pitch[0], pixels + y * row, rows * row, stream) != 0)
 				status = FAILED;
 		free(pixels);
 	}
