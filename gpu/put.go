@@ -59,8 +59,8 @@ func (p *Plan) Images(work uint64) []Image {
 	images := make([]Image, len(p.images))
 	for k, i := range p.images {
 		s := &p.samples[i]
-		_, width := s.Job.Stored()
-		images[k] = Image{Data: s.Data, To: cuda.Pointer(work + uint64(s.work)), Pitch: width * p.tensor.Spec.C}
+		height, width := s.Job.Stored()
+		images[k] = Image{Data: s.Data, To: cuda.Pointer(work + uint64(s.work)), Pitch: width * p.tensor.Spec.C, Rows: height}
 	}
 	return images
 }

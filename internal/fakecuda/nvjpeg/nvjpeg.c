@@ -230,6 +230,8 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 	ENTER();
 	int status = handle && state->batch > 0 ? entered : INVALID;
 
+	if (status < 0) /* it was asked to skip all images without saying so */
+		return 0;
 	for (int i = 0; i < state->batch && !status; i++) {
 		struct object header;
 		unsigned char *pixels;
