@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
@@ -28,15 +27,6 @@ def from_dlpack(x):
     return numpy.from_dlpack(x)
 `
 )
-
-// theNVJPEG adds NVIDIA's library for JPEGs to the GPU in host memory.
-var theNVJPEG = sync.OnceValue(func() error {
-	driver, err := theGPU()
-	if err != nil {
-		return err
-	}
-	return driver.AddNVJPEG()
-})
 
 // gpuCheck runs what make gpucheck runs, as small as it can be, and returns its output.
 func gpuCheck(t *testing.T, env []string, flags ...string) (string, error) {
