@@ -139,9 +139,14 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 		if err != nil {
 			return err
 		}
-		if images[i].Refused = refused; !refused {
-			taken = append(taken, &images[i])
+		if images[i].Refused = refused; refused {
+			continue
 		}
+		// Engines have been seen to skip an image without a word. Its pixels must not be those of another one.
+		if err := s.Fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
+			return err
+		}
+		taken = append(taken, &images[i])
 	}
 	for len(taken) > 0 {
 		n := min(len(taken), mostJPEGs)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
@@ -102,11 +103,14 @@ func partJPEGs(arguments []string) (result any, err error) {
 func decodeMixed(d *JPEGDecoder, s *Stream, p Pointer, files [][]byte, refused []int, gray bool) error {
 	wants, images := make([][]byte, len(files)), make([]JPEG, len(files))
 	for i, data := range files {
-		images[i] = JPEG{Data: data, To: p + Pointer(i*jpegSlot), Pitch: 512}
+		head, err := decode.ReadHeader(data, true)
+		if err != nil {
+			return err
+		}
+		images[i] = JPEG{Data: data, To: p + Pointer(i*jpegSlot), Pitch: 512, Rows: head.Height}
 		if slices.Contains(refused, i) {
 			continue
 		}
-		var err error
 		if wants[i], err = want(data, gray); err != nil {
 			return err
 		}
@@ -122,14 +126,16 @@ func decodeMixed(d *JPEGDecoder, s *Stream, p Pointer, files [][]byte, refused [
 		if wants[i] == nil {
 			continue
 		}
-		head, _ := decode.ReadHeader(files[i], true)
-		row := len(wants[i]) / head.Height
-		got := make([]byte, head.Height*image.Pitch)
+		row := len(wants[i]) / image.Rows
+		got := make([]byte, image.Rows*image.Pitch+1)
 		if err := errors.Join(s.ToHost(got, image.To), s.Synchronize()); err != nil {
 			return err
 		}
-		for y := range head.Height {
-			if !bytes.Equal(got[y*image.Pitch:][:row], wants[i][y*row:][:row]) || got[y*image.Pitch+row] != 219 {
+		if bytes.Equal(got, append(make([]byte, len(got)-1), 219)) { // with what was in the memory before behind it
+			return fmt.Errorf("image %d is black", i)
+		}
+		for y := range image.Rows {
+			if !bytes.Equal(got[y*image.Pitch:][:row], wants[i][y*row:][:row]) || got[y*image.Pitch+row] != 0 {
 				return fmt.Errorf("image %d has other pixels", i)
 			}
 		}
@@ -165,6 +171,14 @@ func TestJPEGs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r, _ := run(t, driver, fakecuda.Config{}, "jpegs"); !slices.Equal(r.Is, []string{"nvJPEG"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSkippedJPEGs: what nvJPEG skips without saying so is black, and nothing that was in the memory before.
+func TestSkippedJPEGs(t *testing.T) {
+	c := fakecuda.Config{Failures: []fakecuda.Failure{{Function: "nvjpegDecodeBatched", Nth: 0, Code: -1}}}
+	if r, _ := run(t, nvjpegDriver(t), c, "jpegs"); !strings.HasPrefix(r.Error, "image 0 is black") {
 		t.Errorf("%+v", r)
 	}
 }

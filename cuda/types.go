@@ -43,5 +43,6 @@ type JPEG struct {
 	Data    []byte
 	To      Pointer // of its pixels, interleaved and as they are stored
 	Pitch   int     // bytes from one row to the next
+	Rows    int     // as its header says
 	Refused bool    // nvJPEG does not decode it; set by Decode
 }

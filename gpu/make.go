@@ -21,8 +21,8 @@ type Back struct {
 	From uint64
 }
 
-// Host is how many bytes Make needs on the host: the staging buffer, verdicts, and the tensor.
-func (p *Plan) Host() int { return p.Staging + p.verdictsRoom() + int(p.tensor.Spec.Bytes()) }
+// Host is how many bytes Make needs on the host: the staging buffer, Files, verdicts, and the tensor.
+func (p *Plan) Host() int { return p.Staging + p.Files + p.verdictsRoom() + int(p.tensor.Spec.Bytes()) }
 
 func (p *Plan) verdictsRoom() (n int) {
 	take(&n, p.Verdicts())
@@ -32,8 +32,8 @@ func (p *Plan) verdictsRoom() (n int) {
 // Device is how many bytes Make needs on the GPU: the staging buffer, Work, and the tensor.
 func (p *Plan) Device() int { return p.Staging + p.Work + int(p.tensor.Spec.Bytes()) }
 
-// Make makes the batch of a plan on the GPU. host has [Plan.Host] bytes, best registered, into the first Staging of
-// which Put has written all samples. The tensor, without gaps, is a part of host; Make also returns which samples are not in
+// Make makes the batch of a plan on the GPU. host has [Plan.Host] bytes, best registered, into which
+// Put has written all samples. The tensor, without gaps, is a part of host; Make also returns which samples are not in
 // it, as [Plan.Left] does. The error is one of Slot, or of the driver; unless it is ErrLost, the GPU no
 // longer uses host.
 func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err error) {
@@ -46,8 +46,9 @@ func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err erro
 	work := staging + uint64(p.Staging)
 	batch := work + uint64(p.Work)
 	p.Finish(host[:p.Staging], staging, work, batch)
-	verdicts, tensor := host[p.Staging:][:p.Verdicts()], host[p.Staging+p.verdictsRoom():p.Host()]
-	run := Run{Staging: host[:p.Staging], At: staging, Images: p.Images(work), Launches: p.Launches(), Back: []Back{{verdicts, work}, {tensor, batch}}}
+	results := host[p.Staging+p.Files : p.Host()]
+	verdicts, tensor := results[:p.Verdicts()], results[p.verdictsRoom():]
+	run := Run{Staging: host[:p.Staging], At: staging, Images: p.Images(host, work), Launches: p.Launches(), Back: []Back{{verdicts, work}, {tensor, batch}}}
 	if err := d.ask(func() error { return d.driver.Run(run) }); err != nil {
 		return nil, nil, err
 	}

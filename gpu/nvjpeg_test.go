@@ -81,7 +81,7 @@ func makeByNVJPEG(t *testing.T, r *rand.Rand, files [][]byte) {
 	var samples []gpu.Sample
 	var wants [][]byte // nil: refused
 	for i := range spec.N {
-		data := files[r.IntN(len(files))]
+		data := slices.Clone(files[r.IntN(len(files))])
 		head, err := decode.ReadHeader(data, true)
 		if err != nil {
 			t.Fatal(err)
@@ -109,8 +109,9 @@ func makeByNVJPEG(t *testing.T, r *rand.Rand, files [][]byte) {
 		t.Fatal(err)
 	}
 	host := make([]byte, p.Host())
-	for i := range samples {
+	for i, s := range samples {
 		p.Put(host, i)
+		clear(s.Data) // the reader has it for the next one
 	}
 	tensor, left, err := d.Make(p, host)
 	if err != nil {

@@ -25,7 +25,7 @@ type Tensor struct {
 type Sample struct {
 	Slot   int
 	Job    pixels.Job
-	Data   []byte // a whole file, which must not change before Put returns; for nvJPEG, before Make does
+	Data   []byte // a whole file, which must not change before Put returns
 	NVJPEG bool   // nvJPEG decodes it, at full size, instead of the kernels
 }
 
@@ -33,6 +33,7 @@ type Sample struct {
 type Plan struct {
 	Staging int // bytes of the staging buffer, on the host and on the device
 	Work    int // bytes of the device's memory besides that buffer and the tensor
+	Files   int // bytes behind the staging buffer, on the host alone
 
 	tensor  Tensor
 	samples []planned
@@ -51,6 +52,7 @@ type planned struct {
 	atY, weightsY, atX, weightsX int // in the staging buffer
 	decoded                      bool
 	packed                       decode.Packed
+	file                         int // of an image that nvJPEG decodes, in Files
 	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
 }
 
@@ -100,7 +102,7 @@ func (p *Plan) add(i int) error {
 	if s.NVJPEG {
 		height, width := s.Job.Stored()
 		p.images = append(p.images, i)
-		s.decoded, s.work = true, take(&p.Work, height*width*spec.C)
+		s.decoded, s.file, s.work = true, take(&p.Files, len(s.Data)), take(&p.Work, height*width*spec.C)
 	} else if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
 		p.jpegs = append(p.jpegs, i)
 		s.pix, s.work = take(&p.Staging, int(s.packed.Bytes)), take(&p.Work, int(s.packed.Work))

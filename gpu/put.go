@@ -5,7 +5,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Put writes sample i into the staging buffer, except what belongs into Pixels. The buffer starts at a multiple of 8.
+// Put writes sample i into the staging buffer and Files, except what belongs into Pixels. The buffer starts at a multiple of 8.
 func (p *Plan) Put(staging []byte, i int) {
 	s, spec := &p.samples[i], p.tensor.Spec
 	t := s.Job.Transform
@@ -25,6 +25,7 @@ func (p *Plan) Put(staging []byte, i int) {
 	case s.NVJPEG:
 		first, dx, dy = s.Job.StepsInStored()
 		first += s.work
+		copy(staging[p.Staging+s.file:], s.Data)
 	case s.decoded:
 		s.packed.Put(staging[s.pix:][:s.packed.Bytes], s.Data)
 		first, dx, dy = s.Job.Steps()
@@ -54,13 +55,13 @@ func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	}
 }
 
-// Images is what nvJPEG decodes; Work is at this address.
-func (p *Plan) Images(work uint64) []Image {
+// Images is what nvJPEG decodes, of the host's memory; Work is at this address.
+func (p *Plan) Images(host []byte, work uint64) []Image {
 	images := make([]Image, len(p.images))
 	for k, i := range p.images {
 		s := &p.samples[i]
-		_, width := s.Job.Stored()
-		images[k] = Image{Data: s.Data, To: cuda.Pointer(work + uint64(s.work)), Pitch: width * p.tensor.Spec.C}
+		height, width := s.Job.Stored()
+		images[k] = Image{Data: host[p.Staging+s.file:][:len(s.Data)], To: cuda.Pointer(work + uint64(s.work)), Pitch: width * p.tensor.Spec.C, Rows: height}
 	}
 	return images
 }

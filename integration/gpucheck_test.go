@@ -8,16 +8,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
 )
 
-// Programs that GPU check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
-// GPU's memory is the processor's; the sanitizer runs what it is given, with one of its tools.
+// Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
+// GPU's memory is the processor's; the sanitizer runs some of what it is given, with one of its tools.
 const (
-	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\"\n"
+	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\" -cases 8\n"
 	stubCuPy      = `
 import numpy
 __version__ = "14 for processors"
@@ -28,15 +27,6 @@ def from_dlpack(x):
     return numpy.from_dlpack(x)
 `
 )
-
-// theNVJPEG adds NVIDIA's library for JPEGs to the GPU in host memory.
-var theNVJPEG = sync.OnceValue(func() error {
-	driver, err := theGPU()
-	if err != nil {
-		return err
-	}
-	return driver.AddNVJPEG()
-})
 
 // gpuCheck runs what make gpucheck runs, as small as it can be, and returns its output.
 func gpuCheck(t *testing.T, env []string, flags ...string) (string, error) {

@@ -230,6 +230,8 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 	ENTER();
 	int status = handle && state->batch > 0 ? entered : INVALID;
 
+	if (status < 0) /* it was asked to skip all images without saying so */
+		return 0;
 	for (int i = 0; i < state->batch && !status; i++) {
 		struct object header;
 		unsigned char *pixels;
@@ -240,8 +242,9 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 		const size_t row = (size_t)header.width * (state->format == GRAY ? 1 : 3);
 		if (images[i].pitch[0] < row)
 			status = INVALID;
-		for (int y = 0; y < header.height && !status; y++)
-			if (copy((uint64_t)images[i].channel[0] + y * images[i].pitch[0], pixels + y * row, row, stream) != 0)
+		const int rows = images[i].pitch[0] == row ? header.height : 1; /* that are copied at once */
+		for (int y = 0; y < header.height && !status; y += rows)
+			if (copy((uint64_t)images[i].channel[0] + y * images[i].pitch[0], pixels + y * row, rows * row, stream) != 0)
 				status = FAILED;
 		free(pixels);
 	}
