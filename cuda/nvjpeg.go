@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/batchfs/batchfs/internal/dynlib"
@@ -65,9 +66,9 @@ type JPEGDecoder struct {
 	params   C.nvjpegDecodeParams_t
 }
 
-// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the device has: an engine for JPEGs, kernels for
-// most of the work, or what nvJPEG prefers. The error may be ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
-func (t *Thread) NewJPEGDecoder(gray bool) (*JPEGDecoder, error) {
+// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the device has: an engine for JPEGs
+// (hardware), kernels for most of the work (GPU-hybrid), or what nvJPEG prefers (default); of those that are named, if any are. The error may be ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
+func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error) {
 	if _, err := NVJPEGVersion(); err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (t *Thread) NewJPEGDecoder(gray bool) (*JPEGDecoder, error) {
 	if gray {
 		d.format = C.NVJPEG_OUTPUT_Y
 	}
-	err := d.create()
+	err := d.create(only)
 	if err == nil {
 		err = cmp.Or(
 			jpegError("nvjpegJpegStateCreate", C.nvjpegJpegStateCreate(d.handle, &d.state)),
@@ -92,12 +93,15 @@ func (t *Thread) NewJPEGDecoder(gray bool) (*JPEGDecoder, error) {
 }
 
 // create makes the handle. Only a device that lacks a backend leads to the next one: pixels depend on which it is.
-func (d *JPEGDecoder) create() error {
-	status := C.nvjpegStatus_t(0)
+func (d *JPEGDecoder) create(only []string) error {
+	status := C.nvjpegStatus_t(C.NVJPEG_STATUS_INVALID_PARAMETER)
 	for _, b := range []struct {
 		name string
 		id   C.nvjpegBackend_t
 	}{{"hardware", C.NVJPEG_BACKEND_HARDWARE}, {"GPU-hybrid", C.NVJPEG_BACKEND_GPU_HYBRID}, {"default", C.NVJPEG_BACKEND_DEFAULT}} {
+		if len(only) > 0 && !slices.Contains(only, b.name) {
+			continue
+		}
 		d.Backend, d.hardware = b.name, b.id == C.NVJPEG_BACKEND_HARDWARE
 		status = C.nvjpegCreateEx(b.id, nil, nil, 0, &d.handle)
 		if status != C.NVJPEG_STATUS_ARCH_MISMATCH && status != C.NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED {

@@ -41,5 +41,6 @@ func Ordinary(data []byte) bool {
 }
 
 // Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the JPEG is
-// damaged or odd. What was packed is then an image that the decoder reports as damaged, too.
-func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p.view, p.bits) }
+// damaged or odd, or not the one that was planned and takes more memory. What was packed is then an image that the
+// decoder reports as damaged, too.
+func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p) }

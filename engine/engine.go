@@ -50,7 +50,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	m := newMemory(&c.Options)
 	m.reserve(useRuntime, runtimeBytes)
-	m.reserve(useIndex, ds.MemoryBytes())
+	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
 		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
 		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},

@@ -5,22 +5,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
 	"github.com/batchfs/batchfs/layout"
 )
-
-// theNVJPEG lets daemons find nvJPEG beside the GPU in host memory.
-var theNVJPEG = sync.OnceValue(func() error {
-	driver, err := theGPU()
-	if err != nil {
-		return err
-	}
-	return driver.AddNVJPEG()
-})
 
 // mountNVJPEG mounts a dataset whose JPEGs nvJPEG decodes.
 func mountNVJPEG(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {

@@ -95,6 +95,7 @@ type Config struct {
 	Memory   int64         // of a device, 256 MiB
 	Delay    time.Duration // what streams do is late by a random time below it
 	Seed     int64         // of these times
+	Shared   bool          // that memory is for all processes together, not for each
 	MIG      bool          // the device is a part of one
 	Writable bool          // the device cannot register read-only memory
 	NVJPEG   int           // the version of that library, 12004
@@ -116,6 +117,9 @@ func (d *Driver) Env(c Config) []string {
 	set("memory", c.Memory)
 	set("delay", c.Delay.Microseconds())
 	set("seed", c.Seed)
+	if c.Shared {
+		settings += " shared=1"
+	}
 	if c.MIG {
 		set("mig", 1)
 	}
