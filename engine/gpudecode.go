@@ -169,7 +169,7 @@ func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
 				kept = append(kept, h)
 			}
 		}
-		if plan.Device() > mostDeviceBytes {
+		if plan.Device() > mostDeviceBytes && !(nvjpeg && len(on) == 1) {
 			kept = kept[:len(kept)/2]
 		}
 		if len(kept) == len(on) {

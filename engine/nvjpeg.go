@@ -8,13 +8,15 @@ import (
 )
 
 // With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they differ: nvJPEG, at full size, unless decode.Ordinary
-// or nvJPEG itself says no, the sample is reduced too much, or its image is too large. All workers use the GPU then, and no speed is
+// or nvJPEG itself says no, the sample is reduced too much, or its pixels are too many. All workers use the GPU then, and no speed is
 // measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to use a processor.
 
 const (
 	leastForNVJPEG = 8 // samples of a portion, where a batch has so many: the engine of a GPU decodes about as many at once
 	mostForNVJPEG  = 48
 )
+
+var errUnplanned = errors.New("samples for nvJPEG could not be planned")
 
 // mostHands is how many samples at most a worker has the GPU make at once.
 func (all *batches) mostHands() int {
@@ -26,8 +28,10 @@ func (all *batches) mostHands() int {
 
 // isForNVJPEG reports whether nvJPEG is to decode the sample that was fetched.
 func (w *worker) isForNVJPEG() bool {
+	o, head := w.batches.opts, &w.sample.head
 	_, _, ok := w.sample.transform.Filters()
-	return ok && w.batches.opts.NVJPEG != "" && decode.Ordinary(w.sample.data)
+	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + w.item.b.spec.SampleBytes()
+	return ok && o.NVJPEG != "" && bytes <= mostDeviceBytes && decode.Ordinary(w.sample.data)
 }
 
 // drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
@@ -48,9 +52,8 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 			return lost
 		}
 		plan, on := w.planOnDevice(hands[:min(most, len(hands))])
-		if plan == nil { // even one is too large
-			hands = hands[1:]
-			continue
+		if plan == nil {
+			return errUnplanned
 		}
 		_, err := w.runForNVJPEG(plan, on)
 		switch {

@@ -97,7 +97,7 @@ func nvjpegImages(files [][]byte) (images []cuda.JPEG, bytes int64, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		images = append(images, cuda.JPEG{Data: data, To: cuda.Pointer(bytes), Pitch: h.Width * 3})
+		images = append(images, cuda.JPEG{Data: data, To: cuda.Pointer(bytes), Pitch: h.Width * 3, Rows: h.Height})
 		bytes += int64(h.Height*h.Width*3+255) &^ 255
 	}
 	return images, bytes, nil
