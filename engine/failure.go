@@ -37,6 +37,10 @@ var (
 
 	// errNoRoomOnGPU means that the GPU's memory for batches is used up.
 	errNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
+	// errAway means that a batch is on the GPU alone, which does not give it back.
+	errAway = errors.New("the pixels are on the GPU")
+	// errHangs means that the GPU's driver has not answered yet.
+	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
 	// errNoRoom means that the memory limit leaves no room at the moment. It never reaches a

@@ -10,13 +10,17 @@ import (
 )
 
 // A few item workers also make samples on the GPU: each takes a portion of a batch's slots, with a mate for every
-// further one, and has these made at once while other workers go on with the rest. What comes back is copied into the
-// slots, so whatever is done with them afterwards is the same for both. What the GPU does not do, or fails at,
-// the worker does on a processor.
+// further one, and has these made at once while other workers go on with the rest. If the batch is read on the GPU, they
+// stay there (batch.onGPU); else what comes back is copied into the slots. What the GPU does not do, or fails at, the
+// worker does on a processor.
+//
+// Files are read as a whole for that, even if there are entry points: the kernels find out where each stretch
+// of a file's codes begins, all at once, and start anywhere only by way of that.
 
 const (
 	mostOnDevice     = 64        // samples of a portion
 	mostDeviceBytes  = 256 << 20 // on the GPU for a portion
+	mostDevicePixels = 4 << 20   // of an image: one block of threads decodes all its codes, and all others of the portion wait
 	stagingUnit      = 1 << 20
 	processorsPerGPU = 4 // for each of which there is a worker that uses the GPU, beyond two: one loads while the other waits
 )
@@ -32,7 +36,7 @@ func (all *batches) deviceWorkers() int {
 // claimPortion claims further slots of the worker's batch for its mates, and returns all hands that have a slot; nil: the
 // worker goes on without the GPU.
 func (all *batches) claimPortion(w *worker) []*worker {
-	if len(w.hands) <= 2 || all.share.off.Load() {
+	if len(w.hands) <= 2 || !all.share.isOn() {
 		return nil
 	}
 	all.mu.Lock()
@@ -62,7 +66,7 @@ func (w *worker) makePortion(hands []*worker) {
 		h.noParts = true
 		errs[i] = h.fetchFirst()
 		h.noParts = false
-		if errs[i] == nil && h.sample.head.Format == decode.JPEG {
+		if head := &h.sample.head; errs[i] == nil && head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels {
 			fetched = append(fetched, h)
 		}
 	}
@@ -90,7 +94,9 @@ func (w *worker) makePortion(hands []*worker) {
 func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 	defer catch(&err)
 	all, b := w.batches, w.item.b
-	plan, on := w.planOnDevice(hands)
+	in := all.holdSlot(w.item)
+	defer release(in)
+	plan, on := w.planOnDevice(hands, in)
 	if plan == nil || !w.growStaging(plan.Host()) {
 		return 0, nil
 	}
@@ -98,13 +104,19 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 	for i := range on {
 		plan.Put(host, i)
 	}
-	defer all.askingDevice(b)()
-	tensor, left, err := all.opts.Device.Make(plan, host)
+	tensor, left, err := w.askForSamples(plan, in)
 	all.memory.ledger.cameBack() // copies may wait for the GPU's memory
-	if errors.Is(err, gpu.ErrFull) {
+	switch {
+	case errors.Is(err, gpu.ErrFull):
 		return 0, nil
-	}
-	if err != nil {
+	case err != nil:
+		if in != nil && err == errHangs { // it may write there later
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			if w.item.isCurrent() && b.slot == in {
+				all.leaveGPU(b)
+			}
+		}
 		return 0, err
 	}
 	for _, k := range left {
@@ -115,26 +127,80 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 		if h == nil || all.beginWriting(h.item) != nil {
 			continue // drawing it finds out again that it is not wanted
 		}
-		copy(b.slotBytes(h.item.slot), tensor[k*n:][:n])
+		if in == nil {
+			copy(b.slotBytes(h.item.slot), tensor[k*n:][:n])
+		}
 		h.record()
-		h.sample.made = true
+		h.sample.made, h.sample.at = true, in
 		made++
 		all.endWriting(b)
 	}
 	return made, nil
 }
 
-// planOnDevice plans the samples that the GPU decodes, as many as fit; nil: none.
-func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
+// holdSlot returns the memory on the GPU of an item's batch, for the caller to release; nil: it has none.
+func (all *batches) holdSlot(it item) *gpu.Slot {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !it.isCurrent() || it.b.slot == nil {
+		return nil
+	}
+	it.b.slot.Hold()
+	return it.b.slot
+}
+
+func release(s *gpu.Slot) {
+	if s != nil {
+		s.Release()
+	}
+}
+
+// askForSamples has the GPU make samples that are in the staging buffer, which the worker does not have any more if there
+// is no answer.
+func (w *worker) askForSamples(plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
+	all, staging := w.batches, w.staging
+	w.staging = nil
+	if in != nil {
+		in.Hold()
+	}
+	var made struct {
+		tensor []byte
+		left   []int
+	}
+	err = all.ask(w.item.b, func() (err error) {
+		defer release(in)
+		all.register(staging)
+		made.tensor, made.left, err = all.opts.Device.Make(plan, staging.Bytes())
+		return err
+	}, func(err error) {
+		if !errors.Is(err, gpu.ErrLost) {
+			all.memory.freeBuffer(staging)
+		}
+	})
+	if err == errHangs || err == ErrClosed {
+		return nil, nil, err
+	}
+	w.staging = staging
+	return made.tensor, made.left, err
+}
+
+// planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or, without one, in a tensor of
+// their own; nil: none.
+func (w *worker) planOnDevice(on []*worker, in *gpu.Slot) (*gpu.Plan, []*worker) {
 	all := w.batches
-	to := gpu.Tensor{Spec: w.item.b.spec, Converter: all.converter, Fill: all.opts.Fill}
+	to := gpu.Tensor{Spec: w.item.b.spec, Converter: all.converter, Fill: all.opts.Fill, In: in}
 	for len(on) > 0 {
 		samples := make([]gpu.Sample, len(on))
 		for i, h := range on {
 			p := &h.sample
 			samples[i] = gpu.Sample{Slot: i, Job: h.pixelOptions.Plan(p.head, p.transform, pixels.Target{}), Data: p.data}
+			if in != nil {
+				samples[i].Slot = h.item.slot
+			}
 		}
-		to.Spec.N = len(on)
+		if in == nil {
+			to.Spec.N = len(on)
+		}
 		plan, err := gpu.NewPlan(to, samples)
 		if err != nil {
 			return nil, nil
@@ -168,7 +234,6 @@ func (w *worker) growStaging(n int) bool {
 		return false
 	}
 	w.staging = buf
-	w.batches.register(buf)
 	return true
 }
 
@@ -179,11 +244,14 @@ func (w *worker) freeStaging() {
 	}
 }
 
-// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment.
+// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment, or has not answered yet.
 func (all *batches) decodingFailed(err error) {
-	if errors.Is(err, gpu.ErrMemory) {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return
+	case errors.Is(err, gpu.ErrMemory):
 		all.share.rest()
-	} else {
+	case !errors.Is(err, errHangs):
 		all.share.off.Store(true)
 	}
 	all.share.failed.Do(func() {

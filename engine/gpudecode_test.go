@@ -25,10 +25,16 @@ import (
 // decodingOn is an engine whose GPU gets all samples that it can decode.
 func decodingOn(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)) *Engine {
 	t.Helper()
+	return decodingWithin(t, dir, g, 0, change...)
+}
+
+// decodingWithin is the same, with a limit on the GPU's memory.
+func decodingWithin(t *testing.T, dir string, g *fakegpu.GPU, limit int64, change ...func(*Options)) *Engine {
+	t.Helper()
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")
 	}
-	e := onDevice(t, dir, g, 0, append(change, func(o *Options) { o.DecodeOnDevice = true })...)
+	e := onDevice(t, dir, g, limit, append(change, func(o *Options) { o.DecodeOnDevice = true })...)
 	e.share.all()
 	return e
 }

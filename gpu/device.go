@@ -37,8 +37,6 @@ type Driver interface {
 	Alloc(n int64) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
-	// Copy copies bytes to an address on the GPU, and returns when they are there.
-	Copy(to uint64, from []byte) error
 	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
 	// error is ErrLost.
 	Run(r Run) error
@@ -130,6 +128,12 @@ func (d *Device) Slot(n int64) (*Slot, error) {
 	return d.take(n)
 }
 
+// Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
+func (d *Device) Room(n int64) *Slot {
+	s, _ := d.take(n)
+	return s
+}
+
 // take finds room for a slot; nil, nil: there is none.
 func (d *Device) take(n int64) (*Slot, error) {
 	d.mu.Lock()
@@ -151,7 +155,7 @@ func (d *Device) take(n int64) (*Slot, error) {
 	d.used++
 	d.stats.Real += n
 	d.stats.MaxReal = max(d.stats.MaxReal, n)
-	return &Slot{device: d, slab: best, offset: best.take(need), size: n}, nil
+	return &Slot{device: d, slab: best, offset: best.take(need), size: n, holders: 1}, nil
 }
 
 // grow allocates a slab for a slot of n bytes, larger by the growth factor or for what Presize
@@ -242,6 +246,9 @@ func (d *Device) Presize(size int64, n int) {
 	defer d.growing.Unlock()
 	d.first = roundUp(roundUp(max(size, 1), slotUnit)*int64(n), SlabUnit)
 }
+
+// Run has the driver do a Run. The caller holds the slots in it.
+func (d *Device) Run(r Run) error { return d.ask(func() error { return d.driver.Run(r) }) }
 
 // Register lets the GPU fetch bytes from memory by itself, until Unregister. The caller keeps the
 // pages where they are in between.

@@ -58,7 +58,7 @@ func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
 	return to, []Sample{{0, job, data}, {1, job, slices.Concat(data[:len(data)-9], data[len(data)-2:])}}, want, nil
 }
 
-// A hasty driver does not wait for what it starts.
+// A hasty driver does not wait for what it starts, so its memory is used again too early.
 type hasty struct{ *driver }
 
 func (d hasty) Run(r Run) error {
@@ -67,7 +67,8 @@ func (d hasty) Run(r Run) error {
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.load(t, r.Launches), k.start(r, s)) })
 }
 
-// decode makes a batch twice from one buffer, as the engine does.
+// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of which it is the upper
+// half, and copies that to the lower one.
 func (d *deed) decode(device *Device) error {
 	to, samples, want, err := twoJPEGs()
 	if err != nil {
@@ -77,6 +78,7 @@ func (d *deed) decode(device *Device) error {
 	if err != nil {
 		return err
 	}
+	half := to.Spec.Bytes()
 	host, err := unix.Mmap(-1, 0, (p.Host()+4095)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
@@ -95,7 +97,32 @@ func (d *deed) decode(device *Device) error {
 		}
 		err = errors.Join(err, failed)
 	}
-	return err
+	slot, failed := device.Slot(2 * half)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer slot.Release()
+	to.In, to.Spec.N = slot, 4
+	for i := range samples {
+		samples[i].Slot += 2
+	}
+	if p, failed = NewPlan(to, samples); failed != nil {
+		return errors.Join(err, failed)
+	}
+	clear(host)
+	p.Put(host, 0)
+	p.Put(host, 1)
+	tensor, left, failed := device.Make(p, host)
+	if failed == nil {
+		d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || len(tensor) > 0
+		clear(host)
+		from := slot.Address()
+		failed = device.Run(Run{Within: []Within{{from, from + uint64(half), half / 2}}, Back: []Back{{host[:half/2], from}}})
+	}
+	if failed == nil {
+		d.Wrong = d.Wrong || !bytes.Equal(host[:half/2], want)
+	}
+	return errors.Join(err, failed)
 }
 
 func decodingDriver(t *testing.T) *fakecuda.Driver {
