@@ -89,9 +89,9 @@ const closeWait = 1500 * time.Millisecond
 
 // Close ends all workers and frees all memory except that of open files, which is freed
 // when they are closed. Pending Opens get ErrClosed. Close waits for images being decoded,
-// but not for reads that hang in the kernel: in that case it returns an ErrLeftBehind that
-// names them, within two seconds, and the dataset must stay open for them. If they ever
-// return, the rest is freed.
+// but not for reads that hang in the kernel, or a GPU's driver that does not answer: in that case
+// it returns an ErrLeftBehind that names them, within three seconds, and the dataset and the GPU must
+// stay open for them. If they ever return, the rest is freed.
 func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
@@ -106,6 +106,9 @@ func (e *Engine) Close() error {
 	for {
 		select {
 		case <-ended:
+			if n := e.memory.pool.Stats().Leaving; n > 0 {
+				return fmt.Errorf("%w: %d buffers that the GPU's driver does not let go of", ErrLeftBehind, n)
+			}
 			return nil
 		case <-time.After(closeWait):
 		}

@@ -25,9 +25,9 @@ var (
 	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is at
 	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
-	// ErrLeftBehind is returned by Close if reads hang in the kernel. The reads, the memory
-	// they use and the dataset's descriptors stay until the reads return.
-	ErrLeftBehind = errors.New("reads that hang in the kernel were left behind")
+	// ErrLeftBehind is returned by Close if reads hang in the kernel, or calls in a GPU's driver. They,
+	// the memory they use and the dataset's descriptors stay until they return.
+	ErrLeftBehind = errors.New("reads that hang in the kernel, or in the GPU's driver, were left behind")
 	// ErrTooBig means that the batch would exceed the maximum size of a file.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.

@@ -3,9 +3,11 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,6 +127,36 @@ func TestAnyFormsWithAGPU(t *testing.T) {
 		anyForms(t, e, g, want, 60, func(form layout.Form, err error) { t.Errorf("%s: %v", form.Ext(), err) })
 		if e.Stats().JPEGs.GPU == 0 {
 			t.Error("the GPU made nothing")
+		}
+	}
+}
+
+// TestAnyFormsWhileTheGPUFails has calls fail in turn, once, for good, or as it does when the GPU is lost: opens on the
+// GPU may fail, none of any other form does, and no byte changes.
+func TestAnyFormsWhileTheGPUFails(t *testing.T) {
+	t.Parallel()
+	dir := mixedDir(t, 20, 4)
+	want := tensors(t, start(t, dir, mixed))
+	for at, failed := int32(1), true; failed; at += 1 + at/8 {
+		reason := []error{errors.New("CUDA_ERROR_UNKNOWN"), gpu.ErrMemory, gpu.ErrLost}[at%3]
+		forGood := at%2 == 0 || reason == gpu.ErrLost
+		var calls atomic.Int32
+		g := &fakegpu.GPU{Fail: func(call string) error {
+			if n := calls.Add(1); n == at || n > at && forGood {
+				return fmt.Errorf("%s: %w", call, reason)
+			}
+			return nil
+		}}
+		e := decodingOn(t, dir, g, mixed, func(o *Options) { o.PrefetchDepth = 1 })
+		anyForms(t, e, g, want, 12, func(form layout.Form, err error) {
+			if form != layout.CUDA || !errors.Is(err, reason) {
+				t.Errorf("%v at call %d: %s: %v", reason, at, form.Ext(), err)
+			}
+		})
+		e.Close()
+		failed = calls.Load() >= at
+		if at == 1000 {
+			t.Fatal("it goes on and on")
 		}
 	}
 }
