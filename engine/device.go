@@ -29,6 +29,10 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 	answer, left := make(chan error), make(chan error, 1)
 	all.wait.Go(func() {
 		err := func() (err error) { defer catch(&err); return f() }()
+		all.mu.Lock()
+		all.asking = without(all.asking, b)
+		all.endWork(b)
+		all.mu.Unlock()
 		select {
 		case answer <- err:
 		case why := <-left:
@@ -39,10 +43,6 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 				all.share.hanging.Add(-1)
 			}
 		}
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		all.asking = without(all.asking, b)
-		all.endWork(b)
 	})
 	var timer <-chan time.Time
 	if !b.isSent() {
@@ -77,7 +77,7 @@ func (all *batches) findSlot(c *batch) error {
 		if !full && !errors.Is(err, gpu.ErrMemory) {
 			return err
 		}
-		if !all.dropOnGPU(c, before) {
+		if !all.dropOnGPU(c, worthForeseen, before) {
 			if full {
 				return errNoRoom
 			}
@@ -98,14 +98,14 @@ func (all *batches) slotAhead(b *batch) *gpu.Slot {
 		if slot := all.opts.Device.Room(b.spec.Bytes()); slot != nil {
 			return slot
 		}
-		wanted = all.dropOnGPU(b, before)
+		wanted = all.dropOnGPU(b, worthSpent, before)
 	}
 	return nil
 }
 
-// dropOnGPU drops the batch on the GPU that is worth least, for b, which was refused when the ledger had counted before
-// returns. It returns false if there is none, or its memory is not free yet.
-func (all *batches) dropOnGPU(b *batch, before uint64) (free bool) {
+// dropOnGPU drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
+// counted before returns. It returns false if there is none, or its memory is not free yet.
+func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	b.refusedAt = before
@@ -115,7 +115,7 @@ func (all *batches) dropOnGPU(b *batch, before uint64) (free bool) {
 	case all.memory.ledger.returns() != before:
 		return true
 	}
-	victim := all.victim(b, worthForeseen, func(yield func(*batch) bool) {
+	victim := all.victim(b, most, func(yield func(*batch) bool) {
 		for _, v := range all.table {
 			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
 				if v != nil && v.state > laying && v.slot != nil && v.refs == 0 && !yield(v) {

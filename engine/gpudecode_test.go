@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -187,6 +189,26 @@ func TestDeviceDecodingFails(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLargeImagesAreDecodedByProcessors, since one block of the GPU's threads would take too long.
+func TestLargeImagesAreDecodedByProcessors(t *testing.T) {
+	dir := jpegDir(t, 7)
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, image.NewYCbCr(image.Rect(0, 0, 2049, 2048), image.YCbCrSubsampleRatio420), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large.jpg"), file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := decodingOn(t, dir, &fakegpu.GPU{}, func(o *Options) {
+		o.BatchSize, o.FullJPEGs, o.PrefetchDepth = 8, true, 0
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 100, Width: 100}
+	})
+	read(t, e, Key{}, layout.NHWCForm)
+	if s := e.Stats().JPEGs; s.GPU != 7 || s.All() != 1 {
+		t.Errorf("the GPU decoded %d, processors %d", s.GPU, s.All())
 	}
 }
 
