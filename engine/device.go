@@ -20,7 +20,7 @@ const deviceWait = 5 * time.Second
 
 // ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that is for readers on the GPU
 // alone, it is not waited for longer than deviceWait, and nothing is when the engine closes. The error is errHangs or
-// ErrClosed then, and late, unless it is nil, is called once the driver has answered.
+// ErrClosed then, and late, unless it is nil, is called once the driver has answered. What nvJPEG decodes is waited for.
 func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 	all.mu.Lock()
 	all.asking = append(all.asking, b)
@@ -45,7 +45,11 @@ func (all *batches) ask(b *batch, f func() error, late func(error)) error {
 		}
 	})
 	var timer <-chan time.Time
-	if !b.isSent() {
+	switch {
+	case b.isSent():
+	case all.opts.NVJPEG != "": // which reads files in the worker's memory, and whose pixels no processor can make
+		return <-answer
+	default:
 		timer = time.After(all.deviceWait)
 	}
 	select {
@@ -207,6 +211,15 @@ func (all *batches) leaveGPU(b *batch) {
 	if b.state == complete {
 		b.form, b.state = all.catalog.tensorForm(), making
 		all.schedule.making = append(all.schedule.making, b)
+	}
+}
+
+// leaveSlot does so for an item's batch, unless that has another slot, or none.
+func (all *batches) leaveSlot(it item, slot *gpu.Slot) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if it.isCurrent() && it.b.slot == slot {
+		all.leaveGPU(it.b)
 	}
 }
 

@@ -16,6 +16,8 @@ var (
 	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
 	ErrLost = cuda.ErrLost
+	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
+	ErrNVJPEG = cuda.ErrNVJPEG
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.
@@ -29,6 +31,9 @@ type Driver interface {
 	Alloc(n int64) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
+	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
+	// and backend, and the GPU's name. The error may be cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
+	OpenNVJPEG(gray bool) (name string, err error)
 	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
 	// error is ErrLost.
 	Run(r Run) error
@@ -241,6 +246,15 @@ func (d *Device) Presize(size int64, n int) {
 
 // Run has the driver do a Run. The caller holds the slots in it.
 func (d *Device) Run(r Run) error { return d.ask(func() error { return d.driver.Run(r) }) }
+
+// OpenNVJPEG is the driver's. It comes before the first Sample for nvJPEG.
+func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
+	err = d.ask(func() (err error) {
+		name, err = d.driver.OpenNVJPEG(gray)
+		return err
+	})
+	return name, err
+}
 
 // Register lets the GPU fetch bytes from memory by itself, until Unregister. The caller keeps the
 // pages where they are in between.

@@ -1,9 +1,12 @@
 package gpu
 
-// A Run is work for a GPU, in this order: bytes are copied there, kernels run one after another, each with At as its
-// parameter, bytes are copied on the GPU, and results are copied back.
+import "github.com/batchfs/batchfs/cuda"
+
+// A Run is work for a GPU, in this order: bytes are copied there, nvJPEG decodes images, kernels run one after another,
+// each with At as its parameter, bytes are copied on the GPU, and results are copied back. Images are for Runs with kernels.
 type Run struct {
 	Put      []Put
+	Images   []Image // their pixels are undefined where nvJPEG refuses them
 	Launches []Launch
 	At       uint64
 	Within   []Within
@@ -21,6 +24,9 @@ type Within struct {
 	To, From uint64
 	Bytes    int64
 }
+
+// Image is a JPEG for nvJPEG.
+type Image = cuda.JPEG
 
 // Back is memory on the host that is filled from an address on the GPU.
 type Back struct {
@@ -65,12 +71,12 @@ func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err erro
 	}
 	p.Finish(host[:p.Staging], staging, work, batch)
 	verdicts, tensor := host[p.Staging:][:p.Verdicts()], host[p.Staging+p.verdictsRoom():p.Host()]
-	err = d.Run(Run{
-		Put: []Put{{staging, host[:p.Staging]}}, At: staging, Launches: p.Launches(),
+	run := Run{
+		Put: []Put{{staging, host[:p.Staging]}}, At: staging, Images: p.Images(work), Launches: p.Launches(),
 		Back: []Back{{verdicts, work}, {tensor, batch}},
-	})
-	if err != nil {
+	}
+	if err := d.Run(run); err != nil {
 		return nil, nil, err
 	}
-	return tensor, p.Left(verdicts), nil
+	return tensor, p.Left(verdicts, run.Images), nil
 }
