@@ -11,7 +11,7 @@ import (
 type Dataset struct {
 	*source
 	storage   *storage
-	table     *store
+	table     *table
 	classes   []string
 	digest    string
 	indexed   string // digest of the stored index

@@ -24,7 +24,7 @@ const indexExtension = ".parquet"
 // index is everything that is kept about a dataset: the table, and facts in the file's metadata.
 // Listing a dataset makes one without headers.
 type index struct {
-	table   *store
+	table   *table
 	classes []string // in label order; nil if there are none
 	facts
 }
@@ -78,7 +78,7 @@ func (x *index) settle() {
 // digest hashes everything a batch can depend on: the classes, then each sample's path, label,
 // pixel size, orientation, format and byte size (-1: unknown), in order. Times are left out, so
 // that a copy of a dataset has the same digest. The version is changed with what is hashed.
-func digest(s *store, classes []string) string {
+func digest(s *table, classes []string) string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
 	w.WriteString("batchfs dataset 1\n")

@@ -48,7 +48,7 @@ func TestPathsOfAnIndex(t *testing.T) {
 	} {
 		for what, change := range map[string]func(*index){
 			"sample": func(x *index) {
-				x.table = newStore(0, 0)
+				x.table = newTable(0, 0)
 				x.table.appendRow("a/1.jpg", 0)
 				x.table.appendRow(path, 1)
 			},

@@ -149,7 +149,7 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 	for _, name := range x.Classes {
 		x.classes = append(x.classes, string(name))
 	}
-	x.table = newStore(x.Rows, x.PathBytes)
+	x.table = newTable(x.Rows, x.PathBytes)
 	err = eachRow(file, columns, func(row []parquet.Value) error {
 		if x.table.rows()%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()

@@ -84,7 +84,7 @@ func (p *opening) listManifest() (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{opening: p, out: &index{table: newStore(0, 0)}}
+	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
 	m.column = cmp.Or(p.src.labels, "label")
 	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime(), now), info.Size()
 	switch err = manifestReader(name)(f, &m.record, m.add); {

@@ -108,7 +108,7 @@ func (s *source) identity() string {
 // examine finds out whether the storage is the reason why a file could not be reached. again means
 // that seen is no longer the directory that is there, and the file may be in the present one. An
 // error says why the file cannot be judged: ErrAway, or a lack of resources.
-func (s *source) examine(seen *fs.FileInfo, table *store) (again bool, err error) {
+func (s *source) examine(seen *fs.FileInfo, table *table) (again bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen.Load() != seen {
@@ -138,7 +138,7 @@ func (s *source) examine(seen *fs.FileInfo, table *store) (again bool, err error
 
 // holds says whether any of a few samples, spread evenly over all, exists below the directory.
 // Their identities do not matter here; each read checks its own.
-func (s *source) holds(t *store) bool {
+func (s *source) holds(t *table) bool {
 	n := min(16, t.rows())
 	for k := range n {
 		if _, err := (kernel{}).look(s.dir, t.path(k*t.rows()/n)); err == nil || err == ErrNotFile {

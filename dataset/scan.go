@@ -16,15 +16,15 @@ import (
 // scanner reads the headers of given rows of a table.
 type scanner struct {
 	*opening
-	table    *store
-	previous *store         // nil: no earlier index
+	table    *table
+	previous *table         // nil: no earlier index
 	rowOf    map[string]int // of previous, by path
 	scanned  atomic.Int64   // rows whose header was read
 }
 
 // scan completes the given rows of a table. Rows that old has are only read if their files
 // changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(t *store, old *index, rows []int) error {
+func (p *opening) scan(t *table, old *index, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}

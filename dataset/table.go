@@ -32,9 +32,9 @@ func formatNumber(name string) (number uint8, ok bool) {
 	return uint8(max(k, 0)), k >= 0
 }
 
-// store is the table of samples. Rows are appended, then filled by a scan (each row by one
+// table holds the samples. Rows are appended, then filled by a scan (each row by one
 // goroutine), then only read, except for identities, which may still be learned or replaced.
-type store struct {
+type table struct {
 	paths []byte // every path
 	row   []sample
 	mu    sync.Mutex        // guards identities that may be learned, and bad while a scan fills it
@@ -60,13 +60,13 @@ type badRow struct {
 	unread bool
 }
 
-// newStore makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
-func newStore(rows int, pathBytes int64) *store {
-	return &store{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
+// newTable makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
+func newTable(rows int, pathBytes int64) *table {
+	return &table{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
 }
 
 // appendRow appends a sample with only its path, which is copied, and its label known.
-func (s *store) appendRow(path string, label int32) error {
+func (s *table) appendRow(path string, label int32) error {
 	if len(s.row) == math.MaxInt32 {
 		return errors.New("more than 2147483647 samples")
 	}
@@ -76,12 +76,12 @@ func (s *store) appendRow(path string, label int32) error {
 }
 
 // clip frees excess capacity left by growing.
-func (s *store) clip() { s.paths, s.row = slices.Clone(s.paths), slices.Clone(s.row) }
+func (s *table) clip() { s.paths, s.row = slices.Clone(s.paths), slices.Clone(s.row) }
 
-func (s *store) rows() int { return len(s.row) }
+func (s *table) rows() int { return len(s.row) }
 
 // path shares the table's memory, which is never overwritten.
-func (s *store) path(i int) string {
+func (s *table) path(i int) string {
 	start, end := s.row[i].start, int64(len(s.paths))
 	if i+1 < len(s.row) {
 		end = s.row[i+1].start
@@ -90,7 +90,7 @@ func (s *store) path(i int) string {
 }
 
 // byPath returns the rows by their paths.
-func (s *store) byPath() map[string]int {
+func (s *table) byPath() map[string]int {
 	rows := make(map[string]int, s.rows())
 	for i := range s.rows() {
 		rows[s.path(i)] = i
@@ -98,10 +98,10 @@ func (s *store) byPath() map[string]int {
 	return rows
 }
 
-func (s *store) format(i int) string { return formats[s.row[i].format] }
+func (s *table) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read.
-func (s *store) addBad(i int, text string, unread bool) {
+func (s *table) addBad(i int, text string, unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
@@ -109,7 +109,7 @@ func (s *store) addBad(i int, text string, unread bool) {
 
 // problem returns why row i cannot be read, if that is the machine's fault or, unless unread, the
 // file's; else "".
-func (s *store) problem(i int, unread bool) string {
+func (s *table) problem(i int, unread bool) string {
 	if b, bad := s.bad[uint32(i)]; bad && b.unread == unread {
 		return b.reason.Value()
 	}
@@ -118,7 +118,7 @@ func (s *store) problem(i int, unread bool) string {
 
 // unsettled returns the rows whose file could not even be opened or read. Only another try
 // shows whether that has changed.
-func (s *store) unsettled() (rows []int) {
+func (s *table) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
 		if !s.row[i].id.Known() {
 			rows = append(rows, int(i))
@@ -128,7 +128,7 @@ func (s *store) unsettled() (rows []int) {
 }
 
 // unprobed returns the rows whose header is not known.
-func (s *store) unprobed() (rows []int) {
+func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
 		if s.row[i].format == 0 {
 			rows = append(rows, i)
@@ -138,7 +138,7 @@ func (s *store) unprobed() (rows []int) {
 }
 
 // memory returns the table's size in bytes.
-func (s *store) memory() int64 {
+func (s *table) memory() int64 {
 	const perBad = 24 // in a map, on average
 	n := cap(s.paths) + cap(s.row)*int(unsafe.Sizeof(sample{})) + perBad*len(s.bad)
 	reasons := map[unique.Handle[string]]bool{}

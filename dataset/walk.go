@@ -35,7 +35,7 @@ type folder struct {
 // listDirectory lists a directory of class directories, or a flat one: if class directories have
 // images, those in the root are ignored.
 func listDirectory(ctx context.Context, src *source) (*index, error) {
-	w := &walker{ctx: ctx, src: src, out: &index{table: newStore(0, 0)}}
+	w := &walker{ctx: ctx, src: src, out: &index{table: newTable(0, 0)}}
 	top, err := w.read("", nil)
 	if err != nil {
 		return nil, err
