@@ -27,14 +27,23 @@ func openHTTP(_ context.Context, s *site, rest string, o Options) (name string, 
 // redirects follows redirections, and shows credentials only to the first host.
 type redirects struct{ next http.RoundTripper }
 
-const mostRedirects = 5
-
 // RoundTrip implements http.RoundTripper.
 func (t *redirects) RoundTrip(r *http.Request) (*http.Response, error) {
+	return follow(t.next, r, func(*http.Response) {})
+}
+
+const mostRedirects = 5
+
+// follow returns the last answer, and shows all of them to see.
+func follow(next http.RoundTripper, r *http.Request, see func(*http.Response)) (*http.Response, error) {
 	for hops := 0; ; hops++ {
-		answer, err := t.next.RoundTrip(r)
-		if err != nil || !redirected(answer) {
-			return answer, err
+		answer, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		see(answer)
+		if !redirected(answer) {
+			return answer, nil
 		}
 		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10) // the connection stays usable
 		answer.Body.Close()

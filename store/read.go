@@ -17,7 +17,7 @@ func (s *site) Stat(ctx context.Context, name string) (Object, error) {
 	err := s.do(ctx, &call{
 		url: s.URL(name), mend: s.mend,
 		ask: func(ctx context.Context) (*http.Request, error) {
-			r := s.request(ctx, name, nil)
+			r := s.request(ctx, s.base.Load(), name, nil)
 			r.Header["Range"] = []string{"bytes=0-0"}
 			return s.finish(r)
 		},
@@ -53,8 +53,10 @@ func (s *site) stat(name string, answer *http.Response) (Object, error) {
 }
 
 // modified is the time of an answer's Last-Modified; 0 if there is none.
-func modified(answer *http.Response) int64 {
-	at, err := http.ParseTime(answer.Header.Get("Last-Modified"))
+func modified(answer *http.Response) int64 { return httpTime(answer.Header.Get("Last-Modified")) }
+
+func httpTime(text string) int64 {
+	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0
 	}
@@ -85,7 +87,7 @@ type reading struct {
 }
 
 func (r *reading) ask(ctx context.Context) (*http.Request, error) {
-	q := r.request(ctx, r.object.Name, nil)
+	q := r.request(ctx, r.base.Load(), r.object.Name, nil)
 	buffer := append(make([]byte, 0, 48), "bytes="...)
 	buffer = append(strconv.AppendInt(buffer, r.offset, 10), '-')
 	buffer = strconv.AppendInt(buffer, r.offset+int64(len(r.left))-1, 10)

@@ -62,7 +62,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	s.signer = signer
 	// Now, as the answer cannot be better later, and takes seconds where there are none.
 	if _, err := c.Credentials.Retrieve(ctx); err != nil {
-		return "", withURL(noCredentials(ctx, "the environment, the AWS configuration or the machine", err), s.shown)
+		return "", withURL(noCredentials("the environment, the AWS configuration or the machine", err), s.shown)
 	}
 	return name, nil
 }
@@ -115,7 +115,7 @@ const nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b85
 func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
 	credentials, err := a.credentials.Retrieve(ctx)
 	if err != nil {
-		return noCredentials(ctx, "AWS", err)
+		return noCredentials("AWS", err)
 	}
 	r.Header["X-Amz-Content-Sha256"] = []string{nothing}
 	return a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *a.region.Load(), time.Now())

@@ -22,6 +22,7 @@ type site struct {
 	signer signer                  // nil: anonymous
 	hint   string                  // where access is denied
 	pages  func(prefix string) pager
+	sorts  bool                     // pages are not in order
 	move   func(region string) bool // the bucket is elsewhere; nil: it cannot move
 	pinned bool                     // base names a version of all objects, so that If-Match is not needed
 }
@@ -40,9 +41,9 @@ func newSite(o Options) *site {
 // URL implements [Store].
 func (s *site) URL(name string) string { return s.shown + name }
 
-// request makes a GET request, not signed yet, for an object, or with a query for the place.
-func (s *site) request(ctx context.Context, name string, extra url.Values) *http.Request {
-	u := *s.base.Load()
+// request makes a GET request, not signed yet, for an object below a place, or for the place.
+func (s *site) request(ctx context.Context, place *url.URL, name string, extra url.Values) *http.Request {
+	u := *place
 	u.RawPath = u.EscapedPath() + escape(name)
 	u.Path += name
 	if extra != nil {
