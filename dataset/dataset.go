@@ -25,10 +25,17 @@ type Dataset struct {
 // continues; files can no longer be opened.
 func (d *Dataset) Close() error {
 	d.closed.Store(true)
-	return nil
+	return d.source.close()
 }
 
-// Root is the directory that paths are relative to: absolute, with symbolic links resolved.
+// Remote says whether the samples are in a store.
+func (d *Dataset) Remote() bool { return d.remote != nil }
+
+// Packed says whether the samples are inside files that hold many.
+func (d *Dataset) Packed() bool { return d.table.members != nil }
+
+// Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
+// is a URL.
 func (d *Dataset) Root() string { return d.dir }
 
 // Manifest is the absolute path of the dataset's manifest, "" if it has none.

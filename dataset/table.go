@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
@@ -37,8 +39,12 @@ func formatNumber(name string) (number uint8, ok bool) {
 type table struct {
 	paths []byte // every path
 	row   []sample
-	mu    sync.Mutex        // guards identities that may be learned, and bad while a scan fills it
+	mu    sync.Mutex        // guards identities that may be learned, and what a scan learns row by row
 	bad   map[uint32]badRow // by row
+
+	objects  []object // that hold the samples; none: each is a file, or an object, of its own
+	members  []member // by row, if there are objects
+	versions versions // of samples that are objects of a store
 }
 
 // sample is a row, without anything for the garbage collector to scan.
@@ -76,7 +82,10 @@ func (s *table) appendRow(path string, label int32) error {
 }
 
 // clip frees excess capacity left by growing.
-func (s *table) clip() { s.paths, s.row = slices.Clone(s.paths), slices.Clone(s.row) }
+func (s *table) clip() {
+	s.paths, s.row, s.members = slices.Clone(s.paths), slices.Clone(s.row), slices.Clone(s.members)
+	s.versions = versions{slices.Clone(s.versions.at), slices.Clone(s.versions.text)}
+}
 
 func (s *table) rows() int { return len(s.row) }
 
@@ -87,6 +96,31 @@ func (s *table) path(i int) string {
 		end = s.row[i+1].start
 	}
 	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
+}
+
+// file is the path of the file that holds row i.
+func (s *table) file(i int) string {
+	if s.members != nil {
+		return s.objects[s.members[i].object].name
+	}
+	return s.path(i)
+}
+
+// place says where row i is in its file, whose identity is not that of the sample; nil: it is all of it.
+func (s *table) place(i int) (p *archive.Place, whole Identity) {
+	if s.members == nil {
+		return nil, unknown
+	}
+	m := &s.members[i]
+	return &m.Place, s.objects[m.object].id
+}
+
+// samePlace says whether row i is where row k of another table is.
+func (s *table) samePlace(i int, other *table, k int) bool {
+	if s.members == nil || other.members == nil {
+		return s.members == nil && other.members == nil
+	}
+	return s.file(i) == other.file(k) && s.members[i].Place == other.members[k].Place
 }
 
 // byPath returns the rows by their paths.
@@ -127,10 +161,11 @@ func (s *table) unsettled() (rows []int) {
 	return rows
 }
 
-// unprobed returns the rows whose header is not known.
+// unprobed returns the rows whose header is not known, and may be.
 func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
-		if s.row[i].format == 0 {
+		_, bad := s.bad[uint32(i)]
+		if !bad && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
 			rows = append(rows, i)
 		}
 	}
@@ -141,6 +176,10 @@ func (s *table) unprobed() (rows []int) {
 func (s *table) memory() int64 {
 	const perBad = 24 // in a map, on average
 	n := cap(s.paths) + cap(s.row)*int(unsafe.Sizeof(sample{})) + perBad*len(s.bad)
+	n += cap(s.members)*int(unsafe.Sizeof(member{})) + cap(s.versions.text) + 8*cap(s.versions.at)
+	for _, o := range s.objects {
+		n += int(unsafe.Sizeof(o)) + len(o.name) + len(o.version)
+	}
 	reasons := map[unique.Handle[string]]bool{}
 	for _, b := range s.bad {
 		reasons[b.reason] = true

@@ -137,7 +137,6 @@ func datasetError(path string, err error) error {
 		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
-		advice{dataset.ErrRemote, unpacking(path)},
 		advice{dataset.ErrArchive, unpacking(path)},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},
