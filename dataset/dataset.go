@@ -28,6 +28,9 @@ func (d *Dataset) Close() error {
 	return d.source.close()
 }
 
+// Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
+func (d *Dataset) Name() string { return d.name() }
+
 // Remote says whether the samples are in a store.
 func (d *Dataset) Remote() bool { return d.remote != nil }
 

@@ -52,12 +52,7 @@ func contentsOf(t *testing.T, d *Dataset) (all []string) {
 // they are, however the tars are named, and however their names are ordered.
 func TestArchiveIsItsDirectory(t *testing.T) {
 	p := newPlace(t)
-	names := []string{"d/b-1/z.jpg", "d/b/2.png", "d/b/1.jpg", "d/a/sub/3.jpg", "d/a/9.jpg", "d/a/x.bmp", "d/c/1.jpg"}
-	for k, n := range names {
-		format := map[string]string{"jpg": "jpeg", "png": "png", "bmp": "bmp"}[n[len(n)-3:]]
-		p.write(n, image(format, 10+k, 20+k, 1)+strings.Repeat(n, 1000*k))
-	}
-	p.write("d/a/readme.txt", "x")
+	names := p.several()
 	want := p.open("d")
 	p.mkdir("shards")
 	p.pack("one.tar", "", append(names, "d/a/readme.txt")...)

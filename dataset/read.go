@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -62,7 +63,9 @@ func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part
 		defer d.storage.close(&f)
 		var n int64
 		data, n, err = d.load(i, &f, buf, grow, part, stop)
-		read += n
+		if read += n; d.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
+			id = unknown // as of a file that cannot be opened
+		}
 		return err
 	})
 	return data, read, id, err
