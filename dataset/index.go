@@ -75,6 +75,13 @@ type dirStamp struct {
 
 // complete computes what follows from a listing that was scanned.
 func (x *index) complete(src *source) {
+	x.describe(src)
+	x.settle()
+}
+
+// describe computes what follows from a listing.
+func (x *index) describe(src *source) {
+	x.Classes, x.Objects = nil, nil
 	x.Version, x.Source = indexVersion, []byte(src.identity())
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
@@ -88,7 +95,6 @@ func (x *index) complete(src *source) {
 			x.ModTime = d.Time
 		}
 	}
-	x.settle()
 }
 
 // settle computes the fields that depend on the scanned rows.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -107,7 +108,7 @@ type opening struct {
 }
 
 func (p *opening) run() (*index, error) {
-	old := p.load()
+	old, part := p.load()
 	if old != nil && !p.Rescan && p.current(old) {
 		if err := p.check(old); err != nil {
 			return nil, err
@@ -124,7 +125,13 @@ func (p *opening) run() (*index, error) {
 	if err := p.check(x); err != nil { // before the scan, which may take long
 		return nil, err
 	}
-	if err := p.scan(x.table, old, x.table.unprobed()); err != nil {
+	var earlier []*index
+	for _, e := range []*index{part, old} {
+		if e != nil {
+			earlier = append(earlier, e)
+		}
+	}
+	if err := p.scan(x, earlier, x.table.unprobed()); err != nil {
 		return nil, err
 	}
 	x.complete(p.src)
@@ -135,22 +142,41 @@ func (p *opening) run() (*index, error) {
 	return x, p.ctx.Err()
 }
 
-// load returns the dataset's stored index, nil if there is none to use.
-func (p *opening) load() *index {
+// load returns the dataset's stored index, and the part of a later one that was not completed; nil if there is
+// none to use.
+func (p *opening) load() (x, part *index) {
 	if p.CacheDir == "" {
-		return nil
+		return nil, nil
 	}
 	var err error
 	if p.indexFile, err = indexPath(p.CacheDir, p.src); err != nil {
 		p.keepNone(err)
-		return nil
+		return nil, nil
 	}
-	x, err := loadIndex(p.ctx, p.indexFile, p.src)
+	return p.loadFile(p.indexFile), p.loadFile(p.partFile())
+}
+
+// partFile is where the index is while it is made; see savedRows.
+func (p *opening) partFile() string { return strings.TrimSuffix(p.indexFile, indexExtension) + ".part" }
+
+// savePart saves what is known of an index that is not complete.
+func (p *opening) savePart(x *index) {
+	if p.indexFile == "" {
+		return
+	}
+	x.describe(p.src)
+	if err := saveIndex(p.ctx, p.partFile(), x); err != nil && p.ctx.Err() == nil {
+		p.Logger.Warn("an interruption would lose what was read", "reason", err)
+	}
+}
+
+func (p *opening) loadFile(path string) *index {
+	x, err := loadIndex(p.ctx, path, p.src)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), p.ctx.Err() != nil:
 		return nil
 	case err != nil:
-		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
+		p.Logger.Warn("index not used", "index", path, "reason", err)
 		return nil
 	case x.Outside && !p.AllowOutside:
 		return nil // rereading the manifest produces the proper error
@@ -164,7 +190,7 @@ func (p *opening) retry(x *index) error {
 	rows := x.table.unsettled()
 	p.report.Reused = x.table.rows() - len(rows)
 	before := x.Digest
-	if err := p.scan(x.table, nil, rows); err != nil || len(rows) == 0 {
+	if err := p.scan(x, nil, rows); err != nil || len(rows) == 0 {
 		return err
 	}
 	if x.settle(); x.Digest != before {
@@ -215,7 +241,11 @@ func (p *opening) save(x *index) {
 	if p.indexFile == "" {
 		return
 	}
-	if err := saveIndex(p.ctx, p.indexFile, x); err != nil && p.ctx.Err() == nil {
+	err := saveIndex(p.ctx, p.indexFile, x)
+	switch {
+	case err == nil:
+		_ = os.Remove(p.partFile())
+	case p.ctx.Err() == nil:
 		p.keepNone(err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // Header is what an image's first bytes, and perhaps its last, say about it.
@@ -76,24 +78,50 @@ func (h *Header) check() error {
 	return nil
 }
 
+// block is what was unpacked last: of a page of Parquet, many samples are part.
+type block struct {
+	place archive.Place
+	whole Identity // of the file
+	data  []byte
+}
+
 // probeCoded unpacks a sample and shows all of it to the prober.
 func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
-	n, at := f.skew+int(f.place.Length), int(f.place.Room())
-	w.grow(0, at+n)
-	if _, err := w.storage.fill(f, w.buf[at:], 0, n, w.stop); err != nil {
-		return h, nil, err
-	}
-	data, bad := f.place.Unpack(w.buf[:0:at], w.buf[at+f.skew:at+n])
-	if bad == nil {
+	data, bad, err := w.unpack(f)
+	if bad == nil && err == nil {
 		h, bad = w.Prober(data, nil, f.id.Size)
 	}
 	if bad == nil && h.Tail > 0 {
 		h, bad = w.Prober(data, data[len(data)-min(h.Tail, len(data)):], f.id.Size)
 	}
-	if bad == nil {
+	if bad == nil && err == nil {
 		bad = h.check()
 	}
-	return h, bad, nil
+	return h, bad, err
+}
+
+// unpack returns the sample's bytes, which are valid until the next call.
+func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
+	p, b := *f.place, &w.block
+	if p.Block > 0 { // all of it, for other samples
+		p.From, p.Size = 0, p.Block
+	}
+	if b.data == nil || b.place != p || b.whole != f.whole {
+		n, room := f.skew+int(p.Length), int(p.Room())
+		b.data = nil
+		w.grow(0, n)
+		if _, err := w.storage.fill(f, w.buf, 0, n, w.stop); err != nil {
+			return nil, nil, err
+		}
+		if data, bad = p.Unpack(make([]byte, 0, room), w.buf[f.skew:n]); bad != nil {
+			return nil, bad, nil
+		}
+		b.place, b.whole, b.data = p, f.whole, data
+	}
+	if f.place.Block > 0 {
+		return b.data[f.place.From:][:f.place.Size], nil, nil
+	}
+	return b.data, nil, nil
 }
 
 // probeTail calls the prober again with the sample's last n bytes. They are read into the buffer,

@@ -2,9 +2,11 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -163,5 +165,59 @@ func TestReadEndsWithoutTheStore(t *testing.T) {
 	close(stop)
 	if err := <-result; !errors.Is(err, ErrStopped) {
 		t.Error(err)
+	}
+}
+
+// TestIndexingGoesOn: an index that an outage ended begins where it was last saved.
+func TestIndexingGoesOn(t *testing.T) {
+	defer func(n int) { savedRows = n }(savedRows)
+	savedRows = 20
+	p := newPlace(t)
+	for i := range 100 {
+		p.images(fmt.Sprintf("d/%03d.jpg", i))
+	}
+	s, how := p.serve()
+	left := atomic.Int64{}
+	left.Store(50)
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		away := strings.HasSuffix(r.URL.Path, ".jpg") && left.Add(-1) < 0
+		if away {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return away
+	}
+	if _, err := p.tryOpenURL("s3://data/d", how); !errors.Is(err, ErrAway) {
+		t.Fatalf("in an outage: %v", err)
+	}
+	left.Store(1000)
+	d := p.openURL("s3://data/d", how)
+	if r := d.Report(); r.Scanned != 60 || r.Reused != 40 {
+		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
+	}
+	left.Store(1000)
+	if r := p.openURL("s3://data/d", how).Report(); r.Scanned != 0 || left.Load() != 1000 {
+		t.Errorf("%d headers were read again", r.Scanned)
+	}
+	if left, err := filepath.Glob(filepath.Join(p.cache, "*.part")); len(left) > 0 || err != nil {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// TestHeadersAreReadTogether: headers that are near one another in an object take one request.
+func TestHeadersAreReadTogether(t *testing.T) {
+	p := newPlace(t)
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprintf("d/%03d.jpg", i))
+		p.write(names[i], image("jpeg", 10, 20, 1)+strings.Repeat("x", 20_000))
+	}
+	p.pack("x.tar", "", names...)
+	s, how := p.serve()
+	d := p.openURL("s3://data/x.tar", how)
+	if n := s.Requests.Load(); d.Len() != 200 || n > 8 {
+		t.Errorf("%d requests for %d samples", n, d.Len())
+	}
+	if problems := d.Report().Unreadable; problems > 0 {
+		t.Errorf("%d samples are bad: %s", problems, d.Problem(0))
 	}
 }
