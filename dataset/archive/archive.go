@@ -71,10 +71,14 @@ func method(name string) func(*scanner) error {
 	}
 	for ext, scan := range map[string]func(*scanner) error{
 		".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
+		".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
 	} {
 		if strings.HasSuffix(name, ext) {
 			return scan
 		}
+	}
+	if strings.Contains(name, ".tfrecord") { // also .tfrecords, and .tfrecord-00000-of-01024
+		return (*scanner).tfrecord
 	}
 	return nil
 }

@@ -105,3 +105,21 @@ func (s *scanner) files() {
 		s.keep(func(i int) bool { return !again[i] })
 	}
 }
+
+// nameRows names the samples of a table by their numbers, unless each of them has a name of its own.
+func (s *scanner) nameRows(named bool) {
+	if named && len(s.duplicates()) == 0 {
+		return
+	}
+	for i := range s.Samples {
+		s.Samples[i].Name = fmt.Sprintf("%09d", i)
+	}
+}
+
+// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for fits, if there is one.
+func rank(asked string, usual []string, name string) int {
+	if asked != "" {
+		usual = []string{asked}
+	}
+	return slices.Index(usual, name)
+}

@@ -135,17 +135,11 @@ func (t *table) setLabel(row int, v *value) error {
 	return setNumber(sample, n)
 }
 
-// finish names the samples: by their paths if each row has one of its own, else by the numbers of their rows.
 func (t *table) finish() error {
 	if int64(len(t.Samples)) != t.file.NumRows() {
 		return errRows
 	}
-	if t.paths && len(t.duplicates()) == 0 {
-		return nil
-	}
-	for i := range t.Samples {
-		t.Samples[i].Name = fmt.Sprintf("%09d", i)
-	}
+	t.nameRows(t.paths)
 	return nil
 }
 
