@@ -59,14 +59,25 @@ type scanner struct {
 // compressed are the extensions of archives in which nothing can be found without unpacking all of it.
 var compressed = strings.Fields(".tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4 .mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz")
 
+var errCompressed = errors.New("it is compressed as a whole, so that nothing can be read by itself; unpack it, or write it without compression")
+
+// refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
+func (s *scanner) refuseCompressed() error {
+	b, err := s.bytes(0, int(min(s.size, 4)))
+	for _, mark := range []string{"\x1f\x8b", "BZh", "\xfd7zX", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18"} {
+		if strings.HasPrefix(string(b), mark) {
+			return errCompressed
+		}
+	}
+	return err
+}
+
 // method returns the method that scans archives of a name, nil if it is not that of an archive.
 func method(name string) func(*scanner) error {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
 	for _, ext := range compressed {
 		if strings.HasSuffix(name, ext) {
-			return func(*scanner) error {
-				return fmt.Errorf("%s cannot be read at random; unpack it, or write it without compression", ext)
-			}
+			return func(*scanner) error { return errCompressed }
 		}
 	}
 	for ext, scan := range map[string]func(*scanner) error{
@@ -97,7 +108,10 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), progress: o.Progress}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Problems = map[string]int{}, map[int]string{}
-	err := s.run(scan)
+	err := scan(s)
+	if err == nil {
+		err = s.check()
+	}
 	switch {
 	case w.err != nil:
 		return nil, w.err
@@ -105,19 +119,6 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	}
 	return &s.Contents, nil
-}
-
-func (s *scanner) run(scan func(*scanner) error) (err error) {
-	// Libraries for formats catch most, but not all, of what can be wrong in a damaged file.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged: %v", p)
-		}
-	}()
-	if err := scan(s); err != nil {
-		return err
-	}
-	return s.check()
 }
 
 // check examines what no scanner can see while it looks at one sample.
@@ -145,4 +146,14 @@ func (s *scanner) add(name string, at Place) {
 func (s *scanner) addProblem(name, reason string) {
 	s.Problems[len(s.Samples)] = reason
 	s.add(name, Place{})
+}
+
+// caught calls a library's function. Libraries for formats catch most, but not all, of what can be wrong in damaged data.
+func caught(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+	}()
+	return f()
 }

@@ -31,7 +31,7 @@ type expectation struct {
 	} `json:"samples"`
 }
 
-func expected(t *testing.T) map[string]expectation {
+func expected(t testing.TB) map[string]expectation {
 	t.Helper()
 	var all map[string]expectation
 	text, err := os.ReadFile("testdata/expected.json")
@@ -219,3 +219,5 @@ func TestReader(t *testing.T) {
 		}
 	}
 }
+
+func label(s Sample) string { return fmt.Sprint(s.Label) }

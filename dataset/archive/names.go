@@ -47,24 +47,29 @@ func ExtensionKey(name string) string {
 	if hidden(name) {
 		return "."
 	}
-	_, ext, found := cutLast(base(name), '.')
+	ext, found := extension(name)
 	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
-	if ext = strings.ToLower(ext); found && (ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange)) {
+	switch {
+	case !found:
+		return ""
+	case strings.HasPrefix(ext, "tfrecord"):
+		return "tfrecord"
+	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
 		return "other"
 	}
 	return ext
 }
 
-func cutLast(s string, sep byte) (before, after string, found bool) {
-	if i := strings.LastIndexByte(s, sep); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
+// extension is a name's extension in lower case, without the dot.
+func extension(name string) (ext string, found bool) {
+	name = base(name)
+	dot := strings.LastIndexByte(name, '.')
+	return strings.ToLower(name[dot+1:]), dot >= 0
 }
 
 func isImage(name string) bool {
-	_, ext, _ := cutLast(base(name), '.')
-	return slices.Contains(images, strings.ToLower(ext))
+	ext, found := extension(name)
+	return found && slices.Contains(images, ext)
 }
 
 // duplicates returns the samples that another one of the same name follows.

@@ -104,7 +104,7 @@ func (c *chunk) next() (*format.PageHeader, error) {
 		}
 		r := protocol.NewReaderFromBytes(b)
 		c.header = format.PageHeader{}
-		if err = thrift.NewDecoder(r).Decode(&c.header); err == nil {
+		if err = caught(func() error { return thrift.NewDecoder(r).Decode(&c.header) }); err == nil {
 			c.at += int64(r.BytesRead())
 			break
 		}

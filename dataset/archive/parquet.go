@@ -43,19 +43,21 @@ func (s *scanner) parquet() error {
 	} else if string(tail[4:]) != "PAR1" || length > s.size-12 {
 		return errors.New("no Parquet file, or it is cut short")
 	}
-	file, err := parquet.OpenFile(s, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
+	t := &table{scanner: s}
+	if err := caught(func() (err error) {
+		t.file, err = parquet.OpenFile(s, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if err == nil {
+			err = t.columns()
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	if file.NumRows() > s.size { // a run of equal rows takes next to nothing
-		return fmt.Errorf("it claims %d rows in %d bytes", file.NumRows(), s.size)
+	if t.file.NumRows() > s.size { // a run of equal rows takes next to nothing
+		return fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), s.size)
 	}
-	t := &table{scanner: s, file: file}
-	if err := t.columns(); err != nil {
-		return err
-	}
-	for i := range file.Metadata().RowGroups {
-		if err := t.group(&file.Metadata().RowGroups[i]); err != nil {
+	for i := range t.file.Metadata().RowGroups {
+		if err := t.group(&t.file.Metadata().RowGroups[i]); err != nil {
 			return fmt.Errorf("row group %d: %w", i, err)
 		}
 	}

@@ -46,6 +46,9 @@ type found struct {
 func (s *scanner) tfrecord() error {
 	s.Kind, s.Ordered = "tfrecord", true
 	r := &records{scanner: s, named: true}
+	if err := s.refuseCompressed(); err != nil {
+		return err
+	}
 	const head, tail = 12, 4
 	images := 0
 	for at := int64(0); at < s.size; {
@@ -55,8 +58,6 @@ func (s *scanner) tfrecord() error {
 		}
 		length := le64(b)
 		switch {
-		case b[0] == 0x1f && b[1] == 0x8b && at == 0:
-			return fmt.Errorf("it is compressed with gzip; unpack it")
 		case masked(b[:8]) != le32(b[8:]):
 			return fmt.Errorf("record %d, at %d: the checksum of its length does not match", len(s.Samples), at)
 		case s.size-at < head+tail || length > uint64(s.size-at-head-tail):

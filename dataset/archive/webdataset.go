@@ -10,8 +10,10 @@ import (
 	"strings"
 )
 
-// maxField is the most that is read of a file with labels.
-const maxField = 1 << 20
+const (
+	maxField  = 1 << 20 // bytes of a file with labels
+	maxFields = 100     // files of a sample
+)
 
 // groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike up to the first dot.
 // Whether the tar is a WebDataset is known at the end: if some image has a file beside it that is no image, and either
@@ -44,10 +46,14 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 		*g = groups{scanner: g.scanner, key: key, image: -1, label: Sample{Label: -1},
 			fields: g.fields[:0], member: g.member, paired: g.paired, inDirs: g.inDirs, fault: g.fault, read: g.read}
 	}
-	if slices.Contains(g.fields, field) {
+	switch {
+	case slices.Contains(g.fields, field):
 		g.fail(fmt.Errorf("%q is there twice", name))
+	case len(g.fields) == maxFields:
+		g.fail(fmt.Errorf("%q: the sample has more than %d files", name, maxFields))
+	default:
+		g.fields = append(g.fields, field)
 	}
-	g.fields = append(g.fields, field)
 	if isImage(name) {
 		g.addImage(name, field, h, at)
 		return nil

@@ -36,7 +36,10 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 }
 
 func (w *window) fill(off int64, n int) error {
-	if w.err = w.ctx.Err(); w.err != nil {
+	if w.err == nil {
+		w.err = w.ctx.Err()
+	}
+	if w.err != nil { // the same again, should a library have gone on
 		return w.err
 	}
 	if w.progress != nil {
