@@ -44,7 +44,7 @@ type Options struct {
 	// network it should be some MiB.
 	Block int
 
-	// Progress, if not nil, is told how many of the archive's bytes were passed.
+	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
 	Progress func(done, total int64)
 }
 
@@ -105,7 +105,7 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	if scan == nil {
 		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
 	}
-	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), progress: o.Progress}
+	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10)}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Problems = map[string]int{}, map[int]string{}
 	err := scan(s)
@@ -139,13 +139,16 @@ func (s *scanner) check() error {
 
 // add appends a sample.
 func (s *scanner) add(name string, at Place) {
+	if s.Progress != nil {
+		s.Progress(at.Offset, s.size)
+	}
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1, Place: at})
 }
 
 // addProblem appends a sample that cannot be read.
 func (s *scanner) addProblem(name, reason string) {
 	s.Problems[len(s.Samples)] = reason
-	s.add(name, Place{})
+	s.Samples = append(s.Samples, Sample{Name: name, Label: -1})
 }
 
 // caught calls a library's function. Libraries for formats catch most, but not all, of what can be wrong in damaged data.

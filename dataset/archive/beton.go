@@ -100,7 +100,7 @@ func (f *beton) layout() error {
 		default:
 			return fmt.Errorf("field %q is of a kind that is not known", name)
 		}
-		if r := rank(f.Image, []string{"image", "img"}, name); kind == betonImage {
+		if r := rank(f.Image, usualImages, name); kind == betonImage {
 			if r < 0 && f.Image == "" {
 				r = 100 + i
 			}
@@ -108,7 +108,7 @@ func (f *beton) layout() error {
 				best, f.image = r, f.stride
 			}
 		}
-		if r := rank(f.Label, []string{"label", "labels", "cls", "class"}, name); kind == betonInt && r >= 0 && r < bestLabel {
+		if r := rank(f.Label, usualLabels, name); kind == betonInt && r >= 0 && r < bestLabel {
 			bestLabel, f.label = r, f.stride
 		}
 		f.stride += size

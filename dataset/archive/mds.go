@@ -95,7 +95,7 @@ func (m *shard) choose() error {
 	best := [2]int{math.MaxInt, math.MaxInt}
 	for i, name := range m.columns.Names {
 		code, _, _ := strings.Cut(m.columns.Codes[i], ":")
-		switch r := rank(m.Image, []string{"image", "img", "jpg", "jpeg", "png", "x"}, name); {
+		switch r := rank(m.Image, usualImages, name); {
 		case code == "jpeg" || code == "png" || code == "pil" || code == "bytes":
 			if r < 0 && m.Image == "" && code != "bytes" {
 				r = 100 + i
@@ -104,7 +104,7 @@ func (m *shard) choose() error {
 				best[0], m.image = r, i
 			}
 		}
-		r := rank(m.Label, []string{"label", "labels", "cls", "class", "y"}, name)
+		r := rank(m.Label, usualLabels, name)
 		if _, number := numbers[code]; (number || code == "str" || code == "str_int") && r >= 0 && r < best[1] {
 			best[1], m.label = r, i
 		}
@@ -186,10 +186,14 @@ func (m *shard) readLabel(v *value) error {
 	if err != nil {
 		return err
 	}
-	size, number := numbers[m.columns.Codes[m.label]]
-	if !number {
-		return m.setLabel(sample, string(b))
+	code := m.columns.Codes[m.label]
+	switch code {
+	case "str":
+		return m.setClass(sample, string(b))
+	case "str_int":
+		return m.setText(sample, string(b))
 	}
+	size := numbers[code]
 	if len(b) != size {
 		return errDamaged
 	}
@@ -197,7 +201,7 @@ func (m *shard) readLabel(v *value) error {
 	copy(wide[:], b)
 	unused := 64 - 8*size
 	n := int64(le64(wide[:])) << unused >> unused
-	if m.columns.Codes[m.label][0] == 'u' && size < 8 {
+	if code[0] == 'u' && size < 8 {
 		n = int64(le64(wide[:]))
 	}
 	return setNumber(sample, n)

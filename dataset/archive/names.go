@@ -13,8 +13,14 @@ const (
 	maxClass = 1 << 10 // bytes of a class name
 )
 
-// images are the extensions of images, the ones that are preferred in a sample of several first.
-var images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+var (
+	// images are the extensions of images, the ones that are preferred in a sample of several first.
+	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+
+	// usualImages and usualLabels are names of columns and features, the likeliest first. Those with slashes are TensorFlow's.
+	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}
+	usualLabels = []string{"image/class/label", "label", "labels", "cls", "class", "image/class/text", "y"}
+)
 
 // clean returns an entry's name without what means nothing in it. As extracting does, it makes
 // absolute names relative.

@@ -1,10 +1,8 @@
 package archive
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 
 	"github.com/parquet-go/parquet-go"
@@ -72,15 +70,16 @@ func (c *chunk) eachRow(rows int64, f func(row int, v *value) error) error {
 			return err
 		}
 		n := int64(0)
+		inPage := func(i int, v *value) error { return f(int(row)+i, v) }
 		switch v1, v2 := header.DataPageHeader, header.DataPageHeaderV2; {
 		case header.Type == format.DictionaryPage && c.dictionary == nil && row == 0:
 			err = c.readDictionary(int64(header.DictionaryPageHeader.V.NumValues))
 		case header.Type == format.DataPage && v1.Valid:
 			n = int64(v1.V.NumValues)
-			err = c.dataPage(n, rows-row, v1.V.Encoding, func(i int, v *value) error { return f(int(row)+i, v) })
+			err = c.dataPage(n, rows-row, v1.V.Encoding, inPage)
 		case header.Type == format.DataPageV2 && v2.Valid:
 			n = int64(v2.V.NumValues)
-			err = c.dataPage(n, rows-row, v2.V.Encoding, func(i int, v *value) error { return f(int(row)+i, v) })
+			err = c.dataPage(n, rows-row, v2.V.Encoding, inPage)
 		case header.Type == format.IndexPage:
 		default:
 			err = errDamaged
@@ -159,7 +158,7 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 	if n < 0 || n > most {
 		return errDamaged
 	}
-	p, levels, from, err := c.levels(n)
+	p, levels, from, err := c.levels()
 	if err != nil {
 		return err
 	}
@@ -194,43 +193,34 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 
 // levels opens the page at c.at. It returns the definition levels, nil where all values are present, and where the
 // values begin.
-func (c *chunk) levels(n int64) (p *block, levels *hybrid, from int64, err error) {
-	width := bits.Len8(c.present)
-	if h := c.header.DataPageHeaderV2; h.Valid {
-		before := int64(h.V.DefinitionLevelsByteLength)
-		if before < 0 || h.V.RepetitionLevelsByteLength != 0 {
+func (c *chunk) levels() (p *block, levels *hybrid, from int64, err error) {
+	var b []byte
+	if c.header.Type == format.DataPageV2 {
+		h := &c.header.DataPageHeaderV2.V
+		before := int64(h.DefinitionLevelsByteLength)
+		if before < 0 || h.RepetitionLevelsByteLength != 0 {
 			return nil, nil, 0, errDamaged
 		}
-		if p, err = c.open(before, !h.V.IsCompressed.Valid || h.V.IsCompressed.V); err != nil {
-			return nil, nil, 0, err
+		if p, err = c.open(before, !h.IsCompressed.Valid || h.IsCompressed.V); err != nil || c.present == 0 {
+			return p, nil, 0, err
 		}
-		if c.present > 0 {
-			b, err := c.bytes(c.at, int(before))
-			if err != nil {
-				return nil, nil, 0, err
-			}
-			levels = newHybrid(b, width)
-		}
+		b, err = c.bytes(c.at, int(before))
 	} else {
-		if p, err = c.open(0, true); err != nil {
-			return nil, nil, 0, err
+		if p, err = c.open(0, true); err != nil || c.present == 0 {
+			return p, nil, 0, err
 		}
-		if c.present > 0 {
-			if c.header.DataPageHeader.V.DefinitionLevelEncoding != format.RLE {
-				return nil, nil, 0, errors.New("levels are in an encoding that is out of use; write the file anew")
-			}
-			b, err := p.bytes(0, 4)
-			if err == nil {
-				from = 4 + int64(le32(b))
-				b, err = p.bytes(4, from-4)
-			}
-			if err != nil {
-				return nil, nil, 0, err
-			}
-			levels = newHybrid(b, width)
+		if c.header.DataPageHeader.V.DefinitionLevelEncoding != format.RLE {
+			return nil, nil, 0, errors.New("levels are in an encoding that is out of use; write the file anew")
+		}
+		if b, err = p.bytes(0, 4); err == nil {
+			from = 4 + int64(le32(b))
+			b, err = p.bytes(4, from-4)
 		}
 	}
-	return p, levels, from, nil
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	return p, newHybrid(b, bits.Len8(c.present)), from, nil
 }
 
 // indexes returns what yields the entries of the dictionary that a page's values are.
@@ -250,79 +240,4 @@ func (c *chunk) indexes(p *block, from int64) (func() (span, error), error) {
 		}
 		return c.entries[i], nil
 	}, nil
-}
-
-// walk goes through values that stand one after the other.
-type walk struct {
-	block *block
-	at    int64
-	width int64
-}
-
-func (w *walk) next() (span, error) {
-	n := w.width
-	if n == 0 {
-		b, err := w.block.bytes(w.at, 4)
-		if err != nil {
-			return span{}, err
-		}
-		n, w.at = int64(le32(b)), w.at+4
-	}
-	v := span{uint32(w.at), uint32(n)}
-	if w.at += n; w.at > w.block.size {
-		return span{}, errDamaged
-	}
-	return v, nil
-}
-
-// hybrid reads numbers that are run-length encoded or packed in bits.
-type hybrid struct {
-	b      []byte
-	width  int
-	run    uint64 // numbers that are left of the run
-	packed bool
-	value  uint64 // of a run that is not packed
-	bits   uint64 // of one that is
-	have   int
-}
-
-// newHybrid copies b, which may not live long.
-func newHybrid(b []byte, width int) *hybrid {
-	return &hybrid{b: append([]byte(nil), b...), width: width}
-}
-
-func (h *hybrid) next() (uint64, error) {
-	for h.run == 0 {
-		head, n := binary.Uvarint(h.b)
-		if n <= 0 {
-			return 0, io.ErrUnexpectedEOF
-		}
-		h.b = h.b[n:]
-		h.bits, h.have = 0, 0
-		if h.run, h.packed = head>>1, head&1 == 1; h.packed {
-			h.run = min(h.run, 1<<32) * 8
-			continue
-		}
-		size := (h.width + 7) / 8
-		if len(h.b) < size {
-			return 0, io.ErrUnexpectedEOF
-		}
-		var v [8]byte
-		copy(v[:], h.b[:size])
-		h.value, h.b = le64(v[:]), h.b[size:]
-	}
-	h.run--
-	if !h.packed {
-		return h.value, nil
-	}
-	for ; h.have < h.width; h.have += 8 {
-		if len(h.b) == 0 {
-			return 0, io.ErrUnexpectedEOF
-		}
-		h.bits |= uint64(h.b[0]) << h.have
-		h.b = h.b[1:]
-	}
-	v := h.bits & (1<<h.width - 1)
-	h.bits, h.have = h.bits>>h.width, h.have-h.width
-	return v, nil
 }

@@ -99,7 +99,7 @@ func (t *table) addRow(row int, v *value) error {
 }
 
 func (t *table) setPath(row int, v *value) error {
-	if v == nil || !t.paths {
+	if v == nil || !t.paths || v.span.size > maxName {
 		t.paths = false
 		return nil
 	}
@@ -122,10 +122,7 @@ func (t *table) setLabel(row int, v *value) error {
 	case err != nil:
 		return err
 	case t.label.Node.Type().Kind() == parquet.ByteArray:
-		if len(b) > 0 {
-			return t.scanner.setLabel(sample, string(b))
-		}
-		return nil
+		return t.setClass(sample, string(b))
 	}
 	n := int64(int32(le32(b)))
 	if len(b) == 8 {
@@ -170,7 +167,7 @@ func (t *table) columns() error {
 	if text, ok := t.file.Lookup("huggingface"); ok {
 		t.features = features(text)
 	}
-	image, err := t.choose("image", t.Image, "Image", []string{"image", "img", "jpg", "png"}, func(c *parquet.Column) bool {
+	image, err := t.choose("image", t.Image, "Image", usualImages, func(c *parquet.Column) bool {
 		return c.Column("bytes") != nil || c.Leaf() && c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
 	})
 	if err != nil {
@@ -179,11 +176,11 @@ func (t *table) columns() error {
 	if image == "" {
 		return errors.New("no column holds the bytes of images; name it, or use the file as a manifest, with a column \"path\"")
 	}
-	bytes := []string{image}
+	path := []string{image}
 	if t.file.Root().Column(image).Column("bytes") != nil {
-		bytes = []string{image, "bytes"}
+		path = append(path, "bytes")
 	}
-	if t.image, err = t.leaf(parquet.ByteArray, bytes...); err != nil {
+	if t.image, err = t.leaf(parquet.ByteArray, path...); err != nil {
 		return err
 	}
 	if t.file.Root().Column(image).Column("path") != nil {
@@ -192,11 +189,14 @@ func (t *table) columns() error {
 		}
 		t.paths = true
 	}
-	label, err := t.choose("label", t.Label, "ClassLabel", []string{"label", "labels", "cls", "class"}, (*parquet.Column).Leaf)
+	label, err := t.choose("label", t.Label, "ClassLabel", usualLabels, (*parquet.Column).Leaf)
 	if err != nil || label == "" {
 		return err
 	}
 	t.Classes = t.features[label].Names
+	if sorted := slices.Sorted(slices.Values(t.Classes)); len(slices.Compact(sorted)) != len(t.Classes) || slices.Contains(t.Classes, "") {
+		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
+	}
 	t.label, err = t.leaf(-1, label)
 	return err
 }

@@ -18,13 +18,6 @@ const (
 	fieldInts     = 3
 )
 
-// The names of features, as TensorFlow's own examples have them, and others.
-var (
-	featureImages = []string{"image/encoded", "image", "image_raw", "encoded", "jpg", "jpeg", "png"}
-	featureLabels = []string{"image/class/label", "label", "cls", "class", "image/class/text"}
-	featureNames  = []string{"image/filename", "file_name", "filename", "__key__"}
-)
-
 // records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum before it.
 type records struct {
 	*scanner
@@ -116,14 +109,12 @@ func (r *records) record(from, end int64) error {
 		return fmt.Errorf("more than one label")
 	case l.isNumber:
 		return setNumber(sample, l.number)
-	case l.to-l.from > maxClass:
-		return fmt.Errorf("a label is longer than %d bytes", maxClass)
 	}
-	b, err := r.bytes(r.label.from, int(r.label.to-r.label.from))
+	b, err := r.bytes(r.label.from, int(min(r.label.to-r.label.from, maxClass+1)))
 	if err != nil {
 		return err
 	}
-	return r.setLabel(sample, string(b))
+	return r.setClass(sample, string(b))
 }
 
 // feature takes a feature with its name.
@@ -143,7 +134,9 @@ func (r *records) feature(from, end int64) error {
 		best *found
 		rank int
 	}{
-		{&r.image, rank(r.Image, featureImages, name)}, {&r.label, rank(r.Label, featureLabels, name)}, {&r.name, rank("", featureNames, name)},
+		{&r.image, rank(r.Image, usualImages, name)},
+		{&r.label, rank(r.Label, usualLabels, name)},
+		{&r.name, rank("", []string{"image/filename", "file_name", "filename", "__key__"}, name)},
 	} {
 		if c.rank < 0 || c.best.rank >= 0 && c.best.rank < c.rank {
 			continue
