@@ -44,7 +44,7 @@ type Options struct {
 	// network it should be some MiB.
 	Block int
 
-	// Progress, if not nil, is told how many of the archive's bytes were passed.
+	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
 	Progress func(done, total int64)
 }
 
@@ -59,22 +59,37 @@ type scanner struct {
 // compressed are the extensions of archives in which nothing can be found without unpacking all of it.
 var compressed = strings.Fields(".tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4 .mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz")
 
+var errCompressed = errors.New("it is compressed as a whole, so that nothing can be read by itself; unpack it, or write it without compression")
+
+// refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
+func (s *scanner) refuseCompressed() error {
+	b, err := s.bytes(0, int(min(s.size, 4)))
+	for _, mark := range []string{"\x1f\x8b", "BZh", "\xfd7zX", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18"} {
+		if strings.HasPrefix(string(b), mark) {
+			return errCompressed
+		}
+	}
+	return err
+}
+
 // method returns the method that scans archives of a name, nil if it is not that of an archive.
 func method(name string) func(*scanner) error {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
 	for _, ext := range compressed {
 		if strings.HasSuffix(name, ext) {
-			return func(*scanner) error {
-				return fmt.Errorf("%s cannot be read at random; unpack it, or write it without compression", ext)
-			}
+			return func(*scanner) error { return errCompressed }
 		}
 	}
 	for ext, scan := range map[string]func(*scanner) error{
 		".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
+		".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
 	} {
 		if strings.HasSuffix(name, ext) {
 			return scan
 		}
+	}
+	if strings.Contains(name, ".tfrecord") { // also .tfrecords, and .tfrecord-00000-of-01024
+		return (*scanner).tfrecord
 	}
 	return nil
 }
@@ -90,10 +105,13 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 	if scan == nil {
 		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
 	}
-	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), progress: o.Progress}
+	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10)}
 	s := &scanner{window: w, Options: o, classes: map[string]string{}}
 	s.Ignored, s.Problems = map[string]int{}, map[int]string{}
-	err := s.run(scan)
+	err := scan(s)
+	if err == nil {
+		err = s.check()
+	}
 	switch {
 	case w.err != nil:
 		return nil, w.err
@@ -101,19 +119,6 @@ func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options
 		return nil, fmt.Errorf("%w: %w", ErrBad, err)
 	}
 	return &s.Contents, nil
-}
-
-func (s *scanner) run(scan func(*scanner) error) (err error) {
-	// Libraries for formats catch most, but not all, of what can be wrong in a damaged file.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged: %v", p)
-		}
-	}()
-	if err := scan(s); err != nil {
-		return err
-	}
-	return s.check()
 }
 
 // check examines what no scanner can see while it looks at one sample.
@@ -134,11 +139,24 @@ func (s *scanner) check() error {
 
 // add appends a sample.
 func (s *scanner) add(name string, at Place) {
+	if s.Progress != nil {
+		s.Progress(at.Offset, s.size)
+	}
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1, Place: at})
 }
 
 // addProblem appends a sample that cannot be read.
 func (s *scanner) addProblem(name, reason string) {
 	s.Problems[len(s.Samples)] = reason
-	s.add(name, Place{})
+	s.Samples = append(s.Samples, Sample{Name: name, Label: -1})
+}
+
+// caught calls a library's function. Libraries for formats catch most, but not all, of what can be wrong in damaged data.
+func caught(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+	}()
+	return f()
 }

@@ -13,8 +13,14 @@ const (
 	maxClass = 1 << 10 // bytes of a class name
 )
 
-// images are the extensions of images, the ones that are preferred in a sample of several first.
-var images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+var (
+	// images are the extensions of images, the ones that are preferred in a sample of several first.
+	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+
+	// usualImages and usualLabels are names of columns and features, the likeliest first. Those with slashes are TensorFlow's.
+	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}
+	usualLabels = []string{"image/class/label", "label", "labels", "cls", "class", "image/class/text", "y"}
+)
 
 // clean returns an entry's name without what means nothing in it. As extracting does, it makes
 // absolute names relative.
@@ -47,24 +53,29 @@ func ExtensionKey(name string) string {
 	if hidden(name) {
 		return "."
 	}
-	_, ext, found := cutLast(base(name), '.')
+	ext, found := extension(name)
 	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
-	if ext = strings.ToLower(ext); found && (ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange)) {
+	switch {
+	case !found:
+		return ""
+	case strings.HasPrefix(ext, "tfrecord"):
+		return "tfrecord"
+	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
 		return "other"
 	}
 	return ext
 }
 
-func cutLast(s string, sep byte) (before, after string, found bool) {
-	if i := strings.LastIndexByte(s, sep); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
+// extension is a name's extension in lower case, without the dot.
+func extension(name string) (ext string, found bool) {
+	name = base(name)
+	dot := strings.LastIndexByte(name, '.')
+	return strings.ToLower(name[dot+1:]), dot >= 0
 }
 
 func isImage(name string) bool {
-	_, ext, _ := cutLast(base(name), '.')
-	return slices.Contains(images, strings.ToLower(ext))
+	ext, found := extension(name)
+	return found && slices.Contains(images, ext)
 }
 
 // duplicates returns the samples that another one of the same name follows.
@@ -104,4 +115,22 @@ func (s *scanner) files() {
 	if again := s.duplicates(); len(again) > 0 {
 		s.keep(func(i int) bool { return !again[i] })
 	}
+}
+
+// nameRows names the samples of a table by their numbers, unless each of them has a name of its own.
+func (s *scanner) nameRows(named bool) {
+	if named && len(s.duplicates()) == 0 {
+		return
+	}
+	for i := range s.Samples {
+		s.Samples[i].Name = fmt.Sprintf("%09d", i)
+	}
+}
+
+// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for fits, if there is one.
+func rank(asked string, usual []string, name string) int {
+	if asked != "" {
+		usual = []string{asked}
+	}
+	return slices.Index(usual, name)
 }

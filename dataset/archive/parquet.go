@@ -43,19 +43,21 @@ func (s *scanner) parquet() error {
 	} else if string(tail[4:]) != "PAR1" || length > s.size-12 {
 		return errors.New("no Parquet file, or it is cut short")
 	}
-	file, err := parquet.OpenFile(s, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-	if err != nil {
+	t := &table{scanner: s}
+	if err := caught(func() (err error) {
+		t.file, err = parquet.OpenFile(s, s.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if err == nil {
+			err = t.columns()
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	if file.NumRows() > s.size { // a run of equal rows takes next to nothing
-		return fmt.Errorf("it claims %d rows in %d bytes", file.NumRows(), s.size)
+	if t.file.NumRows() > s.size { // a run of equal rows takes next to nothing
+		return fmt.Errorf("it claims %d rows in %d bytes", t.file.NumRows(), s.size)
 	}
-	t := &table{scanner: s, file: file}
-	if err := t.columns(); err != nil {
-		return err
-	}
-	for i := range file.Metadata().RowGroups {
-		if err := t.group(&file.Metadata().RowGroups[i]); err != nil {
+	for i := range t.file.Metadata().RowGroups {
+		if err := t.group(&t.file.Metadata().RowGroups[i]); err != nil {
 			return fmt.Errorf("row group %d: %w", i, err)
 		}
 	}
@@ -97,7 +99,7 @@ func (t *table) addRow(row int, v *value) error {
 }
 
 func (t *table) setPath(row int, v *value) error {
-	if v == nil || !t.paths {
+	if v == nil || !t.paths || v.span.size > maxName {
 		t.paths = false
 		return nil
 	}
@@ -120,10 +122,7 @@ func (t *table) setLabel(row int, v *value) error {
 	case err != nil:
 		return err
 	case t.label.Node.Type().Kind() == parquet.ByteArray:
-		if len(b) > 0 {
-			return t.scanner.setLabel(sample, string(b))
-		}
-		return nil
+		return t.setClass(sample, string(b))
 	}
 	n := int64(int32(le32(b)))
 	if len(b) == 8 {
@@ -135,17 +134,11 @@ func (t *table) setLabel(row int, v *value) error {
 	return setNumber(sample, n)
 }
 
-// finish names the samples: by their paths if each row has one of its own, else by the numbers of their rows.
 func (t *table) finish() error {
 	if int64(len(t.Samples)) != t.file.NumRows() {
 		return errRows
 	}
-	if t.paths && len(t.duplicates()) == 0 {
-		return nil
-	}
-	for i := range t.Samples {
-		t.Samples[i].Name = fmt.Sprintf("%09d", i)
-	}
+	t.nameRows(t.paths)
 	return nil
 }
 
@@ -174,7 +167,7 @@ func (t *table) columns() error {
 	if text, ok := t.file.Lookup("huggingface"); ok {
 		t.features = features(text)
 	}
-	image, err := t.choose("image", t.Image, "Image", []string{"image", "img", "jpg", "png"}, func(c *parquet.Column) bool {
+	image, err := t.choose("image", t.Image, "Image", usualImages, func(c *parquet.Column) bool {
 		return c.Column("bytes") != nil || c.Leaf() && c.Type().Kind() == parquet.ByteArray && c.Type().LogicalType() == nil
 	})
 	if err != nil {
@@ -183,11 +176,11 @@ func (t *table) columns() error {
 	if image == "" {
 		return errors.New("no column holds the bytes of images; name it, or use the file as a manifest, with a column \"path\"")
 	}
-	bytes := []string{image}
+	path := []string{image}
 	if t.file.Root().Column(image).Column("bytes") != nil {
-		bytes = []string{image, "bytes"}
+		path = append(path, "bytes")
 	}
-	if t.image, err = t.leaf(parquet.ByteArray, bytes...); err != nil {
+	if t.image, err = t.leaf(parquet.ByteArray, path...); err != nil {
 		return err
 	}
 	if t.file.Root().Column(image).Column("path") != nil {
@@ -196,11 +189,14 @@ func (t *table) columns() error {
 		}
 		t.paths = true
 	}
-	label, err := t.choose("label", t.Label, "ClassLabel", []string{"label", "labels", "cls", "class"}, (*parquet.Column).Leaf)
+	label, err := t.choose("label", t.Label, "ClassLabel", usualLabels, (*parquet.Column).Leaf)
 	if err != nil || label == "" {
 		return err
 	}
 	t.Classes = t.features[label].Names
+	if sorted := slices.Sorted(slices.Values(t.Classes)); len(slices.Compact(sorted)) != len(t.Classes) || slices.Contains(t.Classes, "") {
+		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
+	}
 	t.label, err = t.leaf(-1, label)
 	return err
 }

@@ -11,6 +11,9 @@ import (
 
 // tar scans a tar: a WebDataset, or files in directories, or tars whose names are those of classes, as ImageNet's.
 func (s *scanner) tar() error {
+	if err := s.refuseCompressed(); err != nil {
+		return err
+	}
 	g := &groups{scanner: s, image: -1}
 	if err := s.eachEntry(0, s.size, func(h *tar.Header, at int64) error {
 		name, err := clean(h.Name)

@@ -56,7 +56,7 @@ func (p Place) Within(size int64) bool {
 	case p.Coding == Plain:
 		return p.From == 0 && p.Size == p.Length
 	case p.Coding == Pixels:
-		return p.From == 0 && p.Length == 3*int64(p.Height)*int64(p.Width) && p.Size == p.Length+int64(len(p.header(nil)))
+		return p == placeOfPixels(p.Offset, p.Height, p.Width)
 	}
 	return p.Coding <= Brotli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length && p.From <= p.Block-p.Size
 }
@@ -75,10 +75,11 @@ func (p Place) header(dst []byte) []byte {
 	return append(dst, "\n255\n"...)
 }
 
-// PlaceOfPixels is the Place of height x width x 3 bytes.
+// placeOfPixels is the place of height x width x 3 bytes.
 func placeOfPixels(offset int64, height, width uint16) Place {
 	p := Place{Offset: offset, Length: 3 * int64(height) * int64(width), Height: height, Width: width, Coding: Pixels}
-	p.Size = p.Length + int64(len(p.header(nil)))
+	var room [32]byte
+	p.Size = p.Length + int64(len(p.header(room[:0])))
 	return p
 }
 
@@ -97,7 +98,7 @@ func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 		return append(p.header(dst), stored...), nil
 	}
 	dst = dst[:p.Block]
-	if err := p.Coding.unpack(dst, stored); err != nil {
+	if err := caught(func() error { return p.Coding.unpack(dst, stored) }); err != nil {
 		return nil, fmt.Errorf("%w: a compressed block is damaged: %w", ErrBad, err)
 	}
 	if p.Coding == Deflate && crc32.ChecksumIEEE(dst) != p.CRC {

@@ -4,14 +4,14 @@ import (
 	"archive/tar"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// maxField is the most that is read of a file with labels.
-const maxField = 1 << 20
+const (
+	maxField  = 1 << 20 // bytes of a file with labels
+	maxFields = 100     // files of a sample
+)
 
 // groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike up to the first dot.
 // Whether the tar is a WebDataset is known at the end: if some image has a file beside it that is no image, and either
@@ -44,10 +44,14 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 		*g = groups{scanner: g.scanner, key: key, image: -1, label: Sample{Label: -1},
 			fields: g.fields[:0], member: g.member, paired: g.paired, inDirs: g.inDirs, fault: g.fault, read: g.read}
 	}
-	if slices.Contains(g.fields, field) {
+	switch {
+	case slices.Contains(g.fields, field):
 		g.fail(fmt.Errorf("%q is there twice", name))
+	case len(g.fields) == maxFields:
+		g.fail(fmt.Errorf("%q: the sample has more than %d files", name, maxFields))
+	default:
+		g.fields = append(g.fields, field)
 	}
-	g.fields = append(g.fields, field)
 	if isImage(name) {
 		g.addImage(name, field, h, at)
 		return nil
@@ -58,11 +62,7 @@ func (g *groups) add(name string, h *tar.Header, at int64) error {
 
 func (g *groups) addImage(name, field string, h *tar.Header, at int64) {
 	g.addFile(name, h, at)
-	rank := slices.Index(images, field)
-	if g.Image != "" {
-		rank = slices.Index([]string{strings.ToLower(g.Image)}, field)
-	}
-	if rank >= 0 && (g.image < 0 || rank < g.rank) {
+	if rank := rank(strings.ToLower(g.Image), images, field); rank >= 0 && (g.image < 0 || rank < g.rank) {
 		g.image, g.rank = len(g.Samples)-1, rank
 	}
 }
@@ -97,7 +97,7 @@ func (g *groups) readLabel(name, field string, h *tar.Header, at int64) error {
 	if source == 1 {
 		found, err = g.labelOfJSON(text)
 	} else {
-		err = g.scanner.setLabel(&g.label, strings.TrimSpace(string(text)))
+		err = g.setText(&g.label, strings.TrimSpace(string(text)))
 	}
 	if err != nil {
 		g.fail(fmt.Errorf("%q: %w", name, err))
@@ -126,15 +126,16 @@ func (g *groups) labelOfJSON(text []byte) (found bool, err error) {
 		if !ok || string(raw) == "null" {
 			continue
 		}
-		label := string(raw)
 		switch raw[0] {
 		case '"':
-			err = json.Unmarshal(raw, &label)
+			var name string
+			if err = json.Unmarshal(raw, &name); err == nil {
+				err = g.setClass(&g.label, name)
+			}
 		case '{', '[', 't', 'f':
 			err = fmt.Errorf("%q is neither a whole number nor a name", key)
-		}
-		if err == nil {
-			err = g.scanner.setLabel(&g.label, label)
+		default:
+			err = g.setText(&g.label, string(raw))
 		}
 		return true, err
 	}
@@ -158,6 +159,8 @@ func (g *groups) finish() error {
 	g.end()
 	s := g.scanner
 	switch s.Kind = "tar"; {
+	case g.Image != "" && len(g.member) == 0 && len(s.Samples) > 0:
+		return fmt.Errorf("no sample has an image %q", g.Image)
 	case g.paired && g.Label != "" && g.read == nil && g.fault == nil:
 		return fmt.Errorf("no sample has a label %q", g.Label)
 	case !g.paired || g.inDirs && g.read == nil:
@@ -179,35 +182,5 @@ func (g *groups) finish() error {
 	for i := range s.duplicates() {
 		return fmt.Errorf("%q is there twice", s.Samples[i].Name)
 	}
-	return nil
-}
-
-// setLabel sets a sample's label to a number, or to the name that the text is. Empty text, and -1, are no label.
-func (s *scanner) setLabel(sample *Sample, text string) error {
-	whole := strings.TrimSuffix(text, ".0")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err == nil {
-		return setNumber(sample, n)
-	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return fmt.Errorf("label %s is neither a whole number nor a name", text)
-	}
-	if len(text) > maxClass {
-		return fmt.Errorf("a label is longer than %d bytes", maxClass)
-	}
-	name, known := s.classes[text]
-	if !known {
-		name = strings.Clone(text)
-		s.classes[name] = name
-	}
-	sample.Class = name
-	return nil
-}
-
-func setNumber(sample *Sample, n int64) error {
-	if n < -1 || n > math.MaxInt32 {
-		return fmt.Errorf("label %d is not from 0 to %d (or -1: none)", n, math.MaxInt32)
-	}
-	sample.Label = n
 	return nil
 }

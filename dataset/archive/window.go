@@ -10,11 +10,10 @@ import (
 // A window reads an archive in blocks, so that neighbouring reads become one. What lies between two reads
 // that are far apart is not read.
 type window struct {
-	ctx      context.Context
-	r        io.ReaderAt
-	size     int64
-	block    int
-	progress func(done, total int64)
+	ctx   context.Context
+	r     io.ReaderAt
+	size  int64
+	block int
 
 	buf []byte
 	at  int64 // where buf begins
@@ -36,11 +35,11 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 }
 
 func (w *window) fill(off int64, n int) error {
-	if w.err = w.ctx.Err(); w.err != nil {
-		return w.err
+	if w.err == nil {
+		w.err = w.ctx.Err()
 	}
-	if w.progress != nil {
-		w.progress(off, w.size)
+	if w.err != nil { // the same again, should a library have gone on
+		return w.err
 	}
 	n = int(min(max(int64(n), int64(w.block)), w.size-off))
 	if n > cap(w.buf) {

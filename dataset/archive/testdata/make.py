@@ -1,27 +1,40 @@
 """Makes the archives of this directory, each with the format's own software, and expected.json: what that software
 reads from them. With the same versions, a run changes nothing but times inside of the archives.
 
-    python3 -m venv /tmp/archives && /tmp/archives/bin/pip install pyarrow datasets webdataset pillow
+    python3 -m venv /tmp/archives && cd /tmp/archives
+    bin/pip install pyarrow datasets webdataset pillow tfrecord zstd brotli python-snappy opencv-python-headless tqdm
+    bin/pip install --no-deps mosaicml-streaming
+    bin/pip download --no-deps --no-binary :all: ffcv && tar xf ffcv-*.tar.gz
     apt-get install tar zip
-    /tmp/archives/bin/python dataset/archive/testdata/make.py
+    bin/python .../dataset/archive/testdata/make.py ffcv-1.0.2
 
-2026-11: Debian 12 (GNU tar 1.34, Info-ZIP 3.0), pyarrow 26.0.1, datasets 5.2.0, webdataset 1.0.2, Pillow 13.0.0.
+mosaicml-streaming and ffcv import much that writing a file does not need, like torch; here it is replaced by nothing.
+
+2026-11: Debian 12 (GNU tar 1.34, Info-ZIP 3.0), pyarrow 26.0.1, datasets 5.2.0, webdataset 1.0.2, Pillow 13.0.0,
+tfrecord 1.14.6, mosaicml-streaming 0.13.0, ffcv 1.0.2.
 """
 
+import gzip
+import importlib.util
 import io
 import json
 import os
 import random
+import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
+import types
 import zipfile
 import zlib
 from pathlib import Path
 
 import datasets
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tfrecord
 import webdataset
 from PIL import Image
 
@@ -212,6 +225,144 @@ def parquets():
     pq.write_table(pa.table({"image": pa.array([same] * 9), "label": pa.array(range(9))}), here / "delta.parquet", use_dictionary=False, column_encoding={"label": "DELTA_BINARY_PACKED"})
 
 
-for make in (webdatasets, tars, zips, parquets):
+class Nothing(types.ModuleType):
+    """A module whose names are all classes that do nothing."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *args, **kwargs: None, "__class_getitem__": lambda cls, item: cls})
+
+
+def without(*names):
+    for name in names:
+        sys.modules[name] = Nothing(name)
+    sys.modules["torch"].distributed = Nothing("torch.distributed")
+
+
+def bare(root, *names):
+    """Packages whose modules can be imported without what their __init__ imports."""
+    for name in names:
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [str(Path(root, *name.split(".")))]
+
+
+def shards():
+    without("torch", "torch.distributed", "torch.utils", "torch.utils.data")
+    bare(Path(numpy.__file__).parent.parent, "streaming", "streaming.base", "streaming.base.format", "streaming.base.format.base", "streaming.base.format.mds")
+    from streaming.base.format.mds.reader import MDSReader
+    from streaming.base.format.mds.writer import MDSWriter
+
+    def write(name, columns, rows, image, label, compression=None):
+        with tempfile.TemporaryDirectory() as d:
+            with MDSWriter(out=d + "/out", columns=columns, compression=compression) as out:
+                for row in rows:
+                    out.write(row)
+            obj = json.loads(Path(d, "out", "index.json").read_text())["shards"][0]
+            stored = obj["zip_data"] or obj["raw_data"]
+            shutil.copyfile(Path(d, "out", stored["basename"]), here / name)
+            if compression:
+                import zstd
+                raw = zstd.decompress((here / name).read_bytes())
+                Path(d, "out", obj["raw_data"]["basename"]).write_bytes(raw)
+            reader = MDSReader.from_json(d, "out", obj)
+            read = []
+            for i in range(len(rows)):
+                value, data = reader[i], image(reader, i)
+                l = value[label] if label else -1
+                read.append((f"{i:09d}", l if isinstance(l, int) else -1, l if isinstance(l, str) else "", data))
+            expect(name, "mds", read, True)
+
+    def column(name):
+        """The bytes of a column, as they are stored."""
+        def of(reader, i):
+            data, at = reader.get_sample_data(i), 0
+            sizes = []
+            for size in reader.column_sizes:
+                if size:
+                    sizes.append(size)
+                else:
+                    sizes.append(int.from_bytes(data[at:at + 4], "little"))
+                    at += 4
+            k = reader.column_names.index(name)
+            return data[at + sum(sizes[:k]):at + sum(sizes[:k + 1])]
+        return of
+
+    def ppm(reader, i):
+        out = io.BytesIO()
+        reader[i]["image"].save(out, "PPM")
+        return out.getvalue()
+
+    images = [Image.frombytes("RGB", (8 + i, 6), dice.randbytes((8 + i) * 6 * 3)) for i in range(5)]
+    rows = [{"image": image, "label": i * 100, "caption": "x" * i, "weight": 0.5} for i, image in enumerate(images)]
+    columns = {"image": "jpeg", "label": "int", "caption": "str", "weight": "float64"}
+    write("jpeg.mds", columns, rows, column("image"), "label")
+    write("jpeg.mds.zstd", columns, rows, column("image"), "label", "zstd:7")
+    write("pil.mds", {"image": "pil", "label": "str"}, [{"image": image, "label": "ab"[i % 2]} for i, image in enumerate(images)], ppm, "label")
+    write("bytes.mds", {"x": "bytes", "y": "uint8"}, [{"x": picture("png"), "y": numpy.uint8(250 + i)} for i in range(5)], column("x"), None)
+    for i, s in enumerate(expected["bytes.mds"]["samples"]):
+        s["label"] = 250 + i
+
+
+def records():
+    def write(name, rows, image, label, names=None):
+        out = tfrecord.TFRecordWriter(str(here / name))
+        for row in rows:
+            out.write(row)
+        out.close()
+        kinds = {k: t for k, (_, t) in rows[0].items()}
+        read = list(tfrecord.reader.tfrecord_loader(str(here / name), None, kinds))
+        label_of = lambda r: bytes(r[label]).decode() if kinds[label] == "byte" else int(r[label][0])
+        samples = []
+        for i, r in enumerate(read):
+            l = label_of(r)
+            samples.append((bytes(r[names]).decode() if names else f"{i:09d}", -1 if isinstance(l, str) else l, l if isinstance(l, str) else "", bytes(r[image])))
+        expect(name, "tfrecord", samples, True)
+
+    write("imagenet.tfrecord-00000-of-00001", [
+        {"image/encoded": (picture(), "byte"), "image/class/label": (i + 1, "int"), "image/class/text": (b"dog", "byte"),
+         "image/filename": (b"n0_%d.JPEG" % i, "byte"), "image/object/bbox/xmin": ([0.5, 0.25], "float"), "image/height": (6, "int")} for i in range(6)
+    ], "image/encoded", "image/class/label", "image/filename")
+    write("named.tfrecord", [{"image": (picture("png"), "byte"), "label": ((b"cat", b"large dog")[i % 2], "byte")} for i in range(4)], "image", "label")
+
+
+def betons():
+    root = sys.argv[1]
+    without("numba", "numba.typed", "numba.extending", "numba.core", "numba.core.errors", "torch", "tqdm.contrib.concurrent")
+    bare(root, "ffcv", "ffcv.pipeline")
+    sys.modules["numba.extending"].intrinsic, sys.modules["numba.typed"].Dict = lambda f: f, dict
+    for name in ("ffcv.pipeline.operation", "ffcv.pipeline.state", "ffcv.pipeline.stage", "ffcv.pipeline.compiler", "ffcv.pipeline.allocation_query", "ffcv.libffcv"):
+        sys.modules[name] = Nothing(name)
+    from ffcv.fields import FloatField, IntField, JSONField, RGBImageField
+    from ffcv.reader import Reader
+    from ffcv.writer import DatasetWriter
+
+    def write(name, fields, rows, image, label):
+        with tempfile.TemporaryDirectory() as d:
+            path = d + "/a.beton"
+            DatasetWriter(path, fields, page_size=1 << 21, num_workers=1).from_indexed_dataset(rows)
+            r, data = Reader(path), Path(path).read_bytes()
+            sizes = {int(ptr): int(size) for _, ptr, size in r.alloc_table}
+            read = []
+            for i, row in enumerate(r.metadata):
+                m = row[image]
+                b = data[m["data_ptr"]:][:sizes[int(m["data_ptr"])]]
+                if m["mode"] == 1:
+                    assert b == rows[i][image].tobytes()
+                    b = b"P6\n%d %d\n255\n" % (m["width"], m["height"]) + b
+                read.append((f"{i:09d}", int(row[label]), "", b))
+            with gzip.GzipFile(here / (name + ".gz"), "wb", mtime=0) as out:
+                out.write(data)
+            expect(name, "beton", read, True)
+
+    pictures = [numpy.frombuffer(dice.randbytes((8 + i) * 6 * 3), numpy.uint8).reshape(6, 8 + i, 3) for i in range(6)]
+    write("raw.beton", {"image": RGBImageField("raw"), "label": IntField()}, [(p, i * 3) for i, p in enumerate(pictures)], 0, 1)
+    write("mixed.beton", {"note": JSONField(), "w": FloatField(), "photo": RGBImageField("smart", smart_threshold=180), "index": IntField(), "label": IntField()},
+          [({"a": i}, 0.5, p, 7, i) for i, p in enumerate(pictures)], 2, 4)
+
+
+for make in (webdatasets, tars, zips, parquets, shards, records, betons):
     make()
 (here / "expected.json").write_text(json.dumps(expected, separators=(",", ":")).replace("]},", "]},\n") + "\n")
