@@ -23,7 +23,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	}
 	repository, revision, name := parts[1], parts[2], parts[3]
 	s.shown = "hf://" + strings.TrimSuffix(strings.TrimSuffix(rest, name), "/") + "/"
-	endpoint, err := url.Parse(cmp.Or(o.Endpoint, "https://huggingface.co"))
+	endpoint, err := service(cmp.Or(o.Endpoint, "https://huggingface.co"))
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func (s *site) hubPages(prefix string, tree *url.URL) pager {
 		var objects []Object
 		for _, f := range files {
 			if f.Type == "file" && strings.HasPrefix(f.Path, prefix) {
-				objects = append(objects, Object{Name: f.Path, Size: f.Size, Version: `"` + cmp.Or(f.LFS.OID, f.OID) + `"`})
+				objects = append(objects, Object{Name: f.Path, Size: f.Size, Version: quoted(cmp.Or(f.LFS.OID, f.OID))})
 			}
 		}
 		return objects, next, nil
