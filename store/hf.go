@@ -51,7 +51,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	s.base.Store(endpoint.JoinPath(repository, "resolve", at.SHA+"/"))
 	s.pinned, s.sorts = true, true
 	s.pages = func(prefix string) pager {
-		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:strings.LastIndex(prefix, "/")+1])))
+		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:max(0, strings.LastIndex(prefix, "/"))])))
 	}
 	return name, nil
 }
@@ -77,7 +77,7 @@ func (s *site) hubPages(prefix string, tree *url.URL) pager {
 			files, next = nil, nextCursor(header)
 			return json.NewDecoder(r).Decode(&files)
 		})
-		if errors.Is(err, ErrNotExist) { // the directory
+		if errors.Is(err, ErrNotExist) && strings.Contains(prefix, "/") { // there is no such directory
 			return nil, "", nil
 		}
 		if err != nil {
