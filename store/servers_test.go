@@ -120,6 +120,7 @@ func TestVersityGateway(t *testing.T) {
 }
 
 func TestFakeGCSServer(t *testing.T) {
+	t.Parallel()
 	path, dir, port := binary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
 	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
 		t.Fatal(err)
@@ -133,6 +134,7 @@ func TestFakeGCSServer(t *testing.T) {
 }
 
 func TestAzurite(t *testing.T) {
+	t.Parallel()
 	path, port := binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
 	start(t, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteSAS(t), Tries: patient}

@@ -28,7 +28,7 @@ type wire struct {
 	connections chan net.Conn
 	server      *http.Server
 	requests    atomic.Int64
-	handling    sync.WaitGroup
+	serving     sync.WaitGroup // of connections
 	handler     http.HandlerFunc
 }
 
@@ -37,13 +37,19 @@ func newWire(t *testing.T, handler http.HandlerFunc) *wire {
 	w := &wire{connections: make(chan net.Conn), handler: handler}
 	w.server = &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), Handler: http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w.requests.Add(1)
-		w.handling.Add(1)
-		defer w.handling.Done()
 		w.handler(answer, r)
 	})}
+	w.server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			w.serving.Add(1)
+		case http.StateClosed:
+			w.serving.Done()
+		}
+	}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.server.Serve(w) }()
-	t.Cleanup(func() { w.server.Close(); <-done; w.handling.Wait() })
+	t.Cleanup(func() { w.server.Close(); <-done; w.serving.Wait() })
 	return w
 }
 
