@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
@@ -25,14 +26,12 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if !named {
 		account = o.Account
 	}
-	base := &url.URL{Scheme: "https", Host: azureHost(account), Path: "/"}
-	switch {
-	case o.Endpoint != "":
-		if base, err = url.Parse(o.Endpoint); err != nil {
-			return "", err
-		}
-	case account == "":
+	if account == "" && o.Endpoint == "" {
 		return "", fmt.Errorf("%s: the storage account is missing: az://%s@ACCOUNT/%s", s.shown, container, name)
+	}
+	base, err := service(cmp.Or(o.Endpoint, "https://"+azureHost(account)))
+	if err != nil {
+		return "", err
 	}
 	base = base.JoinPath(container + "/")
 	s.header.Set("X-Ms-Version", "2023-11-03")
@@ -101,7 +100,7 @@ func (s *site) azPages(prefix string) pager {
 		}
 		var objects []Object
 		for _, b := range page.Blobs.Blob {
-			o := Object{Name: b.Name.Text, Size: b.Properties.Length, Version: `"` + strings.Trim(b.Properties.ETag, `"`) + `"`, ModTime: httpTime(b.Properties.LastModified)}
+			o := Object{Name: b.Name.Text, Size: b.Properties.Length, Version: quoted(b.Properties.ETag), ModTime: httpTime(b.Properties.LastModified)}
 			if b.Name.Encoded {
 				name, err := url.PathUnescape(o.Name)
 				if err != nil {

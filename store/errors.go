@@ -49,7 +49,7 @@ func ended(ctx context.Context, url string) error {
 }
 
 var (
-	userinfo = regexp.MustCompile(`//[^/\s"@]*@`)
+	userinfo = regexp.MustCompile(`//[^/\s"]*@`)
 	query    = regexp.MustCompile(`\?[^\s"]*`)
 )
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ func openGS(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if bucket == "" || strings.ContainsAny(bucket, "@:?#") {
 		return "", fmt.Errorf("gs://BUCKET/NAME is expected, not %s", clean("gs://"+rest))
 	}
-	base, err := url.Parse(cmp.Or(o.Endpoint, "https://storage.googleapis.com"))
+	base, err := service(cmp.Or(o.Endpoint, "https://storage.googleapis.com"))
 	if err != nil {
 		return "", err
 	}

@@ -23,7 +23,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	}
 	repository, revision, name := parts[1], parts[2], parts[3]
 	s.shown = "hf://" + strings.TrimSuffix(strings.TrimSuffix(rest, name), "/") + "/"
-	endpoint, err := url.Parse(cmp.Or(o.Endpoint, "https://huggingface.co"))
+	endpoint, err := service(cmp.Or(o.Endpoint, "https://huggingface.co"))
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func openHF(ctx context.Context, s *site, rest string, o Options) (name string, 
 	s.base.Store(endpoint.JoinPath(repository, "resolve", at.SHA+"/"))
 	s.pinned, s.sorts = true, true
 	s.pages = func(prefix string) pager {
-		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:strings.LastIndex(prefix, "/")+1])))
+		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:max(0, strings.LastIndex(prefix, "/"))])))
 	}
 	return name, nil
 }
@@ -77,7 +77,7 @@ func (s *site) hubPages(prefix string, tree *url.URL) pager {
 			files, next = nil, nextCursor(header)
 			return json.NewDecoder(r).Decode(&files)
 		})
-		if errors.Is(err, ErrNotExist) { // the directory
+		if errors.Is(err, ErrNotExist) && strings.Contains(prefix, "/") { // there is no such directory
 			return nil, "", nil
 		}
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *site) hubPages(prefix string, tree *url.URL) pager {
 		var objects []Object
 		for _, f := range files {
 			if f.Type == "file" && strings.HasPrefix(f.Path, prefix) {
-				objects = append(objects, Object{Name: f.Path, Size: f.Size, Version: `"` + cmp.Or(f.LFS.OID, f.OID) + `"`})
+				objects = append(objects, Object{Name: f.Path, Size: f.Size, Version: quoted(cmp.Or(f.LFS.OID, f.OID))})
 			}
 		}
 		return objects, next, nil

@@ -73,6 +73,14 @@ func (s *site) list(ctx context.Context, prefix string, yield func(Object) error
 	}
 }
 
+// quoted returns an ETag as headers have it; not all lists do.
+func quoted(etag string) string {
+	if etag == "" || strings.HasSuffix(etag, `"`) {
+		return etag
+	}
+	return `"` + etag + `"`
+}
+
 func notEscaped(url, name string) error {
 	return fmt.Errorf("%s: the store lists a name that is not escaped: %q", url, name)
 }
@@ -140,7 +148,7 @@ func (s *site) s3Pages(prefix string) pager {
 				}
 				c.Key = name
 			}
-			objects[i] = Object{Name: c.Key, Size: c.Size, Version: c.ETag, ModTime: c.LastModified.Unix() * int64(time.Second)}
+			objects[i] = Object{Name: c.Key, Size: c.Size, Version: quoted(c.ETag), ModTime: c.LastModified.Unix() * int64(time.Second)}
 		}
 		if !page.IsTruncated {
 			return objects, "", nil

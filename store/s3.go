@@ -34,7 +34,12 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if h, ok := c.HTTPClient.(*awshttp.BuildableClient); ok { // it may trust other authorities
 		s.pool.TLSClientConfig = h.GetTransport().TLSClientConfig.Clone()
 	}
-	endpoint := cmp.Or(o.Endpoint, awsEndpoint(ctx, c))
+	var endpoint *url.URL // nil: Amazon's
+	if at := cmp.Or(o.Endpoint, awsEndpoint(ctx, c)); at != "" {
+		if endpoint, err = service(at); err != nil {
+			return "", err
+		}
+	}
 	signer := &awsSigner{credentials: c.Credentials}
 	signer.v4 = v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 	place := func(region string) {
@@ -84,22 +89,18 @@ func awsEndpoint(ctx context.Context, c aws.Config) string {
 
 // s3Base is where the objects of a bucket are. Other services than Amazon's have the bucket in
 // the path; so has Amazon where its name would not fit into a certificate.
-func s3Base(endpoint, region, bucket string) *url.URL {
-	u := &url.URL{Scheme: "https", Path: "/"}
-	if endpoint != "" {
-		u, _ = url.Parse(endpoint)
-		u.Path = strings.TrimSuffix(u.Path, "/") + "/"
-	} else {
-		u.Host = "s3." + region + ".amazonaws.com"
-		if strings.HasPrefix(region, "cn-") {
-			u.Host += ".cn"
-		}
-		if !strings.Contains(bucket, ".") {
-			u.Host = bucket + "." + u.Host
-			return u
-		}
+func s3Base(endpoint *url.URL, region, bucket string) *url.URL {
+	if endpoint != nil {
+		return endpoint.JoinPath(bucket + "/")
 	}
-	return u.JoinPath(bucket + "/")
+	host := "s3." + region + ".amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		host += ".cn"
+	}
+	if strings.Contains(bucket, ".") {
+		return &url.URL{Scheme: "https", Host: host, Path: "/" + bucket + "/"}
+	}
+	return &url.URL{Scheme: "https", Host: bucket + "." + host, Path: "/"}
 }
 
 // An awsSigner signs as AWS's Signature Version 4.

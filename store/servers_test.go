@@ -3,10 +3,15 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,6 +117,89 @@ func TestVersityGateway(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+func TestFakeGCSServer(t *testing.T) {
+	t.Parallel()
+	path, dir, port := binary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
+	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start(t, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", dir)
+	o := Options{Endpoint: "http://127.0.0.1:" + port, Anonymous: true, Tries: patient}
+	conform(t, "gs://bucket/", o, func(s *site, name string, content []byte) (*http.Request, error) {
+		u := s.base.Load().ResolveReference(&url.URL{Path: "/upload/storage/v1/b/bucket/o", RawQuery: url.Values{"uploadType": {"media"}, "name": {name}}.Encode()})
+		return http.NewRequest(http.MethodPost, u.String(), bytes.NewReader(content))
+	})
+}
+
+func TestAzurite(t *testing.T) {
+	t.Parallel()
+	path, port := binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
+	start(t, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
+	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteSAS(t), Tries: patient}
+	change := func(s *site, name, query string, content []byte) (*http.Request, error) {
+		r := s.request(t.Context(), s.base.Load(), name, nil)
+		r.Method, r.URL.RawQuery = http.MethodPut, r.URL.RawQuery+query
+		r.Header.Set("X-Ms-Blob-Type", "BlockBlob")
+		if r.Body = http.NoBody; len(content) > 0 {
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(len(content))
+		}
+		return r, nil
+	}
+	s, _, err := Open(t.Context(), "az://container@ignored/", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := send(t.Context(), s.(*site), func() (*http.Request, error) { return change(s.(*site), "", "&restype=container", nil) }); err != nil {
+		t.Fatal(err)
+	}
+	conform(t, "az://container/", o, func(s *site, name string, content []byte) (*http.Request, error) {
+		return change(s, name, "", content)
+	})
+	o.Token = strings.Replace(o.Token, "sig=", "sig=canary", 1)
+	s, _, err = Open(t.Context(), "az://container/", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Stat(t.Context(), "a.txt")
+	if !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "AuthorizationFailure") {
+		t.Errorf("a wrong signature: %v", err)
+	}
+}
+
+// azuriteSAS returns a shared access signature for the account that Azurite has, whose key is
+// public.
+func azuriteSAS(t *testing.T) string {
+	const key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+	secret, err := base64.StdEncoding.DecodeString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	sign := hmac.New(sha256.New, secret)
+	fmt.Fprintf(sign, "devstoreaccount1\nrwlac\nb\nsco\n\n%s\n\n\n2020-12-06\n\n", until)
+	return url.Values{
+		"sp": {"rwlac"}, "ss": {"b"}, "srt": {"sco"}, "se": {until}, "sv": {"2020-12-06"},
+		"sig": {base64.StdEncoding.EncodeToString(sign.Sum(nil))},
+	}.Encode()
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // conform tests a store against what its documentation promises.

@@ -66,11 +66,6 @@ func (o *Options) defaults() error {
 			return err
 		}
 	}
-	if o.Endpoint != "" {
-		if u, err := url.Parse(o.Endpoint); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
-			return &option.Error{Field: "endpoint", Rule: "a URL such as https://host:port, without user or query", Value: clean(o.Endpoint)}
-		}
-	}
 	if o.MaxRequests == 0 {
 		o.MaxRequests = 64
 	}
@@ -84,6 +79,16 @@ func (o *Options) defaults() error {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return nil
+}
+
+// service returns the URL of a service, with a slash at its end.
+func service(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, &option.Error{Field: "endpoint", Rule: "a URL such as https://host:port, without user or query", Value: clean(endpoint)}
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/"
+	return u, nil
 }
 
 // openers has the schemes.
