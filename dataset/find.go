@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,18 +76,25 @@ func (p *opening) glob(pattern string) (names []string, err error) {
 	return names, err
 }
 
-// stat looks at files or objects, by their names.
+// stat looks at files or objects, by their names. The error is that of the first one that has one.
 func (p *opening) stat(names []string) ([]object, error) {
-	objects := make([]object, len(names))
-	group, ctx := errgroup.WithContext(p.ctx)
+	objects, errs := make([]object, len(names)), make([]error, len(names))
+	var group errgroup.Group
+	var failed atomic.Bool
 	group.SetLimit(asked)
 	for i, name := range names {
-		group.Go(func() (err error) {
-			objects[i], err = p.statOne(ctx, name)
-			return err
+		if failed.Load() {
+			break // all before this one are looked at
+		}
+		group.Go(func() error {
+			if objects[i], errs[i] = p.statOne(p.ctx, name); errs[i] != nil {
+				failed.Store(true)
+			}
+			return nil
 		})
 	}
-	return objects, group.Wait()
+	_ = group.Wait()
+	return objects, cmp.Or(errs...)
 }
 
 func (p *opening) statOne(ctx context.Context, name string) (object, error) {

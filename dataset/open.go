@@ -75,7 +75,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	o.Store.Logger = o.Logger
-	src, err := locate(ctx, path, &o)
+	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err != nil {
 		return nil, err
 	}

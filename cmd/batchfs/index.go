@@ -140,6 +140,7 @@ func datasetError(path string, err error) error {
 	}
 	return advise(err,
 		advice{store.ErrDenied, "to read it without credentials: --anonymous"},
+		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},
