@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/store"
 )
 
 // Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an
@@ -33,6 +35,15 @@ func (d *Dataset) Name() string { return d.name() }
 
 // Remote says whether the samples are in a store.
 func (d *Dataset) Remote() bool { return d.remote != nil }
+
+// Requests counts what a store was asked; nil if the samples are in none.
+func (d *Dataset) Requests() *store.Stats {
+	if d.remote == nil {
+		return nil
+	}
+	s := d.remote.Stats()
+	return &s
+}
 
 // Packed says whether the samples are inside files that hold many.
 func (d *Dataset) Packed() bool { return d.table.members != nil }

@@ -223,6 +223,17 @@ func TestStoreFaults(t *testing.T) {
 	if lines := m.badLines(t); len(lines) > 0 {
 		t.Errorf("the outage was blamed on %+v", lines)
 	}
+	var counted struct {
+		Storage struct {
+			Store struct {
+				Requests int64 `json:"requests"`
+				Retries  int64 `json:"retries"`
+			} `json:"store"`
+		} `json:"storage"`
+	}
+	if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Retries == 0 || counted.Storage.Store.Requests > s.Requests.Load() {
+		t.Errorf("%d requests were answered, and stats.json says %+v", s.Requests.Load(), counted)
+	}
 	fault.Store("hang")
 	cmd := m.command("cat", m.path(0, 3, 1, layout.NHWCForm))
 	check(t, cmd.Start())

@@ -167,7 +167,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		"gone.tar":               {"gone.tar: dataset does not exist", "ls ."},
 		"train-{000..255}.tar":   {"train-000.tar: dataset does not exist", "ls ."},
 		"shards":                 {"several parts of a dataset: train, val", "shards/train-*.tar"},
-		"photos.tar.gz":          {"cannot be read at random", "unpack it"},
+		"photos.tar.gz":          {"compressed as a whole", "unpack it"},
 		"photos.zip":             {"photos.zip", "unpack it"},
 		"photos.lmdb":            {"not supported", "unpack it"},
 		"file:///nowhere/at-all": {"/nowhere/at-all: dataset does not exist", ""},
