@@ -127,12 +127,15 @@ func checkName(name string) error {
 	return err
 }
 
-// packed picks the archives among the files of a folder without images: those of the most frequent kind, by name.
+// packed picks the archives among the files of a folder without images: those of the most frequent kind of archive, by name.
 func packed(files []object) (all []object) {
 	counts := map[string]int{}
 	most := ""
 	for _, f := range files {
 		kind := extensionKey(path.Base(f.name))
+		if !archive.Is(f.name) {
+			continue
+		}
 		counts[kind]++
 		if n := counts[kind]; n > counts[most] || n == counts[most] && kind < most {
 			most = kind

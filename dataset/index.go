@@ -28,6 +28,7 @@ type index struct {
 	table   *table
 	classes []string // in label order; nil if there are none
 	packed  []object // archives in a folder that has no images
+	lifted  string   // the folder of an archive that the paths are relative to
 	facts
 }
 

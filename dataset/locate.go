@@ -47,6 +47,12 @@ func (s *source) locateFile(path string, o *Options) error {
 		return err
 	}
 	info, err := os.Stat(abs)
+	if errors.Is(err, unix.ENOTDIR) {
+		file, within := splitArchive(abs)
+		if known, e := os.Stat(file); e == nil && known.Mode().IsRegular() {
+			abs, s.within, info, err = file, within, known, nil
+		}
+	}
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 	dir := abs
 	switch {
@@ -86,6 +92,16 @@ func (s *source) locateFile(path string, o *Options) error {
 	}
 	s.seen.Store(&info)
 	return nil
+}
+
+// splitArchive divides the path of a folder in an archive into that of the archive and that in it.
+func splitArchive(name string) (file, within string) {
+	for i, c := range []byte(name) {
+		if c == '/' && i < len(name)-1 && archive.Is(name[:i]) {
+			return name[:i], strings.Trim(name[i:], "/") + "/"
+		}
+	}
+	return name, ""
 }
 
 // takeFile decides whether a file is a manifest or an archive. images says which of them a Parquet file is.
@@ -140,6 +156,7 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 		return err
 	}
 	s.remote, s.store = remote, o.Store.Endpoint
+	name, s.within = splitArchive(name)
 	base := path.Base(name)
 	switch {
 	case isPattern(name):

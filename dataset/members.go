@@ -9,6 +9,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset/archive"
@@ -72,7 +73,7 @@ func (p *opening) addArchives(x *index, objects []object) error {
 		}
 		x.Stamp.Time = max(x.Stamp.Time, o.id.ModTime)
 	}
-	if err := x.addMembers(objects, contents); err != nil {
+	if err := x.addMembers(objects, contents, p.src.within); err != nil {
 		return fmt.Errorf("%s: %w: %w", p.src.name(), ErrArchive, err)
 	}
 	return nil
@@ -140,7 +141,7 @@ func (p *opening) openWhole(o object) (file, error) {
 }
 
 // addMembers fills the table, which is empty, with the samples of objects.
-func (x *index) addMembers(objects []object, contents []*archive.Contents) error {
+func (x *index) addMembers(objects []object, contents []*archive.Contents, within string) error {
 	t, all := x.table, flatten(contents)
 	t.objects = objects
 	x.ignoreAll(contents)
@@ -154,7 +155,10 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents) error
 		}
 	}
 	if !ordered {
-		return x.addTree(all)
+		return x.addTree(all, within)
+	}
+	if within != "" {
+		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
 	}
 	labels, err := all.labels(contents, x)
 	if err != nil {
@@ -172,14 +176,23 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents) error
 	return nil
 }
 
-// addTree adds samples in the order, and with the labels, of a directory of their names.
-func (x *index) addTree(all members) error {
-	name := func(i int) string { return all.sample[i].Name }
-	a := arrange(len(all.sample), name, nil, true)
+// addTree adds samples in the order, and with the labels, of a directory of their names, or of a directory in that.
+func (x *index) addTree(all members, within string) error {
+	name := func(i int) string {
+		n, ok := strings.CutPrefix(all.sample[i].Name, within)
+		if !ok {
+			return ""
+		}
+		return n
+	}
+	a := arrange(len(all.sample), name, nil, within == "")
 	if err := a.duplicate(name); err != nil {
 		return err
 	}
 	x.classes = a.classes
+	if len(a.order) > 0 {
+		x.lifted = name(int(a.order[0]))[:a.strip]
+	}
 	for kind, n := range a.ignored {
 		x.ignore(kind, n)
 	}

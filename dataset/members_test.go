@@ -104,3 +104,24 @@ func TestArchiveChanges(t *testing.T) {
 		t.Errorf("without the archive: %v", err)
 	}
 }
+
+// TestFolderInAnArchive: a folder of an archive is a dataset like a folder.
+func TestFolderInAnArchive(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/train/a/1.jpg", "d/train/b/2.jpg", "d/val/a/3.jpg", "d/val/b/4.jpg")
+	p.pack("x.tar", "all/", "d/train/a/1.jpg", "d/train/b/2.jpg", "d/val/a/3.jpg", "d/val/b/4.jpg")
+	folders, ok := errors.AsType[*FoldersError](second(p.tryOpen("x.tar")))
+	if !ok || folders.Meant != "all/train" {
+		t.Fatalf("%+v", folders)
+	}
+	for in, from := range map[string]string{"x.tar/all/train": "d/train", "x.tar/all/val/": "d/val"} {
+		if got, want := p.open(in), p.open(from); !slices.Equal(contentsOf(t, got), contentsOf(t, want)) || got.Digest() != want.Digest() {
+			t.Errorf("%s is not %s", in, from)
+		}
+	}
+	if _, err := p.tryOpen("x.tar/all/test"); !errors.Is(err, ErrEmpty) {
+		t.Error(err)
+	}
+}
+
+func second(_ *Dataset, err error) error { return err }

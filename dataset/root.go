@@ -22,6 +22,7 @@ type source struct {
 	dir      string   // that paths are relative to: absolute, links resolved. In a store, a URL that ends with a slash
 	manifest string   // file name in it; "" for a directory
 	archives []string // patterns of the files in it that hold the samples; nil for a directory
+	within   string   // the folder in the archives that is the dataset, with a slash at its end; "": what they hold
 	labels   string   // the manifest's column of labels; "" for the usual one
 	remote   store.Store
 	prefix   string // of keys, empty or with a slash at its end
@@ -33,6 +34,9 @@ type source struct {
 // name is the path of the dataset's directory, manifest or archives.
 func (s *source) name() string {
 	file := cmp.Or(s.manifest, strings.Join(s.archives, ","))
+	if s.within != "" {
+		file += "/" + strings.TrimSuffix(s.within, "/")
+	}
 	if s.remote != nil {
 		return s.dir + file
 	}

@@ -221,3 +221,41 @@ func TestHeadersAreReadTogether(t *testing.T) {
 		t.Errorf("%d samples are bad: %s", problems, d.Problem(0))
 	}
 }
+
+// TestRepositoryOfParquet: what lies in a repository beside its Parquet files does not matter, but which part of the dataset is
+// meant has to be said.
+func TestRepositoryOfParquet(t *testing.T) {
+	type row struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes,plain"`
+			Path  string `parquet:"path,plain"`
+		} `parquet:"image"`
+		Label int64 `parquet:"label"`
+	}
+	p := newPlace(t)
+	p.write("d/README.md", "x")
+	p.write("d/.gitattributes", "x")
+	for k, name := range []string{"train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001"} {
+		rows := make([]row, 2)
+		for i := range rows {
+			rows[i].Image.Bytes, rows[i].Image.Path, rows[i].Label = []byte(image("jpeg", 10+k, 20+i, 1)), fmt.Sprintf("%d.jpg", i), int64(k)
+		}
+		p.mkdir("d/data")
+		writeParquet(t, p.path("d/data/"+name+".parquet"), rows)
+	}
+	_, how := p.serve()
+	_, err := p.tryOpenURL("s3://data/d", how)
+	if e, ok := errors.AsType[*SplitsError](err); !ok || e.Meant != "data/train-*.parquet" || !slices.Equal(e.Splits, []string{"test", "train"}) {
+		t.Errorf("%v", err)
+	}
+	d := p.openURL("s3://data/d/data/train-*.parquet", how)
+	if got := labels(d); !slices.Equal(got, []int{0, 0, 1, 1}) {
+		t.Errorf("labels %v", got)
+	}
+	if h, w := d.Size(3, false); h != 11 || w != 21 || d.Path(3) != "train-00001-of-00002.parquet/1.jpg" {
+		t.Errorf("sample 3: %dx%d, %s", h, w, d.Path(3))
+	}
+	if again := p.openURL("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report().Scanned > 0 {
+		t.Error(cmp.Diff(describe(d), describe(again)))
+	}
+}

@@ -19,7 +19,7 @@ type arrangement struct {
 	ignored map[string]int
 }
 
-// arrange finds the samples among n names of files, and classes, which are the names of folders that may hold
+// arrange finds the samples among n names of files, of which empty ones do not count, and classes, which are the names of folders that may hold
 // none. If lift is set and everything is in one folder of folders, that folder is the dataset.
 func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
 	a := arrangement{label: make([]int32, n), ignored: map[string]int{}}
@@ -32,6 +32,8 @@ func arrange(n int, name func(i int) string, folders map[string]bool, lift bool)
 		p := rest(i)
 		class, _, nested := strings.Cut(p, "/")
 		switch {
+		case p == "": // outside
+			continue
 		case strings.HasPrefix(p, ".") || strings.Contains(p, "/."):
 			a.ignored["."]++
 			continue

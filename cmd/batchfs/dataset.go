@@ -72,7 +72,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 		return nil, hint(err, "batchfs %s %s ...", c.command, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant))
 	}
 	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
-		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(filepath.Join(path, folders.Meant)))
+		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(strings.TrimRight(path, "/")+"/"+folders.Meant))
 	}
 	if err != nil {
 		return nil, datasetError(path, err)
