@@ -27,11 +27,12 @@
 // # What is read
 //
 // A tar and a file of TFRecord have no table of contents: all headers are read, one after the other, and the fields with
-// labels. Over a network, [Options].Block should be the size of many samples, so that there are few reads. An index
-// beside the archive is not used: it has no labels, and is not to be trusted. In Parquet, the lengths of images that are not compressed are
-// read, but not the images; compressed pages are read and unpacked. So is a shard of MDS that is compressed as a
-// whole, and reading one of its samples means to unpack all of it again. A zip has a table, but
-// where exactly the bytes of a file begin is said in front of them.
+// labels. Over a network, [Options].Block should be the size of many samples, so that there are few reads. An index that
+// somebody put beside the archive would not save them: it has no labels.
+//
+// In Parquet, the lengths of images that are not compressed are read, but not the images; compressed pages are read and
+// unpacked. So is a shard of MDS that is compressed as a whole, and to read one of its samples is to unpack all of it
+// again. A zip has a table of contents, but only the header of a file says where exactly its bytes begin.
 //
 // # Trust
 //
