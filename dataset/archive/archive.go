@@ -56,16 +56,24 @@ type scanner struct {
 	classes map[string]string // the names that were seen, to have each once in memory
 }
 
+// methods are the ones that scan archives, by extension.
+var methods = map[string]func(*scanner) error{
+	".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
+	".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
+}
+
 // compressed are the extensions of archives in which nothing can be found without unpacking all of it.
-var compressed = strings.Fields(".tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4 .mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz")
+var compressed = strings.Fields(`.tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4
+	.mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz`)
 
 var errCompressed = errors.New("it is compressed as a whole, so that nothing can be read by itself; unpack it, or write it without compression")
 
 // refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
 func (s *scanner) refuseCompressed() error {
-	b, err := s.bytes(0, int(min(s.size, 4)))
-	for _, mark := range []string{"\x1f\x8b", "BZh", "\xfd7zX", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18"} {
-		if strings.HasPrefix(string(b), mark) {
+	const bzip2 = "BZh"
+	b, err := s.bytes(0, int(min(s.size, 10)))
+	for _, mark := range []string{"\x1f\x8b\x08", bzip2, "\xfd7zX", "\x28\xb5\x2f\xfd", "\x04\x22\x4d\x18"} {
+		if strings.HasPrefix(string(b), mark) && (mark != bzip2 || strings.HasSuffix(string(b), "1AY&SY")) {
 			return errCompressed
 		}
 	}
@@ -80,10 +88,7 @@ func method(name string) func(*scanner) error {
 			return func(*scanner) error { return errCompressed }
 		}
 	}
-	for ext, scan := range map[string]func(*scanner) error{
-		".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
-		".mds": (*scanner).mds, ".mds.zstd": (*scanner).mds, ".beton": (*scanner).beton,
-	} {
+	for ext, scan := range methods {
 		if strings.HasSuffix(name, ext) {
 			return scan
 		}

@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 		"list.parquet":     "no column holds",
 		"fraction.parquet": "DOUBLE",
 		"paths.parquet":    "no column holds the bytes of images",
-		"delta.parquet":    "DELTA_BINARY_PACKED",
+		"prefix.parquet":   "DELTA_BYTE_ARRAY",
 	} {
 		_, err := scan(name, read(t, name), Options{})
 		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), want) {

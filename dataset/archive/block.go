@@ -14,7 +14,7 @@ var (
 
 var errDamaged = errors.New("damaged")
 
-// A block is a part of the archive with samples or other values. If it is not compressed, it stays there.
+// A block is a part of the archive with samples or other values. If its body is nil, it stays there.
 type block struct {
 	w     *window
 	place Place // of the whole of it
@@ -44,7 +44,7 @@ func (b *block) bytes(from, n int64) ([]byte, error) {
 	switch {
 	case from < 0 || n < 0 || from > b.size-n:
 		return nil, errDamaged
-	case b.place.Coding == Plain:
+	case b.body == nil && b.place.Coding == Plain:
 		return b.w.bytes(b.place.Offset+from, int(n))
 	}
 	return b.body[from:][:n], nil

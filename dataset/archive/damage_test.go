@@ -258,6 +258,9 @@ func change(p Place, f func(*Place)) Place {
 
 // TestNoAllocation: unpacking again and again takes no memory, but for brotli, whose reader allocates.
 func TestNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIPPED: the race detector empties pools")
+	}
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "raw.beton", "wds-cls.tar"} {
 		b := read(t, name)
 		got, err := scan(name, b, Options{})

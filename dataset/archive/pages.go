@@ -172,6 +172,8 @@ func (c *chunk) dataPage(n, most int64, encoding format.Encoding, f func(i int, 
 	case (encoding == format.RLEDictionary || encoding == format.PlainDictionary) && c.dictionary != nil:
 		v.block = c.dictionary
 		next, err = c.indexes(p, from)
+	case encoding == format.DeltaBinaryPacked && c.width > 0, encoding == format.DeltaLengthByteArray && c.width == 0:
+		v.block, next, err = c.delta(p, from, n, encoding)
 	}
 	for i := 0; i < int(n) && err == nil; i++ {
 		level := uint64(c.present)

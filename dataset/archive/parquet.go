@@ -180,11 +180,11 @@ func (t *table) columns() error {
 	if t.file.Root().Column(image).Column("bytes") != nil {
 		path = append(path, "bytes")
 	}
-	if t.image, err = t.leaf(parquet.ByteArray, path...); err != nil {
+	if t.image, err = t.leaf(path, parquet.ByteArray); err != nil {
 		return err
 	}
 	if t.file.Root().Column(image).Column("path") != nil {
-		if t.path, err = t.leaf(parquet.ByteArray, image, "path"); err != nil {
+		if t.path, err = t.leaf([]string{image, "path"}, parquet.ByteArray); err != nil {
 			return err
 		}
 		t.paths = true
@@ -197,7 +197,7 @@ func (t *table) columns() error {
 	if sorted := slices.Sorted(slices.Values(t.Classes)); len(slices.Compact(sorted)) != len(t.Classes) || slices.Contains(t.Classes, "") {
 		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
 	}
-	t.label, err = t.leaf(-1, label)
+	t.label, err = t.leaf([]string{label}, parquet.ByteArray, parquet.Int32, parquet.Int64)
 	return err
 }
 
@@ -238,15 +238,14 @@ func (t *table) choose(what, asked, hfType string, usual []string, fits func(*pa
 	return "", nil
 }
 
-// leaf returns a column of single values of a kind; -1 is for labels: text or whole numbers.
-func (t *table) leaf(kind parquet.Kind, path ...string) (*parquet.LeafColumn, error) {
+// leaf returns a column of single values of one of the kinds.
+func (t *table) leaf(path []string, kinds ...parquet.Kind) (*parquet.LeafColumn, error) {
 	leaf, ok := t.file.Schema().Lookup(path...)
 	name := strings.Join(path, ".")
 	if !ok || leaf.MaxRepetitionLevel > 0 {
 		return nil, fmt.Errorf("column %q is a list or another nested type", name)
 	}
-	has := leaf.Node.Type().Kind()
-	if has != kind && (kind >= 0 || has != parquet.ByteArray && has != parquet.Int32 && has != parquet.Int64) {
+	if !slices.Contains(kinds, leaf.Node.Type().Kind()) {
 		return nil, fmt.Errorf("column %q is %s, which is of no use here", name, leaf.Node.Type())
 	}
 	return &leaf, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 )
 
@@ -67,7 +66,7 @@ func (s *scanner) addFile(name string, h *tar.Header, at int64) {
 // plain says whether an entry is a file that lies in the archive as it is.
 func plain(h *tar.Header) bool {
 	sparse := false
-	for key := range maps.Keys(h.PAXRecords) {
+	for key := range h.PAXRecords {
 		sparse = sparse || strings.HasPrefix(key, "GNU.sparse.")
 	}
 	return h.Typeflag == tar.TypeReg && !sparse

@@ -57,6 +57,7 @@ func TestTar(t *testing.T) {
 		"labels beside them":                 {tarOf(t, "c/a.jpg", "1", "c/a.cls", "0"), "webdataset", []string{"c/a.jpg=1"}},
 		"files beside images":                {tarOf(t, "b.jpg", "1", "b.txt", "x", "a.jpg", "2"), "webdataset", []string{"b.jpg=1", "a.jpg=2"}},
 		"names with dots":                    {tarOf(t, "c/a.1.jpg", "1", "c/a.2.jpg", "2"), "tar", []string{"c/a.1.jpg=1", "c/a.2.jpg=2"}},
+		"a name like compressed data":        {tarOf(t, "BZh91.jpg", "1"), "tar", []string{"BZh91.jpg=1"}},
 		"a tar in a tar in a tar":            {tarOf(t, "c.tar", string(tarOf(t, "a.jpg", "1", "d.tar", "x"))), "tar", []string{"c/a.jpg=1"}},
 	} {
 		got, err := scan("x.tar", c.archive, Options{})
@@ -85,7 +86,8 @@ func TestBadTar(t *testing.T) {
 		`"label" is neith`:  tarOf(t, "a.jpg", "1", "a.json", `{"label": [1, 2]}`),
 		"unexpected end":    tarOf(t, "a.jpg", "1", "a.json", `{"label":`),
 		"longer than 4096":  tarOf(t, strings.Repeat("x", 5000)+".jpg", "1"),
-		"unpack it":         append([]byte("\x1f\x8b"), make([]byte, 600)...),
+		"it is compressed":  append([]byte("BZh91AY&SY"), make([]byte, 600)...),
+		"unpack it":         append([]byte("\x1f\x8b\x08"), make([]byte, 600)...),
 		"invalid tar":       bytes.Repeat([]byte("no tar"), 200),
 		"longer than 1024":  tarOf(t, "a.jpg", "1", "a.cls", strings.Repeat("c", 2000)),
 		"c.tar: a name is":  tarOf(t, strings.Repeat("d", 4000)+"c.tar", string(tarOf(t, strings.Repeat("x", 200)+".jpg", "1"))),
@@ -107,6 +109,10 @@ func many(n int) (files []string) {
 
 // TestLabels of a WebDataset, with and without a choice.
 func TestLabels(t *testing.T) {
+	b := tarOf(t, "a.json", `{"label": "cat"}`, "a.cls", "3", "a.jpg", "1")
+	if got, err := scan("x.tar", b, Options{}); err != nil || got.Samples[0].Label != 3 || got.Samples[0].Class != "" {
+		t.Errorf("a label in two files: %+v, %v", got, err)
+	}
 	archive := tarOf(t, "a.json", `{"label": null, "class": "cat", "age": 3.0}`, "a.jpg", "1", "a.seg.png", "2", "a.txt", " 7\n",
 		"b.JPG", "3", "b.seg.PNG", "4", "b.txt", "-1", "b.json", `{"cls": "dog", "age": 4}`)
 	for _, c := range []struct {

@@ -82,10 +82,13 @@ func (g *groups) readLabel(name, field string, h *tar.Header, at int64) error {
 	case field == "json":
 		source = 1
 	}
-	if source <= g.source || !plain(h) {
+	switch {
+	case source <= g.source:
 		return nil
-	}
-	if h.Size > maxField {
+	case !plain(h):
+		g.fail(fmt.Errorf("%q is a link or a sparse file", name))
+		return nil
+	case h.Size > maxField:
 		g.fail(fmt.Errorf("%q is larger than %d bytes", name, maxField))
 		return nil
 	}
@@ -93,17 +96,17 @@ func (g *groups) readLabel(name, field string, h *tar.Header, at int64) error {
 	if err != nil {
 		return err
 	}
-	found := true
+	label, found := Sample{Label: -1}, true
 	if source == 1 {
-		found, err = g.labelOfJSON(text)
+		found, err = g.labelOfJSON(&label, text)
 	} else {
-		err = g.setText(&g.label, strings.TrimSpace(string(text)))
+		err = g.setText(&label, strings.TrimSpace(string(text)))
 	}
 	if err != nil {
 		g.fail(fmt.Errorf("%q: %w", name, err))
 	}
 	if found {
-		g.source = source
+		g.label, g.source = label, source
 		if g.read == nil {
 			g.read = map[string]int{}
 		}
@@ -112,7 +115,7 @@ func (g *groups) readLabel(name, field string, h *tar.Header, at int64) error {
 	return nil
 }
 
-func (g *groups) labelOfJSON(text []byte) (found bool, err error) {
+func (g *groups) labelOfJSON(label *Sample, text []byte) (found bool, err error) {
 	keys := []string{"label", "cls", "class"}
 	if g.Label != "" {
 		keys = []string{g.Label}
@@ -130,12 +133,12 @@ func (g *groups) labelOfJSON(text []byte) (found bool, err error) {
 		case '"':
 			var name string
 			if err = json.Unmarshal(raw, &name); err == nil {
-				err = g.setClass(&g.label, name)
+				err = g.setClass(label, name)
 			}
 		case '{', '[', 't', 'f':
 			err = fmt.Errorf("%q is neither a whole number nor a name", key)
 		default:
-			err = g.setText(&g.label, string(raw))
+			err = g.setText(label, string(raw))
 		}
 		return true, err
 	}

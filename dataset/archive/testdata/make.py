@@ -213,6 +213,19 @@ def parquets():
     pq.write_table(table, here / "nulls.parquet", compression="snappy", dictionary_pagesize_limit=1000, write_batch_size=3, data_page_size=500)
     expected_rows = table.to_pylist()
     expect("nulls.parquet", "parquet", [(f"{i:09d}", -1, r["label"] or "", (r["img"] or {}).get("bytes") or b"") for i, r in enumerate(expected_rows)], True)
+    # Other encodings: lengths and numbers as differences.
+    labels = [dice.choice([0, 1, 5, 1 << 30]) for _ in range(300)]
+    for bits in (32, 64):
+        for version in ("1.0", "2.0"):
+            table = pa.table({
+                "image": pa.array([None if i % 50 == 3 else bytes([65 + i % 7] * (i % 90)) for i in range(300)], pa.binary()),
+                "label": pa.array([None if i % 7 == 0 else l for i, l in enumerate(labels)], pa.int32() if bits == 32 else pa.int64()),
+            })
+            name = f"delta{bits}-v{version[0]}.parquet"
+            pq.write_table(table, here / name, compression="none" if bits == 32 else "snappy", use_dictionary=False, data_page_version=version, row_group_size=200,
+                           column_encoding={"image": "DELTA_LENGTH_BYTE_ARRAY", "label": "DELTA_BINARY_PACKED"})
+            rows = table.to_pylist()
+            expect(name, "parquet", [(f"{i:09d}", -1 if r["label"] is None else r["label"], "", r["image"] or b"") for i, r in enumerate(rows)], True)
     # Bytes without a struct; equal images, which a dictionary holds once.
     same = picture()
     table = pa.table({"data": pa.array([same if i % 2 else picture() for i in range(12)], pa.binary()), "cls": pa.array(range(12), pa.uint8())})
@@ -222,7 +235,7 @@ def parquets():
     pq.write_table(pa.table({"image": pa.array([[same], [same, same]], pa.list_(pa.binary()))}), here / "list.parquet")
     pq.write_table(pa.table({"image": pa.array([same]), "label": pa.array([0.5])}), here / "fraction.parquet")
     pq.write_table(pa.table({"path": pa.array(["a.jpg"])}), here / "paths.parquet")
-    pq.write_table(pa.table({"image": pa.array([same] * 9), "label": pa.array(range(9))}), here / "delta.parquet", use_dictionary=False, column_encoding={"label": "DELTA_BINARY_PACKED"})
+    pq.write_table(pa.table({"image": pa.array([same] * 9)}), here / "prefix.parquet", use_dictionary=False, column_encoding={"image": "DELTA_BYTE_ARRAY"})
 
 
 class Nothing(types.ModuleType):
