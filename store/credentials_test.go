@@ -15,10 +15,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
 const canary = "canary7"
@@ -352,5 +355,23 @@ func TestProxyPassword(t *testing.T) {
 	s.base.Store(&url.URL{Scheme: "http", Host: "host", Path: "/"})
 	if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), canary) {
 		t.Error(err)
+	}
+}
+
+// TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
+func TestAWSExpired(t *testing.T) {
+	keys := 0
+	a := &awsSigner{credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		keys++
+		return aws.Credentials{AccessKeyID: "K" + strconv.Itoa(keys), SecretAccessKey: "s"}, nil
+	}))}
+	for range 3 {
+		if _, err := a.credentials.Retrieve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	}
+	if keys != 2 {
+		t.Errorf("%d keys", keys)
 	}
 }
