@@ -123,7 +123,8 @@ func basic(u *url.Userinfo) signer {
 
 // noCredentials is the failure to get credentials, which may be passing.
 func noCredentials(source string, err error) error {
-	why := strings.Join(strings.Fields(clean(err.Error())), " ")
+	words := strings.Fields(clean(err.Error()))
+	why := strings.Join(slices.DeleteFunc(words, func(word string) bool { return strings.Trim(word, "-") == "" }), " ")
 	return &failure{kind: ErrDenied, why: "no credentials from " + source + ": " + why + anonymousHint, again: true}
 }
 

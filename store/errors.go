@@ -12,7 +12,7 @@ import (
 var (
 	ErrNotExist = errors.New("no such object")
 	ErrChanged  = errors.New("the object has changed")
-	ErrDenied   = errors.New("the store refuses the request")
+	ErrDenied   = errors.New("access denied")
 	ErrAway     = errors.New("the store cannot be reached")
 	ErrNoList   = errors.New("the store cannot list its objects")
 	ErrNoRange  = errors.New("the server does not serve parts of objects")

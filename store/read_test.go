@@ -35,6 +35,7 @@ func TestWrongAnswers(t *testing.T) {
 			r.Header.Set("Range", "bytes=100-500")
 			serve(w, r)
 		}, ErrNoRange},
+		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), ErrNoRange},
 		{"no range", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
