@@ -99,6 +99,12 @@ case " $* " in *' test '*)
 			echo 'deps: could not install them; the examples will not be run' >&2
 		fi
 	fi
+	if [ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ]; then
+		echo 'installing object stores to test against into bin/servers: 300 MB, a few minutes'
+		if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
+			echo 'deps: could not install all of them; some tests will be skipped' >&2
+		fi
+	fi
 	# NVIDIA's header, which ours is compared with, and its assembler, 95 MB, which needs no GPU. Neither is compiled
 	# into anything.
 	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; } >/dev/null 2>&1; then

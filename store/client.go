@@ -80,8 +80,7 @@ type call struct {
 	ask func(ctx context.Context) (*http.Request, error)
 	// use takes the answer. Reading its body fails once no data has come for too long.
 	use func(*http.Response) error
-	// mend is called with an error that the store itself could be asked differently for (renew,
-	// region), and reports whether that was done.
+	// mend changes how the store is asked, if the failure says how, and reports that.
 	mend func(*failure) bool
 }
 
@@ -104,11 +103,11 @@ func (c *client) do(ctx context.Context, q *call) error {
 		f.url = q.url
 		if !mended && q.mend != nil && q.mend(f) {
 			mended = true
-		} else if reason := c.hopeless(f, n); reason != "" {
+		} else if end, why := c.ends(f, n); end {
 			c.count.errors.Add(1)
-			f.why += reason
+			f.why += why
 			return f
-		} else if !sleep(ctx, max(delay(n), f.after)) {
+		} else if !sleep(ctx, max(delay(n, f.throttled), f.after)) {
 			return ended(ctx, q.url)
 		}
 		c.count.retries.Add(1)
@@ -116,24 +115,29 @@ func (c *client) do(ctx context.Context, q *call) error {
 	}
 }
 
-// hopeless says why the n-th try was the last one; "" if it was not.
-func (c *client) hopeless(f *failure, n int) string {
+// ends reports whether the n-th try was the last one, and why.
+func (c *client) ends(f *failure, n int) (bool, string) {
 	switch {
 	case !f.again:
-		return "."
+		return true, ""
 	case f.after > longestAsk:
-		return ", which asks to wait for " + f.after.String()
+		return true, ", and not before " + f.after.String() + " are over"
 	case n >= c.tries:
-		return ", in every try"
+		return true, ", in every try"
 	case !c.retries.spend():
-		return ", as other requests before it"
+		return true, ", as for other requests before"
 	}
-	return ""
+	return false, ""
 }
 
-// delay is how long to wait after the n-th try: a random time, longer for each.
-func delay(n int) time.Duration {
-	return time.Duration(rand.Int64N(int64(min(2*firstDelay<<min(n-1, 20), lastDelay))))
+// delay is how long to wait after the n-th try: a random time, longer for each, and longest
+// where the store has too much to do.
+func delay(n int, throttled bool) time.Duration {
+	mean := firstDelay << min(n-1, 20)
+	if throttled {
+		mean *= 8
+	}
+	return rand.N(min(2*mean, lastDelay))
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,10 +43,12 @@ func (s *site) useBearer(ctx context.Context, source string, fetch func(context.
 
 func (b *bearer) String() string { return b.source }
 
-func (b *bearer) renew() {
+func (b *bearer) renew(expired string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.last.header = nil
+	if slices.Contains(b.last.header, expired) {
+		b.last.header = nil
+	}
 }
 
 func (b *bearer) sign(ctx context.Context, r *http.Request) error {
@@ -107,7 +110,7 @@ func (f *fixed) sign(_ context.Context, r *http.Request) error {
 	r.Header["Authorization"] = f.header
 	return nil
 }
-func (f *fixed) renew()         {}
+func (f *fixed) renew(string)   {}
 func (f *fixed) String() string { return f.source }
 
 func fixedToken(token string) signer { return &fixed{"the token given", []string{"Bearer " + token}} }
@@ -120,7 +123,8 @@ func basic(u *url.Userinfo) signer {
 
 // noCredentials is the failure to get credentials, which may be passing.
 func noCredentials(source string, err error) error {
-	why := strings.Join(strings.Fields(clean(err.Error())), " ")
+	words := strings.Fields(clean(err.Error()))
+	why := strings.Join(slices.DeleteFunc(words, func(word string) bool { return strings.Trim(word, "-") == "" }), " ")
 	return &failure{kind: ErrDenied, why: "no credentials from " + source + ": " + why + anonymousHint, again: true}
 }
 

@@ -9,16 +9,20 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
 const canary = "canary7"
@@ -252,11 +256,12 @@ func TestGoogleCredentials(t *testing.T) {
 func TestAWSBucketIsElsewhere(t *testing.T) {
 	awsKeys(t)
 	var seen []string
+	region := "eu-west-3"
 	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
 		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=AKID"+canary+"/")
 		seen = append(seen, strings.Split(scope, "/")[1])
 		if seen[len(seen)-1] != "eu-west-3" {
-			w.Header().Set("X-Amz-Bucket-Region", "eu-west-3")
+			w.Header().Set("X-Amz-Bucket-Region", region)
 			refuse(http.StatusMovedPermanently, "PermanentRedirect")(w, r)
 			return
 		}
@@ -270,6 +275,10 @@ func TestAWSBucketIsElsewhere(t *testing.T) {
 	}
 	if got := strings.Join(seen, " "); got != "us-east-1 eu-west-3 eu-west-3" {
 		t.Error(got)
+	}
+	region, seen = "host.example/", nil
+	if err := read(t, w.open(t, "s3://bucket/", Options{Endpoint: "http://host"}), 0, 10); !errors.Is(err, ErrDenied) || len(seen) != 1 {
+		t.Errorf("a region that is none: %v, %s", err, seen)
 	}
 }
 
@@ -304,7 +313,9 @@ func TestAWSConfiguration(t *testing.T) {
 		!strings.Contains(r.Header.Get("Authorization"), "/xx-test-1/s3/aws4_request") {
 		t.Errorf("%s %v %v", r.URL, r.Header, err)
 	}
-	server := httptest.NewTLSServer(http.HandlerFunc(serve))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(serve))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	server.StartTLS()
 	defer server.Close()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
@@ -352,5 +363,23 @@ func TestProxyPassword(t *testing.T) {
 	s.base.Store(&url.URL{Scheme: "http", Host: "host", Path: "/"})
 	if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), canary) {
 		t.Error(err)
+	}
+}
+
+// TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
+func TestAWSExpired(t *testing.T) {
+	keys := 0
+	a := &awsSigner{credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		keys++
+		return aws.Credentials{AccessKeyID: "K" + strconv.Itoa(keys), SecretAccessKey: "s"}, nil
+	}))}
+	for range 3 {
+		if _, err := a.credentials.Retrieve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	}
+	if keys != 2 {
+		t.Errorf("%d keys", keys)
 	}
 }

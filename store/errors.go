@@ -12,7 +12,7 @@ import (
 var (
 	ErrNotExist = errors.New("no such object")
 	ErrChanged  = errors.New("the object has changed")
-	ErrDenied   = errors.New("the store refuses the request")
+	ErrDenied   = errors.New("access denied")
 	ErrAway     = errors.New("the store cannot be reached")
 	ErrNoList   = errors.New("the store cannot list its objects")
 	ErrNoRange  = errors.New("the server does not serve parts of objects")
@@ -24,10 +24,11 @@ type failure struct {
 	kind error  // one of the above
 	why  string // without credentials
 
-	again  bool          // another try may succeed
-	after  time.Duration // and not sooner than this
-	renew  bool          // the credentials are no longer accepted
-	region string        // where the bucket is
+	again     bool          // another try may succeed
+	throttled bool          // the store wants fewer requests
+	after     time.Duration // and none before this is over
+	expired   string        // the Authorization that is not accepted any more
+	region    string        // where the bucket is instead
 }
 
 func (f *failure) Error() string {
@@ -49,13 +50,13 @@ func ended(ctx context.Context, url string) error {
 }
 
 var (
-	userinfo = regexp.MustCompile(`//[^/\s"]*@`)
+	userinfo = regexp.MustCompile(`[^/\s"]*@`)
 	query    = regexp.MustCompile(`\?[^\s"]*`)
 )
 
 // clean removes what can hold a credential from the URLs in a text: users, passwords and queries.
 func clean(text string) string {
-	return query.ReplaceAllString(userinfo.ReplaceAllString(text, "//"), "")
+	return query.ReplaceAllString(userinfo.ReplaceAllString(text, ""), "")
 }
 
 // withURL names the place in a failure that does not.

@@ -107,7 +107,7 @@ func TestListDenied(t *testing.T) {
 		w := newWire(t, refuse(http.StatusForbidden, "AccessDenied"))
 		s := w.open(t, "gs://bucket/", Options{Endpoint: "http://host", Anonymous: true})
 		_, err := names(s, "a/")
-		if !errors.Is(err, ErrDenied) || err.Error() != "gs://bucket/a/: the store refuses the request: 403 AccessDenied, without credentials." {
+		if !errors.Is(err, ErrDenied) || err.Error() != "gs://bucket/a/: access denied: 403 AccessDenied, without credentials" {
 			t.Error(err)
 		}
 	})

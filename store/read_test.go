@@ -35,6 +35,7 @@ func TestWrongAnswers(t *testing.T) {
 			r.Header.Set("Range", "bytes=100-500")
 			serve(w, r)
 		}, ErrNoRange},
+		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), ErrNoRange},
 		{"no range", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
@@ -125,7 +126,7 @@ func TestPassingFaults(t *testing.T) {
 		rest     bool          // only the rest is asked for again
 	}{
 		{"500", status(500), 0, 100 * time.Millisecond, false},
-		{"503", status(503), 0, 100 * time.Millisecond, false},
+		{"503", status(503), 0, 800 * time.Millisecond, false},
 		{"504", status(504), 0, 100 * time.Millisecond, false},
 		{"429 for seconds", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")
@@ -231,7 +232,7 @@ func TestAsksToWaitLong(t *testing.T) {
 			w.WriteHeader(429)
 		}).open(t, "http://host/", Options{})
 		start := time.Now()
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "asks to wait for 5m0s") || time.Since(start) > 0 {
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "429, and not before 5m0s are over") || time.Since(start) > 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
@@ -250,158 +251,12 @@ func TestNameIsUnknown(t *testing.T) {
 	})
 }
 
-// TestCancel: a context ends a read wherever it is.
-func TestCancel(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
-		"before the answer": hang,
-		"in its body": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Etag", object.Version)
-			w.Header().Set("Content-Range", "bytes 0-9/300000")
-			w.WriteHeader(206)
-			flush(w)
-			hang(w, r)
-		},
-		"between tries": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "50")
-			w.WriteHeader(503)
-		},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			s := newWire(t, handler).open(t, "http://host/", Options{MaxRequests: 1})
-			ctx, cancel := context.WithCancel(t.Context())
-			errs := make(chan error)
-			for range 2 { // where requests hang, one of them waits for the other
-				go func() {
-					_, err := s.ReadAt(ctx, object, make([]byte, 10), 0)
-					errs <- err
-				}()
-			}
-			synctest.Wait()
-			start := time.Now()
-			cancel()
-			for range 2 {
-				if err := <-errs; !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
-			}
-			if d := time.Since(start); d > 0 {
-				t.Errorf("after %v", d)
-			}
-		})
-	}
-}
-
-// TestMaxRequests: there are never more requests at once.
-func TestMaxRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		arrived, release := make(chan struct{}), make(chan struct{})
-		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
-			arrived <- struct{}{}
-			<-release
-			serve(w, r)
-		})
-		s := w.open(t, "http://host/", Options{MaxRequests: 3})
-		errs := make(chan error)
-		for i := range 10 {
-			go func() { errs <- read(t, s, i, 10) }()
-		}
-		for range 3 {
-			<-arrived
-		}
-		synctest.Wait()
-		if n := w.requests.Load(); n != 3 {
-			t.Errorf("%d requests at once", n)
-		}
-		for range 7 {
-			release <- struct{}{}
-			<-arrived
-		}
-		for range 3 {
-			release <- struct{}{}
-		}
-		for range 10 {
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// TestHedge: a request that is slower than most gets company, and is not waited for.
-func TestHedge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(10 * time.Millisecond) // of the bubble
-			serve(w, r)
-		})
-		s := w.open(t, "http://host/", Options{MaxRequests: 320}) // and 10 hedges
-		for range fewLatencies {
-			if err := read(t, s, 0, 100); err != nil {
-				t.Fatal(err)
-			}
-		}
-		fast, ended := w.handler, make(chan struct{}, 1000)
-		w.handler = func(w2 http.ResponseWriter, r *http.Request) {
-			if w.requests.Load() == fewLatencies+1 {
-				hang(w2, r)
-				ended <- struct{}{}
-				return
-			}
-			fast(w2, r)
-		}
-		start := time.Now()
-		if err := read(t, s, 50, 100); err != nil {
-			t.Fatal(err)
-		}
-		if d := time.Since(start); d < 18*time.Millisecond || d > 22*time.Millisecond {
-			t.Errorf("the hedge answered after %v", d)
-		}
-		<-ended
-		if stats := s.Stats(); stats.Hedges != 1 || stats.Requests != fewLatencies+2 || stats.Retries != 0 {
-			t.Errorf("%+v", stats)
-		}
-		// Where all are slow, few are sent twice: 9 that are left, and 3 of 100.
-		w.handler = hang
-		for range 100 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := s.ReadAt(ctx, object, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			cancel()
-		}
-		if hedges := s.Stats().Hedges; hedges < 12 || hedges > 13 {
-			t.Errorf("%d hedges", hedges)
-		}
-	})
-}
-
-// TestHedgeFails: the first request is waited for if only the second one fails.
-func TestHedgeFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire(t, serve)
-		s := w.open(t, "http://host/", Options{})
-		for range fewLatencies {
-			s.latencies.add(time.Millisecond)
-		}
-		w.handler = func(answer http.ResponseWriter, r *http.Request) {
-			if w.requests.Load() == 1 {
-				time.Sleep(time.Second) // of the bubble
-				serve(answer, r)
-				return
-			}
-			answer.WriteHeader(503)
-		}
-		if err := read(t, s, 0, 100); err != nil || s.Stats().Hedges != 1 || s.Stats().Retries != 0 {
-			t.Errorf("%v, %+v", err, s.Stats())
-		}
-	})
-}
-
 // TestWithoutVersion: where there is no ETag, the modification time and the size have to do.
 func TestWithoutVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		written := time.Now().Add(-time.Hour)
+		written, ignored := time.Now().Add(-time.Hour), ""
 		s := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del(ignored)
 			http.ServeContent(w, r, "", written, strings.NewReader(string(content)))
 		}).open(t, "http://host/", Options{})
 		o, err := s.Stat(t.Context(), "a")
@@ -416,8 +271,11 @@ func TestWithoutVersion(t *testing.T) {
 			t.Errorf("the whole object: %v", err)
 		}
 		written = written.Add(time.Minute)
-		if _, err := s.ReadAt(t.Context(), o, p, 5); !errors.Is(err, ErrChanged) {
-			t.Errorf("after a change: %v", err)
+		for _, header := range []string{"", "If-Unmodified-Since"} {
+			ignored = header
+			if _, err := s.ReadAt(t.Context(), o, p, 5); !errors.Is(err, ErrChanged) {
+				t.Errorf("after a change: %v", err)
+			}
 		}
 	})
 }
@@ -425,9 +283,15 @@ func TestWithoutVersion(t *testing.T) {
 // TestStatWithoutRanges: a server that cannot serve parts is found out at once.
 func TestStatWithoutRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+		w := newWire(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Etag", object.Version)
+			_, _ = w.Write(content)
+		})
 		s := w.open(t, "http://host/", Options{})
 		if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrNoRange) {
+			t.Error(err)
+		}
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
 			t.Error(err)
 		}
 		w.handler = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"0"`) }

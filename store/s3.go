@@ -46,15 +46,8 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 		signer.region.Store(&region)
 		s.base.Store(s3Base(endpoint, region, bucket))
 	}
-	region := cmp.Or(o.Region, c.Region, "us-east-1")
-	place(region)
-	s.move = func(region string) bool {
-		if region == *signer.region.Load() {
-			return false
-		}
-		place(region)
-		return true
-	}
+	place(cmp.Or(o.Region, c.Region, "us-east-1"))
+	s.move = place
 	s.pages = s.s3Pages
 	if o.RequesterPays {
 		s.header.Set("X-Amz-Request-Payer", "requester")
@@ -122,8 +115,13 @@ func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
 	return a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *a.region.Load(), time.Now())
 }
 
-func (a *awsSigner) renew() {
-	if cache, ok := a.credentials.(*aws.CredentialsCache); ok {
+func (a *awsSigner) renew(expired string) {
+	cache, ok := a.credentials.(*aws.CredentialsCache)
+	if !ok {
+		return
+	}
+	last, err := cache.Retrieve(context.Background())
+	if err == nil && strings.Contains(expired, "Credential="+last.AccessKeyID+"/") {
 		cache.Invalidate()
 	}
 }

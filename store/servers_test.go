@@ -35,8 +35,8 @@ func binary(t *testing.T, name string) string {
 	return path
 }
 
-// start runs a server until the end of the test.
-func start(t *testing.T, path string, arguments ...string) {
+// start runs a server until the end of the test. It waits for its first answer to the options.
+func start(t *testing.T, place string, o Options, path string, arguments ...string) {
 	t.Helper()
 	c := exec.Command(path, arguments...)
 	var output bytes.Buffer
@@ -44,19 +44,29 @@ func start(t *testing.T, path string, arguments ...string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = c.Wait() }()
 	t.Cleanup(func() {
-		if err := c.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = c.Wait()
+		_ = c.Process.Kill()
+		<-ended
 		if t.Failed() {
 			t.Logf("%s says:\n%s", path, output.Bytes())
 		}
 	})
+	for err := ErrAway; errors.Is(err, ErrAway); {
+		select {
+		case <-ended:
+			t.Fatal("the server has ended")
+		default:
+		}
+		s, _, openErr := Open(t.Context(), place, o)
+		if openErr != nil {
+			t.Fatal(openErr)
+		}
+		_, err = s.Stat(t.Context(), "none") // waits between its tries
+		s.Close()
+	}
 }
-
-// patient is enough tries for a server to start.
-const patient = 200
 
 func send(ctx context.Context, s *site, make func() (*http.Request, error)) error {
 	return s.do(ctx, &call{
@@ -84,12 +94,12 @@ func TestVersityGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	start(t, path, "--port", socket, "--access", "AKIATEST", "--secret", "canary-secret", "--keep-alive", "--quiet", "posix", filepath.Join(dir, "data"))
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
 	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	o := Options{Endpoint: "http://s3.test", Tries: patient, dial: dialUnix(socket)}
+	o := Options{Endpoint: "http://s3.test", dial: dialUnix(socket)}
+	start(t, "s3://bucket/", o, path, "--port", socket, "--access", "AKIATEST", "--secret", "canary-secret", "--keep-alive", "--quiet", "posix", filepath.Join(dir, "data"))
 	conform(t, "s3://bucket/", o, func(s *site, name string, content []byte) (*http.Request, error) {
 		u := *s.base.Load()
 		u.Path += name
@@ -125,8 +135,8 @@ func TestFakeGCSServer(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	start(t, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", dir)
-	o := Options{Endpoint: "http://127.0.0.1:" + port, Anonymous: true, Tries: patient}
+	o := Options{Endpoint: "http://127.0.0.1:" + port, Anonymous: true}
+	start(t, "gs://bucket/", o, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", dir)
 	conform(t, "gs://bucket/", o, func(s *site, name string, content []byte) (*http.Request, error) {
 		u := s.base.Load().ResolveReference(&url.URL{Path: "/upload/storage/v1/b/bucket/o", RawQuery: url.Values{"uploadType": {"media"}, "name": {name}}.Encode()})
 		return http.NewRequest(http.MethodPost, u.String(), bytes.NewReader(content))
@@ -136,8 +146,8 @@ func TestFakeGCSServer(t *testing.T) {
 func TestAzurite(t *testing.T) {
 	t.Parallel()
 	path, port := binary(t, "azurite/node_modules/.bin/azurite-blob"), freePort(t)
-	start(t, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
-	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteSAS(t), Tries: patient}
+	o := Options{Endpoint: "http://127.0.0.1:" + port + "/devstoreaccount1", Token: azuriteSAS(t)}
+	start(t, "az://container/", o, path, "--blobPort", port, "--inMemoryPersistence", "--silent", "--disableTelemetry")
 	change := func(s *site, name, query string, content []byte) (*http.Request, error) {
 		r := s.request(t.Context(), s.base.Load(), name, nil)
 		r.Method, r.URL.RawQuery = http.MethodPut, r.URL.RawQuery+query

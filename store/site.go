@@ -22,16 +22,16 @@ type site struct {
 	signer signer                  // nil: anonymous
 	hint   string                  // where access is denied
 	pages  func(prefix string) pager
-	sorts  bool                     // pages are not in order
-	move   func(region string) bool // the bucket is elsewhere; nil: it cannot move
-	pinned bool                     // base names a version of all objects, so that If-Match is not needed
+	sorts  bool                // pages are not in order
+	move   func(region string) // the bucket is elsewhere; nil: it cannot move
+	pinned bool                // base names a version of all objects, so that If-Match is not needed
 }
 
 // A signer shows credentials to the store.
 type signer interface {
 	sign(ctx context.Context, r *http.Request) error
-	renew()         // forgets what the store no longer accepts
-	String() string // where the credentials come from
+	renew(expired string) // forgets the credentials that made this Authorization
+	String() string       // where the credentials come from
 }
 
 func newSite(o Options) *site {
@@ -72,16 +72,17 @@ func (s *site) finish(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// mend renews credentials and follows a bucket to its region.
+// mend renews credentials and follows a bucket to its region. Another call may have done so.
 func (s *site) mend(f *failure) bool {
-	if f.region != "" && s.move != nil {
-		return s.move(f.region)
+	switch {
+	case f.region != "" && s.move != nil:
+		s.move(f.region)
+	case f.expired != "" && s.signer != nil:
+		s.signer.renew(f.expired)
+	default:
+		return false
 	}
-	if f.renew && s.signer != nil {
-		s.signer.renew()
-		return true
-	}
-	return false
+	return true
 }
 
 // escape writes a name as a path, as Amazon's signatures want it.
@@ -103,7 +104,7 @@ func escape(name string) string {
 // judge returns the failure that an answer says.
 func (s *site) judge(answer *http.Response) *failure {
 	said := s.reason(answer)
-	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code), region: said.Region}
+	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code)}
 	switch status := answer.StatusCode; {
 	case said.Code == "RequestTimeTooSkewed" || said.Code == "RequestExpired":
 		f.kind = ErrDenied
@@ -115,13 +116,18 @@ func (s *site) judge(answer *http.Response) *failure {
 		f.kind = ErrChanged
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		s.count.throttled.Add(1)
-		f.kind, f.again, f.after = ErrAway, true, retryAfter(answer)
+		f.kind, f.again, f.throttled, f.after = ErrAway, true, true, retryAfter(answer)
 	case status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout, said.Code == "RequestTimeout":
 		f.kind, f.again = ErrAway, true
 	default:
 		f.kind = ErrDenied
-		f.renew = status == http.StatusUnauthorized || expired[said.Code]
 		f.why += ", " + s.who()
+		if status == http.StatusUnauthorized || expired[said.Code] {
+			f.expired = answer.Request.Header.Get("Authorization")
+		}
+		if status/100 == 3 || status == http.StatusBadRequest {
+			f.region = said.Region
+		}
 	}
 	return f
 }

@@ -28,8 +28,8 @@ type Store interface {
 	List(ctx context.Context, prefix string, yield func(Object) error) error
 	// Stat returns the present version of an object.
 	Stat(ctx context.Context, name string) (Object, error)
-	// ReadAt reads exactly len(p) bytes at offset, of exactly the version that o names, and
-	// returns len(p), or an error and how many bytes of p are of use: none. It keeps no reference to p.
+	// ReadAt reads exactly len(p) bytes at offset, of exactly the version that o names. It returns
+	// len(p), or 0 and an error; then p holds anything. It keeps no reference to p.
 	ReadAt(ctx context.Context, o Object, p []byte, offset int64) (int, error)
 	// URL names an object to people, without any credential.
 	URL(name string) string

@@ -101,6 +101,9 @@ var object = Object{Name: "a", Size: int64(len(content)), Version: `"v1"`}
 // serve answers as a good server does.
 func serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Etag", object.Version)
+	if r.Header.Get("Accept-Encoding") != "identity" {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
 	if match := r.Header.Get("If-Match"); match != "" && match != object.Version {
 		w.WriteHeader(http.StatusPreconditionFailed)
 		return
