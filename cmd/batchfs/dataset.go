@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,11 +132,13 @@ func remoteWorkers(f *flagSet, dataset string, workers *int) {
 
 // publicName is a dataset's name without a password or signature in it.
 func publicName(dataset string) string {
-	if u, err := url.Parse(dataset); err == nil && strings.HasPrefix(strings.ToLower(u.Scheme), "http") {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		return u.String()
+	scheme, rest, _ := strings.Cut(dataset, "://")
+	if s := strings.ToLower(scheme); s != "http" && s != "https" {
+		return dataset
 	}
-	return dataset
+	rest, _, _ = strings.Cut(rest, "?")
+	host, name, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + name
 }
 
 // onlyFiles refuses a dataset whose samples are no files of this machine.
