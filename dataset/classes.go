@@ -131,7 +131,7 @@ func (p *opening) checkFolders(x *index) error {
 			rank = len(likely)
 		}
 		if with[label] && rank < best {
-			e.Meant, best = folder, rank
+			e.Meant, best = x.lifted+folder, rank
 		}
 	}
 	return e

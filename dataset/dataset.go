@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/store"
 )
 
 // Dataset is an opened dataset. Its samples are numbered from 0 in the dataset's order; an
@@ -11,7 +13,7 @@ import (
 type Dataset struct {
 	*source
 	storage   *storage
-	table     *store
+	table     *table
 	classes   []string
 	digest    string
 	indexed   string // digest of the stored index
@@ -25,10 +27,29 @@ type Dataset struct {
 // continues; files can no longer be opened.
 func (d *Dataset) Close() error {
 	d.closed.Store(true)
-	return nil
+	return d.source.close()
 }
 
-// Root is the directory that paths are relative to: absolute, with symbolic links resolved.
+// Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
+func (d *Dataset) Name() string { return d.name() }
+
+// Remote says whether the samples are in a store.
+func (d *Dataset) Remote() bool { return d.remote != nil }
+
+// Requests counts what a store was asked; nil if the samples are in none.
+func (d *Dataset) Requests() *store.Stats {
+	if d.remote == nil {
+		return nil
+	}
+	s := d.remote.Stats()
+	return &s
+}
+
+// Packed says whether the samples are inside files that hold many.
+func (d *Dataset) Packed() bool { return d.table.members != nil }
+
+// Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
+// is a URL.
 func (d *Dataset) Root() string { return d.dir }
 
 // Manifest is the absolute path of the dataset's manifest, "" if it has none.

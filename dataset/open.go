@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/store"
 )
 
 // Options say how to open a dataset. Prober is required.
@@ -40,6 +42,8 @@ type Options struct {
 	Rescan bool
 	// Storage says how files are read.
 	Storage Storage
+	// Store says how a store is reached, if the dataset is in one.
+	Store store.Options
 	// Prober reads image headers.
 	Prober Prober
 	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
@@ -70,13 +74,15 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	src, err := locate(path, &o)
+	o.Store.Logger = o.Logger
+	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, o.Logger)}
+	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
 	x, err := p.run()
 	if err != nil {
+		_ = src.close()
 		return nil, err
 	}
 	indexed := x.Digest
@@ -102,8 +108,8 @@ type opening struct {
 }
 
 func (p *opening) run() (*index, error) {
-	old := p.load()
-	if old != nil && !p.Rescan && old.current(p.ctx, p.src) {
+	old, part := p.load()
+	if old != nil && !p.Rescan && p.current(old) {
 		if err := p.check(old); err != nil {
 			return nil, err
 		}
@@ -119,7 +125,13 @@ func (p *opening) run() (*index, error) {
 	if err := p.check(x); err != nil { // before the scan, which may take long
 		return nil, err
 	}
-	if err := p.scan(x.table, old, x.table.unprobed()); err != nil {
+	var earlier []*index
+	for _, e := range []*index{part, old} {
+		if e != nil {
+			earlier = append(earlier, e)
+		}
+	}
+	if err := p.scan(x, earlier, x.table.unprobed()); err != nil {
 		return nil, err
 	}
 	x.complete(p.src)
@@ -130,22 +142,41 @@ func (p *opening) run() (*index, error) {
 	return x, p.ctx.Err()
 }
 
-// load returns the dataset's stored index, nil if there is none to use.
-func (p *opening) load() *index {
+// load returns the dataset's stored index, and the part of a later one that was not completed; nil if there is
+// none to use.
+func (p *opening) load() (x, part *index) {
 	if p.CacheDir == "" {
-		return nil
+		return nil, nil
 	}
 	var err error
 	if p.indexFile, err = indexPath(p.CacheDir, p.src); err != nil {
 		p.keepNone(err)
-		return nil
+		return nil, nil
 	}
-	x, err := loadIndex(p.ctx, p.indexFile, p.src)
+	return p.loadFile(p.indexFile), p.loadFile(p.partFile())
+}
+
+// partFile is where the index is while it is made; see savedRows.
+func (p *opening) partFile() string { return strings.TrimSuffix(p.indexFile, indexExtension) + ".part" }
+
+// savePart saves what is known of an index that is not complete.
+func (p *opening) savePart(x *index) {
+	if p.indexFile == "" {
+		return
+	}
+	x.describe(p.src)
+	if err := saveIndex(p.ctx, p.partFile(), x); err != nil && p.ctx.Err() == nil {
+		p.Logger.Warn("an interruption would lose what was read", "reason", err)
+	}
+}
+
+func (p *opening) loadFile(path string) *index {
+	x, err := loadIndex(p.ctx, path, p.src)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), p.ctx.Err() != nil:
 		return nil
 	case err != nil:
-		p.Logger.Warn("index not used", "index", p.indexFile, "reason", err)
+		p.Logger.Warn("index not used", "index", path, "reason", err)
 		return nil
 	case x.Outside && !p.AllowOutside:
 		return nil // rereading the manifest produces the proper error
@@ -159,7 +190,7 @@ func (p *opening) retry(x *index) error {
 	rows := x.table.unsettled()
 	p.report.Reused = x.table.rows() - len(rows)
 	before := x.Digest
-	if err := p.scan(x.table, nil, rows); err != nil || len(rows) == 0 {
+	if err := p.scan(x, nil, rows); err != nil || len(rows) == 0 {
 		return err
 	}
 	if x.settle(); x.Digest != before {
@@ -170,10 +201,18 @@ func (p *opening) retry(x *index) error {
 }
 
 func (p *opening) list() (x *index, err error) {
-	if p.src.manifest == "" {
-		x, err = listDirectory(p.ctx, p.src)
-	} else {
+	switch {
+	case p.src.manifest != "":
 		x, err = p.listManifest()
+	case p.src.archives != nil:
+		x, err = p.listArchives()
+	case p.src.remote != nil:
+		x, err = p.listPrefix()
+	default:
+		x, err = listDirectory(p.ctx, p.src)
+	}
+	if err == nil && x.packed != nil {
+		x, err = p.listPacked(x)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +230,7 @@ func (p *opening) list() (x *index, err error) {
 		most = max(most, n)
 	}
 	for kind, n := range x.Ignored {
-		if n == most && (kind == "parquet" || slices.Contains(archiveKinds, kind)) {
+		if n == most && slices.Contains(packedKinds, kind) {
 			return nil, fmt.Errorf("%w: %w", err, ErrArchive)
 		}
 	}
@@ -202,7 +241,11 @@ func (p *opening) save(x *index) {
 	if p.indexFile == "" {
 		return
 	}
-	if err := saveIndex(p.ctx, p.indexFile, x); err != nil && p.ctx.Err() == nil {
+	err := saveIndex(p.ctx, p.indexFile, x)
+	switch {
+	case err == nil:
+		_ = os.Remove(p.partFile())
+	case p.ctx.Err() == nil:
 		p.keepNone(err)
 	}
 }

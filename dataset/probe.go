@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // Header is what an image's first bytes, and perhaps its last, say about it.
@@ -35,29 +37,32 @@ const (
 // probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
 // file's content; err is a failure to read it, which may be gone next time.
 func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
-	if !f.direct() {
+	if f.coded() {
+		return w.probeCoded(f)
+	}
+	if f.fd >= 0 && !f.direct() {
 		// Disable readahead: the rest of the file is not needed.
 		w.storage.system.advise(f.fd, unix.FADV_RANDOM)
 	}
 	have, size := 0, f.id.Size
 	for want := int64(firstProbe); ; want *= probeStep {
-		want = min(want, size, maxProbe)
-		w.grow(have, f.room(int(want)))
-		if _, err := w.storage.fill(f, w.buf[have:], int64(have), int(want)-have, w.stop); err != nil {
+		want = min(want, maxProbe)
+		next := min(f.room(f.skew+int(want)), f.skew+int(size))
+		w.grow(have, f.room(next))
+		if _, err := w.storage.fill(f, w.buf[have:], int64(have), next-have, w.stop); err != nil {
 			return h, nil, err
 		}
-		have = int(want)
-		h, bad = w.Prober(w.buf[:have], nil, size)
+		have = next
+		h, bad = w.Prober(w.buf[f.skew:have], nil, size)
 		if bad == nil && h.Tail > 0 {
 			h, bad, err = w.probeTail(f, h.Tail, have)
 		}
-		number, _ := formatNumber(h.Format)
 		switch {
 		case err != nil:
 			return h, nil, err
-		case bad == nil && (number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
-			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
-		case !errors.Is(bad, ErrShort) || want == size:
+		case bad == nil:
+			return h, h.check(), nil
+		case !errors.Is(bad, ErrShort) || have == f.skew+int(size):
 			return h, bad, nil
 		case want == maxProbe:
 			return h, fmt.Errorf("no image header in the first %d MiB", maxProbe>>20), nil
@@ -65,17 +70,71 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 	}
 }
 
-// probeTail calls the prober again with the file's last n bytes. They are read into the buffer,
-// behind the have bytes of the file's head.
+// check refuses what no image has.
+func (h *Header) check() error {
+	if number, _ := formatNumber(h.Format); number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32 {
+		return fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width)
+	}
+	return nil
+}
+
+// block is what was unpacked last: of a page of Parquet, many samples are part.
+type block struct {
+	place archive.Place
+	whole Identity // of the file
+	data  []byte
+}
+
+// probeCoded unpacks a sample and shows all of it to the prober.
+func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
+	data, bad, err := w.unpack(f)
+	if bad == nil && err == nil {
+		h, bad = w.Prober(data, nil, f.id.Size)
+	}
+	if bad == nil && h.Tail > 0 {
+		h, bad = w.Prober(data, data[len(data)-min(h.Tail, len(data)):], f.id.Size)
+	}
+	if bad == nil && err == nil {
+		bad = h.check()
+	}
+	return h, bad, err
+}
+
+// unpack returns the sample's bytes, which are valid until the next call.
+func (w *scanWorker) unpack(f *file) (data []byte, bad, err error) {
+	p, b := *f.place, &w.block
+	if p.Block > 0 { // all of it, for other samples
+		p.From, p.Size = 0, p.Block
+	}
+	if b.data == nil || b.place != p || b.whole != f.whole {
+		n, room := f.skew+int(p.Length), int(p.Room())
+		b.data = nil
+		w.grow(0, n)
+		if _, err := w.storage.fill(f, w.buf, 0, n, w.stop); err != nil {
+			return nil, nil, err
+		}
+		if data, bad = p.Unpack(make([]byte, 0, room), w.buf[f.skew:n]); bad != nil {
+			return nil, bad, nil
+		}
+		b.place, b.whole, b.data = p, f.whole, data
+	}
+	if f.place.Block > 0 {
+		return b.data[f.place.From:][:f.place.Size], nil, nil
+	}
+	return b.data, nil, nil
+}
+
+// probeTail calls the prober again with the sample's last n bytes. They are read into the buffer,
+// behind what it has of the sample's head.
 func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) {
-	size := int(f.id.Size)
-	from, at := f.floor(size-min(n, size)), f.room(have)
+	size := f.skew + int(f.id.Size)
+	from, at := f.floor(size-min(n, int(f.id.Size))), f.room(have)
 	end := at + size - from
 	w.grow(have, at+f.room(size-from))
 	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
 		return h, nil, err
 	}
-	h, bad = w.Prober(w.buf[:have], w.buf[max(at, end-n):end], f.id.Size)
+	h, bad = w.Prober(w.buf[f.skew:have], w.buf[max(at, end-n):end], f.id.Size)
 	return h, bad, nil
 }
 

@@ -6,69 +6,162 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
+	"github.com/batchfs/batchfs/dataset/archive"
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
 // scanner reads the headers of given rows of a table.
 type scanner struct {
 	*opening
-	table    *store
-	previous *store         // nil: no earlier index
-	rowOf    map[string]int // of previous, by path
-	scanned  atomic.Int64   // rows whose header was read
+	table   *table
+	earlier []earlier
+	scanned atomic.Int64 // rows whose header was read
+	done    atomic.Int64 // rows
 }
 
-// scan completes the given rows of a table. Rows that old has are only read if their files
+// earlier is an index from which rows can be taken.
+type earlier struct {
+	table *table
+	rowOf map[string]int // by path
+}
+
+// savedRows is after how many rows the part of an index that is done is saved, where an interruption
+// would cost many requests. A variable for tests.
+var savedRows = 64 << 10
+
+// scan completes the given rows of an index. Rows that an earlier one has are only read if their files
 // changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(t *store, old *index, rows []int) error {
+func (p *opening) scan(x *index, old []*index, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	s := &scanner{opening: p, table: t}
-	if old != nil {
-		s.previous, s.rowOf = old.table, old.table.byPath()
+	s := &scanner{opening: p, table: x.table}
+	for _, o := range old {
+		s.earlier = append(s.earlier, earlier{o.table, o.table.byPath()})
 	}
 	for _, row := range rows {
-		delete(t.bad, uint32(row))
+		delete(x.table.bad, uint32(row))
 	}
-	workers := p.Workers
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
+	var progress func(done, total int64)
+	if p.Progress != nil {
+		progress = func(int64, int64) { p.Progress(s.done.Load(), int64(len(rows))) }
 	}
-	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
-		w := &scanWorker{scanner: s, stop: ctx.Done()}
-		for i := range items {
-			if err := w.row(rows[i]); err != nil {
-				return cmp.Or(ctx.Err(), err)
-			}
+	spans, err := s.spans(rows), error(nil)
+	for len(spans) > 0 && err == nil {
+		n := len(spans)
+		if p.src.remote != nil {
+			n = firstRows(spans, max(savedRows, len(rows)/16))
 		}
-		return nil
-	})
+		err = parallel.Each(p.ctx, p.requests(), n, progress, func(ctx context.Context, items iter.Seq[int]) error {
+			w := &scanWorker{scanner: s, stop: ctx.Done()}
+			for i := range items {
+				if err := w.span(spans[i]); err != nil {
+					return cmp.Or(ctx.Err(), err)
+				}
+			}
+			return nil
+		})
+		if spans = spans[n:]; len(spans) > 0 && err == nil {
+			p.savePart(x)
+		}
+	}
 	p.report.Scanned = int(s.scanned.Load())
 	p.report.Reused += len(rows) - p.report.Scanned
 	return err
 }
 
+// firstRows is how many spans have n rows together.
+func firstRows(spans [][]int, n int) int {
+	for k, span := range spans {
+		if n -= len(span); n <= 0 {
+			return k + 1
+		}
+	}
+	return len(spans)
+}
+
+// nearRows is how far apart two headers are that are fetched from a store together, in bytes: what a
+// store sends while it would take up another request.
+const nearRows = 128 << 10
+
+// spans divides rows into those whose headers are read together. Of files of this machine, each is read alone.
+func (s *scanner) spans(rows []int) (spans [][]int) {
+	t := s.table
+	if s.src.remote == nil || t.members == nil {
+		for i := range rows {
+			spans = append(spans, rows[i:i+1])
+		}
+		return spans
+	}
+	rows = slices.Clone(rows)
+	slices.SortFunc(rows, func(a, b int) int {
+		return cmp.Or(cmp.Compare(t.members[a].object, t.members[b].object), cmp.Compare(t.members[a].Offset, t.members[b].Offset))
+	})
+	first := 0
+	for i := 1; i <= len(rows); i++ {
+		if i < len(rows) {
+			from, before, m := &t.members[rows[first]], &t.members[rows[i-1]], &t.members[rows[i]]
+			if m.object == from.object && m.Offset <= before.headEnd()+nearRows && m.headEnd()-from.Offset <= scanBlock {
+				continue
+			}
+		}
+		spans = append(spans, rows[first:i])
+		first = i
+	}
+	return spans
+}
+
+// headEnd is the offset after what is read of a sample for its header.
+func (m *member) headEnd() int64 {
+	if m.Coding != archive.Plain {
+		return m.Offset + m.Length
+	}
+	return m.Offset + min(m.Length, firstProbe)
+}
+
 // scanWorker is one goroutine's part of a scan.
 type scanWorker struct {
 	*scanner
-	stop <-chan struct{}
-	buf  []byte
+	stop  <-chan struct{}
+	buf   []byte
+	ahead []byte // what was read of an object from aheadAt on; of the present span
+	at    int64
+	block block
+}
+
+// span fills in the rows of a span.
+func (w *scanWorker) span(rows []int) error {
+	defer func() { w.done.Add(int64(len(rows))) }()
+	rows = slices.DeleteFunc(slices.Clone(rows), w.reuse)
+	w.ahead = w.ahead[:0]
+	if len(rows) > 1 {
+		if f, err := w.storage.openRow(w.src, w.table, rows[0], w.stop); err == nil {
+			w.at = w.table.members[rows[0]].Offset
+			end := w.table.members[rows[len(rows)-1]].headEnd()
+			w.ahead = slices.Grow(w.ahead, int(end-w.at))[:end-w.at]
+			if _, err := w.storage.fetch(&f, w.ahead, w.at, w.stop); err != nil {
+				w.ahead = w.ahead[:0] // each row will find out for itself
+			}
+		}
+	}
+	for _, i := range rows {
+		if err := w.row(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row fills in one row. It returns an error only if the scan itself cannot go on.
 func (w *scanWorker) row(i int) error {
-	if w.reuse(i) {
-		return nil
-	}
 	w.scanned.Add(1)
 	seen := w.src.seen.Load()
 	h, id, bad, err := w.header(i)
-	if err != nil && isStorage(err) {
+	if err != nil && w.src.remote == nil && isStorage(err) {
 		if _, why := w.src.examine(seen, w.table); why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
@@ -85,9 +178,12 @@ func (w *scanWorker) row(i int) error {
 		}
 	case errors.Is(err, ErrStopped):
 		return err
-	case isLack(err): // no file can be read, so none is bad
+	case isLack(err) || w.src.remote != nil && !OfFile(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
+		if !OfFile(err) {
+			w.table.row[i].id = unknown // so that it is tried again
+		}
 		w.table.addBad(i, reason(err), !OfFile(err))
 	}
 	return nil
@@ -95,11 +191,12 @@ func (w *scanWorker) row(i int) error {
 
 // header opens row i's file and reads its header; see probe.
 func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
-	f, err := w.storage.open(w.src.dir, w.table.path(i))
+	f, err := w.storage.openRow(w.src, w.table, i, w.stop)
 	if err != nil {
 		return h, unknown, nil, err
 	}
 	defer w.storage.close(&f)
+	f.ahead, f.aheadAt = w.ahead, w.at
 	h, bad, err = w.probe(&f)
 	if len(w.buf) > keepProbe {
 		w.buf = nil
@@ -135,23 +232,30 @@ func (s *sample) allows(height, width int) bool {
 	return (s.height == 0 || int(s.height) == height) && (s.width == 0 || int(s.width) == width)
 }
 
-// reuse copies row i from the earlier table if its file is unchanged. It never takes a row
+// reuse copies row i from an earlier index if its file is unchanged.
+func (w *scanWorker) reuse(i int) bool {
+	return slices.ContainsFunc(w.earlier, func(e earlier) bool {
+		from, ok := e.rowOf[w.table.path(i)]
+		return ok && w.copyRow(i, e.table, from)
+	})
+}
+
+// copyRow is reuse of a row of an earlier table. It never takes a row
 // whose header came from a manifest, since such a row has no identity and does not describe the
 // file itself, nor a row that contradicts what the manifest says now.
-func (w *scanWorker) reuse(i int) bool {
-	from, ok := w.rowOf[w.table.path(i)]
-	if !ok {
-		return false
-	}
-	row, old := &w.table.row[i], w.previous.row[from]
-	problem := w.previous.problem(from, false)
+func (w *scanWorker) copyRow(i int, earlier *table, from int) bool {
+	row, old := &w.table.row[i], earlier.row[from]
+	problem := earlier.problem(from, false)
 	// The size of a bad file is what the manifest said then, which may be what was wrong.
 	said := problem != "" && (old.height != 0 || old.width != 0 || row.height != 0 || row.width != 0)
-	if !old.id.Known() || said || !row.allows(int(old.height), int(old.width)) {
+	if !old.id.Known() || said || problem == "" && old.format == 0 || !row.allows(int(old.height), int(old.width)) {
 		return false
 	}
-	now, err := w.storage.look(w.src.dir, w.table.path(i))
-	if err != nil || now != old.id {
+	now, err := row.id, error(nil)
+	if w.src.remote == nil && w.table.members == nil {
+		now, err = w.storage.look(w.src.dir, w.table.path(i))
+	}
+	if err != nil || now != old.id || !w.table.samePlace(i, earlier, from) {
 		return false
 	}
 	row.id = now

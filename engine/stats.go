@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/dataset/sample"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 // Stats is the current state of the engine. Sizes are in bytes, times in seconds.
@@ -60,10 +61,11 @@ type MemoryStats struct {
 	ReuseError string `json:"reuse_error,omitempty"` // why batch memory is freed, not reused, after each batch
 }
 
-// StorageStats counts reads of the dataset's files.
+// StorageStats counts reads of the dataset's samples.
 type StorageStats struct {
-	Reads int64 `json:"reads"`
-	Bytes int64 `json:"bytes"`
+	Reads int64        `json:"reads"`
+	Bytes int64        `json:"bytes"`
+	Store *store.Stats `json:"store,omitempty"` // that the dataset is in; nil: none
 }
 
 // JPEGStats counts the JPEGs that were decoded, by what decoded them, and by what became of their
@@ -240,6 +242,7 @@ func (e *Engine) Stats() Stats {
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
 	s.Plans = e.keeper.stats()
+	s.Storage.Store = e.ds.Requests()
 	if e.cache != nil {
 		c := e.cache.Stats()
 		for _, c := range c.Epochs {

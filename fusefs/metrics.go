@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/batchfs/batchfs/store"
 )
 
 // A metric is one family of samples in the text format of Prometheus.
@@ -70,6 +72,9 @@ func metrics(s Stats, refused int64) []byte {
 			}},
 			metric{"gpu_busy_ratio", "Share of the last moment in which the GPU ran a kernel; -1 if not known.", one(g.Busy)})
 	}
+	if r := s.Storage.Store; r != nil {
+		families = append(families, storeMetrics(r)...)
+	}
 	epochs := [4]metric{
 		{name: "epoch_batches_total", help: "Batches made, by epoch."},
 		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},
@@ -86,6 +91,22 @@ func metrics(s Stats, refused int64) []byte {
 		m.write(&out)
 	}
 	return out.Bytes()
+}
+
+// storeMetrics are those of the requests to an object store.
+func storeMetrics(r *store.Stats) []metric {
+	count := func(n int64) []sample { return []sample{{value: float64(n)}} }
+	return []metric{
+		{"store_requests_total", "Requests sent to the object store, with those that were sent again.", count(r.Requests)},
+		{"store_bytes_total", "Bytes of objects received.", count(r.Bytes)},
+		{"store_retries_total", "Requests sent again after a failure.", count(r.Retries)},
+		{"store_hedges_total", "Second requests, sent because the first was slow.", count(r.Hedges)},
+		{"store_throttled_total", "Answers that asked for fewer requests.", count(r.Throttled)},
+		{"store_errors_total", "Reads that failed in the end.", count(r.Errors)},
+		{"store_first_byte_seconds", "Time to the first byte of the last answers.", []sample{
+			{"quantile", "0.5", r.FirstByte.P50}, {"quantile", "0.9", r.FirstByte.P90}, {"quantile", "0.99", r.FirstByte.P99},
+		}},
+	}
 }
 
 func (m metric) write(out *bytes.Buffer) {

@@ -32,6 +32,8 @@ type mounted struct {
 	user    account
 	*daemon.Process
 
+	sockets bool // it may keep connections to a store
+
 	atRest []string // descriptors it had open when it became ready
 	ended  bool     // finish was called
 }
@@ -231,6 +233,7 @@ func (m *mounted) openFiles() ([]string, error) {
 		case strings.HasPrefix(target, "/#") && strings.HasSuffix(target, " (deleted)"): // O_TMPFILE
 		case target == "anon_inode:[eventpoll]", target == "anon_inode:[eventfd]":
 		case strings.HasPrefix(target, "/memfd:"): // of the GPU in host memory
+		case m.sockets && strings.HasPrefix(target, "socket:"):
 		default:
 			kind, _, _ := strings.Cut(target, ":[") // without the number of a pipe or socket
 			// Another mount may have replaced a file, which makes it no other descriptor.

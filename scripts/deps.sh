@@ -99,6 +99,12 @@ case " $* " in *' test '*)
 			echo 'deps: could not install them; the examples will not be run' >&2
 		fi
 	fi
+	if [ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ]; then
+		echo 'installing object stores to test against into bin/servers: 300 MB, a few minutes'
+		if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
+			echo 'deps: could not install all of them; some tests will be skipped' >&2
+		fi
+	fi
 	# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of them is compiled
 	# into anything.
 	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ] && [ -f bin/cuda/nvidia/nvjpeg/include/nvjpeg.h ]; } >/dev/null 2>&1; then

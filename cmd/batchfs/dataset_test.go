@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -147,33 +150,65 @@ func TestManifestFlags(t *testing.T) {
 	}
 }
 
-// TestNotSupportedYet: what is in an object store or an archive is not "missing".
-func TestNotSupportedYet(t *testing.T) {
-	const remote, archive = "object stores and URLs are not supported yet; a dataset is a directory", "archives and other files of many images"
+// TestWhatCannotBeOpened: an archive or a store that cannot be read says why, and what to do.
+func TestWhatCannotBeOpened(t *testing.T) {
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	t.Chdir(t.TempDir())
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, name := range []string{"photos.tar.gz", "photos.zip", "photos.lmdb"} {
+		write(t, ".", map[string]string{name: "x"})
+	}
+	write(t, "shards", map[string]string{"train-0.tar": "", "val-0.tar": ""})
 	for path, want := range map[string][2]string{
-		"s3://bucket/photos":        {remote, "aws s3 sync s3://bucket/photos DIR"},
-		"gs://bucket/photos":        {remote, "gcloud storage rsync -r gs://bucket/photos DIR"},
-		"az://container/photos":     {remote, "copy it to a directory of this machine"},
-		"https://example.org/p.tar": {remote, "curl -LO https://example.org/p.tar"},
-		"hf://datasets/cats":        {remote, "hf download --repo-type dataset NAME --local-dir DIR"},
-		"file:///data/photos":       {remote, "name it without file://: /data/photos"},
-		"train-{000..255}.tar":      {archive, "mkdir DIR && tar -xf 'train-{000..255}.tar' -C DIR"},
-		"photos.tar.gz":             {archive, "tar -xf photos.tar.gz"},
-		"photos.zip":                {archive, "unzip photos.zip -d DIR"},
-		"photos.tfrecord":           {archive, "write its images to files"},
-		"photos.mds":                {archive, "write its images to files"},
-		"photos.beton":              {archive, "write its images to files"},
-		"photos":                    {"photos: dataset does not exist", "ls ."},
+		away.URL + "/p.tar":      {"cannot be reached", "--endpoint"},
+		"s3://bucket/photos":     {"refuses the request", "--anonymous"},
+		"hf://datasets/cats":     {"hf://datasets/ORG/DATASET/NAME", ""},
+		"gone.tar":               {"gone.tar: dataset does not exist", "ls ."},
+		"train-{000..255}.tar":   {"train-000.tar: dataset does not exist", "ls ."},
+		"shards":                 {"several parts of a dataset: train, val", "shards/train-*.tar"},
+		"photos.tar.gz":          {"compressed as a whole", "unpack it"},
+		"photos.zip":             {"photos.zip", "unpack it"},
+		"photos.lmdb":            {"not supported", "unpack it"},
+		"file:///nowhere/at-all": {"/nowhere/at-all: dataset does not exist", ""},
+		"photos":                 {"photos: dataset does not exist", "ls ."},
 	} {
 		for _, command := range []string{"mount", "index", "verify"} {
 			args := []string{command, path}
 			if command == "mount" {
 				args = append(args, t.TempDir())
 			}
+			if path == "shards" && command == "verify" { // it takes all parts
+				continue
+			}
 			got := batchfs(t, args...)
-			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, "batchfs: hint: ") || !strings.Contains(got.err, want[1]) {
+			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, want[1]) {
 				t.Errorf("%s: status %d, %s", path, got.status, got.err)
 			}
+		}
+	}
+}
+
+// TestSecretsStayInside: what a URL or the environment shows a server for access is in nothing that batchfs writes.
+func TestSecretsStayInside(t *testing.T) {
+	const secret = "CANARY123"
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
+	var asked atomic.Bool
+	denies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(true)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer denies.Close()
+	host := strings.TrimPrefix(denies.URL, "http://")
+	for _, args := range [][]string{
+		{"index", "http://user:" + secret + "@" + host + "/x.tar"}, {"index", denies.URL + "/x.tar?signature=" + secret},
+		{"verify", "http://user:" + secret + "@" + host + "/x.csv"}, {"index", "s3://bucket/x.tar", "--endpoint", denies.URL, "--region", "us-east-1"},
+		{"mount", denies.URL + "/x.parquet?signature=" + secret, t.TempDir()},
+	} {
+		asked.Store(false)
+		if got := batchfs(t, args...); got.status != statusFailed || strings.Contains(got.out+got.err, secret) || !asked.Load() {
+			t.Errorf("%q: asked %v, status %d, %s %s", args, asked.Load(), got.status, got.out, got.err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 	pipelineFlags(c, f, o)
 	return func() error {
 		if !f.Changed("batch-workers") {
-			o.BatchWorkers = max(1, o.PrefetchDepth)
+			o.BatchWorkers = max(1, o.PrefetchDepth, (o.Workers+o.BatchSize-1)/o.BatchSize)
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
@@ -111,7 +111,7 @@ func pipelineFlags(c *console, f *flagSet, o *engine.Options) {
 	f.add("on-error", "fail", "a sample that cannot be read: `fail|replace|zero`",
 		choice(&o.OnError, engine.Fail, engine.Replace, engine.Zero))
 	f.add("prefetch-queue-depth", "2", "make `N` batches ahead of each reader", number(&o.PrefetchDepth, 0, 1024))
-	f.derived("batch-workers", "the queue depth", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
+	f.derived("batch-workers", "the queue depth, or more if workers would be idle", "make `N` batches at once", number(&o.BatchWorkers, 1, 1024))
 	f.add("memory-wait", "10s", "if the memory limit is used up, an open waits up to `TIME` for its turn, then fails with ENOMEM",
 		duration(&o.MemoryWait, 0))
 	f.add("cache-policy", "constant", "`POLICY` of the cache: constant (every batch hits equally often), static (keeps what came first), tinylfu (keeps what is "+

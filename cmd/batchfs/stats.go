@@ -123,6 +123,10 @@ func (v statsView) print(out io.Writer) {
 	}
 	t.row("cache", "%s, %s", formatBytes(now.Memory.Cache), hitRatio(now.Epochs))
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
+	if r := now.Storage.Store; r != nil {
+		t.row("store", "%d requests (%d sent again, %d twice, %d throttled), first byte in %.0f ms, 99 %% in %.0f ms", r.Requests, r.Retries, r.Hedges, r.Throttled,
+			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)
+	}
 	if j := now.JPEGs; j.GPU > 0 {
 		t.row("jpegs", "%d, %.1f %% by the GPU", j.GPU+j.All(), 100*float64(j.GPU)/float64(j.GPU+j.All()))
 	} else if all := j.All(); all > 0 {

@@ -1,0 +1,136 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	maxName  = 4096    // bytes of a sample's name
+	maxClass = 1 << 10 // bytes of a class name
+)
+
+var (
+	// images are the extensions of images, the ones that are preferred in a sample of several first.
+	images = []string{"jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm"}
+
+	// usualImages and usualLabels are names of columns and features, the likeliest first. Those with slashes are TensorFlow's.
+	usualImages = []string{"image/encoded", "image", "img", "jpg", "jpeg", "png", "image_raw", "encoded", "x"}
+	usualLabels = []string{"image/class/label", "label", "labels", "cls", "class", "image/class/text", "y"}
+)
+
+// clean returns an entry's name without what means nothing in it. As extracting does, it makes
+// absolute names relative.
+func clean(name string) (string, error) {
+	switch {
+	case len(name) > maxName:
+		return "", fmt.Errorf("a name is longer than %d bytes", maxName)
+	case strings.IndexByte(name, 0) >= 0:
+		return "", fmt.Errorf("%q: the name holds a NUL byte", name)
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "", fmt.Errorf("%q: the name leads out of the archive", name)
+	}
+	if name = strings.TrimPrefix(path.Clean("/"+name), "/"); name == "" {
+		return "", errors.New("an entry has no name")
+	}
+	return name, nil
+}
+
+// hidden says whether a file would be skipped in a directory: some part of its name begins with a dot, or
+// it is what macOS adds to archives.
+func hidden(name string) bool {
+	return name[0] == '.' || strings.Contains(name, "/.") || strings.HasPrefix(name, "__MACOSX/")
+}
+
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// ExtensionKey names the kind of an ignored file for counting: its extension in lower case, "." for a hidden
+// file, "" for no extension, "other" for anything but up to 8 letters and digits.
+func ExtensionKey(name string) string {
+	if hidden(name) {
+		return "."
+	}
+	ext, found := extension(name)
+	strange := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') }
+	switch {
+	case !found:
+		return ""
+	case strings.HasPrefix(ext, "tfrecord"):
+		return "tfrecord"
+	case ext == "" || len(ext) > 8 || strings.ContainsFunc(ext, strange):
+		return "other"
+	}
+	return ext
+}
+
+// extension is a name's extension in lower case, without the dot.
+func extension(name string) (ext string, found bool) {
+	name = base(name)
+	dot := strings.LastIndexByte(name, '.')
+	return strings.ToLower(name[dot+1:]), dot >= 0
+}
+
+func isImage(name string) bool {
+	ext, found := extension(name)
+	return found && slices.Contains(images, ext)
+}
+
+// duplicates returns the samples that another one of the same name follows.
+func (s *scanner) duplicates() map[int]bool {
+	order := make([]int32, len(s.Samples))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return strings.Compare(s.Samples[a].Name, s.Samples[b].Name) })
+	found := map[int]bool{}
+	for k, i := range order[min(1, len(order)):] {
+		if before := order[k]; s.Samples[before].Name == s.Samples[i].Name {
+			found[int(before)] = true
+		}
+	}
+	return found
+}
+
+// keep leaves out samples, by their positions.
+func (s *scanner) keep(wanted func(i int) bool) {
+	kept, problems := s.Samples[:0], map[int]string{}
+	for i, sample := range s.Samples {
+		if !wanted(i) {
+			continue
+		}
+		if reason, bad := s.Problems[i]; bad {
+			problems[len(kept)] = reason
+		}
+		kept = append(kept, sample)
+	}
+	clear(s.Samples[len(kept):])
+	s.Samples, s.Problems = kept, problems
+}
+
+// files ends the scan of an archive of files: of several with one name, extracting leaves the last.
+func (s *scanner) files() {
+	if again := s.duplicates(); len(again) > 0 {
+		s.keep(func(i int) bool { return !again[i] })
+	}
+}
+
+// nameRows names the samples of a table by their numbers, unless each of them has a name of its own.
+func (s *scanner) nameRows(named bool) {
+	if named && len(s.duplicates()) == 0 {
+		return
+	}
+	for i := range s.Samples {
+		s.Samples[i].Name = fmt.Sprintf("%09d", i)
+	}
+}
+
+// rank says how well a field fits: 0 is best, -1 is not at all. Only the one that is asked for fits, if there is one.
+func rank(asked string, usual []string, name string) int {
+	if asked != "" {
+		usual = []string{asked}
+	}
+	return slices.Index(usual, name)
+}

@@ -1,0 +1,238 @@
+package archive
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+)
+
+// Fields of the messages in which TensorFlow keeps a sample:
+// Example{1: Features{1: {1: name, 2: Feature{1: bytes or 3: whole numbers}}}}.
+const (
+	fieldFeatures = 1
+	fieldFeature  = 1
+	fieldName     = 1
+	fieldValue    = 2
+	fieldBytes    = 1
+	fieldInts     = 3
+)
+
+// records reads a file of TensorFlow's records, each an Example. Each has its length and a checksum before it.
+type records struct {
+	*scanner
+	image, label, name found
+	features           []string // of the first record
+	named              bool     // all records so far
+}
+
+// found is the best feature of a record that could be something.
+type found struct {
+	rank     int // -1 for none
+	from, to int64
+	number   int64
+	isNumber bool
+	several  bool
+}
+
+// tfrecord scans a file of records.
+func (s *scanner) tfrecord() error {
+	s.Kind, s.Ordered = "tfrecord", true
+	r := &records{scanner: s, named: true}
+	if err := s.refuseCompressed(); err != nil {
+		return err
+	}
+	const head, tail = 12, 4
+	images := 0
+	for at := int64(0); at < s.size; {
+		b, err := s.bytes(at, head)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", len(s.Samples), err)
+		}
+		length := le64(b)
+		switch {
+		case masked(b[:8]) != le32(b[8:]):
+			return fmt.Errorf("record %d, at %d: the checksum of its length does not match", len(s.Samples), at)
+		case s.size-at < head+tail || length > uint64(s.size-at-head-tail):
+			return fmt.Errorf("record %d, at %d, is cut short", len(s.Samples), at)
+		}
+		at += head
+		if err := r.record(at, at+int64(length)); err != nil {
+			return fmt.Errorf("record %d, at %d: %w", len(s.Samples), at, err)
+		}
+		if at += int64(length) + tail; s.Problems[len(s.Samples)-1] == "" {
+			images++
+		}
+	}
+	if images == 0 && len(s.Samples) > 0 {
+		return fmt.Errorf("no feature of its records holds one image; the first has %q", r.features)
+	}
+	s.nameRows(r.named)
+	return nil
+}
+
+// masked is the checksum that records have.
+func masked(b []byte) uint32 {
+	c := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+func (r *records) record(from, end int64) error {
+	r.image, r.label, r.name = found{rank: -1}, found{rank: -1}, found{rank: -1}
+	err := r.eachField(from, end, fieldFeatures, func(from, end int64, _ uint64) error {
+		return r.eachField(from, end, fieldFeature, func(from, end int64, _ uint64) error {
+			return r.feature(from, end)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	name := ""
+	if r.name.rank >= 0 && !r.name.isNumber {
+		b, err := r.bytes(r.name.from, int(min(r.name.to-r.name.from, maxName+1)))
+		if err != nil {
+			return err
+		}
+		name, _ = clean(string(b))
+	}
+	r.named = r.named && name != ""
+	if i := r.image; i.rank < 0 || i.isNumber || i.several {
+		r.addProblem(name, "the record does not hold one image")
+	} else {
+		r.add(name, Place{Offset: i.from, Length: i.to - i.from, Size: i.to - i.from})
+	}
+	sample := &r.Samples[len(r.Samples)-1]
+	switch l := r.label; {
+	case l.rank < 0:
+		return nil
+	case l.several:
+		return fmt.Errorf("more than one label")
+	case l.isNumber:
+		return setNumber(sample, l.number)
+	}
+	b, err := r.bytes(r.label.from, int(min(r.label.to-r.label.from, maxClass+1)))
+	if err != nil {
+		return err
+	}
+	return r.setClass(sample, string(b))
+}
+
+// feature takes a feature with its name.
+func (r *records) feature(from, end int64) error {
+	name := ""
+	if err := r.eachField(from, end, fieldName, func(from, end int64, _ uint64) error {
+		b, err := r.bytes(from, int(min(end-from, maxName)))
+		name = string(b)
+		return err
+	}); err != nil {
+		return err
+	}
+	if len(r.Samples) == 0 && len(r.features) < 100 && !slices.Contains(r.features, name) {
+		r.features = append(r.features, name)
+	}
+	for _, c := range []struct {
+		best *found
+		rank int
+	}{
+		{&r.image, rank(r.Image, usualImages, name)},
+		{&r.label, rank(r.Label, usualLabels, name)},
+		{&r.name, rank("", []string{"image/filename", "file_name", "filename", "__key__"}, name)},
+	} {
+		if c.rank < 0 || c.best.rank >= 0 && c.best.rank < c.rank {
+			continue
+		}
+		f, err := r.value(from, end)
+		if err != nil {
+			return err
+		}
+		if f.rank = c.rank; f.isNumber || f.to > 0 {
+			*c.best = f
+		}
+	}
+	return nil
+}
+
+// value reads the one value of a feature.
+func (r *records) value(from, end int64) (found, error) {
+	f, n := found{}, 0
+	err := r.eachField(from, end, fieldValue, func(from, end int64, _ uint64) error {
+		if err := r.eachField(from, end, fieldBytes, func(from, end int64, _ uint64) error {
+			return r.eachField(from, end, 1, func(from, end int64, _ uint64) error {
+				f.from, f.to = from, end
+				n++
+				return nil
+			})
+		}); err != nil {
+			return err
+		}
+		return r.eachField(from, end, fieldInts, func(from, end int64, _ uint64) error {
+			return r.eachField(from, end, 1, func(from, end int64, single uint64) error {
+				if end > 0 && end == from {
+					return nil
+				}
+				f.isNumber, f.number = true, int64(single)
+				if n++; end == 0 {
+					return nil
+				}
+				v, size, err := r.uvarint(from, end)
+				f.number, f.several = int64(v), size < end-from
+				return err
+			})
+		})
+	})
+	f.several = f.several || n > 1
+	return f, err
+}
+
+// eachField calls f for the fields of a number in a message: with where the bytes are, or where these are 0, with a number.
+func (w *window) eachField(from, end int64, number uint64, f func(from, end int64, v uint64) error) error {
+	for from < end {
+		tag, n, err := w.uvarint(from, end)
+		if err != nil {
+			return err
+		}
+		from += n
+		var at, to int64
+		v := uint64(0)
+		switch tag & 7 {
+		case 0:
+			v, n, err = w.uvarint(from, end)
+		case 1:
+			n = 8
+		case 5:
+			n = 4
+		case 2:
+			v, n, err = w.uvarint(from, end)
+			if err == nil && v > uint64(end-from-n) {
+				err = errDamaged
+			}
+			at, to = from+n, from+n+int64(v)
+			n += int64(v)
+		default:
+			err = errDamaged
+		}
+		if from += n; err == nil && from > end {
+			err = errDamaged
+		}
+		if err == nil && tag>>3 == number && (tag&7 == 0 || tag&7 == 2) {
+			err = f(at, to, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uvarint reads a number, and returns how many bytes it takes.
+func (w *window) uvarint(from, end int64) (v uint64, size int64, err error) {
+	b, err := w.bytes(from, int(min(end-from, binary.MaxVarintLen64)))
+	if err != nil {
+		return 0, 0, err
+	}
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, 0, errDamaged
+	}
+	return v, int64(n), nil
+}

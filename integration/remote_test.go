@@ -1,0 +1,260 @@
+package integration
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/fakestore"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// objectStore serves a directory as an object store, and returns the flags for it.
+func objectStore(t testing.TB, dir string) (*fakestore.Server, []string) {
+	s := &fakestore.Server{Dir: dir}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return s, []string{"--endpoint", server.URL, "--anonymous"}
+}
+
+// allBatches are the sums of every batch's pixels and labels in the first two epochs, by path.
+func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	for shard := range shards {
+		for epoch := range 2 {
+			entries, err := os.ReadDir(m.epochDir(shard, epoch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if !strings.HasSuffix(e.Name(), ".nhwc") && !strings.HasSuffix(e.Name(), ".npy") {
+					continue
+				}
+				data, err := os.ReadFile(filepath.Join(m.epochDir(shard, epoch), e.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sums[fmt.Sprintf("%d/%d/%s", shard, epoch, e.Name())] = fmt.Sprintf("%x", sha256.Sum256(data))
+			}
+		}
+	}
+	return sums
+}
+
+// A packer writes a dataset's files into one file.
+type packer func(t *testing.T, ds *dataset.Dataset, out io.Writer)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contentOf(t *testing.T, ds *dataset.Dataset, i int) []byte {
+	data, err := os.ReadFile(filepath.Join(ds.Root(), ds.Path(i)))
+	check(t, err)
+	return data
+}
+
+// asTar packs in reverse order, as the order of a tar of class directories must not matter.
+func asTar(t *testing.T, ds *dataset.Dataset, out io.Writer) {
+	w := tar.NewWriter(out)
+	for i := ds.Len() - 1; i >= 0; i-- {
+		data := contentOf(t, ds, i)
+		check(t, w.WriteHeader(&tar.Header{Name: ds.Path(i), Size: int64(len(data)), Mode: 0o644}))
+		_, err := w.Write(data)
+		check(t, err)
+	}
+	check(t, w.Close())
+}
+
+func asZip(method uint16) packer {
+	return func(t *testing.T, ds *dataset.Dataset, out io.Writer) {
+		w := zip.NewWriter(out)
+		for i := range ds.Len() {
+			f, err := w.CreateHeader(&zip.FileHeader{Name: ds.Path(i), Method: method})
+			check(t, err)
+			_, err = f.Write(contentOf(t, ds, i))
+			check(t, err)
+		}
+		check(t, w.Close())
+	}
+}
+
+func asParquet(options ...parquet.WriterOption) packer {
+	type picture struct {
+		Bytes []byte `parquet:"bytes,plain"`
+		Path  string `parquet:"path,plain"`
+	}
+	type row struct {
+		Image picture `parquet:"image"`
+		Label int64   `parquet:"label"`
+	}
+	return func(t *testing.T, ds *dataset.Dataset, out io.Writer) {
+		w := parquet.NewGenericWriter[row](out, options...)
+		for i := range ds.Len() {
+			_, err := w.Write([]row{{picture{contentOf(t, ds, i), ds.Path(i)}, int64(ds.Label(i))}})
+			check(t, err)
+		}
+		check(t, w.Close())
+	}
+}
+
+// TestSameBatchesFromAnywhere: the same samples in the same order are the same batches, whether they are files,
+// members of an archive, or in an object store.
+func TestSameBatchesFromAnywhere(t *testing.T) {
+	skipWithoutFUSE(t)
+	images := mixedImages(t)
+	ds, err := dataset.Open(context.Background(), images, dataset.Options{Prober: engine.Probe})
+	check(t, err)
+	defer ds.Close()
+	dir := scratch(t)
+	bucket := filepath.Join(dir, "bucket")
+	check(t, os.Mkdir(bucket, 0o755))
+	check(t, os.CopyFS(filepath.Join(bucket, "images"), os.DirFS(images)))
+	for name, pack := range map[string]packer{
+		"x.tar": asTar, "stored.zip": asZip(zip.Store), "deflated.zip": asZip(zip.Deflate),
+		"plain.parquet": asParquet(), "snappy.parquet": asParquet(parquet.Compression(&parquet.Snappy)),
+	} {
+		f, err := os.Create(filepath.Join(bucket, name))
+		check(t, err)
+		pack(t, ds, f)
+		check(t, f.Close())
+	}
+	_, remote := objectStore(t, dir)
+	flags := []string{"--shards", "2", "--batch-size", "7", "--shuffle", "--seed", "5", "--resize", "random-resized-crop", "--size", "48x48", "--list", "nhwc,labels.npy,ids.npy"}
+	want := allBatches(t, mountBatchfs(t, images, flags...), 2)
+	for _, from := range []string{"x.tar", "stored.zip", "deflated.zip", "plain.parquet", "snappy.parquet", "images"} {
+		for _, where := range []string{bucket + "/", "s3://bucket/"} {
+			t.Run(map[bool]string{true: "store/", false: "file/"}[where == "s3://bucket/"]+from, func(t *testing.T) {
+				m := mountBatchfs(t, where+from, append(slices.Clone(flags), remote...)...)
+				m.sockets = true
+				got := allBatches(t, m, 2)
+				for path, sum := range want {
+					if got[path] != sum {
+						t.Errorf("%s is not the same", path)
+					}
+				}
+				if len(got) != len(want) || len(want) == 0 {
+					t.Errorf("%d files, and %d of the directory", len(got), len(want))
+				}
+			})
+		}
+	}
+}
+
+// TestStoreFaults: a store that fails delays or fails the opens that need it, is tried again, and leaves no trace. An object that
+// was replaced is a bad sample.
+func TestStoreFaults(t *testing.T) {
+	skipWithoutFUSE(t)
+	const side, count = 8, 8 * tileBatch
+	dir := scratch(t)
+	for id := range count {
+		writeFile(t, filepath.Join(dir, "tiles", tileName(id)), tileFile(id, side))
+	}
+	s := &fakestore.Server{Dir: dir}
+	var fault atomic.Value
+	fault.Store("")
+	held, release := make(chan struct{}, 1000), make(chan struct{})
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		kind := fault.Load().(string)
+		if kind == "sometimes" { // two of three
+			kind = []string{"", "503", "reset"}[s.Requests.Load()%3]
+		}
+		switch kind {
+		case "503":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "reset":
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_ = conn.Close()
+			}
+		case "hang":
+			held <- struct{}{}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+			return false
+		default:
+			return false
+		}
+		return true
+	}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	m := tileMount(t, "s3://tiles", "--endpoint", server.URL, "--anonymous", "--cache-size", "0", "--prefetch-queue-depth", "0")
+	m.sockets = true
+	read := func(epoch, batch int) error { return readTiles(m, epoch, batch, side, layout.NHWCForm) }
+
+	for _, kind := range []string{"", "sometimes"} {
+		fault.Store(kind)
+		for batch := range count / tileBatch {
+			if err := read(0, batch); err != nil {
+				t.Errorf("fault %q: %v", kind, err)
+			}
+		}
+	}
+	fault.Store("reset")
+	expectOpen(t, m.path(0, 2, 0, layout.NHWCForm), unix.EIO)
+	fault.Store("")
+	if err := read(2, 0); err != nil {
+		t.Errorf("after an outage: %v", err)
+	}
+	if lines := m.badLines(t); len(lines) > 0 {
+		t.Errorf("the outage was blamed on %+v", lines)
+	}
+	var counted struct {
+		Storage struct {
+			Store struct {
+				Requests int64 `json:"requests"`
+				Retries  int64 `json:"retries"`
+			} `json:"store"`
+		} `json:"storage"`
+	}
+	if m.document(t, ".batchfs/stats.json", &counted); counted.Storage.Store.Retries == 0 || counted.Storage.Store.Requests > s.Requests.Load() {
+		t.Errorf("%d requests were answered, and stats.json says %+v", s.Requests.Load(), counted)
+	}
+	fault.Store("hang")
+	cmd := m.command("cat", m.path(0, 3, 1, layout.NHWCForm))
+	check(t, cmd.Start())
+	<-held
+	check(t, cmd.Process.Kill())
+	interrupted := make(chan error, 1)
+	go func() { interrupted <- cmd.Wait() }()
+	select {
+	case <-interrupted:
+	case <-time.After(patience):
+		t.Error("an open that waits for the store cannot be interrupted")
+	}
+	fault.Store("")
+	close(release)
+
+	writeFile(t, filepath.Join(dir, "tiles", tileName(5)), tileFile(6, side))
+	expectOpen(t, m.path(0, 4, 5/tileBatch, layout.NHWCForm), unix.EIO)
+	if err := read(4, 0); err != nil {
+		t.Errorf("beside a changed object: %v", err)
+	}
+	if lines := m.badLines(t); len(lines) != 1 || lines[0].ID != 5 || !strings.Contains(lines[0].Reason, "changed") {
+		t.Errorf("a changed object: %+v", lines)
+	}
+}

@@ -1,0 +1,385 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+const canary = "canary7"
+
+// awsKeys has AWS's library find nothing but the keys given here.
+func awsKeys(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKID"+canary)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret"+canary)
+	t.Setenv("AWS_SESSION_TOKEN", "session"+canary)
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+// TestNoCredentialIsShown: whatever goes wrong, neither errors, nor logs, nor names, nor objects
+// have a credential in them, even if the server repeats all that it was sent.
+func TestNoCredentialIsShown(t *testing.T) {
+	awsKeys(t)
+	echo := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			said := r.URL.String() + " " + strings.Join(r.Header["Authorization"], " ") + " " + r.Header.Get("X-Amz-Security-Token") + canary
+			for _, key := range []string{"Etag", "X-Error-Code", "X-Ms-Error-Code", "X-Amz-Bucket-Region", "Retry-After", "Last-Modified"} {
+				w.Header().Set(key, said)
+			}
+			w.Header().Set("Location", "https://user:"+canary+"@other/?sig="+canary)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<Error><Code>"+said+"</Code><Region>"+said+"</Region><Message>"+said+"</Message></Error>")
+		}
+	}
+	handlers := map[string]http.HandlerFunc{
+		"reset":  func(http.ResponseWriter, *http.Request) { abort() },
+		"circle": func(w http.ResponseWriter, r *http.Request) { headers302(r.URL.Path+"?sig="+canary)(w, r) },
+		"scheme": headers302("ftp://user:" + canary + "@x/?sig=" + canary),
+		"no URL": headers302("http://%zz" + canary),
+	}
+	for _, code := range []int{200, 206, 301, 307, 400, 401, 403, 404, 412, 429, 500, 503} {
+		handlers[http.StatusText(code)] = echo(code)
+	}
+	places := map[string]Options{
+		"http://user:" + canary + "@host/a?X-Amz-Signature=" + canary: {},
+		"s3://bucket/a":         {Endpoint: "http://host"},
+		"az://container/a":      {Endpoint: "http://host", Token: "?sv=1&sig=" + canary},
+		"hf://datasets/org/d/a": {Endpoint: "http://host", Token: "hf" + canary},
+	}
+	for name, handler := range handlers {
+		for place, o := range places {
+			t.Run(name+" "+place[:4], func(t *testing.T) {
+				said := ""
+				synctest.Test(t, func(t *testing.T) {
+					log, text := logged()
+					w := newWire(t, handler)
+					if strings.HasPrefix(place, "hf") {
+						w.handler = hubCommit
+					}
+					o := o
+					o.Logger, o.Tries, o.dial = log, 2, w.dial
+					s, name, err := Open(t.Context(), place, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Close()
+					w.handler = handler
+					found, err1 := s.Stat(t.Context(), name)
+					_, err2 := s.ReadAt(t.Context(), Object{Name: name, Size: 10, Version: `"1"`}, make([]byte, 5), 0)
+					err3 := s.List(t.Context(), "", func(Object) error { return nil })
+					for _, err := range []error{err1, err2, err3} {
+						if err == nil {
+							t.Errorf("no error; %+v", found)
+						} else {
+							said += err.Error() + "\n"
+						}
+					}
+					said += text.String() + s.URL(name) + name
+				})
+				if strings.Contains(said, canary) || strings.Contains(said, "user") {
+					t.Errorf("a credential is shown:\n%s", said)
+				}
+			})
+		}
+	}
+}
+
+// TestOpenShowsNoCredential: URLs that are refused are shown without them.
+func TestOpenShowsNoCredential(t *testing.T) {
+	awsKeys(t)
+	for _, place := range []string{
+		"http://user:" + canary + "@/a", "http://user:" + canary + "@host:port/a?sig=" + canary, "s3://AK:" + canary + "@bucket/a", "gs://u:" + canary + "@b/x",
+		"az://c@a@" + canary + "@b/", "hf://user:" + canary + "@datasets/x", "ftp://u:" + canary + "@host/?" + canary,
+	} {
+		_, _, err := Open(t.Context(), place, Options{Anonymous: true})
+		if err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	_, _, err := Open(t.Context(), "s3://b/", Options{Endpoint: "https://u:" + canary + "@host/?" + canary})
+	if err == nil || strings.Contains(err.Error(), canary) {
+		t.Error(err)
+	}
+	t.Setenv("AWS_PROFILE", "none")
+	if _, _, err := Open(t.Context(), "s3://b/", Options{}); !errors.Is(err, ErrDenied) {
+		t.Error(err)
+	}
+}
+
+// TestRedirectKeepsCredentials: another host is not shown what the first one was.
+func TestRedirectKeepsCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		s := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+			seen = append(seen, r.Host+" "+r.Header.Get("Authorization")+" "+r.URL.RawQuery+" "+r.Header.Get("Referer")+" "+r.Header.Get("Range")+r.Header.Get("If-Match"))
+			switch {
+			case r.Host == "host" && r.URL.Path == "/a":
+				headers302("/b")(w, r)
+			case r.Host == "host":
+				headers302("http://user:p@other/c")(w, r)
+			default:
+				serve(w, r)
+			}
+		}).open(t, "http://user:p@host/a?sig=1", Options{})
+		if err := read(t, s, 0, 10); err != nil {
+			t.Fatal(err)
+		}
+		want := "host Basic dXNlcjpw sig=1  bytes=0-9\"v1\"\nhost Basic dXNlcjpw   bytes=0-9\"v1\"\nother    bytes=0-9\"v1\""
+		if got := strings.Join(seen, "\n"); got != want {
+			t.Errorf("requests:\n%s", got)
+		}
+	})
+	r, _ := http.NewRequest(http.MethodGet, "https://host/", nil)
+	if _, err := redirect(r, &http.Response{Header: http.Header{"Location": {"http://host/"}}}); !errors.Is(err, ErrAway) {
+		t.Errorf("a redirection to a connection without encryption: %v", err)
+	}
+}
+
+// TestExpired: credentials that are no longer accepted are renewed, once for a read.
+func TestExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		valid := "2"
+		w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer "+valid {
+				refuse(http.StatusBadRequest, "ExpiredToken")(w, r)
+				return
+			}
+			serve(w, r)
+		})
+		s := w.open(t, "http://host/", Options{})
+		fetched := 0
+		if err := s.useBearer(t.Context(), "a test", func(context.Context) (string, time.Time, error) {
+			fetched++
+			return []string{"1", "2"}[min(fetched, 2)-1], time.Now().Add(time.Hour), nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(t, s, 0, 10); err != nil || fetched != 2 {
+			t.Errorf("%v, %d tokens", err, fetched)
+		}
+		time.Sleep(time.Hour - tokenMargin) // of the bubble
+		if err := read(t, s, 0, 10); err != nil || fetched != 3 {
+			t.Errorf("near its end: %v, %d tokens", err, fetched)
+		}
+		valid = "none"
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || fetched != 4 || !strings.Contains(err.Error(), "400 ExpiredToken, with credentials from a test") {
+			t.Errorf("%v, %d tokens", err, fetched)
+		}
+	})
+}
+
+// TestTokenCannotBeHad: those who wait for a token share one attempt, and can stop waiting.
+func TestTokenCannotBeHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, fetched := make(chan struct{}), 0
+		b := &bearer{source: "a test", fetch: func(context.Context) (string, time.Time, error) {
+			fetched++
+			<-release
+			return "", time.Time{}, errors.New("no metadata at http://u:canary@169.254.169.254/?q=canary")
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error)
+		for _, ctx := range []context.Context{ctx, t.Context(), t.Context()} {
+			go func() { errs <- b.sign(ctx, &http.Request{Header: http.Header{}}) }()
+		}
+		synctest.Wait()
+		cancel()
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		close(release)
+		for range 2 {
+			if err := <-errs; !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), canary[:6]) || !strings.Contains(err.Error(), "a test: no metadata at http://169.254.169.254/; ") {
+				t.Error(err)
+			}
+		}
+		if fetched != 1 {
+			t.Errorf("%d attempts", fetched)
+		}
+	})
+}
+
+// TestGoogleCredentials: the key of a service account becomes a token.
+func TestGoogleCredentials(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	google := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
+	}))
+	defer google.Close()
+	file := filepath.Join(t.TempDir(), "key.json")
+	text, _ := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "a@b", "project_id": "p", "private_key_id": "1", "token_uri": google.URL,
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+	})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer granted" || r.Header.Get("X-Goog-User-Project") != "p" || r.URL.Path != "/bucket/a" {
+			t.Errorf("%s %v", r.URL, r.Header)
+		}
+		serve(w, r)
+	})
+	s := w.open(t, "gs://bucket/", Options{Endpoint: "http://host", RequesterPays: true})
+	if err := read(t, s, 0, 10); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAWSBucketIsElsewhere: the answer names the region, and the request is signed for that.
+func TestAWSBucketIsElsewhere(t *testing.T) {
+	awsKeys(t)
+	var seen []string
+	region := "eu-west-3"
+	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=AKID"+canary+"/")
+		seen = append(seen, strings.Split(scope, "/")[1])
+		if seen[len(seen)-1] != "eu-west-3" {
+			w.Header().Set("X-Amz-Bucket-Region", region)
+			refuse(http.StatusMovedPermanently, "PermanentRedirect")(w, r)
+			return
+		}
+		serve(w, r)
+	})
+	s := w.open(t, "s3://bucket/", Options{Endpoint: "http://host"})
+	for range 2 {
+		if err := read(t, s, 0, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(seen, " "); got != "us-east-1 eu-west-3 eu-west-3" {
+		t.Error(got)
+	}
+	region, seen = "host.example/", nil
+	if err := read(t, w.open(t, "s3://bucket/", Options{Endpoint: "http://host"}), 0, 10); !errors.Is(err, ErrDenied) || len(seen) != 1 {
+		t.Errorf("a region that is none: %v, %s", err, seen)
+	}
+}
+
+func TestAWSAddresses(t *testing.T) {
+	other, _ := url.Parse("http://host:9000/x/")
+	for _, test := range []struct {
+		endpoint            *url.URL
+		region, bucket, url string
+	}{
+		{nil, "us-east-1", "b", "https://b.s3.us-east-1.amazonaws.com/"},
+		{nil, "cn-north-1", "b", "https://b.s3.cn-north-1.amazonaws.com.cn/"},
+		{nil, "eu-west-1", "a.b", "https://s3.eu-west-1.amazonaws.com/a.b/"},
+		{other, "eu-west-1", "b", "http://host:9000/x/b/"},
+	} {
+		if got := s3Base(test.endpoint, test.region, test.bucket).String(); got != test.url {
+			t.Errorf("%s, not %s", got, test.url)
+		}
+	}
+}
+
+// TestAWSConfiguration: the endpoint and further authorities come from there.
+func TestAWSConfiguration(t *testing.T) {
+	awsKeys(t)
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://configured:1/")
+	t.Setenv("AWS_REGION", "xx-test-1")
+	s, name, err := Open(t.Context(), "s3://bucket/a/b c?.jpg", Options{RequesterPays: true})
+	if err != nil || name != "a/b c?.jpg" {
+		t.Fatal(name, err)
+	}
+	r, err := s.(*site).finish(s.(*site).request(t.Context(), s.(*site).base.Load(), name, nil))
+	if err != nil || r.URL.String() != "http://configured:1/bucket/a/b%20c%3F.jpg" || r.Header.Get("X-Amz-Request-Payer") != "requester" ||
+		!strings.Contains(r.Header.Get("Authorization"), "/xx-test-1/s3/aws4_request") {
+		t.Errorf("%s %v %v", r.URL, r.Header, err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(serve))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	server.StartTLS()
+	defer server.Close()
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []bool{false, true} {
+		if t.Setenv("AWS_CA_BUNDLE", ""); known {
+			t.Setenv("AWS_CA_BUNDLE", bundle)
+		}
+		s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := read(t, s, 0, 10); known != (err == nil) || err != nil && (!errors.Is(err, ErrAway) || s.Stats().Requests != 1) {
+			t.Errorf("with an authority that is known=%v: %v", known, err)
+		}
+		s.Close()
+	}
+}
+
+// TestClockSkew: a wrong clock is named.
+func TestClockSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := -20 * time.Minute
+		s := newWire(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
+			refuse(http.StatusForbidden, "RequestTimeTooSkewed")(w, r)
+		}).open(t, "http://host/", Options{})
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "this machine's clock is 20m0s ahead of the store's; set it") {
+			t.Error(err)
+		}
+		off = time.Hour
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "1h0m0s behind") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProxyPassword: an address of a proxy that is wrong is shown without its password.
+func TestProxyPassword(t *testing.T) {
+	s := newSite(Options{MaxRequests: 1, Tries: 1, Timeout: time.Minute, dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New(`proxyconnect tcp: invalid address "http://user:` + canary + `@proxy"`)
+	}})
+	s.log = nil
+	s.base.Store(&url.URL{Scheme: "http", Host: "host", Path: "/"})
+	if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrAway) || strings.Contains(err.Error(), canary) {
+		t.Error(err)
+	}
+}
+
+// TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
+func TestAWSExpired(t *testing.T) {
+	keys := 0
+	a := &awsSigner{credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		keys++
+		return aws.Credentials{AccessKeyID: "K" + strconv.Itoa(keys), SecretAccessKey: "s"}, nil
+	}))}
+	for range 3 {
+		if _, err := a.credentials.Retrieve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	}
+	if keys != 2 {
+		t.Errorf("%d keys", keys)
+	}
+}

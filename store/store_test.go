@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/option"
+	"golang.org/x/sys/unix"
+)
+
+func TestIsURL(t *testing.T) {
+	for text, want := range map[string]bool{
+		"s3://b": true, "S3://b/x": true, "gs://b": true, "az://c/x": true, "abfss://c@a/x": true, "hf://datasets/o/d": true, "http://h": true, "https://h/x": true,
+		"": false, "/data": false, "data": false, "ftp://h": false, "s3:/b": false, "://": false, "file:///x": false,
+	} {
+		if IsURL(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// TestOpen: which object or prefix a URL names, how it is shown, and where requests go.
+func TestOpen(t *testing.T) {
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_REGION", "")
+	for _, test := range []struct{ url, name, shown, request string }{
+		{"s3://b/train-{000..255}.tar", "train-{000..255}.tar", "s3://b/x", "https://b.s3.us-east-1.amazonaws.com/x"},
+		{"s3://b", "", "s3://b/x", "https://b.s3.us-east-1.amazonaws.com/x"},
+		{"gs://b/d/", "d/", "gs://b/x", "https://storage.googleapis.com/b/x"},
+		{"az://c@acc/d/*.tar", "d/*.tar", "az://c@acc/x", "https://acc.blob.core.windows.net/c/x"},
+		{"abfss://c@acc.dfs.core.windows.net/d", "d", "az://c@acc.dfs.core.windows.net/x", "https://acc.blob.core.windows.net/c/x"},
+		{"az://c/d", "d", "az://c/x", "https://theirs.blob.core.windows.net/c/x"},
+		{"https://u:p@h:8/d%20e/f?sig=1#x", "d e/f", "https://h:8/x", "https://h:8/x?sig=1"},
+		{"HTTP://h", "", "http://h/x", "http://h/x"},
+	} {
+		s, name, err := Open(t.Context(), test.url, Options{Anonymous: true, Account: "theirs"})
+		if err != nil {
+			t.Errorf("%s: %v", test.url, err)
+			continue
+		}
+		place := s.(*site)
+		if got := place.request(t.Context(), place.base.Load(), "x", nil).URL.String(); name != test.name || s.URL("x") != test.shown || got != test.request {
+			t.Errorf("%s: name %q, shown %s, requested %s", test.url, name, s.URL("x"), got)
+		}
+		s.Close()
+	}
+	for _, url := range []string{"s3://", "s3:///x", "gs://", "az:///x", "az://c/x", "hf://x", "http://", "http:///x", "https://h:x/", "ftp://h/x", "data", "s3://b--use1-az4--x-s3/x"} {
+		if _, _, err := Open(t.Context(), url, Options{Anonymous: true}); err == nil {
+			t.Errorf("%s is opened", url)
+		}
+	}
+	for field, o := range map[string]Options{
+		"requests at once": {MaxRequests: -1}, "timeout": {Timeout: -1}, "tries": {Tries: -1}, "endpoint": {Endpoint: "host:80"},
+	} {
+		var e *option.Error
+		if _, _, err := Open(t.Context(), "gs://b/", o); !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// TestLatencies: percentiles are within 7 % of those of the times themselves.
+func TestLatencies(t *testing.T) {
+	var l latencies
+	random := rand.New(rand.NewPCG(1, 2))
+	times := make([]time.Duration, fullHistogram-1)
+	for i := range times {
+		times[i] = time.Duration(float64(time.Microsecond) * (1 + 1e6*random.Float64()*random.Float64()*random.Float64()))
+		l.add(times[i])
+	}
+	for _, p := range []int{1, 50, 90, 95, 99, 100} {
+		got, below := l.percentile(p), 0
+		for _, d := range times {
+			if float64(d) <= float64(got)*1.07 {
+				below++
+			}
+		}
+		above := 0
+		for _, d := range times {
+			if float64(d) >= float64(got)/1.07 {
+				above++
+			}
+		}
+		if n := len(times); below < n*p/100 || above < n-n*p/100 {
+			t.Errorf("%d %%: %v, with %d below and %d above", p, got, below, above)
+		}
+	}
+	for range 3 * fullHistogram { // old ones fade
+		l.add(time.Second)
+	}
+	if got := l.percentile(10).Seconds(); got < 0.93 || got > 1.07 {
+		t.Errorf("after many of a second: %v", got)
+	}
+	l.add(-1)
+	l.add(1000 * time.Hour)
+}
+
+// BenchmarkReadAt reads 100 kB from a server in another process, signed as for S3.
+func BenchmarkReadAt(b *testing.B) {
+	s, _, err := Open(b.Context(), "s3://bucket/", Options{Endpoint: benchmarkServer(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	b.ReportAllocs()
+	b.SetBytes(100_000)
+	b.SetParallelism(8)
+	before := cpu(b)
+	b.RunParallel(func(pb *testing.PB) {
+		p := make([]byte, 100_000)
+		for pb.Next() {
+			if _, err := s.ReadAt(context.Background(), object, p, 1000); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(cpu(b)-before)/1e3/float64(b.N), "cpu-us/op")
+}
+
+// cpu is what this process has used so far, in ns.
+func cpu(b *testing.B) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// TestMain serves benchmarks in a process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("STORE_BENCHMARK") == "" {
+		os.Exit(m.Run())
+	}
+	server := httptest.NewServer(http.HandlerFunc(serve))
+	os.Stdout.WriteString(server.URL + "\n")
+	os.Stdin.Read(make([]byte, 1)) // until the benchmark ends
+}
+
+func benchmarkServer(b *testing.B) (url string) {
+	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"} {
+		b.Setenv(key, value)
+	}
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "STORE_BENCHMARK=1")
+	in, err := c.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); _ = c.Wait() })
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(string(line[:n]))
+}
