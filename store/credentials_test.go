@@ -210,7 +210,7 @@ func TestTokenCannotBeHad(t *testing.T) {
 		}
 		close(release)
 		for range 2 {
-			if err := <-errs; !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), canary[:6]) || !strings.Contains(err.Error(), "a test: no metadata at http://169.254.169.254/; ") {
+			if err := <-errs; !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), canary[:6]) || !strings.Contains(err.Error(), "a test: no metadata at http://169.254.169.254/") {
 				t.Error(err)
 			}
 		}

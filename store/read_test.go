@@ -54,6 +54,8 @@ func TestWrongAnswers(t *testing.T) {
 			_, _ = w.Write(content[:1])
 		}, ErrNoRange},
 		{"404", status(404), ErrNotExist},
+		{"no such object", refuse(404, "NoSuchKey"), ErrNotExist},
+		{"no such bucket", refuse(404, "NoSuchBucket"), ErrAway},
 		{"410", status(410), ErrNotExist},
 		{"412", status(412), ErrChanged},
 		{"416", status(416), ErrChanged},

@@ -52,9 +52,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if o.RequesterPays {
 		s.header.Set("X-Amz-Request-Payer", "requester")
 	}
-	s.hint = anonymousHint
 	if o.Anonymous {
-		s.hint = ""
 		return name, nil
 	}
 	s.signer = signer

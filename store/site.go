@@ -110,6 +110,8 @@ func (s *site) judge(answer *http.Response) *failure {
 		f.kind = ErrDenied
 		f.why += skew(answer)
 		return f
+	case status == http.StatusNotFound && noPlace[said.Code]:
+		f.kind = ErrAway
 	case status == http.StatusNotFound || status == http.StatusGone:
 		f.kind = ErrNotExist
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
@@ -139,6 +141,9 @@ func (s *site) who() string {
 	}
 	return "with credentials from " + s.signer.String() + s.hint
 }
+
+// noPlace has the codes of what holds objects and does not exist: no object is at fault for that.
+var noPlace = map[string]bool{"NoSuchBucket": true, "ContainerNotFound": true, "RepoNotFound": true, "RevisionNotFound": true}
 
 // expired has the codes of credentials that were good once.
 var expired = map[string]bool{
