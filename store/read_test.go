@@ -296,6 +296,13 @@ func TestStatWithoutRanges(t *testing.T) {
 		if err := read(t, s, 0, 10); !errors.Is(err, ErrNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
 			t.Error(err)
 		}
+		w.handler = headers("Content-Range", "bytes 0-9/*")
+		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, ErrNoRange) {
+			t.Errorf("neither a version nor a size: %v", err)
+		}
+		if err := read(t, s, 0, 10); err != nil {
+			t.Errorf("a version, but no size: %v", err)
+		}
 		w.handler = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"0"`) }
 		if o, err := s.Stat(t.Context(), "a"); err != nil || o != (Object{Name: "a", Version: `"0"`}) {
 			t.Errorf("an empty object: %+v, %v", o, err)
