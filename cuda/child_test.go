@@ -23,6 +23,7 @@ var parts = map[string]func(arguments []string) (any, error){
 	"fault":   partFault,
 	"later":   partLater,
 	"limits":  partLimits,
+	"jpegs":   partJPEGs,
 }
 
 // A report is how a part ended.
@@ -34,7 +35,8 @@ type report struct {
 	Is     []string // which of the package's errors it is
 }
 
-var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost}
+var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost,
+	"nvJPEG": ErrNoNVJPEG, "old nvJPEG": ErrOldNVJPEG, "failed": ErrNVJPEG}
 
 // driver is what most parts find.
 var driver *fakecuda.Driver

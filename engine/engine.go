@@ -50,7 +50,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	m := newMemory(&c.Options)
 	m.reserve(useRuntime, runtimeBytes)
-	m.reserve(useIndex, ds.MemoryBytes())
+	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
 		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
 		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
@@ -68,8 +68,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
 		processors: newProcessors(runtime.NumCPU(), o.Decoding, all.rest, m.ledger),
 	}
-	if o.Device != nil && o.DecodeOnDevice {
-		all.share = &share{}
+	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
+		all.share = &share{whole: o.NVJPEG != ""}
 	}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)

@@ -110,7 +110,9 @@ func Remedy(err error) string {
 	case errors.Is(err, gpu.ErrMemory):
 		return "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"
 	case errors.Is(err, gpu.ErrLost):
-		return "see dmesg and nvidia-smi; mount again to use the GPU. All other forms of batches are served"
+		return "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"
+	case errors.Is(err, gpu.ErrNVJPEG):
+		return "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"
 	case errors.Is(err, ErrNoMemory):
 		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
 	case errors.As(err, new(*panicError)):

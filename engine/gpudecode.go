@@ -2,11 +2,13 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 // A few item workers also make samples on the GPU: each takes a portion of a batch's slots, with a mate for every
@@ -23,8 +25,11 @@ const (
 
 // deviceWorkers is the number of workers that use the GPU.
 func (all *batches) deviceWorkers() int {
-	if all.share == nil {
+	switch {
+	case all.share == nil:
 		return 0
+	case all.opts.NVJPEG != "":
+		return all.crew.size
 	}
 	return min(all.crew.size, max(2, cap(all.schedule.processors)/processorsPerGPU))
 }
@@ -62,11 +67,14 @@ func (w *worker) makePortion(hands []*worker) {
 		h.noParts = true
 		errs[i] = h.fetchFirst()
 		h.noParts = false
-		if errs[i] == nil && h.sample.head.Format == decode.JPEG {
+		if errs[i] == nil && h.sample.head.Format == decode.JPEG && (all.opts.NVJPEG == "" || h.isForNVJPEG()) {
 			fetched = append(fetched, h)
 		}
 	}
-	if made, err := w.makeOnDevice(fetched); err != nil {
+	var failed error
+	if all.opts.NVJPEG != "" {
+		failed = w.makeByNVJPEG(fetched)
+	} else if made, err := w.makeOnDevice(fetched); err != nil {
 		all.decodingFailed(err)
 	} else if made > 0 {
 		all.share.deviceTook(began, made)
@@ -75,6 +83,9 @@ func (w *worker) makePortion(hands []*worker) {
 		all.share.rest() // nothing is of a kind that the GPU decodes
 	}
 	for i, h := range hands {
+		if errs[i] == nil && !h.sample.made && slices.Contains(fetched, h) {
+			errs[i] = failed
+		}
 		if errs[i] == nil && !h.sample.made {
 			errs[i] = draw(h.hands[:1])[0]
 		}
@@ -89,10 +100,22 @@ func (w *worker) makePortion(hands []*worker) {
 // After an error, the staging buffer stays as it is until the engine ends, since a lost GPU may still use it.
 func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 	defer catch(&err)
-	all, b := w.batches, w.item.b
 	plan, on := w.planOnDevice(hands)
-	if plan == nil || !w.growStaging(plan.Host()) {
+	if plan == nil {
 		return 0, nil
+	}
+	made, err = w.runOnDevice(plan, on)
+	if errors.Is(err, errNoRoom) || errors.Is(err, gpu.ErrFull) {
+		return 0, nil
+	}
+	return made, err
+}
+
+// runOnDevice makes samples as planned. The error is errNoRoom without memory for the staging buffer.
+func (w *worker) runOnDevice(plan *gpu.Plan, on []*worker) (made int, err error) {
+	all, b := w.batches, w.item.b
+	if err := w.growStaging(plan.Host()); err != nil {
+		return 0, err
 	}
 	host := w.staging.Bytes()
 	for i := range on {
@@ -100,9 +123,8 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 	}
 	defer all.askingDevice(b)()
 	tensor, left, err := all.opts.Device.Make(plan, host)
-	all.memory.ledger.cameBack() // copies may wait for the GPU's memory
-	if errors.Is(err, gpu.ErrFull) {
-		return 0, nil
+	if !errors.Is(err, gpu.ErrFull) {
+		all.memory.ledger.cameBack() // others may wait for the GPU's memory
 	}
 	if err != nil {
 		return 0, err
@@ -128,11 +150,13 @@ func (w *worker) makeOnDevice(hands []*worker) (made int, err error) {
 func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
 	all := w.batches
 	to := gpu.Tensor{Spec: w.item.b.spec, Converter: all.converter, Fill: all.opts.Fill}
+	o, nvjpeg := w.pixelOptions, all.opts.NVJPEG != ""
+	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {
 		samples := make([]gpu.Sample, len(on))
 		for i, h := range on {
 			p := &h.sample
-			samples[i] = gpu.Sample{Slot: i, Job: h.pixelOptions.Plan(p.head, p.transform, pixels.Target{}), Data: p.data}
+			samples[i] = gpu.Sample{Slot: i, Job: o.Plan(p.head, p.transform, pixels.Target{}), Data: p.data, NVJPEG: nvjpeg}
 		}
 		to.Spec.N = len(on)
 		plan, err := gpu.NewPlan(to, samples)
@@ -145,7 +169,7 @@ func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
 				kept = append(kept, h)
 			}
 		}
-		if plan.Device() > mostDeviceBytes {
+		if plan.Device() > mostDeviceBytes && !(nvjpeg && len(on) == 1) {
 			kept = kept[:len(kept)/2]
 		}
 		if len(kept) == len(on) {
@@ -156,20 +180,28 @@ func (w *worker) planOnDevice(on []*worker) (*gpu.Plan, []*worker) {
 	return nil, nil
 }
 
-// growStaging makes the worker's staging buffer at least n bytes large. It reports whether there is memory for that.
-func (w *worker) growStaging(n int) bool {
+// growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only if processors cannot make
+// the samples instead. The error may be errNoRoom.
+func (w *worker) growStaging(n int) error {
 	if w.staging != nil && len(w.staging.Bytes()) >= n {
-		return true
+		return nil
 	}
 	w.freeStaging()
-	buf, err := w.batches.memory.pool.Get(int64(n+stagingUnit-1) &^ (stagingUnit - 1))
+	all, size := w.batches, int64(n+stagingUnit-1)&^(stagingUnit-1)
+	var buf *pinned.Buffer
+	var err error
+	if all.opts.NVJPEG != "" {
+		buf, err = all.memory.buffer(w.item.b, size)
+	} else if buf, err = all.memory.pool.Get(size); err != nil {
+		all.share.rest()
+		err = errNoRoom
+	}
 	if err != nil {
-		w.batches.share.rest()
-		return false
+		return err
 	}
 	w.staging = buf
-	w.batches.register(buf)
-	return true
+	all.register(buf)
+	return nil
 }
 
 func (w *worker) freeStaging() {

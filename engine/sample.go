@@ -37,12 +37,16 @@ type fetched struct {
 // not the daemon.
 func (w *worker) make() {
 	all := w.batches
-	if hands := all.claimPortion(w); hands != nil {
+	hands := all.claimPortion(w)
+	if hands == nil && all.opts.NVJPEG != "" {
+		hands = w.hands[:1]
+	}
+	if hands != nil {
 		w.makePortion(hands)
 		return
 	}
 	errs := [2]error{w.fetchFirst()}
-	hands := w.hands[:1]
+	hands = w.hands[:1]
 	if errs[0] == nil && len(w.hands) > 1 && w.pairable() && all.claimBeside(w) {
 		hands = w.hands[:2]
 		errs[1] = hands[1].fetchFirst()
@@ -149,7 +153,7 @@ func (w *worker) replace(it item, cause error) error {
 		}
 		err := w.fetch(id, StatusReplaced, false)
 		if err == nil {
-			err = draw(w.hands[:1])[0]
+			err = w.drawOne()
 		}
 		if err = w.verdict(err); err == nil || causeOf(err) != ofFile {
 			return err
@@ -165,7 +169,7 @@ func (w *worker) verdict(err error) error {
 	all, p := w.batches, &w.sample
 	if errors.Is(err, decode.ErrPart) {
 		if err = w.fetch(p.id, p.status, true); err == nil {
-			err = draw(w.hands[:1])[0]
+			err = w.drawOne()
 		}
 	}
 	switch {

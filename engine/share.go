@@ -13,7 +13,7 @@ type share struct {
 	device, processor float64 // seconds that a sample takes one of them; 0: not known
 	pause             int     // how many more portions are 0
 
-	whole bool // for tests: the GPU gets everything
+	whole bool // the GPU gets everything: for nvJPEG, and for tests
 
 	off    atomic.Bool // the GPU failed
 	failed sync.Once   // and that was reported

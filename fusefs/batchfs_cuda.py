@@ -129,10 +129,11 @@ class Batch:
     def __dlpack_device__(self):
         return _DEVICE_TYPE, self.device
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, stream=None, *, max_version=None, dl_device=None, copy=None):
+        # A capsule without a version, which JAX requires and the others take, too. No stream has to wait: the bytes are there.
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("a batch is handed out where it is, without a copy")
-        shape, (code, bits) = (C.c_int64 * len(self.shape))(*self.shape), _DTYPES[self.dtype]  # no stream has to wait: the bytes are there
+        shape, (code, bits) = (C.c_int64 * len(self.shape))(*self.shape), _DTYPES[self.dtype]
         managed = _Managed(_Tensor(self.pointer, _DEVICE_TYPE, self.device, len(shape), code, bits, 1, shape, None, 0), None, _delete)
         _handed_out[C.addressof(managed)] = managed, shape, self
         return _new(C.addressof(managed), b"dltensor", _unused)

@@ -24,6 +24,8 @@ var (
 	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
 	ErrLost = cuda.ErrLost
+	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
+	ErrNVJPEG = cuda.ErrNVJPEG
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.
@@ -39,6 +41,9 @@ type Driver interface {
 	Release(Memory) error
 	// Copy copies bytes to an address on the GPU, and returns when they are there.
 	Copy(to uint64, from []byte) error
+	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
+	// and backend, and the GPU's name. The error may be cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
+	OpenNVJPEG(gray bool) (name string, err error)
 	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
 	// error is ErrLost.
 	Run(r Run) error
@@ -241,6 +246,15 @@ func (d *Device) Presize(size int64, n int) {
 	d.growing.Lock()
 	defer d.growing.Unlock()
 	d.first = roundUp(roundUp(max(size, 1), slotUnit)*int64(n), SlabUnit)
+}
+
+// OpenNVJPEG is the driver's. It comes before the first Sample for nvJPEG.
+func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
+	err = d.ask(func() (err error) {
+		name, err = d.driver.OpenNVJPEG(gray)
+		return err
+	})
+	return name, err
 }
 
 // Register lets the GPU fetch bytes from memory by itself, until Unregister. The caller keeps the

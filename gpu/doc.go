@@ -13,7 +13,7 @@
 //
 // [Device.Make] does all that follows Put, in memory of its own on the GPU.
 //
-// Baseline JPEGs are decoded by the kernels ([Plan.Decodes]). The caller decodes all others into the
+// Baseline JPEGs are decoded by the kernels ([Plan.Decodes]), or where the caller prefers its speed to these pixels, by nvJPEG ([Sample]). The caller decodes all others into the
 // staging buffer, where [Plan.Pixels] says. What is unusual in a JPEG is often found by the kernels only: after they
 // have run, [Plan.Left] reads from Work which samples they left alone. Their slots contain anything, and
 // have to be made on the processor, whose verdict counts.

@@ -38,7 +38,7 @@ func newDriver(d cuda.Device) (Driver, error) {
 	if d.MIG {
 		return nil, fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.UUID)
 	}
-	made := &driver{uuid: d.UUID, memory: thread{device: d}, copying: thread{device: d}, running: make(chan *kernels, runners)}
+	made := &driver{uuid: d.UUID, name: d.Name, memory: thread{device: d}, copying: thread{device: d}, running: make(chan *kernels, runners)}
 	for range runners {
 		made.running <- &kernels{thread: thread{device: d}}
 	}
@@ -48,7 +48,7 @@ func newDriver(d cuda.Device) (Driver, error) {
 // A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
 // kernels, wait for them.
 type driver struct {
-	uuid            string
+	uuid, name      string
 	memory, copying thread
 	running         chan *kernels // those that nobody uses
 }

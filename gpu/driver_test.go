@@ -64,8 +64,11 @@ func (d *deed) do(which string) (err error) {
 		err = errors.Join(err, device.Close())
 		d.Reserved = device.Stats().Reserved
 	}()
+	if which == "nvjpeg" {
+		return d.nvjpeg(device)
+	}
 	if strings.HasPrefix(which, "decode") {
-		return d.decode(device)
+		return d.decode(device, false)
 	}
 	buffer, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -13,6 +13,7 @@ const runners = 2
 // kernels are a thread that runs kernels. They are loaded with the first Run.
 type kernels struct {
 	thread
+	jpegs     *cuda.JPEGDecoder // nil: nvJPEG is not used
 	module    *cuda.Module
 	functions map[string]cuda.Function
 }
@@ -26,6 +27,31 @@ func (d *driver) Run(r Run) error {
 		}
 		return errors.Join(k.start(r, s), settle(s))
 	})
+}
+
+// OpenNVJPEG makes a decoder for each of the threads.
+func (d *driver) OpenNVJPEG(gray bool) (name string, err error) {
+	version, err := cuda.NVJPEGVersion()
+	if err != nil {
+		return "", err
+	}
+	for range runners { // they take turns
+		k := <-d.running
+		if k.jpegs == nil {
+			err = errors.Join(err, k.do(func(t *cuda.Thread, _ *cuda.Stream) (err error) {
+				k.jpegs, err = t.NewJPEGDecoder(gray)
+				return err
+			}))
+		}
+		if err == nil && name != "" && name != k.jpegs.Backend {
+			err = fmt.Errorf("nvJPEG offers the backends %s and %s by turns", name, k.jpegs.Backend)
+		}
+		if err == nil {
+			name = k.jpegs.Backend
+		}
+		d.running <- k
+	}
+	return fmt.Sprintf("nvJPEG %s, %s, on %s", version, name, d.name), err
 }
 
 func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
@@ -55,6 +81,11 @@ func (k *kernels) start(r Run, s *cuda.Stream) error {
 	if err := s.ToDevice(at, r.Staging); err != nil {
 		return err
 	}
+	if len(r.Images) > 0 {
+		if err := k.jpegs.Decode(s, r.Images); err != nil {
+			return err
+		}
+	}
 	for _, l := range r.Launches {
 		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, at); err != nil {
 			return err
@@ -81,10 +112,14 @@ func settle(s *cuda.Stream) error {
 	return err
 }
 
-// close unloads the kernels and ends the thread.
+// close unloads the kernels and nvJPEG's decoder, and ends the thread.
 func (k *kernels) close() (err error) {
+	if k.jpegs != nil {
+		err = k.do(func(*cuda.Thread, *cuda.Stream) error { return k.jpegs.Close() })
+		k.jpegs = nil
+	}
 	if k.module != nil {
-		err = k.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() })
+		err = errors.Join(err, k.do(func(*cuda.Thread, *cuda.Stream) error { return k.module.Close() }))
 		k.module = nil
 	}
 	return errors.Join(err, k.thread.close())

@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 )
 
 // twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to become.
-func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
+func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
 	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	for y := range 30 {
 		for x := range 40 {
@@ -46,7 +47,17 @@ func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()
 	job := pixels.Options{}.Plan(head, transform, pixels.Target{Pix: want, Stride: 24 * 3})
-	if err := job.Run(d, data, make([]byte, job.Memory)); err != nil {
+	memory := make([]byte, job.Memory)
+	task := job.Task(data, memory)
+	if err := d.DecodeRegion(task.To, task.Data, task.Header, task.Region, task.Scale); err != nil {
+		return to, nil, nil, err
+	}
+	for i := range task.To.Pix {
+		if nvjpeg { // its pixels in tests
+			task.To.Pix[i] ^= 1
+		}
+	}
+	if err := job.Finish(memory); err != nil {
 		return to, nil, nil, err
 	}
 	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
@@ -55,7 +66,8 @@ func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
 	}
 	to = Tensor{Spec: layout.Spec{N: 2, H: 16, W: 24, C: 3}, Converter: converter}
 	job = pixels.Options{}.Plan(head, transform, pixels.Target{})
-	return to, []Sample{{0, job, data}, {1, job, slices.Concat(data[:len(data)-9], data[len(data)-2:])}}, want, nil
+	damaged := slices.Concat(data[:len(data)-9], data[len(data)-2:])
+	return to, []Sample{{0, job, data, nvjpeg}, {1, job, damaged, nvjpeg}}, want, nil
 }
 
 // A hasty driver does not wait for what it starts.
@@ -68,8 +80,8 @@ func (d hasty) Run(r Run) error {
 }
 
 // decode makes a batch twice from one buffer, as the engine does.
-func (d *deed) decode(device *Device) error {
-	to, samples, want, err := twoJPEGs()
+func (d *deed) decode(device *Device, nvjpeg bool) error {
+	to, samples, want, err := twoJPEGs(nvjpeg)
 	if err != nil {
 		return err
 	}
@@ -96,6 +108,16 @@ func (d *deed) decode(device *Device) error {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// nvjpeg decodes by that library.
+func (d *deed) nvjpeg(device *Device) error {
+	name, err := device.OpenNVJPEG(false)
+	if err != nil {
+		return err
+	}
+	d.Wrong = name != "nvJPEG 12.4.0, hardware, on Fake GPU 0"
+	return d.decode(device, true)
 }
 
 func decodingDriver(t *testing.T) *fakecuda.Driver {
@@ -151,6 +173,46 @@ func TestMakeFails(t *testing.T) {
 		}
 	}
 	if failed < calls/2 {
+		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
+	}
+}
+
+// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and no failure is taken for a
+// refusal.
+func TestNVJPEGFails(t *testing.T) {
+	t.Parallel()
+	driver := decodingDriver(t)
+	if d, _ := run(t, driver, "nvjpeg", fakecuda.Config{}); !strings.Contains(d.Error, "libnvjpeg.so.12") || strings.Contains(d.Error, "\n") {
+		t.Errorf("without the library: %+v", d)
+	}
+	if err := driver.AddNVJPEG(); err != nil {
+		t.Fatal(err)
+	}
+	late := fakecuda.Config{Delay: time.Millisecond, Seed: 5}
+	_, calls := run(t, driver, "nvjpeg", late)
+	var failures []fakecuda.Failure
+	for _, f := range []string{"CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",
+		"JpegStreamParseHeader", "DecodeBatchedSupportedEx", "DecodeBatchedInitialize", "DecodeBatched",
+		"DecodeParamsDestroy", "JpegStreamDestroy", "JpegStateDestroy", "Destroy"} {
+		failures = append(failures, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 1, Code: 6}, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 2, Code: 5})
+	}
+	for n := 1; n <= calls; n += 8 { // TestMakeFails has all
+		failures = append(failures, fakecuda.Failure{Function: "*", Nth: n, Code: []int{2, 719, 801}[n/8%3]})
+	}
+	failed := 0
+	for _, f := range failures {
+		late.Failures = []fakecuda.Failure{f}
+		d, _ := run(t, driver, "nvjpeg", late)
+		if d.Wrong {
+			t.Errorf("%+v: other bytes", f)
+		}
+		if d.Error != "" {
+			failed++
+		} else if f.Function != "*" {
+			t.Errorf("%+v went unnoticed", f)
+		}
+	}
+	if failed < len(failures)*3/4 {
 		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
 	}
 }
