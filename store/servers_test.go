@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -40,6 +41,7 @@ func binary(t *testing.T, name string) string {
 func start(t *testing.T, place string, o Options, path string, arguments ...string) {
 	t.Helper()
 	c := exec.Command(path, arguments...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
 	var output bytes.Buffer
 	c.Stdout, c.Stderr = &output, &output
 	if err := c.Start(); err != nil {
