@@ -56,8 +56,8 @@ func (m *shard) open() error {
 	if err != nil || len(head) < 4 || h.Decode(head) != nil || h.Skippable {
 		return err // not compressed
 	}
-	if !h.HasFCS || h.FrameContentSize > maxBlock {
-		return fmt.Errorf("unpacked, it is larger than %d bytes, or does not say how large", maxBlock)
+	if !h.HasFCS {
+		return errors.New("it does not say how large it is when it is unpacked; write it with another version of zstd")
 	}
 	m.block.place.Coding = Zstd
 	return m.block.unpack(int64(h.FrameContentSize), new([]byte))

@@ -141,9 +141,6 @@ func (c *chunk) readDictionary(n int64) (err error) {
 		return err
 	}
 	c.room = nil // it stays the dictionary's
-	if n < 0 || n > c.dictionary.size/4 {
-		return errDamaged
-	}
 	w := walk{block: c.dictionary, width: c.width}
 	for range n {
 		v, err := w.next()
