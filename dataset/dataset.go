@@ -11,7 +11,7 @@ import (
 type Dataset struct {
 	*source
 	storage   *storage
-	table     *store
+	table     *table
 	classes   []string
 	digest    string
 	indexed   string // digest of the stored index
@@ -25,10 +25,20 @@ type Dataset struct {
 // continues; files can no longer be opened.
 func (d *Dataset) Close() error {
 	d.closed.Store(true)
-	return nil
+	return d.source.close()
 }
 
-// Root is the directory that paths are relative to: absolute, with symbolic links resolved.
+// Name is where the dataset is: the path or the URL of its directory, its manifest or its archives.
+func (d *Dataset) Name() string { return d.name() }
+
+// Remote says whether the samples are in a store.
+func (d *Dataset) Remote() bool { return d.remote != nil }
+
+// Packed says whether the samples are inside files that hold many.
+func (d *Dataset) Packed() bool { return d.table.members != nil }
+
+// Root is the directory that paths are relative to: absolute, with symbolic links resolved. In a store, it
+// is a URL.
 func (d *Dataset) Root() string { return d.dir }
 
 // Manifest is the absolute path of the dataset's manifest, "" if it has none.

@@ -4,17 +4,18 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // Errors of opening a dataset.
 var (
 	ErrNotExist  = errors.New("dataset does not exist")
-	ErrKind      = errors.New("neither a directory nor a manifest (.csv, .jsonl, .parquet)")
+	ErrKind      = errors.New("neither a directory, nor a manifest (.csv, .jsonl, .parquet), nor an archive of images (.tar, .zip, .parquet)")
 	ErrEmpty     = errors.New("no images found")
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
-	ErrRemote    = errors.New("object stores and URLs are not supported yet; a dataset is a directory of images, or a manifest of them (.csv, .jsonl, .parquet), in a file system of this machine")
-	ErrArchive   = errors.New("archives and other files of many images (.tar, .zip, .tfrecord, .mds, .beton, Parquet with image bytes) are not supported yet; a dataset is a directory of image files, or a manifest of them (.csv, .jsonl, .parquet)")
+	ErrArchive   = errors.New("cannot be used as an archive of images")
 	ErrManifests = errors.New("has more than one manifest")
 	ErrClasses   = errors.New("labels do not fit the list of classes")
 	ErrLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
@@ -33,7 +34,7 @@ var (
 	// ErrAway: the dataset's directory is gone, unreachable, or an empty mountpoint, so nothing
 	// is known about the file. The error clears when the storage is back.
 	ErrAway     = errors.New("the dataset's storage is away")
-	ErrStopped  = errors.New("read was cancelled") // while it waited for bandwidth
+	ErrStopped  = errors.New("read was cancelled") // while it waited for bandwidth or a store
 	ErrTooLarge = errors.New("file does not fit the memory given")
 )
 
@@ -69,7 +70,7 @@ func OfFile(err error) bool {
 		return errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP || errno == unix.EACCES ||
 			errno == unix.ENAMETOOLONG
 	}
-	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile)
+	return errors.Is(err, ErrMissing) || errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFile) || errors.Is(err, archive.ErrBad)
 }
 
 // isLack says whether an error means that the machine lacks the resources to open any file.

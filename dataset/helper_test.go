@@ -175,7 +175,7 @@ func labels(d *Dataset) []int {
 	return all
 }
 
-func problemOf(s *store, i int) string { return s.problem(i, false) }
+func problemOf(s *table, i int) string { return s.problem(i, false) }
 
 // Load is LoadPart of a whole file.
 func (d *Dataset) Load(i int, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, Identity, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/owned"
@@ -17,15 +18,16 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "6"
+const indexVersion = "7"
 
 const indexExtension = ".parquet"
 
 // index is everything that is kept about a dataset: the table, and facts in the file's metadata.
 // Listing a dataset makes one without headers.
 type index struct {
-	table   *store
+	table   *table
 	classes []string // in label order; nil if there are none
+	packed  []object // archives in a folder that has no images
 	facts
 }
 
@@ -43,7 +45,26 @@ type facts struct {
 	Outside      bool           `json:"outside"` // some path leaves the root
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
-	Dirs         []dirStamp     `json:"directories"` // none: a manifest
+	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
+	Objects      []objectFact   `json:"objects,omitempty"`
+}
+
+// objectFact is an object that holds samples.
+type objectFact struct {
+	Name    []byte `json:"name"`
+	Version string `json:"version,omitempty"`
+	Size    int64  `json:"size"`
+	ModTime int64  `json:"mtime_ns"`
+}
+
+// ignore counts files that are not samples.
+func (f *facts) ignore(kind string, n int) {
+	if f.Ignored == nil {
+		f.Ignored = map[string]int{}
+	}
+	if f.Ignored[kind] += n; f.Ignored[kind] == 0 {
+		delete(f.Ignored, kind)
+	}
 }
 
 // dirStamp is a listed directory, by its path relative to the root.
@@ -58,6 +79,9 @@ func (x *index) complete(src *source) {
 	x.Rows, x.PathBytes, x.ModTime = x.table.rows(), int64(len(x.table.paths)), x.Stamp.Time
 	for _, name := range x.classes {
 		x.Classes = append(x.Classes, []byte(name))
+	}
+	for _, o := range x.table.objects {
+		x.Objects = append(x.Objects, objectFact{[]byte(o.name), o.version, o.id.Size, o.id.ModTime})
 	}
 	for i, d := range x.Dirs {
 		if i == 0 || d.Time > x.ModTime {
@@ -78,7 +102,7 @@ func (x *index) settle() {
 // digest hashes everything a batch can depend on: the classes, then each sample's path, label,
 // pixel size, orientation, format and byte size (-1: unknown), in order. Times are left out, so
 // that a copy of a dataset has the same digest. The version is changed with what is hashed.
-func digest(s *store, classes []string) string {
+func digest(s *table, classes []string) string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
 	w.WriteString("batchfs dataset 1\n")
@@ -106,14 +130,24 @@ func digest(s *store, classes []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// current says whether the dataset is unchanged since it was listed; false when ctx is done.
-func (x *index) current(ctx context.Context, src *source) bool {
-	if src.manifest != "" {
+// current says whether the dataset is unchanged since it was listed; false when that is not known, as in
+// a store, which has to be listed to see it.
+func (p *opening) current(x *index) bool {
+	src := p.src
+	switch {
+	case x.Stamp.Unsettled || !p.sameObjects(x):
+		return false
+	case src.manifest != "" && src.remote != nil:
+		o, err := p.statOne(p.ctx, src.manifest)
+		return err == nil && o.id == Identity{x.ManifestSize, x.Stamp.Time}
+	case src.manifest != "":
 		info, err := os.Stat(src.name())
 		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
+	case src.folder() && src.remote != nil:
+		return false
 	}
 	for _, d := range x.Dirs {
-		if ctx.Err() != nil {
+		if p.ctx.Err() != nil {
 			return false
 		}
 		info, err := os.Stat(filepath.Join(src.dir, string(d.Path)))
@@ -122,6 +156,21 @@ func (x *index) current(ctx context.Context, src *source) bool {
 		}
 	}
 	return true
+}
+
+// sameObjects says whether the objects that hold the samples are those that were searched for them.
+func (p *opening) sameObjects(x *index) bool {
+	if len(x.table.objects) == 0 || p.src.folder() && p.src.remote != nil {
+		return true
+	}
+	var now []object
+	var err error
+	if p.src.archives != nil {
+		now, err = p.archives()
+	} else {
+		now, err = p.stat(namesOf(x.table.objects))
+	}
+	return err == nil && slices.Equal(now, x.table.objects)
 }
 
 // stamp is the modification time that a directory or manifest had when it was read.
@@ -155,7 +204,7 @@ func indexPath(cacheDir string, src *source) (string, error) {
 	}
 	// A manifest's directory may well be a home directory, and its dataset is only what it
 	// lists.
-	if src.manifest == "" && resolve.Within(resolve.Links(dir), src.dir) {
+	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
 		return "", fmt.Errorf("%s: the cache directory lies inside the dataset", dir)
 	}
 	if info, err := os.Stat(dir); err == nil {
@@ -177,7 +226,7 @@ func loadIndex(ctx context.Context, path string, src *source) (*index, error) {
 	if err := verifyIndex(f, size); err != nil {
 		return nil, err
 	}
-	return readIndex(ctx, f, src)
+	return readIndex(ctx, f, size, src)
 }
 
 // saveIndex replaces the index atomically. If a crash loses data, the checksum reveals it and the

@@ -18,7 +18,7 @@ import (
 // forge writes an index that is valid except for what change does to it.
 func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
-	src, err := locate(p.root, &Options{})
+	src, err := locate(t.Context(), p.root, &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +48,14 @@ func TestPathsOfAnIndex(t *testing.T) {
 	} {
 		for what, change := range map[string]func(*index){
 			"sample": func(x *index) {
-				x.table = newStore(0, 0)
+				x.table = newTable(0, 0)
 				x.table.appendRow("a/1.jpg", 0)
 				x.table.appendRow(path, 1)
 			},
 			"directory": func(x *index) { x.Dirs = append(x.Dirs, dirStamp{Path: []byte(path), stamp: x.Dirs[0].stamp}) },
 		} {
 			forge(t, p, d.IndexPath(), change)
-			src, _ := locate(p.root, &Options{})
+			src, _ := locate(t.Context(), p.root, &Options{})
 			if _, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil {
 				t.Errorf("%s %.40q: believed", what, path)
 			}
@@ -72,7 +72,7 @@ func TestProblemsOfAnIndex(t *testing.T) {
 	p.images("a/1.jpg", "b/2.jpg")
 	p.settle()
 	d := p.open("")
-	src, _ := locate(p.root, &Options{})
+	src, _ := locate(t.Context(), p.root, &Options{})
 	forge(t, p, d.IndexPath(), func(x *index) {
 		x.table.addBad(0, "line\nline\xff"+strings.Repeat("x", 5000), false)
 	})
@@ -89,7 +89,7 @@ func TestCountsOfAnIndex(t *testing.T) {
 	p.images("a/1.jpg", "b/2.jpg")
 	p.settle()
 	d := p.open("")
-	src, _ := locate(p.root, &Options{})
+	src, _ := locate(t.Context(), p.root, &Options{})
 	for name, tamper := range map[string]func(*format.FileMetaData){
 		"rows everywhere": func(m *format.FileMetaData) {
 			setFacts(m, `"rows":2,`, `"rows":2000000000,`)

@@ -34,7 +34,7 @@ func entriesIndex(rows int, digest string) entries.Index {
 // carryEntries keeps the entry points of an earlier index, given by its table and digest, for one
 // that is about to replace it. If that is interrupted, nothing is lost: either the earlier index and
 // its entry points remain, or the same later index is made again.
-func (p *opening) carryEntries(old *store, digest string, x *index) {
+func (p *opening) carryEntries(old *table, digest string, x *index) {
 	path := entriesPath(p.indexFile)
 	if p.indexFile == "" || digest == x.Digest {
 		return

@@ -12,10 +12,13 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 const (
@@ -42,6 +45,16 @@ type indexRow struct {
 	Size        int64  `parquet:"size"`
 	ModTime     int64  `parquet:"mtime_ns"`
 	Problem     string `parquet:"problem,dict"`
+	Version     string `parquet:"version"`     // of the object of a store that is the sample
+	Object      string `parquet:"object,dict"` // that holds the sample; "": the sample is a file or an object
+	Offset      int64  `parquet:"offset"`      // of what is stored of it, and how long that is
+	Length      int64  `parquet:"length"`
+	Coding      int32  `parquet:"coding,dict"`
+	From        int64  `parquet:"from"`       // where the sample begins in what that unpacks to
+	Block       int64  `parquet:"block,dict"` // how long that is
+	CRC         int32  `parquet:"crc"`
+	PixelHeight int32  `parquet:"pixel_height,dict"` // of pixels that are stored without a header
+	PixelWidth  int32  `parquet:"pixel_width,dict"`
 }
 
 func (x *index) row(i int) indexRow {
@@ -51,6 +64,13 @@ func (x *index) row(i int) indexRow {
 		Path: t.path(i), Label: row.label, Height: row.height, Width: row.width, Orientation: int32(row.orient),
 		Format: t.format(i), Size: row.id.Size, ModTime: row.id.ModTime,
 		Problem: cmp.Or(t.problem(i, false), t.problem(i, true)),
+	}
+	if t.members != nil {
+		m := &t.members[i]
+		r.Object, r.Offset, r.Length, r.Coding, r.From, r.Block = t.objects[m.object].name, m.Offset, m.Length, int32(m.Coding), m.From, m.Block
+		r.CRC, r.PixelHeight, r.PixelWidth = int32(m.CRC), int32(m.Height), int32(m.Width)
+	} else {
+		r.Version = t.versions.get(i)
 	}
 	if r.Label >= 0 && int(r.Label) < len(x.classes) {
 		r.Class = x.classes[r.Label]
@@ -107,8 +127,13 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return x, err
 	}
-	if x.Version != indexVersion || string(x.Source) != src.identity() || (len(x.Dirs) == 0) != (src.manifest != "") {
+	if x.Version != indexVersion || string(x.Source) != src.identity() || (len(x.Dirs) > 0) != (src.folder() && src.remote == nil) {
 		return x, errors.New("of another version, or of another dataset")
+	}
+	for _, o := range x.Objects {
+		if err := checkName(string(o.Name)); err != nil {
+			return x, err
+		}
 	}
 	for _, d := range x.Dirs {
 		if err := x.checkPath(string(d.Path)); len(d.Path) > 0 && err != nil {
@@ -126,7 +151,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 var errCounts = errors.New("its counts do not fit its size")
 
 // readIndex reads an index of src.
-func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err error) {
+func readIndex(ctx context.Context, f *os.File, size int64, src *source) (x *index, err error) {
 	// This package wrote the file and its checksum matches, but that is no proof that its
 	// content is sane.
 	defer func() {
@@ -134,7 +159,7 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 			x, err = nil, fmt.Errorf("damaged: %v", p)
 		}
 	}()
-	file, err := openParquet(f)
+	file, err := openParquet(f, size)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +174,8 @@ func readIndex(ctx context.Context, f *os.File, src *source) (x *index, err erro
 	for _, name := range x.Classes {
 		x.classes = append(x.classes, string(name))
 	}
-	x.table = newStore(x.Rows, x.PathBytes)
+	x.table = newTable(x.Rows, x.PathBytes)
+	x.restoreObjects()
 	err = eachRow(file, columns, func(row []parquet.Value) error {
 		if x.table.rows()%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -185,6 +211,40 @@ func indexColumns(file *parquet.File) (columns []*column, err error) {
 	return columns, nil
 }
 
+// restoreObjects makes the table's objects of the facts.
+func (x *index) restoreObjects() {
+	for _, o := range x.Objects {
+		x.table.objects = append(x.table.objects, object{string(o.Name), o.Version, Identity{o.Size, o.ModTime}})
+	}
+	if x.table.objects != nil {
+		x.table.members = make([]member, 0, x.Rows)
+	}
+}
+
+// appendMember appends where row k, which was just appended, is in an object.
+func (x *index) appendMember(k int, columns []parquet.Value) error {
+	t := x.table
+	number := -1
+	if k > 0 { // most samples are in the object of the one before
+		number = int(t.members[k-1].object)
+	}
+	if name := text(columns[0]); number < 0 || t.objects[number].name != name {
+		number = slices.IndexFunc(t.objects, func(o object) bool { return o.name == name })
+	}
+	if number < 0 {
+		return fmt.Errorf("row %d is in an object that is not listed", k)
+	}
+	m := member{int32(number), archive.Place{
+		Offset: columns[1].Int64(), Length: columns[2].Int64(), Coding: archive.Coding(columns[3].Int32()), From: columns[4].Int64(),
+		Size: t.row[k].id.Size, Block: columns[5].Int64(), CRC: columns[6].Uint32(), Height: uint16(columns[7].Int32()), Width: uint16(columns[8].Int32()),
+	}}
+	if !m.Within(t.objects[number].id.Size) {
+		return fmt.Errorf("row %d is not in its object", k)
+	}
+	t.members = append(t.members, m)
+	return nil
+}
+
 // appendRow appends a row, and checks everything that the rest of the package relies on.
 func (x *index) appendRow(row []parquet.Value) error {
 	t := x.table
@@ -205,6 +265,12 @@ func (x *index) appendRow(row []parquet.Value) error {
 	t.paths, t.row = append(t.paths, path...), append(t.row, s)
 	if problem := text(row[8]); problem != "" {
 		t.addBad(k, reason(errors.New(problem)), false)
+	}
+	if t.objects != nil {
+		return x.appendMember(k, row[10:])
+	}
+	if version := text(row[9]); version != "" {
+		return t.versions.set(k, strings.Clone(version))
 	}
 	return nil
 }

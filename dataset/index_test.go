@@ -319,7 +319,7 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	src, err := locate(p.root, &Options{})
+	src, err := locate(context.Background(), p.root, &Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func FuzzReadIndex(f *testing.F) {
 		}
 		defer file.Close()
 		file.Write(data)
-		x, err := readIndex(t.Context(), file, src)
+		x, err := readIndex(t.Context(), file, int64(len(data)), src)
 		if err != nil {
 			return
 		}
@@ -351,7 +351,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p.images("a/1.jpg")
 	p.settle()
 	d := p.open("")
-	src, err := locate(p.root, &Options{})
+	src, err := locate(t.Context(), p.root, &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,13 +393,13 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		if again, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil && again.current(t.Context(), src) {
+		if again, err := loadIndex(t.Context(), d.IndexPath(), src); err == nil && (&opening{ctx: t.Context(), src: src}).current(again) {
 			t.Errorf("%s: taken for current", name)
 		}
 		if got := p.open(""); got.Digest() != d.Digest() {
 			t.Errorf("%s: not made anew", name)
 		}
-		if x, err := loadIndex(t.Context(), d.IndexPath(), src); err != nil || !x.current(t.Context(), src) {
+		if x, err := loadIndex(t.Context(), d.IndexPath(), src); err != nil || !(&opening{ctx: t.Context(), src: src}).current(x) {
 			t.Errorf("%s: not replaced: %v", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path"
@@ -53,7 +54,7 @@ func (r *record) at(err error) error {
 
 // recordReader reads a manifest into one record after another, and calls emit for each. If it
 // fails, the record's place is that of the error.
-type recordReader func(f *os.File, r *record, emit func() error) error
+type recordReader func(f *io.SectionReader, r *record, emit func() error) error
 
 // manifestReader returns the reader for a manifest's extension, or nil.
 func manifestReader(name string) recordReader {
@@ -73,20 +74,14 @@ type manifest struct {
 // listManifest reads a manifest. Rows that give height, width and format need no scan.
 func (p *opening) listManifest() (*index, error) {
 	name := p.src.name()
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, close, st, err := p.openManifest()
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	defer p.storage.drop(int(f.Fd()))
-	now := time.Now()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	m := &manifest{opening: p, out: &index{table: newStore(0, 0)}}
+	defer close()
+	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
 	m.column = cmp.Or(p.src.labels, "label")
-	m.out.Stamp, m.out.ManifestSize = newStamp(info.ModTime(), now), info.Size()
+	m.out.Stamp, m.out.ManifestSize = st, f.Size()
 	switch err = manifestReader(name)(f, &m.record, m.add); {
 	case err != nil:
 		err = m.record.at(err)
@@ -101,10 +96,37 @@ func (p *opening) listManifest() (*index, error) {
 		return m.out, nil
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
-	case errors.As(err, &ofFile):
+	case errors.As(err, &ofFile), errors.Is(err, ErrAway):
 		return nil, err
 	}
 	return nil, fmt.Errorf("%s: %w: %w", name, ErrManifest, err)
+}
+
+// openManifest opens the manifest, and returns its stamp from before anything was read.
+func (p *opening) openManifest() (r *io.SectionReader, close func(), st stamp, err error) {
+	if p.src.remote != nil {
+		o, err := p.statOne(p.ctx, p.src.manifest)
+		if err != nil {
+			return nil, nil, st, err
+		}
+		f, _ := p.openWhole(o)
+		s := &section{p.storage, f, p.ctx.Done()}
+		return io.NewSectionReader(s, 0, o.id.Size), func() {}, stamp{Time: o.id.ModTime}, nil
+	}
+	f, err := os.OpenFile(p.src.name(), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, st, err
+	}
+	now := time.Now()
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, nil, st, err
+	}
+	return io.NewSectionReader(f, 0, info.Size()), func() {
+		p.storage.drop(int(f.Fd()))
+		f.Close()
+	}, newStamp(info.ModTime(), now), nil
 }
 
 // add appends a row for the record. If the record gives the size and the format, no scan is needed, and the
@@ -115,7 +137,7 @@ func (m *manifest) add() error {
 	if err != nil {
 		return err
 	}
-	if outside && !m.AllowOutside {
+	if outside && (!m.AllowOutside || m.src.remote != nil) {
 		return fmt.Errorf("%q: %w", m.path, ErrOutside)
 	}
 	m.out.Outside = m.out.Outside || outside
@@ -132,6 +154,9 @@ func (m *manifest) add() error {
 	}
 	if err := t.appendRow(name, label); err != nil {
 		return err
+	}
+	if m.src.remote != nil {
+		t.versions.add(t.rows() - 1)
 	}
 	row := &t.row[t.rows()-1]
 	row.height, row.width = height, width

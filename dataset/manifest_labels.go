@@ -60,7 +60,7 @@ func (l *labelSet) intern(r *record) (int32, error) {
 }
 
 // resolve replaces the ids in a table with the final labels and returns the class names.
-func (l *labelSet) resolve(t *store) (classes []string, err error) {
+func (l *labelSet) resolve(t *table) (classes []string, err error) {
 	notNumber := func(r record) bool { _, ok := parseInteger(r.label); return !ok }
 	final := make([]int32, len(l.first))
 	if l.kind == labelNumber || l.kind == labelText && !slices.ContainsFunc(l.first, notNumber) {

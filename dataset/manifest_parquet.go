@@ -2,8 +2,8 @@ package dataset
 
 import (
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
@@ -11,14 +11,14 @@ import (
 )
 
 // readParquet reads a manifest with one row per sample.
-func readParquet(f *os.File, rec *record, emit func() error) (err error) {
+func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error) {
 	// The library catches most, but not all, of what can be wrong in a damaged file.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("damaged: %v", p)
 		}
 	}()
-	file, err := openParquet(f)
+	file, err := openParquet(f, f.Size())
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,6 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 			return nil, nil, fmt.Errorf("column %q must be %s, but is %w", want.name, want.kind, err)
 		case err != nil:
 			return nil, nil, err
-		case c == nil && want.name == path && holdsBytes(file.Root()):
-			return nil, nil, ErrArchive
 		case c == nil && want.name == path:
 			return nil, nil, errNoPath
 		case c == nil:
@@ -73,6 +71,22 @@ func manifestColumns(file *parquet.File, rec *record) (columns []*column, target
 		columns, targets = append(columns, c), append(targets, rec.field(want.name))
 	}
 	return columns, targets, nil
+}
+
+// holdsImages says whether a Parquet file holds images, rather than the names of their files. A damaged file
+// counts as a manifest, which will be refused.
+func holdsImages(r io.ReaderAt, size int64) (images bool) {
+	defer func() {
+		if recover() != nil {
+			images = false
+		}
+	}()
+	file, err := openParquet(r, size)
+	if err != nil {
+		return false
+	}
+	root := file.Root()
+	return root.Column("path") == nil && root.Column("file_name") == nil && holdsBytes(root)
 }
 
 // holdsBytes says whether some column holds bytes that are not text, such as those of images.

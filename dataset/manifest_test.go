@@ -430,7 +430,7 @@ func FuzzParquetManifest(f *testing.F) {
 		}
 		defer file.Close()
 		file.Write(data)
-		_ = readParquet(file, new(record), func() error { return nil })
+		_ = readParquet(io.NewSectionReader(file, 0, int64(len(data))), new(record), func() error { return nil })
 	})
 }
 

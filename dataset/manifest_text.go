@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,7 +18,7 @@ import (
 const maxLine = 1 << 20
 
 // textReader skips the byte order mark that some editors put before UTF-8 text.
-func textReader(f *os.File) *bufio.Reader {
+func textReader(f *io.SectionReader) *bufio.Reader {
 	r := bufio.NewReaderSize(f, maxLine)
 	if mark, err := r.Peek(3); err == nil && string(mark) == "\xEF\xBB\xBF" {
 		r.Discard(3)
@@ -28,7 +27,7 @@ func textReader(f *os.File) *bufio.Reader {
 }
 
 // readCSV reads a manifest whose first line names the columns.
-func readCSV(f *os.File, rec *record, emit func() error) error {
+func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 	text := &recordBound{r: textReader(f)}
 	r := csv.NewReader(text)
 	r.ReuseRecord = true
@@ -106,7 +105,7 @@ func csvColumns(header []string, rec *record) ([]*string, error) {
 }
 
 // readJSONL reads a manifest with one JSON object per line.
-func readJSONL(f *os.File, rec *record, emit func() error) error {
+func readJSONL(f *io.SectionReader, rec *record, emit func() error) error {
 	r := textReader(f)
 	rec.unit = "line"
 	for {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/promptly"
+	"github.com/batchfs/batchfs/store"
 )
 
 // Options say how to open a dataset. Prober is required.
@@ -40,6 +41,8 @@ type Options struct {
 	Rescan bool
 	// Storage says how files are read.
 	Storage Storage
+	// Store says how a store is reached, if the dataset is in one.
+	Store store.Options
 	// Prober reads image headers.
 	Prober Prober
 	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
@@ -70,13 +73,15 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	src, err := locate(path, &o)
+	o.Store.Logger = o.Logger
+	src, err := locate(ctx, path, &o)
 	if err != nil {
 		return nil, err
 	}
-	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, o.Logger)}
+	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
 	x, err := p.run()
 	if err != nil {
+		_ = src.close()
 		return nil, err
 	}
 	indexed := x.Digest
@@ -103,7 +108,7 @@ type opening struct {
 
 func (p *opening) run() (*index, error) {
 	old := p.load()
-	if old != nil && !p.Rescan && old.current(p.ctx, p.src) {
+	if old != nil && !p.Rescan && p.current(old) {
 		if err := p.check(old); err != nil {
 			return nil, err
 		}
@@ -170,10 +175,18 @@ func (p *opening) retry(x *index) error {
 }
 
 func (p *opening) list() (x *index, err error) {
-	if p.src.manifest == "" {
-		x, err = listDirectory(p.ctx, p.src)
-	} else {
+	switch {
+	case p.src.manifest != "":
 		x, err = p.listManifest()
+	case p.src.archives != nil:
+		x, err = p.listArchives()
+	case p.src.remote != nil:
+		x, err = p.listPrefix()
+	default:
+		x, err = listDirectory(p.ctx, p.src)
+	}
+	if err == nil && x.packed != nil {
+		x, err = p.listPacked(x)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +204,7 @@ func (p *opening) list() (x *index, err error) {
 		most = max(most, n)
 	}
 	for kind, n := range x.Ignored {
-		if n == most && (kind == "parquet" || slices.Contains(archiveKinds, kind)) {
+		if n == most && slices.Contains(packedKinds, kind) {
 			return nil, fmt.Errorf("%w: %w", err, ErrArchive)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
@@ -32,15 +31,11 @@ func footer(r io.ReaderAt, size int64) (offset, length int64, err error) {
 
 // openParquet opens a file after checking that its footer lies within it, because the library
 // would allocate whatever length the file claims.
-func openParquet(f *os.File) (*parquet.File, error) {
-	info, err := f.Stat()
-	if err != nil {
+func openParquet(f io.ReaderAt, size int64) (*parquet.File, error) {
+	if _, _, err := footer(f, size); err != nil {
 		return nil, err
 	}
-	if _, _, err := footer(f, info.Size()); err != nil {
-		return nil, err
-	}
-	return parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true),
+	return parquet.OpenFile(f, size, parquet.SkipPageIndex(true),
 		parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
 }
 

@@ -35,29 +35,32 @@ const (
 // probe reads as much of an open file as the prober needs. bad is the prober's verdict on the
 // file's content; err is a failure to read it, which may be gone next time.
 func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
-	if !f.direct() {
+	if f.coded() {
+		return w.probeCoded(f)
+	}
+	if f.fd >= 0 && !f.direct() {
 		// Disable readahead: the rest of the file is not needed.
 		w.storage.system.advise(f.fd, unix.FADV_RANDOM)
 	}
 	have, size := 0, f.id.Size
 	for want := int64(firstProbe); ; want *= probeStep {
-		want = min(want, size, maxProbe)
-		w.grow(have, f.room(int(want)))
-		if _, err := w.storage.fill(f, w.buf[have:], int64(have), int(want)-have, w.stop); err != nil {
+		want = min(want, maxProbe)
+		next := min(f.room(f.skew+int(want)), f.skew+int(size))
+		w.grow(have, f.room(next))
+		if _, err := w.storage.fill(f, w.buf[have:], int64(have), next-have, w.stop); err != nil {
 			return h, nil, err
 		}
-		have = int(want)
-		h, bad = w.Prober(w.buf[:have], nil, size)
+		have = next
+		h, bad = w.Prober(w.buf[f.skew:have], nil, size)
 		if bad == nil && h.Tail > 0 {
 			h, bad, err = w.probeTail(f, h.Tail, have)
 		}
-		number, _ := formatNumber(h.Format)
 		switch {
 		case err != nil:
 			return h, nil, err
-		case bad == nil && (number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32):
-			return h, fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width), nil
-		case !errors.Is(bad, ErrShort) || want == size:
+		case bad == nil:
+			return h, h.check(), nil
+		case !errors.Is(bad, ErrShort) || have == f.skew+int(size):
 			return h, bad, nil
 		case want == maxProbe:
 			return h, fmt.Errorf("no image header in the first %d MiB", maxProbe>>20), nil
@@ -65,17 +68,45 @@ func (w *scanWorker) probe(f *file) (h Header, bad, err error) {
 	}
 }
 
-// probeTail calls the prober again with the file's last n bytes. They are read into the buffer,
-// behind the have bytes of the file's head.
+// check refuses what no image has.
+func (h *Header) check() error {
+	if number, _ := formatNumber(h.Format); number == 0 || h.Height < 1 || h.Width < 1 || h.Height > math.MaxInt32 || h.Width > math.MaxInt32 {
+		return fmt.Errorf("no usable header: format %q, %dx%d", h.Format, h.Height, h.Width)
+	}
+	return nil
+}
+
+// probeCoded unpacks a sample and shows all of it to the prober.
+func (w *scanWorker) probeCoded(f *file) (h Header, bad, err error) {
+	n, at := f.skew+int(f.place.Length), int(f.place.Room())
+	w.grow(0, at+n)
+	if _, err := w.storage.fill(f, w.buf[at:], 0, n, w.stop); err != nil {
+		return h, nil, err
+	}
+	data, bad := f.place.Unpack(w.buf[:0:at], w.buf[at+f.skew:at+n])
+	if bad == nil {
+		h, bad = w.Prober(data, nil, f.id.Size)
+	}
+	if bad == nil && h.Tail > 0 {
+		h, bad = w.Prober(data, data[len(data)-min(h.Tail, len(data)):], f.id.Size)
+	}
+	if bad == nil {
+		bad = h.check()
+	}
+	return h, bad, nil
+}
+
+// probeTail calls the prober again with the sample's last n bytes. They are read into the buffer,
+// behind what it has of the sample's head.
 func (w *scanWorker) probeTail(f *file, n, have int) (h Header, bad, err error) {
-	size := int(f.id.Size)
-	from, at := f.floor(size-min(n, size)), f.room(have)
+	size := f.skew + int(f.id.Size)
+	from, at := f.floor(size-min(n, int(f.id.Size))), f.room(have)
 	end := at + size - from
 	w.grow(have, at+f.room(size-from))
 	if _, err := w.storage.fill(f, w.buf[at:], int64(from), size-from, w.stop); err != nil {
 		return h, nil, err
 	}
-	h, bad = w.Prober(w.buf[:have], w.buf[max(at, end-n):end], f.id.Size)
+	h, bad = w.Prober(w.buf[f.skew:have], w.buf[max(at, end-n):end], f.id.Size)
 	return h, bad, nil
 }
 

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -22,10 +23,17 @@ func (id Identity) Known() bool { return id.ModTime != UnknownTime }
 // A Part says which bytes of a file are needed; see LoadPart.
 type Part func(head []byte, size int64) (from, to int64, ok bool)
 
-const (
-	HeadBytes  = 4096     // how much of a file's beginning a Part sees
-	LeastSaved = 64 << 10 // bytes; how much must be skipped for two reads to beat one
-)
+// HeadBytes is how much of a file's beginning a Part sees.
+const HeadBytes = 4096
+
+// LeastSaved is how many bytes must be skipped for two reads to beat one: of a store, which takes
+// tens of milliseconds to answer, as many as it sends in that time.
+func (d *Dataset) LeastSaved() int64 {
+	if d.storage.remote != nil {
+		return 4 << 20
+	}
+	return 64 << 10
+}
 
 // LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
@@ -43,18 +51,21 @@ const (
 //
 // The identity is that of the file that was opened, even if the read fails after that; it is not
 // Known if the file could not be opened. The errors are FileErrors: [ErrChanged] if the identity
-// differs from the index before or after the read, [ErrMissing], [ErrAway], [ErrStopped] if stop
-// was closed while the read waited for bandwidth, and others; [OfFile] tells them apart.
+// differs from the index before or after the read, [ErrMissing], [archive.ErrBad] if it cannot be unpacked,
+// [ErrAway], [ErrStopped] if stop was closed while the read waited for bandwidth or for a store, and
+// others; [OfFile] tells them apart.
 func (d *Dataset) LoadPart(i int, buf []byte, grow func(n int) []byte, part Part, stop <-chan struct{}) (data []byte, read int64, id Identity, err error) {
 	err = d.attempt(i, func() error {
-		f, err := d.storage.open(d.dir, d.table.path(i))
+		f, err := d.storage.openRow(d.source, d.table, i, stop)
 		if id = f.id; err != nil {
 			return err
 		}
 		defer d.storage.close(&f)
 		var n int64
 		data, n, err = d.load(i, &f, buf, grow, part, stop)
-		read += n
+		if read += n; d.remote != nil && (errors.Is(err, ErrChanged) || errors.Is(err, ErrMissing)) {
+			id = unknown // as of a file that cannot be opened
+		}
 		return err
 	})
 	return data, read, id, err
@@ -72,7 +83,7 @@ func (d *Dataset) attempt(i int, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if isStorage(err) {
+		if d.storage.remote == nil && isStorage(err) {
 			replaced, why := d.examine(seen, d.table)
 			if again && why == nil && (replaced || OfFile(err)) {
 				continue // it may have been away only until it was examined
@@ -87,7 +98,10 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 	if !d.Same(i, f.id) {
 		return nil, 0, ErrChanged
 	}
-	n := int(f.id.Size)
+	if f.coded() {
+		return d.unpack(i, f, buf, grow, stop)
+	}
+	n := f.skew + int(f.id.Size)
 	if room := f.room(n); cap(buf) < room && grow != nil {
 		if p := grow(room); cap(p) >= n {
 			buf = p
@@ -97,31 +111,63 @@ func (d *Dataset) load(i int, f *file, buf []byte, grow func(n int) []byte, part
 		return nil, 0, ErrTooLarge
 	}
 	read, err := d.fill(f, buf[:n], part, stop)
+	if err == nil {
+		err = d.settled(i, f)
+	}
 	if err != nil {
 		return nil, read, err
 	}
-	after, err := d.storage.stat(f.fd)
+	return buf[f.skew:n], read, nil
+}
+
+// settled returns ErrChanged if a file that was read is not the one that was opened, or another reader
+// has learned of another one.
+func (d *Dataset) settled(i int, f *file) error {
+	err := d.storage.unchanged(f)
+	if err == nil && !d.learn(i, f.id) {
+		err = ErrChanged
+	}
+	return err
+}
+
+// unpack reads a sample that is stored in a coding. The sample is unpacked into the beginning of the memory, and
+// what is stored is read into the rest of it.
+func (d *Dataset) unpack(i int, f *file, buf []byte, grow func(n int) []byte, stop <-chan struct{}) ([]byte, int64, error) {
+	n := f.skew + int(f.place.Length)
+	from := (int(f.place.Room()) + directUnit - 1) &^ (directUnit - 1)
+	if room := from + f.room(n); cap(buf) < room && grow != nil {
+		if p := grow(room); cap(p) >= from+n {
+			buf = p
+		}
+	}
+	if cap(buf) < from+n {
+		return nil, 0, ErrTooLarge
+	}
+	buf = buf[:cap(buf)]
+	got, err := d.storage.fill(f, buf[from:], 0, n, stop)
+	if err == nil {
+		err = d.settled(i, f)
+	}
 	if err != nil {
-		return nil, read, err // nothing is known about what was read
+		return nil, int64(got), err
 	}
-	if after != f.id || !d.learn(i, f.id) {
-		return nil, read, ErrChanged
-	}
-	return buf[:n], read, nil
+	data, err := f.place.Unpack(buf[:0:from], buf[from+f.skew:from+n])
+	return data, int64(got), err
 }
 
 // fill reads a file, or the part that is needed.
 func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (read int64, err error) {
-	n := len(data)
-	from, to := 0, n
-	if head := f.room(HeadBytes); part != nil && n >= head+LeastSaved {
+	least := int(d.LeastSaved())
+	n := len(data) - f.skew
+	from, to := 0, len(data)
+	if head := f.room(f.skew + HeadBytes); part != nil && len(data) >= head+least {
 		got, err := d.storage.fill(f, data, 0, head, stop)
 		if read = int64(got); err != nil {
 			return read, err
 		}
-		a, b, ok := part(data[:HeadBytes], int64(n))
-		if from = head; ok && a >= 0 && a < b && b <= int64(n) && int64(n)-(b-a) >= LeastSaved {
-			from, to = f.floor(max(head, int(a))), max(head, int(b))
+		a, b, ok := part(data[f.skew:f.skew+HeadBytes], int64(n))
+		if from = head; ok && a >= 0 && a < b && b <= int64(n) && n-int(b-a) >= least {
+			from, to = f.floor(max(head, f.skew+int(a))), max(head, f.skew+int(b))
 		}
 	}
 	got, err := d.storage.fill(f, data[from:], int64(from), to-from, stop)
@@ -129,10 +175,25 @@ func (d *Dataset) fill(f *file, data []byte, part Part, stop <-chan struct{}) (r
 }
 
 // Check returns the current identity of sample i's file. It fails with a [FileError] if that is
-// not the indexed one, or cannot be determined. It is Load without the reading.
+// not the indexed one, or cannot be determined. It is Load without the reading. A store is not asked: it
+// is read in the indexed version or not at all.
 func (d *Dataset) Check(i int) (id Identity, err error) {
 	err = d.attempt(i, func() (err error) {
-		if id, err = d.storage.look(d.dir, d.table.path(i)); err == nil && !d.learn(i, id) {
+		if d.storage.remote != nil {
+			id = d.Stat(i)
+			return nil
+		}
+		if id, err = d.storage.look(d.dir, d.table.file(i)); err != nil {
+			return err
+		}
+		if place, whole := d.table.place(i); place != nil {
+			if id != whole {
+				id = unknown
+				return ErrChanged
+			}
+			id.Size = place.Size
+		}
+		if !d.learn(i, id) {
 			err = ErrChanged
 		}
 		return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 
@@ -16,15 +15,15 @@ import (
 // scanner reads the headers of given rows of a table.
 type scanner struct {
 	*opening
-	table    *store
-	previous *store         // nil: no earlier index
+	table    *table
+	previous *table         // nil: no earlier index
 	rowOf    map[string]int // of previous, by path
 	scanned  atomic.Int64   // rows whose header was read
 }
 
 // scan completes the given rows of a table. Rows that old has are only read if their files
 // changed. Nothing may read the rows meanwhile.
-func (p *opening) scan(t *store, old *index, rows []int) error {
+func (p *opening) scan(t *table, old *index, rows []int) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -35,11 +34,7 @@ func (p *opening) scan(t *store, old *index, rows []int) error {
 	for _, row := range rows {
 		delete(t.bad, uint32(row))
 	}
-	workers := p.Workers
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	err := parallel.Each(p.ctx, workers, len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
+	err := parallel.Each(p.ctx, p.requests(), len(rows), p.Progress, func(ctx context.Context, items iter.Seq[int]) error {
 		w := &scanWorker{scanner: s, stop: ctx.Done()}
 		for i := range items {
 			if err := w.row(rows[i]); err != nil {
@@ -68,7 +63,7 @@ func (w *scanWorker) row(i int) error {
 	w.scanned.Add(1)
 	seen := w.src.seen.Load()
 	h, id, bad, err := w.header(i)
-	if err != nil && isStorage(err) {
+	if err != nil && w.src.remote == nil && isStorage(err) {
 		if _, why := w.src.examine(seen, w.table); why != nil {
 			return &FileError{Path: w.table.path(i), Err: why}
 		}
@@ -85,9 +80,12 @@ func (w *scanWorker) row(i int) error {
 		}
 	case errors.Is(err, ErrStopped):
 		return err
-	case isLack(err): // no file can be read, so none is bad
+	case isLack(err) || w.src.remote != nil && !OfFile(err): // no file can be read, so none is bad
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
+		if !OfFile(err) {
+			w.table.row[i].id = unknown // so that it is tried again
+		}
 		w.table.addBad(i, reason(err), !OfFile(err))
 	}
 	return nil
@@ -95,7 +93,7 @@ func (w *scanWorker) row(i int) error {
 
 // header opens row i's file and reads its header; see probe.
 func (w *scanWorker) header(i int) (h Header, id Identity, bad, err error) {
-	f, err := w.storage.open(w.src.dir, w.table.path(i))
+	f, err := w.storage.openRow(w.src, w.table, i, w.stop)
 	if err != nil {
 		return h, unknown, nil, err
 	}
@@ -150,8 +148,11 @@ func (w *scanWorker) reuse(i int) bool {
 	if !old.id.Known() || said || !row.allows(int(old.height), int(old.width)) {
 		return false
 	}
-	now, err := w.storage.look(w.src.dir, w.table.path(i))
-	if err != nil || now != old.id {
+	now, err := row.id, error(nil)
+	if w.src.remote == nil && w.table.members == nil {
+		now, err = w.storage.look(w.src.dir, w.table.path(i))
+	}
+	if err != nil || now != old.id || !w.table.samePlace(i, w.previous, from) {
 		return false
 	}
 	row.id = now

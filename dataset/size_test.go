@@ -21,8 +21,8 @@ func imagenetPath(i int) string {
 }
 
 // imagenetTable is a table like that of ImageNet's training set.
-func imagenetTable(rows int) *store {
-	s := newStore(0, 0)
+func imagenetTable(rows int) *table {
+	s := newTable(0, 0)
 	jpeg, _ := formatNumber("jpeg")
 	for i := range rows {
 		s.appendRow(imagenetPath(i), int32(i/1281))
@@ -76,7 +76,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 		if k := rows - 1 - i; k%1000 == 0 {
 			wantProblem = fmt.Sprintf("reason %d", k)
 		}
-		for _, table := range []*store{s, got.table} {
+		for _, table := range []*table{s, got.table} {
 			if table.path(i) != want || table.row[i].label != int32(i/1281) || problemOf(table, i) != wantProblem {
 				t.Fatalf("row %d: %q, label %d, problem %q", i, table.path(i), table.row[i].label, problemOf(table, i))
 			}

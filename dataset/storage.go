@@ -6,6 +6,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/store"
 )
 
 // Storage says how the files of a dataset are read. The zero value reads them normally.
@@ -27,11 +30,13 @@ type storage struct {
 	direct bool
 	limit  *limiter // nil: none
 	log    *slog.Logger
-	refuse sync.Once // logs that direct reads are not possible
+	refuse sync.Once   // logs that direct reads are not possible
+	remote store.Store // nil: files of this machine
+	prefix string      // of names in the store
 }
 
-func newStorage(o Storage, log *slog.Logger) *storage {
-	s := &storage{system: o.system, direct: o.Direct, log: log}
+func newStorage(o Storage, src *source, log *slog.Logger) *storage {
+	s := &storage{system: o.system, direct: o.Direct, log: log, remote: src.remote, prefix: src.prefix}
 	if s.system == nil {
 		s.system = kernel{}
 	}
@@ -45,14 +50,35 @@ func newStorage(o Storage, log *slog.Logger) *storage {
 // every disk; a file system that wants more refuses, and its files are read normally.
 const directUnit = 4096
 
-// file is an open regular file.
+// file is a sample whose file is open. Direct reads begin at multiples of a unit, so offsets count from the
+// one before the sample.
 type file struct {
-	fd   int
-	id   Identity // when it was opened
-	unit int      // directUnit, or 1 if the file is read normally
+	fd      int            // -1: it is in a store
+	unit    int            // directUnit, or 1 if the file is read normally
+	id      Identity       // of the sample, when its file was opened
+	whole   Identity       // of the file
+	place   *archive.Place // of the sample; nil: it is all of the file
+	at      int64          // where offsets count from
+	skew    int            // offset of the sample
+	object  store.Object
+	ahead   []byte // what was read of the object from aheadAt on
+	aheadAt int64
 }
 
-// room is the buffer space needed to read n bytes from the beginning of the file.
+// noFile is what is known of a file that cannot be opened.
+var noFile = file{fd: -1, id: unknown, whole: unknown, unit: 1}
+
+// begin goes to a sample within the file.
+func (f *file) begin(p *archive.Place) {
+	f.place, f.id.Size = p, p.Size
+	f.at = p.Offset &^ (directUnit - 1)
+	f.skew = int(p.Offset - f.at)
+}
+
+// coded says whether the sample has to be unpacked.
+func (f *file) coded() bool { return f.place != nil && f.place.Coding != archive.Plain }
+
+// room is the buffer space needed to read n bytes from where offsets count from.
 func (f *file) room(n int) int { return f.floor(n + f.unit - 1) }
 
 // floor is the last offset up to n at which a read may begin.
@@ -64,14 +90,16 @@ func (f *file) direct() bool { return f.unit > 1 }
 // returned file holds at most an identity.
 func (s *storage) open(dir, path string) (file, error) {
 	fd, err := retry(func() (int, error) { return s.system.open(dir, path) })
+	f := noFile
 	if err != nil {
-		return file{fd: -1, id: unknown}, err
+		return f, err
 	}
-	f := file{fd: fd, unit: 1}
-	if f.id, err = s.stat(fd); err != nil {
+	if f.whole, err = s.stat(fd); err != nil {
 		s.system.close(fd)
-		return file{fd: -1, id: f.id}, err
+		f.id = f.whole
+		return f, err
 	}
+	f.fd, f.id = fd, f.whole
 	if s.direct {
 		if err := s.setDirect(&f, true); err != nil && !isLack(err) {
 			s.refuse.Do(func() {
@@ -80,6 +108,41 @@ func (s *storage) open(dir, path string) (file, error) {
 		}
 	}
 	return f, nil
+}
+
+// openRow opens the file that holds row i of a table. It fails with ErrChanged if that is no longer the one
+// that was searched for samples.
+func (s *storage) openRow(src *source, t *table, i int, stop <-chan struct{}) (file, error) {
+	if s.remote != nil {
+		return s.openObject(t, i, stop)
+	}
+	f, err := s.open(src.dir, t.file(i))
+	place, whole := t.place(i)
+	switch {
+	case place == nil:
+		return f, err
+	case err == nil && f.whole != whole:
+		s.close(&f)
+		err = ErrChanged
+	}
+	if err != nil {
+		return noFile, err
+	}
+	f.begin(place)
+	return f, nil
+}
+
+// unchanged returns ErrChanged if a file is not what it was when it was opened. An object is read in one
+// version only.
+func (s *storage) unchanged(f *file) error {
+	if f.fd < 0 {
+		return nil
+	}
+	now, err := retry(func() (Identity, error) { return s.system.stat(f.fd) })
+	if err == nil && now != f.whole {
+		err = ErrChanged
+	}
+	return err
 }
 
 func (s *storage) stat(fd int) (Identity, error) {
@@ -102,6 +165,9 @@ func (s *storage) setDirect(f *file, on bool) error {
 }
 
 func (s *storage) close(f *file) {
+	if f.fd < 0 {
+		return
+	}
 	s.drop(f.fd)
 	s.system.close(f.fd)
 }
@@ -120,6 +186,9 @@ func (s *storage) drop(fd int) {
 // bytes, up to room(n). A buffer unsuitable for direct reads switches f to normal reads.
 // Closing stop ends a wait for bandwidth.
 func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan struct{}) (int, error) {
+	if f.fd < 0 {
+		return s.fetch(f, buf[:n], f.at+offset, stop)
+	}
 	if f.direct() && (cap(buf) < f.room(n) || !aligned(buf)) {
 		if err := s.setDirect(f, false); err != nil {
 			return 0, err
@@ -134,7 +203,7 @@ func (s *storage) fill(f *file, buf []byte, offset int64, n int, stop <-chan str
 				return got, err
 			}
 		}
-		k, err := s.system.pread(f.fd, buf[got:got+f.room(ask)], offset+int64(got))
+		k, err := s.system.pread(f.fd, buf[got:got+f.room(ask)], f.at+offset+int64(got))
 		if err == unix.EINTR {
 			continue
 		}

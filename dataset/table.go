@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
 )
 
 // UnknownTime is the Identity.ModTime of an identity that is not known yet.
@@ -32,13 +34,17 @@ func formatNumber(name string) (number uint8, ok bool) {
 	return uint8(max(k, 0)), k >= 0
 }
 
-// store is the table of samples. Rows are appended, then filled by a scan (each row by one
+// table holds the samples. Rows are appended, then filled by a scan (each row by one
 // goroutine), then only read, except for identities, which may still be learned or replaced.
-type store struct {
+type table struct {
 	paths []byte // every path
 	row   []sample
-	mu    sync.Mutex        // guards identities that may be learned, and bad while a scan fills it
+	mu    sync.Mutex        // guards identities that may be learned, and what a scan learns row by row
 	bad   map[uint32]badRow // by row
+
+	objects  []object // that hold the samples; none: each is a file, or an object, of its own
+	members  []member // by row, if there are objects
+	versions versions // of samples that are objects of a store
 }
 
 // sample is a row, without anything for the garbage collector to scan.
@@ -60,13 +66,13 @@ type badRow struct {
 	unread bool
 }
 
-// newStore makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
-func newStore(rows int, pathBytes int64) *store {
-	return &store{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
+// newTable makes an empty table with room for rows whose paths total pathBytes; 0 if unknown.
+func newTable(rows int, pathBytes int64) *table {
+	return &table{paths: make([]byte, 0, pathBytes), row: make([]sample, 0, rows), bad: map[uint32]badRow{}}
 }
 
 // appendRow appends a sample with only its path, which is copied, and its label known.
-func (s *store) appendRow(path string, label int32) error {
+func (s *table) appendRow(path string, label int32) error {
 	if len(s.row) == math.MaxInt32 {
 		return errors.New("more than 2147483647 samples")
 	}
@@ -76,12 +82,15 @@ func (s *store) appendRow(path string, label int32) error {
 }
 
 // clip frees excess capacity left by growing.
-func (s *store) clip() { s.paths, s.row = slices.Clone(s.paths), slices.Clone(s.row) }
+func (s *table) clip() {
+	s.paths, s.row, s.members = slices.Clone(s.paths), slices.Clone(s.row), slices.Clone(s.members)
+	s.versions = versions{slices.Clone(s.versions.at), slices.Clone(s.versions.text)}
+}
 
-func (s *store) rows() int { return len(s.row) }
+func (s *table) rows() int { return len(s.row) }
 
 // path shares the table's memory, which is never overwritten.
-func (s *store) path(i int) string {
+func (s *table) path(i int) string {
 	start, end := s.row[i].start, int64(len(s.paths))
 	if i+1 < len(s.row) {
 		end = s.row[i+1].start
@@ -89,8 +98,33 @@ func (s *store) path(i int) string {
 	return unsafe.String(unsafe.SliceData(s.paths[start:]), end-start)
 }
 
+// file is the path of the file that holds row i.
+func (s *table) file(i int) string {
+	if s.members != nil {
+		return s.objects[s.members[i].object].name
+	}
+	return s.path(i)
+}
+
+// place says where row i is in its file, whose identity is not that of the sample; nil: it is all of it.
+func (s *table) place(i int) (p *archive.Place, whole Identity) {
+	if s.members == nil {
+		return nil, unknown
+	}
+	m := &s.members[i]
+	return &m.Place, s.objects[m.object].id
+}
+
+// samePlace says whether row i is where row k of another table is.
+func (s *table) samePlace(i int, other *table, k int) bool {
+	if s.members == nil || other.members == nil {
+		return s.members == nil && other.members == nil
+	}
+	return s.file(i) == other.file(k) && s.members[i].Place == other.members[k].Place
+}
+
 // byPath returns the rows by their paths.
-func (s *store) byPath() map[string]int {
+func (s *table) byPath() map[string]int {
 	rows := make(map[string]int, s.rows())
 	for i := range s.rows() {
 		rows[s.path(i)] = i
@@ -98,10 +132,10 @@ func (s *store) byPath() map[string]int {
 	return rows
 }
 
-func (s *store) format(i int) string { return formats[s.row[i].format] }
+func (s *table) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read.
-func (s *store) addBad(i int, text string, unread bool) {
+func (s *table) addBad(i int, text string, unread bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bad[uint32(i)] = badRow{unique.Make(text), unread}
@@ -109,7 +143,7 @@ func (s *store) addBad(i int, text string, unread bool) {
 
 // problem returns why row i cannot be read, if that is the machine's fault or, unless unread, the
 // file's; else "".
-func (s *store) problem(i int, unread bool) string {
+func (s *table) problem(i int, unread bool) string {
 	if b, bad := s.bad[uint32(i)]; bad && b.unread == unread {
 		return b.reason.Value()
 	}
@@ -118,7 +152,7 @@ func (s *store) problem(i int, unread bool) string {
 
 // unsettled returns the rows whose file could not even be opened or read. Only another try
 // shows whether that has changed.
-func (s *store) unsettled() (rows []int) {
+func (s *table) unsettled() (rows []int) {
 	for _, i := range slices.Sorted(maps.Keys(s.bad)) {
 		if !s.row[i].id.Known() {
 			rows = append(rows, int(i))
@@ -127,10 +161,11 @@ func (s *store) unsettled() (rows []int) {
 	return rows
 }
 
-// unprobed returns the rows whose header is not known.
-func (s *store) unprobed() (rows []int) {
+// unprobed returns the rows whose header is not known, and may be.
+func (s *table) unprobed() (rows []int) {
 	for i := range s.row {
-		if s.row[i].format == 0 {
+		_, bad := s.bad[uint32(i)]
+		if !bad && (s.row[i].format == 0 || s.versions.at != nil && !s.row[i].id.Known()) {
 			rows = append(rows, i)
 		}
 	}
@@ -138,9 +173,13 @@ func (s *store) unprobed() (rows []int) {
 }
 
 // memory returns the table's size in bytes.
-func (s *store) memory() int64 {
+func (s *table) memory() int64 {
 	const perBad = 24 // in a map, on average
 	n := cap(s.paths) + cap(s.row)*int(unsafe.Sizeof(sample{})) + perBad*len(s.bad)
+	n += cap(s.members)*int(unsafe.Sizeof(member{})) + cap(s.versions.text) + 8*cap(s.versions.at)
+	for _, o := range s.objects {
+		n += int(unsafe.Sizeof(o)) + len(o.name) + len(o.version)
+	}
 	reasons := map[unique.Handle[string]]bool{}
 	for _, b := range s.bad {
 		reasons[b.reason] = true

@@ -22,6 +22,8 @@ type walker struct {
 	ctx context.Context
 	src *source
 	out *index
+
+	others []object // files that are no images, in case there are only such
 }
 
 // folder is one listed directory: its path relative to the root, and its contents.
@@ -35,7 +37,7 @@ type folder struct {
 // listDirectory lists a directory of class directories, or a flat one: if class directories have
 // images, those in the root are ignored.
 func listDirectory(ctx context.Context, src *source) (*index, error) {
-	w := &walker{ctx: ctx, src: src, out: &index{table: newStore(0, 0)}}
+	w := &walker{ctx: ctx, src: src, out: &index{table: newTable(0, 0)}}
 	top, err := w.read("", nil)
 	if err != nil {
 		return nil, err
@@ -54,11 +56,15 @@ func listDirectory(ctx context.Context, src *source) (*index, error) {
 		}
 	}
 	if w.out.table.rows() == 0 {
-		return w.out, w.add(top, -1)
+		err := w.add(top, -1)
+		if w.out.table.rows() == 0 {
+			w.out.packed = packed(w.others)
+		}
+		return w.out, err
 	}
 	w.out.classes = top.dirs
 	for _, name := range top.images {
-		w.ignore(name)
+		w.out.ignore(extensionKey(name), 1)
 	}
 	return w.out, nil
 }
@@ -162,14 +168,10 @@ func (w *walker) place(f *folder, e fs.DirEntry) error {
 	case isImage(name) && !hidden(name):
 		f.images = append(f.images, name)
 	default:
-		w.ignore(name)
+		w.out.ignore(extensionKey(name), 1)
+		if !hidden(name) {
+			w.others = append(w.others, object{name: path.Join(f.path, name)})
+		}
 	}
 	return nil
-}
-
-func (w *walker) ignore(name string) {
-	if w.out.Ignored == nil {
-		w.out.Ignored = map[string]int{}
-	}
-	w.out.Ignored[extensionKey(name)]++
 }

@@ -80,6 +80,9 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 		return err
 	}
 	defer ds.Close()
+	if err := onlyFiles(ds); err != nil {
+		return err
+	}
 	o, source := r.options, cmp.Or(ds.Manifest(), ds.Root())
 	o.Manifest = ds.Manifest()
 	if r.auto {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/store"
 )
 
 // datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.
@@ -25,6 +27,10 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.add("io", "direct", "read files `direct|buffered`: past the kernel's page cache, or through it",
 		pick(&o.Storage.Direct, "direct|buffered", true, false))
 	f.derived("max-read-bandwidth", "no limit", "read no more than `SIZE` per second from storage, such as 500MB", byteSize(&o.Storage.MaxBandwidth))
+	f.derived("endpoint", "the vendor's own", "`URL` of the object store, such as http://localhost:9000", anything(&o.Store.Endpoint))
+	f.derived("region", "as configured", "region `NAME` of the S3 bucket", anything(&o.Store.Region))
+	f.toggle(&o.Store.Anonymous, "anonymous", false, "read the object store without credentials")
+	f.toggle(&o.Store.RequesterPays, "requester-pays", false, "pay for the requests to the bucket yourself")
 	o.Logger = quiet // a mount has its own
 }
 
@@ -59,7 +65,12 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 	bar := c.progress("indexing", "images")
 	defer bar.close()
 	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
 	ds, err := dataset.Open(ctx, path, o)
+	path = publicName(path)
+	if splits, ok := errors.AsType[*dataset.SplitsError](err); ok {
+		return nil, hint(err, "batchfs %s %s ...", c.command, shellWord(strings.TrimRight(path, "/")+"/"+splits.Meant))
+	}
 	if folders, ok := errors.AsType[*dataset.FoldersError](err); ok {
 		return nil, hint(err, "batchfs %s %s ...; if they are classes, add --as-classes", c.command, shellWord(filepath.Join(path, folders.Meant)))
 	}
@@ -73,6 +84,7 @@ func (c *console) openDataset(ctx context.Context, path string, o dataset.Option
 // and images in a format that is not supported show here before they cost a training run.
 func summary(path string, ds *dataset.Dataset) string {
 	const few = 3
+	path = publicName(path)
 	r, classes := ds.Report(), ds.Classes()
 	text := shown(path) + ": " + count(r.Samples, "image")
 	switch {
@@ -108,29 +120,30 @@ func summary(path string, ds *dataset.Dataset) string {
 	return text
 }
 
-// copies are commands that copy what a URL names, by its scheme.
-var copies = map[string]string{
-	"s3": "aws s3 sync %s DIR", "gs": "gcloud storage rsync -r %s DIR", "http": "curl -LO %s", "https": "curl -LO %s",
-	"hf": "hf download --repo-type dataset NAME --local-dir DIR",
+// remoteRequests is how many samples are worked on at once by default where reading one takes tens of milliseconds.
+const remoteRequests = 64
+
+// remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a store: they wait for its
+// answers most of the time.
+func remoteWorkers(f *flagSet, dataset string, workers *int) {
+	if store.IsURL(dataset) && !f.Changed("workers") {
+		*workers = max(*workers, remoteRequests)
+	}
 }
 
-// unpacking is what to do about a dataset that is in an archive or an object store.
-func unpacking(path string) string {
-	scheme, rest, remote := strings.Cut(path, "://")
-	command := copies[strings.ToLower(scheme)]
-	switch name := strings.ToLower(path); {
-	case remote && strings.EqualFold(scheme, "file"):
-		return "name it without file://: " + shellWord(rest)
-	case remote && strings.Contains(command, "%s"):
-		return "copy it here first: " + fmt.Sprintf(command, shellWord(path))
-	case remote && command != "":
-		return "copy it here first: " + command
-	case remote:
-		return "copy it to a directory of this machine, or mount the object store there"
-	case strings.HasSuffix(name, ".zip"):
-		return fmt.Sprintf("unpack it first: unzip %s -d DIR", shellWord(path))
-	case strings.Contains(name, ".tar"), strings.HasSuffix(name, ".tgz"):
-		return fmt.Sprintf("unpack it first: mkdir DIR && tar -xf %s -C DIR", shellWord(path))
+// publicName is a dataset's name without a password or signature in it.
+func publicName(dataset string) string {
+	if u, err := url.Parse(dataset); err == nil && strings.HasPrefix(strings.ToLower(u.Scheme), "http") {
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		return u.String()
 	}
-	return "write its images to files, in one folder for each class"
+	return dataset
+}
+
+// onlyFiles refuses a dataset whose samples are no files of this machine.
+func onlyFiles(ds *dataset.Dataset) error {
+	if !ds.Packed() && !ds.Remote() {
+		return nil
+	}
+	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Root()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
 }

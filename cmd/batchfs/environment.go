@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,10 @@ type environment struct {
 	notifySocket string // where systemd expects the ready notification
 	affinity     string // CPUs of the workers, unless a flag gives them
 	gpus         string // CUDA_VISIBLE_DEVICES
+	azureAccount string // of az://CONTAINER/NAME
+	azureToken   string // a shared access signature
+	hubToken     string // of Hugging Face
+	hubTokenFile string // that holds it otherwise
 	vectors      string // the vector instructions to use; "": the fastest that the processor has
 	buffers      pinned.Policy
 	buffersError error // why buffers could not be parsed
@@ -50,12 +55,31 @@ func readEnvironment(lookup func(string) (value string, set bool), uid int) envi
 		affinity:     getenv(affinityVariable),
 		gpus:         getenv("CUDA_VISIBLE_DEVICES"),
 		vectors:      getenv(vectorsVariable),
+		azureAccount: getenv("AZURE_STORAGE_ACCOUNT"),
+		azureToken:   getenv("AZURE_STORAGE_SAS_TOKEN"),
+		hubToken:     getenv("HF_TOKEN"),
+		hubTokenFile: cmp.Or(getenv("HF_TOKEN_PATH"), filepath.Join(cmp.Or(getenv("HF_HOME"), filepath.Join(getenv("HOME"), ".cache", "huggingface")), "token")),
 	}
 	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // as for CUDA
 		e.gpus = affinity.NoGPU
 	}
 	e.buffers, e.buffersError = pinned.ParsePolicy(func(name string) (string, bool) { return getenv(name), true })
 	return e
+}
+
+// token is what is shown to the store of a URL, besides what the vendors' libraries find.
+func (e environment) token(url string) string {
+	switch scheme, _, _ := strings.Cut(strings.ToLower(url), "://"); scheme {
+	case "az", "abfs", "abfss":
+		return e.azureToken
+	case "hf":
+		if e.hubToken == "" {
+			text, _ := os.ReadFile(e.hubTokenFile) // most datasets are public
+			return strings.TrimSpace(string(text))
+		}
+		return e.hubToken
+	}
+	return ""
 }
 
 // cacheDir follows the XDG base directory specification. Under fstab and systemd, HOME may

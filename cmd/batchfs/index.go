@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/store"
 )
 
 func indexCommand(c *console) *cobra.Command {
@@ -32,12 +33,13 @@ func indexCommand(c *console) *cobra.Command {
 			entryRule(&rule))
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
+			remoteWorkers(f, args[0], &o.Workers)
 			ds, err := c.openDataset(ctx, args[0], o)
 			if err != nil {
 				return err
 			}
 			defer ds.Close()
-			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Root(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
+			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
@@ -115,7 +117,7 @@ func printBad(out io.Writer, bad []badFile) {
 
 const (
 	toTry    = "to make one to try: batchfs gen --out photos --images 100"
-	aDataset = "a folder of images, a folder of such folders, or a manifest; " + toTry
+	aDataset = "a folder of images, a folder of such folders, a manifest, or archives; " + toTry
 )
 
 // datasetError adds a hint to an error from opening a dataset.
@@ -129,7 +131,7 @@ func datasetError(path string, err error) error {
 	}
 	const try = "a dataset is " + aDataset
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
-	if _, err := os.Stat(parent); err == nil {
+	if _, err := os.Stat(parent); err == nil && !store.IsURL(path) {
 		near = "ls " + shellWord(parent) + " shows what is there; " + toTry
 	}
 	manifest := "a manifest has a column path (or file_name) and may have label, height, width and format; labels elsewhere: --label-column NAME"
@@ -137,8 +139,8 @@ func datasetError(path string, err error) error {
 		manifest = "to read the folders instead of that manifest: --metadata ignore"
 	}
 	return advise(err,
-		advice{dataset.ErrRemote, unpacking(path)},
-		advice{dataset.ErrArchive, unpacking(path)},
+		advice{store.ErrDenied, "to read it without credentials: --anonymous"},
+		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},
 		advice{dataset.ErrKind, try},

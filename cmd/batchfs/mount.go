@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/store"
 )
 
 func mountCommand(c *console) *cobra.Command {
@@ -94,6 +95,7 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 // complete checks the flags together.
 func (r *mountRequest) complete(f *flagSet, args []string) error {
 	r.dataset, r.mountpoint = args[0], args[1]
+	remoteWorkers(f, r.dataset, &r.engine.Workers)
 	r.shares, r.strictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
 	r.source.Workers = r.engine.Workers
 	if r.readyFD >= 0 {
@@ -255,6 +257,9 @@ func mountSettings(f *flagSet, r *mountRequest) map[string]any {
 }
 
 func absolute(path string) string {
+	if store.IsURL(path) {
+		return publicName(path)
+	}
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

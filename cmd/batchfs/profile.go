@@ -52,6 +52,9 @@ func profileCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer ds.Close()
+			if err := onlyFiles(ds); err != nil {
+				return err
+			}
 			result, err := c.runProfile(ctx, args[0], ds, o)
 			if err != nil {
 				return err

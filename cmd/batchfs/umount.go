@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/promptly"
 	"github.com/batchfs/batchfs/internal/resolve"
+	"github.com/batchfs/batchfs/store"
 )
 
 func umountCommand(c *console) *cobra.Command {
@@ -101,6 +102,9 @@ func (c *console) prepareMountpoint(path, dataset string) error {
 // apart refuses a mountpoint inside the dataset, which would become part of what it shows,
 // and a dataset inside the mountpoint, which the mount would hide.
 func apart(dataset, mountpoint string) (err error) {
+	if store.IsURL(dataset) {
+		return nil
+	}
 	data, point := resolve.Links(absolute(dataset)), resolve.Links(absolute(mountpoint))
 	switch {
 	case resolve.Within(point, data):

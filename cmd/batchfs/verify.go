@@ -30,6 +30,7 @@ func verifyCommand(c *console) *cobra.Command {
 		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) (err error) {
+			remoteWorkers(f, args[0], &o.Workers)
 			if v.ds, err = c.openDataset(ctx, args[0], o); err != nil {
 				return err
 			}

@@ -102,7 +102,7 @@ func (e *Entries) has(i int64, indexed dataset.Identity) bool {
 func (e *Entries) part(o decode.Options, head []byte, size int64, r decode.Region) (from, to int64, ok bool) {
 	e.whole()
 	from, to, ok = o.EntryPart(head, size, e.rule, e.at, r)
-	if !ok || size-(to-from) < dataset.LeastSaved {
+	if !ok || size-(to-from) < e.ds.LeastSaved() {
 		return 0, 0, false // so all of it is read
 	}
 	e.from, e.to = from, to

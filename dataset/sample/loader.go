@@ -67,7 +67,7 @@ func (l *Loader) saves(epoch int, id int64, indexed dataset.Identity) bool {
 	}
 	t := l.transform.Choose(epoch, id, height, width)
 	_, _, rows, _ := t.Source()
-	if size/int64(height)*int64(height-rows) < dataset.LeastSaved {
+	if size/int64(height)*int64(height-rows) < l.ds.LeastSaved() {
 		return false
 	}
 	return raw || (t.Scale() == 1 || l.options.FullJPEGs) && l.entries.has(id, indexed)

@@ -1,0 +1,144 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// ErrBad is what [Scan] and [Place.Unpack] return, wrapped, when the archive itself is at fault: it is
+// damaged, or of a kind that cannot be used. Any other error comes from its reader or its context.
+var ErrBad = errors.New("bad archive")
+
+// Contents is what an archive holds.
+type Contents struct {
+	Kind string // "tar", "webdataset", "zip", "parquet", "mds", "tfrecord" or "beton"
+
+	// Ordered says that the archive's own order is that of the samples. Otherwise they are files in
+	// directories, whose order and labels follow from their names as in a file system.
+	Ordered bool
+
+	Classes  []string       // in the order of labels, where the format names them
+	Samples  []Sample       // in the archive's order
+	Ignored  map[string]int // files that are no samples, counted by extension as [ExtensionKey] returns it
+	Problems map[int]string // why a sample cannot be read, by its position in Samples; its Place is empty
+}
+
+// Sample is an image in an archive.
+type Sample struct {
+	Name  string // a relative path, unique in the archive
+	Label int64  // from 0 to the largest int32; -1 for none
+	Class string // the label as a name, where the archive has no numbers; "" for none
+	Place
+}
+
+// Options are the settings of [Scan].
+type Options struct {
+	// Image and Label name the fields that hold the image and the label: the extensions of a WebDataset,
+	// keys of its JSON, columns, features. "" finds them by their usual names.
+	Image, Label string
+
+	// Block is how many bytes are read at once, at least: 0 means 4 KiB, which suits a local file. Over a
+	// network it should be some MiB.
+	Block int
+
+	// Progress, if not nil, is told how many of the archive's bytes were passed.
+	Progress func(done, total int64)
+}
+
+// A scanner finds the samples of an archive of one kind.
+type scanner struct {
+	*window
+	Options
+	Contents
+	classes map[string]string // the names that were seen, to have each once in memory
+}
+
+// compressed are the extensions of archives in which nothing can be found without unpacking all of it.
+var compressed = strings.Fields(".tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4 .mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz")
+
+// method returns the method that scans archives of a name, nil if it is not that of an archive.
+func method(name string) func(*scanner) error {
+	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
+	for _, ext := range compressed {
+		if strings.HasSuffix(name, ext) {
+			return func(*scanner) error {
+				return fmt.Errorf("%s cannot be read at random; unpack it, or write it without compression", ext)
+			}
+		}
+	}
+	for ext, scan := range map[string]func(*scanner) error{
+		".tar": (*scanner).tar, ".zip": (*scanner).zip, ".parquet": (*scanner).parquet,
+	} {
+		if strings.HasSuffix(name, ext) {
+			return scan
+		}
+	}
+	return nil
+}
+
+// Is says whether a name is that of an archive, by its extension. Those of compressed archives count:
+// Scan says what to do about them.
+func Is(name string) bool { return method(name) != nil }
+
+// Scan finds the samples of an archive of size bytes. Its kind follows from its name. Whatever r returns is
+// checked, and memory is in proportion to the number of samples, not to what the archive claims.
+func Scan(ctx context.Context, name string, r io.ReaderAt, size int64, o Options) (*Contents, error) {
+	scan := method(name)
+	if scan == nil {
+		return nil, fmt.Errorf("%w: its name has no extension of an archive", ErrBad)
+	}
+	w := &window{ctx: ctx, r: r, size: size, block: max(o.Block, 4<<10), progress: o.Progress}
+	s := &scanner{window: w, Options: o, classes: map[string]string{}}
+	s.Ignored, s.Problems = map[string]int{}, map[int]string{}
+	err := s.run(scan)
+	switch {
+	case w.err != nil:
+		return nil, w.err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrBad, err)
+	}
+	return &s.Contents, nil
+}
+
+func (s *scanner) run(scan func(*scanner) error) (err error) {
+	// Libraries for formats catch most, but not all, of what can be wrong in a damaged file.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged: %v", p)
+		}
+	}()
+	if err := scan(s); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// check examines what no scanner can see while it looks at one sample.
+func (s *scanner) check() error {
+	var numbers, names bool
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		numbers, names = numbers || sample.Label >= 0, names || sample.Class != ""
+		if s.Problems[i] == "" && !sample.Place.Within(s.size) {
+			return fmt.Errorf("%q lies outside of the file", sample.Name)
+		}
+	}
+	if numbers && names {
+		return errors.New("some labels are numbers, others are names")
+	}
+	return nil
+}
+
+// add appends a sample.
+func (s *scanner) add(name string, at Place) {
+	s.Samples = append(s.Samples, Sample{Name: name, Label: -1, Place: at})
+}
+
+// addProblem appends a sample that cannot be read.
+func (s *scanner) addProblem(name, reason string) {
+	s.Problems[len(s.Samples)] = reason
+	s.add(name, Place{})
+}

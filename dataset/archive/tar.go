@@ -1,0 +1,130 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+)
+
+// tar scans a tar: a WebDataset, or files in directories, or tars whose names are those of classes, as ImageNet's.
+func (s *scanner) tar() error {
+	g := &groups{scanner: s, image: -1}
+	if err := s.eachEntry(0, s.size, func(h *tar.Header, at int64) error {
+		name, err := clean(h.Name)
+		switch {
+		case err != nil:
+			return err
+		case !hidden(name) && strings.HasSuffix(strings.ToLower(name), ".tar") && plain(h):
+			return s.inner(name[:len(name)-len(".tar")], at, h.Size)
+		case hidden(name):
+			s.Ignored[ExtensionKey(name)]++
+			return nil
+		}
+		return g.add(name, h, at)
+	}); err != nil {
+		return err
+	}
+	return g.finish()
+}
+
+// inner scans a tar in a tar.
+func (s *scanner) inner(dir string, from, size int64) error {
+	return s.eachEntry(from, size, func(h *tar.Header, at int64) error {
+		name, err := clean(h.Name)
+		if err != nil {
+			return err
+		}
+		if name = dir + "/" + name; len(name) > maxName {
+			return fmt.Errorf("%s.tar: a name is longer than %d bytes", dir, maxName)
+		}
+		if hidden(name) || !isImage(name) {
+			s.Ignored[ExtensionKey(name)]++
+			return nil
+		}
+		s.addFile(name, h, at)
+		return nil
+	})
+}
+
+// addFile appends a sample that is a file of a tar.
+func (s *scanner) addFile(name string, h *tar.Header, at int64) {
+	switch {
+	case plain(h):
+		s.add(name, Place{Offset: at, Length: h.Size, Size: h.Size})
+	case h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink:
+		s.addProblem(name, "it is a link to "+h.Linkname+"; write the archive with --dereference --hard-dereference")
+	default:
+		s.addProblem(name, "it is stored as a sparse file; write the archive without --sparse")
+	}
+}
+
+// plain says whether an entry is a file that lies in the archive as it is.
+func plain(h *tar.Header) bool {
+	sparse := false
+	for key := range maps.Keys(h.PAXRecords) {
+		sparse = sparse || strings.HasPrefix(key, "GNU.sparse.")
+	}
+	return h.Typeflag == tar.TypeReg && !sparse
+}
+
+// eachEntry calls f for the entries of a tar, except for directories and devices, with the offset of each one's
+// data. A tar may be several, one after the other.
+func (s *scanner) eachEntry(from, size int64, f func(h *tar.Header, at int64) error) error {
+	end := from + size
+	for entries := 0; ; {
+		part := io.NewSectionReader(s, from, end-from)
+		for r := tar.NewReader(part); ; entries++ {
+			h, err := r.Next()
+			at, _ := part.Seek(0, io.SeekCurrent) // it cannot fail
+			at += from
+			if err == io.EOF {
+				from = at
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("entry %d, at %d: %w", entries, at, err)
+			}
+			switch h.Typeflag {
+			case tar.TypeReg, tar.TypeLink, tar.TypeSymlink, tar.TypeGNUSparse:
+				if at > end || h.Size > end-at && plain(h) {
+					return fmt.Errorf("entry %d, %q, is cut short", entries, h.Name)
+				}
+				if err := f(h, at); err != nil {
+					return err
+				}
+			}
+		}
+		next, err := s.more(from, end)
+		if next == 0 || err != nil {
+			return err
+		}
+		from = next
+	}
+}
+
+// more returns where another tar begins after the end of one, 0 if there is none. Tars are padded with zeros, usually to
+// 10 KiB; what follows them that is no tar means nothing.
+func (s *scanner) more(from, end int64) (int64, error) {
+	const block, padding = 512, 1 << 20
+	for at := from; at <= min(end-block, from+padding); at += block {
+		b, err := s.bytes(at, block)
+		if err != nil {
+			return 0, err
+		}
+		if [block]byte(b) == [block]byte{} {
+			continue
+		}
+		_, err = tar.NewReader(io.NewSectionReader(s, at, end-at)).Next()
+		switch {
+		case s.err != nil:
+			return 0, s.err
+		case errors.Is(err, tar.ErrHeader): // garbage
+			return 0, nil
+		}
+		return at, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,189 @@
+package archive
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Coding is how stored bytes become those of a sample. The numbers may be stored: they stay.
+type Coding uint8
+
+const (
+	Plain   Coding = iota // they are the sample
+	Pixels                // 8-bit RGB, to which Unpack adds the header of a PPM
+	Deflate               // of a zip
+	Snappy                // this and the following are of Parquet's pages; zstd is that of MDS, too
+	Gzip
+	Zstd
+	LZ4 // the raw block format
+	Brotli
+)
+
+// Place says where a sample's bytes are in an archive, and how they are stored.
+type Place struct {
+	Offset, Length int64 // the stored bytes
+	From, Size     int64 // the sample, in the bytes that unpacking yields
+	Block          int64 // how many bytes unpacking yields; 0 for Plain and Pixels
+	CRC            uint32
+	Height, Width  uint16 // of Pixels
+	Coding         Coding
+}
+
+// maxBlock is the most that unpacking may yield.
+const maxBlock = 1 << 30
+
+// ratio is about how many bytes one stored byte can become at most. Compression of images gets nowhere near.
+var ratio = [...]int64{Deflate: 1032, Snappy: 32, Gzip: 1032, Zstd: 1 << 16, LZ4: 255, Brotli: 1 << 16}
+
+// Within says whether the place makes sense in an archive of so many bytes. A place that was stored
+// where others may write has to be asked again.
+func (p Place) Within(size int64) bool {
+	switch {
+	case p.Offset < 0 || p.Length < 0 || p.Offset > size-p.Length || p.From < 0 || p.Size < 0:
+		return false
+	case p.Coding == Plain:
+		return p.From == 0 && p.Size == p.Length
+	case p.Coding == Pixels:
+		return p.From == 0 && p.Length == 3*int64(p.Height)*int64(p.Width) && p.Size == p.Length+int64(len(p.header(nil)))
+	}
+	return p.Coding <= Brotli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length && p.From <= p.Block-p.Size
+}
+
+// Room is the capacity that Unpack needs, in bytes.
+func (p Place) Room() int64 {
+	if p.Coding == Plain || p.Coding == Pixels {
+		return p.Size
+	}
+	return p.Block
+}
+
+func (p Place) header(dst []byte) []byte {
+	dst = strconv.AppendUint(append(dst, "P6\n"...), uint64(p.Width), 10)
+	dst = strconv.AppendUint(append(dst, ' '), uint64(p.Height), 10)
+	return append(dst, "\n255\n"...)
+}
+
+// PlaceOfPixels is the Place of height x width x 3 bytes.
+func placeOfPixels(offset int64, height, width uint16) Place {
+	p := Place{Offset: offset, Length: 3 * int64(height) * int64(width), Height: height, Width: width, Coding: Pixels}
+	p.Size = p.Length + int64(len(p.header(nil)))
+	return p
+}
+
+// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose capacity is at
+// least Room, and which stays the caller's; so does stored. It may be called from several goroutines. All errors are ErrBad: the
+// bytes are not what was stored.
+func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
+	if int64(len(stored)) != p.Length || !p.Within(math.MaxInt64) {
+		return nil, fmt.Errorf("%w: %d bytes are not what is at this place", ErrBad, len(stored))
+	}
+	dst = dst[:0:p.Room()]
+	switch p.Coding {
+	case Plain:
+		return append(dst, stored...), nil
+	case Pixels:
+		return append(p.header(dst), stored...), nil
+	}
+	dst = dst[:p.Block]
+	if err := p.Coding.unpack(dst, stored); err != nil {
+		return nil, fmt.Errorf("%w: a compressed block is damaged: %w", ErrBad, err)
+	}
+	if p.Coding == Deflate && crc32.ChecksumIEEE(dst) != p.CRC {
+		return nil, fmt.Errorf("%w: the checksum does not match", ErrBad)
+	}
+	return dst[p.From:][:p.Size], nil
+}
+
+// unpack fills dst, or fails.
+func (c Coding) unpack(dst, stored []byte) error {
+	var n int
+	var err error
+	switch c {
+	case Snappy:
+		if n, err = snappy.DecodedLen(stored); err == nil && n == len(dst) {
+			_, err = snappy.Decode(dst, stored)
+		}
+	case Zstd:
+		var out []byte
+		out, err = zstdDecoder().DecodeAll(stored, dst[:0])
+		n = len(out)
+	case LZ4:
+		n, err = lz4.UncompressBlock(stored, dst)
+	case Deflate, Gzip, Brotli:
+		s := streams[c].Get().(*stream)
+		defer streams[c].Put(s)
+		return s.fill(dst, stored)
+	}
+	if err == nil && n != len(dst) {
+		err = fmt.Errorf("it has %d bytes, not %d", n, len(dst))
+	}
+	return err
+}
+
+// zstdDecoder serves all goroutines. It yields no more than the memory that it is given has room for.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))
+	if err != nil {
+		panic(err) // only of options
+	}
+	return d
+})
+
+// A stream is a decoder that is used again, with the reader of what it decodes.
+type stream struct {
+	in    bytes.Reader
+	r     io.Reader
+	reset func() error
+	past  [1]byte
+}
+
+var streams = map[Coding]*sync.Pool{
+	Deflate: {New: func() any {
+		s := &stream{}
+		s.r = flate.NewReader(&s.in)
+		s.reset = func() error { return s.r.(flate.Resetter).Reset(&s.in, nil) }
+		return s
+	}},
+	Gzip: {New: func() any {
+		z := &gzip.Reader{}
+		s := &stream{r: z}
+		s.reset = func() error { return z.Reset(&s.in) }
+		return s
+	}},
+	Brotli: {New: func() any {
+		z := &brotli.Reader{}
+		s := &stream{r: z}
+		s.reset = func() error { return z.Reset(&s.in) }
+		return s
+	}},
+}
+
+func (s *stream) fill(dst, stored []byte) error {
+	s.in.Reset(stored)
+	defer s.in.Reset(nil)
+	if err := s.reset(); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(s.r, dst); err != nil {
+		return err
+	}
+	switch n, err := io.ReadFull(s.r, s.past[:]); {
+	case n > 0:
+		return fmt.Errorf("it has more than %d bytes", len(dst))
+	case err != io.EOF:
+		return err
+	}
+	return nil
+}

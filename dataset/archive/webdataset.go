@@ -1,0 +1,213 @@
+package archive
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxField is the most that is read of a file with labels.
+const maxField = 1 << 20
+
+// groups joins the files of a tar into the samples of a WebDataset: neighbours that are named alike up to the first dot.
+// Whether the tar is a WebDataset is known at the end: if some image has a file beside it that is no image, and either
+// there are labels in such files or the images are not in directories, which would be classes.
+type groups struct {
+	*scanner
+	key    string
+	fields []string       // of the current sample
+	image  int            // its image's position in Samples, -1 for none
+	rank   int            // of its image's field among those that are possible
+	label  Sample         // its label
+	source int            // what the label was read from: 0 for nothing, then JSON, then a field of its own
+	member []int32        // positions in Samples of images that are those of samples of a WebDataset
+	paired bool           // some sample has another field
+	inDirs bool           // some sample is in a directory
+	fault  error          // the first in what would be a WebDataset
+	read   map[string]int // label files that were used, by extension
+}
+
+// add takes a file of the tar.
+func (g *groups) add(name string, h *tar.Header, at int64) error {
+	stem, field, found := strings.Cut(base(name), ".")
+	if !found {
+		g.Ignored[ExtensionKey(name)]++
+		return nil
+	}
+	key, field := name[:len(name)-len(base(name))+len(stem)], strings.ToLower(field)
+	if key != g.key {
+		g.end()
+		*g = groups{scanner: g.scanner, key: key, image: -1, label: Sample{Label: -1},
+			fields: g.fields[:0], member: g.member, paired: g.paired, inDirs: g.inDirs, fault: g.fault, read: g.read}
+	}
+	if slices.Contains(g.fields, field) {
+		g.fail(fmt.Errorf("%q is there twice", name))
+	}
+	g.fields = append(g.fields, field)
+	if isImage(name) {
+		g.addImage(name, field, h, at)
+		return nil
+	}
+	g.Ignored[ExtensionKey(name)]++
+	return g.readLabel(name, field, h, at)
+}
+
+func (g *groups) addImage(name, field string, h *tar.Header, at int64) {
+	g.addFile(name, h, at)
+	rank := slices.Index(images, field)
+	if g.Image != "" {
+		rank = slices.Index([]string{strings.ToLower(g.Image)}, field)
+	}
+	if rank >= 0 && (g.image < 0 || rank < g.rank) {
+		g.image, g.rank = len(g.Samples)-1, rank
+	}
+}
+
+func (g *groups) fail(err error) {
+	if g.fault == nil {
+		g.fault = err
+	}
+}
+
+// readLabel reads the label from a field. Its own errors count only in a WebDataset.
+func (g *groups) readLabel(name, field string, h *tar.Header, at int64) error {
+	source := 0
+	switch {
+	case g.Label != "" && field == strings.ToLower(g.Label), g.Label == "" && field == "cls":
+		source = 2
+	case field == "json":
+		source = 1
+	}
+	if source <= g.source || !plain(h) {
+		return nil
+	}
+	if h.Size > maxField {
+		g.fail(fmt.Errorf("%q is larger than %d bytes", name, maxField))
+		return nil
+	}
+	text, err := g.bytes(at, int(h.Size))
+	if err != nil {
+		return err
+	}
+	found := true
+	if source == 1 {
+		found, err = g.labelOfJSON(text)
+	} else {
+		err = g.scanner.setLabel(&g.label, strings.TrimSpace(string(text)))
+	}
+	if err != nil {
+		g.fail(fmt.Errorf("%q: %w", name, err))
+	}
+	if found {
+		g.source = source
+		if g.read == nil {
+			g.read = map[string]int{}
+		}
+		g.read[field]++
+	}
+	return nil
+}
+
+func (g *groups) labelOfJSON(text []byte) (found bool, err error) {
+	keys := []string{"label", "cls", "class"}
+	if g.Label != "" {
+		keys = []string{g.Label}
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return false, err
+	}
+	for _, key := range keys {
+		raw, ok := all[key]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		label := string(raw)
+		switch raw[0] {
+		case '"':
+			err = json.Unmarshal(raw, &label)
+		case '{', '[', 't', 'f':
+			err = fmt.Errorf("%q is neither a whole number nor a name", key)
+		}
+		if err == nil {
+			err = g.scanner.setLabel(&g.label, label)
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// end completes the current sample.
+func (g *groups) end() {
+	if g.image < 0 {
+		return
+	}
+	sample := &g.Samples[g.image]
+	sample.Label, sample.Class = g.label.Label, g.label.Class
+	g.member = append(g.member, int32(g.image))
+	other := func(field string) bool { return !isImage("." + field) }
+	g.paired = g.paired || slices.ContainsFunc(g.fields, other)
+	g.inDirs = g.inDirs || strings.Contains(g.key, "/")
+}
+
+func (g *groups) finish() error {
+	g.end()
+	s := g.scanner
+	switch s.Kind = "tar"; {
+	case g.paired && g.Label != "" && g.read == nil && g.fault == nil:
+		return fmt.Errorf("no sample has a label %q", g.Label)
+	case !g.paired || g.inDirs && g.read == nil:
+		s.files()
+		return nil
+	case g.fault != nil:
+		return g.fault
+	}
+	s.Kind, s.Ordered = "webdataset", true
+	for field, n := range g.read {
+		if s.Ignored[field] -= n; s.Ignored[field] <= 0 {
+			delete(s.Ignored, field)
+		}
+	}
+	s.keep(func(i int) bool {
+		_, is := slices.BinarySearch(g.member, int32(i))
+		return is
+	})
+	for i := range s.duplicates() {
+		return fmt.Errorf("%q is there twice", s.Samples[i].Name)
+	}
+	return nil
+}
+
+// setLabel sets a sample's label to a number, or to the name that the text is. Empty text, and -1, are no label.
+func (s *scanner) setLabel(sample *Sample, text string) error {
+	whole := strings.TrimSuffix(text, ".0")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err == nil {
+		return setNumber(sample, n)
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return fmt.Errorf("label %s is neither a whole number nor a name", text)
+	}
+	if len(text) > maxClass {
+		return fmt.Errorf("a label is longer than %d bytes", maxClass)
+	}
+	name, known := s.classes[text]
+	if !known {
+		name = strings.Clone(text)
+		s.classes[name] = name
+	}
+	sample.Class = name
+	return nil
+}
+
+func setNumber(sample *Sample, n int64) error {
+	if n < -1 || n > math.MaxInt32 {
+		return fmt.Errorf("label %d is not from 0 to %d (or -1: none)", n, math.MaxInt32)
+	}
+	sample.Label = n
+	return nil
+}

@@ -1,0 +1,186 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/store"
+)
+
+// asked is how many requests to a store are under way at a time while a dataset is opened.
+const asked = 64
+
+// archives returns the objects that the source's patterns name, in the order of the patterns, and by name
+// where a pattern has no order of its own.
+func (p *opening) archives() (all []object, err error) {
+	for _, pattern := range p.src.archives {
+		list, err := expand(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.src.name(), err)
+		}
+		var names []string
+		for _, one := range list {
+			if name, ok := literal(one); ok {
+				names = append(names, name)
+				continue
+			}
+			found, err := p.glob(one)
+			if err != nil {
+				return nil, err
+			}
+			if len(found) == 0 {
+				return nil, fmt.Errorf("%s: %w", p.src.dir+"/"+one, ErrNotExist)
+			}
+			names = append(names, found...)
+		}
+		objects, err := p.stat(names)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+// glob returns the names that match a pattern, sorted.
+func (p *opening) glob(pattern string) (names []string, err error) {
+	if p.src.remote == nil {
+		paths, err := filepath.Glob(filepath.Join(escapePattern(p.src.dir), pattern))
+		for _, path := range paths {
+			names = append(names, strings.TrimPrefix(strings.TrimPrefix(path, p.src.dir), "/"))
+		}
+		slices.SortFunc(names, CompareNames)
+		return names, err
+	}
+	err = p.src.remote.List(p.ctx, p.src.prefix+beginning(pattern), func(o store.Object) error {
+		name := strings.TrimPrefix(o.Name, p.src.prefix)
+		ok, err := path.Match(pattern, name)
+		if ok {
+			names = append(names, name)
+		}
+		return err
+	})
+	slices.SortFunc(names, CompareNames)
+	return names, err
+}
+
+// stat looks at files or objects, by their names.
+func (p *opening) stat(names []string) ([]object, error) {
+	objects := make([]object, len(names))
+	group, ctx := errgroup.WithContext(p.ctx)
+	group.SetLimit(asked)
+	for i, name := range names {
+		group.Go(func() (err error) {
+			objects[i], err = p.statOne(ctx, name)
+			return err
+		})
+	}
+	return objects, group.Wait()
+}
+
+func (p *opening) statOne(ctx context.Context, name string) (object, error) {
+	if err := checkName(name); err != nil {
+		return object{}, err
+	}
+	if p.src.remote == nil {
+		id, err := p.storage.look(p.src.dir, name)
+		if err != nil {
+			err = &fs.PathError{Op: "stat", Path: filepath.Join(p.src.dir, name), Err: err}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", filepath.Join(p.src.dir, name), ErrNotExist)
+		}
+		return object{name: name, id: id}, err
+	}
+	o, err := p.src.remote.Stat(ctx, p.src.prefix+name)
+	if errors.Is(err, store.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNotExist, err)
+	}
+	return object{name: name, version: o.Version, id: identityOf(o)}, err
+}
+
+// checkName validates the name of an object as cleanPath does that of a sample.
+func checkName(name string) error {
+	clean, outside, err := cleanPath(name)
+	if err == nil && (outside || clean != name) {
+		err = fmt.Errorf("%q is not the name of a file below the dataset's directory", name)
+	}
+	return err
+}
+
+// packed picks the archives among the files of a folder without images: those of the most frequent kind, by name.
+func packed(files []object) (all []object) {
+	counts := map[string]int{}
+	most := ""
+	for _, f := range files {
+		kind := extensionKey(path.Base(f.name))
+		counts[kind]++
+		if n := counts[kind]; n > counts[most] || n == counts[most] && kind < most {
+			most = kind
+		}
+	}
+	for _, f := range files {
+		if archive.Is(f.name) && extensionKey(path.Base(f.name)) == most {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b object) int { return CompareNames(a.name, b.name) })
+	return all
+}
+
+// splitWords are words in the names of archives that say which part of a dataset they hold.
+var splitWords = strings.Fields("train training trainval val valid validation minival test testing dev eval evaluation holdout unlabeled unlabelled")
+
+// checkSplits refuses a folder whose archives hold different parts of a dataset.
+func (p *opening) checkSplits(files []object) error {
+	splits, meant := map[string]string{}, ""
+	for _, f := range files {
+		split := ""
+		for _, word := range strings.FieldsFunc(strings.ToLower(f.name), func(r rune) bool { return r < 'a' || r > 'z' }) {
+			if slices.Contains(splitWords, word) {
+				split = word
+				break
+			}
+		}
+		splits[split] = f.name
+		if meant == "" || strings.HasPrefix(split, "train") {
+			meant = f.name
+		}
+	}
+	if len(splits) < 2 || p.AsClasses {
+		return nil
+	}
+	return &SplitsError{Path: p.src.dir, Splits: slices.Sorted(maps.Keys(splits)), Meant: patternLike(meant)}
+}
+
+// patternLike is a pattern for the archives that are numbered like one of them.
+func patternLike(name string) string {
+	base := path.Base(name)
+	digits := strings.IndexAny(base, "0123456789")
+	if digits < 0 {
+		return name
+	}
+	return path.Join(path.Dir(name), base[:digits]+"*"+path.Ext(base))
+}
+
+// A SplitsError is the error of a folder whose archives hold different parts of a dataset, such as
+// train and validation.
+type SplitsError struct {
+	Path   string
+	Splits []string
+	Meant  string // a pattern of the archives that are probably meant, relative to Path
+}
+
+func (e *SplitsError) Error() string {
+	return fmt.Sprintf("%s: its files are named like several parts of a dataset: %s", e.Path, strings.Join(e.Splits, ", "))
+}

@@ -1,0 +1,187 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/store"
+)
+
+// packedKinds are extensions of files that may hold many images and are not read.
+var packedKinds = strings.Fields("tgz gz bz2 xz zst 7z rar rec lmdb h5 hdf5 arrow")
+
+// manifests are the names that a directory's manifest may have, as in Hugging Face's image folders.
+var manifests = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
+
+// locate determines what path is. The caller closes the store, if there is one.
+func locate(ctx context.Context, path string, o *Options) (src *source, err error) {
+	src = &source{labels: o.LabelColumn}
+	if store.IsURL(path) {
+		err = src.locateObject(ctx, path, o)
+	} else {
+		err = src.locateFile(path, o)
+	}
+	if err == nil && o.LabelColumn != "" && src.manifest == "" {
+		err = &option.Error{Field: "label column", Rule: "left out: the dataset has no manifest", Value: o.LabelColumn}
+	}
+	if err != nil {
+		_ = src.close()
+	}
+	return src, err
+}
+
+func (s *source) locateFile(path string, o *Options) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(abs)
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+	dir := abs
+	switch {
+	case missing && isPattern(abs):
+		dir, s.archives = splitPattern(abs)
+	case missing:
+		return fmt.Errorf("%s: %w", path, ErrNotExist)
+	case err != nil:
+		return err
+	case info.IsDir():
+		if s.manifest, err = metadata(abs, o); err != nil {
+			return err
+		}
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", path, ErrKind)
+	default:
+		// Resolve only the directory: paths are relative to the directory of the given name,
+		// even if that name is a link.
+		dir = filepath.Dir(abs)
+		err := s.takeFile(filepath.Base(abs), func() (bool, error) {
+			f, err := os.Open(abs)
+			if err != nil {
+				return false, err
+			}
+			defer f.Close()
+			return holdsImages(f, info.Size()), nil
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if s.dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	if info, err = os.Stat(s.dir); err != nil {
+		return err
+	}
+	s.seen.Store(&info)
+	return nil
+}
+
+// takeFile decides whether a file is a manifest or an archive. images says which of them a Parquet file is.
+func (s *source) takeFile(name string, images func() (bool, error)) error {
+	packed := archive.Is(name)
+	if manifestReader(name) != nil {
+		var err error
+		if packed = packed && extensionKey(name) == "parquet"; packed {
+			packed, err = images()
+		}
+		if err != nil {
+			return err
+		}
+		if !packed {
+			s.manifest = name
+			return nil
+		}
+	}
+	if !packed && slices.Contains(packedKinds, extensionKey(name)) {
+		return fmt.Errorf("%w: files of this kind are not supported", ErrArchive)
+	}
+	if !packed {
+		return ErrKind
+	}
+	s.archives = []string{escapePattern(name)}
+	return nil
+}
+
+// metadata finds the manifest in a directory; "" if it has none.
+func metadata(dir string, o *Options) (name string, err error) {
+	if o.IgnoreMetadata {
+		return "", nil
+	}
+	for _, n := range manifests {
+		switch info, err := os.Stat(filepath.Join(dir, n)); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case name != "":
+			return "", fmt.Errorf("%s: %w: %s and %s", dir, ErrManifests, name, n)
+		case info.Mode().IsRegular():
+			name = n
+		}
+	}
+	return name, nil
+}
+
+// locateObject is locate for a URL.
+func (s *source) locateObject(ctx context.Context, url string, o *Options) error {
+	remote, name, err := store.Open(ctx, url, o.Store)
+	if err != nil {
+		return err
+	}
+	s.remote, s.store = remote, o.Store.Endpoint
+	base := path.Base(name)
+	switch {
+	case isPattern(name):
+		s.prefix, s.archives = splitPattern(name)
+	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, extensionKey(base)):
+		s.prefix = name
+		if s.manifest, err = s.remoteMetadata(ctx, o); err != nil {
+			return err
+		}
+	default:
+		s.prefix = name[:len(name)-len(base)]
+		err = s.takeFile(base, func() (bool, error) {
+			o, err := remote.Stat(ctx, name)
+			return err == nil && holdsImages(&objectAt{ctx, remote, o}, o.Size), err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if s.prefix != "" && !strings.HasSuffix(s.prefix, "/") {
+		s.prefix += "/"
+	}
+	s.dir = strings.TrimRight(remote.URL(s.prefix), "/") + "/"
+	return nil
+}
+
+// remoteMetadata is metadata in a store.
+func (s *source) remoteMetadata(ctx context.Context, o *Options) (found string, err error) {
+	for _, n := range manifests {
+		if o.IgnoreMetadata {
+			break
+		}
+		_, err := s.remote.Stat(ctx, strings.TrimRight(s.prefix, "/")+"/"+n)
+		switch {
+		case errors.Is(err, store.ErrNotExist):
+		case err != nil:
+			return "", err
+		case found != "":
+			return "", fmt.Errorf("%s: %w: %s and %s", s.dir, ErrManifests, found, n)
+		default:
+			found = n
+		}
+	}
+	return found, nil
+}

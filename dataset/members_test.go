@@ -1,0 +1,106 @@
+package dataset
+
+import (
+	"archive/tar"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pack writes a tar of files in the dataset's directory, in this order, below a folder.
+func (p *place) pack(name, folder string, files ...string) {
+	p.t.Helper()
+	f, err := os.Create(p.path(name))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	w := tar.NewWriter(f)
+	for _, n := range files {
+		data, err := os.ReadFile(p.path(n))
+		if err == nil {
+			err = w.WriteHeader(&tar.Header{Name: folder + strings.TrimPrefix(n, "d/"), Size: int64(len(data)), Mode: 0o644})
+		}
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// contentsOf is what a dataset holds, apart from where that is.
+func contentsOf(t *testing.T, d *Dataset) (all []string) {
+	for i := range d.Len() {
+		data, err := d.Read(i, nil, func(n int) []byte { return make([]byte, n) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d.Path(i)+"\n"+d.Format(i)+"\n"+string(data))
+	}
+	return append(all, d.Classes()...)
+}
+
+// TestArchiveIsItsDirectory: samples in tars have the order, labels, bytes and digest that the directory has whose files
+// they are, however the tars are named, and however their names are ordered.
+func TestArchiveIsItsDirectory(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	want := p.open("d")
+	p.mkdir("shards")
+	p.pack("one.tar", "", append(names, "d/a/readme.txt")...)
+	p.pack("top.tar", "data/set/", names...)
+	p.pack("shards/01.tar", "./", names[:3]...)
+	p.pack("shards/00.tar", "", names[3:]...)
+	for _, how := range []Storage{{}, {Direct: true}} {
+		p.how = how
+		for _, name := range []string{"one.tar", "top.tar", "shards", "shards/*.tar", "shards/{00..01}.tar", "shards/{01,00}.tar"} {
+			d := p.open(name)
+			if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
+				t.Errorf("%s (-directory +archive):\n%s", name, diff)
+			}
+			if d.Digest() != want.Digest() || !slices.Equal(labels(d), labels(want)) {
+				t.Errorf("%s: digest %s, labels %v", name, d.Digest(), labels(d))
+			}
+			if again := p.open(name); again.Report().Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
+				t.Errorf("%s: %d headers were read again", name, again.Report().Scanned)
+			}
+		}
+	}
+}
+
+// TestArchiveChanges: an archive that was replaced is a changed file for each of its samples, until it is indexed.
+func TestArchiveChanges(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg", "d/b/2.jpg")
+	p.pack("x.tar", "", "d/a/1.jpg", "d/b/2.jpg")
+	d := p.open("x.tar")
+	p.write("d/a/1.jpg", image("jpeg", 10, 20, 1)+"more")
+	p.pack("x.tar", "", "d/b/2.jpg", "d/a/1.jpg")
+	for i := range d.Len() {
+		_, id, err := d.Load(i, nil, func(n int) []byte { return make([]byte, n) }, nil)
+		if !errors.Is(err, ErrChanged) || !OfFile(err) || id.Known() {
+			t.Errorf("Load: %+v, %v", id, err)
+		}
+		if id, err := d.Check(i); !errors.Is(err, ErrChanged) || id.Known() {
+			t.Errorf("Check: %+v, %v", id, err)
+		}
+	}
+	p.probes()
+	if d := p.open("x.tar"); d.Stat(0).Size != int64(len(image("jpeg", 10, 20, 1)+"more")) || p.probes() != 2 {
+		t.Errorf("the new index has %+v", d.Stat(0))
+	}
+	if err := os.Remove(p.path("x.tar")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrMissing) {
+		t.Errorf("without the archive: %v", err)
+	}
+}

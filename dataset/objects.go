@@ -1,0 +1,178 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+
+	"github.com/batchfs/batchfs/dataset/archive"
+	"github.com/batchfs/batchfs/store"
+)
+
+// object is a file, or an object of a store, that holds many samples, in the version that was
+// indexed.
+type object struct {
+	name    string // relative to the dataset's directory, or the store's prefix
+	version string // "": it is a file, or the store names none
+	id      Identity
+}
+
+// member is where a sample is in an object.
+type member struct {
+	object int32 // into table.objects
+	archive.Place
+}
+
+// identityOf is the identity of an object of a store. Stores say when an object was written to the
+// second at best, so that the fraction of the time is taken to tell versions apart.
+func identityOf(o store.Object) Identity {
+	const second = 1e9
+	h := fnv.New64a()
+	io.WriteString(h, o.Version)
+	return Identity{Size: o.Size, ModTime: o.ModTime/second*second + int64(h.Sum64()%second)}
+}
+
+// versions are the versions of samples that are objects of a store.
+type versions struct {
+	at   []int64 // by row, where its version is in text; -1: not known
+	text []byte  // each with its length before it
+}
+
+const maxVersion = 255
+
+func (v *versions) set(row int, version string) error {
+	if len(version) > maxVersion {
+		return fmt.Errorf("the store names a version in %d bytes, more than the %d that can be", len(version), maxVersion)
+	}
+	v.add(row)
+	v.at[row] = int64(len(v.text))
+	v.text = append(append(v.text, byte(len(version))), version...)
+	return nil
+}
+
+// add makes room for a row whose version is not known.
+func (v *versions) add(row int) {
+	for len(v.at) <= row {
+		v.at = append(v.at, -1)
+	}
+}
+
+func (v *versions) get(row int) string {
+	if row >= len(v.at) || v.at[row] < 0 {
+		return ""
+	}
+	at := v.at[row]
+	return string(v.text[at+1 : at+1+int64(v.text[at])])
+}
+
+// until is a context that ends when a channel is closed.
+type until struct {
+	context.Context
+	stop <-chan struct{}
+}
+
+func (u until) Done() <-chan struct{} { return u.stop }
+
+func (u until) Err() error {
+	select {
+	case <-u.stop:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// ofStore makes an error of a store one of this package. What is neither about the object nor an
+// outage, such as a refusal of access, says nothing about the sample.
+func ofStore(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return ErrStopped
+	case errors.Is(err, store.ErrNotExist):
+		return ErrMissing
+	case errors.Is(err, store.ErrChanged):
+		return ErrChanged
+	case errors.Is(err, store.ErrDenied):
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// openObject is openRow in a store. It asks the store only for what the index does not know.
+func (s *storage) openObject(t *table, i int, stop <-chan struct{}) (file, error) {
+	f := noFile
+	f.object.Name = s.prefix + t.file(i)
+	place, whole := t.place(i)
+	if place == nil {
+		t.mu.Lock()
+		whole, f.object.Version = t.row[i].id, t.versions.get(i)
+		t.mu.Unlock()
+	} else {
+		f.object.Version = t.objects[t.members[i].object].version
+	}
+	if !whole.Known() {
+		o, err := s.remote.Stat(until{context.Background(), stop}, f.object.Name)
+		if err != nil {
+			return noFile, ofStore(err)
+		}
+		whole, f.object.Version = identityOf(o), o.Version
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err := t.versions.set(i, o.Version); err != nil {
+			return noFile, err
+		}
+	}
+	f.object.Size, f.object.ModTime = whole.Size, whole.ModTime
+	f.whole, f.id = whole, whole
+	if place != nil {
+		f.begin(place)
+	}
+	return f, nil
+}
+
+// fetch reads exactly len(p) bytes of an object.
+func (s *storage) fetch(f *file, p []byte, offset int64, stop <-chan struct{}) (int, error) {
+	if from := offset - f.aheadAt; from >= 0 && from+int64(len(p)) <= int64(len(f.ahead)) {
+		return copy(p, f.ahead[from:]), nil
+	}
+	for left := len(p); left > 0 && s.limit != nil; left -= s.limit.piece {
+		if err := s.limit.take(min(left, s.limit.piece), stop); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.remote.ReadAt(until{context.Background(), stop}, f.object, p, offset)
+	return n, ofStore(err)
+}
+
+// section reads an object of a dataset, for those who look for its samples.
+type section struct {
+	storage *storage
+	file    file
+	stop    <-chan struct{}
+}
+
+// ReadAt is that of [io.ReaderAt].
+func (s *section) ReadAt(p []byte, offset int64) (int, error) {
+	n := int(max(0, min(int64(len(p)), s.file.whole.Size-offset)))
+	got, err := s.storage.fill(&s.file, p, offset, n, s.stop)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return got, err
+}
+
+// objectAt reads an object of a store.
+type objectAt struct {
+	ctx    context.Context
+	store  store.Store
+	object store.Object
+}
+
+// ReadAt is that of [io.ReaderAt], except that it reads nothing beyond the end.
+func (o *objectAt) ReadAt(p []byte, offset int64) (int, error) {
+	return o.store.ReadAt(o.ctx, o.object, p, offset)
+}

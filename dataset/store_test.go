@@ -1,0 +1,167 @@
+package dataset
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/fakestore"
+)
+
+// serve serves the dataset's directory as a bucket named data, and returns the flags for it.
+func (p *place) serve() (*fakestore.Server, func(*Options)) {
+	s := &fakestore.Server{Dir: p.path("..")}
+	server := httptest.NewServer(s)
+	p.t.Cleanup(server.Close)
+	return s, func(o *Options) { o.Store.Endpoint, o.Store.Anonymous, o.Store.Tries = server.URL, true, 1 }
+}
+
+func (p *place) tryOpenURL(url string, change ...func(*Options)) (*Dataset, error) {
+	o := p.options()
+	for _, f := range change {
+		f(&o)
+	}
+	d, err := Open(p.t.Context(), url, o)
+	if err == nil {
+		p.t.Cleanup(func() { d.Close() })
+	}
+	return d, err
+}
+
+func (p *place) openURL(url string, change ...func(*Options)) *Dataset {
+	p.t.Helper()
+	d, err := p.tryOpenURL(url, change...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+// varied writes images of several classes and formats, and returns their names.
+func (p *place) several() []string {
+	names := []string{"d/b-1/z.jpg", "d/b/2.png", "d/b/1.jpg", "d/a/sub/3.jpg", "d/a/9.jpg", "d/a/x.bmp", "d/c/1.jpg"}
+	for k, n := range names {
+		format := map[string]string{"jpg": "jpeg", "png": "png", "bmp": "bmp"}[n[len(n)-3:]]
+		p.write(n, image(format, 10+k, 20+k, 1)+strings.Repeat(n, 1000*k))
+	}
+	p.write("d/a/readme.txt", "x")
+	return names
+}
+
+// TestStoreIsItsDirectory: a prefix of keys, and archives in a store, are what the directory is whose files they are.
+func TestStoreIsItsDirectory(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.mkdir("shards")
+	p.pack("shards/00.tar", "", names[:3]...)
+	p.pack("shards/01.tar", "", names[3:]...)
+	p.pack("one.tar", "", names...)
+	p.write("d.csv", "path,label\n"+strings.Join(names, ",1\n")+",1\n")
+	want := p.open("d")
+	s, how := p.serve()
+	for _, url := range []string{
+		"s3://data/d", "s3://data/d/", "s3://data/one.tar", "s3://data/shards/{00..01}.tar", "s3://data/shards/*.tar", "s3://data/shards",
+	} {
+		d := p.openURL(url, how)
+		if diff := cmp.Diff(contentsOf(t, want), contentsOf(t, d)); diff != "" {
+			t.Errorf("%s (-directory +store):\n%s", url, diff)
+		}
+		if d.Digest() != want.Digest() || !slices.Equal(labels(d), labels(want)) {
+			t.Errorf("%s: digest %s, labels %v", url, d.Digest(), labels(d))
+		}
+		again := p.openURL(url, how)
+		if again.Report().Scanned != 0 || !cmp.Equal(describe(d), describe(again)) {
+			t.Errorf("%s: %d headers were read again:\n%s", url, again.Report().Scanned, cmp.Diff(describe(d), describe(again)))
+		}
+		before := s.Requests.Load()
+		if _, err := again.Check(0); err != nil || s.Requests.Load() != before {
+			t.Errorf("%s: Check asked the store: %v", url, err)
+		}
+	}
+	d, local := p.openURL("s3://data/d.csv", how), p.open("d.csv")
+	if diff := cmp.Diff(contentsOf(t, local), contentsOf(t, d)); diff != "" || d.Digest() != local.Digest() {
+		t.Errorf("manifest (-here +store):\n%s", diff)
+	}
+	if again := p.openURL("s3://data/d.csv", how); again.Report().Scanned != 0 {
+		t.Errorf("manifest: %d headers were read again", again.Report().Scanned)
+	}
+}
+
+// TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is not.
+func TestStoreFails(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg", "d/a/2.jpg", "d/b/3.jpg")
+	s, how := p.serve()
+	var status atomic.Int64
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		n := int(status.Load())
+		if n > 0 {
+			w.WriteHeader(n)
+		}
+		return n > 0
+	}
+	d := p.openURL("s3://data/d", how)
+	load := func(i int) (Identity, error) {
+		_, id, err := d.Load(i, nil, func(n int) []byte { return make([]byte, n) }, nil)
+		return id, err
+	}
+	p.write("d/a/1.jpg", image("jpeg", 10, 21, 1))
+	if id, err := load(0); !errors.Is(err, ErrChanged) || !OfFile(err) || id.Known() {
+		t.Errorf("changed: %+v, %v", id, err)
+	}
+	if err := os.Remove(p.path("d/a/2.jpg")); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := load(1); !errors.Is(err, ErrMissing) || !OfFile(err) || id.Known() {
+		t.Errorf("missing: %+v, %v", id, err)
+	}
+	for _, n := range []int{500, 503, 403} {
+		status.Store(int64(n))
+		if _, err := load(2); err == nil || OfFile(err) || (n >= 500) != errors.Is(err, ErrAway) {
+			t.Errorf("%d: %v", n, err)
+		}
+		if _, err := p.tryOpenURL("s3://data/d", how); err == nil {
+			t.Errorf("%d: opened", n)
+		}
+	}
+	status.Store(0)
+	if _, err := load(2); err != nil {
+		t.Errorf("the store is back: %v", err)
+	}
+	p.probes()
+	if d := p.openURL("s3://data/d", how); d.Len() != 2 || p.probes() != 1 {
+		t.Errorf("listed again: %d samples", d.Len())
+	}
+}
+
+// TestReadEndsWithoutTheStore: closing the channel ends a read that waits for the store.
+func TestReadEndsWithoutTheStore(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg")
+	s, how := p.serve()
+	d := p.openURL("s3://data/d", how)
+	asked, end := make(chan struct{}, 8), make(chan struct{})
+	defer close(end)
+	s.Before = func(http.ResponseWriter, *http.Request) bool {
+		asked <- struct{}{}
+		<-end
+		return true
+	}
+	stop, result := make(chan struct{}), make(chan error)
+	go func() {
+		_, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, stop)
+		result <- err
+	}()
+	<-asked
+	close(stop)
+	if err := <-result; !errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
+}

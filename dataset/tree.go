@@ -1,0 +1,114 @@
+package dataset
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// An arrangement is the order and the labels that names have as the paths of files in a directory;
+// see listDirectory.
+type arrangement struct {
+	order   []int32 // of the names
+	label   []int32 // by name
+	classes []string
+	strip   int // length of the beginning that all paths have in common, which is left out
+	ignored map[string]int
+}
+
+// arrange finds the samples among n names of files, and classes, which are the names of folders that may hold
+// none. If lift is set and everything is in one folder of folders, that folder is the dataset.
+func arrange(n int, name func(i int) string, folders map[string]bool, lift bool) arrangement {
+	a := arrangement{label: make([]int32, n), ignored: map[string]int{}}
+	if lift {
+		a.strip = commonFolder(n, name)
+	}
+	rest := func(i int32) string { return name(int(i))[a.strip:] }
+	inFolders := false
+	for i := range int32(n) {
+		p := rest(i)
+		class, _, nested := strings.Cut(p, "/")
+		switch {
+		case strings.HasPrefix(p, ".") || strings.Contains(p, "/."):
+			a.ignored["."]++
+			continue
+		case nested:
+			if folders == nil {
+				folders = map[string]bool{}
+			}
+			folders[class] = true
+		}
+		if !isImage(p) {
+			a.ignored[extensionKey(path.Base(p))]++
+			continue
+		}
+		inFolders = inFolders || nested
+		a.order = append(a.order, i)
+	}
+	if inFolders {
+		a.classes = slices.SortedFunc(maps.Keys(folders), CompareNames)
+		a.order = slices.DeleteFunc(a.order, func(i int32) bool {
+			flat := !strings.Contains(rest(i), "/")
+			if flat {
+				a.ignored[extensionKey(rest(i))]++
+			}
+			return flat
+		})
+	}
+	labels := map[string]int32{}
+	for k, class := range a.classes {
+		labels[class] = int32(k)
+	}
+	for _, i := range a.order {
+		class, _, _ := strings.Cut(rest(i), "/")
+		if a.label[i] = -1; inFolders {
+			a.label[i] = labels[class]
+		}
+	}
+	slices.SortStableFunc(a.order, func(x, y int32) int {
+		dirX, baseX := path.Split(rest(x))
+		dirY, baseY := path.Split(rest(y))
+		return cmp.Or(cmp.Compare(a.label[x], a.label[y]), CompareNames(strings.TrimSuffix(dirX, "/"), strings.TrimSuffix(dirY, "/")), CompareNames(baseX, baseY))
+	})
+	return a
+}
+
+// commonFolder is the length of the path, with its slash, of the folder that is the dataset if all
+// folders of images are in it, or if it has all images and is named like a part of a dataset.
+func commonFolder(n int, name func(i int) string) int {
+	only, above, found := "", "", false // the folder of all images, and what the folders of images have in common
+	for i := range n {
+		p := name(i)
+		if strings.HasPrefix(p, ".") || strings.Contains(p, "/.") || !isImage(p) {
+			continue
+		}
+		dir, _ := path.Split(p)
+		parent := dir[:strings.LastIndexByte(strings.TrimSuffix(dir, "/"), '/')+1]
+		if !found {
+			only, above, found = dir, parent, true
+		}
+		if dir != only {
+			only = ""
+		}
+		for !strings.HasPrefix(parent, above) {
+			above = above[:strings.LastIndexByte(strings.TrimSuffix(above, "/"), '/')+1]
+		}
+	}
+	if only != "" && len(partOf(path.Base(only))) > 0 {
+		return len(only)
+	}
+	return len(above)
+}
+
+// duplicate returns an error for a path that occurs twice in an order.
+func (a *arrangement) duplicate(name func(i int) string) error {
+	for k := 1; k < len(a.order); k++ {
+		if x, y := name(int(a.order[k-1])), name(int(a.order[k])); x == y {
+			return fmt.Errorf("%q is there twice", x[a.strip:])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+)
+
+// openAZ opens az://CONTAINER@ACCOUNT/NAME and az://CONTAINER/NAME.
+func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, err error) {
+	place, name, _ := strings.Cut(rest, "/")
+	container, account, named := strings.Cut(place, "@")
+	s.shown = "az://" + place + "/"
+	if container == "" || strings.ContainsAny(place, ":?#") || strings.Contains(account, "@") {
+		return "", fmt.Errorf("az://CONTAINER@ACCOUNT/NAME is expected, not %s", clean("az://"+rest))
+	}
+	if !named {
+		account = o.Account
+	}
+	base := &url.URL{Scheme: "https", Host: azureHost(account), Path: "/"}
+	switch {
+	case o.Endpoint != "":
+		if base, err = url.Parse(o.Endpoint); err != nil {
+			return "", err
+		}
+	case account == "":
+		return "", fmt.Errorf("%s: the storage account is missing: az://%s@ACCOUNT/%s", s.shown, container, name)
+	}
+	base = base.JoinPath(container + "/")
+	s.header.Set("X-Ms-Version", "2023-11-03")
+	s.pages, s.sorts = s.azPages, true
+	if o.Token != "" && !o.Anonymous {
+		base.RawQuery = strings.TrimPrefix(o.Token, "?")
+		s.hint = " but the shared access signature" + anonymousHint
+	}
+	s.base.Store(base)
+	if o.Token != "" || o.Anonymous {
+		return name, nil
+	}
+	const source = "Azure's default credentials"
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return "", withURL(noCredentials(source, err), s.shown)
+	}
+	return name, s.useBearer(ctx, source, func(ctx context.Context) (string, time.Time, error) {
+		token, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})
+		return token.Token, token.ExpiresOn, err
+	})
+}
+
+// azureHost is where the blobs of an account are, whose name may be that of another of its
+// services.
+func azureHost(account string) string {
+	if strings.Contains(account, ".") {
+		return strings.Replace(account, ".dfs.", ".blob.", 1)
+	}
+	return account + ".blob.core.windows.net"
+}
+
+// An azPage is an answer to List Blobs.
+type azPage struct {
+	XMLName xml.Name `xml:"EnumerationResults"`
+	Blobs   struct {
+		Blob []struct {
+			Name struct {
+				Text    string `xml:",chardata"`
+				Encoded bool   `xml:",attr"`
+			}
+			Properties struct {
+				Length       int64  `xml:"Content-Length"`
+				ETag         string `xml:"Etag"`
+				LastModified string `xml:"Last-Modified"`
+				ResourceType string
+			}
+		}
+	}
+	NextMarker string
+}
+
+// azPages lists with List Blobs.
+func (s *site) azPages(prefix string) pager {
+	return func(ctx context.Context, token string) ([]Object, string, error) {
+		query := url.Values{"restype": {"container"}, "comp": {"list"}, "prefix": {prefix}}
+		if token != "" {
+			query.Set("marker", token)
+		}
+		var page azPage
+		if err := s.ask(ctx, prefix, nil, query, func(r io.Reader, _ http.Header) error {
+			page = azPage{} // of a try that was cut off
+			return xml.NewDecoder(r).Decode(&page)
+		}); err != nil {
+			return nil, "", err
+		}
+		var objects []Object
+		for _, b := range page.Blobs.Blob {
+			o := Object{Name: b.Name.Text, Size: b.Properties.Length, Version: `"` + strings.Trim(b.Properties.ETag, `"`) + `"`, ModTime: httpTime(b.Properties.LastModified)}
+			if b.Name.Encoded {
+				name, err := url.PathUnescape(o.Name)
+				if err != nil {
+					return nil, "", notEscaped(s.URL(prefix), o.Name)
+				}
+				o.Name = name
+			}
+			if b.Properties.ResourceType != "directory" {
+				objects = append(objects, o)
+			}
+		}
+		return objects, page.NextMarker, nil
+	}
+}

@@ -1,0 +1,51 @@
+// Package store reads parts of objects in object stores and on web servers. It knows no dataset:
+// an [Object] is a name, a size and a version, and a read names all three.
+//
+// # URLs
+//
+//	s3://BUCKET/NAME                 Amazon S3, and what is compatible with it (Endpoint)
+//	gs://BUCKET/NAME                 Google Cloud Storage
+//	az://CONTAINER@ACCOUNT/NAME      Azure Blob Storage; abfs and abfss are the same
+//	az://CONTAINER/NAME              in the account of the options
+//	http(s)://HOST/NAME              a web server; a query is sent with every request
+//	hf://datasets/ORG/DATASET/NAME   Hugging Face; DATASET@REVISION for another than main
+//
+// Names are taken as they are, except that those of http(s) are escaped, as in any URL.
+// az://CONTAINER/NAME is what adlfs and DuckDB understand, and the account may be written in full
+// (ACCOUNT.blob.core.windows.net), as for them.
+//
+// # What a read is
+//
+// A read asks for a range and, by If-Match, for the version that was seen when the object was
+// listed. The answer is checked all the same: its range, its length, its ETag, the object's size.
+// Whatever a server does, the bytes are those that were asked for, or there is an error. The
+// revision of hf is looked up once, and every request names its commit.
+// What has neither ETag nor modification time is told from another version by its size alone.
+//
+// # When requests fail
+//
+// Failures that may pass are tried again after a random delay that doubles, or as long as the
+// server asks for. A try fails if no data comes for Options.Timeout. A cut-off answer is
+// continued. Retries come out of a budget, which fills with requests that succeed: an outage
+// costs little more than one request for each read, and not a multiple.
+//
+// The first byte of some answers takes far longer than usual. After the time that 95 % of the
+// last ones took, a second request is sent beside the first; the first good answer is used, and
+// the other request ends. Not more than 3 % of the requests are sent twice.
+//
+// # Credentials
+//
+// They come from the vendors' libraries, which also look into the environment, their
+// configuration files and the machine's metadata: AWS's for s3 (with region, endpoint and
+// AWS_CA_BUNDLE), Google's default credentials for gs, Azure's for az. Go itself reads the
+// variables of proxies, SSL_CERT_FILE and SSL_CERT_DIR. This package reads no environment.
+// Credentials that are not accepted any more are renewed once. They are shown to the store's
+// host only, and appear in no error, no log and no [Object]: of what a server says about an
+// error, only the code is repeated, and queries are cut off URLs.
+//
+// # Resources
+//
+// Each request has a connection of its own (HTTP/1.1), which is kept for the next one:
+// Options.MaxRequests, and a few for hedges. No goroutine outlives a call by more than the time
+// that cancelling takes. Bytes are read into the caller's memory.
+package store

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// The kinds of errors. Errors of a [Store] wrap one of them, or the cause of the context's end.
+var (
+	ErrNotExist = errors.New("no such object")
+	ErrChanged  = errors.New("the object has changed")
+	ErrDenied   = errors.New("the store refuses the request")
+	ErrAway     = errors.New("the store cannot be reached")
+	ErrNoList   = errors.New("the store cannot list its objects")
+	ErrNoRange  = errors.New("the server does not serve parts of objects")
+)
+
+// A failure is an error of one request.
+type failure struct {
+	url  string // without credentials
+	kind error  // one of the above
+	why  string // without credentials
+
+	again  bool          // another try may succeed
+	after  time.Duration // and not sooner than this
+	renew  bool          // the credentials are no longer accepted
+	region string        // where the bucket is
+}
+
+func (f *failure) Error() string {
+	text := f.kind.Error()
+	if f.why != "" {
+		text += ": " + f.why
+	}
+	if f.url != "" {
+		text = f.url + ": " + text
+	}
+	return text
+}
+
+func (f *failure) Unwrap() error { return f.kind }
+
+// ended returns the error for a context that is done.
+func ended(ctx context.Context, url string) error {
+	return fmt.Errorf("%s: %w", url, context.Cause(ctx))
+}
+
+var (
+	userinfo = regexp.MustCompile(`//[^/\s"@]*@`)
+	query    = regexp.MustCompile(`\?[^\s"]*`)
+)
+
+// clean removes what can hold a credential from the URLs in a text: users, passwords and queries.
+func clean(text string) string {
+	return query.ReplaceAllString(userinfo.ReplaceAllString(text, "//"), "")
+}
+
+// withURL names the place in a failure that does not.
+func withURL(err error, url string) error {
+	var f *failure
+	if errors.As(err, &f) {
+		f.url = url
+	}
+	return err
+}

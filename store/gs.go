@@ -1,0 +1,55 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2/google"
+)
+
+// openGS opens gs://BUCKET/NAME, by the XML interface, which is that of S3.
+func openGS(ctx context.Context, s *site, rest string, o Options) (name string, err error) {
+	bucket, name, _ := strings.Cut(rest, "/")
+	s.shown = "gs://" + bucket + "/"
+	if bucket == "" || strings.ContainsAny(bucket, "@:?#") {
+		return "", fmt.Errorf("gs://BUCKET/NAME is expected, not %s", clean("gs://"+rest))
+	}
+	base, err := url.Parse(cmp.Or(o.Endpoint, "https://storage.googleapis.com"))
+	if err != nil {
+		return "", err
+	}
+	s.base.Store(base.JoinPath(bucket + "/"))
+	s.pages = s.s3Pages
+	if o.Anonymous {
+		return name, nil
+	}
+	if o.RequesterPays {
+		credentials, err := googleCredentials()
+		if err != nil {
+			return "", withURL(noCredentials(googleSource, err), s.shown)
+		}
+		s.header.Set("X-Goog-User-Project", credentials.ProjectID)
+	}
+	return name, s.useBearer(ctx, googleSource, func(context.Context) (string, time.Time, error) {
+		credentials, err := googleCredentials()
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		token, err := credentials.TokenSource.Token()
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		return token.AccessToken, token.Expiry, nil
+	})
+}
+
+const googleSource = "Google's application default credentials"
+
+// googleCredentials has no context, as what it returns would keep it.
+func googleCredentials() (*google.Credentials, error) {
+	return google.FindDefaultCredentials(context.Background(), "https://www.googleapis.com/auth/devstorage.read_only")
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// openHF opens hf://datasets/ORG/DATASET[@REVISION]/NAME, and looks up the commit.
+func openHF(ctx context.Context, s *site, rest string, o Options) (name string, err error) {
+	parts := hubURL.FindStringSubmatch(rest)
+	if parts == nil {
+		return "", fmt.Errorf("hf://datasets/ORG/DATASET/NAME is expected, not %s", clean("hf://"+rest))
+	}
+	repository, revision, name := parts[1], parts[2], parts[3]
+	s.shown = "hf://" + strings.TrimSuffix(strings.TrimSuffix(rest, name), "/") + "/"
+	endpoint, err := url.Parse(cmp.Or(o.Endpoint, "https://huggingface.co"))
+	if err != nil {
+		return "", err
+	}
+	if revision == "" {
+		revision = "main"
+	} else if revision, err = url.PathUnescape(revision); err != nil {
+		return "", fmt.Errorf("hf://%s: the revision is not escaped", rest)
+	}
+	s.hint = "; private and gated datasets need a token (hf auth login)"
+	if o.Token != "" && !o.Anonymous {
+		s.signer = fixedToken(o.Token)
+	}
+	s.transport = &hub{next: s.pool, objects: map[string]located{}}
+	api := endpoint.JoinPath("api", repository)
+	var at struct{ SHA string }
+	err = s.ask(ctx, "", api.JoinPath("revision", url.PathEscape(revision)), nil, func(r io.Reader, _ http.Header) error {
+		return json.NewDecoder(r).Decode(&at)
+	})
+	if err != nil {
+		return "", err
+	}
+	if !word(at.SHA, "0123456789") || at.SHA == "" {
+		return "", fmt.Errorf("%s: the server does not name the commit", s.shown)
+	}
+	s.base.Store(endpoint.JoinPath(repository, "resolve", at.SHA+"/"))
+	s.pinned, s.sorts = true, true
+	s.pages = func(prefix string) pager {
+		return s.hubPages(prefix, api.JoinPath("tree", at.SHA, escape(prefix[:strings.LastIndex(prefix, "/")+1])))
+	}
+	return name, nil
+}
+
+// Two kinds of revisions have slashes in their names.
+var hubURL = regexp.MustCompile(`^(datasets/[^/@?#]+/[^/@?#]+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.*))?$`)
+
+// hubPages lists the directory that the prefix is in.
+func (s *site) hubPages(prefix string, tree *url.URL) pager {
+	return func(ctx context.Context, token string) ([]Object, string, error) {
+		query := url.Values{"recursive": {"true"}}
+		if token != "" {
+			query.Set("cursor", token)
+		}
+		type file struct {
+			Type, Path, OID string
+			Size            int64
+			LFS             struct{ OID string }
+		}
+		var files []file
+		var next string
+		err := s.ask(ctx, prefix, tree, query, func(r io.Reader, header http.Header) error {
+			files, next = nil, nextCursor(header)
+			return json.NewDecoder(r).Decode(&files)
+		})
+		if errors.Is(err, ErrNotExist) { // the directory
+			return nil, "", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		var objects []Object
+		for _, f := range files {
+			if f.Type == "file" && strings.HasPrefix(f.Path, prefix) {
+				objects = append(objects, Object{Name: f.Path, Size: f.Size, Version: `"` + cmp.Or(f.LFS.OID, f.OID) + `"`})
+			}
+		}
+		return objects, next, nil
+	}
+}
+
+// nextCursor returns what the header Link says about the next page; "" on the last one.
+func nextCursor(header http.Header) string {
+	for _, link := range header.Values("Link") {
+		address, relation, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		if u, err := url.Parse(address); err == nil && strings.Contains(relation, `rel="next"`) {
+			return u.Query().Get("cursor")
+		}
+	}
+	return ""
+}
+
+// A hub sends requests to Hugging Face, which redirects those for large files to a server with
+// a signed URL. As it counts and limits such requests, the URL is used again for a while.
+// The ETag of an answer becomes the one that Hugging Face has for the file.
+type hub struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	objects map[string]located // by the path of their URL
+}
+
+// located is where a large file is for a while.
+type located struct {
+	url   *url.URL
+	etag  string
+	until time.Time
+}
+
+const (
+	locationLife  = 10 * time.Minute // of an hour
+	mostLocations = 1 << 16
+)
+
+// RoundTrip implements http.RoundTripper.
+func (h *hub) RoundTrip(r *http.Request) (*http.Response, error) {
+	if at, known := h.find(r.URL.Path); known {
+		direct := r.Clone(r.Context())
+		direct.URL, direct.Host = at.url, at.url.Host
+		direct.Header.Del("Authorization")
+		answer, err := h.next.RoundTrip(direct)
+		if err != nil {
+			return nil, err
+		}
+		if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden && answer.StatusCode != http.StatusNotFound {
+			answer.Header.Set("Etag", at.etag)
+			return answer, nil
+		}
+		answer.Body.Close()
+		h.forget(r.URL.Path)
+	}
+	etag := ""
+	answer, err := follow(h.next, r, func(answer *http.Response) {
+		etag = cmp.Or(etag, answer.Header.Get("X-Linked-Etag"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	linked := etag != ""
+	etag = strings.TrimPrefix(cmp.Or(etag, answer.Header.Get("Etag")), "W/")
+	answer.Header.Set("Etag", etag)
+	if linked && answer.StatusCode/100 == 2 && answer.Request.URL.Host != r.URL.Host {
+		h.keep(r.URL.Path, located{answer.Request.URL, etag, time.Now().Add(locationLife)})
+	}
+	return answer, nil
+}
+
+func (h *hub) find(path string) (located, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, known := h.objects[path]
+	return at, known && time.Now().Before(at.until)
+}
+
+func (h *hub) forget(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.objects, path)
+}
+
+func (h *hub) keep(path string, at located) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.objects) >= mostLocations {
+		clear(h.objects)
+	}
+	h.objects[path] = at
+}

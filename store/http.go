@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// openHTTP opens http(s)://HOST/NAME. A query stays with all requests, as it may be a signature.
+func openHTTP(_ context.Context, s *site, rest string, o Options) (name string, err error) {
+	u, err := url.Parse(rest)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("%s: not a URL of a server and a file", clean(rest))
+	}
+	if u.User != nil && !o.Anonymous {
+		s.signer = basic(u.User)
+	}
+	s.base.Store(&url.URL{Scheme: strings.ToLower(u.Scheme), Host: u.Host, Path: "/", RawQuery: u.RawQuery})
+	s.shown = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()
+	s.transport = &redirects{next: s.pool}
+	return strings.TrimPrefix(u.Path, "/"), nil
+}
+
+// redirects follows redirections, and shows credentials only to the first host.
+type redirects struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t *redirects) RoundTrip(r *http.Request) (*http.Response, error) {
+	return follow(t.next, r, func(*http.Response) {})
+}
+
+const mostRedirects = 5
+
+// follow returns the last answer, and shows all of them to see.
+func follow(next http.RoundTripper, r *http.Request, see func(*http.Response)) (*http.Response, error) {
+	for hops := 0; ; hops++ {
+		answer, err := next.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		see(answer)
+		if !redirected(answer) {
+			return answer, nil
+		}
+		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10) // the connection stays usable
+		answer.Body.Close()
+		if hops == mostRedirects {
+			return nil, &failure{kind: ErrAway, why: "it redirects in circles"}
+		}
+		if r, err = redirect(r, answer); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func redirected(answer *http.Response) bool {
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return answer.Header.Get("Location") != ""
+	}
+	return false
+}
+
+// redirect returns the request that an answer to r asks for.
+func redirect(r *http.Request, answer *http.Response) (*http.Request, error) {
+	to, err := r.URL.Parse(answer.Header.Get("Location"))
+	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "" {
+		return nil, &failure{kind: ErrAway, why: "it redirects to what is not a URL"}
+	}
+	if r.URL.Scheme == "https" && to.Scheme == "http" {
+		return nil, &failure{kind: ErrAway, why: "it redirects to a connection without encryption"}
+	}
+	to.User = nil
+	next := r.Clone(r.Context())
+	next.URL, next.Host = to, to.Host
+	if to.Host != r.URL.Host || to.Scheme != r.URL.Scheme {
+		next.Header.Del("Authorization")
+	}
+	return next, nil
+}

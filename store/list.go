@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A pager asks for the page of a list that a token stands for, "" for the first one, and
+// returns the objects on it and the token of the next, "" if there is none.
+type pager func(ctx context.Context, token string) ([]Object, string, error)
+
+// List implements [Store].
+func (s *site) List(ctx context.Context, prefix string, yield func(Object) error) error {
+	if s.pages == nil {
+		return &failure{url: s.URL(prefix), kind: ErrNoList}
+	}
+	if s.sorts {
+		return s.listSorted(ctx, prefix, yield)
+	}
+	last := ""
+	return s.list(ctx, prefix, func(o Object) error {
+		if o.Name <= last && last != "" {
+			return fmt.Errorf("%s: the store lists %q after %q, which is not in order", s.URL(prefix), o.Name, last)
+		}
+		last = o.Name
+		return yield(o)
+	})
+}
+
+// listSorted has the whole list in memory before it yields any of it.
+func (s *site) listSorted(ctx context.Context, prefix string, yield func(Object) error) error {
+	var objects []Object
+	if err := s.list(ctx, prefix, func(o Object) error { objects = append(objects, o); return nil }); err != nil {
+		return err
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	for _, o := range objects {
+		if err := yield(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list lists in the store's own order.
+func (s *site) list(ctx context.Context, prefix string, yield func(Object) error) error {
+	page := s.pages(prefix)
+	for token := ""; ; {
+		objects, next, err := page(ctx, token)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if err := yield(o); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		if next == token {
+			return fmt.Errorf("%s: the store's list does not end", s.URL(prefix))
+		}
+		token = next
+	}
+}
+
+func notEscaped(url, name string) error {
+	return fmt.Errorf("%s: the store lists a name that is not escaped: %q", url, name)
+}
+
+// longestPage is more than a page of a list can have: 5,000 names of 1,024 bytes, escaped.
+const longestPage = 64 << 20
+
+// ask has the answer to a question decoded. It is asked at the base of the objects, or at
+// another place of the same service.
+func (s *site) ask(ctx context.Context, shown string, place *url.URL, query url.Values, decode func(io.Reader, http.Header) error) error {
+	return s.do(ctx, &call{
+		url: s.URL(shown), mend: s.mend,
+		ask: func(ctx context.Context) (*http.Request, error) {
+			if place == nil {
+				return s.finish(s.request(ctx, s.base.Load(), "", query))
+			}
+			return s.finish(s.request(ctx, place, "", query))
+		},
+		use: func(answer *http.Response) error {
+			if answer.StatusCode != http.StatusOK {
+				return s.judge(answer)
+			}
+			if err := decode(io.LimitReader(answer.Body, longestPage), answer.Header); err != nil {
+				return &failure{kind: ErrNoList, why: "its answer is not a list: " + clean(err.Error())}
+			}
+			return nil
+		},
+	})
+}
+
+// An s3Page is an answer to ListObjectsV2.
+type s3Page struct {
+	XMLName               xml.Name `xml:"ListBucketResult"`
+	EncodingType          string
+	IsTruncated           bool
+	NextContinuationToken string
+	Contents              []struct {
+		Key          string
+		LastModified time.Time
+		ETag         string
+		Size         int64
+	}
+}
+
+// s3Pages lists with ListObjectsV2, which Google has, too.
+func (s *site) s3Pages(prefix string) pager {
+	return func(ctx context.Context, token string) ([]Object, string, error) {
+		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
+		if token != "" {
+			query.Set("continuation-token", token)
+		}
+		var page s3Page
+		if err := s.ask(ctx, prefix, nil, query, func(r io.Reader, _ http.Header) error {
+			page = s3Page{} // of a try that was cut off
+			return xml.NewDecoder(r).Decode(&page)
+		}); err != nil {
+			return nil, "", err
+		}
+		objects := make([]Object, len(page.Contents))
+		for i, c := range page.Contents {
+			if page.EncodingType == "url" {
+				name, err := url.QueryUnescape(c.Key)
+				if err != nil {
+					return nil, "", notEscaped(s.URL(prefix), c.Key)
+				}
+				c.Key = name
+			}
+			objects[i] = Object{Name: c.Key, Size: c.Size, Version: c.ETag, ModTime: c.LastModified.Unix() * int64(time.Second)}
+		}
+		if !page.IsTruncated {
+			return objects, "", nil
+		}
+		if page.NextContinuationToken == "" {
+			return nil, "", errors.New(s.URL(prefix) + ": the store cuts its list off without saying how it goes on")
+		}
+		return objects, page.NextContinuationToken, nil
+	}
+}

@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A site is where the objects of a store are, whatever its protocol. What the protocols differ
+// in is in its fields, which do not change once it is open.
+type site struct {
+	*client
+	shown  string                  // for people: names are appended to it
+	base   atomic.Pointer[url.URL] // of the objects; names are appended to its path
+	header http.Header             // of every request
+	signer signer                  // nil: anonymous
+	hint   string                  // where access is denied
+	pages  func(prefix string) pager
+	sorts  bool                     // pages are not in order
+	move   func(region string) bool // the bucket is elsewhere; nil: it cannot move
+	pinned bool                     // base names a version of all objects, so that If-Match is not needed
+}
+
+// A signer shows credentials to the store.
+type signer interface {
+	sign(ctx context.Context, r *http.Request) error
+	renew()         // forgets what the store no longer accepts
+	String() string // where the credentials come from
+}
+
+func newSite(o Options) *site {
+	return &site{client: newClient(o), header: http.Header{"User-Agent": {"batchfs"}}}
+}
+
+// URL implements [Store].
+func (s *site) URL(name string) string { return s.shown + name }
+
+// request makes a GET request, not signed yet, for an object below a place, or for the place.
+func (s *site) request(ctx context.Context, place *url.URL, name string, extra url.Values) *http.Request {
+	u := *place
+	u.RawPath = u.EscapedPath() + escape(name)
+	u.Path += name
+	if extra != nil {
+		if u.RawQuery != "" {
+			u.RawQuery += "&"
+		}
+		u.RawQuery += extra.Encode()
+	}
+	header := make(http.Header, len(s.header)+8)
+	for key, values := range s.header {
+		header[key] = values
+	}
+	r := &http.Request{Method: http.MethodGet, URL: &u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return r.WithContext(ctx)
+}
+
+// finish signs a request. The header that says that bytes are wanted as they are is not signed,
+// as proxies change it.
+func (s *site) finish(r *http.Request) (*http.Request, error) {
+	if s.signer != nil {
+		if err := s.signer.sign(r.Context(), r); err != nil {
+			return nil, err
+		}
+	}
+	r.Header["Accept-Encoding"] = []string{"identity"}
+	return r, nil
+}
+
+// mend renews credentials and follows a bucket to its region.
+func (s *site) mend(f *failure) bool {
+	if f.region != "" && s.move != nil {
+		return s.move(f.region)
+	}
+	if f.renew && s.signer != nil {
+		s.signer.renew()
+		return true
+	}
+	return false
+}
+
+// escape writes a name as a path, as Amazon's signatures want it.
+func escape(name string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	b.Grow(len(name) + 16)
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.~/", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// judge returns the failure that an answer says.
+func (s *site) judge(answer *http.Response) *failure {
+	said := s.reason(answer)
+	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code), region: said.Region}
+	switch status := answer.StatusCode; {
+	case said.Code == "RequestTimeTooSkewed" || said.Code == "RequestExpired":
+		f.kind = ErrDenied
+		f.why += skew(answer)
+		return f
+	case status == http.StatusNotFound || status == http.StatusGone:
+		f.kind = ErrNotExist
+	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
+		f.kind = ErrChanged
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		s.count.throttled.Add(1)
+		f.kind, f.again, f.after = ErrAway, true, retryAfter(answer)
+	case status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout, said.Code == "RequestTimeout":
+		f.kind, f.again = ErrAway, true
+	default:
+		f.kind = ErrDenied
+		f.renew = status == http.StatusUnauthorized || expired[said.Code]
+		f.why += ", " + s.who()
+	}
+	return f
+}
+
+// who says with which credentials a request was made, and what else may help.
+func (s *site) who() string {
+	if s.signer == nil {
+		return "without credentials" + s.hint
+	}
+	return "with credentials from " + s.signer.String() + s.hint
+}
+
+// expired has the codes of credentials that were good once.
+var expired = map[string]bool{
+	"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "InvalidToken": true, "InvalidAccessKeyId": true,
+}
+
+// refusal is the body of an error. Nothing else of it is shown: servers repeat signatures and keys.
+type refusal struct {
+	Code   string
+	Region string
+}
+
+const longestRefusal = 64 << 10
+
+func (s *site) reason(answer *http.Response) refusal {
+	var said refusal
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, longestRefusal))
+	if strings.HasPrefix(strings.TrimLeft(string(body), "\ufeff \r\n"), "<") {
+		_ = xml.Unmarshal(body, &said) // a page of a proxy, perhaps
+	}
+	for _, key := range []string{"X-Ms-Error-Code", "X-Error-Code"} {
+		if said.Code == "" {
+			said.Code = answer.Header.Get(key)
+		}
+	}
+	if region := answer.Header.Get("X-Amz-Bucket-Region"); region != "" {
+		said.Region = region
+	}
+	if !word(said.Code, "") {
+		said.Code = ""
+	}
+	if !word(said.Region, "-0123456789") {
+		said.Region = ""
+	}
+	return said
+}
+
+// word reports whether s is short and consists of letters, and of those in also.
+func word(s, also string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(also, c) {
+			return false
+		}
+	}
+	return len(s) <= 48
+}
+
+// skew compares the clocks.
+func skew(answer *http.Response) string {
+	theirs, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		return ": this machine's clock is wrong; set it"
+	}
+	if d := time.Since(theirs).Round(time.Second); d > 0 {
+		return ": this machine's clock is " + d.String() + " ahead of the store's; set it"
+	} else {
+		return ": this machine's clock is " + (-d).String() + " behind the store's; set it"
+	}
+}
+
+// retryAfter is how long the server asks to wait, in seconds or until a time.
+func retryAfter(answer *http.Response) time.Duration {
+	text := answer.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(max(0, min(seconds, 1e6))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

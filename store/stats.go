@@ -1,0 +1,92 @@
+package store
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are counts since a store was opened.
+type Stats struct {
+	Requests  int64       `json:"requests"`  // sent, with retries and hedges
+	Bytes     int64       `json:"bytes"`     // of objects, received
+	Retries   int64       `json:"retries"`   // requests sent again after a failure
+	Hedges    int64       `json:"hedges"`    // second requests, sent because the first one was slow
+	Throttled int64       `json:"throttled"` // answers that ask for fewer requests: 429 and 503
+	Errors    int64       `json:"errors"`    // calls that failed in the end
+	FirstByte Percentiles `json:"first_byte"`
+}
+
+// Percentiles are of the time from a request to the first byte of its answer, in seconds, over
+// the last requests (up to 8,192), to within 7 %. All are 0 before the first answer.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+}
+
+// counters are those of Stats.
+type counters struct {
+	requests, bytes, retries, hedges, throttled, errors atomic.Int64
+}
+
+// latencies is a histogram of the last first bytes: eight buckets for each power of two of
+// nanoseconds. When it is full, all counts are halved, so that old ones fade.
+type latencies struct {
+	slow atomic.Int64 // p95, in ns; 0 as long as there are too few
+
+	mu      sync.Mutex
+	total   int
+	buckets [8 * 40]uint16
+}
+
+const (
+	fullHistogram = 8192
+	fewLatencies  = 128 // with fewer, percentiles are mostly chance
+)
+
+func (l *latencies) add(d time.Duration) {
+	n := max(uint64(d), 8)
+	shift := bits.Len64(n) - 4
+	bucket := min(shift*8+int(n>>shift)-8, len(l.buckets)-1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buckets[bucket]++
+	l.total++
+	if l.total == fullHistogram {
+		l.total = 0
+		for i := range l.buckets {
+			l.buckets[i] /= 2
+			l.total += int(l.buckets[i])
+		}
+	}
+	if l.total >= fewLatencies && l.total%64 == 0 {
+		l.slow.Store(int64(l.percentile(95)))
+	}
+}
+
+// percentile returns the middle of the bucket that the p-th percentile is in. The lock is held.
+func (l *latencies) percentile(p int) time.Duration {
+	left := (l.total*p + 99) / 100
+	for i, n := range l.buckets {
+		if left -= int(n); left <= 0 && n > 0 {
+			return time.Duration(2*(i%8+8)+1) << (i / 8) / 2
+		}
+	}
+	return 0
+}
+
+// Stats implements [Store].
+func (c *client) Stats() Stats {
+	s := Stats{
+		Requests: c.count.requests.Load(), Bytes: c.count.bytes.Load(), Retries: c.count.retries.Load(),
+		Hedges: c.count.hedges.Load(), Throttled: c.count.throttled.Load(), Errors: c.count.errors.Load(),
+	}
+	c.latencies.mu.Lock()
+	defer c.latencies.mu.Unlock()
+	for p, to := range map[int]*float64{50: &s.FirstByte.P50, 90: &s.FirstByte.P90, 99: &s.FirstByte.P99} {
+		*to = c.latencies.percentile(p).Seconds()
+	}
+	return s
+}

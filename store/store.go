@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/option"
+)
+
+// An Object is one version of an object.
+type Object struct {
+	Name    string // its key in the store, without a leading slash
+	Size    int64  // bytes
+	Version string // its ETag, with quotes; "" where the store has none
+	ModTime int64  // ns since 1970, whole seconds; 0 where unknown
+}
+
+// A Store reads objects of one bucket, container, repository or server. It is safe for
+// concurrent use.
+type Store interface {
+	// List calls yield for every object whose name begins with prefix, in byte order of the names.
+	// What yield returns ends it. The error is [ErrNoList] where objects cannot be listed.
+	List(ctx context.Context, prefix string, yield func(Object) error) error
+	// Stat returns the present version of an object.
+	Stat(ctx context.Context, name string) (Object, error)
+	// ReadAt reads exactly len(p) bytes at offset, of exactly the version that o names, and
+	// returns len(p), or an error and how many bytes of p are of use: none. It keeps no reference to p.
+	ReadAt(ctx context.Context, o Object, p []byte, offset int64) (int, error)
+	// URL names an object to people, without any credential.
+	URL(name string) string
+	// Stats returns what the store has done so far.
+	Stats() Stats
+	// Close gives idle connections back. Reads that are under way end with their contexts.
+	Close() error
+}
+
+// Options are the settings of a store. The zero value is useful.
+type Options struct {
+	Endpoint      string        // URL of the service, if it is not the vendor's own
+	Region        string        // of s3; "": the AWS configuration's, then the bucket's own
+	Account       string        // of az, where the URL does not name it
+	Anonymous     bool          // use no credentials
+	RequesterPays bool          // pay for requests, where the bucket asks for that (s3, gs)
+	Token         string        // an access token (hf), or a shared access signature (az)
+	MaxRequests   int           // in flight at once; 0: 64
+	Timeout       time.Duration // without progress; 0: 20 s
+	Tries         int           // of one request; 0: 5
+	Logger        *slog.Logger  // what is tried again, and why, at level debug; nil: nowhere
+
+	// dial replaces the network in tests.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// defaults checks o and fills in what it leaves open.
+func (o *Options) defaults() error {
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{{"requests at once", int64(o.MaxRequests)}, {"timeout", int64(o.Timeout)}, {"tries", int64(o.Tries)}} {
+		if err := option.AtLeast(field.name, field.value, 0); err != nil {
+			return err
+		}
+	}
+	if o.Endpoint != "" {
+		if u, err := url.Parse(o.Endpoint); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
+			return &option.Error{Field: "endpoint", Rule: "a URL such as https://host:port, without user or query", Value: clean(o.Endpoint)}
+		}
+	}
+	if o.MaxRequests == 0 {
+		o.MaxRequests = 64
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 20 * time.Second
+	}
+	if o.Tries == 0 {
+		o.Tries = 5
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// openers has the schemes.
+var openers = map[string]func(ctx context.Context, s *site, rest string, o Options) (name string, err error){
+	"s3": openS3, "gs": openGS, "az": openAZ, "abfs": openAZ, "abfss": openAZ, "hf": openHF,
+	"http": openHTTP, "https": openHTTP,
+}
+
+// IsURL reports whether s is a URL with a scheme that [Open] knows.
+func IsURL(s string) bool {
+	scheme, _, found := strings.Cut(s, "://")
+	return found && openers[strings.ToLower(scheme)] != nil
+}
+
+// Open returns the store that a URL is about, and the name of the object, or the prefix, that it
+// names there; "" for the whole store. It looks for credentials, and talks to the network only
+// for those, and to find the commit of a revision (hf). The errors are [*option.Error] for a
+// setting, and those of the package.
+func Open(ctx context.Context, url string, o Options) (s Store, name string, err error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	scheme = strings.ToLower(scheme)
+	open := openers[scheme]
+	if open == nil {
+		return nil, "", fmt.Errorf("%s: not a URL of s3, gs, az, abfs, abfss, hf, http or https", clean(url))
+	}
+	if err := o.defaults(); err != nil {
+		return nil, "", err
+	}
+	if scheme == "http" || scheme == "https" {
+		rest = scheme + "://" + rest
+	}
+	place := newSite(o)
+	if name, err = open(ctx, place, rest, o); err != nil {
+		place.Close()
+		return nil, "", err
+	}
+	return place, name, nil
+}
