@@ -65,6 +65,7 @@ type filling struct {
 	wait    sync.WaitGroup
 	queue   chan func()
 	mu      sync.Mutex
+	idle    *sync.Cond // pending has become smaller
 	pending map[Key]bool
 	resting time.Time // nothing is kept until then
 }
@@ -76,6 +77,7 @@ const (
 
 func (t *Tier) start(fillers int) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.idle = sync.NewCond(&t.mu)
 	t.queue, t.pending = make(chan func(), queueLength), map[Key]bool{}
 	for range fillers {
 		t.wait.Go(func() {
@@ -94,6 +96,18 @@ func (t *Tier) start(fillers int) {
 func (t *Tier) stop() {
 	t.cancel()
 	t.wait.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle.Broadcast()
+}
+
+// Settle waits until everything that was to be fetched in the background is there, or was given up.
+func (t *Tier) Settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.pending) > 0 && t.ctx.Err() == nil {
+		t.idle.Wait()
+	}
 }
 
 // fetchLater has an extent fetched and kept.
@@ -108,6 +122,7 @@ func (t *Tier) fetchLater(x piece, fetch Fetch) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.pending, x.key)
+		t.idle.Broadcast()
 	}
 	select {
 	case t.queue <- job:

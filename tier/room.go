@@ -64,6 +64,15 @@ func (r *room) counter() *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointer(&
 
 func (r *room) used() int64 { return r.counter().Load() }
 
+// most is what extents may take if nobody says so: others need some of the disk, too.
+func (r *room) most() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(r.lock.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return r.used() + int64(st.Bavail)*st.Bsize/10*9, nil
+}
+
 func (r *room) give(n int64) { r.counter().Add(-n) }
 
 // take reports whether there is room for n bytes more.

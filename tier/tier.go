@@ -24,7 +24,7 @@ import (
 
 // Options say how to open a tier.
 type Options struct {
-	Limit   int64        // bytes, for all that is in the directory
+	Limit   int64        // bytes, for all that is in the directory; 0: what is there and most of the free space
 	Dataset string       // names the dataset among those that use the directory
 	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
 	Logger  *slog.Logger // nil: none
@@ -82,7 +82,13 @@ func Open(dir string, o Options) (*Tier, error) {
 	if t.room, err = openRoom(dir); err != nil {
 		return nil, err
 	}
-	if err := t.open(own); err != nil {
+	if o.Limit == 0 {
+		t.opts.Limit, err = t.room.most()
+	}
+	if err == nil {
+		err = t.open(own)
+	}
+	if err != nil {
 		t.closeFiles()
 		return nil, err
 	}

@@ -58,21 +58,6 @@ func open(t *testing.T, dir string, o Options) *Tier {
 	return tier
 }
 
-// settle waits until nothing is being filled.
-func (t *Tier) settle() {
-	for {
-		t.mu.Lock()
-		n := len(t.pending)
-		t.mu.Unlock()
-		if n == 0 {
-			return
-		}
-		done := make(chan struct{})
-		t.queue <- func() { close(done) }
-		<-done
-	}
-}
-
 // read reads a part of the object, and reports whether it was right.
 func (o *origin) read(t *testing.T, tier *Tier, version string, offset, n int) {
 	t.Helper()
@@ -94,7 +79,7 @@ func TestRead(t *testing.T) {
 			for at := 0; at < size; at += ExtentBytes {
 				o.read(t, tier, "v1", at, 1)
 			}
-			tier.settle()
+			tier.Settle()
 			before := o.asked.Load()
 			for range 50 {
 				offset := rand.IntN(size)
@@ -190,7 +175,7 @@ func TestExtentOfAnother(t *testing.T) {
 	a.read(t, tier, "a", 0, 1000)
 	from := files(t, dir)[0]
 	b.read(t, tier, "b", 0, 1000)
-	tier.settle()
+	tier.Settle()
 	for _, to := range files(t, dir) {
 		if to != from {
 			if err := os.Rename(from, to); err != nil {
@@ -292,7 +277,7 @@ func TestStoreAway(t *testing.T) {
 		t.Error(err)
 	}
 	close(held)
-	tier.settle()
+	tier.Settle()
 	o.read(t, tier, "", 3, 100)
 	o.fails.Store(true)
 	if err := tier.Read(t.Context(), o.object(""), p, 0, o.fetch); err == nil {
@@ -340,7 +325,7 @@ func TestManyReaders(t *testing.T) {
 	wait.Wait()
 	o.read(t, tiers[0], "", len(o.data)-1000, 1000)
 	for _, tier := range tiers {
-		tier.settle()
+		tier.Settle()
 	}
 	if s := tiers[0].Stats(); s.Used != sizeBelow(dir) || len(files(t, dir)) != 3 {
 		t.Errorf("%+v, %d bytes in %d files", s, sizeBelow(dir), len(files(t, dir)))
@@ -387,7 +372,7 @@ func BenchmarkRead(b *testing.B) {
 	if err := tier.Read(b.Context(), o.object(""), p, 0, o.fetch); err != nil {
 		b.Fatal(err)
 	}
-	tier.settle()
+	tier.Settle()
 	b.SetBytes(int64(len(p)))
 	for i := 0; b.Loop(); i++ {
 		if err := tier.Read(b.Context(), o.object(""), p, int64(i*7919%(ExtentBytes-len(p))), o.fetch); err != nil {
