@@ -71,7 +71,7 @@ var methods = map[string]func(*scanner) error{
 var compressed = strings.Fields(`.tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4
 	.mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz`)
 
-var errCompressed = errors.New("it is compressed as a whole, so that nothing can be read by itself; unpack it, or write it without compression")
+var errCompressed = errors.New("it is compressed as a whole; unpack it, or write it without compression")
 
 // refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
 func (s *scanner) refuseCompressed() error {
@@ -166,7 +166,8 @@ func (s *scanner) addProblem(name, reason string) {
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1})
 }
 
-// caught calls a library's function. Libraries for formats catch most, but not all, of what can be wrong in damaged data.
+// caught calls a library's function. Libraries for formats catch most, but not all, of what can be
+// wrong in damaged data.
 func caught(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
