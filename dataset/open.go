@@ -85,7 +85,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
-	x, err := p.run()
+	err = p.openTier()
+	var x *index
+	if err == nil {
+		x, err = p.run()
+	}
 	if err != nil {
 		_ = src.close()
 		return nil, err

@@ -51,11 +51,13 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
 			return lost
 		}
-		plan, on := w.planOnDevice(hands[:min(most, len(hands))])
-		if plan == nil {
-			return errUnplanned
+		in := w.batches.holdSlot(w.item)
+		plan, on := w.planOnDevice(hands[:min(most, len(hands))], in)
+		err := errUnplanned
+		if plan != nil {
+			err = w.runForNVJPEG(plan, on, in)
 		}
-		_, err := w.runForNVJPEG(plan, on)
+		release(in)
 		switch {
 		case err == nil:
 			hands = hands[len(on):]
@@ -68,22 +70,24 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 	return nil
 }
 
-// runForNVJPEG runs a plan. Copies that were made ahead give way to it.
-func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker) (made int, err error) {
+// runForNVJPEG runs a plan. Batches on the GPU that were made ahead give way to it.
+func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker, in *gpu.Slot) error {
 	all := w.batches
+	var made int
+	var err error
 	for {
 		before := all.memory.ledger.returns()
-		made, err = w.runOnDevice(plan, on)
+		made, err = w.runOnDevice(plan, on, in)
 		if !errors.Is(err, gpu.ErrFull) {
 			break
 		}
-		if !all.dropSent(w.item.b, before) {
-			return 0, errNoRoom
+		if !all.dropOnGPU(w.item.b, worthForeseen, before) {
+			return errNoRoom
 		}
 	}
 	if errors.Is(err, gpu.ErrLost) {
 		all.share.off.Store(true) // it may use the staging buffer forever
 	}
 	all.meter.decoded(JPEGStats{GPU: int64(made)})
-	return made, err
+	return err
 }

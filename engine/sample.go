@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/gpu"
 )
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
@@ -27,9 +28,10 @@ type fetched struct {
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
-	memory    []byte // for the job
-	made      bool   // on the GPU
-	instead   string // the path of the bad file that it replaces, and what is wrong with that
+	memory    []byte    // for the job
+	made      bool      // on the GPU
+	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
+	instead   string    // the path of the bad file that it replaces, and what is wrong with that
 }
 
 // make fills the slot that the worker has claimed and, if the two samples can be decoded together, one for its
@@ -71,7 +73,7 @@ func (w *worker) conclude(err error) {
 	if w.mateOf != nil && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
 		w.batches.handBack(w)
 	} else {
-		w.batches.itemDone(w.item, err)
+		w.batches.itemDone(w.item, w.sample.at, err)
 	}
 }
 

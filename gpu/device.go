@@ -1,11 +1,3 @@
-// The memory of a GPU: a [Device] divides large allocations (slabs) into slots of one batch each.
-// A slab is exported once, so another process maps it once, and finds later batches by their
-// offsets. Slabs only grow in number: freeing one while another process has it mapped is
-// undefined.
-//
-// Failures are of three kinds: ErrFull passes when slots are released; ErrMemory is the driver's
-// refusal, or a batch that cannot fit; ErrLost lasts until the process ends, and the driver is
-// not asked any more.
 package gpu
 
 import (
@@ -39,8 +31,6 @@ type Driver interface {
 	Alloc(n int64) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
-	// Copy copies bytes to an address on the GPU, and returns when they are there.
-	Copy(to uint64, from []byte) error
 	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
 	// and backend, and the GPU's name. The error may be cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
 	OpenNVJPEG(gray bool) (name string, err error)
@@ -135,6 +125,12 @@ func (d *Device) Slot(n int64) (*Slot, error) {
 	return d.take(n)
 }
 
+// Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
+func (d *Device) Room(n int64) *Slot {
+	s, _ := d.take(n)
+	return s
+}
+
 // take finds room for a slot; nil, nil: there is none.
 func (d *Device) take(n int64) (*Slot, error) {
 	d.mu.Lock()
@@ -156,7 +152,7 @@ func (d *Device) take(n int64) (*Slot, error) {
 	d.used++
 	d.stats.Real += n
 	d.stats.MaxReal = max(d.stats.MaxReal, n)
-	return &Slot{device: d, slab: best, offset: best.take(need), size: n}, nil
+	return &Slot{device: d, slab: best, offset: best.take(need), size: n, holders: 1}, nil
 }
 
 // grow allocates a slab for a slot of n bytes, larger by the growth factor or for what Presize
@@ -247,6 +243,9 @@ func (d *Device) Presize(size int64, n int) {
 	defer d.growing.Unlock()
 	d.first = roundUp(roundUp(max(size, 1), slotUnit)*int64(n), SlabUnit)
 }
+
+// Run has the driver do a Run. The caller holds the slots in it.
+func (d *Device) Run(r Run) error { return d.ask(func() error { return d.driver.Run(r) }) }
 
 // OpenNVJPEG is the driver's. It comes before the first Sample for nvJPEG.
 func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {

@@ -19,6 +19,7 @@ type Tensor struct {
 	Spec      layout.Spec
 	Converter *layout.Converter
 	Fill      uint8 // the value of pixels beyond a sample's own
+	In        *Slot // what Make makes it in, which the caller holds meanwhile; nil: Make returns the tensor
 }
 
 // A Sample is one sample of a batch. Its Job needs no Target.

@@ -10,7 +10,7 @@ import (
 // runners is how many Runs there can be at once: while one waits for its kernels, another one copies.
 const runners = 2
 
-// kernels are a thread that runs kernels. They are loaded with the first Run.
+// kernels are a thread that does Runs. They are loaded with the first one that has any.
 type kernels struct {
 	thread
 	jpegs     *cuda.JPEGDecoder // nil: nvJPEG is not used
@@ -19,8 +19,11 @@ type kernels struct {
 }
 
 func (d *driver) Run(r Run) error {
-	k := <-d.running
-	defer func() { d.running <- k }()
+	k := &d.copying
+	if len(r.Launches) > 0 {
+		k = <-d.running
+		defer func() { d.running <- k }()
+	}
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error {
 		if err := k.load(t, r.Launches); err != nil {
 			return err
@@ -55,7 +58,7 @@ func (d *driver) OpenNVJPEG(gray bool) (name string, err error) {
 }
 
 func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
-	if k.module == nil {
+	if k.module == nil && len(all) > 0 {
 		if k.module, err = t.Load(PTX); err != nil {
 			k.module = nil
 			return err
@@ -77,9 +80,13 @@ func (k *kernels) load(t *cuda.Thread, all []Launch) (err error) {
 
 // start gives a stream all of a Run.
 func (k *kernels) start(r Run, s *cuda.Stream) error {
-	at := cuda.Pointer(r.At)
-	if err := s.ToDevice(at, r.Staging); err != nil {
-		return err
+	for _, p := range r.Put {
+		if len(p.From) == 0 {
+			continue
+		}
+		if err := s.ToDevice(cuda.Pointer(p.To), p.From); err != nil {
+			return err
+		}
 	}
 	if len(r.Images) > 0 {
 		if err := k.jpegs.Decode(s, r.Images); err != nil {
@@ -87,7 +94,12 @@ func (k *kernels) start(r Run, s *cuda.Stream) error {
 		}
 	}
 	for _, l := range r.Launches {
-		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, at); err != nil {
+		if err := k.functions[l.Kernel].Launch(l.Grid, [3]int{l.Threads, 1, 1}, l.Shared, s, cuda.Pointer(r.At)); err != nil {
+			return err
+		}
+	}
+	for _, w := range r.Within {
+		if err := s.Copy(cuda.Pointer(w.To), cuda.Pointer(w.From), w.Bytes); err != nil {
 			return err
 		}
 	}

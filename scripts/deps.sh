@@ -100,7 +100,7 @@ case " $* " in *' test '*)
 		fi
 	fi
 	if [ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ]; then
-		echo 'installing object stores to test against into bin/servers: 300 MB, a few minutes'
+		echo 'installing object stores to test against into bin/servers: 260 MB, a few minutes'
 		if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
 			echo 'deps: could not install all of them; some tests will be skipped' >&2
 		fi

@@ -154,7 +154,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		err := e.Close()
 		if errors.Is(err, engine.ErrLeftBehind) {
 			// The reads left behind end with this process; until then they use the dataset.
-			r.log.Warn("storage does not answer; not waiting for it any longer", "reason", err)
+			r.log.Warn("storage or the GPU does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
 		return errors.Join(err, closeData())

@@ -192,7 +192,7 @@ func (a *area) decode(files [][]byte) (left int, err error) {
 	at := a.device.Address
 	p.Finish(a.host, at, at+uint64(p.Staging), at+uint64(p.Staging+p.Work))
 	verdicts := a.host[p.Staging:][:p.Verdicts()]
-	err = a.driver.Run(gpu.Run{Staging: a.host[:p.Staging], At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: at + uint64(p.Staging)}}})
+	err = a.driver.Run(gpu.Run{Put: []gpu.Put{{To: at, From: a.host[:p.Staging]}}, At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: at + uint64(p.Staging)}}})
 	return left + len(p.Left(verdicts, nil)), err
 }
 

@@ -175,12 +175,12 @@ func (c *checker) onGPU(p *gpu.Plan, t *trial, decoder *decode.Decoder) (tensor 
 	for i := range before {
 		before[i] = poison
 	}
-	if err := c.driver.Copy(work, before); err != nil {
+	if err := c.driver.Run(gpu.Run{Put: []gpu.Put{{To: work, From: before}}}); err != nil {
 		return nil, nil, err
 	}
 	size := len(t.want)
 	verdicts, tensor := c.host[p.Staging:][:p.Verdicts()], c.host[p.Host()-size:][:size]
-	err = c.driver.Run(gpu.Run{Staging: c.host[:p.Staging], At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: work}, {To: tensor, From: batch}}})
+	err = c.driver.Run(gpu.Run{Put: []gpu.Put{{To: at, From: c.host[:p.Staging]}}, At: at, Launches: p.Launches(), Back: []gpu.Back{{To: verdicts, From: work}, {To: tensor, From: batch}}})
 	left = map[int]bool{}
 	for _, i := range p.Left(verdicts, nil) {
 		left[i] = true

@@ -147,9 +147,10 @@ func (d *Driver) Env(c Config) []string {
 	return []string{"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings, "FAKE_NVJPEG=" + nvjpeg}
 }
 
-// Alive counts what a process has made and not released, or what it had when it ended.
+// Alive counts what a process has made and not released, or what it had when it ended, and what it should not have done.
 type Alive struct {
 	Contexts, Allocations, Bytes, Registrations, Imports, Streams, Events, Modules int64
+	Torn                                                                           int64 // copies of host memory that was changed before they were done
 }
 
 // Alive returns how many calls a process has made so far, and what is alive.
