@@ -50,6 +50,9 @@ type Options struct {
 	// overlap, done never decreases, and the last call has done == total. There is no call if
 	// there is nothing to scan.
 	Progress func(done, total int64)
+	// Listing, if not nil, reports how many bytes of the archives were searched for samples, before
+	// Progress is called. It is called like that.
+	Listing func(done, total int64)
 	// Logger, if not nil, is told why an index was not used or not written, and why files
 	// cannot be read as Storage says.
 	Logger *slog.Logger
@@ -69,6 +72,8 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	var stop func()
 	o.Progress, stop = promptly.Progress(o.Progress)
+	defer stop()
+	o.Listing, stop = promptly.Progress(o.Listing)
 	defer stop()
 	return promptly.Do(ctx, func() (*Dataset, error) { return open(ctx, path, o) }, func(d *Dataset) { d.Close() })
 }

@@ -65,7 +65,13 @@ func classFile(to *[]string) parser {
 func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
 	bar := c.progress("indexing", "images")
 	defer bar.close()
-	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	listing := c.progress("searching", "B")
+	defer listing.close()
+	o.CacheDir, o.Prober, o.Listing = c.env.cacheDir, engine.Probe, listing.report
+	o.Progress = func(done, total int64) {
+		listing.close()
+		bar.report(done, total)
+	}
 	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)

@@ -44,6 +44,11 @@ type Options struct {
 	// network it should be some MiB.
 	Block int
 
+	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it need
+	// not be read again: up to Length bytes, valid during the call. It is for samples that are Plain, some
+	// of which it may not be called for, and it may be called for files that turn out to be no samples.
+	Seen func(at Place, data []byte)
+
 	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
 	Progress func(done, total int64)
 }
@@ -148,6 +153,11 @@ func (s *scanner) add(name string, at Place) {
 		s.Progress(at.Offset, s.size)
 	}
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1, Place: at})
+	if s.Seen == nil || at.Coding != Plain || at.Offset < s.at || at.Offset >= s.at+int64(len(s.buf)) {
+		return
+	}
+	data := s.buf[at.Offset-s.at:]
+	s.Seen(at, data[:min(at.Length, int64(len(data)))])
 }
 
 // addProblem appends a sample that cannot be read.
