@@ -63,7 +63,7 @@ def _close_dropped(driver):
     Arrays go when Python is done with them; kernels that read them may still be queued. Waiting for the consumer's stream is not
     enough: others may have used the array, too, and the default stream does not wait for PyTorch's. So it waits for all.
     """
-    driver.cuThreadExchangeStreamCaptureMode(C.byref(C.c_int(2)))  # relaxed: this thread has no part in CUDA graphs
+    driver.cuThreadExchangeStreamCaptureMode(C.byref(C.c_int(2)))  # relaxed: it takes no part in graphs that others capture
     while True:
         files = [_dropped.get() for _ in range(max(1, _dropped.qsize()))]  # wait once for all: they may come faster than waits end
         for context in tuple(_contexts):
