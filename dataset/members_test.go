@@ -3,13 +3,39 @@ package dataset
 import (
 	"archive/tar"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestBlocks(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.mkdir("ordered")
+	p.mkdir("spread")
+	for k, part := range [][]string{names[:2], names[2:5], names[5:]} {
+		some := slices.Clone(part)
+		for _, name := range part {
+			label := strings.TrimSuffix(name, filepath.Ext(name)) + ".cls"
+			p.write(label, "1")
+			some = append(some, label)
+		}
+		slices.Sort(some)
+		p.pack(fmt.Sprintf("ordered/%d.tar", k), "", some...)
+	}
+	p.pack("spread/0.tar", "", "d/a/9.jpg", "d/b/1.jpg")
+	p.pack("spread/1.tar", "", "d/a/x.bmp", "d/b/2.png")
+	for dataset, want := range map[string][]int64{"d": nil, "ordered": {2, 3, 2}, "spread": nil, "spread/0.tar": {2}} {
+		if got := p.open(dataset).Blocks(); !slices.Equal(got, want) {
+			t.Errorf("%s: %d", dataset, got)
+		}
+	}
+}
 
 // pack writes a tar of files in the dataset's directory, in this order, below a folder.
 func (p *place) pack(name, folder string, files ...string) {

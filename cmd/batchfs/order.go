@@ -25,7 +25,7 @@ func orderFlags(f *flagSet, o *shard.Config) (finish func() error) {
 	f.group = aboutOrder
 	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount))
 	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32))
-	f.switchable("shuffle", "read in pseudo-random order, a new one in each epoch; window=W mixes W blocks of "+
+	f.switchable("shuffle", "read in pseudo-random order, a new one in each epoch; window=W mixes W archives, or blocks of "+
 		strconv.Itoa(shard.BlockSamples)+" samples at a time", shuffle(o))
 	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed))
 	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",

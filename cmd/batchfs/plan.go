@@ -116,7 +116,7 @@ func (c *console) plan(ctx context.Context, r planRequest) error {
 			return err
 		}
 		defer ds.Close()
-		r.order.Samples = int64(ds.Len())
+		r.order.Samples, r.order.Blocks = int64(ds.Len()), ds.Blocks()
 		if r.order.Shuffle {
 			r.order.Raw = engine.RawSamples(ds)
 		}
