@@ -173,11 +173,7 @@ const scanBlock = 8 << 20
 // openWhole opens an object in the version that was found.
 func (p *opening) openWhole(o object) (file, error) {
 	if p.src.remote != nil {
-		f := noFile
-		f.object.Name, f.object.Version = p.src.prefix+o.name, o.version
-		f.object.Size, f.object.ModTime = o.id.Size, o.id.ModTime
-		f.whole, f.id = o.id, o.id
-		return f, nil
+		return stored(p.src.prefix+o.name, o.version, o.id), nil
 	}
 	f, err := p.storage.open(p.src.dir, o.name)
 	if err != nil {

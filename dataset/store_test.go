@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,6 +94,26 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 	if again := p.openURL("s3://data/d.csv", how); again.Report().Scanned != 0 {
 		t.Errorf("manifest: %d headers were read again", again.Report().Scanned)
+	}
+}
+
+// TestWithoutVersions: web servers that name no version have the time when a file was written.
+func TestWithoutVersions(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	server := httptest.NewServer(http.FileServer(http.Dir(p.path("."))))
+	t.Cleanup(server.Close)
+	d := p.openURL(server.URL + "/one.tar")
+	if diff := cmp.Diff(contentsOf(t, p.open("d")), contentsOf(t, d)); diff != "" {
+		t.Errorf("(-directory +server):\n%s", diff)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := d.LoadPart(0, nil, func(n int) []byte { return make([]byte, n) }, nil, nil); !errors.Is(err, ErrChanged) {
+		t.Errorf("written anew: %v", err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/store"
@@ -19,7 +21,9 @@ type LocalCache struct {
 // tiered is a store of which parts are kept on a local disk.
 type tiered struct {
 	store.Store
-	tier *tier.Tier
+	tier        *tier.Tier
+	log         *slog.Logger
+	unversioned sync.Once
 }
 
 // openTier puts a local disk before the dataset's store.
@@ -37,18 +41,21 @@ func (p *opening) openTier() error {
 	if err != nil {
 		return err
 	}
-	p.src.remote = &tiered{p.src.remote, t}
+	p.src.remote = &tiered{Store: p.src.remote, tier: t, log: p.Logger}
 	p.storage.remote = p.src.remote
 	return nil
 }
 
-// ReadAt is that of [store.Store]. What has no version is not kept, as nobody could tell whether it
-// has changed.
+// ReadAt is that of [store.Store]. What has neither version nor time is not kept, as nobody could tell
+// whether it has changed.
 func (s *tiered) ReadAt(ctx context.Context, o store.Object, p []byte, offset int64) (int, error) {
-	if o.Version == "" {
+	if o.Version == "" && o.ModTime == 0 {
+		s.unversioned.Do(func() {
+			s.log.Warn("the local cache keeps nothing of objects whose server gives them neither version nor time", "object", s.URL(o.Name))
+		})
 		return s.Store.ReadAt(ctx, o, p, offset)
 	}
-	object := tier.Object{Name: s.URL(o.Name), Version: o.Version, Size: o.Size}
+	object := tier.Object{Name: s.URL(o.Name), Version: fmt.Sprint(o.Version, o.ModTime, o.Size), Size: o.Size}
 	err := s.tier.Read(ctx, &object, p, offset, func(ctx context.Context, p []byte, offset int64) error {
 		_, err := s.Store.ReadAt(ctx, o, p, offset)
 		return err

@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +76,41 @@ func TestLocalCache(t *testing.T) {
 	if _, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, nil); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
 	}
+}
+
+// TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one, nothing is kept, which the
+// log says once.
+func TestLocalCacheWithoutVersions(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	for _, timed := range []bool{true, false} {
+		files := http.FileServer(http.Dir(p.path(".")))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !timed {
+				w = timeless{w}
+			}
+			files.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		var log strings.Builder
+		d := p.openURL(server.URL+"/one.tar", func(o *Options) {
+			o.Storage.LocalCache.Dir, o.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
+		})
+		contentsOf(t, d)
+		d.remote.(*tiered).tier.Settle()
+		if kept := d.LocalCache().KeptBytes > 0; kept != timed || strings.Count(log.String(), "neither version nor time") == 0 != timed {
+			t.Errorf("time %t: kept %t, log: %s", timed, kept, &log)
+		}
+	}
+}
+
+// timeless is an answer that does not say when the object was written.
+type timeless struct{ http.ResponseWriter }
+
+func (w timeless) WriteHeader(status int) {
+	w.Header().Del("Last-Modified")
+	w.ResponseWriter.WriteHeader(status)
 }
 
 func TestLocalCacheRefused(t *testing.T) {

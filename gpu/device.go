@@ -57,7 +57,8 @@ const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	Limit int64 // bytes for batches; 0: half of what is free on the GPU when the first slot is needed
+	// Limit is bytes for batches. 0: half of what is free on the GPU without them, whenever there is no room for a slot.
+	Limit int64
 	// Growth, from 1 to 4: memory that has to grow becomes at least this many times as large as
 	// it was, if the limit has room. 0 counts as 1.
 	Growth float64
@@ -179,10 +180,11 @@ func (d *Device) grow(n int64) error {
 	return d.allocate(need)
 }
 
-// limit is the most that slabs may take together; growing is held.
+// limit is the most that slabs may take together; growing is held. Others come and go on the GPU, so what is free is asked
+// each time, but slabs stay.
 func (d *Device) limit() (int64, error) {
-	if n := d.Stats().Limit; n > 0 {
-		return n, nil
+	if d.options.Limit > 0 {
+		return d.options.Limit, nil
 	}
 	var free int64
 	err := d.ask(func() (err error) {
@@ -191,8 +193,8 @@ func (d *Device) limit() (int64, error) {
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stats.Limit = free / 2
-	return free / 2, err
+	d.stats.Limit = max(d.stats.Reserved, (d.stats.Reserved+free)/2)
+	return d.stats.Limit, err
 }
 
 func (d *Device) allocate(n int64) error {

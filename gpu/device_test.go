@@ -145,6 +145,23 @@ func TestRefusals(t *testing.T) {
 	slot(t, hogged, 2<<20)
 }
 
+// TestLimitFollowsTheGPU: without a limit in the options, what others free on the GPU can be used, and what they take is left to them.
+func TestLimitFollowsTheGPU(t *testing.T) {
+	g := &fakegpu.GPU{Memory: 4 << 20}
+	d := gpu.New(g, gpu.Options{})
+	defer d.Close()
+	for _, c := range []struct {
+		memory int64 // that others do not have
+		err    error
+		limit  int64
+	}{{4 << 20, nil, 2 << 20}, {4 << 20, gpu.ErrFull, 2 << 20}, {9 << 20, nil, 9 << 19}, {9 << 20, gpu.ErrFull, 9 << 19}, {5 << 20, gpu.ErrFull, 4 << 20}} {
+		g.Memory = c.memory
+		if _, err := d.Slot(2 << 20); !errors.Is(err, c.err) || d.Stats().Limit != c.limit {
+			t.Errorf("%+v: %v, limit %d", c, err, d.Stats().Limit)
+		}
+	}
+}
+
 func TestSlotsAtOnce(t *testing.T) {
 	g := &fakegpu.GPU{Memory: 1 << 30}
 	d := gpu.New(g, gpu.Options{})

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,86 +136,6 @@ print(len(batchfs_cuda._slabs))
 			})
 		})
 	}
-}
-
-// A keeper is a Python program that has a batch and tells what it did, line by line.
-type keeper struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// hold runs a program that prints "ok" after each step, and waits for a line before the next.
-func (m withGPU) hold(t *testing.T, program string, args ...string) *keeper {
-	t.Helper()
-	cmd := m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	h := &keeper{cmd, in, bufio.NewReader(out)}
-	h.await(t)
-	return h
-}
-
-func (h *keeper) await(t *testing.T) {
-	t.Helper()
-	if line, err := h.out.ReadString('\n'); line != "ok\n" {
-		t.Fatalf("the program said %q, %v", line, err)
-	}
-}
-
-func (h *keeper) step(t *testing.T) {
-	t.Helper()
-	if _, err := io.WriteString(h.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t)
-}
-
-// TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
-// file open, and comes back after that, also from a process that is killed.
-func TestCUDALease(t *testing.T) {
-	needPython(t, "numpy")
-	const program = `
-import gc, os, signal, numpy as np
-batch = batchfs_cuda.open(sys.argv[2])
-x = np.from_dlpack(batch); y = x[1:]; want = x.copy()
-del batch, x; gc.collect(); step()                    # an array keeps it
-assert (y == want[1:]).all(); y = None; gc.collect(); step()
-fd = os.open(sys.argv[2], os.O_RDONLY); copy = os.dup(fd); os.close(fd); step()
-if (child := os.fork()) == 0:
-    signal.pause()
-os.close(copy); step()
-os.kill(child, 9); os.wait(); step()
-batch = batchfs_cuda.open(sys.argv[2]); step()
-`
-	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4", "--prefetch-queue-depth", "0")
-	path := m.path(0, 0, 1, layout.CUDA)
-	h := m.hold(t, program, path)
-	for i, kept := range []bool{true, false, true, true, false, true} {
-		if i > 0 {
-			h.step(t)
-		}
-		if !kept {
-			eventually(t, "its memory is back", func() bool { return m.onGPU(t) == 0 })
-		} else if m.onGPU(t) == 0 {
-			t.Errorf("step %d: the memory is not kept", i)
-		}
-	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = h.cmd.Wait()
-	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
 }
 
 // TestCUDAFails has the GPU run out of memory or get lost while a mount is read. Batches on it
@@ -378,7 +296,7 @@ func TestCUDARecipes(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
 	training := blockWith(t, "../README.md", "```python\n", "batchfs_cuda")
 	pinned := blockWith(t, "../README.md", "```python\n", "pin_memory=True")
-	without := strings.NewReplacer("torch.cuda.current_stream().synchronize()", "steps = i + 1", `"mnt/`, `f"{sys.argv[1]}/`, `f"mnt/`, `f"{sys.argv[1]}/`,
+	without := strings.NewReplacer("\n    ...\n", "\n    steps = i + 1\n", `"mnt/`, `f"{sys.argv[1]}/`, `f"mnt/`, `f"{sys.argv[1]}/`,
 		", pin_memory=True", "", `.to("cuda", `, `.to("cpu", `)
 	program := "import torch, os\nmodel = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, 3))\n" + training +
 		"print('finite', loss.isfinite().item(), 'of', steps)\ngpu, shape, n = x, x.shape, os.stat(f'{b}.nhwc').st_size\n" + pinned + "assert (x == gpu).all()\n"
