@@ -291,3 +291,27 @@ func TestRepositoryOfParquet(t *testing.T) {
 		t.Error(cmp.Diff(describe(d), describe(again)))
 	}
 }
+
+// TestWholeBucket: a bucket is a folder, too, and may have a manifest.
+func TestWholeBucket(t *testing.T) {
+	p := newPlace(t)
+	p.images("b/1.jpg", "a/2.jpg")
+	_, how := p.serve()
+	if d := p.openURL("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name() != "s3://data/" {
+		t.Errorf("%s: %q", d.Name(), paths(d))
+	}
+	p.write("metadata.csv", "file_name,label\nb/1.jpg,7\n")
+	for _, url := range []string{"s3://data", "s3://data/"} {
+		if d := p.openURL(url, how); !slices.Equal(labels(d), []int{7}) {
+			t.Errorf("%s: labels %v", url, labels(d))
+		}
+	}
+	if d := p.openURL("s3://data/", how, func(o *Options) { o.IgnoreMetadata = true }); d.Len() != 2 {
+		t.Errorf("without its metadata: %q", paths(d))
+	}
+	for url, want := range map[string]error{"s3://data/c": ErrNotExist, "s3://data/x.tar": ErrNotExist, "s3://data/x.csv": ErrNotExist, "s3://data/x-{0..3}.tar": ErrNotExist, "s3://data/*.zip": ErrNotExist} {
+		if _, err := p.tryOpenURL(url, how); !errors.Is(err, want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

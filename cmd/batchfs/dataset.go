@@ -154,5 +154,5 @@ func onlyFiles(ds *dataset.Dataset) error {
 	if !ds.Packed() && !ds.Remote() {
 		return nil
 	}
-	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Root()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
+	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Name()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
 }
