@@ -49,7 +49,10 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	o.Samples, o.Raw, o.Blocks, o.Transform.Seed = int64(ds.Len()), nil, ds.Blocks(), o.Seed
+	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
+	if blocks := ds.Blocks(); blocks != nil {
+		o.Blocks = blocks
+	}
 	if o.Shuffle {
 		o.Raw = RawSamples(ds)
 		if err := checkOrder(ds, o.Raw); err != nil && o.Window == 0 { // windows do not tell raw samples apart
