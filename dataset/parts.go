@@ -57,28 +57,28 @@ var (
 	errListing = errors.New("is of the dataset as it was before")
 )
 
-// partPath is where part of what base stands for is kept.
-func partPath(base string, part Share, extension string) string {
+// PartPath is where a part of what base stands for is kept.
+func PartPath(base string, part Share, extension string) string {
 	return fmt.Sprintf("%s-%05d-of-%05d%s", base, part.K, part.N, extension)
 }
 
-// eachPart calls use for all parts of what base stands for. The newest one says how many there are. The
-// error is a PartsError if some are missing, or use fails for them.
-func eachPart(base, extension string, use func(part Share, path string) error) error {
+// EachPart calls use for all parts of what base stands for, in order, whether or not they are there. The
+// newest one says how many there are. The error is a [PartsError] if use fails for some.
+func EachPart(base, extension string, use func(part Share, path string) error) error {
 	n, newest := 0, time.Time{}
 	paths, _ := filepath.Glob(escapePattern(base) + "-*-of-*" + extension)
 	for _, path := range paths {
 		var part Share
 		_, err := fmt.Sscanf(strings.TrimPrefix(path, base), "-%d-of-%d", &part.K, &part.N)
 		info, gone := os.Lstat(path)
-		if err == nil && gone == nil && path == partPath(base, part, extension) && info.ModTime().After(newest) {
+		if err == nil && gone == nil && path == PartPath(base, part, extension) && info.ModTime().After(newest) {
 			n, newest = part.N, info.ModTime()
 		}
 	}
 	e := &PartsError{}
 	for k := range n {
 		part := Share{k, n}
-		err := use(part, partPath(base, part, extension))
+		err := use(part, PartPath(base, part, extension))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errNoPart
 		}
@@ -112,7 +112,7 @@ func (x *index) listing() string {
 // them, or of a share of the rows.
 func (p *opening) makePart() (*index, error) {
 	earlier := []*index{p.loadFile(p.indexFile)}
-	p.indexFile = partPath(p.indexBase(), p.Part, indexExtension)
+	p.indexFile = PartPath(p.indexBase(), p.Part, indexExtension)
 	earlier = append(earlier, p.loadFile(p.indexFile), p.loadFile(p.unfinished()))
 	all, err := p.outline()
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *opening) merge() (*index, error) {
 	}
 	var parts []*index
 	listing := x.listing()
-	err = eachPart(p.indexBase(), indexExtension, func(part Share, path string) error {
+	err = EachPart(p.indexBase(), indexExtension, func(part Share, path string) error {
 		y, err := loadIndex(p.ctx, path, p.src)
 		if err == nil && (y.Part != part || y.Listing != listing) {
 			err = errListing
@@ -259,7 +259,7 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	if err != nil {
 		return err
 	}
-	return owned.Replace(partPath(indexBase(d.indexFile), part, "."+kind+".json"), func(f *os.File) error {
+	return owned.Replace(PartPath(indexBase(d.indexFile), part, "."+kind+".json"), func(f *os.File) error {
 		_, err := f.Write(text)
 		return err
 	})
@@ -271,7 +271,7 @@ func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 	if d.indexFile == "" {
 		return ErrNoIndex
 	}
-	return eachPart(indexBase(d.indexFile), "."+kind+".json", func(part Share, path string) error {
+	return EachPart(indexBase(d.indexFile), "."+kind+".json", func(part Share, path string) error {
 		f, _, err := owned.Open(path, os.O_RDONLY)
 		if err != nil {
 			return err

@@ -118,7 +118,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			}
 		}
 	}
-	path := func(k, n int) string { return partPath(indexBase(p.open("").IndexPath()), Share{k, n}, indexExtension) }
+	path := func(k, n int) string { return PartPath(indexBase(p.open("").IndexPath()), Share{k, n}, indexExtension) }
 	refused("no part")
 	p.open("", part(1, 2))
 	refused("0/2 is missing", 0)
