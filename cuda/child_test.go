@@ -23,6 +23,7 @@ var parts = map[string]func(arguments []string) (any, error){
 	"fault":   partFault,
 	"later":   partLater,
 	"limits":  partLimits,
+	"jpegs":   partJPEGs,
 }
 
 // A report is how a part ended.
@@ -34,7 +35,8 @@ type report struct {
 	Is     []string // which of the package's errors it is
 }
 
-var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost}
+var sentinels = map[string]error{"driver": ErrNoDriver, "old": ErrOldDriver, "device": ErrNoDevice, "memory": ErrMemory, "lost": ErrLost,
+	"nvJPEG": ErrNoNVJPEG, "old nvJPEG": ErrOldNVJPEG, "failed": ErrNVJPEG}
 
 // driver is what most parts find.
 var driver *fakecuda.Driver
@@ -105,7 +107,11 @@ func run(t *testing.T, d *fakecuda.Driver, c fakecuda.Config, arguments ...strin
 	t.Helper()
 	r = start(t, d.Env(c), arguments...)
 	calls, alive, err := d.Alive(r.PID)
-	if alive != (fakecuda.Alive{}) || err != nil {
+	var want fakecuda.Alive
+	if arguments[0] == "later" { // it changes a source too early
+		want.Torn = 1
+	}
+	if alive != want || err != nil {
 		t.Errorf("%q with %+v left %+v behind (%v): %s", arguments, c, alive, err, r.Error)
 	}
 	return r, calls

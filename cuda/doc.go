@@ -18,6 +18,13 @@
 // but slow.
 // Host memory must not be on Go's heap, since the driver uses it after the call has returned.
 //
+// # JPEGs
+//
+// A [JPEGDecoder] decodes them with nvJPEG, another library of NVIDIA's, which is opened at run time, too, and has an engine of the GPU do
+// the work where there is one. Its pixels are not those of other decoders, and not those of its own other versions and backends. It decodes whole
+// images only. Regions would save little: all entropy-coded data up to their end has to be decoded anyway. And whether the pixels at their edges
+// are those of the whole image is documented nowhere. What it skips without saying so is black. What the library allocates on the device is not accounted for.
+//
 // # Errors
 //
 // A call that fails returns an [Error] with CUDA's own name for it. What matters to callers can be asked by errors.Is: after [ErrMemory] others may

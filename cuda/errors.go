@@ -13,10 +13,17 @@ var (
 	ErrNoDevice  = errors.New("no NVIDIA GPU is visible")
 )
 
-// What an [Error] can mean.
+// Why there is no nvJPEG to use.
+var (
+	ErrNoNVJPEG  = errors.New("nvJPEG cannot be loaded")
+	ErrOldNVJPEG = errors.New("nvJPEG is too old")
+)
+
+// What an [Error], or one of a [JPEGDecoder], can mean.
 var (
 	ErrMemory = errors.New("out of GPU memory")
 	ErrLost   = errors.New("the GPU is lost to this process")
+	ErrNVJPEG = errors.New("nvJPEG failed") // not at an image
 )
 
 // An Error is the result of a call that failed.

@@ -124,7 +124,9 @@ func partLimits([]string) (any, error) {
 		_, notPTX := t.Load("PTX")
 		_, noKernel := m.Function("nothing")
 		_, tooSmall := t.Export(small)
+		_, noBytes := t.AllocHost(0)
 		for what, err := range map[string]error{
+			"no host memory":         noBytes,
 			"a read-only mapping":    t.Register(readOnly, 0),
 			"nothing to register":    t.Register(nil, 0),
 			"nothing to unregister":  t.Unregister(readOnly),

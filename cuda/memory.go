@@ -39,6 +39,18 @@ func (t *Thread) Unregister(b []byte) error {
 
 func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
+// AllocHost allocates host memory that is registered from the start. FreeHost frees it.
+func (t *Thread) AllocHost(bytes int) ([]byte, error) {
+	var p unsafe.Pointer
+	if err := check("cuMemHostAlloc", C.cuMemHostAlloc(&p, C.size_t(bytes), C.uint(Portable))); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), bytes), nil
+}
+
+// FreeHost frees memory that AllocHost returned, once no copy needs it any more.
+func (t *Thread) FreeHost(b []byte) error { return check("cuMemFreeHost", C.cuMemFreeHost(address(b))) }
+
 // Export returns the handle by which other processes open memory. It must be what Alloc returned, with a size that is a multiple of Granularity.
 // The handle is void once the memory is freed, or this process ends.
 func (t *Thread) Export(p Pointer) (h IPCHandle, err error) {

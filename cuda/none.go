@@ -11,7 +11,12 @@ type (
 	Event    struct{}
 	Module   struct{}
 	Function struct{}
+
+	JPEGDecoder struct{ Backend string }
 )
+
+// NVJPEGVersion returns ErrNotBuilt.
+func NVJPEGVersion() (string, error) { return "", ErrNotBuilt }
 
 func (*Driver) Devices() ([]Device, error)                             { return nil, ErrNotBuilt }
 func (Device) Thread(func(*Thread) error) error                        { return ErrNotBuilt }
@@ -20,6 +25,8 @@ func (*Thread) Free(Pointer) error                                     { return 
 func (*Thread) MemoryInfo() (free, total int64, err error)             { return 0, 0, ErrNotBuilt }
 func (*Thread) Register([]byte, RegisterFlag) error                    { return ErrNotBuilt }
 func (*Thread) Unregister([]byte) error                                { return ErrNotBuilt }
+func (*Thread) AllocHost(int) ([]byte, error)                          { return nil, ErrNotBuilt }
+func (*Thread) FreeHost([]byte) error                                  { return ErrNotBuilt }
 func (*Thread) Export(Pointer) (IPCHandle, error)                      { return IPCHandle{}, ErrNotBuilt }
 func (*Thread) OpenIPC(IPCHandle) (Pointer, error)                     { return 0, ErrNotBuilt }
 func (*Thread) CloseIPC(Pointer) error                                 { return ErrNotBuilt }
@@ -40,3 +47,6 @@ func (*Event) Done() (bool, error)                                     { return 
 func (*Module) Close() error                                           { return ErrNotBuilt }
 func (*Module) Function(string) (Function, error)                      { return Function{}, ErrNotBuilt }
 func (Function) Launch(_, _ [3]int, _ int, _ *Stream, _ Pointer) error { return ErrNotBuilt }
+func (*Thread) NewJPEGDecoder(bool, ...string) (*JPEGDecoder, error)   { return nil, ErrNotBuilt }
+func (*JPEGDecoder) Close() error                                      { return ErrNotBuilt }
+func (*JPEGDecoder) Decode(*Stream, []JPEG) error                      { return ErrNotBuilt }

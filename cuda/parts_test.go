@@ -146,6 +146,11 @@ func work(t *Thread, undo func(func() error)) (Pointer, []byte, error) {
 		return 0, nil, err
 	}
 	undo(func() error { return t.Unregister(readOnly) })
+	locked, err := t.AllocHost(page)
+	if err != nil {
+		return 0, nil, err
+	}
+	undo(func() error { return t.FreeHost(locked) })
 	m, err := t.Load(testPTX)
 	if err != nil {
 		return 0, nil, err

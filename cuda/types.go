@@ -37,3 +37,12 @@ const (
 
 // An IPCHandle names exported memory for other processes that share the PID namespace. It is that of a whole allocation.
 type IPCHandle [64]byte
+
+// A JPEG is an image for a [JPEGDecoder].
+type JPEG struct {
+	Data    []byte
+	To      Pointer // of its pixels, interleaved and as they are stored
+	Pitch   int     // bytes from one row to the next
+	Rows    int     // as its header says
+	Refused bool    // nvJPEG does not decode it; set by Decode
+}

@@ -115,6 +115,9 @@ func (d *Dataset) Report() Report { return d.report }
 // MemoryBytes is how much memory the dataset holds.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
+	if s, ok := d.remote.(*tiered); ok {
+		n += s.tier.MemoryBytes()
+	}
 	for _, c := range d.classes {
 		n += int64(len(c)) + int64(unsafe.Sizeof(c))
 	}

@@ -1,11 +1,23 @@
 // Package dataset knows which samples exist and where their bytes are.
 //
-// A dataset is a directory of class directories, a flat directory, or a manifest. Opening one
-// yields a table of samples in a fixed order: path, label, pixel size, format, and the identity
-// (byte size and modification time) the file had when its header was read. The engine plans
+// A dataset is a directory of class directories, a flat directory, a manifest, or archives, on this
+// machine or in a store. Opening one yields a table of samples in a fixed order: path, label, pixel
+// size, format, and the identity (byte size and modification time) the file had when its header was
+// read; for a sample that is not a file, also the object that holds it, and where. The engine plans
 // batches from this table without any I/O, and calls [Dataset.LoadPart] for a sample's encoded
 // bytes, which rejects a file that is no longer the one that was indexed. The package decodes
 // nothing: header contents come from the caller's [Prober].
+//
+// # Archives and stores
+//
+// Package archive finds the samples in an object (members.go), package store reads objects that are not
+// files of this machine (objects.go). Both only change where the bytes of a row are: [Dataset.LoadPart]
+// opens the file that holds the sample, or asks the store for a range. An archive whose order is that
+// of a directory, and a prefix of keys, are arranged as that directory would be (tree.go).
+//
+// The identity of a sample in an archive has its own size and the time of the archive, whose size and
+// time are compared before and after each read. A store is read in the version that the index names
+// or not at all, so [Dataset.Check] does not ask it.
 //
 // # Order and links
 //
@@ -33,8 +45,8 @@
 // file in a cache directory, never inside the dataset. Users can query it: the columns are those
 // of indexRow.
 //
-// The index is valid while the manifest, or every directory, still has its recorded
-// modification time. Opening then touches no files, except those that could not be opened or
+// The index is valid while the manifest, every directory, and every archive still has its recorded
+// modification time, or its version in a store; a prefix of keys is always listed again. Opening then touches no files, except those that could not be opened or
 // read last time, which are tried again. Otherwise the dataset is listed again, and only files
 // whose size or time changed are read again. A file that was rewritten in place leaves no trace
 // in its directory, so Options.Rescan forces that second path, at the cost of one stat per file.
@@ -60,6 +72,9 @@
 // Beside the index there may be entry points of JPEGs; see package entries and
 // [Dataset.OpenEntries]. They follow when the index is made anew.
 //
+// An index of a store is saved while it is made (scan.go), so that an interruption does not cost the requests
+// again.
+//
 // # Errors and reading
 //
 // A reader of a sample has to know whether the file or the machine is at fault. [OfFile] tells
@@ -70,7 +85,8 @@
 //
 // A sample is looked up by its path at each read, so that storage which was mounted again is used
 // at once. When a file cannot be reached, the dataset's directory is examined (root.go): if it is
-// gone or is an empty mountpoint, the error is ErrAway instead of [ErrMissing].
+// gone or is an empty mountpoint, the error is ErrAway instead of [ErrMissing]. Of a store's errors,
+// only a missing or changed object is the sample's own.
 //
 // [Storage] chooses how files are read (storage.go): normally, or bypassing the page cache,
 // which would hold a second copy of what batchfs caches itself. Whatever happens to a file

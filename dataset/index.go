@@ -148,8 +148,8 @@ func digest(s *table, classes []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// current says whether the dataset is unchanged since it was listed; false when that is not known, as in
-// a store, which has to be listed to see it.
+// current says whether the dataset is unchanged since it was listed; false when that is not known. In a store, only
+// listing shows that.
 func (p *opening) current(x *index) bool {
 	src := p.src
 	switch {
@@ -162,7 +162,11 @@ func (p *opening) current(x *index) bool {
 		info, err := os.Stat(src.name())
 		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
 	case src.folder() && src.remote != nil:
-		return p.IndexAt != ""
+		if p.IndexAt != "" || len(x.table.objects) == 0 {
+			return p.IndexAt != ""
+		}
+		now, err := p.listPrefix()
+		return err == nil && slices.Equal(now.packed, x.table.objects)
 	}
 	for _, d := range x.Dirs {
 		if p.ctx.Err() != nil {

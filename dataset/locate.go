@@ -162,7 +162,9 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 	case isPattern(name):
 		s.prefix, s.archives = splitPattern(name)
 	case strings.HasSuffix(name, "/") || manifestReader(base) == nil && !archive.Is(base) && !slices.Contains(packedKinds, extensionKey(base)):
-		s.prefix = name
+		if s.prefix = strings.TrimRight(name, "/"); s.prefix != "" {
+			s.prefix += "/"
+		}
 		if s.manifest, err = s.remoteMetadata(ctx, o); err != nil {
 			return err
 		}
@@ -176,9 +178,6 @@ func (s *source) locateObject(ctx context.Context, url string, o *Options) error
 			return err
 		}
 	}
-	if s.prefix != "" && !strings.HasSuffix(s.prefix, "/") {
-		s.prefix += "/"
-	}
 	s.dir = strings.TrimRight(remote.URL(s.prefix), "/") + "/"
 	return nil
 }
@@ -189,7 +188,7 @@ func (s *source) remoteMetadata(ctx context.Context, o *Options) (found string, 
 		if o.IgnoreMetadata {
 			break
 		}
-		_, err := s.remote.Stat(ctx, strings.TrimRight(s.prefix, "/")+"/"+n)
+		_, err := s.remote.Stat(ctx, s.prefix+n)
 		switch {
 		case errors.Is(err, store.ErrNotExist):
 		case err != nil:

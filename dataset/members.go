@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/batchfs/batchfs/dataset/archive"
@@ -39,11 +40,12 @@ func namesOf(objects []object) (names []string) {
 
 // addArchives fills an index that has no samples with those of objects.
 func (p *opening) addArchives(x *index, objects []object) error {
-	contents := make([]*archive.Contents, len(objects))
+	contents, headers := make([]*archive.Contents, len(objects)), make([]map[int64]Header, len(objects))
+	report := p.listing(objects)
 	err := parallel.Each(p.ctx, p.requests(), len(objects), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			var err error
-			if contents[i], err = p.contents(ctx, objects[i]); err != nil {
+			if contents[i], headers[i], err = p.contents(ctx, objects[i], report); err != nil {
 				return err
 			}
 		}
@@ -52,7 +54,16 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	if err != nil {
 		return err
 	}
-	return p.addContents(x, objects, contents)
+	if err := p.addContents(x, objects, contents); err != nil {
+		return err
+	}
+	for i := range x.table.row {
+		m := &x.table.members[i]
+		if h, known := headers[m.object][m.Offset]; known && x.table.row[i].set(h) == nil {
+			p.report.Scanned++
+		}
+	}
+	return nil
 }
 
 // addContents is addArchives for objects that were searched.
@@ -70,6 +81,24 @@ func (p *opening) addContents(x *index, objects []object, contents []*archive.Co
 	return nil
 }
 
+// listing returns what archives that are searched report their progress to, in bytes.
+func (p *opening) listing(objects []object) func(n int64) {
+	if p.Listing == nil {
+		return func(int64) {}
+	}
+	var mu sync.Mutex
+	var done, total int64
+	for _, o := range objects {
+		total += o.id.Size
+	}
+	return func(n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		done += n
+		p.Listing(done, total)
+	}
+}
+
 // requests is how many files are looked at together.
 func (p *opening) requests() int {
 	switch {
@@ -81,16 +110,27 @@ func (p *opening) requests() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// contents searches an object for samples.
-func (p *opening) contents(ctx context.Context, o object) (*archive.Contents, error) {
+// contents searches an object for samples. Of those that it comes by, it returns the headers, by their offsets.
+func (p *opening) contents(ctx context.Context, o object, report func(n int64)) (*archive.Contents, map[int64]Header, error) {
 	f, err := p.openWhole(o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
+		return nil, nil, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
 	defer p.storage.close(&f)
-	how := archive.Options{}
+	headers, passed := map[int64]Header{}, int64(0)
+	how := archive.Options{Progress: func(done, _ int64) {
+		if done > passed {
+			report(done - passed)
+			passed = done
+		}
+	}}
 	if p.src.remote != nil {
 		how.Block = scanBlock
+		how.Seen = func(at archive.Place, data []byte) {
+			if h, ok := p.seen(at, data); ok {
+				headers[at.Offset] = h
+			}
+		}
 	}
 	c, err := archive.Scan(ctx, o.name, &section{p.storage, f, ctx.Done()}, o.id.Size, how)
 	if err == nil {
@@ -98,14 +138,27 @@ func (p *opening) contents(ctx context.Context, o object) (*archive.Contents, er
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case errors.Is(err, archive.ErrBad):
 		err = fmt.Errorf("%w: %w", ErrArchive, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
+		return nil, nil, fmt.Errorf("%s: %w", p.src.nameOf(o.name), err)
 	}
-	return c, nil
+	report(o.id.Size - passed)
+	return c, headers, nil
+}
+
+// seen reads the header of a sample of which there is data in memory. What is not clear from that is left to the scan.
+func (p *opening) seen(at archive.Place, data []byte) (h Header, ok bool) {
+	h, err := p.Prober(data, nil, at.Size)
+	if err == nil && h.Tail > 0 {
+		if int64(len(data)) < at.Size {
+			return h, false
+		}
+		h, err = p.Prober(data, data[len(data)-min(h.Tail, len(data)):], at.Size)
+	}
+	return h, err == nil && h.check() == nil
 }
 
 // scanBlock is how much of an object in a store is read at a time by those who pass over it, in bytes.
@@ -114,11 +167,7 @@ const scanBlock = 8 << 20
 // openWhole opens an object in the version that was found.
 func (p *opening) openWhole(o object) (file, error) {
 	if p.src.remote != nil {
-		f := noFile
-		f.object.Name, f.object.Version = p.src.prefix+o.name, o.version
-		f.object.Size, f.object.ModTime = o.id.Size, o.id.ModTime
-		f.whole, f.id = o.id, o.id
-		return f, nil
+		return stored(p.src.prefix+o.name, o.version, o.id), nil
 	}
 	f, err := p.storage.open(p.src.dir, o.name)
 	if err != nil {

@@ -25,13 +25,22 @@ type member struct {
 	archive.Place
 }
 
+const nsPerSecond = 1e9
+
 // identityOf is the identity of an object of a store. Stores say when an object was written to the
 // second at best, so that the fraction of the time is taken to tell versions apart.
 func identityOf(o store.Object) Identity {
-	const second = 1e9
 	h := fnv.New64a()
 	io.WriteString(h, o.Version)
-	return Identity{Size: o.Size, ModTime: o.ModTime/second*second + int64(h.Sum64()%second)}
+	return Identity{Size: o.Size, ModTime: o.ModTime/nsPerSecond*nsPerSecond + int64(h.Sum64()%nsPerSecond)}
+}
+
+// stored is the object of a store that has an identity.
+func stored(name, version string, id Identity) file {
+	f := noFile
+	f.whole, f.id = id, id
+	f.object = store.Object{Name: name, Version: version, Size: id.Size, ModTime: id.ModTime / nsPerSecond * nsPerSecond}
+	return f
 }
 
 // versions are the versions of samples that are objects of a store.
@@ -104,30 +113,28 @@ func ofStore(err error) error {
 
 // openObject is openRow in a store. It asks the store only for what the index does not know.
 func (s *storage) openObject(t *table, i int, stop <-chan struct{}) (file, error) {
-	f := noFile
-	f.object.Name = s.prefix + t.file(i)
+	name, version := s.prefix+t.file(i), ""
 	place, whole := t.place(i)
 	if place == nil {
 		t.mu.Lock()
-		whole, f.object.Version = t.row[i].id, t.versions.get(i)
+		whole, version = t.row[i].id, t.versions.get(i)
 		t.mu.Unlock()
 	} else {
-		f.object.Version = t.objects[t.members[i].object].version
+		version = t.objects[t.members[i].object].version
 	}
 	if !whole.Known() {
-		o, err := s.remote.Stat(until{context.Background(), stop}, f.object.Name)
+		o, err := s.remote.Stat(until{context.Background(), stop}, name)
 		if err != nil {
 			return noFile, ofStore(err)
 		}
-		whole, f.object.Version = identityOf(o), o.Version
+		whole, version = identityOf(o), o.Version
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if err := t.versions.set(i, o.Version); err != nil {
 			return noFile, err
 		}
 	}
-	f.object.Size, f.object.ModTime = whole.Size, whole.ModTime
-	f.whole, f.id = whole, whole
+	f := stored(name, version, whole)
 	if place != nil {
 		f.begin(place)
 	}

@@ -60,6 +60,9 @@ type Options struct {
 	// overlap, done never decreases, and the last call has done == total. There is no call if
 	// there is nothing to scan.
 	Progress func(done, total int64)
+	// Listing, if not nil, reports how many bytes of the archives were searched for samples, before
+	// Progress is called. It is called like that.
+	Listing func(done, total int64)
 	// Logger, if not nil, is told why an index was not used or not written, and why files
 	// cannot be read as Storage says.
 	Logger *slog.Logger
@@ -80,6 +83,8 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	var stop func()
 	o.Progress, stop = promptly.Progress(o.Progress)
 	defer stop()
+	o.Listing, stop = promptly.Progress(o.Listing)
+	defer stop()
 	return promptly.Do(ctx, func() (*Dataset, error) { return open(ctx, path, o) }, func(d *Dataset) { d.Close() })
 }
 
@@ -90,7 +95,11 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	p := &opening{Options: o, ctx: ctx, src: src, storage: newStorage(o.Storage, src, o.Logger)}
-	x, err := p.run()
+	err = p.openTier()
+	var x *index
+	if err == nil {
+		x, err = p.run()
+	}
 	if err != nil {
 		_ = src.close()
 		return nil, err

@@ -92,8 +92,8 @@ func EachPart(base, extension string, use func(part Share, path string) error) e
 	return e
 }
 
-// listing identifies what was listed, before any header was read.
-func (x *index) listing() string {
+// listingDigest identifies what was listed, before any header was read.
+func (x *index) listingDigest() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
 	io.WriteString(w, digest(x.table, x.classes))
@@ -118,7 +118,7 @@ func (p *opening) makePart() (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &index{facts: facts{Dirs: all.Dirs, Part: p.Part, Listing: all.listing()}}
+	x := &index{facts: facts{Dirs: all.Dirs, Part: p.Part, Listing: all.listingDigest()}}
 	if all.packed == nil {
 		if err := p.check(all); err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (p *opening) merge() (*index, error) {
 		return nil, err
 	}
 	var parts []*index
-	listing := x.listing()
+	listing := x.listingDigest()
 	err = EachPart(p.indexBase(), indexExtension, func(part Share, path string) error {
 		y, err := loadIndex(p.ctx, path, p.src)
 		if err == nil && (y.Part != part || y.Listing != listing) {

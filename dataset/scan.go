@@ -72,8 +72,9 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			p.saveUnfinished(x)
 		}
 	}
-	p.report.Scanned = int(s.scanned.Load())
-	p.report.Reused += len(rows) - p.report.Scanned
+	read := int(s.scanned.Load())
+	p.report.Scanned += read
+	p.report.Reused += len(rows) - read
 	return err
 }
 

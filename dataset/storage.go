@@ -20,6 +20,8 @@ type Storage struct {
 	// MaxBandwidth limits all reads together, header scans included, in bytes per second; 0: no
 	// limit.
 	MaxBandwidth int64
+	// LocalCache keeps what is read from a store.
+	LocalCache LocalCache
 
 	system system // nil: the kernel
 }

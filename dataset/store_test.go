@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,6 +94,26 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 	if again := p.openURL("s3://data/d.csv", how); again.Report().Scanned != 0 {
 		t.Errorf("manifest: %d headers were read again", again.Report().Scanned)
+	}
+}
+
+// TestWithoutVersions: web servers that name no version have the time when a file was written.
+func TestWithoutVersions(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	server := httptest.NewServer(http.FileServer(http.Dir(p.path("."))))
+	t.Cleanup(server.Close)
+	d := p.openURL(server.URL + "/one.tar")
+	if diff := cmp.Diff(contentsOf(t, p.open("d")), contentsOf(t, d)); diff != "" {
+		t.Errorf("(-directory +server):\n%s", diff)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(p.path("one.tar"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := d.LoadPart(0, nil, func(n int) []byte { return make([]byte, n) }, nil, nil); !errors.Is(err, ErrChanged) {
+		t.Errorf("written anew: %v", err)
 	}
 }
 
@@ -214,8 +235,19 @@ func TestHeadersAreReadTogether(t *testing.T) {
 	p.pack("x.tar", "", names...)
 	s, how := p.serve()
 	d := p.openURL("s3://data/x.tar", how)
-	if n := s.Requests.Load(); d.Len() != 200 || n > 8 {
+	if n := s.Requests.Load(); d.Len() != 200 || n != 2 {
 		t.Errorf("%d requests for %d samples", n, d.Len())
+	}
+	if r := d.Report(); r.Scanned != 200 || r.Reused != 0 {
+		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
+	}
+	scan := &scanner{opening: &opening{src: d.source}, table: d.table}
+	rows := make([]int, d.Len())
+	for i := range rows {
+		rows[i] = d.Len() - 1 - i
+	}
+	if spans := scan.spans(rows); len(spans) != 1 || len(spans[0]) != 200 || spans[0][0] != 0 {
+		t.Errorf("%d spans", len(spans))
 	}
 	if problems := d.Report().Unreadable; problems > 0 {
 		t.Errorf("%d samples are bad: %s", problems, d.Problem(0))
@@ -257,5 +289,29 @@ func TestRepositoryOfParquet(t *testing.T) {
 	}
 	if again := p.openURL("s3://data/d/data/train-*.parquet", how); !cmp.Equal(describe(d), describe(again)) || again.Report().Scanned > 0 {
 		t.Error(cmp.Diff(describe(d), describe(again)))
+	}
+}
+
+// TestWholeBucket: a bucket is a folder, too, and may have a manifest.
+func TestWholeBucket(t *testing.T) {
+	p := newPlace(t)
+	p.images("b/1.jpg", "a/2.jpg")
+	_, how := p.serve()
+	if d := p.openURL("s3://data", how); !slices.Equal(paths(d), []string{"a/2.jpg", "b/1.jpg"}) || d.Name() != "s3://data/" {
+		t.Errorf("%s: %q", d.Name(), paths(d))
+	}
+	p.write("metadata.csv", "file_name,label\nb/1.jpg,7\n")
+	for _, url := range []string{"s3://data", "s3://data/"} {
+		if d := p.openURL(url, how); !slices.Equal(labels(d), []int{7}) {
+			t.Errorf("%s: labels %v", url, labels(d))
+		}
+	}
+	if d := p.openURL("s3://data/", how, func(o *Options) { o.IgnoreMetadata = true }); d.Len() != 2 {
+		t.Errorf("without its metadata: %q", paths(d))
+	}
+	for url, want := range map[string]error{"s3://data/c": ErrNotExist, "s3://data/x.tar": ErrNotExist, "s3://data/x.csv": ErrNotExist, "s3://data/x-{0..3}.tar": ErrNotExist, "s3://data/*.zip": ErrNotExist} {
+		if _, err := p.tryOpenURL(url, how); !errors.Is(err, want) {
+			t.Errorf("%s: %v", url, err)
+		}
 	}
 }

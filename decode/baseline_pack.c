@@ -149,13 +149,13 @@ int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view
     return result;
 }
 
-/* bfs_pack packs an image into room bytes. If it returns anything but BFS_OK, the image is left to others,
- * and to holds one without data, which decoders will report as damaged. */
-int bfs_pack(uint8_t *to, uint64_t room, const uint8_t *data, size_t n, bfs_view view, int bits)
+/* bfs_pack packs an image into the memory that bfs_pack_size announced. If it returns anything but BFS_OK, the
+ * image is left to others, and to holds one without data, which decoders will report as damaged. */
+int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t n, bfs_view view, int bits)
 {
     packing g;
     int result = plan(&g, data, n, view, bits);
-    if (result == BFS_OK && g.size.packed > room)
+    if (result == BFS_OK && (g.size.packed > announced.packed || g.size.work > announced.work))
         result = BFS_LEFT_HEADER; /* the file has changed */
     if (result == BFS_OK)
         result = put_tables(&g, to);

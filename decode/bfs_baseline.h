@@ -292,7 +292,7 @@ uint8_t *bfs_picture_lay_out(bfs_picture *p, uint8_t *at);
 int bfs_picture_show(bfs_picture *p, int row, const bfs_blocks blocks[3]);
 
 int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits);
-int bfs_pack(uint8_t *to, uint64_t room, const uint8_t *data, size_t n, bfs_view view, int bits);
+int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t n, bfs_view view, int bits);
 
 /* A file, and what to decode of it to where. */
 typedef struct {

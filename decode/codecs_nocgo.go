@@ -24,7 +24,7 @@ func (*kept) pair(*kept, *[2]Task, *[2]View) bool { return false }
 func entryPart([]byte, int64, EntryRule, []EntryPoint, View) (from, to int64) { return 0, 0 }
 
 func packedSize([]byte, View, int) (Packed, bool) { return Packed{}, false }
-func pack([]byte, []byte, View, int) bool         { return false }
+func pack([]byte, []byte, Packed) bool            { return false }
 
 func kernelRuns(Kernel) bool { return false }
 

@@ -40,6 +40,7 @@ type jpegFrame struct {
 	bits          int64 // the first scan has at least this many
 	scan          int   // where the data of the first scan starts
 	adobe         bool  // has an Adobe marker, which decides what CMYK means
+	transform     byte  // what that says of the colours
 	orientation   uint8
 }
 
@@ -86,7 +87,7 @@ func readJPEGFrame(data []byte, complete bool) (f jpegFrame, err error) {
 			exif = true
 			f.orientation = exifOrientation(body[len(exifPrefix):])
 		case marker == markAPP14 && len(body) >= 12 && hasPrefix(body, "Adobe"):
-			f.adobe = true
+			f.adobe, f.transform = true, body[11]
 		}
 	}
 	return f, err

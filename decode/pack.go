@@ -1,5 +1,7 @@
 package decode
 
+import "bytes"
+
 // Packed is a region of a baseline JPEG, prepared for a decoder of many threads. bfs_packed.h has the structs that
 // such a decoder reads.
 type Packed struct {
@@ -26,6 +28,19 @@ func (o Options) Pack(data []byte, h Header, r Region, bits int) (p Packed, ok b
 	return packedSize(data, View{Header: h, Region: r, Scale: 1, Color: o.Color}, bits)
 }
 
+// Ordinary reports whether a file is a whole JPEG of a kind that even hardware takes, and that all decoders take for the same
+// image: gray or YCbCr, Huffman-coded in a single scan.
+func Ordinary(data []byte) bool {
+	if Sniff(data) != JPEG {
+		return false
+	}
+	f, err := readJPEGFrame(data, true)
+	rgb := f.adobe && f.transform == 0 || string(f.ids[:3]) == "RGB"
+	return err == nil && !f.multiScan && !f.arithmetic && (f.components == 1 || f.components == 3 && !rgb) &&
+		bytes.Contains(data[f.scan:], []byte{0xff, markEOI})
+}
+
 // Put packs the data that was planned into to, Bytes of memory aligned to 8. If ok is false, the JPEG is
-// damaged or odd. What was packed is then an image that the decoder reports as damaged, too.
-func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p.view, p.bits) }
+// damaged or odd, or not the one that was planned and takes more memory. What was packed is then an image that the
+// decoder reports as damaged, too.
+func (p Packed) Put(to, data []byte) (ok bool) { return pack(to, data, p) }

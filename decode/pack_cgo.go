@@ -17,6 +17,7 @@ func packedSize(data []byte, v View, bits int) (Packed, bool) {
 	return Packed{Bytes: int64(size.packed), Work: int64(size.work), Blocks: int64(size.blocks), Pixels: int64(size.pixels), view: v, bits: bits}, true
 }
 
-func pack(to, data []byte, v View, bits int) bool {
-	return C.bfs_pack(cBytes(to), C.uint64_t(len(to)), cBytes(data), C.size_t(len(data)), cRegion(v), C.int(bits)) == C.BFS_OK
+func pack(to, data []byte, p Packed) bool {
+	announced := C.bfs_packed_size{packed: C.uint64_t(len(to)), work: C.uint64_t(p.Work)}
+	return C.bfs_pack(cBytes(to), announced, cBytes(data), C.size_t(len(data)), cRegion(p.view), C.int(p.bits)) == C.BFS_OK
 }

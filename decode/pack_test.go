@@ -3,7 +3,9 @@
 package decode
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"unsafe"
@@ -65,6 +67,28 @@ func packs(t *testing.T, r *rand.Rand, d *Decoder, f oddFile) bool {
 		t.Errorf("%s: %d bytes were announced, and others written", f.name, p.Bytes)
 	}
 	return put
+}
+
+// TestPackedChanged: of a file that has changed since it was planned, nothing is packed that takes more memory than was announced.
+func TestPackedChanged(t *testing.T) {
+	data, err := os.ReadFile("testdata/regions/2x2.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := ReadHeader(data, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := Options{}.Pack(data, h, Region{W: h.Width, H: h.Height}, 2048)
+	to := make([]byte, p.Bytes)
+	if !ok || !p.Put(to, data) {
+		t.Fatal("it cannot be packed")
+	}
+	frame := bytes.Index(data, []byte{0xff, markSOF0})
+	data[frame+11] = 0x11 // the factors of luma: chroma now has as many samples
+	if p.Put(to, data) {
+		t.Error("more was packed than there is memory for")
+	}
 }
 
 // TestSteps: the way through a region that was decoded as stored is the inverse of how it is placed upright.

@@ -25,13 +25,16 @@ const (
 // A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
 // fields, except where noted.
 //
+// A batch that a GPU makes samples of for readers of the form CUDA has memory there as well. Once it is complete, it has
+// that form, and only that memory; if the GPU made none of its samples after all, it is like any other.
+//
 // A copy is a batch that shows another one in another form, which may be in the memory of a GPU.
 // It is made by a batch worker alone, and is not in the table. It holds the other one and exists
 // while it is open or waited for; one that was made ahead, on a GPU, exists for as long as the
 // other one does, and does not hold it.
 type batch struct {
 	key    Key
-	form   layout.Form // format of the buffer
+	form   layout.Form // of its bytes
 	state  state
 	stream *stream // the stream it was made for; nil once that has ended
 	opened bool    // it was opened, so it no longer counts as "ahead"
@@ -63,7 +66,8 @@ type batch struct {
 	// Constant while it is laid out.
 	buf    *pinned.Buffer
 	pixels []byte
-	slot   *gpu.Slot // of the form CUDA, which has no buf
+	slot   *gpu.Slot // of the form CUDA, and of a batch that may get that form
+	onGPU  []bool    // the slots that are in that memory alone; nil: none
 
 	document []byte // the file of the form CUDA
 
@@ -96,18 +100,27 @@ type task uint8
 const (
 	toMake task = iota
 	toCopy      // in another form, which takes long
-	toSend      // to the GPU
+	toSend      // to the GPU, for readers there
+	toSwap      // to and from the GPU, of batches that it made samples of: host forms may wait for that
 )
 
 func (b *batch) task() task {
 	switch {
+	case b.isSent():
+		return toSend
+	case b.form == layout.CUDA || b.source != nil && b.source.form == layout.CUDA:
+		return toSwap
 	case b.source == nil:
 		return toMake
-	case b.form == layout.CUDA:
-		return toSend
 	}
 	return toCopy
 }
+
+// isSent reports whether a batch is a copy on the GPU.
+func (b *batch) isSent() bool { return b.source != nil && b.form == layout.CUDA }
+
+// isAway reports whether a slot's pixels are on the GPU alone.
+func (b *batch) isAway(slot int) bool { return b.onGPU != nil && b.onGPU[slot] }
 
 // slotBytes are the pixels of one slot.
 func (b *batch) slotBytes(i int) []byte {
@@ -125,7 +138,11 @@ func (b *batch) assemble() {
 		}
 	}
 	for i := b.items; i < len(b.slots); i++ {
-		copy(b.slotBytes(i), b.slotBytes(b.items-1))
+		if b.isAway(b.items - 1) {
+			b.onGPU[i] = true
+		} else {
+			copy(b.slotBytes(i), b.slotBytes(b.items-1))
+		}
 		b.samples[i] = b.samples[b.items-1]
 	}
 	for i := b.valid; i < len(b.slots); i++ {
@@ -136,6 +153,11 @@ func (b *batch) assemble() {
 
 // description describes a complete batch.
 func (b *batch) description() Description {
+	if b.source != nil {
+		d := b.source.description()
+		d.Spec = b.spec
+		return d
+	}
 	return Description{Key: b.key, Spec: b.spec, Valid: b.valid, Samples: b.samples}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -48,9 +49,10 @@ type batches struct {
 	takeWork     sync.Cond // a batch may be waiting for a batch worker
 	closing      chan struct{}
 	wait         sync.WaitGroup
-	asking       []*batch  // that the GPU's driver is at work for
-	unregistered sync.Once // that the GPU does not copy from batch memory by itself
-	share        *share    // nil: the GPU decodes nothing
+	asking       []*batch      // that the GPU's driver is at work for
+	deviceWait   time.Duration // how long host forms wait for it
+	unregistered sync.Once     // that the GPU does not copy from batch memory by itself
+	share        *share        // nil: the GPU decodes nothing
 	gpuUse       gpuUse
 }
 
@@ -70,6 +72,7 @@ func (all *batches) start() {
 	}
 	if all.opts.Device != nil { // one, so that no batch takes room while an earlier one is refused it
 		all.wait.Go(func() { all.batchWorker(toSend) })
+		all.wait.Go(func() { all.batchWorker(toSwap) })
 	}
 	all.wait.Go(all.watch)
 }
@@ -136,8 +139,7 @@ func (all *batches) takeTask(t task) (b *batch, isDone bool) {
 func (all *batches) layOut(b *batch) (err error) {
 	defer catch(&err)
 	if b.task() == toSend {
-		b.slot, err = all.slotFor(b)
-		return err
+		return all.findSlot(b)
 	}
 	if b.buf != nil {
 		return nil // it only waited for scratch memory
@@ -159,6 +161,9 @@ func (all *batches) layOut(b *batch) (err error) {
 	if b.buf = buf; b.form.Tensor() {
 		start := layout.DataOffset(b.form, b.spec)
 		b.pixels = buf.Bytes()[start : start+b.spec.Bytes()]
+	}
+	if b.slot = all.slotAhead(b); b.slot != nil {
+		b.onGPU = make([]bool, len(b.slots))
 	}
 	return nil
 }
@@ -193,16 +198,15 @@ func (all *batches) finishLayout(b *batch, err error) {
 
 // beginWork keeps the memory of a batch, and of what it is a copy of, until endWork.
 func (b *batch) beginWork() {
-	if b.writers++; b.source != nil {
-		b.source.writers++
+	for ; b != nil; b = b.source {
+		b.writers++
 	}
 }
 
 func (all *batches) endWork(b *batch) {
-	b.writers--
-	if s := b.source; s != nil {
-		if s.writers--; s.state == failed {
-			all.freeBuffer(s)
+	for ; b != nil; b = b.source {
+		if b.writers--; b.state == failed {
+			all.freeBuffer(b)
 		}
 	}
 }
@@ -217,6 +221,11 @@ func (all *batches) completeIfDone(b *batch) {
 	default:
 		all.schedule.remove(b)
 		b.state = complete
+		if b.source == nil && slices.Contains(b.onGPU, true) {
+			b.form = layout.CUDA
+		} else if b.source == nil {
+			all.freeSlot(b)
+		}
 		all.schedule.completed = append(all.schedule.completed, b)
 		all.takeWork.Broadcast()
 	}
@@ -230,7 +239,13 @@ func (all *batches) assemble(b *batch) (err error) {
 	case toCopy:
 		all.copySource(b)
 	case toSend:
-		return all.send(b)
+		return all.send(b, b.source)
+	case toSwap:
+		if b.source != nil {
+			return all.fetch(b)
+		}
+		b.assemble()
+		return all.send(b, b)
 	}
 	return nil
 }
@@ -257,6 +272,8 @@ func (all *batches) finishAssembly(b *batch, err error) {
 	switch {
 	case b.state != complete:
 		all.freeBuffer(b)
+	case err != nil && b.source == nil && b.form == layout.CUDA:
+		all.leaveGPU(b)
 	case err != nil:
 		all.fail(b, err)
 	default:
@@ -264,6 +281,9 @@ func (all *batches) finishAssembly(b *batch, err error) {
 		if b.source == nil {
 			all.meter.batch(b, b.valid == all.opts.BatchSize)
 			all.sendAhead(b)
+		}
+		if b.form == layout.CUDA {
+			all.freeHost(b)
 		}
 		all.freeUnneeded(b)
 		close(b.done)
@@ -283,9 +303,9 @@ func (all *batches) fail(b *batch, err error) {
 		all.tried[b.key] = true
 	case ofMachine, ofMemory:
 		err = machineError(err)
-		if b.task() == toSend {
+		if b.isSent() {
 			all.deviceFailed(b, err)
-		} else if b.waiting > 0 {
+		} else if b.waiting > 0 && !errors.Is(err, errAway) {
 			warnMachine(all.log, b.key, err)
 		}
 	case ofShape:
@@ -293,70 +313,6 @@ func (all *batches) fail(b *batch, err error) {
 	}
 	all.removeBatch(b, err)
 	close(b.done)
-}
-
-// discard ends a batch that nothing holds. Its memory is freed at once, or by the item
-// workers that are writing into it.
-func (all *batches) discard(b *batch) {
-	if b.refs != 0 {
-		panic("engine: a batch that somebody holds is dropped")
-	}
-	all.removeBatch(b, errDropped)
-}
-
-// startOver takes the memory of a batch that an Open waits for and has it made again later.
-// No worker may be writing into it.
-func (all *batches) startOver(b *batch) {
-	all.schedule.remove(b)
-	b.endTurn()
-	all.freeBuffer(b)
-	b.bad = nil
-	b.hits.Store(0)
-	b.bytes.Store(0)
-	all.waitForMemory(b)
-}
-
-// removeBatch removes a batch from all tables and lists and frees its memory.
-func (all *batches) removeBatch(b *batch, why error) {
-	b.err, b.state = why, failed
-	all.schedule.remove(b)
-	all.takeWork.Broadcast() // there is room for the next one
-	if all.table[b.key] == b {
-		delete(all.table, b.key)
-	}
-	if s := b.source; s != nil && s.copies[b.form] == b {
-		delete(s.copies, b.form)
-	}
-	for _, c := range b.copies { // nothing holds them, or this could not go
-		all.discard(c)
-	}
-	b.leaveStream()
-	b.endTurn()
-	all.freeBuffer(b)
-}
-
-// freeBuffer frees a batch's memory. While the batch is being laid out, written into or copied, it
-// does nothing: the last writer frees it.
-func (all *batches) freeBuffer(b *batch) {
-	if b.writers > 0 {
-		return
-	}
-	if b.buf != nil {
-		all.memory.freeBuffer(b.buf)
-		b.buf, b.pixels = nil, nil
-	}
-	if b.slot != nil {
-		b.slot.Release()
-		b.slot = nil
-		all.memory.ledger.cameBack()
-	}
-}
-
-// freeUnneeded frees a complete batch that nothing holds and no stream needs.
-func (all *batches) freeUnneeded(b *batch) {
-	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() {
-		all.discard(b)
-	}
 }
 
 // newBatch enters a batch into the table and the queue.

@@ -55,7 +55,7 @@ func (c *Catalog) encodedSize(i int) int64 {
 func (c *Catalog) spareMemory() int64 {
 	const worker = 4 << 20
 	o := &c.Options
-	used := runtimeBytes + c.Dataset.MemoryBytes()
+	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.tensorSize()))
 	const plans = 4 // plans of four epochs at least
 	planning := min(keep.Needs(c.Plan, o.keepConfig(1))+plans*keep.Size(c.Plan), o.MemoryLimit/2)

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -50,7 +52,7 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 	o.Samples, o.Raw, o.Transform.Seed = int64(ds.Len()), nil, o.Seed
 	if o.Shuffle {
 		o.Raw = RawSamples(ds)
-		if err := checkOrder(ds, o.Raw); err != nil {
+		if err := checkOrder(ds, o.Raw); err != nil && o.Window == 0 { // windows do not tell raw samples apart
 			return nil, err
 		}
 	}
@@ -65,10 +67,24 @@ func NewCatalog(ds *dataset.Dataset, o Options) (*Catalog, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), shard.OrderVersion, decode.Version(), resample.Version)
-	_ = json.NewEncoder(sum).Encode(c.Settings())
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%s\n", ds.Digest(), plan.Version(), c.Decoder(), resample.Version)
+	settings := c.Settings()
+	if o.Partition != shard.Ranges { // a job may go on with another number of ranks: the steps are the same
+		for _, name := range []string{"shards", "batch_size", "nodes"} {
+			delete(settings, name)
+		}
+	}
+	_ = json.NewEncoder(sum).Encode(settings)
 	c.Fingerprint = hex.EncodeToString(sum.Sum(nil))
 	return c, nil
+}
+
+// Decoder names what decodes images, in its versions, as pixels depend on it.
+func (c *Catalog) Decoder() string {
+	if c.Options.NVJPEG == "" {
+		return decode.Version()
+	}
+	return c.Options.NVJPEG + ", " + decode.Version()
 }
 
 // checkSizes rejects a fixed size that some image does not fit into, and notes whether any
@@ -101,7 +117,8 @@ func RawSamples(ds *dataset.Dataset) *shard.RawSet {
 	})
 }
 
-// Settings are the options that determine the bytes of batches. The fingerprint covers them.
+// Settings are the options that determine the bytes of batches. The fingerprint covers them, except
+// how the steps of an elastic partition are divided.
 func (c *Catalog) Settings() map[string]any {
 	o := &c.Options
 	settings := map[string]any{
@@ -115,7 +132,27 @@ func (c *Catalog) Settings() map[string]any {
 	if o.FullJPEGs { // absent when false, to keep fingerprints from before this setting
 		settings["jpeg_scaling"] = false
 	}
+	c.addOrder(settings)
 	return settings
+}
+
+// addOrder adds what is not part of every order, which keeps the fingerprints of the others.
+func (c *Catalog) addOrder(settings map[string]any) {
+	o := &c.Options
+	if o.Window > 0 {
+		settings["window"] = o.Window
+	}
+	if o.Partition != shard.Ranges {
+		settings["partition"], settings["global_batch"] = "elastic", o.Shards*o.BatchSize
+	}
+	if o.Partition == shard.Local {
+		settings["placement"], settings["nodes"] = "local", cmp.Or(o.Nodes, o.Shards)
+	}
+	if o.Blocks != nil && (o.Window > 0 || o.Partition == shard.Local) {
+		sum := sha256.New()
+		_ = binary.Write(sum, binary.LittleEndian, o.Blocks) // a hash takes everything
+		settings["blocks"] = hex.EncodeToString(sum.Sum(nil))
+	}
 }
 
 // Exists reports whether there is such a batch.
@@ -159,6 +196,10 @@ func (c *Catalog) Steps(from, to Key, most int) int {
 // Spec is the exact shape of a batch, in the mount's layout. If it has an Err, Open returns
 // ErrTooBig.
 func (c *Catalog) Spec(k Key) layout.Spec {
+	if t := &c.Options.Transform; t.Height > 0 {
+		n, _ := c.Plan.Size(k.Shard, k.Epoch, k.Batch)
+		return c.spec(n, t.Height, t.Width)
+	}
 	slots, _ := c.slots(k)
 	return c.specOf(slots)
 }
@@ -201,9 +242,13 @@ func (c *Catalog) slots(k Key) (slots []shard.Slot, valid int) {
 // specOf is the shape of a batch of these slots.
 func (c *Catalog) specOf(slots []shard.Slot) layout.Spec {
 	h, w := c.slotSize(slots)
+	return c.spec(len(slots), h, w)
+}
+
+func (c *Catalog) spec(n, height, width int) layout.Spec {
 	o := &c.Options
 	// A batch that cannot exist still has a shape and a size; opening it returns the error.
-	s, _ := layout.NewSpec(len(slots), h, w, o.Decoding.Color.Channels(), o.DType, o.Layout)
+	s, _ := layout.NewSpec(n, height, width, o.Decoding.Color.Channels(), o.DType, o.Layout)
 	return s
 }
 

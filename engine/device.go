@@ -2,88 +2,211 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA.
+// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA; or, where the GPU made samples
+// of them (gpudecode.go), they are there alone, and other forms are copied back. Nothing but readers of the form CUDA
+// depends on the GPU: what it does not do in time, or fails at, is done without it.
 
-// slotFor returns memory on the GPU for a copy. Copies made ahead give way to one that an Open
-// waits for. The error is errNoRoom if there is no room now.
-func (all *batches) slotFor(c *batch) (*gpu.Slot, error) {
+// deviceWait is how long host forms wait for a call to the GPU's driver: longer than the driver takes to start and to
+// compile kernels.
+const deviceWait = 5 * time.Second
+
+// ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that is for readers on the GPU
+// alone, it is not waited for longer than deviceWait, and nothing is when the engine closes. The error is errHangs or
+// ErrClosed then, and late, unless it is nil, is called once the driver has answered.
+func (all *batches) ask(b *batch, f func() error, late func(error)) error {
+	all.mu.Lock()
+	all.asking = append(all.asking, b)
+	b.beginWork()
+	all.mu.Unlock()
+	answer, left := make(chan error), make(chan error, 1)
+	all.wait.Go(func() {
+		err := func() (err error) { defer catch(&err); return f() }()
+		all.mu.Lock()
+		all.asking = without(all.asking, b)
+		all.endWork(b)
+		all.mu.Unlock()
+		select {
+		case answer <- err:
+		case why := <-left:
+			if late != nil {
+				late(err)
+			}
+			if why == errHangs {
+				all.share.hanging.Add(-1)
+			}
+		}
+	})
+	var timer <-chan time.Time
+	if !b.isSent() {
+		timer = time.After(all.deviceWait)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-all.closing:
+		left <- ErrClosed
+		return ErrClosed
+	case <-timer:
+		all.share.hanging.Add(1)
+		left <- errHangs
+		return errHangs
+	}
+}
+
+// findSlot finds memory on the GPU for a copy. Others there give way to one that an Open waits for. The error is
+// errNoRoom if there is no room now.
+func (all *batches) findSlot(c *batch) error {
 	for {
 		before := all.memory.ledger.returns()
-		slot, err := all.opts.Device.Slot(c.spec.Bytes())
+		err := all.ask(c, func() error {
+			slot, err := all.opts.Device.Slot(c.spec.Bytes())
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			c.slot = slot
+			return err
+		}, nil)
 		full := errors.Is(err, gpu.ErrFull)
 		if !full && !errors.Is(err, gpu.ErrMemory) {
-			return slot, err
+			return err
 		}
-		if !all.dropSent(c, before) {
+		if !all.dropOnGPU(c, worthForeseen, before) {
 			if full {
-				return nil, errNoRoom
+				return errNoRoom
 			}
-			return nil, err
+			return err
 		}
 	}
 }
 
-// dropSent drops the copy that was made ahead farthest from its reader, for c, which was refused
-// when the ledger had counted before returns. It returns false if there is none, or its memory is
-// not free yet.
-func (all *batches) dropSent(c *batch, before uint64) (free bool) {
+// slotAhead returns memory on the GPU for a batch of which the GPU is to make samples, for readers who read it there; nil:
+// there are none, or no room without asking the driver.
+func (all *batches) slotAhead(b *batch) *gpu.Slot {
+	all.mu.Lock()
+	s := b.stream
+	wanted := all.share.isOn() && s != nil && s.form == layout.CUDA && b.source == nil && b.form == all.catalog.tensorForm()
+	all.mu.Unlock()
+	for wanted {
+		before := all.memory.ledger.returns()
+		if slot := all.opts.Device.Room(b.spec.Bytes()); slot != nil {
+			return slot
+		}
+		wanted = all.dropOnGPU(b, worthSpent, before)
+	}
+	return nil
+}
+
+// dropOnGPU drops the batch on the GPU that is worth least, at most most, for b, which was refused when the ledger had
+// counted before returns. It returns false if there is none, or its memory is not free yet.
+func (all *batches) dropOnGPU(b *batch, most worth, before uint64) (free bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	c.refusedAt = before
+	b.refusedAt = before
 	switch {
-	case all.closed || c.state == failed || c.refs == 0:
+	case all.closed || b.state == failed:
 		return false
 	case all.memory.ledger.returns() != before:
 		return true
 	}
-	var victim *batch
-	for _, b := range all.table {
-		v := b.copies[layout.CUDA]
-		if v == nil || v.refs > 0 || v.state == queued || v.state == laying {
-			continue
+	victim := all.victim(b, most, func(yield func(*batch) bool) {
+		for _, v := range all.table {
+			for _, v := range []*batch{v, v.copies[layout.CUDA]} {
+				if v != nil && v.state > laying && v.slot != nil && v.refs == 0 && !yield(v) {
+					return
+				}
+			}
 		}
-		if victim == nil || all.streams.distance(v) > all.streams.distance(victim) {
-			victim = v
-		}
-	}
+	})
 	if victim == nil {
 		return false
 	}
-	free = victim.writers == 0
+	free = victim.writers == 0 && victim.state == ready
 	all.discard(victim)
 	return free
 }
 
-// send makes a copy on the GPU.
-func (all *batches) send(c *batch) error {
-	defer all.askingDevice(c)()
-	source := c.source
-	all.register(source.buf)
-	if err := c.slot.Fill(source.pixels); err != nil {
+// send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the GPU has not made.
+func (all *batches) send(b, from *batch) error {
+	slot := b.slot
+	run := from.absent(slot.Address())
+	slot.Hold()
+	err := all.ask(b, func() error {
+		defer slot.Release()
+		all.register(from.buf)
+		return all.opts.Device.Run(run)
+	}, nil)
+	if err != nil {
 		return err
 	}
 	place := layout.Place{Device: all.opts.Device.UUID()}
-	place.Handle, place.Offset = c.slot.Place()
-	document, err := layout.AppendCUDA(nil, c.spec, c.valid, place)
-	c.document = document
+	place.Handle, place.Offset = slot.Place()
+	b.document, err = layout.AppendCUDA(nil, b.spec, b.valid, place)
 	return err
 }
 
-// askingDevice notes that the GPU's driver is being asked about a batch, until done is called.
-func (all *batches) askingDevice(b *batch) (done func()) {
+// absent is what puts on the GPU what is not there of a batch, which begins at an address there.
+func (b *batch) absent(address uint64) (r gpu.Run) {
+	n := b.spec.SampleBytes()
+	at := func(slot int) uint64 { return address + uint64(slot)*uint64(n) }
+	for i, end := 0, 0; i < b.spec.N; i = end {
+		if end = i + 1; !b.isAway(i) {
+			for end < b.spec.N && !b.isAway(end) {
+				end++
+			}
+			r.Put = append(r.Put, gpu.Put{To: at(i), From: b.pixels[int64(i)*n : int64(end)*n]})
+		} else if i >= b.items {
+			r.Within = append(r.Within, gpu.Within{To: at(i), From: at(b.items - 1), Bytes: n})
+		}
+	}
+	return r
+}
+
+// fetch makes a copy in host memory of a batch that is on the GPU.
+func (all *batches) fetch(c *batch) error {
+	run := gpu.Run{Back: []gpu.Back{{To: c.pixels, From: c.source.slot.Address()}}}
+	err := errHangs
+	if all.share.hanging.Load() == 0 {
+		err = all.ask(c, func() error {
+			all.register(c.buf)
+			return all.opts.Device.Run(run)
+		}, nil)
+	}
+	if err != nil && causeOf(err) != ofCancelled {
+		all.decodingFailed(err)
+		err = fmt.Errorf("%w: %w", errAway, err)
+	}
+	return err
+}
+
+// forget makes the next Open of a batch make another one. Those who hold it keep it.
+func (all *batches) forget(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	all.asking = append(all.asking, b)
-	return func() {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		all.asking = without(all.asking, b)
+	if all.table[b.key] == b {
+		delete(all.table, b.key)
+		b.leaveStream()
+	}
+}
+
+// leaveGPU makes a batch that is being made go on without the GPU: what was there alone is made again.
+func (all *batches) leaveGPU(b *batch) {
+	for i := range b.items {
+		if b.isAway(i) {
+			b.finished--
+			all.again(b, i)
+		}
+	}
+	all.freeSlot(b)
+	if b.state == complete {
+		b.form, b.state = all.catalog.tensorForm(), making
+		all.schedule.making = append(all.schedule.making, b)
 	}
 }
 
@@ -97,11 +220,11 @@ func (all *batches) register(buf *pinned.Buffer) {
 }
 
 // isAhead reports whether a copy was made ahead, and is kept for its first reader.
-func (b *batch) isAhead() bool { return b.task() == toSend && !b.opened }
+func (b *batch) isAhead() bool { return b.isSent() && !b.opened }
 
 // sendAhead has a batch that was just completed copied to the GPU if its readers read it there.
 func (all *batches) sendAhead(b *batch) {
-	if s := b.stream; s != nil && s.form == layout.CUDA && b.spec.Order == all.opts.Layout {
+	if s := b.stream; s != nil && s.form == layout.CUDA && b.form != layout.CUDA && b.spec.Order == all.opts.Layout {
 		all.newCopy(b, layout.CUDA)
 	}
 }

@@ -103,8 +103,8 @@ func TestDeviceHasTheSameBytes(t *testing.T) {
 					}
 					f.Close()
 				}
-				if g.Fast != g.Copies {
-					t.Errorf("%d of %d copies from memory that is not registered", g.Copies-g.Fast, g.Copies)
+				if g.Fast != g.Put {
+					t.Errorf("%d of %d bytes came from memory that is not registered", g.Put-g.Fast, g.Put)
 				}
 			}
 		}
@@ -138,8 +138,14 @@ func TestDeviceIsShared(t *testing.T) {
 	if err := e.Quiet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if g.Copies != 3 { // one, and two ahead
-		t.Errorf("%d copies", g.Copies)
+	sizeOf := func(batches int) (n int) {
+		for b := range batches {
+			n += int(e.catalog.Size(Key{Batch: b}, layout.NHWCForm))
+		}
+		return n
+	}
+	if g.Put != sizeOf(3) { // one, and two ahead
+		t.Errorf("%d bytes were copied of %d", g.Put, sizeOf(3))
 	}
 	for _, b := range []int{1, 2} {
 		next := open(t, e, Key{Batch: b}, layout.CUDA)
@@ -148,8 +154,8 @@ func TestDeviceIsShared(t *testing.T) {
 	if err := e.Quiet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if g.Copies != 5 {
-		t.Errorf("%d copies of 5 batches", g.Copies)
+	if g.Put != sizeOf(5) {
+		t.Errorf("%d bytes were copied of %d", g.Put, sizeOf(5))
 	}
 	if slabs := e.opts.Device.Stats(); slabs.Reserved != gpu.SlabUnit {
 		t.Errorf("%+v", slabs)
@@ -239,7 +245,7 @@ func waitForDevice(e *Engine) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, b := range e.schedule.queue {
-		if b.task() == toSend && b.waiting > 0 {
+		if b.isSent() && b.waiting > 0 {
 			n++
 		}
 	}
@@ -331,7 +337,7 @@ func failAt(t *testing.T, dir string, at int, reason error, forGood bool) (faile
 // place.
 func TestDeviceOpenIsInterrupted(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
-	g := &fakegpu.GPU{Begin: func([]byte) { begun <- struct{}{}; <-goOn }}
+	g := &fakegpu.GPU{Begin: func(gpu.Run) { begun <- struct{}{}; <-goOn }}
 	e := onDevice(t, testDir(t, 8), g, 0, func(o *Options) { o.PrefetchDepth = 0 })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -392,7 +398,7 @@ func TestThousandsOfDeviceOpens(t *testing.T) {
 // TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other forms.
 func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
-	g := &fakegpu.GPU{Begin: func([]byte) { begun <- struct{}{}; <-goOn }}
+	g := &fakegpu.GPU{Begin: func(gpu.Run) { begun <- struct{}{}; <-goOn }}
 	e := onDevice(t, testDir(t, 8), g, 0, func(o *Options) { o.PrefetchDepth = 0 })
 	ended := make(chan error)
 	go func() {

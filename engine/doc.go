@@ -13,7 +13,9 @@
 //     together, and decode each one into its place. So all of them work on the batch that an Open waits for, and memory depends on how
 //     many batches exist, not on the number of workers.
 //   - readers: Opens that wait, for a batch, for memory in their turn, or for a copy of a batch
-//     in another form or on a GPU (device.go), whose memory has an account of its own.
+//     in another form or on a GPU (device.go), whose memory has an account of its own. A batch of which
+//     the GPU makes samples (gpudecode.go) for readers there has no host memory once it is complete; its
+//     other forms are copied back.
 //   - memory: the one allocator. Everything is charged to its ledger; reclaim says what gives
 //     way to what.
 //   - badSamples: what became of samples that could not be read.

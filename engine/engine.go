@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -25,7 +26,7 @@ type Engine struct {
 	readers *readers
 }
 
-// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, one for the GPU, and a
+// New starts an engine: Workers item workers, 2*BatchWorkers batch workers, two for the GPU, and a
 // watcher.
 // Close ends all of them. The dataset must outlive the engine.
 func New(ds *dataset.Dataset, o Options) (*Engine, error) {
@@ -50,13 +51,13 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	}
 	m := newMemory(&c.Options)
 	m.reserve(useRuntime, runtimeBytes)
-	m.reserve(useIndex, ds.MemoryBytes())
+	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes())
 	all := &batches{
 		catalog: c, ds: ds, opts: &c.Options, log: o.Logger, memory: m, converter: converter,
 		bad: newBadSamples(ds, m.ledger, o.Logger), meter: &meter{start: time.Now()},
 		inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
 		newLoader: func(p pixels.Options, e *sample.Entries) loader { return sample.NewLoader(ds, o.Transform, p, e) },
-		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}),
+		table:     map[Key]*batch{}, tried: map[Key]bool{}, closing: make(chan struct{}), deviceWait: deviceWait,
 	}
 	all.itemWork.L, all.takeWork.L = &all.mu, &all.mu
 	all.streams = &streams{catalog: c, depth: o.PrefetchDepth, shelf: all, byShard: map[int][]*stream{}}
@@ -68,8 +69,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 		streams: all.streams, crew: all.crew, batchWorkers: o.BatchWorkers,
 		processors: newProcessors(runtime.NumCPU(), o.Decoding, all.rest, m.ledger),
 	}
-	if o.Device != nil && o.DecodeOnDevice {
-		all.share = &share{}
+	if o.Device != nil && (o.DecodeOnDevice || o.NVJPEG != "") {
+		all.share = &share{whole: o.NVJPEG != ""}
 	}
 	m.batches = all // before the cache, which takes its memory from batches
 	all.cache, all.keeper = openCache(c, m, all.meter.stalled)
@@ -88,9 +89,9 @@ const closeWait = 1500 * time.Millisecond
 
 // Close ends all workers and frees all memory except that of open files, which is freed
 // when they are closed. Pending Opens get ErrClosed. Close waits for images being decoded,
-// but not for reads that hang in the kernel: in that case it returns an ErrLeftBehind that
-// names them, within two seconds, and the dataset must stay open for them. If they ever
-// return, the rest is freed.
+// but not for reads that hang in the kernel, or a GPU's driver that does not answer: in that case
+// it returns an ErrLeftBehind that names them, within three seconds, and the dataset and the GPU must
+// stay open for them. If they ever return, the rest is freed.
 func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
@@ -105,6 +106,9 @@ func (e *Engine) Close() error {
 	for {
 		select {
 		case <-ended:
+			if n := e.memory.pool.Stats().Leaving; n > 0 {
+				return fmt.Errorf("%w: %d buffers that the GPU's driver does not let go of", ErrLeftBehind, n)
+			}
 			return nil
 		case <-time.After(closeWait):
 		}
@@ -233,11 +237,18 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	b, err := e.readers.hold(ctx, k, form)
 	for err == nil && b.form != form {
 		source, next := b, form
-		if form == layout.CUDA && b.spec.Order != e.opts.Layout {
-			next = e.catalog.tensorForm() // the GPU gets the pixels as they are
+		if b.form == layout.CUDA || form == layout.CUDA && b.spec.Order != e.opts.Layout {
+			next = e.catalog.tensorForm() // what is on the GPU are the pixels as they are
 		}
 		b, err = e.readers.holdCopy(ctx, source, next)
+		away := errors.Is(err, errAway)
+		if away {
+			e.forget(source)
+		}
 		e.unhold(source) // the copy holds it
+		if away {
+			b, err = e.readers.hold(ctx, k, form)
+		}
 	}
 	if err != nil {
 		return nil, err

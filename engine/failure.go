@@ -25,9 +25,9 @@ var (
 	// ErrMachine means that storage, descriptors or batchfs itself failed. No file is at
 	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
-	// ErrLeftBehind is returned by Close if reads hang in the kernel. The reads, the memory
-	// they use and the dataset's descriptors stay until the reads return.
-	ErrLeftBehind = errors.New("reads that hang in the kernel were left behind")
+	// ErrLeftBehind is returned by Close if reads hang in the kernel, or calls in a GPU's driver. They,
+	// the memory they use and the dataset's descriptors stay until they return.
+	ErrLeftBehind = errors.New("reads that hang in the kernel, or in the GPU's driver, were left behind")
 	// ErrTooBig means that the batch would exceed the maximum size of a file.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
 	// ErrNotExist means that there is no such batch.
@@ -37,6 +37,10 @@ var (
 
 	// errNoRoomOnGPU means that the GPU's memory for batches is used up.
 	errNoRoomOnGPU = fmt.Errorf("%w on the GPU", ErrNoMemory)
+	// errAway means that a batch is on the GPU alone, which does not give it back.
+	errAway = errors.New("the pixels are on the GPU")
+	// errHangs means that the GPU's driver has not answered yet.
+	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = errors.New("batch dropped")
 	// errNoRoom means that the memory limit leaves no room at the moment. It never reaches a
@@ -110,7 +114,9 @@ func Remedy(err error) string {
 	case errors.Is(err, gpu.ErrMemory):
 		return "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"
 	case errors.Is(err, gpu.ErrLost):
-		return "see dmesg and nvidia-smi; mount again to use the GPU. All other forms of batches are served"
+		return "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"
+	case errors.Is(err, gpu.ErrNVJPEG):
+		return "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"
 	case errors.Is(err, ErrNoMemory):
 		return "raise --memory-limit, hold fewer batches open, or make batches smaller"
 	case errors.As(err, new(*panicError)):

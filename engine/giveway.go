@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -27,7 +28,7 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	if all.memory.ledger.returns() != before {
 		return true, true
 	}
-	victim := all.victim(b, most)
+	victim := all.victim(b, most, all.inMemory())
 	if victim == nil {
 		// The last resort. What a worker gives back may be of its last attempt for this very batch, which
 		// is then tried again, so it is not asked at each refusal.
@@ -46,12 +47,12 @@ func (all *batches) takeFrom(b *batch, before uint64, most worth) (found, free b
 	return true, free
 }
 
-// victim picks the batch of least worth to take memory from for b: of those that were read, the
+// victim picks the one of least worth to take memory from for b: of those that were read, the
 // oldest; of prefetched ones, the farthest from its reader; of others, the one asked for last.
-func (all *batches) victim(b *batch, most worth) *batch {
+func (all *batches) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch
-	for _, v := range all.table {
-		if v == b || v.state != laying && v.buf == nil {
+	for v := range of {
+		if v == b {
 			continue
 		}
 		if w := worthOf(v, b); w < most || w == most && (best == nil || all.missedLess(v, best)) {
@@ -59,6 +60,17 @@ func (all *batches) victim(b *batch, most worth) *batch {
 		}
 	}
 	return best
+}
+
+// inMemory yields the batches that have host memory, or are about to.
+func (all *batches) inMemory() iter.Seq[*batch] {
+	return func(yield func(*batch) bool) {
+		for _, b := range all.table {
+			if (b.state == laying || b.buf != nil) && !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // worthOf is what the memory of v is worth if b needs it.
@@ -102,7 +114,7 @@ func (all *batches) isWanted(b *batch) bool {
 func (all *batches) dropOldestRead() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if b := all.victim(&batch{}, worthSpent); b != nil && b.state == ready {
+	if b := all.victim(&batch{}, worthSpent, all.inMemory()); b != nil && b.state == ready {
 		all.discard(b)
 	}
 }
@@ -112,7 +124,7 @@ func (all *batches) dropUnheld() (dropped int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, b := range all.table { // deleting from a map in a loop over it is fine
-		if b.refs == 0 && b.state == ready {
+		if b.refs == 0 && b.state == ready && b.buf != nil {
 			all.discard(b)
 			dropped++
 		}

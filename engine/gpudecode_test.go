@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -25,10 +27,16 @@ import (
 // decodingOn is an engine whose GPU gets all samples that it can decode.
 func decodingOn(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)) *Engine {
 	t.Helper()
+	return decodingWithin(t, dir, g, 0, change...)
+}
+
+// decodingWithin is the same, with a limit on the GPU's memory.
+func decodingWithin(t *testing.T, dir string, g *fakegpu.GPU, limit int64, change ...func(*Options)) *Engine {
+	t.Helper()
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")
 	}
-	e := onDevice(t, dir, g, 0, append(change, func(o *Options) { o.DecodeOnDevice = true })...)
+	e := onDevice(t, dir, g, limit, append(change, func(o *Options) { o.DecodeOnDevice = true })...)
 	e.share.all()
 	return e
 }
@@ -181,6 +189,26 @@ func TestDeviceDecodingFails(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLargeImagesAreDecodedByProcessors, since one block of the GPU's threads would take too long.
+func TestLargeImagesAreDecodedByProcessors(t *testing.T) {
+	dir := jpegDir(t, 7)
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, image.NewYCbCr(image.Rect(0, 0, 2049, 2048), image.YCbCrSubsampleRatio420), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large.jpg"), file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := decodingOn(t, dir, &fakegpu.GPU{}, func(o *Options) {
+		o.BatchSize, o.FullJPEGs, o.PrefetchDepth = 8, true, 0
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 100, Width: 100}
+	})
+	read(t, e, Key{}, layout.NHWCForm)
+	if s := e.Stats().JPEGs; s.GPU != 7 || s.All() != 1 {
+		t.Errorf("the GPU decoded %d, processors %d", s.GPU, s.All())
 	}
 }
 

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"time"
+
+	"github.com/batchfs/batchfs/gpu"
 )
 
 // An item is a slot handed to an item worker, for one turn of its batch.
@@ -75,10 +77,9 @@ func (all *batches) handBack(mate *worker) {
 	if !mate.item.isCurrent() {
 		return
 	}
-	b.todo = append(b.todo, int32(mate.item.slot))
+	all.again(b, mate.item.slot)
 	b.inFlight--
 	all.parkIfRefused(b)
-	all.itemWork.Broadcast()
 }
 
 // stillWanted returns nil while the result of an item may be wanted.
@@ -113,9 +114,9 @@ func (all *batches) endWriting(b *batch) {
 	}
 }
 
-// itemDone notes that an item was decoded, or why it could not be. If a sample is bad, the
-// batch fails only once all samples were tried, so that one open reports every bad file.
-func (all *batches) itemDone(it item, err error) {
+// itemDone notes that an item was decoded, and where on the GPU it is alone (nil: it is in host memory), or why it could
+// not be. If a sample is bad, the batch fails only once all samples were tried, so that one open reports every bad file.
+func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !it.isCurrent() {
@@ -125,8 +126,13 @@ func (all *batches) itemDone(it item, err error) {
 	b.inFlight--
 	defer all.parkIfRefused(b)
 	switch {
+	case err == nil && at != nil && at != b.slot: // the batch has left the GPU
+		all.again(b, it.slot)
+		return
 	case err == nil:
-		b.short = time.Time{}
+		if b.short = (time.Time{}); at != nil {
+			b.onGPU[it.slot] = true
+		}
 	case causeOf(err) == ofTurn:
 		b.todo = append(b.todo, int32(it.slot))
 		b.refused = true
@@ -144,6 +150,12 @@ func (all *batches) itemDone(it item, err error) {
 		all.takeWork.Broadcast() // the next batch may start now
 	}
 	all.completeIfDone(b)
+}
+
+// again hands a slot out once more.
+func (all *batches) again(b *batch, slot int) {
+	b.todo = append(b.todo, int32(slot))
+	all.itemWork.Broadcast()
 }
 
 // storageAnswered notes that a worker's read has returned.

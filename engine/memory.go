@@ -71,7 +71,7 @@ func (m *memory) close() {
 // limit leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
 func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	most := m.forBatches()
-	if b.source != nil {
+	if b.source != nil && b.source.buf != nil {
 		most -= int64(len(b.source.buf.Bytes())) // a copy is made beside it
 	}
 	if size > most {

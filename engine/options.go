@@ -76,7 +76,10 @@ type Options struct {
 	Device        *gpu.Device    // the GPU that batches are put on; nil: none. It must outlive the engine
 	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
 	DecodeOnDevice bool
-	Logger         *slog.Logger
+	// NVJPEG has nvJPEG decode JPEGs on the Device, to pixels of its own: it is what Device.OpenNVJPEG returned. "": it does not.
+	// DecodeOnDevice and Entries are then without effect.
+	NVJPEG string
+	Logger *slog.Logger
 }
 
 // Kernels are the implementations of resizing and of writing elements. The zero value has the
@@ -127,6 +130,8 @@ func (o *Options) validate() error {
 		return &option.Error{Field: "size", Rule: "a height and a width, both at least 1", Value: fmt.Sprintf("%dx%d", size.Height, size.Width)}
 	case o.OnError > Zero:
 		return &option.Error{Field: "on error", Rule: "fail, replace or zero", Value: strconv.Itoa(int(o.OnError))}
+	case o.NVJPEG != "" && o.Device == nil:
+		return &option.Error{Field: "nvJPEG", Rule: "a GPU", Value: "none"}
 	case n != 0 && n != o.Workers:
 		return &option.Error{Field: "affinity", Rule: fmt.Sprintf("the CPUs of all %d workers", o.Workers), Value: fmt.Sprintf("those of %d", n)}
 	}

@@ -80,7 +80,7 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 		left := r.memoryWaitLeft(b, began)
 		if left <= 0 {
 			err := fmt.Errorf("%w: no room for %s under the memory limit within %v", ErrNoMemory, name, r.opts.MemoryWait)
-			if b.task() == toSend {
+			if b.isSent() {
 				err = fmt.Errorf("%w: no room for %s on the GPU within %v", errNoRoomOnGPU, name, r.opts.MemoryWait)
 			}
 			warnMachine(r.log, b.key, err)
@@ -184,7 +184,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	}
 	b = all.table[k]
 	made := all.catalog.madeIn(form)
-	if b != nil && b.state == ready && b.refs == 0 && b.form != made && b.spec.Bytes()+layout.Size(made, b.spec) > all.memory.forBatches() {
+	if b != nil && b.state == ready && b.refs == 0 && b.buf != nil && b.form != made && b.spec.Bytes()+layout.Size(made, b.spec) > all.memory.forBatches() {
 		all.discard(b) // there is no room for a copy beside it, ever
 		b = nil
 	}
@@ -227,7 +227,7 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 	if c.state == ready {
 		return c, true, nil
 	}
-	if c.waiting++; c.task() == toSend && c.asked == 0 {
+	if c.waiting++; c.isSent() && c.asked == 0 {
 		all.opens++
 		c.asked = all.opens
 	} // any other copy goes before all batches, since nothing else frees its source: asked stays 0

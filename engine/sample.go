@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/pixels"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/gpu"
 )
 
 // maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
@@ -27,9 +28,10 @@ type fetched struct {
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
-	memory    []byte // for the job
-	made      bool   // on the GPU
-	instead   string // the path of the bad file that it replaces, and what is wrong with that
+	memory    []byte    // for the job
+	made      bool      // on the GPU
+	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
+	instead   string    // the path of the bad file that it replaces, and what is wrong with that
 }
 
 // make fills the slot that the worker has claimed and, if the two samples can be decoded together, one for its
@@ -37,12 +39,16 @@ type fetched struct {
 // not the daemon.
 func (w *worker) make() {
 	all := w.batches
-	if hands := all.claimPortion(w); hands != nil {
+	hands := all.claimPortion(w)
+	if hands == nil && all.opts.NVJPEG != "" {
+		hands = w.hands[:1]
+	}
+	if hands != nil {
 		w.makePortion(hands)
 		return
 	}
 	errs := [2]error{w.fetchFirst()}
-	hands := w.hands[:1]
+	hands = w.hands[:1]
 	if errs[0] == nil && len(w.hands) > 1 && w.pairable() && all.claimBeside(w) {
 		hands = w.hands[:2]
 		errs[1] = hands[1].fetchFirst()
@@ -67,7 +73,7 @@ func (w *worker) conclude(err error) {
 	if w.mateOf != nil && err != nil && (causeOf(err) == ofTurn || causeOf(err) == ofMemory) {
 		w.batches.handBack(w)
 	} else {
-		w.batches.itemDone(w.item, err)
+		w.batches.itemDone(w.item, w.sample.at, err)
 	}
 }
 
@@ -149,7 +155,7 @@ func (w *worker) replace(it item, cause error) error {
 		}
 		err := w.fetch(id, StatusReplaced, false)
 		if err == nil {
-			err = draw(w.hands[:1])[0]
+			err = w.drawOne()
 		}
 		if err = w.verdict(err); err == nil || causeOf(err) != ofFile {
 			return err
@@ -165,7 +171,7 @@ func (w *worker) verdict(err error) error {
 	all, p := w.batches, &w.sample
 	if errors.Is(err, decode.ErrPart) {
 		if err = w.fetch(p.id, p.status, true); err == nil {
-			err = draw(w.hands[:1])[0]
+			err = w.drawOne()
 		}
 	}
 	switch {

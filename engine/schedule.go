@@ -26,8 +26,8 @@ type schedule struct {
 // memory holds batches back, too. What waits for memory on a GPU holds up nothing else.
 func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
 	b := s.mostImportant(s.queue, sameMemory(t))
-	if b != nil && b.task() == toCopy && !b.refused && t == toMake {
-		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == toMake })
+	if b != nil && b.source != nil && !b.refused {
+		b = s.mostImportant(s.queue, func(b *batch) bool { return b.task() == t })
 	}
 	switch {
 	case b == nil || b.task() != t,
@@ -41,7 +41,7 @@ func (s *schedule) nextToLayOut(returns uint64, t task) *batch {
 
 // sameMemory tells the batches that need the same memory as those of a task.
 func sameMemory(t task) func(*batch) bool {
-	return func(b *batch) bool { return (b.task() == toSend) == (t == toSend) }
+	return func(b *batch) bool { return b.isSent() == (t == toSend) }
 }
 
 // busy counts the batches that keep item workers busy and go before a new wanted or

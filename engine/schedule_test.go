@@ -69,7 +69,7 @@ func claimed(t *testing.T, e *Engine) item {
 func completeWanted(t *testing.T, e *Engine, want *batch) {
 	t.Helper()
 	for range want.items {
-		e.batches.itemDone(claimed(t, e), nil)
+		e.batches.itemDone(claimed(t, e), nil, nil)
 	}
 	b, isDone := e.batches.takeTask(toMake)
 	if b != want || !isDone {
@@ -127,7 +127,7 @@ func TestAllItemWorkersMakeTheFirstBatch(t *testing.T) {
 		items = append(items, it)
 	}
 	for _, it := range items[:8-cap(e.batches.schedule.processors)] {
-		e.batches.itemDone(it, nil)
+		e.batches.itemDone(it, nil, nil)
 	}
 	// ...and are started as soon as it does not.
 	e.batches.mu.Lock()
@@ -206,8 +206,8 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	if err := e.batches.beginWriting(fetching); !errors.Is(err, errDropped) {
 		t.Errorf("a read for a dropped batch may write: %v", err)
 	}
-	e.batches.itemDone(writing, nil)
-	e.batches.itemDone(fetching, nil)
+	e.batches.itemDone(writing, nil, nil)
+	e.batches.itemDone(fetching, nil, nil)
 	if ahead.finished != 0 {
 		t.Error("what was done for a dropped batch counts")
 	}

@@ -13,10 +13,11 @@ type share struct {
 	device, processor float64 // seconds that a sample takes one of them; 0: not known
 	pause             int     // how many more portions are 0
 
-	whole bool // for tests: the GPU gets everything
+	whole bool // the GPU gets everything: for nvJPEG, and for tests
 
-	off    atomic.Bool // the GPU failed
-	failed sync.Once   // and that was reported
+	off     atomic.Bool  // the GPU failed
+	hanging atomic.Int32 // calls that host forms have stopped waiting for
+	failed  sync.Once    // and that was reported
 }
 
 const (
@@ -24,6 +25,9 @@ const (
 	longestPause = 64 // portions, until a GPU that was too slow is measured again
 	memoryOfTime = 8  // the measurements that an average is of
 )
+
+// isOn reports whether there is a GPU that makes samples now.
+func (s *share) isOn() bool { return s != nil && !s.off.Load() && s.hanging.Load() == 0 }
 
 // portion is how many of n samples one of the workers that use the GPU should take, so that it is done with them
 // when the processors are done with the rest. While the GPU would get too few, it gets none, and some again after

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/store"
+	"github.com/batchfs/batchfs/tier"
 )
 
 // Stats is the current state of the engine. Sizes are in bytes, times in seconds.
@@ -65,7 +66,8 @@ type MemoryStats struct {
 type StorageStats struct {
 	Reads int64        `json:"reads"`
 	Bytes int64        `json:"bytes"`
-	Store *store.Stats `json:"store,omitempty"` // that the dataset is in; nil: none
+	Store *store.Stats `json:"store,omitempty"`       // that the dataset is in; nil: none
+	Local *tier.Stats  `json:"local_cache,omitempty"` // of what the store has; nil: none
 }
 
 // JPEGStats counts the JPEGs that were decoded, by what decoded them, and by what became of their
@@ -242,7 +244,7 @@ func (e *Engine) Stats() Stats {
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
 	s.Plans = e.keeper.stats()
-	s.Storage.Store = e.ds.Requests()
+	s.Storage.Store, s.Storage.Local = e.ds.Requests(), e.ds.LocalCache()
 	if e.cache != nil {
 		c := e.cache.Stats()
 		for _, c := range c.Epochs {

@@ -61,7 +61,7 @@ type loader interface {
 func newWorker(all *batches, cpus affinity.Set) *worker {
 	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs, Kernel: all.opts.Kernels.Resizing}
 	var entries *sample.Entries
-	if all.opts.Entries != nil {
+	if all.opts.Entries != nil && all.opts.NVJPEG == "" {
 		entries = sample.NewEntries(all.ds, all.opts.Entries, all.opts.VerifyReads)
 	}
 	w := &worker{
@@ -93,7 +93,7 @@ func (all *batches) startWorker(cpus affinity.Set) {
 	if len(all.crew.workers) < all.pairing() && all.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
 		w.addMate()
 	}
-	for n := all.deviceWorkers(); len(all.crew.workers) < n && len(w.hands) < mostOnDevice; {
+	for n := all.deviceWorkers(); len(all.crew.workers) < n && len(w.hands) < all.mostHands(); {
 		w.addMate()
 	}
 	all.crew.workers = append(all.crew.workers, w)

@@ -4,13 +4,15 @@
     import batchfs_cuda
     x = torch.from_dlpack(batchfs_cuda.open("MOUNTPOINT/shard-0/epoch-0/batch-00000.cuda"))
 
-The bytes stay as they are while x, or anything that shares its memory, exists: do not write to them. Work that
-was given to the GPU must be done before x goes. Nothing but the standard library and NVIDIA's driver is needed.
+The bytes stay as they are while x, or anything that shares its memory, exists, and until the GPU has done the work that
+it was given before. Do not write to them. Nothing but the standard library and NVIDIA's driver is needed.
 """
 import ctypes as C
 import json
 import os
+import queue
 import threading
+import time
 import weakref
 
 _DEVICE_TYPE = 2  # kDLCUDA
@@ -21,6 +23,7 @@ _HINTS = {  # what an error of a call mostly means
     "the GPU must not be divided by MIG, and the mount must still be alive",
 }
 _lock, _slabs, _driver = threading.Lock(), {}, None
+_process, _contexts, _dropped = None, set(), queue.SimpleQueue()  # who uses the driver, and where; files to be closed
 
 
 class _Handle(C.Structure):
@@ -29,7 +32,7 @@ class _Handle(C.Structure):
 
 def _call(name, *args):
     """Calls the driver, which is loaded by the first call; _lock is held."""
-    global _driver
+    global _driver, _process
     if _driver is None:
         try:
             driver = C.CDLL("libcuda.so.1")
@@ -37,7 +40,8 @@ def _call(name, *args):
             raise RuntimeError(f"NVIDIA's driver cannot be loaded: {e}") from None
         driver.cuIpcOpenMemHandle_v2.argtypes = [C.c_void_p, _Handle, C.c_uint]
         _check(driver, "cuInit", driver.cuInit(0))
-        _driver = driver
+        threading.Thread(target=_close_dropped, args=(driver,), daemon=True).start()
+        _driver, _process = driver, os.getpid()
     _check(_driver, name, getattr(_driver, name)(*args))
 
 
@@ -47,6 +51,27 @@ def _check(driver, name, code):
         driver.cuGetErrorName(code, C.byref(text))
         hint = f" ({_HINTS[name]})" if name in _HINTS else ""
         raise RuntimeError(f"{name}: {(text.value or b'CUDA error %d' % code).decode()}{hint}")
+
+
+def _drop(fd):
+    _dropped.put(fd) if os.getpid() == _process else os.close(fd)  # a fork has no work on the GPU, and must not use CUDA
+
+
+def _close_dropped(driver):
+    """Closes files, in a thread, when the GPU has done all work that it had when their arrays went.
+
+    Arrays go when Python is done with them; kernels that read them may still be queued. Waiting for the consumer's stream is not
+    enough: others may have used the array, too, and the default stream does not wait for PyTorch's. So it waits for all.
+    """
+    driver.cuThreadExchangeStreamCaptureMode(C.byref(C.c_int(2)))  # relaxed: it takes no part in graphs that others capture
+    while True:
+        files = [_dropped.get() for _ in range(max(1, _dropped.qsize()))]  # wait once for all: they may come faster than waits end
+        for context in tuple(_contexts):
+            driver.cuCtxSetCurrent(C.c_void_p(context))
+            while 900 <= driver.cuCtxSynchronize() < 909:  # not while a graph is captured; after other errors, nothing runs
+                time.sleep(0.01)
+        for fd in files:
+            os.closerange(fd, fd + 1)  # whatever comes of it: the mount may be gone
 
 
 def _find(uuid):
@@ -74,6 +99,7 @@ def _slab(uuid, handle):
                 _call("cuIpcOpenMemHandle_v2", C.byref(address), _Handle.from_buffer_copy(bytes.fromhex(handle)), 1)
             finally:
                 _call("cuCtxSetCurrent", before)
+            _contexts.add(context.value)
             _slabs[uuid, handle] = address.value, ordinal
         return _slabs[uuid, handle]
 
@@ -83,33 +109,25 @@ class _Tensor(C.Structure):  # DLTensor
                 ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64)]
 
 
+_Callback = C.CFUNCTYPE(None, C.c_void_p)
+
+
 class _Managed(C.Structure):  # DLManagedTensor
-    pass
+    _fields_ = [("tensor", _Tensor), ("context", C.c_void_p), ("deleter", _Callback)]
 
 
-_Deleter = C.CFUNCTYPE(None, C.POINTER(_Managed))
-_Managed._fields_ = [("tensor", _Tensor), ("context", C.c_void_p), ("deleter", _Deleter)]
-_Destructor = C.CFUNCTYPE(None, C.c_void_p)
 _handed_out = {}  # what a consumer's tensor needs, by the address of its _Managed
+_new = C.PYFUNCTYPE(C.py_object, C.c_void_p, C.c_char_p, _Callback)(("PyCapsule_New", C.pythonapi))
+_is_valid = C.PYFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)(("PyCapsule_IsValid", C.pythonapi))
+_pointer = C.PYFUNCTYPE(C.c_void_p, C.c_void_p, C.c_char_p)(("PyCapsule_GetPointer", C.pythonapi))
 
 
-@_Deleter
-def _delete(managed, pop=_handed_out.pop, address=C.addressof):  # may be called when this module's names are gone
-    pop(address(managed.contents), None)
+@_Callback
+def _delete(managed, pop=_handed_out.pop):  # may be called when this module's names are gone
+    pop(managed, None)
 
 
-def _capsule_call(name, result, *arguments):
-    function = getattr(C.pythonapi, name)
-    function.restype, function.argtypes = result, arguments
-    return function
-
-
-_new = _capsule_call("PyCapsule_New", C.py_object, C.c_void_p, C.c_char_p, _Destructor)
-_is_valid = _capsule_call("PyCapsule_IsValid", C.c_int, C.c_void_p, C.c_char_p)
-_pointer = _capsule_call("PyCapsule_GetPointer", C.c_void_p, C.c_void_p, C.c_char_p)
-
-
-@_Destructor
+@_Callback
 def _unused(capsule):
     if _is_valid(capsule, b"dltensor"):  # otherwise a consumer took it, and calls _delete
         _handed_out.pop(_pointer(capsule, b"dltensor"), None)
@@ -120,7 +138,7 @@ class Batch:
 
     def __init__(self, path):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # returns when the batch is there; its memory is kept while the file is open
-        weakref.finalize(self, os.close, fd)
+        weakref.finalize(self, _drop, fd).atexit = False  # a process that ends keeps its batches until it has ended
         d = json.loads(os.read(fd, 4096))
         self.shape, self.dtype, self.layout, self.valid = tuple(d["shape"]), d["dtype"], d["layout"], d["valid"]
         address, self.device = _slab(d["device"], d["handle"])
@@ -129,10 +147,11 @@ class Batch:
     def __dlpack_device__(self):
         return _DEVICE_TYPE, self.device
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, stream=None, *, max_version=None, dl_device=None, copy=None):
+        # A capsule without a version, which JAX requires and the others take, too. No stream has to wait: the bytes are there.
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("a batch is handed out where it is, without a copy")
-        shape, (code, bits) = (C.c_int64 * len(self.shape))(*self.shape), _DTYPES[self.dtype]  # no stream has to wait: the bytes are there
+        shape, (code, bits) = (C.c_int64 * len(self.shape))(*self.shape), _DTYPES[self.dtype]
         managed = _Managed(_Tensor(self.pointer, _DEVICE_TYPE, self.device, len(shape), code, bits, 1, shape, None, 0), None, _delete)
         _handed_out[C.addressof(managed)] = managed, shape, self
         return _new(C.addressof(managed), b"dltensor", _unused)

@@ -8,12 +8,10 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
-	"github.com/batchfs/batchfs/shard"
 )
 
 // Stats is stats.json: the engine's figures, and what only the mount knows.
@@ -86,8 +84,8 @@ func datasetJSON(c *engine.Catalog) []byte {
 		shape = []any{o.BatchSize, o.Decoding.Color.Channels(), height, width}
 	}
 	return object("samples", c.Dataset.Len(), "classes", len(c.Dataset.Classes()), "formats", c.Dataset.Report().Formats,
-		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", shard.OrderVersion,
-		"decoder", decode.Version(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
+		"layout", o.Layout.String(), "dtype", o.DType.String(), "shape", shape, "seed", o.Seed, "order", c.Plan.Version(),
+		"decoder", c.Decoder(), "transform", resample.Version, "fingerprint", c.Fingerprint, "settings", c.Settings())
 }
 
 // epochJSON describes what a shard reads in an epoch.

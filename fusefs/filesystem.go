@@ -50,7 +50,11 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 	c := src.Catalog()
 	classes := dataset.ClassesText(c.Dataset.Classes())
 	all := c.Options.Epochs
-	t, err := newTree(plan{c.Options.Shards, all, min(cmp.Or(o.Epochs, all), all), c.MaxBatches, c.Plan.Batches}, o.List, classes != nil, c.Options.Device != nil)
+	p := plan{shards: c.Options.Shards, epochs: all, listed: min(cmp.Or(o.Epochs, all), all), most: c.MaxBatches, batches: c.Plan.Batches}
+	if o.OnlyLocal && c.Options.LocalTo > 0 {
+		p.first, p.shards = c.Options.LocalFrom, c.Options.LocalTo
+	}
+	t, err := newTree(p, o.List, classes != nil, c.Options.Device != nil)
 	if err != nil {
 		return nil, err
 	}

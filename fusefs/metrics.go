@@ -75,6 +75,13 @@ func metrics(s Stats, refused int64) []byte {
 	if r := s.Storage.Store; r != nil {
 		families = append(families, storeMetrics(r)...)
 	}
+	if l := s.Storage.Local; l != nil {
+		families = append(families,
+			metric{"local_cache_bytes", "What the local cache holds of all datasets, and what it may hold.", []sample{use("used", l.Used), use("limit", l.Limit)}},
+			metric{"local_cache_hits_total", "Reads of the object store that the local cache served.", count(l.Hits)},
+			metric{"local_cache_misses_total", "Reads that the local cache did not serve.", count(l.Misses)},
+			metric{"local_cache_damaged_total", "Parts of objects that failed their check, and were fetched again.", count(l.Damaged)})
+	}
 	epochs := [4]metric{
 		{name: "epoch_batches_total", help: "Batches made, by epoch."},
 		{name: "epoch_cache_hits_total", help: "Samples that came from the cache, by epoch."},

@@ -27,6 +27,8 @@ type Options struct {
 	FileMode, DirMode uint32
 	// Epochs is how many epochs the directory of a shard lists; 0: all. All can be opened.
 	Epochs int
+	// OnlyLocal leaves out the shards that the engine's options say are not read here.
+	OnlyLocal bool
 	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
 	// engine has a GPU.
 	List []layout.Form

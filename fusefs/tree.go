@@ -155,7 +155,8 @@ func (n numbers) epoch(i uint64) engine.Key {
 
 // A plan says which batches exist.
 type plan struct {
-	shards, epochs int
+	first          int                        // shards before it do not exist
+	shards, epochs int                        // shards from shards on do not exist either
 	listed         int                        // epochs that the directory of a shard lists
 	most           int                        // upper bound of the batches of an epoch
 	batches        func(shard, epoch int) int // at most most
@@ -190,8 +191,10 @@ func newTree(p plan, list []layout.Form, classes, cuda bool) (*tree, error) {
 func (t *tree) node(id uint64) (node, bool) {
 	n, ok := t.numbers.node(id)
 	switch n.kind {
+	case shardDir, epochDir, epochDoc:
+		ok = ok && n.key.Shard >= t.plan.first
 	case batchFile:
-		ok = ok && t.has(n)
+		ok = ok && n.key.Shard >= t.plan.first && t.has(n)
 	case classesDoc, readerDoc:
 		ok = slices.Contains(t.fixed[kinds[n.kind].in], n.kind)
 	}
@@ -238,7 +241,7 @@ func (t *tree) numbered(dir node, i int) (string, node, bool) {
 	switch dir.kind {
 	case root:
 		n.kind, n.key.Shard = shardDir, i
-		return "shard-" + strconv.Itoa(i), n, i < t.plan.shards
+		return "shard-" + strconv.Itoa(i), n, i >= t.plan.first && i < t.plan.shards
 	case shardDir:
 		n.kind, n.key.Epoch = epochDir, i
 		return "epoch-" + strconv.Itoa(i), n, i < t.plan.epochs
@@ -253,7 +256,9 @@ func (t *tree) entry(dir node, i int) (string, node, bool) {
 		n.kind = fixed[i]
 		return kinds[n.kind].name, n, true
 	}
-	i -= len(fixed)
+	if i -= len(fixed); dir.kind == root {
+		i += t.plan.first
+	}
 	if dir.kind != epochDir {
 		name, n, ok := t.numbered(dir, i)
 		return name, n, ok && (dir.kind != shardDir || i < t.plan.listed)
@@ -277,7 +282,7 @@ func (t *tree) parent(dir node) node {
 func (t *tree) subdirs(dir node) int {
 	switch dir.kind {
 	case root:
-		return 1 + t.plan.shards // .batchfs
+		return 1 + t.plan.shards - t.plan.first // .batchfs
 	case shardDir:
 		return t.plan.listed
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // fakePlan has 3 shards of 4 epochs, of which 2 are listed, and 5 batches in each.
-func fakePlan() plan { return plan{3, 4, 2, 5, func(int, int) int { return 5 }} }
+func fakePlan() plan { return plan{0, 3, 4, 2, 5, func(int, int) int { return 5 }} }
 
 func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
@@ -46,6 +46,29 @@ func walk(t *testing.T, tr *tree, dir node, path string, visit func(path string,
 	}
 	if got := tr.subdirs(dir); got != dirs {
 		t.Errorf("%s lists %d directories and counts %d", path, dirs, got)
+	}
+}
+
+// TestTreeOfOneShard: the other shards are neither listed nor found, by name or by number.
+func TestTreeOfOneShard(t *testing.T) {
+	p := fakePlan()
+	all := fakeTree(t, p, layout.NHWCForm)
+	p.first = 2
+	tr, nodes := fakeTree(t, p, layout.NHWCForm), map[node]bool{}
+	walk(t, tr, node{kind: root}, "", func(_ string, n node) { nodes[n] = true })
+	walk(t, all, node{kind: root}, "", func(path string, n node) {
+		if n.key.Shard == 2 && n.kind >= shardDir && !nodes[n] {
+			t.Errorf("%s is not listed", path)
+		}
+		if n.key.Shard == 2 || n.kind < shardDir {
+			return
+		}
+		if _, ok := tr.node(tr.numbers.id(n)); ok || nodes[n] {
+			t.Errorf("%s exists", path)
+		}
+	})
+	if _, ok := tr.lookup(node{kind: root}, "shard-1"); ok {
+		t.Error("shard-1 has a name")
 	}
 }
 
@@ -168,7 +191,7 @@ func TestTreeBeyondPlan(t *testing.T) {
 	if _, ok := tr.lookup(node{kind: epochDir}, layout.BatchName(p.most)+".nhwc"); ok {
 		t.Error("a batch without a number exists")
 	}
-	if _, err := newTree(plan{1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false); err == nil {
+	if _, err := newTree(plan{0, 1 << 30, 1 << 30, 1, 1 << 30, p.batches}, nil, true, false); err == nil {
 		t.Error("a tree of more nodes than numbers is made")
 	}
 }

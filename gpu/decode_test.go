@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
@@ -89,88 +90,117 @@ type asked struct {
 // counts says what became of files.
 type counts struct{ files, decoded, left, unsuited, bytes int }
 
-// decodeBatch decodes files on h. The error is the first difference from the processor.
-func (j *judge) decodeBatch(t testing.TB, h *host, r *rand.Rand, files [][]byte, n *counts) error {
+// A trial is a batch of JPEGs.
+type trial struct {
+	*Plan
+	j     *judge
+	wants []asked
+	files []int // which of the files the samples are
+}
+
+// try plans a batch of those files that suit it, in stretches of so many bits.
+func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, files [][]byte, bits int) *trial {
 	t.Helper()
-	o := randomOptions(r, 70)
+	o, b := randomOptions(r, mode, 40), &trial{j: j}
 	var samples []Sample
-	var wants []asked
 	H, W := 1, 1
-	for _, data := range files {
-		n.files++
+	for i, data := range files {
 		head, err := decode.ReadHeader(data, true)
-		if err != nil || head.Format != decode.JPEG || head.Width*head.Height > 1<<20 {
-			n.unsuited++
+		if err != nil || head.Format != decode.JPEG || head.Width*head.Height > 1<<18 {
 			continue
 		}
 		tall, wide := head.Size(j.options.IgnoreOrientation)
 		tr := o.Choose(1, int64(r.Uint32()), tall, wide)
 		oh, ow := tr.Size()
-		if _, _, ok := tr.Filters(); !ok || max(H, oh)*max(W, ow) > 1<<20 {
-			n.unsuited++
+		if _, _, ok := tr.Filters(); !ok || len(files)*max(H, oh)*max(W, ow) > 1<<21 {
 			continue
 		}
-		samples = append(samples, Sample{len(samples), j.options.Plan(head, tr, pixels.Target{}), data})
-		wants = append(wants, asked{head, tr})
+		samples = append(samples, Sample{Slot: len(samples), Job: j.options.Plan(head, tr, pixels.Target{}), Data: data})
+		b.wants, b.files = append(b.wants, asked{head, tr}), append(b.files, i)
 		H, W = max(H, oh), max(W, ow)
 	}
-	tensor := randomTensor(t, r, len(samples), H, W, j.options.Color.Channels())
-	p, err := newPlan(tensor, samples, []int{64, 333, 1024, stretchBits}[r.IntN(4)])
+	var err error
+	b.Plan, err = newPlan(f.tensor(t, r, len(samples), H, W, j.options.Color.Channels()), samples, bits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.grid = []int{1, 2, mostGrid}[r.IntN(3)]
-	staging, size := make([]byte, p.Staging), int(tensor.Spec.SampleBytes())
-	for i := range samples {
-		p.Put(staging, i)
+	b.grid = []int{1, 2, mostGrid}[r.IntN(3)]
+	return b
+}
+
+func randomBits(r *rand.Rand) int { return []int{64, 333, 1024, stretchBits}[r.IntN(4)] }
+
+func (b *trial) staging() []byte {
+	staging := make([]byte, b.Staging)
+	for i := range b.samples {
+		b.Put(staging, i)
 	}
-	p.Finish(staging, 0, 0, 0)
-	got, verdicts, err := h.run(p, staging)
-	if err != nil {
-		return err
-	}
-	left := map[int]bool{}
-	for _, i := range p.Left(verdicts) {
-		left[i] = true
-	}
-	writer := layout.NewWriter(tensor.Converter, 0)
+	b.Finish(staging, 0, 0, 0)
+	return staging
+}
+
+// decodeBatch decodes files by all programs. The error is the first difference from the processor.
+func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resample.Mode, f format, files [][]byte, n *counts) error {
+	t.Helper()
+	b := j.try(t, r, mode, f, files, randomBits(r))
+	n.files, n.unsuited = n.files+len(files), n.unsuited+len(files)-len(b.files)
+	wait := runAll(hosts, b.Plan, b.staging())
+	size, want, ours := int(b.tensor.Spec.SampleBytes()), make([]byte, b.tensor.Spec.Bytes()), make([]bool, len(b.samples))
+	errs := make([]error, len(b.samples))
+	writer := layout.NewWriter(b.tensor.Converter, 0)
 	defer writer.Close()
-	want := make([]byte, size)
-	for i := range samples {
-		if err := j.compare(p, i, !p.Decodes(i) || left[i], wants[i], got[i*size:][:size], want, writer, n); err != nil {
-			return err
+	for i := range b.samples {
+		ours[i], errs[i] = b.want(i, want[i*size:][:size], writer)
+	}
+	for _, made := range wait() {
+		if made.err != nil {
+			return fmt.Errorf("%s: %w", made.by.name, made.err)
+		}
+		left := make([]bool, len(b.samples))
+		for _, i := range b.Left(made.verdicts, nil) {
+			left[i] = true
+		}
+		for i := range b.samples {
+			left[i] = left[i] || !b.Decodes(i)
+			if err := b.compare(i, ours[i], left[i], made.slots[i*size:][:size], want[i*size:][:size], errs[i]); err != nil {
+				return fmt.Errorf("%s: %w", made.by.name, err)
+			}
+			if made.by == hosts[0] && left[i] {
+				n.left++
+			} else if made.by == hosts[0] {
+				n.decoded, n.bytes = n.decoded+1, n.bytes+size
+			}
 		}
 	}
 	return nil
 }
 
+// want makes sample i on the processor, and reports whether our own decoder took it.
+func (b *trial) want(i int, slot []byte, w *layout.Writer) (ours bool, err error) {
+	s, a, j := &b.samples[i], b.wants[i], b.j
+	scratch := decode.Image{Pix: make([]byte, s.Job.Height*s.Job.Width*3), Stride: s.Job.Width * b.tensor.Spec.C, Height: s.Job.Height, Width: s.Job.Width}
+	j.own.TakeJPEGs()
+	_ = j.own.DecodeRegion(scratch, s.Data, a.head, s.Job.Region, s.Job.Scale) // only who decodes it is of interest
+	ours = j.own.TakeJPEGs().Baseline == 1
+	tall, wide := s.Job.Transform.Size()
+	w.Begin(slot, b.tensor.Spec, tall, wide, s.Job.Transform.Flip, b.tensor.Fill)
+	defer w.End()
+	plan := j.options.Plan(a.head, a.transform, pixels.Target{Sink: w})
+	return ours, plan.Run(j.libjpeg, s.Data, make([]byte, plan.Memory))
+}
+
 // compare checks one sample: it is left exactly if our own decoder leaves it to libjpeg-turbo, and if not,
 // libjpeg-turbo decodes it to the same bytes.
-func (j *judge) compare(p *Plan, i int, left bool, a asked, got, want []byte, w *layout.Writer, n *counts) error {
-	s := &p.samples[i]
-	progressive := bytes.Contains(s.Data, []byte{0xff, 0xc2})
-	region := s.Job.Region
-	scratch := decode.Image{Pix: make([]byte, s.Job.Height*s.Job.Width*3), Stride: s.Job.Width * p.tensor.Spec.C, Height: s.Job.Height, Width: s.Job.Width}
-	j.own.TakeJPEGs()
-	_ = j.own.DecodeRegion(scratch, s.Data, a.head, region, s.Job.Scale) // only who decodes it is of interest
-	if ours := j.own.TakeJPEGs().Baseline == 1; ours == left && !progressive {
+func (b *trial) compare(i int, ours, left bool, got, want []byte, err error) error {
+	s, a := &b.samples[i], b.wants[i]
+	if progressive := bytes.Contains(s.Data, []byte{0xff, 0xc2}); ours == left && !progressive {
 		return fmt.Errorf("%dx%d, %+v, in stretches of %d: our own decoder takes it: %v, the kernels leave it: %v; %d bytes: %x",
-			a.head.Width, a.head.Height, region, p.bits, ours, left, len(s.Data), s.Data[:min(len(s.Data), 400)])
+			a.head.Width, a.head.Height, s.Job.Region, b.bits, ours, left, len(s.Data), s.Data[:min(len(s.Data), 400)])
 	}
-	if left {
-		n.left++
-		return nil
-	}
-	tall, wide := s.Job.Transform.Size()
-	w.Begin(want, p.tensor.Spec, tall, wide, s.Job.Transform.Flip, p.tensor.Fill)
-	plan := j.options.Plan(a.head, a.transform, pixels.Target{Sink: w})
-	err := plan.Run(j.libjpeg, s.Data, make([]byte, plan.Memory))
-	w.End()
-	if err != nil || !bytes.Equal(got, want) {
+	if !left && (err != nil || !bytes.Equal(got, want)) {
 		return fmt.Errorf("%dx%d, %+v, orientation %d, in stretches of %d: %d of %d bytes differ from libjpeg-turbo's (%v)",
-			a.head.Width, a.head.Height, region, a.head.Orientation, p.bits, different(got, want), len(want), err)
+			a.head.Width, a.head.Height, s.Job.Region, a.head.Orientation, b.bits, different(got, want), len(want), err)
 	}
-	n.decoded, n.bytes = n.decoded+1, n.bytes+len(want)
 	return nil
 }
 
@@ -182,43 +212,138 @@ func some(r *rand.Rand, files [][]byte, n int) (chosen [][]byte) {
 	return chosen
 }
 
-// decodeAll decodes n files, damaged ones if it is told to.
-func decodeAll(t *testing.T, h *host, seed uint64, batches int, damaged bool) {
-	r, files, n := rand.New(rand.NewPCG(seed, 3)), jpegs(t), counts{}
-	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
-	for range batches {
-		chosen := some(r, files, 1+r.IntN(16))
-		for i := range chosen {
-			if damaged {
-				chosen[i] = damage(r, chosen[i])
+// TestDecode: the kernels decode every kind of baseline JPEG that our own decoder takes, to libjpeg-turbo's pixels, for
+// every mode, type, order, orientation and sampling.
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	hosts, threads := startAll(t)
+	r, cases, sizes, inThreads := rand.New(rand.NewPCG(1, 3)), covered{}, covered{}, counts{}
+	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false), newJudge(t, decode.RGB, true)}
+	n := make([]counts, len(judges))
+	for i := range len(judges) * len(modes) * 4 * 2 {
+		by := i % len(judges)
+		j, mode, f := &judges[by], i/3%len(modes), format{layout.DType(i / 15 % 4), layout.Order(i / 60)}
+		var files [][]byte
+		for k, sampling := range samplings {
+			for orientation := 1; orientation <= 8; orientation++ {
+				files = append(files, forge(r, sampling, orientation, []int{9, 17, 33, 100}[r.IntN(4)]))
+				head, err := decode.ReadHeader(files[len(files)-1], true)
+				if err != nil || int(head.Orientation) != orientation {
+					t.Fatal(head, err)
+				}
+				cases[[5]int{mode, int(f.dtype), int(f.order), orientation, k}]++
+				sizes[[5]int{head.Height % 8, head.Width % 8, k}]++
 			}
 		}
-		if err := judges[r.IntN(len(judges))].decodeBatch(t, h, r, chosen, &n); err != nil {
+		if err := j.decodeBatch(t, hosts, r, modes[mode], f, files, &n[by]); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.decodeBatch(t, []*host{threads}, r, modes[mode], f, some(r, files, 4), &inThreads); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cases.all(t, len(modes)*4*2*8*len(samplings))
+	sizes.all(t, 8*8*len(samplings))
+	if n[0].decoded != n[0].files || n[2].decoded != n[2].files || n[1].decoded < n[1].files*9/10 { // gray ones may be wanted smaller
+		t.Error("too few were decoded")
+	}
+	t.Logf("as source and as PTX: %+v, %d cases; in several threads: %+v", n, len(cases), inThreads)
+}
+
+// TestDecodeOthers: files of other encoders, too.
+func TestDecodeOthers(t *testing.T) {
+	t.Parallel()
+	hosts, threads := startAll(t)
+	r, files, n := rand.New(rand.NewPCG(2, 3)), jpegs(t), counts{}
+	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.RGB, true), newJudge(t, decode.Gray, false)}
+	for i := range 60 {
+		by := hosts
+		if i%20 == 0 {
+			by = append(by, threads)
+		}
+		if err := judges[r.IntN(len(judges))].decodeBatch(t, by, r, randomMode(r), randomFormat(r), some(r, files, 1+r.IntN(16)), &n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Logf("%+v", n)
-	if n.decoded < n.files/10 {
+	if n.decoded < n.files/3 {
 		t.Error("too few were decoded")
 	}
 }
 
-// TestDecode: the kernels decode what our own decoder of baseline JPEGs does, to libjpeg-turbo's pixels.
-func TestDecode(t *testing.T) {
+// TestDecodeEdges: what random damage hardly makes, in all kinds of crops.
+func TestDecodeEdges(t *testing.T) {
+	t.Parallel()
+	hosts, _ := startAll(t)
+	whole, small, peaks := flat{side: 88}.forge(), flat{side: 152, short: true}.forge(), flat{side: 88, peaks: true}.forge()
+	within := bytes.Index(small, []byte{0xff, 0xda}) + 14 + (11*19*9-1)/8
+	end := []byte{0xff, 0xd9}
 	for _, c := range []struct {
 		name    string
-		program func(testing.TB) string
-		batches int
-		damaged bool
+		data    []byte
+		decoded bool // some of the crops
 	}{
-		{"source", sanitized, 300, false},
-		{"damaged", sanitized, 1500, true},
-		{"ptx", func(t testing.TB) string { return compilePTX(t, PTX) }, 12, false},
-		{"threads", threaded, 2, false},
+		{"the data ends in the last code of row 11, and zeros complete it", slices.Concat(small[:within], end, make([]byte, 100), end), true},
+		{"a byte more than there should be", slices.Concat(whole[:len(whole)-2], []byte{0}, end), true},
+		{"a value beyond 16 bits, whose lower 16 are 0", peaks, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			decodeAll(t, start(t, c.program(t)), 1, c.batches, c.damaged)
-		})
+		j, n := newJudge(t, decode.RGB, false), counts{}
+		if err := j.decodeBatch(t, hosts, rand.New(rand.NewPCG(1, 1)), resample.RandomResizedCrop, format{}, slices.Repeat([][]byte{c.data}, 100), &n); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if n.left == 0 || (n.decoded > 0) != c.decoded {
+			t.Errorf("%s: %+v", c.name, n)
+		}
+	}
+}
+
+// TestDecodeDamaged: of damaged files, the kernels decode those that our own decoder does, to the same pixels.
+func TestDecodeDamaged(t *testing.T) {
+	t.Parallel()
+	hosts, threads := startAll(t)
+	r, others, n, inThreads := rand.New(rand.NewPCG(3, 3)), jpegs(t), counts{}, counts{}
+	judges := []judge{newJudge(t, decode.RGB, false), newJudge(t, decode.Gray, false)}
+	for i := 0; n.files-n.unsuited < 10000; i++ {
+		files := some(r, others, 4)
+		for range 60 {
+			files = append(files, forge(r, samplings[r.IntN(len(samplings))], 1+r.IntN(8), []int{9, 17, 33, 60}[r.IntN(4)]))
+		}
+		for k := range files {
+			files[k] = damage(r, files[k])
+		}
+		if err := judges[i%len(judges)].decodeBatch(t, hosts, r, randomMode(r), randomFormat(r), files, &n); err != nil {
+			t.Fatal(err)
+		}
+		if err := judges[0].decodeBatch(t, []*host{threads}, r, randomMode(r), randomFormat(r), files[:4], &inThreads); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("as source and as PTX: %+v; in several threads: %+v", n, inThreads)
+	if n.decoded < n.files/10 || n.left < n.files/10 {
+		t.Error("too few were decoded, or left")
+	}
+}
+
+// TestDecodeAstray: flat images never bring decoders into step, so each stretch waits for those before it. Those that take too long
+// are left to the processor.
+func TestDecodeAstray(t *testing.T) {
+	hosts, _ := startAll(t)
+	j := newJudge(t, decode.RGB, false)
+	for _, c := range []struct {
+		flat
+		left int
+	}{{flat{side: 320}, 0}, {flat{side: 448}, 1}, {flat{side: 448, restarts: true}, 0}} {
+		b := j.try(t, rand.New(rand.NewPCG(4, 3)), resample.Stretch, format{}, [][]byte{c.forge()}, 1024)
+		want := make([]byte, b.tensor.Spec.Bytes())
+		writer := layout.NewWriter(b.tensor.Converter, 0)
+		if ours, err := b.want(0, want, writer); !ours || err != nil {
+			t.Fatalf("%+v: %v, %v", c, ours, err)
+		}
+		writer.Close()
+		for _, made := range runAll(hosts, b.Plan, b.staging())() {
+			if n := len(b.Left(made.verdicts, nil)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
+				t.Errorf("%+v, %s: %d are left (%v)", c, made.by.name, n, made.err)
+			}
+		}
 	}
 }

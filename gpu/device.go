@@ -1,11 +1,3 @@
-// The memory of a GPU: a [Device] divides large allocations (slabs) into slots of one batch each.
-// A slab is exported once, so another process maps it once, and finds later batches by their
-// offsets. Slabs only grow in number: freeing one while another process has it mapped is
-// undefined.
-//
-// Failures are of three kinds: ErrFull passes when slots are released; ErrMemory is the driver's
-// refusal, or a batch that cannot fit; ErrLost lasts until the process ends, and the driver is
-// not asked any more.
 package gpu
 
 import (
@@ -24,6 +16,8 @@ var (
 	ErrMemory = cuda.ErrMemory
 	// ErrLost means that the GPU cannot be used any more by this process.
 	ErrLost = cuda.ErrLost
+	// ErrNVJPEG means that nvJPEG failed for no fault of an image.
+	ErrNVJPEG = cuda.ErrNVJPEG
 )
 
 // A Driver is what a Device needs of a GPU's driver. Its methods are safe for concurrent use.
@@ -37,8 +31,9 @@ type Driver interface {
 	Alloc(n int64) (Memory, error)
 	// Release frees what Alloc returned.
 	Release(Memory) error
-	// Copy copies bytes to an address on the GPU, and returns when they are there.
-	Copy(to uint64, from []byte) error
+	// OpenNVJPEG lets Runs have Images, which become gray or RGB pixels. It returns what the pixels depend on: nvJPEG's version
+	// and backend, and the GPU's name. The error may be cuda.ErrNoNVJPEG or cuda.ErrOldNVJPEG.
+	OpenNVJPEG(gray bool) (name string, err error)
 	// Run does what a Run says. When it returns, the GPU uses none of its memory, unless the
 	// error is ErrLost.
 	Run(r Run) error
@@ -62,7 +57,8 @@ const SlabUnit = 2 << 20
 
 // Options are the settings of a Device.
 type Options struct {
-	Limit int64 // bytes for batches; 0: half of what is free on the GPU when the first slot is needed
+	// Limit is bytes for batches. 0: half of what is free on the GPU without them, whenever there is no room for a slot.
+	Limit int64
 	// Growth, from 1 to 4: memory that has to grow becomes at least this many times as large as
 	// it was, if the limit has room. 0 counts as 1.
 	Growth float64
@@ -130,6 +126,12 @@ func (d *Device) Slot(n int64) (*Slot, error) {
 	return d.take(n)
 }
 
+// Room is Slot without a call to the driver: nil if slots in use take all that is allocated.
+func (d *Device) Room(n int64) *Slot {
+	s, _ := d.take(n)
+	return s
+}
+
 // take finds room for a slot; nil, nil: there is none.
 func (d *Device) take(n int64) (*Slot, error) {
 	d.mu.Lock()
@@ -151,7 +153,7 @@ func (d *Device) take(n int64) (*Slot, error) {
 	d.used++
 	d.stats.Real += n
 	d.stats.MaxReal = max(d.stats.MaxReal, n)
-	return &Slot{device: d, slab: best, offset: best.take(need), size: n}, nil
+	return &Slot{device: d, slab: best, offset: best.take(need), size: n, holders: 1}, nil
 }
 
 // grow allocates a slab for a slot of n bytes, larger by the growth factor or for what Presize
@@ -178,10 +180,11 @@ func (d *Device) grow(n int64) error {
 	return d.allocate(need)
 }
 
-// limit is the most that slabs may take together; growing is held.
+// limit is the most that slabs may take together; growing is held. Others come and go on the GPU, so what is free is asked
+// each time, but slabs stay.
 func (d *Device) limit() (int64, error) {
-	if n := d.Stats().Limit; n > 0 {
-		return n, nil
+	if d.options.Limit > 0 {
+		return d.options.Limit, nil
 	}
 	var free int64
 	err := d.ask(func() (err error) {
@@ -190,8 +193,8 @@ func (d *Device) limit() (int64, error) {
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stats.Limit = free / 2
-	return free / 2, err
+	d.stats.Limit = max(d.stats.Reserved, (d.stats.Reserved+free)/2)
+	return d.stats.Limit, err
 }
 
 func (d *Device) allocate(n int64) error {
@@ -241,6 +244,18 @@ func (d *Device) Presize(size int64, n int) {
 	d.growing.Lock()
 	defer d.growing.Unlock()
 	d.first = roundUp(roundUp(max(size, 1), slotUnit)*int64(n), SlabUnit)
+}
+
+// Run has the driver do a Run. The caller holds the slots in it.
+func (d *Device) Run(r Run) error { return d.ask(func() error { return d.driver.Run(r) }) }
+
+// OpenNVJPEG is the driver's. It comes before the first Sample for nvJPEG.
+func (d *Device) OpenNVJPEG(gray bool) (name string, err error) {
+	err = d.ask(func() (err error) {
+		name, err = d.driver.OpenNVJPEG(gray)
+		return err
+	})
+	return name, err
 }
 
 // Register lets the GPU fetch bytes from memory by itself, until Unregister. The caller keeps the

@@ -21,6 +21,10 @@ func slot(t *testing.T, d *gpu.Device, n int64) *gpu.Slot {
 	return s
 }
 
+func fill(d *gpu.Device, s *gpu.Slot, from []byte) error {
+	return d.Run(gpu.Run{Put: []gpu.Put{{To: s.Address(), From: from}}})
+}
+
 // TestSlotsAreApart: slots in use never overlap, are aligned, and hold what was put there; when all
 // are released, each slab is whole again.
 func TestSlotsAreApart(t *testing.T) {
@@ -58,7 +62,7 @@ func TestSlotsAreApart(t *testing.T) {
 		if _, offset := s.Place(); offset%512 != 0 {
 			t.Fatal("not aligned")
 		}
-		if err := s.Fill(u.bytes); err != nil {
+		if err := fill(d, s, u.bytes); err != nil {
 			t.Fatal(err)
 		}
 		u.slot = s
@@ -141,6 +145,23 @@ func TestRefusals(t *testing.T) {
 	slot(t, hogged, 2<<20)
 }
 
+// TestLimitFollowsTheGPU: without a limit in the options, what others free on the GPU can be used, and what they take is left to them.
+func TestLimitFollowsTheGPU(t *testing.T) {
+	g := &fakegpu.GPU{Memory: 4 << 20}
+	d := gpu.New(g, gpu.Options{})
+	defer d.Close()
+	for _, c := range []struct {
+		memory int64 // that others do not have
+		err    error
+		limit  int64
+	}{{4 << 20, nil, 2 << 20}, {4 << 20, gpu.ErrFull, 2 << 20}, {9 << 20, nil, 9 << 19}, {9 << 20, gpu.ErrFull, 9 << 19}, {5 << 20, gpu.ErrFull, 4 << 20}} {
+		g.Memory = c.memory
+		if _, err := d.Slot(2 << 20); !errors.Is(err, c.err) || d.Stats().Limit != c.limit {
+			t.Errorf("%+v: %v, limit %d", c, err, d.Stats().Limit)
+		}
+	}
+}
+
 func TestSlotsAtOnce(t *testing.T) {
 	g := &fakegpu.GPU{Memory: 1 << 30}
 	d := gpu.New(g, gpu.Options{})
@@ -173,6 +194,11 @@ func TestReleasedTwice(t *testing.T) {
 	d := gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
 	defer d.Close()
 	s := slot(t, d, 1)
+	s.Hold()
+	s.Release()
+	if d.Stats().Real != 1 {
+		t.Error("a slot that is held was given back")
+	}
 	s.Release()
 	defer func() {
 		if recover() == nil {
@@ -190,7 +216,7 @@ func TestLost(t *testing.T) {
 		if lost && call != "Close" {
 			t.Errorf("%s was called", call)
 		}
-		if call == "Copy" {
+		if call == "Run" {
 			lost = true
 			return gpu.ErrLost
 		}
@@ -203,7 +229,7 @@ func TestLost(t *testing.T) {
 	}
 	s := slot(t, d, 100)
 	for range 2 {
-		if err := s.Fill(memory); !errors.Is(err, gpu.ErrLost) {
+		if err := fill(d, s, memory); !errors.Is(err, gpu.ErrLost) {
 			t.Error(err)
 		}
 	}

@@ -38,7 +38,10 @@ func newDriver(d cuda.Device) (Driver, error) {
 	if d.MIG {
 		return nil, fmt.Errorf("%s is a part of a GPU (MIG), whose memory other processes cannot map", d.UUID)
 	}
-	made := &driver{uuid: d.UUID, memory: thread{device: d}, copying: thread{device: d}, running: make(chan *kernels, runners)}
+	made := &driver{
+		uuid: d.UUID, name: d.Name, memory: thread{device: d}, copying: kernels{thread: thread{device: d}},
+		running: make(chan *kernels, runners),
+	}
 	for range runners {
 		made.running <- &kernels{thread: thread{device: d}}
 	}
@@ -48,9 +51,10 @@ func newDriver(d cuda.Device) (Driver, error) {
 // A driver is NVIDIA's. It has several threads, so that only the callers that asked for a copy, or for
 // kernels, wait for them.
 type driver struct {
-	uuid            string
-	memory, copying thread
-	running         chan *kernels // those that nobody uses
+	uuid, name string
+	memory     thread
+	copying    kernels       // for Runs without any
+	running    chan *kernels // those that nobody uses
 }
 
 func (d *driver) UUID() string { return d.uuid }
@@ -81,15 +85,6 @@ func (d *driver) Alloc(n int64) (m Memory, err error) {
 
 func (d *driver) Release(m Memory) error {
 	return d.memory.do(func(t *cuda.Thread, _ *cuda.Stream) error { return t.Free(cuda.Pointer(m.Address)) })
-}
-
-func (d *driver) Copy(to uint64, from []byte) error {
-	return d.copying.do(func(_ *cuda.Thread, s *cuda.Stream) error {
-		if err := s.ToDevice(cuda.Pointer(to), from); err != nil {
-			return err
-		}
-		return s.Synchronize()
-	})
 }
 
 func (d *driver) Register(m []byte) error {

@@ -25,7 +25,7 @@ type deed struct {
 	PID      int
 	Error    string
 	Is       []string // what the errors mean
-	Wrong    bool     // bytes on the GPU were others than those of Fill
+	Wrong    bool     // bytes on the GPU were others than those copied there
 	Reserved int64    // after Close
 }
 
@@ -64,8 +64,11 @@ func (d *deed) do(which string) (err error) {
 		err = errors.Join(err, device.Close())
 		d.Reserved = device.Stats().Reserved
 	}()
+	if which == "nvjpeg" {
+		return d.nvjpeg(device)
+	}
 	if strings.HasPrefix(which, "decode") {
-		return d.decode(device)
+		return d.decode(device, false)
 	}
 	buffer, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -83,10 +86,10 @@ func (d *deed) do(which string) (err error) {
 		}
 		defer slot.Release()
 		copy(buffer, bytes.Repeat([]byte{i + 1}, len(buffer)))
-		if which == "unsynchronised" { // as Fill would be without waiting
+		if which == "unsynchronised" { // as Run would be without waiting
 			failed = found.(*driver).copying.do(func(_ *cuda.Thread, s *cuda.Stream) error { return s.ToDevice(cuda.Pointer(slot.Address()), buffer) })
 		} else {
-			failed = slot.Fill(buffer)
+			failed = device.Run(Run{Put: []Put{{slot.Address(), buffer}}})
 		}
 		if failed == nil {
 			d.Wrong = d.Wrong || !d.has(found.(*driver), slot, i+1)
@@ -117,6 +120,10 @@ func run(t *testing.T, driver *fakecuda.Driver, which string, c fakecuda.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if hasty := which == "decode hastily"; hasty != (alive.Torn > 0) && which != "unsynchronised" {
+		t.Errorf("%s, %+v: %d copies of memory that was used again too early", which, c, alive.Torn)
+	}
+	alive.Torn = 0
 	if !slices.Contains(d.Is, "lost") && alive != (fakecuda.Alive{}) { // else the end of the process frees it
 		t.Errorf("%+v: %+v is left: %s", c, alive, d.Error)
 	}

@@ -47,6 +47,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// readSources tells go test what the results of compilers depend on: otherwise it would take them for unchanged.
+func readSources(t testing.TB) {
+	for _, pattern := range []string{"kernels/*", "../decode/*.h", "../scripts/ptx.sh", "../scripts/libraries.sh"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || names == nil {
+			t.Fatal(pattern, err)
+		}
+		for _, name := range names {
+			if _, err := os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // compile makes a program of kernels/host.c.
 func compile(t testing.TB, flags ...string) string {
 	t.Helper()
@@ -54,6 +69,7 @@ func compile(t testing.TB, flags ...string) string {
 	programs.mu.Lock()
 	defer programs.mu.Unlock()
 	key := strings.Join(flags, " ")
+	readSources(t)
 	if programs.made[key] == "" {
 		program := filepath.Join(programs.dir, strconv.Itoa(len(programs.made)))
 		args := append([]string{"-std=gnu11", "-g", "-O1", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-Ikernels", "kernels/host.c", "-o", program, "-pthread"}, flags...)
@@ -99,10 +115,20 @@ func compileC(t testing.TB, c string) string {
 
 // host is a running program that executes batches.
 type host struct {
+	name   string
 	in     io.WriteCloser
 	out    io.Reader
 	errors bytes.Buffer
 	cmd    *exec.Cmd
+}
+
+// startAll runs the kernels' source and their PTX, and the source in several threads.
+func startAll(t testing.TB) (all []*host, threads *host) {
+	source, ptx := start(t, sanitized(t)), start(t, compilePTX(t, PTX))
+	source.name, ptx.name = "source", "PTX"
+	threads = start(t, threaded(t))
+	threads.name = "threads"
+	return []*host{source, ptx}, threads
 }
 
 // start runs a program until the test ends, which fails if the program does.
@@ -159,4 +185,27 @@ func (h *host) run(p *Plan, staging []byte) (slots, verdicts []byte, err error) 
 		_, err = io.ReadFull(h.out, verdicts)
 	}
 	return slots, verdicts, err
+}
+
+// A made batch is what a program made.
+type made struct {
+	by              *host
+	slots, verdicts []byte
+	err             error
+}
+
+// runAll executes a batch by all programs at once, while the caller computes what they must make of it.
+func runAll(hosts []*host, p *Plan, staging []byte) (wait func() []made) {
+	all := make([]made, len(hosts))
+	var running sync.WaitGroup
+	for i, h := range hosts {
+		running.Go(func() {
+			all[i].by = h
+			all[i].slots, all[i].verdicts, all[i].err = h.run(p, staging)
+		})
+	}
+	return func() []made {
+		running.Wait()
+		return all
+	}
 }

@@ -39,27 +39,49 @@ func picture(r *rand.Rand, h, w, channels int) []byte {
 
 var modes = []resample.Mode{resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop}
 
-// randomTensor is one for n samples of up to h x w pixels.
-func randomTensor(t testing.TB, r *rand.Rand, n, h, w, channels int) Tensor {
-	dtype, norm := layout.DType(r.IntN(4)), layout.Normalization{}
-	if dtype != layout.Uint8 {
+// A format is a tensor's type and order of axes.
+type format struct {
+	dtype layout.DType
+	order layout.Order
+}
+
+func randomFormat(r *rand.Rand) format {
+	return format{layout.DType(r.IntN(4)), layout.Order(r.IntN(2))}
+}
+
+// tensor is one for n samples of up to h x w pixels.
+func (f format) tensor(t testing.TB, r *rand.Rand, n, h, w, channels int) Tensor {
+	norm := layout.Normalization{}
+	if f.dtype != layout.Uint8 {
 		norm = layout.Normalization{Mean: []float64{123.675, 116.28, 103.53}[:channels], Std: []float64{58.395, 57.12, 57.375}[:channels]}
 	}
-	converter, err := layout.NewConverter(dtype, channels, norm)
+	converter, err := layout.NewConverter(f.dtype, channels, norm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := layout.NewSpec(n, h+r.IntN(3), w+r.IntN(3), channels, dtype, layout.Order(r.IntN(2)))
+	spec, err := layout.NewSpec(n, h+r.IntN(3), w+r.IntN(3), channels, f.dtype, f.order)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Tensor{Spec: spec, Converter: converter, Fill: uint8(r.Uint32())}
 }
 
-func randomOptions(r *rand.Rand, most int) resample.Options {
+func randomOptions(r *rand.Rand, mode resample.Mode, most int) resample.Options {
 	return resample.Options{
-		Mode: modes[r.IntN(len(modes))], Height: 1 + r.IntN(most), Width: 1 + r.IntN(most), Flip: .5, Seed: r.Uint64(),
+		Mode: mode, Height: 1 + r.IntN(most), Width: 1 + r.IntN(most), Flip: .5, Seed: r.Uint64(),
 		CropArea: [2]float64{0.08, 1}, CropRatio: resample.DefaultCropRatio,
+	}
+}
+
+func randomMode(r *rand.Rand) resample.Mode { return modes[r.IntN(len(modes))] }
+
+// covered counts cases: a test is to have met each of so many.
+type covered map[[5]int]int
+
+func (c covered) all(t *testing.T, of int) {
+	t.Helper()
+	if len(c) != of {
+		t.Errorf("%d of %d cases were met", len(c), of)
 	}
 }
 
@@ -73,26 +95,29 @@ func onProcessor(t testing.TB, w *layout.Writer, tensor Tensor, slot []byte, job
 	return plan.Run(from, data, make([]byte, plan.Memory))
 }
 
-// turn stores the upright pixels of sample i in another way: turned, or in planes.
-func turn(r *rand.Rand, p *Plan, staging []byte, i int) {
+// ways are those in which pixels can be stored: turned, and each of these in planes.
+const ways = 16
+
+// turn stores the upright pixels of sample i in one of the ways.
+func turn(p *Plan, staging []byte, i, way int) {
 	s, c := &p.samples[i], p.tensor.Spec.C
 	out := &view[sample](staging, p.in.samples+i*sampleBytes, 1)[0]
 	upright := bytes.Clone(p.Pixels(staging, i).Pix)
 	h, w := s.Job.Height, s.Job.Width
 	sh, sw := h, w
-	swap := r.IntN(2) == 1
+	swap := way&1 != 0
 	if swap {
 		sh, sw = w, h
 	}
 	down, right, dc := sw*c, c, 1
-	if r.IntN(2) == 1 {
+	if way&2 != 0 {
 		down, right, dc = sw, 1, sh*sw
 	}
 	first := 0
-	if r.IntN(2) == 1 {
+	if way&4 != 0 {
 		first, down = first+(sh-1)*down, -down
 	}
-	if r.IntN(2) == 1 {
+	if way&8 != 0 {
 		first, right = first+(sw-1)*right, -right
 	}
 	dy, dx := down, right
@@ -110,31 +135,47 @@ func turn(r *rand.Rand, p *Plan, staging []byte, i int) {
 	out.pix = uint64(s.pix + first + s.y.First*dy + s.x.First*dx)
 }
 
-// placeBatch makes a random batch of pixels, and what it must become.
-func placeBatch(t testing.TB, r *rand.Rand) (p *Plan, staging, want []byte) {
-	channels, n := []int{1, 3}[r.IntN(2)], 1+r.IntN(4)
-	o := randomOptions(r, 60)
-	po := pixels.Options{}
+// A placement is a batch of pixels.
+type placement struct {
+	*Plan
+	staging []byte
+	widths  []int // of the sources
+	from    pixels.Options
+}
+
+// placeBatch makes a batch of n random images, in different ways. The last one may end where the staging buffer does, so
+// that the sanitizer finds reads beyond it.
+func placeBatch(t testing.TB, r *rand.Rand, n, channels int, mode resample.Mode, f format) *placement {
+	b := &placement{}
+	o := randomOptions(r, mode, 40)
 	if channels == 1 {
-		po.Color = decode.Gray
+		b.from.Color = decode.Gray
 	}
 	var samples []Sample
-	var widths []int
-	most := []int{6, 40, 90, 300}[r.IntN(4)]
+	most := []int{6, 20, 40, 90}[r.IntN(4)]
 	H, W := 1, 1
 	for i := range n {
 		h, w := 1+r.IntN(most), 1+r.IntN(most)
-		tr := o.Choose(r.IntN(5), int64(r.IntN(1000)), h, w)
-		if _, _, ok := tr.Filters(); !ok {
-			tr = resample.Options{Flip: .5}.Choose(1, 1, h, w)
+		if mode != resample.None && r.IntN(32) == 0 {
+			h, w = 1+r.IntN(300), 1+r.IntN(300)
 		}
-		job := po.Plan(decode.Header{Format: decode.PNG, Width: w, Height: h, Orientation: 1}, tr, pixels.Target{})
-		samples, widths = append(samples, Sample{n - 1 - i, job, picture(r, h, w, channels)}), append(widths, w)
+		if i == n-1 && r.IntN(2) == 0 {
+			h, w = alignment, 1
+			if r.IntN(2) == 0 {
+				h, w = w, h
+			}
+		}
+		tr := o.Choose(r.IntN(5), int64(r.IntN(1000)), h, w)
+		if _, _, ok := tr.Filters(); !ok { // reduced too much
+			h, w = 1+r.IntN(most), 1+r.IntN(most)
+			tr = o.Choose(1, 1, h, w)
+		}
+		job := b.from.Plan(decode.Header{Format: decode.PNG, Width: w, Height: h, Orientation: 1}, tr, pixels.Target{})
+		samples, b.widths = append(samples, Sample{Slot: n - 1 - i, Job: job, Data: picture(r, h, w, channels)}), append(b.widths, w)
 		oh, ow := tr.Size()
 		H, W = max(H, oh), max(W, ow)
 	}
-	tensor := randomTensor(t, r, n, H, W, channels)
-	p, err := NewPlan(tensor, samples)
+	p, err := NewPlan(f.tensor(t, r, n, H, W, channels), samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,58 +183,67 @@ func placeBatch(t testing.TB, r *rand.Rand) (p *Plan, staging, want []byte) {
 	if p.tile = min(p.tile, 1<<r.IntN(7)); p.shared(p.tile) > mostShared {
 		t.Fatalf("%d bytes of shared memory", p.shared(p.tile))
 	}
-	staging, want = make([]byte, p.Staging), make([]byte, tensor.Spec.Bytes())
-	writer := layout.NewWriter(tensor.Converter, 0)
-	defer writer.Close()
-	size := int(tensor.Spec.SampleBytes())
+	b.Plan, b.staging = p, make([]byte, p.Staging)
+	first := r.IntN(ways)
 	for i, s := range samples {
-		from := pictures{widths[i], channels}
-		if err := from.DecodeRegion(p.Pixels(staging, i), s.Data, decode.Header{}, s.Job.Region, 1); err != nil {
+		if err := b.source(i).DecodeRegion(p.Pixels(b.staging, i), s.Data, decode.Header{}, s.Job.Region, 1); err != nil {
 			t.Fatal(err)
 		}
-		p.Put(staging, i)
-		turn(r, p, staging, i)
-		job := func(to pixels.Target) pixels.Job {
-			h := decode.Header{Format: decode.PNG, Width: widths[i], Height: len(s.Data) / channels / widths[i], Orientation: 1}
-			again := po.Plan(h, s.Job.Transform.Moved(-s.Job.Region.Y, -s.Job.Region.X), to)
-			return again
-		}
-		if err := onProcessor(t, writer, tensor, want[s.Slot*size:][:size], job, from, s.Data); err != nil {
-			t.Fatal(err)
-		}
+		p.Put(b.staging, i)
+		turn(p, b.staging, i, (first+i)%ways)
 	}
-	p.Finish(staging, 0, 0, 0)
-	return p, staging, want
+	p.Finish(b.staging, 0, 0, 0)
+	return b
 }
 
-// TestPlace: the kernel's bytes are those of resample.Resize and a layout.Writer.
-func TestPlace(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		program func(testing.TB) string
-		batches int
-	}{
-		{"source", sanitized, 4200},
-		{"ptx", func(t testing.TB) string { return compilePTX(t, PTX) }, 100},
-		{"threads", threaded, 4},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			h, r, images, total := start(t, c.program(t)), rand.New(rand.NewPCG(1, 7)), 0, 0
-			for i := range c.batches {
-				p, staging, want := placeBatch(t, r)
-				got, _, err := h.run(p, staging)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(got, want) {
-					t.Fatalf("batch %d: %d of %d bytes differ: %+v, tile %d, %+v", i, different(got, want), len(want), p.tensor.Spec, p.tile, p.samples)
-				}
-				images, total = images+len(p.samples), total+len(want)
-			}
-			t.Logf("%d images, %d bytes", images, total)
-		})
+func (b *placement) source(i int) pictures { return pictures{b.widths[i], b.tensor.Spec.C} }
+
+// want is what the batch must become.
+func (b *placement) want(t testing.TB) []byte {
+	want := make([]byte, b.tensor.Spec.Bytes())
+	writer := layout.NewWriter(b.tensor.Converter, 0)
+	defer writer.Close()
+	size := int(b.tensor.Spec.SampleBytes())
+	for i := range b.samples {
+		s := &b.samples[i]
+		job := func(to pixels.Target) pixels.Job {
+			h := decode.Header{Format: decode.PNG, Width: b.widths[i], Height: len(s.Data) / b.tensor.Spec.C / b.widths[i], Orientation: 1}
+			return b.from.Plan(h, s.Job.Transform.Moved(-s.Job.Region.Y, -s.Job.Region.X), to)
+		}
+		if err := onProcessor(t, writer, b.tensor, want[s.Slot*size:][:size], job, b.source(i), s.Data); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return want
+}
+
+// TestPlace: the kernel's bytes are those of resample.Resize and a layout.Writer, for every mode, type, order,
+// number of channels and way in which pixels can be stored.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	hosts, threads := startAll(t)
+	r, cases, images, total, inThreads := rand.New(rand.NewPCG(1, 7)), covered{}, 0, 0, 0
+	const each = 8
+	for i := range each * len(modes) * 4 * 2 * 2 {
+		c, by := i/each, hosts
+		mode, f, channels := c%len(modes), format{layout.DType(c / len(modes) % 4), layout.Order(c / len(modes) / 4 % 2)}, 1+c/len(modes)/8*2
+		if i%16 == 0 {
+			by, inThreads = append(by, threads), inThreads+ways
+		}
+		b := placeBatch(t, r, ways, channels, modes[mode], f)
+		wait, want := runAll(by, b.Plan, b.staging), b.want(t)
+		for _, made := range wait() {
+			if made.err != nil || !bytes.Equal(made.slots, want) {
+				t.Fatalf("batch %d, %s: %d of %d bytes differ (%v): %+v, tile %d, %+v", i, made.by.name, different(made.slots, want), len(want), made.err, b.tensor.Spec, b.tile, b.samples)
+			}
+		}
+		for way := range ways {
+			cases[[5]int{mode, int(f.dtype), int(f.order), channels, way}]++
+		}
+		images, total = images+ways, total+len(want)
+	}
+	cases.all(t, len(modes)*4*2*2*ways)
+	t.Logf("%d images, %d bytes, as source and as PTX; %d of them in several threads; %d cases", images, total, inThreads, len(cases))
 }
 
 func different(a, b []byte) (n int) {

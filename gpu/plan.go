@@ -19,23 +19,27 @@ type Tensor struct {
 	Spec      layout.Spec
 	Converter *layout.Converter
 	Fill      uint8 // the value of pixels beyond a sample's own
+	In        *Slot // what Make makes it in, which the caller holds meanwhile; nil: Make returns the tensor
 }
 
 // A Sample is one sample of a batch. Its Job needs no Target.
 type Sample struct {
-	Slot int
-	Job  pixels.Job
-	Data []byte // a whole file, which must not change before Put returns
+	Slot   int
+	Job    pixels.Job
+	Data   []byte // a whole file, which must not change before Put returns
+	NVJPEG bool   // nvJPEG decodes it, at full size, instead of the kernels
 }
 
 // A Plan is the work for a batch. Put and Pixels may be called by several goroutines at once for different samples.
 type Plan struct {
 	Staging int // bytes of the staging buffer, on the host and on the device
 	Work    int // bytes of the device's memory besides that buffer and the tensor
+	Files   int // bytes behind the staging buffer, on the host alone
 
 	tensor  Tensor
 	samples []planned
 	jpegs   []int // samples that the kernels decode
+	images  []int // those that nvJPEG decodes
 	tile    int   // columns that a block of bfs_place makes
 	bits    int   // of a stretch of entropy-coded data
 	grid    int   // most blocks along all axes of a grid but the first
@@ -49,6 +53,7 @@ type planned struct {
 	atY, weightsY, atX, weightsX int // in the staging buffer
 	decoded                      bool
 	packed                       decode.Packed
+	file                         int // of an image that nvJPEG decodes, in Files
 	pix, work                    int // of a JPEG that the kernels decode, its packed form and its memory; else its pixels
 }
 
@@ -95,7 +100,11 @@ func (p *Plan) add(i int) error {
 		s.atY, s.weightsY = take(&p.Staging, 4*h), take(&p.Staging, 2*h*s.y.Taps)
 		s.atX, s.weightsX = take(&p.Staging, 4*w), take(&p.Staging, 2*w*s.x.Taps)
 	}
-	if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
+	if s.NVJPEG {
+		height, width := s.Job.Stored()
+		p.images = append(p.images, i)
+		s.decoded, s.file, s.work = true, take(&p.Files, len(s.Data)), take(&p.Work, height*width*spec.C)
+	} else if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
 		p.jpegs = append(p.jpegs, i)
 		s.pix, s.work = take(&p.Staging, int(s.packed.Bytes)), take(&p.Work, int(s.packed.Work))
 	} else {
@@ -104,7 +113,7 @@ func (p *Plan) add(i int) error {
 	return nil
 }
 
-// Decodes reports whether the kernels decode sample i.
+// Decodes reports whether the GPU decodes sample i.
 func (p *Plan) Decodes(i int) bool { return p.samples[i].decoded }
 
 // Pixels returns where to decode sample i if the kernels do not.

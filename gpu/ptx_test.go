@@ -11,6 +11,7 @@ import (
 
 // TestPTXIsCurrent: the committed PTX is what scripts/ptx.sh makes of the sources.
 func TestPTXIsCurrent(t *testing.T) {
+	readSources(t)
 	const version = "19.1.7" // others may write other PTX
 	if out, _ := exec.Command("clang-19", "--version").Output(); !strings.Contains(string(out), version) {
 		t.Skipf("SKIPPED: there is no clang-19 of version %s; kernels.ptx was not compared with its sources", version)

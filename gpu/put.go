@@ -1,8 +1,11 @@
 package gpu
 
-import "github.com/batchfs/batchfs/layout"
+import (
+	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/layout"
+)
 
-// Put writes sample i into the staging buffer, except what belongs into Pixels. The buffer starts at a multiple of 8.
+// Put writes sample i into the staging buffer and Files, except what belongs into Pixels. The buffer starts at a multiple of 8.
 func (p *Plan) Put(staging []byte, i int) {
 	s, spec := &p.samples[i], p.tensor.Spec
 	t := s.Job.Transform
@@ -18,7 +21,12 @@ func (p *Plan) Put(staging []byte, i int) {
 		s.x.Fill(view[int32](staging, s.atX, w), view[int16](staging, s.weightsX, w*s.x.Taps))
 	}
 	first, dx, dy := s.pix, spec.C, s.Job.Width*spec.C
-	if s.decoded {
+	switch {
+	case s.NVJPEG:
+		first, dx, dy = s.Job.StepsInStored()
+		first += s.work
+		copy(staging[p.Staging+s.file:], s.Data)
+	case s.decoded:
 		s.packed.Put(staging[s.pix:][:s.packed.Bytes], s.Data)
 		first, dx, dy = s.Job.Steps()
 		first += s.work + int(s.packed.Pixels)
@@ -47,11 +55,27 @@ func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	}
 }
 
+// Images is what nvJPEG decodes, of the host's memory; Work is at this address.
+func (p *Plan) Images(host []byte, work uint64) []Image {
+	images := make([]Image, len(p.images))
+	for k, i := range p.images {
+		s := &p.samples[i]
+		height, width := s.Job.Stored()
+		images[k] = Image{Data: host[p.Staging+s.file:][:len(s.Data)], To: cuda.Pointer(work + uint64(s.work)), Pitch: width * p.tensor.Spec.C, Rows: height}
+	}
+	return images
+}
+
 // Verdicts is how many bytes at the beginning of Work have to be passed to Left.
 func (p *Plan) Verdicts() int { return 4 * len(p.jpegs) }
 
-// Left returns the samples that the kernels could not decode, or would not: the processor has to.
-func (p *Plan) Left(verdicts []byte) (left []int) {
+// Left returns the samples that the GPU could not decode, or would not: the processor has to.
+func (p *Plan) Left(verdicts []byte, images []Image) (left []int) {
+	for k, image := range images {
+		if image.Refused {
+			left = append(left, p.images[k])
+		}
+	}
 	for k, v := range view[uint32](verdicts, 0, len(p.jpegs)) {
 		if v != 0 {
 			left = append(left, p.jpegs[k])

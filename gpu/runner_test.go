@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 )
 
 // twoJPEGs is a batch, of which the second sample is damaged, and what the first slot has to become.
-func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
+func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
 	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	for y := range 30 {
 		for x := range 40 {
@@ -46,7 +47,17 @@ func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()
 	job := pixels.Options{}.Plan(head, transform, pixels.Target{Pix: want, Stride: 24 * 3})
-	if err := job.Run(d, data, make([]byte, job.Memory)); err != nil {
+	memory := make([]byte, job.Memory)
+	task := job.Task(data, memory)
+	if err := d.DecodeRegion(task.To, task.Data, task.Header, task.Region, task.Scale); err != nil {
+		return to, nil, nil, err
+	}
+	for i := range task.To.Pix {
+		if nvjpeg { // its pixels in tests
+			task.To.Pix[i] ^= 1
+		}
+	}
+	if err := job.Finish(memory); err != nil {
 		return to, nil, nil, err
 	}
 	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
@@ -55,10 +66,11 @@ func twoJPEGs() (to Tensor, samples []Sample, want []byte, err error) {
 	}
 	to = Tensor{Spec: layout.Spec{N: 2, H: 16, W: 24, C: 3}, Converter: converter}
 	job = pixels.Options{}.Plan(head, transform, pixels.Target{})
-	return to, []Sample{{0, job, data}, {1, job, slices.Concat(data[:len(data)-9], data[len(data)-2:])}}, want, nil
+	damaged := slices.Concat(data[:len(data)-9], data[len(data)-2:])
+	return to, []Sample{{0, job, data, nvjpeg}, {1, job, damaged, nvjpeg}}, want, nil
 }
 
-// A hasty driver does not wait for what it starts.
+// A hasty driver does not wait for what it starts, so its memory is used again too early.
 type hasty struct{ *driver }
 
 func (d hasty) Run(r Run) error {
@@ -67,9 +79,10 @@ func (d hasty) Run(r Run) error {
 	return k.do(func(t *cuda.Thread, s *cuda.Stream) error { return errors.Join(k.load(t, r.Launches), k.start(r, s)) })
 }
 
-// decode makes a batch twice from one buffer, as the engine does.
-func (d *deed) decode(device *Device) error {
-	to, samples, want, err := twoJPEGs()
+// decode makes a batch three times from one buffer, as the engine does, the last time in a slot of which it is the upper
+// half, and copies that to the lower one.
+func (d *deed) decode(device *Device, nvjpeg bool) error {
+	to, samples, want, err := twoJPEGs(nvjpeg)
 	if err != nil {
 		return err
 	}
@@ -77,6 +90,7 @@ func (d *deed) decode(device *Device) error {
 	if err != nil {
 		return err
 	}
+	half := to.Spec.Bytes()
 	host, err := unix.Mmap(-1, 0, (p.Host()+4095)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return err
@@ -95,7 +109,42 @@ func (d *deed) decode(device *Device) error {
 		}
 		err = errors.Join(err, failed)
 	}
-	return err
+	slot, failed := device.Slot(2 * half)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer slot.Release()
+	to.In, to.Spec.N = slot, 4
+	for i := range samples {
+		samples[i].Slot += 2
+	}
+	if p, failed = NewPlan(to, samples); failed != nil {
+		return errors.Join(err, failed)
+	}
+	clear(host)
+	p.Put(host, 0)
+	p.Put(host, 1)
+	tensor, left, failed := device.Make(p, host)
+	if failed == nil {
+		d.Wrong = d.Wrong || !slices.Equal(left, []int{1}) || len(tensor) > 0
+		clear(host)
+		from := slot.Address()
+		failed = device.Run(Run{Within: []Within{{from, from + uint64(half), half / 2}}, Back: []Back{{host[:half/2], from}}})
+	}
+	if failed == nil {
+		d.Wrong = d.Wrong || !bytes.Equal(host[:half/2], want)
+	}
+	return errors.Join(err, failed)
+}
+
+// nvjpeg decodes by that library.
+func (d *deed) nvjpeg(device *Device) error {
+	name, err := device.OpenNVJPEG(false)
+	if err != nil {
+		return err
+	}
+	d.Wrong = name != "nvJPEG 12.4.0, hardware, on Fake GPU 0"
+	return d.decode(device, true)
 }
 
 func decodingDriver(t *testing.T) *fakecuda.Driver {
@@ -151,6 +200,46 @@ func TestMakeFails(t *testing.T) {
 		}
 	}
 	if failed < calls/2 {
+		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
+	}
+}
+
+// TestNVJPEGFails has every call of nvJPEG fail in turn, and some of the driver: nothing leaks, and no failure is taken for a
+// refusal.
+func TestNVJPEGFails(t *testing.T) {
+	t.Parallel()
+	driver := decodingDriver(t)
+	if d, _ := run(t, driver, "nvjpeg", fakecuda.Config{}); !strings.Contains(d.Error, "libnvjpeg.so.12") || strings.Contains(d.Error, "\n") {
+		t.Errorf("without the library: %+v", d)
+	}
+	if err := driver.AddNVJPEG(); err != nil {
+		t.Fatal(err)
+	}
+	late := fakecuda.Config{Delay: time.Millisecond, Seed: 5}
+	_, calls := run(t, driver, "nvjpeg", late)
+	var failures []fakecuda.Failure
+	for _, f := range []string{"CreateEx", "JpegStateCreate", "JpegStreamCreate", "DecodeParamsCreate", "DecodeParamsSetOutputFormat",
+		"JpegStreamParseHeader", "DecodeBatchedSupportedEx", "DecodeBatchedInitialize", "DecodeBatched",
+		"DecodeParamsDestroy", "JpegStreamDestroy", "JpegStateDestroy", "Destroy"} {
+		failures = append(failures, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 1, Code: 6}, fakecuda.Failure{Function: "nvjpeg" + f, Nth: 2, Code: 5})
+	}
+	for n := 1; n <= calls; n += 8 { // TestMakeFails has all
+		failures = append(failures, fakecuda.Failure{Function: "*", Nth: n, Code: []int{2, 719, 801}[n/8%3]})
+	}
+	failed := 0
+	for _, f := range failures {
+		late.Failures = []fakecuda.Failure{f}
+		d, _ := run(t, driver, "nvjpeg", late)
+		if d.Wrong {
+			t.Errorf("%+v: other bytes", f)
+		}
+		if d.Error != "" {
+			failed++
+		} else if f.Function != "*" {
+			t.Errorf("%+v went unnoticed", f)
+		}
+	}
+	if failed < len(failures)*3/4 {
 		t.Errorf("of %d failures, %d were noticed", len(failures), failed)
 	}
 }

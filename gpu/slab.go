@@ -61,13 +61,14 @@ func (s *slab) give(from, n int64) {
 	}
 }
 
-// A Slot is the memory of one batch on a GPU. It belongs to the caller of Device.Slot, until
-// Release.
+// A Slot is the memory of one batch on a GPU. It belongs to the caller of Device.Slot, who holds it, and
+// to those for whom Hold was called, until all have called Release.
 type Slot struct {
-	device *Device
-	slab   *slab
-	offset int64
-	size   int64
+	device  *Device
+	slab    *slab
+	offset  int64
+	size    int64
+	holders int
 }
 
 // Address is where the slot begins, in this process.
@@ -77,21 +78,23 @@ func (s *Slot) Address() uint64 { return s.slab.memory.Address + uint64(s.offset
 // there.
 func (s *Slot) Place() (handle [64]byte, offset int64) { return s.slab.memory.Handle, s.offset }
 
-// Fill copies as many bytes as the slot has to it, and returns when they are there.
-func (s *Slot) Fill(from []byte) error {
-	if s.size == 0 {
-		return nil
-	}
-	return s.device.ask(func() error { return s.device.driver.Copy(s.Address(), from[:s.size]) })
+// Hold keeps a slot that somebody holds until one more Release.
+func (s *Slot) Hold() {
+	s.device.mu.Lock()
+	defer s.device.mu.Unlock()
+	s.holders++
 }
 
-// Release gives the slot back. Releasing twice panics.
+// Release gives the slot back once nobody holds it. One Release too many panics.
 func (s *Slot) Release() {
 	d := s.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.slab == nil {
 		panic("gpu: slot released twice")
+	}
+	if s.holders--; s.holders > 0 {
+		return
 	}
 	s.slab.give(s.offset, roundUp(max(s.size, 1), slotUnit))
 	s.slab = nil

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,8 +50,10 @@ func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...stri
 func (m withGPU) python(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	modules := []string{"numpy"}
-	if strings.Contains(program, "import torch") {
-		modules = append(modules, "torch")
+	for _, framework := range []string{"torch", "jax"} {
+		if strings.Contains(program, "import "+framework) {
+			modules = append(modules, framework)
+		}
 	}
 	const start = `
 import sys
@@ -138,86 +138,6 @@ print(len(batchfs_cuda._slabs))
 	}
 }
 
-// A keeper is a Python program that has a batch and tells what it did, line by line.
-type keeper struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// hold runs a program that prints "ok" after each step, and waits for a line before the next.
-func (m withGPU) hold(t *testing.T, program string, args ...string) *keeper {
-	t.Helper()
-	cmd := m.python(t, "def step():\n    print('ok', flush=True); sys.stdin.readline()\n"+program, args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	h := &keeper{cmd, in, bufio.NewReader(out)}
-	h.await(t)
-	return h
-}
-
-func (h *keeper) await(t *testing.T) {
-	t.Helper()
-	if line, err := h.out.ReadString('\n'); line != "ok\n" {
-		t.Fatalf("the program said %q, %v", line, err)
-	}
-}
-
-func (h *keeper) step(t *testing.T) {
-	t.Helper()
-	if _, err := io.WriteString(h.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t)
-}
-
-// TestCUDALease: memory on the GPU is kept for as long as an array, a duplicate or a child has the
-// file open, and comes back after that, also from a process that is killed.
-func TestCUDALease(t *testing.T) {
-	needPython(t, "numpy")
-	const program = `
-import gc, os, signal, numpy as np
-batch = batchfs_cuda.open(sys.argv[2])
-x = np.from_dlpack(batch); y = x[1:]; want = x.copy()
-del batch, x; gc.collect(); step()                    # an array keeps it
-assert (y == want[1:]).all(); y = None; gc.collect(); step()
-fd = os.open(sys.argv[2], os.O_RDONLY); copy = os.dup(fd); os.close(fd); step()
-if (child := os.fork()) == 0:
-    signal.pause()
-os.close(copy); step()
-os.kill(child, 9); os.wait(); step()
-batch = batchfs_cuda.open(sys.argv[2]); step()
-`
-	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4", "--prefetch-queue-depth", "0")
-	path := m.path(0, 0, 1, layout.CUDA)
-	h := m.hold(t, program, path)
-	for i, kept := range []bool{true, false, true, true, false, true} {
-		if i > 0 {
-			h.step(t)
-		}
-		if !kept {
-			eventually(t, "its memory is back", func() bool { return m.onGPU(t) == 0 })
-		} else if m.onGPU(t) == 0 {
-			t.Errorf("step %d: the memory is not kept", i)
-		}
-	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = h.cmd.Wait()
-	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
-}
-
 // TestCUDAFails has the GPU run out of memory or get lost while a mount is read. Batches on it
 // fail with the right error, are reported, and everything else goes on.
 func TestCUDAFails(t *testing.T) {
@@ -293,9 +213,9 @@ func TestCUDANames(t *testing.T) {
 	}
 }
 
-// TestCUDAPyTorch hands batches of every type to PyTorch.
-func TestCUDAPyTorch(t *testing.T) {
-	const program = `
+// TestCUDAFrameworks hands batches of every type to PyTorch and to JAX.
+func TestCUDAFrameworks(t *testing.T) {
+	for name, program := range map[string]string{"torch": `
 import torch
 batchfs_cuda._DTYPES["bfloat16"] = 4, 16
 for path in sys.argv[2:]:
@@ -303,7 +223,22 @@ for path in sys.argv[2:]:
     x = torch.from_dlpack(batch)
     assert x.data_ptr() == batch.pointer and x.shape == batch.shape and x.dtype == getattr(torch, batch.dtype)
     assert bytes(x.view(torch.uint8).flatten().tolist()) == open(path.removesuffix("cuda") + "nhwc", "rb").read()
-`
+`, "jax": `
+import jax, gc, numpy as np
+batchfs_cuda._DTYPES["bfloat16"] = 4, 16
+for path in sys.argv[2:]:
+    batch = batchfs_cuda.open(path)
+    x = jax.dlpack.from_dlpack(batch)
+    assert x.unsafe_buffer_pointer() == batch.pointer and x.shape == batch.shape and x.dtype == batch.dtype
+    assert np.asarray(x).tobytes() == open(path.removesuffix("cuda") + "nhwc", "rb").read()
+    del x; gc.collect()
+assert not batchfs_cuda._handed_out
+`} {
+		t.Run(name, func(t *testing.T) { testCUDAFramework(t, program) })
+	}
+}
+
+func testCUDAFramework(t *testing.T, program string) {
 	var m withGPU
 	var paths []string
 	for _, dtype := range []string{"uint8", "float16", "bfloat16", "float32"} {
@@ -312,6 +247,61 @@ for path in sys.argv[2:]:
 	}
 	if _, err := output(m.python(t, program, paths...)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCUDAConsumers calls the module with exactly the arguments that frameworks pass, and looks at what they would get.
+func TestCUDAConsumers(t *testing.T) {
+	const program = `
+import ctypes as C, gc
+batchfs_cuda._DEVICE_TYPE = 2
+batch = batchfs_cuda.open(sys.argv[2])
+device = batch.__dlpack_device__()
+assert device == (2, 0) and type(device[0]) is int
+for arguments, named in [
+    ((), {"stream": 0x7f1234567890}),                                   # JAX
+    ((None,), {}),                                                      # JAX, in 2023
+    ((), {"stream": 1, "max_version": (1, 0), "copy": None}),           # CuPy
+    ((), {"stream": 1}),                                                # CuPy, before max_version
+    ((), {"max_version": (1, 0), "stream": 1}),                         # PyTorch
+    ((), {"max_version": (1, 0), "copy": False, "dl_device": device, "stream": -1}),
+]:
+    capsule = batch.__dlpack__(*arguments, **named)
+    assert batchfs_cuda._is_valid(id(capsule), b"dltensor"), named
+    t = batchfs_cuda._Managed.from_address(batchfs_cuda._pointer(id(capsule), b"dltensor")).tensor
+    assert (t.data, t.byte_offset, t.device_type, t.device_id) == (batch.pointer, 0, *device)
+    assert t.data % 256 == 0, "DLPack and XLA want aligned memory"
+    assert tuple(t.shape[:t.ndim]) == batch.shape and not t.strides, "NULL: compact, row after row"
+    assert (t.code, t.bits, t.lanes) == (1, 8, 1)
+    del capsule
+    assert not batchfs_cuda._handed_out, "nobody took it"
+for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
+    try:
+        batch.__dlpack__(max_version=(1, 0), **named)
+        sys.exit(f"{named} was not refused")
+    except BufferError:
+        pass
+`
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "17x15", "--resize", "stretch", "--batch-size", "3")
+	for b := range 3 { // one after the other on the GPU
+		if out, err := output(m.python(t, program, m.path(0, 0, b, layout.CUDA))); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestCUDARecipes runs the README's programs for GPUs, as far as that is possible without one: PyTorch takes the GPU's memory for the
+// processor's, has no streams, and pins nothing.
+func TestCUDARecipes(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
+	training := blockWith(t, "../README.md", "```python\n", "batchfs_cuda")
+	pinned := blockWith(t, "../README.md", "```python\n", "pin_memory=True")
+	without := strings.NewReplacer("\n    ...\n", "\n    steps = i + 1\n", `"mnt/`, `f"{sys.argv[1]}/`, `f"mnt/`, `f"{sys.argv[1]}/`,
+		", pin_memory=True", "", `.to("cuda", `, `.to("cpu", `)
+	program := "import torch, os\nmodel = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, 3))\n" + training +
+		"print('finite', loss.isfinite().item(), 'of', steps)\ngpu, shape, n = x, x.shape, os.stat(f'{b}.nhwc').st_size\n" + pinned + "assert (x == gpu).all()\n"
+	if out, err := output(m.python(t, without.Replace(program))); err != nil || out != "finite True of 3\n" {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestRefusedFlags(t *testing.T) {
 		{"--memory-limit 1MiB", "--memory-limit", "enough for the mount itself (24 MiB) and one batch (", `"1.0 MiB"`},
 		{"--memory-limit 64MiB --size 1024x1024", "--memory-limit", "enough for the mount itself (24 MiB) and one batch (", `"64 MiB"`},
 		{"--max-pixels 0", "--max-pixels", "at least 1", `"0"`},
-		{"--shuffle=2", "--shuffle", "true or false", `"2"`},
+		{"--shuffle=2", "--shuffle", "true, false, or window=W", `"2"`},
 		{"--prefetch-queue-depth -1", "--prefetch-queue-depth", "from 0", `"-1"`},
 		{"--file-mode 8", "--file-mode", "octal", `"8"`},
 		{"--read-path fastest", "--read-path", "direct", `"fastest"`},

@@ -91,7 +91,7 @@ func prepareSuite() error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	if err := buildBinary(suite.binary); err != nil {
+	if err := buildBinary(suite.binary, "./cmd/batchfs"); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -101,16 +101,16 @@ func prepareSuite() error {
 	return copyFile(suite.self, self, 0o755)
 }
 
-// buildBinary builds batchfs as `make build` does, but with the race detector and cgo as in
+// buildBinary builds a program as `make build` does, but with the race detector and cgo as in
 // this test, so that one command determines both.
-func buildBinary(output string) error {
-	cmd := exec.Command("../scripts/build.sh", output)
+func buildBinary(output, program string) error {
+	cmd := exec.Command("../scripts/build.sh", output, program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+buildSetting("CGO_ENABLED"))
 	if raceDetector() {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -race")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build batchfs: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}
 	return nil
 }

@@ -42,6 +42,18 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
+// blockWith is the first block that has a word.
+func blockWith(t *testing.T, path, fence, word string) string {
+	t.Helper()
+	for text := range strings.SplitSeq(string(mustRead(t, path)), "\n"+fence) {
+		if text, _, ended := strings.Cut(text, "```\n"); ended && strings.Contains(text, word) {
+			return text
+		}
+	}
+	t.Fatalf("%s has no block with %s", path, word)
+	return ""
+}
+
 // block is the first block of a document that is fenced like this.
 func block(t *testing.T, path, fence string) string {
 	t.Helper()

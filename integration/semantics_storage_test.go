@@ -60,7 +60,7 @@ func TestStorageHangsForOneShard(t *testing.T) {
 				m.signal(t, syscall.SIGTERM)
 			}
 			m.wait(t)
-			if log := m.logged(); !strings.Contains(log, "storage does not answer; not waiting for it any longer") || !strings.Contains(log, tileName(1)) {
+			if log := m.logged(); !strings.Contains(log, "does not answer; not waiting for it any longer") || !strings.Contains(log, tileName(1)) {
 				t.Errorf("the log does not say what was left behind:\n%s", log)
 			}
 			m.finish(t) // exit status 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,38 +44,47 @@ func (b *Buffer) Fd() int { return b.fd }
 func (b *Buffer) Release() { b.pool.put(b) }
 
 // Register lets the pool's Registrar have the bytes, once for as long as their pages stay the
-// same. It does nothing without a Registrar.
+// same. It does nothing without a Registrar. Nobody but the caller waits for the Registrar.
 func (b *Buffer) Register() error {
 	b.registering.Lock()
 	defer b.registering.Unlock()
-	need := roundUp(b.size, pageSize)
-	if b.pool.options.Registrar == nil || int64(len(b.registered)) >= need {
+	need := int(roundUp(b.size, pageSize))
+	if b.pool.options.Registrar == nil || len(b.registered) >= need {
 		return nil
 	}
-	b.unregister()
-	if err := b.pool.options.Registrar.Register(b.mapping[:need]); err != nil {
-		return err
-	}
-	b.registered = b.mapping[:need]
-	return nil
-}
-
-// unregister undoes Register, before pages of the bytes are freed.
-func (b *Buffer) unregister() {
 	if b.registered != nil {
 		b.pool.options.Registrar.Unregister(b.registered)
 		b.registered = nil
 	}
+	whole := unsafe.Slice(unsafe.SliceData(b.bytes), need) // mapping may be cut meanwhile, behind it
+	if err := b.pool.options.Registrar.Register(whole); err != nil {
+		return err
+	}
+	b.registered = whole
+	return nil
+}
+
+// movesPages reports whether resize frees or moves pages that are registered.
+func (b *Buffer) movesPages(size, held int64) bool {
+	need := roundUp(size, pageSize)
+	return need < int64(len(b.registered)) || b.registered != nil && b.mapsAnew(size, held)
+}
+
+// mapsAnew reports whether resize replaces the mapping: of a file if it is too small (the tail of a larger one is not
+// touched), of ordinary memory if it has another size.
+func (b *Buffer) mapsAnew(size, held int64) bool {
+	if b.fd < 0 {
+		return held != int64(len(b.mapping))
+	}
+	return roundUp(size, pageSize) > int64(len(b.mapping))
 }
 
 func (b *Buffer) sys() system { return b.pool.store.system }
 
 // resize makes the buffer size bytes long, with held bytes of memory behind it. It returns how
-// many there are now: if the kernel refuses spare memory, that is not an error.
+// many there are now: if the kernel refuses spare memory, that is not an error. Pages that it frees or moves are not
+// registered.
 func (b *Buffer) resize(size, held int64) (int64, error) {
-	if roundUp(size, pageSize) < int64(len(b.registered)) {
-		b.unregister()
-	}
 	var err error
 	if b.fd >= 0 {
 		held, err = b.resizeFile(size, held)
@@ -128,18 +138,17 @@ func (b *Buffer) allocate(from, to int64) error {
 	return nil
 }
 
-// remap replaces the mapping: of a file if it is too small (the tail of a larger one is not
-// touched), of ordinary memory if it has another size.
+// remap replaces the mapping if it has to.
 func (b *Buffer) remap(size, held int64) (err error) {
+	if !b.mapsAnew(size, held) {
+		return nil
+	}
 	var m []byte
-	switch mapped := int64(len(b.mapping)); {
-	case b.fd < 0 && held != mapped:
+	if b.fd < 0 {
 		b.unmap() // first, since the budget was not charged for both at once
 		m, err = b.sys().mapMemory(int(held))
-	case b.fd >= 0 && roundUp(size, pageSize) > mapped:
+	} else {
 		m, err = b.sys().mapFile(b.fd, int(held))
-	default:
-		return nil
 	}
 	if err != nil {
 		return refused(fmt.Sprintf("map %d bytes for a batch", held), err)
@@ -173,7 +182,6 @@ func (b *Buffer) free(from, n int64) bool {
 }
 
 func (b *Buffer) unmap() {
-	b.unregister()
 	if b.mapping != nil {
 		b.sys().unmap(b.mapping)
 		b.mapping = nil

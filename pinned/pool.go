@@ -36,7 +36,7 @@ type PoolOptions struct {
 }
 
 // A Registrar lets a GPU fetch the bytes of memory by itself, from the pages that it has now. Its
-// methods must be safe for concurrent use.
+// methods must be safe for concurrent use. They may take forever.
 type Registrar interface {
 	Register(m []byte) error
 	Unregister(m []byte)
@@ -66,6 +66,7 @@ type Pool struct {
 type Stats struct {
 	BufferStats       // Pinned if page-locking was requested, Locked if it was never refused
 	Buffers     int   // number of buffers, in use and released
+	Leaving     int   // number of others, which are freed once the Registrar lets go of them
 	LockedBytes int64 // how much of what is held is page-locked
 	LockError   error // why it was refused; nil if it was not refused or not requested
 	ReuseError  error // why buffers are freed on release; nil if they are reused
@@ -129,6 +130,10 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 			return nil, fmt.Errorf("%w for a batch of %d bytes", ErrNoMemory, size)
 		}
 		held, target = b.held, b.held
+	}
+	if b != nil && b.movesPages(size, target) && !p.unregister(b) { // another one will do
+		tell(p.budget.Cancel, target-held)
+		return p.get(size)
 	}
 	if b == nil {
 		var err error
@@ -227,9 +232,17 @@ func (p *Pool) put(b *Buffer) {
 }
 
 // discard frees a buffer that the caller owns, or that is no longer listed and belongs to the
-// holder of asking. It returns the number of bytes. If a reader still holds the file, its pages
-// live on with the reader.
+// holder of asking. It returns the number of bytes, or 0 if the Registrar keeps them for now. If a
+// reader still holds the file, its pages live on with the reader.
 func (p *Pool) discard(b *Buffer) int64 {
+	if !p.unregister(b) {
+		return 0
+	}
+	return p.destroy(b)
+}
+
+// destroy frees a buffer that is not registered.
+func (p *Pool) destroy(b *Buffer) int64 {
 	held := b.held
 	b.destroy()
 	p.hold(b, 0)

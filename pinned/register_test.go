@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 )
 
@@ -87,4 +89,51 @@ func TestRegistrarRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	b.Release()
+}
+
+// sleeper is a registrar that does not let go of memory while awake is open.
+type sleeper struct{ awake chan struct{} }
+
+func (s sleeper) Register([]byte) error { return nil }
+func (s sleeper) Unregister([]byte)     { <-s.awake }
+
+// TestRegistrarHangs: what a registrar does not let go of is neither freed nor used, and holds up others once, briefly.
+func TestRegistrarHangs(t *testing.T) {
+	for name, makeStore := range map[string]func() *Store{"files": func() *Store { return NewStore(1 << 30) }, "anonymous": NewAnonymousStore} {
+		synctest.Test(t, func(t *testing.T) {
+			s, used, began := sleeper{make(chan struct{})}, &budget{limit: 100 * pageSize}, time.Now()
+			p := NewPool(makeStore(), used, PoolOptions{Registrar: s})
+			get := func(pages int64) *Buffer {
+				t.Helper()
+				b, err := p.Get(pages * pageSize)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if err := b.Register(); err != nil {
+					t.Fatal(name, err)
+				}
+				return b
+			}
+			for _, b := range []*Buffer{get(8), get(9), get(10)} {
+				b.Release()
+			}
+			b := get(7) // each of the three is tried, and none can be shortened
+			if s := p.Stats(); s.Leaving != 3 || s.Reserved != 34*pageSize || used.used != 34*pageSize {
+				t.Errorf("%s: %+v, %d bytes are charged", name, s, used.used)
+			}
+			b.Release()
+			if freed := p.Trim(); freed != 0 || p.Stats().Leaving != 4 {
+				t.Errorf("%s: %d bytes freed, %+v", name, freed, p.Stats())
+			}
+			p.Close()
+			if took := time.Since(began); took != registrarWait {
+				t.Errorf("%s: others waited for %v", name, took)
+			}
+			close(s.awake)
+			synctest.Wait()
+			if s := p.Stats(); s.Leaving != 0 || s.Reserved != 0 || used.used != 0 {
+				t.Errorf("%s: %+v, %d bytes are charged", name, s, used.used)
+			}
+		})
+	}
 }

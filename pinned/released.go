@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Released buffers that were not taken again. Only the kernel knows which of them may be reused,
@@ -89,6 +90,50 @@ func (p *Pool) idle(b *Buffer) bool {
 		p.mu.Unlock()
 	}
 	return alone
+}
+
+// registrarWait is how long the pool waits for the Registrar, which usually takes less than a
+// millisecond for each megabyte.
+const registrarWait = time.Second
+
+// unregister undoes Register of a buffer that the caller owns, before its pages are freed. If the
+// Registrar does not answer, unregister returns false: the buffer is not the caller's any more, and
+// is destroyed later. While one is awaited, no others are waited for.
+func (p *Pool) unregister(b *Buffer) bool {
+	if b.registered == nil {
+		return true
+	}
+	p.mu.Lock()
+	wait := time.Duration(0)
+	if p.stats.Leaving == 0 {
+		wait = registrarWait
+	}
+	p.mu.Unlock()
+	done, left := make(chan struct{}), make(chan struct{}, 1)
+	go func() {
+		p.options.Registrar.Unregister(b.registered)
+		b.registered = nil
+		select {
+		case done <- struct{}{}:
+		case <-left:
+			p.destroy(b)
+			p.leaving(-1)
+		}
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(wait):
+		p.leaving(1)
+		left <- struct{}{}
+		return false
+	}
+}
+
+func (p *Pool) leaving(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Leaving += n
 }
 
 // list makes a buffer of the caller a released one. One that cannot be useful again is freed.

@@ -166,6 +166,29 @@ class OnMountsOfItsOwn(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "batch-size"):
             batchfs.mount(DATASET, batch_size=0)
 
+    def test_another_world_size(self):
+        def batches(world, rank=None):
+            options = dict(shuffle=True, seed=3, resize="stretch", size="8x8", partition="elastic", global_batch=12, world_size=world, rank=rank)
+            mount = batchfs.mount(DATASET, **options)
+            self.addCleanup(mount.close)
+            with mock.patch.dict(os.environ, {"RANK": str(rank or 0), "WORLD_SIZE": str(world)}):
+                return batchfs.Batches(mount)
+
+        def step(loops):
+            return [i for batch in map(next, loops) for i in batch.ids[batch.valid].tolist()]
+
+        alone = [ids([b])[0] for b in batches(1)]
+        ranks = [batches(2, rank) for rank in range(2)]
+        loops = list(map(iter, ranks))
+        self.assertEqual([step(loops) for _ in range(2)], alone[:2])
+        others = [batches(3, rank) for rank in range(3)]
+        for b in others:
+            b.load_state_dict(ranks[1].state_dict())
+        loops = list(map(iter, others))
+        self.assertEqual([step(loops) for _ in alone[2:]], alone[2:])
+        with mock.patch.dict(os.environ, {"RANK": "0", "WORLD_SIZE": "4"}), self.assertRaisesRegex(ValueError, "--world-size 4"):
+            batchfs.Batches(ranks[0].path)
+
     def test_the_reason_of_no_memory(self):
         with batchfs.mount(DATASET, batch_size=16, resize="stretch", size=(224, 224), dtype="float32", memory_limit="60MiB", memory_wait="100ms") as mount:
             b = batchfs.Batches(mount)

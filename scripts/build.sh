@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds batchfs: build.sh OUTPUT
+# Builds batchfs, or another of its programs: build.sh OUTPUT [PACKAGE]
 #
 # Links the image libraries statically if the system has their archives, so that the
 # binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
@@ -37,4 +37,4 @@ stamp=false
 if git rev-parse HEAD >/dev/null 2>&1; then stamp=true; fi
 
 mkdir -p "$(dirname "$output")"
-go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" ./cmd/batchfs
+go build -trimpath -buildvcs=$stamp -tags "${TAGS:-}" ${linker:+-ldflags "${LINKER:+-extld=$LINKER} -extldflags '$linker'"} -o "$output" "${2:-./cmd/batchfs}"

@@ -100,18 +100,19 @@ case " $* " in *' test '*)
 		fi
 	fi
 	if [ ! -x bin/servers/versitygw ] || [ ! -x bin/servers/fake-gcs-server ]; then
-		echo 'installing object stores to test against into bin/servers: 300 MB, a few minutes'
+		echo 'installing object stores to test against into bin/servers: 260 MB, a few minutes'
 		if ! scripts/servers.sh bin/servers >/dev/null 2>&1; then
 			echo 'deps: could not install all of them; some tests will be skipped' >&2
 		fi
 	fi
-	# NVIDIA's header, which ours is compared with, and its assembler, 95 MB, which needs no GPU. Neither is compiled
+	# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of them is compiled
 	# into anything.
-	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ]; } >/dev/null 2>&1; then
+	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ] && [ -f bin/cuda/nvidia/nvjpeg/include/nvjpeg.h ]; } >/dev/null 2>&1; then
 		rm -rf bin/cuda
-		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86 >/dev/null 2>&1; then
+		if ! bin/python/bin/python3 -m pip install -q --retries 1 --no-deps --target bin/cuda nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86 \
+			nvidia-nvjpeg-cu12==12.4.0.76 >/dev/null 2>&1; then
 			rm -rf bin/cuda
-			echo "deps: could not install CUDA's header and assembler; their tests will be skipped" >&2
+			echo "deps: could not install CUDA's headers and assembler; their tests will be skipped" >&2
 		fi
 	fi
 	;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs all tests with the race detector; once more on one processor what depends on
-# scheduling; the wheel and the examples; the JPEG decoder with sanitizers; and without cgo what has C in it, and one
+# Runs all tests with the race detector; then, at once, those that depend on scheduling on one
+# processor, the wheel and the examples, the JPEG decoder with sanitizers, and without cgo what has C in it, and one
 # mount. Fuzz targets run their seeds, and FUZZTIME=30s fuzzes each of them for that long. The
 # first run includes the stress program, for a minute; integration/stress/doc.go says how to
 # run it for longer. Skipped tests are listed with the reason. Every failure of a stage is
@@ -10,8 +10,10 @@ cd "$(dirname "$0")/.."
 . scripts/libraries.sh
 
 : "${FUZZTIME:=}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT INT TERM
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT TERM
+# Commands in the background do not get the terminal's interrupt, so they are ended here.
+trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
 [ ! -d bin/python ] || PATH="$PWD/bin/python/bin:$PATH"
 export PATH
 
@@ -37,11 +39,26 @@ stage() {
 check() { "$@" || failed=1; }
 
 # tests ARGUMENT...: runs go test and shortens its output.
-tests() {
+tests() (
 	status=0
+	log=$(mktemp -p "$logs")
 	go test -v -vet=off -timeout 60m "$@" >"$log" 2>&1 || status=$?
 	awk -f scripts/testlog.awk "$log"
-	return $status
+	exit $status
+)
+
+# together STAGE...: runs functions at once, since each of them alone leaves processors idle, and
+# shows what they print one after another.
+together() {
+	[ -z "$failed" ] || exit 1
+	for each; do
+		("$each" && [ -z "$failed" ]) >"$logs/$each" 2>&1 &
+		eval "pid_$each=$!"
+	done
+	for each; do
+		eval "wait \$pid_$each" || failed=1
+		cat "$logs/$each"
+	done
 }
 
 without_cgo() (
@@ -72,37 +89,46 @@ check formatted
 check go vet ./...
 check without_cgo go vet ./...
 
-# The longest ones first, so that none of them is left to run alone at the end.
+# The longest ones first, so that none of them is left to run alone at the end, and more than there
+# are processors, as those of integration wait for one another much of the time.
 stage 'all tests, with the race detector'
-check tests -race ./integration ./integration/stress ./...
+check tests -race -p "$(($(nproc) + 1))" ./integration ./integration/stress ./...
 
-stage 'on one processor'
-check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
-check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+one_processor() {
+	say 'on one processor'
+	check tests -exec 'env GOMAXPROCS=1' ./engine ./fusefs ./cache ./pinned
+	check tests -exec 'env GOMAXPROCS=1' -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
+}
 
-stage 'the wheel for Python, and the examples'
-check tests -run 'TestWheel|TestExamples' ./integration
+wheel_and_examples() {
+	say 'the wheel for Python, and the examples'
+	check tests -run 'TestWheel|TestExamples' ./integration
+}
 
-stage 'JPEGs, with the sanitizers of addresses and undefined behaviour'
-check sanitized tests -asan -run Baseline ./decode
+sanitizers() {
+	say 'JPEGs, with the sanitizers of addresses and undefined behaviour'
+	check sanitized tests -asan -run Baseline ./decode
 
-stage 'JPEGs, with the sanitizer of uninitialized memory'
-if has_msan; then
-	check initialized tests -msan -run TestBaselineAlone ./decode
-else
-	echo "skipped: there is no $MSAN_CC with its libraries, which make deps installs where it can"
-fi
+	say 'JPEGs, with the sanitizer of uninitialized memory'
+	if has_msan; then
+		check initialized tests -msan -run TestBaselineAlone ./decode
+	else
+		echo "skipped: there is no $MSAN_CC with its libraries, which make deps installs where it can"
+	fi
 
-stage "without cgo, on Go's own decoders"
-check without_cgo tests ./decode/... ./layout/...
-check without_cgo tests -run TestReadForms ./integration
+	say "without cgo, on Go's own decoders"
+	check without_cgo tests ./decode/... ./layout/...
+	check without_cgo tests -run TestReadForms ./integration
+}
+
+together one_processor wheel_and_examples sanitizers
 
 [ -z "$failed" ] || exit 1
 [ -n "$FUZZTIME" ] || exit 0
 
 # fuzz PACKAGE TARGET
 fuzz() {
-	go test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" "$1" >"$log" 2>&1
+	go test -run '^$' -fuzz "^$2\$" -fuzztime "$FUZZTIME" "$1" >"$logs/fuzz" 2>&1
 }
 
 say "fuzzing, $FUZZTIME each"
@@ -110,8 +136,8 @@ for package in $(go list ./...); do
 	for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
 		# The fuzzer may fail at its deadline without a finding ("context deadline
 		# exceeded"). Real findings are written to a file.
-		if ! fuzz "$package" "$target" && { grep -q 'Failing input' "$log" || ! fuzz "$package" "$target"; }; then
-			cat "$log"
+		if ! fuzz "$package" "$target" && { grep -q 'Failing input' "$logs/fuzz" || ! fuzz "$package" "$target"; }; then
+			cat "$logs/fuzz"
 			exit 1
 		fi
 		echo "ok   $package $target"

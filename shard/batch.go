@@ -17,19 +17,23 @@ type Slot struct {
 func (p *Plan) Batch(shard, epoch, batch int, dst []Slot) (slots []Slot, valid int) {
 	count, valid := p.Size(shard, epoch, batch)
 	dst = slices.Grow(dst[:0], count)
-	if p.cfg.PadLastBatch {
+	switch {
+	case count == 0:
+		return dst, valid
+	case p.cfg.Partition == Local && valid > 0:
+		return p.placed(shard, epoch, batch, dst, count), valid
+	case p.cfg.PadLastBatch:
 		return p.padded(shard, epoch, batch, dst, count), valid
 	}
 	return p.streamed(shard, epoch, batch, dst, count), valid
 }
 
-// padded appends the slots of a batch; those beyond the range repeat its last sample.
+// padded appends the slots of a batch; those beyond its span repeat the last position.
 func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count int) []Slot {
-	lo, hi := p.Range(shard, epoch)
-	order := p.order(epoch)
-	first, slot := lo+int64(batch)*p.batch, Slot{Position: -1}
+	lo, hi := p.span(shard, epoch, batch)
+	order, slot := p.order(epoch), Slot{Position: -1}
 	for j := range int64(count) {
-		if at := min(first+j, hi-1); at != slot.Position {
+		if at := min(lo+j, hi-1); at != slot.Position {
 			slot = Slot{Position: at, Epoch: epoch, ID: order.id(at)}
 		}
 		dst = append(dst, slot)
@@ -39,9 +43,6 @@ func (p *Plan) padded(shard, epoch, batch int, dst []Slot, count int) []Slot {
 
 // streamed appends the next slots of the shard's endless stream.
 func (p *Plan) streamed(shard, epoch, batch int, dst []Slot, count int) []Slot {
-	if count == 0 {
-		return dst
-	}
 	at := p.seek(shard, p.consumed(epoch)+int64(batch)*p.batch)
 	order := p.order(at.epoch)
 	for range count {
@@ -97,17 +98,7 @@ func (p *Plan) seek(shard int, offset int64) place {
 	}
 	absolute := p.start(int64(shard)) + offset
 	position := absolute % p.samples
-	x := p.rangeOf(position)
+	x := partOf(p.samples, position, p.shards)
 	ranges := absolute/p.samples*p.shards + x
 	return place{epoch: int(ranges - int64(shard)), position: position, end: p.start(x + 1)}
-}
-
-// rangeOf is the range that contains a position: the largest x with floor(n·x/k) <= position,
-// that is, with n·x/k < position+1.
-func (p *Plan) rangeOf(position int64) int64 {
-	q, rest := mulDiv(uint64(position)+1, uint64(p.shards), uint64(p.samples))
-	if rest == 0 {
-		q--
-	}
-	return int64(q)
 }

@@ -20,10 +20,19 @@ const (
 type Config struct {
 	Samples   int64 // in the dataset
 	Shards    int   // at most the number of samples
-	BatchSize int   // samples
+	BatchSize int   // samples of one shard
 
 	Shuffle bool
 	Seed    uint64 // of the shuffle; ignored without Shuffle
+	Window  int    // how many blocks a shuffle mixes at a time; 0: the whole dataset
+
+	// Blocks are the sizes, in samples, of what is stored together, such as the archives of a
+	// dataset, in the order of the ids. nil: Window takes blocks of BlockSamples, and nodes own
+	// single samples.
+	Blocks []int64
+
+	Partition Partition
+	Nodes     int // with Local: machines, each with as many consecutive shards; 0: one for each shard
 
 	StickToShard bool // a shard reads the same range in every epoch
 	PadLastBatch bool // repeat a range's last sample, so that every epoch starts with a new batch
@@ -33,6 +42,22 @@ type Config struct {
 	// and encoded samples. nil: all samples are of one class.
 	Raw *RawSet
 }
+
+// BlockSamples is the size of a block of a dataset that has none of its own.
+const BlockSamples = 1024
+
+// Partition says which positions of an epoch are a shard's.
+type Partition uint8
+
+const (
+	// Ranges gives a shard a range of consecutive positions.
+	Ranges Partition = iota
+	// Elastic gives it a part of every Shards·BatchSize consecutive positions. Such a step has the
+	// same samples for any number of shards.
+	Elastic
+	// Local has the steps of Elastic, of which every node takes first what it owns.
+	Local
+)
 
 // LastBatch says what happens to a batch that a range cannot fill.
 type LastBatch uint8
@@ -57,9 +82,13 @@ func (l LastBatch) String() string {
 
 // validate reports the first invalid field.
 func (c *Config) validate() error {
+	shards := "shards"
+	if c.Partition != Ranges {
+		shards = "world size"
+	}
 	if err := cmp.Or(
 		within("samples", c.Samples, MaxSamples),
-		within("shards", int64(c.Shards), MaxSamples),
+		within(shards, int64(c.Shards), MaxSamples),
 		within("batch size", int64(c.BatchSize), MaxBatchSize),
 	); err != nil {
 		return err
@@ -67,12 +96,52 @@ func (c *Config) validate() error {
 	switch {
 	case int64(c.Shards) > c.Samples:
 		rule := fmt.Sprintf("at most the number of samples, %d", c.Samples)
-		return &option.Error{Field: "shards", Rule: rule, Value: strconv.Itoa(c.Shards)}
+		return &option.Error{Field: shards, Rule: rule, Value: strconv.Itoa(c.Shards)}
 	case c.LastBatch > Drop:
 		return &option.Error{Field: "last batch", Rule: "fill, partial or drop", Value: c.LastBatch.String()}
 	case c.Raw != nil && c.Raw.Len() != c.Samples:
 		rule := fmt.Sprintf("a set over all %d samples", c.Samples)
 		return &option.Error{Field: "raw", Rule: rule, Value: fmt.Sprintf("over %d", c.Raw.Len())}
+	}
+	return cmp.Or(c.checkBlocks(), c.checkPartition())
+}
+
+// checkBlocks reports a window or blocks that make no sense.
+func (c *Config) checkBlocks() error {
+	var sum int64
+	for _, size := range c.Blocks {
+		if size < 0 || size > c.Samples-sum {
+			sum = -1
+			break
+		}
+		sum += size
+	}
+	switch {
+	case c.Window < 0 || c.Window > 0 && !c.Shuffle:
+		return &option.Error{Field: "window", Rule: "0, or a number of blocks for a shuffle", Value: strconv.Itoa(c.Window)}
+	case c.Blocks != nil && sum != c.Samples:
+		rule := fmt.Sprintf("sizes whose sum is the number of samples, %d", c.Samples)
+		return &option.Error{Field: "blocks", Rule: rule, Value: fmt.Sprintf("%d other sizes", len(c.Blocks))}
+	}
+	return nil
+}
+
+// checkPartition reports what contradicts the partition.
+func (c *Config) checkPartition() error {
+	steps, local := c.Partition != Ranges, c.Partition == Local
+	switch {
+	case c.Partition > Local:
+		return &option.Error{Field: "partition", Rule: "ranges, elastic or local", Value: strconv.Itoa(int(c.Partition))}
+	case c.Nodes != 0 && (!local || c.Nodes < 0 || c.Shards%c.Nodes != 0):
+		rule := fmt.Sprintf("0, or with local placement a divisor of the number of shards, %d", c.Shards)
+		return &option.Error{Field: "nodes", Rule: rule, Value: strconv.Itoa(c.Nodes)}
+	case steps && c.BatchSize > MaxBatchSize/c.Shards:
+		rule := fmt.Sprintf("at most %d in all shards", MaxBatchSize)
+		return &option.Error{Field: "batch size", Rule: rule, Value: fmt.Sprintf("%d in each of %d", c.BatchSize, c.Shards)}
+	case steps && (c.StickToShard || !c.PadLastBatch):
+		return &option.Error{Field: "partition", Rule: "ranges, unless the last batch is padded and shards do not stick", Value: "elastic"}
+	case local && (!c.Shuffle || c.Window > 0):
+		return &option.Error{Field: "placement", Rule: "that of positions, unless all samples are shuffled together", Value: "local"}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 // Package shard says which samples are in a batch: for any shard, epoch and batch index,
 // directly, without replaying anything before it. It is arithmetic: a Plan is immutable, reads
-// no files, knows nothing of images, and is safe for concurrent use.
+// no files, knows nothing of images, and is safe for concurrent use. A batch costs as much as its
+// samples; with Local, as much as those of all shards.
 //
 // # Terms
 //
@@ -47,6 +48,28 @@
 // first full batch by which every shard has read its share. An epoch is skipped only if such a
 // batch covers the next range as well, which needs b >= Z; then every epoch is one batch.
 //
+// # Elastic plans
+//
+// They are for jobs that are restarted with another number of shards, and the same B = k·b. Step t
+// of an epoch is positions [t·B, min((t+1)·B, n)), for every k: batch t of all shards together. Of
+// the m positions of a step, shard s has those from floor(m·s/k) to floor(m·(s+1)/k), which are b
+// in a full step. Each epoch has ceil(n/B) steps, or floor(n/B) with Drop. Slots that are not valid
+// repeat the position before the next shard's part.
+//
+// # Local placement
+//
+// There are N nodes, N a divisor of k, and node v has the k/N shards from v·k/N on. It owns the
+// samples [o(v), o(v+1)), where o(v) is the border of blocks nearest to floor(n·v/N), the earlier
+// of two, or is floor(n·v/N) if there are no Blocks. Of a step of m positions, node v gets
+// floor(m·(v+1)/N) - floor(m·v/N): positions are taken in their order, and each goes to the owner
+// of its sample if that has room left. The others go, in their order, to the nodes that have room
+// left, in the order of the nodes. In the list of a node with M positions, F of which it does not
+// own, place i has the next of those F iff floor((i+1)·F/M) > floor(i·F/M), and the next of its own
+// otherwise. Its shards divide the list as they do a step's positions without placement.
+//
+// So each node knows by itself what all others read. With a shuffle of n samples, n much more than
+// B, a node does not own sqrt((1-1/N)/(2·pi·B/N)) of what it gets, on average.
+//
 // # The order of an epoch (OrderVersion)
 //
 // Without Shuffle, position p holds sample p. With Shuffle, position p of epoch e holds sample
@@ -58,7 +81,7 @@
 //	mix(z): z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31
 //
 // a permutation is keyed by the seed, the epoch and a tag for what is permuted: 0 all samples,
-// 1 raw samples, 2 encoded samples:
+// 1 raw samples, 2 encoded samples, 3 blocks, 4 and more what is in a window:
 //
 //	s = mix(seed + G);  s = mix((s ^ epoch) + G);  s = mix((s ^ tag) + G)
 //	add[i] = mix(s + (2i+1)·G)
@@ -88,6 +111,19 @@
 // P1(q)-th raw sample, or the P2(p-q)-th encoded one, in the order of their ids. The number of
 // raw samples in any window of positions, even one that wraps around the end of the dataset, is
 // within one of the window's share.
+//
+// # Windows
+//
+// A shuffle with a Window of W mixes W blocks at a time, so that few are read at once. There are M
+// blocks of consecutive samples, as given by Blocks, or of BlockSamples with a smaller last one. The
+// i-th block of epoch e is Q(i), with Q the permutation of M blocks with tag 3. Let the sequence S
+// be the samples of the blocks in this order. There are G = ceil(M/W) windows: window g is the
+// blocks from the floor(M·g/G)-th to before the floor(M·(g+1)/G)-th. Let [lo, hi) be their places
+// in S: position p in [lo, hi) holds S[lo + R(p-lo)], with R the permutation of hi-lo samples with
+// tag 4+g. Raw and encoded samples are not told apart.
+//
+// The number of samples before a block depends on the epoch, so all blocks are visited once for
+// each epoch; the last few epochs are remembered.
 //
 // # Limits
 //

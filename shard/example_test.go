@@ -47,3 +47,15 @@ func ExamplePlan_ID() {
 	// epoch 0: 3 6 7 5 4 0 2 1
 	// epoch 1: 7 0 1 4 2 3 6 5
 }
+
+// With local placement, a node gets few samples that it does not own.
+func ExamplePlan_Owned() {
+	const nodes, batch = 8, 256
+	plan, err := shard.New(shard.Config{Samples: 1 << 20, Shards: nodes, BatchSize: batch, Shuffle: true, PadLastBatch: true, Partition: shard.Local})
+	if err != nil {
+		log.Fatal(err)
+	}
+	slots, _ := plan.Batch(3, 0, 0, nil)
+	fmt.Printf("node 3 owns %d of the %d samples of its first batch\n", plan.Owned(3, slots), len(slots))
+	// Output: node 3 owns 246 of the 256 samples of its first batch
+}

@@ -1,8 +1,25 @@
 package shard
 
 // OrderVersion names the construction in the package comment. It must change with every change
-// that moves a sample, and with nothing else.
-const OrderVersion = "xor-feistel-8/1"
+// that moves a sample, and with nothing else. The other two are part of Plan.Version if they
+// matter.
+const (
+	OrderVersion = "xor-feistel-8/1"
+	windowed     = "+window/1"
+	placed       = "+local/1"
+)
+
+// Version names everything that decides which samples are in a batch, beside the Config.
+func (p *Plan) Version() string {
+	version := OrderVersion
+	if p.windows != nil {
+		version += windowed
+	}
+	if p.cfg.Partition == Local {
+		version += placed
+	}
+	return version
+}
 
 // order is the order of one epoch, with its keys derived.
 type order struct {
@@ -12,6 +29,8 @@ type order struct {
 	spread  spread
 	all     permutation // of all samples; with two classes, of the encoded samples
 	rawOnly permutation
+	window  window // of a shuffle that has them
+	windows bool
 }
 
 // What is permuted, as part of a permutation's key.
@@ -19,6 +38,8 @@ const (
 	tagAll     = 0
 	tagRaw     = 1
 	tagEncoded = 2
+	tagBlocks  = 3
+	tagWindow  = 4 // the first window's; the others have the next ones
 )
 
 func (p *Plan) order(epoch int) order {
@@ -26,6 +47,8 @@ func (p *Plan) order(epoch int) order {
 	seed, e := p.cfg.Seed, uint64(epoch)
 	switch {
 	case !o.shuffle:
+	case p.windows != nil:
+		o.windows, o.window = true, window{blockOrder: p.windows.in(epoch)}
 	case p.mixed:
 		raw := uint64(p.cfg.Raw.Count())
 		o.raw = p.cfg.Raw
@@ -46,6 +69,8 @@ func (o *order) id(position int64) int64 {
 		return -1
 	case !o.shuffle:
 		return position
+	case o.windows:
+		return o.window.id(position)
 	case o.raw == nil:
 		return int64(o.all.at(p))
 	}

@@ -29,7 +29,7 @@ func shuffled(t testing.TB, n int64, seed uint64, rawEvery int64) *Plan {
 // DO NOT UPDATE THEM LIGHTLY: a change here changes what every training run reads. If it is
 // necessary, change OrderVersion too.
 func TestGolden(t *testing.T) {
-	if OrderVersion != "xor-feistel-8/1" {
+	if OrderVersion+windowed != "xor-feistel-8/1+window/1" {
 		t.Error("a new OrderVersion needs new golden vectors, and they a new version")
 	}
 	type golden struct {
@@ -37,11 +37,15 @@ func TestGolden(t *testing.T) {
 		Seed     uint64  `json:"seed"`
 		Epoch    int     `json:"epoch"`
 		RawEvery int64   `json:"raw_every"`
+		Window   int     `json:"window"`
+		Blocks   []int64 `json:"blocks"`
 		First    int64   `json:"first"`
 		IDs      []int64 `json:"ids"`
 	}
 	eachLine(t, "testdata/order.jsonl", func(line int, g golden) {
-		p, got := shuffled(t, g.Samples, g.Seed, g.RawEvery), []int64{}
+		cfg, got := shuffled(t, g.Samples, g.Seed, g.RawEvery).cfg, []int64{}
+		cfg.Window, cfg.Blocks = g.Window, g.Blocks
+		p := mustPlan(t, cfg)
 		for i := range g.IDs {
 			got = append(got, p.ID(g.Epoch, g.First+int64(i)))
 		}

@@ -78,7 +78,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// spread is Bresenham's algorithm: it chooses some places evenly among of, 0 < chosen < of.
+// spread is Bresenham's algorithm: it chooses some places evenly among of.
 // Place p is chosen iff floor((p+1)·chosen/of) > floor(p·chosen/of).
 type spread struct {
 	chosen, of uint64

@@ -1,6 +1,9 @@
 package shard
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // Plan answers which samples are in any batch. It is immutable.
 type Plan struct {
@@ -11,6 +14,9 @@ type Plan struct {
 	largest int64 // largest range: ceil(n/k), Z in the package comment
 	least   int64 // smallest range: floor(n/k)
 	mixed   bool  // two classes, each with its own permutation
+	blocks  blocks
+	windows *windows // nil: the shuffle has none
+	owned   []int64  // with Local: where the samples of each node begin, and at the end n
 }
 
 // New makes a plan. An error is an *option.Error.
@@ -19,10 +25,18 @@ func New(cfg Config) (*Plan, error) {
 		return nil, err
 	}
 	n, k := cfg.Samples, int64(cfg.Shards)
-	return &Plan{
+	p := &Plan{
 		cfg: cfg, samples: n, shards: k, batch: int64(cfg.BatchSize), largest: ceilDiv(n, k), least: n / k,
-		mixed: cfg.Shuffle && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n,
-	}, nil
+		mixed:  cfg.Shuffle && cfg.Window == 0 && cfg.Raw != nil && cfg.Raw.Count() > 0 && cfg.Raw.Count() < n,
+		blocks: newBlocks(n, cfg.Blocks),
+	}
+	if cfg.Window > 0 {
+		p.windows = newWindows(&p.blocks, int64(cfg.Window), cfg.Seed)
+	}
+	if cfg.Partition == Local {
+		p.owned = p.owners(cmp.Or(int64(cfg.Nodes), k))
+	}
+	return p, nil
 }
 
 // Config is what the plan was made from.
@@ -43,12 +57,15 @@ func (p *Plan) Batches(shard, epoch int) int {
 	return int(ceilDiv(p.largest, p.batch))
 }
 
-// Range is the range of positions [lo, hi) that a shard reads in an epoch; 0, 0 for a shard or
-// an epoch that does not exist. In an unpadded plan it contains every slot of the shard with
-// this epoch as Slot.Epoch.
+// Range is the range of positions [lo, hi) that a shard reads in an epoch, with Elastic and
+// Local a part of each step in it; 0, 0 for a shard or an epoch that does not exist. In an
+// unpadded plan it contains every slot of the shard with this epoch as Slot.Epoch.
 func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
-	if epoch < 0 || !p.isShard(shard) {
+	switch {
+	case epoch < 0 || !p.isShard(shard):
 		return 0, 0
+	case p.cfg.Partition != Ranges:
+		return 0, p.samples
 	}
 	x := int64(shard)
 	if !p.cfg.StickToShard {
@@ -57,26 +74,28 @@ func (p *Plan) Range(shard, epoch int) (lo, hi int64) {
 	return p.start(x), p.start(x + 1)
 }
 
-// RangeAt is the range [lo, hi) that contains a position; 0, 0 if there is no such position.
+// RangeAt is the range [lo, hi) that contains a position, with Elastic and Local the whole epoch;
+// 0, 0 if there is no such position.
 func (p *Plan) RangeAt(position int64) (lo, hi int64) {
-	if position < 0 || position >= p.samples {
+	switch {
+	case position < 0 || position >= p.samples:
 		return 0, 0
+	case p.cfg.Partition != Ranges:
+		return 0, p.samples
 	}
-	r := p.rangeOf(position)
+	r := partOf(p.samples, position, p.shards)
 	return p.start(r), p.start(r + 1)
 }
 
 // Samples counts the slots that a shard delivers in an epoch, and the valid ones among them.
 func (p *Plan) Samples(shard, epoch int) (total, valid int64) {
-	total = int64(p.Batches(shard, epoch)) * p.batch
-	if total == 0 || p.onlyFull() {
-		return total, total
+	last := p.Batches(shard, epoch) - 1
+	if last < 0 {
+		return 0, 0
 	}
-	lo, hi := p.Range(shard, epoch)
-	if p.cfg.LastBatch == Partial {
-		total = hi - lo
-	}
-	return total, hi - lo
+	slots, rest := p.Size(shard, epoch, last)
+	full := int64(last) * p.batch
+	return full + int64(slots), full + int64(rest)
 }
 
 // Size counts the slots of a batch, and the valid ones, which come first; 0, 0 for a batch that
@@ -88,9 +107,8 @@ func (p *Plan) Size(shard, epoch, batch int) (slots, valid int) {
 	if p.onlyFull() {
 		return int(p.batch), int(p.batch)
 	}
-	lo, hi := p.Range(shard, epoch)
-	left := hi - lo - int64(batch)*p.batch
-	valid = int(min(max(left, 0), p.batch))
+	lo, hi := p.span(shard, epoch, batch)
+	valid = int(min(max(hi-lo, 0), p.batch))
 	if p.cfg.LastBatch == Partial {
 		return valid, valid
 	}
@@ -102,9 +120,34 @@ func (p *Plan) onlyFull() bool {
 	return p.cfg.LastBatch == Drop || p.cfg.LastBatch == Fill && !p.cfg.PadLastBatch
 }
 
+// span is the positions [lo, hi) of which a batch has the first ones, at most BatchSize; none if
+// hi <= lo. What is padded repeats hi-1. With Local, this is the number of them only.
+func (p *Plan) span(shard, epoch, batch int) (lo, hi int64) {
+	if p.cfg.Partition == Ranges {
+		lo, hi = p.Range(shard, epoch)
+		return lo + int64(batch)*p.batch, hi
+	}
+	lo, hi = p.step(batch)
+	return lo + partStart(hi-lo, int64(shard), p.shards), lo + partStart(hi-lo, int64(shard)+1, p.shards)
+}
+
 // start is the first position of range x, 0 <= x <= k.
-func (p *Plan) start(x int64) int64 {
-	q, _ := mulDiv(uint64(p.samples), uint64(x), uint64(p.shards))
+func (p *Plan) start(x int64) int64 { return partStart(p.samples, x, p.shards) }
+
+// partStart is where part x begins, 0 <= x <= k, if n things are divided into k parts:
+// floor(n·x/k).
+func partStart(n, x, k int64) int64 {
+	q, _ := mulDiv(uint64(n), uint64(x), uint64(k))
+	return int64(q)
+}
+
+// partOf is the part that contains thing i: the largest x with floor(n·x/k) <= i, that is, with
+// n·x/k < i+1.
+func partOf(n, i, k int64) int64 {
+	q, rest := mulDiv(uint64(i)+1, uint64(k), uint64(n))
+	if rest == 0 {
+		q--
+	}
 	return int64(q)
 }
 

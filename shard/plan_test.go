@@ -45,6 +45,34 @@ func describe(cfg Config) string {
 	return fmt.Sprintf("%+v with %d raw", cfg, raw)
 }
 
+// randomSteps is a random valid configuration with steps.
+func randomSteps(rng *rand.Rand) Config {
+	cfg := randomConfig(rng)
+	cfg.PadLastBatch, cfg.StickToShard, cfg.Partition = true, false, Elastic
+	if rng.IntN(2) == 0 {
+		cfg.Blocks = cuts(cfg.Samples, rng.Int64N(50))
+	}
+	if cfg.Shuffle && rng.IntN(3) > 0 {
+		cfg.Partition = Local
+		for cfg.Nodes = 1 + rng.IntN(cfg.Shards); cfg.Shards%cfg.Nodes != 0; cfg.Nodes-- {
+		}
+	} else if cfg.Shuffle {
+		cfg.Window = rng.IntN(9)
+	}
+	return cfg
+}
+
+// cuts divides samples into blocks of various sizes, some of them empty.
+func cuts(n, most int64) (sizes []int64) {
+	for size := int64(0); n > 0; size = (7*size + 3) % (most + 1) {
+		if len(sizes) > 0 || size > 0 || most == 0 {
+			size = min(max(size, (n+4095)/4096), n)
+		}
+		sizes, n = append(sizes, size), n-size
+	}
+	return sizes
+}
+
 // readEpoch is all slots of a shard's epoch without the padding.
 func readEpoch(p *Plan, shard, epoch int) (valid []Slot) {
 	var slots []Slot
@@ -62,6 +90,9 @@ func TestPaddedReadsEverySampleOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		cfg := randomConfig(rng)
+		if rng.IntN(2) == 0 {
+			cfg = randomSteps(rng)
+		}
 		cfg.PadLastBatch, cfg.LastBatch = true, LastBatch(rng.IntN(2))
 		p, epoch := mustPlan(t, cfg), rng.IntN(200_000)
 		times := make([]int, cfg.Samples)
@@ -87,6 +118,9 @@ func TestDropReadsNoSampleTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		cfg := randomConfig(rng)
+		if rng.IntN(2) == 0 {
+			cfg = randomSteps(rng)
+		}
 		cfg.PadLastBatch, cfg.LastBatch = true, Drop
 		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
 		seen := map[int64]bool{}
@@ -135,8 +169,10 @@ func checkSlots(t *testing.T, p *Plan, shard int, slots []Slot, valid int) {
 			t.Fatalf("%+v outside the range %d-%d of its epoch", slot, lo, hi)
 		case p.ID(slot.Epoch, slot.Position) != slot.ID:
 			t.Fatalf("%+v: ID says %d", slot, p.ID(slot.Epoch, slot.Position))
-		case j >= valid && slot.Position != hi-1:
+		case j >= valid && p.cfg.Partition == Ranges && slot.Position != hi-1:
 			t.Fatalf("%+v is padding, but not the range's last sample", slot)
+		case j >= max(valid, 1) && slot != slots[j-1]:
+			t.Fatalf("%+v is padding, but does not repeat %+v", slot, slots[j-1])
 		}
 	}
 }
@@ -145,6 +181,9 @@ func TestPlanAgreesWithItself(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 400 {
 		cfg := randomConfig(rng)
+		if rng.IntN(2) == 0 {
+			cfg = randomSteps(rng)
+		}
 		p, shard, epoch := mustPlan(t, cfg), rng.IntN(cfg.Shards), rng.IntN(100_001)
 		t.Run("", func(t *testing.T) {
 			t.Log(describe(cfg), "shard", shard, "epoch", epoch)
@@ -159,6 +198,9 @@ func TestRandomAccess(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
 		cfg := randomConfig(rng)
+		if rng.IntN(2) == 0 {
+			cfg = randomSteps(rng)
+		}
 		p, shard := mustPlan(t, cfg), rng.IntN(cfg.Shards)
 		type key struct{ epoch, batch int }
 		want, keys := map[key][]Slot{}, []key{}
@@ -181,9 +223,10 @@ func TestRandomAccess(t *testing.T) {
 }
 
 func TestWhatDoesNotExist(t *testing.T) {
-	for _, pad := range []bool{true, false} {
-		p := mustPlan(t, Config{Samples: 10, Shards: 3, BatchSize: 2, Shuffle: true, PadLastBatch: pad})
-		for _, at := range [][3]int{{-1, 0, 0}, {3, 0, 0}, {0, -1, 0}, {0, MaxEpochs, 0}, {0, 0, -1}, {0, 0, 2}, {math.MaxInt, math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt, math.MinInt}} {
+	for _, cfg := range []Config{{PadLastBatch: true}, {}, {PadLastBatch: true, Partition: Elastic, Window: 1}, {PadLastBatch: true, Partition: Local}} {
+		cfg.Samples, cfg.Shards, cfg.BatchSize, cfg.Shuffle = 10, 3, 2, true
+		p := mustPlan(t, cfg)
+		for _, at := range [][3]int{{92, -40, 68}, {2, 0, 99}, {-1, 0, 0}, {3, 0, 0}, {0, -1, 0}, {0, MaxEpochs, 0}, {0, 0, -1}, {0, 0, 2}, {math.MaxInt, math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt, math.MinInt}} {
 			if slots, valid := p.Batch(at[0], at[1], at[2], make([]Slot, 5)); len(slots) != 0 || valid != 0 {
 				t.Errorf("Batch(%v) has %d slots, %d valid", at, len(slots), valid)
 			}
@@ -230,6 +273,18 @@ func TestConfigErrors(t *testing.T) {
 		{func(c *Config) { c.BatchSize = 0 }, "batch size", "batch size must be at least 1, not 0"},
 		{func(c *Config) { c.BatchSize = math.MinInt }, "batch size", fmt.Sprintf("batch size must be at least 1, not %d", math.MinInt)},
 		{func(c *Config) { c.LastBatch = 3 }, "last batch", "last batch must be fill, partial or drop, not LastBatch(3)"},
+		{func(c *Config) { c.Window = 2 }, "window", "window must be 0, or a number of blocks for a shuffle, not 2"},
+		{func(c *Config) { c.Shuffle, c.Window = true, -1 }, "window", "window must be 0, or a number of blocks for a shuffle, not -1"},
+		{func(c *Config) { c.Blocks = []int64{4, 5} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 2 other sizes"},
+		{func(c *Config) { c.Blocks = []int64{4, -1, 7} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 3 other sizes"},
+		{func(c *Config) { c.Blocks = []int64{math.MaxInt64, math.MaxInt64, 12} }, "blocks", "blocks must be sizes whose sum is the number of samples, 10, not 3 other sizes"},
+		{func(c *Config) { c.Partition, c.Shards = Elastic, 11 }, "world size", "world size must be at most the number of samples, 10, not 11"},
+		{func(c *Config) { c.Partition = 3 }, "partition", "partition must be ranges, elastic or local, not 3"},
+		{func(c *Config) { c.Partition = Elastic }, "partition", "partition must be ranges, unless the last batch is padded and shards do not stick, not elastic"},
+		{func(c *Config) { c.Partition, c.PadLastBatch, c.BatchSize = Elastic, true, MaxBatchSize }, "batch size", "batch size must be at most 2147483647 in all shards, not 2147483647 in each of 3"},
+		{func(c *Config) { c.Partition, c.PadLastBatch = Local, true }, "placement", "placement must be that of positions, unless all samples are shuffled together, not local"},
+		{func(c *Config) { c.Nodes = 3 }, "nodes", "nodes must be 0, or with local placement a divisor of the number of shards, 3, not 3"},
+		{func(c *Config) { c.Partition, c.PadLastBatch, c.Shuffle, c.Nodes = Local, true, true, 2 }, "nodes", "nodes must be 0, or with local placement a divisor of the number of shards, 3, not 2"},
 		{func(c *Config) { c.Raw = NewRawSet(9, func(int64) bool { return true }) }, "raw", "raw must be a set over all 10 samples, not over 9"},
 	} {
 		cfg := good

@@ -38,7 +38,7 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	s.pages, s.sorts = s.azPages, true
 	if o.Token != "" && !o.Anonymous {
 		base.RawQuery = strings.TrimPrefix(o.Token, "?")
-		s.hint = " but the shared access signature" + anonymousHint
+		s.hint = " but the shared access signature"
 	}
 	s.base.Store(base)
 	if o.Token != "" || o.Anonymous {

@@ -36,7 +36,7 @@ const (
 // useBearer sets the signer, and gets the first token.
 func (s *site) useBearer(ctx context.Context, source string, fetch func(context.Context) (string, time.Time, error)) error {
 	b := &bearer{source: source, fetch: fetch}
-	s.signer, s.hint = b, anonymousHint
+	s.signer = b
 	_, err := b.token(ctx)
 	return withURL(err, s.shown)
 }
@@ -125,7 +125,5 @@ func basic(u *url.Userinfo) signer {
 func noCredentials(source string, err error) error {
 	words := strings.Fields(clean(err.Error()))
 	why := strings.Join(slices.DeleteFunc(words, func(word string) bool { return strings.Trim(word, "-") == "" }), " ")
-	return &failure{kind: ErrDenied, why: "no credentials from " + source + ": " + why + anonymousHint, again: true}
+	return &failure{kind: ErrDenied, why: "no credentials from " + source + ": " + why, again: true}
 }
-
-const anonymousHint = "; data that is public needs none (anonymous)"

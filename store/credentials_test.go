@@ -9,20 +9,16 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
 const canary = "canary7"
@@ -210,7 +206,7 @@ func TestTokenCannotBeHad(t *testing.T) {
 		}
 		close(release)
 		for range 2 {
-			if err := <-errs; !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), canary[:6]) || !strings.Contains(err.Error(), "a test: no metadata at http://169.254.169.254/; ") {
+			if err := <-errs; !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), canary[:6]) || !strings.Contains(err.Error(), "a test: no metadata at http://169.254.169.254/") {
 				t.Error(err)
 			}
 		}
@@ -252,108 +248,6 @@ func TestGoogleCredentials(t *testing.T) {
 	}
 }
 
-// TestAWSBucketIsElsewhere: the answer names the region, and the request is signed for that.
-func TestAWSBucketIsElsewhere(t *testing.T) {
-	awsKeys(t)
-	var seen []string
-	region := "eu-west-3"
-	w := newWire(t, func(w http.ResponseWriter, r *http.Request) {
-		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=AKID"+canary+"/")
-		seen = append(seen, strings.Split(scope, "/")[1])
-		if seen[len(seen)-1] != "eu-west-3" {
-			w.Header().Set("X-Amz-Bucket-Region", region)
-			refuse(http.StatusMovedPermanently, "PermanentRedirect")(w, r)
-			return
-		}
-		serve(w, r)
-	})
-	s := w.open(t, "s3://bucket/", Options{Endpoint: "http://host"})
-	for range 2 {
-		if err := read(t, s, 0, 10); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := strings.Join(seen, " "); got != "us-east-1 eu-west-3 eu-west-3" {
-		t.Error(got)
-	}
-	region, seen = "host.example/", nil
-	if err := read(t, w.open(t, "s3://bucket/", Options{Endpoint: "http://host"}), 0, 10); !errors.Is(err, ErrDenied) || len(seen) != 1 {
-		t.Errorf("a region that is none: %v, %s", err, seen)
-	}
-}
-
-func TestAWSAddresses(t *testing.T) {
-	other, _ := url.Parse("http://host:9000/x/")
-	for _, test := range []struct {
-		endpoint            *url.URL
-		region, bucket, url string
-	}{
-		{nil, "us-east-1", "b", "https://b.s3.us-east-1.amazonaws.com/"},
-		{nil, "cn-north-1", "b", "https://b.s3.cn-north-1.amazonaws.com.cn/"},
-		{nil, "eu-west-1", "a.b", "https://s3.eu-west-1.amazonaws.com/a.b/"},
-		{other, "eu-west-1", "b", "http://host:9000/x/b/"},
-	} {
-		if got := s3Base(test.endpoint, test.region, test.bucket).String(); got != test.url {
-			t.Errorf("%s, not %s", got, test.url)
-		}
-	}
-}
-
-// TestAWSConfiguration: the endpoint and further authorities come from there.
-func TestAWSConfiguration(t *testing.T) {
-	awsKeys(t)
-	t.Setenv("AWS_ENDPOINT_URL_S3", "http://configured:1/")
-	t.Setenv("AWS_REGION", "xx-test-1")
-	s, name, err := Open(t.Context(), "s3://bucket/a/b c?.jpg", Options{RequesterPays: true})
-	if err != nil || name != "a/b c?.jpg" {
-		t.Fatal(name, err)
-	}
-	r, err := s.(*site).finish(s.(*site).request(t.Context(), s.(*site).base.Load(), name, nil))
-	if err != nil || r.URL.String() != "http://configured:1/bucket/a/b%20c%3F.jpg" || r.Header.Get("X-Amz-Request-Payer") != "requester" ||
-		!strings.Contains(r.Header.Get("Authorization"), "/xx-test-1/s3/aws4_request") {
-		t.Errorf("%s %v %v", r.URL, r.Header, err)
-	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(serve))
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
-	server.StartTLS()
-	defer server.Close()
-	bundle := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, known := range []bool{false, true} {
-		if t.Setenv("AWS_CA_BUNDLE", ""); known {
-			t.Setenv("AWS_CA_BUNDLE", bundle)
-		}
-		s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := read(t, s, 0, 10); known != (err == nil) || err != nil && (!errors.Is(err, ErrAway) || s.Stats().Requests != 1) {
-			t.Errorf("with an authority that is known=%v: %v", known, err)
-		}
-		s.Close()
-	}
-}
-
-// TestClockSkew: a wrong clock is named.
-func TestClockSkew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		off := -20 * time.Minute
-		s := newWire(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
-			refuse(http.StatusForbidden, "RequestTimeTooSkewed")(w, r)
-		}).open(t, "http://host/", Options{})
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "this machine's clock is 20m0s ahead of the store's; set it") {
-			t.Error(err)
-		}
-		off = time.Hour
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "1h0m0s behind") {
-			t.Error(err)
-		}
-	})
-}
-
 // TestProxyPassword: an address of a proxy that is wrong is shown without its password.
 func TestProxyPassword(t *testing.T) {
 	s := newSite(Options{MaxRequests: 1, Tries: 1, Timeout: time.Minute, dial: func(context.Context, string, string) (net.Conn, error) {
@@ -366,20 +260,28 @@ func TestProxyPassword(t *testing.T) {
 	}
 }
 
-// TestAWSExpired: of many requests that a key no longer serves, the first one renews it.
-func TestAWSExpired(t *testing.T) {
-	keys := 0
-	a := &awsSigner{credentials: aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		keys++
-		return aws.Credentials{AccessKeyID: "K" + strconv.Itoa(keys), SecretAccessKey: "s"}, nil
-	}))}
-	for range 3 {
-		if _, err := a.credentials.Retrieve(t.Context()); err != nil {
-			t.Fatal(err)
+// TestOpenEnds: looking for credentials does not outlive its context.
+func TestOpenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, hang)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, _, err := Open(ctx, "hf://datasets/o/d/x", Options{Endpoint: "http://hub", dial: w.dial}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
 		}
-		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
+	})
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(key, "")
 	}
-	if keys != 2 {
-		t.Errorf("%d keys", keys)
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	if _, _, err := Open(t.Context(), "s3://b/", Options{}); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "s3://b/: access denied: no credentials from the environment") {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := Open(ctx, "s3://b/", Options{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

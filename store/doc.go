@@ -11,15 +11,15 @@
 //	hf://datasets/ORG/DATASET/NAME   Hugging Face; DATASET@REVISION for another than main
 //
 // Names are taken as they are, except that those of http(s) are escaped, as in any URL.
-// az://CONTAINER/NAME is what adlfs and DuckDB understand, and the account may be written in full
-// (ACCOUNT.blob.core.windows.net), as for them.
+// The forms for az are those of adlfs, where the account is written in full
+// (ACCOUNT.dfs.core.windows.net), which is understood here, too.
 //
 // # What a read is
 //
 // A read asks for a range and, by If-Match, for the version that was seen when the object was
 // listed. The answer is checked all the same: its range, its length, its ETag, the object's size.
-// Whatever a server does, the bytes are those that were asked for, or there is an error. The
-// revision of hf is looked up once, and every request names its commit.
+// One that is not about exactly the bytes that were asked for is an error, whatever its status.
+// The revision of hf is looked up once, and every request names its commit.
 // What has neither ETag nor modification time is told from another version by its size alone.
 //
 // # When requests fail

@@ -9,6 +9,7 @@ import (
 )
 
 // The kinds of errors. Errors of a [Store] wrap one of them, or the cause of the context's end.
+// A bucket that does not exist is ErrAway.
 var (
 	ErrNotExist = errors.New("no such object")
 	ErrChanged  = errors.New("the object has changed")

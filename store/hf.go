@@ -123,7 +123,7 @@ type located struct {
 
 const (
 	locationLife  = 10 * time.Minute // of an hour
-	mostLocations = 1 << 16
+	mostLocations = 1 << 12
 )
 
 // RoundTrip implements http.RoundTripper.

@@ -35,7 +35,7 @@ func (s *site) stat(name string, answer *http.Response) (Object, error) {
 	switch answer.StatusCode {
 	case http.StatusPartialContent:
 		if _, _, o.Size = contentRange(answer); o.Size < 0 {
-			return o, &failure{kind: ErrNoRange, why: "it does not say how large the object is"}
+			return o, &failure{kind: ErrNoRange, why: noSize}
 		}
 		_, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 2)) // the connection stays usable
 		return o, err
@@ -124,6 +124,8 @@ func (r *reading) use(answer *http.Response) error {
 	return &failure{kind: ErrAway, why: "it answers with fewer bytes than it was asked for", again: true}
 }
 
+const noSize = "it does not say how large the object is"
+
 // check returns an error if the answer is not about exactly the bytes that were asked for.
 func (r *reading) check(answer *http.Response) error {
 	size := r.object.Size
@@ -138,6 +140,9 @@ func (r *reading) check(answer *http.Response) error {
 		}
 		if first != r.offset || last != r.offset+int64(len(r.left))-1 {
 			return &failure{kind: ErrNoRange, why: "it answers with other bytes than it was asked for"}
+		}
+		if total < 0 && r.object.Version == "" {
+			return &failure{kind: ErrNoRange, why: noSize}
 		}
 	case http.StatusOK:
 		if answer.ContentLength >= 0 && answer.ContentLength != size {

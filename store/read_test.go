@@ -54,6 +54,8 @@ func TestWrongAnswers(t *testing.T) {
 			_, _ = w.Write(content[:1])
 		}, ErrNoRange},
 		{"404", status(404), ErrNotExist},
+		{"no such object", refuse(404, "NoSuchKey"), ErrNotExist},
+		{"no such bucket", refuse(404, "NoSuchBucket"), ErrAway},
 		{"410", status(410), ErrNotExist},
 		{"412", status(412), ErrChanged},
 		{"416", status(416), ErrChanged},
@@ -293,6 +295,13 @@ func TestStatWithoutRanges(t *testing.T) {
 		}
 		if err := read(t, s, 0, 10); !errors.Is(err, ErrNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
 			t.Error(err)
+		}
+		w.handler = headers("Content-Range", "bytes 0-9/*")
+		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, ErrNoRange) {
+			t.Errorf("neither a version nor a size: %v", err)
+		}
+		if err := read(t, s, 0, 10); err != nil {
+			t.Errorf("a version, but no size: %v", err)
 		}
 		w.handler = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Etag", `"0"`) }
 		if o, err := s.Stat(t.Context(), "a"); err != nil || o != (Object{Name: "a", Version: `"0"`}) {

@@ -52,9 +52,7 @@ func openS3(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if o.RequesterPays {
 		s.header.Set("X-Amz-Request-Payer", "requester")
 	}
-	s.hint = anonymousHint
 	if o.Anonymous {
-		s.hint = ""
 		return name, nil
 	}
 	s.signer = signer
@@ -101,6 +99,7 @@ type awsSigner struct {
 	credentials aws.CredentialsProvider
 	region      atomic.Pointer[string]
 	v4          *v4.Signer // keeps keys by their ids
+	last        atomic.Pointer[aws.Credentials]
 }
 
 // nothing is the SHA-256 of no body.
@@ -111,25 +110,19 @@ func (a *awsSigner) sign(ctx context.Context, r *http.Request) error {
 	if err != nil {
 		return noCredentials("AWS", err)
 	}
+	if last := a.last.Load(); last == nil || last.AccessKeyID != credentials.AccessKeyID {
+		kept := credentials
+		a.last.Store(&kept)
+	}
 	r.Header["X-Amz-Content-Sha256"] = []string{nothing}
 	return a.v4.SignHTTP(ctx, credentials, r, nothing, "s3", *a.region.Load(), time.Now())
 }
 
 func (a *awsSigner) renew(expired string) {
-	cache, ok := a.credentials.(*aws.CredentialsCache)
-	if !ok {
-		return
-	}
-	last, err := cache.Retrieve(context.Background())
-	if err == nil && strings.Contains(expired, "Credential="+last.AccessKeyID+"/") {
+	if cache, ok := a.credentials.(*aws.CredentialsCache); ok && strings.Contains(expired, "Credential="+a.last.Load().AccessKeyID+"/") {
 		cache.Invalidate()
 	}
 }
 
-func (a *awsSigner) String() string {
-	credentials, err := a.credentials.Retrieve(context.Background())
-	if err != nil {
-		return "AWS"
-	}
-	return credentials.Source
-}
+// String is called once something was signed.
+func (a *awsSigner) String() string { return a.last.Load().Source }

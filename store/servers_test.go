@@ -15,7 +15,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -35,10 +37,11 @@ func binary(t *testing.T, name string) string {
 	return path
 }
 
-// start runs a server until the end of the test. It waits for its first answer to the options.
+// start runs a server until the end of the test. It waits for its first answer.
 func start(t *testing.T, place string, o Options, path string, arguments ...string) {
 	t.Helper()
 	c := exec.Command(path, arguments...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also if the test panics
 	var output bytes.Buffer
 	c.Stdout, c.Stderr = &output, &output
 	if err := c.Start(); err != nil {
@@ -53,17 +56,18 @@ func start(t *testing.T, place string, o Options, path string, arguments ...stri
 			t.Logf("%s says:\n%s", path, output.Bytes())
 		}
 	})
-	for err := ErrAway; errors.Is(err, ErrAway); {
+	for answered := false; !answered; {
 		select {
 		case <-ended:
 			t.Fatal("the server has ended")
 		default:
 		}
-		s, _, openErr := Open(t.Context(), place, o)
-		if openErr != nil {
-			t.Fatal(openErr)
+		s, _, err := Open(t.Context(), place, o)
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, err = s.Stat(t.Context(), "none") // waits between its tries
+		_, _ = s.Stat(t.Context(), "none") // waits between its tries
+		answered = s.Stats().FirstByte.P50 > 0
 		s.Close()
 	}
 }
@@ -114,6 +118,27 @@ func TestVersityGateway(t *testing.T) {
 		}
 		r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
 		return r, s.signer.(*awsSigner).v4.SignHTTP(t.Context(), credentials, r, "UNSIGNED-PAYLOAD", "s3", "us-east-1", time.Now())
+	})
+	t.Run("pages", func(t *testing.T) { // of 1,000, in the order of bytes: '.' is before '/'
+		var want []string
+		for i := range 505 {
+			want = append(want, fmt.Sprintf("many/%04d.x", i), fmt.Sprintf("many/%04d/x", i))
+			for _, name := range want[2*i:] {
+				file := filepath.Join(dir, "data", "bucket", name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s, prefix, err := Open(t.Context(), "s3://bucket/many/", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var got []string
+		if err := s.List(t.Context(), prefix, func(o Object) error { got = append(got, o.Name); return nil }); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d objects, %v", len(got), err)
+		}
 	})
 	t.Run("wrong key", func(t *testing.T) {
 		t.Setenv("AWS_SECRET_ACCESS_KEY", "another-canary")

@@ -106,10 +106,12 @@ func (s *site) judge(answer *http.Response) *failure {
 	said := s.reason(answer)
 	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code)}
 	switch status := answer.StatusCode; {
-	case said.Code == "RequestTimeTooSkewed" || said.Code == "RequestExpired":
+	case said.Code == "RequestTimeTooSkewed":
 		f.kind = ErrDenied
 		f.why += skew(answer)
 		return f
+	case status == http.StatusNotFound && noPlace[said.Code]:
+		f.kind = ErrAway
 	case status == http.StatusNotFound || status == http.StatusGone:
 		f.kind = ErrNotExist
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
@@ -139,6 +141,9 @@ func (s *site) who() string {
 	}
 	return "with credentials from " + s.signer.String() + s.hint
 }
+
+// noPlace has the codes of what holds objects and does not exist: no object is at fault for that.
+var noPlace = map[string]bool{"NoSuchBucket": true, "ContainerNotFound": true, "RepoNotFound": true, "RevisionNotFound": true}
 
 // expired has the codes of credentials that were good once.
 var expired = map[string]bool{
@@ -192,11 +197,11 @@ func skew(answer *http.Response) string {
 	if err != nil {
 		return ": this machine's clock is wrong; set it"
 	}
-	if d := time.Since(theirs).Round(time.Second); d > 0 {
-		return ": this machine's clock is " + d.String() + " ahead of the store's; set it"
-	} else {
-		return ": this machine's clock is " + (-d).String() + " behind the store's; set it"
+	off, where := time.Since(theirs).Round(time.Second), " ahead of"
+	if off < 0 {
+		off, where = -off, " behind"
 	}
+	return ": this machine's clock is " + off.String() + where + " the store's; set it"
 }
 
 // retryAfter is how long the server asks to wait, in seconds or until a time.

@@ -123,6 +123,9 @@ func Open(ctx context.Context, url string, o Options) (s Store, name string, err
 	place := newSite(o)
 	if name, err = open(ctx, place, rest, o); err != nil {
 		place.Close()
+		if ctx.Err() != nil {
+			err = ended(ctx, place.shown)
+		}
 		return nil, "", err
 	}
 	return place, name, nil

@@ -137,6 +137,13 @@ func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) {
 	f.mark(name)
 }
 
+// switchable defines a flag that is off, on, or something else that parse accepts.
+func (f *flagSet) switchable(name, usage string, parse parser) {
+	f.Var(&setting{name: name, text: "false", word: "bool", parse: parse}, name, usage)
+	f.Lookup(name).NoOptDefVal = "true"
+	f.mark(name)
+}
+
 const groupAnnotation = "group"
 
 func (f *flagSet) mark(name string) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +31,8 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.toggle(&o.Store.Anonymous, "anonymous", false, "read the object store without credentials")
 	f.toggle(&o.Store.RequesterPays, "requester-pays", false, "pay for the requests to the bucket yourself")
 	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory or a .parquet file; or use the one at a URL", anything(&o.IndexAt))
+	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", anything(&o.Storage.LocalCache.Dir))
+	f.derived("local-cache-size", "most of the disk's free space", "let everything in the local cache take `SIZE`, such as 500GB", byteSize(&o.Storage.LocalCache.Size))
 	o.Logger = quiet // a mount has its own
 }
 
@@ -65,7 +66,13 @@ func classFile(to *[]string) parser {
 func (c *console) openDataset(ctx context.Context, path string, o dataset.Options) (*dataset.Dataset, error) {
 	bar := c.progress("indexing", "images")
 	defer bar.close()
-	o.CacheDir, o.Prober, o.Progress = c.env.cacheDir, engine.Probe, bar.report
+	listing := c.progress("searching", "B")
+	defer listing.close()
+	o.CacheDir, o.Prober, o.Listing = c.env.cacheDir, engine.Probe, listing.report
+	o.Progress = func(done, total int64) {
+		listing.close()
+		bar.report(done, total)
+	}
 	o.Store.Account, o.Store.Token = c.env.azureAccount, c.env.token(path)
 	ds, err := dataset.Open(ctx, path, o)
 	path = publicName(path)
@@ -134,11 +141,13 @@ func remoteWorkers(f *flagSet, dataset string, workers *int) {
 
 // publicName is a dataset's name without a password or signature in it.
 func publicName(dataset string) string {
-	if u, err := url.Parse(dataset); err == nil && strings.HasPrefix(strings.ToLower(u.Scheme), "http") {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		return u.String()
+	scheme, rest, _ := strings.Cut(dataset, "://")
+	if s := strings.ToLower(scheme); s != "http" && s != "https" {
+		return dataset
 	}
-	return dataset
+	rest, _, _ = strings.Cut(rest, "?")
+	host, name, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + name
 }
 
 // onlyFiles refuses a dataset whose samples are no files of this machine.
@@ -146,5 +155,5 @@ func onlyFiles(ds *dataset.Dataset) error {
 	if !ds.Packed() && !ds.Remote() {
 		return nil
 	}
-	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Root()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
+	return hint(fmt.Errorf("%s: this command needs image files in a directory of this machine", ds.Name()), "mount it as it is: batchfs mount DATASET MOUNTPOINT")
 }

@@ -162,7 +162,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	write(t, "shards", map[string]string{"train-0.tar": "", "val-0.tar": ""})
 	for path, want := range map[string][2]string{
 		away.URL + "/p.tar":      {"cannot be reached", "--endpoint"},
-		"s3://bucket/photos":     {"refuses the request", "--anonymous"},
+		"s3://bucket/photos":     {"access denied", "--anonymous"},
 		"hf://datasets/cats":     {"hf://datasets/ORG/DATASET/NAME", ""},
 		"gone.tar":               {"gone.tar: dataset does not exist", "ls ."},
 		"train-{000..255}.tar":   {"train-000.tar: dataset does not exist", "ls ."},

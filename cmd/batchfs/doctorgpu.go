@@ -23,6 +23,7 @@ func (m machine) addGPU(r *doctorReport) {
 	switch {
 	case err == nil:
 		r.add("CUDA", describeDevices(driver, devices), "", "")
+		addNVJPEG(r, cuda.NVJPEGVersion)
 		m.addHandOver(r, devices)
 	case strings.HasPrefix(gpu, "NVIDIA") || !slices.ContainsFunc([]error{cuda.ErrNotBuilt, cuda.ErrNoDriver, cuda.ErrNoDevice},
 		func(usual error) bool { return errors.Is(err, usual) }):
@@ -30,6 +31,16 @@ func (m machine) addGPU(r *doctorReport) {
 	default: // usual without a GPU
 		r.add("CUDA", "not used: "+err.Error(), "", "")
 	}
+}
+
+// addNVJPEG adds which nvJPEG there is. A mount needs none, unless it is told to use it.
+func addNVJPEG(r *doctorReport, find func() (version string, err error)) {
+	version, err := find()
+	found := version + ", for --" + decodeOn + " " + decodeNVJPEG
+	if errors.Is(err, cuda.ErrNoNVJPEG) {
+		found, err = "missing, for --"+decodeOn+" "+decodeNVJPEG+": "+err.Error(), nil
+	}
+	r.add("nvJPEG", found, problem(err), nvjpegAdvice)
 }
 
 // gpu is a GPU by its device file.

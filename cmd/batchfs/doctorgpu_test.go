@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -28,6 +29,25 @@ func TestDoctorWithoutCUDA(t *testing.T) {
 		}
 		f := r.Findings[1]
 		if f.OK != (len(files) == 0) || !strings.Contains(f.Found, err.Error()) || !f.OK && !strings.Contains(f.Advice, advice) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestDoctorNVJPEG(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		err     error
+		ok      bool
+		says    string
+	}{
+		{"12.4.0", nil, true, "12.4.0, for --gpu-decode nvjpeg"},
+		{"", fmt.Errorf("%w: no such file", cuda.ErrNoNVJPEG), true, "missing, for --gpu-decode nvjpeg: nvJPEG cannot be loaded: no such file"},
+		{"11.6.0", fmt.Errorf("%w: 11.6", cuda.ErrOldNVJPEG), false, "nvJPEG is too old: 11.6"},
+	} {
+		var r doctorReport
+		addNVJPEG(&r, func() (string, error) { return c.version, c.err })
+		if f := r.Findings[0]; f.OK != c.ok || f.Found != c.says || (f.Advice == "") != c.ok {
 			t.Errorf("%+v", f)
 		}
 	}

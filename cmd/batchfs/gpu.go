@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/batchfs/batchfs/cuda"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/gpu"
 	"github.com/batchfs/batchfs/layout"
@@ -13,10 +15,9 @@ import (
 
 // A gpuRequest says which GPU a mount puts batches on.
 type gpuRequest struct {
-	which string // none, auto, a number or a UUID
-	limit int64  // bytes; 0: half of what is free there
-	// decode is off, or exact: the GPU decodes, too.
-	decode string
+	which  string // none, auto, a number or a UUID
+	limit  int64  // bytes; 0: half of what is free there
+	decode string // off, exact or nvjpeg
 }
 
 const (
@@ -26,13 +27,16 @@ const (
 	limitGPU = "device-memory-limit"
 	decodeOn = "gpu-decode"
 
-	decodeExact = "exact"
+	decodeOff    = "off"
+	decodeExact  = "exact"
+	decodeNVJPEG = "nvjpeg"
 )
 
 func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.group = aboutPipeline
 	f.add(gpuFlag, gpuAuto, "the GPU that batches can be read on, as .cuda: `none|auto|N|UUID`; auto is the first that can be used", anything(&r.which))
-	f.add(decodeOn, "off", "JPEGs that the GPU decodes beside the processors: none, or with exactly the same bytes: `off|exact`", oneOf(&r.decode, "off", decodeExact))
+	f.add(decodeOn, decodeOff, "JPEGs that the GPU decodes: none; some, beside the processors, with exactly the same bytes; or all that NVIDIA's nvJPEG takes, to bytes of its own: `off|exact|nvjpeg`",
+		oneOf(&r.decode, decodeOff, decodeExact, decodeNVJPEG))
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
@@ -47,8 +51,8 @@ func (c *console) openDevice(r *mountRequest) error {
 		return hint(fmt.Errorf("--%s %s: %w", gpuFlag, r.gpu.which, err), "batchfs doctor")
 	case driver == nil && listed:
 		return hint(fmt.Errorf("--list cuda needs a GPU: %w", cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
-	case driver == nil && r.gpu.decode == decodeExact:
-		return hint(fmt.Errorf("--%s %s needs a GPU: %w", decodeOn, decodeExact, cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
+	case driver == nil && r.gpu.decode != decodeOff:
+		return hint(fmt.Errorf("--%s %s needs a GPU: %w", decodeOn, r.gpu.decode, cmp.Or(err, errors.New("--gpu is none"))), "batchfs doctor")
 	case err != nil:
 		r.settings[gpuFlag] = "none: " + err.Error()
 	case driver == nil:
@@ -57,9 +61,28 @@ func (c *console) openDevice(r *mountRequest) error {
 		r.settings[gpuFlag] = driver.UUID()
 		r.engine.DecodeOnDevice = r.gpu.decode == decodeExact
 		r.engine.Device = gpu.New(driver, gpu.Options{Limit: r.gpu.limit, Growth: r.engine.Memory.DeviceGrowth})
+		return r.openNVJPEG()
 	}
 	return nil
 }
+
+// openNVJPEG has the GPU decode with nvJPEG, if that is asked for.
+func (r *mountRequest) openNVJPEG() (err error) {
+	if r.gpu.decode != decodeNVJPEG {
+		return nil
+	}
+	if r.engine.NVJPEG, err = r.engine.Device.OpenNVJPEG(r.engine.Decoding.Color == decode.Gray); err == nil {
+		return nil
+	}
+	r.closeDevice()
+	refused := fmt.Errorf("--%s %s: %w", decodeOn, decodeNVJPEG, err)
+	if errors.Is(err, cuda.ErrNoNVJPEG) || errors.Is(err, cuda.ErrOldNVJPEG) {
+		return hint(refused, nvjpegAdvice)
+	}
+	return hint(refused, "batchfs doctor")
+}
+
+const nvjpegAdvice = "install libnvjpeg, for example with pip install nvidia-nvjpeg-cu12, and name its directory in LD_LIBRARY_PATH"
 
 // closeDevice ends the use of the GPU, after the engine's. Errors are those of a GPU that is lost,
 // which was reported.

@@ -5,7 +5,7 @@
 // never print, read the environment or exit.
 //
 // main.go runs one command line. command.go defines commands, their flags and their help from
-// the texts in help/; options.go has the flags that commands share, dataset.go those of datasets
+// the texts in help/; options.go and order.go have the flags that commands share, dataset.go those of datasets
 // and what is said about them, values.go what flags accept. fstab.go translates calls by mount(8).
 // words.go shows errors and makes exit statuses. Every command has its own file; beside a mount, daemon.go, log.go and signals.go
 // are what goes on around it.
@@ -46,7 +46,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 			return withHelp(err, mount)
 		}
 	}
-	root.SetArgs(longDashes(root, words))
+	root.SetArgs(withWindow(longDashes(root, words)))
 	cmd, err := root.ExecuteContextC(ctx)
 	return withHelp(withFlag(err, cmd.Flags()), cmd)
 }

@@ -187,6 +187,9 @@ func TestWrongUsage(t *testing.T) {
 	mount := func(flags ...string) []string {
 		return append([]string{"mount", "/nowhere/photos", "/nowhere/mnt"}, flags...)
 	}
+	elastic := func(flags ...string) []string {
+		return append(mount("--partition", "elastic", "--global-batch", "24", "--world-size", "6"), flags...)
+	}
 	for _, test := range []struct {
 		args []string
 		want string
@@ -208,7 +211,28 @@ func TestWrongUsage(t *testing.T) {
 		{mount("--batch-size", "99999999999999999999"), `--batch-size must be a whole number from 1 to 1048576, but is "99999999999999999999"`},
 		{mount("--seed", "-1"), `--seed must be a whole number from 0 to 2^64-1, but is "-1"`},
 		{mount("--seed", "18446744073709551616"), `--seed must be a whole number from 0 to 2^64-1, but is "18446744073709551616"`},
-		{mount("--shuffle=maybe"), `--shuffle must be true or false, but is "maybe"`},
+		{mount("--shuffle=maybe"), `--shuffle must be true, false, or window=W with W at least 1, as in window=16, but is "maybe"`},
+		{mount("--shuffle=window=0"), `--shuffle must be true, false, or window=W with W at least 1, as in window=16, but is "window=0"`},
+		{mount("--shuffle", "window=4", "--partition", "elastic"), "--partition elastic needs --global-batch and --world-size, as in --global-batch 1024 --world-size 8"},
+		{mount("--partition", "elastic", "--global-batch", "8"), "--partition elastic needs --global-batch and --world-size"},
+		{mount("--global-batch", "8"), "--global-batch is for --partition elastic"},
+		{mount("--rank", "0"), "--rank is for --partition elastic"},
+		{mount("--placement", "local"), "--placement is for --partition elastic"},
+		{mount("--partition", "elastic", "--shards", "2"), "--shards is for --partition ranges; elastic has --world-size and --global-batch"},
+		{elastic("--batch-size", "4"), "--batch-size is for --partition ranges; elastic has --world-size and --global-batch"},
+		{elastic("--stick-to-shard"), "--stick-to-shard is for --partition ranges; elastic has --world-size and --global-batch"},
+		{elastic("--pad-last-batch=false"), "--pad-last-batch=false is for --partition ranges: a step never reads on into the next epoch"},
+		{elastic("--world-size", "5"), `--world-size must be a divisor of --global-batch 24, so that all ranks get equally many samples, such as 4, but is "5"`},
+		{elastic("--world-size", "48"), `--world-size must be a divisor of --global-batch 24, so that all ranks get equally many samples, such as 24, but is "48"`},
+		{elastic("--global-batch", "41943042"), `--global-batch must be at most 1048576 for each rank, but is "41943042"`},
+		{elastic("--rank", "6"), `--rank must be below --world-size, which is 6, but is "6"`},
+		{elastic("--rank", "-1"), `--rank must be a whole number, at least 0, but is "-1"`},
+		{elastic("--rank", "1", "--local-shards", "1-2"), "--rank and --local-shards exclude each other: both say which shards are read here"},
+		{elastic("--nodes", "2"), "--nodes is for --placement local"},
+		{elastic("--nodes", "4", "--placement", "local", "--shuffle"), `--nodes must be a divisor of --world-size 6, so that all nodes have equally many ranks, but is "4"`},
+		{elastic("--placement", "local"), "--placement local needs --shuffle: in order, or in a window, a step has the samples of a few nodes only"},
+		{elastic("--placement", "local", "--shuffle=window=4"), "--placement local needs --shuffle"},
+		{[]string{"plan", "--samples", "5", "--partition", "elastic", "--global-batch", "6", "--world-size", "6"}, `--world-size must be at most the number of samples, 5, but is "6"`},
 		{mount("--pad-last-batch=2"), `--pad-last-batch must be true or false, but is "2"`},
 		{mount("--last-batch", "keep"), `--last-batch must be fill, partial or drop, but is "keep"`},
 		{mount("--resize", "bigger"), `--resize must be none, stretch, not-larger, not-smaller or random-resized-crop, but is "bigger"`},

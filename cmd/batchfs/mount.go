@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/shard"
 	"github.com/batchfs/batchfs/store"
 )
 
@@ -71,6 +72,7 @@ type mountRequest struct {
 func newMountRequest(c *console, f *flagSet) *mountRequest {
 	r := &mountRequest{}
 	r.finish = engineFlags(c, f, &r.engine)
+	rankFlag(f, &r.engine.LocalFrom, &r.engine.LocalTo)
 	r.entries = decode.EntryRows
 	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
 		"or every N MCUs", entryRule(&r.entries))
@@ -109,6 +111,7 @@ func (r *mountRequest) complete(f *flagSet, args []string) error {
 			return err
 		}
 	}
+	r.tree.OnlyLocal = f.Changed("rank")
 	r.settings = mountSettings(f, r)
 	return nil
 }
@@ -151,7 +154,7 @@ func (c *console) mount(ctx context.Context, r mountRequest) error {
 		err := e.Close()
 		if errors.Is(err, engine.ErrLeftBehind) {
 			// The reads left behind end with this process; until then they use the dataset.
-			r.log.Warn("storage does not answer; not waiting for it any longer", "reason", err)
+			r.log.Warn("storage or the GPU does not answer; not waiting for it any longer", "reason", err)
 			return nil
 		}
 		return errors.Join(err, closeData())
@@ -182,8 +185,12 @@ func (c *console) warnOfNothing(r mountRequest, samples int, e *engine.Engine) {
 	if e.Catalog().MaxBatches > 0 {
 		return
 	}
-	r.log.tell(fmt.Sprintf("every epoch has 0 batches: a shard has %s, fewer than --batch-size %d, and --last-batch drop drops them",
-		count(samples/r.engine.Shards, "sample"), r.engine.BatchSize), "use a smaller --batch-size, or --last-batch fill")
+	who, has, flag, size := "a shard", samples/r.engine.Shards, "--batch-size", r.engine.BatchSize
+	if r.engine.Partition != shard.Ranges {
+		who, has, flag, size = "the dataset", samples, "--global-batch", r.engine.BatchSize*r.engine.Shards
+	}
+	r.log.tell(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
+		who, count(has, "sample"), flag, size), fmt.Sprintf("use a smaller %s, or --last-batch fill", flag))
 }
 
 // serve makes the mount live.
@@ -215,7 +222,7 @@ func (c *console) welcome(r mountRequest, readPath string) {
 	if r.readyFD >= 0 {
 		stop = ""
 	}
-	first := filepath.Join(r.mountpoint, "shard-0", "epoch-0")
+	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")
 	gpu, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why there is none
 	c.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s

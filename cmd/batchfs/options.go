@@ -16,7 +16,6 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/shard"
 )
 
 // This file has the flags that commands share.
@@ -50,25 +49,12 @@ const (
 	maxEpochs = 1_000_000
 )
 
-// orderFlags decide which samples are in a batch.
-func orderFlags(f *flagSet, o *shard.Config) {
-	f.group = aboutOrder
-	f.add("batch-size", "32", "`N` samples per batch", number(&o.BatchSize, 1, maxCount))
-	f.add("shards", "1", "divide the dataset into `K` parts, one for each training process", number(&o.Shards, 1, math.MaxInt32))
-	f.toggle(&o.Shuffle, "shuffle", false, "read in pseudo-random order, a new one in each epoch")
-	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed))
-	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",
-		choice(&o.LastBatch, shard.Fill, shard.Partial, shard.Drop))
-	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
-	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
-}
-
 // engineFlags are the flags of order, pixels and pipeline: what a mount, a benchmark and a
 // profile share. After parsing, finish sets the remaining defaults and checks the flags
 // against each other.
 func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error) {
 	o.Epochs, o.Lock, o.Memory = maxEpochs, true, c.env.buffers
-	orderFlags(f, &o.Config)
+	finishOrder := orderFlags(f, &o.Config)
 	pixelFlags(f, o)
 	pipelineFlags(c, f, o)
 	return func() error {
@@ -77,6 +63,9 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) (finish func() error
 		}
 		o.MemoryLimit = c.memoryLimit(o.MemoryLimit)
 		o.MemoryWait = max(1, o.MemoryWait) // 0 would mean the default
+		if err := finishOrder(); err != nil {
+			return err
+		}
 		return cmp.Or(checkPixels(f, o), setNormalization(f, o), setCache(f, o), c.place(f, o), c.env.setKernels(o))
 	}
 }
@@ -167,23 +156,6 @@ func cacheSize(to *int64) parser {
 		}
 		return parseBytes(text)
 	})
-}
-
-// localShardsFlag reads A-B, inclusive, or one shard. 0, 0 means all; checkLocalShards knows
-// how many there are.
-func localShardsFlag(f *flagSet, from, to *int) {
-	f.derived("local-shards", "all", "this machine reads shards `A-B`; its cache keeps what they will read again",
-		pair(from, to, "the first and the last shard, as in 0-3", func(text string) (int, int, bool) {
-			first, last, ok := parseSpan(text, "-")
-			return first, last + 1, ok
-		}))
-}
-
-func checkLocalShards(f *flagSet, to, shards int) error {
-	if to > shards {
-		return badValue("local-shards", fmt.Sprintf("the first and the last of shards 0 to %d", shards-1), f.text("local-shards"))
-	}
-	return nil
 }
 
 func setCache(f *flagSet, o *engine.Options) error {

@@ -22,7 +22,7 @@ import (
 func planCommand(c *console) *cobra.Command {
 	r := &planRequest{}
 	cmd := command("plan [DATASET | --samples N]", func(f *flagSet) runner {
-		orderFlags(f, &r.order)
+		finish := orderFlags(f, &r.order)
 		datasetFlags(f, &r.source)
 		f.group = ""
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
@@ -30,13 +30,17 @@ func planCommand(c *console) *cobra.Command {
 		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included",
 			pair(&r.first, &r.last, "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9",
 				func(text string) (int, int, bool) { return parseSpan(text, "..") }))
-		f.toggle(&r.stats, "stats", false, "print what a cache would do, instead of batches")
-		f.derived("cache-ratio", "none, --stats needs it", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.cache.Ratio))
+		f.toggle(&r.stats, "stats", false, "print what a cache would do, what local placement has to fetch, or how well a window mixes, instead of batches")
+		f.derived("cache-ratio", "none", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.cache.Ratio))
 		localShardsFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
+		rankFlag(f, &r.cache.LocalFrom, &r.cache.LocalTo)
 		jsonFlag(c, f, "print JSON, one object per line")
 		return func(ctx context.Context, args []string) error {
 			if r.source.Workers = c.machine.cpus; len(args) > 0 {
 				r.dataset = args[0]
+			}
+			if err := finish(); err != nil {
+				return err
 			}
 			if err := r.complete(f); err != nil {
 				return err
@@ -67,8 +71,9 @@ type planRequest struct {
 	shards      [2]int // first and last, inclusive
 	first, last int    // epochs, inclusive
 
-	stats bool // of a cache, instead of batches
-	cache keep.Config
+	stats  bool // instead of batches
+	cached bool // by a simulated cache
+	cache  keep.Config
 }
 
 // complete checks the flags together.
@@ -78,21 +83,30 @@ func (r *planRequest) complete(f *flagSet) error {
 			return usage("--%s is for --stats", name)
 		}
 	}
+	r.cached = f.Changed("cache-ratio")
 	switch {
 	case r.stats && f.Changed("shard"):
 		return usage("--shard is for batches; --stats covers all shards, or those of --local-shards")
-	case r.stats && !f.Changed("cache-ratio"):
-		return usage("--stats needs --cache-ratio, as in --cache-ratio 0.3")
+	case r.stats && !f.Changed("cache-ratio") && r.order.Window == 0 && r.order.Partition != shard.Local:
+		return usage("--stats needs --cache-ratio, as in --cache-ratio 0.3, or --shuffle window=W, or --placement local")
 	case r.stats && !f.Changed("epoch"):
 		r.first, r.last = 1, 1 // the first epoch in which a cache helps
 	}
-	if r.shards[1] = r.shards[0]; !f.Changed("shard") {
+	switch {
+	case f.Changed("shard"):
+		r.shards[1] = r.shards[0]
+	case f.Changed("rank"):
+		r.shards = [2]int{r.cache.LocalFrom, r.cache.LocalFrom}
+	default:
 		r.shards[1] = r.order.Shards - 1
+	}
+	if err := checkLocalShards(f, r.cache.LocalTo, r.order.Shards); err != nil {
+		return err
 	}
 	if r.shards[1] >= r.order.Shards {
 		return badValue("shard", fmt.Sprintf("a whole number from 0 to %d", r.order.Shards-1), f.text("shard"))
 	}
-	return checkLocalShards(f, r.cache.LocalTo, r.order.Shards)
+	return nil
 }
 
 func (c *console) plan(ctx context.Context, r planRequest) error {
@@ -170,7 +184,8 @@ func (e epochPlan) print(out io.Writer) {
 }
 
 // planStats is the output of plan --stats: what a cache would do in one epoch, or the range
-// over several. Per-batch figures count full batches only.
+// over several, and what orders with steps or windows are like. Per-batch figures count full
+// batches only.
 type planStats struct {
 	Samples       int64   `json:"samples"`
 	Shards        int     `json:"shards"`
@@ -188,6 +203,9 @@ type planStats struct {
 	Read          int64   `json:"read"`         // samples read here in an epoch
 	Candidates    bounds  `json:"candidates"`   // samples that could be kept
 	KeptEachEpoch bounds  `json:"kept_each_epoch"`
+
+	Placement *placementStats `json:"placement,omitempty"`
+	Shuffle   *shuffleStats   `json:"shuffle,omitempty"`
 }
 
 // bounds are the minimum and maximum of some figures; 0, 0 if there are none.
@@ -225,7 +243,10 @@ func (c *console) planStats(ctx context.Context, plan *shard.Plan, r planRequest
 		_, valid := plan.Samples(x, r.first)
 		s.Read += valid
 	}
-	for epoch := max(0, r.first-1); epoch <= r.last; epoch++ {
+	if err := s.addOrder(ctx); err != nil {
+		return err
+	}
+	for epoch := max(0, r.first-1); epoch <= r.last && r.cached; epoch++ {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
@@ -320,6 +341,11 @@ func (s *simulation) batch(slots []shard.Slot, held *keep.Choice) (grows int64) 
 
 func (s *planStats) print(out io.Writer) {
 	t := newTable(out)
+	defer t.Flush()
+	s.printOrder(t)
+	if s.Seconds == 0 { // no cache was simulated
+		return
+	}
 	t.row("cache", "%v of the %s read here in an epoch", s.CacheRatio, count(s.Read, "sample"))
 	t.row("hits per full batch", "%v of %d", s.HitsPerBatch, s.BatchSize)
 	t.row("kept per full batch", "%v", s.KeptPerBatch)
@@ -327,5 +353,4 @@ func (s *planStats) print(out io.Writer) {
 	t.row("held at a time", "%v", s.Occupancy)
 	t.row("kept in all", "%v of %v that are read again", s.KeptEachEpoch, s.Candidates)
 	t.row("planned in", "%.3f s, with %s", s.Seconds, formatBytes(s.PeakBytes))
-	t.Flush()
 }

@@ -63,12 +63,42 @@ func TestPlanStats(t *testing.T) {
 	}
 }
 
+// The formulas are those of a batch of 64 that is drawn from W blocks, and of a node's 32 samples
+// in a step.
+func TestPlanStatsOfOrders(t *testing.T) {
+	for w, want := range map[int]float64{4: 1 + 63.0/4, 16: 1 + 63.0/16, 1000: 1} {
+		s := cacheStats(t, fmt.Sprintf("--samples 200000 --batch-size 64 --shuffle=window=%d", w))
+		q := s.Shuffle
+		if q == nil || s.Placement != nil || q.Blocks != 196 || q.Window != w {
+			t.Fatalf("window %d: %+v", w, s)
+		}
+		if got := q.LabelVariance; got.Measured < 0.93*want || got.Measured > 1.03*want || got.Full < 0.98 || got.Full > 1.02 {
+			t.Errorf("window %d: label variance %+v, want %.2f", w, got, want)
+		}
+		if share := min(1, float64(w)/196); q.Apart.Measured < 0.8*share || q.Apart.Measured > 1.4*share || q.Apart.Full < 0.98 || q.Apart.Full > 1.02 {
+			t.Errorf("window %d: neighbours apart %+v, want about %.3f", w, q.Apart, share)
+		}
+		if e := q.Entropy; e.Measured > e.Full+0.02 || (w == 1000) != (e.Measured > e.Full-0.02) {
+			t.Errorf("window %d: entropy %+v", w, e)
+		}
+	}
+	s := cacheStats(t, "--samples 40960 --partition elastic --global-batch 256 --world-size 16 --nodes 8 --shuffle --placement local")
+	if p := s.Placement; p == nil || s.Shuffle != nil || p.Nodes != 8 || s.Read != 40960 || p.Expected < 0.0659 || p.Expected > 0.0661 ||
+		p.Fetched < 0.9*p.Expected || p.Fetched > 1.1*p.Expected {
+		t.Errorf("%+v: %+v", s, p)
+	}
+	s = cacheStats(t, "--samples 4096 --partition elastic --global-batch 256 --world-size 8 --shuffle --placement local --rank 3 --cache-ratio 0.5")
+	if s.HitsPerBatch != (bounds{Min: 16, Max: 16}) || s.Read != 512 || s.LocalShards != [2]int{3, 3} || s.Candidates.Min < 430 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // The keys are those of the documented JSON.
 func TestPlanStatsDocument(t *testing.T) {
 	got := batchfs(t, "plan", "--samples", "100", "--cache-ratio", "0.5", "--stats", "--json")
 	const want = `{"samples":100,"shards":1,"batch_size":32,"cache_ratio":0.5,"hits_per_batch":{"min":16,"max":16},` +
 		`"kept_per_batch":{"min":16,"max":16},"occupancy":{"min":50,"max":50},"raw_per_batch":{"min":0,"max":0},"seconds":`
-	if !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, `,"peak_bytes":`) || strings.Count(got.out, "\n") != 1 {
+	if !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, `,"peak_bytes":`) || strings.Contains(got.out, "placement") || strings.Contains(got.out, "shuffle") || strings.Count(got.out, "\n") != 1 {
 		t.Errorf("prints %s", got.out)
 	}
 	got = batchfs(t, "plan", "--samples", "100", "--cache-ratio", "0.5", "--stats")
@@ -94,7 +124,7 @@ func TestPlanStatsOfADataset(t *testing.T) {
 
 func TestPlanStatsWrongUsage(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--stats":                                         "--stats needs --cache-ratio, as in --cache-ratio 0.3",
+		"--stats":                                         "--stats needs --cache-ratio, as in --cache-ratio 0.3, or --shuffle window=W, or --placement local",
 		"--stats --cache-ratio 1.5":                       `--cache-ratio must be a number from 0 to 1, but is "1.5"`,
 		"--stats --cache-ratio -0.5":                      `--cache-ratio must be a number from 0 to 1, but is "-0.5"`,
 		"--stats --cache-ratio NaN":                       `--cache-ratio must be a number from 0 to 1, but is "NaN"`,

@@ -127,6 +127,9 @@ func (v statsView) print(out io.Writer) {
 		t.row("store", "%d requests (%d sent again, %d twice, %d throttled), first byte in %.0f ms, 99 %% in %.0f ms", r.Requests, r.Retries, r.Hedges, r.Throttled,
 			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)
 	}
+	if l := now.Storage.Local; l != nil {
+		t.row("local cache", "%s of %s, %d of %d reads, %d damaged", formatBytes(l.Used), formatBytes(l.Limit), l.Hits, l.Hits+l.Misses, l.Damaged)
+	}
 	if j := now.JPEGs; j.GPU > 0 {
 		t.row("jpegs", "%d, %.1f %% by the GPU", j.GPU+j.All(), 100*float64(j.GPU)/float64(j.GPU+j.All()))
 	} else if all := j.All(); all > 0 {

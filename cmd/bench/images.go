@@ -27,7 +27,7 @@ func (s *setup) need(ctx context.Context, d *imageSet) (err error) {
 	}
 	s.progress.step("drawing "+d.kind+" images", 0, 1)
 	dir := filepath.Join(s.work, d.kind)
-	if _, err := s.command(ctx, "gen", "--out", dir, "--kind", d.kind, "--images", strconv.Itoa(d.images), "--classes", "16"); err != nil {
+	if _, err := s.command(ctx, "gen", "--out", dir, "--kind", d.kind, "--images", strconv.Itoa(d.images), "--classes", strconv.Itoa(min(16, d.images))); err != nil {
 		return err
 	}
 	options := dataset.Options{CacheDir: filepath.Join(s.cache(), "batchfs"), Prober: engine.Probe}

@@ -12,21 +12,29 @@ import (
 	"strings"
 	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/engine/affinity"
 )
 
 // describeMachine prints where the figures are taken.
 func (s *setup) describeMachine(ctx context.Context) {
-	libraries, err := exec.CommandContext(ctx, s.ceiling, "-libraries").Output()
-	if err != nil {
-		libraries = []byte("unknown")
+	compared := "libjpeg-turbo is that of " + decode.Version()
+	if s.gpu == nil {
+		libraries, err := exec.CommandContext(ctx, s.ceiling, "-libraries").Output()
+		if err != nil {
+			libraries = []byte("unknown")
+		}
+		compared = "C is " + strings.TrimSpace(string(libraries))
 	}
 	var load float64 // over the last minute
 	_, _ = fmt.Sscan(line("/proc/loadavg", ""), &load)
 	cpus := runtime.NumCPU()
-	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; C is %s\n",
+	fmt.Printf("%s, %d CPUs, %s, kernel %s, load %.1f; %s\n",
 		cmp.Or(line("/proc/cpuinfo", "model name\t:"), "unknown processor"), cpus, time.Now().Format(time.DateOnly),
-		line("/proc/sys/kernel/osrelease", ""), load, strings.TrimSpace(string(libraries)))
+		line("/proc/sys/kernel/osrelease", ""), load, compared)
+	if s.gpu != nil {
+		fmt.Println(s.gpu)
+	}
 	// Figures would depend on the scheduler and on each side's number of threads. Building
 	// batchfs just before stays below the threshold.
 	if load > 1.5*float64(cpus) {

@@ -10,7 +10,7 @@
 // it is not its turn.
 //
 // -only peers measures the alternatives to batchfs, see peers.go; -only mixes,hits,uncached
-// the cache and mixes of formats, see liquid.go.
+// the cache and mixes of formats, see liquid.go; -only gpu a GPU, see gpu.go.
 package main
 
 import (
@@ -51,6 +51,9 @@ type setup struct {
 	work             string // temporary directory
 	planned          int    // samples of the dataset whose cache is planned
 	rounds           int    // how often each ratio is measured; the median counts
+	gpu              *card  // where something is measured on it
+	cases            int    // samples that are compared with those of a GPU
+	repeat           int    // how often a copy or a kernel is repeated before the GPU is waited for
 	progress         progress
 }
 
@@ -83,6 +86,16 @@ var measurements = []measurement{
 	{name: "mixes", measure: mixes, asked: true},
 	{name: "hits", measure: constantHits, images: photos, asked: true},
 	{name: "uncached", measure: uncached, images: photos, asked: true},
+	{name: onGPU + "exact", measure: exactness, images: photos, asked: true},
+	{name: onGPU + "sanitizer", measure: sanitized, asked: true},
+	{name: onGPU + "copies", measure: copies, asked: true},
+	{name: onGPU + "place", measure: placed, asked: true},
+	{name: onGPU + "decode", measure: gpuDecoders, images: photos, asked: true},
+	{name: onGPU + "open", measure: handOver, images: photos, asked: true},
+	{name: onGPU + "epoch", measure: deviceEpochs, images: photos, asked: true},
+	{name: onGPU + "killed", measure: killedReader, images: photos, asked: true},
+	{name: onGPU + "full", measure: fullDevice, images: photos, asked: true},
+	{name: onGPU + "frameworks", measure: frameworks, images: photos, asked: true},
 }
 
 func run(ctx context.Context) error {
@@ -98,11 +111,22 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.cityscapes.images, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&s.planned, "samples", imageNet, "size of the dataset whose cache is planned; 20000000 takes minutes to index")
 	flag.IntVar(&s.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements))
+	flag.IntVar(&s.cases, "cases", 20000, "samples that are made on a GPU and compared")
+	flag.IntVar(&s.repeat, "repeat", 50, "copies or kernels of each measurement on a GPU")
+	only := flag.String("only", "", "measure only these, separated by commas: "+names(measurements)+"; gpu for all of that kind")
+	held := flag.String("hold", "", "only read this .cuda `file` on the GPU until killed")
 	flag.Parse()
+	if *held != "" {
+		return hold(*held)
+	}
 	wanted, err := chosen(*only)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(wanted, func(m measurement) bool { return strings.HasPrefix(m.name, onGPU) }) {
+		if s.gpu, err = findGPU(); err != nil {
+			return err
+		}
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("passthrough needs root: run as root")
@@ -147,16 +171,19 @@ func (s *setup) measure(ctx context.Context, m measurement) ([]row, error) {
 	return m.measure(ctx, s)
 }
 
-// chosen returns the measurements to run.
+// chosen returns the measurements to run, given their names, or the part of a name before the slash.
 func chosen(only string) (wanted []measurement, err error) {
 	list := strings.Split(only, ",")
+	asked := func(m measurement, name string) bool { return m.name == name || strings.HasPrefix(m.name, name+"/") }
 	for _, m := range measurements {
-		if slices.Contains(list, m.name) || only == "" && !m.asked {
+		if slices.ContainsFunc(list, func(name string) bool { return asked(m, name) }) || only == "" && !m.asked {
 			wanted = append(wanted, m)
 		}
 	}
-	if only != "" && len(wanted) < len(list) {
-		return nil, fmt.Errorf("-only must name some of %s, not %q", names(measurements), only)
+	for _, name := range list {
+		if only != "" && !slices.ContainsFunc(wanted, func(m measurement) bool { return asked(m, name) }) {
+			return nil, fmt.Errorf("-only must name some of %s, not %q", names(measurements), name)
+		}
 	}
 	return wanted, nil
 }

@@ -51,15 +51,22 @@ func (s *setup) train(ctx context.Context, dataset string, flags []string, read 
 	if err != nil {
 		return nil, err
 	}
-	t, err := throughput.NewTraining(m, 0, read)
-	if err == nil {
-		_, err = t.Take(ctx, t.Batches)
-	}
+	t, err := trainOn(ctx, m, read)
 	if err != nil {
 		return nil, errors.Join(err, m.Unmount(ctx))
 	}
-	m.Pause()
 	return t, nil
+}
+
+// trainOn does that with a daemon that was started.
+func trainOn(ctx context.Context, m *daemon.Mount, read throughput.Reader) (*throughput.Training, error) {
+	t, err := throughput.NewTraining(m, 0, read)
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.Take(ctx, t.Batches)
+	m.Pause()
+	return t, err
 }
 
 // peak is a daemon's peak memory so far: RSS, including shared pages.

@@ -16,6 +16,7 @@ type row struct {
 	goal    float64
 	note    string
 	skipped string // why there is no figure
+	passed  string // what was found, where that is no figure
 }
 
 // measured is a row of several measurements.
@@ -39,8 +40,11 @@ func (r row) atMost(x float64) row {
 }
 
 func (r row) String() string {
-	if r.skipped != "" {
+	switch {
+	case r.skipped != "":
 		return fmt.Sprintf("%-66s skipped: %s", r.what, r.skipped)
+	case r.passed != "":
+		return fmt.Sprintf("%-66s passed: %s", r.what, r.passed)
 	}
 	digits := 3
 	if r.unit == "images/s" {

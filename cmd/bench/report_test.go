@@ -16,6 +16,7 @@ func TestGoals(t *testing.T) {
 		{once("", "", 2, "").atMost(2), "at most 2: met"},
 		{once("", "", math.Nextafter(2, 3), "").atMost(2), "at most 2: MISSED"},
 		{row{skipped: "no such thing"}, "skipped: no such thing"},
+		{row{passed: "back again"}, "passed: back again"},
 	} {
 		if got := c.r.String(); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q does not end in %q", got, c.want)
@@ -32,6 +33,9 @@ func TestChosen(t *testing.T) {
 		t.Errorf("by default %v, %v: peers only when asked for", got, err)
 	}
 	if some, err := chosen("png,peers"); err != nil || names(some) != "png, peers" {
+		t.Errorf("%v, %v", names(some), err)
+	}
+	if some, err := chosen("gpu,gpu/exact,png"); err != nil || !strings.HasPrefix(names(some), "png, gpu/exact, gpu/") || strings.Count(names(some), "exact") != 1 {
 		t.Errorf("%v, %v", names(some), err)
 	}
 	if _, err := chosen("png,nonsense"); err == nil || !strings.Contains(err.Error(), "nonsense\"") {

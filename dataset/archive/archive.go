@@ -44,6 +44,11 @@ type Options struct {
 	// network it should be some MiB.
 	Block int
 
+	// Seen, if not nil, is shown what a sample begins with, as far as that is in memory, so that it need
+	// not be read again: up to Length bytes, valid during the call. It is for samples that are Plain, some
+	// of which it may not be called for, and it may be called for files that turn out to be no samples.
+	Seen func(at Place, data []byte)
+
 	// Progress, if not nil, is told at each sample how many of the archive's bytes were passed.
 	Progress func(done, total int64)
 }
@@ -66,7 +71,7 @@ var methods = map[string]func(*scanner) error{
 var compressed = strings.Fields(`.tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst .tar.lz4
 	.mds.gz .mds.br .mds.bz2 .mds.snappy .tfrecord.gz .tfrecords.gz`)
 
-var errCompressed = errors.New("it is compressed as a whole, so that nothing can be read by itself; unpack it, or write it without compression")
+var errCompressed = errors.New("it is compressed as a whole; unpack it, or write it without compression")
 
 // refuseCompressed looks at what the archive begins with, as not every name says that it is compressed.
 func (s *scanner) refuseCompressed() error {
@@ -148,6 +153,11 @@ func (s *scanner) add(name string, at Place) {
 		s.Progress(at.Offset, s.size)
 	}
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1, Place: at})
+	if s.Seen == nil || at.Coding != Plain || at.Offset < s.at || at.Offset >= s.at+int64(len(s.buf)) {
+		return
+	}
+	data := s.buf[at.Offset-s.at:]
+	s.Seen(at, data[:min(at.Length, int64(len(data)))])
 }
 
 // addProblem appends a sample that cannot be read.
@@ -156,7 +166,8 @@ func (s *scanner) addProblem(name, reason string) {
 	s.Samples = append(s.Samples, Sample{Name: name, Label: -1})
 }
 
-// caught calls a library's function. Libraries for formats catch most, but not all, of what can be wrong in damaged data.
+// caught calls a library's function. Libraries for formats catch most, but not all, of what can be
+// wrong in damaged data.
 func caught(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

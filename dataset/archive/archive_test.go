@@ -114,7 +114,7 @@ func TestAgainstOthers(t *testing.T) {
 func TestCut(t *testing.T) {
 	for name := range expected(t) {
 		archive := read(t, name)
-		step := max(1, len(archive)/200)
+		step := max(1, len(archive)/100)
 		if testing.Short() {
 			step *= 8
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// deltas decodes whole numbers of which the differences are stored, and returns how many bytes they take. There may be at
-// most so many.
+// deltas decodes at most so many whole numbers of which the differences are stored, and returns how
+// many bytes they take.
 func deltas(b []byte, most int64) (values []int64, size int, err error) {
 	whole := len(b)
 	head := [3]uint64{} // the numbers in a block, the parts of a block, and all numbers
@@ -60,8 +60,8 @@ func bitsAt(b []byte, at, width int) (v uint64) {
 	return v
 }
 
-// delta returns what yields the values of a page that begin with differences: whole numbers, or the lengths of the bytes that
-// follow.
+// delta returns what yields the values of a page that are stored as differences: whole numbers, or
+// bytes, which follow the differences of their lengths. The block is where the values are.
 func (c *chunk) delta(p *block, from, n int64, encoding format.Encoding) (*block, func() (span, error), error) {
 	b, err := p.bytes(from, min(p.size-from, 64<<10+10*n))
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// shard is a shard of MosaicML's streaming format. It holds the number of samples, where each begins and the
-// last ends, a description of the columns, and the samples: the lengths of the columns of varying length, then all columns.
+// shard is a shard of MosaicML's streaming format. It holds the number of samples, where each begins and
+// the last ends, a description of the columns, and the samples: the lengths of those columns whose
+// length varies, then all columns.
 type shard struct {
 	*scanner
 	block   block
@@ -25,7 +26,9 @@ type shard struct {
 }
 
 // numbers are the encodings of whole numbers, with their sizes in bytes.
-var numbers = map[string]int{"int": 8, "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1}
+var numbers = map[string]int{
+	"int": 8, "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1,
+}
 
 // mds scans a shard.
 func (s *scanner) mds() error {
@@ -53,8 +56,8 @@ func (m *shard) open() error {
 	if err != nil || len(head) < 4 || h.Decode(head) != nil || h.Skippable {
 		return err // not compressed
 	}
-	if !h.HasFCS || h.FrameContentSize > maxBlock {
-		return fmt.Errorf("unpacked, it is larger than %d bytes, or does not say how large", maxBlock)
+	if !h.HasFCS {
+		return errors.New("it does not say how large it is when it is unpacked; write it with another version of zstd")
 	}
 	m.block.place.Coding = Zstd
 	return m.block.unpack(int64(h.FrameContentSize), new([]byte))

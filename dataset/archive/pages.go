@@ -12,7 +12,8 @@ import (
 
 // codings are those of pages that can be unpacked. The framing of the older LZ4 is not defined.
 var codings = map[format.CompressionCodec]Coding{
-	format.Uncompressed: Plain, format.Snappy: Snappy, format.Gzip: Gzip, format.Brotli: Brotli, format.Zstd: Zstd, format.Lz4Raw: LZ4,
+	format.Uncompressed: Plain, format.Snappy: Snappy, format.Gzip: Gzip,
+	format.Brotli: Brotli, format.Zstd: Zstd, format.Lz4Raw: LZ4,
 }
 
 // chunk reads a column of a row group, page by page.
@@ -48,7 +49,8 @@ func (t *table) chunk(leaf *parquet.LeafColumn, f *format.ColumnChunk) (*chunk, 
 	case leaf == t.image && start < t.end: // else a small file could claim any number of samples
 		return nil, errors.New("row groups overlap")
 	}
-	c := &chunk{window: t.window, at: start, end: start + data.TotalCompressedSize, coding: coding, present: uint8(leaf.MaxDefinitionLevel)}
+	c := &chunk{window: t.window, at: start, end: start + data.TotalCompressedSize, coding: coding}
+	c.present = uint8(leaf.MaxDefinitionLevel)
 	switch leaf.Node.Type().Kind() {
 	case parquet.Int32:
 		c.width = 4
@@ -139,9 +141,6 @@ func (c *chunk) readDictionary(n int64) (err error) {
 		return err
 	}
 	c.room = nil // it stays the dictionary's
-	if n < 0 || n > c.dictionary.size/4 {
-		return errDamaged
-	}
 	w := walk{block: c.dictionary, width: c.width}
 	for range n {
 		v, err := w.next()

@@ -65,7 +65,7 @@ func TestPages(t *testing.T) {
 		"nulls":                     {pageOf(t, dataV2(3, 9, 4, 0), "\x02\x01\x04\x00\x01\x00\x00\x00a"), 3, 0, 1, "a,null,null,"},
 		"levels end behind":         {pageOf(t, dataV1(1, 9, format.Plain), "\x7f\x00\x00\x00\x02\x01\x01\x00\x00"), 1, 0, 1, ""},
 		"levels run out":            {pageOf(t, dataV2(3, 7, 2, 0), "\x02\x01\x01\x00\x00\x00a"), 3, 0, 1, ""},
-		"lists":                     {pageOf(t, dataV2(1, 7, 0, 2), "\x02\x00\x01\x00\x00\x00a"), 1, 0, 0, ""},
+		"lists":                     {pageOf(t, dataV2(1, 5, 0, 2), "\x01\x00\x00\x00a"), 1, 0, 0, ""},
 		"a dictionary":              {pageOf(t, dictionary(2, 10), "\x01\x00\x00\x00a\x01\x00\x00\x00b") + pageOf(t, dataV1(3, 3, format.RLEDictionary), "\x01\x03\x02"), 3, 0, 0, "a,b,a,"},
 		"beyond the dictionary":     {pageOf(t, dictionary(1, 5), "\x01\x00\x00\x00a") + pageOf(t, dataV1(1, 3, format.RLEDictionary), "\x01\x02\x01"), 1, 0, 0, ""},
 		"no dictionary":             {pageOf(t, dataV1(1, 3, format.RLEDictionary), "\x01\x02\x00"), 1, 0, 0, ""},
@@ -87,6 +87,9 @@ func TestPages(t *testing.T) {
 			if v == nil {
 				got += "null,"
 				return nil
+			}
+			if int64(v.from)+int64(v.span.size) > v.block.size {
+				t.Errorf("%s: a value at %d in a page of %d bytes", what, v.from, v.block.size)
 			}
 			b, err := v.bytes(100)
 			got += string(b) + ","

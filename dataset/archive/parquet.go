@@ -174,7 +174,7 @@ func (t *table) columns() error {
 		return err
 	}
 	if image == "" {
-		return errors.New("no column holds the bytes of images; name it, or use the file as a manifest, with a column \"path\"")
+		return errors.New("no column holds the bytes of images, or more than one does; name it")
 	}
 	path := []string{image}
 	if t.file.Root().Column(image).Column("bytes") != nil {
@@ -194,7 +194,8 @@ func (t *table) columns() error {
 		return err
 	}
 	t.Classes = t.features[label].Names
-	if sorted := slices.Sorted(slices.Values(t.Classes)); len(slices.Compact(sorted)) != len(t.Classes) || slices.Contains(t.Classes, "") {
+	distinct := slices.Compact(slices.Sorted(slices.Values(t.Classes)))
+	if len(distinct) != len(t.Classes) || slices.Contains(distinct, "") {
 		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
 	}
 	t.label, err = t.leaf([]string{label}, parquet.ByteArray, parquet.Int32, parquet.Int64)

@@ -58,7 +58,8 @@ func (p Place) Within(size int64) bool {
 	case p.Coding == Pixels:
 		return p == placeOfPixels(p.Offset, p.Height, p.Width)
 	}
-	return p.Coding <= Brotli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length && p.From <= p.Block-p.Size
+	return p.Coding <= Brotli && p.Block <= maxBlock && p.Block <= 64<<10+ratio[p.Coding]*p.Length &&
+		p.From <= p.Block-p.Size
 }
 
 // Room is the capacity that Unpack needs, in bytes.
@@ -83,9 +84,9 @@ func placeOfPixels(offset int64, height, width uint16) Place {
 	return p
 }
 
-// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose capacity is at
-// least Room, and which stays the caller's; so does stored. It may be called from several goroutines. All errors are ErrBad: the
-// bytes are not what was stored.
+// Unpack returns a sample's bytes, made from the stored ones. They are in dst's memory, whose capacity is
+// at least Room, and which stays the caller's; so does stored. It may be called from several
+// goroutines. All errors are ErrBad: the bytes are not what was stored.
 func (p Place) Unpack(dst, stored []byte) ([]byte, error) {
 	if int64(len(stored)) != p.Length || !p.Within(math.MaxInt64) {
 		return nil, fmt.Errorf("%w: %d bytes are not what is at this place", ErrBad, len(stored))
@@ -135,7 +136,8 @@ func (c Coding) unpack(dst, stored []byte) error {
 
 // zstdDecoder serves all goroutines. It yields no more than the memory that it is given has room for.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))
+	d, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
 		panic(err) // only of options
 	}

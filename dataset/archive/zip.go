@@ -54,7 +54,8 @@ func (s *scanner) addZipped(name string, f *zip.File) error {
 	case f.Method != zip.Store && f.Method != zip.Deflate:
 		s.addProblem(name, fmt.Sprintf("compression method %d is not supported; write the archive with zip -0", f.Method))
 		return nil
-	case f.UncompressedSize64 > maxBlock || f.CompressedSize64 > uint64(s.size) || f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
+	case f.UncompressedSize64 > maxBlock, f.CompressedSize64 > uint64(s.size),
+		f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
 		return fmt.Errorf("sizes %d and %d make no sense", f.CompressedSize64, f.UncompressedSize64)
 	}
 	offset, err := f.DataOffset()

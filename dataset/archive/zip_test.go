@@ -97,7 +97,7 @@ func TestBombs(t *testing.T) {
 		if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrBad) || n > 16<<20 {
 			t.Errorf("coding %d: %d MiB were allocated, %v", coding, n>>20, err)
 		}
-		if p.Block, p.Size = maxBlock+1, 1; p.Within(int64(len(b))) {
+		if p.Block, p.Size, p.Length = maxBlock+1, 1, maxBlock; p.Within(maxBlock) {
 			t.Errorf("coding %d: a block of %d bytes is accepted", coding, p.Block)
 		}
 	}

@@ -121,6 +121,16 @@ func (j *Job) Steps() (first, dx, dy int) {
 	return j.options.Steps(j.head, j.Region, j.channels, j.Region.W*j.channels)
 }
 
+// Stored is the size of the whole image as it is stored.
+func (j *Job) Stored() (height, width int) { return j.head.Height, j.head.Width }
+
+// StepsInStored is as Steps, if the whole image was decoded.
+func (j *Job) StepsInStored() (first, dx, dy int) {
+	stride := j.head.Width * j.channels
+	first, dx, dy = j.options.Steps(j.head, j.Region, j.channels, stride)
+	return first + j.Region.Y*stride + j.Region.X*j.channels, dx, dy
+}
+
 // rows is a sink of unchanged rows.
 type rows struct {
 	pix    []byte

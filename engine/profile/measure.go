@@ -133,7 +133,7 @@ func (p *profiler) start(ctx context.Context, raw float64, n int, storage datase
 	}
 	o := p.o.Engine
 	// One reader reads everything: sharding does not change the cost.
-	o.Shards, o.LocalFrom, o.LocalTo = 1, 0, 0
+	o.Shards, o.Nodes, o.LocalFrom, o.LocalTo = 1, 0, 0, 0
 	o.Anonymous, o.Lock = true, false // nothing maps these batches
 	o.IdleAfter = time.Hour
 	if o.OnError == engine.Fail {

@@ -2,7 +2,8 @@
  * standard output. It is compiled in one of three ways:
  *
  *   (nothing)      the kernels' source, each block of one thread
- *   SIMT_THREADS   the same, each block of so many threads at once, for the sanitizer of threads
+ *   SIMT_THREADS   the same, each block of so many threads at once, for the sanitizer of threads; nobody waits
+ *                  at the barrier whose number the environment variable OMITTED has
  *   PTX            what internal/ptx makes of the PTX, with the launch's threads
  */
 #include <stdint.h>
@@ -70,11 +71,18 @@ __thread simt_thread simt;
 #ifdef SIMT_THREADS
 #include <pthread.h>
 enum { THREADS_OF_BLOCK = SIMT_THREADS };
-void simt_sync(void) { pthread_barrier_wait(simt.barrier); }
+static int omitted = -1;
+void simt_sync(int which)
+{
+    if (which != omitted)
+        pthread_barrier_wait(simt.barrier);
+}
 #else
 enum { THREADS_OF_BLOCK = 1 };
-void simt_sync(void) {}
+void simt_sync(int which) { (void)which; }
 #endif
+
+enum { BEFORE = -2, AFTER = -3 }; /* a block, which no kernel has to wait for */
 
 typedef struct {
     kernel *k;
@@ -94,9 +102,9 @@ static void *every(void *argument)
             for (simt.bx = 0; simt.bx < t->l->grid[0]; simt.bx++) {
                 if (simt.tid == 0)
                     memset(t->shared, 0xa5, t->l->shared);
-                simt_sync();
+                simt_sync(BEFORE);
                 t->k(t->b);
-                simt_sync();
+                simt_sync(AFTER);
             }
     return NULL;
 }
@@ -142,6 +150,9 @@ static uint8_t *buffer(size_t n)
 int main(void)
 {
     sizes s;
+#ifdef SIMT_THREADS
+    omitted = getenv("OMITTED") ? atoi(getenv("OMITTED")) : omitted;
+#endif
     while (fread(&s, sizeof s, 1, stdin) == 1) {
         launch *l = malloc(s.launches * sizeof *l + 1);
         get(l, s.launches * sizeof *l);

@@ -28,7 +28,7 @@ typedef struct {
     void *shared, *barrier;
 } simt_thread;
 extern __thread simt_thread simt;
-void simt_sync(void);
+void simt_sync(int which); /* numbered from 0 in the source */
 #define KERNEL(threads) void
 #define SHARED(type, name) type *const name = (type *)simt.shared
 #define TID simt.tid
@@ -38,7 +38,7 @@ void simt_sync(void);
 #define BZ simt.bz
 #define GY simt.gy
 #define GZ simt.gz
-#define SYNC() simt_sync()
+#define SYNC() simt_sync(__COUNTER__)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #endif

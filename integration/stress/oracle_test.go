@@ -104,14 +104,11 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 
 // plannedIDs returns the samples of each batch before replacements.
 func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
-	var raw *shard.RawSet
-	if s.Shuffle {
-		raw = engine.RawSamples(ds)
+	c := s.order()
+	if c.Samples = int64(ds.Len()); s.Shuffle {
+		c.Raw = engine.RawSamples(ds)
 	}
-	plan, err := shard.New(shard.Config{
-		Samples: int64(ds.Len()), Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed,
-		StickToShard: s.Stick, PadLastBatch: true, Raw: raw,
-	})
+	plan, err := shard.New(c)
 	return func(k engine.Key) (ids []int) {
 		slots, _ := plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
 		for _, slot := range slots {

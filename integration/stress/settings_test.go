@@ -38,6 +38,41 @@ type settings struct {
 	IO           string
 	FaultyFS     bool // the dataset is on storage that can fail and stall
 	StuckLog     bool // nothing reads the daemon's log
+	Order        string
+}
+
+// order is what decides which samples are in a batch. What needs a shuffle is left out without one.
+func (s *settings) order() shard.Config {
+	c := shard.Config{Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, PadLastBatch: true}
+	switch {
+	case s.Order == "window" && s.Shuffle:
+		c.Window = 1
+	case s.Order == "local" && s.Shuffle:
+		c.Partition = shard.Local
+	case s.Order == "elastic" || s.Order == "local":
+		c.Partition = shard.Elastic
+	default:
+		c.StickToShard = s.Stick
+	}
+	return c
+}
+
+// orderFlags are the flags for order.
+func (s *settings) orderFlags() []string {
+	c := s.order()
+	f := []string{"--seed", strconv.FormatUint(c.Seed, 10)}
+	if c.Window > 0 {
+		f = append(f, fmt.Sprintf("--shuffle=window=%d", c.Window))
+	} else {
+		f = append(f, fmt.Sprintf("--shuffle=%t", c.Shuffle))
+	}
+	if c.Partition == shard.Ranges {
+		return append(f, "--shards", strconv.Itoa(c.Shards), "--batch-size", strconv.Itoa(c.BatchSize), fmt.Sprintf("--stick-to-shard=%t", c.StickToShard))
+	}
+	if c.Partition == shard.Local {
+		f = append(f, "--placement", "local")
+	}
+	return append(f, "--partition", "elastic", "--world-size", strconv.Itoa(c.Shards), "--global-batch", strconv.Itoa(c.Shards*c.BatchSize))
 }
 
 // tight reports that the memory limit may make an open fail.
@@ -72,19 +107,18 @@ func randomSettings(random *rand.Rand) settings {
 		Cache: pick(random, "auto", "0", "100KiB"), CachePolicy: pick(random, "constant", "constant", "static", "tinylfu", "none"),
 		ReadPath: pick(random, "auto", "auto", "direct"), IO: pick(random, "direct", "buffered"),
 		FaultyFS: chance(random, 0.5), StuckLog: chance(random, 0.1),
+		Order: pick(random, "ranges", "ranges", "elastic", "local", "window"),
 	}
 }
 
 // flags returns the flags of batchfs mount.
 func (s *settings) flags() []string {
-	f := []string{
+	f := append(s.orderFlags(), []string{
 		"--on-error", s.OnError, "--resize", s.Resize, "--dtype", s.DType, "--layout", s.Layout,
-		"--shards", strconv.Itoa(s.Shards), "--batch-size", strconv.Itoa(s.BatchSize), "--seed", strconv.FormatUint(s.Seed, 10),
 		"--workers", strconv.Itoa(s.Workers), "--batch-workers", strconv.Itoa(s.BatchWorkers),
 		"--prefetch-queue-depth", strconv.Itoa(s.Depth), "--memory-limit", strconv.FormatInt(s.Limit, 10),
 		"--cache-policy", s.CachePolicy, "--read-path", s.ReadPath, "--io", s.IO,
-		fmt.Sprintf("--shuffle=%t", s.Shuffle), fmt.Sprintf("--stick-to-shard=%t", s.Stick),
-	}
+	}...)
 	if s.CachePolicy != "none" {
 		f = append(f, "--cache-size", s.Cache)
 	}
@@ -104,9 +138,7 @@ func (s *settings) flags() []string {
 // ample memory, no prefetching and no cache.
 func (s *settings) options() (engine.Options, error) {
 	o := engine.Options{
-		Config: shard.Config{
-			Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, StickToShard: s.Stick, PadLastBatch: true,
-		},
+		Config:    s.order(),
 		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
 		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
 	}

@@ -19,6 +19,7 @@ import (
 type Mount struct {
 	*Process
 	Dir     string
+	Form    string // of the batches that Batch names: nhwc, or another of the forms
 	program string
 }
 
@@ -41,7 +42,7 @@ func NewMount(ctx context.Context, parent, program string, args ...string) (*Mou
 	cmd.Cancel = func() error {
 		return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Process.Signal(syscall.SIGCONT))
 	}
-	m := &Mount{Dir: dir, program: program}
+	m := &Mount{Dir: dir, Form: "nhwc", program: program}
 	if m.Process, err = Start(cmd, patience); err == nil {
 		return m, nil
 	}
@@ -78,7 +79,7 @@ func (m *Mount) Resume() { _ = m.Cmd.Process.Signal(syscall.SIGCONT) }
 
 // Batch returns the path of a batch.
 func (m *Mount) Batch(shard, epoch, batch int) string {
-	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d/epoch-%d/batch-%05d.nhwc", shard, epoch, batch))
+	return filepath.Join(m.Dir, fmt.Sprintf("shard-%d/epoch-%d/batch-%05d.%s", shard, epoch, batch, m.Form))
 }
 
 // Document decodes a JSON document of the mount.

@@ -10,28 +10,49 @@ import (
 	"testing"
 )
 
-// nvidia has NVIDIA's own cuda.h, which make deps installs.
-const nvidia = "../../bin/cuda/nvidia/cuda_runtime/include"
+// nvidia has NVIDIA's own headers, which make deps installs.
+const nvidia = "../../bin/cuda/nvidia"
 
-// TestHeaderIsCUDAs compares all that our cuda.h and cudanames.h say with NVIDIA's cuda.h: numbers, sizes and alignments of types, places in
-// structures, types of functions, and the names that the library has for them.
-func TestHeaderIsCUDAs(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(nvidia, "cuda.h")); err != nil {
-		t.Skip("NVIDIA's cuda.h is not installed: make deps")
+// A header is one of ours, and what has NVIDIA's.
+type header struct {
+	name, names string
+	packages    []string
+	result      string // what all functions return
+	facts       int    // there are more
+}
+
+// TestHeadersAreNVIDIAs compares all that our headers and lists of names say with NVIDIA's headers: numbers, sizes and alignments of types,
+// places in structures, types of functions, and the names that the libraries have for them.
+func TestHeadersAreNVIDIAs(t *testing.T) {
+	for _, h := range []header{
+		{"cuda.h", "cudanames.h", []string{"cuda_runtime"}, "CUresult", 250},
+		{"nvjpeg.h", "nvjpegnames.h", []string{"nvjpeg", "cuda_runtime", "cuda_nvcc"}, "nvjpegStatus_t", 40},
+	} {
+		t.Run(h.name, h.compare)
+	}
+}
+
+func (h header) compare(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(nvidia, h.packages[0], "include", h.name)); err != nil {
+		t.Skipf("NVIDIA's %s is not installed: make deps", h.name)
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("no C compiler")
 	}
-	header, err := os.ReadFile("cuda.h")
+	text, err := os.ReadFile(h.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := facts(string(header))
-	if len(all) < 250 {
+	all := facts(string(text))
+	if len(all) < h.facts {
 		t.Fatalf("%d facts", len(all))
 	}
-	ours := run(t, ".", all, `CUresult f parameters;`, `#f #suffix`)
-	theirs := run(t, nvidia, all, `CUresult f parameters; /* a declaration of another type is an error */`, `EXPAND(f)`)
+	var include []string
+	for _, p := range h.packages {
+		include = append(include, "-I"+filepath.Join(nvidia, p, "include"))
+	}
+	ours := h.run(t, []string{"-I."}, all, h.result+` f parameters;`, `#f #suffix`)
+	theirs := h.run(t, include, all, h.result+` f parameters; /* a declaration of another type is an error */`, `EXPAND(f)`)
 	if !slices.Equal(ours, theirs) {
 		for i := range min(len(ours), len(theirs)) {
 			if ours[i] != theirs[i] {
@@ -42,7 +63,7 @@ func TestHeaderIsCUDAs(t *testing.T) {
 }
 
 var (
-	number    = regexp.MustCompile(`\b(CU[A-Z0-9_]+) = \d+`)
+	number    = regexp.MustCompile(`\b([A-Z][A-Z0-9_]+) = \d+`)
 	structure = regexp.MustCompile(`(?s)typedef struct \{\n([^}]*)\} (\w+);`)
 	simple    = regexp.MustCompile(`(?m)(?:^typedef .*?|^\} )\(?\*?(\w+)\)?(?:\(void \*\))?;`)
 	member    = regexp.MustCompile(`\**(\w+)(?:\[\d+\])?[,;]`)
@@ -65,16 +86,16 @@ func facts(header string) (expressions []string) {
 }
 
 // run compiles a program with a header, and returns what it says the facts are, and what the functions are called.
-func run(t *testing.T, include string, facts []string, declaration, name string) []string {
+func (h header) run(t *testing.T, include, facts []string, declaration, name string) []string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")
-	code := "#include <cuda.h>\n#include <stddef.h>\n#include <stdio.h>\n#define X(f, suffix, parameters) " + declaration +
-		"\n#include \"cudanames.h\"\n#undef X\n#define STRING(s) #s\n#define EXPAND(s) STRING(s)\nint main(void)\n{\n"
+	code := "#include <" + h.name + ">\n#include <stddef.h>\n#include <stdio.h>\n#define X(f, suffix, parameters) " + declaration +
+		"\n#include \"" + h.names + "\"\n#undef X\n#define STRING(s) #s\n#define EXPAND(s) STRING(s)\nint main(void)\n{\n"
 	for _, f := range facts {
 		code += "printf(\"%s = %lld\\n\", \"" + f + "\", (long long)" + f + ");\n"
 	}
-	code += "#define X(f, suffix, parameters) puts(#f \" is \" " + name + ");\n#include \"cudanames.h\"\nreturn 0;\n}\n"
-	cmd := exec.Command("cc", "-w", "-I"+include, "-iquote", ".", "-x", "c", "-", "-o", program)
+	code += "#define X(f, suffix, parameters) puts(#f \" is \" " + name + ");\n#include \"" + h.names + "\"\nreturn 0;\n}\n"
+	cmd := exec.Command("cc", append(include, "-w", "-iquote", ".", "-x", "c", "-", "-o", program)...)
 	cmd.Stdin = strings.NewReader(code)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

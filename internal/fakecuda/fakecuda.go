@@ -4,6 +4,7 @@
 // read before it was waited for is poison (bytes of 219), as is memory that nobody wrote, and a source that is reused too early is copied as it is then.
 // Copies of host memory that is not registered wait. Memory can be opened by other processes, by those that see this one's /proc. Kernels are C code
 // that was made of their PTX ([Driver.AddModule]); one that leaves its memory ends the device. Every call can be made to fail ([Failure]). What is alive is counted ([Driver.Alive]).
+// [Driver.AddNVJPEG] adds the library for JPEGs.
 package fakecuda
 
 import (
@@ -20,7 +21,7 @@ import (
 	"time"
 )
 
-//go:embed driver
+//go:embed driver nvjpeg
 var source embed.FS
 
 // A Driver is the library, in a directory.
@@ -70,9 +71,18 @@ func (d *Driver) AddModule(ptx, code string) error {
 	return compile(d.at("modules", fmt.Sprintf("%016x.so", h.Sum64())), code, "-w", "-x", "c", "-")
 }
 
+// AddNVJPEG adds libnvjpeg.so.12, without some of its functions, as if it were old. It is made of libjpeg-turbo, which the compiler has to find.
+func (d *Driver) AddNVJPEG(missing ...string) error {
+	args := []string{d.at("source", "nvjpeg", "nvjpeg.c"), "-ljpeg", "-Wall", "-Wextra", "-Werror"}
+	for _, function := range missing {
+		args = append(args, "-D"+function+"=lacking_"+function)
+	}
+	return compile(d.at("libnvjpeg.so.12"), "", args...)
+}
+
 // A Failure is an error that a call returns instead of doing anything; only those that release something still do.
 type Failure struct {
-	Function string // without _v2; "*" is any; "copy", "set" and "kernel" are what streams do, later
+	Function string // without _v2; "*" is any of the driver's; "copy", "set" and "kernel" are what streams do, later
 	Nth      int    // from 1, of the calls of that function in a process; 0: all
 	Code     int    // after one that ends the device, such as 214, 700 or 719, all calls return it
 }
@@ -85,8 +95,11 @@ type Config struct {
 	Memory   int64         // of a device, 256 MiB
 	Delay    time.Duration // what streams do is late by a random time below it
 	Seed     int64         // of these times
+	Shared   bool          // that memory is for all processes together, not for each
 	MIG      bool          // the device is a part of one
 	Writable bool          // the device cannot register read-only memory
+	NVJPEG   int           // the version of that library, 12004
+	NoEngine bool          // the device has no engine for JPEGs
 	Failures []Failure
 }
 
@@ -104,6 +117,9 @@ func (d *Driver) Env(c Config) []string {
 	set("memory", c.Memory)
 	set("delay", c.Delay.Microseconds())
 	set("seed", c.Seed)
+	if c.Shared {
+		settings += " shared=1"
+	}
 	if c.MIG {
 		set("mig", 1)
 	}
@@ -111,18 +127,30 @@ func (d *Driver) Env(c Config) []string {
 		settings += " readonly=0"
 	}
 	var failures []string
+	nvjpeg := ""
 	for _, f := range c.Failures {
+		if strings.HasPrefix(f.Function, "nvjpeg") {
+			nvjpeg += fmt.Sprintf("%s=%d:%d ", f.Function, f.Nth, f.Code)
+			continue
+		}
 		failures = append(failures, fmt.Sprintf("%s:%d:%d", f.Function, f.Nth, f.Code))
 	}
 	if len(failures) > 0 {
 		settings += " fail=" + strings.Join(failures, ",")
 	}
-	return []string{"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings}
+	if c.NVJPEG != 0 {
+		nvjpeg += fmt.Sprintf("version=%d ", c.NVJPEG)
+	}
+	if c.NoEngine {
+		nvjpeg += "engine=0"
+	}
+	return []string{"LD_LIBRARY_PATH=" + d.dir, "FAKE_CUDA=" + settings, "FAKE_NVJPEG=" + nvjpeg}
 }
 
-// Alive counts what a process has made and not released, or what it had when it ended.
+// Alive counts what a process has made and not released, or what it had when it ended, and what it should not have done.
 type Alive struct {
 	Contexts, Allocations, Bytes, Registrations, Imports, Streams, Events, Modules int64
+	Torn                                                                           int64 // copies of host memory that was changed before they were done
 }
 
 // Alive returns how many calls a process has made so far, and what is alive.

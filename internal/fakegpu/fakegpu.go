@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"sync"
 	"unsafe"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/gpu"
 )
 
@@ -20,14 +22,16 @@ const Poison = 0xDB
 type GPU struct {
 	Memory int64                   // bytes in all
 	Fail   func(call string) error // asked by every call; nil: none fails
-	Begin  func(from []byte)       // called before bytes are copied
+	Begin  func(gpu.Run)           // called before a Run is done
 
 	mu         sync.Mutex
 	slabs      map[uint64][]byte
 	registered map[*byte]int
-	Copies     int // of which Fast came from registered memory
+	Put        int // bytes copied there without kernels, of which Fast were in registered memory
 	Fast       int
-	Runs       int // of kernels
+	Back       int // bytes copied from there
+	Runs       int // with kernels
+	decoder    *decode.Decoder
 	closed     bool
 }
 
@@ -98,46 +102,98 @@ func (g *GPU) Release(m gpu.Memory) error {
 	return nil
 }
 
-// Copy implements gpu.Driver.
-func (g *GPU) Copy(to uint64, from []byte) error {
-	if g.Begin != nil {
-		g.Begin(from)
-	}
-	if err := g.enter("Copy"); err != nil {
-		return err
-	}
-	defer g.mu.Unlock()
-	g.Copies++
-	for at, n := range g.registered {
-		if off := uintptr(unsafe.Pointer(&from[0])) - uintptr(unsafe.Pointer(at)); off < uintptr(n) {
-			if off+uintptr(len(from)) > uintptr(n) {
-				panic("fakegpu: registered in part")
-			}
-			g.Fast++
-		}
-	}
-	copy(g.at(to, int64(len(from))), from)
-	return nil
-}
-
-// Run implements gpu.Driver.
+// Run implements gpu.Driver. Memory on the host must stay as it is until the GPU has come to it.
 func (g *GPU) Run(r gpu.Run) error {
+	before := digest(r)
 	if g.Begin != nil {
-		g.Begin(r.Staging)
+		g.Begin(r)
 	}
 	if err := g.enter("Run"); err != nil {
 		return err
 	}
 	defer g.mu.Unlock()
-	g.Runs++
-	copy(g.at(r.At, int64(len(r.Staging))), r.Staging)
+	if digest(r) != before {
+		panic("fakegpu: memory was changed while the GPU was to copy it")
+	}
+	if len(r.Launches) > 0 {
+		g.Runs++
+	}
+	for _, p := range r.Put {
+		if len(p.From) > 0 {
+			g.put(p, len(r.Launches) > 0)
+		}
+	}
+	for i := range r.Images {
+		g.decode(&r.Images[i])
+	}
 	for _, l := range r.Launches {
-		launch(l, g.at(r.At, int64(len(r.Staging))))
+		launch(l, g.at(r.At, 1))
+	}
+	for _, w := range r.Within {
+		copy(g.at(w.To, w.Bytes), g.at(w.From, w.Bytes))
 	}
 	for _, b := range r.Back {
 		copy(b.To, g.at(b.From, int64(len(b.To))))
+		g.Back += len(b.To)
 	}
 	return nil
+}
+
+// digest is one of all memory on the host that a Run copies from or to.
+func digest(r gpu.Run) uint64 {
+	h := fnv.New64a()
+	for _, p := range r.Put {
+		h.Write(p.From)
+	}
+	for _, b := range r.Back {
+		h.Write(b.To)
+	}
+	return h.Sum64()
+}
+
+// put copies bytes to the GPU; mu is held.
+func (g *GPU) put(p gpu.Put, forKernels bool) {
+	if !forKernels {
+		g.Put += len(p.From)
+	}
+	for at, n := range g.registered {
+		if off := uintptr(unsafe.Pointer(&p.From[0])) - uintptr(unsafe.Pointer(at)); off < uintptr(n) {
+			if off+uintptr(len(p.From)) > uintptr(n) {
+				panic("fakegpu: registered in part")
+			}
+			if !forKernels {
+				g.Fast += len(p.From)
+			}
+		}
+	}
+	copy(g.at(p.To, int64(len(p.From))), p.From)
+}
+
+// OpenNVJPEG implements gpu.Driver.
+func (g *GPU) OpenNVJPEG(gray bool) (string, error) {
+	if err := g.enter("OpenNVJPEG"); err != nil {
+		return "", err
+	}
+	defer g.mu.Unlock()
+	o := decode.Options{IgnoreOrientation: true}
+	if gray {
+		o.Color = decode.Gray
+	}
+	g.decoder = decode.NewDecoder(o)
+	return "nvJPEG in Go", nil
+}
+
+// decode differs from all other decoders in the last bit. It refuses what is damaged; mu is held.
+func (g *GPU) decode(image *gpu.Image) {
+	head, err := decode.ReadHeader(image.Data, true)
+	if err == nil {
+		pix := g.at(uint64(image.To), int64(head.Height*image.Pitch))
+		err = g.decoder.Decode(decode.Image{Pix: pix, Stride: image.Pitch, Height: head.Height, Width: head.Width}, image.Data, head)
+		for i := range pix {
+			pix[i] ^= 1
+		}
+	}
+	image.Refused = err != nil
 }
 
 // at is n bytes of the GPU's memory; mu is held.
@@ -203,5 +259,8 @@ func (g *GPU) Close() error {
 	}
 	defer g.mu.Unlock()
 	g.closed = true
+	if g.decoder != nil {
+		g.decoder.Close()
+	}
 	return nil
 }

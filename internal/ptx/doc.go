@@ -18,13 +18,13 @@
 //
 //	0  they ran
 //	1  the launch is impossible: the parameters' size, a block that is not 1 to 1,024 threads in one
-//	   dimension, an empty grid, or more than 48 KB of shared memory
+//	   dimension, or more than its kernel allows (.maxntid), an empty grid, or more than 48 KB of shared memory
 //	2  shared memory was used outside of its bounds, or at an address that is not aligned
 //	3  some threads of a block wait at a barrier that others never reach
 //	4  there is no memory for the threads' registers
 //
 // What blocks did before an error stays. Blocks run one after the other, and so do the threads of a block,
-// each from one barrier to the next: in the order of their numbers, or in the opposite order if the
+// each from one barrier to the next: in the order of their numbers, or blocks and threads in the opposite order if the
 // environment variable PTX_REVERSED is set. Code that lacks a barrier therefore gives wrong results, and
 // mostly the same ones each time. Shared memory and registers start with the bytes 0xa5 and 0x5a.
 package ptx

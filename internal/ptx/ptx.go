@@ -39,6 +39,7 @@ var (
 	entry     = regexp.MustCompile(`^\s*\.visible\s+\.entry\s+(\w+)\(([^)]*)\)\s*((?:\.\w+[^\n]*\n\s*)*)\{((?s:.*?))\n\}`)
 	parameter = regexp.MustCompile(`^\.param\s+\.(\w+)\s+([\w$]+)$`)
 	registers = regexp.MustCompile(`\.reg\s+\.(\w+)\s+(%[a-z]+)<(\d+)>;`)
+	most      = regexp.MustCompile(`\.maxntid\s+(\d+)`)
 	local     = regexp.MustCompile(`\.local\s+\.align\s+\d+\s+\.b8\s+([\w$]+)\[(\d+)\];`)
 	pragma    = regexp.MustCompile(`\.pragma\s+"[^"]*";`)
 	// How compilers take half of a register; the other half goes nowhere.
@@ -71,7 +72,7 @@ func ToC(ptx string) (string, error) {
 			fmt.Fprintf(out, "\nstatic const %s %s[%s] = {%s};\n", types[m[1]], name, m[3], m[4])
 			symbols[m[2]] = "(uint64_t)(uintptr_t)" + name
 		case take(entry):
-			if err := translate(out, symbols, m[1], m[2], m[4]); err != nil {
+			if err := translate(out, symbols, m[1], m[2], m[3], m[4]); err != nil {
 				return "", fmt.Errorf("ptx: kernel %s: %w", m[1], err)
 			}
 			kernels++
@@ -90,7 +91,7 @@ func ToC(ptx string) (string, error) {
 func identifier(name string) string { return strings.NewReplacer("$", "_", "%", "").Replace(name) }
 
 // translate writes one kernel: its registers, its code and the function that callers see.
-func translate(out *strings.Builder, symbols map[string]string, name, params, body string) error {
+func translate(out *strings.Builder, symbols map[string]string, name, params, directives, body string) error {
 	k := &kernel{symbols: symbols, params: map[string]int{}, registers: map[string]string{}}
 	size := 0
 	for p := range strings.SplitSeq(params, ",") {
@@ -125,7 +126,11 @@ func translate(out *strings.Builder, symbols map[string]string, name, params, bo
 		return err
 	}
 	out.WriteString(k.out.String())
+	threads := "1024"
+	if m := most.FindStringSubmatch(directives); m != nil {
+		threads = m[1]
+	}
 	fmt.Fprintf(out, "    }\n    return 0;\n}\n\nint ptx_%s(const unsigned grid[3], const unsigned block[3], size_t shared, const void *params, size_t size)\n{\n"+
-		"    return ptx_run(ptx_code_%[1]s, (sizeof(ptx_registers_%[1]s) + 15) & ~(size_t)15, %d, grid, block, shared, params, size);\n}\n", name, size)
+		"    if (block[0] > %[2]s)\n        return PTX_LAUNCH;\n    return ptx_run(ptx_code_%[1]s, (sizeof(ptx_registers_%[1]s) + 15) & ~(size_t)15, %[3]d, grid, block, shared, params, size);\n}\n", name, threads, size)
 	return nil
 }

@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 	}
 	main := `int main(void)
 {
-    const unsigned one[3] = {1, 1, 1}, two[3] = {2, 1, 1}, none[3] = {0, 1, 1}, flat[3] = {1, 2, 1}, many[3] = {1025, 1, 1};
+    const unsigned one[3] = {1, 1, 1}, two[3] = {2, 1, 1}, none[3] = {0, 1, 1}, flat[3] = {1, 2, 1}, many[3] = {129, 1, 1};
     const unsigned long long barrier = 0, store = 1;
     int wrong = 0;
     wrong |= (ptx_k(one, two, 8, &store, 8) != 0) << 0;

@@ -93,10 +93,11 @@ class Batches:
                 dataset = json.load(f)
         except FileNotFoundError as e:
             raise FileNotFoundError(e.errno, "no batchfs is mounted there", self.path) from None
-        self.fingerprint, shards = dataset["fingerprint"], dataset["settings"]["shards"]
+        settings = dataset["settings"]
+        self.fingerprint, shards = dataset["fingerprint"], settings["shards"]
         self.shard, world = rank() if shard is None else (shard, shards)
         if world != shards:
-            raise ValueError(f"a mount of {shards} shards is read by {world} process{'es' * (world > 1)}: mount with --shards {world}, or say which shard this process reads")
+            raise ValueError(f"a mount of {shards} shards is read by {world} process{'es' * (world > 1)}: mount with --{'world-size' if 'partition' in settings else 'shards'} {world}, or say which shard this process reads")
         if not 0 <= self.shard < shards:
             raise ValueError(f"shard {self.shard} of a mount of {shards} shards")
         if style not in ("iterable", "map"):
@@ -194,7 +195,8 @@ class Batches:
         return {"epoch": at[0], "batch": at[1], "fingerprint": self.fingerprint}
 
     def load_state_dict(self, state: dict) -> None:
-        """Makes the next loop go on there. A mount with another dataset or other settings is refused."""
+        """Makes the next loop go on there. A mount with another dataset or other settings is refused; with --partition elastic, the world
+        size may be another."""
         if state["fingerprint"] != self.fingerprint:
             raise ValueError("the state is of a mount with another fingerprint: the batches would not be the same")
         self._go((state["epoch"], state["batch"]))

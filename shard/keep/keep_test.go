@@ -100,6 +100,12 @@ func randomKeep(t testing.TB, rng *rand.Rand, change func(*shard.Config, *Config
 	cfg, r := randomConfig(rng), keepRatios[rng.IntN(len(keepRatios))]
 	c := Config{Ratio: r.float()}
 	change(&cfg, &c)
+	if cfg.PadLastBatch && !cfg.StickToShard && rng.IntN(2) == 0 {
+		cfg.Partition = shard.Elastic
+		if cfg.Shuffle && rng.IntN(2) == 0 {
+			cfg.Partition = shard.Local
+		}
+	}
 	return mustPlan(t, cfg), rng.IntN(50), r, c
 }
 

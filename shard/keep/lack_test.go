@@ -108,10 +108,16 @@ func TestIsLevelWhereSomeLack(t *testing.T) {
 		"drop, few":        {cfg: shard.Config{Samples: 1000, Shards: 4, BatchSize: 30, LastBatch: shard.Drop, PadLastBatch: true}},
 		"fill, not padded": {cfg: shard.Config{Samples: 4000, Shards: 3, BatchSize: 50}, next: true},
 		"local":            {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true}, c: Config{LocalFrom: 1, LocalTo: 3}},
+		"elastic":          {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, Partition: shard.Elastic}, c: Config{LocalFrom: 1, LocalTo: 3}},
+		"placed":           {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, Partition: shard.Local}, c: Config{Ratio: 0.7, LocalFrom: 1, LocalTo: 2}},
+		"placed, nodes":    {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, Partition: shard.Local, Nodes: 2}, c: Config{Ratio: 0.7, LocalFrom: 2, LocalTo: 4}},
 		"local, sticking":  {cfg: shard.Config{Samples: 8000, Shards: 4, BatchSize: 100, PadLastBatch: true, StickToShard: true}, c: Config{LocalFrom: 3, LocalTo: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.c.Ratio = whole.float(); test.c.LocalTo > 0 {
+			switch {
+			case test.c.LocalTo == 0:
+				test.c.Ratio = whole.float()
+			case test.c.Ratio == 0:
 				test.c.Ratio = 0.1
 			}
 			test.cfg.Shuffle, test.cfg.Seed = true, 5

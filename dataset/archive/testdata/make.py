@@ -374,6 +374,7 @@ def betons():
     write("raw.beton", {"image": RGBImageField("raw"), "label": IntField()}, [(p, i * 3) for i, p in enumerate(pictures)], 0, 1)
     write("mixed.beton", {"note": JSONField(), "w": FloatField(), "photo": RGBImageField("smart", smart_threshold=180), "index": IntField(), "label": IntField()},
           [({"a": i}, 0.5, p, 7, i) for i, p in enumerate(pictures)], 2, 4)
+    write("last.beton", {"label": IntField(), "image": RGBImageField("jpg")}, [(i, p) for i, p in enumerate(pictures)], 1, 0)
 
 
 for make in (webdatasets, tars, zips, parquets, shards, records, betons):

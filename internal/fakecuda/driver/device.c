@@ -259,6 +259,22 @@ int cuCtxGetCurrent(void **context)
 	return enter(__func__);
 }
 
+int cuCtxSynchronize(void)
+{
+	ENTER();
+	pthread_mutex_lock(&lock);
+	wait_for_streams();
+	pthread_mutex_unlock(&lock);
+	return lost;
+}
+
+/* Nothing is captured here. */
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	*mode = 0;
+	return enter(__func__);
+}
+
 int cuGetErrorName(int code, const char **name)
 {
 	static const struct {

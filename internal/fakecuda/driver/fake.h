@@ -13,7 +13,7 @@ extern pthread_cond_t changed;
 
 /* What is alive, and how many calls there were: mapped from a file, so that tests see it. Alive in fakecuda.go has the same order. */
 struct counts {
-	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules;
+	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules, torn;
 };
 extern struct counts *counts;
 extern int lost; /* the error that ended the device */

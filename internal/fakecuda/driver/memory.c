@@ -2,7 +2,9 @@
 
 #include "fake.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,32 @@ int on_device(uint64_t address, size_t bytes)
 	return m && address + bytes <= m->address + m->bytes;
 }
 
+/* What is left of the device: by this process, or by all that live. With the lock held. */
+static size_t unused_bytes(void)
+{
+	int64_t left = setting("memory", 1 << 28);
+	char path[4096];
+	struct dirent *e;
+	int length;
+	const char *s = text("state", &length);
+	DIR *all;
+
+	if (!setting("shared", 0))
+		return left - counts->bytes;
+	snprintf(path, sizeof path, "%.*s", length, s);
+	for (all = opendir(path); all && (e = readdir(all)) != NULL;) {
+		struct counts c;
+		int fd = openat(dirfd(all), e->d_name, O_RDONLY | O_CLOEXEC);
+
+		if (read(fd, &c, sizeof c) == sizeof c && kill(atoi(e->d_name), 0) == 0)
+			left -= c.bytes;
+		close(fd);
+	}
+	if (all)
+		closedir(all);
+	return left > 0 ? left : 0;
+}
+
 int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
 	static int64_t id;
@@ -96,7 +124,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 	pthread_mutex_lock(&lock);
 	if (bytes == 0) {
 		code = INVALID;
-	} else if (bytes > (size_t)setting("memory", 1 << 28) - counts->bytes) {
+	} else if (bytes > unused_bytes()) {
 		code = NO_MEMORY;
 	} else {
 		int fd = memfd_create("fake device memory", MFD_CLOEXEC);
@@ -138,7 +166,7 @@ int cuMemGetInfo_v2(size_t *unused, size_t *total)
 	ENTER();
 	*total = setting("memory", 1 << 28);
 	pthread_mutex_lock(&lock);
-	*unused = *total - counts->bytes;
+	*unused = unused_bytes();
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
@@ -259,9 +287,17 @@ int registered(const void *host, size_t bytes)
 	return r && p >= r->start && p + bytes <= r->start + r->bytes;
 }
 
+static void add_range(void *start, size_t bytes)
+{
+	struct range *r = calloc(1, sizeof *r);
+
+	*r = (struct range){ranges, start, bytes};
+	ranges = r;
+	counts->registrations++;
+}
+
 int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags)
 {
-	struct range *r;
 	int code = 0;
 
 	ENTER();
@@ -273,30 +309,61 @@ int cuMemHostRegister_v2(void *start, size_t bytes, unsigned flags)
 	} else if (*overlapping(start, bytes)) {
 		code = 712;
 	} else {
-		r = calloc(1, sizeof *r);
-		*r = (struct range){ranges, start, bytes};
-		ranges = r;
-		counts->registrations++;
+		add_range(start, bytes);
 	}
 	pthread_mutex_unlock(&lock);
 	return code;
 }
 
-int cuMemHostUnregister(void *start)
+int cuMemHostAlloc(void **start, size_t bytes, unsigned flags)
 {
-	int code = enter(__func__);
+	void *p;
+
+	ENTER();
+	(void)flags;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return bytes == 0 ? INVALID : NO_MEMORY;
+	pthread_mutex_lock(&lock);
+	add_range(p, bytes);
+	pthread_mutex_unlock(&lock);
+	*start = p;
+	return 0;
+}
+
+/* Ends the registration of memory that begins there. How many bytes it had; 0: there is none. */
+static size_t forget_range(void *start)
+{
 	struct range **at, *r;
+	size_t bytes = 0;
 
 	pthread_mutex_lock(&lock);
 	at = overlapping(start, 1);
 	r = *at;
-	if (r == NULL || r->start != start) {
-		code = 713;
-	} else {
+	if (r && r->start == start) {
+		bytes = r->bytes;
 		*at = r->next;
 		free(r);
 		counts->registrations--;
 	}
 	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+int cuMemHostUnregister(void *start)
+{
+	int code = enter(__func__);
+
+	return forget_range(start) ? code : 713;
+}
+
+int cuMemFreeHost(void *start)
+{
+	int code = enter(__func__);
+	size_t bytes = forget_range(start);
+
+	if (bytes == 0)
+		return INVALID;
+	munmap(start, bytes);
 	return code;
 }

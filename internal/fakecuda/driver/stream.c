@@ -24,6 +24,8 @@ struct job {
 	void *to;
 	const void *from;
 	int owned; /* from is a copy that belongs to the job */
+	int watched; /* from must have this sum until it is copied */
+	uint64_t sum;
 	int value;
 	size_t bytes;
 	kernel *kernel;
@@ -76,11 +78,22 @@ static void run_kernel(struct job *j)
 	}
 }
 
+static uint64_t sum_of(const unsigned char *p, size_t n)
+{
+	uint64_t sum = 14695981039346656037u;
+
+	while (n--)
+		sum = (sum ^ *p++) * 1099511628211u;
+	return sum;
+}
+
 /* A device that is lost does nothing any more. */
 static void run(struct job *j)
 {
 	if (j->passes || j->waits || work(j->kind) != 0)
 		return;
+	if (j->watched && sum_of(j->from, j->bytes) != j->sum)
+		__atomic_add_fetch(&counts->torn, 1, __ATOMIC_RELAXED);
 	if (j->kernel)
 		run_kernel(j);
 	else if (j->from)
@@ -312,6 +325,10 @@ static int copy(struct stream *s, uint64_t to, uint64_t from, size_t bytes, int 
 		j.owned = 1;
 		give(s, j);
 	} else {
+		if (from_host && s) {
+			j.watched = 1;
+			j.sum = sum_of(j.from, bytes);
+		}
 		give(s, j);
 		if (to_host && s && !registered(j.to, bytes))
 			wait_for(s);

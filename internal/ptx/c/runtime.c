@@ -64,9 +64,8 @@ static inline __attribute__((unused)) uint32_t ptx_shf_l(uint32_t a, uint32_t b,
 static inline __attribute__((unused)) uint32_t ptx_shf_r(uint32_t a, uint32_t b, uint32_t n) { return n > 31 ? b : (uint32_t)(((uint64_t)b << 32 | a) >> n); }
 
 /* ptx_block runs one block. at has, for each thread, where it is: -1 before its end, then 0. */
-static int ptx_block(ptx_code *code, ptx_thread t, uint8_t *registers, size_t each, int *at)
+static int ptx_block(ptx_code *code, ptx_thread t, uint8_t *registers, size_t each, int *at, int reversed)
 {
-    const int reversed = getenv("PTX_REVERSED") != NULL;
     memset(t.shared, 0xa5, t.shared_size);
     memset(registers, 0x5a, each * t.ntid);
     for (unsigned i = 0; i < t.ntid; i++)
@@ -89,16 +88,19 @@ static int ptx_run(ptx_code *code, size_t each, size_t params_size, const unsign
 {
     if (size != params_size || block[0] < 1 || block[0] > 1024 || block[1] != 1 || block[2] != 1 || grid[0] < 1 || grid[1] < 1 || grid[2] < 1 || shared > 48 << 10)
         return PTX_LAUNCH;
+    const int reversed = getenv("PTX_REVERSED") != NULL;
+    const uint64_t row = grid[0], plane = row * grid[1], blocks = plane * grid[2];
     int result = PTX_MEMORY, error = 0;
     uint8_t *const registers = aligned_alloc(16, each * block[0]), *const memory = aligned_alloc(16, (shared + 16) & ~(size_t)15);
     int *const at = calloc(block[0], sizeof *at);
     if (registers && memory && at) {
         result = 0;
         ptx_thread t = {.ntid = block[0], .nctaid = {grid[0], grid[1], grid[2]}, .params = params, .shared = memory, .shared_size = shared, .error = &error};
-        for (t.ctaid[2] = 0; t.ctaid[2] < grid[2]; t.ctaid[2]++)
-            for (t.ctaid[1] = 0; t.ctaid[1] < grid[1]; t.ctaid[1]++)
-                for (t.ctaid[0] = 0; t.ctaid[0] < grid[0] && !result; t.ctaid[0]++)
-                    result = ptx_block(code, t, registers, each, at);
+        for (uint64_t i = 0; i < blocks && !result; i++) {
+            const uint64_t n = reversed ? blocks - 1 - i : i;
+            t.ctaid[0] = (unsigned)(n % row), t.ctaid[1] = (unsigned)(n % plane / row), t.ctaid[2] = (unsigned)(n / plane);
+            result = ptx_block(code, t, registers, each, at, reversed);
+        }
     }
     free(registers);
     free(memory);

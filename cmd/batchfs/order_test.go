@@ -1,0 +1,78 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/shard"
+)
+
+// TestOrderFlags: what the flags of order mean.
+func TestOrderFlags(t *testing.T) {
+	const steps = "--partition elastic --global-batch 24 --world-size 6 "
+	padded := shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true}
+	elastic := shard.Config{Shards: 6, BatchSize: 4, PadLastBatch: true, Partition: shard.Elastic}
+	for flags, change := range map[string]func(c *shard.Config){
+		"--shuffle=window=16":                               func(c *shard.Config) { *c = padded; c.Shuffle, c.Window = true, 16 },
+		"-o shuffle=window=3":                               func(c *shard.Config) { *c = padded; c.Shuffle, c.Window = true, 3 },
+		"--shuffle=true":                                    func(c *shard.Config) { *c = padded; c.Shuffle = true },
+		"--shuffle --shuffle=0":                             func(c *shard.Config) { *c = padded },
+		"--shuffle=window=3 -o shuffle":                     func(c *shard.Config) { *c = padded; c.Shuffle = true },
+		steps:                                               func(c *shard.Config) { *c = elastic },
+		steps + "--placement position":                      func(c *shard.Config) { *c = elastic },
+		steps + "--shuffle --placement local":               func(c *shard.Config) { *c = elastic; c.Shuffle, c.Partition = true, shard.Local },
+		steps + "-o shuffle,placement=local,nodes=3":        func(c *shard.Config) { *c = elastic; c.Shuffle, c.Partition, c.Nodes = true, shard.Local, 3 },
+		steps + "--rank 5 --last-batch drop --shuffle=true": func(c *shard.Config) { *c = elastic; c.Shuffle, c.LastBatch = true, shard.Drop },
+	} {
+		r, err := requested(t, append(strings.Fields(flags), "photos", "mnt")...)
+		if err != nil {
+			t.Errorf("%s: %v", flags, err)
+			continue
+		}
+		var want shard.Config
+		change(&want)
+		if got := r.engine.Config; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", flags, got, want)
+		}
+		if rank := strings.Contains(flags, "--rank"); r.tree.OnlyLocal != rank || rank && (r.engine.LocalFrom != 5 || r.engine.LocalTo != 6) {
+			t.Errorf("%s: shards %d to %d, only these: %v", flags, r.engine.LocalFrom, r.engine.LocalTo, r.tree.OnlyLocal)
+		}
+		if setting := r.settings["flags"].(map[string]any)["shuffle"]; setting != want.Shuffle && want.Window == 0 {
+			t.Errorf("%s: config.json says %v", flags, setting)
+		}
+	}
+}
+
+// TestWindowIsAValue: window=W may follow --shuffle like the value of any other flag, but no other
+// argument may.
+func TestWindowIsAValue(t *testing.T) {
+	for words, want := range map[string]string{
+		"plan --shuffle window=4 data":      "plan --shuffle=window=4 data",
+		"plan --shuffle data window=4":      "plan --shuffle data window=4",
+		"plan window=4 --shuffle":           "plan window=4 --shuffle",
+		"plan -- --shuffle window=4":        "plan -- --shuffle window=4",
+		"plan --shuffle window=4 window=5":  "plan --shuffle=window=4 window=5",
+		"plan --seed 3 --shuffle window=64": "plan --seed 3 --shuffle=window=64",
+	} {
+		if got := withWindow(strings.Fields(words)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: %q", words, got)
+		}
+	}
+	const plan = "plan --samples 4000 --json "
+	a, b := batchfs(t, strings.Fields(plan+"-shuffle window=2")...), batchfs(t, strings.Fields(plan+"--shuffle=window=2")...)
+	if a.status != statusDone || a.out != b.out || a.out == batchfs(t, strings.Fields(plan+"--shuffle")...).out {
+		t.Errorf("status %d, %s", a.status, a.err)
+	}
+}
+
+// TestPlanOfARank: --rank is the shard.
+func TestPlanOfARank(t *testing.T) {
+	const plan = "plan --samples 20 --partition elastic --global-batch 8 --world-size 4 --json "
+	got := batchfs(t, strings.Fields(plan+"--rank 2")...)
+	const want = `{"shard":2,"epoch":0,"batches":[{"batch":0,"positions":[4,5],"ids":[4,5],"valid":2},{"batch":1,"positions":[12,13],"ids":[12,13],"valid":2},{"batch":2,"positions":[18,18],"ids":[18,18],"valid":1}]}` + "\n"
+	if got.out != want || got.out != batchfs(t, strings.Fields(plan+"--shard 2")...).out {
+		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
+	}
+}

@@ -1,0 +1,237 @@
+//go:build cuda && linux && cgo && (amd64 || arm64)
+
+package cuda
+
+/*
+#include "nvjpeg.h"
+
+static nvjpegStatus_t decode(nvjpegHandle_t handle, nvjpegJpegState_t state, const unsigned char *const *data, const size_t *lengths,
+			     const unsigned long long *to, const size_t *pitches, int n, cudaStream_t stream)
+{
+	nvjpegImage_t images[n];
+
+	for (int i = 0; i < n; i++)
+		images[i] = (nvjpegImage_t){{(unsigned char *)to[i]}, {pitches[i]}};
+	return nvjpegDecodeBatched(handle, state, data, lengths, images, stream);
+}
+*/
+import "C"
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/dynlib"
+)
+
+const (
+	oldestNVJPEG = 11_009 // the first version with all that is used
+	// mostJPEGs are decoded by one call. NVIDIA's header says that more than 50 may be decoded in another way.
+	mostJPEGs = 50
+	// jpegThreads is how many processors nvJPEG may use where the hardware does not decode.
+	jpegThreads = 4
+)
+
+// NVJPEGVersion opens the library nvJPEG, and returns its version. The error is ErrNoNVJPEG or ErrOldNVJPEG.
+func NVJPEGVersion() (string, error) {
+	if err := dynlib.OpenNVJPEG(); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoNVJPEG, err)
+	}
+	var version [3]C.int
+	for i, part := range []C.libraryPropertyType{C.MAJOR_VERSION, C.MINOR_VERSION, C.PATCH_LEVEL} {
+		if err := jpegError("nvjpegGetProperty", C.nvjpegGetProperty(part, &version[i])); err != nil {
+			return "", err
+		}
+	}
+	text := fmt.Sprintf("%d.%d.%d", version[0], version[1], version[2])
+	if version[0]*1000+version[1] < oldestNVJPEG {
+		return text, fmt.Errorf("%w: it is version %s, batchfs needs %d.%d", ErrOldNVJPEG, text, oldestNVJPEG/1000, oldestNVJPEG%1000)
+	}
+	return text, nil
+}
+
+// A JPEGDecoder decodes JPEGs with nvJPEG. It belongs to its Thread, as a Stream does.
+type JPEGDecoder struct {
+	Backend string // hardware, GPU-hybrid or default
+
+	format   C.nvjpegOutputFormat_t
+	hardware bool
+	handle   C.nvjpegHandle_t
+	state    C.nvjpegJpegState_t
+	header   C.nvjpegJpegStream_t
+	params   C.nvjpegDecodeParams_t
+}
+
+// NewJPEGDecoder returns a decoder to gray or RGB pixels, which uses the first of these that the device has: an engine for JPEGs
+// (hardware), kernels for most of the work (GPU-hybrid), or what nvJPEG prefers (default); of those that are named, if any are. The error may be ErrNoNVJPEG, ErrOldNVJPEG, ErrMemory or ErrNVJPEG.
+func (t *Thread) NewJPEGDecoder(gray bool, only ...string) (*JPEGDecoder, error) {
+	if _, err := NVJPEGVersion(); err != nil {
+		return nil, err
+	}
+	d := &JPEGDecoder{format: C.NVJPEG_OUTPUT_RGBI}
+	if gray {
+		d.format = C.NVJPEG_OUTPUT_Y
+	}
+	err := d.create(only)
+	if err == nil {
+		err = cmp.Or(
+			jpegError("nvjpegJpegStateCreate", C.nvjpegJpegStateCreate(d.handle, &d.state)),
+			jpegError("nvjpegJpegStreamCreate", C.nvjpegJpegStreamCreate(d.handle, &d.header)),
+			jpegError("nvjpegDecodeParamsCreate", C.nvjpegDecodeParamsCreate(d.handle, &d.params)))
+	}
+	if err == nil {
+		err = jpegError("nvjpegDecodeParamsSetOutputFormat", C.nvjpegDecodeParamsSetOutputFormat(d.params, d.format))
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// create makes the handle. Only a device that lacks a backend leads to the next one: pixels depend on which it is.
+func (d *JPEGDecoder) create(only []string) error {
+	status := C.nvjpegStatus_t(C.NVJPEG_STATUS_INVALID_PARAMETER)
+	for _, b := range []struct {
+		name string
+		id   C.nvjpegBackend_t
+	}{{"hardware", C.NVJPEG_BACKEND_HARDWARE}, {"GPU-hybrid", C.NVJPEG_BACKEND_GPU_HYBRID}, {"default", C.NVJPEG_BACKEND_DEFAULT}} {
+		if len(only) > 0 && !slices.Contains(only, b.name) {
+			continue
+		}
+		d.Backend, d.hardware = b.name, b.id == C.NVJPEG_BACKEND_HARDWARE
+		status = C.nvjpegCreateEx(b.id, nil, nil, 0, &d.handle)
+		if status != C.NVJPEG_STATUS_ARCH_MISMATCH && status != C.NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED {
+			break
+		}
+	}
+	return jpegError("nvjpegCreateEx", status)
+}
+
+// Close frees the decoder, once the device has decoded all that it was given.
+func (d *JPEGDecoder) Close() error {
+	var errs [4]error
+	if d.params != nil {
+		errs[0] = jpegError("nvjpegDecodeParamsDestroy", C.nvjpegDecodeParamsDestroy(d.params))
+	}
+	if d.header != nil {
+		errs[1] = jpegError("nvjpegJpegStreamDestroy", C.nvjpegJpegStreamDestroy(d.header))
+	}
+	if d.state != nil {
+		errs[2] = jpegError("nvjpegJpegStateDestroy", C.nvjpegJpegStateDestroy(d.state))
+	}
+	if d.handle != nil {
+		errs[3] = jpegError("nvjpegDestroy", C.nvjpegDestroy(d.handle))
+	}
+	return cmp.Or(errs[:]...)
+}
+
+// Decode has a stream decode whole images, as they are stored. It returns once it is known which of them nvJPEG refuses, of which it notes
+// that, and leaves the pixels undefined: that depends on the image alone. All data must stay as it is until the stream is done.
+// After an error, too, the stream may still be at work. The error may be ErrMemory or ErrNVJPEG.
+func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
+	var taken []*JPEG
+	for i := range images {
+		refused, err := d.refuses(images[i].Data)
+		if err != nil {
+			return err
+		}
+		if images[i].Refused = refused; refused {
+			continue
+		}
+		// Engines have been seen to skip an image without a word. Its pixels must not be those of another one.
+		if err := s.Fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
+			return err
+		}
+		taken = append(taken, &images[i])
+	}
+	for len(taken) > 0 {
+		n := min(len(taken), mostJPEGs)
+		if err := d.decodeSome(s, taken[:n]); err != nil {
+			return err
+		}
+		if taken = taken[n:]; len(taken) > 0 { // the state serves one call at a time
+			if err := s.Synchronize(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refuses reports whether an image is of a kind that is not decoded.
+func (d *JPEGDecoder) refuses(data []byte) (bool, error) {
+	call, unsupported := "nvjpegJpegStreamParseHeader", C.int(0)
+	status := C.nvjpegJpegStreamParseHeader(d.handle, (*C.uchar)(address(data)), C.size_t(len(data)), d.header)
+	if status == C.NVJPEG_STATUS_SUCCESS && d.hardware {
+		call, status = "nvjpegDecodeBatchedSupportedEx", C.nvjpegDecodeBatchedSupportedEx(d.handle, d.header, d.params, &unsupported)
+	}
+	if refusal(status) {
+		return true, nil
+	}
+	return unsupported != 0, jpegError(call, status)
+}
+
+// decodeSome decodes images, and if nvJPEG refuses all of them, as one is bad, each by itself.
+func (d *JPEGDecoder) decodeSome(s *Stream, images []*JPEG) error {
+	status, call := d.decode(s, images)
+	switch {
+	case !refusal(status):
+		return jpegError(call, status)
+	case len(images) == 1:
+		images[0].Refused = true
+		return nil
+	}
+	for i := range images {
+		if err := s.Synchronize(); err != nil {
+			return err
+		}
+		if err := d.decodeSome(s, images[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *JPEGDecoder) decode(s *Stream, images []*JPEG) (status C.nvjpegStatus_t, call string) {
+	n := len(images)
+	if status := C.nvjpegDecodeBatchedInitialize(d.handle, d.state, C.int(n), jpegThreads, d.format); status != C.NVJPEG_STATUS_SUCCESS {
+		return status, "nvjpegDecodeBatchedInitialize"
+	}
+	data, lengths := make([]*C.uchar, n), make([]C.size_t, n)
+	to, pitches := make([]C.ulonglong, n), make([]C.size_t, n)
+	var pinned runtime.Pinner // for tests, whose images are on Go's heap
+	defer pinned.Unpin()
+	for i, j := range images {
+		data[i], lengths[i] = (*C.uchar)(address(j.Data)), C.size_t(len(j.Data))
+		to[i], pitches[i] = C.ulonglong(j.To), C.size_t(j.Pitch)
+		pinned.Pin(data[i])
+	}
+	return C.decode(d.handle, d.state, &data[0], &lengths[0], &to[0], &pitches[0], C.int(n), C.cudaStream_t(unsafe.Pointer(s.s.C()))), "nvjpegDecodeBatched"
+}
+
+// refusal reports whether a status is about an image.
+func refusal(status C.nvjpegStatus_t) bool {
+	switch status {
+	case C.NVJPEG_STATUS_INVALID_PARAMETER, C.NVJPEG_STATUS_BAD_JPEG, C.NVJPEG_STATUS_JPEG_NOT_SUPPORTED,
+		C.NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED, C.NVJPEG_STATUS_INCOMPLETE_BITSTREAM:
+		return true
+	}
+	return false
+}
+
+// jpegError is the error of a call.
+func jpegError(call string, status C.nvjpegStatus_t) error {
+	switch status {
+	case C.NVJPEG_STATUS_SUCCESS:
+		return nil
+	case C.NVJPEG_STATUS_ALLOCATOR_FAILURE:
+		return fmt.Errorf("%w: %s", ErrMemory, call)
+	case missing:
+		return fmt.Errorf("%w: it lacks %s", ErrOldNVJPEG, call)
+	}
+	return fmt.Errorf("%w: %s returned %d", ErrNVJPEG, call, status)
+}

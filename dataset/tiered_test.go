@@ -1,0 +1,139 @@
+package dataset
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/option"
+)
+
+// TestLocalCache: what was read once is read again without the store, by this mount and the next, in the
+// version that was indexed.
+func TestLocalCache(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	want := contentsOf(t, p.open("d"))
+	s, how := p.serve()
+	var reads atomic.Int64
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			reads.Add(1)
+		}
+		return false
+	}
+	dir := t.TempDir()
+	cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: 1 << 30} }
+	for _, url := range []string{"s3://data/d", "s3://data/one.tar"} {
+		d := p.openURL(url, how, cached)
+		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
+			t.Errorf("%s (-directory +store):\n%s", url, diff)
+		}
+		d.remote.(*tiered).tier.Settle()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := p.openURL(url, how, cached)
+		before := reads.Load()
+		if diff := cmp.Diff(want, contentsOf(t, again)); diff != "" {
+			t.Errorf("%s again:\n%s", url, diff)
+		}
+		if n := reads.Load() - before; n != 0 {
+			t.Errorf("%s: %d reads went to the store again; %+v", url, n, *again.LocalCache())
+		}
+		if again.MemoryBytes() <= p.openURL(url, how).MemoryBytes() {
+			t.Error("the memory of the local cache is not counted")
+		}
+	}
+	d := p.openURL("s3://data/d", how, cached)
+	p.write(names[1], "another image")
+	if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" {
+		t.Errorf("the object was replaced:\n%s", diff)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files { // a credential or a name has no place in there
+		if strings.Contains(f, "data") {
+			t.Error(f)
+		}
+	}
+	for _, f := range files {
+		if err := os.RemoveAll(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := d.Load(0, nil, func(n int) []byte { return make([]byte, n) }, nil); err != nil {
+		t.Errorf("without the local cache's files: %v", err)
+	}
+}
+
+// TestLocalCacheWithoutVersions: the time of an object is as good as a version; without one, nothing is kept, which the
+// log says once.
+func TestLocalCacheWithoutVersions(t *testing.T) {
+	p := newPlace(t)
+	names := p.several()
+	p.pack("one.tar", "", names...)
+	for _, timed := range []bool{true, false} {
+		files := http.FileServer(http.Dir(p.path(".")))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !timed {
+				w = timeless{w}
+			}
+			files.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		var log strings.Builder
+		d := p.openURL(server.URL+"/one.tar", func(o *Options) {
+			o.Storage.LocalCache.Dir, o.Logger = t.TempDir(), slog.New(slog.NewTextHandler(&log, nil))
+		})
+		contentsOf(t, d)
+		d.remote.(*tiered).tier.Settle()
+		if kept := d.LocalCache().KeptBytes > 0; kept != timed || strings.Count(log.String(), "neither version nor time") == 0 != timed {
+			t.Errorf("time %t: kept %t, log: %s", timed, kept, &log)
+		}
+	}
+}
+
+// timeless is an answer that does not say when the object was written.
+type timeless struct{ http.ResponseWriter }
+
+func (w timeless) WriteHeader(status int) {
+	w.Header().Del("Last-Modified")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func TestLocalCacheRefused(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/1.jpg")
+	_, how := p.serve()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		url   string
+		cache LocalCache
+		flag  bool
+	}{
+		{p.path("d"), LocalCache{Dir: t.TempDir()}, true},
+		{"s3://data/d", LocalCache{Size: 100}, true},
+		{"s3://data/d", LocalCache{Dir: t.TempDir(), Size: -1}, true},
+		{"s3://data/d", LocalCache{Dir: file}, false},
+	} {
+		_, err := p.tryOpenURL(c.url, how, func(o *Options) { o.Storage.LocalCache = c.cache })
+		if _, flag := errors.AsType[*option.Error](err); err == nil || flag != c.flag {
+			t.Errorf("%s, %+v: %v", c.url, c.cache, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+import "github.com/batchfs/batchfs/layout"
+
+// discard ends a batch that nothing holds. Its memory is freed at once, or by the item
+// workers that are writing into it.
+func (all *batches) discard(b *batch) {
+	if b.refs != 0 {
+		panic("engine: a batch that somebody holds is dropped")
+	}
+	all.removeBatch(b, errDropped)
+}
+
+// startOver takes the memory of a batch that an Open waits for and has it made again later.
+// No worker may be writing into it.
+func (all *batches) startOver(b *batch) {
+	all.schedule.remove(b)
+	b.endTurn()
+	all.freeBuffer(b)
+	if b.form == layout.CUDA {
+		b.form = all.catalog.tensorForm()
+	}
+	b.bad = nil
+	b.hits.Store(0)
+	b.bytes.Store(0)
+	all.waitForMemory(b)
+}
+
+// removeBatch removes a batch from all tables and lists and frees its memory.
+func (all *batches) removeBatch(b *batch, why error) {
+	b.err, b.state = why, failed
+	all.schedule.remove(b)
+	all.takeWork.Broadcast() // there is room for the next one
+	if all.table[b.key] == b {
+		delete(all.table, b.key)
+	}
+	if s := b.source; s != nil && s.copies[b.form] == b {
+		delete(s.copies, b.form)
+	}
+	for _, c := range b.copies { // nothing holds them, or this could not go
+		all.discard(c)
+	}
+	b.leaveStream()
+	b.endTurn()
+	all.freeBuffer(b)
+}
+
+// freeBuffer frees a batch's memory. While the batch is being laid out, written into or copied, it
+// does nothing: the last writer frees it.
+func (all *batches) freeBuffer(b *batch) {
+	if b.writers > 0 {
+		return
+	}
+	all.freeHost(b)
+	all.freeSlot(b)
+}
+
+func (all *batches) freeHost(b *batch) {
+	if b.writers == 0 && b.buf != nil {
+		all.memory.freeBuffer(b.buf)
+		b.buf, b.pixels = nil, nil
+	}
+}
+
+func (all *batches) freeSlot(b *batch) {
+	if b.slot != nil {
+		b.slot.Release()
+		b.slot, b.onGPU = nil, nil
+		all.memory.ledger.cameBack()
+	}
+}
+
+// freeUnneeded frees a complete batch that nothing holds and no stream needs.
+func (all *batches) freeUnneeded(b *batch) {
+	if b.state == ready && b.refs == 0 && !b.stream.needs(b) && !b.isAhead() {
+		all.discard(b)
+	}
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A gate makes calls hang once it is shut, until it is opened.
+type gate struct {
+	mu    sync.Mutex
+	hangs func(what any) bool // nil: nothing does
+	begun chan struct{}
+	open  chan struct{}
+}
+
+func newGate() *gate { return &gate{begun: make(chan struct{}, 1000), open: make(chan struct{})} }
+
+func (g *gate) shut(hangs func(what any) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hangs = hangs
+}
+
+func (g *gate) pass(what any) {
+	g.mu.Lock()
+	hangs := g.hangs != nil && g.hangs(what)
+	g.mu.Unlock()
+	if hangs {
+		g.begun <- struct{}{}
+		<-g.open
+	}
+}
+
+// impatient makes host forms wait for the GPU for less time than it needs now and then.
+func impatient(e *Engine) {
+	e.locked(func() bool { e.deviceWait = 20 * time.Millisecond; return true })
+}
+
+// mixedDir is a dataset of which a GPU decodes a part.
+func mixedDir(t *testing.T, jpegs, others int) string {
+	dir := jpegDir(t, jpegs)
+	for i := range others {
+		writePPM(t, filepath.Join(dir, string(rune('a'+i))+".ppm"), 20, 30, picture(i, 20, 30))
+	}
+	return dir
+}
+
+func mixed(o *Options) {
+	o.BatchSize, o.Epochs, o.Shuffle, o.PrefetchDepth = 8, 2, true, 0
+	o.Transform = resample.Options{Mode: resample.Stretch, Height: 100, Width: 140}
+}
+
+// left checks that Close leaves something behind, and that it is freed once the GPU answers.
+func left(t *testing.T, e *Engine, g *gate) {
+	t.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, ErrLeftBehind) {
+			t.Errorf("Close says %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("Close does not return")
+	}
+	close(g.open)
+	eventually(t, "what was left behind is freed", func() bool {
+		s := e.memory.pool.Stats()
+		return e.opts.Device.Stats().Real == 0 && s.Buffers == 0 && s.Leaving == 0
+	})
+	e.batches.wait.Wait()
+}
+
+// TestHostFormsDoNotHangWithTheGPU: whatever a GPU hangs at of a batch that it makes samples of, host forms are made by
+// processors, what it writes later goes nowhere, and what is open there stays.
+func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
+	dir := mixedDir(t, 40, 8)
+	want := tensors(t, start(t, dir, mixed))
+	for name, at := range map[string]func(gpu.Run) bool{
+		"making": func(r gpu.Run) bool { return len(r.Launches) > 0 },
+		"put":    func(r gpu.Run) bool { return len(r.Launches) == 0 && len(r.Put) > 0 },
+		"back":   func(r gpu.Run) bool { return len(r.Launches) == 0 && len(r.Back) > 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hanging := newGate()
+			g := &fakegpu.GPU{Begin: func(r gpu.Run) { hanging.pass(r) }}
+			e := decodingOn(t, dir, g, mixed)
+			open(t, e, Key{}, layout.CUDA).Close() // the first batch, before there is memory on the GPU
+			first := open(t, e, Key{Batch: 1}, layout.CUDA)
+			if first.batch.source != nil {
+				t.Fatal("the batch is a copy")
+			}
+			hanging.shut(func(what any) bool { return at(what.(gpu.Run)) })
+			impatient(e)
+			var wait sync.WaitGroup
+			if name != "back" {
+				wait.Go(func() {
+					if f, err := e.Open(context.Background(), Key{Batch: 2}, layout.CUDA); err == nil {
+						f.Close()
+					} else if !errors.Is(err, ErrClosed) {
+						t.Error(err)
+					}
+				})
+				<-hanging.begun
+			}
+			for _, k := range []Key{{Batch: 1}, {Batch: 2}, {Batch: 1}, {Batch: 3}} {
+				if !bytes.Equal(read(t, e, k, layout.NHWCForm), want[k]) {
+					t.Errorf("%s differs", k)
+				}
+			}
+			if name == "back" {
+				<-hanging.begun
+			}
+			if !bytes.Equal(tensorOf(t, g, first), want[Key{Batch: 1}]) {
+				t.Error("what was open has changed")
+			}
+			first.Close()
+			left(t, e, hanging)
+			wait.Wait()
+		})
+	}
+}
+
+// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be interrupted.
+func TestAnyCallToTheGPUHangs(t *testing.T) {
+	dir := mixedDir(t, 20, 4)
+	want := tensors(t, start(t, dir, mixed))
+	for call, times := range map[string]int{"Free": 1, "Alloc": 1, "Register": 2, "Unregister": 1, "Run": 2} {
+		for skip := range times {
+			t.Run(fmt.Sprint(call, " ", skip), func(t *testing.T) {
+				t.Parallel()
+				hangAt(t, dir, want, call, skip)
+			})
+		}
+	}
+}
+
+// hangAt has all calls of a kind hang but some of the first.
+func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int) {
+	hanging := newGate()
+	g := &fakegpu.GPU{Fail: func(c string) error { hanging.pass(c); return nil }}
+	e := decodingOn(t, dir, g, mixed)
+	impatient(e)
+	calls := 0
+	hanging.shut(func(what any) bool {
+		if what == call {
+			calls++
+		}
+		return what == call && calls > skip
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for _, k := range allKeys(e) {
+			f, err := e.Open(ctx, k, layout.CUDA)
+			if err == nil {
+				f.Close()
+			} else if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	for hangs, rest := false, 2; rest > 0; {
+		for k, pixels := range want {
+			if !bytes.Equal(read(t, e, k, layout.NHWCForm), pixels) {
+				t.Errorf("%s differs", k)
+			}
+		}
+		e.memory.pool.Trim()
+		select {
+		case <-hanging.begun:
+			hangs = true
+		default:
+		}
+		if hangs {
+			rest--
+		}
+	}
+	cancel()
+	wait.Wait()
+	read(t, e, Key{}, layout.PNG)
+	left(t, e, hanging)
+}

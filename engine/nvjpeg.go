@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/gpu"
+)
+
+// With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they differ: nvJPEG, at full size, unless decode.Ordinary
+// or nvJPEG itself says no, the sample is reduced too much, or its pixels are too many. All workers use the GPU then, and no speed is
+// measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to use a processor.
+
+const (
+	leastForNVJPEG = 8 // samples of a portion, where a batch has so many: the engine of a GPU decodes about as many at once
+	mostForNVJPEG  = 48
+)
+
+var errUnplanned = errors.New("samples for nvJPEG could not be planned")
+
+// mostHands is how many samples at most a worker has the GPU make at once.
+func (all *batches) mostHands() int {
+	if all.opts.NVJPEG == "" {
+		return mostOnDevice
+	}
+	return min(max(all.opts.BatchSize/all.crew.size, leastForNVJPEG), mostForNVJPEG)
+}
+
+// isForNVJPEG reports whether nvJPEG is to decode the sample that was fetched.
+func (w *worker) isForNVJPEG() bool {
+	o, head := w.batches.opts, &w.sample.head
+	_, _, ok := w.sample.transform.Filters()
+	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + w.item.b.spec.SampleBytes()
+	return ok && o.NVJPEG != "" && bytes <= mostDeviceBytes && decode.Ordinary(w.sample.data)
+}
+
+// drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
+func (w *worker) drawOne() error {
+	if w.isForNVJPEG() {
+		if err := w.reader().makeByNVJPEG([]*worker{w}); err != nil || w.sample.made {
+			return err
+		}
+	}
+	return draw(w.hands[:1])[0]
+}
+
+// makeByNVJPEG makes those samples that nvJPEG does not refuse. The error is errNoRoom if there is no memory for that now.
+func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
+	defer catch(&err)
+	for most := len(hands); len(hands) > 0; {
+		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
+			return lost
+		}
+		in := w.batches.holdSlot(w.item)
+		plan, on := w.planOnDevice(hands[:min(most, len(hands))], in)
+		err := errUnplanned
+		if plan != nil {
+			err = w.runForNVJPEG(plan, on, in)
+		}
+		release(in)
+		switch {
+		case err == nil:
+			hands = hands[len(on):]
+		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
+			most = len(on) / 2
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// runForNVJPEG runs a plan. Batches on the GPU that were made ahead give way to it.
+func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker, in *gpu.Slot) error {
+	all := w.batches
+	var made int
+	var err error
+	for {
+		before := all.memory.ledger.returns()
+		made, err = w.runOnDevice(plan, on, in)
+		if !errors.Is(err, gpu.ErrFull) {
+			break
+		}
+		if !all.dropOnGPU(w.item.b, worthForeseen, before) {
+			return errNoRoom
+		}
+	}
+	if errors.Is(err, gpu.ErrLost) {
+		all.share.off.Store(true) // it may use the staging buffer forever
+	}
+	all.meter.decoded(JPEGStats{GPU: int64(made)})
+	return err
+}

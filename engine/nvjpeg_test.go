@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/gpu"
+	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// byNVJPEG is an engine whose GPU has nvJPEG.
+func byNVJPEG(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)) *Engine {
+	t.Helper()
+	if !fakegpu.Kernels {
+		t.Skip("SKIPPED: the GPU's kernels need cgo here")
+	}
+	return onDevice(t, dir, g, 0, append(change, func(o *Options) {
+		name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.NVJPEG = name
+	})...)
+}
+
+// TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors, whose errors are the errors of both.
+func TestNVJPEGPixels(t *testing.T) {
+	dir := allKinds(t)
+	change := func(o *Options) {
+		o.OnError, o.BatchSize, o.Workers, o.Epochs = Zero, 1, 2, 1
+	}
+	with, without := byNVJPEG(t, dir, &fakegpu.GPU{}, change), start(t, dir, change)
+	other, same := 0, 0
+	for _, k := range allKeys(with) {
+		got, want := read(t, with, k, layout.NHWCForm), read(t, without, k, layout.NHWCForm)
+		path := filepath.Join(dir, with.ds.Path(k.Batch))
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := without.Describe(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decode.Ordinary(data) && d.Samples[0].Status == StatusOK {
+			other++
+			for i := range want {
+				want[i] ^= 1
+			}
+		} else {
+			same++
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s has other pixels", path)
+		}
+	}
+	if s := with.Stats().JPEGs; s.GPU != int64(other) || other < 20 || same < 20 {
+		t.Errorf("%d samples of nvJPEG, %d of processors; %+v", other, same, s)
+	}
+	if a, b := with.Catalog(), without.Catalog(); a.Fingerprint == b.Fingerprint || !strings.HasPrefix(a.Decoder(), "nvJPEG in Go, ") || !strings.HasSuffix(a.Decoder(), b.Decoder()) {
+		t.Errorf("%s, %s", a.Decoder(), b.Decoder())
+	}
+}
+
+// TestNVJPEGIsTheSame: the bytes depend neither on the number of workers, nor on memory, the cache, the form or what was read before.
+func TestNVJPEGIsTheSame(t *testing.T) {
+	dir := allKinds(t)
+	for i, mode := range []resample.Mode{resample.RandomResizedCrop, resample.NotLarger} {
+		policy := []OnError{Zero, Replace}[i]
+		change := func(o *Options) {
+			o.OnError, o.BatchSize, o.Epochs, o.Shuffle, o.MemoryLimit = policy, 24, 1, true, 256<<20
+			o.Decoding.Color, o.Fill, o.Layout = decode.Color(i), 7, layout.Order(i)
+			o.Transform = resample.Options{Mode: mode, Height: 40, Width: 56, Flip: 0.5,
+				CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
+		}
+		few := byNVJPEG(t, dir, &fakegpu.GPU{}, change, func(o *Options) { o.Workers, o.BatchWorkers, o.PrefetchDepth = 1, 1, 0 })
+		want := outcome(t, few)
+		g := &fakegpu.GPU{}
+		many := byNVJPEG(t, dir, g, change, func(o *Options) { o.Workers, o.PrefetchDepth, o.CacheSize, o.CachePolicy = 5, 3, 32<<20, cache.Static })
+		onGPU := many.Catalog().tensorForm()
+		for _, k := range allKeys(many) {
+			f := open(t, many, k, layout.CUDA)
+			if !bytes.Equal(tensorOf(t, g, f), read(t, many, k, onGPU)) {
+				t.Fatalf("%v, %v: %s differs on the GPU", mode, policy, k)
+			}
+			f.Close()
+		}
+		if got := outcome(t, many); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: more workers make other bytes", mode, policy)
+		}
+		short := byNVJPEG(t, dir, &fakegpu.GPU{Memory: 4 << 20}, change, func(o *Options) { o.MemoryLimit = 48 << 20 })
+		if got := outcome(t, short); !slices.Equal(got, want) {
+			t.Errorf("%v, %v: less memory makes other bytes", mode, policy)
+		}
+		a, b := few.Stats().JPEGs, many.Stats().JPEGs
+		if a.GPU == 0 || a.All() == 0 || b.GPU < a.GPU {
+			t.Errorf("%v, %v: %+v, %+v", mode, policy, a, b)
+		}
+		few.Close()
+		many.Close()
+		short.Close()
+	}
+}
+
+// TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes it always has, and once the GPU works
+// again, so does the batch. Nothing is left of what was charged.
+func TestNVJPEGFails(t *testing.T) {
+	dir := jpegDir(t, 6)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 3, 1, 0 }
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	for _, why := range []error{gpu.ErrMemory, gpu.ErrLost, fmt.Errorf("%w: in a test", gpu.ErrNVJPEG), nil} {
+		for _, call := range []string{"Free", "Alloc", "Register", "Run"} {
+			for from := range int32(2) {
+				var calls atomic.Int32
+				var works atomic.Bool
+				g := &fakegpu.GPU{Fail: func(c string) error {
+					if c != call || works.Load() || calls.Add(1) <= from {
+						return nil
+					} else if why == nil {
+						panic("in the driver")
+					}
+					return fmt.Errorf("%s: %w", c, why)
+				}}
+				e := byNVJPEG(t, dir, g, change)
+				failed := 0
+				for i, k := range allKeys(e) {
+					if f, err := e.Open(t.Context(), k, layout.NHWCForm); err == nil {
+						if string(f.Bytes()) != want[i] {
+							t.Errorf("%s fails after %d calls (%v): other bytes", call, from, why)
+						}
+						f.Close()
+					} else if failed++; !errors.Is(err, ErrMachine) && !errors.Is(err, ErrNoMemory) {
+						t.Errorf("%s fails after %d calls (%v): %v", call, from, why, err)
+					}
+				}
+				if call == "Run" && failed == 0 {
+					t.Errorf("%s fails after %d calls (%v): nothing failed", call, from, why)
+				}
+				if works.Store(true); !errors.Is(why, gpu.ErrLost) && !slices.Equal(outcome(t, e), want) {
+					t.Errorf("%s failed after %d calls (%v), and the next open has other bytes", call, from, why)
+				}
+				e.Close()
+				if used, _ := e.memory.ledger.usage(useBatches); used != 0 {
+					t.Errorf("%s fails after %d calls (%v): %d bytes of batches are left", call, from, why, used)
+				}
+			}
+		}
+	}
+}
+
+// TestNVJPEGStandsIn: what stands in for a bad sample is decoded by nvJPEG, too.
+func TestNVJPEGStandsIn(t *testing.T) {
+	dir := jpegDir(t, 8)
+	name := filepath.Join(dir, "02.jpg")
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, data[:len(data)/2], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := byNVJPEG(t, dir, &fakegpu.GPU{}, func(o *Options) { o.BatchSize, o.OnError = 4, Replace })
+	got := read(t, e, Key{}, layout.NHWCForm)
+	if n := len(got) / 4; !bytes.Equal(got[2*n:3*n], got[3*n:]) {
+		t.Error("the stand-in has other pixels than the sample itself")
+	}
+}
+
+// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however far it is reduced, and leaves what is reduced too far.
+func TestNVJPEGDecodesAtFullSize(t *testing.T) {
+	dir := jpegDir(t, 8)
+	small := func(o *Options) {
+		o.BatchSize, o.Epochs, o.Transform = 4, 1, resample.Options{Mode: resample.Stretch, Height: 20, Width: 30}
+	}
+	e := byNVJPEG(t, dir, &fakegpu.GPU{}, small)
+	full := byNVJPEG(t, dir, &fakegpu.GPU{}, small, func(o *Options) { o.FullJPEGs = true })
+	if !slices.Equal(outcome(t, e), outcome(t, full)) {
+		t.Error("other bytes")
+	}
+	var picture bytes.Buffer
+	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 40)), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{1, 2, 7} {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), picture.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "00.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		image, slot int // sides
+		want        bool
+	}{{200, 200, true}, {9000, 200, true}, {10000, 200, false}, {200, 10000, false}, {7000, 7000, false}} {
+		w := &worker{batches: e.batches, item: item{b: &batch{spec: layout.Spec{N: 1, H: c.slot, W: c.slot, C: 3}}}}
+		w.sample.head.Height, w.sample.head.Width, w.sample.data = c.image, c.image, data
+		w.sample.transform = resample.Options{Mode: resample.Stretch, Height: 200, Width: 200}.Choose(0, 0, c.image, c.image)
+		if w.isForNVJPEG() != c.want {
+			t.Errorf("%+v: %t", c, !c.want)
+		}
+	}
+	e = byNVJPEG(t, dir, &fakegpu.GPU{}, small, func(o *Options) { o.Transform.Height, o.Transform.Width = 1, 1 })
+	outcome(t, e)
+	if s := e.Stats().JPEGs; s.GPU != 3 {
+		t.Errorf("%+v: of 3 samples that are not reduced too much", s)
+	}
+}
+
+// TestNVJPEGWithoutRoom: a batch waits for room on the GPU, up to the memory wait, and copies made ahead give way to it.
+func TestNVJPEGWithoutRoom(t *testing.T) {
+	dir := jpegDir(t, 24)
+	change := func(o *Options) {
+		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 12, 1, 0, 50*time.Millisecond
+	}
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
+	e := byNVJPEG(t, dir, g, change)
+	held := open(t, e, Key{}, layout.CUDA)
+	if _, err := e.Open(t.Context(), Key{Batch: 1}, layout.NHWCForm); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("without room: %v", err)
+	}
+	held.Close()
+	if got := outcome(t, e); !slices.Equal(got, want) {
+		t.Error("other bytes")
+	}
+}

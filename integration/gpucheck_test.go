@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/batchfs/batchfs/internal/fakecuda"
+)
+
+// Programs that the check uses where they are installed, each the least that it can be. CuPy here is NumPy, for which the
+// GPU's memory is the processor's; the sanitizer runs some of what it is given, with one of its tools.
+const (
+	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\" -cases 8\n"
+	stubCuPy      = `
+import numpy
+__version__ = "14 for processors"
+asnumpy = numpy.asarray
+def from_dlpack(x):
+    import batchfs_cuda
+    batchfs_cuda._DEVICE_TYPE = 1
+    return numpy.from_dlpack(x)
+`
+)
+
+// gpuCheck runs what make gpucheck runs, as small as it can be, and returns its output.
+func gpuCheck(t *testing.T, env []string, flags ...string) (string, error) {
+	t.Helper()
+	flags = append([]string{"-batchfs", suite.binary, "-images", "6", "-rounds", "1", "-repeat", "2", "-work", scratch(t)}, flags...)
+	return output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{bench(t)}, flags)))
+}
+
+// bench builds the program.
+func bench(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(suite.dir, "bench")
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
+	if err := buildBinary(program, "./cmd/bench"); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any speed, but every row is there, and
+// what must be exact is.
+func TestGPUCheck(t *testing.T) {
+	once(t)
+	if buildSetting("CGO_ENABLED") == "0" {
+		t.Skip("SKIPPED: GPUs need cgo")
+	}
+	if err := theKernels(); err != nil {
+		t.Fatal(err)
+	}
+	driver, err := theGPU()
+	if err == nil {
+		err = theNVJPEG()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := scratch(t)
+	writeFile(t, filepath.Join(tools, "compute-sanitizer"), []byte(stubSanitizer))
+	if err := os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
+	env := append(driver.Env(fakecuda.Config{Shared: true}), "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools)
+	out, err := gpuCheck(t, env, "-only", "gpu", "-cases", "40", "-python", needPython(t, "numpy"))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, row := range []string{
+		`Fake GPU 0, GPU-[-0-9a-f]{36}, .* for CUDA up to 12.4`,
+		`40 samples made on the GPU: bytes unlike the processors' +0\.000 +at most 0: met  of [1-9]\d{4,}; [1-9]\d* JPEGs decoded there`,
+		`40 samples under compute-sanitizer, memcheck +passed`, `40 samples under compute-sanitizer, synccheck +passed`,
+		`copies to the GPU from batch memory / from cuMemHostAlloc's .* GB/s`, `crops to 224, float16 NCHW, .* GB/s`,
+		`JPEGs decoded in full: batchfs, exact kernels +\d+ images/s`, `JPEGs decoded in full: libjpeg-turbo, \d+ CPUs +[1-9]\d* images/s`, `exact kernels / libjpeg-turbo`,
+		`JPEGs decoded in full: nvJPEG, hardware +[1-9]\d* images/s`, `exact kernels / nvJPEG's best +\d+\.\d+ x`,
+		`JPEGs decoded in full: nvJPEG, GPU-hybrid +[1-9]\d* images/s`,
+		`open of .cuda to address, p50 .* 40 opens`, `open of .cuda to address, p99`,
+		`random-resized-crop 224 as .cuda: one epoch, --gpu-decode off +[1-9]\d* images/s`, `random-resized-crop 224 as .cuda: one epoch, --gpu-decode exact +[1-9]\d* images/s`,
+		`kill -9 of a reader +passed`, `the GPU's memory is full +passed`,
+		`cupy 14 for processors: open of .cuda to array, p50 .* the bytes are right`, `jax +skipped: jax cannot be used`,
+	} {
+		if !regexp.MustCompile(`(?m)^ *` + row).MatchString(out) {
+			t.Errorf("there is no row %s", row)
+		}
+	}
+	if strings.Contains(out, "FAILED") || t.Failed() {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestGPUCheckFails: exit status 1 and the reason, where the GPU fails or there is none.
+func TestGPUCheckFails(t *testing.T) {
+	once(t)
+	if buildSetting("CGO_ENABLED") == "0" {
+		t.Skip("SKIPPED: GPUs need cgo")
+	}
+	if err := theKernels(); err != nil {
+		t.Fatal(err)
+	}
+	driver, err := theGPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := func(f fakecuda.Failure) []string { return driver.Env(fakecuda.Config{Failures: []fakecuda.Failure{f}}) }
+	for _, c := range []struct {
+		env        []string
+		only, says string
+	}{
+		{failing(fakecuda.Failure{Function: "cuInit", Code: 100}), "gpu", `there is no GPU to check: cuInit: CUDA_ERROR_NO_DEVICE`},
+		{failing(fakecuda.Failure{Function: "kernel", Nth: 1, Code: 700}), "gpu/exact", `gpu/exact +FAILED: .*CUDA_ERROR_ILLEGAL_ADDRESS`},
+		{failing(fakecuda.Failure{Function: "cuIpcOpenMemHandle", Code: 201}), "gpu/killed", `gpu/killed +FAILED: `},
+	} {
+		out, err := gpuCheck(t, c.env, "-only", c.only, "-cases", "8")
+		if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != 1 {
+			t.Errorf("%s: %v", c.only, err)
+			continue
+		}
+		if !regexp.MustCompile(c.says).MatchString(out + err.Error()) {
+			t.Errorf("%s does not say %s: %v\n%s", c.only, c.says, err, out)
+		}
+	}
+}

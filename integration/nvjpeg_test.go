@@ -1,0 +1,173 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// theNVJPEG lets daemons find nvJPEG beside the GPU in host memory.
+var theNVJPEG = sync.OnceValue(func() error {
+	driver, err := theGPU()
+	if err != nil {
+		return err
+	}
+	return driver.AddNVJPEG()
+})
+
+// mountNVJPEG mounts a dataset whose JPEGs nvJPEG decodes.
+func mountNVJPEG(t testing.TB, c fakecuda.Config, dataset string, flags ...string) withGPU {
+	t.Helper()
+	if buildSetting("CGO_ENABLED") != "0" {
+		for _, prepare := range []func() error{theKernels, theNVJPEG} {
+			if err := prepare(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "nvjpeg")...)
+}
+
+// named is what dataset.json says of the decoder.
+func named(t testing.TB, m *mounted) (decoder, fingerprint string) {
+	t.Helper()
+	var d struct{ Decoder, Fingerprint string }
+	m.document(t, "dataset.json", &d)
+	return d.Decoder, d.Fingerprint
+}
+
+// TestNVJPEG: the bytes are the same in every form, with any number of workers, and where some files are damaged; they are nvJPEG's own, and
+// named after it.
+func TestNVJPEG(t *testing.T) {
+	const program = `
+import numpy as np
+for path in sys.argv[2:]:
+    x = np.from_dlpack(batchfs_cuda.open(path))
+    assert x.tobytes() == open(path.removesuffix("cuda") + "nhwc", "rb").read(), path
+`
+	dataset := jpegs(t, 40, 200, 280)
+	for _, i := range []string{"003", "017"} {
+		name := filepath.Join(dataset, i+".jpg")
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data = data[:len(data)/2]; i == "017" { // only decoding shows it
+			data = append(data, 0xff, 0xd9)
+		}
+		writeFile(t, name, data)
+	}
+	flags := []string{"--resize", "random-resized-crop", "--size", "64x96", "--shuffle", "--flip", "0.5", "--batch-size", "16", "--on-error", "replace"}
+	m := mountNVJPEG(t, fakecuda.Config{Delay: time.Millisecond, Seed: 9}, dataset, flags...)
+	var paths []string
+	for e := range 2 {
+		for b := range 2 {
+			paths = append(paths, m.path(0, e, b, layout.CUDA))
+		}
+	}
+	if _, err := output(m.python(t, program, paths...)); err != nil {
+		t.Error(err)
+	}
+	want := epochsOf(t, m.mounted, 2)
+	if n := m.decodedOnGPU(t); n < 76 {
+		t.Errorf("nvJPEG decoded %d samples", n)
+	}
+	alone := mountNVJPEG(t, fakecuda.Config{}, dataset, append(flags, "--workers", "1", "--prefetch-queue-depth", "0", "--cache-size", "0")...)
+	if !slices.Equal(epochsOf(t, alone.mounted, 2), want) {
+		t.Error("other bytes with one worker")
+	}
+	exact := mountBatchfs(t, dataset, append(flags, "--gpu", "none")...)
+	for i, got := range epochsOf(t, exact, 2) {
+		if got == want[i] {
+			t.Errorf("batch %d is not nvJPEG's", i)
+		}
+	}
+	hybrid := mountNVJPEG(t, fakecuda.Config{NoEngine: true}, dataset, flags...)
+	seen := map[string]bool{}
+	for m, says := range map[*mounted]string{
+		m.mounted: "nvJPEG 12.4.0, hardware, on Fake GPU 0, libjpeg", alone.mounted: "nvJPEG 12.4.0, hardware, on Fake GPU 0, libjpeg",
+		hybrid.mounted: "nvJPEG 12.4.0, GPU-hybrid, on Fake GPU 0, libjpeg", exact: "libjpeg",
+	} {
+		decoder, fingerprint := named(t, m)
+		seen[fingerprint] = true
+		if !strings.HasPrefix(decoder, says) {
+			t.Error(decoder)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("fingerprints: %v", seen)
+	}
+}
+
+// TestNVJPEGFails: when nvJPEG fails, so does the open, and the next one has the right bytes; a lost GPU stays lost.
+func TestNVJPEGFails(t *testing.T) {
+	flags := []string{"--size", "64x64", "--resize", "stretch", "--batch-size", "16", "--workers", "1", "--prefetch-queue-depth", "0"}
+	dataset := jpegs(t, 32, 100, 140)
+	want := epochsOf(t, mountNVJPEG(t, fakecuda.Config{}, dataset, flags...).mounted, 1)
+	for _, c := range []struct {
+		function  string
+		nth, code int
+		errno     string
+		lasts     bool
+	}{
+		{"nvjpegJpegStreamParseHeader", 3, 6, "input/output error", false},
+		{"nvjpegDecodeBatchedSupportedEx", 1, 8, "input/output error", false},
+		{"nvjpegDecodeBatchedInitialize", 1, 6, "input/output error", false},
+		{"nvjpegDecodeBatched", 1, 6, "input/output error", false},
+		{"nvjpegDecodeBatched", 0, 5, "cannot allocate memory", true},
+		{"kernel", 1, 719, "input/output error", true},
+	} {
+		m := mountNVJPEG(t, fakecuda.Config{Failures: []fakecuda.Failure{{Function: c.function, Nth: c.nth, Code: c.code}}}, dataset, flags...)
+		if got := epochsOf(t, m.mounted, 1); got[0] != c.errno || !c.lasts && got[1] != want[1] {
+			t.Errorf("%+v: %.60q, %d right", c, got[0], len(got))
+		}
+		if !c.lasts && !slices.Equal(epochsOf(t, m.mounted, 1), want) {
+			t.Errorf("%+v: other bytes afterwards", c)
+		}
+		if c.lasts && epochsOf(t, m.mounted, 1)[0] != c.errno {
+			t.Errorf("%+v: no error afterwards", c)
+		}
+		if n := strings.Count(m.logged(), "a batch could not be made"); (n != 1) != c.lasts {
+			t.Errorf("%+v: logged %d times:\n%s", c, n, m.logged())
+		}
+		m.finish(t)
+	}
+}
+
+// TestNVJPEGRefused: a mount that is to use nvJPEG has it, or is refused.
+func TestNVJPEGRefused(t *testing.T) {
+	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4")
+	variables := m.driver.Env(fakecuda.Config{})
+	dir, without := strings.TrimPrefix(variables[0], "LD_LIBRARY_PATH="), scratch(t)
+	if err := theNVJPEG(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "libcuda.so.1"), filepath.Join(without, "libcuda.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ dir, settings, flags, says, hint string }{
+		{without, "", "", "--gpu-decode nvjpeg: nvJPEG cannot be loaded: libnvjpeg.so.13: ", "pip install nvidia-nvjpeg-cu12"},
+		{dir, "version=11008", "", "--gpu-decode nvjpeg: nvJPEG is too old: it is version 11.8.0, batchfs needs 11.9", "pip install nvidia-nvjpeg-cu12"},
+		{dir, "nvjpegCreateEx=1:6", "", "--gpu-decode nvjpeg: nvJPEG failed: nvjpegCreateEx returned 6", "batchfs doctor"},
+		{dir, "", "--gpu=none", "--gpu-decode nvjpeg needs a GPU: --gpu is none", "batchfs doctor"},
+	} {
+		args := slices.Concat([]string{"env"}, variables[1:], []string{"LD_LIBRARY_PATH=" + c.dir, "FAKE_NVJPEG=" + c.settings,
+			suite.binary, "mount", "--gpu-decode", "nvjpeg"}, strings.Fields(c.flags), []string{photos(t), scratch(t)})
+		_, err := output(thisUser().reader(0, args))
+		if err == nil || strings.Count(err.Error(), "batchfs: error: "+c.says) != 1 || !strings.Contains(err.Error(), "batchfs: hint: ") ||
+			!strings.Contains(err.Error(), c.hint) || !strings.Contains(err.Error(), "exit status 1") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	env := slices.Concat([]string{"env"}, variables, []string{suite.binary, "doctor"})
+	if text, _ := output(thisUser().reader(0, env)); !strings.Contains(text, "12.4.0, for --gpu-decode nvjpeg") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,206 @@
+package shard
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestGoldenSteps pins what shards have of a step. An independent program, written from the
+// package comment in another language, computed the vectors. As in TestGolden, they must not be
+// updated lightly.
+func TestGoldenSteps(t *testing.T) {
+	if placed != "+local/1" {
+		t.Error("a new version needs new golden vectors, and they a new version")
+	}
+	type golden struct {
+		Samples   int64   `json:"samples"`
+		Shards    int     `json:"shards"`
+		BatchSize int     `json:"batch_size"`
+		Partition string  `json:"partition"`
+		Nodes     int     `json:"nodes"`
+		Blocks    []int64 `json:"blocks"`
+		LastBatch string  `json:"last_batch"`
+		Shuffle   bool    `json:"shuffle"`
+		Seed      uint64  `json:"seed"`
+		Epoch     int     `json:"epoch"`
+		Shard     int     `json:"shard"`
+		Batch     int     `json:"batch"`
+		Positions []int64 `json:"positions"`
+		IDs       []int64 `json:"ids"`
+		Valid     int     `json:"valid"`
+	}
+	eachLine(t, "testdata/steps.jsonl", func(line int, g golden) {
+		p := mustPlan(t, Config{
+			Samples: g.Samples, Shards: g.Shards, BatchSize: g.BatchSize, Nodes: g.Nodes, Blocks: g.Blocks, Shuffle: g.Shuffle, Seed: g.Seed, PadLastBatch: true,
+			Partition: map[string]Partition{"elastic": Elastic, "local": Local}[g.Partition],
+			LastBatch: map[string]LastBatch{"fill": Fill, "partial": Partial, "drop": Drop}[g.LastBatch],
+		})
+		slots, valid := p.Batch(g.Shard, g.Epoch, g.Batch, nil)
+		positions, ids := []int64{}, []int64{}
+		for _, slot := range slots {
+			positions, ids = append(positions, slot.Position), append(ids, slot.ID)
+		}
+		if diff := cmp.Diff(g.Positions, positions) + cmp.Diff(g.IDs, ids); diff != "" || valid != g.Valid {
+			t.Errorf("line %d: %d valid, want %d (-want +got)\n%s", line, valid, g.Valid, diff)
+		}
+	})
+}
+
+// stepOf is the sorted positions of all valid slots of a step, which belong to disjoint samples.
+func stepOf(p *Plan, epoch, batch int) (positions []int64) {
+	for shard := range p.cfg.Shards {
+		slots, valid := p.Batch(shard, epoch, batch, nil)
+		for _, slot := range slots[:valid] {
+			positions = append(positions, slot.Position)
+		}
+	}
+	slices.Sort(positions)
+	return positions
+}
+
+// TestStepsAreTheSameForAnyWorld: whatever the number of shards, nodes and the placement, all
+// shards together have exactly the positions of the step, the same samples at them, and parts of
+// equal size, to within one.
+func TestStepsAreTheSameForAnyWorld(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	for range 300 {
+		cfg := randomSteps(rng)
+		global, epoch := int64(cfg.Shards*cfg.BatchSize), rng.IntN(1000)
+		for _, shards := range []int{cfg.Shards, 1, 2, 3, 4, 6} {
+			if global%int64(shards) != 0 || int64(shards) > cfg.Samples {
+				continue
+			}
+			other := cfg
+			other.Shards, other.BatchSize = shards, int(global)/shards
+			if shards != cfg.Shards {
+				other.Nodes = 0
+			}
+			p := mustPlan(t, other)
+			for step := range p.Batches(0, epoch) {
+				lo := int64(step) * global
+				want := []int64{}
+				for at := lo; at < min(lo+global, cfg.Samples); at++ {
+					want = append(want, at)
+				}
+				if got := stepOf(p, epoch, step); !slices.Equal(got, want) {
+					t.Fatalf("%s, epoch %d: step %d has %v", describe(other), epoch, step, got)
+				}
+				for shard := range shards {
+					if _, valid := p.Size(shard, epoch, step); valid < len(want)/shards || valid > (len(want)+shards-1)/shards {
+						t.Fatalf("%s: shard %d has %d of %d", describe(other), shard, valid, len(want))
+					}
+				}
+			}
+			if p.ID(epoch, cfg.Samples-1) != mustPlan(t, cfg).ID(epoch, cfg.Samples-1) {
+				t.Fatalf("%s: the order differs", describe(other))
+			}
+		}
+	}
+}
+
+// TestNodesTakeWhatTheyOwnFirst: a node gets a sample of others only if all others of its own in
+// the step are with it, that is, if it owns fewer of them than it gets.
+func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(43, 44))
+	for range 300 {
+		cfg := randomSteps(rng)
+		if cfg.Partition != Local {
+			continue
+		}
+		p, epoch := mustPlan(t, cfg), rng.IntN(1000)
+		for step := range p.Batches(0, epoch) {
+			lo, hi := p.step(step)
+			has, owned := make([]int, cfg.Nodes), make([]int, cfg.Nodes)
+			for at := lo; at < hi; at++ {
+				owned[p.owner(p.ID(epoch, at))]++
+			}
+			own := make([]int, cfg.Nodes)
+			for shard := range cfg.Shards {
+				slots, valid := p.Batch(shard, epoch, step, nil)
+				node := shard / (cfg.Shards / cfg.Nodes)
+				has[node] += valid
+				own[node] += p.Owned(shard, slots[:valid])
+			}
+			for v := range own {
+				if own[v] != min(has[v], owned[v]) {
+					t.Fatalf("%s, epoch %d, step %d: node %d has %d samples, %d its own, and owns %d", describe(cfg), epoch, step, v, has[v], own[v], owned[v])
+				}
+			}
+		}
+	}
+}
+
+// TestNodesOwnWholeBlocks: every sample has one owner, all of a block the same, and no node owns
+// more than a block too much or too little.
+func TestNodesOwnWholeBlocks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(45, 46))
+	for range 200 {
+		cfg := Config{Samples: 1 + rng.Int64N(400), Shards: 1, BatchSize: 1, Shuffle: true, PadLastBatch: true, Partition: Local}
+		cfg.Shards = 1 + rng.IntN(int(min(cfg.Samples, 20)))
+		cfg.Blocks = cuts(cfg.Samples, rng.Int64N(30))
+		p, owned, id := mustPlan(t, cfg), make([]int64, cfg.Shards), int64(0)
+		for _, size := range cfg.Blocks {
+			for i := range size {
+				v := p.owner(id)
+				if owned[v]++; i > 0 && v != p.owner(id-1) {
+					t.Fatalf("%+v: samples %d and %d of one block have two owners", cfg, id-1, id)
+				}
+				id++
+			}
+		}
+		for v, n := range owned {
+			if off := n - cfg.Samples/int64(cfg.Shards); off > slices.Max(cfg.Blocks)+1 || off < -slices.Max(cfg.Blocks)-1 {
+				t.Fatalf("%+v: node %d owns %d samples", cfg, v, n)
+			}
+		}
+	}
+}
+
+// TestShareThatMoves compares a simulation with the formula of the package comment.
+func TestShareThatMoves(t *testing.T) {
+	for _, test := range []struct{ shards, nodes, batch int }{{8, 8, 64}, {16, 4, 16}, {100, 100, 16}, {2, 2, 256}} {
+		n := int64(test.shards) * int64(test.batch) * 40
+		p := mustPlan(t, Config{Samples: n, Shards: test.shards, Nodes: test.nodes, BatchSize: test.batch, Shuffle: true, Seed: 1, PadLastBatch: true, Partition: Local})
+		moved, steps := 0, 0
+		for epoch := range 2 {
+			for step := range p.Batches(0, epoch) {
+				steps++
+				for shard := range test.shards {
+					slots, _ := p.Batch(shard, epoch, step, nil)
+					moved += len(slots) - p.Owned(shard, slots)
+				}
+			}
+		}
+		each := float64(test.shards*test.batch) / float64(test.nodes)
+		want := math.Sqrt((1 - 1/float64(test.nodes)) / (2 * math.Pi * each))
+		want *= math.Sqrt(1 - 1.0/40) // a step is that much of an epoch, in which nothing is drawn twice
+		got := float64(moved) / float64(steps*test.shards*test.batch)
+		// The absolute value of a normal variable has a standard deviation of 0.756 of its mean, and
+		// all nodes of a step but one are nearly independent of one another.
+		if off := (got - want) / want * math.Sqrt(float64(steps*(test.nodes-1))) / 0.756; math.Abs(off) > 4 {
+			t.Errorf("%+v: %.4f are fetched, want %.4f", test, got, want)
+		}
+	}
+}
+
+// TestStepLimits: the largest plans with steps or windows do not overflow.
+func TestStepLimits(t *testing.T) {
+	large := slices.Repeat([]int64{MaxSamples / 1024}, 1024)
+	for _, cfg := range []Config{
+		{Shards: 1 << 20, BatchSize: 2047, Partition: Elastic}, {Shards: 7, BatchSize: 1000, Partition: Elastic, Window: 3, Blocks: large},
+		{Shards: 8, BatchSize: 1000, Partition: Local}, {Shards: 1, BatchSize: 100, Window: 1024, Blocks: large},
+	} {
+		cfg.Samples, cfg.Shuffle, cfg.PadLastBatch = MaxSamples, true, true
+		p, shard, epoch := mustPlan(t, cfg), cfg.Shards-1, MaxEpochs-1
+		last := p.Batches(shard, epoch) - 1
+		slots, valid := p.Batch(shard, epoch, last, nil)
+		if len(slots) != cfg.BatchSize || valid == 0 || cfg.Partition != Local && slots[valid-1].Position != MaxSamples-1 {
+			t.Errorf("%d shards of %d: %d of %d slots are valid", cfg.Shards, cfg.BatchSize, valid, len(slots))
+		}
+		checkSlots(t, p, shard, slots, valid)
+	}
+}

@@ -1,0 +1,140 @@
+package shard
+
+import (
+	"sort"
+	"sync/atomic"
+)
+
+// blocks are runs of consecutive samples that make up a dataset.
+type blocks struct {
+	samples int64
+	starts  []int64 // the first sample of each block, and at the end n; nil: all have BlockSamples but the last
+}
+
+func newBlocks(samples int64, sizes []int64) blocks {
+	b := blocks{samples: samples}
+	if sizes != nil {
+		b.starts = make([]int64, 1, len(sizes)+1)
+		for i, size := range sizes {
+			b.starts = append(b.starts, b.starts[i]+size)
+		}
+	}
+	return b
+}
+
+func (b *blocks) count() int64 {
+	if b.starts == nil {
+		return ceilDiv(b.samples, BlockSamples)
+	}
+	return int64(len(b.starts)) - 1
+}
+
+// start is the first sample of block i, 0 <= i <= count.
+func (b *blocks) start(i int64) int64 {
+	if b.starts == nil {
+		return min(i*BlockSamples, b.samples)
+	}
+	return b.starts[i]
+}
+
+// border is where the blocks can be divided nearest to a sample: before it, if there are none.
+func (b *blocks) border(id int64) int64 {
+	if b.starts == nil {
+		return id
+	}
+	i := sort.Search(len(b.starts)-1, func(i int) bool { return b.starts[i] >= id })
+	if i > 0 && id-b.starts[i-1] <= b.starts[i]-id {
+		i--
+	}
+	return b.starts[i]
+}
+
+// windows make the orders of a shuffle that mixes some blocks at a time.
+type windows struct {
+	*blocks
+	seed  uint64
+	count int64 // of windows
+	// recent has the orders of epochs that were asked for lately, by the remainder of the epoch.
+	// Whatever is there, the answers are the same.
+	recent [4]atomic.Pointer[blockOrder]
+}
+
+func newWindows(b *blocks, size int64, seed uint64) *windows {
+	return &windows{blocks: b, seed: seed, count: ceilDiv(b.count(), size)}
+}
+
+// blockOrder is the order of the blocks in an epoch.
+type blockOrder struct {
+	*windows
+	epoch  int
+	order  permutation
+	starts []int64 // by place in the order: the position at which a block begins; at the end n
+}
+
+// in is the order of an epoch.
+func (w *windows) in(epoch int) *blockOrder {
+	recent := &w.recent[epoch%len(w.recent)]
+	if o := recent.Load(); o != nil && o.epoch == epoch {
+		return o
+	}
+	n := w.blocks.count()
+	o := &blockOrder{windows: w, epoch: epoch, starts: make([]int64, n+1), order: newPermutation(uint64(n), w.seed, uint64(epoch), tagBlocks)}
+	for place := range n {
+		block := int64(o.order.at(uint64(place)))
+		o.starts[place+1] = o.starts[place] + w.start(block+1) - w.start(block)
+	}
+	recent.Store(o)
+	return o
+}
+
+// window is some blocks that are mixed, those at places [first, end) of an epoch.
+type window struct {
+	*blockOrder
+	first, end int64
+	lo, hi     int64 // its positions
+	inside     permutation
+}
+
+// id is the sample at a position of the epoch, in whichever window that is.
+func (w *window) id(position int64) int64 {
+	if position < w.lo || position >= w.hi {
+		w.enter(position)
+	}
+	at := w.lo + int64(w.inside.at(uint64(position-w.lo)))
+	place := w.first + find(w.starts[w.first:w.end+1], at)
+	return w.start(int64(w.order.at(uint64(place)))) + at - w.starts[place]
+}
+
+// enter moves to the window that contains a position.
+func (w *window) enter(position int64) {
+	n := w.blocks.count()
+	number := partOf(n, find(w.starts, position), w.count)
+	w.first, w.end = partStart(n, number, w.count), partStart(n, number+1, w.count)
+	w.lo, w.hi = w.starts[w.first], w.starts[w.end]
+	w.inside = newPermutation(uint64(w.hi-w.lo), w.seed, uint64(w.epoch), tagWindow+uint64(number))
+}
+
+// find is the last i with starts[i] <= x.
+func find(starts []int64, x int64) int64 {
+	return int64(sort.Search(len(starts), func(i int) bool { return starts[i] > x })) - 1
+}
+
+// Block is the number of the block that a sample is in. The sample must exist.
+func (p *Plan) Block(id int64) int64 {
+	if p.blocks.starts == nil {
+		return id / BlockSamples
+	}
+	return find(p.blocks.starts, id)
+}
+
+// Blocks counts the blocks of the dataset.
+func (p *Plan) Blocks() int64 { return p.blocks.count() }
+
+// MemoryBytes is the most that a plan keeps of the blocks and of the epochs read lately.
+func (p *Plan) MemoryBytes() int64 {
+	bytes := 8 * int64(len(p.blocks.starts)+len(p.owned))
+	if p.windows != nil {
+		bytes += int64(len(p.windows.recent)) * 8 * (p.blocks.count() + 1)
+	}
+	return bytes
+}

@@ -1,0 +1,85 @@
+package tier
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+)
+
+// ExtentBytes is the most that one extent holds.
+const ExtentBytes = 8 << 20
+
+const (
+	unit       = 4096 // of direct reads and writes
+	chunkBytes = 16 << 10
+	mark       = "batchfs extent 1\n"
+	crcsAt     = 64 // in the header
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Key names an extent.
+type Key [16]byte
+
+// NewKey returns the key of a piece of an object, counted from 0. The object's name and its version
+// are any texts that no other version has.
+func NewKey(object, version string, piece int64) Key {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(object)))
+	b = append(append(b, object...), version...)
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, uint64(piece)))
+	return Key(sum[:16])
+}
+
+func (k Key) name() string {
+	s := hex.EncodeToString(k[:])
+	return s[:2] + "/" + s[2:]
+}
+
+var errDamaged = errors.New("extent is damaged")
+
+// fileBytes is the size of the file of an extent of n bytes.
+func fileBytes(n int64) int64 { return unit + roundUp(n, unit) }
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// seal writes the header of a file that already has the extent's n bytes behind it.
+func seal(file []byte, k Key, n int) {
+	clear(file[:unit])
+	clear(file[unit+n:])
+	copy(file, mark)
+	copy(file[32:], k[:])
+	binary.LittleEndian.PutUint64(file[48:], uint64(n))
+	data := file[unit:][:n]
+	for at := crcsAt; len(data) > 0; at += 4 {
+		size := min(chunkBytes, len(data))
+		binary.LittleEndian.PutUint32(file[at:], crc32.Checksum(data[:size], castagnoli))
+		data = data[size:]
+	}
+	binary.LittleEndian.PutUint32(file[unit-4:], crc32.Checksum(file[:unit-4], castagnoli))
+}
+
+// check returns the size of the extent that a header describes.
+func check(header []byte, k Key, fileSize int64) (int64, error) {
+	n := int64(binary.LittleEndian.Uint64(header[48:]))
+	if crc32.Checksum(header[:unit-4], castagnoli) != binary.LittleEndian.Uint32(header[unit-4:]) ||
+		!bytes.HasPrefix(header, []byte(mark)) || Key(header[32:48]) != k ||
+		n < 1 || n > ExtentBytes || fileBytes(n) != fileSize {
+		return 0, errDamaged
+	}
+	return n, nil
+}
+
+// checkChunks checks the bytes of an extent from the beginning of a chunk on.
+func checkChunks(header, data []byte, first int) error {
+	for at := crcsAt + 4*first; len(data) > 0; at += 4 {
+		size := min(chunkBytes, len(data))
+		if crc32.Checksum(data[:size], castagnoli) != binary.LittleEndian.Uint32(header[at:]) {
+			return errDamaged
+		}
+		data = data[size:]
+	}
+	return nil
+}

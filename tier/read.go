@@ -1,0 +1,155 @@
+package tier
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Object is a version of an object that is read through a tier.
+type Object struct {
+	Name, Version string // see NewKey
+	Size          int64  // bytes
+}
+
+// piece is a part of a read that lies in one extent.
+type piece struct {
+	key      Key
+	from, to int64 // the extent, in the object
+}
+
+// piecesOf returns the extents that a part of the object lies in.
+func (o *Object) piecesOf(offset, n int64) (all []piece) {
+	for at := offset / ExtentBytes * ExtentBytes; at < offset+n; at += ExtentBytes {
+		all = append(all, piece{NewKey(o.Name, o.Version, at/ExtentBytes), at, min(at+ExtentBytes, o.Size)})
+	}
+	return all
+}
+
+// Read reads a part of an object: from the tier, or else with fetch, which after that is also
+// called to fill the tier, possibly later and until Close returns. The error is fetch's.
+func (t *Tier) Read(ctx context.Context, o *Object, p []byte, offset int64, fetch Fetch) error {
+	var missing []piece
+	for _, x := range o.piecesOf(offset, int64(len(p))) {
+		from, to := max(x.from, offset), min(x.to, offset+int64(len(p)))
+		if !t.get(x.key, p[from-offset:to-offset], from-x.from) {
+			missing = append(missing, x)
+		}
+	}
+	if missing == nil {
+		t.hits.Add(1)
+		t.hitBytes.Add(int64(len(p)))
+		return nil
+	}
+	t.misses.Add(1)
+	if err := fetch(ctx, p, offset); err != nil {
+		return err
+	}
+	for _, x := range missing {
+		if x.from >= offset && x.to <= offset+int64(len(p)) {
+			t.keep(x, func(to []byte) error {
+				copy(to, p[x.from-offset:x.to-offset])
+				return nil
+			})
+		} else {
+			t.fetchLater(x, fetch)
+		}
+	}
+	return nil
+}
+
+// filling fetches extents in the background.
+type filling struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wait    sync.WaitGroup
+	queue   chan func()
+	mu      sync.Mutex
+	idle    *sync.Cond // pending has become smaller
+	pending map[Key]bool
+	resting time.Time // nothing is kept until then
+}
+
+const (
+	queueLength = 1024 // extents; what does not fit is asked for again in the next epoch
+	rest        = time.Minute
+)
+
+func (t *Tier) start(fillers int) {
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.idle = sync.NewCond(&t.mu)
+	t.queue, t.pending = make(chan func(), queueLength), map[Key]bool{}
+	for range fillers {
+		t.wait.Go(func() {
+			for {
+				select {
+				case <-t.ctx.Done():
+					return
+				case f := <-t.queue:
+					f()
+				}
+			}
+		})
+	}
+}
+
+func (t *Tier) stop() {
+	t.cancel()
+	t.wait.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle.Broadcast()
+}
+
+// Settle waits until everything that was to be fetched in the background is there, or was given up.
+func (t *Tier) Settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.pending) > 0 && t.ctx.Err() == nil {
+		t.idle.Wait()
+	}
+}
+
+// fetchLater has an extent fetched and kept.
+func (t *Tier) fetchLater(x piece, fetch Fetch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pending[x.key] || t.ctx.Err() != nil || time.Now().Before(t.resting) {
+		return
+	}
+	job := func() {
+		t.keep(x, func(to []byte) error { return fetch(t.ctx, to, x.from) })
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.pending, x.key)
+		t.idle.Broadcast()
+	}
+	select {
+	case t.queue <- job:
+		t.pending[x.key] = true
+	default:
+	}
+}
+
+// keep adds an extent. After a failure nothing is added for a while: neither a full disk nor a
+// store that is away gets better by being asked again at once.
+func (t *Tier) keep(x piece, fill func([]byte) error) {
+	t.mu.Lock()
+	resting := time.Now().Before(t.resting)
+	t.mu.Unlock()
+	if resting {
+		return
+	}
+	err := t.put(x.key, int(x.to-x.from), fill)
+	if err == nil || t.ctx.Err() != nil {
+		return
+	}
+	t.mu.Lock()
+	t.resting = time.Now().Add(rest)
+	t.mu.Unlock()
+	if isFull(err) {
+		t.opts.Logger.Warn("the disk of the local cache is full; what it has is used, nothing is added for a minute")
+	} else {
+		t.opts.Logger.Warn("the local cache is not filled for a minute", "reason", err)
+	}
+}

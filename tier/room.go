@@ -1,0 +1,146 @@
+package tier
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// room counts what the extents of all datasets in a directory take, with all processes that use it.
+type room struct {
+	dir  string
+	lock *os.File
+	page []byte // of the file used, mapped
+}
+
+const counterBytes = 8
+
+func openRoom(dir string) (*room, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	r := &room{dir: dir, lock: lock}
+	alone := flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil
+	if err := r.open(alone); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *room) open(alone bool) error {
+	f, err := os.OpenFile(filepath.Join(r.dir, "used"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(counterBytes); err != nil {
+		return err
+	}
+	if r.page, err = unix.Mmap(int(f.Fd()), 0, counterBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return err
+	}
+	if alone {
+		r.counter().Store(sizeBelow(r.dir))
+	}
+	return flock(r.lock, unix.LOCK_SH) // waits for a process that counts
+}
+
+func (r *room) close() {
+	if r.page != nil {
+		unix.Munmap(r.page)
+	}
+	r.lock.Close()
+}
+
+func (r *room) counter() *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointer(&r.page[0])) }
+
+func (r *room) used() int64 { return r.counter().Load() }
+
+// most is what extents may take if nobody says so: others need some of the disk, too.
+func (r *room) most() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(r.lock.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return r.used() + int64(st.Bavail)*st.Bsize/10*9, nil
+}
+
+func (r *room) give(n int64) { r.counter().Add(-n) }
+
+// take reports whether there is room for n bytes more.
+func (r *room) take(n, limit int64) bool {
+	if r.counter().Add(n) <= limit {
+		return true
+	}
+	r.give(n)
+	return false
+}
+
+// evict removes the dataset that was used least recently, of those that nobody uses.
+func (r *room) evict() (more bool) {
+	type unused struct {
+		path string
+		at   int64
+	}
+	var found []unused
+	entries, _ := os.ReadDir(r.dir)
+	for _, e := range entries {
+		path := filepath.Join(r.dir, e.Name())
+		if info, err := os.Stat(filepath.Join(path, "lock")); e.IsDir() && err == nil {
+			found = append(found, unused{path, info.ModTime().UnixNano()})
+		}
+	}
+	slices.SortFunc(found, func(a, b unused) int { return int(min(max(a.at-b.at, -1), 1)) })
+	for _, d := range found {
+		lock, err := os.Open(filepath.Join(d.path, "lock"))
+		if err != nil {
+			continue
+		}
+		err = flock(lock, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			n := sizeBelow(d.path)
+			err = os.RemoveAll(d.path)
+			r.give(n - sizeBelow(d.path))
+		}
+		lock.Close()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// sizeBelow is what the extents below a directory take.
+func sizeBelow(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it is gone, or cannot be counted
+		}
+		if info, err := e.Info(); err == nil && e.Type().IsRegular() && info.Size() > counterBytes {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}
+
+// isFull says whether an error means that the disk has no room.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}

@@ -1,0 +1,316 @@
+package tier
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"crypto/sha256"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/owned"
+)
+
+// Options say how to open a tier.
+type Options struct {
+	Limit   int64        // bytes, for all that is in the directory; 0: what is there and most of the free space
+	Dataset string       // names the dataset among those that use the directory
+	Fillers int          // how many extents are fetched at once, each in memory of its own; below 1: 4
+	Logger  *slog.Logger // nil: none
+}
+
+// Tier is the extents of one dataset. Its methods may be called concurrently, until Close.
+type Tier struct {
+	opts   Options
+	room   *room
+	dir    *os.File // of the dataset
+	lock   *os.File
+	direct atomic.Bool
+	files  sync.Pool // of []byte: memory for direct reads
+	filling
+	counts
+}
+
+// Stats tells what a tier did. Counts are since it was opened.
+type Stats struct {
+	Limit     int64 `json:"limit"`      // bytes
+	Used      int64 `json:"used"`       // bytes, of all datasets in the directory
+	Hits      int64 `json:"hits"`       // reads that the tier served
+	HitBytes  int64 `json:"hit_bytes"`  // bytes of these
+	Misses    int64 `json:"misses"`     // reads that went to the store
+	Kept      int64 `json:"kept"`       // extents added
+	KeptBytes int64 `json:"kept_bytes"` // bytes of these
+	NotKept   int64 `json:"not_kept"`   // extents for which there was no room
+	Damaged   int64 `json:"damaged"`    // extents that failed their check, or that the disk did not deliver
+}
+
+type counts struct {
+	hits, hitBytes, misses, kept, keptBytes, notKept, damaged atomic.Int64
+}
+
+// Open opens the tier of a dataset in a directory, which it makes if needed. The caller closes it.
+func Open(dir string, o Options) (*Tier, error) {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Fillers < 1 {
+		o.Fillers = 4
+	}
+	sum := sha256.Sum256([]byte(o.Dataset))
+	own := filepath.Join(dir, hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(dir)
+	if err == nil {
+		err = owned.Check(dir, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Tier{opts: o}
+	t.direct.Store(true)
+	if t.room, err = openRoom(dir); err != nil {
+		return nil, err
+	}
+	if o.Limit == 0 {
+		t.opts.Limit, err = t.room.most()
+	}
+	if err == nil {
+		err = t.open(own)
+	}
+	if err != nil {
+		t.closeFiles()
+		return nil, err
+	}
+	t.start(o.Fillers)
+	return t, nil
+}
+
+func (t *Tier) open(own string) (err error) {
+	for {
+		if err := os.MkdirAll(own, 0o700); err != nil {
+			return err
+		}
+		if t.lock, err = os.OpenFile(filepath.Join(own, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			return err
+		}
+		if err := flock(t.lock, unix.LOCK_SH); err != nil {
+			return err
+		}
+		// Another process may have evicted the dataset before it was locked.
+		now, err := os.Stat(t.lock.Name())
+		was, same := t.lock.Stat()
+		if err == nil && same == nil && os.SameFile(now, was) {
+			break
+		}
+		t.lock.Close()
+	}
+	now := time.Now()
+	if err := os.Chtimes(t.lock.Name(), now, now); err != nil {
+		return err
+	}
+	if t.dir, err = os.Open(own); err != nil {
+		return err
+	}
+	// Otherwise processes that are killed would leave incomplete files.
+	fd, err := unix.Openat(t.fd(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: its file system makes no unnamed files; choose a directory on ext4, xfs, btrfs or tmpfs (%w)", own, err)
+	}
+	return unix.Close(fd)
+}
+
+// Close ends filling, and closes the tier.
+func (t *Tier) Close() error {
+	t.stop()
+	t.closeFiles()
+	return nil
+}
+
+func (t *Tier) closeFiles() {
+	for _, f := range []*os.File{t.dir, t.lock} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	t.room.close()
+}
+
+func (t *Tier) fd() int { return int(t.dir.Fd()) }
+
+// Stats returns what the tier did.
+func (t *Tier) Stats() Stats {
+	return Stats{
+		Limit: t.opts.Limit, Used: t.room.used(), Hits: t.hits.Load(), HitBytes: t.hitBytes.Load(), Misses: t.misses.Load(),
+		Kept: t.kept.Load(), KeptBytes: t.keptBytes.Load(), NotKept: t.notKept.Load(), Damaged: t.damaged.Load(),
+	}
+}
+
+// MemoryBytes is the most memory that the tier's fillers take.
+func (t *Tier) MemoryBytes() int64 { return int64(t.opts.Fillers) * (ExtentBytes + 2*unit) }
+
+// openFile opens a file in the dataset's directory for direct reads or writes, or normal ones where
+// the file system has no direct ones.
+func (t *Tier) openFile(path string, flags int) (int, error) {
+	if t.direct.Load() {
+		fd, err := unix.Openat(t.fd(), path, flags|unix.O_DIRECT|unix.O_CLOEXEC, 0o600)
+		if err != unix.EINVAL {
+			return fd, err
+		}
+		t.direct.Store(false)
+	}
+	return unix.Openat(t.fd(), path, flags|unix.O_CLOEXEC, 0o600)
+}
+
+// get reads a part of an extent; false: the tier does not have it.
+func (t *Tier) get(k Key, p []byte, offset int64) bool {
+	fd, err := t.openFile(k.name(), unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if err := t.read(fd, k, p, offset); err != nil {
+		t.damaged.Add(1)
+		t.opts.Logger.Debug("extent removed", "extent", k.name(), "reason", err)
+		t.drop(fd, k)
+		return false
+	}
+	return true
+}
+
+func (t *Tier) read(fd int, k Key, p []byte, offset int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	first := offset / chunkBytes
+	from, to := first*chunkBytes, roundUp(offset+int64(len(p)), chunkBytes)
+	file := t.memory(int(unit + to - from))
+	defer t.files.Put(&file)
+	header, data := file[:unit], file[unit:]
+	if first == 0 { // one read for both
+		header = file[:min(int64(len(file)), st.Size)]
+	}
+	if err := readFull(fd, header, 0); err != nil {
+		return err
+	}
+	n, err := check(file[:unit], k, st.Size)
+	if err != nil {
+		return err
+	}
+	if offset+int64(len(p)) > n {
+		return errDamaged
+	}
+	if to = min(to, n); first > 0 {
+		if err := readFull(fd, data[:roundUp(to-from, unit)], unit+from); err != nil {
+			return err
+		}
+	}
+	if err := checkChunks(file[:unit], data[:to-from], int(first)); err != nil {
+		return err
+	}
+	copy(p, data[offset-from:])
+	return nil
+}
+
+func readFull(fd int, p []byte, offset int64) error {
+	for len(p) > 0 {
+		n, err := unix.Pread(fd, p, offset)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		}
+		p, offset = p[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// drop removes an extent that was opened, if it is still the one that has its name.
+func (t *Tier) drop(fd int, k Key) {
+	var was, now unix.Stat_t
+	if unix.Fstat(fd, &was) != nil || unix.Fstatat(t.fd(), k.name(), &now, 0) != nil || was.Ino != now.Ino {
+		return
+	}
+	if unix.Unlinkat(t.fd(), k.name(), 0) == nil {
+		t.room.give(was.Size)
+	}
+}
+
+// put adds an extent of n bytes, which fill writes. It is left out if there is no room.
+func (t *Tier) put(k Key, n int, fill func(p []byte) error) error {
+	size := fileBytes(int64(n))
+	for !t.room.take(size, t.opts.Limit) {
+		if size > t.opts.Limit || !t.room.evict() {
+			t.notKept.Add(1)
+			return nil
+		}
+	}
+	file := t.memory(int(size))
+	defer t.files.Put(&file)
+	err := fill(file[unit:][:n])
+	if err == nil {
+		seal(file, k, n)
+		err = t.write(k, file)
+	}
+	if err != nil {
+		t.room.give(size)
+		if errors.Is(err, os.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	t.kept.Add(1)
+	t.keptBytes.Add(int64(n))
+	return nil
+}
+
+func (t *Tier) write(k Key, file []byte) error {
+	fd, err := t.openFile(".", unix.O_TMPFILE|unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for at := 0; at < len(file); {
+		n, err := unix.Pwrite(fd, file[at:], int64(at))
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		at += max(n, 0)
+	}
+	name, path := k.name(), fmt.Sprintf("/proc/self/fd/%d", fd)
+	err = unix.Linkat(unix.AT_FDCWD, path, t.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	if err == unix.ENOENT {
+		if err := unix.Mkdirat(t.fd(), name[:2], 0o700); err != nil && err != unix.EEXIST {
+			return err
+		}
+		err = unix.Linkat(unix.AT_FDCWD, path, t.fd(), name, unix.AT_SYMLINK_FOLLOW)
+	}
+	return err
+}
+
+// memory returns n bytes at an address that is good for direct reads and writes.
+func (t *Tier) memory(n int) []byte {
+	if p, ok := t.files.Get().(*[]byte); ok && cap(*p) >= n {
+		return (*p)[:n]
+	}
+	b := make([]byte, n+unit)
+	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (unit - 1)
+	return b[skip:][:n]
+}
+
+// Fetch reads a part of an object from where it comes from.
+type Fetch func(ctx context.Context, p []byte, offset int64) error

@@ -1,0 +1,382 @@
+package tier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// origin is where objects come from, in memory.
+type origin struct {
+	data  []byte
+	asked atomic.Int64 // bytes
+	fails atomic.Bool
+}
+
+func newOrigin(n int) *origin {
+	o := &origin{data: make([]byte, n)}
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	for i := range o.data {
+		o.data[i] = byte(r.Uint32())
+	}
+	return o
+}
+
+func (o *origin) fetch(_ context.Context, p []byte, offset int64) error {
+	if o.fails.Load() {
+		return errors.New("the store is away")
+	}
+	o.asked.Add(int64(len(p)))
+	copy(p, o.data[offset:])
+	return nil
+}
+
+func (o *origin) object(version string) *Object {
+	return &Object{Name: "object", Version: version, Size: int64(len(o.data))}
+}
+
+func open(t *testing.T, dir string, o Options) *Tier {
+	t.Helper()
+	tier, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if tier.ctx.Err() == nil {
+			tier.Close()
+		}
+	})
+	return tier
+}
+
+// read reads a part of the object, and reports whether it was right.
+func (o *origin) read(t *testing.T, tier *Tier, version string, offset, n int) {
+	t.Helper()
+	p := make([]byte, n)
+	if err := tier.Read(t.Context(), o.object(version), p, int64(offset), o.fetch); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(p, o.data[offset:offset+n]) {
+		t.Fatalf("bytes %d to %d are wrong", offset, offset+n)
+	}
+}
+
+func TestRead(t *testing.T) {
+	for _, size := range []int{1, 4095, 4096, 4097, chunkBytes, 100_000, ExtentBytes, ExtentBytes + 1, 2*ExtentBytes + 77} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			dir := t.TempDir()
+			o := newOrigin(size)
+			tier := open(t, dir, Options{Limit: 1 << 30})
+			for at := 0; at < size; at += ExtentBytes {
+				o.read(t, tier, "v1", at, 1)
+			}
+			tier.Settle()
+			before := o.asked.Load()
+			for range 50 {
+				offset := rand.IntN(size)
+				o.read(t, tier, "v1", offset, 1+rand.IntN(min(size-offset, 300_000)))
+			}
+			o.read(t, tier, "v1", 0, size)
+			if o.asked.Load() != before {
+				t.Errorf("%d bytes were fetched again", o.asked.Load()-before)
+			}
+			if s := tier.Stats(); s.Hits != 51 || s.Used != sizeBelow(dir) || s.KeptBytes != int64(size) {
+				t.Errorf("%+v, with %d bytes of files", s, sizeBelow(dir))
+			}
+			o.read(t, tier, "v2", 0, 1)
+			if o.asked.Load() == before {
+				t.Error("another version came from the tier")
+			}
+			tier.Close()
+
+			again := open(t, dir, Options{Limit: 1 << 30})
+			before = o.asked.Load()
+			o.read(t, again, "v1", 0, size)
+			if o.asked.Load() != before {
+				t.Error("a later process fetched again")
+			}
+		})
+	}
+}
+
+// files returns the files of all extents.
+func files(t *testing.T, dir string) []string {
+	all, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestDamage(t *testing.T) {
+	const size = 5*chunkBytes + 123
+	damages := map[string]func(path string, info os.FileInfo) error{
+		"cut":    func(path string, info os.FileInfo) error { return os.Truncate(path, info.Size()-unit) },
+		"empty":  func(path string, _ os.FileInfo) error { return os.Truncate(path, 0) },
+		"longer": func(path string, info os.FileInfo) error { return os.Truncate(path, info.Size()+unit) },
+		"only zeros": func(path string, info os.FileInfo) error {
+			return errors.Join(os.Truncate(path, 0), os.Truncate(path, info.Size()))
+		},
+	}
+	for _, at := range []int64{0, 20, 33, 48, crcsAt, crcsAt + 9, unit - 1, unit, unit + 3*chunkBytes, unit + size - 1} {
+		damages[fmt.Sprint("byte ", at)] = func(path string, _ os.FileInfo) error {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			b := make([]byte, 1)
+			_, err = f.ReadAt(b, at)
+			b[0] ^= 0x40
+			_, err2 := f.WriteAt(b, at)
+			return errors.Join(err, err2)
+		}
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := newOrigin(size)
+			tier := open(t, dir, Options{Limit: 1 << 30})
+			o.read(t, tier, "", 0, size)
+			path := files(t, dir)[0]
+			info, err := os.Stat(path)
+			if err == nil {
+				err = damage(path, info)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.read(t, tier, "", 0, size)
+			if s := tier.Stats(); s.Damaged != 1 || s.Hits != 0 {
+				t.Errorf("%+v", s)
+			}
+			o.read(t, tier, "", 7, size-7)
+			if s := tier.Stats(); s.Hits != 1 {
+				t.Errorf("it was not mended: %+v", s)
+			}
+		})
+	}
+}
+
+// An extent under the name of another is not taken for it.
+func TestExtentOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	a, b := newOrigin(1000), newOrigin(1001)
+	tier := open(t, dir, Options{Limit: 1 << 30})
+	a.read(t, tier, "a", 0, 1000)
+	from := files(t, dir)[0]
+	b.read(t, tier, "b", 0, 1000)
+	tier.Settle()
+	for _, to := range files(t, dir) {
+		if to != from {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.read(t, tier, "b", 0, 1000)
+	if s := tier.Stats(); s.Damaged != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	dir := t.TempDir()
+	const size = 10_000
+	limit := 3 * fileBytes(size)
+	o := newOrigin(size)
+	first := open(t, dir, Options{Limit: limit, Dataset: "first"})
+	for v := range 5 {
+		o.read(t, first, fmt.Sprint(v), 0, size)
+	}
+	if s := first.Stats(); s.Kept != 3 || s.NotKept != 2 || s.Used != limit {
+		t.Errorf("%+v", s)
+	}
+	second := open(t, dir, Options{Limit: limit, Dataset: "second"})
+	o.read(t, second, "", 0, size)
+	if s := second.Stats(); s.Kept != 0 {
+		t.Errorf("a dataset in use gave way: %+v", s)
+	}
+	first.Close()
+	o.read(t, second, "", 0, size)
+	if s := second.Stats(); s.Kept != 1 || s.Used != sizeBelow(dir) || s.Used != fileBytes(size) {
+		t.Errorf("an unused dataset did not give way: %+v", s)
+	}
+	second.Close()
+	third := open(t, dir, Options{Limit: size})
+	o.read(t, third, "", 0, size)
+	if len(files(t, dir)) != 1 {
+		t.Error("others gave way to an extent for which there can be no room")
+	}
+}
+
+// What a killed process left counted is counted anew by the next one that is alone.
+func TestCountAnew(t *testing.T) {
+	dir := t.TempDir()
+	o := newOrigin(5000)
+	tier := open(t, dir, Options{Limit: 1 << 30})
+	o.read(t, tier, "", 0, 5000)
+	tier.room.take(1<<20, 1<<30)
+	other := open(t, dir, Options{Limit: 1 << 30})
+	if other.Stats().Used == sizeBelow(dir) {
+		t.Error("it was counted anew while others use it")
+	}
+	tier.Close()
+	other.Close()
+	if s := open(t, dir, Options{Limit: 1 << 30}).Stats(); s.Used != sizeBelow(dir) || s.Used == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	o := newOrigin(20_000)
+	tier := open(t, dir, Options{Limit: 1 << 30})
+	for v := range 6 {
+		o.read(t, tier, fmt.Sprint(v), 0, len(o.data))
+	}
+	if s := tier.Stats(); s.Kept == 0 || s.Kept > 3 || s.Used != sizeBelow(dir) {
+		t.Errorf("%+v", s)
+	}
+	hits := tier.Stats().Hits
+	if o.read(t, tier, "0", 0, 100); tier.Stats().Hits != hits+1 {
+		t.Error("what was kept is not used")
+	}
+	tier.Close()
+}
+
+// A store that is away while extents are filled is no reader's problem.
+func TestStoreAway(t *testing.T) {
+	o := newOrigin(ExtentBytes + 5)
+	tier := open(t, t.TempDir(), Options{Limit: 1 << 30})
+	held := make(chan struct{})
+	p := make([]byte, 10)
+	first := true
+	err := tier.Read(t.Context(), o.object(""), p, 0, func(ctx context.Context, p []byte, offset int64) error {
+		if first {
+			first = false
+			return o.fetch(ctx, p, offset)
+		}
+		<-held
+		return errors.New("away")
+	})
+	if err != nil || !bytes.Equal(p, o.data[:10]) {
+		t.Error(err)
+	}
+	close(held)
+	tier.Settle()
+	o.read(t, tier, "", 3, 100)
+	o.fails.Store(true)
+	if err := tier.Read(t.Context(), o.object(""), p, 0, o.fetch); err == nil {
+		t.Error("nothing was read, and there was no error")
+	}
+	if s := tier.Stats(); s.Kept != 0 || s.Misses != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Close ends a fetch in the background.
+func TestCloseEndsFetch(t *testing.T) {
+	o := newOrigin(100)
+	tier := open(t, t.TempDir(), Options{Limit: 1 << 30})
+	asked := make(chan struct{})
+	calls := 0
+	err := tier.Read(t.Context(), o.object(""), make([]byte, 10), 0, func(ctx context.Context, p []byte, offset int64) error {
+		if calls++; calls == 1 {
+			return nil
+		}
+		close(asked)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	tier.Close()
+}
+
+func TestManyReaders(t *testing.T) {
+	dir := t.TempDir()
+	o := newOrigin(2*ExtentBytes + 999)
+	tiers := []*Tier{open(t, dir, Options{Limit: 1 << 30}), open(t, dir, Options{Limit: 1 << 30})}
+	var wait sync.WaitGroup
+	for k := range 8 {
+		wait.Go(func() {
+			for range 60 {
+				offset := rand.IntN(len(o.data))
+				o.read(t, tiers[k%2], "", offset, 1+rand.IntN(min(len(o.data)-offset, 100_000)))
+			}
+		})
+	}
+	wait.Wait()
+	o.read(t, tiers[0], "", len(o.data)-1000, 1000)
+	for _, tier := range tiers {
+		tier.Settle()
+	}
+	if s := tiers[0].Stats(); s.Used != sizeBelow(dir) || len(files(t, dir)) != 3 {
+		t.Errorf("%+v, %d bytes in %d files", s, sizeBelow(dir), len(files(t, dir)))
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{Limit: 1}); err == nil {
+		t.Error("a directory that others may write to was used")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(file, Options{Limit: 1}); err == nil {
+		t.Error("a file was used")
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	good := make([]byte, fileBytes(9))
+	seal(good, Key{1}, 9)
+	f.Add(good[:unit], int64(len(good)))
+	f.Fuzz(func(t *testing.T, header []byte, size int64) {
+		header = append(header, make([]byte, unit)...)[:unit]
+		if n, err := check(header, Key{1}, size); err == nil && (n < 1 || n > ExtentBytes || fileBytes(n) != size) {
+			t.Errorf("%d of a file of %d", n, size)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	o := newOrigin(ExtentBytes)
+	tier, err := Open(b.TempDir(), Options{Limit: 1 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tier.Close()
+	p := make([]byte, 100_000)
+	if err := tier.Read(b.Context(), o.object(""), p, 0, o.fetch); err != nil {
+		b.Fatal(err)
+	}
+	tier.Settle()
+	b.SetBytes(int64(len(p)))
+	for i := 0; b.Loop(); i++ {
+		if err := tier.Read(b.Context(), o.object(""), p, int64(i*7919%(ExtentBytes-len(p))), o.fetch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
