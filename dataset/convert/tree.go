@@ -147,26 +147,27 @@ func (t *tree) open(source string) error {
 }
 
 // lock makes sure that no other process works here or has just finished. Of processes that make parts, the
-// first one holds the lock alone until it has written the marker, which the others wait for.
+// first one holds the lock alone until it has written the marker. The others wait for that.
 func (t *tree) lock() error {
-	err := unix.Flock(int(t.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == unix.EWOULDBLOCK && t.part.N > 0 {
-		how := unix.LOCK_SH
-		if info, err := t.marker.Stat(); err == nil && info.Size() > 0 {
-			how |= unix.LOCK_NB
-		}
-		return t.lockAs(how)
+	info, err := t.marker.Stat()
+	if err != nil {
+		return err
+	}
+	if t.part.N > 0 && info.Size() > 0 {
+		return t.share()
+	}
+	err = unix.Flock(int(t.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if t.part.N > 0 && err == unix.EWOULDBLOCK {
+		return t.share()
 	}
 	return t.locked(err)
 }
 
-func (t *tree) lockAs(how int) error {
-	err := unix.EINTR
+// share waits for the lock that all who make parts hold.
+func (t *tree) share() error {
+	var err error = unix.EINTR
 	for err == unix.EINTR {
-		err, _ = unix.Flock(int(t.marker.Fd()), how).(unix.Errno)
-	}
-	if err == 0 {
-		return t.locked(nil)
+		err = unix.Flock(int(t.marker.Fd()), unix.LOCK_SH)
 	}
 	return t.locked(err)
 }
@@ -193,7 +194,7 @@ func (t *tree) begin(m *mark) error {
 		}
 	}
 	if t.part.N > 0 {
-		if err := t.lockAs(unix.LOCK_SH); err != nil {
+		if err := t.share(); err != nil {
 			return err
 		}
 	}
