@@ -57,6 +57,18 @@
 // root own it or its directory, or may write to either. Its paths are validated like a
 // manifest's, and its counts are checked against its file size before memory is allocated.
 //
+// # Parts
+//
+// Many machines make an index together: each lists what is cheap to list (directories, manifests,
+// objects), takes a share of it ([Share]), and stores an index of that alone, with a digest of the
+// listing. Of archives it has the names that are in them, since order and labels follow only from
+// all of them. Merge lists once more, arranges what the parts found, and takes their headers
+// (parts.go). The parts stay, so that those of the next listing read only what is new.
+//
+// An index can be kept elsewhere, or fetched from a URL (Options.IndexAt, index_at.go). A fetched
+// one passes the same checks as one in the cache directory, except who owns it; what is in the
+// store is then not listed, and every read still names the version that was indexed.
+//
 // Beside the index there may be entry points of JPEGs; see package entries and
 // [Dataset.OpenEntries]. They follow when the index is made anew.
 //

@@ -133,7 +133,7 @@ func packed(files []object) (all []object) {
 	most := ""
 	for _, f := range files {
 		kind := extensionKey(path.Base(f.name))
-		if !archive.Is(f.name) {
+		if !archive.Is(f.name) || hidden(path.Base(f.name)) {
 			continue
 		}
 		counts[kind]++
@@ -142,7 +142,7 @@ func packed(files []object) (all []object) {
 		}
 	}
 	for _, f := range files {
-		if archive.Is(f.name) && extensionKey(path.Base(f.name)) == most {
+		if archive.Is(f.name) && !hidden(path.Base(f.name)) && extensionKey(path.Base(f.name)) == most {
 			all = append(all, f)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/owned"
@@ -27,7 +28,8 @@ const indexExtension = ".parquet"
 type index struct {
 	table   *table
 	classes []string // in label order; nil if there are none
-	packed  []object // archives in a folder that has no images
+	packed  []object // the archives that hold the samples, where they do
+	origin  []int32  // by row, which of the samples that were found in archives it is
 	lifted  string   // the folder of an archive that the paths are relative to
 	facts
 }
@@ -48,6 +50,12 @@ type facts struct {
 	Classes      [][]byte       `json:"classes"`
 	Dirs         []dirStamp     `json:"directories"` // of this machine that were listed
 	Objects      []objectFact   `json:"objects,omitempty"`
+
+	// Of the index of a part:
+	Part     Share  `json:"part,omitzero"`
+	Listing  string `json:"listing,omitempty"`  // digest of all that was listed
+	Ordered  bool   `json:"ordered,omitempty"`  // archives have an order of their own,
+	Numbered bool   `json:"numbered,omitempty"` // and labels that are numbers of their own classes
 }
 
 // objectFact is an object that holds samples.
@@ -57,6 +65,9 @@ type objectFact struct {
 	Size    int64  `json:"size"`
 	ModTime int64  `json:"mtime_ns"`
 }
+
+// raw says whether paths are names as they are in archives.
+func (f *facts) raw() bool { return f.Part.N > 0 }
 
 // ignore counts files that are not samples.
 func (f *facts) ignore(kind string, n int) {
@@ -151,8 +162,8 @@ func (p *opening) current(x *index) bool {
 		info, err := os.Stat(src.name())
 		return err == nil && info.Size() == x.ManifestSize && x.Stamp.proves(info.ModTime())
 	case src.folder() && src.remote != nil:
-		if len(x.table.objects) == 0 {
-			return false
+		if p.IndexAt != "" || len(x.table.objects) == 0 {
+			return p.IndexAt != ""
 		}
 		now, err := p.listPrefix()
 		return err == nil && slices.Equal(now.packed, x.table.objects)
@@ -206,25 +217,34 @@ func newStamp(modified, now time.Time) stamp {
 // proves says whether finding a time again means that nothing changed.
 func (s stamp) proves(modified time.Time) bool { return !s.Unsettled && s.Time == modified.UnixNano() }
 
-// indexPath returns the path of the dataset's index file, in a directory that others may not
-// write to.
-func indexPath(cacheDir string, src *source) (string, error) {
-	dir, err := filepath.Abs(cacheDir)
+// indexPath returns the path of the dataset's index file: at, if that is named like one, or in that
+// directory. Others may not write to the directory.
+func indexPath(at string, src *source) (string, error) {
+	dir, err := filepath.Abs(at)
 	if err != nil {
 		return "", err
+	}
+	name := indexName(src)
+	if strings.HasSuffix(dir, indexExtension) {
+		dir, name = filepath.Split(dir)
 	}
 	// A manifest's directory may well be a home directory, and its dataset is only what it
 	// lists.
 	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
-		return "", fmt.Errorf("%s: the cache directory lies inside the dataset", dir)
+		return "", fmt.Errorf("%s: the index would lie inside the dataset", dir)
 	}
 	if info, err := os.Stat(dir); err == nil {
 		if err := owned.Check(dir, info); err != nil {
 			return "", err
 		}
 	}
+	return filepath.Join(dir, name), nil
+}
+
+// indexName is the name of a dataset's index file.
+func indexName(src *source) string {
 	sum := sha256.Sum256([]byte(src.identity()))
-	return filepath.Join(dir, hex.EncodeToString(sum[:16])+indexExtension), nil
+	return hex.EncodeToString(sum[:16]) + indexExtension
 }
 
 // loadIndex reads the index at path; the error says why it cannot be used.
@@ -253,6 +273,9 @@ func saveIndex(ctx context.Context, path string, x *index) error {
 
 // checkPath validates a stored path like a manifest's. Paths of a directory never leave it.
 func (x *facts) checkPath(path string) error {
+	if x.raw() && len(x.Objects) > 0 {
+		return nil
+	}
 	clean, outside, err := cleanPath(path)
 	switch {
 	case err != nil:

@@ -142,7 +142,7 @@ func readFacts(file *parquet.File, src *source) (x facts, err error) {
 	}
 	most := file.Size()*expansion + pageBytes
 	rows := int64(x.Rows)
-	if rows < 1 || rows > min(most/16, math.MaxInt32) || x.PathBytes < 0 || x.PathBytes > most || file.NumRows() != rows {
+	if rows < 1 && !x.raw() || rows > min(most/16, math.MaxInt32) || x.PathBytes < 0 || x.PathBytes > most || file.NumRows() != rows {
 		return x, errCounts
 	}
 	return x, nil

@@ -17,32 +17,18 @@ import (
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
-// listArchives finds the samples in the objects that the source names.
-func (p *opening) listArchives() (*index, error) {
-	objects, err := p.archives()
-	if err != nil {
-		return nil, err
+// lookAtPacked completes the listing of a folder that has no images, but archives of them.
+func (p *opening) lookAtPacked(x *index) (err error) {
+	if err := p.checkSplits(x.packed); err != nil || p.src.remote != nil {
+		return err
 	}
-	x := &index{table: newTable(0, 0)}
-	return x, p.addArchives(x, objects)
-}
-
-// listPacked is the index of a folder that has no images, but archives of them.
-func (p *opening) listPacked(x *index) (*index, error) {
-	objects := x.packed
-	if err := p.checkSplits(objects); err != nil {
-		return nil, err
+	if x.packed, err = p.stat(namesOf(x.packed)); err != nil {
+		return err
 	}
-	if p.src.remote == nil {
-		var err error
-		if objects, err = p.stat(namesOf(objects)); err != nil {
-			return nil, err
-		}
-		for _, o := range objects {
-			x.ignore(extensionKey(o.name), -1)
-		}
+	for _, o := range x.packed {
+		x.ignore(extensionKey(o.name), -1)
 	}
-	return x, p.addArchives(x, objects)
+	return nil
 }
 
 func namesOf(objects []object) (names []string) {
@@ -68,6 +54,20 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	if err != nil {
 		return err
 	}
+	if err := p.addContents(x, objects, contents); err != nil {
+		return err
+	}
+	for i := range x.table.row {
+		m := &x.table.members[i]
+		if h, known := headers[m.object][m.Offset]; known && x.table.row[i].set(h) == nil {
+			p.report.Scanned++
+		}
+	}
+	return nil
+}
+
+// addContents is addArchives for objects that were searched.
+func (p *opening) addContents(x *index, objects []object, contents []*archive.Contents) error {
 	for _, o := range objects {
 		if p.src.remote == nil {
 			s := newStamp(time.Unix(0, o.id.ModTime), time.Now())
@@ -77,12 +77,6 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	}
 	if err := x.addMembers(objects, contents, p.src.within); err != nil {
 		return fmt.Errorf("%s: %w: %w", p.src.name(), ErrArchive, err)
-	}
-	for i := range x.table.row {
-		m := &x.table.members[i]
-		if h, known := headers[m.object][m.Offset]; known && x.table.row[i].set(h) == nil {
-			p.report.Scanned++
-		}
 	}
 	return nil
 }
@@ -194,16 +188,18 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 	if len(all.sample) == 0 {
 		return nil
 	}
-	ordered := contents[all.object[0]].Ordered
+	first := contents[all.object[0]]
 	for k, c := range contents {
-		if len(c.Samples) > 0 && c.Ordered != ordered {
+		if len(c.Samples) > 0 && c.Ordered != first.Ordered {
 			return fmt.Errorf("%s has an order of its own, unlike other files", objects[k].name)
 		}
 	}
-	if !ordered {
-		return x.addTree(all, within)
-	}
-	if within != "" {
+	x.Ordered, x.Numbered = first.Ordered, first.Classes != nil
+	switch {
+	case x.raw():
+	case !x.Ordered:
+		return x.addTree(&all, within)
+	case within != "":
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
 	}
 	labels, err := all.labels(contents, x)
@@ -212,10 +208,10 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 	}
 	for i, s := range all.sample {
 		name := s.Name
-		if len(objects) > 1 {
+		if len(objects) > 1 && !x.raw() {
 			name = objects[all.object[i]].name + "/" + name
 		}
-		if err := x.addMember(name, labels[i], all.object[i], &s.Place, all.problem[i]); err != nil {
+		if err := x.addMember(&all, i, name, labels[i]); err != nil {
 			return err
 		}
 	}
@@ -223,7 +219,7 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 }
 
 // addTree adds samples in the order, and with the labels, of a directory of their names, or of a directory in that.
-func (x *index) addTree(all members, within string) error {
+func (x *index) addTree(all *members, within string) error {
 	name := func(i int) string {
 		n, ok := strings.CutPrefix(all.sample[i].Name, within)
 		if !ok {
@@ -243,17 +239,19 @@ func (x *index) addTree(all members, within string) error {
 		x.ignore(kind, n)
 	}
 	for _, i := range a.order {
-		if err := x.addMember(name(int(i))[a.strip:], a.label[i], all.object[i], &all.sample[i].Place, all.problem[int(i)]); err != nil {
+		if err := x.addMember(all, int(i), name(int(i))[a.strip:], a.label[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *index) addMember(name string, label, object int32, p *archive.Place, problem string) error {
-	t := x.table
+// addMember adds the i-th of the samples that were found.
+func (x *index) addMember(all *members, i int, name string, label int32) error {
+	t, object, p := x.table, all.object[i], &all.sample[i].Place
 	clean, outside, err := cleanPath(name)
 	switch {
+	case x.raw():
 	case err != nil:
 		return err
 	case outside || clean != name:
@@ -263,8 +261,8 @@ func (x *index) addMember(name string, label, object int32, p *archive.Place, pr
 		return err
 	}
 	t.row[len(t.row)-1].id = Identity{Size: p.Size, ModTime: t.objects[object].id.ModTime}
-	t.members = append(t.members, member{object, *p})
-	if problem != "" {
+	t.members, x.origin = append(t.members, member{object, *p}), append(x.origin, int32(i))
+	if problem := all.problem[i]; problem != "" {
 		t.addBad(len(t.row)-1, reason(errors.New(problem)), false)
 	}
 	return nil
@@ -288,6 +286,36 @@ func flatten(contents []*archive.Contents) (all members) {
 		}
 	}
 	return all
+}
+
+// joinContents returns what was found in objects, of the indexes of parts of them.
+func joinContents(objects []object, parts []*index) (all []*archive.Contents, err error) {
+	for _, x := range parts {
+		t, first := x.table, len(all)
+		lo, hi := x.Part.Span(len(objects))
+		if !slices.Equal(t.objects, objects[lo:hi]) {
+			return nil, errListing
+		}
+		for range t.objects {
+			all = append(all, &archive.Contents{Ordered: x.Ordered})
+		}
+		if first < len(all) {
+			all[first].Ignored = x.Ignored
+		}
+		for i, m := range t.members {
+			if i > 0 && m.object < t.members[i-1].object {
+				return nil, errCounts
+			}
+			c, s := all[first+int(m.object)], archive.Sample{Name: t.path(i), Label: int64(t.row[i].label), Place: m.Place}
+			if x.Numbered {
+				c.Classes = x.classes
+			} else if x.classes != nil && s.Label >= 0 {
+				s.Class, s.Label = x.classes[s.Label], -1
+			}
+			c.Samples = append(c.Samples, s)
+		}
+	}
+	return all, nil
 }
 
 // labels are the labels of samples whose objects have an order, and sets the classes of the index.

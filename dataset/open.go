@@ -22,6 +22,16 @@ type Options struct {
 	// CacheDir is where index files are kept; it is created if needed. "": no index is kept. A
 	// CacheDir inside the dataset is not used.
 	CacheDir string
+	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .parquet. If
+	// it is a URL, the index there has to be one of this dataset, and a copy of it is used. Unless Rescan
+	// is set, what is in a store is not listed then.
+	IndexAt string
+	// Part, if not zero, has only that part of the index made and stored, for Merge. The dataset that is
+	// opened has its samples in no particular order, and without their classes' labels.
+	Part Share
+	// Merge makes the index of its parts, instead of the dataset. The error is a [PartsError] if one is
+	// missing or the dataset has changed since.
+	Merge bool
 	// Workers is how many files are scanned at once; below 1: one per usable CPU.
 	Workers int
 	// AsClasses takes folders as classes even if they are named like parts of a dataset; see
@@ -95,7 +105,7 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	indexed := x.Digest
-	if o.Classes != nil {
+	if o.Classes != nil && o.Part.N == 0 {
 		p.fix(x)
 	}
 	p.report.count(x)
@@ -117,7 +127,19 @@ type opening struct {
 }
 
 func (p *opening) run() (*index, error) {
-	old, part := p.load()
+	if err := p.findIndex(); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.Merge:
+		return p.merge()
+	case p.Part.N > 0:
+		return p.makePart()
+	}
+	old, part, err := p.load()
+	if err != nil {
+		return nil, err
+	}
 	if old != nil && !p.Rescan && p.current(old) {
 		if err := p.check(old); err != nil {
 			return nil, err
@@ -134,13 +156,7 @@ func (p *opening) run() (*index, error) {
 	if err := p.check(x); err != nil { // before the scan, which may take long
 		return nil, err
 	}
-	var earlier []*index
-	for _, e := range []*index{part, old} {
-		if e != nil {
-			earlier = append(earlier, e)
-		}
-	}
-	if err := p.scan(x, earlier, x.table.unprobed()); err != nil {
+	if err := p.scan(x, []*index{part, old}, x.table.unprobed()); err != nil {
 		return nil, err
 	}
 	x.complete(p.src)
@@ -151,30 +167,34 @@ func (p *opening) run() (*index, error) {
 	return x, p.ctx.Err()
 }
 
-// load returns the dataset's stored index, and the part of a later one that was not completed; nil if there is
-// none to use.
-func (p *opening) load() (x, part *index) {
-	if p.CacheDir == "" {
-		return nil, nil
+// load returns the dataset's stored index, and the beginning of a later one that was not completed; nil if there
+// is none to use.
+func (p *opening) load() (x, begun *index, err error) {
+	switch {
+	case store.IsURL(p.IndexAt):
+		x, err = p.fetchIndex()
+	case p.indexFile == "":
+		return nil, nil, nil
+	default:
+		x = p.loadFile(p.indexFile)
 	}
-	var err error
-	if p.indexFile, err = indexPath(p.CacheDir, p.src); err != nil {
-		p.keepNone(err)
-		return nil, nil
-	}
-	return p.loadFile(p.indexFile), p.loadFile(p.partFile())
+	return x, p.loadFile(p.unfinished()), err
 }
 
-// partFile is where the index is while it is made; see savedRows.
-func (p *opening) partFile() string { return strings.TrimSuffix(p.indexFile, indexExtension) + ".part" }
+func indexBase(indexFile string) string { return strings.TrimSuffix(indexFile, indexExtension) }
 
-// savePart saves what is known of an index that is not complete.
-func (p *opening) savePart(x *index) {
+func (p *opening) indexBase() string { return indexBase(p.indexFile) }
+
+// unfinished is where the index is while it is made; see savedRows.
+func (p *opening) unfinished() string { return p.indexBase() + ".part" }
+
+// saveUnfinished saves what is known of an index that is not complete.
+func (p *opening) saveUnfinished(x *index) {
 	if p.indexFile == "" {
 		return
 	}
 	x.describe(p.src)
-	if err := saveIndex(p.ctx, p.partFile(), x); err != nil && p.ctx.Err() == nil {
+	if err := saveIndex(p.ctx, p.unfinished(), x); err != nil && p.ctx.Err() == nil {
 		p.Logger.Warn("an interruption would lose what was read", "reason", err)
 	}
 }
@@ -187,7 +207,7 @@ func (p *opening) loadFile(path string) *index {
 	case err != nil:
 		p.Logger.Warn("index not used", "index", path, "reason", err)
 		return nil
-	case x.Outside && !p.AllowOutside:
+	case x.Part.N > 0 && p.Part.N == 0, x.Outside && !p.AllowOutside:
 		return nil // rereading the manifest produces the proper error
 	}
 	return x
@@ -209,28 +229,45 @@ func (p *opening) retry(x *index) error {
 	return nil
 }
 
-func (p *opening) list() (x *index, err error) {
+// list lists the dataset, in an index without headers.
+func (p *opening) list() (*index, error) {
+	x, err := p.outline()
+	if err == nil && x.packed != nil {
+		err = p.addArchives(x, x.packed)
+	}
+	if err == nil {
+		err = p.nonempty(x)
+	}
+	return x, err
+}
+
+// outline lists the dataset without looking into archives.
+func (p *opening) outline() (x *index, err error) {
 	switch {
 	case p.src.manifest != "":
-		x, err = p.listManifest()
+		return p.listManifest()
 	case p.src.archives != nil:
-		x, err = p.listArchives()
+		x = &index{table: newTable(0, 0)}
+		x.packed, err = p.archives()
+		return x, err
 	case p.src.remote != nil:
 		x, err = p.listPrefix()
 	default:
 		x, err = listDirectory(p.ctx, p.src)
 	}
 	if err == nil && x.packed != nil {
-		x, err = p.listPacked(x)
+		err = p.lookAtPacked(x)
 	}
-	if err != nil {
-		return nil, err
-	}
+	return x, err
+}
+
+// nonempty ends the listing of a dataset that has samples.
+func (p *opening) nonempty(x *index) error {
 	x.table.clip()
 	if x.table.rows() > 0 {
-		return x, nil
+		return nil
 	}
-	err = fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
+	err := fmt.Errorf("%s: %w", p.src.name(), ErrEmpty)
 	if kinds := kindsOf(x.Ignored); kinds != "" {
 		err = fmt.Errorf("%w (files of other kinds: %s)", err, kinds)
 	}
@@ -240,10 +277,10 @@ func (p *opening) list() (x *index, err error) {
 	}
 	for kind, n := range x.Ignored {
 		if n == most && slices.Contains(packedKinds, kind) {
-			return nil, fmt.Errorf("%w: %w", err, ErrArchive)
+			return fmt.Errorf("%w: %w", err, ErrArchive)
 		}
 	}
-	return nil, err
+	return err
 }
 
 func (p *opening) save(x *index) {
@@ -253,7 +290,7 @@ func (p *opening) save(x *index) {
 	err := saveIndex(p.ctx, p.indexFile, x)
 	switch {
 	case err == nil:
-		_ = os.Remove(p.partFile())
+		_ = os.Remove(p.unfinished())
 	case p.ctx.Err() == nil:
 		p.keepNone(err)
 	}

@@ -33,7 +33,7 @@ type earlier struct {
 // would cost many requests. A variable for tests.
 var savedRows = 64 << 10
 
-// scan completes the given rows of an index. Rows that an earlier one has are only read if their files
+// scan completes the given rows of an index. Rows that an earlier one (nil: there is none) has are only read if their files
 // changed. Nothing may read the rows meanwhile.
 func (p *opening) scan(x *index, old []*index, rows []int) error {
 	if len(rows) == 0 {
@@ -41,6 +41,9 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 	}
 	s := &scanner{opening: p, table: x.table}
 	for _, o := range old {
+		if o == nil {
+			continue
+		}
 		s.earlier = append(s.earlier, earlier{o.table, o.table.byPath()})
 	}
 	for _, row := range rows {
@@ -66,7 +69,7 @@ func (p *opening) scan(x *index, old []*index, rows []int) error {
 			return nil
 		})
 		if spans = spans[n:]; len(spans) > 0 && err == nil {
-			p.savePart(x)
+			p.saveUnfinished(x)
 		}
 	}
 	read := int(s.scanned.Load())
@@ -183,7 +186,7 @@ func (w *scanWorker) row(i int) error {
 		return &FileError{Path: w.table.path(i), Err: err}
 	default:
 		if !OfFile(err) {
-			w.table.row[i].id = unknown // so that it is tried again
+			w.table.row[i].id.ModTime = UnknownTime // so that it is tried again
 		}
 		w.table.addBad(i, reason(err), !OfFile(err))
 	}

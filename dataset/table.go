@@ -132,6 +132,35 @@ func (s *table) byPath() map[string]int {
 	return rows
 }
 
+// span is a table of the rows from lo to hi-1.
+func (s *table) span(lo, hi int) *table {
+	t := newTable(hi-lo, 0)
+	for i := lo; i < hi; i++ {
+		start, path := int64(len(t.paths)), s.path(i)
+		t.paths, t.row = append(t.paths, path...), append(t.row, s.row[i])
+		t.row[i-lo].start = start
+		t.takeRest(i-lo, s, i)
+	}
+	return t
+}
+
+// take fills in what another table knows of row i, as its row k.
+func (s *table) take(i int, from *table, k int) {
+	row := from.row[k]
+	row.start, row.label = s.row[i].start, s.row[i].label
+	s.row[i] = row
+	s.takeRest(i, from, k)
+}
+
+func (s *table) takeRest(i int, from *table, k int) {
+	if b, bad := from.bad[uint32(k)]; bad {
+		s.bad[uint32(i)] = b
+	}
+	if v := from.versions.get(k); v != "" && v != s.versions.get(i) {
+		_ = s.versions.set(i, v) // its length was checked before
+	}
+}
+
 func (s *table) format(i int) string { return formats[s.row[i].format] }
 
 // addBad records why row i cannot be read.

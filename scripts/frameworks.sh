@@ -6,4 +6,4 @@
 set -eu
 /usr/bin/python3 -m venv --system-site-packages "$1"
 "$1/bin/python3" -m pip install -q --retries 1 'numpy<2' 'torch<1.14' 'pytorch-lightning<2.1' 'transformers<4.40' 'accelerate<0.28' \
-	jax flax optax keras grain scikit-learn pillow
+	jax flax optax keras grain scikit-learn pillow ray

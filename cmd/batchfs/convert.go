@@ -33,6 +33,7 @@ func convertCommand(c *console) *cobra.Command {
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(c, f, &o.Memory, "convert only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &o.MaxPixels, &o.IgnoreOrientation)
+		partFlags(f, &o.Part, &o.Merge)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
 			r.dataset, r.out, r.source.Workers = args[0], args[1], o.Workers
@@ -40,10 +41,13 @@ func convertCommand(c *console) *cobra.Command {
 			if !f.Changed("raw-ratio") {
 				return usage("--raw-ratio is missing")
 			}
-			if err := checkRawSize(f); err != nil {
+			if o.Part.N > 0 && r.auto {
+				return hint(usage("--part needs a number for --raw-ratio, the same for all parts"), "batchfs profile %s", shellWord(r.dataset))
+			}
+			if err := cmp.Or(checkRawSize(f), checkParts(f)); err != nil {
 				return err
 			}
-			return c.convert(ctx, *r)
+			return c.partsHint(c.convert(ctx, *r), f, args)
 		}
 	})
 }
@@ -114,7 +118,7 @@ func (c *console) convert(ctx context.Context, r convertRequest) error {
 	for i, u := range report.Unreadable {
 		bad[i] = newBadFile(u.Path, u.ID, u.Reason)
 	}
-	return c.show(convertResult{source, report, o.Format.String(), bad})
+	return c.show(convertResult{source, report, o.Format.String(), bad, o.Part})
 }
 
 // announceConversion prints the plan before the conversion begins.
@@ -157,11 +161,16 @@ type convertResult struct {
 	convert.Report
 	RawFormat  string    `json:"raw_format"`
 	Unreadable []badFile `json:"unreadable"`
+	part       dataset.Share
 }
 
 func (r convertResult) print(out io.Writer) {
 	t := newTable(out)
-	t.row("result", "%s", shown(r.Out))
+	if r.part.N > 0 && !r.Finished {
+		t.row("part", "%s, in %s until --merge", r.part, shown(r.Staging))
+	} else {
+		t.row("result", "%s", shown(r.Out))
+	}
 	if r.Manifest != "" {
 		t.row("manifest", "%s", shown(r.Manifest))
 	}

@@ -31,15 +31,19 @@ func indexCommand(c *console) *cobra.Command {
 		var rule decode.EntryRule
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",
 			entryRule(&rule))
+		partFlags(f, &o.Part, &o.Merge)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) error {
+			if err := checkIndexFlags(f, &o, rule); err != nil {
+				return err
+			}
 			remoteWorkers(f, args[0], &o.Workers)
 			ds, err := c.openDataset(ctx, args[0], o)
 			if err != nil {
-				return err
+				return c.partsHint(err, f, args)
 			}
 			defer ds.Close()
-			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Report: ds.Report(), Unreadable: []badFile{}}
+			r := indexResult{Summary: summary(args[0], ds), Dataset: ds.Name(), Index: ds.IndexPath(), Part: f.text("part"), Report: ds.Report(), Unreadable: []badFile{}}
 			for i := range ds.Len() {
 				if reason := cmp.Or(ds.Problem(i), ds.Unread(i)); reason != "" {
 					r.Unreadable = append(r.Unreadable, newBadFile(ds.Path(i), i, reason))
@@ -55,18 +59,34 @@ func indexCommand(c *console) *cobra.Command {
 	})
 }
 
+func checkIndexFlags(f *flagSet, o *dataset.Options, rule decode.EntryRule) error {
+	if store.IsURL(o.IndexAt) {
+		return hint(badValue("index-at", "a directory or a file of this machine for this command", publicName(o.IndexAt)),
+			"make it in a directory, and copy it to a name that ends in .parquet")
+	}
+	if o.Part.N > 0 && rule != decode.EntryOff {
+		return usage("--entry-points cannot be given with --part; give it with --merge")
+	}
+	return checkParts(f)
+}
+
 // indexResult is the output of index.
 type indexResult struct {
 	Summary string `json:"summary"`
 	Dataset string `json:"dataset"`
 	Index   string `json:"index"`
+	Part    string `json:"part,omitempty"`
 	dataset.Report
 	Unreadable []badFile    `json:"unreadable"` // as far as is known
 	Entries    *entryReport `json:"entry_points,omitempty"`
 }
 
 func (r indexResult) print(out io.Writer) {
-	fmt.Fprintln(out, r.Summary)
+	if r.Part == "" {
+		fmt.Fprintln(out, r.Summary)
+	} else {
+		fmt.Fprintf(out, "part %s: %s\n", r.Part, count(r.Samples, "image"))
+	}
 	t := newTable(out)
 	t.row("dataset", "%s", shown(r.Dataset))
 	t.row("encoded", "%s", formatBytes(r.Bytes))
@@ -141,6 +161,7 @@ func datasetError(path string, err error) error {
 	return advise(err,
 		advice{store.ErrDenied, "to read it without credentials: --anonymous"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
+		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, try},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,20 +25,31 @@ func verifyCommand(c *console) *cobra.Command {
 		o := dataset.Options{Rescan: true, AsClasses: true} // labels do not matter here
 		var v verification
 		var limit int64
+		var merge bool
 		datasetFlags(f, &o)
 		workerFlag(c, f, &o.Workers)
 		memoryFlag(c, f, &limit, "decode only as much at once as fits into `SIZE`, such as 8GiB")
 		decodeFlags(f, &v.pixels.MaxPixels, &v.pixels.IgnoreOrientation)
+		partFlags(f, &v.part, &merge)
 		jsonFlag(c, f, "print one JSON object")
 		return func(ctx context.Context, args []string) (err error) {
+			if err := checkParts(f); err != nil {
+				return err
+			}
+			o.Rescan = v.part.N == 0 && !merge // else all parts would look at every file
 			remoteWorkers(f, args[0], &o.Workers)
 			if v.ds, err = c.openDataset(ctx, args[0], o); err != nil {
 				return err
 			}
 			defer v.ds.Close()
 			v.memory = sample.NewMemory(c.memoryLimit(limit), o.Workers)
-			if err := v.run(ctx, c, o.Workers); err != nil {
-				return err
+			if merge {
+				err = c.partsHint(v.join(), f, args)
+			} else {
+				err = v.run(ctx, c, o.Workers)
+			}
+			if err != nil {
+				return advise(err, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
 			}
 			if err := c.show(v.verifyReport); err != nil {
 				return err
@@ -66,6 +78,8 @@ func (r verifyReport) print(out io.Writer) {
 // verification decodes every sample of a dataset once.
 type verification struct {
 	ds     *dataset.Dataset
+	part   dataset.Share
+	first  int // sample of the part
 	pixels decode.Options
 	memory *sample.Memory
 
@@ -77,27 +91,43 @@ type verification struct {
 
 // run returns shortly after ctx ends.
 func (v *verification) run(ctx context.Context, c *console, workers int) error {
-	v.verifyReport = verifyReport{Samples: v.ds.Len(), Bad: []badFile{}, Unread: []badFile{}}
+	first, end := v.part.Span(v.ds.Len())
+	v.first, v.verifyReport = first, verifyReport{Samples: end - first, Bad: []badFile{}, Unread: []badFile{}}
 	bar := c.progress("verifying", "images")
 	defer bar.close()
 	report, stop := promptly.Progress(bar.report)
 	defer stop()
 	_, err := promptly.Do(ctx, func() (struct{}, error) {
-		return struct{}{}, parallel.Each(ctx, workers, v.ds.Len(), func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
+		return struct{}{}, parallel.Each(ctx, workers, v.Samples, func(done, total int64) { v.done.Store(done); report(done, total) }, v.work)
 	}, nil)
 	if err != nil {
-		return fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.ds.Len(), "image"))
+		return fmt.Errorf("%w after %d of %s", errInterrupted, v.done.Load(), count(v.Samples, "image"))
 	}
 	for _, list := range [][]badFile{v.Bad, v.Unread} {
 		slices.SortFunc(list, func(a, b badFile) int { return a.ID - b.ID })
 	}
-	return nil
+	if v.part.N == 0 {
+		return nil
+	}
+	return v.ds.KeepPart(v.part, "verify", v.verifyReport)
+}
+
+// join reads the reports of all parts.
+func (v *verification) join() error {
+	v.verifyReport = verifyReport{Bad: []badFile{}, Unread: []badFile{}}
+	return v.ds.EachPart("verify", func(found []byte) error {
+		var r verifyReport
+		err := json.Unmarshal(found, &r)
+		v.Samples, v.Bad, v.Unread = v.Samples+r.Samples, append(v.Bad, r.Bad...), append(v.Unread, r.Unread...)
+		return err
+	})
 }
 
 func (v *verification) work(ctx context.Context, items iter.Seq[int]) error {
 	r := sample.NewReader(v.ds, v.pixels, v.memory)
 	defer r.Close()
 	for i := range items {
+		i += v.first
 		img, err := r.Read(ctx, i, 0)
 		if err == nil {
 			err = r.Decode(img)

@@ -47,6 +47,7 @@ func Write(ctx context.Context, ds *dataset.Dataset, out string, o Options) (Rep
 	return promptly.Do(ctx, func() (Report, error) {
 		n := ds.Len()
 		c := &conversion{ds: ds, o: o.filled(), names: newNames(ds, o), kinds: make([]kind, n), exts: make([]string, n)}
+		c.first, c.end = o.Part.Span(n)
 		err := c.write(ctx, out)
 		slices.SortFunc(c.report.Unreadable, func(a, b Unreadable) int { return cmp.Compare(a.ID, b.ID) })
 		if err != nil {
@@ -63,6 +64,8 @@ type conversion struct {
 	names names
 	tree  *tree
 
+	first, end int // of the samples whose files are made
+
 	mu     sync.Mutex // guards the following while workers run, and calls of Progress
 	kinds  []kind     // a worker may use that of its own sample without mu
 	exts   []string   // what the names of raw copies end in; likewise
@@ -74,7 +77,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	if c.tree, err = findTree(out, c.ds.Root(), c.names.manifest != ""); err != nil {
 		return err
 	}
-	c.tree.step = c.o.step
+	c.tree.step, c.tree.part = c.o.step, c.o.Part
 	c.report.Out, c.report.Staging, c.report.Samples = c.tree.out, c.tree.path, c.ds.Len()
 	if c.names.manifest != "" {
 		c.report.Manifest = filepath.Join(c.tree.out, c.names.manifest)
@@ -91,7 +94,11 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 			return err
 		}
 	}
-	chosen, err := c.prepare(ctx)
+	err = c.tree.allParts(c.o.Merge)
+	var chosen []int32
+	if err == nil {
+		chosen, err = c.prepare(ctx)
+	}
 	if err != nil {
 		c.tree.discard()
 		return err
@@ -101,6 +108,9 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	}
 	if err := c.makeFiles(ctx, chosen); err != nil {
 		return err
+	}
+	if c.o.Part.N > 0 {
+		return c.tree.finishPart()
 	}
 	if err := c.writeManifest(); err != nil {
 		return err
@@ -199,8 +209,8 @@ func (c *conversion) plan() (Plan, error) {
 			need(1)
 		}
 	}
-	for i, k := range c.kinds {
-		size := c.ds.Stat(i).Size
+	for i := c.first; i < c.end; i++ {
+		k, size := c.kinds[i], c.ds.Stat(i).Size
 		switch {
 		case k == chosen:
 			size = c.o.FileBytes(c.ds.Size(i, c.o.IgnoreOrientation))
@@ -239,9 +249,9 @@ func (c *conversion) tryKeeping(p *Plan) (how *int, err error) {
 		if k == unreadable {
 			continue
 		}
-		how, err := c.tree.keep(temporary(i), c.names.source(i), p)
+		how, err := c.tree.keep(c.tree.temporary(i), c.names.source(i), p)
 		if err == nil {
-			return how, c.tree.root.Remove(temporary(i))
+			return how, c.tree.root.Remove(c.tree.temporary(i))
 		}
 		if !dataset.OfFile(err) {
 			return nil, err

@@ -47,4 +47,8 @@
 // is complete. After a power cut this fails on file systems that record a size before the data
 // is on disk, but not on ext4, XFS and Btrfs. The result depends neither on how often the work
 // was interrupted nor on the number of workers.
+//
+// Several machines can make parts of it at the same time: they share the lock, each has a
+// directory for its unfinished files, and leaves a mark when it is done. A run of everything then
+// continues the tree, and finds little left to do.
 package convert

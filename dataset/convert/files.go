@@ -56,12 +56,13 @@ func (c *conversion) makeFiles(ctx context.Context, samples []int32) error {
 	}
 	memory := sample.NewMemory(c.o.Memory, c.o.Workers)
 	for ; len(samples) > 0; samples = c.choose() {
+		samples = slices.DeleteFunc(samples, func(i int32) bool { return int(i) < c.first || int(i) >= c.end })
 		if err := c.each(ctx, memory, samples); err != nil {
 			return err
 		}
 	}
-	for i, k := range c.kinds {
-		if k != chosen {
+	for i := c.first; i < c.end; i++ {
+		if c.kinds[i] != chosen {
 			samples = append(samples, int32(i))
 		}
 	}
@@ -82,7 +83,7 @@ func (c *conversion) each(ctx context.Context, memory *sample.Memory, samples []
 }
 
 // temporary is the name under which a sample's file is made.
-func temporary(i int) string { return path.Join(scratchName, strconv.Itoa(i)) }
+func (t *tree) temporary(i int) string { return path.Join(t.scratch(), strconv.Itoa(i)) }
 
 // makeFile makes sample i's file, unless an earlier run did.
 func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) {
@@ -97,7 +98,7 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 	} else if how, err = c.keep(i); err != nil {
 		return err
 	}
-	if err := c.tree.place(temporary(i), c.names.kept(i)+ext); err != nil {
+	if err := c.tree.place(c.tree.temporary(i), c.names.kept(i)+ext); err != nil {
 		return err
 	}
 	return c.placed(i, ext, how)
@@ -148,7 +149,7 @@ func (c *conversion) placed(i int, ext string, how *int) error {
 	defer c.mu.Unlock()
 	*how++
 	if c.done++; c.o.Progress != nil {
-		c.o.Progress(int64(c.done), int64(c.ds.Len()))
+		c.o.Progress(int64(c.done), int64(c.end-c.first))
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrSource, err)
 	}
-	return raw.Ext, c.tree.create(temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
+	return raw.Ext, c.tree.create(c.tree.temporary(i), info.Mode().Perm(), func(out *os.File) (time.Time, error) {
 		return time.Unix(0, c.ds.Stat(i).ModTime), raw.Write(out)
 	})
 }
@@ -195,7 +196,7 @@ func (c *conversion) makeRaw(ctx context.Context, m *Maker, i int) (ext string, 
 // works first, or as a symbolic link if it can be neither linked nor read. It returns the number
 // in the report that counts this.
 func (c *conversion) keep(i int) (how *int, err error) {
-	temp, source := temporary(i), c.names.source(i)
+	temp, source := c.tree.temporary(i), c.names.source(i)
 	how, err = c.tree.keep(temp, source, &c.report.Plan)
 	if sample.OfFile(err) {
 		if c.kinds[i] != unreadable {

@@ -22,7 +22,7 @@ import (
 // runChild converts in another process, which dies at a step; false: it finished first.
 func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	t.Helper()
-	options, err := json.Marshal(childOptions{o.Ratio, o.Format, o.Seed, o.Workers, o.Manifest})
+	options, err := json.Marshal(childOptions{o.Ratio, o.Format, o.Seed, o.Workers, o.Manifest, o.Part})
 	if err != nil {
 		t.Fatal(err)
 	}

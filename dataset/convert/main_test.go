@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/batchfs/batchfs/dataset"
 )
 
 // scratch is a directory for files that tests share.
@@ -68,8 +70,9 @@ type childOptions struct {
 	Seed     uint64
 	Workers  int
 	Manifest string
+	Part     dataset.Share
 }
 
 func (c childOptions) options() Options {
-	return Options{Ratio: c.Ratio, Format: c.Format, Seed: c.Seed, Workers: c.Workers, Manifest: c.Manifest}
+	return Options{Ratio: c.Ratio, Format: c.Format, Seed: c.Seed, Workers: c.Workers, Manifest: c.Manifest, Part: c.Part}
 }

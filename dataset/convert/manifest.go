@@ -44,7 +44,7 @@ func (c *conversion) writeManifest() error {
 	}
 	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
 	write := formats[strings.ToLower(filepath.Ext(name))]
-	temp := temporary(c.ds.Len())
+	temp := c.tree.temporary(c.ds.Len())
 	err := c.tree.create(temp, 0o644, func(out *os.File) (time.Time, error) {
 		b := bufio.NewWriterSize(out, 1<<20)
 		if err := write(b, c.labels); err != nil {

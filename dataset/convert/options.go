@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/option"
@@ -51,6 +52,10 @@ type Options struct {
 	// Manifest is the path of the manifest that the dataset was opened from, "" if it was
 	// opened as a directory.
 	Manifest string
+	// Part, if not zero, has only the files of that part of the samples made: what a run of all continues.
+	Part dataset.Share
+	// Merge refuses to continue before all parts are made; the error is then a [dataset.PartsError].
+	Merge bool
 
 	// Workers is how many samples are processed at once; 0: one per CPU.
 	Workers int
@@ -72,6 +77,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.Auto == nil && !(o.Ratio >= 0 && o.Ratio <= 1):
 		return &option.Error{Field: "raw ratio", Rule: "a number from 0 to 1", Value: fmt.Sprint(o.Ratio)}
+	case o.Auto != nil && o.Part.N > 0:
+		return &option.Error{Field: "raw ratio", Rule: "a number for a part", Value: "auto"}
 	case o.Format > PPM:
 		return &option.Error{Field: "raw format", Rule: "bmp or ppm", Value: fmt.Sprint(uint8(o.Format))}
 	case o.Resize == resample.RandomResizedCrop:

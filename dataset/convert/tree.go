@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/resolve"
 )
 
@@ -19,10 +20,12 @@ const (
 	stagingSuffix = ".partial"
 	// scratchName is the directory in it in which files are made.
 	scratchName = ".batchfs-convert.tmp"
+	// partMark is what the names of files begin with that say which parts are made.
+	partMark = ".batchfs-convert.made"
 )
 
 // tree is the directory in which the result grows. A process that has it open holds a lock on
-// the marker, so no other process works in it.
+// the marker, so no other process works in it, unless both make parts.
 type tree struct {
 	out      string // the result's final path, absolute and without links
 	path     string // of the unfinished result
@@ -31,6 +34,15 @@ type tree struct {
 	root     *os.Root
 	marker   *os.File
 	step     func()
+	part     dataset.Share // that is made; zero: everything
+}
+
+// scratch is the directory in which files are made by this process.
+func (t *tree) scratch() string {
+	if t.part.N == 0 {
+		return scratchName
+	}
+	return dataset.PartPath(scratchName+"/part", t.part, "")
 }
 
 // findTree checks that a dataset may appear at out. A manifest's directory may well be a home
@@ -134,9 +146,34 @@ func (t *tree) open(source string) error {
 	return err
 }
 
-// lock makes sure that no other process works here or has just finished.
+// lock makes sure that no other process works here or has just finished. Of processes that make parts, the
+// first one holds the lock alone until it has written the marker. The others wait for that.
 func (t *tree) lock() error {
-	err := unix.Flock(int(t.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	info, err := t.marker.Stat()
+	if err != nil {
+		return err
+	}
+	if t.part.N > 0 && info.Size() > 0 {
+		return t.share()
+	}
+	err = unix.Flock(int(t.marker.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if t.part.N > 0 && err == unix.EWOULDBLOCK {
+		return t.share()
+	}
+	return t.locked(err)
+}
+
+// share waits for the lock that all who make parts hold.
+func (t *tree) share() error {
+	var err error = unix.EINTR
+	for err == unix.EINTR {
+		err = unix.Flock(int(t.marker.Fd()), unix.LOCK_SH)
+	}
+	return t.locked(err)
+}
+
+// locked says what came of an attempt to lock.
+func (t *tree) locked(err error) error {
 	if err != nil && err != unix.EWOULDBLOCK {
 		return &fs.PathError{Op: "lock", Path: t.marker.Name(), Err: err}
 	}
@@ -156,9 +193,34 @@ func (t *tree) begin(m *mark) error {
 			return err
 		}
 	}
-	err := errors.Join(t.root.RemoveAll(scratchName), t.root.Mkdir(scratchName, 0o700))
+	if t.part.N > 0 {
+		if err := t.share(); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(t.root.RemoveAll(t.scratch()), t.root.MkdirAll(t.scratch(), 0o700))
 	t.step()
 	return err
+}
+
+// finishPart records that a part is made.
+func (t *tree) finishPart() error {
+	f, err := t.root.Create(dataset.PartPath(partMark, t.part, ""))
+	if err == nil {
+		err = f.Close()
+	}
+	return errors.Join(err, t.root.RemoveAll(t.scratch()))
+}
+
+// allParts returns an error if not all parts are made, and they are needed.
+func (t *tree) allParts(needed bool) error {
+	if t.finished || !needed {
+		return nil
+	}
+	return dataset.EachPart(filepath.Join(t.path, partMark), "", func(_ dataset.Share, path string) error {
+		_, err := os.Lstat(path)
+		return err
+	})
 }
 
 // place moves a complete file to its place.
@@ -171,8 +233,11 @@ func (t *tree) place(temp, name string) error {
 
 // finish turns the tree into the result.
 func (t *tree) finish() error {
-	if err := t.root.RemoveAll(scratchName); err != nil {
-		return err
+	marks, _ := fs.Glob(t.root.FS(), partMark+"*")
+	for _, name := range append(marks, scratchName) {
+		if err := t.root.RemoveAll(name); err != nil {
+			return err
+		}
 	}
 	t.step()
 	// Sync the whole file system with one call instead of one per file. The rename must not
@@ -191,7 +256,7 @@ func (t *tree) finish() error {
 // discard removes a tree in which nothing was made. It ignores errors, because the caller is
 // already reporting one.
 func (t *tree) discard() {
-	if t.earlier == nil {
+	if t.earlier == nil && t.part.N == 0 {
 		_ = t.root.RemoveAll(scratchName)
 		_ = t.root.Remove(markerName)
 		_ = os.Remove(t.path)

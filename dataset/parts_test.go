@@ -1,0 +1,259 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func at(dir string) func(*Options) { return func(o *Options) { o.IndexAt = dir } }
+
+func part(k, n int) func(*Options) { return func(o *Options) { o.Part, o.Rescan = Share{k, n}, true } }
+
+func merge(o *Options) { o.Merge, o.Rescan = true, true }
+
+// kinds makes a dataset of every kind that is listed in another way, and returns their names and URLs.
+func kinds(p *place) (names []string, s3 func(*Options)) {
+	p.t.Helper()
+	varied(p)
+	files := p.several()
+	p.write("d/b/bad.jpg", "rubbish")
+	files = append(files, "d/b/bad.jpg")
+	p.write("m.csv", "path,label,height,width,format\n\"a\nb/a\nb.jpg\",x,,,\né/é.jpg,y,5,6,png\n\xff/\xff.jpg,\xff,,,\ngone,,,,\n")
+	p.mkdir("trees")
+	p.pack("trees/0.tar", "./", files[:3]...)
+	p.pack("trees/1.tar", "./", append(files[3:], "d/a/readme.txt")...)
+	for k := range 5 {
+		var group []string
+		for i := range k { // the first is empty
+			for field, text := range map[string]string{"jpg": image("jpeg", 3+i, 4+k, 6), "cls": fmt.Sprint(i)} {
+				name := fmt.Sprintf("w%d/%05d.%s", k, i, field)
+				p.write(name, text)
+				group = append(group, name)
+			}
+		}
+		p.pack(fmt.Sprintf("web-%d.tar", k), "", group...)
+	}
+	p.settle()
+	_, s3 = p.serve()
+	return []string{"", "d", "m.csv", "trees", "trees/*.tar", "trees/0.tar/b", "web-{1..4}.tar",
+		"s3://data/d", "s3://data/trees", "s3://data/web-{1..4}.tar"}, s3
+}
+
+func (p *place) openKind(name string, change ...func(*Options)) (*Dataset, error) {
+	if strings.HasPrefix(name, "s3:") {
+		return p.tryOpenURL(name, change...)
+	}
+	return p.tryOpen(name, change...)
+}
+
+// TestPartsMakeTheSameIndex: parts of any number, joined, are the index that one run makes, to the byte, and
+// the joining reads no header.
+func TestPartsMakeTheSameIndex(t *testing.T) {
+	p := newPlace(t)
+	names, s3 := kinds(p)
+	for _, name := range names {
+		one := filepath.Join(t.TempDir(), "one")
+		want, err := p.openKind(name, s3, at(one))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		headers := p.probes()
+		for _, n := range []int{1, 3, 7} {
+			many := filepath.Join(t.TempDir(), "many")
+			for k := range n {
+				if _, err := p.openKind(name, s3, at(many), part(k, n)); err != nil {
+					t.Fatalf("%s: part %d of %d: %v", name, k, n, err)
+				}
+			}
+			if got := p.probes(); got != headers && name != "trees/0.tar/b" {
+				t.Errorf("%s: %d parts read %d headers, one run %d", name, n, got, headers)
+			}
+			for range 2 {
+				got, err := p.openKind(name, s3, at(many), merge)
+				if err != nil {
+					t.Fatalf("%s: %d parts: %v", name, n, err)
+				}
+				if diff := cmp.Diff(describe(want), describe(got)); diff != "" {
+					t.Errorf("%s: (-one run +%d parts):\n%s", name, n, diff)
+				}
+				a, errA := os.ReadFile(want.IndexPath())
+				b, errB := os.ReadFile(got.IndexPath())
+				if errA != nil || errB != nil || string(a) != string(b) {
+					t.Errorf("%s: %d parts make another index: %v, %v", name, n, errA, errB)
+				}
+			}
+			again, err := p.openKind(name, s3, at(many))
+			if err != nil || p.probes() != 0 {
+				t.Errorf("%s: headers were read again: %v", name, err)
+			} else if diff := cmp.Diff(describe(want), describe(again)); diff != "" {
+				t.Errorf("%s: opened again:\n%s", name, diff)
+			}
+		}
+	}
+}
+
+// TestPartsThatDoNotFit: parts that are missing, damaged, of another number or of the dataset as it was are
+// named, all of them; making those again is enough, and reads only what is new.
+func TestPartsThatDoNotFit(t *testing.T) {
+	p := newPlace(t)
+	p.images("a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg")
+	p.settle()
+	refused := func(want string, parts ...int) {
+		t.Helper()
+		_, err := p.tryOpen("", merge)
+		e, ok := errors.AsType[*PartsError](err)
+		if !ok || len(e.Parts) != len(parts) || !strings.Contains(e.Error(), want) {
+			t.Fatalf("want %s of parts %v: %v", want, parts, err)
+		}
+		for i, k := range parts {
+			if e.Parts[i].K != k {
+				t.Errorf("parts %v, want %v", e.Parts, parts)
+			}
+		}
+	}
+	path := func(k, n int) string { return PartPath(indexBase(p.open("").IndexPath()), Share{k, n}, indexExtension) }
+	refused("no part")
+	p.open("", part(1, 2))
+	refused("0/2 is missing", 0)
+	p.open("", part(0, 2))
+	p.open("", merge)
+	p.open("", part(2, 3))
+	refused("2 of 3 parts cannot be joined: part 0/3 is missing", 0, 1)
+	if err := os.Remove(path(2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path(1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[100] ^= 1
+	if err := os.WriteFile(path(1, 2), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("part 1/2 checksum", 1)
+	p.images("a/0.jpg")
+	p.settle()
+	refused("2 of 2 parts cannot be joined: part 0/2 is of the dataset as it was", 0, 1)
+	p.probes()
+	p.open("", part(0, 2))
+	p.open("", part(1, 2))
+	if n := p.probes(); n != 1 {
+		t.Errorf("%d headers read for one new file", n)
+	}
+	if d := p.open("", merge); d.Len() != 5 || d.Path(0) != "a/0.jpg" {
+		t.Errorf("%q", paths(d))
+	}
+	if os.Rename(path(0, 2), p.open("").IndexPath()) != nil || p.open("").Len() != 5 {
+		t.Error("a part was taken for the whole index")
+	}
+}
+
+// TestFindingsOfParts: what is kept of the work on parts is read again, if it is complete and of this dataset.
+func TestFindingsOfParts(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.settle()
+	d := p.open("")
+	keep := func(k int) {
+		if err := d.KeepPart(Share{k, 2}, "work", k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := ""
+	read := func() error {
+		all = ""
+		return d.EachPart("work", func(found []byte) error { all += string(found); return nil })
+	}
+	keep(1)
+	if e, ok := errors.AsType[*PartsError](read()); !ok || e.Parts[0] != (Share{0, 2}) {
+		t.Errorf("%v", e)
+	}
+	keep(0)
+	if err := read(); err != nil || all != "01" {
+		t.Errorf("%s, %v", all, err)
+	}
+	p.images("3.jpg")
+	d = p.open("", func(o *Options) { o.Rescan = true })
+	if e, ok := errors.AsType[*PartsError](read()); !ok || len(e.Parts) != 2 {
+		t.Errorf("%v", e)
+	}
+}
+
+// TestIndexAtURL: an index beside the data is copied once, and believed about what is in the store; one
+// that cannot be used is an error.
+func TestIndexAtURL(t *testing.T) {
+	p := newPlace(t)
+	p.several()
+	s, s3 := p.serve()
+	made := p.openURL("s3://data/d", s3, at(filepath.Join(p.cache, "made.parquet")))
+	text, err := os.ReadFile(made.IndexPath())
+	if err != nil || filepath.Base(made.IndexPath()) != "made.parquet" {
+		t.Fatal(err)
+	}
+	const url = "s3://data/d/.batchfs.parquet"
+	p.write("d/.batchfs.parquet", string(text))
+	p.write("at/"+indexName(made.source), string(text))
+	lists, reads := 0, 0
+	s.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Has("list-type") {
+			lists++
+		}
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ".parquet") && !strings.Contains(r.URL.Path, "metadata") {
+			reads++
+		}
+		return false
+	}
+	p.probes()
+	for round, place := range []string{url, url, "s3://data/at", "s3://data/at/"} {
+		before := reads
+		d := p.openURL("s3://data/d", s3, at(place))
+		if diff := cmp.Diff(describe(made), describe(d)); diff != "" || lists != 0 || p.probes() != 0 || (reads-before < 2) != (round%2 == 1) {
+			t.Errorf("%s: %d listings, %d reads of the index:\n%s", place, lists, reads-before, diff)
+		}
+	}
+	p.images("d/c/new.jpg")
+	if d := p.openURL("s3://data/d", s3, at(url)); d.Len() != made.Len() {
+		t.Error("listed the store")
+	}
+	rescan := func(o *Options) { o.Rescan = true }
+	if d := p.openURL("s3://data/d", s3, at(url), rescan); d.Len() != made.Len()+1 || d.Report().Scanned != 1 {
+		t.Errorf("rescan: %d samples, %d headers read", d.Len(), d.Report().Scanned)
+	}
+	for name, c := range map[string]struct{ dataset, at, content string }{
+		"missing":         {"s3://data/d", "s3://data/nothing", ""},
+		"another dataset": {"s3://data/d/a", url, string(text)},
+		"damaged":         {"s3://data/d", url, strings.Replace(string(text), "jpg", "jpx", 1)},
+		"cut":             {"s3://data/d", url, string(text[:len(text)-9])},
+		"no index":        {"s3://data/d", url, "x"},
+	} {
+		if c.content != "" {
+			p.write("d/.batchfs.parquet", c.content)
+		}
+		if _, err := p.tryOpenURL(c.dataset, s3, at(c.at)); !errors.Is(err, ErrIndexAt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p.write("d/.batchfs.parquet", string(text))
+	p.openURL("s3://data/d", s3, at(url))
+}
+
+// TestIndexInsideTheDataset: an index that is wanted inside of the folder of images is refused.
+func TestIndexInsideTheDataset(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg")
+	for _, place := range []string{p.path("x"), p.path("x.parquet")} {
+		if _, err := p.tryOpen("", at(place)); err == nil || !strings.Contains(err.Error(), "inside the dataset") {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	if d := p.open("", at(p.root+".parquet")); d.IndexPath() != p.root+".parquet" {
+		t.Error(d.IndexPath())
+	}
+}
