@@ -70,15 +70,15 @@ func TestRefusedPlaces(t *testing.T) {
 	inside := filepath.Join(dataset, "inside")
 	outer := filepath.Dir(dataset)
 	link := filepath.Join(filepath.Dir(dir), "link")
-	hollow := filepath.Join(filepath.Dir(dir), "hollow")
+	hollow, bare := filepath.Join(filepath.Dir(dir), "hollow"), filepath.Join(filepath.Dir(dir), "bare")
 	if err := os.Mkdir(inside, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(inside, link); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(hollow, "class", "notes.txt"), []byte("no image"))
-	writeFile(t, filepath.Join(hollow, ".hidden.png"), pngFile(1, 1, 0))
+	writeFile(t, filepath.Join(bare, "class", "notes.txt"), []byte("no image"))
+	writeFile(t, filepath.Join(bare, ".hidden.png"), pngFile(1, 1, 0))
 	for name, text := range map[string]string{
 		"empty.csv": "", "header.csv": "path\n", "column.csv": "file,label\na.png,1\n", "outside.csv": "path\n../tiles/00000.ppm\n",
 		"broken.jsonl": "{\"path\":\"a.png\"}\n{\"path\":\n", "no.parquet": "PAR1 this is none PAR1", "absolute.jsonl": `{"path":"/etc/passwd"}`, "other.txt": "path\n",
@@ -91,9 +91,10 @@ func TestRefusedPlaces(t *testing.T) {
 	}{
 		{dataset + "-not", dir, []string{"does not exist", "ls " + outer}},
 		{"/no/where/at/all", dir, []string{"does not exist", "batchfs gen"}},
-		{hollow, dir, []string{"no images found", "batchfs gen"}},
-		{file, dir, []string{"neither a directory nor a manifest", "batchfs gen"}},
-		{filepath.Join(hollow, "other.txt"), dir, []string{"neither a directory nor a manifest"}},
+		{bare, dir, []string{"no images found", "batchfs gen"}},
+		{hollow, dir, []string{"no.parquet: cannot be used as an archive", "unpack it"}},
+		{file, dir, []string{"neither a directory, nor a manifest", "batchfs gen"}},
+		{filepath.Join(hollow, "other.txt"), dir, []string{"neither a directory, nor a manifest"}},
 		{filepath.Join(hollow, "empty.csv"), dir, []string{"manifest"}},
 		{filepath.Join(hollow, "header.csv"), dir, []string{"no images found"}},
 		{filepath.Join(hollow, "column.csv"), dir, []string{"path"}},

@@ -59,6 +59,7 @@ type Pool struct {
 	released []*Buffer // readers may still see them; least recently queried first
 	releases uint64
 	stats    Stats
+	overdue  int // of the buffers that are leaving, those that nobody waits for any longer
 	closed   bool
 }
 

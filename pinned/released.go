@@ -104,10 +104,11 @@ func (p *Pool) unregister(b *Buffer) bool {
 		return true
 	}
 	p.mu.Lock()
-	wait := time.Duration(0)
-	if p.stats.Leaving == 0 {
-		wait = registrarWait
+	wait := registrarWait
+	if p.overdue > 0 {
+		wait = 0
 	}
+	p.stats.Leaving++
 	p.mu.Unlock()
 	done, left := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
@@ -115,25 +116,28 @@ func (p *Pool) unregister(b *Buffer) bool {
 		b.registered = nil
 		select {
 		case done <- struct{}{}:
+			p.leaving(-1, 0)
 		case <-left:
 			p.destroy(b)
-			p.leaving(-1)
+			p.leaving(-1, -1)
 		}
 	}()
 	select {
 	case <-done:
 		return true
 	case <-time.After(wait):
-		p.leaving(1)
+		p.leaving(0, 1)
 		left <- struct{}{}
 		return false
 	}
 }
 
-func (p *Pool) leaving(n int) {
+// leaving changes how many buffers are leaving, and how many of them nobody waits for any longer.
+func (p *Pool) leaving(all, overdue int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Leaving += n
+	p.stats.Leaving += all
+	p.overdue += overdue
 }
 
 // list makes a buffer of the caller a released one. One that cannot be useful again is freed.

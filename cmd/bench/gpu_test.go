@@ -79,6 +79,9 @@ func TestExactnessIsChecked(t *testing.T) {
 	}
 	changed := 0
 	wrong := check(liar{change: func(r gpu.Run) {
+		if len(r.Back) < 2 { // it only makes the memory dirty
+			return
+		}
 		if verdicts, tensor := r.Back[0].To, r.Back[1].To; changed == 0 && len(verdicts) > 0 && !slices.ContainsFunc(verdicts, func(b byte) bool { return b != 0 }) {
 			tensor[0] ^= 1
 			changed++

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -247,7 +248,7 @@ func (g *GPU) Left() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.slabs)+len(g.registered) > 0 {
-		return fmt.Errorf("%d slabs and %d registrations are left: %v", len(g.slabs), len(g.registered), maps.Values(g.registered))
+		return fmt.Errorf("%d slabs and %d registrations are left: %v", len(g.slabs), len(g.registered), slices.Collect(maps.Values(g.registered)))
 	}
 	return nil
 }
