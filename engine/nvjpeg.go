@@ -51,6 +51,9 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
 			return lost
 		}
+		if w.batches.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
+			return errHangs
+		}
 		in := w.batches.holdSlot(w.item)
 		plan, on := w.planOnDevice(hands[:min(most, len(hands))], in)
 		err := errUnplanned

@@ -240,3 +240,43 @@ func TestNVJPEGWithoutRoom(t *testing.T) {
 		t.Error("other bytes")
 	}
 }
+
+// TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone as well; samples that
+// processors decode are served. Once the call has returned, all bytes are those they always are.
+func TestNVJPEGHangs(t *testing.T) {
+	dir := mixedDir(t, 8, 4)
+	change := func(o *Options) {
+		mixed(o)
+		o.BatchSize, o.Epochs, o.Shuffle, o.Workers = 4, 1, false, 1
+	}
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	hanging := newGate()
+	g := &fakegpu.GPU{Begin: func(r gpu.Run) { hanging.pass(r) }}
+	e := byNVJPEG(t, dir, g, change)
+	impatient(e)
+	hanging.shut(func(what any) bool { return len(what.(gpu.Run).Images) > 0 })
+	for range 3 {
+		for i, k := range allKeys(e) {
+			f, err := e.Open(t.Context(), k, layout.NHWCForm)
+			if err == nil {
+				if string(f.Bytes()) != want[i] {
+					t.Errorf("%s has other bytes", k)
+				}
+				f.Close()
+			} else if !errors.Is(err, ErrMachine) || !errors.Is(err, errHangs) {
+				t.Errorf("%s: %v", k, err)
+			}
+			if raw := i == 2; raw != (err == nil) {
+				t.Errorf("%s: %v", k, err)
+			}
+		}
+	}
+	if n := len(hanging.begun); n != 1 {
+		t.Errorf("%d calls hang", n)
+	}
+	close(hanging.open)
+	eventually(t, "the call has returned", func() bool { return e.share.hanging.Load() == 0 })
+	if !slices.Equal(outcome(t, e), want) {
+		t.Error("other bytes")
+	}
+}
