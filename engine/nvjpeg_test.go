@@ -280,3 +280,20 @@ func TestNVJPEGHangs(t *testing.T) {
 		t.Error("other bytes")
 	}
 }
+
+// TestNVJPEGWithoutRoomForMore: where there is room on the GPU for a batch or for making one, but not for both, batches
+// that are read there are made in host memory.
+func TestNVJPEGWithoutRoomForMore(t *testing.T) {
+	dir := jpegDir(t, 36)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Second }
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
+	e := byNVJPEG(t, dir, g, change)
+	for i, k := range allKeys(e) {
+		f := open(t, e, k, layout.CUDA)
+		if string(tensorOf(t, g, f)) != want[i] {
+			t.Errorf("%s differs", k)
+		}
+		f.Close()
+	}
+}
