@@ -142,11 +142,7 @@ func (w *worker) runOnDevice(plan *gpu.Plan, on []*worker, in *gpu.Slot) (made i
 	}
 	if err != nil {
 		if in != nil && err == errHangs { // it may write there later
-			all.mu.Lock()
-			defer all.mu.Unlock()
-			if w.item.isCurrent() && b.slot == in {
-				all.leaveGPU(b)
-			}
+			all.giveUpSlot(w.item, in)
 		}
 		return 0, err
 	}
@@ -178,6 +174,15 @@ func (all *batches) holdSlot(it item) *gpu.Slot {
 	}
 	it.b.slot.Hold()
 	return it.b.slot
+}
+
+// giveUpSlot makes an item's batch go on without its memory on the GPU.
+func (all *batches) giveUpSlot(it item, in *gpu.Slot) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if it.isCurrent() && it.b.slot == in {
+		all.leaveGPU(it.b)
+	}
 }
 
 func release(s *gpu.Slot) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/gpu"
@@ -51,6 +52,9 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 		if lost := w.batches.opts.Device.Stats().Lost; lost != nil {
 			return lost
 		}
+		if w.batches.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
+			return errHangs
+		}
 		in := w.batches.holdSlot(w.item)
 		plan, on := w.planOnDevice(hands[:min(most, len(hands))], in)
 		err := errUnplanned
@@ -63,6 +67,8 @@ func (w *worker) makeByNVJPEG(hands []*worker) (err error) {
 			hands = hands[len(on):]
 		case len(on) > 1 && (errors.Is(err, gpu.ErrMemory) || errors.Is(err, errNoRoom)): // there may be room for fewer
 			most = len(on) / 2
+		case in != nil && errors.Is(err, gpu.ErrFull): // or without the batch's own slot
+			w.batches.giveUpSlot(w.item, in)
 		default:
 			return err
 		}
@@ -82,7 +88,7 @@ func (w *worker) runForNVJPEG(plan *gpu.Plan, on []*worker, in *gpu.Slot) error 
 			break
 		}
 		if !all.dropOnGPU(w.item.b, worthForeseen, before) {
-			return errNoRoom
+			return fmt.Errorf("%w: %w", errNoRoom, err)
 		}
 	}
 	if errors.Is(err, gpu.ErrLost) {

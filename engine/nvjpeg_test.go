@@ -240,3 +240,62 @@ func TestNVJPEGWithoutRoom(t *testing.T) {
 		t.Error("other bytes")
 	}
 }
+
+// TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone as well; samples that
+// processors decode are served. Once the call has returned, all bytes are those they always are.
+func TestNVJPEGHangs(t *testing.T) {
+	dir := mixedDir(t, 8, 4)
+	change := func(o *Options) {
+		mixed(o)
+		o.BatchSize, o.Epochs, o.Shuffle, o.Workers = 4, 1, false, 1
+	}
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	hanging := newGate()
+	g := &fakegpu.GPU{Begin: func(r gpu.Run) { hanging.pass(r) }}
+	e := byNVJPEG(t, dir, g, change)
+	impatient(e)
+	hanging.shut(func(what any) bool { return len(what.(gpu.Run).Images) > 0 })
+	for range 3 {
+		for i, k := range allKeys(e) {
+			f, err := e.Open(t.Context(), k, layout.NHWCForm)
+			if err == nil {
+				if string(f.Bytes()) != want[i] {
+					t.Errorf("%s has other bytes", k)
+				}
+				f.Close()
+			} else if !errors.Is(err, ErrMachine) || !errors.Is(err, errHangs) {
+				t.Errorf("%s: %v", k, err)
+			}
+			if raw := i == 2; raw != (err == nil) {
+				t.Errorf("%s: %v", k, err)
+			}
+		}
+	}
+	<-hanging.begun
+	if n := len(hanging.begun); n != 0 {
+		t.Errorf("%d more calls hang", n)
+	}
+	close(hanging.open)
+	eventually(t, "the call has returned", func() bool { return e.share.hanging.Load() == 0 })
+	e.locked(func() bool { e.deviceWait = deviceWait; return true })
+	if !slices.Equal(outcome(t, e), want) {
+		t.Error("other bytes")
+	}
+}
+
+// TestNVJPEGWithoutRoomForMore: where there is room on the GPU for a batch or for making one, but not for both, batches
+// that are read there are made in host memory.
+func TestNVJPEGWithoutRoomForMore(t *testing.T) {
+	dir := jpegDir(t, 36)
+	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Second }
+	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
+	g := &fakegpu.GPU{Memory: 4 << 20} // of which a Device takes half, and a batch almost all of that
+	e := byNVJPEG(t, dir, g, change)
+	for i, k := range allKeys(e) {
+		f := open(t, e, k, layout.CUDA)
+		if string(tensorOf(t, g, f)) != want[i] {
+			t.Errorf("%s differs", k)
+		}
+		f.Close()
+	}
+}

@@ -129,6 +129,14 @@ def _delete(managed, pop=_handed_out.pop):  # may be called when this module's n
 
 @_Callback
 def _unused(capsule):
+    try:
+        _take_back(capsule)
+    except Exception:  # the capsule goes while an exception is raised, at which the first call here stops
+        _take_back(capsule)
+        raise
+
+
+def _take_back(capsule):
     if _is_valid(capsule, b"dltensor"):  # otherwise a consumer took it, and calls _delete
         _handed_out.pop(_pointer(capsule, b"dltensor"), None)
 

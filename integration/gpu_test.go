@@ -275,6 +275,11 @@ for arguments, named in [
     assert (t.code, t.bits, t.lanes) == (1, 8, 1)
     del capsule
     assert not batchfs_cuda._handed_out, "nobody took it"
+try:
+    int(batch.__dlpack__())
+except (TypeError, SystemError):  # Python makes it a SystemError, as the capsule goes meanwhile
+    pass
+assert not batchfs_cuda._handed_out, "its consumer failed"
 for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
     try:
         batch.__dlpack__(max_version=(1, 0), **named)
