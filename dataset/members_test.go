@@ -105,6 +105,22 @@ func TestArchiveChanges(t *testing.T) {
 	}
 }
 
+// TestArchiveOfTheSameTime: nothing that is known of an archive is used for another one, even if that has the same time,
+// and its first sample the same place.
+func TestArchiveOfTheSameTime(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.pack("x.tar", "", "1.jpg")
+	p.settle()
+	p.open("x.tar")
+	p.write("1.jpg", image("jpeg", 30, 40, 1))
+	p.pack("x.tar", "", "1.jpg", "2.jpg")
+	p.settle()
+	if height, width := p.open("x.tar").Size(0, false); height != 30 || width != 40 {
+		t.Errorf("the first image is said to be %dx%d", height, width)
+	}
+}
+
 // TestFolderInAnArchive: a folder of an archive is a dataset like a folder.
 func TestFolderInAnArchive(t *testing.T) {
 	p := newPlace(t)

@@ -117,6 +117,31 @@ func TestWithoutVersions(t *testing.T) {
 	}
 }
 
+// TestWithoutVersionsOrTimes: an archive of which nobody can tell whether it has changed is searched again each time.
+func TestWithoutVersionsOrTimes(t *testing.T) {
+	p := newPlace(t)
+	files := http.FileServer(http.Dir(p.path(".")))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { files.ServeHTTP(timeless{w}, r) }))
+	t.Cleanup(server.Close)
+	p.images("d/a/1.jpg", "d/b/2.jpg")
+	p.pack("x.tar", "", "d/a/1.jpg")
+	p.openURL(server.URL + "/x.tar")
+	p.write("d/b/2.jpg", image("jpeg", 30, 40, 1))
+	p.pack("x.tar", "", "d/b/2.jpg") // of the same size
+	d := p.openURL(server.URL + "/x.tar")
+	if height, width := d.Size(0, false); d.Path(0) != "b/2.jpg" || height != 30 || width != 40 {
+		t.Errorf("the index has %s, %dx%d", d.Path(0), height, width)
+	}
+}
+
+// timeless is an answer that does not say when the object was written.
+type timeless struct{ http.ResponseWriter }
+
+func (w timeless) WriteHeader(status int) {
+	w.Header().Del("Last-Modified")
+	w.ResponseWriter.WriteHeader(status)
+}
+
 // TestStoreFails: what becomes of an object is the sample's fault; what becomes of the store is not.
 func TestStoreFails(t *testing.T) {
 	p := newPlace(t)
