@@ -97,6 +97,37 @@ func TestStoreIsItsDirectory(t *testing.T) {
 	}
 }
 
+// TestKeys: keys that cannot be paths are no folders, which would be classes, and an image with such a key is not left
+// out in silence.
+func TestKeys(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/a/1.jpg")
+	s, how := p.serve()
+	odd := ""
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if !r.URL.Query().Has("prefix") {
+			return false
+		}
+		fmt.Fprint(w, "<ListBucketResult>")
+		for _, key := range slices.Sorted(slices.Values([]string{odd, "d/", "d/a/1.jpg", "d/b/"})) {
+			fmt.Fprintf(w, "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>", key)
+		}
+		fmt.Fprint(w, "</ListBucketResult>")
+		return true
+	}
+	for _, odd = range []string{"d//", "d//readme.txt", "d/../c/x"} {
+		d, err := p.tryOpenURL("s3://data/d", how)
+		if err != nil || !slices.Equal(d.Classes(), []string{"a", "b"}) {
+			t.Errorf("%s: %v", odd, err)
+		}
+	}
+	for _, odd = range []string{"d//1.jpg", "d/a//1.jpg", "d/a/../1.jpg"} {
+		if _, err := p.tryOpenURL("s3://data/d", how); err == nil || !strings.Contains(err.Error(), odd) {
+			t.Errorf("%s: %v", odd, err)
+		}
+	}
+}
+
 // TestWithoutVersions: web servers that name no version have the time when a file was written.
 func TestWithoutVersions(t *testing.T) {
 	p := newPlace(t)
