@@ -55,7 +55,7 @@ func namesOf(objects []object) (names []string) {
 // addArchives fills an index that has no samples with those of objects.
 func (p *opening) addArchives(x *index, objects []object) error {
 	contents, headers := make([]*archive.Contents, len(objects)), make([]map[int64]Header, len(objects))
-	report := p.listing(objects)
+	report, now := p.listing(objects), time.Now()
 	err := parallel.Each(p.ctx, p.requests(), len(objects), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			var err error
@@ -70,7 +70,7 @@ func (p *opening) addArchives(x *index, objects []object) error {
 	}
 	for _, o := range objects {
 		if p.src.remote == nil {
-			s := newStamp(time.Unix(0, o.id.ModTime), time.Now())
+			s := newStamp(time.Unix(0, o.id.ModTime), now)
 			x.Stamp.Unsettled = x.Stamp.Unsettled || s.Unsettled
 		}
 		x.Stamp.Time = max(x.Stamp.Time, o.id.ModTime)

@@ -6,7 +6,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -119,6 +122,30 @@ func TestArchiveOfTheSameTime(t *testing.T) {
 	if height, width := p.open("x.tar").Size(0, false); height != 30 || width != 40 {
 		t.Errorf("the first image is said to be %dx%d", height, width)
 	}
+}
+
+// TestArchiveWrittenWhileSearched: an archive that was written just before it was searched may be written again at the
+// same time, however long the search takes.
+func TestArchiveWrittenWhileSearched(t *testing.T) {
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.pack("x.tar", "", "1.jpg")
+	synctest.Test(t, func(t *testing.T) {
+		written := time.Now()
+		same := func() {
+			if err := os.Chtimes(p.path("x.tar"), written, written); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same()
+		once := sync.OnceFunc(func() { time.Sleep(time.Minute) })
+		p.open("x.tar", func(o *Options) { o.Listing = func(int64, int64) { once() } })
+		p.pack("x.tar", "", "2.jpg")
+		same()
+		if name := p.open("x.tar").Path(0); name != "2.jpg" {
+			t.Errorf("the image is said to be %s", name)
+		}
+	})
 }
 
 // TestFolderInAnArchive: a folder of an archive is a dataset like a folder.
