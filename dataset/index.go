@@ -18,7 +18,7 @@ import (
 
 // indexVersion names the index layout and the rules for listing datasets and judging headers.
 // An index of another version is rebuilt.
-const indexVersion = "7"
+const indexVersion = "8"
 
 const indexExtension = ".parquet"
 

@@ -201,7 +201,7 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 		}
 	}
 	if !ordered {
-		return x.addTree(all, within)
+		return x.addTree(all, contents, within)
 	}
 	if within != "" {
 		return fmt.Errorf("there are no folders, such as %s, in files of this kind", within)
@@ -223,7 +223,15 @@ func (x *index) addMembers(objects []object, contents []*archive.Contents, withi
 }
 
 // addTree adds samples in the order, and with the labels, of a directory of their names, or of a directory in that.
-func (x *index) addTree(all members, within string) error {
+func (x *index) addTree(all members, contents []*archive.Contents, within string) error {
+	folders := map[string]bool{}
+	for _, c := range contents {
+		for name := range c.Folders {
+			if name, inside := strings.CutPrefix(name, within); inside {
+				folders[name] = true
+			}
+		}
+	}
 	name := func(i int) string {
 		n, ok := strings.CutPrefix(all.sample[i].Name, within)
 		if !ok {
@@ -231,7 +239,7 @@ func (x *index) addTree(all members, within string) error {
 		}
 		return n
 	}
-	a := arrange(len(all.sample), name, nil, within == "")
+	a := arrange(len(all.sample), name, folders, within == "")
 	if err := a.duplicate(name); err != nil {
 		return err
 	}

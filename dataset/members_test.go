@@ -2,7 +2,11 @@ package dataset
 
 import (
 	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -105,6 +109,42 @@ func TestArchiveChanges(t *testing.T) {
 	}
 	if _, _, err := d.Load(0, nil, nil, nil); !errors.Is(err, ErrMissing) {
 		t.Errorf("without the archive: %v", err)
+	}
+}
+
+// TestClassesWithoutImages: a folder without images is a class in an archive as it is in a directory, so that labels
+// are the same.
+func TestClassesWithoutImages(t *testing.T) {
+	p := newPlace(t)
+	p.images("d/b/1.jpg", "d/d/sub/2.jpg", "d/.hidden/3.jpg")
+	p.mkdir("d/a")
+	p.write("d/c/sub/readme.txt", "")
+	p.write("outside/readme.txt", "")
+	want := p.open("d")
+	for _, root := range []string{"d", "."} {
+		for name, add := range map[string]func(w io.Writer, files fs.FS) error{
+			"x.tar": func(w io.Writer, files fs.FS) error {
+				t := tar.NewWriter(w)
+				return errors.Join(t.AddFS(files), t.Close())
+			},
+			"x.zip": func(w io.Writer, files fs.FS) error {
+				z := zip.NewWriter(w)
+				return errors.Join(z.AddFS(files), z.Close())
+			},
+		} {
+			var archive bytes.Buffer
+			if err := add(&archive, os.DirFS(p.path(root))); err != nil {
+				t.Fatal(err)
+			}
+			p.write("../"+name, archive.String())
+			d := p.open("../" + name)
+			if !slices.Equal(d.Classes(), want.Classes()) || !slices.Equal(labels(d), labels(want)) {
+				t.Errorf("%s of %s: classes %q, labels %v; those of the directory are %q, %v", name, root, d.Classes(), labels(d), want.Classes(), labels(want))
+			}
+		}
+	}
+	if d := p.open("../x.tar/d"); !slices.Equal(d.Classes(), want.Classes()) {
+		t.Errorf("a folder of the archive has classes %q", d.Classes())
 	}
 }
 
